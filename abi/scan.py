@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HEADERS = ["base.h", "value.h", "context.h", "tensor.h", "op.h", "autograd.h", "device.h", "graph.h",
-           "collectives.h", "random.h", "io.h", "inspect.h", "trace.h", "profile.h", "plugin.h"]
+           "collectives.h", "interop.h", "random.h", "io.h", "inspect.h", "trace.h", "profile.h", "plugin.h"]
 # Words of the headers that are no part of a type.
 NOTES = re.compile(r"\bTN_(BORROWS|TAKES|GIVES|SCOPED|OUT|NULLABLE|ANY_THREAD|SCOPE_THREAD|HOST_THREAD|IN_KERNEL|"
                    r"IN_CALLBACK|API|BEGIN_DECLS|END_DECLS)\b")

@@ -183,6 +183,16 @@ uint32_t tn_communicator_size(const tn_communicator *communicator)
     return communicator ? communicator->count : 0;
 }
 
+uint32_t tn_communicator_world(const tn_communicator *communicator)
+{
+    return communicator ? communicator->world : 0;
+}
+
+uint32_t tn_communicator_first_rank(const tn_communicator *communicator)
+{
+    return communicator ? communicator->first_rank : 0;
+}
+
 tn_device tn_communicator_device(const tn_communicator *communicator, uint32_t rank)
 {
     return communicator && rank < communicator->count ? communicator->devices[rank]->id : 0;
@@ -212,13 +222,11 @@ static int32_t refuse_device(const tn_communicator *c, const list *l, uint32_t i
     return tni_error(TN_E_DEVICE, "%s: %s[%u] is on %s; rank %u is %s", l->call, l->name, i, is, i, rank);
 }
 
-static int32_t check_one(const tn_communicator *c, const list *l, uint32_t i)
+/* The tensor of rank i, which is on its device. */
+static int32_t check_tensor(const list *l, const tn_tensor *t, uint32_t i)
 {
-    tn_tensor *t = l->tensors[i];
-    if (!t) return tni_error(TN_E_ARGUMENT, "%s: %s[%u] is missing", l->call, l->name, i);
     int32_t status = tni_tensor_check(t);
     if (status) return status;
-    if (t->desc.device != c->devices[i]->id) return refuse_device(c, l, i);
     if (t->desc.layout != TN_INTERNED_STRIDED || !tni_is_contiguous(t) ||
         t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG))
         return tni_error(TN_E_ARGUMENT,
@@ -230,6 +238,13 @@ static int32_t check_one(const tn_communicator *c, const list *l, uint32_t i)
                          "where recording is off",
                          l->call, l->name, i);
     return TN_OK;
+}
+
+static int32_t check_one(const tn_communicator *c, const list *l, uint32_t i)
+{
+    tn_tensor *t = l->tensors[i];
+    if (!t) return tni_error(TN_E_ARGUMENT, "%s: %s[%u] is missing", l->call, l->name, i);
+    return t->desc.device == c->devices[i]->id ? check_tensor(l, t, i) : refuse_device(c, l, i);
 }
 
 /* All of one dtype and shape, each on its rank's device. */
@@ -482,4 +497,78 @@ int32_t tn_communicator_barrier(tn_communicator *communicator)
     pthread_mutex_lock(&c->type->collectives);
     status = slots(c)->barrier(c->type->driver.self, c->handle, ranks, sizeof *ranks);
     return finish(c, status, call, NULL);
+}
+
+/* ---- From one rank to another -------------------------------------------------------------------------- */
+
+/* The rank of this process whose device has the tensor. */
+static int32_t rank_of(const tn_communicator *c, const char *call, const tn_tensor *t, uint32_t other,
+                       uint32_t *out)
+{
+    char device[64];
+    if (!t) return tni_error(TN_E_ARGUMENT, "%s: the tensor is missing", call);
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->devices[i]->id != t->desc.device) continue;
+        *out = i;
+        if (other < c->world && other != c->first_rank + i) return TN_OK;
+        return tni_error(TN_E_ARGUMENT, "%s: rank %u (expected another rank than %u, below %u)", call, other,
+                         c->first_rank + i, c->world);
+    }
+    return tni_error(TN_E_DEVICE, "%s: the tensor is on %s, which is none of the communicator's devices",
+                     call, tn_device_format(c->ctx, t->desc.device, device, sizeof device));
+}
+
+/* Fills the rank's part; TN_OK and stream 0: there is nothing to do. */
+static int32_t prepare(tn_communicator *c, const char *call, tn_tensor *t, uint32_t other, int32_t written,
+                       uint32_t *out_i, tn_collective_rank *out)
+{
+    *out = (tn_collective_rank){.size = sizeof *out};
+    int32_t status = c ? tn_communicator_status(c) : tni_error(TN_E_ARGUMENT, "%s: no communicator", call);
+    if (!status) status = rank_of(c, call, t, other, out_i);
+    if (status) return status;
+    if (!slots(c)->send || !slots(c)->receive)
+        return tni_error(TN_E_UNSUPPORTED, "%s: plugin %s cannot send from rank to rank", call,
+                         c->type->driver.plugin);
+    status = check_tensor(&(list){call, "tensor", NULL, written}, t, *out_i);
+    if (status || !t->numel) return status;
+    tn_stream *stream = tni_current_stream(c->devices[*out_i]);
+    status = tni_capture_refuse(stream, "%s", call);
+    if (!status) status = keep_memory(t, stream);
+    if (status) return status;
+    out->stream = stream->handle;
+    out->from = out->to = t->desc.allocation;
+    out->from_offset = out->to_offset = t->desc.byte_offset;
+    return TN_OK;
+}
+
+int32_t tn_communicator_send(tn_communicator *communicator, tn_tensor *t, uint32_t to)
+{
+    static const char call[] = "tn_communicator_send";
+    tn_communicator *c = communicator;
+    tn_collective_rank rank;
+    uint32_t i;
+    int32_t status = prepare(c, call, t, to, 0, &i, &rank);
+    if (status || !rank.stream) return status;
+    rank.to = NULL;
+    rank.to_offset = 0;
+    pthread_mutex_lock(&c->type->collectives);
+    status = slots(c)->send(c->type->driver.self, c->handle, &rank, c->first_rank + i, to, bytes_of(t));
+    return finish(c, status, call, NULL);
+}
+
+int32_t tn_communicator_receive(tn_communicator *communicator, tn_tensor *t, uint32_t from)
+{
+    static const char call[] = "tn_communicator_receive";
+    tn_communicator *c = communicator;
+    tn_collective_rank rank;
+    uint32_t i;
+    int32_t status = prepare(c, call, t, from, 1, &i, &rank);
+    if (status || !rank.stream) return status;
+    rank.from = NULL;
+    rank.from_offset = 0;
+    pthread_mutex_lock(&c->type->collectives);
+    status = slots(c)->receive(c->type->driver.self, c->handle, &rank, c->first_rank + i, from, bytes_of(t));
+    status = finish(c, status, call, NULL);
+    if (!status) tni_bump_version(t);
+    return status;
 }

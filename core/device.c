@@ -120,7 +120,8 @@ static int32_t open_locked(tni_device *d)
         return tni_driver_error(d->type, status, "opening a device");
     }
     if (!d->handle) return tni_no_handle(d->type, "open");
-    status = tni_streams_init(d);
+    status = tni_settings_apply(d);
+    if (!status) status = tni_streams_init(d);
     if (!status) status = tni_allocator_create(d, &d->allocator);
     if (!status) {
         pthread_mutex_lock(&d->ctx->lock);

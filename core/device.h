@@ -25,6 +25,8 @@ typedef struct tni_driver {
     tn_autocast_interface autocast;       /* size 0: absent */
     tn_graph_interface graph;             /* size 0: absent */
     tn_collectives_interface collectives; /* size 0: absent */
+    tn_settings_interface settings;       /* size 0: absent */
+    tn_interop_interface interop;         /* size 0: absent */
 } tni_driver;
 
 struct tni_allocator;
@@ -40,7 +42,7 @@ typedef struct tni_device_type {
     const char *reason;          /* why count is 0 */
     tn_error *failure;           /* of the enumeration, told to everyone who asks; NULL: it succeeded */
     tni_device *devices;         /* [count] */
-    pthread_mutex_t collectives; /* calls of tenon.collectives come one at a time */
+    pthread_mutex_t collectives; /* calls of tenon.collectives and tenon.settings come one at a time */
 } tni_device_type;
 
 #define TNI_TYPE_UNKNOWN     0 /* the plugin has not been asked for its devices */
@@ -110,6 +112,8 @@ void tni_device_types_enumerate(tn_context *ctx);
 void tni_devices_count_storages(tn_context *ctx);
 /* Closes all devices. */
 void tni_devices_finish(tn_context *ctx);
+/* Sets what TENON_SETTINGS has for a device that is being opened. */
+int32_t tni_settings_apply(const tni_device *device);
 /* The open device of an id (index -1: current); NULL and an error when there is none. Fast. */
 tni_device *tni_device_get(tn_context *ctx, tn_device id);
 tni_device_type *tni_device_type_find(tn_context *ctx, uint32_t type);
@@ -166,10 +170,13 @@ struct tn_event {
     tni_late_mark mark; /* of the recording */
     int32_t recorded;
     uint64_t capture;    /* number of the capture it was recorded in, 0: none */
+    int32_t imported;    /* of another process: recorded there */
     int32_t internal;    /* keeps neither context nor stream: whoever made it sees to that */
     int32_t orders_only; /* who waits for it reads nothing of what comes before: late errors do not follow */
     int64_t nanoseconds; /* of the recording, on synchronous devices without events */
 };
+/* The vendor's stream `native` waits for the work that is on `stream` now; the host does so if the plugin cannot. */
+int32_t tni_native_wait(tn_stream *stream, uint64_t native);
 /* An event for the allocator's own use, with `internal` set. */
 int32_t tni_event_create(tni_device *device, uint32_t flags, tn_event **out);
 /* Later work of `stream` comes after that of `other`, but does not use its results. */

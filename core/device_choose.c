@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "core/device.h"
 #include "core/device_measured.h"
 
@@ -139,8 +140,79 @@ static tn_device choose_measured(tn_context *ctx, reason_text *r)
     return choose_best(ctx, r);
 }
 
+/* ---- Hardware ------------------------------------------------------------------------------------------ */
+
+static int32_t has_uuid(const tn_device_facts *f)
+{
+    static const uint8_t none[sizeof f->uuid];
+    return memcmp(f->uuid, none, sizeof none) != 0;
+}
+
+int32_t tn_device_is_same(tn_context *ctx, tn_device a, tn_device b)
+{
+    tn_device_facts f = {.size = sizeof f}, g = {.size = sizeof g};
+    if (tn_device_get_facts(ctx, a, &f) || tn_device_get_facts(ctx, b, &g)) return 0;
+    if (a == b) return 1;
+    if (has_uuid(&f) && has_uuid(&g)) return memcmp(f.uuid, g.uuid, sizeof f.uuid) == 0;
+    return f.pci_address[0] && strncasecmp(f.pci_address, g.pci_address, sizeof f.pci_address) == 0;
+}
+
+/* 32 hexadecimal digits, among which '-' is ignored. */
+static int32_t parse_uuid(const char *text, uint8_t out[16])
+{
+    uint32_t digits = 0;
+    for (; *text; text++) {
+        if (*text == '-') continue;
+        int digit = *text >= '0' && *text <= '9' ? *text - '0' : (*text | 32) - 'a' + 10;
+        if (digit < 0 || digit > 15 || (digit > 9 && (*text | 32) < 'a') || digits == 32) return 0;
+        out[digits / 2] = (uint8_t)(digits % 2 ? out[digits / 2] << 4 | digit : digit);
+        digits++;
+    }
+    return digits == 32;
+}
+
+static int32_t is_hardware(const tn_device_facts *f, const char *pci, const uint8_t uuid[16])
+{
+    return pci ? strncasecmp(f->pci_address, pci, sizeof f->pci_address) == 0
+               : has_uuid(f) && memcmp(f->uuid, uuid, sizeof f->uuid) == 0;
+}
+
+/* The best device with the uuid or PCI address that the wish names; the reason lists the others. */
+static tn_device choose_hardware(tn_context *ctx, const char *wish, const char *who, reason_text *r)
+{
+    tni_device *list[MOST_DEVICES], *best = NULL;
+    const char *pci = strncmp(wish, "pci:", 4) ? NULL : wish + 4;
+    uint8_t uuid[16] = {0};
+    char name[80];
+    if (pci ? !*pci : !parse_uuid(wish + 5, uuid)) {
+        tni_error(TN_E_DEVICE, "device '%s', asked for by %s: expected %s", wish, who,
+                  pci ? "an address such as pci:0000:65:00.0" : "uuid: and 32 hexadecimal digits");
+        return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, wish), -1);
+    }
+    uint32_t count = ranked(ctx, list);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_hardware(&list[i]->facts, pci, uuid)) continue;
+        tn_device_format(ctx, list[i]->id, name, sizeof name);
+        if (best)
+            add(r, "; it is %s, too", name);
+        else
+            add(r, "%s asks for %s, which is %s (%s)", who, wish, name, list[i]->facts.name);
+        if (!best) best = list[i];
+    }
+    if (best && tni_device_get(ctx, best->id)) return best->id;
+    if (best)
+        tni_error_wrap(TN_E_DEVICE, "device '%s', asked for by %s, cannot be used: %s", wish, who,
+                       tn_last_error()->message);
+    else
+        tni_error(TN_E_DEVICE,
+                  "device '%s', asked for by %s: none of the %u devices is it (tenon devices lists them)",
+                  wish, who, count);
+    return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, wish), -1);
+}
+
 static tn_device choose_named(tn_context *ctx, const char *wish, const char *who, reason_text *r)
 {
+    if (!strncmp(wish, "uuid:", 5) || !strncmp(wish, "pci:", 4)) return choose_hardware(ctx, wish, who, r);
     tn_device id = tn_device_parse(ctx, wish);
     if (id & TN_DEVICE_MISSING) return id;
     tni_device *d = tni_device_get(ctx, id);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack, both ways, for memory that the host reads. An exported capsule keeps the storage, not the tensor.
- * An imported tensor shares the other side's memory until its last view ends. Memory that is read-only or
- * misaligned is copied on import, because tensors can be neither.
+ * DLPack, both ways: for memory that the host reads, and for devices whose plugins have tenon.interop. An exported
+ * capsule keeps the storage, not the tensor. An imported tensor shares the other side's memory until its last view
+ * ends. Host memory that is read-only or misaligned is copied on import, because tensors can be neither.
  */
 #include "core/dlpack.h"
 #include <string.h>
+#include <tenon/interop.h>
 #include "core/debug.h"
 #include "core/dtype.h"
+#include "core/graph.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/transfer.h"
@@ -30,16 +32,50 @@ static void delete_exported(DLManagedTensorVersioned *managed)
     tni_storage_release(storage);
 }
 
-static int32_t check_exportable(const tn_tensor *t)
+static int32_t has_dlpack(const tni_device *d)
+{
+    return d && (d->synchronous || d->type->driver.interop.dlpack_device);
+}
+
+/* DLPack's type and number of a device that has them. */
+static int32_t dlpack_device(const tni_device *d, DLDevice *out)
+{
+    *out = (DLDevice){DLPACK_CPU, 0};
+    if (d->synchronous) return TN_OK;
+    const tni_driver *driver = &d->type->driver;
+    int32_t status =
+        driver->interop.dlpack_device(driver->self, d->handle, &out->device_type, &out->device_id);
+    return status ? tni_driver_error(d->type, status, "DLPack's name of a device") : TN_OK;
+}
+
+static int32_t refuse_device(tn_context *ctx, tn_device device)
 {
     char name[80];
+    return tni_error(TN_E_UNSUPPORTED,
+                     "tn_to_dlpack: memory of %s has no DLPack identity; copy it to the CPU",
+                     tn_device_format(ctx, device, name, sizeof name));
+}
+
+int32_t tn_device_dlpack(tn_context *ctx, tn_device device, int32_t *out_type, int32_t *out_id)
+{
+    const tni_device *d = tni_device_get(ctx, device);
+    DLDevice name;
+    if (!d) return tn_last_error()->code;
+    if (!has_dlpack(d)) return refuse_device(ctx, d->id);
+    int32_t status = dlpack_device(d, &name);
+    if (status) return status;
+    *out_type = name.device_type;
+    *out_id = name.device_id;
+    return TN_OK;
+}
+
+static int32_t check_exportable(const tn_tensor *t)
+{
     int32_t status = tni_tensor_check(t);
     if (!status) status = tni_context_check(t->ctx);
     if (status) return status;
-    if (!t->storage->device || !t->storage->device->synchronous || t->desc.layout != TN_INTERNED_STRIDED)
-        return tni_error(TN_E_UNSUPPORTED,
-                         "tn_to_dlpack: memory of %s has no DLPack identity; copy it to the CPU",
-                         tn_device_format(t->ctx, t->desc.device, name, sizeof name));
+    if (!has_dlpack(t->storage->device) || t->desc.layout != TN_INTERNED_STRIDED)
+        return refuse_device(t->ctx, t->desc.device);
     if (t->desc.flags & TN_DESC_CONJ)
         return tni_error(TN_E_UNSUPPORTED, "Can't export tensors with the conjugate bit set");
     if (t->desc.flags & TN_DESC_NEG)
@@ -52,15 +88,61 @@ static int32_t check_exportable(const tn_tensor *t)
     return TN_OK;
 }
 
-int32_t tn_to_dlpack(tn_tensor *t, DLManagedTensorVersioned **out)
+/* Where the elements are, for the consumer: an address, or the vendor's handle of the allocation and an offset. */
+static int32_t fill_data(const tn_tensor *t, DLTensor *out)
 {
+    const tni_device *d = t->storage->device;
+    uint64_t handle = 0;
+    int32_t status = TN_OK;
+    if (!t->numel) return TN_OK;
+    if (d->synchronous) {
+        out->data = t->desc.host;
+    } else if (t->desc.address) {
+        out->data = (void *)(uintptr_t)t->desc.address;
+    } else {
+        status = tni_native(d, TN_NATIVE_ALLOCATION, t->desc.allocation, &handle);
+        out->data = (void *)(uintptr_t)handle;
+        out->byte_offset = t->desc.byte_offset;
+    }
+    return status;
+}
+
+/* The consumer's work comes after the tensor's. */
+static int32_t order(const tn_tensor *t, const tn_dlpack_options *options)
+{
+    tni_device *d = t->storage->device;
+    if (d->synchronous || options->flags & TN_DLPACK_NO_WAIT) return TN_OK;
+    tn_stream *stream = tni_current_stream(d);
+    int32_t status = tni_capture_refuse(stream, "tn_to_dlpack");
+    if (status) return status;
+    return options->flags & TN_DLPACK_STREAM ? tni_native_wait(stream, options->stream)
+                                             : tn_stream_synchronize(stream);
+}
+
+static int32_t read_options(tn_dlpack_options *to, const tn_dlpack_options *from)
+{
+    const uint32_t known = TN_DLPACK_STREAM | TN_DLPACK_NO_WAIT | TN_DLPACK_READ_ONLY;
+    *to = (tn_dlpack_options){.size = sizeof *to};
+    int32_t status = from ? tni_struct_read(to, sizeof *to, from, "tn_dlpack_options") : TN_OK;
+    if (status) return status;
+    if (to->flags & ~known)
+        return tni_error(TN_E_UNKNOWN_FIELD, "tn_to_dlpack_with: unknown flags 0x%x", to->flags & ~known);
+    if (to->flags & TN_DLPACK_STREAM && to->flags & TN_DLPACK_NO_WAIT)
+        return tni_error(TN_E_ARGUMENT,
+                         "tn_to_dlpack_with: TN_DLPACK_STREAM and TN_DLPACK_NO_WAIT exclude each other");
+    return TN_OK;
+}
+
+int32_t tn_to_dlpack_with(tn_tensor *t, const tn_dlpack_options *given, DLManagedTensorVersioned **out)
+{
+    tn_dlpack_options options;
     int32_t status = check_exportable(t);
+    if (!status) status = read_options(&options, given);
     if (status) return status;
     uint32_t rank = t->desc.rank;
     uint64_t bytes = sizeof(exported) + 2 * rank * sizeof(int64_t);
     exported *e = tni_alloc(t->ctx, bytes);
     if (!e) return TN_E_OUT_OF_MEMORY;
-    tni_storage_retain(t->storage);
     e->storage = t->storage;
     e->bytes = bytes;
     memcpy(e->dims, t->dims, 2 * rank * sizeof(int64_t));
@@ -68,16 +150,28 @@ int32_t tn_to_dlpack(tn_tensor *t, DLManagedTensorVersioned **out)
         .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
         .manager_ctx = e,
         .deleter = delete_exported,
-        .dl_tensor = {.data = t->numel ? t->desc.host : NULL,
-                      .device = {DLPACK_CPU, 0},
-                      .ndim = (int32_t)rank,
+        .flags = options.flags & TN_DLPACK_READ_ONLY ? DLPACK_FLAG_READ_ONLY : 0,
+        .dl_tensor = {.ndim = (int32_t)rank,
                       .dtype = {(uint8_t)TN_DTYPE_CODE(t->desc.dtype), (uint8_t)TN_DTYPE_BITS(t->desc.dtype),
                                 1},
                       .shape = e->dims,
                       .strides = e->dims + rank},
     };
+    status = dlpack_device(t->storage->device, &e->managed.dl_tensor.device);
+    if (!status) status = fill_data(t, &e->managed.dl_tensor);
+    if (!status) status = order(t, &options);
+    if (status) {
+        tni_free(t->ctx, e, bytes);
+        return status;
+    }
+    tni_storage_retain(t->storage);
     *out = &e->managed;
     return TN_OK;
+}
+
+int32_t tn_to_dlpack(tn_tensor *t, DLManagedTensorVersioned **out)
+{
+    return tn_to_dlpack_with(t, NULL, out);
 }
 
 /* ---- Import -------------------------------------------------------------------------------------------- */
@@ -94,10 +188,6 @@ static int32_t check_importable(const DLManagedTensorVersioned *m)
     if (m->version.major != DLPACK_MAJOR_VERSION)
         return tni_error(TN_E_VERSION, "tn_from_dlpack: version %u.%u of DLPack; this library knows 1.x",
                          m->version.major, m->version.minor);
-    int32_t type = d->device.device_type;
-    if (type != DLPACK_CPU && type != DLPACK_CUDA_HOST && type != DLPACK_ROCM_HOST)
-        return tni_error(TN_E_UNSUPPORTED,
-                         "tn_from_dlpack: memory of DLPack's device type %d cannot be read here", type);
     if (d->dtype.lanes != 1 || tni_dtype_index(TN_DTYPE(d->dtype.code, d->dtype.bits)) < 0)
         return tni_error(TN_E_DTYPE, "tn_from_dlpack: no dtype for code %u of %u bits in %u lanes",
                          d->dtype.code, d->dtype.bits, d->dtype.lanes);
@@ -124,13 +214,14 @@ static int32_t extent_bytes(const DLTensor *d, tn_dtype dtype, uint64_t *out)
     return status;
 }
 
+/* Over the capsule's memory, whose deleter the storage does not have yet. */
 static int32_t import_shared(tni_device *device, DLManagedTensorVersioned *m, tn_dtype dtype, uint64_t bytes,
-                             void (*deleter)(void *user), tn_tensor **out)
+                             tn_tensor **out)
 {
     const DLTensor *d = &m->dl_tensor;
     tni_storage *storage;
     char *data = bytes ? (char *)d->data + d->byte_offset : NULL;
-    int32_t status = tni_storage_wrap(device, data, bytes, deleter, m, &storage);
+    int32_t status = tni_storage_wrap(device, data, bytes, NULL, m, &storage);
     if (status) return status;
     status = tni_tensor_on(storage, dtype, (uint32_t)d->ndim, d->shape, d->strides, 0, out);
     if (status) tni_storage_release(storage);
@@ -142,7 +233,7 @@ static int32_t import_copy(tni_device *device, DLManagedTensorVersioned *m, tn_d
 {
     const DLTensor *d = &m->dl_tensor;
     tn_tensor *shared = NULL, *copy = NULL;
-    int32_t status = import_shared(device, m, dtype, bytes, NULL, &shared);
+    int32_t status = import_shared(device, m, dtype, bytes, &shared);
     if (!status)
         status = tni_tensor_create(device->ctx, TN_CPU, dtype, (uint32_t)d->ndim, d->shape, NULL, &copy);
     if (!status)
@@ -157,26 +248,136 @@ static int32_t import_copy(tni_device *device, DLManagedTensorVersioned *m, tn_d
     return TN_OK;
 }
 
-static int32_t import(tn_context *ctx, DLManagedTensorVersioned *m, tn_tensor **out)
+/* ---- Import of memory of other devices ----------------------------------------------------------------- */
+
+/* What an imported storage holds. */
+typedef struct imported {
+    tni_device *device;
+    DLManagedTensorVersioned *managed;
+    tn_memory memory;
+} imported;
+
+static void end_import(imported *m)
+{
+    const tni_driver *driver = &m->device->type->driver;
+    if (driver->interop.release_memory)
+        driver->interop.release_memory(driver->self, m->device->handle, &m->memory);
+    tni_free(m->device->ctx, m, sizeof *m);
+}
+
+/* The exporter may use the memory again when all streams here have passed. */
+static void release_imported(void *user)
+{
+    imported *m = user;
+    DLManagedTensorVersioned *managed = m->managed;
+    tni_late_keep(m->device, tni_device_wait(m->device), "waiting to release memory of another library");
+    end_import(m);
+    delete_imported(managed);
+}
+
+static int32_t import_pointer(imported *m, uint64_t bytes)
+{
+    const DLTensor *d = &m->managed->dl_tensor;
+    const tni_driver *driver = &m->device->type->driver;
+    m->memory.size = sizeof m->memory;
+    int32_t status = driver->interop.import_pointer(driver->self, m->device->handle, d->data,
+                                                    d->byte_offset + bytes, &m->memory);
+    if (status) return tni_driver_error(m->device->type, status, "memory of another library");
+    if (!m->memory.allocation) return tni_no_handle(m->device->type, "interop.import_pointer");
+    return TN_OK;
+}
+
+static int32_t import_on(tni_device *device, DLManagedTensorVersioned *managed, tn_dtype dtype,
+                         uint64_t bytes, tn_tensor **out)
+{
+    const DLTensor *d = &managed->dl_tensor;
+    tni_storage *storage = NULL;
+    if (managed->flags & DLPACK_FLAG_READ_ONLY)
+        return tni_error(TN_E_UNSUPPORTED,
+                         "tn_from_dlpack: the memory is read-only; ask its owner for a copy");
+    imported *m = tni_alloc_zeroed(device->ctx, sizeof *m);
+    if (!m) return TN_E_OUT_OF_MEMORY;
+    m->device = device;
+    m->managed = managed;
+    int32_t status = import_pointer(m, bytes);
+    if (status) {
+        tni_free(device->ctx, m, sizeof *m);
+        return status;
+    }
+    tn_memory at = m->memory;
+    at.offset += d->byte_offset;
+    if (at.address) at.address += d->byte_offset;
+    if (at.host) at.host = (char *)at.host + d->byte_offset;
+    status = tni_storage_wrap_memory(device, &at, bytes, release_imported, m, &storage);
+    if (status) {
+        end_import(m);
+        return status;
+    }
+    status = tni_tensor_on(storage, dtype, (uint32_t)d->ndim, d->shape, d->strides, 0, out);
+    if (!status) return TN_OK;
+    storage->deleter = NULL; /* the caller deletes the capsule */
+    end_import(m);
+    tni_storage_release(storage);
+    return status;
+}
+
+/* The device that DLPack calls so; NULL and an error if there is none. */
+static tni_device *find_device(tn_context *ctx, DLDevice wish)
+{
+    uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < types; i++) {
+        const tni_device_type *type = ctx->types[i];
+        for (uint32_t k = 0; type->driver.interop.import_pointer && k < type->count; k++) {
+            tni_device *d = tni_device_get(ctx, type->devices[k].id);
+            DLDevice name;
+            if (d && has_dlpack(d) && !dlpack_device(d, &name) && name.device_type == wish.device_type &&
+                name.device_id == wish.device_id)
+                return d;
+        }
+    }
+    tni_error(TN_E_UNSUPPORTED,
+              "tn_from_dlpack: no device here has memory of DLPack's device type %d, number %d",
+              wish.device_type, wish.device_id);
+    return NULL;
+}
+
+static int32_t is_host(int32_t type)
+{
+    return type == DLPACK_CPU || type == DLPACK_CUDA_HOST || type == DLPACK_ROCM_HOST;
+}
+
+static int32_t import_any(tn_context *ctx, DLManagedTensorVersioned *m, tn_tensor **out)
 {
     uint64_t bytes = 0;
-    tn_dtype dtype = 0;
     int32_t status = check_importable(m);
-    if (!status) {
-        dtype = TN_DTYPE(m->dl_tensor.dtype.code, m->dl_tensor.dtype.bits);
-        status = extent_bytes(&m->dl_tensor, dtype, &bytes);
-    }
-    tni_device *device = status ? NULL : tni_device_get(ctx, TN_CPU);
-    if (!status && !device) status = tn_last_error()->code;
-    if (status) {
-        delete_imported(m);
+    if (status) return status;
+    tn_dtype dtype = TN_DTYPE(m->dl_tensor.dtype.code, m->dl_tensor.dtype.bits);
+    status = extent_bytes(&m->dl_tensor, dtype, &bytes);
+    if (status) return status;
+    /* Empty tensors of devices have no memory to look up. */
+    int32_t on_host = is_host(m->dl_tensor.device.device_type);
+    tni_device *device = on_host ? tni_device_get(ctx, TN_CPU) : find_device(ctx, m->dl_tensor.device);
+    if (!device) return tn_last_error()->code;
+    if (!on_host && bytes) return import_on(device, m, dtype, bytes, out);
+    if (!on_host) {
+        status = tni_tensor_create(ctx, device->id, dtype, (uint32_t)m->dl_tensor.ndim, m->dl_tensor.shape,
+                                   NULL, out);
+        if (!status) delete_imported(m);
         return status;
     }
     uint64_t item = (uint64_t)tn_dtype_bytes(dtype), alignment = tn_dtype_is_complex(dtype) ? item / 2 : item;
     uint64_t address = (uint64_t)(uintptr_t)m->dl_tensor.data + m->dl_tensor.byte_offset;
-    if (!(m->flags & DLPACK_FLAG_READ_ONLY) && address % alignment == 0)
-        return import_shared(device, m, dtype, bytes, delete_imported, out);
-    status = import_copy(device, m, dtype, bytes, out);
+    if (m->flags & DLPACK_FLAG_READ_ONLY || address % alignment)
+        return import_copy(device, m, dtype, bytes, out);
+    status = import_shared(device, m, dtype, bytes, out);
+    if (!status) (*out)->storage->deleter = delete_imported;
+    return status;
+}
+
+/* The capsule's deleter is called on failure, too. */
+static int32_t import(tn_context *ctx, DLManagedTensorVersioned *m, tn_tensor **out)
+{
+    int32_t status = import_any(ctx, m, out);
     if (status) delete_imported(m);
     return status;
 }

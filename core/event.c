@@ -5,6 +5,7 @@
  * early.
  */
 #include <time.h>
+#include <tenon/interop.h>
 #include "core/graph.h"
 
 static int32_t has_events(const tni_device *device)
@@ -49,8 +50,12 @@ int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags, tn_ev
 {
     tni_device *d = tni_device_get(ctx, device);
     if (!d) return tn_last_error()->code;
-    if (flags & ~TN_EVENT_TIMING) return tni_error(TN_E_ARGUMENT, "unknown flags 0x%x of an event", flags);
+    if (flags & ~(TN_EVENT_TIMING | TN_EVENT_INTERPROCESS))
+        return tni_error(TN_E_ARGUMENT, "unknown flags 0x%x of an event", flags);
     const tni_driver *driver = &d->type->driver;
+    if (flags & TN_EVENT_INTERPROCESS && !(has_events(d) && driver->interop.export_event))
+        return tni_error(TN_E_UNSUPPORTED, "plugin %s has no events that other processes can wait for",
+                         driver->plugin);
     if (flags & TN_EVENT_TIMING && !(has_events(d) && driver->event.elapsed) && !d->synchronous)
         return tni_error(TN_E_UNSUPPORTED, "plugin %s has no events with timing", driver->plugin);
     tn_event *e = NULL;
@@ -82,6 +87,8 @@ int32_t tn_event_record(tn_event *event, tn_stream *stream)
     if (status) return status;
     tni_device *d = event->device;
     const tni_driver *driver = &d->type->driver;
+    if (event->imported)
+        return tni_error(TN_E_STATE, "an event of another process is recorded there (tn_event_import)");
     if (stream->device != d)
         return tni_error(TN_E_DEVICE, "an event and the stream it is recorded on are of different devices");
     if (has_events(d)) {
@@ -198,4 +205,60 @@ int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other)
 int32_t tni_stream_order(tn_stream *stream, tn_stream *other)
 {
     return wait_stream(stream, other, 1);
+}
+
+/* ---- Other processes and libraries --------------------------------------------------------------------- */
+
+int32_t tn_event_export(tn_event *event, tn_process_handle *out)
+{
+    tn_process_handle handle = {.size = sizeof handle, .file = -1};
+    int32_t status = check(event);
+    if (status) return status;
+    const tni_driver *driver = &event->device->type->driver;
+    if (!(event->flags & TN_EVENT_INTERPROCESS) || event->imported)
+        return tni_error(TN_E_STATE,
+                         "tn_event_export: the event was not made here with TN_EVENT_INTERPROCESS");
+    status = driver->interop.export_event(driver->self, event->device->handle, event->handle, &handle);
+    if (status) return tni_driver_error(event->device->type, status, "exporting an event");
+    return tni_struct_write(out, &handle, sizeof handle, "tn_process_handle");
+}
+
+int32_t tn_event_import(tn_context *ctx, tn_device device, const tn_process_handle *handle, tn_event **out)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    tn_process_handle known;
+    if (!d) return tn_last_error()->code;
+    int32_t status = tni_struct_read(&known, sizeof known, handle, "tn_process_handle");
+    const tni_driver *driver = &d->type->driver;
+    if (!status && !driver->interop.import_event)
+        status = tni_error(TN_E_UNSUPPORTED, "plugin %s has no events of other processes", driver->plugin);
+    tn_event *e = status ? NULL : tni_alloc_zeroed(ctx, sizeof *e);
+    if (!e) return status ? status : TN_E_OUT_OF_MEMORY;
+    status = driver->interop.import_event(driver->self, d->handle, &known, &e->handle);
+    if (status || !e->handle) {
+        tni_free(ctx, e, sizeof *e);
+        return status ? tni_driver_error(d->type, status, "importing an event")
+                      : tni_no_handle(d->type, "interop.import_event");
+    }
+    atomic_init(&e->refs, 1);
+    e->device = d;
+    e->flags = TN_EVENT_INTERPROCESS;
+    e->imported = e->recorded = 1;
+    tni_context_own(ctx);
+    *out = e;
+    return TN_OK;
+}
+
+int32_t tni_native_wait(tn_stream *stream, uint64_t native)
+{
+    tni_device *d = stream->device;
+    const tni_driver *driver = &d->type->driver;
+    tn_event *event = NULL;
+    if (!has_events(d) || !driver->interop.wait_native) return tn_stream_synchronize(stream);
+    int32_t status = tni_event_create(d, 0, &event);
+    if (!status) status = tn_event_record(event, stream);
+    if (!status && (status = driver->interop.wait_native(driver->self, d->handle, native, event->handle)))
+        status = tni_driver_error(d->type, status, "a wait of a foreign stream");
+    tn_event_release(event);
+    return status;
 }

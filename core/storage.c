@@ -99,6 +99,22 @@ int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*
     return TN_OK;
 }
 
+int32_t tni_storage_wrap_memory(tni_device *device, const tn_memory *memory, uint64_t bytes,
+                                void (*deleter)(void *user), void *user, tni_storage **out)
+{
+    tni_storage *s = new_storage(device->ctx, device, bytes);
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    s->allocation = memory->allocation;
+    s->offset = memory->offset;
+    s->host = memory->host;
+    s->address = memory->address;
+    s->deleter = deleter;
+    s->deleter_user = user;
+    tni_context_own(device->ctx);
+    *out = s;
+    return TN_OK;
+}
+
 static int32_t copy_first(tni_storage *s, tni_block *to, uint64_t bytes)
 {
     tni_device *d = s->device;

@@ -67,6 +67,10 @@ int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **o
 /* Foreign host memory; the deleter is called once, on failure too. */
 int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*deleter)(void *user),
                          void *user, tni_storage **out);
+/* Memory of a device that did not come from its allocator. The deleter is called once, when work may still be under
+ * way; on failure it is not. */
+int32_t tni_storage_wrap_memory(tni_device *device, const tn_memory *memory, uint64_t bytes,
+                                void (*deleter)(void *user), void *user, tni_storage **out);
 /* Grows or shrinks, keeping the first bytes. */
 int32_t tni_storage_resize(tni_storage *storage, uint64_t bytes);
 void tni_storage_retain(tni_storage *storage);

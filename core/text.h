@@ -15,4 +15,7 @@ typedef struct tni_text {
 tni_text tni_text_begin(char *to, uint64_t bytes);
 TNI_PRINTF(2, 3) void tni_text_add(tni_text *t, const char *format, ...);
 
+/* Letters to insert, remove or replace (Levenshtein) between two names of at most 63 letters; longer ones are cut. */
+uint32_t tni_different_letters(const char *a, const char *b);
+
 #endif

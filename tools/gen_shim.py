@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "abi"))
 import scan  # noqa: E402
 
 # Interface -> struct. tenon.kernels has rows, which shim.c wraps; a shim is not wrapped itself.
-INTERFACES = ["device", "memory", "copy", "stream", "event", "autocast", "allocator", "graph", "collectives"]
+INTERFACES = ["device", "memory", "copy", "stream", "event", "autocast", "allocator", "graph", "collectives", "settings",
+              "interop"]
 NOT_WRAPPED = {"kernels", "shim"}
 # The kind of a pointer, by the name of the argument. The kind of a number follows from its type, and from NUMBERS.
 POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", "out_device": "DEVICE",
@@ -28,7 +29,7 @@ POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", 
             "host": "HOST_MEMORY", "out_host": "HOST_MEMORY", "memory": "HOST_MEMORY",
             "graph": "GRAPH", "out_graph": "GRAPH", "executable": "EXECUTABLE", "out_executable": "EXECUTABLE",
             "communicator": "COMMUNICATOR", "out_communicator": "COMMUNICATOR",
-            "user": "USER", "handle": "POINTER", "id": "POINTER", "out_self": "SELF", "pointer": "USER", "self": "SELF"}
+            "user": "USER", "handle": "POINTER", "id": "POINTER", "data": "POINTER", "out_self": "SELF", "pointer": "USER", "self": "SELF"}
 NUMBERS = {"bytes": "BYTES", "offset": "OFFSET", "to_offset": "OFFSET", "from_offset": "OFFSET"}
 WIDTHS = {"uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8, "double": 8, "tn_dtype": 4, "tn_device": 8}
 # Structs whose fields stand in the place of the argument that points to them, one argument each: what a tool knows of
@@ -72,7 +73,7 @@ class Argument:
             self.kind = "CALL"
         elif base == "char *" and out or self.name.removeprefix("out_") == "state":
             self.kind = "POINTER"
-        elif base in ("char", "void") and out:
+        elif base in ("char", "void", "tn_setting", "tn_value", "tn_process_handle") and out:
             self.kind, self.bytes = "POINTER", "0"
         elif re.fullmatch(r"(const )?void \*", base) and self.name in POINTERS:
             self.kind = POINTERS[self.name]

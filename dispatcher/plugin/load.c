@@ -70,6 +70,9 @@ static const required_slot collectives_slots[] = {SLOT(tn_collectives_interface,
                                                   SLOT(tn_collectives_interface, reduce_scatter),
                                                   SLOT(tn_collectives_interface, barrier),
                                                   NO_SLOT};
+static const required_slot settings_slots[] = {SLOT(tn_settings_interface, describe),
+                                               SLOT(tn_settings_interface, get),
+                                               SLOT(tn_settings_interface, set), NO_SLOT};
 static const required_slot shim_slots[] = {SLOT(tn_shim_interface, wrap), NO_SLOT};
 static const required_slot no_slots[] = {NO_SLOT};
 
@@ -84,6 +87,8 @@ static const known_interface interfaces[] = {
     {"tenon.allocator", PLACE(driver.allocator), 0, allocator_slots},
     {"tenon.graph", PLACE(driver.graph), 0, graph_slots},
     {"tenon.collectives", PLACE(driver.collectives), 0, collectives_slots},
+    {"tenon.settings", PLACE(driver.settings), 0, settings_slots},
+    {"tenon.interop", PLACE(driver.interop), 0, no_slots},
     {"tenon.kernels", PLACE(kernels), 0, no_slots},
     {"tenon.autocast", PLACE(driver.autocast), 0, no_slots},
     {"tenon.shim", PLACE(shim), 0, shim_slots},

@@ -193,6 +193,13 @@ static const struct {
     {"event.query", NULL, "", 0},
     {"event.elapsed", NULL, "", 0},
     {"autocast.classify", NULL, "", 0},
+    {"settings.describe", NULL, "", 0}, /* a replay has the settings of its own process */
+    {"settings.get", NULL, "", 0},
+    {"settings.set", NULL, "", 0},
+    {"interop.dlpack_device", NULL, "", 0}, /* nothing of other libraries is in a recording */
+    {"interop.wait_native", NULL, "", 0},
+    {"interop.export_memory", NULL, "", 0},
+    {"interop.export_event", NULL, "", 0},
     {"plugin.quiesce", NULL, "", 0},
     {"plugin.shutdown", NULL, "", 0},
     {"plugin.self_test", NULL, "", 0},

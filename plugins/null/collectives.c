@@ -2,7 +2,8 @@
 /*
  * tenon.collectives: without it the host refuses them. All work is done when a call returns, so every rank's
  * memory is ready, and the host is the only one that moves bytes. There is no arithmetic, so the host never asks
- * for a reduction. There is one process: without unique_id the host asks for no other communicators.
+ * for a reduction. There is one process: without unique_id the host asks for no other communicators. Without send and
+ * receive it refuses them.
  */
 #include "null.h"
 

@@ -5,7 +5,8 @@
  * every operator falls back to the CPU.
  *
  * Optional slots have the plainest body that is right; a comment at each says what the host does without it,
- * so that a vendor can take it out. Graphs are in graph.c, collectives in collectives.c. The plugin sees
+ * so that a vendor can take it out. Graphs are in graph.c, collectives in collectives.c, settings and
+ * what other libraries use in interop.c. The plugin sees
  * abi/include and nothing else of Tenon.
  */
 #include "null.h"
@@ -82,6 +83,7 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     if (request->flags) return fail(self, TN_E_UNSUPPORTED, "null: unknown flags of memory");
     if (request->bytes > SIZE_MAX || posix_memalign(&memory, alignment, (size_t)request->bytes))
         return fail(self, TN_E_OUT_OF_MEMORY, "null: out of memory");
+    memset(memory, atomic_load(&((null_plugin *)self)->fresh), (size_t)request->bytes);
     out->kind = request->kind;
     out->allocation = memory;
     out->host = memory;
@@ -316,11 +318,18 @@ static const struct {
     const char *name;
     const void *table;
 } interfaces[] = {
-    {"tenon.device", &device_interface},     {"tenon.memory", &memory_interface},
-    {"tenon.copy", &copy_interface},         {"tenon.stream", &stream_interface},
-    {"tenon.event", &event_interface},       {"tenon.kernels", &kernels_interface},
-    {"tenon.autocast", &autocast_interface}, {"tenon.allocator", &allocator_interface},
-    {"tenon.graph", &null_graph_interface},  {"tenon.collectives", &null_collectives_interface},
+    {"tenon.device", &device_interface},
+    {"tenon.memory", &memory_interface},
+    {"tenon.copy", &copy_interface},
+    {"tenon.stream", &stream_interface},
+    {"tenon.event", &event_interface},
+    {"tenon.kernels", &kernels_interface},
+    {"tenon.autocast", &autocast_interface},
+    {"tenon.allocator", &allocator_interface},
+    {"tenon.graph", &null_graph_interface},
+    {"tenon.collectives", &null_collectives_interface},
+    {"tenon.settings", &null_settings_interface},
+    {"tenon.interop", &null_interop_interface},
 };
 
 static const void *plugin_get_interface(void *self, const char *name, uint32_t version)

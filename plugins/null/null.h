@@ -5,6 +5,7 @@
 
 #define TN_PLUGIN
 #include <pthread.h>
+#include <stdatomic.h>
 #include <tenon/plugin.h>
 
 #define MAX_DEVICES  8
@@ -15,6 +16,7 @@ typedef struct null_plugin {
     uint32_t n_devices;
     uint32_t devices[MAX_DEVICES]; /* the address of an item is the handle of a device */
     pthread_mutex_t lock;          /* of all graphs, and of what streams and events hold of them */
+    atomic_int fresh;              /* the setting */
 } null_plugin;
 
 /* How much of each branch of a capture lies before a place. */
@@ -55,6 +57,8 @@ void null_forget(null_plugin *p, null_graph *graph);
 
 extern const tn_graph_interface null_graph_interface;
 extern const tn_collectives_interface null_collectives_interface;
+extern const tn_settings_interface null_settings_interface;
+extern const tn_interop_interface null_interop_interface;
 
 /* Records the error and returns the status. */
 static inline int32_t fail(const null_plugin *p, int32_t status, const char *message)

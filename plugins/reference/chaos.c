@@ -14,11 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#define HOLD_MICROSECONDS  3000u  /* longest delay of a held task under chaos: keeps tests fast */
-#define PAUSE_MICROSECONDS 40u    /* longest pause before a task that is not held */
-#define LONGEST_STRETCH    12u    /* tasks of one kind in a row */
-#define LONGEST_QUEUE      1024u  /* tasks that may wait before a stream works without being asked */
-#define LONGEST_HOLD       60000u /* milliseconds that TENON_REFERENCE_LAZY may ask for */
+#define HOLD_MICROSECONDS  3000u /* longest delay of a held task under chaos: keeps tests fast */
+#define PAUSE_MICROSECONDS 40u   /* longest pause before a task that is not held */
+#define LONGEST_STRETCH    12u   /* tasks of one kind in a row */
+#define LONGEST_QUEUE      1024u /* tasks that may wait before a stream works without being asked */
 
 uint64_t reference_setting(const char *name, uint64_t otherwise)
 {
@@ -32,7 +31,7 @@ void reference_chaos_init(reference_chaos *c)
 {
     uint64_t lazy = reference_setting("TENON_REFERENCE_LAZY", 0);
     c->seed = reference_setting("TENON_REFERENCE_CHAOS", 0);
-    c->hold_microseconds = 1000u * (uint32_t)(lazy > LONGEST_HOLD ? LONGEST_HOLD : lazy);
+    c->hold_microseconds = 1000u * (uint32_t)(lazy > REFERENCE_MOST_LAZY ? REFERENCE_MOST_LAZY : lazy);
     c->poison = reference_setting("TENON_REFERENCE_POISON", c->seed || lazy) != 0;
     c->lose_at = reference_setting("TENON_REFERENCE_LOSE", 0);
     c->fail_at = reference_setting("TENON_REFERENCE_FAIL", 0);

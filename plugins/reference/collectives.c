@@ -4,6 +4,9 @@
  * of all, one element at a time, while the others wait, so that nobody's memory is touched before its stream
  * is there and no stream goes on too early. Who comes asks for the others, as a waiting host would. A rank
  * whose task is dropped or fails comes all the same and says so; then all fail.
+ *
+ * With ranks in other processes, the last one of this process exchanges pieces with theirs on a board (board.c). What
+ * one rank sends to another always goes over a board.
  */
 #include "element.h"
 
@@ -15,9 +18,11 @@ typedef struct meeting meeting;
 
 typedef struct communicator {
     atomic_uint references; /* the host's, and one of each meeting */
-    uint32_t count;
-    int32_t code; /* of the first call that failed */
-    int32_t reserved;
+    uint32_t count;         /* ranks of this process */
+    uint32_t first;         /* the first of them */
+    uint32_t world;         /* ranks of all processes */
+    int32_t code;           /* of the first call that failed */
+    reference_board *board; /* NULL: of one process, and nothing was sent yet; under the lock */
     pthread_mutex_t lock;
     meeting *meetings; /* queued or under way */
     reference_device *devices[REFERENCE_MAX_DEVICES];
@@ -36,9 +41,10 @@ struct meeting {
     int32_t cancelled; /* set if not all ranks were queued: nothing is done */
     int32_t code;      /* of the first rank that failed */
     char text[192];
-    reference_stream *streams[REFERENCE_MAX_DEVICES]; /* NULL: the rank has arrived */
-    uint64_t numbers[REFERENCE_MAX_DEVICES];          /* of the tasks there */
-    void (*work)(const meeting *m);                   /* NULL: a barrier */
+    reference_stream *streams[REFERENCE_MAX_DEVICES];  /* NULL: the rank has arrived */
+    uint64_t numbers[REFERENCE_MAX_DEVICES];           /* of the tasks there */
+    void (*work)(const meeting *m);                    /* NULL: a barrier */
+    int32_t (*exchange)(const meeting *m, char *text); /* the same with ranks of other processes */
     char *to[REFERENCE_MAX_DEVICES];
     const char *from[REFERENCE_MAX_DEVICES];
     uint64_t length; /* elements or bytes */
@@ -160,12 +166,127 @@ static void work_all_gather(const meeting *m)
     }
 }
 
+/* ---- With other processes ------------------------------------------------------------------------------ */
+
+/* Element `at` of the windows of all ranks, reduced and rounded once. */
+static number reduced_windows(const meeting *m, uint64_t at)
+{
+    const communicator *c = m->of;
+    number sum = element_load(m->dtype, reference_board_window(c->board, 0) + at);
+    for (uint32_t k = 1; k < c->world; k++)
+        sum = combine(m->dtype, m->reduction, sum,
+                      element_load(m->dtype, reference_board_window(c->board, k) + at));
+    if (m->reduction == TN_REDUCE_AVERAGE) {
+        sum.re /= c->world;
+        sum.im /= c->world;
+    }
+    return sum;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The windows are filled and read between two barriers, piece by piece. */
+static int32_t exchange_all_reduce(const meeting *m, char *text)
+{
+    const communicator *c = m->of;
+    uint64_t item = (uint64_t)tn_dtype_bytes(m->dtype), step = REFERENCE_BOARD_WINDOW / item;
+    int32_t status = TN_OK;
+    for (uint64_t at = 0; at < m->length && !status; at += step) {
+        uint64_t n = least(step, m->length - at);
+        for (uint32_t r = 0; r < c->count; r++)
+            memcpy(reference_board_window(c->board, c->first + r), m->from[r] + at * item, n * item);
+        status = reference_board_barrier(c->board, text);
+        for (uint64_t i = 0; i < n && !status; i++) {
+            number sum = reduced_windows(m, i * item);
+            for (uint32_t r = 0; r < c->count; r++) element_store(m->dtype, m->to[r] + (at + i) * item, sum);
+        }
+        if (!status) status = reference_board_barrier(c->board, text);
+    }
+    return status;
+}
+
+/* A window has a part of `step` bytes for each rank. */
+static void put_parts(const meeting *m, uint64_t part, uint64_t at, uint64_t bytes, uint64_t step)
+{
+    const communicator *c = m->of;
+    for (uint32_t r = 0; r < c->count; r++)
+        for (uint32_t k = 0; k < c->world; k++)
+            memcpy(reference_board_window(c->board, c->first + r) + k * step, m->from[r] + k * part + at,
+                   bytes);
+}
+
+static int32_t exchange_reduce_scatter(const meeting *m, char *text)
+{
+    const communicator *c = m->of;
+    uint64_t item = (uint64_t)tn_dtype_bytes(m->dtype), step = REFERENCE_BOARD_WINDOW / (item * c->world);
+    int32_t status = TN_OK;
+    for (uint64_t at = 0; at < m->length && !status; at += step) {
+        uint64_t n = least(step, m->length - at);
+        put_parts(m, m->length * item, at * item, n * item, step * item);
+        status = reference_board_barrier(c->board, text);
+        for (uint32_t r = 0; r < c->count && !status; r++)
+            for (uint64_t i = 0; i < n; i++)
+                element_store(m->dtype, m->to[r] + (at + i) * item,
+                              reduced_windows(m, ((c->first + r) * step + i) * item));
+        if (!status) status = reference_board_barrier(c->board, text);
+    }
+    return status;
+}
+
+static int32_t exchange_all_to_all(const meeting *m, char *text)
+{
+    const communicator *c = m->of;
+    uint64_t step = REFERENCE_BOARD_WINDOW / c->world;
+    int32_t status = TN_OK;
+    for (uint64_t at = 0; at < m->length && !status; at += step) {
+        uint64_t n = least(step, m->length - at);
+        put_parts(m, m->length, at, n, step);
+        status = reference_board_barrier(c->board, text);
+        for (uint32_t r = 0; r < c->count && !status; r++)
+            for (uint32_t k = 0; k < c->world; k++)
+                memcpy(m->to[r] + k * m->length + at,
+                       reference_board_window(c->board, k) + (c->first + r) * step, n);
+        if (!status) status = reference_board_barrier(c->board, text);
+    }
+    return status;
+}
+
+/* Broadcast is a gathering of the root alone. */
+static int32_t exchange_gather(const meeting *m, char *text)
+{
+    const communicator *c = m->of;
+    int all = m->work == work_all_gather;
+    uint32_t from = all ? 0 : m->root, end = all ? c->world : m->root + 1;
+    int32_t status = TN_OK;
+    for (uint64_t at = 0; at < m->length && !status; at += REFERENCE_BOARD_WINDOW) {
+        uint64_t n = least(REFERENCE_BOARD_WINDOW, m->length - at);
+        for (uint32_t r = 0; r < c->count; r++)
+            if (all || c->first + r == m->root)
+                memcpy(reference_board_window(c->board, c->first + r), m->from[r] + at, n);
+        status = reference_board_barrier(c->board, text);
+        for (uint32_t r = 0; r < c->count && !status; r++)
+            for (uint32_t k = from; k < end; k++)
+                memcpy(m->to[r] + (all ? k * m->length : 0) + at, reference_board_window(c->board, k), n);
+        if (!status) status = reference_board_barrier(c->board, text);
+    }
+    return status;
+}
+
+static int32_t exchange_nothing(const meeting *m, char *text)
+{
+    return reference_board_barrier(m->of->board, text);
+}
+
 /* ---- Meeting ----------------------------------------------------------------------------------------- */
 
 static void release_communicator(communicator *c)
 {
     if (atomic_fetch_sub(&c->references, 1) != 1) return;
     pthread_mutex_destroy(&c->lock);
+    reference_board_close(c->board);
     free(c);
 }
 
@@ -219,10 +340,23 @@ static void note_error(communicator *c, int32_t code, const char *text)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* All ranks of this process are here; those of others wait for them, or learn that one failed. */
+static void meet_others(meeting *m)
+{
+    reference_board *board = m->of->board;
+    if (m->cancelled)
+        reference_board_fail(board, "reference: a rank of another process could not queue a collective");
+    if (m->code) reference_board_fail(board, m->text);
+    if (!m->code && !m->cancelled) m->code = m->exchange(m, m->text);
+}
+
 static void finish_meeting(meeting *m)
 {
     if (m->done) return; /* aborted */
-    if (!m->code && !m->cancelled && m->work) m->work(m);
+    if (m->of->world > m->of->count)
+        meet_others(m);
+    else if (!m->code && !m->cancelled && m->work)
+        m->work(m);
     m->done = 1;
     pthread_cond_broadcast(&m->changed);
 }
@@ -302,7 +436,7 @@ static int32_t fill(const communicator *c, meeting *m, const tn_collective_rank 
             return reference_error(c->devices[r]->state, TN_E_CONTRACT,
                                    "reference: the stream of rank %u is not one of its device", r);
         status = reference_stream_check_runs(ranks[r].stream, "a collective");
-        if (!status && from && (m->work != work_broadcast || r == m->root) &&
+        if (!status && from && (m->work != work_broadcast || c->first + r == m->root) &&
             !(m->from[r] = reference_resolve(c->devices[r], ranks[r].from, ranks[r].from_offset, from)))
             status = TN_E_CONTRACT;
         if (!status && to &&
@@ -350,20 +484,38 @@ static int32_t supports(void *self, tn_dtype dtype, uint32_t reduction)
 static int32_t collectives_create(void *self, const tn_communicator_options *options, void **out_communicator)
 {
     uint32_t count = options->count;
-    if (options->world != count || options->flags)
-        return reference_error(self, TN_E_UNSUPPORTED,
-                               "reference: a communicator of %u ranks, %u of them here", options->world,
-                               count);
-    if (count == 0 || count > REFERENCE_MAX_DEVICES)
-        return reference_error(self, TN_E_ARGUMENT, "reference: a communicator of %u devices", count);
+    reference_board *board = NULL;
+    if (options->flags)
+        return reference_error(self, TN_E_UNKNOWN_FIELD, "reference: a communicator with flags 0x%x",
+                               options->flags);
+    if (count == 0 || count > REFERENCE_MAX_DEVICES || options->world > REFERENCE_BOARD_RANKS)
+        return reference_error(self, TN_E_ARGUMENT, "reference: a communicator of %u devices and %u ranks",
+                               count, options->world);
+    int32_t status = options->world > count ? reference_board_join(self, options, &board) : TN_OK;
+    if (status) return status;
     communicator *c = calloc(1, sizeof(*c));
-    if (!c) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory for a communicator");
+    if (!c) {
+        reference_board_close(board);
+        return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory for a communicator");
+    }
+    c->board = board;
     c->count = count;
+    c->first = options->first_rank;
+    c->world = options->world;
     atomic_init(&c->references, 1);
     pthread_mutex_init(&c->lock, NULL);
     for (uint32_t i = 0; i < count; i++) c->devices[i] = options->devices[i];
     *out_communicator = c;
     return TN_OK;
+}
+
+static int32_t unique_id(void *self, void *id, uint64_t room, uint64_t *out_bytes)
+{
+    if (room < REFERENCE_BOARD_ID)
+        return reference_error(self, TN_E_ARGUMENT, "reference: an id needs %u bytes (got room for %llu)",
+                               REFERENCE_BOARD_ID, (unsigned long long)room);
+    *out_bytes = REFERENCE_BOARD_ID;
+    return reference_board_id(self, id);
 }
 
 static void collectives_destroy(void *self, void *handle)
@@ -387,6 +539,7 @@ static int32_t collectives_abort(void *self, void *handle)
     communicator *c = handle;
     note_error(c, TN_E_STATE, text);
     pthread_mutex_lock(&c->lock);
+    if (c->board) reference_board_fail(c->board, text);
     for (meeting *m = c->meetings; m; m = m->next) {
         pthread_mutex_lock(&m->lock);
         if (!m->done && !m->code) {
@@ -410,7 +563,11 @@ static int32_t check_dtype(const reference_state *state, tn_dtype dtype, uint32_
 static int32_t all_reduce(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                           uint64_t count, tn_dtype dtype, uint32_t reduction)
 {
-    const meeting what = {.work = work_all_reduce, .length = count, .dtype = dtype, .reduction = reduction};
+    const meeting what = {.work = work_all_reduce,
+                          .exchange = exchange_all_reduce,
+                          .length = count,
+                          .dtype = dtype,
+                          .reduction = reduction};
     int32_t status = check_dtype(self, dtype, reduction);
     uint64_t bytes = count * (uint64_t)tn_dtype_bytes(dtype);
     return status ? status : meet(self, handle, ranks, rank_bytes, &what, bytes, bytes);
@@ -419,8 +576,8 @@ static int32_t all_reduce(void *self, void *handle, const tn_collective_rank *ra
 static int32_t broadcast(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                          uint64_t bytes, uint32_t root)
 {
-    const meeting what = {.work = work_broadcast, .length = bytes, .root = root};
-    if (root >= ((const communicator *)handle)->count)
+    const meeting what = {.work = work_broadcast, .exchange = exchange_gather, .length = bytes, .root = root};
+    if (root >= ((const communicator *)handle)->world)
         return reference_error(self, TN_E_ARGUMENT, "reference: there is no rank %u", root);
     return meet(self, handle, ranks, rank_bytes, &what, bytes, bytes);
 }
@@ -428,38 +585,129 @@ static int32_t broadcast(void *self, void *handle, const tn_collective_rank *ran
 static int32_t all_gather(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                           uint64_t bytes)
 {
-    const meeting what = {.work = work_all_gather, .length = bytes};
-    return meet(self, handle, ranks, rank_bytes, &what, bytes, bytes * ((const communicator *)handle)->count);
+    const meeting what = {.work = work_all_gather, .exchange = exchange_gather, .length = bytes};
+    return meet(self, handle, ranks, rank_bytes, &what, bytes, bytes * ((const communicator *)handle)->world);
 }
 
 static int32_t all_to_all(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                           uint64_t bytes)
 {
-    const meeting what = {.work = work_all_to_all, .length = bytes};
-    uint64_t all = bytes * ((const communicator *)handle)->count;
+    const meeting what = {.work = work_all_to_all, .exchange = exchange_all_to_all, .length = bytes};
+    uint64_t all = bytes * ((const communicator *)handle)->world;
     return meet(self, handle, ranks, rank_bytes, &what, all, all);
 }
 
 static int32_t reduce_scatter(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                               uint64_t count, tn_dtype dtype, uint32_t reduction)
 {
-    const meeting what = {
-        .work = work_reduce_scatter, .length = count, .dtype = dtype, .reduction = reduction};
+    const meeting what = {.work = work_reduce_scatter,
+                          .exchange = exchange_reduce_scatter,
+                          .length = count,
+                          .dtype = dtype,
+                          .reduction = reduction};
     int32_t status = check_dtype(self, dtype, reduction);
     uint64_t bytes = count * (uint64_t)tn_dtype_bytes(dtype);
     if (status) return status;
-    return meet(self, handle, ranks, rank_bytes, &what, bytes * ((const communicator *)handle)->count, bytes);
+    return meet(self, handle, ranks, rank_bytes, &what, bytes * ((const communicator *)handle)->world, bytes);
 }
 
 static int32_t barrier(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes)
 {
-    const meeting what = {.work = NULL};
+    const meeting what = {.exchange = exchange_nothing};
     return meet(self, handle, ranks, rank_bytes, &what, 0, 0);
+}
+
+/* ---- From rank to rank --------------------------------------------------------------------------------- */
+
+typedef struct point_task {
+    reference_task task;
+    communicator *of;
+    reference_device *device;
+    char *data;
+    uint64_t bytes;
+    uint32_t from, to; /* ranks */
+    int32_t sends;
+    int32_t reserved;
+} point_task;
+
+static void release_point(reference_task *task)
+{
+    release_communicator(((point_task *)task)->of);
+}
+
+static void run_point(reference_stream *stream, reference_task *task)
+{
+    const point_task *t = (const point_task *)task;
+    char text[REFERENCE_BOARD_TEXT];
+    const char *why = "reference: a rank that sends or receives was dropped behind an error";
+    int32_t dropped = reference_stream_dropped(stream, task), code = dropped ? TN_E_STATE : TN_OK;
+    if (!dropped) code = reference_chaos_begin(t->device, &why);
+    if (code) {
+        reference_board_fail(t->of->board, why);
+    } else {
+        why = text;
+        code = t->sends ? reference_board_send(t->of->board, t->from, t->to, t->data, t->bytes, text)
+                        : reference_board_receive(t->of->board, t->to, t->from, t->data, t->bytes, text);
+    }
+    if (code) note_error(t->of, code, why);
+    if (code && !dropped) reference_stream_fail(stream, code, why);
+}
+
+/* A communicator of one process gets its board with the first message. */
+static int32_t need_board(const reference_state *state, communicator *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (!c->board) c->board = reference_board_create(c->count);
+    int32_t good = c->board != NULL;
+    pthread_mutex_unlock(&c->lock);
+    return good ? TN_OK : reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no host memory to send");
+}
+
+static int32_t push_point(void *self, communicator *c, const tn_collective_rank *rank, uint32_t mine,
+                          point_task what)
+{
+    uint32_t i = mine - c->first;
+    if (i >= c->count || what.from >= c->world || what.to >= c->world)
+        return reference_error(self, TN_E_ARGUMENT, "reference: from rank %u to %u", what.from, what.to);
+    if (!rank->stream || reference_stream_device(rank->stream) != c->devices[i])
+        return reference_error(self, TN_E_CONTRACT,
+                               "reference: the stream of rank %u is not one of its device", mine);
+    int32_t status = reference_stream_check_runs(rank->stream, "sending and receiving");
+    if (!status) status = need_board(self, c);
+    if (status) return status;
+    what.data = what.sends ? reference_resolve(c->devices[i], rank->from, rank->from_offset, what.bytes)
+                           : reference_resolve(c->devices[i], rank->to, rank->to_offset, what.bytes);
+    if (!what.data) return TN_E_CONTRACT;
+    point_task *t = reference_task_create(sizeof(*t), run_point);
+    if (!t) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory to send");
+    what.task = t->task;
+    *t = what;
+    t->task.release = release_point;
+    t->task.always = 1;
+    t->device = c->devices[i];
+    t->of = c;
+    atomic_fetch_add(&c->references, 1);
+    return reference_stream_push(rank->stream, &t->task);
+}
+
+static int32_t send_to(void *self, void *handle, const tn_collective_rank *rank, uint32_t from_rank,
+                       uint32_t to_rank, uint64_t bytes)
+{
+    const point_task what = {.from = from_rank, .to = to_rank, .bytes = bytes, .sends = 1};
+    return push_point(self, handle, rank, from_rank, what);
+}
+
+static int32_t receive_from(void *self, void *handle, const tn_collective_rank *rank, uint32_t to_rank,
+                            uint32_t from_rank, uint64_t bytes)
+{
+    const point_task what = {.from = from_rank, .to = to_rank, .bytes = bytes};
+    return push_point(self, handle, rank, to_rank, what);
 }
 
 const tn_collectives_interface reference_collectives_interface = {
     .size = sizeof(tn_collectives_interface),
     .supports = supports,
+    .unique_id = unique_id,
     .create = collectives_create,
     .destroy = collectives_destroy,
     .status = collectives_status,
@@ -470,4 +718,6 @@ const tn_collectives_interface reference_collectives_interface = {
     .reduce_scatter = reduce_scatter,
     .all_to_all = all_to_all,
     .barrier = barrier,
+    .send = send_to,
+    .receive = receive_from,
 };

@@ -6,6 +6,7 @@
  */
 #include "reference.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,26 +24,35 @@ static uint64_t region_bytes(const reference_allocation *a)
     return 2 * a->mapped + 3 * page_bytes();
 }
 
-/* Reserves page, handle, page, data, page; then maps one file over handle and data. 0 on failure. */
-static int map_twice(reference_allocation *a)
+/* Reserves page, handle, page, data, page; then maps a file over handle and data. 0 on failure. */
+static int map_twice(reference_allocation *a, int file)
 {
     uint64_t page = page_bytes();
     char *region = mmap(NULL, region_bytes(a), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (region == MAP_FAILED) return 0;
     a->handle = region + page;
     a->data = a->handle + a->mapped + page;
-    int file = memfd_create("tenon-reference", MFD_CLOEXEC);
     int good =
-        file >= 0 && ftruncate(file, (off_t)a->mapped) == 0 &&
         mmap(a->handle, a->mapped, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED &&
         mmap(a->data, a->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
-    if (file >= 0) close(file);
     if (!good) munmap(region, region_bytes(a));
+    return good;
+}
+
+/* New memory, in a file that stays open if others may open it; it cannot shrink below their mappings. */
+static int make(reference_allocation *a)
+{
+    a->file = memfd_create("tenon-reference", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int good = a->file >= 0 && ftruncate(a->file, (off_t)a->mapped) == 0 &&
+               fcntl(a->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0 && map_twice(a, a->file);
+    if (a->file >= 0 && !(good && a->shareable)) close(a->file);
     return good;
 }
 
 static void unmap(const reference_allocation *a)
 {
+    if (a->borrowed) return;
+    if (a->shareable) close(a->file);
     munmap(a->handle - page_bytes(), region_bytes(a));
 }
 
@@ -71,14 +81,26 @@ static int reserve_entry(reference_state *state)
     return 1;
 }
 
-static int insert(reference_state *state, reference_allocation *a)
+/* With the lock held and room for an entry. */
+static void add(reference_state *state, const reference_allocation *a)
 {
-    if (a->bytes > state->memory_limit - a->device->used || !reserve_entry(state) || !map_twice(a)) return 0;
     size_t at = lower_bound(state, a->handle);
     memmove(&state->allocations[at + 1], &state->allocations[at],
             (state->n_allocations - at) * sizeof(state->allocations[0]));
     state->allocations[at] = *a;
     state->n_allocations++;
+}
+
+static uint64_t bytes_left(const reference_device *device)
+{
+    uint64_t limit = atomic_load(&device->state->memory_limit);
+    return limit > device->used ? limit - device->used : 0;
+}
+
+static int insert(reference_state *state, reference_allocation *a)
+{
+    if (a->bytes > bytes_left(a->device) || !reserve_entry(state) || !make(a)) return 0;
+    add(state, a);
     a->device->used += a->bytes;
     reference_poison(&state->chaos, a->data, a->mapped);
     return 1;
@@ -120,16 +142,17 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     uint64_t bytes = request->bytes;
     int32_t status = reference_check_lost(device);
     if (status) return status;
-    if (request->kind != TN_MEMORY_DEVICE || request->flags)
+    if (request->kind != TN_MEMORY_DEVICE || request->flags & ~TN_REQUEST_SHAREABLE)
         return reference_error(state, TN_E_UNSUPPORTED, "reference: memory of kind %u with flags 0x%x",
                                request->kind, request->flags);
     if (request->alignment > page_bytes())
         return reference_error(state, TN_E_UNSUPPORTED, "reference: memory aligned to %u bytes",
                                request->alignment);
     uint64_t page = page_bytes();
-    reference_allocation a = {.bytes = bytes, .device = device};
+    reference_allocation a = {
+        .bytes = bytes, .device = device, .shareable = (request->flags & TN_REQUEST_SHAREABLE) != 0};
     int good = 0;
-    if (bytes <= state->memory_limit) {
+    if (bytes <= atomic_load(&state->memory_limit)) {
         a.mapped = (bytes + page - 1) / page * page;
         pthread_mutex_lock(&state->memory_lock);
         good = insert(state, &a);
@@ -145,19 +168,37 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     return TN_OK;
 }
 
+/* With the lock held. */
+static reference_allocation *find(reference_state *state, const void *handle)
+{
+    size_t at = lower_bound(state, handle);
+    return at < state->n_allocations && state->allocations[at].handle == handle ? &state->allocations[at]
+                                                                                : NULL;
+}
+
+/* With the lock held. */
+static reference_allocation take_out(reference_state *state, const reference_allocation *at)
+{
+    reference_allocation a = *at;
+    size_t i = (size_t)(at - state->allocations);
+    state->n_allocations--;
+    memmove(&state->allocations[i], &state->allocations[i + 1],
+            (state->n_allocations - i) * sizeof(state->allocations[0]));
+    return a;
+}
+
 static void memory_free(void *self, void *device, const tn_memory *memory)
 {
     reference_state *state = self;
-    reference_allocation a = {.handle = NULL};
     pthread_mutex_lock(&state->memory_lock);
-    size_t at = lower_bound(state, memory->allocation);
-    if (at < state->n_allocations && state->allocations[at].handle == memory->allocation) {
-        a = state->allocations[at];
+    const reference_allocation *at = find(state, memory->allocation);
+    if (at) {
+        const reference_allocation a = take_out(state, at);
         a.device->used -= a.bytes;
-        state->n_allocations--;
-        memmove(&state->allocations[at], &state->allocations[at + 1],
-                (state->n_allocations - at) * sizeof(state->allocations[0]));
-        quarantine(state, &a);
+        if (a.shareable)
+            unmap(&a); /* other processes may go on */
+        else
+            quarantine(state, &a);
     }
     pthread_mutex_unlock(&state->memory_lock);
 }
@@ -167,8 +208,8 @@ char *reference_resolve(reference_device *device, const void *handle, uint64_t o
     reference_state *state = device->state;
     reference_allocation a = {.handle = NULL};
     pthread_mutex_lock(&state->memory_lock);
-    size_t at = lower_bound(state, handle);
-    if (at < state->n_allocations && state->allocations[at].handle == handle) a = state->allocations[at];
+    const reference_allocation *at = find(state, handle);
+    if (at) a = *at;
     pthread_mutex_unlock(&state->memory_lock);
     if (!a.handle || a.device != device) {
         reference_error(state, TN_E_CONTRACT, "reference: %p is not an allocation of device %u", handle,
@@ -188,15 +229,125 @@ static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_
 {
     reference_state *state = self;
     pthread_mutex_lock(&state->memory_lock);
-    uint64_t used = ((reference_device *)device)->used;
+    *out_free = bytes_left(device);
     pthread_mutex_unlock(&state->memory_lock);
-    *out_free = state->memory_limit - used;
-    *out_total = state->memory_limit;
+    *out_total = atomic_load(&state->memory_limit);
     return TN_OK;
+}
+
+/* ---- Memory of others ---------------------------------------------------------------------------------- */
+
+/* All states of the process. This is what a driver would know: a real device's memory belongs to the process. */
+static pthread_mutex_t states_lock = PTHREAD_MUTEX_INITIALIZER;
+static reference_state *states;
+
+void reference_memory_init(reference_state *state)
+{
+    pthread_mutex_lock(&states_lock);
+    state->next = states;
+    states = state;
+    pthread_mutex_unlock(&states_lock);
+}
+
+/* The allocation of one of the devices with this index that contains the range. */
+static int find_range(reference_state *state, uint32_t index, const char *data, uint64_t bytes,
+                      reference_allocation *out)
+{
+    int found = 0;
+    pthread_mutex_lock(&state->memory_lock);
+    size_t after = lower_bound(state, data + 1);
+    if (after > 0) {
+        *out = state->allocations[after - 1];
+        uint64_t offset = (uint64_t)(data - out->handle);
+        found = out->device->index == index && offset <= out->bytes && bytes <= out->bytes - offset;
+    }
+    pthread_mutex_unlock(&state->memory_lock);
+    return found;
+}
+
+static int borrow(reference_device *device, const reference_allocation *from)
+{
+    reference_state *state = device->state;
+    pthread_mutex_lock(&state->memory_lock);
+    reference_allocation *at = find(state, from->handle);
+    int good = at || reserve_entry(state);
+    if (at) {
+        at->borrowed++;
+    } else if (good) {
+        reference_allocation a = *from;
+        a.device = device;
+        a.borrowed = 1;
+        add(state, &a);
+    }
+    pthread_mutex_unlock(&state->memory_lock);
+    return good;
+}
+
+int reference_memory_borrow(reference_device *device, const char *data, uint64_t bytes, char **out_handle,
+                            uint64_t *out_offset)
+{
+    reference_allocation a;
+    int found = find_range(device->state, device->index, data, bytes, &a), own = found && !a.borrowed;
+    pthread_mutex_lock(&states_lock);
+    for (reference_state *s = states; s && !found; s = s->next)
+        if (s != device->state) found = find_range(s, device->index, data, bytes, &a);
+    pthread_mutex_unlock(&states_lock);
+    if (!found || (!own && !borrow(device, &a))) return 0;
+    *out_handle = a.handle;
+    *out_offset = (uint64_t)(data - a.handle);
+    return 1;
+}
+
+int32_t reference_memory_open(reference_device *device, int file, uint64_t bytes, char **out_handle)
+{
+    reference_state *state = device->state;
+    uint64_t page = page_bytes();
+    reference_allocation a = {
+        .bytes = bytes, .mapped = (bytes + page - 1) / page * page, .device = device, .imported = 1};
+    pthread_mutex_lock(&state->memory_lock);
+    int good = reserve_entry(state) && map_twice(&a, file);
+    if (good) add(state, &a);
+    pthread_mutex_unlock(&state->memory_lock);
+    if (!good)
+        return reference_error(state, TN_E_OUT_OF_MEMORY,
+                               "reference: memory of another process cannot be mapped");
+    *out_handle = a.handle;
+    return TN_OK;
+}
+
+void reference_memory_forget(reference_device *device, const void *handle)
+{
+    reference_state *state = device->state;
+    pthread_mutex_lock(&state->memory_lock);
+    reference_allocation *at = find(state, handle);
+    if (at && at->borrowed > 1) {
+        at->borrowed--;
+    } else if (at && (at->borrowed || at->imported)) {
+        const reference_allocation a = take_out(state, at);
+        unmap(&a);
+    }
+    pthread_mutex_unlock(&state->memory_lock);
+}
+
+int reference_memory_file(reference_device *device, const void *handle)
+{
+    reference_state *state = device->state;
+    pthread_mutex_lock(&state->memory_lock);
+    const reference_allocation *at = find(state, handle);
+    int file = at && at->shareable && !at->borrowed ? at->file : -1;
+    pthread_mutex_unlock(&state->memory_lock);
+    return file;
 }
 
 void reference_memory_finish(reference_state *state)
 {
+    pthread_mutex_lock(&states_lock);
+    for (reference_state **link = &states; *link; link = &(*link)->next) {
+        if (*link != state) continue;
+        *link = state->next;
+        break;
+    }
+    pthread_mutex_unlock(&states_lock);
     for (size_t i = 0; i < state->n_allocations; i++) unmap(&state->allocations[i]);
     while (state->n_quarantine) leave_quarantine(state);
     free(state->quarantine);

@@ -8,11 +8,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* 16 GiB: more than tests use, and less than a wrong size would ask for. */
-#define DEFAULT_MEMORY ((uint64_t)16 << 30)
 
 int32_t reference_error(const reference_state *state, int32_t code, const char *format, ...)
 {
@@ -34,6 +32,16 @@ static int32_t device_enumerate(void *self, uint32_t *out_count, const char **ou
     return TN_OK;
 }
 
+/* TENON_REFERENCE_UUID, 32 hexadecimal digits, is that of device 0; the others follow it. "" without. */
+static void read_uuid(uint32_t index, uint8_t uuid[16])
+{
+    const char *text = getenv("TENON_REFERENCE_UUID");
+    unsigned byte;
+    if (!text || strlen(text) != 32) return;
+    for (int i = 0; i < 16 && sscanf(text + 2 * i, "%2x", &byte) == 1; i++) uuid[i] = (uint8_t)byte;
+    uuid[15] = (uint8_t)(uuid[15] + index);
+}
+
 static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
 {
     const reference_state *state = self;
@@ -50,6 +58,7 @@ static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
                                          TN_FEATURE_INT64 | TN_FEATURE_CONCURRENT,
                              .max_allocation = state->memory_limit,
                              .peers = (1ull << state->n_devices) - 1};
+    read_uuid(index, facts.uuid);
     memcpy(out, &facts, out->size < sizeof(facts) ? out->size : sizeof(facts));
     return TN_OK;
 }
@@ -121,7 +130,8 @@ static int32_t plugin_init(const tn_host *host, void **out_self)
     state->process = getpid();
     uint64_t wish = reference_setting("TENON_REFERENCE_DEVICES", 1);
     state->n_devices = wish > REFERENCE_MAX_DEVICES ? REFERENCE_MAX_DEVICES : (uint32_t)wish;
-    state->memory_limit = reference_setting("TENON_REFERENCE_MEMORY", DEFAULT_MEMORY);
+    atomic_init(&state->memory_limit, reference_setting("TENON_REFERENCE_MEMORY", REFERENCE_MEMORY));
+    atomic_init(&state->timeout_milliseconds, REFERENCE_TIMEOUT);
     for (uint32_t i = 0; i < state->n_devices; i++) {
         state->devices[i].state = state;
         state->devices[i].index = i;
@@ -130,6 +140,7 @@ static int32_t plugin_init(const tn_host *host, void **out_self)
     pthread_mutex_init(&state->memory_lock, NULL);
     pthread_mutex_init(&state->streams_lock, NULL);
     pthread_mutex_init(&state->collectives_lock, NULL);
+    reference_memory_init(state);
     *out_self = state;
     return TN_OK;
 }
@@ -155,10 +166,16 @@ static const struct {
     const char *name;
     const void *table;
 } interfaces[] = {
-    {"tenon.device", &device_interface},         {"tenon.memory", &reference_memory_interface},
-    {"tenon.copy", &reference_copy_interface},   {"tenon.stream", &reference_stream_interface},
-    {"tenon.event", &reference_event_interface}, {"tenon.kernels", &reference_kernels_interface},
-    {"tenon.graph", &reference_graph_interface}, {"tenon.collectives", &reference_collectives_interface},
+    {"tenon.device", &device_interface},
+    {"tenon.memory", &reference_memory_interface},
+    {"tenon.copy", &reference_copy_interface},
+    {"tenon.stream", &reference_stream_interface},
+    {"tenon.event", &reference_event_interface},
+    {"tenon.kernels", &reference_kernels_interface},
+    {"tenon.graph", &reference_graph_interface},
+    {"tenon.collectives", &reference_collectives_interface},
+    {"tenon.settings", &reference_settings_interface},
+    {"tenon.interop", &reference_interop_interface},
 };
 
 static const void *plugin_get_interface(void *self, const char *name, uint32_t version)

@@ -10,6 +10,9 @@
  *   event.c     events and waiting for them
  *   graph.c     captures, graphs made of them, launching
  *   collectives.c  what several devices do together
+ *   board.c     memory on which ranks of several processes meet
+ *   interop.c   memory and events of other libraries and processes
+ *   settings.c  what users may set
  *   chaos.c     delays, failures and poison that the environment asks for
  *   work.c      a kernel call, copied deeply and queued
  *   element.h   one element of any dtype as a number
@@ -29,6 +32,11 @@
 
 #define REFERENCE_MAX_DEVICES 8u
 
+/* 16 GiB: more than tests use, and less than a wrong size would ask for. */
+#define REFERENCE_MEMORY    ((int64_t)16 << 30)
+#define REFERENCE_MOST_LAZY 60000 /* milliseconds that work may be held */
+#define REFERENCE_TIMEOUT   60000 /* milliseconds that ranks wait for others to come */
+
 typedef struct reference_state reference_state;
 typedef struct reference_stream reference_stream;
 typedef struct reference_task reference_task;
@@ -45,8 +53,8 @@ typedef struct reference_device {
 /* Settings of the environment, see README.md. Zero: off. */
 typedef struct reference_chaos {
     uint64_t seed;
-    uint32_t hold_microseconds; /* every task is held this long unless somebody waits for it */
-    int32_t poison;
+    atomic_uint hold_microseconds; /* every task is held this long unless somebody waits for it */
+    atomic_int poison;
     uint64_t lose_at, fail_at; /* number of a task of a device */
     uint64_t refuse_at;        /* number of a task that a stream does not take */
     atomic_uint_fast64_t streams, refused;
@@ -63,6 +71,10 @@ typedef struct reference_allocation {
     uint64_t bytes;  /* as asked for */
     uint64_t mapped; /* in whole pages */
     reference_device *device;
+    int32_t shareable; /* `file` stays open for other processes */
+    int32_t file;
+    uint32_t borrowed; /* times that another state's memory was imported; it is unmapped there */
+    uint32_t imported; /* 1: of another process, mapped here and not counted */
 } reference_allocation;
 
 /* The plugin's state, one for each context; `self` of every slot. */
@@ -70,7 +82,9 @@ struct reference_state {
     const tn_host *host;
     uint32_t n_devices;
     pid_t process; /* the process of the threads: a fork has none */
-    uint64_t memory_limit;
+    atomic_uint_fast64_t memory_limit;
+    atomic_uint_fast64_t timeout_milliseconds;
+    reference_state *next; /* of all states of the process, see memory.c */
     reference_device devices[REFERENCE_MAX_DEVICES];
     pthread_mutex_t memory_lock;
     reference_allocation *allocations; /* by handle, ascending */
@@ -131,7 +145,20 @@ extern const tn_copy_interface reference_copy_interface;
  * error when the handle is not one of its allocations or the range lies outside.
  */
 char *reference_resolve(reference_device *device, const void *handle, uint64_t offset, uint64_t bytes);
-/* Unmaps what is left, at the end. */
+/*
+ * Memory of any state of this process that contains `bytes` from `data` on, for a device of this one: adds it if it is
+ * not its own. The handle and the offset of `data`; 0: there is none.
+ */
+int reference_memory_borrow(reference_device *device, const char *data, uint64_t bytes, char **out_handle,
+                            uint64_t *out_offset);
+/* Maps the file of another process. TN_OK, or a status with an error. */
+int32_t reference_memory_open(reference_device *device, int file, uint64_t bytes, char **out_handle);
+/* Ends either. Memory of the state itself is left alone. */
+void reference_memory_forget(reference_device *device, const void *handle);
+/* The file of a shareable allocation, or -1. */
+int reference_memory_file(reference_device *device, const void *handle);
+/* The state is one of the process from init to finish, which unmaps what is left. */
+void reference_memory_init(reference_state *state);
 void reference_memory_finish(reference_state *state);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------- */
@@ -187,6 +214,9 @@ void reference_streams_stop(reference_state *state);
 /* ---- event.c ----------------------------------------------------------------------------------------- */
 
 extern const tn_event_interface reference_event_interface;
+/* An event for other processes, and one of another process. */
+int32_t reference_event_export(const reference_state *state, void *event, tn_process_handle *out);
+int32_t reference_event_import(reference_state *state, const tn_process_handle *handle, void **out_event);
 /* Queues waiting for what the event records now. */
 int32_t reference_event_wait(void *event, reference_stream *stream);
 
@@ -215,6 +245,47 @@ int32_t reference_capture_wait(reference_stream *stream, reference_capture *reco
 /* ---- collectives.c ----------------------------------------------------------------------------------- */
 
 extern const tn_collectives_interface reference_collectives_interface;
+
+/* ---- board.c ----------------------------------------------------------------------------------------- */
+
+#define REFERENCE_BOARD_RANKS  64u
+#define REFERENCE_BOARD_ID     16u
+#define REFERENCE_BOARD_TEXT   192u
+#define REFERENCE_BOARD_WINDOW 65536u /* bytes of a rank */
+#define REFERENCE_BOARD_SLOT   16384u /* bytes of a pair of ranks */
+
+typedef struct reference_board reference_board;
+
+/* An id that no other board has. */
+int32_t reference_board_id(const reference_state *state, uint8_t id[REFERENCE_BOARD_ID]);
+/* Waits for the ranks of the other processes, as long as the setting `timeout` says. */
+int32_t reference_board_join(const reference_state *state, const tn_communicator_options *options,
+                             reference_board **out);
+/* A board of this process alone; NULL: there is no memory. */
+reference_board *reference_board_create(uint32_t count);
+void reference_board_close(reference_board *board);
+/* Ends all waiting, here and in other processes. The first text stays. */
+void reference_board_fail(reference_board *board, const char *text);
+/* What waits returns TN_OK, or a status and a text of REFERENCE_BOARD_TEXT bytes. Barriers come one at a time. */
+int32_t reference_board_barrier(reference_board *board, char *text);
+char *reference_board_window(const reference_board *board, uint32_t rank);
+int32_t reference_board_send(reference_board *board, uint32_t from, uint32_t to, const char *data,
+                             uint64_t bytes, char *text);
+int32_t reference_board_receive(reference_board *board, uint32_t to, uint32_t from, char *data,
+                                uint64_t bytes, char *text);
+
+/* Sleeping on a word that processes share: until it is woken, or so long. */
+void reference_futex_wait(atomic_uint *word, uint32_t seen, uint32_t wait_milliseconds);
+/* Changes the word and wakes all. */
+void reference_futex_wake(atomic_uint *word);
+/* A lock on a byte of a file, which ends with its process. 1: it is ours; 1: another open file has it. */
+int reference_file_lock(int file, uint32_t byte);
+int reference_file_is_locked(int file, uint32_t byte);
+
+/* ---- interop.c, settings.c --------------------------------------------------------------------------- */
+
+extern const tn_interop_interface reference_interop_interface;
+extern const tn_settings_interface reference_settings_interface;
 
 /* ---- work.c ------------------------------------------------------------------------------------------ */
 

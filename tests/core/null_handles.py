@@ -13,7 +13,7 @@ from pathlib import Path
 
 HANDLES = ("tn_context", "tn_scope", "tn_tensor", "tn_stream", "tn_event", "tn_graph", "tn_generator", "tn_communicator",
            "tn_safetensors", "tn_node", "tn_call_trace", "tn_error", "tn_call", "tn_function_call")
-HEADERS = ("context", "tensor", "autograd", "device", "random", "io", "inspect", "graph", "collectives", "trace", "op", "value")
+HEADERS = ("context", "tensor", "autograd", "device", "random", "io", "inspect", "graph", "collectives", "interop", "trace", "op", "value")
 PROGRAM = r"""
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +23,7 @@ PROGRAM = r"""
 #include <tenon/collectives.h>
 #include <tenon/graph.h>
 #include <tenon/inspect.h>
+#include <tenon/interop.h>
 #include <tenon/io.h>
 #include <tenon/trace.h>
 

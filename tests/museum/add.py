@@ -26,7 +26,7 @@ MODULE = ["-shared", "-fPIC", "-fvisibility=hidden"]
 # name -> (sources, more arguments, manifest)
 EXHIBITS = {
     "libtenon_smallest.so": (["tests/museum/smallest.c"], MODULE, {"name": "smallest", "device_type": "smallest"}),
-    "libtenon_null.so": ([f"plugins/null/{name}.c" for name in ("null", "graph", "collectives")], MODULE, {"name": "null", "device_type": "null"}),
+    "libtenon_null.so": ([f"plugins/null/{name}.c" for name in ("null", "graph", "collectives", "interop")], MODULE, {"name": "null", "device_type": "null"}),
     "libtenon_acme.so": (["examples/plugin/plugin.c", "examples/plugin/kernels.c"], [*MODULE, "-lm"],
                          {"name": "acme", "device_type": "acme"}),
     "libsmooth.so": (["examples/operators/smooth.c"], [*MODULE, "-lm"], None),

@@ -56,8 +56,11 @@ TN_API int32_t tn_communicator_status(tn_communicator *communicator) TN_ANY_THRE
 TN_API int32_t tn_communicator_abort(tn_communicator *communicator) TN_ANY_THREAD;
 /* Waits for the calls of the communicator, then releases it. NULL is ignored. */
 TN_API void tn_communicator_release(TN_TAKES TN_NULLABLE tn_communicator *communicator) TN_ANY_THREAD;
-/* Number of ranks, and the device of one rank (0 if there is no such rank). */
+/* Number of ranks of this process, of ranks in all processes, and the rank of this process's first device. */
 TN_API uint32_t tn_communicator_size(const tn_communicator *communicator) TN_ANY_THREAD;
+TN_API uint32_t tn_communicator_world(const tn_communicator *communicator) TN_ANY_THREAD;
+TN_API uint32_t tn_communicator_first_rank(const tn_communicator *communicator) TN_ANY_THREAD;
+/* The device of this process's rank i (0 if there is none). */
 TN_API tn_device tn_communicator_device(const tn_communicator *communicator, uint32_t rank) TN_ANY_THREAD;
 /* 1 if it can reduce this dtype in this way (TN_REDUCE_...). */
 TN_API int32_t tn_communicator_reduces(const tn_communicator *communicator, tn_dtype dtype,
@@ -87,6 +90,14 @@ TN_API int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_
 /* Each input and out has one part for each rank: part j of outs[i] becomes part i of inputs[j]. */
 TN_API int32_t tn_communicator_all_to_all(tn_communicator *communicator, tn_tensor *const *outs,
                                           tn_tensor *const *inputs, uint32_t count) TN_ANY_THREAD;
+/*
+ * Sends a tensor to another rank, which receives it into one of the same size; the rank that calls is that of the
+ * tensor's device. The n-th tensor that a rank sends to another is the n-th that the other receives from it. Queued as
+ * the others are, but only on one stream. TN_E_UNSUPPORTED if the plugin cannot.
+ */
+TN_API int32_t tn_communicator_send(tn_communicator *communicator, tn_tensor *t, uint32_t to) TN_ANY_THREAD;
+TN_API int32_t tn_communicator_receive(tn_communicator *communicator, tn_tensor *t,
+                                       uint32_t from) TN_ANY_THREAD;
 /* The current streams of the devices wait for each other at this point. The host does not wait. */
 TN_API int32_t tn_communicator_barrier(tn_communicator *communicator) TN_ANY_THREAD;
 #endif

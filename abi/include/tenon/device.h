@@ -29,7 +29,8 @@ TN_BEGIN_DECLS
 #define TN_NATIVE_ALLOCATION 4u
 
 /* Flags of events. */
-#define TN_EVENT_TIMING 1u
+#define TN_EVENT_TIMING       1u
+#define TN_EVENT_INTERPROCESS 2u /* other processes may wait for it (tn_event_export) */
 
 /* What a device can do; a bit that is not set is not known or not there. */
 #define TN_FEATURE_FLOAT16    1u   /* computes in float16 */
@@ -66,6 +67,30 @@ typedef struct tn_device_facts {
     char pci_address[16];       /* "0000:65:00.0"; "" if it has none */
 } tn_device_facts;
 
+/*
+ * A setting of a device. The tag of `default_value` is its type: TN_TAG_BOOL, _INT, _FLOAT or _STRING. A text has
+ * one of the `choices`, "fast,exact", or anything without ';' if that is NULL.
+ */
+#define TN_SETTING_READ_ONLY 1u
+typedef struct tn_setting {
+    uint32_t size;
+    uint32_t flags;      /* TN_SETTING_... */
+    const char *name;    /* of lower-case letters, digits and '_'; static, as the next two */
+    const char *meaning; /* one line, without a period */
+    const char *choices;
+    tn_value default_value;
+    tn_value minimum; /* of a number; NONE: no limit */
+    tn_value maximum;
+} tn_setting;
+
+/* What another process needs to open memory or an event. It travels with its file (see tn_share_send). */
+typedef struct tn_process_handle {
+    uint32_t size;
+    int32_t file; /* a file descriptor, -1: none. Whoever exports gives it away; whoever imports borrows it */
+    uint64_t bytes;
+    uint8_t id[64]; /* private to the plugin */
+} tn_process_handle;
+
 /* Set in a device that tn_device_choose or tn_device_parse could not give: it only has the name that was asked
  * for, and whatever creates a tensor on it is an error with that name. */
 #define TN_DEVICE_MISSING (1ull << 63)
@@ -79,14 +104,35 @@ TN_API tn_device tn_device_at(tn_context *ctx, int32_t i) TN_ANY_THREAD;
 TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
                                    TN_OUT tn_device_facts *out) TN_ANY_THREAD;
 /*
- * The device to use: the device that `wish` names ("cuda:1", "cpu", ...). `wish` NULL or "best": the device
- * that TENON_DEVICE names if it is set, else the best by class and facts. "measured": the fastest
+ * The device to use: the device that `wish` names ("cuda:1", "cpu", ...), or the hardware: "uuid:" and the 32
+ * hexadecimal digits of the facts ('-' is ignored), or "pci:0000:65:00.0"; where two plugins have the same hardware,
+ * the better of its devices. `wish` NULL or "best": the device that TENON_DEVICE names if it is set, else the best by class and facts. "measured": the fastest
  * by what `tenon bench devices` has measured for this user, the best where that does not help. `reason` (may be NULL) receives
  * why; the text lives as long as the context. If the device is not there, the result has the bit
  * TN_DEVICE_MISSING, and tn_last_error() says why.
  */
 TN_API tn_device tn_device_choose(tn_context *ctx, TN_NULLABLE const char *wish,
                                   TN_OUT TN_NULLABLE const char **reason) TN_ANY_THREAD;
+/* 1 if both are one piece of hardware: the same device, or of two plugins with the same uuid or, if one of them has
+ * none, the same PCI address. */
+TN_API int32_t tn_device_is_same(tn_context *ctx, tn_device a, tn_device b) TN_ANY_THREAD;
+
+/*
+ * Settings of a device, which its plugin has. TENON_SETTINGS has values that a device gets when it is opened:
+ * "reference.poison=1;opencl:1.blocking=1", for all devices of a type or for one.
+ */
+/* Describes setting i. TN_E_INDEX: there are no more. Texts live as long as the context. */
+TN_API int32_t tn_device_setting(tn_context *ctx, tn_device device, uint32_t i,
+                                 TN_OUT tn_setting *out) TN_ANY_THREAD;
+/* The value of a setting. A text lives as long as the context. TN_E_NOT_FOUND names the setting that was perhaps
+ * meant. */
+TN_API int32_t tn_device_get_setting(tn_context *ctx, tn_device device, const char *name,
+                                     TN_OUT tn_value *out) TN_ANY_THREAD;
+/* Changes it, for work that is queued from now on. TN_E_ARGUMENT for a value of another type or outside the range,
+ * and for a setting that is read-only. */
+TN_API int32_t tn_device_set_setting(tn_context *ctx, tn_device device, const char *name,
+                                     tn_value value) TN_ANY_THREAD;
+
 /* Waits for all streams of the device. Reports late errors: errors found after the call that queued the work
  * had returned. */
 TN_API int32_t tn_device_synchronize(tn_context *ctx, tn_device device) TN_ANY_THREAD;
@@ -134,7 +180,7 @@ TN_API int32_t tn_stream_native(tn_stream *stream, TN_OUT uint64_t *out) TN_ANY_
 /* Says that work on `stream` uses the tensor: its memory is reused only after that work. */
 TN_API int32_t tn_record_stream(tn_tensor *t, tn_stream *stream) TN_ANY_THREAD;
 
-/* Events mark a point in a stream. `flags`: TN_EVENT_... */
+/* Events mark a point in a stream. `flags`: TN_EVENT_...; TN_E_UNSUPPORTED for what the plugin lacks. */
 TN_API int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags,
                                TN_OUT TN_GIVES tn_event **out) TN_ANY_THREAD;
 TN_API void tn_event_release(TN_TAKES TN_NULLABLE tn_event *event) TN_ANY_THREAD;

@@ -64,11 +64,13 @@ TN_BEGIN_DECLS
 
 /* ---- Memory ------------------------------------------------------------------------------------------ */
 
+#define TN_REQUEST_SHAREABLE 1u /* interop.export_memory will be asked for it */
+
 /* A request for memory. */
 typedef struct tn_memory_request {
     uint32_t size;
     uint32_t kind;      /* one TN_MEMORY_... of the facts; 0 where the host is asked: as tensors have it */
-    uint32_t flags;     /* none are defined yet: 0 */
+    uint32_t flags;     /* TN_REQUEST_...; only plugins with interop.export_memory see SHAREABLE */
     uint32_t alignment; /* in bytes, a power of two; 0: that of the facts */
     uint64_t bytes;
     void *stream; /* whose work uses the memory first; NULL: any */
@@ -583,7 +585,61 @@ typedef struct tn_collectives_interface {
     /* All streams wait for each other. Only `stream` of the ranks is used. */
     int32_t (*barrier)(void *self, void *communicator, const tn_collective_rank *ranks,
                        uint32_t rank_bytes) TN_HOST_THREAD;
+    /* Rank `from_rank`, which is of this process, sends `bytes` of its `from` to `to_rank`. The n-th send between two
+     * ranks meets the n-th receive. NULL, as receive: the host refuses both. */
+    int32_t (*send)(void *self, void *communicator, const tn_collective_rank *rank, uint32_t from_rank,
+                    uint32_t to_rank, uint64_t bytes) TN_HOST_THREAD;
+    /* Rank `to_rank`, which is of this process, receives into its `to`. */
+    int32_t (*receive)(void *self, void *communicator, const tn_collective_rank *rank, uint32_t to_rank,
+                       uint32_t from_rank, uint64_t bytes) TN_HOST_THREAD;
 } tn_collectives_interface;
+
+/*
+ * "tenon.settings", version 1. What users may set on a device (tn_device_set_setting, TENON_SETTINGS). Default: it
+ * has no settings. All slots are required. The host makes one call at a time to the whole interface.
+ */
+typedef struct tn_settings_interface {
+    uint32_t size;
+    uint32_t reserved;
+    /* Describes setting i; always the same. TN_E_INDEX: there are no more. */
+    int32_t (*describe)(void *self, void *device, uint32_t i, TN_OUT tn_setting *out) TN_HOST_THREAD;
+    /* Its value. A text is valid until the next call to the interface. */
+    int32_t (*get)(void *self, void *device, uint32_t i, TN_OUT tn_value *out) TN_HOST_THREAD;
+    /* Changes it, for work that is queued from now on. The value has the right type and range. */
+    int32_t (*set)(void *self, void *device, uint32_t i, const tn_value *value) TN_HOST_THREAD;
+} tn_settings_interface;
+
+/*
+ * "tenon.interop", version 1. Memory and events that other libraries and processes use. Default: the host refuses,
+ * except for devices of class TN_DEVICE_HOST, whose memory it shares itself.
+ */
+typedef struct tn_interop_interface {
+    uint32_t size;
+    uint32_t reserved;
+    /* DLPack's type and number of the device (2: CUDA, 4: OpenCL, 12: an extension). The `data` of its tensors is the
+     * address of the allocation, if it has addresses, else the native handle of the allocation. NULL: the host
+     * refuses DLPack. */
+    int32_t (*dlpack_device)(void *self, void *device, TN_OUT int32_t *out_type, TN_OUT int32_t *out_id);
+    /* The vendor's stream `native` waits for what the event has recorded; the host does not. NULL: the host
+     * waits. */
+    int32_t (*wait_native)(void *self, void *device, uint64_t native, void *event);
+    /* Memory of another library in this process: `data` as DLPack has it, of which `bytes` are used. TN_E_ARGUMENT
+     * if it is not memory of this device. NULL: the host refuses it. */
+    int32_t (*import_pointer)(void *self, void *device, void *data, uint64_t bytes, TN_OUT tn_memory *out);
+    /* Ends what import_pointer and import_memory began. No unfinished work uses the memory. */
+    void (*release_memory)(void *self, void *device, TN_TAKES const tn_memory *memory);
+    /* What another process needs to open memory that was requested with TN_REQUEST_SHAREABLE. It stays usable there
+     * after memory.free here. NULL: there is no such memory. */
+    int32_t (*export_memory)(void *self, void *device, void *allocation, TN_OUT tn_process_handle *out);
+    /* Opens memory of another process. TN_E_ARGUMENT if the file is closed, too small or something else. */
+    int32_t (*import_memory)(void *self, void *device, const tn_process_handle *handle,
+                             TN_OUT tn_memory *out);
+    /* The same for events with TN_EVENT_INTERPROCESS. An imported one is waited for, queried and destroyed as others;
+     * if the other process ends before it is done, waiting fails late. NULL: event.create refuses the flag. */
+    int32_t (*export_event)(void *self, void *device, void *event, TN_OUT tn_process_handle *out);
+    int32_t (*import_event)(void *self, void *device, const tn_process_handle *handle,
+                            TN_OUT void **out_event);
+} tn_interop_interface;
 
 /* The plugin's own table, filled by entry. */
 typedef struct tn_plugin_table {

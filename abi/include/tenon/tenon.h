@@ -12,6 +12,7 @@
 #include <tenon/device.h>
 #include <tenon/graph.h>
 #include <tenon/collectives.h>
+#include <tenon/interop.h>
 #include <tenon/random.h>
 #include <tenon/io.h>
 #include <tenon/inspect.h>

@@ -250,7 +250,16 @@ static void after_slot(shim_call *c)
 static int32_t refuse(const shim_call *c)
 {
     return shim_error(c->plugin->outer, TN_E_UNSUPPORTED, "record: %s cannot be recorded",
-                      c->id == SHIM_GRAPH_BEGIN ? "graphs" : "collectives");
+                      c->id == SHIM_GRAPH_BEGIN          ? "graphs"
+                      : c->id == SHIM_COLLECTIVES_CREATE ? "collectives"
+                                                         : "what other libraries and processes own");
+}
+
+/* Others may change what it brings while the recording goes on. */
+static int32_t imports(uint32_t id)
+{
+    return id == SHIM_INTEROP_IMPORT_POINTER || id == SHIM_INTEROP_IMPORT_MEMORY ||
+           id == SHIM_INTEROP_IMPORT_EVENT;
 }
 
 static int32_t gives_back(uint32_t id)
@@ -260,7 +269,7 @@ static int32_t gives_back(uint32_t id)
 
 static int32_t record_before(shim_call *c)
 {
-    if (c->id == SHIM_GRAPH_BEGIN || c->id == SHIM_COLLECTIVES_CREATE) return refuse(c);
+    if (c->id == SHIM_GRAPH_BEGIN || c->id == SHIM_COLLECTIVES_CREATE || imports(c->id)) return refuse(c);
     if (c->id == SHIM_KERNEL_RUN) return before_kernel(c);
     if (!c->plugin->tool) return TN_OK;
     if (c->id == SHIM_MEMORY_UNMAP) before_unmap(c);

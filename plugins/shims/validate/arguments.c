@@ -147,7 +147,7 @@ static void check_numbers(validate_state *v, const shim_call *c)
     }
     if (c->id == SHIM_MEMORY_FILL && a[4].number > 255)
         validate_say(c, "bad-value", NULL, "the host fills bytes with %" PRIu64, a[4].number);
-    if (c->id == SHIM_EVENT_CREATE && a[1].number & ~(uint64_t)TN_EVENT_TIMING)
+    if (c->id == SHIM_EVENT_CREATE && a[1].number & ~(uint64_t)(TN_EVENT_TIMING | TN_EVENT_INTERPROCESS))
         validate_say(c, "unknown-flags", NULL, "the host makes an event with flags 0x%" PRIx64, a[1].number);
     if (c->id == SHIM_COPY_DEVICE_TO_DEVICE) check_overlap(c);
     if (c->id == SHIM_MEMORY_ALLOC) {
@@ -219,7 +219,8 @@ static void note_allocation(const shim_call *c, validate_object *o, uint32_t i)
     memcpy(&offset, c->values[i + 1].pointer, sizeof(offset)); /* allocation, offset, host, address, bytes */
     memcpy(&given, c->values[i + 4].pointer, sizeof(given));
     end = offset + (given > bytes_of(c) ? given : bytes_of(c));
-    if (c->id == SHIM_ALLOCATOR_ALLOC) { /* may be part of a larger allocation */
+    if (c->id == SHIM_ALLOCATOR_ALLOC ||
+        c->id == SHIM_INTEROP_IMPORT_POINTER) { /* may be part of a larger allocation */
         o->by_plugin = 1;
         o->bytes = o->bytes > end ? o->bytes : end;
         return;
@@ -245,7 +246,7 @@ static void made(validate_state *v, const shim_call *c, uint32_t i)
     validate_object *o = validate_made(v, c, kind, handle, device);
     if (!o) return;
     if (kind == SHIM_ALLOCATION) note_allocation(c, o, i);
-    if (kind == SHIM_EVENT) o->flags = (uint32_t)c->values[1].number;
+    if (c->id == SHIM_EVENT_CREATE) o->flags = (uint32_t)c->values[1].number;
     if (kind == SHIM_STREAM) {
         uint64_t id = device->n_streams++;
         if (o->alive == 1) o->id = id;

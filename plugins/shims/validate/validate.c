@@ -136,10 +136,10 @@ static void check_quiesced(const shim_call *c)
 {
     watched *p = c->plugin->tool;
     if (p->is_quiesced && !c->slot->of_host && c->id != SHIM_MEMORY_FREE && c->id != SHIM_ALLOCATOR_FREE &&
-        c->id != SHIM_STREAM_DESTROY && c->id != SHIM_EVENT_DESTROY && c->id != SHIM_GRAPH_DESTROY &&
-        c->id != SHIM_GRAPH_DESTROY_EXECUTABLE && c->id != SHIM_COLLECTIVES_DESTROY &&
-        c->id != SHIM_DEVICE_CLOSE && c->id != SHIM_PLUGIN_SHUTDOWN && c->id != SHIM_MEMORY_UNPIN &&
-        c->id != SHIM_CALLBACK_RUN)
+        c->id != SHIM_INTEROP_RELEASE_MEMORY && c->id != SHIM_STREAM_DESTROY && c->id != SHIM_EVENT_DESTROY &&
+        c->id != SHIM_GRAPH_DESTROY && c->id != SHIM_GRAPH_DESTROY_EXECUTABLE &&
+        c->id != SHIM_COLLECTIVES_DESTROY && c->id != SHIM_DEVICE_CLOSE && c->id != SHIM_PLUGIN_SHUTDOWN &&
+        c->id != SHIM_MEMORY_UNPIN && c->id != SHIM_CALLBACK_RUN)
         validate_say(c, "after-quiesce", NULL, "the host calls %s after quiesce", c->slot->name);
     if (c->id == SHIM_PLUGIN_QUIESCE) p->is_quiesced = 1;
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users may set on a device. The devices of a context share these. */
+#include "reference.h"
+
+enum { POISON, LAZY, MEMORY, TIMEOUT, SEED, COUNT };
+
+static void describe_one(uint32_t i, tn_setting *s)
+{
+    switch (i) {
+    case POISON:
+        s->name = "poison";
+        s->meaning = "fresh and freed memory is filled with 0xff";
+        s->default_value = tn_value_bool(0);
+        break;
+    case LAZY:
+        s->name = "lazy";
+        s->meaning = "milliseconds that work is held unless somebody waits for it";
+        s->default_value = tn_value_int(0);
+        s->minimum = tn_value_int(0);
+        s->maximum = tn_value_int(REFERENCE_MOST_LAZY);
+        break;
+    case MEMORY:
+        s->name = "memory";
+        s->meaning = "bytes of memory that each device has";
+        s->default_value = tn_value_int(REFERENCE_MEMORY);
+        s->minimum = tn_value_int(0);
+        break;
+    case TIMEOUT:
+        s->name = "timeout";
+        s->meaning = "milliseconds that a communicator waits for ranks of other processes";
+        s->default_value = tn_value_int(REFERENCE_TIMEOUT);
+        s->minimum = tn_value_int(1);
+        break;
+    default:
+        s->name = "seed";
+        s->meaning = "TENON_REFERENCE_CHAOS, 0 is off";
+        s->default_value = tn_value_int(0);
+        s->flags = TN_SETTING_READ_ONLY;
+    }
+}
+
+static int32_t settings_describe(void *self, void *device, uint32_t i, tn_setting *out)
+{
+    if (i >= COUNT) return TN_E_INDEX;
+    describe_one(i, out);
+    return TN_OK;
+}
+
+static int32_t settings_get(void *self, void *device, uint32_t i, tn_value *out)
+{
+    const reference_state *state = self;
+    switch (i) {
+    case POISON:
+        *out = tn_value_bool(atomic_load(&state->chaos.poison));
+        break;
+    case LAZY:
+        *out = tn_value_int(atomic_load(&state->chaos.hold_microseconds) / 1000);
+        break;
+    case MEMORY:
+        *out = tn_value_int((int64_t)atomic_load(&state->memory_limit));
+        break;
+    case TIMEOUT:
+        *out = tn_value_int((int64_t)atomic_load(&state->timeout_milliseconds));
+        break;
+    default:
+        *out = tn_value_int((int64_t)state->chaos.seed);
+    }
+    return TN_OK;
+}
+
+static int32_t settings_set(void *self, void *device, uint32_t i, const tn_value *value)
+{
+    reference_state *state = self;
+    uint64_t number = (uint64_t)value->as.i;
+    if (i == POISON) atomic_store(&state->chaos.poison, (int32_t)number);
+    if (i == LAZY) atomic_store(&state->chaos.hold_microseconds, (uint32_t)number * 1000);
+    if (i == MEMORY) atomic_store(&state->memory_limit, number);
+    if (i == TIMEOUT) atomic_store(&state->timeout_milliseconds, number);
+    return TN_OK;
+}
+
+const tn_settings_interface reference_settings_interface = {.size = sizeof(tn_settings_interface),
+                                                            .describe = settings_describe,
+                                                            .get = settings_get,
+                                                            .set = settings_set};
