@@ -324,6 +324,7 @@ static int32_t import_on(tni_device *device, DLManagedTensorVersioned *managed, 
 /* The device that DLPack calls so; NULL and an error if there is none. */
 static tni_device *find_device(tn_context *ctx, DLDevice wish)
 {
+    tni_device_types_enumerate(ctx);
     uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
     for (uint32_t i = 0; i < types; i++) {
         const tni_device_type *type = ctx->types[i];

@@ -141,7 +141,7 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
         {"tenon.device", &cpu_device_interface},     {"tenon.memory", &cpu_memory_interface},
         {"tenon.copy", &cpu_copy_interface},         {"tenon.stream", &cpu_stream_interface},
         {"tenon.event", &cpu_event_interface},       {"tenon.kernels", &state->kernels},
-        {"tenon.autocast", &cpu_autocast_interface},
+        {"tenon.autocast", &cpu_autocast_interface}, {"tenon.settings", &cpu_settings_interface},
     };
     for (size_t i = 0; version == 1 && i < sizeof interfaces / sizeof interfaces[0]; i++)
         if (strcmp(name, interfaces[i].name) == 0) return interfaces[i].table;

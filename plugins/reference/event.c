@@ -10,6 +10,7 @@
 #include "reference.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@ typedef struct page {
 typedef struct shared_page {
     page *page;
     int file;
+    int lock; /* the same file opened once more: `file` is given to others, and a lock belongs to what was opened */
     int32_t imported;
     atomic_uint references;
 } shared_page;
@@ -64,7 +66,17 @@ static void release_page(shared_page *s)
     if (!s || atomic_fetch_sub(&s->references, 1) != 1) return;
     if (s->page) munmap(s->page, sizeof(page));
     if (s->file >= 0) close(s->file);
+    if (s->lock >= 0) close(s->lock);
     free(s);
+}
+
+/* A lock that ends with this process. */
+static int lock_page(shared_page *s)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", s->file);
+    s->lock = open(path, O_RDWR | O_CLOEXEC);
+    return s->lock >= 0 && reference_file_lock(s->lock, 0);
 }
 
 /* Maps the page of a file, which the caller keeps; a new file if `file` is -1. NULL on failure. */
@@ -74,11 +86,12 @@ static shared_page *open_page(int file)
     if (!s) return NULL;
     atomic_init(&s->references, 1);
     s->imported = file >= 0;
+    s->lock = -1;
     s->file = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, 0) : memfd_create("tenon-event", MFD_CLOEXEC);
     struct stat facts;
     int good = s->file >= 0 && (s->imported || ftruncate(s->file, sizeof(page)) == 0) &&
                fstat(s->file, &facts) == 0 && facts.st_size == (off_t)sizeof(page) &&
-               (s->imported || reference_file_lock(s->file, 0));
+               (s->imported || lock_page(s));
     void *at = good ? mmap(NULL, sizeof(page), PROT_READ | PROT_WRITE, MAP_SHARED, s->file, 0) : MAP_FAILED;
     if (at != MAP_FAILED) {
         s->page = at;

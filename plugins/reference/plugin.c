@@ -109,7 +109,7 @@ static int32_t device_native(void *self, void *device, uint32_t kind, void *hand
 
 static const tn_device_interface device_interface = {
     .size = sizeof(tn_device_interface),
-    .type = "reference",
+    .type = REFERENCE_NAME,
     .enumerate = device_enumerate,
     .facts = device_facts,
     .open = device_open,
@@ -196,4 +196,4 @@ static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
     return TN_OK;
 }
 
-TN_DEFINE_PLUGIN("reference", "0.1.0", "Tenon", TN_PLUGIN_CAN_UNLOAD, entry);
+TN_DEFINE_PLUGIN(REFERENCE_NAME, "0.1.0", "Tenon", TN_PLUGIN_CAN_UNLOAD, entry);

@@ -30,6 +30,10 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#ifndef REFERENCE_NAME
+#define REFERENCE_NAME "reference" /* of the plugin and its device type; tests build a second one */
+#endif
+
 #define REFERENCE_MAX_DEVICES 8u
 
 /* 16 GiB: more than tests use, and less than a wrong size would ask for. */

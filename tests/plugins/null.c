@@ -272,3 +272,49 @@ Test(null, collectives_move_bytes)
     for (uint32_t i = 0; i < 2; i++) f.device_interface->close(f.self, devices[i]);
     fixture_close(&f);
 }
+
+Test(null, has_a_setting)
+{
+    tn_setting s = {.size = sizeof s};
+    tn_value v;
+    fixture f;
+    setenv("TENON_NULL_DEVICES", "1", 1);
+    fixture_open(&f);
+    const tn_settings_interface *i = f.table.get_interface(f.self, "tenon.settings", 1);
+    cr_assert_eq(i->describe(f.self, f.device, 0, &s), TN_OK);
+    cr_assert_str_eq(s.name, "fresh");
+    cr_assert_eq(s.maximum.as.i, 255);
+    cr_assert_eq(i->describe(f.self, f.device, 1, &s), TN_E_INDEX);
+    v = tn_value_int(7);
+    cr_assert_eq(i->set(f.self, f.device, 0, &v), TN_OK);
+    v = tn_value_none();
+    cr_assert_eq(i->get(f.self, f.device, 0, &v), TN_OK);
+    cr_assert_eq(v.as.i, 7);
+    const int64_t sizes[] = {4};
+    fixture_tensor t = fixture_tensor_make(&f, TN_UINT8, 1, sizes, NULL);
+    cr_assert_eq(bytes_of(&t)[3], 7);
+    fixture_close(&f);
+}
+
+Test(null, takes_memory_of_other_libraries)
+{
+    int32_t type = 0, id = -1;
+    char other[16];
+    tn_memory m = {.size = sizeof m};
+    void *event;
+    fixture f;
+    setenv("TENON_NULL_DEVICES", "1", 1);
+    fixture_open(&f);
+    const tn_interop_interface *i = f.table.get_interface(f.self, "tenon.interop", 1);
+    cr_assert_eq(i->dlpack_device(f.self, f.device, &type, &id), TN_OK);
+    cr_assert(type == 12 && id == 0);
+    cr_assert_eq(i->import_pointer(f.self, f.device, other, sizeof other, &m), TN_OK);
+    cr_assert_eq(m.allocation, other);
+    cr_assert_eq(m.bytes, sizeof other);
+    i->release_memory(f.self, f.device, &m);
+    cr_assert_eq(f.events->create(f.self, f.device, 0, &event), TN_OK);
+    cr_assert_eq(i->wait_native(f.self, f.device, 0, event), TN_OK);
+    f.events->destroy(f.self, f.device, event);
+    cr_assert_null(i->export_memory);
+    fixture_close(&f);
+}

@@ -252,3 +252,76 @@ Test(reference_device, peers_copy)
     f.device_interface->close(f.self, other);
     fixture_close(&f);
 }
+
+/* ---- Other processes ----------------------------------------------------------------------------------- */
+
+static const tn_interop_interface *interop_of(fixture *f)
+{
+    return f->table.get_interface(f->self, "tenon.interop", 1);
+}
+
+/* The kernel of the system knows the file, so the second mapping shows what was written through the first. */
+Test(reference_device, exported_memory_is_opened_again)
+{
+    uint32_t got = 0;
+    const uint32_t value = 0x01020304;
+    fixture f;
+    fixture_open(&f);
+    const tn_interop_interface *i = interop_of(&f);
+    const tn_memory_request request = {
+        .size = sizeof request, .kind = TN_MEMORY_DEVICE, .flags = TN_REQUEST_SHAREABLE, .bytes = 64};
+    tn_memory made = {.size = sizeof made}, opened = {.size = sizeof opened};
+    tn_process_handle handle = {.size = sizeof handle, .file = -1};
+    cr_assert_eq(f.memory->alloc(f.self, f.device, &request, &made), TN_OK);
+    cr_assert_eq(i->export_memory(f.self, f.device, made.allocation, &handle), TN_OK);
+    cr_assert_eq(i->import_memory(f.self, f.device, &handle, &opened), TN_OK);
+    cr_assert_neq(opened.allocation, made.allocation);
+    close(handle.file);
+    cr_assert_eq(f.copy->host_to_device(f.self, f.device, made.allocation, 60, &value, NULL, 4, f.stream),
+                 TN_OK);
+    cr_assert_eq(f.streams->synchronize(f.self, f.device, f.stream), TN_OK);
+    f.memory->free(f.self, f.device, &made);
+    cr_assert_eq(f.copy->device_to_host(f.self, f.device, &got, NULL, opened.allocation, 60, 4, f.stream),
+                 TN_OK);
+    cr_assert_eq(f.streams->synchronize(f.self, f.device, f.stream), TN_OK);
+    cr_assert_eq(got, value);
+    i->release_memory(f.self, f.device, &opened);
+    cr_assert_eq(f.copy->device_to_host(f.self, f.device, &got, NULL, opened.allocation, 60, 4, f.stream),
+                 TN_E_CONTRACT);
+    fixture_close(&f);
+}
+
+Test(reference_device, memory_that_was_not_asked_to_be_shareable_is_not_exported)
+{
+    fixture f;
+    fixture_open(&f);
+    const tn_memory_request request = {.size = sizeof request, .kind = TN_MEMORY_DEVICE, .bytes = 64};
+    tn_memory made = {.size = sizeof made};
+    tn_process_handle handle = {.size = sizeof handle, .file = -1};
+    cr_assert_eq(f.memory->alloc(f.self, f.device, &request, &made), TN_OK);
+    cr_assert_eq(interop_of(&f)->export_memory(f.self, f.device, made.allocation, &handle), TN_E_STATE);
+    cr_assert_eq(handle.file, -1);
+    f.memory->free(f.self, f.device, &made);
+    fixture_close(&f);
+}
+
+Test(reference_device, an_event_is_followed_from_elsewhere)
+{
+    void *event, *seen = NULL;
+    int32_t done = 0;
+    fixture f;
+    fixture_open(&f);
+    const tn_interop_interface *i = interop_of(&f);
+    tn_process_handle handle = {.size = sizeof handle, .file = -1};
+    cr_assert_eq(f.events->create(f.self, f.device, TN_EVENT_INTERPROCESS, &event), TN_OK);
+    cr_assert_eq(i->export_event(f.self, f.device, event, &handle), TN_OK);
+    cr_assert_eq(i->import_event(f.self, f.device, &handle, &seen), TN_OK);
+    close(handle.file);
+    cr_assert_eq(f.events->record(f.self, f.device, event, f.stream), TN_OK);
+    cr_assert_eq(f.events->synchronize(f.self, f.device, seen), TN_OK);
+    cr_assert_eq(f.events->query(f.self, f.device, seen, &done), TN_OK);
+    cr_assert_eq(done, 1);
+    f.events->destroy(f.self, f.device, seen);
+    f.events->destroy(f.self, f.device, event);
+    fixture_close(&f);
+}

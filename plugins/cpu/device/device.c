@@ -123,7 +123,8 @@ static int32_t allocate(void *self, void *device, const tn_memory_request *reque
     if (posix_memalign(&memory, alignment, bytes ? bytes : 1) != 0)
         return state->host->error(state->host->context, TN_E_OUT_OF_MEMORY, "cpu: out of memory");
     /* Only advice: it has no effect where large pages are disabled. */
-    if (bytes >= HUGE_BYTES) (void)madvise(memory, bytes, MADV_HUGEPAGE);
+    if (bytes >= HUGE_BYTES && !atomic_load(&state->no_huge_pages))
+        (void)madvise(memory, bytes, MADV_HUGEPAGE);
     out->kind = request->kind;
     out->allocation = memory;
     out->host = memory;

@@ -11,5 +11,6 @@ extern const tn_copy_interface cpu_copy_interface;
 extern const tn_stream_interface cpu_stream_interface;
 extern const tn_event_interface cpu_event_interface;
 extern const tn_autocast_interface cpu_autocast_interface;
+extern const tn_settings_interface cpu_settings_interface;
 
 #endif

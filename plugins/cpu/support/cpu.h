@@ -9,6 +9,7 @@
 
 #define TN_PLUGIN
 #include <tenon/plugin.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Levels of the instruction set in rising order; each includes those below it. */
@@ -24,6 +25,7 @@ typedef struct cpu_state {
     uint32_t level;
     tn_kernel_row *rows;
     tn_kernels_interface kernels;
+    atomic_int no_huge_pages; /* a setting */
 } cpu_state;
 
 /* The level of this process: the highest that the CPU, the build and TENON_CPU_LEVEL allow. Read at load. */
