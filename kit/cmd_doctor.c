@@ -14,7 +14,7 @@
 #include "rows.h"
 
 static const char help[] =
-    "usage: tenon doctor [--json] [--fallbacks] [--forget]\n\n"
+    "usage: tenon doctor [--json] [--fallbacks] [--forget] [--tune]\n\n"
     "Lists the folders that are searched for plugins, each plugin with its state and what it says about "
     "itself\n"
     "(such as the libraries that it uses), and the devices. The exit status is 1 if something that is "
@@ -24,27 +24,17 @@ static const char help[] =
     "exist, a variable names a plugin or a device that does not exist, or there is no device at all.\n\n"
     "  --fallbacks  for each device other than the CPU, the operators that would run on the CPU instead\n"
     "  --forget     first deletes the stored verdicts on unknown plugins, so that each is probed again\n"
+    "  --tune       first lets the CPU plugin measure which of its libraries computes each class of "
+    "products\n"
+    "               fastest, and lists the choices\n"
     "  --json       the same as JSON\n";
 
-static const char *const variables[] = {"TENON_PLUGIN_PATH",
-                                        "TENON_PLUGIN_ADD",
-                                        "TENON_PLUGIN_SELECT",
-                                        "TENON_PLUGIN_DISABLE",
-                                        "TENON_PLUGIN_PROBE",
-                                        "TENON_PLUGIN_ALLOW",
-                                        "TENON_DEVICE",
-                                        "TENON_FALLBACK",
-                                        "TENON_CPU_LEVEL",
-                                        "TENON_RECORD",
-                                        "TENON_VALIDATE",
-                                        "TENON_INJECT",
-                                        "TENON_TRACE",
-                                        "TENON_LOG",
-                                        "TENON_DEBUG",
-                                        "TENON_PROFILE",
-                                        "TENON_PROFILE_WITH",
-                                        "TENON_ALLOC_CONF",
-                                        NULL};
+static const char *const variables[] = {
+    "TENON_PLUGIN_PATH",  "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT", "TENON_PLUGIN_DISABLE",
+    "TENON_PLUGIN_PROBE", "TENON_PLUGIN_ALLOW", "TENON_DEVICE",        "TENON_FALLBACK",
+    "TENON_CPU_LEVEL",    "TENON_CPU_TUNE",     "TENON_RECORD",        "TENON_VALIDATE",
+    "TENON_INJECT",       "TENON_TRACE",        "TENON_LOG",           "TENON_DEBUG",
+    "TENON_PROFILE",      "TENON_PROFILE_WITH", "TENON_ALLOC_CONF",    NULL};
 
 static const char *state_name(uint32_t state)
 {
@@ -349,11 +339,12 @@ static void report_fallbacks(report *r)
 
 int cmd_doctor(int argc, char **argv)
 {
-    cmd_options o = {.help = help, .flags = {"--json", "--fallbacks", "--forget"}};
+    cmd_options o = {.help = help, .flags = {"--json", "--fallbacks", "--forget", "--tune"}};
     json j = {.file = stdout};
     int status;
     if (cmd_parse(&o, argc, argv, &status)) return status;
     if (o.set[2]) tn_inspect_forget_probes();
+    if (o.set[3]) setenv("TENON_CPU_TUNE", "all", 1);
     report r = {.ctx = cmd_context(TN_CONTEXT_TOLERATE_SHIMS), .j = o.set[0] ? &j : NULL};
     if (!r.ctx) return CMD_FAILED;
     if (r.j) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "nn/product/gemm_choice.h"
 #include "vendor/openblas.h"
 #ifdef CPU_HAVE_ONEDNN
 #include "vendor/onednn.h"
@@ -177,6 +178,7 @@ static int32_t self_test(void *self)
 #else
     host->log(host->context, TN_LOG_INFO, "oneDNN is not used: the plugin was built without its headers");
 #endif
+    cpu_gemm_log_choices(host);
     return check_openblas(host);
 }
 

@@ -49,8 +49,7 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
     return TN_OK;
 }
 
-/* "model name" of /proc/cpuinfo, else the name of the architecture. */
-static void read_name(char *name, size_t bytes)
+void cpu_device_name(char *name, size_t bytes)
 {
     char line[256];
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -78,7 +77,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
         .alignment = ALIGNMENT,
         .dtypes = computed_dtypes,
     };
-    read_name(f.name, sizeof f.name);
+    cpu_device_name(f.name, sizeof f.name);
     snprintf(f.architecture, sizeof f.architecture, "%s", levels[cpu_level()]);
     memcpy(out, &f, size);
     return TN_OK;

@@ -13,4 +13,7 @@ extern const tn_event_interface cpu_event_interface;
 extern const tn_autocast_interface cpu_autocast_interface;
 extern const tn_settings_interface cpu_settings_interface;
 
+/* "model name" of /proc/cpuinfo, else "CPU". */
+void cpu_device_name(char *name, size_t bytes);
+
 #endif

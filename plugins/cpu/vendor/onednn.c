@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Instruction sets are bit masks: those that include this one have it. */
+#define BFLOAT16_ISA ((unsigned)dnnl_cpu_isa_avx512_core_bf16)
+
 static cpu_onednn table;
 static const cpu_onednn *opened;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -88,6 +91,7 @@ static void open_library(void)
     if (table.primitive_attr_create(&table.attr) != dnnl_success) return;
     if (table.primitive_attr_set_scratchpad_mode(table.attr, dnnl_scratchpad_mode_user) != dnnl_success)
         return;
+    table.has_bfloat16 = ((unsigned)table.get_effective_cpu_isa() & BFLOAT16_ISA) == BFLOAT16_ISA;
     describe(library);
     opened = &table;
 }
@@ -115,4 +119,63 @@ int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads)
 void cpu_onednn_end(const cpu_onednn *dnn, int token)
 {
     if (dnn->omp_get_max_threads() != token) dnn->omp_set_num_threads(token);
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------- */
+
+bool cpu_onednn_is_fast(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
+{
+    const char *name = NULL;
+    return dnn->primitive_desc_query(d, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
+           strncmp(name, "ref", 3) != 0;
+}
+
+bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_step *out)
+{
+    const dnnl_memory_desc_t *scratch = dnn->primitive_desc_query_md(d, dnnl_query_scratchpad_md, 0);
+    bool made = dnn->primitive_create(&out->primitive, d) == dnnl_success;
+    if (scratch) {
+        out->scratch = *scratch;
+        out->scratch_bytes = (int64_t)dnn->memory_desc_get_size(scratch);
+    }
+    dnn->primitive_desc_destroy(d);
+    return made;
+}
+
+static dnnl_status_t execute(const cpu_onednn *dnn, const cpu_onednn_step *step,
+                             const cpu_onednn_operand *operands, int count)
+{
+    dnnl_exec_arg_t args[CPU_ONEDNN_OPERANDS];
+    dnnl_stream_t stream;
+    dnnl_status_t status = dnn->stream_create(&stream, dnn->engine, dnnl_stream_default_flags);
+    int made = 0;
+    if (status != dnnl_success) return status;
+    for (; made < count && status == dnnl_success; made++) {
+        args[made].arg = operands[made].name;
+        status =
+            dnn->memory_create(&args[made].memory, operands[made].layout, dnn->engine, operands[made].data);
+        if (status != dnnl_success) break;
+    }
+    if (status == dnnl_success) status = dnn->primitive_execute(step->primitive, stream, count, args);
+    if (status == dnnl_success) status = dnn->stream_wait(stream);
+    while (made-- > 0) dnn->memory_destroy(args[made].memory);
+    dnn->stream_destroy(stream);
+    return status;
+}
+
+int32_t cpu_onednn_step_run(const tn_call *call, const cpu_onednn *dnn, const cpu_onednn_step *step,
+                            cpu_onednn_operand *operands, int count)
+{
+    dnnl_status_t status;
+    void *scratch = NULL;
+    if (step->scratch_bytes > 0) {
+        scratch = cpu_alloc(call, step->scratch_bytes);
+        if (!scratch) return TN_E_OUT_OF_MEMORY;
+        operands[count++] = (cpu_onednn_operand){DNNL_ARG_SCRATCHPAD, &step->scratch, scratch};
+    }
+    status = execute(dnn, step, operands, count);
+    cpu_free(call, scratch, step->scratch_bytes);
+    if (status == dnnl_success) return TN_OK;
+    return cpu_error(call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
+                     "oneDNN failed with status %d", (int)status);
 }

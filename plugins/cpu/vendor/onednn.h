@@ -6,8 +6,8 @@
 #ifndef TENON_CPU_ONEDNN_H
 #define TENON_CPU_ONEDNN_H
 
+#include "support/cpu.h"
 #include <dnnl.h>
-#include <stdint.h>
 
 /* The functions in use, without their prefix. */
 #define CPU_ONEDNN_FUNCTIONS(X)                    \
@@ -24,6 +24,13 @@
     X(primitive_attr_create)                       \
     X(primitive_attr_destroy)                      \
     X(primitive_attr_set_scratchpad_mode)          \
+    X(primitive_attr_set_output_scales)            \
+    X(primitive_attr_set_post_ops)                 \
+    X(post_ops_create)                             \
+    X(post_ops_destroy)                            \
+    X(post_ops_append_sum)                         \
+    X(matmul_desc_init)                            \
+    X(get_effective_cpu_isa)                       \
     X(primitive_desc_create)                       \
     X(primitive_desc_destroy)                      \
     X(primitive_desc_query)                        \
@@ -45,6 +52,7 @@ typedef struct cpu_onednn {
     int (*omp_get_max_threads)(void);
     dnnl_engine_t engine;       /* the CPU engine; lives as long as the process */
     dnnl_primitive_attr_t attr; /* the caller passes scratch memory */
+    bool has_bfloat16;          /* the processor has instructions for products of bfloat16 */
 } cpu_onednn;
 
 /* The table, or NULL if the library is missing. From any thread. */
@@ -56,5 +64,28 @@ const char *cpu_onednn_describe(void);
 /* Between begin and end, calls from this thread use this many threads. */
 int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads);
 void cpu_onednn_end(const cpu_onednn *dnn, int token);
+
+/* A primitive with what it needs to run; any number of threads may run it at once. */
+typedef struct cpu_onednn_step {
+    dnnl_primitive_t primitive; /* NULL: nothing to do */
+    dnnl_memory_desc_t scratch;
+    int64_t scratch_bytes;
+} cpu_onednn_step;
+
+typedef struct cpu_onednn_operand {
+    int name; /* DNNL_ARG_... */
+    const dnnl_memory_desc_t *layout;
+    void *data;
+} cpu_onednn_operand;
+
+#define CPU_ONEDNN_OPERANDS 5
+
+/* Makes the step of a descriptor, which it destroys. */
+bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_step *out);
+/* Runs a step and waits for it. `operands` has room for CPU_ONEDNN_OPERANDS, the last for the scratch memory. */
+int32_t cpu_onednn_step_run(const tn_call *call, const cpu_onednn *dnn, const cpu_onednn_step *step,
+                            cpu_onednn_operand *operands, int count);
+/* Whether a descriptor has an implementation that is not oneDNN's slow reference code. */
+bool cpu_onednn_is_fast(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d);
 
 #endif

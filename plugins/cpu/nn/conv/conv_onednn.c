@@ -98,55 +98,20 @@ typedef struct pass {
     const tn_call *call;
     const cpu_onednn *dnn;
     cpu_onednn_plan *plan;
-    dnnl_stream_t stream;
     void *given[CPU_ONEDNN_PLAN_OPERANDS], *bias;
     void
         *memory[CPU_ONEDNN_PLAN_OPERANDS]; /* the operand in oneDNN's layout; NULL if the given one is used */
 } pass;
 
-typedef struct step_operand {
-    int name; /* DNNL_ARG_... */
-    const dnnl_memory_desc_t *layout;
-    void *data;
-} step_operand;
-
-#define STEP_OPERANDS 5
-
-/* `operands` has room for the scratch memory at its end. */
-static int32_t run_step(const pass *p, const cpu_onednn_plan_step *step, step_operand *operands, int count)
-{
-    dnnl_exec_arg_t args[STEP_OPERANDS];
-    dnnl_status_t status = dnnl_success;
-    void *scratch = NULL;
-    int made = 0;
-    if (step->scratch_bytes > 0) {
-        scratch = cpu_alloc(p->call, step->scratch_bytes);
-        if (!scratch) return TN_E_OUT_OF_MEMORY;
-        operands[count++] = (step_operand){DNNL_ARG_SCRATCHPAD, &step->scratch, scratch};
-    }
-    for (; made < count && status == dnnl_success; made++) {
-        args[made].arg = operands[made].name;
-        status = p->dnn->memory_create(&args[made].memory, operands[made].layout, p->dnn->engine,
-                                       operands[made].data);
-        if (status != dnnl_success) break;
-    }
-    if (status == dnnl_success) status = p->dnn->primitive_execute(step->primitive, p->stream, count, args);
-    if (status == dnnl_success) status = p->dnn->stream_wait(p->stream);
-    while (made-- > 0) p->dnn->memory_destroy(args[made].memory);
-    cpu_free(p->call, scratch, step->scratch_bytes);
-    if (status == dnnl_success) return TN_OK;
-    return cpu_error(p->call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                     "oneDNN failed with status %d", (int)status);
-}
-
 static int32_t run_reorder(pass *p, int i)
 {
     const cpu_onednn_plan *plan = p->plan;
     bool back = i == cpu_onednn_plan_written(plan->key.kind);
-    step_operand operands[STEP_OPERANDS] = {
+    cpu_onednn_operand operands[CPU_ONEDNN_OPERANDS] = {
         {DNNL_ARG_FROM, back ? &plan->wanted[i] : &plan->given[i], back ? p->memory[i] : p->given[i]},
         {DNNL_ARG_TO, back ? &plan->given[i] : &plan->wanted[i], back ? p->given[i] : p->memory[i]}};
-    return plan->reorder[i].primitive ? run_step(p, &plan->reorder[i], operands, 2) : TN_OK;
+    return plan->reorder[i].primitive ? cpu_onednn_step_run(p->call, p->dnn, &plan->reorder[i], operands, 2)
+                                      : TN_OK;
 }
 
 static int32_t run_primitive(pass *p)
@@ -156,15 +121,15 @@ static int32_t run_primitive(pass *p)
         [CPU_CONV_DATA] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
         [CPU_CONV_WEIGHTS] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
     const cpu_onednn_plan *plan = p->plan;
-    step_operand operands[STEP_OPERANDS];
+    cpu_onednn_operand operands[CPU_ONEDNN_OPERANDS];
     int count = 0;
     for (; count < CPU_ONEDNN_PLAN_OPERANDS; count++)
-        operands[count] = (step_operand){names[plan->key.kind][count], &plan->wanted[count],
-                                         p->memory[count] ? p->memory[count] : p->given[count]};
+        operands[count] = (cpu_onednn_operand){names[plan->key.kind][count], &plan->wanted[count],
+                                               p->memory[count] ? p->memory[count] : p->given[count]};
     if (plan->key.has_bias)
-        operands[count++] = (step_operand){
+        operands[count++] = (cpu_onednn_operand){
             plan->key.kind == CPU_CONV_FORWARD ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, &plan->bias, p->bias};
-    return run_step(p, &plan->pass, operands, count);
+    return cpu_onednn_step_run(p->call, p->dnn, &plan->pass, operands, count);
 }
 
 static int32_t run_plan(pass *p)
@@ -194,14 +159,9 @@ static int32_t run_key(const tn_call *call, const cpu_onednn_plan_key *key, cons
     int32_t status;
     int threads;
     if (!p.plan) return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN could not create the primitive");
-    if (dnn->stream_create(&p.stream, dnn->engine, dnnl_stream_default_flags) != dnnl_success) {
-        cpu_onednn_plan_give_back(p.plan);
-        return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN could not create a stream");
-    }
     threads = cpu_onednn_begin(dnn, call->threads);
     status = run_plan(&p);
     cpu_onednn_end(dnn, threads);
-    dnn->stream_destroy(p.stream);
     cpu_onednn_plan_give_back(p.plan);
     return status;
 }

@@ -103,19 +103,6 @@ static bool init_backward(const cpu_onednn *dnn, const cpu_onednn_plan *plan, co
     return status == dnnl_success;
 }
 
-/* Destroys the descriptor. */
-static bool make_step(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_plan_step *out)
-{
-    const dnnl_memory_desc_t *scratch = dnn->primitive_desc_query_md(d, dnnl_query_scratchpad_md, 0);
-    bool made = dnn->primitive_create(&out->primitive, d) == dnnl_success;
-    if (scratch) {
-        out->scratch = *scratch;
-        out->scratch_bytes = (int64_t)dnn->memory_desc_get_size(scratch);
-    }
-    dnn->primitive_desc_destroy(d);
-    return made;
-}
-
 static bool make_reorder(const cpu_onednn *dnn, cpu_onednn_plan *plan, int operand)
 {
     bool written = operand == cpu_onednn_plan_written(plan->key.kind);
@@ -126,15 +113,7 @@ static bool make_reorder(const cpu_onednn *dnn, cpu_onednn_plan *plan, int opera
     return dnn->reorder_primitive_desc_create(&d, written ? wanted : given, dnn->engine,
                                               written ? given : wanted, dnn->engine,
                                               dnn->attr) == dnnl_success &&
-           make_step(dnn, d, &plan->reorder[operand]);
-}
-
-/* oneDNN's reference implementations are slower than the plugin's own kernels. */
-static bool is_worth_it(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
-{
-    const char *name = NULL;
-    return dnn->primitive_desc_query(d, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
-           strncmp(name, "ref", 3) != 0;
+           cpu_onednn_step_make(dnn, d, &plan->reorder[operand]);
 }
 
 static bool make_pass(const cpu_onednn *dnn, cpu_onednn_plan *plan)
@@ -159,14 +138,14 @@ static bool make_pass(const cpu_onednn *dnn, cpu_onednn_plan *plan)
     made = key->kind == CPU_CONV_FORWARD ? init_forward(dnn, plan, asked, dnnl_forward_inference, bias, &d)
                                          : init_backward(dnn, plan, asked, bias, &d);
     if (!made) return false;
-    made = is_worth_it(dnn, d);
+    made = cpu_onednn_is_fast(dnn, d);
     for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && made; i++)
         plan->wanted[i] = *dnn->primitive_desc_query_md(d, queries[key->kind][i], 0);
     if (!made) {
         dnn->primitive_desc_destroy(d);
         return false;
     }
-    return make_step(dnn, d, &plan->pass);
+    return cpu_onednn_step_make(dnn, d, &plan->pass);
 }
 
 /* ---- Plans ------------------------------------------------------------------------------------------- */

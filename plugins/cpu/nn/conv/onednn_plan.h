@@ -21,19 +21,13 @@ typedef struct cpu_onednn_plan_key {
     int64_t strides[CPU_ONEDNN_PLAN_OPERANDS][5];
 } cpu_onednn_plan_key;
 
-typedef struct cpu_onednn_plan_step {
-    dnnl_primitive_t primitive; /* NULL: nothing to do */
-    dnnl_memory_desc_t scratch;
-    int64_t scratch_bytes;
-} cpu_onednn_plan_step;
-
 typedef struct cpu_onednn_plan {
     cpu_onednn_plan_key key;
     int64_t users;
-    cpu_onednn_plan_step pass;
+    cpu_onednn_step pass;
     dnnl_memory_desc_t given[CPU_ONEDNN_PLAN_OPERANDS], wanted[CPU_ONEDNN_PLAN_OPERANDS], bias;
-    cpu_onednn_plan_step reorder[CPU_ONEDNN_PLAN_OPERANDS]; /* to `wanted`, and back for what is written */
-    int64_t bytes[CPU_ONEDNN_PLAN_OPERANDS];                /* of an operand that is reordered */
+    cpu_onednn_step reorder[CPU_ONEDNN_PLAN_OPERANDS]; /* to `wanted`, and back for what is written */
+    int64_t bytes[CPU_ONEDNN_PLAN_OPERANDS];           /* of an operand that is reordered */
 } cpu_onednn_plan;
 
 /* Which operand a pass writes. */

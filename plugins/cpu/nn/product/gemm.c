@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chooses how a product is computed (C loops for integers and small products, OpenBLAS for float and complex
- * ones, through float32 for half types) and cuts it into tiles for the threads. OpenBLAS runs on one thread
- * per tile, so a deterministic call can have the same tiles for any number of threads.
+ * Chooses how a product is computed and cuts it into tiles for the threads:
+ *
+ *   C loops   integers, small products, and products with few rows, which only have to read B once
+ *   OpenBLAS  float and complex dtypes
+ *   oneDNN    float32 and bfloat16
+ *   panels    half types otherwise: panels that fit the cache are widened to float32
+ *
+ * A library runs on one thread for each tile, so a deterministic call can have the same tiles for any number of
+ * threads.
  */
 #include "kernel_lists.h"
 #include "gemm.h"
+#include "gemm_choice.h"
+#include "gemm_onednn.h"
 #include "vendor/openblas.h"
 #include <limits.h>
 #include <math.h>
@@ -16,12 +24,16 @@ cpu_kernel_table cpu_gemm_table = {CPU_GEMM_LISTS(CPU_LISTED_KERNELS)};
 
 /* Below this number of multiplications the C loop is faster than a call of the library. */
 #define SMALL_PRODUCT 4096
+/* Products with so few rows are limited by the reading of B. */
+#define THIN_ROWS 4
 /* The least multiplications of a tile. */
 #define TILE_WORK (1 << 20)
 /* The most tiles; more would pack the operands too often. */
 #define MAX_TILES 16
+/* Sizes of the panels of half types: three of 256 x 512 floats fit the second-level cache. */
+enum { PANEL_SIDE = 256, PANEL_DEPTH = 512 };
 
-static bool has_library(tn_dtype dtype)
+static bool has_openblas(tn_dtype dtype)
 {
     return dtype == TN_FLOAT32 || dtype == TN_FLOAT64 || dtype == TN_COMPLEX64 || dtype == TN_COMPLEX128;
 }
@@ -46,7 +58,7 @@ static bool view_for_blas(int64_t rows, int64_t columns, int64_t row, int64_t co
     return false;
 }
 
-static void call_library(const cpu_openblas *l, tn_dtype dtype, const cpu_gemm *g, blas_view a, blas_view b)
+static void call_openblas(const cpu_openblas *l, tn_dtype dtype, const cpu_gemm *g, blas_view a, blas_view b)
 {
     int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)a.lead, ldb = (int)b.lead;
     int ldc = (int)max_i64(g->c_row, max_i64(1, g->n)), token = cpu_openblas_begin(l);
@@ -77,72 +89,195 @@ static int32_t make_dense(const tn_call *call, tn_dtype dtype, int64_t rows, int
     return TN_OK;
 }
 
-static int32_t gemm_library(const tn_call *call, tn_dtype dtype, const cpu_openblas *library, cpu_gemm g)
+/* Writes the bias to each row, to which the product is then added. */
+static void begin_with_bias(const cpu_gemm_kernels *kernels, cpu_gemm *g, int64_t bytes)
+{
+    if (!g->bias) return;
+    for (int64_t i = 0; i < g->m; i++)
+        kernels->gather(g->bias, 0, 1, 1, g->n, (char *)g->c + i * g->c_row * bytes);
+    g->bias = NULL;
+    g->beta[0] = 1;
+}
+
+/* A and B are as BLAS wants them. */
+static int32_t call_library(const tn_call *call, tn_dtype dtype, int32_t library, cpu_gemm *g, blas_view a,
+                            blas_view b)
+{
+    const cpu_openblas *openblas;
+    const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
+    if (library == CPU_GEMM_ONEDNN) return cpu_gemm_onednn(call, dtype, g);
+    openblas = cpu_openblas_get();
+    begin_with_bias(kernels, g, tn_dtype_bytes(dtype));
+    if (openblas && g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->c_row <= INT_MAX)
+        call_openblas(openblas, dtype, g, a, b);
+    else
+        kernels->gemm(g);
+    return TN_OK;
+}
+
+/* TN_E_UNSUPPORTED, with nothing written, if the library does not take the product. */
+static int32_t gemm_library(const tn_call *call, tn_dtype dtype, int32_t library, cpu_gemm g)
 {
     blas_view a = {0}, b = {0};
     void *a_copy = NULL, *b_copy = NULL;
+    bool fits = true;
     int32_t status = TN_OK;
-    if (!view_for_blas(g.m, g.k, g.a_row, g.a_col, &a))
+    if (!view_for_blas(g.m, g.k, g.a_row, g.a_col, &a)) {
         status = make_dense(call, dtype, g.m, g.k, &g.a, &g.a_row, &g.a_col, &a_copy);
-    if (status == TN_OK && !view_for_blas(g.k, g.n, g.b_row, g.b_col, &b))
-        status = make_dense(call, dtype, g.k, g.n, &g.b, &g.b_row, &g.b_col, &b_copy);
-    if (status == TN_OK) {
-        if (!view_for_blas(g.m, g.k, g.a_row, g.a_col, &a) || !view_for_blas(g.k, g.n, g.b_row, g.b_col, &b))
-            cpu_gemm_kernels_of(dtype)->gemm(&g); /* too large for the library's ints */
-        else
-            call_library(library, dtype, &g, a, b);
+        fits = status == TN_OK && view_for_blas(g.m, g.k, g.a_row, g.a_col, &a);
     }
+    if (status == TN_OK && !view_for_blas(g.k, g.n, g.b_row, g.b_col, &b)) {
+        status = make_dense(call, dtype, g.k, g.n, &g.b, &g.b_row, &g.b_col, &b_copy);
+        fits = fits && status == TN_OK && view_for_blas(g.k, g.n, g.b_row, g.b_col, &b);
+    }
+    if (status == TN_OK && fits) status = call_library(call, dtype, library, &g, a, b);
+    if (status == TN_OK && !fits) status = TN_E_UNSUPPORTED; /* too large for the library's ints */
     cpu_free(call, a_copy, g.m * g.k * tn_dtype_bytes(dtype));
     cpu_free(call, b_copy, g.k * g.n * tn_dtype_bytes(dtype));
     return status;
 }
 
-/* Half types: computed in float32 and rounded once. */
-static int32_t gemm_half(const tn_call *call, const cpu_gemm_kernels *kernels, const cpu_gemm *g)
+/* ---- Half types by panels ---------------------------------------------------------------------------- */
+
+/* Widens a panel of rows x columns. One that is stored by columns stays so. */
+static void widen_panel(const cpu_gemm_kernels *kernels, const void *from, int64_t row, int64_t col,
+                        int64_t rows, int64_t columns, float *to, int64_t *out_row, int64_t *out_col)
 {
-    int64_t a_count = g->m * g->k, b_count = g->k * g->n, c_count = g->m * g->n;
-    int64_t bytes = (a_count + b_count + c_count) * (int64_t)sizeof(float);
-    float *a = cpu_alloc(call, bytes), *b = a + a_count, *c = b + b_count;
-    int32_t status;
+    bool by_columns = row == 1 && col != 1;
+    if (by_columns)
+        kernels->widen(from, col, 1, columns, rows, to);
+    else
+        kernels->widen(from, row, col, rows, columns, to);
+    *out_row = by_columns ? 1 : columns;
+    *out_col = by_columns ? rows : 1;
+}
+
+typedef struct panels {
+    float *a, *b, *c;
+} panels;
+
+/* The block of C at row i and column j: summed in float32 over the panels of K and rounded once. */
+static int32_t run_panels(const tn_call *call, const cpu_gemm_kernels *kernels, const cpu_gemm *g, int64_t i,
+                          int64_t j, const panels *to)
+{
     cpu_gemm wide = *g;
-    if (!a) return TN_E_OUT_OF_MEMORY;
-    kernels->widen(g->a, g->a_row, g->a_col, g->m, g->k, a);
-    /* A transposed B stays transposed: its columns are widened as rows. */
-    if (g->b_row == 1 && g->b_col != 1) {
-        kernels->widen(g->b, g->b_col, 1, g->n, g->k, b);
-        wide.b_row = 1;
-        wide.b_col = g->k;
-    } else {
-        kernels->widen(g->b, g->b_row, g->b_col, g->k, g->n, b);
-        wide.b_row = g->n;
-        wide.b_col = 1;
+    int32_t status = TN_OK;
+    char *c = (char *)g->c + (i * g->c_row + j) * 2;
+    wide.m = min_i64(PANEL_SIDE, g->m - i);
+    wide.n = min_i64(PANEL_SIDE, g->n - j);
+    wide.a = to->a;
+    wide.b = to->b;
+    wide.c = to->c;
+    wide.c_row = wide.n;
+    for (int64_t p = 0; p < g->k && status == TN_OK; p += PANEL_DEPTH) {
+        wide.k = min_i64(PANEL_DEPTH, g->k - p);
+        wide.beta[0] = p > 0;
+        wide.beta[1] = 0;
+        widen_panel(kernels, (const char *)g->a + (i * g->a_row + p * g->a_col) * 2, g->a_row, g->a_col,
+                    wide.m, wide.k, to->a, &wide.a_row, &wide.a_col);
+        widen_panel(kernels, (const char *)g->b + (p * g->b_row + j * g->b_col) * 2, g->b_row, g->b_col,
+                    wide.k, wide.n, to->b, &wide.b_row, &wide.b_col);
+        status = cpu_gemm_serial(call, TN_FLOAT32, &wide);
     }
-    wide.a = a;
-    wide.a_row = g->k;
-    wide.a_col = 1;
-    wide.b = b;
-    wide.c = c;
-    wide.c_row = g->n;
-    wide.beta[0] = wide.beta[1] = 0;
-    status = cpu_gemm_serial(call, TN_FLOAT32, &wide);
-    for (int64_t i = 0; status == TN_OK && i < g->m; i++)
-        kernels->narrow(c + i * g->n, g->n, g->beta, (char *)g->c + i * g->c_row * 2);
-    cpu_free(call, a, bytes);
+    for (int64_t r = 0; status == TN_OK && r < wide.m; r++)
+        kernels->narrow(to->c + r * wide.n, wide.n, g->beta, c + r * g->c_row * 2);
     return status;
+}
+
+static int32_t gemm_half(const tn_call *call, const cpu_gemm_kernels *kernels, cpu_gemm g)
+{
+    int64_t m = min_i64(PANEL_SIDE, g.m), n = min_i64(PANEL_SIDE, g.n), k = min_i64(PANEL_DEPTH, g.k);
+    int64_t bytes = (m * k + k * n + m * n) * (int64_t)sizeof(float);
+    float *memory = cpu_alloc(call, bytes);
+    panels to = {memory, memory + m * k, memory + m * k + k * n};
+    int32_t status = TN_OK;
+    if (!memory) return TN_E_OUT_OF_MEMORY;
+    begin_with_bias(kernels, &g, 2);
+    for (int64_t i = 0; i < g.m && status == TN_OK; i += PANEL_SIDE)
+        for (int64_t j = 0; j < g.n && status == TN_OK; j += PANEL_SIDE)
+            status = run_panels(call, kernels, &g, i, j, &to);
+    cpu_free(call, memory, bytes);
+    return status;
+}
+
+/* ---- One thread -------------------------------------------------------------------------------------- */
+
+/* A product with few rows that the C loops compute at the speed at which memory gives B. */
+static bool is_thin(const cpu_gemm_kernels *kernels, const cpu_gemm *g)
+{
+    return kernels->thin && g->m <= THIN_ROWS && (g->a_col == 1 || g->k == 1) &&
+           (g->b_row == 1 || g->b_col == 1) && g->k > 0;
+}
+
+/* The transposed product, for a result of one column. */
+static cpu_gemm transposed(const cpu_gemm *g)
+{
+    cpu_gemm t = *g;
+    t.m = g->n;
+    t.n = g->m;
+    t.a = g->b;
+    t.a_row = g->b_col;
+    t.a_col = g->b_row;
+    t.b = g->a;
+    t.b_row = g->a_col;
+    t.b_col = g->a_row;
+    t.c_row = t.n;
+    return t;
+}
+
+int32_t cpu_gemm_with(const tn_call *call, tn_dtype dtype, int32_t library, const cpu_gemm *g)
+{
+    const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
+    int32_t status = TN_E_UNSUPPORTED;
+    cpu_gemm rest = *g;
+    if (library == CPU_GEMM_ONEDNN) status = gemm_library(call, dtype, library, *g);
+    if (status != TN_E_UNSUPPORTED) return status;
+    if (kernels->widen) return gemm_half(call, kernels, *g);
+    if (has_openblas(dtype)) status = gemm_library(call, dtype, CPU_GEMM_OPENBLAS, *g);
+    if (status != TN_E_UNSUPPORTED) return status;
+    begin_with_bias(kernels, &rest, tn_dtype_bytes(dtype));
+    kernels->gemm(&rest);
+    return TN_OK;
+}
+
+static int32_t run_one(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
+{
+    const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
+    cpu_gemm own = *g;
+    if (g->m <= 0 || g->n <= 0) return TN_OK;
+    if (g->m * g->n * g->k <= SMALL_PRODUCT) {
+        begin_with_bias(kernels, &own, tn_dtype_bytes(dtype));
+        kernels->gemm(&own);
+        return TN_OK;
+    }
+    if (g->n == 1 && g->c_row == 1 && !g->bias) own = transposed(g);
+    if (is_thin(kernels, &own)) {
+        begin_with_bias(kernels, &own, tn_dtype_bytes(dtype));
+        kernels->thin(&own, 0, own.n);
+        return TN_OK;
+    }
+    return cpu_gemm_with(call, dtype, cpu_gemm_choose(call, dtype, g), g);
 }
 
 int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
 {
-    const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
-    const cpu_openblas *library;
-    bool small = g->m * g->n * g->k <= SMALL_PRODUCT;
-    if (g->m <= 0 || g->n <= 0) return TN_OK;
-    if (!small && kernels->widen) return gemm_half(call, kernels, g);
-    library = small || !has_library(dtype) ? NULL : cpu_openblas_get();
-    if (library && g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->c_row <= INT_MAX)
-        return gemm_library(call, dtype, library, *g);
-    kernels->gemm(g);
-    return TN_OK;
+    int64_t bytes = tn_dtype_bytes(dtype);
+    int32_t status = TN_E_UNSUPPORTED;
+    if (g->count <= 1) return run_one(call, dtype, g);
+    if (g->m * g->n * g->k > SMALL_PRODUCT && cpu_gemm_choose(call, dtype, g) == CPU_GEMM_ONEDNN &&
+        !is_thin(cpu_gemm_kernels_of(dtype), g))
+        status = gemm_library(call, dtype, CPU_GEMM_ONEDNN, *g);
+    if (status != TN_E_UNSUPPORTED) return status;
+    status = TN_OK;
+    for (int64_t i = 0; i < g->count && status == TN_OK; i++) {
+        cpu_gemm one = *g;
+        one.count = 1;
+        one.a = (const char *)g->a + i * g->m * g->k * bytes;
+        one.b = (const char *)g->b + i * g->k * g->n * bytes;
+        one.c = (char *)g->c + i * g->m * g->n * bytes;
+        status = run_one(call, dtype, &one);
+    }
+    return status;
 }
 
 /* ---- Tiles ------------------------------------------------------------------------------------------- */
@@ -184,6 +319,7 @@ static void run_tiles(void *user, int64_t begin, int64_t end, int32_t thread)
         cpu_gemm g = *t->g;
         g.a = (const char *)g.a + (i * g.a_row + p * g.a_col) * bytes;
         g.b = (const char *)g.b + (p * g.b_row + j * g.b_col) * bytes;
+        if (g.bias) g.bias = (const char *)g.bias + j * bytes;
         g.m = min_i64(t->rows, g.m - i);
         g.n = min_i64(t->columns, g.n - j);
         g.k = min_i64(t->depth, g.k - p);
@@ -193,6 +329,7 @@ static void run_tiles(void *user, int64_t begin, int64_t end, int32_t thread)
             g.c = t->partials + (((layer - 1) * t->g->m + i) * t->g->n + j) * bytes;
             g.c_row = t->g->n;
             g.beta[0] = g.beta[1] = 0;
+            g.bias = NULL;
         }
         int32_t status = cpu_gemm_serial(t->call, t->dtype, &g);
         if (status != TN_OK) t->status = status;

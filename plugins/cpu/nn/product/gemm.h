@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products of all families: C = alpha * A * B + beta * C for every dtype. Only gemm.c calls OpenBLAS
+ * Matrix products of all families: C = alpha * A * B + beta * C for every dtype. Only gemm.c calls libraries
  * for them.
  */
 #ifndef TENON_CPU_NN_GEMM_H
@@ -19,6 +19,9 @@ typedef struct cpu_gemm {
     int64_t c_row;
     double alpha[2]; /* real and imaginary part */
     double beta[2];
+    const void
+        *bias;     /* NULL, or n adjacent elements that are added to each row; then alpha is 1 and beta 0 */
+    int64_t count; /* 0 or 1: one product; else so many, whose matrices lie one behind the other (no bias) */
 } cpu_gemm;
 
 /* Strided vectors and a strided matrix: y = alpha * A * x + beta * y. */
@@ -35,7 +38,7 @@ typedef struct cpu_gemv {
 
 /* Over the threads of the call; in deterministic mode, in tiles that depend on the sizes alone. */
 int32_t cpu_gemm_run(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
-/* On the calling thread; may be called inside a parallel loop. */
+/* On the calling thread; may be called inside a parallel loop. g->count is taken by cpu_gemm_serial alone. */
 int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
 
 /* The kernels of gemm_dtype.c. */
@@ -51,6 +54,9 @@ typedef struct cpu_gemm_kernels {
     void (*dot_finish)(const void *partials, int64_t count, void *out);
     /* Rows [begin, end) of C = beta * C + alpha * a b^T for two vectors (steps a_row and b_col). */
     void (*outer)(const cpu_gemm *g, int64_t begin, int64_t end);
+    /* Columns [begin, end) of a product with few rows, which reads B once: A by rows; B by rows or by columns.
+     * NULL: none for this dtype. */
+    void (*thin)(const cpu_gemm *g, int64_t begin, int64_t end);
     /* to[i * columns + j] = from[i * row + j * col]. */
     void (*gather)(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, void *to);
     /* to[i] += from[i]. */

@@ -5,6 +5,9 @@
  */
 #include "gemm.h"
 #include "nn/words.h"
+#if CPU_IS_FLOAT
+#include "nn/lanes.h"
+#endif
 #if CPU_IS_COMPLEX
 #include <complex.h>
 #endif
@@ -174,6 +177,109 @@ static void outer(const cpu_gemm *g, int64_t begin, int64_t end)
     }
 }
 
+#if CPU_IS_FLOAT
+/* ---- Products with few rows ---- */
+
+enum { THIN_ROWS = 4, THIN_COLUMNS = 4, THIN_STRIP = 1024, THIN_DEPTH = 4 };
+
+static inline void write_thin(const cpu_gemm *g, int64_t i, int64_t j, T sum)
+{
+    E *c = (E *)g->c + i * g->c_row + j;
+    T value = (T)g->alpha[0] * sum;
+    store(c, g->beta[0] == 0 ? value : value + (T)g->beta[0] * load(c));
+}
+
+/* Adds up the vectors of sums, and the elements of K from p on, which fill no vector. */
+static __attribute__((noinline)) void finish_dots(const cpu_gemm *g, int64_t i0, int64_t j0, int rows,
+                                                  int columns, int64_t p, lanes sum[THIN_ROWS][THIN_COLUMNS])
+{
+    for (int64_t i = i0; i < i0 + rows; i++) {
+        for (int64_t j = j0; j < j0 + columns; j++) {
+            T total = lanes_total(sum[i - i0][j - j0]);
+            for (int64_t q = p; q < g->k; q++)
+                total += load((const E *)g->a + i * g->a_row + q) * load((const E *)g->b + j * g->b_col + q);
+            write_thin(g, i, j, total);
+        }
+    }
+}
+
+/* rows x columns elements of C, as products of rows of A with columns of B whose elements are adjacent. */
+ALWAYS_INLINE void thin_dots(const cpu_gemm *g, int64_t i0, int64_t j0, int rows, int columns)
+{
+    const E *a = (const E *)g->a + i0 * g->a_row, *b = (const E *)g->b + j0 * g->b_col;
+    lanes sum[THIN_ROWS][THIN_COLUMNS] = {0};
+    int64_t p = 0;
+    for (; p + LANE_COUNT <= g->k; p += LANE_COUNT) {
+        lanes x[THIN_ROWS];
+        for (int i = 0; i < rows; i++) x[i] = lanes_load(a + i * g->a_row + p);
+        for (int j = 0; j < columns; j++) {
+            const E *at = b + j * g->b_col + p;
+            __builtin_prefetch(at + THIN_COLUMNS * g->b_col); /* the next columns */
+            lanes y = lanes_load(at);
+            for (int i = 0; i < rows; i++) sum[i][j] += x[i] * y;
+        }
+    }
+    finish_dots(g, i0, j0, rows, columns, p, sum);
+}
+
+static void thin_columns(const cpu_gemm *g, int64_t begin, int64_t end)
+{
+    for (int64_t j = begin; j < end;) {
+        bool full = end - j >= THIN_COLUMNS;
+        int64_t i = 0;
+        for (; full && i + THIN_ROWS <= g->m; i += THIN_ROWS) thin_dots(g, i, j, THIN_ROWS, THIN_COLUMNS);
+        for (; full && i < g->m; i++) thin_dots(g, i, j, 1, THIN_COLUMNS);
+        for (; i < g->m; i++) thin_dots(g, i, j, 1, 1);
+        j += full ? THIN_COLUMNS : 1;
+    }
+}
+
+/* Adds a few rows of B, times elements of A, to the sums of a strip of columns. */
+static inline void add_thin_rows(const cpu_gemm *g, int64_t i, int64_t p, int64_t j0, int64_t width,
+                                 int depth, T *restrict sum)
+{
+    const E *a = (const E *)g->a + i * g->a_row + p, *b = (const E *)g->b + p * g->b_row + j0;
+    T x[THIN_DEPTH];
+    int64_t j = 0;
+    for (int q = 0; q < depth; q++) x[q] = load(a + q);
+    for (; j + LANE_COUNT <= width; j += LANE_COUNT) {
+        lanes total = *(loose_lanes *)(sum + j);
+        for (int q = 0; q < depth; q++) total += x[q] * lanes_load(b + q * g->b_row + j);
+        *(loose_lanes *)(sum + j) = total;
+    }
+    for (; j < width; j++)
+        for (int q = 0; q < depth; q++) sum[j] += x[q] * load(b + q * g->b_row + j);
+}
+
+static void thin_strips(const cpu_gemm *g, int64_t begin, int64_t end)
+{
+    T sum[THIN_ROWS][THIN_STRIP];
+    for (int64_t i0 = 0; i0 < g->m; i0 += THIN_ROWS) {
+        int64_t rows = min_i64(THIN_ROWS, g->m - i0);
+        for (int64_t j0 = begin; j0 < end; j0 += THIN_STRIP) {
+            int64_t width = min_i64(THIN_STRIP, end - j0), p = 0;
+            memset(sum, 0, sizeof sum);
+            for (; p + THIN_DEPTH <= g->k; p += THIN_DEPTH)
+                for (int64_t i = 0; i < rows; i++) add_thin_rows(g, i0 + i, p, j0, width, THIN_DEPTH, sum[i]);
+            for (; p < g->k; p++)
+                for (int64_t i = 0; i < rows; i++) add_thin_rows(g, i0 + i, p, j0, width, 1, sum[i]);
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t j = 0; j < width; j++) write_thin(g, i0 + i, j0 + j, sum[i][j]);
+        }
+    }
+}
+
+static void thin_product(const cpu_gemm *g, int64_t begin, int64_t end)
+{
+    if (g->b_row == 1)
+        thin_columns(g, begin, end);
+    else
+        thin_strips(g, begin, end);
+}
+#else
+#define thin_product NULL
+#endif
+
 static void gather(const void *from, int64_t row, int64_t col, int64_t rows, int64_t columns, void *to)
 {
     E *out = to;
@@ -225,6 +331,7 @@ const cpu_gemm_kernels CPU_NAME(cpu_gemm_kernels) = {
     .dot = dot,
     .dot_finish = dot_finish,
     .outer = outer,
+    .thin = thin_product,
     .gather = gather,
     .add = add,
     .widen = widen_rows,

@@ -80,13 +80,28 @@ static void begin_scaled(const tn_call *call, double alpha[2], double beta[2])
     if (beta[0] != 0 || beta[1] != 0) spread_self(call, tensor_arg(call, 0), tensor_out(call, 0));
 }
 
+/* The one row that is added to all rows of a product with these factors, or NULL. */
+static const void *bias_row(const tn_call *call, const tn_tensor_desc *self, const tn_tensor_desc *out)
+{
+    double alpha[2], beta[2];
+    scalar_arg(call, 3, beta);
+    scalar_arg(call, 4, alpha);
+    if (alpha[0] != 1 || alpha[1] != 0 || beta[0] != 1 || beta[1] != 0) return NULL;
+    if (self->host == out->host || broadcast_stride(self, 1) != 0 || broadcast_stride(self, 0) != 1)
+        return NULL;
+    return self->host;
+}
+
 static int32_t run_addmm(void *self, const tn_call *call)
 {
     const tn_tensor_desc *out = tensor_out(call, 0);
     cpu_gemm g = product_of(tensor_arg(call, 1), tensor_arg(call, 2), out);
     double alpha[2], beta[2];
-    begin_scaled(call, alpha, beta);
-    set_scale(&g, alpha, beta);
+    g.bias = bias_row(call, tensor_arg(call, 0), out);
+    if (!g.bias) {
+        begin_scaled(call, alpha, beta);
+        set_scale(&g, alpha, beta);
+    }
     return cpu_gemm_run(call, out->dtype, &g);
 }
 
@@ -110,7 +125,9 @@ static int32_t run_linear(void *self, const tn_call *call)
                       .c = out->host,
                       .c_row = n,
                       .alpha = {1, 0}};
-        if (bias) {
+        if (bias && broadcast_stride(bias, 0) == 1) {
+            g.bias = bias->host;
+        } else if (bias) {
             int64_t sizes[2] = {g.m, n}, strides[2] = {n, 1};
             tn_tensor_desc flat = *out;
             flat.rank = 2;
@@ -131,6 +148,7 @@ typedef struct batch {
     cpu_gemm g;
     tn_dtype dtype;
     int64_t a_step, b_step, c_step; /* bytes from one matrix to the next */
+    bool is_dense;
     int32_t status;
 } batch;
 
@@ -148,9 +166,21 @@ static void run_items(void *user, int64_t begin, int64_t end, int32_t thread)
     batch *b = user;
     for (int64_t i = begin; i < end; i++) {
         cpu_gemm g = batch_item(b, i);
-        int32_t status = cpu_gemm_serial(b->call, b->dtype, &g);
+        int32_t status;
+        if (b->is_dense) g.count = end - begin;
+        status = cpu_gemm_serial(b->call, b->dtype, &g);
         if (status != TN_OK) b->status = status;
+        if (b->is_dense) return;
     }
+}
+
+/* Whether the matrices lie one behind the other without gaps. */
+static bool is_dense_batch(const batch *b, int64_t bytes)
+{
+    const cpu_gemm *g = &b->g;
+    bool a = (g->a_col == 1 && g->a_row == g->k) || (g->a_row == 1 && g->a_col == g->m);
+    bool right = (g->b_col == 1 && g->b_row == g->n) || (g->b_row == 1 && g->b_col == g->k);
+    return a && right && b->a_step == g->m * g->k * bytes && b->b_step == g->k * g->n * bytes;
 }
 
 static int32_t run_batch(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *b,
@@ -164,6 +194,7 @@ static int32_t run_batch(const tn_call *call, const tn_tensor_desc *a, const tn_
                  .b_step = b->strides[0] * bytes,
                  .c_step = out->sizes[1] * out->sizes[2] * bytes};
     set_scale(&all.g, alpha, beta);
+    all.is_dense = is_dense_batch(&all, bytes);
     work = all.g.m * all.g.n * max_i64(1, all.g.k);
     if (count < 4 && work > 1 << 20) {
         for (int64_t i = 0; i < count && all.status == TN_OK; i++) {
@@ -172,7 +203,7 @@ static int32_t run_batch(const tn_call *call, const tn_tensor_desc *a, const tn_
         }
         return all.status;
     }
-    cpu_parallel_ranges(call, count, grain_for(1 << 17, work), run_items, &all);
+    cpu_parallel_ranges(call, count, grain_for(all.is_dense ? 1 << 20 : 1 << 17, work), run_items, &all);
     return all.status;
 }
 
@@ -196,10 +227,44 @@ typedef struct vector_job {
     cpu_gemm g;
 } vector_job;
 
+static void run_thin_columns(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const vector_job *job = user;
+    job->kernels->thin(&job->g, begin, end);
+}
+
 static void run_gemv_rows(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const vector_job *job = user;
     job->kernels->gemv(&job->v, begin, end);
+}
+
+/* The product with a vector as one of a row with the transposed matrix, if its elements are adjacent. */
+static bool is_row_product(const cpu_gemm_kernels *kernels, const tn_tensor_desc *a, const tn_tensor_desc *x)
+{
+    return kernels->thin && (x->strides[0] == 1 || x->sizes[0] == 1) &&
+           (a->strides[0] == 1 || a->strides[1] == 1) && a->sizes[1] > 0;
+}
+
+static int32_t run_row_product(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *x,
+                               const double alpha[2], const double beta[2])
+{
+    const tn_tensor_desc *out = tensor_out(call, 0);
+    vector_job job = {.kernels = cpu_gemm_kernels_of(out->dtype),
+                      .g = {.m = 1,
+                            .n = a->sizes[0],
+                            .k = a->sizes[1],
+                            .a = x->host,
+                            .a_row = a->sizes[1],
+                            .a_col = 1,
+                            .b = a->host,
+                            .b_row = a->strides[1],
+                            .b_col = a->strides[0],
+                            .c = out->host,
+                            .c_row = a->sizes[0]}};
+    set_scale(&job.g, alpha, beta);
+    cpu_parallel_ranges(call, job.g.n, round_up(grain_for(1 << 16, job.g.k), 16), run_thin_columns, &job);
+    return TN_OK;
 }
 
 static int32_t run_gemv(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *x,
@@ -219,6 +284,7 @@ static int32_t run_gemv(const tn_call *call, const tn_tensor_desc *a, const tn_t
                             .beta = {beta[0], beta[1]}}};
     int64_t bytes = job.v.k * tn_dtype_bytes(out->dtype);
     void *packed = NULL;
+    if (is_row_product(job.kernels, a, x)) return run_row_product(call, a, x, alpha, beta);
     if (job.v.k == 1) job.v.a_col = job.v.x_step = 1;
     if (job.v.x_step != 1) {
         packed = cpu_scratch(call, (uint64_t)bytes);
