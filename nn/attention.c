@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Multi-head attention and the layers of transformers. Tensors inside are [N, H, T, D]. */
+#include "layers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+tn_tensor *nn_multihead_attention_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+tn_tensor *nn_transformer_layer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+tn_tensor *nn_transformer_stack_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+void nn_multihead_attention_init(tn_scope *s, tn_module *m);
+void nn_transformer_layer_init(tn_scope *s, tn_module *m);
+void nn_transformer_stack_init(tn_scope *s, tn_module *m);
+
+static tn_tensor *add_xavier(tn_scope *s, tn_module *m, const char *name, int64_t rows, int64_t columns)
+{
+    tn_tensor *t = tn_empty(s, TN_INTS(rows, columns));
+    return tn_module_add_parameter(m, name, tn_init_xavier_uniform(s, t, 1, NULL));
+}
+
+void nn_multihead_attention_init(tn_scope *s, tn_module *m)
+{
+    const tn_multihead_attention_options *o = m->state;
+    int64_t e = o->embed_dim, k = o->kdim ? o->kdim : e, v = o->vdim ? o->vdim : e;
+    if (o->num_heads < 1 || e % o->num_heads) {
+        nn_fail(m, TN_E_ARGUMENT,
+                "MultiheadAttention '%s': num_heads: got %lld, which does not divide embed_dim %lld", m->name,
+                (long long)o->num_heads, (long long)e);
+        return;
+    }
+    if (k == e && v == e) {
+        add_xavier(s, m, "in_proj_weight", 3 * e, e);
+    } else {
+        add_xavier(s, m, "q_proj_weight", e, e);
+        add_xavier(s, m, "k_proj_weight", e, k);
+        add_xavier(s, m, "v_proj_weight", e, v);
+    }
+    if (o->bias) tn_module_add_parameter(m, "in_proj_bias", tn_zeros(s, TN_INTS(3 * e)));
+    tn_module *out = tn_linear_create(m, "out_proj", e, e, .bias = o->bias);
+    if (out && o->bias) tn_init_constant(s, tn_module_tensor(out, "bias"), 0);
+}
+
+/* Part i of the projection of all three. */
+static tn_tensor *project(tn_scope *s, const tn_module *m, tn_tensor *x, int64_t i)
+{
+    static const char *const names[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
+    const tn_multihead_attention_options *o = m->state;
+    int64_t e = o->embed_dim;
+    tn_tensor *all = tn_module_tensor(m, "in_proj_weight"), *bias = tn_module_tensor(m, "in_proj_bias");
+    tn_tensor *weight = all ? tn_narrow(s, all, 0, i * e, e) : tn_module_tensor(m, names[i]);
+    return tn_linear(s, x, weight, .bias = bias ? tn_narrow(s, bias, 0, i * e, e) : NULL);
+}
+
+/* [N, T, E] -> [N, H, T, D] */
+static tn_tensor *split_heads(tn_scope *s, tn_tensor *x, int64_t heads)
+{
+    int64_t d = tn_tensor_size(x, 2) / (heads ? heads : 1);
+    return tn_transpose(s, tn_reshape(s, x, TN_INTS(tn_tensor_size(x, 0), tn_tensor_size(x, 1), heads, d)), 1,
+                        2);
+}
+
+/* What is added to the scores: -inf where a bool mask is true. */
+static tn_tensor *additive(tn_scope *s, tn_tensor *mask, tn_dtype dtype)
+{
+    if (tn_tensor_dtype(mask) != TN_BOOL) return mask;
+    tn_tensor *zeros = tn_zeros_like(s, mask, .dtype = dtype);
+    return tn_masked_fill_scalar(s, zeros, mask, -INFINITY);
+}
+
+/* Both masks together, to be broadcast over [N, H, T, S]; NULL: none. */
+static tn_tensor *masks(tn_scope *s, tn_tensor *padding, tn_tensor *mask, int64_t heads, tn_dtype dtype)
+{
+    if (mask) {
+        mask = additive(s, mask, dtype);
+        if (tn_tensor_rank(mask) == 3) /* [N * H, T, S] */
+            mask = tn_reshape(s, mask, TN_INTS(-1, heads, tn_tensor_size(mask, 1), tn_tensor_size(mask, 2)));
+    }
+    if (!padding) return mask;
+    padding = additive(s, padding, dtype);
+    padding = tn_reshape(s, padding, TN_INTS(-1, 1, 1, tn_tensor_size(padding, -1)));
+    return mask ? tn_add(s, padding, mask) : padding;
+}
+
+/* Scores and their softmax in the open, for those who want to see them. */
+static tn_tensor *attend(tn_scope *s, const tn_module *m, tn_tensor *q, tn_tensor *k, tn_tensor *v,
+                         tn_tensor *mask, tn_tensor **weights)
+{
+    const tn_multihead_attention_options *o = m->state;
+    double scale = 1 / sqrt((double)tn_tensor_size(q, 3));
+    tn_tensor *scores = tn_matmul(s, tn_mul_scalar(s, q, scale), tn_transpose(s, k, 2, 3));
+    if (mask) scores = tn_add(s, scores, mask);
+    tn_tensor *p = tn_softmax(s, scores, -1);
+    if (m->is_training && o->dropout > 0) p = tn_dropout(s, p, o->dropout, 1);
+    *weights = tn_mean_dim(s, p, TN_INTS(1));
+    return tn_matmul(s, p, v);
+}
+
+tn_tensor *nn_multihead_attention_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    const tn_multihead_attention_options *o = m->state;
+    tn_tensor *x[3] = {in.data[0], nn_input(in, 1), nn_input(in, 2)};
+    int32_t is_single = tn_tensor_rank(x[0]) == 2, first = o->batch_first;
+    tn_tensor *part[3];
+    if (!x[1] || !x[2] || tn_tensor_rank(x[0]) < 2 || tn_tensor_rank(x[0]) > 3) {
+        tn_scope_fail(s, TN_E_ARGUMENT,
+                      "MultiheadAttention: query, key and value of 2 (no batch) or 3 dimensions");
+        return NULL;
+    }
+    for (int64_t i = 0; i < 3; i++) {
+        part[i] = is_single ? tn_unsqueeze(s, x[i], 0) : first ? x[i] : tn_transpose(s, x[i], 0, 1);
+        part[i] = split_heads(s, project(s, m, part[i], i), o->num_heads);
+    }
+    tn_tensor *mask = masks(s, nn_input(in, 3), nn_input(in, 4), o->num_heads, tn_tensor_dtype(part[0])), *y;
+    if (o->need_weights)
+        y = attend(s, m, part[0], part[1], part[2], mask, &more[0]);
+    else
+        y = tn_scaled_dot_product_attention(s, part[0], part[1], part[2], .attn_mask = mask,
+                                            .dropout_p = m->is_training ? o->dropout : 0);
+    y = tn_reshape(s, tn_transpose(s, y, 1, 2),
+                   TN_INTS(tn_tensor_size(part[0], 0), tn_tensor_size(part[0], 2), o->embed_dim));
+    y = tn_module_forward(s, tn_module_child(m, "out_proj"), y);
+    if (is_single && o->need_weights) more[0] = tn_squeeze_dim(s, more[0], 0);
+    return is_single ? tn_squeeze_dim(s, y, 0) : first ? y : tn_transpose(s, y, 0, 1);
+}
+
+/* ---- Transformer layers -------------------------------------------------------------------------------- */
+
+static int32_t is_decoder(const tn_module *m)
+{
+    return !strncmp(m->class->name, "TransformerDecoder", 18);
+}
+
+/* The first fields of the options of a stack are those of a layer, with num_layers between. */
+void nn_transformer_layer_init(tn_scope *s, tn_module *m)
+{
+    const tn_transformer_encoder_layer_options *o = m->state;
+    int32_t decoder = is_decoder(m);
+    (void)s;
+    if (strcmp(o->activation, "relu") && strcmp(o->activation, "gelu"))
+        nn_fail(m, TN_E_ARGUMENT, "%s '%s': activation: got '%.40s', expected 'relu' or 'gelu'",
+                m->class->name, m->name, o->activation);
+    tn_multihead_attention_create(m, "self_attn", o->d_model, o->nhead, .dropout = o->dropout,
+                                  .bias = o->bias, .batch_first = o->batch_first);
+    if (decoder)
+        tn_multihead_attention_create(m, "multihead_attn", o->d_model, o->nhead, .dropout = o->dropout,
+                                      .bias = o->bias, .batch_first = o->batch_first);
+    tn_linear_create(m, "linear1", o->d_model, o->dim_feedforward, .bias = o->bias);
+    tn_dropout_create(m, "dropout", .p = o->dropout);
+    tn_linear_create(m, "linear2", o->dim_feedforward, o->d_model, .bias = o->bias);
+    static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const drops[] = {"dropout1", "dropout2",
+                                                                                      "dropout3"};
+    for (int32_t i = 0; i < 2 + decoder; i++)
+        tn_layer_norm_create(m, norms[i], TN_INTS(o->d_model), .eps = o->layer_norm_eps, .bias = o->bias);
+    for (int32_t i = 0; i < 2 + decoder; i++) tn_dropout_create(m, drops[i], .p = o->dropout);
+}
+
+static tn_tensor *run(tn_scope *s, const tn_module *m, const char *child, tn_tensor *x)
+{
+    return tn_module_forward(s, tn_module_child(m, child), x);
+}
+
+/* One block: attention of x to itself or to the memory, or the two linear layers. */
+static tn_tensor *block(tn_scope *s, const tn_module *m, const char *name, tn_tensor *x, tn_tensor *memory,
+                        tn_tensor *mask, tn_tensor *padding, const char *drop)
+{
+    const tn_transformer_encoder_layer_options *o = m->state;
+    if (!name) {
+        x = run(s, m, "linear1", x);
+        x = !strcmp(o->activation, "gelu") ? tn_gelu(s, x) : tn_relu(s, x);
+        x = run(s, m, "linear2", run(s, m, "dropout", x));
+    } else {
+        tn_tensor *other = memory ? memory : x;
+        tn_tensor *inputs[] = {x, other, other, padding, mask};
+        x = tn_module_call(s, tn_module_child(m, name), (tn_tensors){inputs, 5}, NULL);
+    }
+    return run(s, m, drop, x);
+}
+
+tn_tensor *nn_transformer_layer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    const tn_transformer_encoder_layer_options *o = m->state;
+    int32_t decoder = is_decoder(m);
+    tn_tensor *x = in.data[0], *memory = decoder ? nn_input(in, 1) : NULL;
+    static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const drops[] = {"dropout1", "dropout2",
+                                                                                      "dropout3"};
+    /* Encoder: x, mask, padding. Decoder: x, memory, mask, mask of the memory. */
+    tn_tensor *mask = nn_input(in, decoder ? 2 : 1), *second = nn_input(in, decoder ? 3 : 2);
+    (void)more;
+    if (decoder && !memory) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "TransformerDecoder: the second input, the memory, is missing");
+        return NULL;
+    }
+    for (int32_t i = 0; i < 2 + decoder; i++) {
+        int32_t cross = decoder && i == 1, feed = i == 1 + decoder;
+        const char *name = feed ? NULL : cross ? "multihead_attn" : "self_attn";
+        tn_tensor *y = o->norm_first ? run(s, m, norms[i], x) : x;
+        y = block(s, m, name, y, cross ? memory : NULL, cross ? second : mask,
+                  cross || decoder ? NULL : second, drops[i]);
+        x = tn_add(s, x, y);
+        if (!o->norm_first) x = run(s, m, norms[i], x);
+    }
+    return x;
+}
+
+void nn_transformer_stack_init(tn_scope *s, tn_module *m)
+{
+    const tn_transformer_encoder_options *o = m->state;
+    tn_module *layers = tn_module_list_create(m, "layers");
+    (void)s;
+    for (int64_t i = 0; i < o->num_layers; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%lld", (long long)i);
+        const tn_transformer_encoder_layer_options e = {
+            sizeof e,      o->d_model,        o->nhead,       o->dim_feedforward, o->dropout,
+            o->activation, o->layer_norm_eps, o->batch_first, o->norm_first,      o->bias};
+        const tn_transformer_decoder_layer_options d = {
+            sizeof d,      o->d_model,        o->nhead,       o->dim_feedforward, o->dropout,
+            o->activation, o->layer_norm_eps, o->batch_first, o->norm_first,      o->bias};
+        if (is_decoder(m))
+            tn_transformer_decoder_layer_create_with(layers, name, &d);
+        else
+            tn_transformer_encoder_layer_create_with(layers, name, &e);
+    }
+    if (o->norm)
+        tn_layer_norm_create(m, "norm", TN_INTS(o->d_model), .eps = o->layer_norm_eps, .bias = o->bias);
+}
+
+tn_tensor *nn_transformer_stack_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    const tn_module *layers = tn_module_child(m, "layers");
+    tn_tensor *inputs[TN_MODULE_MAX_INPUTS];
+    (void)more;
+    memcpy(inputs, in.data, (size_t)in.count * sizeof *inputs);
+    for (uint32_t i = 0; i < tn_module_child_count(layers) && inputs[0]; i++)
+        inputs[0] = tn_module_call(s, tn_module_child_at(layers, i), (tn_tensors){inputs, in.count}, NULL);
+    tn_module *norm = tn_module_child(m, "norm");
+    return norm && inputs[0] ? tn_module_forward(s, norm, inputs[0]) : inputs[0];
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions over the gradients of parameters. */
+#include "module.h"
+
+#include <math.h>
+#include <string.h>
+
+static tn_scope *without_recording(tn_scope *s)
+{
+    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
+    return tn_scope_open_child(s, &options);
+}
+
+/* The gradients that are there. */
+static tn_tensors gradients(tn_scope *s, tn_tensors parameters)
+{
+    tn_tensor **items = tn_scope_memory(s, (uint64_t)(parameters.count + 1) * sizeof *items);
+    int64_t n = 0;
+    for (int64_t i = 0; items && i < parameters.count; i++) {
+        tn_tensor *g = parameters.data[i] ? tn_grad_of(s, parameters.data[i]) : NULL;
+        if (g) items[n++] = g;
+    }
+    return (tn_tensors){items, n};
+}
+
+tn_tensor *tn_clip_grad_norm(tn_scope *scope, tn_tensors parameters, double max_norm, double norm_type)
+{
+    tn_scope *s = without_recording(scope);
+    tn_tensors g = gradients(s, parameters);
+    tn_tensor *norm;
+    if (!g.count) {
+        norm = tn_zeros(s, TN_INTS(0));
+        norm = tn_sum(s, norm);
+    } else {
+        tn_tensors norms = tn__foreach_norm(s, g, .ord = TN_SCALAR(norm_type));
+        norm = tn_linalg_vector_norm(s, tn_stack(s, norms), .ord = TN_SCALAR(norm_type));
+        tn_tensor *factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, 1e-6)), max_norm);
+        tn__foreach_mul_(s, g, tn_clamp(s, factor, .max = TN_SCALAR(1.0)));
+    }
+    if (norm) norm = tn_scope_return(s, norm);
+    return tn_scope_close(s) ? NULL : norm;
+}
+
+int32_t tn_clip_grad_value(tn_scope *scope, tn_tensors parameters, double limit)
+{
+    tn_scope *s = without_recording(scope);
+    tn_tensors g = gradients(s, parameters);
+    for (int64_t i = 0; i < g.count; i++)
+        tn_clamp_(s, g.data[i], .min = TN_SCALAR(-limit), .max = TN_SCALAR(limit));
+    return tn_scope_close(s);
+}
+
+tn_tensor *tn_parameters_to_vector(tn_scope *s, tn_tensors parameters)
+{
+    tn_tensor **flat = tn_scope_memory(s, (uint64_t)(parameters.count + 1) * sizeof *flat);
+    for (int64_t i = 0; flat && i < parameters.count; i++)
+        flat[i] = tn_reshape(s, parameters.data[i], TN_INTS(-1));
+    return flat ? tn_cat(s, (tn_tensors){flat, parameters.count}) : NULL;
+}
+
+int32_t tn_vector_to_parameters(tn_scope *scope, tn_tensor *vector, tn_tensors parameters)
+{
+    tn_scope *s = without_recording(scope);
+    int64_t at = 0, n = 0;
+    for (int64_t i = 0; i < parameters.count; i++) n += tn_tensor_numel(parameters.data[i]);
+    if (tn_tensor_rank(vector) != 1 || tn_tensor_numel(vector) != n)
+        tn_scope_fail(s, TN_E_SHAPE,
+                      "vector_to_parameters: the vector does not have the elements of all parameters");
+    for (int64_t i = 0; i < parameters.count; i++) {
+        tn_tensor *p = parameters.data[i];
+        int64_t count = tn_tensor_numel(p);
+        tn_tensor *part = tn_narrow(s, vector, 0, at, count);
+        tn_copy_(s, p, tn_view(s, part, (tn_ints){tn_tensor_sizes(p), tn_tensor_rank(p)}));
+        at += count;
+    }
+    return tn_scope_close(s);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules: trees of layers with named parameters, as torch.nn has them. Layers, their options and their names are
+ * those of PyTorch, and so are the names of parameters: a state file of one is a state file of the other. The layers
+ * stand in nn_layers.h, which this header includes.
+ *
+ *     tn_module *net = tn_module_create(ctx, "net", NULL);
+ *     tn_linear_create(net, "0", 784, 128);
+ *     tn_relu_create(net, "1");
+ *     tn_linear_create(net, "2", 128, 10);
+ *     if (tn_module_failed(net)) ...
+ *     TN_STEP(s, ctx) y = tn_module_forward(s, net, x);
+ *
+ * Ownership: a module belongs to its parent, the root to the program, which destroys it. A module holds one
+ * reference to each of its tensors. Errors: functions that build a tree return NULL once its root has failed, and
+ * the root keeps the first error; so a program looks for errors once, after it has built the whole tree. Functions
+ * that take a scope fail the scope.
+ *
+ * Threads: a tree may run forward on several threads at once as long as no thread changes it (training mode, tensors,
+ * hooks). Everything else is for one thread at a time.
+ */
+#ifndef TENON_NN_H
+#define TENON_NN_H
+
+#include <tenon/tenon.h>
+
+TN_BEGIN_DECLS
+
+typedef struct tn_module tn_module;
+
+/* Inputs beyond this many, and outputs, are refused. */
+#define TN_MODULE_MAX_INPUTS  16
+#define TN_MODULE_MAX_OUTPUTS 8
+
+/*
+ * A kind of module, of the program's own. All fields may be NULL or 0.
+ *
+ *   forward   returns the first output. Further outputs go to more[0], more[1], ... (TN_MODULE_MAX_OUTPUTS - 1
+ *             pointers, NULL at the start). `in` has at least one item. NULL: children run one after another, each on
+ *             the output of the one before, as in nn.Sequential.
+ *   describe  writes what stands between the parentheses when the module is printed: "in_features=3, bias=True".
+ *   finish    before the module's memory is freed.
+ *
+ * The struct must live as long as the modules made from it.
+ */
+typedef struct tn_module_class {
+    uint32_t size;
+    uint32_t reserved;
+    const char *name;     /* "Block"; NULL: "Sequential" */
+    uint64_t state_bytes; /* of tn_module_state, zeroed when the module is made */
+    TN_NULLABLE tn_tensor *(*forward)(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+    void (*describe)(const tn_module *m, char *text, uint64_t bytes);
+    void (*finish)(tn_module *m);
+} tn_module_class;
+
+/* ---- Building ------------------------------------------------------------------------------------------ */
+
+/* A root. NULL and tn_last_error() when out of memory. `class` NULL: children run one after another. */
+TN_API tn_module *tn_module_create(tn_context *ctx, const char *name,
+                                   TN_NULLABLE const tn_module_class *class_);
+/* A child. A name with dots makes the modules on the way that are not there yet: "h.0.fc". A name that is taken fails
+ * with TN_E_EXISTS. */
+TN_API tn_module *tn_module_add(tn_module *parent, const char *name,
+                                TN_NULLABLE const tn_module_class *class_);
+/* A list (nn.ModuleList, nn.ModuleDict): a module whose children run only when the program calls them. */
+TN_API tn_module *tn_module_list_create(tn_module *parent, const char *name);
+/* Destroys a root and all below it. NULL is ignored. */
+TN_API void tn_module_destroy(TN_TAKES TN_NULLABLE tn_module *root);
+
+/* Status of the tree's first error, 0 before it; TN_E_STATE for NULL. Its text, or NULL. */
+TN_API int32_t tn_module_failed(const tn_module *m);
+TN_API const char *tn_module_error(const tn_module *m);
+/* Records an error in the tree, unless it has one. Returns `code`. For the create functions of programs. */
+TN_API int32_t tn_module_fail(tn_module *m, int32_t code, const char *text);
+
+/*
+ * Adds a tensor under a name and takes a reference of its own. A leaf that requires a gradient is shared as it is:
+ * two modules that are given the same one train one parameter. Of other tensors the module holds a detached view,
+ * which requires a gradient if it is a parameter. `t` NULL adds an absent one (`bias=None`), which has no place in
+ * the state. Returns the tensor that the module holds.
+ */
+TN_API tn_tensor *tn_module_add_parameter(tn_module *m, const char *name, TN_NULLABLE tn_tensor *t);
+#define TN_BUFFER_NOT_PERSISTENT 1u /* not part of the state */
+TN_API tn_tensor *tn_module_add_buffer(tn_module *m, const char *name, TN_NULLABLE tn_tensor *t,
+                                       uint32_t flags);
+/* Exchanges the tensor behind a name; NULL makes it absent. A parameter stays one. */
+TN_API int32_t tn_module_set_tensor(tn_module *m, const char *name, TN_NULLABLE tn_tensor *t);
+
+/* ---- Asking -------------------------------------------------------------------------------------------- */
+
+/* By name, from this module on, with dots: "h.0.fc", "h.0.fc.weight". NULL if there is none. Borrowed. */
+TN_API tn_module *tn_module_child(const tn_module *m, const char *name);
+TN_API tn_tensor *tn_module_tensor(const tn_module *m, const char *name);
+/* Parameter or buffer number i of this module alone, in the order in which they were added; NULL if absent. */
+TN_API tn_tensor *tn_module_own(const tn_module *m, uint32_t i);
+TN_API uint32_t tn_module_child_count(const tn_module *m);
+TN_API tn_module *tn_module_child_at(const tn_module *m, uint32_t i);
+TN_API tn_module *tn_module_parent(const tn_module *m);
+TN_API tn_context *tn_module_context(const tn_module *m);
+TN_API const char *tn_module_name(const tn_module *m);
+TN_API const char *tn_module_class_name(const tn_module *m);
+/* The memory of `state_bytes` of its class. */
+TN_API void *tn_module_state(const tn_module *m);
+/* The full name from the root on, without the root's own: "h.0.fc". Lives as long as the scope. */
+TN_API const char *tn_module_path(tn_scope *s, const tn_module *m);
+
+/* Tensors of a tree with their full names, in PyTorch's order; a tensor that several modules share is listed once,
+ * under its first name. The list lives as long as the scope, the tensors as long as the tree holds them. */
+#define TN_PARAMETERS 1u
+#define TN_BUFFERS    2u /* all of them */
+#define TN_STATE      4u /* parameters and persistent buffers, with shared ones under each of their names */
+typedef struct tn_named_tensors {
+    const tn_named_tensor *data;
+    int64_t count;
+} tn_named_tensors;
+TN_API tn_named_tensors tn_module_tensors(tn_scope *s, const tn_module *m, uint32_t what);
+/* The parameters alone, as the functions below and optimisers take them. */
+TN_API tn_tensors tn_module_parameters(tn_scope *s, const tn_module *m);
+/* Elements of all parameters. */
+TN_API int64_t tn_module_parameter_count(const tn_module *m);
+
+/* The tree as PyTorch prints it, and a table of its modules with the sizes of their outputs, parameters, and
+ * multiply-adds, from one forward run on `inputs`. The texts live as long as the scope. */
+TN_API const char *tn_module_format(tn_scope *s, const tn_module *m);
+TN_API const char *tn_module_summary(tn_scope *s, tn_module *m, tn_tensors inputs);
+
+/* ---- Running ------------------------------------------------------------------------------------------- */
+
+/* The first output; further ones in more[] (TN_MODULE_MAX_OUTPUTS - 1 pointers; NULL if they are not wanted). An error
+ * names the modules around the call that failed. */
+TN_API TN_SCOPED tn_tensor *tn_module_call(tn_scope *s, tn_module *m, tn_tensors in,
+                                           TN_NULLABLE tn_tensor **more);
+/* tn_module_forward(s, m, x) and, for modules with several inputs, tn_module_forward(s, m, x, y, ...). */
+#define tn_module_forward(s, m, ...) tn_module_call(s, m, TN_TENSORS(__VA_ARGS__), NULL)
+/* Runs m with other tensors in the places of some of its parameters and buffers. Not while other threads run m. */
+TN_API TN_SCOPED tn_tensor *tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with,
+                                                      tn_tensors in, TN_NULLABLE tn_tensor **more);
+
+/* Training mode, of the whole tree; on at the start. */
+TN_API void tn_module_train(tn_module *m, int32_t on);
+TN_API int32_t tn_module_is_training(const tn_module *m);
+TN_API int32_t tn_module_set_requires_grad(tn_module *m, int32_t on);
+TN_API void tn_module_zero_grad(tn_module *m);
+/* Moves all tensors to a device (0: stay) and all floating-point ones to a dtype (0: keep). Layers that are added to a
+ * root later start there, too. The moved tensors are new ones without gradients; optimisers are made after the move. */
+TN_API int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype);
+/* Calls `function` for each module below m, children before parents, m last. */
+TN_API void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *user), void *user);
+
+/*
+ * Hooks, in the order in which they were added. `before` may exchange inputs in in[0..count - 1], `after` returns a
+ * new first output or NULL for no change. A hook that fails the scope ends the call.
+ */
+typedef struct tn_module_hook {
+    uint32_t size;
+    uint32_t reserved;
+    void *user;
+    void (*before)(void *user, tn_scope *s, tn_module *m, tn_tensor **in, uint32_t count);
+    TN_NULLABLE tn_tensor *(*after)(void *user, tn_scope *s, tn_module *m, tn_tensors in, tn_tensor *out);
+    /* The gradients of the first output (given) and of the inputs (to be returned or exchanged). */
+    void (*backward)(void *user, tn_scope *s, tn_module *m, tn_tensor *grad_out, tn_tensor **grad_in,
+                     uint32_t count);
+} tn_module_hook;
+/* Returns a handle, or 0 when out of memory. */
+TN_API uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook);
+TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
+
+/* ---- State --------------------------------------------------------------------------------------------- */
+
+#define TN_STRICT  0u /* the names of file and module must be the same */
+#define TN_LENIENT 1u /* what one of both has not is left alone */
+/* Writes TN_STATE to a safetensors file, which is replaced as a whole. */
+TN_API int32_t tn_module_save(const tn_module *m, const char *path);
+/* Reads values into the tensors, cast to their dtype. With TN_STRICT the error names every tensor that is missing and
+ * every one that is unexpected, and nothing is changed. Shapes must be equal in both modes. */
+TN_API int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode);
+/* The same from tensors in memory. */
+TN_API int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32_t mode);
+
+/* ---- Gradients of parameters --------------------------------------------------------------------------- */
+
+/* Scales the gradients so that their norm together is at most max_norm. Returns the norm before, a 0-dim tensor.
+ * norm_type may be INFINITY. Tensors without a gradient are left out. */
+TN_API TN_SCOPED tn_tensor *tn_clip_grad_norm(tn_scope *s, tn_tensors parameters, double max_norm,
+                                              double norm_type);
+/* Clamps each element of the gradients to [-limit, limit]. */
+TN_API int32_t tn_clip_grad_value(tn_scope *s, tn_tensors parameters, double limit);
+/* All parameters in one vector, and back. */
+TN_API TN_SCOPED tn_tensor *tn_parameters_to_vector(tn_scope *s, tn_tensors parameters);
+TN_API int32_t tn_vector_to_parameters(tn_scope *s, tn_tensor *vector, tn_tensors parameters);
+
+/* ---- Initial values ---------------------------------------------------------------------------------------
+ * Write into t, without recording, and return it. `generator` NULL: the device's default one. The fans are those of
+ * PyTorch: fan_in is the elements of one output's weights, fan_out the same for an input.
+ */
+#define TN_FAN_IN  0u
+#define TN_FAN_OUT 1u
+TN_API tn_tensor *tn_init_uniform(tn_scope *s, tn_tensor *t, double from, double to, tn_generator *generator);
+TN_API tn_tensor *tn_init_normal(tn_scope *s, tn_tensor *t, double mean, double std, tn_generator *generator);
+/* Normal, drawn again outside [low, high] (by the inverse of the distribution function, as in PyTorch). */
+TN_API tn_tensor *tn_init_trunc_normal(tn_scope *s, tn_tensor *t, double mean, double std, double low,
+                                       double high, tn_generator *generator);
+TN_API tn_tensor *tn_init_constant(tn_scope *s, tn_tensor *t, double value);
+TN_API tn_tensor *tn_init_eye(tn_scope *s, tn_tensor *t);
+TN_API tn_tensor *tn_init_dirac(tn_scope *s, tn_tensor *t, int64_t groups);
+/* Glorot and Bengio 2010. */
+TN_API tn_tensor *tn_init_xavier_uniform(tn_scope *s, tn_tensor *t, double gain, tn_generator *generator);
+TN_API tn_tensor *tn_init_xavier_normal(tn_scope *s, tn_tensor *t, double gain, tn_generator *generator);
+/* He et al. 2015; `a` is the slope of leaky_relu, `nonlinearity` as in tn_init_gain. */
+TN_API tn_tensor *tn_init_kaiming_uniform(tn_scope *s, tn_tensor *t, double a, uint32_t fan,
+                                          const char *nonlinearity, tn_generator *generator);
+TN_API tn_tensor *tn_init_kaiming_normal(tn_scope *s, tn_tensor *t, double a, uint32_t fan,
+                                         const char *nonlinearity, tn_generator *generator);
+/* Saxe et al. 2014. */
+TN_API tn_tensor *tn_init_orthogonal(tn_scope *s, tn_tensor *t, double gain, tn_generator *generator);
+/* Martens 2010: a share of each column is 0. */
+TN_API tn_tensor *tn_init_sparse(tn_scope *s, tn_tensor *t, double sparsity, double std,
+                                 tn_generator *generator);
+/* "linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu" (with its slope), "selu". 0 for an unknown name. */
+TN_API double tn_init_gain(const char *nonlinearity, double slope);
+
+/* ---- Steps --------------------------------------------------------------------------------------------- */
+
+/*
+ * A scope for one step of a loop: TN_STEP(s, ctx) { ... }. It closes at the end of the block (leave it by its end or
+ * by `continue`, never by break, return or goto). The status of the last step of this thread is tn_step_status(), its
+ * error tn_last_error():
+ *
+ *     for (int64_t i = 0; i < n && !tn_step_status(); i++) TN_STEP(s, ctx) { ... }
+ */
+TN_API tn_scope *tn_step_open(tn_context *ctx);
+TN_API tn_scope *tn_step_close(TN_TAKES tn_scope *s);
+TN_API int32_t tn_step_status(void) TN_ANY_THREAD;
+#define TN_STEP(s, ctx) for (tn_scope *s = tn_step_open(ctx); s; s = tn_step_close(s))
+
+/* The error of a failed call says where the program made it. */
+#ifndef TN_NO_PLACES
+static inline tn_tensor *tn_module_call_at(const char *file, int32_t line, tn_scope *s, tn_module *m,
+                                           tn_tensors in, tn_tensor **more)
+{
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_module_call(s, m, in, more);
+    if (!y || before) tn_place_inner(s, before, file, line);
+    return y;
+}
+#define tn_module_call(...) tn_module_call_at(__FILE__, __LINE__, __VA_ARGS__)
+#endif
+
+TN_END_DECLS
+
+#include <tenon/nn_layers.h>
+
+#endif

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree of modules: building, asking, training mode, moves. */
+#include "module.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATH_BYTES 512
+
+static const tn_module_class sequential = {.size = sizeof sequential, .name = "Sequential"};
+
+static tn_tensor *list_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    (void)m;
+    (void)in;
+    (void)more;
+    tn_scope_fail(s, TN_E_UNSUPPORTED, "a module list has no forward; call its children");
+    return NULL;
+}
+static const tn_module_class list = {.size = sizeof list, .name = "ModuleList", .forward = list_forward};
+
+/* ---- Errors -------------------------------------------------------------------------------------------- */
+
+int32_t tn_module_failed(const tn_module *m)
+{
+    return m ? m->tree->status : TN_E_STATE;
+}
+
+const char *tn_module_error(const tn_module *m)
+{
+    if (!m) return "the module is NULL";
+    if (!m->tree->status) return NULL;
+    return m->tree->error ? m->tree->error : tn_status_text(m->tree->status);
+}
+
+int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
+{
+    if (!m || !code) return code;
+    if (m->tree->status) return m->tree->status;
+    m->tree->status = code;
+    m->tree->error = text ? strdup(text) : NULL;
+    return code;
+}
+
+int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return tn_module_fail(m, code, text);
+}
+
+tn_scope *nn_scope(const tn_module *m)
+{
+    tn_scope_options options = {.size = sizeof options,
+                                .grad_mode = TN_GRAD_OFF,
+                                .device = m->tree->device,
+                                .default_dtype = m->tree->dtype,
+                                .autocast = TN_SCOPE_AUTOCAST_OFF};
+    return tn_scope_open_with(m->tree->ctx, &options);
+}
+
+int32_t nn_scope_close(tn_module *m, tn_scope *s)
+{
+    int32_t status = tn_scope_failed(s);
+    if (status) {
+        const tn_error *e = tn_scope_error(s);
+        char path[PATH_BYTES];
+        nn_fail(m, status, "%s '%s': %s", m->class->name, nn_path(m, path, sizeof path),
+                e ? e->message : tn_status_text(status));
+    }
+    tn_scope_close(s);
+    return status;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------------------- */
+
+void nn_print(nn_text *t, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int need = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (need >= 0 && t->bytes + (uint64_t)need + 1 > t->room) {
+        uint64_t room = 2 * (t->bytes + (uint64_t)need) + 256;
+        char *grown = tn_scope_memory(t->scope, room);
+        if (grown && t->text) memcpy(grown, t->text, t->bytes + 1);
+        if (grown) *t = (nn_text){t->scope, grown, t->bytes, room};
+        if (!grown) need = -1;
+    }
+    if (need >= 0) {
+        vsnprintf(t->text + t->bytes, t->room - t->bytes, format, again);
+        t->bytes += (uint64_t)need;
+    }
+    va_end(again);
+}
+
+const char *nn_path(const tn_module *m, char *path, uint64_t bytes)
+{
+    path[0] = 0;
+    if (!m || !m->parent) return path;
+    nn_path(m->parent, path, bytes);
+    uint64_t used = strlen(path);
+    snprintf(path + used, bytes - used, "%s%s", used ? "." : "", m->name);
+    return path;
+}
+
+/* ---- Building ------------------------------------------------------------------------------------------ */
+
+void *nn_grown(void *items, uint32_t count, uint64_t item_bytes)
+{
+    if (count & (count - 1)) return items; /* room for the next power of two */
+    return realloc(items, (size_t)(count ? 2 * (uint64_t)count : 1) * item_bytes);
+}
+
+static void destroy(tn_module *m)
+{
+    if (!m) return;
+    if (m->class && m->class->finish) m->class->finish(m);
+    for (uint32_t i = 0; i < m->child_count; i++) destroy(m->children[i]);
+    for (uint32_t i = 0; i < m->slot_count; i++) {
+        tn_release(m->slots[i].tensor);
+        free(m->slots[i].name);
+    }
+    free(m->children);
+    free(m->slots);
+    free(m->hooks);
+    free(m->state);
+    free(m->name);
+    free(m);
+}
+
+static tn_module *make(nn_tree *tree, const char *name, uint64_t bytes, const tn_module_class *class)
+{
+    tn_module *m = calloc(1, sizeof *m);
+    if (!m) return NULL;
+    *m = (tn_module){.class = class ? class : &sequential, .tree = tree, .is_training = 1};
+    m->name = strndup(name, bytes);
+    m->state = m->class->state_bytes ? calloc(1, (size_t)m->class->state_bytes) : NULL;
+    if (m->name && (m->state || !m->class->state_bytes)) return m;
+    free(m->name);
+    free(m->state);
+    free(m);
+    return NULL;
+}
+
+tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_class *class)
+{
+    nn_tree *tree = ctx ? calloc(1, sizeof *tree) : NULL;
+    tn_module *m = tree ? make(tree, name ? name : "", name ? strlen(name) : 0, class) : NULL;
+    if (!m)
+        free(tree);
+    else
+        tree->ctx = ctx;
+    return m;
+}
+
+void tn_module_destroy(tn_module *root)
+{
+    if (!root || root->parent) return;
+    nn_tree *tree = root->tree;
+    destroy(root);
+    free(tree->error);
+    free(tree);
+}
+
+static tn_module *find_child(const tn_module *m, const char *name, uint64_t bytes)
+{
+    for (uint32_t i = 0; m && i < m->child_count; i++)
+        if (strlen(m->children[i]->name) == bytes && !memcmp(m->children[i]->name, name, bytes))
+            return m->children[i];
+    return NULL;
+}
+
+static tn_module *add(tn_module *parent, const char *name, uint64_t bytes, const tn_module_class *class)
+{
+    void *grown = nn_grown(parent->children, parent->child_count, sizeof *parent->children);
+    if (grown) parent->children = grown;
+    tn_module *m = grown ? make(parent->tree, name, bytes, class) : NULL;
+    if (!m) {
+        tn_module_fail(parent, TN_E_OUT_OF_MEMORY, NULL);
+        return NULL;
+    }
+    m->parent = parent;
+    m->is_training = parent->is_training;
+    return parent->children[parent->child_count++] = m;
+}
+
+/* The module on the way, and what is left of the name behind its last dot. */
+static tn_module *parent_of(tn_module *m, const char **name)
+{
+    for (const char *dot = strchr(*name, '.'); m && dot; dot = strchr(*name, '.')) {
+        uint64_t bytes = (uint64_t)(dot - *name);
+        tn_module *next = bytes ? find_child(m, *name, bytes) : NULL;
+        if (!next && bytes) next = add(m, *name, bytes, NULL);
+        if (!bytes) nn_fail(m, TN_E_ARGUMENT, "module '%s': a name with an empty part", *name);
+        m = next;
+        *name = dot + 1;
+    }
+    return m;
+}
+
+tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_class *class)
+{
+    if (!parent || parent->tree->status) return NULL;
+    const char *last = name;
+    char path[PATH_BYTES];
+    if (!name || !*name) {
+        nn_fail(parent, TN_E_ARGUMENT, "module '%s': a child needs a name",
+                nn_path(parent, path, sizeof path));
+        return NULL;
+    }
+    tn_module *m = parent_of(parent, &last);
+    if (!m) return NULL;
+    if (!*last || find_child(m, last, strlen(last)) || nn_slot_find(m, last)) {
+        nn_fail(
+            m, *last ? TN_E_EXISTS : TN_E_ARGUMENT, "module '%s': %s '%s'", nn_path(m, path, sizeof path),
+            *last ? "has already a child or tensor" : "a name that ends with a dot:", *last ? last : name);
+        return NULL;
+    }
+    return add(m, last, strlen(last), class);
+}
+
+tn_module *tn_module_list_create(tn_module *parent, const char *name)
+{
+    return tn_module_add(parent, name, &list);
+}
+
+nn_slot *nn_slot_find(const tn_module *m, const char *name)
+{
+    for (uint32_t i = 0; m && i < m->slot_count; i++)
+        if (!strcmp(m->slots[i].name, name)) return &m->slots[i];
+    return NULL;
+}
+
+/* Puts the tensor into the slot. A leaf that requires a gradient is shared as it is, so that modules can share a
+ * parameter; others are detached. */
+static int32_t hold(tn_module *m, nn_slot *slot, tn_tensor *t)
+{
+    tn_scope *s = nn_scope(m);
+    int32_t is_shared = t && slot->is_parameter && tn_is_leaf(t) && tn_requires_grad(t);
+    tn_tensor *held = t && !is_shared ? tn_detach(s, t) : t;
+    if (held && slot->is_parameter && !is_shared) {
+        int32_t status = tn_set_requires_grad(held, 1);
+        if (status) tn_scope_fail(s, status, tn_last_error() ? tn_last_error()->message : NULL);
+    }
+    if (!tn_scope_failed(s)) {
+        tn_release(slot->tensor);
+        slot->tensor = tn_retain(held);
+    }
+    return nn_scope_close(m, s);
+}
+
+static tn_tensor *add_tensor(tn_module *m, const char *name, tn_tensor *t, nn_slot slot)
+{
+    char path[PATH_BYTES];
+    if (!m || m->tree->status) return NULL;
+    if (!name || !*name || strchr(name, '.') || nn_slot_find(m, name) || find_child(m, name, strlen(name))) {
+        int32_t taken = name && *name && !strchr(name, '.');
+        nn_fail(m, taken ? TN_E_EXISTS : TN_E_ARGUMENT, "module '%s': tensor '%s': %s",
+                nn_path(m, path, sizeof path), name ? name : "",
+                taken ? "the name is taken" : "a name must not be empty or have dots");
+        return NULL;
+    }
+    void *grown = nn_grown(m->slots, m->slot_count, sizeof *m->slots);
+    if (grown) m->slots = grown;
+    slot.name = grown ? strdup(name) : NULL;
+    if (!slot.name) {
+        tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL);
+        return NULL;
+    }
+    if (hold(m, &slot, t)) {
+        free(slot.name);
+        return NULL;
+    }
+    m->slots[m->slot_count++] = slot;
+    return slot.tensor;
+}
+
+tn_tensor *tn_module_add_parameter(tn_module *m, const char *name, tn_tensor *t)
+{
+    return add_tensor(m, name, t, (nn_slot){.is_parameter = 1, .is_persistent = 1});
+}
+
+tn_tensor *tn_module_add_buffer(tn_module *m, const char *name, tn_tensor *t, uint32_t flags)
+{
+    return add_tensor(m, name, t, (nn_slot){.is_persistent = !(flags & TN_BUFFER_NOT_PERSISTENT)});
+}
+
+/* ---- Asking -------------------------------------------------------------------------------------------- */
+
+tn_module *tn_module_child(const tn_module *m, const char *name)
+{
+    for (const char *dot; m && name; name = dot + 1) {
+        dot = strchr(name, '.');
+        m = find_child(m, name, dot ? (uint64_t)(dot - name) : strlen(name));
+        if (!dot) return (tn_module *)m;
+    }
+    return NULL;
+}
+
+static nn_slot *slot_at(const tn_module *m, const char *name)
+{
+    const char *dot = name ? strrchr(name, '.') : NULL;
+    char path[PATH_BYTES];
+    if (!dot) return name ? nn_slot_find(m, name) : NULL;
+    if ((uint64_t)(dot - name) >= sizeof path) return NULL;
+    memcpy(path, name, (size_t)(dot - name));
+    path[dot - name] = 0;
+    return nn_slot_find(tn_module_child(m, path), dot + 1);
+}
+
+tn_tensor *tn_module_tensor(const tn_module *m, const char *name)
+{
+    const nn_slot *slot = slot_at(m, name);
+    return slot ? slot->tensor : NULL;
+}
+
+int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
+{
+    nn_slot *slot = slot_at(m, name);
+    if (!m) return TN_E_STATE;
+    if (!slot) return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", m->name, name ? name : "");
+    return hold(m, slot, t);
+}
+
+tn_tensor *tn_module_own(const tn_module *m, uint32_t i)
+{
+    return m && i < m->slot_count ? m->slots[i].tensor : NULL;
+}
+uint32_t tn_module_child_count(const tn_module *m)
+{
+    return m ? m->child_count : 0;
+}
+tn_module *tn_module_child_at(const tn_module *m, uint32_t i)
+{
+    return m && i < m->child_count ? m->children[i] : NULL;
+}
+tn_module *tn_module_parent(const tn_module *m)
+{
+    return m ? m->parent : NULL;
+}
+tn_context *tn_module_context(const tn_module *m)
+{
+    return m ? m->tree->ctx : NULL;
+}
+const char *tn_module_name(const tn_module *m)
+{
+    return m ? m->name : "";
+}
+const char *tn_module_class_name(const tn_module *m)
+{
+    return !m ? "" : m->class->name ? m->class->name : sequential.name;
+}
+void *tn_module_state(const tn_module *m)
+{
+    return m ? m->state : NULL;
+}
+const char *tn_module_path(tn_scope *s, const tn_module *m)
+{
+    char *path = tn_scope_memory(s, PATH_BYTES);
+    return path ? nn_path(m, path, PATH_BYTES) : NULL;
+}
+
+/* ---- Lists of tensors ---------------------------------------------------------------------------------- */
+
+typedef struct gathering {
+    tn_scope *scope;
+    uint32_t what;
+    tn_named_tensor *items;
+    int64_t count, room;
+    char path[PATH_BYTES];
+} gathering;
+
+static int32_t is_wanted(const gathering *g, const nn_slot *slot)
+{
+    if (!slot->tensor) return 0;
+    if (g->what & TN_STATE) return slot->is_persistent;
+    if (!(g->what & (slot->is_parameter ? TN_PARAMETERS : TN_BUFFERS))) return 0;
+    for (int64_t i = 0; i < g->count; i++)
+        if (g->items[i].tensor == slot->tensor) return 0;
+    return 1;
+}
+
+static void gather_one(gathering *g, const char *name, tn_tensor *t, uint64_t used)
+{
+    if (g->count == g->room) {
+        int64_t room = 2 * g->room + 32;
+        tn_named_tensor *grown = tn_scope_memory(g->scope, (uint64_t)room * sizeof *grown);
+        if (!grown) return;
+        if (g->count) memcpy(grown, g->items, (size_t)g->count * sizeof *grown);
+        g->items = grown;
+        g->room = room;
+    }
+    uint64_t bytes = used + strlen(name) + 2;
+    char *full = tn_scope_memory(g->scope, bytes);
+    if (!full) return;
+    snprintf(full, bytes, "%.*s%s%s", (int)used, g->path, used ? "." : "", name);
+    g->items[g->count++] = (tn_named_tensor){full, t};
+}
+
+/* PyTorch's order: the module's own tensors, then its children; in a state parameters stand before buffers. */
+static void gather(gathering *g, const tn_module *m, uint64_t used)
+{
+    for (int32_t parameters = 1; parameters >= 0; parameters--)
+        for (uint32_t i = 0; i < m->slot_count; i++)
+            if (m->slots[i].is_parameter == parameters && is_wanted(g, &m->slots[i]))
+                gather_one(g, m->slots[i].name, m->slots[i].tensor, used);
+    for (uint32_t i = 0; i < m->child_count; i++) {
+        int n =
+            snprintf(g->path + used, sizeof g->path - used, "%s%s", used ? "." : "", m->children[i]->name);
+        if (n < 0 || used + (uint64_t)n >= sizeof g->path) {
+            tn_scope_fail(g->scope, TN_E_ARGUMENT, "module: a path of names is longer than 511 bytes");
+            return;
+        }
+        gather(g, m->children[i], used + (uint64_t)n);
+        g->path[used] = 0;
+    }
+}
+
+tn_named_tensors tn_module_tensors(tn_scope *s, const tn_module *m, uint32_t what)
+{
+    gathering g = {.scope = s, .what = what};
+    if (!m) tn_scope_fail(s, TN_E_STATE, "module: it is NULL");
+    if (tn_scope_failed(s)) return (tn_named_tensors){NULL, 0};
+    gather(&g, m, 0);
+    return (tn_named_tensors){g.items, tn_scope_failed(s) ? 0 : g.count};
+}
+
+tn_tensors tn_module_parameters(tn_scope *s, const tn_module *m)
+{
+    tn_named_tensors all = tn_module_tensors(s, m, TN_PARAMETERS);
+    tn_tensor **items = tn_scope_memory(s, (uint64_t)(all.count + 1) * sizeof *items);
+    if (!items) return (tn_tensors){NULL, 0};
+    for (int64_t i = 0; i < all.count; i++) items[i] = all.data[i].tensor;
+    return (tn_tensors){items, all.count};
+}
+
+int64_t tn_module_parameter_count(const tn_module *m)
+{
+    int64_t n = 0;
+    tn_scope *s = m ? nn_scope(m) : NULL;
+    tn_named_tensors all = m ? tn_module_tensors(s, m, TN_PARAMETERS) : (tn_named_tensors){NULL, 0};
+    for (int64_t i = 0; i < all.count; i++) n += tn_tensor_numel(all.data[i].tensor);
+    tn_scope_close(s);
+    return n;
+}
+
+/* ---- The whole tree ------------------------------------------------------------------------------------ */
+
+void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *user), void *user)
+{
+    for (uint32_t i = 0; m && i < m->child_count; i++) tn_module_apply(m->children[i], function, user);
+    if (m) function(m, user);
+}
+
+static void set_training(tn_module *m, void *on)
+{
+    m->is_training = *(int32_t *)on != 0;
+}
+
+void tn_module_train(tn_module *m, int32_t on)
+{
+    tn_module_apply(m, set_training, &on);
+}
+
+int32_t tn_module_is_training(const tn_module *m)
+{
+    return m ? m->is_training : 0;
+}
+
+static void set_requires_grad(tn_module *m, void *on)
+{
+    for (uint32_t i = 0; i < m->slot_count; i++) {
+        const nn_slot *slot = &m->slots[i];
+        int32_t status =
+            slot->is_parameter && slot->tensor ? tn_set_requires_grad(slot->tensor, *(int32_t *)on) : 0;
+        if (status) tn_module_fail(m, status, tn_last_error() ? tn_last_error()->message : NULL);
+    }
+}
+
+int32_t tn_module_set_requires_grad(tn_module *m, int32_t on)
+{
+    tn_module_apply(m, set_requires_grad, &on);
+    return tn_module_failed(m);
+}
+
+static void zero_grad(tn_module *m, void *user)
+{
+    (void)user;
+    for (uint32_t i = 0; i < m->slot_count; i++)
+        if (m->slots[i].is_parameter && m->slots[i].tensor) tn_set_grad(m->slots[i].tensor, NULL);
+}
+
+void tn_module_zero_grad(tn_module *m)
+{
+    tn_module_apply(m, zero_grad, NULL);
+}
+
+/* ---- Moves --------------------------------------------------------------------------------------------- */
+
+typedef struct moving {
+    tn_scope *scope;
+    tn_device device;
+    tn_dtype dtype;
+    int32_t status;
+    uint32_t count;
+    struct {
+        tn_tensor *from, *to; /* from: compared only; to: one reference */
+    } * done;                 /* so that tensors that modules share stay shared */
+} moving;
+
+static tn_tensor *moved(moving *v, const nn_slot *slot)
+{
+    tn_tensor *t = slot->tensor;
+    for (uint32_t i = 0; i < v->count; i++)
+        if (v->done[i].from == t) return v->done[i].to;
+    tn_dtype own = tn_tensor_dtype(t);
+    tn_dtype dtype = v->dtype && (tn_dtype_is_floating(own) || tn_dtype_is_complex(own)) ? v->dtype : own;
+    tn_device device = v->device ? v->device : tn_tensor_device(t);
+    tn_tensor *to = tn_detach(v->scope, t);
+    if (dtype != own || device != tn_tensor_device(t))
+        to = tn__to_copy(v->scope, to, .dtype = dtype, .device = device);
+    if (to && slot->is_parameter && tn_requires_grad(t)) (void)tn_set_requires_grad(to, 1);
+    void *grown = to ? nn_grown(v->done, v->count, sizeof *v->done) : NULL;
+    if (!grown) return NULL;
+    v->done = grown;
+    v->done[v->count].from = t;
+    v->done[v->count++].to = tn_retain(to);
+    return to;
+}
+
+/* First all tensors are made, then all are exchanged: a move that fails leaves the module as it was. */
+static void move_all(tn_module *m, void *user)
+{
+    moving *v = user;
+    for (uint32_t i = 0; i < m->slot_count && !v->status; i++)
+        if (m->slots[i].tensor && !moved(v, &m->slots[i])) {
+            v->status = tn_scope_failed(v->scope);
+            if (!v->status) v->status = TN_E_OUT_OF_MEMORY;
+        }
+}
+
+static void exchange_all(tn_module *m, void *user)
+{
+    moving *v = user;
+    for (uint32_t i = 0; i < m->slot_count; i++) {
+        nn_slot *slot = &m->slots[i];
+        for (uint32_t k = 0; slot->tensor && k < v->count; k++) {
+            if (v->done[k].from != slot->tensor) continue;
+            tn_release(slot->tensor);
+            slot->tensor = tn_retain(v->done[k].to);
+            break;
+        }
+    }
+}
+
+int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
+{
+    if (!m) return TN_E_STATE;
+    if (m->tree->status) return m->tree->status;
+    moving v = {.scope = nn_scope(m), .device = device, .dtype = dtype};
+    tn_module_apply(m, move_all, &v);
+    if (!v.status) {
+        tn_module_apply(m, exchange_all, &v);
+        if (device && !m->parent) m->tree->device = device;
+        if (dtype && !m->parent) m->tree->dtype = dtype;
+    }
+    for (uint32_t i = 0; i < v.count; i++) tn_release(v.done[i].to);
+    free(v.done);
+    if (nn_scope_close(m, v.scope)) return m->tree->status;
+    return v.status;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------------------- */
+
+static _Thread_local int32_t step_status;
+
+tn_scope *tn_step_open(tn_context *ctx)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    step_status = s ? TN_OK : TN_E_OUT_OF_MEMORY;
+    return s;
+}
+
+tn_scope *tn_step_close(tn_scope *s)
+{
+    step_status = tn_scope_close(s);
+    return NULL;
+}
+
+int32_t tn_step_status(void)
+{
+    return step_status;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of modules: the tree, its tensors and hooks. Sizes of all lists are counted in items. */
+#ifndef NN_MODULE_H
+#define NN_MODULE_H
+
+#include <tenon/nn.h>
+
+typedef struct nn_slot {
+    char *name;
+    tn_tensor *tensor; /* one reference; NULL: absent */
+    int32_t is_parameter;
+    int32_t is_persistent;
+} nn_slot;
+
+typedef struct nn_hook {
+    uint64_t handle;
+    tn_module_hook hook;
+} nn_hook;
+
+/* What the whole tree shares; it belongs to the root. */
+typedef struct nn_tree {
+    tn_context *ctx;
+    tn_device device; /* of new tensors; 0: the context's default */
+    tn_dtype dtype;   /* of new parameters; 0: the context's default */
+    int32_t status;
+    char *error; /* NULL: the status' own text */
+    uint64_t handles;
+} nn_tree;
+
+struct tn_module {
+    const tn_module_class *class;
+    nn_tree *tree;
+    tn_module *parent;
+    char *name;
+    void *state;
+    tn_module **children;
+    nn_slot *slots;
+    nn_hook *hooks;
+    uint32_t child_count, slot_count, hook_count;
+    int32_t is_training;
+};
+
+/* The array with room for one more item, or NULL when out of memory (the old one stays). Grows by doubling. */
+void *nn_grown(void *items, uint32_t count, uint64_t item_bytes);
+nn_slot *nn_slot_find(const tn_module *m, const char *name);
+/* Runs the children one after another. */
+tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+/* A scope of the tree's context with gradients off, and the tree's device and dtype as defaults. */
+tn_scope *nn_scope(const tn_module *m);
+/* Closes it; an error of the scope becomes the tree's. */
+int32_t nn_scope_close(tn_module *m, tn_scope *s);
+/* The same, with what the function was doing in front of the text: "linear 'h.0.fc'". */
+int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Text that grows in a scope's memory. */
+typedef struct nn_text {
+    tn_scope *scope;
+    char *text; /* never NULL after nn_print */
+    uint64_t bytes, room;
+} nn_text;
+void nn_print(nn_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "h.0.fc" into `path`, cut to `bytes`; returns path. */
+const char *nn_path(const tn_module *m, char *path, uint64_t bytes);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recurrent layers and cells: parameters under PyTorch's names, and the calls of the operators. */
+#include "layers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+tn_tensor *nn_recurrent_cell_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+void nn_recurrent_init(tn_scope *s, tn_module *m);
+void nn_recurrent_cell_init(tn_scope *s, tn_module *m);
+
+static int32_t is_lstm(const tn_module *m)
+{
+    return !strncmp(m->class->name, "LSTM", 4);
+}
+
+static int64_t gates_of(const tn_module *m)
+{
+    return is_lstm(m) ? 4 : strncmp(m->class->name, "GRU", 3) ? 1 : 3;
+}
+
+/* RNN with tanh 0, with relu 1; a text that is neither fails the tree. */
+static int32_t is_relu(tn_module *m, const char *nonlinearity)
+{
+    if (strcmp(nonlinearity, "tanh") && strcmp(nonlinearity, "relu"))
+        nn_fail(m, TN_E_ARGUMENT, "%s '%s': nonlinearity: got '%.40s', expected 'tanh' or 'relu'",
+                m->class->name, m->name, nonlinearity);
+    return !strcmp(nonlinearity, "relu");
+}
+
+/* The structs of options of RNN, LSTM and GRU have the same fields. */
+void nn_recurrent_init(tn_scope *s, tn_module *m)
+{
+    const tn_lstm_options *o = m->state;
+    int64_t h = o->hidden_size, out = o->proj_size ? o->proj_size : h, directions = o->bidirectional ? 2 : 1;
+    double bound = h > 0 ? 1 / sqrt((double)h) : 0;
+    (void)is_relu(m, o->nonlinearity);
+    if (o->num_layers < 1)
+        nn_fail(m, TN_E_ARGUMENT, "%s '%s': num_layers: got %lld, expected at least 1", m->class->name,
+                m->name, (long long)o->num_layers);
+    if (o->proj_size && (!is_lstm(m) || o->proj_size < 0 || o->proj_size >= h))
+        nn_fail(m, TN_E_ARGUMENT,
+                "%s '%s': proj_size: got %lld, expected 0, or for LSTM less than hidden_size", m->class->name,
+                m->name, (long long)o->proj_size);
+    for (int64_t layer = 0; layer < o->num_layers && !m->tree->status; layer++)
+        for (int64_t d = 0; d < directions; d++) {
+            char name[4][48];
+            static const char *const parts[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+            int64_t width = layer ? out * directions : o->input_size, gates = gates_of(m) * h;
+            for (uint32_t i = 0; i < 4; i++)
+                snprintf(name[i], sizeof name[i], "%s_l%lld%s", parts[i], (long long)layer,
+                         d ? "_reverse" : "");
+            nn_add_uniform(s, m, name[0], TN_INTS(gates, width), bound);
+            nn_add_uniform(s, m, name[1], TN_INTS(gates, out), bound);
+            if (o->bias) nn_add_uniform(s, m, name[2], TN_INTS(gates), bound);
+            if (o->bias) nn_add_uniform(s, m, name[3], TN_INTS(gates), bound);
+            snprintf(name[0], sizeof name[0], "weight_hr_l%lld%s", (long long)layer, d ? "_reverse" : "");
+            if (o->proj_size) nn_add_uniform(s, m, name[0], TN_INTS(out, h), bound);
+        }
+}
+
+/* The state of a call that was given none. */
+static tn_tensor *zeros(tn_scope *s, const tn_tensor *x, int64_t layers, int64_t batch, int64_t width)
+{
+    return tn_zeros(s, TN_INTS(layers, batch, width), .dtype = tn_tensor_dtype(x),
+                    .device = tn_tensor_device(x));
+}
+
+tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    const tn_lstm_options *o = m->state;
+    tn_tensor *x = in.data[0], *state[2] = {nn_input(in, 1), nn_input(in, 2)};
+    int64_t rank = tn_tensor_rank(x), states = is_lstm(m) ? 2 : 1,
+            layers = o->num_layers * (o->bidirectional ? 2 : 1);
+    if (rank != 2 && rank != 3) {
+        tn_scope_fail(s, TN_E_SHAPE, "recurrent layer: the input must have 2 dimensions (no batch) or 3");
+        return NULL;
+    }
+    int32_t is_single = rank == 2;
+    if (is_single) x = tn_unsqueeze(s, x, o->batch_first ? 0 : 1);
+    int64_t batch = tn_tensor_size(x, o->batch_first ? 0 : 1);
+    for (int64_t i = 0; i < states; i++) {
+        int64_t width = i == 0 && o->proj_size ? o->proj_size : o->hidden_size;
+        if (!state[i])
+            state[i] = zeros(s, x, layers, batch, width);
+        else if (is_single)
+            state[i] = tn_unsqueeze(s, state[i], 1);
+    }
+    tn_tensor **weights = tn_scope_memory(s, (m->slot_count + 1) * sizeof *weights);
+    if (!weights) return NULL;
+    for (uint32_t i = 0; i < m->slot_count; i++) weights[i] = m->slots[i].tensor;
+    uint32_t op = is_lstm(m)                         ? TN_OP_LSTM
+                  : gates_of(m) == 3                 ? TN_OP_GRU
+                  : !strcmp(o->nonlinearity, "relu") ? TN_OP_RNN_RELU
+                                                     : TN_OP_RNN_TANH;
+    tn_value out[3] = {tn_value_none(), tn_value_none(), tn_value_none()};
+    tn_value args[] = {tn_value_tensor(x),
+                       is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
+                       tn_value_tensors(weights, m->slot_count),
+                       tn_value_bool(o->bias),
+                       tn_value_int(o->num_layers),
+                       tn_value_float(o->dropout),
+                       tn_value_bool(m->is_training),
+                       tn_value_bool(o->bidirectional),
+                       tn_value_bool(o->batch_first)};
+    tn_scope_call(s, op, args, 9, out, (uint32_t)states + 1);
+    tn_tensor *y = tn_value_as_tensor(out[0]);
+    for (int64_t i = 0; i < states; i++) {
+        more[i] = tn_value_as_tensor(out[i + 1]);
+        if (is_single && more[i]) more[i] = tn_squeeze_dim(s, more[i], 1);
+    }
+    return is_single && y ? tn_squeeze_dim(s, y, o->batch_first ? 0 : 1) : y;
+}
+
+/* ---- Cells --------------------------------------------------------------------------------------------- */
+
+void nn_recurrent_cell_init(tn_scope *s, tn_module *m)
+{
+    const tn_lstm_cell_options *o = m->state;
+    int64_t h = o->hidden_size, gates = gates_of(m) * h;
+    double bound = h > 0 ? 1 / sqrt((double)h) : 0;
+    (void)is_relu(m, o->nonlinearity);
+    nn_add_uniform(s, m, "weight_ih", TN_INTS(gates, o->input_size), bound);
+    nn_add_uniform(s, m, "weight_hh", TN_INTS(gates, h), bound);
+    if (o->bias) nn_add_uniform(s, m, "bias_ih", TN_INTS(gates), bound);
+    if (o->bias) nn_add_uniform(s, m, "bias_hh", TN_INTS(gates), bound);
+}
+
+tn_tensor *nn_recurrent_cell_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    const tn_lstm_cell_options *o = m->state;
+    tn_tensor *x = in.data[0], *state[2] = {nn_input(in, 1), nn_input(in, 2)};
+    int32_t is_single = tn_tensor_rank(x) == 1;
+    if (is_single) x = tn_unsqueeze(s, x, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!state[i])
+            state[i] = tn_zeros(s, TN_INTS(tn_tensor_size(x, 0), o->hidden_size), .dtype = tn_tensor_dtype(x),
+                                .device = tn_tensor_device(x));
+        else if (is_single)
+            state[i] = tn_unsqueeze(s, state[i], 0);
+    }
+    uint32_t op = is_lstm(m)                         ? TN_OP_LSTM_CELL
+                  : gates_of(m) == 3                 ? TN_OP_GRU_CELL
+                  : !strcmp(o->nonlinearity, "relu") ? TN_OP_RNN_RELU_CELL
+                                                     : TN_OP_RNN_TANH_CELL;
+    tn_value args[] = {tn_value_tensor(x),
+                       is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
+                       tn_value_tensor(tn_module_own(m, 0)),
+                       tn_value_tensor(tn_module_own(m, 1)),
+                       tn_value_tensor(tn_module_own(m, 2)),
+                       tn_value_tensor(tn_module_own(m, 3))};
+    tn_value out[2] = {tn_value_none(), tn_value_none()};
+    tn_scope_call(s, op, args, 6, out, is_lstm(m) ? 2 : 1);
+    tn_tensor *y = tn_value_as_tensor(out[0]), *cell = tn_value_as_tensor(out[1]);
+    more[0] = is_single && cell ? tn_squeeze_dim(s, cell, 0) : cell;
+    return is_single && y ? tn_squeeze_dim(s, y, 0) : y;
+}

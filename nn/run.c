@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forward: hooks, the default forward, the names of modules in errors; functional_call; print and summary. */
+#include "module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    tn_tensor *x = in.data[0];
+    (void)more;
+    if (in.count != 1) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "a chain of modules takes one input");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < m->child_count && x; i++)
+        x = tn_module_call(s, m->children[i], TN_TENSORS(x), NULL);
+    return x;
+}
+
+/* ---- Gradients for hooks ----------------------------------------------------------------------------------
+ * The identity stands around the call: behind its first output it sees the gradient that comes in, before its inputs
+ * those that go out.
+ */
+
+typedef struct watch {
+    tn_module *module;
+    uint32_t owners;                     /* the two functions that use it */
+    uint32_t count;                      /* inputs of the call */
+    int32_t place[TN_MODULE_MAX_INPUTS]; /* of the inputs that are there */
+    tn_tensor *grad_out;
+} watch;
+
+static int32_t same(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tensor **out)
+{
+    (void)call;
+    for (int64_t i = 0; i < in.count; i++) out[i] = tn_alias(s, in.data[i]);
+    return tn_scope_failed(s);
+}
+
+static int32_t keep_gradient(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out)
+{
+    watch *w = tn_function_user(call);
+    (void)s;
+    tn_release(w->grad_out);
+    w->grad_out = tn_retain(grads.data[0]);
+    out[0] = grads.data[0];
+    return TN_OK;
+}
+
+static int32_t run_backward_hooks(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out)
+{
+    watch *w = tn_function_user(call);
+    tn_tensor *all[TN_MODULE_MAX_INPUTS] = {NULL};
+    for (int64_t i = 0; i < grads.count; i++) all[w->place[i]] = grads.data[i];
+    for (uint32_t i = 0; i < w->module->hook_count; i++) {
+        const tn_module_hook *h = &w->module->hooks[i].hook;
+        if (h->backward) h->backward(h->user, s, w->module, w->grad_out, all, w->count);
+    }
+    for (int64_t i = 0; i < grads.count; i++) out[i] = all[w->place[i]];
+    return tn_scope_failed(s);
+}
+
+static void forget(void *user)
+{
+    watch *w = user;
+    if (--w->owners) return;
+    tn_release(w->grad_out);
+    free(w);
+}
+
+static const tn_function before = {.size = sizeof before,
+                                   .name = "ModuleBackward",
+                                   .forward = same,
+                                   .backward = run_backward_hooks,
+                                   .destroy = forget};
+static const tn_function after = {.size = sizeof after,
+                                  .name = "ModuleGradient",
+                                  .forward = same,
+                                  .backward = keep_gradient,
+                                  .destroy = forget};
+
+static int32_t has_backward_hook(const tn_module *m)
+{
+    for (uint32_t i = 0; i < m->hook_count; i++)
+        if (m->hooks[i].hook.backward) return 1;
+    return 0;
+}
+
+/* ---- The call ------------------------------------------------------------------------------------------ */
+
+static tn_tensor *run(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    tn_tensor *(*forward)(tn_scope *, tn_module *, tn_tensors, tn_tensor **) = m->class->forward;
+    return (forward ? forward : nn_sequential_forward)(s, m, in, more);
+}
+
+static tn_tensor *run_watched(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    watch *w = calloc(1, sizeof *w);
+    tn_tensor *inner[TN_MODULE_MAX_INPUTS] = {NULL}, *there[TN_MODULE_MAX_INPUTS] = {NULL}, *out = NULL;
+    uint32_t n = 0;
+    if (!w) {
+        tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
+        return NULL;
+    }
+    *w = (watch){.module = m, .owners = 1, .count = (uint32_t)in.count};
+    for (int64_t i = 0; i < in.count; i++) {
+        inner[i] = in.data[i];
+        if (!in.data[i]) continue;
+        w->place[n] = (int32_t)i;
+        there[n++] = in.data[i];
+    }
+    if (tn_function_apply(s, &before, w, (tn_tensors){there, n}, there, n)) return NULL; /* w is gone */
+    for (uint32_t i = 0; i < n; i++) inner[w->place[i]] = there[i];
+    w->owners++;
+    tn_tensor *y = run(s, m, (tn_tensors){inner, in.count}, more);
+    if (y)
+        tn_function_apply(s, &after, w, TN_TENSORS(y), &out, 1);
+    else
+        forget(w);
+    return out;
+}
+
+static tn_tensor *run_with_hooks(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    tn_tensor *inputs[TN_MODULE_MAX_INPUTS];
+    tn_tensors given = {inputs, in.count};
+    memcpy(inputs, in.data, (size_t)in.count * sizeof *inputs);
+    for (uint32_t i = 0; i < m->hook_count && !tn_scope_failed(s); i++) {
+        const tn_module_hook *h = &m->hooks[i].hook;
+        if (h->before) h->before(h->user, s, m, inputs, (uint32_t)in.count);
+    }
+    if (tn_scope_failed(s)) return NULL;
+    tn_tensor *y = has_backward_hook(m) ? run_watched(s, m, given, more) : run(s, m, given, more);
+    for (uint32_t i = 0; i < m->hook_count && y; i++) {
+        const tn_module_hook *h = &m->hooks[i].hook;
+        tn_tensor *other = h->after ? h->after(h->user, s, m, given, y) : NULL;
+        if (other) y = other;
+    }
+    return tn_scope_failed(s) ? NULL : y;
+}
+
+/* The path of the innermost module of a failed call goes in front of the error, once. */
+static void name_module(tn_scope *s, const tn_module *m)
+{
+    const tn_error *e = tn_scope_error(s);
+    char path[512], text[2048];
+    if (!e || strstr(e->message, ": in module '")) return;
+    nn_path(m, path, sizeof path);
+    snprintf(text, sizeof text, "%s: in module '%s' (%s)", e->message, *path ? path : m->name,
+             tn_module_class_name(m));
+    int32_t code = e->code;
+    tn_scope_clear(s);
+    tn_scope_fail(s, code, text);
+}
+
+tn_tensor *tn_module_call(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    tn_tensor *unused[TN_MODULE_MAX_OUTPUTS - 1];
+    if (tn_scope_failed(s)) return NULL;
+    if (!m || m->tree->status) {
+        tn_scope_fail(s, m ? m->tree->status : TN_E_STATE, m ? tn_module_error(m) : "module: it is NULL");
+        return NULL;
+    }
+    if (in.count < 1 || in.count > TN_MODULE_MAX_INPUTS || !in.data) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes 1 to 16 inputs");
+    } else if (!in.data[0]) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "module: the first input is NULL");
+    } else {
+        more = more ? more : unused;
+        memset(more, 0, sizeof unused);
+        tn_tensor *y = m->hook_count ? run_with_hooks(s, m, in, more) : run(s, m, in, more);
+        if (y && !tn_scope_failed(s)) return y;
+        if (!tn_scope_failed(s))
+            tn_scope_fail(s, TN_E_STATE, "module: forward returned NULL without an error");
+    }
+    name_module(s, m);
+    return NULL;
+}
+
+/* ---- Hooks --------------------------------------------------------------------------------------------- */
+
+uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook)
+{
+    if (!m || !hook || hook->size < sizeof *hook) return 0;
+    void *grown = nn_grown(m->hooks, m->hook_count, sizeof *m->hooks);
+    if (!grown) return 0;
+    m->hooks = grown;
+    m->hooks[m->hook_count++] = (nn_hook){++m->tree->handles, *hook};
+    return m->tree->handles;
+}
+
+void tn_module_remove_hook(tn_module *m, uint64_t handle)
+{
+    for (uint32_t i = 0; m && i < m->hook_count; i++) {
+        if (m->hooks[i].handle != handle) continue;
+        memmove(&m->hooks[i], &m->hooks[i + 1], (m->hook_count - i - 1) * sizeof *m->hooks);
+        m->hook_count--;
+        return;
+    }
+}
+
+/* ---- Other tensors ------------------------------------------------------------------------------------- */
+
+static nn_slot *find_by_path(tn_module *m, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    char path[512];
+    if (!dot) return nn_slot_find(m, name);
+    snprintf(path, sizeof path, "%.*s", (int)(dot - name), name);
+    return nn_slot_find(tn_module_child(m, path), dot + 1);
+}
+
+tn_tensor *tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with, tn_tensors in,
+                                     tn_tensor **more)
+{
+    nn_slot **slots = tn_scope_memory(s, (uint64_t)(with.count + 1) * sizeof *slots);
+    tn_tensor **own = tn_scope_memory(s, (uint64_t)(with.count + 1) * sizeof *own);
+    if (!slots || !own) return NULL;
+    for (int64_t i = 0; i < with.count; i++) {
+        slots[i] = m && with.data[i].name ? find_by_path(m, with.data[i].name) : NULL;
+        if (slots[i]) continue;
+        char text[640];
+        snprintf(text, sizeof text, "functional_call: the module has no tensor '%s'",
+                 with.data[i].name ? with.data[i].name : "");
+        tn_scope_fail(s, TN_E_NOT_FOUND, text);
+        return NULL;
+    }
+    for (int64_t i = 0; i < with.count; i++) {
+        own[i] = slots[i]->tensor;
+        slots[i]->tensor = with.data[i].tensor;
+    }
+    tn_tensor *y = tn_module_call(s, m, in, more);
+    for (int64_t i = with.count; i-- > 0;) slots[i]->tensor = own[i];
+    return y;
+}
+
+/* ---- Print --------------------------------------------------------------------------------------------- */
+
+static void format(nn_text *t, const tn_module *m, int indent)
+{
+    char inside[1024] = "";
+    if (m->class->describe) m->class->describe(m, inside, sizeof inside);
+    nn_print(t, "%s(%s", tn_module_class_name(m), inside);
+    for (uint32_t i = 0; i < m->child_count; i++) {
+        nn_print(t, "\n%*s(%s): ", indent + 2, "", m->children[i]->name);
+        format(t, m->children[i], indent + 2);
+    }
+    if (m->child_count) nn_print(t, "\n%*s", indent, "");
+    nn_print(t, ")");
+}
+
+const char *tn_module_format(tn_scope *s, const tn_module *m)
+{
+    nn_text t = {.scope = s};
+    if (!m || tn_scope_failed(s)) return NULL;
+    format(&t, m, 0);
+    return tn_scope_failed(s) ? NULL : t.text;
+}
+
+/* ---- Summary ------------------------------------------------------------------------------------------- */
+
+typedef struct line {
+    tn_module *module;
+    uint64_t handle;
+    char sizes[96];
+    int64_t elements; /* of the output */
+    int64_t products; /* multiply-adds of one run */
+} line;
+
+static void write_sizes(const tn_tensor *t, char *text, uint64_t bytes)
+{
+    uint64_t n = (uint64_t)snprintf(text, bytes, "[");
+    for (int64_t d = 0; d < tn_tensor_rank(t) && n < bytes; d++)
+        n += (uint64_t)snprintf(text + n, bytes - n, "%s%lld", d ? ", " : "",
+                                (long long)tn_tensor_sizes(t)[d]);
+    if (n < bytes) snprintf(text + n, bytes - n, "]");
+}
+
+/* Each output element of a linear or convolution layer takes one product for each weight of its output; of a
+ * transposed convolution each input element does. Other modules count none. */
+static int64_t products_of(const tn_module *m, tn_tensors in, const tn_tensor *out)
+{
+    const tn_tensor *weight = tn_module_tensor(m, "weight");
+    const char *name = tn_module_class_name(m);
+    int32_t is_transposed = !strncmp(name, "ConvTranspose", 13);
+    if (!weight || tn_tensor_rank(weight) < 2 || (strcmp(name, "Linear") && strncmp(name, "Conv", 4)))
+        return 0;
+    int64_t per_element = tn_tensor_numel(weight) / tn_tensor_sizes(weight)[0];
+    return per_element * tn_tensor_numel(is_transposed ? in.data[0] : out);
+}
+
+static tn_tensor *note_output(void *user, tn_scope *s, tn_module *m, tn_tensors in, tn_tensor *out)
+{
+    line *l = user;
+    (void)s;
+    write_sizes(out, l->sizes, sizeof l->sizes);
+    l->elements += tn_tensor_numel(out);
+    l->products += products_of(m, in, out);
+    return NULL;
+}
+
+static int64_t own_elements(const tn_module *m)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < m->slot_count; i++)
+        if (m->slots[i].is_parameter) n += tn_tensor_numel(m->slots[i].tensor);
+    return n;
+}
+
+static uint32_t count_modules(const tn_module *m)
+{
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < m->child_count; i++) n += count_modules(m->children[i]);
+    return n;
+}
+
+static void watch_modules(tn_module *m, line **next)
+{
+    line *l = (*next)++;
+    *l = (line){.module = m, .sizes = "-"};
+    l->handle = tn_module_add_hook(
+        m, &(tn_module_hook){.size = sizeof(tn_module_hook), .user = l, .after = note_output});
+    for (uint32_t i = 0; i < m->child_count; i++) watch_modules(m->children[i], next);
+}
+
+const char *tn_module_summary(tn_scope *s, tn_module *m, tn_tensors inputs)
+{
+    nn_text t = {.scope = s};
+    uint32_t n = m ? count_modules(m) : 0;
+    line *lines = m ? tn_scope_memory(s, n * sizeof *lines) : NULL, *next = lines;
+    if (!lines) return NULL;
+    watch_modules(m, &next);
+    tn_scope_options quiet = {.size = sizeof quiet, .grad_mode = TN_GRAD_OFF};
+    tn_scope *child = tn_scope_open_child(s, &quiet);
+    tn_module_call(child, m, inputs, NULL);
+    int32_t status = tn_scope_close(child);
+    int64_t products = 0, bytes = 0, elements = 0;
+    nn_print(&t, "%-36s %-20s %14s %16s\n", "module", "output", "parameters", "multiply-adds");
+    for (uint32_t i = 0; i < n; i++) {
+        char name[600], path[512];
+        const tn_module *at = lines[i].module;
+        nn_path(at, path, sizeof path);
+        snprintf(name, sizeof name, "%s%s%s", path, *path ? ": " : "", tn_module_class_name(at));
+        nn_print(&t, "%-36s %-20s %14lld %16lld\n", name, lines[i].sizes, (long long)own_elements(at),
+                 (long long)lines[i].products);
+        products += lines[i].products;
+        elements += at->child_count ? 0 : lines[i].elements;
+        tn_module_remove_hook(lines[i].module, lines[i].handle);
+    }
+    tn_tensors all = tn_module_parameters(s, m);
+    for (int64_t i = 0; i < all.count; i++)
+        bytes += tn_tensor_numel(all.data[i]) * tn_dtype_bytes(tn_tensor_dtype(all.data[i]));
+    nn_print(&t, "%lld parameters, %.2f MB; %lld multiply-adds; outputs of layers %lld elements\n",
+             (long long)tn_module_parameter_count(m), (double)bytes / 1e6, (long long)products,
+             (long long)elements);
+    return status || tn_scope_failed(s) ? NULL : t.text;
+}

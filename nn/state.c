@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* State of modules: names and tensors, to files and back. */
+#include "module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int32_t tn_module_save(const tn_module *m, const char *path)
+{
+    if (!m) return TN_E_STATE;
+    tn_scope *s = nn_scope(m);
+    tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
+    if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);
+    return tn_scope_close(s); /* a file that cannot be written does not make the module unusable */
+}
+
+/* Where values come from: a file, or tensors of the program. */
+typedef struct source {
+    tn_safetensors *file;
+    tn_named_tensors list;
+} source;
+
+static int64_t count_of(const source *from)
+{
+    return from->file ? (int64_t)tn_safetensors_count(from->file) : from->list.count;
+}
+
+static const char *name_of(const source *from, int64_t i)
+{
+    return from->file ? tn_safetensors_name(from->file, (uint64_t)i) : from->list.data[i].name;
+}
+
+static int64_t find_name(const source *from, const char *name)
+{
+    for (int64_t i = 0; i < count_of(from); i++)
+        if (!strcmp(name_of(from, i), name)) return i;
+    return -1;
+}
+
+static tn_tensor *value_of(tn_scope *s, const source *from, int64_t i, tn_device device)
+{
+    if (!from->file) return from->list.data[i].tensor;
+    return tn_safetensors_get(s, from->file, name_of(from, i), device);
+}
+
+static int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
+{
+    int64_t rank = tn_tensor_rank(a);
+    return rank == tn_tensor_rank(b) && !memcmp(tn_tensor_sizes(a), tn_tensor_sizes(b), (size_t)rank * 8);
+}
+
+static void print_sizes(nn_text *t, const tn_tensor *a)
+{
+    nn_print(t, "[");
+    for (int64_t d = 0; d < tn_tensor_rank(a); d++)
+        nn_print(t, "%s%lld", d ? ", " : "", (long long)tn_tensor_sizes(a)[d]);
+    nn_print(t, "]");
+}
+
+/* Names that one side has and the other has not, all of them. */
+static void compare_names(nn_text *t, tn_named_tensors state, const source *from)
+{
+    uint32_t n = 0;
+    for (int64_t i = 0; i < state.count; i++)
+        if (find_name(from, state.data[i].name) < 0)
+            nn_print(t, "%s'%s'", n++ ? ", " : "missing: ", state.data[i].name);
+    int32_t semicolon = n > 0;
+    n = 0;
+    for (int64_t i = 0; i < count_of(from); i++) {
+        int32_t found = 0;
+        for (int64_t k = 0; k < state.count && !found; k++)
+            found = !strcmp(state.data[k].name, name_of(from, i));
+        if (found) continue;
+        nn_print(t, "%s'%s'", n ? ", " : semicolon ? "; unexpected: " : "unexpected: ", name_of(from, i));
+        n++;
+    }
+}
+
+/* Reads all values first, so that a wrong one leaves the module as it was, and copies them then. */
+static void load(tn_scope *s, tn_named_tensors state, const source *from, uint32_t mode)
+{
+    nn_text wrong = {.scope = s};
+    tn_tensor **values = tn_scope_memory(s, (uint64_t)(state.count + 1) * sizeof *values);
+    if (mode == TN_STRICT) compare_names(&wrong, state, from);
+    for (int64_t i = 0; i < state.count && values && !tn_scope_failed(s); i++) {
+        int64_t at = find_name(from, state.data[i].name);
+        values[i] = at < 0 ? NULL : value_of(s, from, at, tn_tensor_device(state.data[i].tensor));
+        if (!values[i] || same_sizes(values[i], state.data[i].tensor)) continue;
+        nn_print(&wrong, "%s'%s' has sizes ", wrong.bytes ? "; " : "", state.data[i].name);
+        print_sizes(&wrong, values[i]);
+        nn_print(&wrong, ", the module's ");
+        print_sizes(&wrong, state.data[i].tensor);
+    }
+    if (wrong.bytes) {
+        nn_text all = {.scope = s};
+        nn_print(&all, "module state: %s", wrong.text);
+        tn_scope_fail(s, TN_E_SHAPE, all.text);
+    }
+    for (int64_t i = 0; i < state.count && values && !tn_scope_failed(s); i++)
+        if (values[i]) tn_copy_(s, state.data[i].tensor, values[i]);
+}
+
+static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
+{
+    tn_scope *s = nn_scope(m);
+    tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
+    if (mode > TN_LENIENT) tn_scope_fail(s, TN_E_ARGUMENT, "module state: mode is TN_STRICT or TN_LENIENT");
+    if (!tn_scope_failed(s)) load(s, state, from, mode);
+    return tn_scope_close(s);
+}
+
+int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
+{
+    source from = {NULL, {NULL, 0}};
+    if (!m) return TN_E_STATE;
+    int32_t status = tn_safetensors_open(m->tree->ctx, path, &from.file);
+    if (status) return status;
+    status = load_from(m, &from, mode);
+    tn_safetensors_close(from.file);
+    return status;
+}
+
+int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32_t mode)
+{
+    source from = {NULL, state};
+    return m ? load_from(m, &from, mode) : TN_E_STATE;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules: building, errors, states, hooks, moves, sharing. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/nn.h>
+#include <unistd.h>
+#include "../autograd/fixture.h"
+
+static tn_context *ctx;
+static tn_scope *s;
+static tn_module *net;
+
+static void begin(void)
+{
+    ctx = open_context();
+    s = tn_scope_open(ctx);
+    net = tn_module_create(ctx, "net", NULL);
+    tn_module_to(net, 0, TN_FLOAT64);
+}
+
+static void end(void)
+{
+    tn_module_destroy(net);
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    close_context(ctx);
+}
+
+TestSuite(module, .init = begin, .fini = end);
+
+static void expect_failed(int32_t code, const char *part)
+{
+    cr_assert_eq(tn_module_failed(net), code, "%d: %s", tn_module_failed(net), tn_module_error(net));
+    cr_assert_not_null(strstr(tn_module_error(net), part), "%s", tn_module_error(net));
+}
+
+static tn_tensor *filled(tn_ints sizes, double value)
+{
+    return tn_full(s, sizes, value, .dtype = TN_FLOAT64);
+}
+
+/* ---- Building */
+
+Test(module, dots_make_the_modules_on_the_way)
+{
+    tn_module *fc = tn_linear_create(net, "h.0.fc", 3, 4);
+    cr_assert_not_null(fc);
+    cr_assert_eq(tn_module_child(net, "h.0.fc"), fc);
+    cr_assert_eq(tn_module_parent(tn_module_parent(fc)), tn_module_child(net, "h"));
+    cr_assert_str_eq(tn_module_path(s, fc), "h.0.fc");
+    cr_assert_eq(tn_module_tensor(net, "h.0.fc.weight"), tn_module_tensor(fc, "weight"));
+    cr_assert_null(tn_module_child(net, "h.1"));
+    cr_assert_null(tn_module_tensor(net, "h.0.fc.other"));
+    cr_assert_eq(tn_module_parameter_count(net), 16);
+}
+
+Test(module, a_taken_name_fails_the_tree_and_later_calls_do_nothing)
+{
+    tn_linear_create(net, "a", 3, 4);
+    cr_assert_null(tn_linear_create(net, "a", 3, 4));
+    expect_failed(TN_E_EXISTS, "'a'");
+    cr_assert_null(tn_relu_create(net, "b"));
+    cr_assert_eq(tn_module_child_count(net), 1);
+    cr_assert_null(tn_module_forward(s, net, filled(TN_INTS(2, 3), 1)));
+    expect_error(s, "'a'");
+}
+
+Test(module, bad_arguments_of_layers_are_named)
+{
+    cr_assert_null(tn_conv2d_create(net, "conv", 4, 6, TN_INTS(3, 3, 3)));
+    expect_failed(TN_E_ARGUMENT, "Conv2d 'conv': kernel_size: got a list of 3, expected 1 or 2");
+}
+
+Test(module, groups_must_divide_the_channels)
+{
+    cr_assert_null(tn_conv2d_create(net, "conv", 4, 6, TN_INTS(3), .groups = 3));
+    expect_failed(TN_E_ARGUMENT, "in_channels: got 4, which 3 groups do not divide");
+}
+
+Test(module, heads_must_divide_the_width)
+{
+    cr_assert_null(tn_multihead_attention_create(net, "a", 10, 3));
+    expect_failed(TN_E_ARGUMENT, "num_heads: got 3");
+}
+
+Test(module, a_negative_size_is_refused)
+{
+    cr_assert_null(tn_linear_create(net, "fc", -1, 3));
+    expect_failed(TN_E_ARGUMENT, "Linear 'fc': in_features: got -1, expected 0 or more");
+}
+
+/* ---- A module of the program */
+
+typedef struct block {
+    tn_module *conv1, *norm1, *conv2, *norm2;
+} block;
+
+static tn_tensor *block_forward(tn_scope *scope, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    const block *b = tn_module_state(m);
+    tn_tensor *x = in.data[0];
+    (void)more;
+    x = tn_relu(scope, tn_module_forward(scope, b->norm1, tn_module_forward(scope, b->conv1, x)));
+    x = tn_module_forward(scope, b->norm2, tn_module_forward(scope, b->conv2, x));
+    return tn_relu(scope, tn_add(scope, x, in.data[0]));
+}
+
+static tn_module *block_create(tn_module *parent, const char *name, int64_t channels)
+{
+    static const tn_module_class class = {
+        .size = sizeof class, .name = "Block", .state_bytes = sizeof(block), .forward = block_forward};
+    tn_module *m = tn_module_add(parent, name, &class);
+    if (!m) return NULL;
+    *(block *)tn_module_state(m) =
+        (block){tn_conv2d_create(m, "conv1", channels, channels, TN_INTS(3), .padding = TN_INTS(1)),
+                tn_batch_norm2d_create(m, "norm1", channels),
+                tn_conv2d_create(m, "conv2", channels, channels, TN_INTS(3), .padding = TN_INTS(1)),
+                tn_batch_norm2d_create(m, "norm2", channels)};
+    return tn_module_failed(m) ? NULL : m;
+}
+
+Test(module, a_residual_block)
+{
+    tn_module *m = block_create(net, "block", 2);
+    cr_assert_not_null(m);
+    tn_tensor *x = tn_randn(s, TN_INTS(2, 2, 4, 4), .dtype = TN_FLOAT64);
+    tn_tensor *y = tn_module_forward(s, net, x);
+    cr_assert_eq(tn_backward(s, tn_sum(s, y)), TN_OK);
+    tn_tensors all = tn_module_parameters(s, net);
+    cr_assert_eq(all.count, 8);
+    for (int64_t i = 0; i < all.count; i++) cr_assert_not_null(tn_grad_of(s, all.data[i]));
+    tn_module_zero_grad(net);
+    for (int64_t i = 0; i < all.count; i++) cr_assert_null(tn_grad_of(s, all.data[i]));
+    expect_sound(s);
+    cr_assert_str_eq(tn_module_format(s, net),
+                     "Sequential(\n"
+                     "  (block): Block(\n"
+                     "    (conv1): Conv2d(2, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+                     "    (norm1): BatchNorm2d(2, eps=1e-05, momentum=0.1, affine=True, bias=True, "
+                     "track_running_stats=True)\n"
+                     "    (conv2): Conv2d(2, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))\n"
+                     "    (norm2): BatchNorm2d(2, eps=1e-05, momentum=0.1, affine=True, bias=True, "
+                     "track_running_stats=True)\n"
+                     "  )\n"
+                     ")");
+}
+
+Test(module, an_error_names_the_module)
+{
+    tn_linear_create(net, "h.0.fc", 3, 4);
+    cr_assert_null(tn_module_forward(s, net, filled(TN_INTS(2, 5), 1)));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "in module 'h.0.fc' (Linear)"), "%s",
+                       tn_scope_error(s)->message);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "module.c:"), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+}
+
+Test(module, a_list_has_no_forward)
+{
+    tn_module *list = tn_module_list_create(net, "layers");
+    tn_relu_create(list, "0");
+    cr_assert_null(tn_module_forward(s, list, filled(TN_INTS(1), 1)));
+    expect_error(s, "call its children");
+}
+
+/* ---- Tensors */
+
+Test(module, tensors_are_listed_in_order_and_shared_ones_once)
+{
+    tn_module *a = tn_linear_create(net, "a", 2, 2), *b = tn_linear_create(net, "b", 2, 2, .bias = 0);
+    tn_batch_norm1d_create(net, "n", 2);
+    cr_assert_eq(tn_module_set_tensor(b, "weight", tn_module_tensor(a, "weight")), TN_OK);
+    tn_named_tensors p = tn_module_tensors(s, net, TN_PARAMETERS), all = tn_module_tensors(s, net, TN_STATE);
+    static const char *const trained[] = {"a.weight", "a.bias", "n.weight", "n.bias"};
+    static const char *const state[] = {
+        "a.weight", "a.bias",         "b.weight",      "n.weight",
+        "n.bias",   "n.running_mean", "n.running_var", "n.num_batches_tracked"};
+    cr_assert_eq(p.count, 4);
+    for (int i = 0; i < 4; i++) cr_assert_str_eq(p.data[i].name, trained[i]);
+    cr_assert_eq(all.count, 8);
+    for (int i = 0; i < 8; i++) cr_assert_str_eq(all.data[i].name, state[i]);
+    /* One leaf: the gradients of both uses add up. y = W (W x + bias) of ones. */
+    tn_init_constant(s, tn_module_tensor(a, "weight"), 1);
+    tn_init_constant(s, tn_module_tensor(a, "bias"), 0);
+    tn_tensor *x = VECTOR(s, 0, 1, 2);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_module_forward(s, b, tn_module_forward(s, a, x)))), TN_OK);
+    EXPECT(s, tn_grad_of(s, tn_module_tensor(a, "weight")), 5, 7, 5, 7);
+    /* Shared after a move, too. */
+    cr_assert_eq(tn_module_to(net, 0, TN_FLOAT32), TN_OK);
+    cr_assert_eq(tn_module_tensor(net, "a.weight"), tn_module_tensor(net, "b.weight"));
+    cr_assert_eq(tn_tensor_dtype(tn_module_tensor(net, "a.weight")), TN_FLOAT32);
+    cr_assert_eq(tn_tensor_dtype(tn_module_tensor(net, "n.num_batches_tracked")), TN_INT64);
+}
+
+Test(module, a_buffer_that_is_not_persistent_is_not_in_the_state)
+{
+    tn_module_add_buffer(net, "seen", filled(TN_INTS(1), 2), TN_BUFFER_NOT_PERSISTENT);
+    tn_module_add_buffer(net, "kept", filled(TN_INTS(1), 2), 0);
+    cr_assert_eq(tn_module_tensors(s, net, TN_STATE).count, 1);
+    cr_assert_eq(tn_module_tensors(s, net, TN_BUFFERS).count, 2);
+    cr_assert_not(tn_requires_grad(tn_module_tensor(net, "seen")));
+}
+
+Test(module, requires_grad_and_training_mode)
+{
+    tn_module *fc = tn_linear_create(net, "fc", 2, 2), *drop = tn_dropout_create(net, "d");
+    cr_assert(tn_module_is_training(drop));
+    tn_module_train(net, 0);
+    cr_assert_not(tn_module_is_training(drop));
+    cr_assert_not(tn_module_is_training(tn_relu_create(net, "late")));
+    EXPECT(s, tn_module_forward(s, drop, VECTOR(s, 0, 1, 2, 3)), 1, 2, 3);
+    cr_assert_eq(tn_module_set_requires_grad(fc, 0), TN_OK);
+    cr_assert_not(tn_requires_grad(tn_module_forward(s, net, filled(TN_INTS(1, 2), 1))));
+}
+
+/* ---- State */
+
+static char folder[] = "/tmp/module.XXXXXX", path[64];
+
+Test(module, a_state_is_saved_and_loaded)
+{
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/net.safetensors", folder);
+    tn_linear_create(net, "fc", 3, 2);
+    tn_batch_norm1d_create(net, "n", 2);
+    cr_assert_eq(tn_module_save(net, path), TN_OK);
+    tn_tensor *was = tn_clone(s, tn_detach(s, tn_module_tensor(net, "fc.weight")));
+    tn_init_constant(s, tn_module_tensor(net, "fc.weight"), 3);
+    cr_assert_eq(tn_module_load(net, path, TN_STRICT), TN_OK);
+    cr_assert(tn_equal(s, was, tn_detach(s, tn_module_tensor(net, "fc.weight"))));
+    cr_assert(tn_requires_grad(tn_module_tensor(net, "fc.weight")));
+    /* Another module: all differences in one error, and nothing changed. */
+    tn_module *other = tn_module_create(ctx, "other", NULL);
+    tn_linear_create(other, "fc", 3, 2, .bias = 0);
+    tn_linear_create(other, "last", 2, 2);
+    tn_init_constant(s, tn_module_tensor(other, "fc.weight"), 3);
+    cr_assert_eq(tn_module_load(other, path, TN_STRICT), TN_E_SHAPE);
+    const char *text = tn_last_error()->message;
+    cr_assert_not_null(
+        strstr(
+            text,
+            "missing: 'last.weight', 'last.bias'; unexpected: 'fc.bias', 'n.bias', 'n.num_batches_tracked'"),
+        "%s", text);
+    EXPECT(s, tn_detach(s, tn_module_tensor(other, "fc.weight")), 3, 3, 3, 3, 3, 3);
+    cr_assert_eq(tn_module_load(other, path, TN_LENIENT), TN_OK);
+    cr_assert(tn_allclose(s, tn__to_copy(s, was, .dtype = TN_FLOAT32),
+                          tn_detach(s, tn_module_tensor(other, "fc.weight"))));
+    tn_module_destroy(other);
+    /* Another shape is refused in both modes. */
+    other = tn_module_create(ctx, "other", NULL);
+    tn_linear_create(other, "fc", 4, 2);
+    cr_assert_eq(tn_module_load(other, path, TN_LENIENT), TN_E_SHAPE);
+    cr_assert_not_null(strstr(tn_last_error()->message, "'fc.weight' has sizes [2, 3], the module's [2, 4]"),
+                       "%s", tn_last_error()->message);
+    tn_module_destroy(other);
+    cr_assert_neq(tn_module_load(net, "/nonexistent/x", TN_STRICT), TN_OK);
+    cr_assert_neq(tn_module_save(net, "/nonexistent/x"), TN_OK);
+    cr_assert_eq(tn_module_failed(net), TN_OK);
+    unlink(path);
+    rmdir(folder);
+}
+
+Test(module, other_tensors_for_one_call)
+{
+    tn_linear_create(net, "fc", 2, 1, .bias = 0);
+    tn_init_constant(s, tn_module_tensor(net, "fc.weight"), 1);
+    tn_tensor *w = make(s, TN_INTS(1, 2), VALUES(10, 20), 1);
+    const tn_named_tensor with[] = {{"fc.weight", w}}, wrong[] = {{"fc.other", w}};
+    tn_tensor *x = make(s, TN_INTS(1, 2), VALUES(1, 2), 0);
+    EXPECT(s,
+           tn_detach(s, tn_module_functional_call(s, net, (tn_named_tensors){with, 1}, TN_TENSORS(x), NULL)),
+           50);
+    EXPECT(s, tn_detach(s, tn_module_forward(s, net, x)), 3);
+    cr_assert_null(tn_module_functional_call(s, net, (tn_named_tensors){wrong, 1}, TN_TENSORS(x), NULL));
+    expect_error(s, "no tensor 'fc.other'");
+}
+
+/* ---- Hooks */
+
+static void twice(void *user, tn_scope *scope, tn_module *m, tn_tensor **in, uint32_t count)
+{
+    (void)m;
+    *(uint32_t *)user += count;
+    in[0] = tn_mul_scalar(scope, in[0], 2.0);
+}
+
+static tn_tensor *plus_one(void *user, tn_scope *scope, tn_module *m, tn_tensors in, tn_tensor *out)
+{
+    (void)user;
+    (void)m;
+    (void)in;
+    return tn_add_scalar(scope, out, 1.0);
+}
+
+static void halve(void *user, tn_scope *scope, tn_module *m, tn_tensor *grad_out, tn_tensor **grad_in,
+                  uint32_t count)
+{
+    (void)m;
+    (void)count;
+    *(double *)user = tn_item_double(scope, tn_sum(scope, grad_out));
+    grad_in[0] = tn_mul_scalar(scope, grad_in[0], 0.5);
+}
+
+Test(module, hooks)
+{
+    tn_module *fc = tn_linear_create(net, "fc", 2, 1, .bias = 0);
+    uint32_t calls = 0;
+    double sum = 0;
+    tn_init_constant(s, tn_module_tensor(fc, "weight"), 3);
+    uint64_t before = tn_module_add_hook(
+        fc, &(tn_module_hook){.size = sizeof(tn_module_hook), .user = &calls, .before = twice});
+    uint64_t after =
+        tn_module_add_hook(fc, &(tn_module_hook){.size = sizeof(tn_module_hook), .after = plus_one});
+    EXPECT(s, tn_detach(s, tn_module_forward(s, net, VECTOR(s, 0, 1, 2))), 19);
+    cr_assert_eq(calls, 1);
+    tn_module_remove_hook(fc, before);
+    EXPECT(s, tn_detach(s, tn_module_forward(s, net, VECTOR(s, 0, 1, 2))), 10);
+    tn_module_remove_hook(fc, after);
+    uint64_t back = tn_module_add_hook(
+        fc, &(tn_module_hook){.size = sizeof(tn_module_hook), .user = &sum, .backward = halve});
+    tn_tensor *x = VECTOR(s, 1, 1, 2);
+    cr_assert_eq(tn_backward(s, tn_mul_scalar(s, tn_sum(s, tn_module_forward(s, net, x)), 4.0)), TN_OK);
+    cr_assert_float_eq(sum, 4, 0);
+    EXPECT(s, tn_grad_of(s, x), 6, 6); /* 4 * 3 / 2 */
+    EXPECT(s, tn_grad_of(s, tn_module_tensor(fc, "weight")), 4, 8);
+    tn_module_remove_hook(fc, back);
+    expect_sound(s);
+}
+
+/* ---- Gradients and initial values */
+
+Test(module, clipping)
+{
+    tn_tensor *a = VECTOR(s, 1, 0, 0), *b = VECTOR(s, 1, 0), *none = VECTOR(s, 1, 0);
+    tn_tensors all = TN_TENSORS(a, b, none);
+    tn_set_grad(a, VECTOR(s, 0, 3, -4));
+    tn_set_grad(b, VECTOR(s, 0, 12));
+    tn_tensor *norm = tn_clip_grad_norm(s, all, 6.5, 2);
+    cr_assert_float_eq(tn_item_double(s, norm), 13, 1e-12);
+    expect_values(s, tn_grad_of(s, a), 2, VALUES(1.5, -2), 1e-6);
+    expect_values(s, tn_grad_of(s, b), 1, VALUES(6), 1e-6);
+    cr_assert_float_eq(tn_item_double(s, tn_clip_grad_norm(s, all, 100, INFINITY)), 6, 1e-6);
+    cr_assert_eq(tn_clip_grad_value(s, all, 1.75), TN_OK);
+    expect_values(s, tn_grad_of(s, a), 2, VALUES(1.5, -1.75), 1e-6);
+    cr_assert_float_eq(tn_item_double(s, tn_clip_grad_norm(s, TN_TENSORS(none), 1, 2)), 0, 0);
+    tn_tensor *v = tn_parameters_to_vector(s, TN_TENSORS(a, b));
+    cr_assert_eq(tn_tensor_numel(v), 3);
+    cr_assert_eq(tn_vector_to_parameters(s, VECTOR(s, 0, 7, 8, 9), TN_TENSORS(a, b)), TN_OK);
+    EXPECT(s, tn_detach(s, a), 7, 8);
+    EXPECT(s, tn_detach(s, b), 9);
+    cr_assert_neq(tn_vector_to_parameters(s, VECTOR(s, 0, 7), TN_TENSORS(a, b)), TN_OK);
+    expect_error(s, "vector_to_parameters");
+}
+
+/* Bounds and moments follow from the formulas; 4,000 draws make the moments sure to a few percent. */
+Test(module, initial_values)
+{
+    tn_tensor *t = tn_empty(s, TN_INTS(40, 100), .dtype = TN_FLOAT64);
+    tn_manual_seed(ctx, 3);
+    tn_init_kaiming_uniform(s, t, sqrt(5), TN_FAN_IN, "leaky_relu", NULL);
+    double high = tn_item_double(s, tn_max(s, t));
+    cr_assert(high <= 0.1 && high > 0.099, "%g", high); /* sqrt(6 / ((1 + 5) * 100)) */
+    tn_init_xavier_normal(s, t, 2, NULL);
+    cr_assert_float_eq(tn_item_double(s, tn_std(s, t)), 2 * sqrt(2.0 / 140), 0.01);
+    tn_init_kaiming_normal(s, t, 0, TN_FAN_OUT, "relu", NULL);
+    cr_assert_float_eq(tn_item_double(s, tn_std(s, t)), sqrt(2.0 / 40), 0.01);
+    tn_init_trunc_normal(s, t, 1, 2, 0, 1.5, NULL);
+    cr_assert(tn_item_double(s, tn_min(s, t)) >= 0 && tn_item_double(s, tn_max(s, t)) <= 1.5);
+    tn_init_orthogonal(s, t, 3, NULL);
+    tn_tensor *product = tn_matmul(s, t, tn_t(s, t));
+    cr_assert(
+        tn_allclose(s, product, tn_mul_scalar(s, tn_eye(s, 40, .dtype = TN_FLOAT64), 9.0), .atol = 1e-9));
+    tn_init_sparse(s, t, 0.25, 1, NULL);
+    tn_tensor *zeros = tn_sum_dim(s, tn_eq_scalar(s, t, 0.0), TN_INTS(0));
+    cr_assert_eq(tn_item_int(s, tn_min(s, zeros)), 10);
+    cr_assert_eq(tn_item_int(s, tn_max(s, zeros)), 10);
+    tn_tensor *d = tn_empty(s, TN_INTS(4, 2, 3), .dtype = TN_FLOAT64);
+    EXPECT(s, tn_init_dirac(s, d, 2), 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
+    EXPECT(s, tn_init_eye(s, tn_empty(s, TN_INTS(2, 3), .dtype = TN_FLOAT64)), 1, 0, 0, 0, 1, 0);
+    expect_sound(s);
+    cr_assert_null(tn_init_kaiming_normal(s, t, 0, TN_FAN_IN, "other", NULL));
+    expect_error(s, "nonlinearity");
+    cr_assert_null(tn_init_xavier_uniform(s, VECTOR(s, 0, 1), 1, NULL));
+    expect_error(s, "no fan");
+}
+
+/* ---- Summary, steps */
+
+Test(module, summary)
+{
+    tn_conv2d_create(net, "conv", 3, 8, TN_INTS(3), .padding = TN_INTS(1));
+    tn_flatten_create(net, "flat");
+    tn_linear_create(net, "fc", 128, 10);
+    const char *text = tn_module_summary(s, net, TN_TENSORS(filled(TN_INTS(1, 3, 4, 4), 1)));
+    cr_assert_not_null(text, "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
+    /* conv: 8*3*9 + 8 parameters, 16 * 8 outputs of 27 products; fc: 128*10 + 10. */
+    cr_assert_not_null(
+        strstr(text,
+               "conv: Conv2d                         [1, 8, 4, 4]                    224             3456"),
+        "%s", text);
+    cr_assert_not_null(
+        strstr(text, "1514 parameters, 0.01 MB; 4736 multiply-adds; outputs of layers 266 elements"), "%s",
+        text);
+    cr_assert_not_null(tn_module_forward(s, net, filled(TN_INTS(1, 3, 4, 4), 1)), "hooks are gone");
+}
+
+Test(module, steps)
+{
+    int32_t runs = 0;
+    for (int64_t i = 0; i < 5 && !tn_step_status(); i++) TN_STEP(step, ctx)
+        {
+            runs++;
+            tn_ones(step, TN_INTS(2));
+            if (i == 2) tn_scope_fail(step, TN_E_SHAPE, "on purpose");
+        }
+    cr_assert_eq(runs, 3);
+    cr_assert_eq(tn_step_status(), TN_E_SHAPE);
+    expect_last_error("on purpose");
+    TN_STEP(step, ctx) tn_ones(step, TN_INTS(2));
+    cr_assert_eq(tn_step_status(), TN_OK);
+}
