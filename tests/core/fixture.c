@@ -2,7 +2,6 @@
 #include "fixture.h"
 
 #include <criterion/criterion.h>
-#include "core/scope.h"
 
 tn_context *ctx;
 fake cpu, gpu;
