@@ -250,20 +250,11 @@ void tni_debug_report(tn_context *ctx)
     pthread_mutex_unlock(&d->lock);
 }
 
-static void free_list(tn_context *ctx, tni_alive *list)
-{
-    for (tni_alive *a = list, *next; a; a = next) {
-        next = a->next;
-        tni_free(ctx, a, sizeof *a);
-    }
-}
-
+/* What is alive keeps the context, so nothing is listed any more. */
 void tni_debug_finish(tn_context *ctx)
 {
     struct tni_debug *d = ctx->debug;
     if (!d) return;
-    free_list(ctx, d->tensors);
-    free_list(ctx, d->scopes);
     pthread_mutex_destroy(&d->lock);
     ctx->debug = NULL;
     tni_free(ctx, d, sizeof *d);

@@ -2,6 +2,7 @@
 /* Plugins without optional slots, with slots that break the contract, and with memory of each kind. */
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -114,10 +115,10 @@ static void expect_wrong(tni_device *d, const char *text)
     cr_expect_eq(tni_block_alloc(d, 4096, d->default_stream, &b), TN_OK, "the next one is right");
     tni_block_free(b);
     cr_expect_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
-    tn_memory_stats s = {.size = sizeof s};
-    cr_assert_eq(tn_memory_get_stats(ctx, d->id, &s), TN_OK);
-    cr_expect_eq(s.reserved_bytes, 0);
-    cr_expect_eq(s.allocated_bytes, 0);
+    tn_memory_stats stats = {.size = sizeof stats};
+    cr_assert_eq(tn_memory_get_stats(ctx, d->id, &stats), TN_OK);
+    cr_expect_eq(stats.reserved_bytes, 0);
+    cr_expect_eq(stats.allocated_bytes, 0);
 }
 
 static int32_t facts_with_alignment(void *self, uint32_t index, tn_device_facts *out)
