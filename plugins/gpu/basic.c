@@ -88,6 +88,36 @@ static int32_t copy_rows(const tn_call *call, gpu_nest *nest, void *to, void *fr
     return gpu_launch(&job, (rows + each - 1) / each, GPU_HEAVY);
 }
 
+int32_t gpu_contiguous_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contiguous *out)
+{
+    uint64_t offset;
+    *out = (gpu_contiguous){.tensor = t, .memory = t->allocation, .offset = (int64_t)t->byte_offset};
+    if (gpu_is_contiguous(t)) return TN_OK;
+    int32_t status = gpu_workspace(call, gpu_numel(t) * gpu_bytes(t->dtype), &out->memory, &offset);
+    out->offset = (int64_t)offset;
+    return status;
+}
+
+int32_t gpu_contiguous_end(const tn_call *call, const gpu_contiguous *c)
+{
+    const tn_tensor_desc *t = c->tensor;
+    gpu_nest nest;
+    if (gpu_is_contiguous(t)) return TN_OK;
+    gpu_nest_of_tensor(&nest, t);
+    int64_t stride = gpu_bytes(t->dtype);
+    for (uint32_t d = 0; d < nest.rank; d++) {
+        nest.strides[1][d] = stride;
+        stride *= nest.sizes[d];
+    }
+    nest.offsets[1] = c->offset;
+    nest.opcode = gpu_bytes(t->dtype);
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy");
+    gpu_give_memory(&job, t->allocation);
+    gpu_give_memory(&job, c->memory);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+}
+
 /* prim::copy(Tensor(a!) self, Tensor src) */
 static int32_t copy(void *self, const tn_call *call)
 {

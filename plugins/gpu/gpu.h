@@ -42,6 +42,9 @@ enum {
     GPU_FILE_RANDOM,
     GPU_FILE_PRODUCT,
     GPU_FILE_LINES,
+    GPU_FILE_WINDOWS,
+    GPU_FILE_NORMS,
+    GPU_FILE_STEPS,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -63,7 +66,7 @@ typedef struct gpu_program_key {
     uint16_t opcode;
     uint16_t immediate;           /* bits of operands that are values */
     uint16_t splat;               /* bits of operands that are the same along a row, values among them */
-    uint8_t dtypes[GPU_OPERANDS]; /* the first one also of a program for lines of a dtype */
+    uint8_t dtypes[GPU_OPERANDS]; /* the first one also of other programs for one dtype */
 } gpu_program_key;
 
 #define GPU_PROGRAM_KERNELS 12
@@ -136,6 +139,21 @@ static inline uint32_t gpu_bytes(tn_dtype dtype)
 {
     return (TN_DTYPE_BITS(dtype) + 7u) / 8u;
 }
+/* A tensor of a value, or NULL if it has none. */
+static inline const tn_tensor_desc *gpu_optional(tn_value v)
+{
+    return v.tag == TN_TAG_TENSOR && v.as.tensor ? tn_desc(v.as.tensor) : NULL;
+}
+static inline const tn_tensor_desc *gpu_argument_tensor(const tn_call *call, uint32_t i)
+{
+    return gpu_optional(call->args[i]);
+}
+static inline const tn_tensor_desc *gpu_result(const tn_call *call, uint32_t i)
+{
+    return gpu_optional(call->outs[i]);
+}
+uint64_t gpu_numel(const tn_tensor_desc *t);
+int32_t gpu_is_contiguous(const tn_tensor_desc *t);
 
 /* ---- Nests --------------------------------------------------------------------------------------------- */
 
@@ -186,12 +204,21 @@ uint64_t gpu_items_wanted(const gpu_device *device);
 /* Temporary memory for a call. */
 int32_t gpu_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset);
 
+/* Where a kernel that writes row-major memory writes a result: the result's own, or a workspace that is copied. */
+typedef struct gpu_contiguous {
+    const tn_tensor_desc *tensor;
+    void *memory;
+    int64_t offset; /* in bytes */
+} gpu_contiguous;
+int32_t gpu_contiguous_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contiguous *out);
+int32_t gpu_contiguous_end(const tn_call *call, const gpu_contiguous *c);
+
 /* Frees all programs of a device. */
 void gpu_programs_destroy(gpu_device *device);
 /* What kernels of the stream have found wrong: TN_OK or the late error, after which there is none. Waits. */
 int32_t gpu_stream_faults(gpu_stream *stream);
 /* Operations that a fault names. */
-enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_SCATTER_REDUCE };
+enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_SCATTER_REDUCE, GPU_BY_EMBEDDING };
 
 /*
  * The identity of elements, as a pointwise operator: converts operand 1 of the nest to operand 0. 0 if the
@@ -199,6 +226,24 @@ enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_SCATTER_REDUCE 
  */
 int32_t gpu_convert_dense(const tn_call *call, const gpu_nest *nest, uint8_t type, void *out, void *in,
                           int32_t *out_status);
+
+/* ---- Products ------------------------------------------------------------------------------------------ */
+
+/* A product in preparation: device/numbers.cl says what the nest has. */
+typedef struct gpu_product {
+    const tn_call *call;
+    gpu_nest nest;
+    void *memory[GPU_OPERANDS];
+    const gpu_window *window; /* the right matrix is the windows of the image memory[2] */
+} gpu_product;
+/* Sets alpha and beta; the left matrix is in one part. */
+void gpu_product_scale(gpu_product *p, double alpha, double beta);
+int32_t gpu_product_run(gpu_product *p);
+/* What the panels of a product with so many columns and such a depth take, in bytes; 0 if there are no panels. */
+uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth);
+
+/* out[c] = the sum over x[:, c, ...], for floats in row-major order. */
+int32_t gpu_channel_sums(const tn_call *call, const tn_tensor_desc *x, const tn_tensor_desc *out);
 
 /* ---- The cache of compiled programs --------------------------------------------------------------------- */
 
@@ -219,7 +264,7 @@ typedef struct gpu_rows {
     uint32_t count;
 } gpu_rows;
 extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows,
-    gpu_line_rows;
+    gpu_line_rows, gpu_norm_rows, gpu_convolution_rows, gpu_pool_rows, gpu_step_rows, gpu_embedding_rows;
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 

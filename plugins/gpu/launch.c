@@ -33,7 +33,10 @@ static void write_options(const gpu_device *d, gpu_program_key key, char *out, s
 {
     int n = snprintf(out, bytes, "-DGPU_TYPE=%d -DGPU_GROUP=%d -DGPU_PROCESSOR=%u%s", key.type, key.group,
                      d->properties.is_processor, key.type == 32 ? " -cl-single-precision-constant" : "");
-    if (key.file == GPU_FILE_LINES) snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u", key.dtypes[0]);
+    int32_t has_dtype = key.file == GPU_FILE_LINES || key.file == GPU_FILE_WINDOWS ||
+                        key.file == GPU_FILE_NORMS || key.file == GPU_FILE_STEPS ||
+                        key.file == GPU_FILE_PRODUCT;
+    if (has_dtype) snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u", key.dtypes[0]);
     if (key.is_dense)
         snprintf(out + n, bytes - (size_t)n,
                  " -DGPU_OPCODE=%u -DGPU_IMMEDIATE=%u -DGPU_SPLAT=%u -DGPU_DTYPE_0=%u -DGPU_DTYPE_1=%u "
@@ -200,6 +203,7 @@ int32_t gpu_stream_faults(gpu_stream *stream)
     if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);
     if (status) return status;
     if (fault[0] == GPU_FAULT_DIVISION) return gpu_error(d->plugin, TN_E_ARGUMENT, "ZeroDivisionError");
+    if (fault[1] == GPU_BY_EMBEDDING) return gpu_error(d->plugin, TN_E_INDEX, "index out of range in self");
     memcpy(&index, fault + 2, sizeof index);
     memcpy(&size, fault + 4, sizeof size);
     return gpu_error(d->plugin, TN_E_INDEX, "%s: index %lld is out of bounds for dimension with size %lld",

@@ -143,6 +143,23 @@ void gpu_nest_merge(gpu_nest *nest, uint32_t first, uint32_t count)
     nest->rank = to;
 }
 
+uint64_t gpu_numel(const tn_tensor_desc *t)
+{
+    uint64_t numel = 1;
+    for (uint32_t d = 0; d < t->rank; d++) numel *= (uint64_t)t->sizes[d];
+    return numel;
+}
+
+int32_t gpu_is_contiguous(const tn_tensor_desc *t)
+{
+    int64_t stride = 1;
+    for (uint32_t d = t->rank; d-- > 0;) {
+        if (t->sizes[d] != 1 && t->strides[d] != stride) return 0;
+        stride *= t->sizes[d];
+    }
+    return 1;
+}
+
 /* ---- What rows ask ------------------------------------------------------------------------------------- */
 
 static const char *fits(const tn_tensor_desc *t)

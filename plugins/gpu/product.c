@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of matrices. */
+/* Products of matrices: mm, bmm, addmm, baddbmm, linear, and what convolutions are made of. */
 #include "gpu.h"
 
 #define COLUMNS    64 /* of a panel; see device/product.cl */
@@ -7,73 +7,171 @@
 #define DEPTH      16
 #define LEAST_WORK ((uint64_t)1 << 18) /* multiplications that repay packing and a program of its own */
 
-/* Whether packed panels are worth it: not for few rows, which use each packed element only so often. */
-static int32_t wants_panels(const tn_call *call, const gpu_nest *nest, uint8_t type)
+/* ---- Two ways ------------------------------------------------------------------------------------------- */
+
+static uint8_t type_of(const gpu_nest *n)
 {
-    return type == 32 && gpu_device_of(call)->properties.is_processor && nest->sizes[1] >= 4 &&
-           nest->sizes[0] >= 16 && nest->numel * nest->scalars[0] >= LEAST_WORK;
+    return n->dtypes[0] == GPU_F64 ? 64 : n->dtypes[0] >= GPU_F16 && n->dtypes[0] <= GPU_F32 ? 32 : 1;
 }
 
-static int32_t multiply_panels(const tn_call *call, gpu_nest *nest, const tn_tensor_desc *out,
-                               const tn_tensor_desc *a, const tn_tensor_desc *b)
+void gpu_product_scale(gpu_product *p, double alpha, double beta)
 {
-    uint64_t panels = (nest->sizes[0] + COLUMNS - 1) / COLUMNS, depth = nest->scalars[0];
-    uint64_t batches = nest->numel / nest->sizes[0] / nest->sizes[1], offset;
+    uint8_t type = type_of(&p->nest);
+    tn_number a = type == 1 ? tn_number_whole((int64_t)alpha) : tn_number_real(alpha);
+    tn_number b = type == 1 ? tn_number_whole((int64_t)beta) : tn_number_real(beta);
+    p->nest.values[0] = 1;
+    p->nest.values[2] = gpu_number_bits(type, a);
+    p->nest.values[3] = gpu_number_bits(type, b);
+    if (!p->memory[3]) p->nest.immediate = 8;
+}
+
+uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth)
+{
+    if (type != 32 || !device->properties.is_processor) return 0;
+    return (columns + COLUMNS - 1) / COLUMNS * COLUMNS * depth * 4;
+}
+
+/* Whether packed panels are worth it: not for few rows, which use each packed element only so often. */
+static int32_t wants_panels(const gpu_product *p, uint8_t type)
+{
+    const gpu_nest *n = &p->nest;
+    return type == 32 && gpu_device_of(p->call)->properties.is_processor && n->sizes[1] >= 4 &&
+           n->sizes[0] >= 16 && n->numel * n->scalars[0] * n->values[0] >= LEAST_WORK;
+}
+
+/* Queues the kernel that makes the panels, at `first`, in elements. */
+static int32_t pack(const gpu_product *p, void *panels, int64_t first)
+{
+    const gpu_nest *nest = &p->nest;
+    uint64_t depth = nest->scalars[0] * nest->values[0],
+             batches = nest->numel / nest->sizes[0] / nest->sizes[1];
+    uint32_t rows = (uint32_t)depth, columns = nest->sizes[0];
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_PRODUCT, 32, p->window ? "pack_windows" : "pack_panels");
+    job.program.dtypes[0] = (uint8_t)nest->dtypes[1];
+    gpu_give_memory(&job, panels);
+    gpu_give_memory(&job, p->memory[2]);
+    gpu_give(&job, &first, sizeof first);
+    if (p->window) {
+        gpu_give(&job, p->window, sizeof *p->window);
+        gpu_give(&job, &rows, sizeof rows);
+        gpu_give(&job, &columns, sizeof columns);
+    } else {
+        gpu_give(&job, nest, sizeof *nest);
+    }
+    return gpu_launch(&job, batches * nest->scalars[3] * ((depth + DEPTH - 1) / DEPTH), GPU_HEAVY);
+}
+
+static int32_t multiply_panels(gpu_product *p)
+{
+    gpu_nest *nest = &p->nest;
+    uint64_t panels = (nest->sizes[0] + COLUMNS - 1) / COLUMNS, depth = nest->scalars[0] * nest->values[0],
+             offset;
+    uint64_t batches = nest->numel / nest->sizes[0] / nest->sizes[1];
     void *packed;
-    int32_t status = gpu_workspace(call, batches * panels * depth * COLUMNS * 4, &packed, &offset);
+    int32_t status = gpu_workspace(p->call, batches * panels * depth * COLUMNS * 4, &packed, &offset);
     int64_t first = (int64_t)offset / 4;
     nest->scalars[3] = panels;
-    gpu_job pack = gpu_job_of(call, GPU_FILE_PRODUCT, 32, "pack_panels");
-    gpu_give_memory(&pack, packed);
-    gpu_give_memory(&pack, b->allocation);
-    gpu_give(&pack, &first, sizeof first);
-    gpu_give(&pack, nest, sizeof *nest);
-    if (!status) status = gpu_launch(&pack, batches * panels * ((depth + DEPTH - 1) / DEPTH), GPU_HEAVY);
-    gpu_job job = gpu_job_of(call, GPU_FILE_PRODUCT, 32, "product_panels");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, a->allocation);
+    if (!status) status = pack(p, packed, first);
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_PRODUCT, 32, "product_panels");
+    job.program.dtypes[0] = (uint8_t)nest->dtypes[1];
+    gpu_give_memory(&job, p->memory[0]);
+    gpu_give_memory(&job, p->memory[1]);
     gpu_give_memory(&job, packed);
+    gpu_give_memory(&job, p->memory[3]);
     gpu_give(&job, &first, sizeof first);
     gpu_give(&job, nest, sizeof *nest);
     return status ? status
                   : gpu_launch(&job, batches * panels * ((nest->sizes[1] + ROWS - 1) / ROWS), GPU_HEAVY);
 }
 
-/* mm(Tensor self, Tensor mat2) and bmm: column, row and batch are the dimensions of the nest. */
-static int32_t product(void *self, const tn_call *call)
+int32_t gpu_product_run(gpu_product *p)
 {
-    const tn_tensor_desc *a = gpu_tensor(call->args[0]), *b = gpu_tensor(call->args[1]),
-                         *out = gpu_tensor(call->outs[0]);
-    uint32_t row = a->rank - 2, column = a->rank - 1;
-    int64_t bytes = gpu_bytes(out->dtype);
-    gpu_nest nest;
-    gpu_nest_of_tensor(&nest, out);
-    if (!nest.numel) return TN_OK;
-    gpu_nest_add(&nest, 1, a);
-    gpu_nest_add(&nest, 2, b);
-    nest.strides[1][0] = 0;
-    nest.strides[1][1] = a->strides[row] * bytes;
-    nest.strides[2][0] = b->strides[column] * bytes;
-    nest.strides[2][1] = 0;
-    nest.scalars[0] = (uint64_t)a->sizes[column];
-    nest.scalars[1] = (uint64_t)(a->strides[column] * bytes);
-    nest.scalars[2] = (uint64_t)(b->strides[row] * bytes);
-    if (wants_panels(call, &nest, gpu_type(out->dtype))) return multiply_panels(call, &nest, out, a, b);
-    gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(out->dtype), "product");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, a->allocation);
-    gpu_give_memory(&job, b->allocation);
-    gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+    gpu_nest *n = &p->nest;
+    uint8_t type = type_of(n);
+    if (!n->numel) return TN_OK;
+    if (p->window || wants_panels(p, type)) return multiply_panels(p);
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_NUMBERS, type, "product");
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
+    gpu_give(&job, n, sizeof *n);
+    return gpu_launch(&job, n->numel, GPU_LIGHT);
 }
 
-#define ROW(text)                                                                          \
-    {                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
-        .dtypes = gpu_number_dtypes, .run = product, .can_run = gpu_can_run                \
+/* ---- Rows ----------------------------------------------------------------------------------------------- */
+
+/*
+ * out = alpha * a b + beta * added: column, row and batch are the dimensions of the nest. The right matrix is b, or
+ * its transpose if `is_weight`. `added` (may be NULL) is broadcast.
+ */
+static int32_t multiply(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *b,
+                        int32_t is_weight, const tn_tensor_desc *added, double alpha, double beta)
+{
+    const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
+    int64_t bytes = gpu_bytes(out->dtype);
+    uint32_t inner = b->rank - (is_weight ? 1 : 2), outer = b->rank - (is_weight ? 2 : 1);
+    gpu_product p = {
+        .call = call,
+        .memory = {out->allocation, a->allocation, b->allocation, added ? added->allocation : NULL}};
+    gpu_nest *nest = &p.nest;
+    gpu_nest_of_tensor(nest, out);
+    gpu_nest_add(nest, 1, a);
+    gpu_nest_add(nest, 2, b);
+    if (added) gpu_nest_add(nest, 3, added);
+    nest->strides[1][0] = 0;
+    nest->strides[2][0] = b->strides[outer] * bytes;
+    nest->strides[2][1] = 0;
+    nest->scalars[0] = (uint64_t)a->sizes[a->rank - 1];
+    nest->scalars[1] = (uint64_t)(a->strides[a->rank - 1] * bytes);
+    nest->scalars[2] = (uint64_t)(b->strides[inner] * bytes);
+    gpu_product_scale(&p, alpha, beta);
+    if (is_weight) { /* all of a's rows are rows of one product */
+        for (uint32_t d = 2; d < nest->rank; d++) nest->strides[2][d] = 0;
+        if (nest->rank == 1) nest->sizes[nest->rank++] = 1;
+        gpu_nest_merge(nest, 1, GPU_OPERANDS);
+        if (nest->rank == 1) nest->sizes[nest->rank++] = 1;
+    }
+    return gpu_product_run(&p);
+}
+
+/* mm(Tensor self, Tensor mat2) and bmm */
+static int32_t product(void *self, const tn_call *call)
+{
+    return multiply(call, gpu_tensor(call->args[0]), gpu_tensor(call->args[1]), 0, NULL, 1, 0);
+}
+
+/* addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) and baddbmm */
+static int32_t add_product(void *self, const tn_call *call)
+{
+    double beta = tn_number_of(call->args[3]).f, alpha = tn_number_of(call->args[4]).f;
+    const tn_tensor_desc *added = beta != 0 ? gpu_tensor(call->args[0]) : NULL;
+    return multiply(call, gpu_tensor(call->args[1]), gpu_tensor(call->args[2]), 0, added, alpha, beta);
+}
+
+/* linear(Tensor input, Tensor weight, Tensor? bias=None) */
+static int32_t linear(void *self, const tn_call *call)
+{
+    return multiply(call, gpu_tensor(call->args[0]), gpu_tensor(call->args[1]), 1,
+                    gpu_argument_tensor(call, 2), 1, 1);
+}
+
+static const char *can_linear(void *self, const tn_call *call)
+{
+    if (gpu_tensor(call->args[1])->rank != 2) return "the weight is no matrix";
+    return gpu_can_run(self, call);
+}
+
+#define ROW(text, list, function, can)                                                                     \
+    {                                                                                                      \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, .dtypes = list, \
+        .run = function, .can_run = can                                                                    \
     }
 static const tn_kernel_row rows[] = {
-    ROW("mm(Tensor self, Tensor mat2) -> Tensor"),
-    ROW("bmm(Tensor self, Tensor mat2) -> Tensor"),
+    ROW("mm(Tensor self, Tensor mat2) -> Tensor", gpu_number_dtypes, product, gpu_can_run),
+    ROW("bmm(Tensor self, Tensor mat2) -> Tensor", gpu_number_dtypes, product, gpu_can_run),
+    ROW("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        gpu_float_dtypes, add_product, gpu_can_run),
+    ROW("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        gpu_float_dtypes, add_product, gpu_can_run),
+    ROW("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", gpu_float_dtypes, linear,
+        can_linear),
 };
 const gpu_rows gpu_product_rows = GPU_ROW_LIST(rows);

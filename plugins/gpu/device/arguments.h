@@ -41,6 +41,84 @@ typedef struct gpu_nest {
     uint64_t scalars[4];           /* the bits of a T, or numbers */
 } gpu_nest;
 
+/*
+ * Windows that slide over images: the geometry of pooling and convolution. Images are contiguous, [images, channels,
+ * depth, height, width]; `in` is the side that the windows lie on, `out` has one position for each window. Images with
+ * fewer dimensions have sizes 1 in front. Convolutions have `groups` groups of in_channels and out_channels each;
+ * poolings have in_channels == out_channels == 1 and count all channels as images.
+ */
+typedef struct gpu_window {
+    uint32_t images, groups, in_channels, out_channels;
+    uint32_t in[3], out[3], kernel_size[3];
+    int32_t stride[3], padding[3], dilation[3];
+    uint32_t dtype;
+    uint32_t flags;     /* GPU_WINDOW_... */
+    int64_t divisor;    /* of averages; 0: the elements of the window */
+    int64_t offsets[4]; /* of the operands, in bytes */
+} gpu_window;
+#define GPU_WINDOW_ADAPTIVE      1u /* windows divide the image evenly: kernel, stride and padding are unused */
+#define GPU_WINDOW_COUNT_PADDING 2u
+#define GPU_WINDOW_TRANSPOSED    4u /* of packing: columns are elements of the kernel, rows are positions */
+
+/* Data with channels, [images, channels, inner]: what device/norms.cl works on. */
+enum { GPU_CHANNEL_SUMS, GPU_CHANNEL_MOMENTS, GPU_CHANNEL_GRADIENTS };
+enum {
+    GPU_CHANNEL_OUT, /* places in `offsets`: in bytes, but the next two in elements of T */
+    GPU_CHANNEL_STATES,
+    GPU_CHANNEL_COEFFICIENTS,
+    GPU_CHANNEL_X,
+    GPU_CHANNEL_G,
+    GPU_CHANNEL_WEIGHT,
+    GPU_CHANNEL_BIAS,
+    GPU_CHANNEL_RUNNING_MEAN,
+    GPU_CHANNEL_RUNNING_VAR,
+    GPU_CHANNEL_SAVE_MEAN,
+    GPU_CHANNEL_SAVE_INVSTD,
+    GPU_CHANNEL_GRAD_WEIGHT,
+    GPU_CHANNEL_GRAD_BIAS,
+    GPU_CHANNEL_OFFSETS
+};
+#define GPU_CHANNEL_EVAL         1u
+#define GPU_CHANNEL_SAVES        2u
+#define GPU_CHANNEL_HAS_WEIGHT   4u
+#define GPU_CHANNEL_HAS_BIAS     8u
+#define GPU_CHANNEL_HAS_RUNNING  16u
+#define GPU_CHANNEL_WANTS_WEIGHT 32u
+#define GPU_CHANNEL_WANTS_BIAS   64u
+typedef struct gpu_channels {
+    uint32_t images, channels, inner;
+    uint32_t parts, length; /* of a channel; images of a part */
+    uint32_t mode, flags;
+    uint32_t weight_dtype, running_dtype, save_dtype;
+    uint64_t eps, momentum; /* the bits of a T */
+    int64_t offsets[GPU_CHANNEL_OFFSETS];
+} gpu_channels;
+
+/* A step of an optimiser on one parameter: device/steps.cl. */
+enum {
+    GPU_STEP_PARAM, /* places in `offsets` */
+    GPU_STEP_GRAD,
+    GPU_STEP_FIRST, /* the momentum or the first moment */
+    GPU_STEP_SECOND,
+    GPU_STEP_MOST,
+    GPU_STEP_COUNT,
+    GPU_STEP_SCALE,
+    GPU_STEP_FOUND,
+    GPU_STEP_OFFSETS
+};
+#define GPU_STEP_MAXIMIZE   1u
+#define GPU_STEP_NESTEROV   2u
+#define GPU_STEP_FIRST_TIME 4u
+#define GPU_STEP_LARGEST    8u
+#define GPU_STEP_DECOUPLED  16u
+#define GPU_STEP_SCALED     32u
+#define GPU_STEP_CHECKED    64u
+typedef struct gpu_step {
+    uint32_t numel, run, flags, step_dtype;
+    uint64_t numbers[6]; /* the bits of a T; the kernel says which */
+    int64_t offsets[GPU_STEP_OFFSETS];
+} gpu_step;
+
 /* Reductions and scans. */
 enum {
     GPU_SUM,

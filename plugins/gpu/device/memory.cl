@@ -144,6 +144,29 @@ GPU_KERNEL void scatter(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index
     }
 }
 
+/*
+ * Rows of a table, chosen by an index: an item copies scalars[1] elements of a row, or what is left of it. sizes[0] is the
+ * width of a row; scalars[0] counts the rows of the table. Operands: out, table, index; all are contiguous.
+ */
+GPU_KERNEL void gather_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *table, GPU_GLOBAL const uint8_t *index,
+                            GPU_GLOBAL int32_t *fault, gpu_nest nest)
+{
+    uint32_t width = nest.sizes[0], run = (uint32_t)nest.scalars[1], pieces = (width + run - 1) / run;
+    uint32_t row = gpu_item() / pieces, begin = gpu_item() % pieces * run;
+    uint32_t end = width - begin < run ? width : begin + run;
+    int64_t size = (int64_t)nest.scalars[0];
+    if (row >= nest.numel / width) return;
+    int64_t at = gpu_load(index + nest.offsets[2] + (int64_t)row * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2]);
+    if (at < 0 || at >= size) {
+        if (begin == 0) gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], at, size);
+        return;
+    }
+    out += nest.offsets[0] + (int64_t)row * width * nest.opcode;
+    table += nest.offsets[1] + at * width * nest.opcode;
+    for (uint32_t i = begin; i < end; i++)
+        gpu_move(out + (int64_t)i * nest.opcode, table + (int64_t)i * nest.opcode, nest.opcode);
+}
+
 /* ---- nonzero: an item is a part of the row-major elements, scalars[0] of them ---------------------------- */
 
 GPU_FUNCTION int gpu_is_nonzero(GPU_GLOBAL const uint8_t *p, uint32_t dtype, uint32_t bytes)

@@ -72,16 +72,47 @@ GPU_KERNEL void scatter_mean(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int32_t *
 }
 
 /*
- * Products of matrices, batched: dimensions of the nest are column, row, batch; operands out, left, right.
- * scalars: the inner size, the strides of left and right along it.
+ * The gradient of a table whose rows an index has chosen, as gather_rows of memory.cl does: an item adds scalars[1] columns
+ * of all rows, one after the other. Operands: the table's gradient, which is 0 before, the rows' gradients, index.
+ * scalars[3]: a row whose gradient stays 0.
+ */
+GPU_KERNEL void scatter_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad, GPU_GLOBAL const uint8_t *index,
+                             GPU_GLOBAL int32_t *fault, gpu_nest nest)
+{
+    uint32_t width = nest.sizes[0], run = (uint32_t)nest.scalars[1], begin = gpu_item() * run, rows = nest.numel / width;
+    uint32_t end = width - begin < run ? width : begin + run;
+    int64_t size = (int64_t)nest.scalars[0];
+    if (begin >= width) return;
+    GPU_GLOBAL T *to = (GPU_GLOBAL T *)(out + nest.offsets[0]);
+    GPU_GLOBAL const T *from = (GPU_GLOBAL const T *)(grad + nest.offsets[1]);
+    index += nest.offsets[2];
+    for (uint32_t row = 0; row < rows; row++) {
+        int64_t at = nest.dtypes[2] == GPU_I32 ? (int64_t)((GPU_GLOBAL const int32_t *)index)[row]
+                                               : ((GPU_GLOBAL const int64_t *)index)[row];
+        if (at == (int64_t)nest.scalars[3]) continue;
+        if (at < 0 || at >= size) {
+            gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], at, size);
+            continue;
+        }
+        for (uint32_t i = begin; i < end; i++) to[at * width + i] += from[(int64_t)row * width + i];
+    }
+}
+
+/*
+ * Products of matrices, batched: out = alpha * sum of left * right + beta * added. Dimensions of the nest are column,
+ * row, batches; operands out, left, right, added (none if bit 3 of `immediate` is set).
+ *
+ *   scalars[0]  the inner size            values[2]  alpha
+ *   scalars[1]  left's stride along it    values[3]  beta
+ *   scalars[2]  right's stride along it
  */
 GPU_KERNEL void product(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left, GPU_GLOBAL const uint8_t *right,
-                        gpu_nest nest)
+                        GPU_GLOBAL const uint8_t *added, gpu_nest nest)
 {
     uint32_t i = gpu_item(), rest = i;
-    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
+    int64_t at[4] = {nest.offsets[0], nest.offsets[1], nest.offsets[2], nest.offsets[3]};
     if (i >= nest.numel) return;
-    GPU_WALK(nest, 0, nest.rank, rest, at, 3)
+    GPU_WALK(nest, 0, nest.rank, rest, at, 4)
     T sum = 0;
     for (uint64_t k = 0; k < nest.scalars[0]; k++) {
         T x = gpu_load(left + at[1], nest.dtypes[1]), y = gpu_load(right + at[2], nest.dtypes[2]);
@@ -93,5 +124,7 @@ GPU_KERNEL void product(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left,
         at[1] += (int64_t)nest.scalars[1];
         at[2] += (int64_t)nest.scalars[2];
     }
+    sum *= gpu_value(nest.values[2]);
+    if (!(nest.immediate & 8u)) sum += gpu_value(nest.values[3]) * gpu_load(added + at[3], nest.dtypes[3]);
     gpu_store(out + at[0], nest.dtypes[0], sum);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products of float32 matrices for processors: the right matrix is packed into panels of GPU_COLUMNS columns, in which
- * a row is contiguous; then an item computes GPU_ROWS rows of a panel, which stay in registers. Dimensions of the nest
- * are column, row, batch; operands out, left, right. scalars: the inner size, the strides of left and right along it,
- * and panels of a matrix. Half types are float32 in between.
+ * a row is contiguous; then an item computes GPU_ROWS rows of a panel, which stay in registers. The nest is that of
+ * `product` in numbers.cl; scalars[3]: panels of a matrix. The left matrix, of the dtype GPU_DTYPE, may be in values[0]
+ * parts, values[1] bytes apart, each with scalars[0] columns. Half types are float32 in between.
+ *
+ * For convolutions the right matrix is in no memory: pack_windows makes
+ * the panels from the image.
  */
 #include "dialect.h"
 
@@ -11,19 +14,33 @@
 #define GPU_ROWS    6
 #define GPU_DEPTH   16 /* rows that an item packs */
 
-/* An item is GPU_DEPTH rows of a panel. Columns beyond the last one are 0. */
+/* Which rows of which panel an item packs. */
+typedef struct gpu_piece {
+    uint32_t batch, panel, begin, end; /* rows */
+} gpu_piece;
+
+/* 0 if there is none. */
+GPU_FUNCTION int gpu_piece_of(gpu_piece *p, uint32_t rows, uint32_t n_panels, uint32_t batches)
+{
+    uint32_t blocks = (rows + GPU_DEPTH - 1) / GPU_DEPTH, item = gpu_item();
+    p->batch = item / blocks / n_panels;
+    p->panel = item / blocks % n_panels;
+    p->begin = item % blocks * GPU_DEPTH;
+    p->end = rows - p->begin < GPU_DEPTH ? rows : p->begin + GPU_DEPTH;
+    return item < blocks * n_panels * batches;
+}
+
+/* Columns beyond the last one are 0. */
 GPU_KERNEL void pack_panels(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t *right, int64_t first, gpu_nest nest)
 {
-    uint32_t depth = (uint32_t)nest.scalars[0], n_panels = (uint32_t)nest.scalars[3];
-    uint32_t blocks = (depth + GPU_DEPTH - 1) / GPU_DEPTH, item = gpu_item(), batch = item / blocks / n_panels;
-    uint32_t begin = item % blocks * GPU_DEPTH, end = depth - begin < GPU_DEPTH ? depth : begin + GPU_DEPTH;
-    uint32_t panel = item / blocks % n_panels, column = panel * GPU_COLUMNS, columns = nest.sizes[0];
+    uint32_t depth = (uint32_t)nest.scalars[0], n_panels = (uint32_t)nest.scalars[3], columns = nest.sizes[0];
     int64_t at[3] = {0, 0, nest.offsets[2]};
-    uint32_t rest = batch;
-    if (item >= blocks * n_panels * (nest.numel / nest.sizes[0] / nest.sizes[1])) return;
+    gpu_piece p;
+    if (!gpu_piece_of(&p, depth, n_panels, nest.numel / nest.sizes[0] / nest.sizes[1])) return;
+    uint32_t rest = p.batch, column = p.panel * GPU_COLUMNS;
     GPU_WALK(nest, 2, nest.rank, rest, at, 3)
-    panels += first + ((int64_t)batch * n_panels + panel) * depth * GPU_COLUMNS;
-    for (uint32_t k = begin; k < end; k++) {
+    panels += first + ((int64_t)p.batch * n_panels + p.panel) * depth * GPU_COLUMNS;
+    for (uint32_t k = p.begin; k < p.end; k++) {
         GPU_GLOBAL const uint8_t *from = right + at[2] + (int64_t)k * (int64_t)nest.scalars[2];
         GPU_GLOBAL float *to = panels + (int64_t)k * GPU_COLUMNS;
         if (column + GPU_COLUMNS <= columns && nest.dtypes[2] == GPU_F32 && nest.strides[2][0] == 4) {
@@ -36,6 +53,83 @@ GPU_KERNEL void pack_panels(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t *
     }
 }
 
+/* A position of windows, or an element of the kernel: what each adds to a place in the image. */
+typedef struct gpu_place {
+    int32_t offset; /* in elements */
+    int32_t axis[3];
+} gpu_place;
+
+/* Window i: image i / positions, of which `batch` is the first. */
+GPU_FUNCTION gpu_place gpu_position(const gpu_window *w, uint32_t i)
+{
+    gpu_place p;
+    uint32_t positions = w->out[0] * w->out[1] * w->out[2], rest = i % positions;
+    p.axis[2] = (int32_t)(rest % w->out[2]) * w->stride[2] - w->padding[2];
+    p.axis[1] = (int32_t)(rest / w->out[2] % w->out[1]) * w->stride[1] - w->padding[1];
+    p.axis[0] = (int32_t)(rest / w->out[2] / w->out[1]) * w->stride[0] - w->padding[0];
+    p.offset = (int32_t)(i / positions * w->groups * w->in_channels * w->in[0] * w->in[1] * w->in[2]) +
+               (p.axis[0] * (int32_t)w->in[1] + p.axis[1]) * (int32_t)w->in[2] + p.axis[2];
+    return p;
+}
+
+/* Element i of the kernel, its channel outermost. */
+GPU_FUNCTION gpu_place gpu_element(const gpu_window *w, uint32_t i)
+{
+    gpu_place p;
+    uint32_t rest = i / w->kernel_size[2];
+    p.axis[2] = (int32_t)(i % w->kernel_size[2]) * w->dilation[2];
+    p.axis[1] = (int32_t)(rest % w->kernel_size[1]) * w->dilation[1];
+    rest /= w->kernel_size[1];
+    p.axis[0] = (int32_t)(rest % w->kernel_size[0]) * w->dilation[0];
+    p.offset = (int32_t)(rest / w->kernel_size[0] * w->in[0] * w->in[1] * w->in[2]) +
+               (p.axis[0] * (int32_t)w->in[1] + p.axis[1]) * (int32_t)w->in[2] + p.axis[2];
+    return p;
+}
+
+/*
+ * As pack_panels, for the matrix whose rows are elements of the kernel and whose columns are positions, a batch for
+ * each image and group; or, GPU_WINDOW_TRANSPOSED, whose rows are the positions of all images, a batch for each group.
+ */
+GPU_KERNEL void pack_windows(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t *in, int64_t first, gpu_window w,
+                             uint32_t rows, uint32_t columns)
+{
+    uint32_t n_panels = (columns + GPU_COLUMNS - 1) / GPU_COLUMNS, is_transposed = w.flags & GPU_WINDOW_TRANSPOSED;
+    int32_t image = (int32_t)(w.in[0] * w.in[1] * w.in[2]), bytes = GPU_BYTES(w.dtype);
+    int32_t offset[GPU_COLUMNS], z[GPU_COLUMNS], y[GPU_COLUMNS], x[GPU_COLUMNS];
+    gpu_piece p;
+    if (!gpu_piece_of(&p, rows, n_panels, is_transposed ? w.groups : w.images * w.groups)) return;
+    uint32_t group = p.batch % w.groups, first_image = p.batch / w.groups;
+    for (uint32_t j = 0; j < GPU_COLUMNS; j++) {
+        uint32_t column = p.panel * GPU_COLUMNS + j;
+        gpu_place at = is_transposed ? gpu_element(&w, column) : gpu_position(&w, column);
+        offset[j] = at.offset;
+        z[j] = column < columns ? at.axis[0] : -(1 << 30); /* outside of every image */
+        y[j] = at.axis[1];
+        x[j] = at.axis[2];
+    }
+    panels += first + ((int64_t)p.batch * n_panels + p.panel) * rows * GPU_COLUMNS;
+    in += w.offsets[1] + ((int64_t)first_image * w.groups + group) * w.in_channels * image * bytes;
+    for (uint32_t k = p.begin; k < p.end; k++) {
+        gpu_place at = is_transposed ? gpu_position(&w, k) : gpu_element(&w, k);
+        GPU_GLOBAL float *to = panels + (int64_t)k * GPU_COLUMNS;
+        if (w.dtype == GPU_F32) {
+            GPU_GLOBAL const float *from = (GPU_GLOBAL const float *)in;
+            GPU_INDEPENDENT
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) {
+                int is_inside = (uint32_t)(z[j] + at.axis[0]) < w.in[0] && (uint32_t)(y[j] + at.axis[1]) < w.in[1] &&
+                                (uint32_t)(x[j] + at.axis[2]) < w.in[2];
+                to[j] = is_inside ? from[offset[j] + at.offset] : 0.0f;
+            }
+            continue;
+        }
+        for (uint32_t j = 0; j < GPU_COLUMNS; j++) {
+            int is_inside = (uint32_t)(z[j] + at.axis[0]) < w.in[0] && (uint32_t)(y[j] + at.axis[1]) < w.in[1] &&
+                            (uint32_t)(x[j] + at.axis[2]) < w.in[2];
+            to[j] = is_inside ? gpu_load(in + (int64_t)(offset[j] + at.offset) * bytes, w.dtype) : 0.0f;
+        }
+    }
+}
+
 #if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
 typedef float16 gpu_lanes;
 #define GPU_LOAD_LANES(p)        vload16(0, p)
@@ -45,31 +139,35 @@ typedef float16 gpu_lanes;
 
 /* An item is GPU_ROWS rows of a panel; blocks of rows of one panel follow each other, so that it stays in the cache. */
 GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left, GPU_GLOBAL const float *panels,
-                               int64_t first, gpu_nest nest)
+                               GPU_GLOBAL const uint8_t *added, int64_t first, gpu_nest nest)
 {
-    uint32_t depth = (uint32_t)nest.scalars[0], n_panels = (uint32_t)nest.scalars[3], rows = nest.sizes[1];
+    uint32_t depth = (uint32_t)nest.scalars[0], parts = (uint32_t)nest.values[0], n_panels = (uint32_t)nest.scalars[3], rows = nest.sizes[1];
     uint32_t blocks = (rows + GPU_ROWS - 1) / GPU_ROWS, item = gpu_item(), batch = item / blocks / n_panels;
     uint32_t row = item % blocks * GPU_ROWS, panel = item / blocks % n_panels, column = panel * GPU_COLUMNS;
     uint32_t width = nest.sizes[0] - column < GPU_COLUMNS ? nest.sizes[0] - column : GPU_COLUMNS, rest = batch;
-    int64_t at[3] = {nest.offsets[0], nest.offsets[1], 0}, step = (int64_t)nest.scalars[1];
+    int64_t at[4] = {nest.offsets[0], nest.offsets[1], 0, nest.offsets[3]}, step = (int64_t)nest.scalars[1];
     gpu_lanes sums[GPU_ROWS][GPU_VECTORS];
-    GPU_GLOBAL const uint8_t *a[GPU_ROWS];
+    int64_t a[GPU_ROWS];
     if (item >= blocks * n_panels * (nest.numel / nest.sizes[0] / rows)) return;
-    GPU_WALK(nest, 2, nest.rank, rest, at, 3)
-    panels += first + ((int64_t)batch * n_panels + panel) * depth * GPU_COLUMNS;
+    GPU_WALK(nest, 2, nest.rank, rest, at, 4)
+    panels += first + ((int64_t)batch * n_panels + panel) * depth * parts * GPU_COLUMNS;
     /* Rows beyond the last one are computed as that one, and not stored. */
     for (uint32_t r = 0; r < GPU_ROWS; r++)
-        a[r] = left + at[1] + (int64_t)(row + r < rows ? row + r : rows - 1) * nest.strides[1][1];
+        a[r] = at[1] + (int64_t)(row + r < rows ? row + r : rows - 1) * nest.strides[1][1];
 #define GPU_EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define GPU_CLEAR(r) \
     sums[r][0] = sums[r][1] = sums[r][2] = sums[r][3] = (gpu_lanes)0.0f;
     GPU_EACH_ROW(GPU_CLEAR)
-    for (uint32_t k = 0; k < depth; k++, panels += GPU_COLUMNS) {
+    for (uint32_t i = 0, k = 0; i < depth * parts; i++, k++, panels += GPU_COLUMNS) {
+        if (k == depth) {
+            k = 0;
+            left += (int64_t)nest.values[1];
+        }
         gpu_lanes b0 = GPU_LOAD_LANES(panels), b1 = GPU_LOAD_LANES(panels + 16);
         gpu_lanes b2 = GPU_LOAD_LANES(panels + 32), b3 = GPU_LOAD_LANES(panels + 48);
 #define GPU_ADD(r)                                                           \
     {                                                                        \
-        float x = gpu_load(a[r] + (int64_t)k * step, nest.dtypes[1]);              \
+        float x = gpu_load(left + a[r] + (int64_t)k * step, GPU_DTYPE);        \
         sums[r][0] = GPU_ADD_PRODUCT(x, b0, sums[r][0]);                     \
         sums[r][1] = GPU_ADD_PRODUCT(x, b1, sums[r][1]);                     \
         sums[r][2] = GPU_ADD_PRODUCT(x, b2, sums[r][2]);                     \
@@ -86,8 +184,17 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
         GPU_STORE_LANES(sums[r][1], line + 16);                                                                 \
         GPU_STORE_LANES(sums[r][2], line + 32);                                                                 \
         GPU_STORE_LANES(sums[r][3], line + 48);                                                                 \
+        if (alpha != 1.0f)                                                                                      \
+            for (uint32_t j = 0; j < width; j++) line[j] *= alpha;                                              \
+        if (!(nest.immediate & 8u)) {                                                                           \
+            GPU_GLOBAL const uint8_t *more = added + at[3] + (int64_t)(row + r) * nest.strides[3][1] +          \
+                                             (int64_t)column * nest.strides[3][0];                              \
+            for (uint32_t j = 0; j < width; j++)                                                                \
+                line[j] += beta * gpu_load(more + (int64_t)j * nest.strides[3][0], nest.dtypes[3]);             \
+        }                                                                                                       \
         for (uint32_t j = 0; j < width; j++) gpu_store(to + (int64_t)j * nest.strides[0][0], nest.dtypes[0], line[j]); \
     }
+    float alpha = gpu_value(nest.values[2]), beta = gpu_value(nest.values[3]);
     GPU_EACH_ROW(GPU_KEEP)
 }
 #endif

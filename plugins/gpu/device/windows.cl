@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pooling, and convolutions without a product of matrices: an item computes one element. Images are contiguous and of the
+ * dtype GPU_DTYPE; gpu_window says how they lie. w.offsets are those of the operands in the order of the arguments.
+ */
+#include "dialect.h"
+
+#define GPU_STEP     GPU_BYTES(GPU_DTYPE)
+#define GPU_AT(p, i) gpu_load((p) + (int64_t)(i) * GPU_STEP, GPU_DTYPE)
+
+/* ---- Where windows lie ------------------------------------------------------------------------------------- */
+
+/* The part of an image's axis under a window: begin, begin + step, ... below end. */
+typedef struct gpu_span {
+    int32_t begin, end, step;
+    int32_t padded; /* elements with those of the padding, as averages count them */
+} gpu_span;
+
+GPU_FUNCTION gpu_span gpu_span_of(const gpu_window *w, uint32_t axis, uint32_t o)
+{
+    gpu_span s;
+    int32_t in = (int32_t)w->in[axis], dilation = w->dilation[axis];
+    if (w->flags & GPU_WINDOW_ADAPTIVE) {
+        s.begin = (int32_t)((uint64_t)o * w->in[axis] / w->out[axis]);
+        s.end = (int32_t)(((uint64_t)(o + 1) * w->in[axis] + w->out[axis] - 1) / w->out[axis]);
+        s.step = 1;
+        s.padded = s.end - s.begin;
+        return s;
+    }
+    s.step = dilation;
+    s.begin = (int32_t)o * w->stride[axis] - w->padding[axis];
+    s.end = s.begin + ((int32_t)w->kernel_size[axis] - 1) * dilation + 1;
+    s.padded = (s.end < in + w->padding[axis] ? s.end : in + w->padding[axis]) - s.begin;
+    if (s.begin < 0) s.begin += (dilation - 1 - s.begin) / dilation * dilation;
+    if (s.end > in) s.end = in;
+    return s;
+}
+
+/* The windows that may cover element i of an axis: begin to end. */
+GPU_FUNCTION gpu_span gpu_windows_at(const gpu_window *w, uint32_t axis, uint32_t i)
+{
+    gpu_span s;
+    int32_t last = (int32_t)i + w->padding[axis], reach = ((int32_t)w->kernel_size[axis] - 1) * w->dilation[axis];
+    s.step = 1;
+    s.padded = 0;
+    if (w->flags & GPU_WINDOW_ADAPTIVE) {
+        s.begin = (int32_t)((uint64_t)i * w->out[axis] / w->in[axis]);
+        s.end = (int32_t)(((uint64_t)(i + 1) * w->out[axis] + w->in[axis] - 1) / w->in[axis]);
+        return s;
+    }
+    s.begin = last > reach ? (last - reach + w->stride[axis] - 1) / w->stride[axis] : 0;
+    s.end = last / w->stride[axis] + 1;
+    if (s.end > (int32_t)w->out[axis]) s.end = (int32_t)w->out[axis];
+    return s;
+}
+
+/* The coordinates of element i of an image with these sizes; gives the image. */
+GPU_FUNCTION uint32_t gpu_coordinates(uint32_t i, uint32_t depth, uint32_t height, uint32_t width, uint32_t at[3])
+{
+    at[2] = i % width;
+    i /= width;
+    at[1] = i % height;
+    i /= height;
+    at[0] = i % depth;
+    return i / depth;
+}
+
+#define GPU_EACH(k, span) for (int32_t k = (span).begin; k < (span).end; k += (span).step)
+
+/* ---- Pooling ----------------------------------------------------------------------------------------------- */
+
+GPU_KERNEL void max_pool(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *indices, gpu_window w)
+{
+    uint32_t i = gpu_item(), o[3];
+    if (i >= w.images * w.out[0] * w.out[1] * w.out[2]) return;
+    uint32_t image = gpu_coordinates(i, w.out[0], w.out[1], w.out[2], o);
+    gpu_span z_span = gpu_span_of(&w, 0, o[0]), y_span = gpu_span_of(&w, 1, o[1]), x_span = gpu_span_of(&w, 2, o[2]);
+    int32_t found = (z_span.begin * (int32_t)w.in[1] + y_span.begin) * (int32_t)w.in[2] + x_span.begin;
+    T most = GPU_LOWEST;
+    in += w.offsets[1] + (int64_t)image * w.in[0] * w.in[1] * w.in[2] * GPU_STEP;
+    GPU_EACH(z, z_span)
+    GPU_EACH(y, y_span)
+    GPU_EACH(x, x_span)
+    {
+        int32_t at = (z * (int32_t)w.in[1] + y) * (int32_t)w.in[2] + x;
+        T value = GPU_AT(in, at);
+        if (value > most || is_nan(value)) {
+            most = value;
+            found = at;
+        }
+    }
+    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, most);
+    ((GPU_GLOBAL int64_t *)(indices + w.offsets[2]))[i] = found;
+}
+
+/* An item is an element of the image: the gradients of the windows that have chosen it. */
+GPU_KERNEL void max_pool_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad,
+                                  GPU_GLOBAL const uint8_t *indices, gpu_window w)
+{
+    uint32_t i = gpu_item(), at[3], positions = w.out[0] * w.out[1] * w.out[2];
+    if (i >= w.images * w.in[0] * w.in[1] * w.in[2]) return;
+    uint32_t image = gpu_coordinates(i, w.in[0], w.in[1], w.in[2], at);
+    gpu_span z_span = gpu_windows_at(&w, 0, at[0]), y_span = gpu_windows_at(&w, 1, at[1]);
+    gpu_span x_span = gpu_windows_at(&w, 2, at[2]);
+    int64_t self = (int64_t)(at[0] * w.in[1] + at[1]) * w.in[2] + at[2];
+    GPU_GLOBAL const int64_t *chosen = (GPU_GLOBAL const int64_t *)(indices + w.offsets[2]) + (int64_t)image * positions;
+    T sum = 0;
+    grad += w.offsets[1] + (int64_t)image * positions * GPU_STEP;
+    GPU_EACH(z, z_span)
+    GPU_EACH(y, y_span)
+    GPU_EACH(x, x_span)
+    {
+        int32_t o = (z * (int32_t)w.out[1] + y) * (int32_t)w.out[2] + x;
+        if (chosen[o] == self) sum += GPU_AT(grad, o);
+    }
+    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+}
+
+/* The number that the sum over a window is divided by. */
+GPU_FUNCTION T gpu_divisor(const gpu_window *w, gpu_span z, gpu_span y, gpu_span x)
+{
+    if (w->divisor) return (T)w->divisor;
+    if (w->flags & GPU_WINDOW_COUNT_PADDING) return (T)(z.padded * y.padded * x.padded);
+    return (T)((z.end - z.begin) * (y.end - y.begin) * (x.end - x.begin));
+}
+
+GPU_KERNEL void average_pool(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_window w)
+{
+    uint32_t i = gpu_item(), o[3];
+    if (i >= w.images * w.out[0] * w.out[1] * w.out[2]) return;
+    uint32_t image = gpu_coordinates(i, w.out[0], w.out[1], w.out[2], o);
+    gpu_span z_span = gpu_span_of(&w, 0, o[0]), y_span = gpu_span_of(&w, 1, o[1]), x_span = gpu_span_of(&w, 2, o[2]);
+    T sum = 0;
+    in += w.offsets[1] + (int64_t)image * w.in[0] * w.in[1] * w.in[2] * GPU_STEP;
+    GPU_EACH(z, z_span)
+    GPU_EACH(y, y_span)
+    {
+        T row = 0;
+        GPU_EACH(x, x_span)
+        row += GPU_AT(in, (z * (int32_t)w.in[1] + y) * (int32_t)w.in[2] + x);
+        sum += row;
+    }
+    T divisor = gpu_divisor(&w, z_span, y_span, x_span);
+    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum == 0 ? sum : sum / divisor);
+}
+
+/* An item is an element of the image. */
+GPU_KERNEL void average_pool_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad, gpu_window w)
+{
+    uint32_t i = gpu_item(), at[3], positions = w.out[0] * w.out[1] * w.out[2];
+    if (i >= w.images * w.in[0] * w.in[1] * w.in[2]) return;
+    uint32_t image = gpu_coordinates(i, w.in[0], w.in[1], w.in[2], at);
+    gpu_span z_windows = gpu_windows_at(&w, 0, at[0]), y_windows = gpu_windows_at(&w, 1, at[1]);
+    gpu_span x_windows = gpu_windows_at(&w, 2, at[2]);
+    T sum = 0;
+    grad += w.offsets[1] + (int64_t)image * positions * GPU_STEP;
+    GPU_EACH(z, z_windows)
+    GPU_EACH(y, y_windows)
+    GPU_EACH(x, x_windows)
+    {
+        gpu_span z_span = gpu_span_of(&w, 0, (uint32_t)z), y_span = gpu_span_of(&w, 1, (uint32_t)y);
+        gpu_span x_span = gpu_span_of(&w, 2, (uint32_t)x);
+        int32_t o = (z * (int32_t)w.out[1] + y) * (int32_t)w.out[2] + x;
+        sum += GPU_AT(grad, o) / gpu_divisor(&w, z_span, y_span, x_span);
+    }
+    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+}
+
+/* ---- Convolutions ------------------------------------------------------------------------------------------- */
+
+/* out = bias + in * weight. An item is an element of the result. */
+GPU_KERNEL void convolve(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *weight,
+                         GPU_GLOBAL const uint8_t *bias, uint32_t has_bias, gpu_window w)
+{
+    uint32_t i = gpu_item(), o[3], channels = w.groups * w.out_channels, size = w.in[0] * w.in[1] * w.in[2];
+    if (i >= w.images * channels * w.out[0] * w.out[1] * w.out[2]) return;
+    uint32_t channel = gpu_coordinates(i, w.out[0], w.out[1], w.out[2], o), image = channel / channels;
+    channel %= channels;
+    uint32_t elements = w.kernel_size[0] * w.kernel_size[1] * w.kernel_size[2], group = channel / w.out_channels;
+    T sum = has_bias ? GPU_AT(bias + w.offsets[3], channel) : (T)0;
+    in += w.offsets[1] + (int64_t)(image * w.groups + group) * w.in_channels * size * GPU_STEP;
+    weight += w.offsets[2] + (int64_t)channel * w.in_channels * elements * GPU_STEP;
+    int32_t first[3];
+    for (int axis = 0; axis < 3; axis++) first[axis] = (int32_t)o[axis] * w.stride[axis] - w.padding[axis];
+    for (uint32_t c = 0; c < w.in_channels; c++)
+        for (uint32_t kz = 0; kz < w.kernel_size[0]; kz++)
+            for (uint32_t ky = 0; ky < w.kernel_size[1]; ky++) {
+                uint32_t z = (uint32_t)(first[0] + (int32_t)kz * w.dilation[0]);
+                uint32_t y = (uint32_t)(first[1] + (int32_t)ky * w.dilation[1]);
+                if (z >= w.in[0] || y >= w.in[1]) continue;
+                for (uint32_t kx = 0; kx < w.kernel_size[2]; kx++) {
+                    uint32_t x = (uint32_t)(first[2] + (int32_t)kx * w.dilation[2]);
+                    if (x >= w.in[2]) continue;
+                    sum += GPU_AT(in, c * size + (z * w.in[1] + y) * w.in[2] + x) *
+                           GPU_AT(weight, c * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
+                }
+            }
+    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+}
+
+/* The window that has element i of an axis under its element k; no window if it is not below out[axis]. */
+GPU_FUNCTION uint32_t gpu_window_with(const gpu_window *w, uint32_t axis, uint32_t i, uint32_t k)
+{
+    int32_t from = (int32_t)i + w->padding[axis] - (int32_t)k * w->dilation[axis];
+    return from < 0 || from % w->stride[axis] ? ~0u : (uint32_t)(from / w->stride[axis]);
+}
+
+/* What `body` adds for each element of the kernel (element) and the window that has the item's element there (at). */
+#define GPU_EACH_WINDOW(body)                                                                        \
+    for (uint32_t kz = 0; kz < w.kernel_size[0]; kz++)                                                    \
+        for (uint32_t ky = 0; ky < w.kernel_size[1]; ky++) {                                              \
+            uint32_t z = gpu_window_with(&w, 0, i_at[0], kz), y = gpu_window_with(&w, 1, i_at[1], ky); \
+            if (z >= w.out[0] || y >= w.out[1]) continue;                                            \
+            for (uint32_t kx = 0; kx < w.kernel_size[2]; kx++) {                                          \
+                uint32_t x = gpu_window_with(&w, 2, i_at[2], kx);                                    \
+                uint32_t at = (z * w.out[1] + y) * w.out[2] + x;                                     \
+                uint32_t element = (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx;                       \
+                if (x >= w.out[2]) continue;                                                         \
+                body                                                                                 \
+            }                                                                                        \
+        }
+
+/* in = bias + the transposed convolution of out. An item is an element of the image. */
+GPU_KERNEL void convolve_transposed(GPU_GLOBAL uint8_t *in, GPU_GLOBAL const uint8_t *out, GPU_GLOBAL const uint8_t *weight,
+                                    GPU_GLOBAL const uint8_t *bias, uint32_t has_bias, gpu_window w)
+{
+    uint32_t i = gpu_item(), i_at[3], channels = w.groups * w.in_channels, positions = w.out[0] * w.out[1] * w.out[2];
+    if (i >= w.images * channels * w.in[0] * w.in[1] * w.in[2]) return;
+    uint32_t channel = gpu_coordinates(i, w.in[0], w.in[1], w.in[2], i_at), image = channel / channels;
+    channel %= channels;
+    uint32_t elements = w.kernel_size[0] * w.kernel_size[1] * w.kernel_size[2], group = channel / w.in_channels;
+    T sum = has_bias ? GPU_AT(bias + w.offsets[3], channel) : (T)0;
+    out += w.offsets[1] + (int64_t)(image * w.groups + group) * w.out_channels * positions * GPU_STEP;
+    weight += w.offsets[2] +
+              (int64_t)(group * w.out_channels * w.in_channels + channel % w.in_channels) * elements * GPU_STEP;
+    GPU_EACH_WINDOW({
+        for (uint32_t o = 0; o < w.out_channels; o++)
+            sum += GPU_AT(out, o * positions + at) * GPU_AT(weight, o * w.in_channels * elements + element);
+    })
+    gpu_store(in + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+}
+
+/* An item is an element of the weight's gradient. Operands: it, the image, the gradient of the result. */
+GPU_KERNEL void convolve_weight(GPU_GLOBAL uint8_t *weight, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *out,
+                                gpu_window w)
+{
+    uint32_t i = gpu_item(), k[3], size = w.in[0] * w.in[1] * w.in[2], positions = w.out[0] * w.out[1] * w.out[2];
+    if (i >= w.groups * w.out_channels * w.in_channels * w.kernel_size[0] * w.kernel_size[1] * w.kernel_size[2]) return;
+    uint32_t channel = gpu_coordinates(i, w.kernel_size[0], w.kernel_size[1], w.kernel_size[2], k), o = channel / w.in_channels;
+    uint32_t c = o / w.out_channels * w.in_channels + channel % w.in_channels;
+    T sum = 0;
+    for (uint32_t image = 0; image < w.images; image++) {
+        GPU_GLOBAL const uint8_t *x_image = in + w.offsets[1] + (int64_t)(image * w.groups * w.in_channels + c) * size * GPU_STEP;
+        GPU_GLOBAL const uint8_t *y_image =
+            out + w.offsets[2] + (int64_t)(image * w.groups * w.out_channels + o) * positions * GPU_STEP;
+        for (uint32_t oz = 0; oz < w.out[0]; oz++)
+            for (uint32_t oy = 0; oy < w.out[1]; oy++) {
+                uint32_t z = (uint32_t)((int32_t)oz * w.stride[0] - w.padding[0] + (int32_t)k[0] * w.dilation[0]);
+                uint32_t y = (uint32_t)((int32_t)oy * w.stride[1] - w.padding[1] + (int32_t)k[1] * w.dilation[1]);
+                T row = 0;
+                if (z >= w.in[0] || y >= w.in[1]) continue;
+                for (uint32_t ox = 0; ox < w.out[2]; ox++) {
+                    uint32_t x = (uint32_t)((int32_t)ox * w.stride[2] - w.padding[2] + (int32_t)k[2] * w.dilation[2]);
+                    if (x < w.in[2])
+                        row += GPU_AT(x_image, (z * w.in[1] + y) * w.in[2] + x) *
+                               GPU_AT(y_image, (oz * w.out[1] + oy) * w.out[2] + ox);
+                }
+                sum += row;
+            }
+    }
+    gpu_store(weight + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+}
+
+/* in = the windows of float32 columns [images, groups, in_channels and kernel, positions], added where they overlap. */
+GPU_KERNEL void add_windows(GPU_GLOBAL uint8_t *in, GPU_GLOBAL const float *columns, GPU_GLOBAL const uint8_t *bias,
+                            uint32_t has_bias, gpu_window w)
+{
+    uint32_t i = gpu_item(), i_at[3], positions = w.out[0] * w.out[1] * w.out[2];
+    if (i >= w.images * w.groups * w.in_channels * w.in[0] * w.in[1] * w.in[2]) return;
+    uint32_t channel = gpu_coordinates(i, w.in[0], w.in[1], w.in[2], i_at);
+    T sum = has_bias ? GPU_AT(bias + w.offsets[3], channel % (w.groups * w.in_channels)) : (T)0;
+    columns += w.offsets[1] / 4 + (int64_t)channel * w.kernel_size[0] * w.kernel_size[1] * w.kernel_size[2] * positions;
+    GPU_EACH_WINDOW(sum += (T)columns[element * positions + at];)
+    gpu_store(in + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a table by an index, and the table's gradient. */
+#include "gpu.h"
+
+/* The table has `rows` rows; `values` is what the rows of the index are: [index..., width]. */
+static gpu_nest describe(const tn_tensor_desc *values, const tn_tensor_desc *index, int64_t rows)
+{
+    gpu_nest nest = {.numel = (uint32_t)gpu_numel(values),
+                     .sizes = {(uint32_t)values->sizes[values->rank - 1]}};
+    nest.offsets[2] = (int64_t)index->byte_offset;
+    nest.dtypes[2] = (uint32_t)gpu_dtype(index->dtype);
+    nest.scalars[0] = (uint64_t)rows;
+    nest.scalars[2] = GPU_BY_EMBEDDING;
+    return nest;
+}
+
+/* embedding(Tensor weight, Tensor indices, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) */
+static int32_t embedding(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *table = gpu_tensor(call->args[0]), *index = gpu_tensor(call->args[1]);
+    const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
+    gpu_nest nest = describe(out, index, table->sizes[0]);
+    int32_t is_processor = (int32_t)gpu_device_of(call)->properties.is_processor;
+    if (!nest.numel) return TN_OK;
+    nest.offsets[0] = (int64_t)out->byte_offset;
+    nest.offsets[1] = (int64_t)table->byte_offset;
+    nest.opcode = gpu_bytes(table->dtype);
+    nest.scalars[1] = is_processor ? gpu_dense_run(gpu_device_of(call)) : 1;
+    uint64_t pieces = (nest.sizes[0] + nest.scalars[1] - 1) / nest.scalars[1];
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "gather_rows");
+    gpu_give_memory(&job, out->allocation);
+    gpu_give_memory(&job, table->allocation);
+    gpu_give_memory(&job, index->allocation);
+    gpu_give_faults(&job);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, nest.numel / nest.sizes[0] * pieces, nest.sizes[0] >= 64 && is_processor);
+}
+
+/* embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool by_freq) */
+static int32_t embedding_backward(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *grad = gpu_tensor(call->args[0]), *index = gpu_tensor(call->args[1]);
+    const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
+    gpu_device *d = gpu_device_of(call);
+    gpu_nest nest = describe(grad, index, call->args[2].as.i);
+    uint64_t bytes = gpu_numel(out) * gpu_bytes(out->dtype), zero = 0;
+    if (!bytes) return TN_OK;
+    int32_t status = gpu_the_driver.fill(d->handle, gpu_stream_of(call)->queue, out->allocation,
+                                         out->byte_offset, bytes, &zero, 4);
+    if (status || !nest.numel) return status;
+    nest.offsets[0] = (int64_t)out->byte_offset;
+    nest.offsets[1] = (int64_t)grad->byte_offset;
+    nest.scalars[1] = d->properties.is_processor ? (nest.sizes[0] + 7) / 8 : 1;
+    if (d->properties.is_processor && nest.scalars[1] < 16) nest.scalars[1] = 16;
+    nest.scalars[3] = (uint64_t)call->args[3].as.i;
+    gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(out->dtype), "scatter_rows");
+    gpu_give_memory(&job, out->allocation);
+    gpu_give_memory(&job, grad->allocation);
+    gpu_give_memory(&job, index->allocation);
+    gpu_give_faults(&job);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, (nest.sizes[0] + nest.scalars[1] - 1) / nest.scalars[1],
+                      d->properties.is_processor);
+}
+
+static const char *can_gather(void *self, const tn_call *call)
+{
+    if (gpu_tensor(call->args[0])->rank != 2) return "the weight is no matrix";
+    return gpu_can_move(self, call);
+}
+
+static const char *can_scatter(void *self, const tn_call *call)
+{
+    if (tn_value_as_bool(call->args[4])) return "gradients are scaled by frequency";
+    if (!gpu_tensor(call->args[0])->rank) return "the gradient has no rows";
+    return gpu_can_run(self, call);
+}
+
+static const tn_dtype full_floats[] = {TN_FLOAT32, TN_FLOAT64,
+                                       0}; /* sums in half types would round each time */
+
+#define ROW(text, list, function, can)                                                            \
+    {                                                                                             \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = "aten::" text, \
+        .dtypes = list, .run = function, .can_run = can                                           \
+    }
+static const tn_kernel_row rows[] = {
+    ROW("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
+        "sparse=False) -> Tensor",
+        NULL, embedding, can_gather),
+    ROW("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt "
+        "padding_idx, bool "
+        "scale_grad_by_freq) -> Tensor",
+        full_floats, embedding_backward, can_scatter),
+};
+const gpu_rows gpu_embedding_rows = GPU_ROW_LIST(rows);
