@@ -117,17 +117,24 @@ GPU_KERNEL void channel_statistics(GPU_GLOBAL T *coefficients, GPU_GLOBAL const 
             squares += states[2 * part + 1] + apart * apart * (count * n / all);
             count = all;
         }
+        /* As ATen, statistics are rounded to the dtype in which they are saved. */
+        if (c.flags & GPU_CHANNEL_SAVES) {
+            GPU_PUT(save_mean, c.offsets[GPU_CHANNEL_SAVE_MEAN], c.save_dtype, mean);
+            GPU_PUT(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, squares);
+            mean = GPU_PARAMETER(save_mean, c.offsets[GPU_CHANNEL_SAVE_MEAN], c.save_dtype, 1, 0);
+            squares = GPU_PARAMETER(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, 1, 0);
+        }
         invstd = 1 / FN(sqrt)(squares / count + eps);
+        if (c.flags & GPU_CHANNEL_SAVES) {
+            GPU_PUT(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, invstd);
+            invstd = GPU_PARAMETER(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, 1, 0);
+        }
         if (has_running) {
             GPU_PUT(running_mean, c.offsets[GPU_CHANNEL_RUNNING_MEAN], c.running_dtype,
                     momentum * mean + (1 - momentum) * old_mean);
             GPU_PUT(running_var, c.offsets[GPU_CHANNEL_RUNNING_VAR], c.running_dtype,
                     momentum * (squares / (count - 1)) + (1 - momentum) * old_var);
         }
-    }
-    if (c.flags & GPU_CHANNEL_SAVES) {
-        GPU_PUT(save_mean, c.offsets[GPU_CHANNEL_SAVE_MEAN], c.save_dtype, mean);
-        GPU_PUT(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, invstd);
     }
     T scale = GPU_PARAMETER(weight, c.offsets[GPU_CHANNEL_WEIGHT], c.weight_dtype, c.flags & GPU_CHANNEL_HAS_WEIGHT, 1);
     T added = GPU_PARAMETER(bias, c.offsets[GPU_CHANNEL_BIAS], c.weight_dtype, c.flags & GPU_CHANNEL_HAS_BIAS, 0);

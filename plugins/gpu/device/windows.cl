@@ -182,7 +182,8 @@ GPU_KERNEL void convolve(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, 
     weight += w.offsets[2] + (int64_t)channel * w.in_channels * elements * GPU_STEP;
     int32_t first[3];
     for (int axis = 0; axis < 3; axis++) first[axis] = (int32_t)o[axis] * w.stride[axis] - w.padding[axis];
-    for (uint32_t c = 0; c < w.in_channels; c++)
+    for (uint32_t c = 0; c < w.in_channels; c++) {
+        T part = 0; /* sums of sums round less */
         for (uint32_t kz = 0; kz < w.kernel_size[0]; kz++)
             for (uint32_t ky = 0; ky < w.kernel_size[1]; ky++) {
                 uint32_t z = (uint32_t)(first[0] + (int32_t)kz * w.dilation[0]);
@@ -191,10 +192,12 @@ GPU_KERNEL void convolve(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, 
                 for (uint32_t kx = 0; kx < w.kernel_size[2]; kx++) {
                     uint32_t x = (uint32_t)(first[2] + (int32_t)kx * w.dilation[2]);
                     if (x >= w.in[2]) continue;
-                    sum += GPU_AT(in, c * size + (z * w.in[1] + y) * w.in[2] + x) *
-                           GPU_AT(weight, c * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
+                    part += GPU_AT(in, c * size + (z * w.in[1] + y) * w.in[2] + x) *
+                            GPU_AT(weight, c * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
                 }
             }
+        sum += part;
+    }
     gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
 
@@ -234,8 +237,10 @@ GPU_KERNEL void convolve_transposed(GPU_GLOBAL uint8_t *in, GPU_GLOBAL const uin
     weight += w.offsets[2] +
               (int64_t)(group * w.out_channels * w.in_channels + channel % w.in_channels) * elements * GPU_STEP;
     GPU_EACH_WINDOW({
+        T part = 0;
         for (uint32_t o = 0; o < w.out_channels; o++)
-            sum += GPU_AT(out, o * positions + at) * GPU_AT(weight, o * w.in_channels * elements + element);
+            part += GPU_AT(out, o * positions + at) * GPU_AT(weight, o * w.in_channels * elements + element);
+        sum += part;
     })
     gpu_store(in + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
