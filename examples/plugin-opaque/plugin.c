@@ -118,15 +118,14 @@ static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interfac
                                                  .device_to_host = device_to_host,
                                                  .device_to_device = device_to_device};
 
+static const tn_named_interface interfaces[] = {
+    {"tenon.device", &device_interface}, {"tenon.memory", &memory_interface},
+    {"tenon.copy", &copy_interface},     {"tenon.stream", &acme_streams},
+    {"tenon.event", &acme_events},       {"tenon.kernels", &acme_kernels}};
+
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
-    if (version != 1) return NULL;
-    if (!strcmp(name, "tenon.device")) return &device_interface;
-    if (!strcmp(name, "tenon.memory")) return &memory_interface;
-    if (!strcmp(name, "tenon.copy")) return &copy_interface;
-    if (!strcmp(name, "tenon.stream")) return &acme_streams;
-    if (!strcmp(name, "tenon.event")) return &acme_events;
-    return strcmp(name, "tenon.kernels") ? NULL : &acme_kernels;
+    return tn_interface_find(interfaces, sizeof(interfaces) / sizeof(*interfaces), name, version);
 }
 
 static int32_t init(const tn_host *host, void **out_self)
@@ -156,12 +155,9 @@ static void shutdown(void *self)
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    if (tn_negotiate(offer, out)) return TN_E_VERSION;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->quiesce = quiesce;
-    out->shutdown = shutdown;
-    return TN_OK;
+    static const tn_plugin_table slots = {
+        .init = init, .get_interface = get_interface, .quiesce = quiesce, .shutdown = shutdown};
+    return tn_negotiate_slots(offer, out, &slots);
 }
 
 TN_DEFINE_PLUGIN("acme", "0.1", "Acme Inc.", 0, entry);

@@ -154,14 +154,15 @@ static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_in
                                                      .query = stream_query,
                                                      .synchronize = stream_synchronize};
 
+static const tn_named_interface interfaces[] = {{"tenon.device", &device_interface},
+                                                {"tenon.memory", &memory_interface},
+                                                {"tenon.copy", &copy_interface},
+                                                {"tenon.stream", &stream_interface},
+                                                {"tenon.kernels", &acme_kernels}};
+
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
-    if (version != 1) return NULL;
-    if (!strcmp(name, "tenon.device")) return &device_interface;
-    if (!strcmp(name, "tenon.memory")) return &memory_interface;
-    if (!strcmp(name, "tenon.copy")) return &copy_interface;
-    if (!strcmp(name, "tenon.stream")) return &stream_interface;
-    return strcmp(name, "tenon.kernels") ? NULL : &acme_kernels;
+    return tn_interface_find(interfaces, sizeof(interfaces) / sizeof(*interfaces), name, version);
 }
 
 static int32_t init(const tn_host *host, void **out_self)
@@ -181,12 +182,8 @@ static void shutdown(void *self)
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
+    static const tn_plugin_table slots = {.init = init, .get_interface = get_interface, .shutdown = shutdown};
+    return tn_negotiate_slots(offer, out, &slots);
 }
 
 TN_DEFINE_PLUGIN("acme", "0.1", "Acme Inc.", 0, entry);

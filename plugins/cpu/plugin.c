@@ -135,18 +135,13 @@ static void shutdown(void *self)
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
     const cpu_state *state = self;
-    const struct {
-        const char *name;
-        const void *table;
-    } interfaces[] = {
+    const tn_named_interface interfaces[] = {
         {"tenon.device", &cpu_device_interface},     {"tenon.memory", &cpu_memory_interface},
         {"tenon.copy", &cpu_copy_interface},         {"tenon.stream", &cpu_stream_interface},
         {"tenon.event", &cpu_event_interface},       {"tenon.kernels", &state->kernels},
         {"tenon.autocast", &cpu_autocast_interface}, {"tenon.settings", &cpu_settings_interface},
     };
-    for (size_t i = 0; version == 1 && i < sizeof interfaces / sizeof interfaces[0]; i++)
-        if (strcmp(name, interfaces[i].name) == 0) return interfaces[i].table;
-    return NULL;
+    return tn_interface_find(interfaces, sizeof interfaces / sizeof *interfaces, name, version);
 }
 
 /* The libraries are opened at first need; a product shows that the one at hand has the interface that we call. */
@@ -184,13 +179,9 @@ static int32_t self_test(void *self)
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    out->self_test = self_test;
-    return TN_OK;
+    static const tn_plugin_table slots = {
+        .init = init, .get_interface = get_interface, .shutdown = shutdown, .self_test = self_test};
+    return tn_negotiate_slots(offer, out, &slots);
 }
 
 TN_DEFINE_PLUGIN("cpu", "0.1.0", "Tenon", 0, entry);

@@ -478,10 +478,6 @@ static int32_t init(const tn_host *host, void **out_self)
 
 int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
+    static const tn_plugin_table slots = {.init = init, .get_interface = get_interface, .shutdown = shutdown};
+    return tn_negotiate_slots(offer, out, &slots);
 }

@@ -314,10 +314,7 @@ static const tn_autocast_interface autocast_interface = {
 static const tn_allocator_interface allocator_interface = {
     .size = sizeof(tn_allocator_interface), .alloc = allocator_alloc, .free = allocator_free};
 
-static const struct {
-    const char *name;
-    const void *table;
-} interfaces[] = {
+static const tn_named_interface interfaces[] = {
     {"tenon.device", &device_interface},
     {"tenon.memory", &memory_interface},
     {"tenon.copy", &copy_interface},
@@ -334,10 +331,7 @@ static const struct {
 
 static const void *plugin_get_interface(void *self, const char *name, uint32_t version)
 {
-    if (version != 1) return NULL;
-    for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
-        if (!strcmp(name, interfaces[i].name)) return interfaces[i].table;
-    return NULL;
+    return tn_interface_find(interfaces, sizeof(interfaces) / sizeof(interfaces[0]), name, version);
 }
 
 static int32_t plugin_init(const tn_host *host, void **out_self)
@@ -375,14 +369,12 @@ static int32_t plugin_self_test(void *self)
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = plugin_init;
-    out->get_interface = plugin_get_interface;
-    out->quiesce = plugin_quiesce;
-    out->shutdown = plugin_shutdown;
-    out->self_test = plugin_self_test;
-    return TN_OK;
+    static const tn_plugin_table slots = {.init = plugin_init,
+                                          .get_interface = plugin_get_interface,
+                                          .quiesce = plugin_quiesce,
+                                          .shutdown = plugin_shutdown,
+                                          .self_test = plugin_self_test};
+    return tn_negotiate_slots(offer, out, &slots);
 }
 
 TN_DEFINE_PLUGIN("null", "0.1.0", "Tenon", TN_PLUGIN_CAN_UNLOAD, entry);

@@ -162,10 +162,7 @@ static void plugin_shutdown(void *self)
     state->host->free(state->host->context, state, sizeof(*state));
 }
 
-static const struct {
-    const char *name;
-    const void *table;
-} interfaces[] = {
+static const tn_named_interface interfaces[] = {
     {"tenon.device", &device_interface},
     {"tenon.memory", &reference_memory_interface},
     {"tenon.copy", &reference_copy_interface},
@@ -180,20 +177,16 @@ static const struct {
 
 static const void *plugin_get_interface(void *self, const char *name, uint32_t version)
 {
-    for (size_t i = 0; version == 1 && i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
-        if (!strcmp(name, interfaces[i].name)) return interfaces[i].table;
-    return NULL;
+    return tn_interface_find(interfaces, sizeof(interfaces) / sizeof(interfaces[0]), name, version);
 }
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = plugin_init;
-    out->get_interface = plugin_get_interface;
-    out->quiesce = plugin_quiesce;
-    out->shutdown = plugin_shutdown;
-    return TN_OK;
+    static const tn_plugin_table slots = {.init = plugin_init,
+                                          .get_interface = plugin_get_interface,
+                                          .quiesce = plugin_quiesce,
+                                          .shutdown = plugin_shutdown};
+    return tn_negotiate_slots(offer, out, &slots);
 }
 
 TN_DEFINE_PLUGIN(REFERENCE_NAME, "0.1.0", "Tenon", TN_PLUGIN_CAN_UNLOAD, entry);

@@ -247,12 +247,9 @@ static void plugin_shutdown(void *self)
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = plugin_init;
-    out->get_interface = plugin_get_interface;
-    out->shutdown = plugin_shutdown;
-    return TN_OK;
+    static const tn_plugin_table slots = {
+        .init = plugin_init, .get_interface = plugin_get_interface, .shutdown = plugin_shutdown};
+    return tn_negotiate_slots(offer, out, &slots);
 }
 
 TN_DEFINE_PLUGIN(SHIM_NAME, "0.1.0", "Tenon", 0, entry);

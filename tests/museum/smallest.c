@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The smallest device plugin that is legal: the required slots of the required interfaces, and no rows. */
-#define TN_PLUGIN
-#include <tenon/plugin.h>
+#include "../plugins/host_slots.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static int32_t handle; /* its address stands for the device and the stream: nothing is kept in it */
-
-static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
-{
-    *out_count = 1;
-    *out_reason = NULL;
-    return TN_OK;
-}
 
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
@@ -24,20 +15,12 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
                          .alignment = 64,
                          .dtypes = none,
                          .name = "Smallest"};
-    memcpy(out, &f, out->size < sizeof(f) ? out->size : sizeof(f));
-    return TN_OK;
+    return host_facts(&f, out);
 }
 
 static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
     *out_device = &handle;
-    return TN_OK;
-}
-
-static void nothing(void *self, void *object) {}
-
-static int32_t well(void *self, void *device)
-{
     return TN_OK;
 }
 
@@ -54,56 +37,9 @@ static void free_memory(void *self, void *device, const tn_memory *memory)
     free(memory->allocation);
 }
 
-static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                    uint32_t value, void *stream)
-{
-    memset((char *)allocation + offset, (int)value, (size_t)bytes);
-    return TN_OK;
-}
-
-static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
-{
-    *out_free = *out_total = 0;
-    return TN_OK;
-}
-
-static int32_t to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                         const tn_memory *pinned, uint64_t bytes, void *stream)
-{
-    memcpy((char *)allocation + offset, host, (size_t)bytes);
-    return TN_OK;
-}
-
-static int32_t to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
-                       uint64_t offset, uint64_t bytes, void *stream)
-{
-    memcpy(host, (const char *)allocation + offset, (size_t)bytes);
-    return TN_OK;
-}
-
-static int32_t between(void *self, void *device, void *to, uint64_t to_offset, void *from,
-                       uint64_t from_offset, uint64_t bytes, void *stream)
-{
-    memcpy((char *)to + to_offset, (const char *)from + from_offset, (size_t)bytes);
-    return TN_OK;
-}
-
 static int32_t create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     *out_stream = &handle;
-    return TN_OK;
-}
-
-static void destroy(void *self, void *device, void *stream) {}
-
-static int32_t query(void *self, void *device, void *stream, int32_t *out_done)
-{
-    *out_done = 1;
-    return TN_OK;
-}
-
-static int32_t synchronize(void *self, void *device, void *stream)
-{
     return TN_OK;
 }
 
@@ -112,34 +48,27 @@ static int32_t synchronize(void *self, void *device, void *stream)
 
 static const tn_device_interface device_interface = {.size = UP_TO(tn_device_interface, synchronize),
                                                      .type = "smallest",
-                                                     .enumerate = enumerate,
                                                      .facts = facts,
                                                      .open = open_device,
-                                                     .close = nothing,
-                                                     .synchronize = well};
+                                                     HOST_DEVICE_SLOTS};
 static const tn_memory_interface memory_interface = {.size = UP_TO(tn_memory_interface, info),
                                                      .alloc = alloc,
                                                      .free = free_memory,
-                                                     .fill = fill,
-                                                     .info = info};
+                                                     .fill = host_fill,
+                                                     .info = host_info_unknown};
 static const tn_copy_interface copy_interface = {.size = UP_TO(tn_copy_interface, device_to_device),
-                                                 .host_to_device = to_device,
-                                                 .device_to_host = to_host,
-                                                 .device_to_device = between};
-static const tn_stream_interface stream_interface = {.size = UP_TO(tn_stream_interface, synchronize),
-                                                     .create = create,
-                                                     .destroy = destroy,
-                                                     .query = query,
-                                                     .synchronize = synchronize};
+                                                 HOST_COPY_SLOTS};
+static const tn_stream_interface stream_interface = {
+    .size = UP_TO(tn_stream_interface, synchronize), .create = create, HOST_STREAM_SLOTS};
+
+static const tn_named_interface interfaces[] = {{"tenon.device", &device_interface},
+                                                {"tenon.memory", &memory_interface},
+                                                {"tenon.copy", &copy_interface},
+                                                {"tenon.stream", &stream_interface}};
 
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
-    return version != 1                    ? NULL
-           : !strcmp(name, "tenon.device") ? (const void *)&device_interface
-           : !strcmp(name, "tenon.memory") ? (const void *)&memory_interface
-           : !strcmp(name, "tenon.copy")   ? (const void *)&copy_interface
-           : !strcmp(name, "tenon.stream") ? (const void *)&stream_interface
-                                           : NULL;
+    return tn_interface_find(interfaces, sizeof interfaces / sizeof *interfaces, name, version);
 }
 
 static int32_t init(const tn_host *host, void **out_self)
@@ -152,16 +81,9 @@ static int32_t init(const tn_host *host, void **out_self)
     return TN_OK;
 }
 
-static void shutdown(void *self) {}
-
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
+    return host_entry(offer, out, init, get_interface);
 }
 
 TN_DEFINE_PLUGIN("smallest", "0.1", "Tests", 0, entry);

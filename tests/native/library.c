@@ -5,6 +5,8 @@
  * replaces the row of aten::cosh there until native::remove is called.
  */
 #define TN_PLUGIN
+#include <tenon/operator_library.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,21 +163,9 @@ static int32_t init(const tn_host *host, void **out_self)
     return status;
 }
 
-static const void *get_interface(void *self, const char *name, uint32_t version)
-{
-    return NULL;
-}
-
-static void shutdown(void *self) {}
-
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
+    return tn_operators_entry(offer, out, init);
 }
 
 TN_DEFINE_PLUGIN("native", "1.0", "Tests", 0, entry);

@@ -488,41 +488,13 @@ static const tn_kernel_row rows[] = {{.size = sizeof(tn_kernel_row),
 
 /* ---- Tables ------------------------------------------------------------------------------------------------- */
 
-static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
-                                                     .type = "cudalike",
-                                                     .enumerate = enumerate,
-                                                     .facts = device_facts,
-                                                     .open = device_open,
-                                                     .close = device_close,
-                                                     .status = device_status,
-                                                     .synchronize = device_synchronize,
-                                                     .native = device_native};
-static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
-                                                     .alloc = memory_alloc,
-                                                     .free = memory_free,
-                                                     .fill = memory_fill,
-                                                     .info = memory_info,
-                                                     .pin = memory_pin,
-                                                     .unpin = memory_unpin};
-static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
-                                                 .host_to_device = host_to_device,
-                                                 .device_to_host = device_to_host,
-                                                 .device_to_device = device_to_device,
-                                                 .peer = peer};
-static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
-                                                     .create = stream_create,
-                                                     .destroy = stream_destroy,
-                                                     .query = stream_query,
-                                                     .synchronize = stream_synchronize,
-                                                     .wait_event = stream_wait_event,
-                                                     .host_callback = stream_host_callback};
-static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
-                                                   .create = event_create,
-                                                   .destroy = event_destroy,
-                                                   .record = event_record,
-                                                   .query = event_query,
-                                                   .synchronize = event_synchronize,
-                                                   .elapsed = event_elapsed};
+#define NAME "cudalike"
+#include "tables.h"
+
+static const tn_memory_interface memory_interface = {MEMORY_SLOTS, .pin = memory_pin, .unpin = memory_unpin};
+static const tn_copy_interface copy_interface = {COPY_SLOTS, .peer = peer};
+static const tn_stream_interface stream_interface = {STREAM_SLOTS, .host_callback = stream_host_callback};
+static const tn_event_interface event_interface = {EVENT_SLOTS, .elapsed = event_elapsed};
 static const tn_graph_interface graph_interface = {.size = sizeof(tn_graph_interface),
                                                    .begin = graph_begin,
                                                    .end = graph_end,
@@ -530,45 +502,9 @@ static const tn_graph_interface graph_interface = {.size = sizeof(tn_graph_inter
                                                    .instantiate = graph_instantiate,
                                                    .launch = graph_launch,
                                                    .destroy_executable = graph_destroy_executable};
-static const tn_kernels_interface kernels_interface = {
-    .size = sizeof(tn_kernels_interface), .count = 1, .row_bytes = sizeof(tn_kernel_row), .rows = rows};
+static const tn_named_interface interfaces[] = {INTERFACES, {"tenon.graph", &graph_interface}};
 
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
-    const struct {
-        const char *name;
-        const void *table;
-    } all[] = {{"tenon.device", &device_interface},  {"tenon.memory", &memory_interface},
-               {"tenon.copy", &copy_interface},      {"tenon.stream", &stream_interface},
-               {"tenon.event", &event_interface},    {"tenon.graph", &graph_interface},
-               {"tenon.kernels", &kernels_interface}};
-    for (size_t i = 0; version == 1 && i < sizeof all / sizeof *all; i++)
-        if (!strcmp(name, all[i].name)) return all[i].table;
-    return NULL;
+    return INTERFACE_OF(interfaces, name, version);
 }
-
-static int32_t init(const tn_host *host, void **out_self)
-{
-    plugin *p = calloc(1, sizeof *p);
-    if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "cudalike: out of memory");
-    p->host = host;
-    *out_self = p;
-    return TN_OK;
-}
-
-static void shutdown(void *self)
-{
-    free(self);
-}
-
-static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
-{
-    int32_t status = tn_negotiate(offer, out);
-    if (status) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
-}
-
-TN_DEFINE_PLUGIN("cudalike", "1.0", "Tests", 0, entry);

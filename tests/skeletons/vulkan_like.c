@@ -497,76 +497,17 @@ static const tn_kernel_row rows[] = {{.size = sizeof(tn_kernel_row),
 
 /* ---- Tables ------------------------------------------------------------------------------------------------- */
 
-static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
-                                                     .type = "vulkanlike",
-                                                     .enumerate = enumerate,
-                                                     .facts = device_facts,
-                                                     .open = device_open,
-                                                     .close = device_close,
-                                                     .status = device_status,
-                                                     .synchronize = device_synchronize,
-                                                     .native = device_native};
-static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
-                                                     .alloc = memory_alloc,
-                                                     .free = memory_free,
-                                                     .fill = memory_fill,
-                                                     .info = memory_info,
-                                                     .pin = memory_pin,
-                                                     .unpin = memory_unpin,
-                                                     .map = memory_map,
-                                                     .unmap = memory_unmap};
-static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
-                                                 .host_to_device = host_to_device,
-                                                 .device_to_host = device_to_host,
-                                                 .device_to_device = device_to_device};
-static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
-                                                     .create = stream_create,
-                                                     .destroy = stream_destroy,
-                                                     .query = stream_query,
-                                                     .synchronize = stream_synchronize,
-                                                     .wait_event = stream_wait_event};
-static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
-                                                   .create = event_create,
-                                                   .destroy = event_destroy,
-                                                   .record = event_record,
-                                                   .query = event_query,
-                                                   .synchronize = event_synchronize};
-static const tn_kernels_interface kernels_interface = {
-    .size = sizeof(tn_kernels_interface), .count = 1, .row_bytes = sizeof(tn_kernel_row), .rows = rows};
+#define NAME "vulkanlike"
+#include "tables.h"
+
+static const tn_memory_interface memory_interface = {MEMORY_SLOTS, .pin = memory_pin, .unpin = memory_unpin,
+                                                     .map = memory_map, .unmap = memory_unmap};
+static const tn_copy_interface copy_interface = {COPY_SLOTS};
+static const tn_stream_interface stream_interface = {STREAM_SLOTS};
+static const tn_event_interface event_interface = {EVENT_SLOTS};
+static const tn_named_interface interfaces[] = {INTERFACES};
 
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
-    if (version != 1) return NULL;
-    if (!strcmp(name, "tenon.device")) return &device_interface;
-    if (!strcmp(name, "tenon.memory")) return &memory_interface;
-    if (!strcmp(name, "tenon.copy")) return &copy_interface;
-    if (!strcmp(name, "tenon.stream")) return &stream_interface;
-    if (!strcmp(name, "tenon.event")) return &event_interface;
-    return strcmp(name, "tenon.kernels") ? NULL : &kernels_interface;
+    return INTERFACE_OF(interfaces, name, version);
 }
-
-static int32_t init(const tn_host *host, void **out_self)
-{
-    plugin *p = calloc(1, sizeof *p);
-    if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "vulkanlike: out of memory");
-    p->host = host;
-    *out_self = p;
-    return TN_OK;
-}
-
-static void shutdown(void *self)
-{
-    free(self);
-}
-
-static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
-{
-    int32_t status = tn_negotiate(offer, out);
-    if (status) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
-}
-
-TN_DEFINE_PLUGIN("vulkanlike", "1.0", "Tests", 0, entry);

@@ -817,5 +817,41 @@ static inline int32_t tn_negotiate(const tn_host_offer *offer, tn_plugin_table *
     return TN_OK;
 }
 
+/*
+ * tn_negotiate, then sets the slots of *out that both sides know from `slots`, whose size and abi are not
+ * read. The whole of `entry` in most plugins:
+ *
+ *     static const tn_plugin_table slots = {.init = init, .get_interface = get_interface, ...};
+ *     return tn_negotiate_slots(offer, out, &slots);
+ */
+static inline int32_t tn_negotiate_slots(const tn_host_offer *offer, tn_plugin_table *out,
+                                         const tn_plugin_table *slots)
+{
+    uint32_t i = (uint32_t)(sizeof(out->size) + sizeof(out->abi));
+    int32_t status = tn_negotiate(offer, out);
+    if (status) return status;
+    for (; i < out->size && i < (uint32_t)sizeof(*slots); i++) ((char *)out)[i] = ((const char *)slots)[i];
+    return TN_OK;
+}
+
+/* An interface of a plugin and its name, for tn_interface_find. */
+typedef struct tn_named_interface {
+    const char *name;
+    const void *table;
+} tn_named_interface;
+
+/* What get_interface returns for a plugin that has version 1 of the interfaces in `list`: the table of the
+ * interface `name`, or NULL. */
+static inline const void *tn_interface_find(const tn_named_interface *list, uint32_t count, const char *name,
+                                            uint32_t version)
+{
+    uint32_t i, k;
+    for (i = 0; version == 1 && i < count; i++) {
+        for (k = 0; name[k] && name[k] == list[i].name[k]; k++) continue;
+        if (name[k] == list[i].name[k]) return list[i].table;
+    }
+    return (const void *)0;
+}
+
 TN_END_DECLS
 #endif

@@ -3,8 +3,7 @@
  * An operator library without a device: one operator with a shape rule by default and a kernel for the CPU
  * that adds one to float32 numbers. With CASE_late_failure its init fails after it has registered them.
  */
-#define TN_PLUGIN
-#include <tenon/plugin.h>
+#include <tenon/operator_library.h>
 
 static int32_t add_one(void *self, const tn_call *call)
 {
@@ -39,25 +38,9 @@ static int32_t init(const tn_host *host, void **out_self)
     return TN_OK;
 }
 
-static const void *get_interface(void *self, const char *name, uint32_t version)
-{
-    (void)self, (void)name, (void)version;
-    return NULL;
-}
-
-static void shutdown(void *self)
-{
-    (void)self;
-}
-
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
+    return tn_operators_entry(offer, out, init);
 }
 
 TN_DEFINE_PLUGIN("testlib", "0.3", "Tests", 0, entry);

@@ -5,7 +5,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
-#include <tenon/plugin.h>
+#include "../../plugins/host_slots.h"
 #include <unistd.h>
 
 /* Names, for the cases that are about them. */
@@ -36,17 +36,6 @@ static int32_t open_device(void *self, uint32_t index, const tn_device_options *
     return TN_E_DEVICE;
 }
 
-static void close_device(void *self, void *device)
-{
-    (void)self, (void)device;
-}
-
-static int32_t synchronize(void *self, void *device)
-{
-    (void)self, (void)device;
-    return TN_OK;
-}
-
 /* A table with a tail that this version does not know. */
 typedef struct longer_device_interface {
     tn_device_interface known;
@@ -71,8 +60,8 @@ static const longer_device_interface device_interface = {
             .facts = facts,
 #endif
             .open = open_device,
-            .close = close_device,
-            .synchronize = synchronize,
+            .close = host_close,
+            .synchronize = host_device_done,
         },
     .tail = {(void *)1, (void *)2},
 };
@@ -88,25 +77,6 @@ static void free_memory(void *self, void *device, const tn_memory *memory)
     (void)self, (void)device, (void)memory;
 }
 
-static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                    uint32_t value, void *stream)
-{
-    (void)self, (void)device, (void)allocation, (void)offset, (void)bytes, (void)value, (void)stream;
-    return TN_OK;
-}
-
-static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
-{
-    (void)self, (void)device, (void)out_free, (void)out_total;
-    return TN_OK;
-}
-
-static int32_t trim(void *self, void *device)
-{
-    (void)self, (void)device;
-    return TN_OK;
-}
-
 static const tn_memory_interface memory_interface = {
 #ifdef CASE_shorter
     .size = offsetof(tn_memory_interface, pin), /* as if compiled before the optional slots were there */
@@ -115,39 +85,12 @@ static const tn_memory_interface memory_interface = {
 #endif
     .alloc = alloc,
     .free = free_memory,
-    .fill = fill,
-    .info = info,
-    .trim = trim,
+    .fill = host_fill,
+    .info = host_info_unknown,
+    .trim = host_device_done,
 };
 
-static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
-                              const tn_memory *pinned, uint64_t bytes, void *stream)
-{
-    (void)self, (void)device, (void)allocation, (void)offset, (void)host, (void)bytes, (void)stream;
-    return TN_OK;
-}
-
-static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
-                              uint64_t offset, uint64_t bytes, void *stream)
-{
-    (void)self, (void)device, (void)allocation, (void)offset, (void)host, (void)bytes, (void)stream;
-    return TN_OK;
-}
-
-static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
-                                uint64_t from_offset, uint64_t bytes, void *stream)
-{
-    (void)self, (void)device, (void)to, (void)to_offset, (void)from, (void)from_offset, (void)bytes,
-        (void)stream;
-    return TN_OK;
-}
-
-static const tn_copy_interface copy_interface = {
-    .size = sizeof(tn_copy_interface),
-    .host_to_device = host_to_device,
-    .device_to_host = device_to_host,
-    .device_to_device = device_to_device,
-};
+static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface), HOST_COPY_SLOTS};
 
 static int32_t create_stream(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
@@ -155,29 +98,10 @@ static int32_t create_stream(void *self, void *device, const tn_stream_options *
     return TN_E_DEVICE;
 }
 
-static void destroy_stream(void *self, void *device, void *stream)
-{
-    (void)self, (void)device, (void)stream;
-}
-
-static int32_t query_stream(void *self, void *device, void *stream, int32_t *out_done)
-{
-    (void)self, (void)device, (void)stream, (void)out_done;
-    return TN_OK;
-}
-
-static int32_t synchronize_stream(void *self, void *device, void *stream)
-{
-    (void)self, (void)device, (void)stream;
-    return TN_OK;
-}
-
 static const tn_stream_interface stream_interface = {
     .size = sizeof(tn_stream_interface),
     .create = create_stream,
-    .destroy = destroy_stream,
-    .query = query_stream,
-    .synchronize = synchronize_stream,
+    HOST_STREAM_SLOTS,
 };
 
 #if defined(CASE_short_rows) || defined(CASE_kernels_only) || defined(CASE_shim_with_device)
@@ -269,11 +193,6 @@ static int32_t init(const tn_host *host, void **out_self)
     return TN_OK;
 }
 
-static void shutdown(void *self)
-{
-    (void)self;
-}
-
 #ifdef CASE_quiesce_fails
 static int32_t quiesce(void *self)
 {
@@ -304,7 +223,7 @@ static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
     out->quiesce = quiesce;
 #endif
 #ifndef CASE_no_shutdown
-    out->shutdown = shutdown;
+    out->shutdown = host_no_shutdown;
 #endif
 #ifdef CASE_abi_zero
     out->abi = 0;

@@ -3,13 +3,11 @@
  * A plugin that breaks the contract in the way that TENON_LIAR names. Its device is synchronous, in host
  * memory; its only kernel is aten::add.Tensor.
  */
-#define TN_PLUGIN
-#include <tenon/plugin.h>
+#include "../host_slots.h"
 #include "../slots.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const tn_host *host;
 static char streams[8];
@@ -23,13 +21,6 @@ static int lies(const char *how)
 }
 
 /* ---- Device and memory ------------------------------------------------------------------------------- */
-
-static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
-{
-    *out_count = 1;
-    *out_reason = NULL;
-    return TN_OK;
-}
 
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
@@ -52,8 +43,6 @@ static int32_t open_device(void *self, uint32_t index, const tn_device_options *
     *out_device = lies("null-device") ? NULL : &device;
     return TN_OK;
 }
-
-static void close_device(void *self, void *device) {}
 
 static int32_t synchronize(void *self, void *device)
 {
@@ -84,38 +73,10 @@ static void memory_free(void *self, void *device, const tn_memory *given)
     if (!lies("duplicate-handle")) free(given->allocation);
 }
 
-static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
-                    uint32_t value, void *stream)
-{
-    memset((char *)allocation + offset, (int)value, bytes);
-    return TN_OK;
-}
-
 static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
     *out_free = 0;
     if (!lies("output-not-written")) *out_total = 0;
-    return TN_OK;
-}
-
-static int32_t to_device(void *self, void *device, void *allocation, uint64_t offset, const void *from,
-                         const tn_memory *pinned, uint64_t bytes, void *stream)
-{
-    memcpy((char *)allocation + offset, from, bytes);
-    return TN_OK;
-}
-
-static int32_t to_host(void *self, void *device, void *to, const tn_memory *pinned, void *allocation,
-                       uint64_t offset, uint64_t bytes, void *stream)
-{
-    memcpy(to, (char *)allocation + offset, bytes);
-    return TN_OK;
-}
-
-static int32_t within(void *self, void *device, void *to, uint64_t to_offset, void *from,
-                      uint64_t from_offset, uint64_t bytes, void *stream)
-{
-    memcpy((char *)to + to_offset, (char *)from + from_offset, bytes);
     return TN_OK;
 }
 
@@ -124,19 +85,6 @@ static int32_t within(void *self, void *device, void *to, uint64_t to_offset, vo
 static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
     *out_stream = &streams[n_streams++ % 8];
-    return TN_OK;
-}
-
-static void stream_destroy(void *self, void *device, void *stream) {}
-
-static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
-{
-    *out_done = 1;
-    return TN_OK;
-}
-
-static int32_t stream_synchronize(void *self, void *device, void *stream)
-{
     return TN_OK;
 }
 
@@ -152,24 +100,6 @@ static int32_t event_create(void *self, void *device, uint32_t flags, void **out
 {
     static char event;
     *out_event = &event;
-    return TN_OK;
-}
-
-static void event_destroy(void *self, void *device, void *event) {}
-
-static int32_t event_record(void *self, void *device, void *event, void *stream)
-{
-    return TN_OK;
-}
-
-static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
-{
-    *out_done = 1;
-    return TN_OK;
-}
-
-static int32_t event_synchronize(void *self, void *device, void *event)
-{
     return TN_OK;
 }
 
@@ -219,29 +149,21 @@ static tn_kernel_row rows[] = {
 
 static const tn_device_interface device_table = {.size = sizeof(device_table),
                                                  .type = "liar",
-                                                 .enumerate = enumerate,
+                                                 .enumerate = host_enumerate_one,
                                                  .facts = facts,
                                                  .open = open_device,
-                                                 .close = close_device,
+                                                 .close = host_close,
                                                  .synchronize = synchronize};
-static const tn_memory_interface memory_table = {
-    .size = sizeof(memory_table), .alloc = memory_alloc, .free = memory_free, .fill = fill, .info = info};
-static const tn_copy_interface copy_table = {.size = sizeof(copy_table),
-                                             .host_to_device = to_device,
-                                             .device_to_host = to_host,
-                                             .device_to_device = within};
-static const tn_stream_interface stream_table = {.size = sizeof(stream_table),
-                                                 .create = stream_create,
-                                                 .destroy = stream_destroy,
-                                                 .query = stream_query,
-                                                 .synchronize = stream_synchronize,
-                                                 .host_callback = host_callback};
-static const tn_event_interface event_table = {.size = sizeof(event_table),
-                                               .create = event_create,
-                                               .destroy = event_destroy,
-                                               .record = event_record,
-                                               .query = event_query,
-                                               .synchronize = event_synchronize};
+static const tn_memory_interface memory_table = {.size = sizeof(memory_table),
+                                                 .alloc = memory_alloc,
+                                                 .free = memory_free,
+                                                 .fill = host_fill,
+                                                 .info = info};
+static const tn_copy_interface copy_table = {.size = sizeof(copy_table), HOST_COPY_SLOTS};
+static const tn_stream_interface stream_table = {
+    .size = sizeof(stream_table), .create = stream_create, HOST_STREAM_SLOTS, .host_callback = host_callback};
+static const tn_event_interface event_table = {
+    .size = sizeof(event_table), .create = event_create, HOST_EVENT_SLOTS};
 static const tn_kernels_interface kernels_table = {
     .size = sizeof(kernels_table), .count = 1, .row_bytes = sizeof(tn_kernel_row), .rows = rows};
 
@@ -265,16 +187,9 @@ static int32_t init(const tn_host *given, void **out_self)
     return TN_OK;
 }
 
-static void finish(void *self) {}
-
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = finish;
-    return TN_OK;
+    return host_entry(offer, out, init, get_interface);
 }
 
 TN_DEFINE_PLUGIN("liar", "1.0", "Tests", 0, entry);

@@ -5,9 +5,9 @@
  * for the CPU; all correct except for the lie.
  */
 #define TN_PLUGIN
-#include <tenon/ops.h>
+#include <tenon/operator_library.h>
 #include "../slots.h"
-#include <tenon/plugin.h>
+#include <tenon/ops.h>
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -154,21 +154,9 @@ static int32_t init(const tn_host *host, void **out_self)
     return status;
 }
 
-static const void *get_interface(void *self, const char *name, uint32_t version)
-{
-    return NULL;
-}
-
-static void finish(void *self) {}
-
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = finish;
-    return TN_OK;
+    return tn_operators_entry(offer, out, init);
 }
 
 TN_DEFINE_PLUGIN("odd", "1.0", "Tests", 0, entry);

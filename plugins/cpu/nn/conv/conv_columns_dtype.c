@@ -106,8 +106,7 @@ static void sum_channel(const void *y, int64_t batch, int64_t channels, int64_t 
     store_wide(&((E *)out)[channel], sum);
 }
 
-extern const cpu_conv_columns_kernels CPU_NAME(cpu_conv_columns_kernels);
-const cpu_conv_columns_kernels CPU_NAME(cpu_conv_columns_kernels) = {
+CPU_KERNELS(cpu_conv_columns_kernels) = {
     .to_columns = to_columns,
     .from_columns = from_columns,
     .fill_channels = fill_channels,

@@ -204,8 +204,7 @@ static void weights_block(const cpu_direct *d, const void *x_v, const void *y_v,
     }
 }
 
-extern const cpu_conv_direct_kernels CPU_NAME(cpu_conv_direct_kernels);
-const cpu_conv_direct_kernels CPU_NAME(cpu_conv_direct_kernels) = {
+CPU_KERNELS(cpu_conv_direct_kernels) = {
     .rows = ROWS,
     .slack = VECTORS * LANES,
     .lanes = LANES,

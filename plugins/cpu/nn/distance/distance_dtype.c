@@ -73,5 +73,4 @@ static void backward(const cpu_distance *d, int64_t begin, int64_t end)
     }
 }
 
-extern const cpu_distance_kernels CPU_NAME(cpu_distance_kernels);
-const cpu_distance_kernels CPU_NAME(cpu_distance_kernels) = {.forward = forward, .backward = backward};
+CPU_KERNELS(cpu_distance_kernels) = {.forward = forward, .backward = backward};

@@ -185,8 +185,7 @@ static void renorm(void *row_v, int64_t width, int64_t step, double max_norm, do
         store(&row[j * step], (T)((double)load(&row[j * step]) * (max_norm / (norm + 1e-7))));
 }
 
-extern const cpu_embedding_kernels CPU_NAME(cpu_embedding_kernels);
-const cpu_embedding_kernels CPU_NAME(cpu_embedding_kernels) = {
+CPU_KERNELS(cpu_embedding_kernels) = {
     .acc_bytes = sizeof(T),
     .forward = forward,
     .backward = backward,

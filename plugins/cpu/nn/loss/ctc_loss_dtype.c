@@ -115,5 +115,4 @@ static void backward(const cpu_ctc *c)
     }
 }
 
-extern const cpu_ctc_loss_kernels CPU_NAME(cpu_ctc_loss_kernels);
-const cpu_ctc_loss_kernels CPU_NAME(cpu_ctc_loss_kernels) = {.forward = forward, .backward = backward};
+CPU_KERNELS(cpu_ctc_loss_kernels) = {.forward = forward, .backward = backward};

@@ -107,8 +107,7 @@ static void labels_backward(const cpu_margin *m)
     }
 }
 
-extern const cpu_margin_loss_kernels CPU_NAME(cpu_margin_loss_kernels);
-const cpu_margin_loss_kernels CPU_NAME(cpu_margin_loss_kernels) = {
+CPU_KERNELS(cpu_margin_loss_kernels) = {
     .forward = forward,
     .backward = backward,
     .labels_forward = labels_forward,

@@ -337,8 +337,7 @@ static void scale_by(const void *by, int64_t count, void *to)
     for (int64_t i = 0; i < count; i++) ((T *)to)[i] *= ((const T *)by)[i];
 }
 
-extern const cpu_batch_norm_kernels CPU_NAME(cpu_batch_norm_kernels);
-const cpu_batch_norm_kernels CPU_NAME(cpu_batch_norm_kernels) = {
+CPU_KERNELS(cpu_batch_norm_kernels) = {
     .acc_bytes = sizeof(T),
     .read = params_read,
     .write = params_write,

@@ -187,8 +187,7 @@ static void add(const void *from, int64_t count, void *to)
     for (int64_t i = 0; i < count; i++) ((T *)to)[i] += ((const T *)from)[i];
 }
 
-extern const cpu_layer_norm_kernels CPU_NAME(cpu_layer_norm_kernels);
-const cpu_layer_norm_kernels CPU_NAME(cpu_layer_norm_kernels) = {
+CPU_KERNELS(cpu_layer_norm_kernels) = {
     .acc_bytes = sizeof(T),
     .read = params_read,
     .write = params_write,

@@ -192,5 +192,4 @@ static void backward(const cpu_softmax *s, int64_t begin, int64_t end)
     }
 }
 
-extern const cpu_softmax_kernels CPU_NAME(cpu_softmax_kernels);
-const cpu_softmax_kernels CPU_NAME(cpu_softmax_kernels) = {.forward = forward, .backward = backward};
+CPU_KERNELS(cpu_softmax_kernels) = {.forward = forward, .backward = backward};

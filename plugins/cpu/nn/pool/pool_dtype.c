@@ -238,8 +238,7 @@ static int64_t unpool(const cpu_pool *p, int64_t begin, int64_t end)
     return -1;
 }
 
-extern const cpu_pool_kernels CPU_NAME(cpu_pool_kernels);
-const cpu_pool_kernels CPU_NAME(cpu_pool_kernels) = {
+CPU_KERNELS(cpu_pool_kernels) = {
     .acc_bytes = sizeof(W),
     .max = max,
     .average = average,

@@ -307,8 +307,7 @@ static void fill(void *to, int64_t count, const double number[2])
     for (int64_t i = 0; i < count; i++) out[i] = value;
 }
 
-extern const cpu_resample_kernels CPU_NAME(cpu_resample_kernels);
-const cpu_resample_kernels CPU_NAME(cpu_resample_kernels) = {
+CPU_KERNELS(cpu_resample_kernels) = {
     .line_bytes = sizeof(real),
     .acc_bytes = sizeof(real),
     .forward = forward,

@@ -76,8 +76,7 @@ static void weight_norm_backward(const cpu_weight_norm *w, int64_t begin, int64_
     }
 }
 
-extern const cpu_gate_kernels CPU_NAME(cpu_gate_kernels);
-const cpu_gate_kernels CPU_NAME(cpu_gate_kernels) = {
+CPU_KERNELS(cpu_gate_kernels) = {
     .glu = glu,
     .glu_backward = glu_backward,
     .weight_norm = weight_norm,
