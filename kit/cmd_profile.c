@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tenon profile: the table that is in the file of a profile (tenon/profile.h). */
+/* tenon profile: prints the table of a profile that was written to a file (tenon/profile.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

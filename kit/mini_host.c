@@ -111,3 +111,20 @@ void mini_host_init(mini_host *h)
                               .cache_folder = host_cache_folder,
                               .intern_dtype = host_intern_dtype}};
 }
+
+int32_t mini_host_negotiate(const tn_plugin_info *info, tn_plugin_table *out, char *why, uint32_t bytes)
+{
+    tn_host_offer offer = {.size = sizeof(offer),
+                           .abi_min = TN_ABI_GENERATION,
+                           .abi_max = TN_ABI_GENERATION,
+                           .reason = why,
+                           .reason_bytes = bytes - 1};
+    *out = (tn_plugin_table){.size = sizeof(*out)};
+    memset(why, 0, bytes);
+    int32_t status = info->entry(&offer, out);
+    if (!status && out->abi == TN_ABI_GENERATION && out->init && out->get_interface && out->shutdown)
+        return TN_OK;
+    why[bytes - 1] = 0;
+    if (!why[0]) snprintf(why, bytes, "declined or left its table incomplete");
+    return status ? status : TN_E_CONTRACT;
+}

@@ -20,4 +20,8 @@ typedef struct mini_host {
 
 void mini_host_init(mini_host *h);
 
+/* Calls `entry` of a plugin with the one generation of this build. On failure `why`, of `bytes` bytes, says what the
+ * plugin answered. */
+int32_t mini_host_negotiate(const tn_plugin_info *info, tn_plugin_table *out, char *why, uint32_t bytes);
+
 #endif

@@ -65,25 +65,16 @@ static int count_devices(const tn_plugin_table *table, void *self)
 
 static int negotiate(const tn_plugin_info *info, tn_plugin_table *table)
 {
-    char why[256] = "";
-    tn_host_offer offer = {.size = sizeof(offer),
-                           .abi_min = TN_ABI_GENERATION,
-                           .abi_max = TN_ABI_GENERATION,
-                           .reason = why,
-                           .reason_bytes = sizeof(why) - 1};
-    int32_t status = info->entry(&offer, table);
-    if (status == TN_OK && table->abi == TN_ABI_GENERATION && table->init && table->get_interface &&
-        table->shutdown)
-        return 0;
-    why[sizeof(why) - 1] = 0;
-    say("fail entry: %s (status %d, ABI generation %u)",
-        why[0] ? why : "declined or left its table incomplete", (int)status, (unsigned)table->abi);
+    char why[256];
+    int32_t status = mini_host_negotiate(info, table, why, sizeof(why));
+    if (!status) return 0;
+    say("fail entry: %s (status %d, ABI generation %u)", why, (int)status, (unsigned)table->abi);
     return 1;
 }
 
 static int probe(const char *path)
 {
-    tn_plugin_table table = {.size = sizeof(table)};
+    tn_plugin_table table;
     void *self = NULL;
     mini_host_init(&host);
     say("stage while loading");

@@ -5,8 +5,8 @@
 
 #include <tenon/inspect.h>
 
-/* Says for each kernel row of the plugin whose operator does not exist which name it has, and which names are
- * similar. The number of them. */
+/* Calls `say` for each kernel row of the plugin whose operator does not exist, with the row's name and similar names of
+ * operators. Returns how many there are. */
 uint32_t misspelt_rows(tn_context *ctx, const char *plugin, void (*say)(void *user, const char *text),
                        void *user);
 

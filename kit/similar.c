@@ -21,7 +21,7 @@ enum {
     NOT_SIMILAR = 99
 };
 
-/* Names in Python, NumPy and elsewhere of functions that ATen calls otherwise. */
+/* Names in Python, NumPy and elsewhere for functions to which ATen gives another name. */
 static const struct {
     const char *known, *name;
 } aliases[] = {
@@ -126,7 +126,7 @@ uint32_t cmd_find_similar(tn_context *ctx, const char *wish, cmd_similar out[CMD
         out[i] = s;
         count += count < CMD_MAX_SIMILAR;
     }
-    /* Names with other letters are for mistyped ones, not for those that stand in other names. */
+    /* If other names contain the wish, it was not mistyped: names with other letters are left out. */
     while (count && out[count - 1].rank >= OTHER_LETTERS && out[count - 1].rank > out[0].rank + 1) count--;
     return count;
 }

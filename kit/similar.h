@@ -15,9 +15,9 @@ typedef struct cmd_similar {
 } cmd_similar;
 
 /*
- * The best matches for `wish`, which is a C name or that of a schema, first the best; returns how many. A name that
- * begins with `wish` is better than one that has it elsewhere, and that is better than one with other letters. Names
- * of PyTorch's Python functions that ATen calls otherwise ("cross_entropy") are known.
+ * Writes the best matches for `wish`, the best first, and returns how many. `wish` is a C name or the name of a schema.
+ * A name that begins with `wish` ranks before one that contains it, and that before one with other letters. Names of
+ * PyTorch's Python functions are known where ATen has another name ("cross_entropy").
  */
 uint32_t cmd_find_similar(tn_context *ctx, const char *wish, cmd_similar out[CMD_MAX_SIMILAR]);
 

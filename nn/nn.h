@@ -56,43 +56,47 @@ tn_tensor *nn_batch_norm_forward(const nn_batch_norm *l, tn_scope *s, tn_tensor 
 
 /* The error of a failed call says where the program made it. */
 #ifndef TN_NO_PLACES
+static inline int32_t nn_placed_status(const char *file, int32_t line, tn_scope *scope, int32_t before,
+                                       int32_t status)
+{
+    if (status || before) tn_place_after(scope, before, file, line);
+    return status;
+}
+static inline tn_tensor *nn_placed(const char *file, int32_t line, tn_scope *scope, int32_t before,
+                                   tn_tensor *t)
+{
+    if (!t || before) tn_place_after(scope, before, file, line);
+    return t;
+}
 static inline int32_t nn_store_save_at(const char *file, int32_t line, const nn_store *store, tn_scope *scope,
                                        const char *path)
 {
-    int32_t before = tn_scope_place_begin(scope), status = nn_store_save(store, scope, path);
-    if (status || before) tn_place_after(scope, before, file, line);
-    return status;
+    int32_t before = tn_scope_place_begin(scope);
+    return nn_placed_status(file, line, scope, before, nn_store_save(store, scope, path));
 }
 static inline int32_t nn_store_load_at(const char *file, int32_t line, nn_store *store, tn_scope *scope,
                                        const char *path)
 {
-    int32_t before = tn_scope_place_begin(scope), status = nn_store_load(store, scope, path);
-    if (status || before) tn_place_after(scope, before, file, line);
-    return status;
+    int32_t before = tn_scope_place_begin(scope);
+    return nn_placed_status(file, line, scope, before, nn_store_load(store, scope, path));
 }
 static inline tn_tensor *nn_conv2d_forward_at(const char *file, int32_t line, const nn_conv2d *l,
                                               tn_scope *scope, tn_tensor *x, tn_dtype dtype)
 {
     int32_t before = tn_scope_place_begin(scope);
-    tn_tensor *t = nn_conv2d_forward(l, scope, x, dtype);
-    if (!t || before) tn_place_after(scope, before, file, line);
-    return t;
+    return nn_placed(file, line, scope, before, nn_conv2d_forward(l, scope, x, dtype));
 }
 static inline tn_tensor *nn_linear_forward_at(const char *file, int32_t line, const nn_linear *l,
                                               tn_scope *scope, tn_tensor *x, tn_dtype dtype)
 {
     int32_t before = tn_scope_place_begin(scope);
-    tn_tensor *t = nn_linear_forward(l, scope, x, dtype);
-    if (!t || before) tn_place_after(scope, before, file, line);
-    return t;
+    return nn_placed(file, line, scope, before, nn_linear_forward(l, scope, x, dtype));
 }
 static inline tn_tensor *nn_batch_norm_forward_at(const char *file, int32_t line, const nn_batch_norm *l,
                                                   tn_scope *scope, tn_tensor *x, int32_t training)
 {
     int32_t before = tn_scope_place_begin(scope);
-    tn_tensor *t = nn_batch_norm_forward(l, scope, x, training);
-    if (!t || before) tn_place_after(scope, before, file, line);
-    return t;
+    return nn_placed(file, line, scope, before, nn_batch_norm_forward(l, scope, x, training));
 }
 #define nn_store_save(...)         nn_store_save_at(__FILE__, __LINE__, __VA_ARGS__)
 #define nn_store_load(...)         nn_store_load_at(__FILE__, __LINE__, __VA_ARGS__)

@@ -260,7 +260,7 @@ def wraps(slot):
 
 def read(folder):
     text = (Path(folder) / "tenon" / "plugin.h").read_text()
-    known = {m for m in re.findall(r"\} tn_(\w+)_interface;", text)}
+    known = set(re.findall(r"typedef struct tn_(\w+)_interface \{\n    uint32_t size;", text))
     if known != set(INTERFACES) | NOT_WRAPPED:
         raise scan.ScanError(f"plugin.h has interfaces {sorted(known)}; tell tools/gen_shim.py about new ones")
     api = scan.Interface()

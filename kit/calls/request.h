@@ -7,7 +7,7 @@
  * Numbers, bools, null, strings and lists stand for themselves, but a float is {"f": "0.5"}, a dtype is
  * {"dtype": "float16"}, a layout {"layout": "strided"}, and a tensor
  * {"t": sizes, "d": dtype, "s": strides, "low": 0, "high": 1, "offsets": true, "seed": 0}, where the last
- * five may be absent. What type a list has, the schema says.
+ * five may be absent. The schema says what type a list has.
  */
 #ifndef TENON_KIT_REQUEST_H
 #define TENON_KIT_REQUEST_H
@@ -17,8 +17,8 @@
 
 #define REQUEST_MAX_ARGUMENTS 32
 
-/* Fills `args` (room for REQUEST_MAX_ARGUMENTS) with tensors on the CPU, owned by the scope as all else is;
- * the number of arguments that the request names. Errors are the scope's. */
+/* Fills `args` (room for REQUEST_MAX_ARGUMENTS) with the arguments of the request and returns their number. Tensors are
+ * on the CPU; the scope owns all of them and gets the error. */
 uint32_t request_arguments(tn_scope *s, uint32_t op, const cJSON *request, tn_value *args);
 
 #endif

@@ -38,7 +38,7 @@ static void print_tensor(char *at, size_t bytes, const shape *form, const char *
              seed);
 }
 
-/* Writes an argument as JSON; 0 when its default or None will do. */
+/* Writes an argument as JSON; 0 when its default or None serves. */
 static int print_argument(char *at, size_t bytes, const tn_argument_info *info, const shape *form,
                           const char *dtype, uint32_t seed)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin opened without the library: cases call its slots themselves, on a state of the plugin's own,
- * with as much of a host as a plugin needs outside of kernels.
+ * The plugin opened without the library: cases call its slots themselves, on a separate state of the plugin,
+ * with the slots of the host that a plugin needs outside of kernels.
  */
 #ifndef TENON_KIT_CHECK_HAND_H
 #define TENON_KIT_CHECK_HAND_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inputs of the precision report, by class. They are uniform over exponents, so every order of magnitude of
- * a format occurs; the same seed gives the same numbers. Of functions only their ranges and points are known
- * here.
+ * a format occurs; the same seed gives the same numbers. This file knows only the ranges and points of
+ * functions.
  */
 #include <math.h>
 #include <stdlib.h>

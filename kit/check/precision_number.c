@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats of numbers and the measure of an error; see precision.h. Knows no functions or devices. */
+/* Formats of numbers and the measure of an error; see precision.h. This file knows nothing of functions and devices. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -80,7 +80,7 @@ done:
     mpfr_clears(sum, a, term, power, factor, turn, (mpfr_ptr)0);
 }
 
-/* Of a negative q and a whole s: the terms below 0 are two sums over positive numbers. */
+/* For a negative q and a whole s: the terms below 0 are two sums over positive numbers. */
 static void hurwitz_below(mpfr_t out, mpfr_srcptr s, mpfr_srcptr q)
 {
     mpfr_prec_t bits = mpfr_get_prec(out) + SPARE + 1100;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact sums, products and what is made of them. `scale` is what a perturbation of each input by one unit of
- * its last place would move the result by, in the same unit: the terms of a sum by their size, a variance by
- * its condition number (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983), a
- * power of e by its exponent. See precision_sums.h.
+ * Exact sums and products, and functions of them; see precision_sums.h. `scale` says by how many units of its
+ * last place a result moves when each input moves by one unit of its own: for a sum the size of its terms, for
+ * a variance its condition number (Chan, Golub and LeVeque, "Algorithms for computing the sample variance",
+ * 1983), for a power of e its exponent.
  */
 #include <math.h>
 #include <stdlib.h>

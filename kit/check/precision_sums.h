@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the precision report that looks at operators whose results are made of many elements:
- * reductions, what is normalised along a dimension, products of matrices. A problem is one call with its
- * numbers; exact values come from MPFR, and with each the size of the terms that it is made of, which is what
- * its error is measured by. Nothing here knows a device but precision_sums_measure.c.
+ * The part of the precision report about operators whose results depend on many elements: reductions,
+ * normalisations along a dimension, products of matrices. A problem is one call with its numbers. MPFR gives
+ * each exact result and the size of its terms; errors are measured in units of that size. Only
+ * precision_sums_measure.c knows a device.
  */
 #ifndef TENON_KIT_PRECISION_SUMS_H
 #define TENON_KIT_PRECISION_SUMS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of the problems of precision_sums.h, by class. Of a function only the kind of its inputs is
- * known here. */
+/* Numbers of the problems of precision_sums.h, by class. This file knows only the kind of inputs of a
+ * function. */
 #include <math.h>
 #include <string.h>
 #include "precision_sums.h"

@@ -11,8 +11,8 @@
 /*
  * Divides sizes above SHRINK_KEPT by `divisor`, rounding up: with `leading` 0 all of them, and whole numbers
  * among the arguments alike; else those of the first `leading` dimensions of tensors that have more. Equal
- * sizes stay equal, strides keep their order and gaps. Whether the call is still a legal one only the
- * operator knows.
+ * sizes stay equal, strides keep their order and gaps. Only the operator knows whether the call is still
+ * legal.
  */
 void shrink_call(cJSON *call, int divisor, int leading);
 #define SHRINK_KEPT 8

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tier 0, unfinished work: the gate holds a stream (gate.h). Work queued behind it must be unfinished, and
- * must be reported so, until the gate is opened. A stream that a synchronous plugin does not hold must say
+ * reported as unfinished, until the gate is opened. A stream that a synchronous plugin does not hold must say
  * that it is done.
  */
 #include "gate.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots about memory. What this plugin lacks is done as a host does it: a part of tenon.allocator becomes an
+ * Slots about memory. A slot that this plugin lacks is replaced as a host does: a part of tenon.allocator becomes an
  * allocation, a copy to a peer goes through the host, a mapping is a copy in host memory.
  */
 #include "replay.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of slots other than kernels. Calls that make, end, copy and wait are played; bytes that come back
- * are compared. Queries (facts, info, natives) are skipped. A slot that is unknown, or that a recording
+ * are compared. Queries (facts, info, native handles) are skipped. A slot that is unknown, or that a recording
  * cannot hold, is refused with the reason. */
 #include "replay.h"
 
@@ -55,13 +55,20 @@ static int32_t stream_create(replay_player *p, const replay_call *s)
     return replay_made(p, s, status, 's', 3, made);
 }
 
-static int32_t stream_destroy(replay_player *p, const replay_call *s)
+/* Destroys the object of `kind` that the call names, if it is there. */
+static int32_t destroy(replay_player *p, const replay_call *s, int32_t kind,
+                       void (*slot)(void *self, void *device, void *object))
 {
-    replay_handle *h = replay_handle_find(p, 's', s->values[1]);
+    replay_handle *h = replay_handle_find(p, kind, s->values[1]);
     if (!h) return TN_OK;
-    p->stream->destroy(p->self, replay_here(p, s, 'd', 0), h->here);
+    slot(p->self, replay_here(p, s, 'd', 0), h->here);
     replay_handle_remove(p, h);
     return TN_OK;
+}
+
+static int32_t stream_destroy(replay_player *p, const replay_call *s)
+{
+    return destroy(p, s, 's', p->stream->destroy);
 }
 
 /* Host callbacks are replaced by this one; their effects in the program show in the calls that follow. */
@@ -127,11 +134,7 @@ static int32_t event_create(replay_player *p, const replay_call *s)
 
 static int32_t event_destroy(replay_player *p, const replay_call *s)
 {
-    replay_handle *h = replay_handle_find(p, 'e', s->values[1]);
-    if (!h) return TN_OK;
-    p->event->destroy(p->self, replay_here(p, s, 'd', 0), h->here);
-    replay_handle_remove(p, h);
-    return TN_OK;
+    return destroy(p, s, 'e', p->event->destroy);
 }
 
 static int32_t event_record(replay_player *p, const replay_call *s)

@@ -191,15 +191,9 @@ void replay_end_call(replay_player *p)
 
 static int negotiate(replay_player *p)
 {
-    char reason[160] = "";
-    tn_host_offer offer = {.size = sizeof(offer),
-                           .abi_min = TN_ABI_GENERATION,
-                           .abi_max = TN_ABI_GENERATION,
-                           .reason = reason,
-                           .reason_bytes = sizeof(reason) - 1};
-    p->table.size = sizeof(p->table);
-    if (p->info->entry(&offer, &p->table)) {
-        snprintf(p->mini.error, sizeof(p->mini.error), "it declines: %s", reason);
+    char why[160];
+    if (mini_host_negotiate(p->info, &p->table, why, sizeof(why))) {
+        snprintf(p->mini.error, sizeof(p->mini.error), "it declines: %s", why);
         return -1;
     }
     if (p->table.init(&p->mini.host, &p->self)) {

@@ -166,12 +166,6 @@ void composite_native_batch_norm_backward(tn_scope *s, const tn_value *args, tn_
     if (!tn_scope_failed(s)) give_gradient(s, &g, outs);
 }
 
-/* The same with `reserve`, which kernels of vendors may use. */
-void composite_batch_norm_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    composite_native_batch_norm_backward(s, args, outs);
-}
-
 /* ---- the operators that programs call ---- */
 
 static int32_t check_vector(tn_scope *s, const tn_tensor *t, const char *name, int64_t channels)

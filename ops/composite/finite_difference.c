@@ -121,16 +121,6 @@ void composite_trapezoid_dx(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, integrate(s, arg_tensor(args, 0), NULL, args[1], arg_int(args, 2), 0));
 }
 
-void composite_trapz(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    composite_trapezoid(s, args, outs);
-}
-
-void composite_trapz_dx(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    composite_trapezoid_dx(s, args, outs);
-}
-
 void composite_cumulative_trapezoid(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give(outs, 0,
@@ -305,11 +295,6 @@ void composite_gradient(tn_scope *s, const tn_value *args, tn_value *outs)
     give_gradient(s, arg_tensor(args, 0), one_step(args[1]), arg_ints(args, 2), arg_int(args, 3), outs);
 }
 
-void composite_gradient_scalararray(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_gradient(s, arg_tensor(args, 0), one_step(args[1]), arg_ints(args, 2), arg_int(args, 3), outs);
-}
-
 void composite_gradient_array(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give_gradient(s, arg_tensor(args, 0), one_step(tn_value_none()), arg_ints(args, 1), arg_int(args, 2),
@@ -321,17 +306,7 @@ void composite_gradient_scalarrayint(tn_scope *s, const tn_value *args, tn_value
     give_gradient(s, arg_tensor(args, 0), many_steps(args, 1), arg_ints(args, 2), arg_int(args, 3), outs);
 }
 
-void composite_gradient_scalarrayarray(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_gradient(s, arg_tensor(args, 0), many_steps(args, 1), arg_ints(args, 2), arg_int(args, 3), outs);
-}
-
 void composite_gradient_tensorarrayint(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_gradient(s, arg_tensor(args, 0), at_points(args, 1), arg_ints(args, 2), arg_int(args, 3), outs);
-}
-
-void composite_gradient_tensorarray(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give_gradient(s, arg_tensor(args, 0), at_points(args, 1), arg_ints(args, 2), arg_int(args, 3), outs);
 }

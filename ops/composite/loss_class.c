@@ -36,7 +36,7 @@ static classes classes_of(tn_scope *s, tn_tensor *target, tn_tensor *weight, int
 }
 
 /* (self, target, weight, reduction, ignore_index): losses and the sum of weights. */
-static void give_nll(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_nll_loss_forward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *weight = arg_tensor(args, 2);
     int64_t dim = class_dim(self), reduction = arg_int(args, 3);
@@ -56,17 +56,8 @@ static void give_nll(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 1, tni_cast(s, total, dtype));
 }
 
-void composite_nll_loss_forward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_nll(s, args, outs);
-}
-void composite_nll_loss2d_forward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_nll(s, args, outs);
-}
-
 /* (grad_output, self, target, weight, reduction, ignore_index, total_weight) */
-static void give_nll_gradient(tn_scope *s, const tn_value *args, tn_value *outs)
+void composite_nll_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 1), *target = arg_tensor(args, 2);
     int64_t dim = class_dim(self);
@@ -79,15 +70,6 @@ static void give_nll_gradient(tn_scope *s, const tn_value *args, tn_value *outs)
     out = tni_zeros_on(s, self, inside, sizes_of(self));
     out = tn_scatter(s, out, dim, tn_unsqueeze(s, c.index, dim), tn_unsqueeze(s, grad, dim));
     give(outs, 0, out ? tni_cast(s, out, dtype) : NULL);
-}
-
-void composite_nll_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_nll_gradient(s, args, outs);
-}
-void composite_nll_loss2d_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_nll_gradient(s, args, outs);
 }
 
 void composite_nll_loss(tn_scope *s, const tn_value *args, tn_value *outs)

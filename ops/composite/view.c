@@ -169,11 +169,6 @@ void composite_mh(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, conjugated(s, transposed(s, arg_tensor(args, 0), "tensor.adjoint()")));
 }
 
-void composite_adjoint(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, conjugated(s, transposed(s, arg_tensor(args, 0), "tensor.adjoint()")));
-}
-
 void composite_matrix_h(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);

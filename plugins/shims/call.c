@@ -23,27 +23,29 @@ struct shim_rows {
     shim_row row[];
 };
 
-void shim_fill_call(tn_call *inner, const tn_call *call, shim_call *c)
+shim_call shim_call_inside(shim_plugin *plugin, uint32_t id, const char *op, const tn_call *call, void *data,
+                           tn_call *out_inner)
 {
-    *inner = (tn_call){0};
-    memcpy(inner, call, call->size < sizeof(*inner) ? call->size : sizeof(*inner));
-    inner->size = call->size < sizeof(*inner) ? call->size : (uint32_t)sizeof(*inner);
-    if (c->row) inner->data = c->row->row.data;
-    inner->host = &c->plugin->host;
+    uint32_t size = call->size < sizeof(*out_inner) ? call->size : (uint32_t)sizeof(*out_inner);
+    *out_inner = (tn_call){0};
+    memcpy(out_inner, call, size);
+    out_inner->size = size;
+    out_inner->data = data;
+    out_inner->host = &plugin->host;
+    return (shim_call){.slot = &shim_slots[id],
+                       .plugin = plugin,
+                       .id = id,
+                       .values = {{.pointer = out_inner}},
+                       .call = call,
+                       .op = op};
 }
 
 static int32_t run_kernel(void *self, const tn_call *call)
 {
     const shim_row *row = call->data;
     tn_call inner;
-    shim_call c = {.slot = &shim_slots[SHIM_KERNEL_RUN],
-                   .plugin = row->plugin,
-                   .id = SHIM_KERNEL_RUN,
-                   .values = {{.pointer = &inner}},
-                   .row = row,
-                   .call = call,
-                   .op = row->op};
-    shim_fill_call(&inner, call, &c);
+    shim_call c = shim_call_inside(row->plugin, SHIM_KERNEL_RUN, row->op, call, row->row.data, &inner);
+    c.row = row;
     if (shim_enter(&c)) c.status = row->row.run(row->self, c.values[0].pointer);
     shim_leave(&c);
     return c.status;
@@ -53,14 +55,8 @@ static const char *can_run_kernel(void *self, const tn_call *call)
 {
     const shim_row *row = call->data;
     tn_call inner;
-    shim_call c = {.slot = &shim_slots[SHIM_KERNEL_CAN_RUN],
-                   .plugin = row->plugin,
-                   .id = SHIM_KERNEL_CAN_RUN,
-                   .values = {{.pointer = &inner}},
-                   .row = row,
-                   .call = call,
-                   .op = row->op};
-    shim_fill_call(&inner, call, &c);
+    shim_call c = shim_call_inside(row->plugin, SHIM_KERNEL_CAN_RUN, row->op, call, row->row.data, &inner);
+    c.row = row;
     if (shim_enter(&c)) c.value.text = row->row.can_run(row->self, c.values[0].pointer);
     shim_leave(&c);
     return c.value.text;

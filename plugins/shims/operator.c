@@ -11,14 +11,8 @@
 int32_t shim_run_operator(const shim_operator *o, const tn_call *call, uint32_t id, tn_kernel_fn function)
 {
     tn_call inner;
-    shim_call c = {.slot = &shim_slots[id],
-                   .plugin = o->plugin,
-                   .id = id,
-                   .values = {{.pointer = &inner}},
-                   .definition = o,
-                   .call = call,
-                   .op = o->op};
-    shim_fill_call(&inner, call, &c);
+    shim_call c = shim_call_inside(o->plugin, id, o->op, call, call->data, &inner);
+    c.definition = o;
     if (shim_enter(&c)) c.status = function(o->def.self, c.values[0].pointer);
     shim_leave(&c);
     return c.status;

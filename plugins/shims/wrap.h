@@ -13,7 +13,9 @@ void shim_free_rows(shim_plugin *w);
 /* host.register_operator: wraps the definition's functions and replaces its self. */
 int32_t shim_adapt_operator(shim_call *c);
 void shim_free_operators(shim_plugin *w);
-/* The call as the plugin sees it, with this plugin's host; its state is set when it is entered. */
-void shim_fill_call(tn_call *inner, const tn_call *call, shim_call *c);
+/* A call to a function of the plugin that takes `call`: its argument is *out_inner, the call as the plugin sees it, with
+ * the plugin's own `data` and host. */
+shim_call shim_call_inside(shim_plugin *plugin, uint32_t id, const char *op, const tn_call *call, void *data,
+                           tn_call *out_inner);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/scope.h"
 #include "fake_driver.h"
+#include "log_lines.h"
 
 /* ---- Where lines go ------------------------------------------------------------------------------------ */
 
@@ -105,19 +106,6 @@ Test(debug, a_wrong_setting_is_always_said)
 }
 
 /* ---- TENON_DEBUG --------------------------------------------------------------------------------------- */
-
-typedef struct lines {
-    char text[4096];
-    int count;
-} lines;
-
-static void keep_line(void *user, int32_t level, const char *text)
-{
-    lines *l = user;
-    size_t n = strlen(l->text);
-    if (level == TN_LOG_ERROR) snprintf(l->text + n, sizeof l->text - n, "%s\n", text);
-    l->count++;
-}
 
 static tn_context *watched(const char *wishes, lines *l, fake *cpu)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the core promises a program, seen through the whole library: TENON_DEBUG's view of calls, and fork. */
+#include "log_lines.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,20 +10,6 @@
 #include <sys/wait.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
-
-typedef struct lines {
-    char text[8192];
-    int count;
-} lines;
-
-static void keep_line(void *user, int32_t level, const char *text)
-{
-    lines *l = user;
-    size_t n = strlen(l->text);
-    if (level != TN_LOG_ERROR) return;
-    snprintf(l->text + n, sizeof l->text - n, "%s\n", text);
-    l->count++;
-}
 
 static tn_context *watched(const char *wishes, lines *l)
 {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents keep to: sentences are short, the glossary is small, paths exist, all variables are listed.
+"""What the documents keep to: sentences are short, the glossary is small, links and paths lead somewhere, all variables
+are listed.
 
     documents.py SOURCE
 
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 LONGEST = 200  # characters of a sentence, without its markup
-MOST_WORDS = 40
+MOST_WORDS = 60
 GENERATED = {"operators.md"}
 # Folders of the tree: what begins with one of them and a slash is a path. Built and installed files are not in the tree.
 ROOMS = "abi|autograd|bench|core|data|dispatcher|docs|examples|kit|nn|ops|optim|plugins|tests|tools"
@@ -81,6 +82,23 @@ def missing_paths(source):
                     yield f"{document.name}:{number}: {path} does not exist"
 
 
+def anchor(heading):
+    """The name that a heading has in links."""
+    return re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()).strip().replace(" ", "-")
+
+
+def dead_links(source):
+    """Links between documents and into the tree; generated documents are read for their links, too."""
+    for document in {*documents(source), *(source / "docs").glob("*.md"), *(source / "examples").rglob("*.md")}:
+        prose = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.M | re.S)
+        for target, section in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", prose):
+            to = document.parent / target if target else document
+            if not to.exists():
+                yield f"{document.name}: the link {target} leads nowhere"
+            elif section and section not in map(anchor, re.findall(r"^#+ (.*)$", to.read_text(), re.M)):
+                yield f"{document.name}: {target} has no section {section}"
+
+
 def variables(source):
     """The table of environment variables has those that the library, the CPU plugin and the tool read, and no others."""
     files = [file for room in ("core", "dispatcher", "plugins/cpu") for file in (source / room).rglob("*.c")]
@@ -94,7 +112,7 @@ def variables(source):
 def main():
     source = Path(sys.argv[1])
     failed = 0
-    checks = (long_sentences, glossary, missing_paths, variables)
+    checks = (long_sentences, glossary, missing_paths, dead_links, variables)
     for check in checks:
         findings = list(check(source))
         print("\n".join(findings), end="\n" if findings else "")

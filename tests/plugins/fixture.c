@@ -80,12 +80,7 @@ void fixture_load(fixture *f)
     f->table.size = sizeof(f->table);
     cr_assert_eq(f->info->entry(&offer, &f->table), TN_OK, "%s", reason);
     cr_assert_eq(f->table.init(&f->host, &f->self), TN_OK, "%s", f->error_message);
-    f->device_interface = f->table.get_interface(f->self, "tenon.device", 1);
-    f->memory = f->table.get_interface(f->self, "tenon.memory", 1);
-    f->copy = f->table.get_interface(f->self, "tenon.copy", 1);
-    f->streams = f->table.get_interface(f->self, "tenon.stream", 1);
-    f->events = f->table.get_interface(f->self, "tenon.event", 1);
-    f->kernels = f->table.get_interface(f->self, "tenon.kernels", 1);
+    SLOT_FIND_INTERFACES(f);
     cr_assert(f->device_interface && f->memory && f->copy && f->streams);
 }
 

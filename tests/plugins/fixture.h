@@ -7,7 +7,7 @@
 #ifndef TENON_TESTS_PLUGINS_FIXTURE_H
 #define TENON_TESTS_PLUGINS_FIXTURE_H
 
-#include <tenon/plugin.h>
+#include "slots.h"
 
 #define FIXTURE_MAX_RANK     8
 #define FIXTURE_MAX_OPERANDS 6
@@ -19,12 +19,7 @@ typedef struct fixture {
     tn_host host;
     tn_plugin_table table;
     void *self;
-    const tn_device_interface *device_interface;
-    const tn_memory_interface *memory;
-    const tn_copy_interface *copy;
-    const tn_stream_interface *streams;
-    const tn_event_interface *events;
-    const tn_kernels_interface *kernels;
+    SLOT_INTERFACES;
     void *device;
     void *stream;
     int32_t error_code; /* of the last host->error */

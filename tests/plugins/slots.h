@@ -5,6 +5,28 @@
 
 #include <tenon/plugin.h>
 
+/* Members of a struct: the interfaces of a plugin, NULL where it has none. */
+#define SLOT_INTERFACES                          \
+    const tn_device_interface *device_interface; \
+    const tn_memory_interface *memory;           \
+    const tn_copy_interface *copy;               \
+    const tn_stream_interface *streams;          \
+    const tn_event_interface *events;            \
+    const tn_kernels_interface *kernels;         \
+    const tn_graph_interface *graphs;            \
+    const tn_collectives_interface *collectives
+
+/* Asks the plugin with `table` and `self`, members of *of, for all of them. */
+#define SLOT_FIND_INTERFACES(of)                                                        \
+    ((of)->device_interface = (of)->table.get_interface((of)->self, "tenon.device", 1), \
+     (of)->memory = (of)->table.get_interface((of)->self, "tenon.memory", 1),           \
+     (of)->copy = (of)->table.get_interface((of)->self, "tenon.copy", 1),               \
+     (of)->streams = (of)->table.get_interface((of)->self, "tenon.stream", 1),          \
+     (of)->events = (of)->table.get_interface((of)->self, "tenon.event", 1),            \
+     (of)->kernels = (of)->table.get_interface((of)->self, "tenon.kernels", 1),         \
+     (of)->graphs = (of)->table.get_interface((of)->self, "tenon.graph", 1),            \
+     (of)->collectives = (of)->table.get_interface((of)->self, "tenon.collectives", 1))
+
 static inline int32_t slot_open(const tn_device_interface *device, void *self, uint32_t index, void **out)
 {
     const tn_device_options options = {.size = sizeof options};

@@ -51,11 +51,12 @@ static inline void tn_operators_nothing_to_shut_down(void *self)
 static inline int32_t tn_operators_entry(const tn_host_offer *offer, tn_plugin_table *out,
                                          int32_t (*init)(const tn_host *host, void **out_self))
 {
-    tn_plugin_table slots = {0};
-    slots.init = init;
-    slots.get_interface = tn_operators_no_interface;
-    slots.shutdown = tn_operators_nothing_to_shut_down;
-    return tn_negotiate_slots(offer, out, &slots);
+    int32_t status = tn_negotiate(offer, out);
+    if (status) return status;
+    out->init = init;
+    out->get_interface = tn_operators_no_interface;
+    out->shutdown = tn_operators_nothing_to_shut_down;
+    return TN_OK;
 }
 
 TN_END_DECLS

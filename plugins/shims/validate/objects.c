@@ -17,17 +17,6 @@ const char *validate_place_text(const validate_place *p, char *buffer, size_t by
     return buffer;
 }
 
-const char *validate_kind_name(shim_kind kind)
-{
-    return kind == SHIM_DEVICE         ? "device"
-           : kind == SHIM_STREAM       ? "stream"
-           : kind == SHIM_EVENT        ? "event"
-           : kind == SHIM_GRAPH        ? "graph"
-           : kind == SHIM_EXECUTABLE   ? "executable"
-           : kind == SHIM_COMMUNICATOR ? "communicator"
-                                       : "allocation";
-}
-
 const char *validate_a(shim_kind kind)
 {
     return kind == SHIM_DEVICE         ? "a device"
@@ -37,6 +26,12 @@ const char *validate_a(shim_kind kind)
            : kind == SHIM_EXECUTABLE   ? "an executable"
            : kind == SHIM_COMMUNICATOR ? "a communicator"
                                        : "an allocation";
+}
+
+/* The same without the article. */
+const char *validate_kind_name(shim_kind kind)
+{
+    return strchr(validate_a(kind), ' ') + 1;
 }
 
 static validate_object **bucket(validate_state *v, const void *handle)

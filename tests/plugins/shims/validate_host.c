@@ -75,14 +75,7 @@ static tn_plugin_table load(const char *variable, const tn_plugin_info **out_inf
 typedef struct wrapped {
     void *self;
     tn_plugin_table table;
-    const tn_device_interface *device;
-    const tn_memory_interface *memory;
-    const tn_copy_interface *copy;
-    const tn_stream_interface *stream;
-    const tn_event_interface *event;
-    const tn_kernels_interface *kernels;
-    const tn_graph_interface *graph;
-    const tn_collectives_interface *collectives;
+    SLOT_INTERFACES;
     void *devices[2];
 } wrapped;
 
@@ -132,30 +125,23 @@ static void wrap(const char *variable, wrapped *w)
     target.next = &plugin;
     *w = (wrapped){.table = {.size = sizeof(w->table)}};
     cr_assert_eq(shim->wrap(shim_self, &host, &target, &w->self, &w->table), TN_OK);
-    w->device = w->table.get_interface(w->self, "tenon.device", 1);
-    w->memory = w->table.get_interface(w->self, "tenon.memory", 1);
-    w->copy = w->table.get_interface(w->self, "tenon.copy", 1);
-    w->stream = w->table.get_interface(w->self, "tenon.stream", 1);
-    w->event = w->table.get_interface(w->self, "tenon.event", 1);
-    w->kernels = w->table.get_interface(w->self, "tenon.kernels", 1);
-    w->graph = w->table.get_interface(w->self, "tenon.graph", 1);
-    w->collectives = w->table.get_interface(w->self, "tenon.collectives", 1);
+    SLOT_FIND_INTERFACES(w);
     cr_assert_null(w->table.get_interface(w->self, "tenon.none", 1));
     cr_assert_null(w->table.get_interface(w->self, "tenon.device", 2));
     uint32_t count = 0;
     const char *reason = NULL;
-    cr_assert_eq(w->device->enumerate(w->self, &count, &reason), TN_OK);
+    cr_assert_eq(w->device_interface->enumerate(w->self, &count, &reason), TN_OK);
     for (uint32_t i = 0; i < count && i < 2; i++) {
         tn_device_facts facts = {.size = sizeof(facts)};
-        cr_assert_eq(w->device->facts(w->self, i, &facts), TN_OK);
-        cr_assert_eq(slot_open(w->device, w->self, i, &w->devices[i]), TN_OK);
+        cr_assert_eq(w->device_interface->facts(w->self, i, &facts), TN_OK);
+        cr_assert_eq(slot_open(w->device_interface, w->self, i, &w->devices[i]), TN_OK);
     }
 }
 
 static void unwrap(wrapped *w)
 {
     for (int i = 0; i < 2; i++)
-        if (w->devices[i]) w->device->close(w->self, w->devices[i]);
+        if (w->devices[i]) w->device_interface->close(w->self, w->devices[i]);
     w->table.shutdown(w->self);
 }
 
@@ -176,14 +162,14 @@ static void release(const wrapped *w, int device, void *allocation, uint64_t byt
 static void *make_stream(const wrapped *w, int device)
 {
     void *stream = NULL;
-    cr_assert_eq(slot_stream(w->stream, w->self, w->devices[device], 0, &stream), TN_OK);
+    cr_assert_eq(slot_stream(w->streams, w->self, w->devices[device], 0, &stream), TN_OK);
     return stream;
 }
 
 static void end_stream(const wrapped *w, int device, void *stream)
 {
-    w->stream->synchronize(w->self, w->devices[device], stream);
-    w->stream->destroy(w->self, w->devices[device], stream);
+    w->streams->synchronize(w->self, w->devices[device], stream);
+    w->streams->destroy(w->self, w->devices[device], stream);
 }
 
 static void expect(const char *kind, const char *part)
@@ -212,11 +198,11 @@ Test(host, a_sound_life_has_no_findings)
     void *a = allocate(&w, 0, 64), *b = allocate(&w, 0, 64), *s = make_stream(&w, 0), *e = NULL;
     cr_assert_eq(w.memory->fill(w.self, w.devices[0], a, 0, 64, 255, s), TN_OK);
     cr_assert_eq(w.copy->device_to_device(w.self, w.devices[0], b, 0, a, 32, 32, s), TN_OK);
-    cr_assert_eq(w.event->create(w.self, w.devices[0], TN_EVENT_TIMING, &e), TN_OK);
-    cr_assert_eq(w.event->record(w.self, w.devices[0], e, s), TN_OK);
+    cr_assert_eq(w.events->create(w.self, w.devices[0], TN_EVENT_TIMING, &e), TN_OK);
+    cr_assert_eq(w.events->record(w.self, w.devices[0], e, s), TN_OK);
     cr_assert_eq(w.copy->device_to_host(w.self, w.devices[0], bytes, NULL, b, 0, 64, s), TN_OK);
     cr_assert_eq((unsigned char)bytes[31], 255);
-    w.event->destroy(w.self, w.devices[0], e);
+    w.events->destroy(w.self, w.devices[0], e);
     end_stream(&w, 0, s);
     release(&w, 0, a, 64);
     release(&w, 0, b, 64);
@@ -253,16 +239,16 @@ Test(host, a_stream_and_an_event_that_were_destroyed)
     wrap("TENON_TEST_LIAR", &w); /* its handles are static, so the misuse does no harm */
     s = make_stream(&w, 0);
     end_stream(&w, 0, s);
-    w.stream->query(w.self, w.devices[0], s, &done);
+    w.streams->query(w.self, w.devices[0], s, &done);
     expect("use-after-destroy", "a stream that was destroyed before");
-    w.stream->destroy(w.self, w.devices[0], s);
+    w.streams->destroy(w.self, w.devices[0], s);
     expect("double-destroy", "a stream that was destroyed before");
-    w.event->create(w.self, w.devices[0], 0, &e);
-    w.event->destroy(w.self, w.devices[0], e);
-    w.event->query(w.self, w.devices[0], e, &done);
+    w.events->create(w.self, w.devices[0], 0, &e);
+    w.events->destroy(w.self, w.devices[0], e);
+    w.events->query(w.self, w.devices[0], e, &done);
     expect("use-after-destroy", "an event that was destroyed before");
     unwrap(&w);
-    w.device = NULL;
+    w.device_interface = NULL;
 }
 
 Test(host, a_handle_of_another_device_or_plugin)
@@ -292,7 +278,7 @@ Test(host, a_handle_that_is_null)
     wrapped w;
     wrap("TENON_TEST_NULL", &w);
     void *s = make_stream(&w, 0);
-    w.stream->synchronize(w.self, w.devices[0], NULL);
+    w.streams->synchronize(w.self, w.devices[0], NULL);
     expect("null-handle", "stream.synchronize: argument 'stream' is NULL");
     end_stream(&w, 0, s);
     unwrap(&w);
@@ -332,9 +318,9 @@ Test(host, flags_and_kinds_that_are_unknown)
     wrapped w;
     void *e = NULL, *a = NULL, *address = NULL;
     wrap("TENON_TEST_REFERENCE", &w);
-    w.event->create(w.self, w.devices[0], 6, &e);
+    w.events->create(w.self, w.devices[0], 6, &e);
     expect("unknown-flags", "flags 0x6");
-    if (e) w.event->destroy(w.self, w.devices[0], e);
+    if (e) w.events->destroy(w.self, w.devices[0], e);
     slot_alloc(w.memory, w.self, w.devices[0], 64, TN_MEMORY_UNIFIED, &a, &address);
     expect("unknown-kind", "the facts list 0x1");
     if (a) slot_free(w.memory, w.self, w.devices[0], a, 64);
@@ -350,7 +336,7 @@ Test(host, what_is_left_at_the_end)
     wrap("TENON_TEST_NULL", &w);
     void *a = allocate(&w, 0, 96);
     void *s = make_stream(&w, 1);
-    w.device->close(w.self, w.devices[0]);
+    w.device_interface->close(w.self, w.devices[0]);
     cr_assert_not_null(strstr(others[0], "memory.alloc, call"), "%s", others[0]); /* where it was made */
     expect("leak", "an allocation of 96 bytes was never freed");
     w.table.shutdown(w.self);
@@ -442,22 +428,22 @@ Test(host, two_streams_without_an_event)
     expect("race",
            "memory.fill on stream 1 writes bytes 63 to 63 of an allocation that memory.fill on stream 0 "
            "writes");
-    w.event->create(w.self, w.devices[0], 0, &e);
-    w.event->record(w.self, w.devices[0], e, t);
-    w.stream->wait_event(w.self, w.devices[0], s, e);
+    w.events->create(w.self, w.devices[0], 0, &e);
+    w.events->record(w.self, w.devices[0], e, t);
+    w.streams->wait_event(w.self, w.devices[0], s, e);
     w.memory->fill(w.self, w.devices[0], a, 0, 128, 3, s);
     expect_none(); /* the event puts all that t did before */
     w.memory->fill(w.self, w.devices[0], a, 0, 8, 4, t);
     expect("race", "memory.fill on stream 1"); /* and nothing of what s did afterwards */
-    w.stream->synchronize(w.self, w.devices[0], s);
-    w.stream->synchronize(w.self, w.devices[0], t);
+    w.streams->synchronize(w.self, w.devices[0], s);
+    w.streams->synchronize(w.self, w.devices[0], t);
     w.memory->fill(w.self, w.devices[0], a, 0, 128, 5, t);
     expect_none(); /* the host has seen both finish */
-    w.event->destroy(w.self, w.devices[0], e);
+    w.events->destroy(w.self, w.devices[0], e);
     wait_unseen(&w, t);
     slot_free(w.memory, w.self, w.devices[0], a, 128);
     expect("freed-in-use", "memory.fill on stream 1 writes; the host has not seen that finish");
-    w.stream->destroy(w.self, w.devices[0], t);
+    w.streams->destroy(w.self, w.devices[0], t);
     expect("destroyed-in-use", "stream 1, which it has not seen finish");
     end_stream(&w, 0, s);
     unwrap(&w);
@@ -473,14 +459,14 @@ Test(host, two_reads_are_no_race)
     void *s = make_stream(&w, 0), *t = make_stream(&w, 0);
     slot_alloc(w.memory, w.self, w.devices[0], 64, TN_MEMORY_DEVICE, &a, &address);
     w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
-    w.stream->synchronize(w.self, w.devices[0], s);
+    w.streams->synchronize(w.self, w.devices[0], s);
     w.copy->device_to_host(w.self, w.devices[0], bytes[0], NULL, a, 0, 64, s);
     w.copy->device_to_host(w.self, w.devices[0], bytes[1], NULL, a, 0, 64, t);
     expect_none();
     w.memory->fill(w.self, w.devices[0], a, 0, 64, 1, s);
     expect("race", "that copy.device_to_host on stream 1 reads");
-    w.stream->synchronize(w.self, w.devices[0], s);
-    w.stream->synchronize(w.self, w.devices[0], t);
+    w.streams->synchronize(w.self, w.devices[0], s);
+    w.streams->synchronize(w.self, w.devices[0], t);
     slot_free(w.memory, w.self, w.devices[0], a, 64);
     end_stream(&w, 0, s);
     end_stream(&w, 0, t);
@@ -499,28 +485,28 @@ Test(host, work_that_is_captured)
     wrap("TENON_TEST_REFERENCE", &w);
     void *d = w.devices[0], *s = make_stream(&w, 0), *t = make_stream(&w, 0);
     slot_alloc(w.memory, w.self, d, 64, TN_MEMORY_DEVICE, &a, &address);
-    cr_assert_eq(w.graph->begin(w.self, d, s), TN_OK);
+    cr_assert_eq(w.graphs->begin(w.self, d, s), TN_OK);
     w.memory->fill(w.self, d, a, 0, 64, 1, s);
     w.memory->fill(w.self, d, a, 0, 64, 2, t);
     expect_none();
-    cr_assert_eq(w.stream->synchronize(w.self, d, s), TN_E_STATE);
+    cr_assert_eq(w.streams->synchronize(w.self, d, s), TN_E_STATE);
     expect("while-capturing", "stream.synchronize for stream 0, which captures");
-    cr_assert_eq(w.graph->end(w.self, d, s, &graph), TN_OK);
-    cr_assert_eq(slot_instantiate(w.graph, w.self, d, graph, &executable), TN_OK);
-    w.stream->synchronize(w.self, d, t);
-    cr_assert_eq(w.graph->launch(w.self, d, executable, s), TN_OK);
+    cr_assert_eq(w.graphs->end(w.self, d, s, &graph), TN_OK);
+    cr_assert_eq(slot_instantiate(w.graphs, w.self, d, graph, &executable), TN_OK);
+    w.streams->synchronize(w.self, d, t);
+    cr_assert_eq(w.graphs->launch(w.self, d, executable, s), TN_OK);
     w.memory->fill(w.self, d, a, 8, 8, 2, t);
     expect("race",
            "memory.fill on stream 1 writes bytes 8 to 15 of an allocation that graph.launch on stream 0");
-    w.stream->synchronize(w.self, d, t);
-    cr_assert_eq(w.graph->launch(w.self, d, executable, t), TN_OK); /* after the one on s */
+    w.streams->synchronize(w.self, d, t);
+    cr_assert_eq(w.graphs->launch(w.self, d, executable, t), TN_OK); /* after the one on s */
     expect_none();
-    w.stream->synchronize(w.self, d, t);
+    w.streams->synchronize(w.self, d, t);
     release(&w, 0, a, 64);
-    cr_assert_eq(w.graph->launch(w.self, d, executable, s), TN_OK);
+    cr_assert_eq(w.graphs->launch(w.self, d, executable, s), TN_OK);
     expect("use-after-free", "what is launched accesses an allocation that was freed");
-    w.graph->destroy(w.self, d, graph);
-    w.graph->destroy_executable(w.self, d, executable);
+    w.graphs->destroy(w.self, d, graph);
+    w.graphs->destroy_executable(w.self, d, executable);
     expect("destroyed-in-use", "an executable whose last launch");
     end_stream(&w, 0, s);
     end_stream(&w, 0, t);
@@ -558,7 +544,7 @@ Test(host, ranks_of_a_collective)
     (void)w.collectives->barrier(w.self, all, ranks, sizeof *ranks);
     expect("unknown-handle", "the stream of rank 1 is not a stream of its device");
     for (int i = 0; i < 2; i++) {
-        w.device->synchronize(w.self, w.devices[i]);
+        w.device_interface->synchronize(w.self, w.devices[i]);
         release(&w, i, a[i], 64);
         end_stream(&w, i, s[i]);
     }

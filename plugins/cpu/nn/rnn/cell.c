@@ -20,10 +20,24 @@ static void run_rows(void *user, int64_t begin, int64_t end, int32_t thread)
     job->run(&job->c, begin, end);
 }
 
-/* Runs a kernel on contiguous operands. `written`: bits of the operands that are written. */
-static int32_t run(const tn_call *call, const tn_tensor_desc *const *operands, uint32_t written, int64_t rows,
-                   int64_t width, cpu_cell_fn *fn)
+/* Which operand of the kernel each tensor of a call is, in the order of the schema. */
+typedef struct cell_form {
+    uint8_t args[5], outs[3];
+    uint8_t n_args, n_outs;
+    uint8_t state; /* the operand whose sizes are the cells' */
+} cell_form;
+
+/* Runs a kernel on contiguous operands. */
+static int32_t run(const tn_call *call, const cell_form *form, cpu_cell_fn *fn)
 {
+    const tn_tensor_desc *operands[CPU_CELL_OPERANDS] = {NULL};
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < form->n_args; i++) operands[form->args[i]] = tensor_arg(call, i);
+    for (uint32_t i = 0; i < form->n_outs; i++) {
+        operands[form->outs[i]] = tensor_out(call, i);
+        written |= 1u << form->outs[i];
+    }
+    int64_t rows = operands[form->state]->sizes[0], width = operands[form->state]->sizes[1];
     cell_job job = {.c = {.width = width}, .run = fn};
     for (int i = 0; i < CPU_CELL_OPERANDS; i++) {
         int32_t status = TN_OK;
@@ -59,62 +73,49 @@ static int32_t sum_bias(const tn_call *call, uint32_t from, uint32_t to)
 /* (input_gates, hidden_gates, cx, input_bias, hidden_bias) -> hy, cy, workspace */
 static int32_t run_lstm(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *state = tensor_arg(call, 2);
-    const tn_tensor_desc *operands[CPU_CELL_OPERANDS] = {[CPU_CELL_INPUT] = tensor_arg(call, 0),
-                                                         [CPU_CELL_HIDDEN] = tensor_arg(call, 1),
-                                                         [CPU_CELL_STATE] = state,
-                                                         [CPU_CELL_INPUT_BIAS] = tensor_arg(call, 3),
-                                                         [CPU_CELL_HIDDEN_BIAS] = tensor_arg(call, 4),
-                                                         [CPU_CELL_OUT] = tensor_out(call, 0),
-                                                         [CPU_CELL_OUT_NEXT] = tensor_out(call, 1),
-                                                         [CPU_CELL_WORKSPACE] = tensor_out(call, 2)};
-    return run(call, operands, 1u << CPU_CELL_OUT | 1u << CPU_CELL_OUT_NEXT | 1u << CPU_CELL_WORKSPACE,
-               state->sizes[0], state->sizes[1], kernels_of(state)->lstm);
+    static const cell_form form = {
+        .args = {CPU_CELL_INPUT, CPU_CELL_HIDDEN, CPU_CELL_STATE, CPU_CELL_INPUT_BIAS, CPU_CELL_HIDDEN_BIAS},
+        .n_args = 5,
+        .outs = {CPU_CELL_OUT, CPU_CELL_OUT_NEXT, CPU_CELL_WORKSPACE},
+        .n_outs = 3,
+        .state = CPU_CELL_STATE};
+    return run(call, &form, kernels_of(tensor_arg(call, 2))->lstm);
 }
 
 /* (grad_hy, grad_cy, cx, cy, workspace, has_bias) -> gradients of the gates, of cx, of the bias */
 static int32_t run_lstm_backward(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *state = tensor_arg(call, 2);
-    const tn_tensor_desc *operands[CPU_CELL_OPERANDS] = {[CPU_CELL_GRAD] = tensor_arg(call, 0),
-                                                         [CPU_CELL_GRAD_NEXT] = tensor_arg(call, 1),
-                                                         [CPU_CELL_STATE] = state,
-                                                         [CPU_CELL_NEXT] = tensor_arg(call, 3),
-                                                         [CPU_CELL_WORKSPACE] = tensor_arg(call, 4),
-                                                         [CPU_CELL_OUT] = tensor_out(call, 0),
-                                                         [CPU_CELL_OUT_NEXT] = tensor_out(call, 1)};
-    int32_t status = run(call, operands, 1u << CPU_CELL_OUT | 1u << CPU_CELL_OUT_NEXT, state->sizes[0],
-                         state->sizes[1], kernels_of(state)->lstm_backward);
+    static const cell_form form = {
+        .args = {CPU_CELL_GRAD, CPU_CELL_GRAD_NEXT, CPU_CELL_STATE, CPU_CELL_NEXT, CPU_CELL_WORKSPACE},
+        .n_args = 5,
+        .outs = {CPU_CELL_OUT, CPU_CELL_OUT_NEXT},
+        .n_outs = 2,
+        .state = CPU_CELL_STATE};
+    int32_t status = run(call, &form, kernels_of(tensor_arg(call, 2))->lstm_backward);
     return status == TN_OK && bool_arg(call, 5) ? sum_bias(call, 0, 2) : status;
 }
 
 /* (input_gates, hidden_gates, hx, input_bias, hidden_bias) -> hy, workspace */
 static int32_t run_gru(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *state = tensor_arg(call, 2);
-    const tn_tensor_desc *operands[CPU_CELL_OPERANDS] = {[CPU_CELL_INPUT] = tensor_arg(call, 0),
-                                                         [CPU_CELL_HIDDEN] = tensor_arg(call, 1),
-                                                         [CPU_CELL_STATE] = state,
-                                                         [CPU_CELL_INPUT_BIAS] = tensor_arg(call, 3),
-                                                         [CPU_CELL_HIDDEN_BIAS] = tensor_arg(call, 4),
-                                                         [CPU_CELL_OUT] = tensor_out(call, 0),
-                                                         [CPU_CELL_WORKSPACE] = tensor_out(call, 1)};
-    return run(call, operands, 1u << CPU_CELL_OUT | 1u << CPU_CELL_WORKSPACE, state->sizes[0],
-               state->sizes[1], kernels_of(state)->gru);
+    static const cell_form form = {
+        .args = {CPU_CELL_INPUT, CPU_CELL_HIDDEN, CPU_CELL_STATE, CPU_CELL_INPUT_BIAS, CPU_CELL_HIDDEN_BIAS},
+        .n_args = 5,
+        .outs = {CPU_CELL_OUT, CPU_CELL_WORKSPACE},
+        .n_outs = 2,
+        .state = CPU_CELL_STATE};
+    return run(call, &form, kernels_of(tensor_arg(call, 2))->gru);
 }
 
 /* (grad_hy, workspace, has_bias) -> gradients of the gates of the input, of the state, of hx, of both biases */
 static int32_t run_gru_backward(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *grad = tensor_arg(call, 0);
-    const tn_tensor_desc *operands[CPU_CELL_OPERANDS] = {[CPU_CELL_GRAD] = grad,
-                                                         [CPU_CELL_WORKSPACE] = tensor_arg(call, 1),
-                                                         [CPU_CELL_OUT] = tensor_out(call, 0),
-                                                         [CPU_CELL_OUT_HIDDEN] = tensor_out(call, 1),
-                                                         [CPU_CELL_OUT_NEXT] = tensor_out(call, 2)};
-    int32_t status =
-        run(call, operands, 1u << CPU_CELL_OUT | 1u << CPU_CELL_OUT_HIDDEN | 1u << CPU_CELL_OUT_NEXT,
-            grad->sizes[0], grad->sizes[1], kernels_of(grad)->gru_backward);
+    static const cell_form form = {.args = {CPU_CELL_GRAD, CPU_CELL_WORKSPACE},
+                                   .n_args = 2,
+                                   .outs = {CPU_CELL_OUT, CPU_CELL_OUT_HIDDEN, CPU_CELL_OUT_NEXT},
+                                   .n_outs = 3,
+                                   .state = CPU_CELL_GRAD};
+    int32_t status = run(call, &form, kernels_of(tensor_arg(call, 0))->gru_backward);
     if (status == TN_OK && bool_arg(call, 2)) status = sum_bias(call, 0, 3);
     return status == TN_OK && bool_arg(call, 2) ? sum_bias(call, 1, 4) : status;
 }
