@@ -67,6 +67,7 @@ int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
     if (dst->state & TNI_DENSE) { /* no gaps: an image with the same strides has all bytes */
         status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes,
                                    dst->desc.strides, &image);
+        if (!status) image->desc.flags = dst->desc.flags;
     } else {
         status = tni_to_cpu(dst, &image);
     }

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device plugin "bare": two devices that have memory and copies, but no kernel. Its memory is known by handles
+ * alone, its work is done when a slot returns. A slot fails if the environment variable TENON_TEST_BARE names it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/plugin.h>
+
+static int32_t fails(const char *slot)
+{
+    const char *wish = getenv("TENON_TEST_BARE");
+    return wish && !strcmp(wish, slot) ? TN_E_DEVICE : TN_OK;
+}
+
+static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
+{
+    (void)self, (void)out_reason;
+    *out_count = 2;
+    return TN_OK;
+}
+
+static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
+    tn_device_facts f = {.size = out->size,
+                         .device_class = TN_DEVICE_VIRTUAL,
+                         .memory_kinds = TN_MEMORY_DEVICE,
+                         .compute_units = 1,
+                         .alignment = 64,
+                         .dtypes = dtypes,
+                         .peers = 3,
+                         .name = "bare"};
+    (void)self, (void)index;
+    memcpy(out, &f, out->size < sizeof f ? out->size : sizeof f);
+    return TN_OK;
+}
+
+static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out)
+{
+    (void)options;
+    *out = (char *)self + index;
+    return TN_OK;
+}
+
+static void nothing(void *self, void *device)
+{
+    (void)self, (void)device;
+}
+
+static int32_t synchronize(void *self, void *device)
+{
+    (void)self, (void)device;
+    return TN_OK;
+}
+
+static int32_t take(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    (void)self, (void)device;
+    out->allocation = malloc(request->bytes);
+    out->kind = TN_MEMORY_DEVICE;
+    out->bytes = request->bytes;
+    return out->allocation ? TN_OK : TN_E_OUT_OF_MEMORY;
+}
+
+static void give_back(void *self, void *device, const tn_memory *memory)
+{
+    (void)self, (void)device;
+    free(memory->allocation);
+}
+
+static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
+                    uint32_t value, void *stream)
+{
+    (void)self, (void)device, (void)stream;
+    memset((char *)allocation + offset, (int)value, bytes);
+    return fails("fill");
+}
+
+static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    (void)self, (void)device;
+    *out_free = *out_total = 0;
+    return TN_OK;
+}
+
+static int32_t upload(void *self, void *device, void *allocation, uint64_t offset, const void *host,
+                      const tn_memory *pinned, uint64_t bytes, void *stream)
+{
+    (void)self, (void)device, (void)pinned, (void)stream;
+    memcpy((char *)allocation + offset, host, bytes);
+    return fails("upload");
+}
+
+static int32_t download(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                        uint64_t offset, uint64_t bytes, void *stream)
+{
+    (void)self, (void)device, (void)pinned, (void)stream;
+    memcpy(host, (const char *)allocation + offset, bytes);
+    return fails("download");
+}
+
+static int32_t copy(void *self, void *device, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
+                    uint64_t bytes, void *stream)
+{
+    (void)self, (void)device, (void)stream;
+    memcpy((char *)to + to_offset, (const char *)from + from_offset, bytes);
+    return TN_OK;
+}
+
+static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device,
+                         void *from, uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    (void)from_device;
+    copy(self, to_device, to, to_offset, from, from_offset, bytes, stream);
+    return fails("peer");
+}
+
+static int32_t create_stream(void *self, void *device, const tn_stream_options *options, void **out_stream)
+{
+    static int streams[64], count;
+    (void)self, (void)device, (void)options;
+    *out_stream = &streams[count++ % 64];
+    return TN_OK;
+}
+
+static void destroy_stream(void *self, void *device, void *stream)
+{
+    (void)self, (void)device, (void)stream;
+}
+
+static int32_t query_stream(void *self, void *device, void *stream, int32_t *out_done)
+{
+    (void)self, (void)device, (void)stream;
+    *out_done = 1;
+    return TN_OK;
+}
+
+static int32_t synchronize_stream(void *self, void *device, void *stream)
+{
+    (void)self, (void)device, (void)stream;
+    return TN_OK;
+}
+
+static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
+                                                     .type = "bare",
+                                                     .enumerate = enumerate,
+                                                     .facts = facts,
+                                                     .open = open_device,
+                                                     .close = nothing,
+                                                     .synchronize = synchronize};
+static const tn_memory_interface memory_interface = {
+    .size = sizeof(tn_memory_interface), .alloc = take, .free = give_back, .fill = fill, .info = info};
+static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
+                                                 .host_to_device = upload,
+                                                 .device_to_host = download,
+                                                 .device_to_device = copy,
+                                                 .peer = copy_peer};
+static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
+                                                     .create = create_stream,
+                                                     .destroy = destroy_stream,
+                                                     .query = query_stream,
+                                                     .synchronize = synchronize_stream};
+
+static const void *get_interface(void *self, const char *name, uint32_t version)
+{
+    (void)self;
+    if (version != 1) return NULL;
+    if (!strcmp(name, "tenon.device")) return &device_interface;
+    if (!strcmp(name, "tenon.memory")) return &memory_interface;
+    if (!strcmp(name, "tenon.copy")) return &copy_interface;
+    return strcmp(name, "tenon.stream") ? NULL : &stream_interface;
+}
+
+static int32_t init(const tn_host *host, void **out_self)
+{
+    static char state[2];
+    (void)host;
+    *out_self = state;
+    return TN_OK;
+}
+
+static void shutdown(void *self)
+{
+    (void)self;
+}
+
+static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
+{
+    int32_t status = tn_negotiate(offer, out);
+    if (status != TN_OK) return status;
+    out->init = init;
+    out->get_interface = get_interface;
+    out->shutdown = shutdown;
+    return TN_OK;
+}
+
+TN_DEFINE_PLUGIN("bare", "1", "Tests", 0, entry);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device without any kernel (bare.c): the CPU fills and copies for it, and runs every operator. Copies between two
+ * such devices, of every dtype and stride. What happens if the slots that these copies need fail.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/inspect.h>
+#include "support.h"
+
+static tn_device first, second;
+
+static void set_up(void)
+{
+    open_context();
+    cr_assert_eq(tn_library_open(ctx, getenv("TENON_TEST_BARE_PLUGIN"), NULL), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    first = tn_device_parse(ctx, "bare:0");
+    second = tn_device_parse(ctx, "bare:1");
+    cr_assert(!(first & TN_DEVICE_MISSING) && !(second & TN_DEVICE_MISSING));
+}
+
+TestSuite(bare_device, .init = set_up, .fini = close_context);
+
+/* The elements, row-major, in host memory as float32. */
+static void expect(tn_tensor *t, const float *want, uint64_t count)
+{
+    float got[32] = {0};
+    tn_tensor *here = tn__to_copy(s, t, .dtype = TN_FLOAT32, .device = TN_CPU);
+    cr_assert_not_null(here, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "no tensor");
+    cr_assert_eq(tn_to_host(s, here, got, count * sizeof *got), TN_OK);
+    for (uint64_t i = 0; i < count; i++) cr_expect_eq(got[i], want[i], "%d: %g", (int)i, (double)got[i]);
+}
+#define EXPECT(t, ...) \
+    expect(t, (const float[]){__VA_ARGS__}, sizeof((const float[]){__VA_ARGS__}) / sizeof(float))
+
+/* 0, 1, 2, ... as rows. */
+static tn_tensor *rows(int64_t n, int64_t m, tn_device device)
+{
+    return tn__to_copy(s, tn_reshape(s, tn_arange(s, n * m, .dtype = TN_FLOAT32), TN_INTS(n, m)),
+                       .device = device);
+}
+
+static uint64_t fallbacks(const char *name)
+{
+    tn_fallback_info info = {.size = sizeof info};
+    for (uint32_t i = 0; i < tn_inspect_fallback_count(ctx); i++) {
+        cr_assert_eq(tn_inspect_fallback(ctx, i, &info), TN_OK);
+        if (!strncmp(info.name, name, strlen(name))) return info.count;
+    }
+    return 0;
+}
+
+Test(bare_device, the_cpu_fills)
+{
+    tn_tensor *x = tn_full(s, TN_INTS(2, 3), 7, .dtype = TN_FLOAT32, .device = first);
+    EXPECT(x, 7, 7, 7, 7, 7, 7);
+    cr_expect_eq(fallbacks("prim::fill"), 1);
+    tn_fill_scalar_(s, tn_select(s, x, 1, 1), 0); /* elements with gaps between them */
+    EXPECT(x, 7, 0, 7, 7, 0, 7);
+    cr_expect_eq(fallbacks("prim::fill"), 2);
+    tn_fill_scalar_(s, x, 0); /* zero bytes, which memory.fill writes */
+    EXPECT(x, 0, 0, 0, 0, 0, 0);
+    tn_fill_scalar_(s, tn_ones(s, TN_INTS(2), .dtype = TN_BOOL, .device = first), TN_SCALAR((_Bool)0));
+    cr_expect_eq(fallbacks("prim::fill"), 3, "one for the ones, none for zeros");
+    tn_fill_scalar_(s, x, -0.0);
+    cr_expect_eq(fallbacks("prim::fill"), 4, "-0.0 is not zero bytes");
+    tn_tensor *z = tn_zeros(s, TN_INTS(2), .dtype = TN_COMPLEX64, .device = first);
+    tn_fill_scalar_(s, tn_conj(s, z), tn_value_complex((const double[]){1, 2}));
+    EXPECT(tn_view_as_real(s, z), 1, -2, 1, -2);
+    tn_fill_scalar_(s, tn_imag(s, tn_conj(s, z)), 3); /* reads as negated */
+    EXPECT(tn_view_as_real(s, z), 1, -3, 1, -3);
+}
+
+Test(bare_device, the_cpu_copies)
+{
+    tn_tensor *x = rows(2, 3, first), *to = tn_zeros(s, TN_INTS(3, 2), .device = first);
+    tn_copy_(s, to, tn_t(s, x));
+    EXPECT(to, 0, 3, 1, 4, 2, 5);
+    cr_expect_eq(fallbacks("prim::copy"), 1);
+    tn_copy_(s, tn_select(s, to, 1, 0), tn_select(s, x, 0, 1)); /* between strided views */
+    EXPECT(to, 3, 3, 4, 4, 5, 5);
+    tn_tensor *whole = tn_zeros(s, TN_INTS(3, 2), .dtype = TN_INT16, .device = first);
+    tn_copy_(s, whole, to);
+    EXPECT(whole, 3, 3, 4, 4, 5, 5);
+    tn_tensor *row = tn_slice(s, x, .dim = 0, .start = 1); /* 1 x 3 */
+    tn_tensor *wide = tn_zeros(s, TN_INTS(2, 3), .device = first);
+    tn_copy_(s, wide, row); /* broadcast */
+    EXPECT(wide, 3, 4, 5, 3, 4, 5);
+}
+
+/* Between the CPU and the device, in both directions. */
+Test(bare_device, copies_to_and_from_the_cpu)
+{
+    tn_tensor *x = rows(2, 3, first), *here = tn_zeros(s, TN_INTS(3, 2), .dtype = TN_FLOAT64);
+    tn_copy_(s, here, tn_t(s, x));
+    EXPECT(here, 0, 3, 1, 4, 2, 5);
+    tn_copy_(s, tn_select(s, x, 1, 1), tn_full(s, TN_INTS(2), 9, .dtype = TN_FLOAT32)); /* into gaps */
+    EXPECT(x, 0, 9, 2, 3, 9, 5);
+    tn_copy_(s, x, tn_full(s, TN_INTS(1), 8, .dtype = TN_FLOAT32)); /* broadcast */
+    EXPECT(x, 8, 8, 8, 8, 8, 8);
+    tn_tensor *z = tn_full(s, TN_INTS(2), tn_value_complex((const double[]){1, 2}), .dtype = TN_COMPLEX64);
+    tn_tensor *far = tn_zeros(s, TN_INTS(2), .dtype = TN_COMPLEX64, .device = first);
+    tn_copy_(s, far, tn_conj(s, z));
+    EXPECT(tn_view_as_real(s, far), 1, -2, 1, -2);
+    tn_copy_(s, tn_conj(s, far), z);
+    EXPECT(tn_view_as_real(s, far), 1, -2, 1, -2);
+    tn_copy_(s, tn_zeros(s, TN_INTS(0), .device = first), tn_zeros(s, TN_INTS(0)));
+    cr_expect_eq(tn_scope_failed(s), TN_OK);
+    tn_copy_(s, far, tn_empty(s, TN_INTS(2), .dtype = TN_COMPLEX64, .device = tn_device_parse(ctx, "meta")));
+    expect_failure(TN_E_UNSUPPORTED, "Cannot copy out of meta tensor; no data!");
+}
+
+/* copy.peer copies bytes: one of the devices casts, conjugates and changes strides before or after it. */
+Test(bare_device, copies_between_peers)
+{
+    tn_tensor *x = rows(2, 3, first), *there = tn_zeros(s, TN_INTS(2, 3), .device = second);
+    tn_copy_(s, there, x);
+    EXPECT(there, 0, 1, 2, 3, 4, 5);
+    cr_expect_eq(fallbacks("prim::copy"), 0);
+    tn_tensor *turned = tn_zeros(s, TN_INTS(3, 2), .device = second);
+    tn_copy_(s, turned, tn_t(s, x)); /* strides of the source */
+    EXPECT(turned, 0, 3, 1, 4, 2, 5);
+    tn_copy_(s, tn_t(s, turned), x); /* strides of the target */
+    EXPECT(tn_t(s, turned), 0, 1, 2, 3, 4, 5);
+    tn_copy_(s, there, tn_slice(s, x, .dim = 0, .start = 1)); /* broadcast */
+    EXPECT(there, 3, 4, 5, 3, 4, 5);
+    tn_tensor *whole = tn_zeros(s, TN_INTS(2, 3), .dtype = TN_INT32, .device = second);
+    tn_copy_(s, whole, x); /* cast */
+    EXPECT(whole, 0, 1, 2, 3, 4, 5);
+    tn_tensor *z = tn_full(s, TN_INTS(2), tn_value_complex((const double[]){1, 2}), .dtype = TN_COMPLEX64,
+                           .device = first);
+    tn_tensor *c = tn_zeros(s, TN_INTS(2), .dtype = TN_COMPLEX64, .device = second);
+    tn_copy_(s, c, tn_conj(s, z));
+    EXPECT(tn_view_as_real(s, c), 1, -2, 1, -2);
+    tn_copy_(s, tn_conj(s, c), z);
+    EXPECT(tn_view_as_real(s, c), 1, -2, 1, -2);
+}
+
+/* Operators of every kind run on the CPU, and their results are on the device. */
+Test(bare_device, the_cpu_runs_operators)
+{
+    tn_tensor *x = rows(2, 3, first);
+    tn_tensor *sum = tn_add(s, x, x);
+    cr_expect_eq(tn_tensor_device(sum), first);
+    EXPECT(sum, 0, 2, 4, 6, 8, 10);
+    EXPECT(tn_sum_dim(s, x, TN_INTS(1)), 3, 12);
+    EXPECT(tn_cumsum(s, x, 1), 0, 1, 3, 3, 7, 12);
+    EXPECT(tn_mm(s, x, tn_t(s, x)), 5, 14, 14, 50);
+    EXPECT(tn_cat(s, TN_TENSORS(x, x)), 0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5);
+    tn_mul_scalar_(s, x, 2);
+    EXPECT(x, 0, 2, 4, 6, 8, 10);
+    tn_tensor *z = tn_full(s, TN_INTS(2), tn_value_complex((const double[]){1, 2}), .dtype = TN_COMPLEX64,
+                           .device = first);
+    tn_add_(s, tn_conj(s, z), z); /* 1 - 2i + 1 + 2i is stored conjugated */
+    EXPECT(tn_view_as_real(s, z), 2, 0, 2, 0);
+    tn_mul_scalar_(s, tn_imag(s, tn_conj(s, tn_fill_scalar_(s, z, tn_value_complex((const double[]){1, 2})))),
+                   5);
+    EXPECT(tn_view_as_real(s, z), 1, 10, 1, 10);
+    tn_tensor *given = tn_empty(s, TN_INTS(0), .device = first);
+    tn_add_out(s, x, x, given);
+    EXPECT(given, 0, 4, 8, 12, 16, 20);
+    cr_expect_geq(fallbacks("aten::add.Tensor"), 2);
+    tn_inspect_fallback_reset(ctx);
+    cr_expect_eq(tn_inspect_fallback_count(ctx), 0);
+}
+
+Test(bare_device, where_fallbacks_are_forbidden)
+{
+    tn_tensor *x = rows(2, 3, first), *other = rows(2, 3, second), *z = NULL;
+    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
+    z = tn_zeros(s, TN_INTS(2), .device = first); /* needs no kernel */
+    cr_assert_not_null(z);
+    cr_expect_null(tn_fill_scalar_(s, z, 1));
+    expect_failure(TN_E_UNSUPPORTED,
+                   "prim::fill: would run on the CPU (no kernel), and TENON_FALLBACK forbids it");
+    cr_expect_null(tn_copy_(s, x, tn_flip(s, other, TN_INTS(0))));
+    cr_expect_eq(tn_scope_failed(s), TN_E_UNSUPPORTED);
+    tn_scope_clear(s);
+    cr_expect_null(tn_contiguous(s, tn_t(s, x)));
+    expect_failure(TN_E_UNSUPPORTED,
+                   "prim::copy: would run on the CPU (no kernel), and TENON_FALLBACK forbids it");
+    cr_expect_not_null(tn_copy_(s, other, tn_t(s, rows(3, 2, TN_CPU))), "a copy from the CPU is no fallback");
+    cr_expect_null(tn_copy_(s, other, tn_t(s, tn_reshape(s, x, TN_INTS(3, 2)))));
+    expect_failure(TN_E_UNSUPPORTED, "prim::copy: would run on the CPU");
+    EXPECT(x, 0, 1, 2, 3, 4, 5);
+}
+
+static void expect_slot_failure(const char *what)
+{
+    expect_failure(TN_E_DEVICE, what);
+    cr_expect_str_eq(tn_last_error()->plugin, "bare");
+    tn_clear_error(); /* a slot that fails without a text gets one only if there is none of the same status */
+}
+
+/* A slot that fails ends the call with the plugin's name; afterwards the tensors can be used. */
+Test(bare_device, slots_that_fail)
+{
+    static const struct {
+        const char *slot, *text;
+    } cases[] = {{"upload", "copy to a device"}, {"download", "copy from a device"}};
+    tn_tensor *x = rows(2, 3, first), *there = tn_zeros(s, TN_INTS(2, 3), .device = second);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("TENON_TEST_BARE", cases[i].slot, 1);
+        cr_expect_null(tn_fill_scalar_(s, tn_select(s, x, 1, 1), 1), "%s", cases[i].slot);
+        expect_slot_failure(cases[i].text);
+        cr_expect_null(tn_contiguous(s, tn_t(s, x)), "%s", cases[i].slot);
+        expect_slot_failure(cases[i].text);
+        cr_expect_null(tn_copy_(s, there, tn_t(s, tn_reshape(s, x, TN_INTS(3, 2)))), "%s", cases[i].slot);
+        expect_slot_failure(cases[i].text);
+        cr_expect_null(tn_add(s, x, x), "%s", cases[i].slot);
+        expect_slot_failure(cases[i].text);
+        cr_expect_null(tn_add_(s, x, x), "%s", cases[i].slot);
+        expect_slot_failure(cases[i].text);
+        unsetenv("TENON_TEST_BARE");
+    }
+    setenv("TENON_TEST_BARE", "fill", 1);
+    cr_expect_null(tn_zeros(s, TN_INTS(2), .device = first));
+    expect_slot_failure("fill of device memory");
+    setenv("TENON_TEST_BARE", "peer", 1);
+    cr_expect_null(tn_copy_(s, there, x));
+    expect_slot_failure("copy between devices");
+    cr_expect_null(tn_copy_(s, tn_t(s, there), tn_reshape(s, x, TN_INTS(3, 2))));
+    expect_slot_failure("copy between devices");
+    unsetenv("TENON_TEST_BARE");
+    tn_copy_(s, x, rows(2, 3, TN_CPU));
+    tn_copy_(s, there, x);
+    EXPECT(there, 0, 1, 2, 3, 4, 5);
+}
