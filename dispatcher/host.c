@@ -82,8 +82,8 @@ int32_t tni_host_workspace(const tn_call *call, const tn_memory_request *request
     int32_t status = read_request(f->open_device, request, "workspace", &r);
     if (!status) status = alloc_aligned(f->open_device, &r, f->stream, &block, &memory);
     if (status) return status;
-    status = tni_host_keep_alive(call, block, release_block);
-    if (!status) status = tni_struct_write(out, &memory, sizeof memory, "tn_memory");
+    status = tni_struct_write(out, &memory, sizeof memory, "tn_memory");
+    if (!status) status = tni_host_keep_alive(call, block, release_block);
     if (status) tni_block_free(block);
     return status;
 }
