@@ -61,10 +61,7 @@ static int32_t widen_to_list(tni_frame *f, const tni_argument *a, tn_value *v)
 static int32_t wrap_scalar(tni_call_state *c, tn_value *v)
 {
     tn_tensor *t;
-    int32_t status;
-    if (c->n_wrapped == TNI_MAX_ARGS)
-        return tni_error(TN_E_ARGUMENT, "too many scalars in place of tensors (at most %d)", TNI_MAX_ARGS);
-    status = tni_wrap_scalar(c->frame.ctx, *v, &t);
+    int32_t status = tni_wrap_scalar(c->frame.ctx, *v, &t);
     if (status) return status;
     c->wrapped[c->n_wrapped++] = t;
     *v = tn_value_tensor(t);
@@ -233,7 +230,7 @@ int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value
 {
     const tni_schema *s = op->schema;
     uint32_t i = 0;
-    if (n_args > s->n_args || s->n_args > TNI_MAX_ARGS) return wrong_count(op, n_args);
+    if (n_args > s->n_args) return wrong_count(op, n_args);
     if (n_args) memcpy(c->args, args, n_args * sizeof *args);
     c->frame.args = c->args;
     for (i = 0; i < s->n_args; i++) {

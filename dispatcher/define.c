@@ -326,6 +326,17 @@ static int32_t define_locked(tni_registry *r, definition *d, tni_schema *schema)
     return TN_OK;
 }
 
+static int32_t check_limits(const tni_schema *s)
+{
+    if (s->n_args > TNI_MAX_ARGS)
+        return tni_error(TN_E_ARGUMENT, "operator %s: %u arguments (at most %d)", s->full_name, s->n_args,
+                         TNI_MAX_ARGS);
+    if (s->n_returns > TNI_MAX_OUTPUTS)
+        return tni_error(TN_E_ARGUMENT, "operator %s: %u results (at most %d)", s->full_name, s->n_returns,
+                         TNI_MAX_OUTPUTS);
+    return TN_OK;
+}
+
 int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out)
 {
     tni_registry *r = ctx->registry;
@@ -336,10 +347,11 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
     if (status) return status;
     status = tni_schema_parse(ctx, copy.schema, &schema);
     if (status) return status;
-    d = tni_alloc_zeroed(ctx, sizeof *d);
+    status = check_limits(schema);
+    d = status ? NULL : tni_alloc_zeroed(ctx, sizeof *d);
     if (!d) {
         tni_schema_destroy(ctx, schema);
-        return TN_E_OUT_OF_MEMORY;
+        return status ? status : TN_E_OUT_OF_MEMORY;
     }
     d->def = copy;
     d->entry = (tni_op_entry){.kind = TNI_KIND_STRUCTURED,

@@ -11,9 +11,6 @@
 #include "core/thread.h"
 #include "dispatcher/registry.h"
 
-#define TNI_MAX_ARGS    32
-#define TNI_MAX_OUTPUTS 8
-
 typedef struct tni_out_meta {
     uint32_t defined; /* 0: an output that the operator leaves out */
     uint32_t rank;

@@ -164,7 +164,7 @@ int32_t tni_op_open(tni_registry *r, tni_op *op, uint32_t n_outs)
     int32_t status = tni_op_ready(r, op);
     if (!status) status = tni_op_ready(r, op->base);
     if (status) return status;
-    if (n_outs < op->n_returns || op->n_returns > TNI_MAX_OUTPUTS)
+    if (n_outs < op->n_returns)
         return tni_error(TN_E_ARGUMENT, "%s: the operator has %u results, but there is room for %u",
                          tni_op_name(op), op->n_returns, n_outs);
     pthread_mutex_lock(&r->lock);

@@ -13,6 +13,8 @@
 #include <tenon/inspect.h>
 #include "dispatcher/schema.h"
 
+#define TNI_MAX_ARGS     32 /* of an operator */
+#define TNI_MAX_OUTPUTS  8
 #define TNI_MAX_OPS      (1u << 15)
 #define TNI_OPS_PER_PAGE 256u
 

@@ -584,3 +584,185 @@ Test(definitions, plain_numbers_in_place_of_lists)
         expect_failure(TN_E_ARGUMENT, cases[i].text);
     }
 }
+
+/* ---- Limits ---- */
+
+/* A schema with so many arguments, or so many results. */
+static const char *wide_schema(const char *name, int arguments, int results)
+{
+    static char texts[8][2048];
+    static int used;
+    char *text = texts[used++], *at = text;
+    at += sprintf(at, "test::%s(", name);
+    for (int i = 0; i < arguments; i++) at += sprintf(at, "%sTensor a%d", i ? ", " : "", i);
+    at += sprintf(at, ") -> (");
+    for (int i = 0; i < results; i++) at += sprintf(at, "%sTensor", i ? ", " : "");
+    sprintf(at, ")");
+    return text;
+}
+
+Test(definitions, more_arguments_or_results_than_a_call_has)
+{
+    tn_value args[32], outs[8];
+    const char *largest = wide_schema("largest", 32, 8);
+    uint32_t op = define(largest);
+    add_row("cpu", largest, 0, do_nothing, NULL);
+    for (int i = 0; i < 32; i++) args[i] = tn_value_tensor(tn_ones(s, TN_INTS(2)));
+    cr_assert_eq(tn_scope_call(s, op, args, 32, outs, 8), TN_OK, "%s",
+                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    for (int i = 0; i < 8; i++) cr_expect_eq(tn_tensor_numel(outs[i].as.tensor), 2);
+    for (int i = 0; i < 32; i++) args[i] = tn_value_float(i); /* each becomes a tensor */
+    args[0] = tn_value_tensor(tn_ones(s, TN_INTS(2)));
+    cr_assert_eq(tn_scope_call(s, op, args, 32, outs, 8), TN_OK);
+    REFUSE(TN_E_ARGUMENT, "operator test::many_arguments: 33 arguments (at most 32)",
+           .size = sizeof(tn_operator_def), .schema = wide_schema("many_arguments", 33, 1));
+    REFUSE(TN_E_ARGUMENT, "operator test::many_results: 9 results (at most 8)",
+           .size = sizeof(tn_operator_def), .schema = wide_schema("many_results", 1, 9));
+}
+
+static int32_t infer_deep(void *self, const tn_call *call)
+{
+    int64_t sizes[TN_MAX_RANK];
+    for (int i = 0; i < TN_MAX_RANK; i++) sizes[i] = 1;
+    for (uint32_t i = 0; i < call->n_outs; i++) {
+        int32_t status = slot_define(call, call->host, i, TN_FLOAT32, TN_MAX_RANK, sizes, 0);
+        if (status) return status;
+    }
+    return TN_OK;
+}
+
+/* A call has room for the shapes of three results of the highest rank. */
+Test(definitions, results_of_the_highest_rank)
+{
+    tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(2))), outs[8];
+    tn_operator_def def = {.size = sizeof def, .schema = wide_schema("deep", 1, 3), .infer = infer_deep};
+    uint32_t op = define_with(&def);
+    add_row("cpu", def.schema, 0, do_nothing, NULL);
+    cr_expect_eq(tn_scope_call(s, op, &x, 1, outs, 3), TN_OK);
+    cr_expect_eq(tn_tensor_rank(outs[2].as.tensor), TN_MAX_RANK);
+    def.schema = wide_schema("deeper", 1, 8);
+    op = define_with(&def);
+    add_row("cpu", def.schema, 0, do_nothing, NULL);
+    tn_scope_call(s, op, &x, 1, outs, 8);
+    expect_failure(TN_E_INTERNAL, "deeper: the call needs more than 4096 bytes of shapes");
+}
+
+/* A list argument with a length is written as one number, too; the call has room for 512 of them. */
+Test(definitions, one_number_for_a_long_list)
+{
+    static const char *const schemas[] = {"test::short_list(Tensor x, int[500] l) -> Tensor",
+                                          "test::long_list(Tensor x, int[600] l) -> Tensor",
+                                          "test::long_floats(Tensor x, float[600] l) -> Tensor"};
+    static double floats[600];
+    static int64_t ints[600];
+    tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(2)));
+    for (int i = 0; i < 3; i++) {
+        uint32_t op = define(schemas[i]);
+        add_row("cpu", schemas[i], 0, do_nothing, NULL);
+        tn_tensor *y = CALL(op, x, tn_value_int(1));
+        if (i == 0) {
+            cr_expect_not_null(y);
+        } else {
+            cr_expect_null(y);
+            expect_failure(TN_E_INTERNAL, "the call needs more than 4096 bytes of shapes");
+        }
+        if (i < 2) cr_expect_not_null(CALL(op, x, tn_value_ints(ints, i ? 600 : 500)));
+        if (i == 2) cr_expect_not_null(CALL(op, x, tn_value_floats(floats, 600)));
+        if (i != 1) continue;
+        cr_expect_null(CALL(op, x, tn_value_ints(ints, 1)));
+        expect_failure(TN_E_INTERNAL, "the call needs more than 4096 bytes of shapes");
+    }
+    uint32_t op = tn_operator_find(ctx, "test::long_floats");
+    cr_expect_null(CALL(op, x, tn_value_ints(ints, 600)));
+    expect_failure(TN_E_INTERNAL, "the call needs more than 4096 bytes of shapes");
+}
+
+/* ---- Rows that are taken back before their operator is there ---- */
+
+static const tn_kernel_row waiting[] = {
+    {.size = sizeof(tn_kernel_row), .schema = "test::waits(Tensor x) -> Tensor", .run = do_nothing},
+    {.size = sizeof(tn_kernel_row), .schema = "test::waits_too(Tensor x) -> Tensor", .run = do_nothing}};
+
+static int32_t take_rows_back(void *self, const tn_call *call)
+{
+    const tn_host *h = call->host;
+    static const tn_kernel_row others[] = {
+        {.size = sizeof(tn_kernel_row), .schema = "test::stays(Tensor x) -> Tensor", .run = do_nothing}};
+    int32_t status =
+        h->register_kernels(h->context, "cpu", NULL, waiting, 2, (uint32_t)sizeof(tn_kernel_row));
+    if (!status)
+        status = h->register_kernels(h->context, "cpu", NULL, others, 1, (uint32_t)sizeof(tn_kernel_row));
+    if (!status) status = h->unregister_kernels(h->context, "cpu", waiting);
+    return status;
+}
+
+Test(definitions, rows_taken_back_before_their_operator_is_there)
+{
+    tn_unused_row_info row = {.size = sizeof row};
+    const char *schema = "test::takes_back(Tensor x) -> Tensor";
+    uint32_t op = define(schema);
+    add_row("cpu", schema, 0, take_rows_back, NULL);
+    cr_assert_not_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(1)))));
+    cr_assert_eq(tn_inspect_unused_row_count(ctx), 1);
+    cr_assert_eq(tn_inspect_unused_row(ctx, 0, &row), TN_OK);
+    cr_expect_str_eq(row.schema, "test::stays(Tensor x) -> Tensor");
+    uint32_t waits = define(waiting[0].schema);
+    cr_expect_eq(tn_inspect_kernel_count(ctx, waits), 0);
+    cr_expect_null(CALL(waits, tn_value_tensor(tn_ones(s, TN_INTS(1)))));
+    expect_failure(TN_E_UNSUPPORTED, "\"waits\" not implemented");
+}
+
+/* A row with a condition that this library does not know is passed over. */
+Test(definitions, a_row_of_a_later_version)
+{
+    const tn_kernel_row row = {.size = sizeof row,
+                               .flags = 1u << 30,
+                               .schema = "aten::relu(Tensor self) -> Tensor",
+                               .run = refuse_late,
+                               .priority = 1000};
+    uint32_t before = tn_inspect_kernel_count(ctx, TN_OP_RELU);
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    cr_expect_eq(tn_inspect_kernel_count(ctx, TN_OP_RELU), before);
+}
+
+/* ---- Answers about operators ---- */
+
+Test(definitions, what_a_program_learns_of_an_operator)
+{
+    tn_operator_info op = {.size = sizeof op};
+    tn_argument_info argument = {.size = sizeof argument};
+    tn_kernel_info kernel = {.size = sizeof kernel};
+    uint32_t number = define("test::told(Tensor(a!) self, Tensor?[] list, *, int n=3) -> Tensor(a!)");
+    cr_assert_eq(tn_inspect_operator_by_number(ctx, number, &op), TN_OK);
+    cr_expect_str_eq(op.form, "inplace");
+    cr_expect_eq(op.has_gradient, 0);
+    cr_expect_str_eq(op.doc, "");
+    cr_assert_eq(tn_inspect_argument(ctx, number, 0, 0, &argument), TN_OK);
+    cr_expect_eq(argument.flags, TN_ARG_WRITTEN);
+    cr_expect_str_eq(argument.alias_set, "a");
+    cr_assert_eq(tn_inspect_argument(ctx, number, 0, 1, &argument), TN_OK);
+    cr_expect_eq(argument.flags, TN_ARG_LIST | TN_ARG_OPTIONAL_ITEMS);
+    cr_assert_eq(tn_inspect_argument(ctx, number, 0, 2, &argument), TN_OK);
+    cr_expect_eq(argument.flags, TN_ARG_KEYWORD_ONLY);
+    cr_expect_str_eq(argument.default_text, "3");
+    cr_assert_eq(tn_inspect_kernel_count(ctx, number), 0);
+    static const tn_dtype int16[] = {TN_INT16, 0};
+    const tn_kernel_row row = {.size = sizeof row,
+                               .strides = TN_STRIDES_BLAS,
+                               .priority = 7,
+                               .schema = "test::told(Tensor(a!) self, Tensor?[] list) -> Tensor(a!)",
+                               .dtypes = int16,
+                               .run = do_nothing,
+                               .flags = TN_ROW_CASTS};
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    cr_assert_eq(tn_inspect_kernel(ctx, number, 0, &kernel), TN_OK);
+    cr_expect_str_eq(kernel.device_type, "cpu");
+    cr_expect_eq(kernel.strides, TN_STRIDES_BLAS);
+    cr_expect_eq(kernel.priority, 7);
+    cr_expect_eq(kernel.flags, TN_ROW_CASTS);
+    cr_expect_eq(kernel.dtypes[0], TN_INT16);
+    kernel.size = 0;
+    cr_expect_eq(tn_inspect_kernel(ctx, number, 0, &kernel), TN_E_ARGUMENT);
+    cr_expect_eq(tn_inspect_operator(NULL, 0, &op), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_operator_count(NULL), 0);
+}

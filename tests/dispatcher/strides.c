@@ -2,6 +2,7 @@
 /* Which arguments the core copies before a kernel sees them, by the strides that its row takes. */
 #include <stdio.h>
 #include <string.h>
+#include <tenon/inspect.h>
 #include "support.h"
 
 TestSuite(strides, .init = open_context, .fini = close_context);
@@ -128,4 +129,123 @@ Test(strides, lists)
     tn_tensor *x = tn_ones(s, TN_INTS(3, 4)), *list[] = {x, tn_t(s, x)};
     CALL(op, tn_value_tensor(x), tn_value_tensors(list, 2));
     cr_expect_eq(tn_scope_failed(s), TN_OK);
+}
+
+/* ---- What a row says of single arguments ---- */
+
+static void *seen_data[3];
+static tn_device seen_device[3];
+
+static int32_t note_places(void *self, const tn_call *call)
+{
+    for (uint32_t i = 0; i < call->n_args && i < 3; i++) {
+        const tn_tensor *t = tn_value_as_tensor(call->args[i]);
+        seen_data[i] = t ? tn_desc(t)->host : NULL;
+        seen_device[i] = t ? tn_tensor_device(t) : 0;
+    }
+    return note(self, call);
+}
+
+static uint32_t define_places(const char *device, const char *schema, const tn_row_argument *arguments,
+                              uint32_t n)
+{
+    const tn_kernel_row row = {
+        .size = sizeof row, .schema = schema, .run = note_places, .arguments = arguments, .n_arguments = n};
+    uint32_t op = define(schema);
+    cr_assert_eq(tn_kernels_add(ctx, device, NULL, &row, 1), TN_OK);
+    return op;
+}
+
+/* An argument that the row does not name has the row's own rule: contiguous. */
+Test(strides, of_single_arguments)
+{
+    static const tn_row_argument arguments[] = {{.strides = TN_STRIDES_ANY}, {.strides = TN_STRIDES_BLAS}};
+    uint32_t op = define_places("cpu", "test::single(Tensor x, Tensor y, Tensor z) -> Tensor", arguments, 2);
+    tn_tensor *x = tn_slice(s, tn_ones(s, TN_INTS(4, 6)), .dim = 1, .step = 2), *y = tn_t(s, x);
+    tn_tensor *z = tn_t(s, tn_ones(s, TN_INTS(4, 6)));
+    CALL(op, tn_value_tensor(x), tn_value_tensor(y), tn_value_tensor(z));
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+    cr_expect(seen[0][0] == 6 && seen[0][1] == 2);
+    cr_expect(seen[1][0] == 4 && seen[1][1] == 1);
+    cr_expect(seen[2][0] == 4 && seen[2][1] == 1);
+    CALL(op, tn_value_tensor(x), tn_value_tensor(z), tn_value_tensor(x));
+    cr_expect(seen[1][0] == 1 && seen[1][1] == 6, "a transposed matrix is fit for BLAS");
+}
+
+/* Host memory that is row-major, of the right dtype and not read conjugated is passed as it is. */
+Test(strides, an_argument_in_host_memory)
+{
+    static const tn_row_argument arguments[] = {{.strides = TN_STRIDES_ANY}, {.place = TN_PLACE_HOST}};
+    static const char schema[] = "test::on_host(Tensor x, Tensor y) -> Tensor";
+    uint32_t op = define_places("cpu", schema, arguments, 2);
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3)), *y = tn_t(s, x);
+    tn_tensor *z = tn_conj(s, tn_full(s, TN_INTS(2), 1, .dtype = TN_COMPLEX64));
+    CALL(op, tn_value_tensor(y), tn_value_tensor(x));
+    cr_expect_eq(seen_data[1], tn_desc(x)->host);
+    CALL(op, tn_value_tensor(x), tn_value_tensor(y));
+    cr_expect_neq(seen_data[1], tn_desc(x)->host);
+    cr_expect(seen[1][0] == 2 && seen[1][1] == 1, "row-major");
+    CALL(op, tn_value_tensor(x), tn_value_tensor(z));
+    cr_expect_neq(seen_data[1], tn_desc(z)->host);
+    cr_expect_eq(seen_flags[1], 0);
+    tn_device far = tn_device_parse(ctx, "reference:0");
+    const tn_kernel_row row = {
+        .size = sizeof row, .schema = schema, .run = note_places, .arguments = arguments, .n_arguments = 2};
+    cr_assert_eq(tn_kernels_add(ctx, "reference", NULL, &row, 1), TN_OK);
+    tn_tensor *a = tn_full(s, TN_INTS(3), 7, .dtype = TN_FLOAT32, .device = far);
+    CALL(op, tn_value_tensor(a), tn_value_tensor(a));
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+    cr_expect_eq(seen_device[0], far);
+    cr_expect_eq(seen_device[1], TN_CPU);
+    CALL(op, tn_value_tensor(a), tn_value_tensor(tn_full(s, TN_NO_INTS, 7, .dtype = TN_FLOAT64)));
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+    cr_expect_eq(seen_device[1], TN_CPU);
+}
+
+/* A row that does not take the dtype of an argument is passed over. */
+Test(strides, dtypes_of_single_arguments)
+{
+    static const tn_dtype whole[] = {TN_INT32, TN_INT64, 0};
+    static const tn_row_argument narrow[] = {{.dtypes = NULL}, {.dtypes = whole}};
+    static const char schema[] = "test::typed(Tensor x, Tensor y) -> Tensor";
+    uint32_t op = define_places("reference", schema, narrow, 2);
+    tn_device far = tn_device_parse(ctx, "reference:0");
+    tn_tensor *x = tn_ones(s, TN_INTS(2), .device = far);
+    tn_tensor *i = tn_ones(s, TN_INTS(2), .dtype = TN_INT64, .device = far);
+    cr_expect_not_null(CALL(op, tn_value_tensor(x), tn_value_tensor(i)));
+    cr_expect_null(CALL(op, tn_value_tensor(x), tn_value_tensor(x)));
+    expect_failure(TN_E_UNSUPPORTED, "\"typed\" not implemented for 'Float' on device cpu");
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    cr_expect_not_null(CALL(op, tn_value_tensor(x), tn_value_tensor(x)));
+    tn_fallback_info info = {.size = sizeof info};
+    cr_assert_eq(tn_inspect_fallback(ctx, 0, &info), TN_OK);
+    cr_expect_str_eq(info.reason, "the row does not take the dtype of an argument");
+}
+
+/* The same where the operator writes its first argument. */
+Test(strides, dtypes_of_an_operator_in_place)
+{
+    static const tn_dtype whole[] = {TN_INT64, 0};
+    static const tn_row_argument arguments[] = {{.strides = TN_STRIDES_ANY}, {.dtypes = whole}};
+    static const char schema[] = "test::typed_(Tensor(a!) self, Tensor y) -> Tensor(a!)";
+    uint32_t op = define_places("cpu", schema, arguments, 2);
+    tn_tensor *x = tn_ones(s, TN_INTS(2)), *i = tn_ones(s, TN_INTS(2), .dtype = TN_INT64);
+    cr_expect_eq(CALL(op, tn_value_tensor(x), tn_value_tensor(i)), x);
+    cr_expect_null(CALL(op, tn_value_tensor(x), tn_value_tensor(x)));
+    expect_failure(TN_E_UNSUPPORTED, "\"typed_\" not implemented for 'Float' on device cpu");
+    seen_device[0] = 0;
+    tn_tensor *none = tn_ones(s, TN_INTS(0));
+    cr_expect_eq(CALL(op, tn_value_tensor(none), tn_value_tensor(i)), none);
+    cr_expect_eq(seen_device[0], 0, "nothing to write: no kernel runs");
+}
+
+/* A number on the CPU beside tensors elsewhere is copied there, unless the row takes it as it is. */
+Test(strides, numbers_of_the_cpu)
+{
+    static const char schema[] = "test::scaled(Tensor x, Tensor factor) -> Tensor";
+    tn_device far = tn_device_parse(ctx, "reference:0");
+    uint32_t op = define_places("reference", schema, NULL, 0);
+    CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2), .device = far)), tn_value_tensor(tn_ones(s, TN_NO_INTS)));
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+    cr_expect_eq(seen_device[1], far);
 }
