@@ -71,28 +71,49 @@ static int32_t wrap_scalar(tni_call_state *c, tn_value *v)
 /* Whether a tag fits an argument. */
 enum { FITS, DOES_NOT_FIT, FITS_CONVERTED };
 
-static int32_t fits_list(const tni_argument *a, const tn_value *v)
+/* The tag of lists of this type; 0 for a type that has no lists. */
+static uint32_t list_tag(int32_t type)
 {
-    switch (a->type) {
+    switch (type) {
     case TNI_TYPE_TENSOR:
-        return v->tag != TN_TAG_TENSORS;
+        return TN_TAG_TENSORS;
     case TNI_TYPE_INT:
-        return v->tag == TN_TAG_INTS ? 0 : v->tag == TN_TAG_INT ? 2 : 1;
+        return TN_TAG_INTS;
     case TNI_TYPE_FLOAT:
-        return v->tag == TN_TAG_FLOATS                          ? 0
-               : v->tag == TN_TAG_FLOAT || v->tag == TN_TAG_INT ? 2
-               : v->tag == TN_TAG_INTS                          ? 2
-                                                                : 1;
+        return TN_TAG_FLOATS;
     case TNI_TYPE_BOOL:
-        return v->tag != TN_TAG_BOOLS;
+        return TN_TAG_BOOLS;
     case TNI_TYPE_SCALAR:
-        return v->tag != TN_TAG_SCALARS;
+        return TN_TAG_SCALARS;
     case TNI_TYPE_STRING:
     case TNI_TYPE_DIMNAME:
-        return v->tag != TN_TAG_STRINGS;
+        return TN_TAG_STRINGS;
     default:
         return 0;
     }
+}
+
+static int32_t fits_list(const tni_argument *a, const tn_value *v)
+{
+    uint32_t tag = list_tag(a->type);
+    if (!tag || v->tag == tag) return FITS;
+    if (a->type == TNI_TYPE_INT) return v->tag == TN_TAG_INT ? FITS_CONVERTED : DOES_NOT_FIT;
+    if (a->type != TNI_TYPE_FLOAT) return DOES_NOT_FIT;
+    return v->tag == TN_TAG_FLOAT || v->tag == TN_TAG_INT || v->tag == TN_TAG_INTS ? FITS_CONVERTED
+                                                                                   : DOES_NOT_FIT;
+}
+
+/* What is absent: the default serves, an optional argument stays so, and a required list is empty, because typed
+ * calls write {NULL, 0} for an empty list. */
+static int32_t take_absent(const tni_op *op, uint32_t i, tn_value *v)
+{
+    static const int64_t none;
+    const tni_argument *a = &op->schema->args[i];
+    if (a->is_optional || a->default_text || a->type == TNI_TYPE_GENERATOR) return TN_OK;
+    if (!a->is_list || !list_tag(a->type)) return bad_argument(op, i, v);
+    *v = tn_value_make(list_tag(a->type), 0);
+    v->as.ints = &none;
+    return TN_OK;
 }
 
 static int32_t fits_item(const tni_argument *a, const tn_value *v)
@@ -182,10 +203,7 @@ static int32_t check_argument(tni_call_state *c, const tni_op *op, uint32_t i, t
 {
     const tni_argument *a = &op->schema->args[i];
     int32_t fit, status;
-    if (v->tag == TN_TAG_NONE) {
-        return a->is_optional || a->default_text || a->type == TNI_TYPE_GENERATOR ? TN_OK
-                                                                                  : bad_argument(op, i, v);
-    }
+    if (v->tag == TN_TAG_NONE) return take_absent(op, i, v);
     fit = a->is_list ? fits_list(a, v) : fits_item(a, v);
     if (fit == DOES_NOT_FIT) return bad_argument(op, i, v);
     if (fit == FITS_CONVERTED) return convert(c, a, v);

@@ -31,11 +31,11 @@ static uint8_t place_of(const tni_schema *callee, const tni_argument *a, uint32_
     return (uint8_t)i;
 }
 
-/* The number of items, which all lists must have. */
-static int32_t count_items(foreach_call *c)
+/* The number of items, which all lists must have, the out argument among them. */
+static int32_t count_items(foreach_call *c, uint32_t n_args)
 {
     int32_t found = 0;
-    for (uint32_t i = 0; i < c->n_args; i++) {
+    for (uint32_t i = 0; i < n_args; i++) {
         tn_value v = c->args[i];
         if (!is_list(v)) continue;
         if (found && v.count != c->count)
@@ -66,19 +66,12 @@ static int32_t check_packed(const foreach_call *c, const tn_tensor *t)
 static int32_t prepare(tni_frame *f, foreach_call *c)
 {
     const tni_op *op = f->op;
-    int32_t status;
     *c = (foreach_call){.callee = tni_op_get(f->registry, op->entry->calls),
                         .args = f->args,
                         .schema = op->base->schema,
                         .n_args = op->base->n_args};
-    if (!c->schema) {
-        status = tni_op_prepare(f->registry, (tni_op *)(uintptr_t)op->base);
-        if (status) return status;
-        c->schema = op->base->schema;
-        c->n_args = op->base->n_args;
-    }
-    status = tni_op_prepare(f->registry, (tni_op *)(uintptr_t)c->callee);
-    if (!status) status = count_items(c);
+    int32_t status = tni_op_prepare(f->registry, (tni_op *)(uintptr_t)c->callee);
+    if (!status) status = count_items(c, op->n_args);
     for (uint32_t i = 0; i < c->n_args && !status; i++) {
         c->to[i] = place_of(c->callee->schema, &c->schema->args[i], i);
         c->packed[i] =
@@ -99,7 +92,6 @@ static tn_value item_of(tn_scope *s, const foreach_call *c, uint32_t arg, uint32
 /* The out form: the result goes into a given tensor. */
 static void copy_out(tn_scope *s, tn_tensor *to, tn_tensor *from)
 {
-    if (!to || !from) return;
     if (to->desc.rank != from->desc.rank ||
         memcmp(to->desc.sizes, from->desc.sizes, from->desc.rank * sizeof *from->desc.sizes))
         tn_resize_(s, to, ((tn_ints){from->desc.sizes, from->desc.rank}));

@@ -15,7 +15,7 @@ static tni_op *nth(tn_context *ctx, uint32_t i)
     uint32_t count = atomic_load(&r->count);
     for (uint32_t number = 1; number < count; number++) {
         tni_op *op = tni_op_get(r, number);
-        if (op && !op->removed && i-- == 0) return op;
+        if (!op->removed && i-- == 0) return op;
     }
     return NULL;
 }
@@ -25,8 +25,7 @@ uint32_t tn_inspect_operator_count(tn_context *ctx)
     tni_registry *r = ctx ? ctx->registry : NULL;
     uint32_t count = r ? atomic_load(&r->count) : 0, n = 0;
     for (uint32_t number = 1; number < count; number++) {
-        const tni_op *op = tni_op_get(r, number);
-        n += op && !op->removed;
+        n += !tni_op_get(r, number)->removed;
     }
     return n;
 }
@@ -163,7 +162,7 @@ static tni_op *nth_fallback(const tni_registry *r, uint32_t i, uint32_t *out_cou
     *out_count = 0;
     for (uint32_t number = 1; number < count; number++) {
         tni_op *op = tni_op_get(r, number);
-        if (op && op->fallback.count && (*out_count)++ == i) found = op;
+        if (op->fallback.count && (*out_count)++ == i) found = op;
     }
     return found;
 }
@@ -210,7 +209,7 @@ void tn_inspect_fallback_reset(tn_context *ctx)
     pthread_mutex_lock(&r->lock);
     for (uint32_t number = 1; number < count; number++) {
         tni_op *op = tni_op_get(r, number);
-        if (op) memset(&op->fallback, 0, sizeof op->fallback);
+        memset(&op->fallback, 0, sizeof op->fallback);
     }
     pthread_mutex_unlock(&r->lock);
 }

@@ -2,6 +2,7 @@
 /*
  * Pointwise operators: promotes dtypes, broadcasts, makes the outputs, casts operands, builds the loop nest.
  */
+#include <assert.h>
 #include <string.h>
 #include "core/thread.h"
 #include "dispatcher/backend.h"
@@ -14,18 +15,18 @@ typedef struct inputs {
     uint32_t count;
 } inputs;
 
-static int32_t gather_inputs(tni_frame *f, inputs *in)
+/* Pointwise operators are built in: each has a tensor among its arguments, and fewer than a loop nest takes. */
+static void gather_inputs(const tni_frame *f, inputs *in)
 {
     in->count = 0;
     for (uint32_t i = 0; i < f->n_args; i++) {
         if (f->args[i].tag != TN_TAG_TENSOR) continue;
-        if (in->count == TNI_MAX_OPERANDS - TNI_MAX_OUTPUTS / 2)
-            return tni_fail(f, TN_E_ARGUMENT, "too many tensor arguments");
+        assert(in->count < TNI_MAX_OPERANDS - TNI_MAX_OUTPUTS / 2);
         in->tensors[in->count] = f->args[i].as.tensor;
         in->position[in->count] = (uint8_t)i;
         in->is_scalar[in->count++] = 0;
     }
-    return TN_OK;
+    assert(in->count);
 }
 
 /* Whether all are contiguous tensors of the same dtype and shape, as in most calls. */
@@ -142,9 +143,7 @@ static int32_t run_kernel(tni_frame *f, const tni_kernel *k, const inputs *in_as
     for (uint32_t i = 0; i < in.count && !status; i++) status = cast_operand(f, &p, k, &in, i);
     if (!status) {
         tni_nest_init(&nest, shape->rank, shape->sizes);
-        for (uint32_t i = 0; i < p.n_outs; i++) {
-            if (targets[i]) tni_nest_add(&nest, targets[i], TN_OPERAND_OUTPUT);
-        }
+        for (uint32_t i = 0; i < p.n_outs; i++) tni_nest_add(&nest, targets[i], TN_OPERAND_OUTPUT);
         for (uint32_t i = 0; i < in.count; i++) {
             int32_t kept = f->keep_dtype >> in.position[i] & 1u || k->row.flags & TN_ROW_CASTS;
             tn_dtype dtype = kept ? in.tensors[i]->desc.dtype : tni_scalar_dtype(k, f->call_dtype);
@@ -168,9 +167,8 @@ int32_t tni_run_pointwise(tni_frame *f)
     tn_tensor *targets[TNI_MAX_OUTPUTS];
     const tni_kernel *k = NULL;
     const char *reason = "no kernel";
-    int32_t alike, status = gather_inputs(f, &in);
-    if (status) return status;
-    if (!in.count) return tni_fail(f, TN_E_ARGUMENT, "none of the arguments is a tensor");
+    int32_t alike, status = TN_OK;
+    gather_inputs(f, &in);
     alike = all_alike(&in);
     if (alike)
         f->device = in.tensors[0]->desc.device;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions and scans of one tensor. The shape rule gives the dimensions that are reduced or scanned; this
- * file casts the input, makes the outputs and builds the loop nest. The result over no elements is filled with
- * the identity.
+ * Reductions and scans of one tensor, argument 0. The shape rule defines every output and gives the dimensions that
+ * are reduced or scanned; this file casts the input, makes the outputs and builds the loop nest. The result over
+ * no elements is filled with the identity.
  */
 #include "dispatcher/backend.h"
 
@@ -26,7 +26,6 @@ static void build_nest(const tni_frame *f, tni_nest *nest, tn_tensor *input, tn_
 {
     tni_nest_init(nest, input->desc.rank, input->desc.sizes);
     for (uint32_t i = 0; i < n_outs; i++) {
-        if (!targets[i]) continue;
         if (scan)
             tni_nest_add(nest, targets[i], TN_OPERAND_OUTPUT);
         else
@@ -47,9 +46,8 @@ static int32_t fill_identity(tni_frame *f, tn_tensor **targets)
         const double both[2] = {f->identity, f->identity};
         tn_tensor *t = targets[i];
         /* A complex NaN has NaN in both parts. */
-        int32_t pair = t && f->identity != f->identity && tn_dtype_is_complex(t->desc.dtype);
-        int32_t status =
-            t ? tni_fill_tensor(t, pair ? tn_value_complex(both) : tn_value_float(f->identity)) : TN_OK;
+        int32_t pair = f->identity != f->identity && tn_dtype_is_complex(t->desc.dtype);
+        int32_t status = tni_fill_tensor(t, pair ? tn_value_complex(both) : tn_value_float(f->identity));
         if (status) return status;
     }
     return TN_OK;
@@ -81,12 +79,9 @@ static int32_t run(tni_frame *f, int32_t scan)
     tni_prepared outputs = {.n_temporaries = 0};
     const tni_kernel *k = NULL;
     const char *reason = "no kernel";
-    const tn_tensor *out = NULL;
-    int32_t status;
-    if (!tni_arg_tensor(f, 0)) return tni_fail(f, TN_E_ARGUMENT, "the first argument must be a tensor");
-    status = tni_check_devices(f);
+    int32_t status = tni_check_devices(f);
     if (!status) status = f->op->base->entry->infer(f);
-    if (status || f->done) return status;
+    if (status) return status;
     if (!f->call_dtype) f->call_dtype = tni_arg_tensor(f, 0)->desc.dtype;
     status = tni_find_device(f);
     if (status) return status;
@@ -95,8 +90,7 @@ static int32_t run(tni_frame *f, int32_t scan)
         if (!k) return tni_fall_back(f, reason);
     }
     status = tni_make_outputs(f, &outputs, targets, 0);
-    for (uint32_t i = 0; !out && i < f->op->base->n_returns; i++) out = targets[i];
-    if (!status && out && k && out->numel > 0) {
+    if (!status && k && targets[0]->numel > 0) {
         status = tni_arg_tensor(f, 0)->numel ? run_kernels(f, k, &outputs, targets, scan, &reason)
                                              : fill_identity(f, targets);
     }

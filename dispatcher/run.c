@@ -97,7 +97,7 @@ static int32_t view_in_place(tni_frame *f)
 int32_t tni_run_view(tni_frame *f)
 {
     int32_t status = f->op->base->entry->infer(f);
-    if (!status && f->given[0] && f->op->form == TNI_FORM_INPLACE && f->outs[0].as.tensor != f->given[0])
+    if (!status && f->op->form == TNI_FORM_INPLACE && f->outs[0].as.tensor != f->given[0])
         return view_in_place(f);
     return status;
 }
@@ -135,8 +135,8 @@ static tn_value argument_named(const tni_frame *f, const char *name, const tn_te
     for (uint32_t i = 0; i < s->n_args; i++) {
         if (!strcmp(s->args[i].name, name)) return f->args[i];
     }
-    if (out && !strcmp(name, "dtype")) return tn_value_dtype(out->desc.dtype);
-    if (out && !strcmp(name, "device")) return tn_value_device(out->desc.device);
+    if (!strcmp(name, "dtype")) return tn_value_dtype(out->desc.dtype);
+    if (!strcmp(name, "device")) return tn_value_device(out->desc.device);
     return tn_value_none();
 }
 

@@ -88,7 +88,7 @@ const char *tni_suggest(const tni_registry *r, const char *name, char *out, uint
     uint64_t used = 0;
     for (uint32_t number = 1; number < count; number++) {
         const tni_op *op = tni_op_get(r, number);
-        if (!op || op->removed) continue;
+        if (op->removed) continue;
         const char *full = op->name;
         uint32_t n = (uint32_t)strcspn(full, "(");
         uint32_t d = distance_to(wish, length, full, n, limit);

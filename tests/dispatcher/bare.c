@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device plugin "bare": two devices that have memory and copies, but no kernel. Its memory is known by handles
- * alone, its work is done when a slot returns. A slot fails if the environment variable TENON_TEST_BARE names it.
+ * alone, its work is done when a slot returns. It has classes of mixed precision. A slot fails if the environment variable TENON_TEST_BARE names it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +162,17 @@ static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_in
                                                      .query = query_stream,
                                                      .synchronize = synchronize_stream};
 
+static int32_t class_of(void *self, const char *op)
+{
+    (void)self;
+    if (!strcmp(op, "aten::relu")) return TN_AUTOCAST_LOW;
+    if (!strcmp(op, "aten::exp")) return TN_AUTOCAST_WIDEST;
+    return strcmp(op, "aten::neg") ? -1 : 77; /* which is not a class: the host's is used */
+}
+
+static const tn_autocast_interface autocast_interface = {
+    .size = sizeof(tn_autocast_interface), .low_dtype = TN_FLOAT16, .classify = class_of};
+
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
     (void)self;
@@ -169,6 +180,7 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (!strcmp(name, "tenon.device")) return &device_interface;
     if (!strcmp(name, "tenon.memory")) return &memory_interface;
     if (!strcmp(name, "tenon.copy")) return &copy_interface;
+    if (!strcmp(name, "tenon.autocast")) return &autocast_interface;
     return strcmp(name, "tenon.stream") ? NULL : &stream_interface;
 }
 

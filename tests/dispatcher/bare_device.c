@@ -227,3 +227,136 @@ Test(bare_device, slots_that_fail)
     tn_copy_(s, there, x);
     EXPECT(there, 0, 1, 2, 3, 4, 5);
 }
+
+/* ---- Rows that a program adds for the device ------------------------------------------------------------------ */
+
+static int32_t refuse_late(void *self, const tn_call *call)
+{
+    return TN_E_UNSUPPORTED;
+}
+
+/* A row that agrees and refuses then is the last one: the CPU runs the call, with given outputs too. */
+Test(bare_device, rows_that_refuse_late)
+{
+    static const char *const schemas[] = {
+        "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+        "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+        "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        "aten::mm(Tensor self, Tensor mat2) -> Tensor"};
+    for (int i = 0; i < 4; i++) add_row("bare", schemas[i], 0, refuse_late, NULL);
+    tn_tensor *x = rows(2, 2, first), *out = tn_empty(s, TN_INTS(0), .device = first);
+    EXPECT(tn_sum(s, x), 6);
+    EXPECT(tn_cumsum(s, x, 1), 0, 1, 2, 5);
+    EXPECT(tn_add(s, x, tn_t(s, x)), 0, 3, 3, 6);
+    EXPECT(tn_mm(s, x, x), 2, 3, 6, 11);
+    tn_sum_dim_out(s, x, TN_NO_INTS, out);
+    EXPECT(out, 6);
+    tn_mm_out(s, x, x, out);
+    EXPECT(out, 2, 3, 6, 11);
+    tn_add_out(s, x, tn_t(s, x), out);
+    EXPECT(out, 0, 3, 3, 6);
+    cr_expect_geq(tn_inspect_finding_count(ctx), 4, "findings: %u", tn_inspect_finding_count(ctx));
+}
+
+static tn_dtype seen;
+
+/* *out = !*in for one byte each: the handle of an allocation is its address. */
+static int32_t negate(void *self, const tn_call *call)
+{
+    const tn_operand *to = &call->nest->operands[0], *from = &call->nest->operands[1];
+    uint8_t *out = (uint8_t *)to->allocation + to->byte_offset;
+    const uint8_t *in = (const uint8_t *)from->allocation + from->byte_offset;
+    seen = from->dtype;
+    for (int64_t i = 0; i < call->nest->numel; i++) out[i] = !in[i];
+    return TN_OK;
+}
+
+/* Only whether an element is zero matters: a row for bool serves all dtypes. */
+Test(bare_device, logical_operators_by_a_row_for_bool)
+{
+    static const tn_dtype bools[] = {TN_BOOL, 0};
+    const tn_kernel_row row = {.size = sizeof row,
+                               .strides = TN_STRIDES_ANY,
+                               .schema = "aten::logical_not(Tensor self) -> Tensor",
+                               .dtypes = bools,
+                               .run = negate};
+    cr_assert_eq(tn_kernels_add(ctx, "bare", NULL, &row, 1), TN_OK);
+    tn_tensor *x = rows(1, 3, first);
+    EXPECT(tn_logical_not(s, x), 1, 0, 0);
+    cr_expect_eq(seen, TN_BOOL);
+    cr_expect_eq(fallbacks("aten::logical_not"), 0);
+}
+
+static void max_out(tn_tensor *x, tn_tensor *values, tn_tensor *indices)
+{
+    const tn_value args[] = {tn_value_tensor(x), tn_value_int(1), tn_value_bool(0), tn_value_tensor(values),
+                             tn_value_tensor(indices)};
+    tn_value outs[2];
+    tn_scope_call(s, tn_operator_find(ctx, "aten::max.dim_max"), args, 5, outs, 2);
+}
+
+/* The second result is released if the first does not fit. */
+Test(bare_device, results_that_do_not_fit)
+{
+    tn_tensor *x = rows(2, 3, first), *values = tn_empty(s, TN_INTS(0), .dtype = TN_INT32, .device = first);
+    tn_tensor *indices = tn_empty(s, TN_INTS(0), .dtype = TN_INT64, .device = first);
+    max_out(x, values, indices);
+    expect_failure(TN_E_DTYPE, "result type Float can't be cast to the desired output type Int");
+    values = tn_empty(s, TN_INTS(0), .device = second);
+    max_out(x, values, indices);
+    expect_failure(TN_E_DEVICE, "Expected out tensor to have device bare:0, but got bare:1 instead");
+    values = tn_empty(s, TN_INTS(0), .device = first);
+    max_out(x, values, indices);
+    EXPECT(values, 2, 5);
+    EXPECT(indices, 2, 2);
+}
+
+/* ---- Mixed precision ------------------------------------------------------------------------------------------ */
+
+/* The plugin's class of an operator counts, else the host's; lists and tensors of other devices stay as they are. */
+Test(bare_device, classes_of_mixed_precision)
+{
+    const tn_scope_options o = {.size = sizeof o, .autocast = TN_SCOPE_AUTOCAST_ON};
+    tn_tensor *x = rows(2, 2, first), *h = tn_to(s, x, TN_FLOAT16), *outer_x = rows(1, 4, first);
+    tn_scope *outer = s;
+    s = tn_scope_open_child(outer, &o);
+    cr_expect_eq(tn_tensor_dtype(tn_relu(s, x)), TN_FLOAT16);
+    cr_expect_eq(tn_tensor_dtype(tn_exp(s, h)), TN_FLOAT16);
+    cr_expect_eq(tn_tensor_dtype(tn_exp(s, x)), TN_FLOAT32);
+    cr_expect_eq(tn_tensor_dtype(tn_neg(s, h)), TN_FLOAT16);
+    cr_expect_eq(tn_tensor_dtype(tn_mm(s, x, x)), TN_FLOAT16, "a class of the host");
+    cr_expect_eq(tn_tensor_dtype(tn_add(s, h, tn_ones(s, TN_NO_INTS))), TN_FLOAT16);
+    cr_expect_eq(tn_tensor_dtype(tn_cat(s, TN_TENSORS(h, x))), TN_FLOAT32, "the widest");
+    cr_expect_eq(tn_tensor_dtype(tn_index(s, outer_x, TN_AT(0))), TN_FLOAT32);
+    tn_tensor *i = tn_zeros(s, TN_INTS(1), .dtype = TN_INT64, .device = first);
+    tn_tensor *const items[] = {NULL, i};
+    tn_tensor *y = tn_index_tensor(s, x, ((tn_tensors){items, 2}));
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect_eq(tn_tensor_dtype(y), TN_FLOAT32);
+    tn_scope_close(s);
+    s = outer;
+}
+
+/* ---- Without the CPU ------------------------------------------------------------------------------------------ */
+
+/* A context that has this device alone: no operator can run, and each says so. */
+Test(bare_alone, a_context_without_the_cpu)
+{
+    float two[2] = {1, 2}, got[2] = {0};
+    setenv("TENON_PLUGIN_DISABLE", "cpu", 1);
+    set_up();
+    cr_expect_eq(tn_device_count(ctx, "cpu"), 0);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2), two, first);
+    cr_assert_not_null(x, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_assert_eq(tn_to_host(s, x, got, sizeof got), TN_OK);
+    cr_expect_eq(got[1], 2);
+    cr_expect_null(tn_add(s, x, x));
+    expect_failure(TN_E_DEVICE, "device cpu: no plugin offers this type");
+    cr_expect_null(tn_mul_scalar(s, x, 2));
+    expect_failure(TN_E_DEVICE, "device cpu: no plugin offers this type");
+    cr_expect_null(tn_fill_scalar_(s, x, 3));
+    expect_failure(TN_E_DEVICE, "device cpu: no plugin offers this type");
+    cr_assert_eq(tn_to_host(s, x, got, sizeof got), TN_OK);
+    cr_expect_eq(got[0], 1);
+    close_context();
+}

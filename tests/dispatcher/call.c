@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/plugin.h>
 #include <tenon/tenon.h>
 
 static tn_context *ctx;
@@ -54,6 +55,12 @@ static void expect_text(const tn_error *error, int32_t code, const char *part)
     cr_assert_not_null(error, "no error; expected: %s", part);
     cr_expect_eq(error->code, code, "%d: %s", error->code, error->message);
     cr_expect_not_null(strstr(error->message, part), "\"%s\" in \"%s\"", part, error->message);
+}
+
+static void expect_no_error(void)
+{
+    cr_expect_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    tn_scope_clear(s);
 }
 
 static void expect_error(int32_t code, const char *part)
@@ -469,4 +476,146 @@ Test(call, missing_handles)
     tn_index(s, NULL, TN_AT(0));
     cr_assert_neq(tn_scope_failed(s), TN_OK);
     tn_scope_clear(s);
+}
+
+/* ---- Entry points ---------------------------------------------------------------------------------------- */
+
+typedef int32_t entry_point(uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
+                            uint32_t n_outs);
+
+static int32_t by_scope(uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs, uint32_t n_outs)
+{
+    return tn_scope_call(s, op, args, n_args, outs, n_outs);
+}
+
+static int32_t by_place(uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs, uint32_t n_outs)
+{
+    return tn_scope_call_placed(s, op, args, n_args, outs, n_outs);
+}
+
+static int32_t boxed(uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs, uint32_t n_outs)
+{
+    tn_error *error = NULL;
+    int32_t status = tn_call_operator(ctx, op, args, n_args, outs, n_outs, &error);
+    if (status) tn_scope_fail(s, status, error->message);
+    tn_error_release(error);
+    return status;
+}
+
+/* As a composite calls an operator. */
+static uint32_t inner_op, inner_outs;
+static const tn_value *inner_args;
+static uint32_t inner_n_args;
+
+static int32_t call_inner(void *self, const tn_call *call)
+{
+    tn_value outs[4];
+    tn_scope *own = call->host->call_scope(call);
+    if (call->host->scope_call(own, inner_op, inner_args, inner_n_args, outs, inner_outs)) return TN_OK;
+    return call->host->set_output(call, 0, tn_value_as_tensor(outs[0]));
+}
+
+static int32_t by_composite(uint32_t op, const tn_value *args, uint32_t n_args, tn_value *outs,
+                            uint32_t n_outs)
+{
+    static uint32_t number;
+    const tn_operator_def def = {
+        .size = sizeof def, .schema = "test::calls() -> Tensor", .composite = call_inner};
+    if (!number) cr_assert_eq(tn_operator_define(ctx, &def, &number), TN_OK);
+    inner_op = op;
+    inner_args = args;
+    inner_n_args = n_args;
+    inner_outs = n_outs;
+    for (uint32_t i = 1; i < n_outs; i++) outs[i] = tn_value_none();
+    return tn_scope_call(s, number, NULL, 0, outs, 1);
+}
+
+static entry_point *const entry_points[] = {by_scope, by_place, boxed, by_composite};
+
+/* However a call is made: the same checks, the same errors, and what there is no result for becomes NONE. */
+Test(handles, of_every_entry_point)
+{
+    tn_tensor *y = tn_ones(s, TN_INTS(4, 5));
+    tn_drop(s, y);
+    tn_tensor *const list[] = {NULL, x}, *const dead[] = {NULL, y};
+    uint32_t index = tn_operator_find(ctx, "aten::index.Tensor");
+    for (size_t i = 0; i < sizeof entry_points / sizeof *entry_points; i++) {
+        tn_value outs[4], one = tn_value_tensor(x), gone = tn_value_tensor(y);
+        for (int k = 0; k < 4; k++) outs[k] = tn_value_int(7);
+        cr_expect_eq(entry_points[i](TN_OP_RELU, &one, 1, outs, 4), TN_OK, "%zu", i);
+        cr_expect_eq(tn_tensor_numel(outs[0].as.tensor), 6);
+        for (int k = 1; k < 4; k++) cr_expect_eq(outs[k].tag, TN_TAG_NONE, "%zu: %d", i, k);
+        if (entry_points[i] == boxed) tn_value_release(ctx, &outs[0]);
+        cr_expect_eq(entry_points[i](TN_OP_RELU, &gone, 1, outs, 1), TN_E_DEAD_HANDLE, "%zu", i);
+        cr_expect_eq(outs[0].tag, TN_TAG_NONE);
+        expect_error(TN_E_DEAD_HANDLE, "of sizes [4, 5] and dtype float32 was released and is used again");
+        const tn_value items[] = {one, tn_value_tensors(dead, 2)};
+        cr_expect_eq(entry_points[i](index, items, 2, outs, 1), TN_E_DEAD_HANDLE, "%zu", i);
+        expect_error(TN_E_DEAD_HANDLE, "was released and is used again");
+        const tn_value floats[] = {one, tn_value_tensors(list, 2)};
+        cr_expect_neq(entry_points[i](index, floats, 2, outs, 1), TN_OK, "%zu", i);
+        expect_error(TN_E_DTYPE, "tensors used as indices must be long");
+        cr_expect_eq(entry_points[i](4000000, &one, 1, outs, 1), TN_E_NOT_FOUND, "%zu", i);
+        expect_error(TN_E_NOT_FOUND, "there is no operator with this number");
+    }
+}
+
+/* An operator without results, called without arguments. */
+static int32_t nothing_runs;
+
+static int32_t count_a_run(void *self, const tn_call *call)
+{
+    nothing_runs++;
+    return TN_OK;
+}
+
+Test(call, an_operator_without_arguments_and_results)
+{
+    const char *schema = "test::tick() -> ()";
+    uint32_t op;
+    tn_error *error = NULL;
+    const tn_operator_def def = {.size = sizeof def, .schema = schema, .composite = count_a_run};
+    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    cr_expect_eq(tn_call_operator(ctx, op, NULL, 0, NULL, 0, &error), TN_OK);
+    cr_expect_eq(tn_scope_call(s, op, NULL, 0, NULL, 0), TN_OK);
+    cr_expect_eq(nothing_runs, 2);
+    cr_expect_eq(tn_call_operator(ctx, op, NULL, 0, NULL, 2, &error), TN_E_ARGUMENT);
+    expect_text(error, TN_E_ARGUMENT, "tn_call_operator: outs are NULL");
+    tn_error_release(error);
+}
+
+/* Scalars in the place of tensors, more than the fast path takes, and on operators without one. */
+Test(call, scalars_in_the_place_of_tensors)
+{
+    tn_value two = tn_value_float(2), t = tn_value_tensor(x), out;
+    uint32_t lerp = tn_operator_find(ctx, "aten::lerp.Tensor");
+    cr_assert_eq(tn_scope_call(s, lerp, (tn_value[]){t, two, two}, 3, &out, 1), TN_OK);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, out.as.tensor)), 18); /* 1 + 2 (2 - 1) */
+    cr_assert_eq(tn_scope_call(s, lerp, (tn_value[]){two, two, two}, 3, &out, 1), TN_OK);
+    cr_expect_eq(tn_item_double(s, out.as.tensor), 2);
+    cr_assert_eq(tn_scope_call(s, TN_OP_MM, (tn_value[]){t, two}, 2, &out, 1), TN_E_SHAPE);
+    tn_scope_clear(s);
+}
+
+/* ---- Required lists ---- */
+
+/* The list {NULL, 0} is absent where the schema allows that; a list that is required is empty. */
+Test(call, lists_without_items)
+{
+    tn_tensor *scalar = tn_full(s, TN_NO_INTS, 3), *sum;
+    const tn_ints no_ints = {NULL, 0};
+    cr_expect_eq(tn_tensor_rank(tn_permute(s, scalar, no_ints)), 0);
+    expect_no_error();
+    cr_expect_eq(tn_tensor_rank(tn_ones(s, no_ints)), 0);
+    expect_no_error();
+    cr_expect_null(tn_cat(s, (tn_tensors){NULL, 0}));
+    expect_error(TN_E_ARGUMENT, "expected a non-empty list of Tensors");
+    /* dim=None reduces all dimensions, and so does dim=[]; a mean over dim=[] likewise. */
+    sum = tn_sum_dim(s, x, no_ints);
+    cr_expect_eq(tn_item_double(s, sum), 6);
+    cr_expect_eq(tn_item_double(s, tn_sum_dim(s, x, TN_NO_INTS)), 6);
+    /* Of flip an empty list of dimensions is given, and no dimension is flipped. */
+    tn_tensor *row = tn_arange(s, 3);
+    cr_expect_eq(tn_item_int(s, tn_select(s, tn_flip(s, row, no_ints), 0, 0)), 0);
+    expect_no_error();
 }

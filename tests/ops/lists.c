@@ -50,6 +50,11 @@ Test(lists, results_go_to_given_tensors)
     tn_tensor *out = tn_empty(s, TN_INTS(0), .dtype = TN_FLOAT64), *a = VECTOR(s, 0, 4, 9);
     tn__foreach_sqrt_out(s, TN_TENSORS(a), TN_TENSORS(out));
     EXPECT(s, out, 2, 3);
+    tn__foreach_neg_out(s, TN_TENSORS(a), TN_TENSORS(out)); /* has the size already */
+    EXPECT(s, out, -4, -9);
+    tn__foreach_neg_out(s, TN_TENSORS(VECTOR(s, 0, 1, 2, 3)),
+                        TN_TENSORS(out)); /* has its rank, not its size */
+    EXPECT(s, out, -1, -2, -3);
     end();
 }
 
@@ -72,6 +77,13 @@ Test(lists, refused)
     expect_error(s, "Tensor list must have at least one tensor.");
     tn__foreach_mul_list(s, TN_TENSORS(a, a), TN_TENSORS(a));
     expect_error(s, "Tensor lists must have the same number of tensors, got 2 and 1");
+    tn__foreach_sqrt_out(s, TN_TENSORS(a, a), TN_TENSORS(tn_empty(s, TN_INTS(0))));
+    expect_error(s, "Tensor lists must have the same number of tensors, got 2 and 1");
+    const tn_value factors[] = {tn_value_int(1), tn_value_int(2)};
+    tn__foreach_mul_scalarlist(s, TN_TENSORS(a), ((tn_scalars){factors, 2}));
+    expect_error(s, "Tensor list must have same number of elements as scalar list.");
+    tn__foreach_addcmul(s, TN_TENSORS(a), TN_TENSORS(a), TN_TENSORS(a), tn_zeros(s, TN_INTS(1, 1)));
+    expect_error(s, "Expected packed scalar Tensor to be of dimension 1. Got 2 instead.");
     tn__foreach_addcmul_(s, TN_TENSORS(a), TN_TENSORS(a), TN_TENSORS(a), A);
     expect_error(s, "Expected length of scalars to match input of length 1 but got 3 instead.");
     tn__fused_sgd_(s, TN_TENSORS(a), TN_TENSORS(a, a), nothing, 0, 0, 0.1, 0, 0, 0, 0);

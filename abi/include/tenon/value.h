@@ -54,7 +54,7 @@ typedef struct tn_value {
     } as;
 } tn_value;
 
-/* Lists as typed calls take and return them. {NULL, 0} is absent. */
+/* Lists as typed calls take and return them. {NULL, 0} is absent; as a required list it is an empty one. */
 /* Compilers name this type when they refuse a plain number in the place of a list. */
 typedef int64_t tn_write_TN_INTS;
 typedef struct tn_ints {
