@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Averages of parameters, and scaling of gradients. */
+#include <stdlib.h>
+#include "optimizer.h"
+
+struct tn_average {
+    uint32_t count;
+    double decay;
+    int64_t updates;
+    tn_tensor **values, **means; /* one reference each */
+};
+
+static tn_scope *without_recording(tn_scope *s)
+{
+    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
+    return tn_scope_open_child(s, &options);
+}
+
+void tn_average_destroy(tn_average *a)
+{
+    if (!a) return;
+    for (uint32_t i = 0; i < a->count; i++) {
+        tn_release(a->values[i]);
+        tn_release(a->means[i]);
+    }
+    free(a->values);
+    free(a->means);
+    free(a);
+}
+
+tn_average *tn_average_create(tn_module *module, double decay)
+{
+    tn_average *a = module ? calloc(1, sizeof *a) : NULL;
+    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
+    if (!a) return NULL;
+    tn_scope *s = tn_scope_open_with(tn_module_context(module), &options);
+    tn_tensors all = tn_module_parameters(s, module);
+    a->values = calloc((size_t)all.count + 1, sizeof *a->values);
+    a->means = calloc((size_t)all.count + 1, sizeof *a->means);
+    a->decay = decay;
+    if (!a->values || !a->means) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
+    if (!(decay >= 0 && decay <= 1)) tn_scope_fail(s, TN_E_ARGUMENT, "average: decay must be from 0 to 1");
+    for (int64_t i = 0; i < all.count && !tn_scope_failed(s); i++) {
+        a->values[i] = tn_retain(all.data[i]);
+        a->means[i] = tn_retain(tn_clone(s, tn_detach(s, all.data[i])));
+        a->count++;
+    }
+    if (!tn_scope_close(s)) return a;
+    tn_average_destroy(a);
+    return NULL;
+}
+
+int32_t tn_average_update(tn_scope *scope, tn_average *a)
+{
+    tn_scope *s = without_recording(scope);
+    double weight = a->updates == 0 ? 1 : a->decay != 0 ? 1 - a->decay : 1 / (double)(a->updates + 1);
+    for (uint32_t i = 0; i < a->count; i++) {
+        tn_tensor *value = tn_detach(s, a->values[i]);
+        if (tn_dtype_is_floating(tn_tensor_dtype(value)) || tn_dtype_is_complex(tn_tensor_dtype(value)))
+            tn_lerp_scalar_(s, a->means[i], value, weight);
+        else
+            tn_copy_(s, a->means[i], value);
+    }
+    if (!tn_scope_failed(s)) a->updates++;
+    return tn_scope_close(s);
+}
+
+int32_t tn_average_swap(tn_scope *scope, tn_average *a)
+{
+    tn_scope *s = without_recording(scope);
+    for (uint32_t i = 0; i < a->count; i++) {
+        tn_tensor *value = tn_detach(s, a->values[i]), *kept = tn_clone(s, value);
+        tn_copy_(s, value, a->means[i]);
+        tn_copy_(s, a->means[i], kept);
+    }
+    return tn_scope_close(s);
+}
+
+/* ---- Scaling --------------------------------------------------------------------------------------------- */
+
+struct tn_grad_scaler {
+    tn_context *ctx;
+    double scale, growth, backoff;
+    int64_t interval, good;       /* steps since the last overflow */
+    const tn_optimizer *unscaled; /* whose gradients are divided already */
+    int32_t found;
+};
+
+tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_options *options)
+{
+    tn_grad_scaler *g = ctx ? calloc(1, sizeof *g) : NULL;
+    if (!g) return NULL;
+    *g = (tn_grad_scaler){.ctx = ctx, .scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
+    if (!options) return g;
+    if (options->scale > 0) g->scale = options->scale;
+    if (options->growth > 0) g->growth = options->growth;
+    if (options->backoff > 0) g->backoff = options->backoff;
+    if (options->interval > 0) g->interval = options->interval;
+    return g;
+}
+
+void tn_grad_scaler_destroy(tn_grad_scaler *g)
+{
+    free(g);
+}
+
+double tn_grad_scaler_get_scale(const tn_grad_scaler *g)
+{
+    return g ? g->scale : 0;
+}
+
+tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss)
+{
+    return tn_mul_scalar(s, loss, g->scale);
+}
+
+/* Gradients of one device are divided by one call. */
+int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer *o)
+{
+    tn_scope *s = without_recording(scope);
+    if (g->unscaled == o)
+        tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
+    tn_tensor **grads = tn_scope_memory(s, (o->count + 1) * sizeof *grads);
+    uint8_t *done = tn_scope_memory(s, o->count + 1u);
+    for (uint32_t i = 0; grads && done && i < o->count; i++) {
+        grads[i] = tn_grad_of(s, o->parameters[i].tensor);
+        done[i] = !grads[i];
+    }
+    g->found = 0;
+    for (uint32_t i = 0; i < o->count && !tn_scope_failed(s); i++) {
+        tn_tensor **list = tn_scope_memory(s, (o->count + 1) * sizeof *list);
+        uint32_t n = 0;
+        if (done[i] || !list) continue;
+        tn_device device = tn_tensor_device(grads[i]);
+        tn_dtype dtype = tn_tensor_dtype(grads[i]);
+        for (uint32_t k = i; k < o->count; k++) {
+            if (done[k] || tn_tensor_device(grads[k]) != device || tn_tensor_dtype(grads[k]) != dtype)
+                continue;
+            done[k] = 1;
+            list[n++] = optim_real(s, grads[k]);
+        }
+        tn_tensor *found = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32, .device = device);
+        tn_tensor *inverse = tn_full(s, TN_INTS(1), 1 / g->scale, .dtype = TN_FLOAT32, .device = device);
+        tn__amp_foreach_non_finite_check_and_unscale_(s, (tn_tensors){list, n}, found, inverse);
+        g->found |= tn_item_double(s, found) != 0;
+    }
+    if (!tn_scope_failed(s)) g->unscaled = o;
+    return tn_scope_close(s);
+}
+
+int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o, const tn_step_options *options)
+{
+    if (g->unscaled != o && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
+    g->unscaled = NULL;
+    if (!g->found) tn_optimizer_step_with(s, o, options);
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (g->found) {
+        g->scale *= g->backoff;
+        g->good = 0;
+    } else if (++g->good == g->interval) {
+        g->scale *= g->growth;
+        g->good = 0;
+    }
+    return TN_OK;
+}

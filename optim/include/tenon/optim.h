@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optimisers, learning rates, averages of parameters, scaling of gradients. Formulas, defaults and the names of states
+ * are those of torch.optim.
+ *
+ *     tn_optimizer *o = tn_adamw_create(net, .lr = 3e-4, .weight_decay = 0.1, .decay_if = tn_rank_over_1);
+ *     ...
+ *     tn_backward(s, loss);
+ *     tn_optimizer_step(s, o, .clip_norm = 1, .lr = tn_lr_cosine(i, 3e-4, steps, 0));
+ *     tn_optimizer_zero_grad(o);
+ *
+ * Threads: an optimiser is used by one thread at a time. Parameters without a gradient are left alone by a step.
+ */
+#ifndef TENON_OPTIM_H
+#define TENON_OPTIM_H
+
+#include <tenon/nn.h>
+
+TN_BEGIN_DECLS
+
+typedef struct tn_optimizer tn_optimizer;
+
+#define TN_SGD       1u
+#define TN_ADAM      2u
+#define TN_ADAMW     3u
+#define TN_ADAGRAD   4u
+#define TN_ADADELTA  5u
+#define TN_ADAMAX    6u
+#define TN_ASGD      7u
+#define TN_NADAM     8u
+#define TN_RADAM     9u
+#define TN_RMSPROP   10u
+#define TN_RPROP     11u
+#define TN_ADAFACTOR 12u
+#define TN_LBFGS     13u
+
+/*
+ * Options of a group of parameters: those of the optimiser's kind count, under PyTorch's names (betas are beta1 and
+ * beta2, etas are eta_minus and eta_plus). The macros below set the defaults.
+ */
+typedef struct tn_optimizer_options {
+    uint32_t options_size;
+    int32_t maximize; /* steps go up the gradient */
+    int32_t nesterov, amsgrad, centered, decoupled_weight_decay;
+    /* 1: one call for many tensors (sgd, adam, adamw, adagrad); 0: an operator at a time; -1: 1 on the CPU */
+    int32_t fused;
+    int32_t reserved;
+    double lr, weight_decay;
+    double momentum, dampening;                             /* sgd, rmsprop */
+    double beta1, beta2, eps;                               /* adam and its family; eps: most */
+    double alpha, rho, lr_decay, initial_accumulator_value; /* rmsprop and asgd; adadelta; adagrad */
+    double lambd, t0;                                       /* asgd */
+    double momentum_decay;                                  /* nadam */
+    double eta_minus, eta_plus, step_min, step_max;         /* rprop */
+    double beta2_decay, eps2, d;                            /* adafactor; eps 0: that of the dtype */
+    int64_t max_iter, max_eval, history_size;               /* lbfgs; max_eval 0: 1.25 max_iter */
+    double tolerance_grad, tolerance_change;
+    const char *line_search; /* lbfgs: NULL, or "strong_wolfe" */
+    /* weight_decay is for the parameters for which this returns 1; NULL: all */
+    int32_t (*decay_if)(const tn_tensor *parameter);
+} tn_optimizer_options;
+
+/* 1 for matrices and tensors of more dimensions: weights, but not biases and norms. */
+TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
+
+/* Of all parameters of a module, under their names. NULL and tn_last_error() for bad options; states are made by the
+ * first step. The module must live as long as the optimiser, and not move. */
+TN_API tn_optimizer *tn_optimizer_create(tn_module *module, uint32_t kind,
+                                         const tn_optimizer_options *options);
+/* Of a list of leaves, named "0", "1", ...; the optimiser takes references. */
+TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uint32_t kind,
+                                            const tn_optimizer_options *options);
+/* One more group, with options of its own. TN_E_EXISTS for a parameter that has a group. */
+TN_API int32_t tn_optimizer_add_group(tn_optimizer *o, tn_tensors parameters,
+                                      const tn_optimizer_options *options);
+TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
+
+#define TN_OPTIMIZER(parent, kind, ...)                                     \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_create( \
+        parent, kind,                                                       \
+        &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .fused = -1, __VA_ARGS__}))
+#define TN_SGD_DEFAULTS       .lr = 1e-3
+#define TN_ADAM_DEFAULTS      .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define TN_ADAMW_DEFAULTS     TN_ADAM_DEFAULTS, .weight_decay = 1e-2
+#define TN_ADAGRAD_DEFAULTS   .lr = 1e-2, .eps = 1e-10
+#define TN_ADADELTA_DEFAULTS  .lr = 1, .rho = 0.9, .eps = 1e-6
+#define TN_ADAMAX_DEFAULTS    .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
+#define TN_ASGD_DEFAULTS      .lr = 1e-2, .lambd = 1e-4, .alpha = 0.75, .t0 = 1e6
+#define TN_NADAM_DEFAULTS     .lr = 2e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .momentum_decay = 4e-3
+#define TN_RMSPROP_DEFAULTS   .lr = 1e-2, .alpha = 0.99, .eps = 1e-8
+#define TN_RPROP_DEFAULTS     .lr = 1e-2, .eta_minus = 0.5, .eta_plus = 1.2, .step_min = 1e-6, .step_max = 50
+#define TN_ADAFACTOR_DEFAULTS .lr = 1e-2, .beta2_decay = -0.8, .eps2 = 1e-3, .d = 1
+#define TN_LBFGS_DEFAULTS \
+    .lr = 1, .max_iter = 20, .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100
+
+/* Robbins and Monro 1951; with momentum Sutskever et al. 2013. */
+#define tn_sgd_create(module, ...) TN_OPTIMIZER(module, TN_SGD, TN_SGD_DEFAULTS, __VA_ARGS__)
+/* Kingma and Ba 2015; amsgrad Reddi et al. 2018. */
+#define tn_adam_create(module, ...) TN_OPTIMIZER(module, TN_ADAM, TN_ADAM_DEFAULTS, __VA_ARGS__)
+/* Loshchilov and Hutter 2019. */
+#define tn_adamw_create(module, ...) TN_OPTIMIZER(module, TN_ADAMW, TN_ADAMW_DEFAULTS, __VA_ARGS__)
+/* Duchi et al. 2011. */
+#define tn_adagrad_create(module, ...) TN_OPTIMIZER(module, TN_ADAGRAD, TN_ADAGRAD_DEFAULTS, __VA_ARGS__)
+/* Zeiler 2012. */
+#define tn_adadelta_create(module, ...) TN_OPTIMIZER(module, TN_ADADELTA, TN_ADADELTA_DEFAULTS, __VA_ARGS__)
+/* Kingma and Ba 2015, with the infinity norm. */
+#define tn_adamax_create(module, ...) TN_OPTIMIZER(module, TN_ADAMAX, TN_ADAMAX_DEFAULTS, __VA_ARGS__)
+/* Polyak and Juditsky 1992. */
+#define tn_asgd_create(module, ...) TN_OPTIMIZER(module, TN_ASGD, TN_ASGD_DEFAULTS, __VA_ARGS__)
+/* Dozat 2016. */
+#define tn_nadam_create(module, ...) TN_OPTIMIZER(module, TN_NADAM, TN_NADAM_DEFAULTS, __VA_ARGS__)
+/* Liu et al. 2020. */
+#define tn_radam_create(module, ...) TN_OPTIMIZER(module, TN_RADAM, TN_ADAM_DEFAULTS, __VA_ARGS__)
+/* Hinton 2012; centered Graves 2013. */
+#define tn_rmsprop_create(module, ...) TN_OPTIMIZER(module, TN_RMSPROP, TN_RMSPROP_DEFAULTS, __VA_ARGS__)
+/* Riedmiller and Braun 1993. */
+#define tn_rprop_create(module, ...) TN_OPTIMIZER(module, TN_RPROP, TN_RPROP_DEFAULTS, __VA_ARGS__)
+/* Shazeer and Stern 2018. */
+#define tn_adafactor_create(module, ...) \
+    TN_OPTIMIZER(module, TN_ADAFACTOR, TN_ADAFACTOR_DEFAULTS, __VA_ARGS__)
+/* Liu and Nocedal 1989. Its step is tn_optimizer_step_closure. */
+#define tn_lbfgs_create(module, ...) TN_OPTIMIZER(module, TN_LBFGS, TN_LBFGS_DEFAULTS, __VA_ARGS__)
+
+/* ---- Steps ----------------------------------------------------------------------------------------------- */
+
+typedef struct tn_step_options {
+    uint32_t options_size;
+    uint32_t reserved;
+    double clip_norm; /* above 0: gradients are scaled so that their norm is at most this */
+    double lr;        /* above 0: of all groups, from this step on */
+} tn_step_options;
+/* Changes the parameters from their gradients. Returns the status of the scope. */
+TN_API int32_t tn_optimizer_step_with(tn_scope *s, tn_optimizer *o,
+                                      TN_NULLABLE const tn_step_options *options);
+#define tn_optimizer_step(s, o, ...) \
+    tn_optimizer_step_with(s, o, &(tn_step_options){.options_size = sizeof(tn_step_options), __VA_ARGS__})
+/* A step that runs the model itself, as often as it needs: `closure` sets the gradients to zero, computes the loss,
+ * runs backward, and returns the loss. lbfgs calls it several times, the others once. */
+typedef TN_NULLABLE tn_tensor *(*tn_closure)(void *user, tn_scope *s);
+TN_API int32_t tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user);
+TN_API void tn_optimizer_zero_grad(tn_optimizer *o);
+
+TN_API uint32_t tn_optimizer_group_count(const tn_optimizer *o);
+/* Options of a group, to be read and changed between steps; valid until a group is added. NULL if there is none. */
+TN_API tn_optimizer_options *tn_optimizer_group(tn_optimizer *o, uint32_t group);
+/* A part of a parameter's state ("exp_avg", "momentum_buffer", "step", ...); NULL if there is none. Borrowed. */
+TN_API tn_tensor *tn_optimizer_state(const tn_optimizer *o, const tn_tensor *parameter, const char *name);
+
+/* States and options to a safetensors file and back; a run goes on from them bit for bit. Loading wants the same kind
+ * and the same parameters. */
+TN_API int32_t tn_optimizer_save(const tn_optimizer *o, const char *path);
+TN_API int32_t tn_optimizer_load(tn_optimizer *o, const char *path);
+
+/* ---- Learning rates -----------------------------------------------------------------------------------------
+ * The rate at step i (0, 1, ...), in closed form: nothing is kept between steps. Two are chained by a product, and put
+ * one after another by `i < n ? a(i) : b(i - n)`.
+ */
+/* base * gamma ^ (i / size) */
+TN_API double tn_lr_step(int64_t i, double base, int64_t size, double gamma);
+/* base * gamma ^ (number of milestones that i has reached) */
+TN_API double tn_lr_multi_step(int64_t i, double base, tn_ints milestones, double gamma);
+/* base * factor before step `total`, then base */
+TN_API double tn_lr_constant(int64_t i, double base, double factor, int64_t total);
+/* base * a line from `from` to `to` over `total` steps */
+TN_API double tn_lr_linear(int64_t i, double base, double from, double to, int64_t total);
+TN_API double tn_lr_exponential(int64_t i, double base, double gamma);
+/* base * (1 - i / total) ^ power */
+TN_API double tn_lr_polynomial(int64_t i, double base, int64_t total, double power);
+/* Half a cosine from base to `low` over `total` steps, and up again behind them. */
+TN_API double tn_lr_cosine(int64_t i, double base, int64_t total, double low);
+/* Loshchilov and Hutter 2017: starts again after first, first * factor, ... steps. */
+TN_API double tn_lr_cosine_restarts(int64_t i, double base, int64_t first, int64_t factor, double low);
+/* Linear warm-up over `warm_up` steps, then half a cosine to 0 at `total`. */
+TN_API double tn_lr_warm_up_cosine(int64_t i, double base, int64_t warm_up, int64_t total);
+/* Smith 2017: between low and high, `up` steps up and `down` steps down. mode "triangular", "triangular2" (half the
+ * height each cycle), "exp_range" (height gamma ^ i). */
+TN_API double tn_lr_cyclic(int64_t i, double low, double high, int64_t up, int64_t down, const char *mode,
+                           double gamma);
+/* Smith and Topin 2019: up to `high` over the share `rise` of all steps, then down to high / start / end. PyTorch's
+ * defaults: rise 0.3, start 25, end 1e4. */
+TN_API double tn_lr_one_cycle(int64_t i, double high, int64_t total, double rise, double start, double end);
+
+/* Less when a measure no longer improves (ReduceLROnPlateau). The struct is the program's; zeros are the defaults. */
+typedef struct tn_plateau {
+    double lr;                             /* of now; the program sets the first one */
+    double factor, threshold, low;         /* 0: 0.1, 1e-4, 0 */
+    int64_t patience, cooldown;            /* patience 0: 10; -1: none */
+    int32_t higher_is_better, is_absolute; /* threshold: a share of the best value, or a difference */
+    double best;
+    int64_t bad, cooling, count; /* at work; 0 at the start */
+} tn_plateau;
+/* After each epoch, with the measure; returns the rate. */
+TN_API double tn_plateau_step(tn_plateau *p, double measure);
+
+/* ---- Averages of parameters --------------------------------------------------------------------------------- */
+
+/* Copies of the parameters of a module, and their mean over updates: equal weights (SWA, Izmailov et al. 2018) with
+ * `decay` 0, else mean * decay + value * (1 - decay) (EMA). */
+typedef struct tn_average tn_average;
+TN_API tn_average *tn_average_create(tn_module *module, double decay);
+TN_API int32_t tn_average_update(tn_scope *s, tn_average *a);
+/* Exchanges the module's values with the averages; again, and they are back. */
+TN_API int32_t tn_average_swap(tn_scope *s, tn_average *a);
+TN_API void tn_average_destroy(TN_TAKES TN_NULLABLE tn_average *a);
+
+/* ---- Scaling of gradients -----------------------------------------------------------------------------------
+ * For float16: loss = tn_grad_scaler_scale(s, g, loss), backward, then tn_grad_scaler_step, which divides the
+ * gradients again, leaves the step out if one is not finite, and adapts the scale.
+ */
+typedef struct tn_grad_scaler tn_grad_scaler;
+typedef struct tn_grad_scaler_options {
+    uint32_t options_size;
+    uint32_t reserved;
+    double scale, growth, backoff; /* 0: 65536, 2, 0.5 */
+    int64_t interval;              /* steps without an overflow before the scale grows; 0: 2000 */
+} tn_grad_scaler_options;
+TN_API tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx,
+                                             TN_NULLABLE const tn_grad_scaler_options *options);
+TN_API TN_SCOPED tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss);
+/* Divides the gradients now, so that the program can clip them; the step does it otherwise. */
+TN_API int32_t tn_grad_scaler_unscale(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o);
+TN_API int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o,
+                                   TN_NULLABLE const tn_step_options *options);
+TN_API double tn_grad_scaler_get_scale(const tn_grad_scaler *g);
+TN_API void tn_grad_scaler_destroy(TN_TAKES TN_NULLABLE tn_grad_scaler *g);
+
+/* The error of a failed call says where the program made it. */
+#ifndef TN_NO_PLACES
+static inline int32_t tn_optimizer_step_at(const char *file, int32_t line, tn_scope *s, tn_optimizer *o,
+                                           const tn_step_options *options)
+{
+    int32_t before = tn_scope_place_begin(s), status = tn_optimizer_step_with(s, o, options);
+    if (status || before) tn_place_after(s, before, file, line);
+    return status;
+}
+#define tn_optimizer_step_with(...) tn_optimizer_step_at(__FILE__, __LINE__, __VA_ARGS__)
+#endif
+
+TN_END_DECLS
+#endif

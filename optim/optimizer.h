@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of optimisers: groups, parameters and their states. */
+#ifndef OPTIM_OPTIMIZER_H
+#define OPTIM_OPTIMIZER_H
+
+#include <tenon/optim.h>
+
+#define OPTIM_MAX_STATES 4
+
+typedef struct optim_parameter {
+    char *name;
+    tn_tensor *tensor; /* one reference */
+    uint32_t group;
+    int32_t decays;
+    int64_t step;
+    tn_tensor *state[OPTIM_MAX_STATES]; /* one reference each; NULL before the first step */
+    double numbers[2];                  /* state that is no tensor: asgd eta and mu, nadam's product */
+} optim_parameter;
+
+typedef struct optim_kind {
+    const char *name; /* "AdamW" */
+    const char *states[OPTIM_MAX_STATES];
+    const char *numbers[2];
+    /* One step of one parameter; p and g are real, g has the sign of a descent. */
+    void (*step)(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor *g, const tn_optimizer_options *o,
+                 double decay);
+    /* One call for many; NULL: there is none. */
+    void (*fused)(tn_scope *s, optim_parameter **at, uint32_t count, tn_tensors p, tn_tensors g,
+                  const tn_optimizer_options *o, double decay);
+} optim_kind;
+
+struct tn_optimizer {
+    tn_context *ctx;
+    uint32_t kind;
+    uint32_t group_count, count;
+    tn_optimizer_options *groups;
+    optim_parameter *parameters;
+    struct optim_lbfgs *lbfgs;
+};
+
+extern const optim_kind optim_kinds[];
+/* State i, made as zeros like the parameter (float32 for half types) when it is first asked for. */
+tn_tensor *optim_state(tn_scope *s, optim_parameter *at, uint32_t i, tn_tensor *like);
+/* A complex tensor as pairs of real numbers. */
+tn_tensor *optim_real(tn_scope *s, tn_tensor *t);
+int32_t optim_lbfgs_step(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user);
+void optim_lbfgs_destroy(struct optim_lbfgs *l);
+
+#endif

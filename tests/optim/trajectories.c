@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Optimisers against 20 steps of PyTorch's, schedules against its rates, from trajectories.safetensors, which
+ * record_trajectories.py wrote; files, groups, averages and the scaler.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/optim.h>
+#include <unistd.h>
+#include "../autograd/fixture.h"
+
+static tn_context *ctx;
+static tn_scope *s;
+static tn_safetensors *file;
+
+static void begin(void)
+{
+    ctx = open_context();
+    s = tn_scope_open(ctx);
+    cr_assert_eq(tn_safetensors_open(ctx, TRAJECTORIES_FILE, &file), TN_OK);
+}
+
+static void end(void)
+{
+    tn_safetensors_close(file);
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    close_context(ctx);
+}
+
+TestSuite(trajectories, .init = begin, .fini = end);
+
+static tn_tensor *recorded(const char *name)
+{
+    tn_tensor *t = tn_safetensors_get(s, file, name, TN_CPU);
+    cr_assert_not_null(t, "%s was not recorded", name);
+    return t;
+}
+
+static void expect_same(const char *name, tn_tensor *got)
+{
+    tn_tensor *want = recorded(name);
+    cr_assert(tn_allclose(s, tn_detach(s, got), want, .rtol = 1e-12, .atol = 1e-14),
+              "%s is\n%s\nexpected\n%s", name, tn_format(s, tn_detach(s, got), NULL),
+              tn_format(s, want, NULL));
+}
+
+/* A module with the two parameters that all optimisers start from. */
+static tn_module *make_module(void)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_module_add_parameter(m, "a", tn_clone(s, recorded("start.0")));
+    tn_module_add_parameter(m, "b", tn_clone(s, recorded("start.1")));
+    return m;
+}
+
+static void set_gradients(tn_module *m, int64_t k)
+{
+    tn_set_grad(tn_module_tensor(m, "a"), tn_clone(s, tn_select(s, recorded("grads.0"), 0, k)));
+    tn_set_grad(tn_module_tensor(m, "b"), tn_clone(s, tn_select(s, recorded("grads.1"), 0, k)));
+}
+
+static void expect_parameters(const char *name, int64_t k, tn_module *m)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s.%lld.0", name, (long long)k);
+    expect_same(key, tn_module_tensor(m, "a"));
+    snprintf(key, sizeof key, "%s.%lld.1", name, (long long)k);
+    expect_same(key, tn_module_tensor(m, "b"));
+}
+
+/* Steps `from` to `to`; compares after those that were recorded. */
+static void follow(const char *name, tn_module *m, tn_optimizer *o, int64_t from, int64_t to)
+{
+    cr_assert_not_null(o, "%s: %s", name, tn_last_error() ? tn_last_error()->message : "");
+    for (int64_t k = from; k < to; k++) {
+        set_gradients(m, k);
+        cr_assert_eq(tn_optimizer_step(s, o, ), TN_OK, "%s: %s", name,
+                     tn_scope_error(s) ? tn_scope_error(s)->message : "");
+        if (k == 0 || k == 6 || k == 19) expect_parameters(name, k, m);
+    }
+}
+
+/* Once with an operator at a time, once with one call for all, and once through a file in the middle. */
+#define FOLLOW(name, kind, ...)                                                              \
+    Test(trajectories, name)                                                                 \
+    {                                                                                        \
+        char folder[] = "/tmp/optim.XXXXXX", path[64];                                       \
+        cr_assert_not_null(mkdtemp(folder));                                                 \
+        snprintf(path, sizeof path, "%s/state", folder);                                     \
+        for (int32_t fused = 0; fused < 2; fused++) {                                        \
+            tn_module *m = make_module();                                                    \
+            tn_optimizer *o = tn_##kind##_create(m, .fused = fused, __VA_ARGS__);            \
+            follow(#name, m, o, 0, 11);                                                      \
+            cr_assert_eq(tn_optimizer_save(o, path), TN_OK);                                 \
+            tn_optimizer_destroy(o);                                                         \
+            o = tn_##kind##_create(m, .fused = fused, .lr = 77);                             \
+            cr_assert_eq(tn_optimizer_load(o, path), TN_OK, "%s", tn_last_error()->message); \
+            follow(#name, m, o, 11, 20);                                                     \
+            tn_optimizer_destroy(o);                                                         \
+            tn_module_destroy(m);                                                            \
+        }                                                                                    \
+        unlink(path);                                                                        \
+        rmdir(folder);                                                                       \
+    }
+
+FOLLOW(sgd, sgd, .lr = 0.1)
+FOLLOW(sgd_momentum, sgd, .lr = 0.1, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.05)
+FOLLOW(sgd_nesterov, sgd, .lr = 0.1, .momentum = 0.8, .nesterov = 1, .maximize = 1)
+FOLLOW(adam, adam, .lr = 0.1)
+FOLLOW(adam_amsgrad, adam, .lr = 0.1, .amsgrad = 1, .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.95)
+FOLLOW(adamw, adamw, .lr = 0.05)
+FOLLOW(adamw_amsgrad, adamw, .lr = 0.05, .weight_decay = 0.3, .amsgrad = 1, .maximize = 1)
+FOLLOW(adagrad, adagrad, .lr = 0.1)
+FOLLOW(adagrad_all, adagrad, .lr = 0.1, .lr_decay = 0.1, .weight_decay = 0.1,
+       .initial_accumulator_value = 0.5)
+FOLLOW(adadelta, adadelta, .rho = 0.9)
+FOLLOW(adadelta_all, adadelta, .lr = 0.5, .rho = 0.8, .weight_decay = 0.1)
+FOLLOW(adamax, adamax, .beta1 = 0.9)
+FOLLOW(adamax_all, adamax, .lr = 0.1, .weight_decay = 0.1)
+FOLLOW(asgd, asgd, .alpha = 0.75)
+FOLLOW(asgd_all, asgd, .lr = 0.1, .lambd = 0.01, .t0 = 5, .weight_decay = 0.1)
+FOLLOW(nadam, nadam, .beta1 = 0.9)
+FOLLOW(nadam_all, nadam, .lr = 0.05, .weight_decay = 0.1, .decoupled_weight_decay = 1)
+FOLLOW(radam, radam, .lr = 0.1)
+FOLLOW(radam_all, radam, .lr = 0.1, .weight_decay = 0.1, .beta2 = 0.9)
+FOLLOW(rmsprop, rmsprop, .alpha = 0.99)
+FOLLOW(rmsprop_all, rmsprop, .lr = 0.05, .alpha = 0.9, .weight_decay = 0.1, .momentum = 0.7, .centered = 1)
+FOLLOW(rprop, rprop, .step_max = 50)
+FOLLOW(adafactor, adafactor, .d = 1)
+FOLLOW(adafactor_all, adafactor, .lr = 0.3, .weight_decay = 0.1, .d = 1.5)
+
+/* ---- LBFGS: Rosenbrock's function */
+
+static tn_tensor *rosenbrock(void *user, tn_scope *scope)
+{
+    tn_module *m = user;
+    tn_module_zero_grad(m);
+    tn_tensor *p = tn_module_tensor(m, "p"), *x = tn_select(scope, p, 0, 0), *y = tn_select(scope, p, 0, 1);
+    tn_tensor *a = tn_rsub_scalar(scope, x, 1.0), *b = tn_sub(scope, y, tn_mul(scope, x, x));
+    tn_tensor *loss = tn_add(scope, tn_mul(scope, a, a), tn_mul(scope, b, b), .alpha = TN_SCALAR(100.0));
+    tn_backward(scope, loss);
+    return loss;
+}
+
+static void follow_lbfgs(const char *name, double lr, const char *search)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_module_add_parameter(m, "p", VECTOR(s, 0, -1.2, 1));
+    tn_optimizer *o = tn_lbfgs_create(m, .lr = lr, .max_iter = 5, .history_size = 3, .line_search = search);
+    for (int64_t k = 0; k < 4; k++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.%lld.0", name, (long long)k);
+        cr_assert_eq(tn_optimizer_step_closure(s, o, rosenbrock, m), TN_OK, "%s",
+                     tn_scope_error(s) ? tn_scope_error(s)->message : "");
+        tn_tensor *want = recorded(key), *got = tn_detach(s, tn_module_tensor(m, "p"));
+        cr_assert(tn_allclose(s, got, want, .rtol = 1e-9, .atol = 1e-12), "%s is %s, expected %s", key,
+                  tn_format(s, got, NULL), tn_format(s, want, NULL));
+    }
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+Test(trajectories, lbfgs)
+{
+    follow_lbfgs("lbfgs", 1e-3, NULL);
+}
+Test(trajectories, lbfgs_wolfe)
+{
+    follow_lbfgs("lbfgs_wolfe", 1, "strong_wolfe");
+}
+
+/* ---- Rates */
+
+#define RATE(name, call)                                                                                 \
+    do {                                                                                                 \
+        double want[30];                                                                                 \
+        cr_assert_eq(tn_to_host(s, recorded("rate." #name), want, sizeof want), TN_OK);                  \
+        for (int64_t i = 0; i < 30; i++)                                                                 \
+            cr_assert_float_eq(call, want[i], 1e-14, #name " %lld: %.17g, expected %.17g", (long long)i, \
+                               call, want[i]);                                                           \
+    } while (0)
+
+Test(trajectories, rates)
+{
+    RATE(step, tn_lr_step(i, 0.5, 7, 0.3));
+    RATE(multi_step, tn_lr_multi_step(i, 0.5, TN_INTS(4, 11, 12), 0.5));
+    RATE(constant, tn_lr_constant(i, 0.5, 0.25, 6));
+    RATE(linear, tn_lr_linear(i, 0.5, 0.2, 0.9, 12));
+    RATE(exponential, tn_lr_exponential(i, 0.5, 0.9));
+    RATE(polynomial, tn_lr_polynomial(i, 0.5, 15, 2));
+    RATE(cosine, tn_lr_cosine(i, 0.5, 20, 0.01));
+    RATE(cosine_restarts, tn_lr_cosine_restarts(i, 0.5, 4, 2, 0.01));
+    RATE(cyclic, tn_lr_cyclic(i, 0.01, 0.5, 4, 6, "triangular2", 1));
+    RATE(cyclic_exp, tn_lr_cyclic(i, 0.01, 0.5, 5, 5, "exp_range", 0.95));
+    RATE(one_cycle, tn_lr_one_cycle(i, 0.5, 30, 0.3, 25, 1e4));
+}
+
+Test(trajectories, plateau)
+{
+    double want[20], measures[20];
+    tn_plateau p = {.lr = 0.5, .patience = 2, .factor = 0.5, .cooldown = 1, .low = 0.1};
+    tn_to_host(s, recorded("rate.plateau"), want, sizeof want);
+    tn_to_host(s, recorded("measures"), measures, sizeof measures);
+    for (int i = 0; i < 20; i++) {
+        double rate = tn_plateau_step(&p, measures[i]);
+        cr_assert_float_eq(rate, want[i], 0, "%d: %g, expected %g", i, rate, want[i]);
+    }
+}
+
+/* ---- Groups and errors */
+
+Test(trajectories, groups_and_decay_by_parameter)
+{
+    tn_module *m = make_module();
+    tn_tensor *a = tn_module_tensor(m, "a"), *b = tn_module_tensor(m, "b");
+    tn_optimizer *o = tn_sgd_create(m, .lr = 0.5, .weight_decay = 0.2, .decay_if = tn_rank_over_1);
+    set_gradients(m, 0);
+    tn_tensor *want_a = tn_sub(s, tn_detach(s, a),
+                               tn_mul_scalar(s,
+                                             tn_add(s, tn_select(s, recorded("grads.0"), 0, 0),
+                                                    tn_detach(s, a), .alpha = TN_SCALAR(0.2)),
+                                             0.5));
+    tn_tensor *want_b =
+        tn_sub(s, tn_detach(s, b), tn_mul_scalar(s, tn_select(s, recorded("grads.1"), 0, 0), 0.5));
+    cr_assert_eq(tn_optimizer_step(s, o, ), TN_OK);
+    cr_assert(tn_allclose(s, tn_detach(s, a), want_a, .rtol = 1e-14));
+    cr_assert(tn_allclose(s, tn_detach(s, b), want_b, .rtol = 1e-14));
+    tn_optimizer_options group = *tn_optimizer_group(o, 0);
+    cr_assert_eq(tn_optimizer_add_group(o, TN_TENSORS(b), &group), TN_E_EXISTS);
+    cr_assert_eq(tn_optimizer_group_count(o), 1);
+    tn_tensor *c = VECTOR(s, 1, 1, 2);
+    group.lr = 1;
+    group.decay_if = NULL;
+    cr_assert_eq(tn_optimizer_add_group(o, TN_TENSORS(c), &group), TN_OK);
+    tn_optimizer_zero_grad(o);
+    cr_assert_null(tn_grad_of(s, a));
+    tn_set_grad(c, VECTOR(s, 0, 1, 1));
+    tn_tensor *before = tn_clone(s, tn_detach(s, a));
+    cr_assert_eq(tn_optimizer_step(s, o, ), TN_OK);
+    EXPECT(s, tn_detach(s, c), -0.2, 0.6);
+    cr_assert(tn_equal(s, before, tn_detach(s, a)), "a parameter without a gradient is left alone");
+    cr_assert_eq(tn_optimizer_step(s, o, .lr = 0.25), TN_OK);
+    cr_assert_float_eq(tn_optimizer_group(o, 1)->lr, 0.25, 0);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+Test(trajectories, bad_options_are_named)
+{
+    tn_module *m = make_module();
+    cr_assert_null(tn_adam_create(m, .beta2 = 1));
+    expect_last_error("Adam: beta2");
+    cr_assert_null(tn_sgd_create(m, .nesterov = 1));
+    expect_last_error("SGD: nesterov");
+    cr_assert_null(tn_sgd_create(m, .lr = -1));
+    expect_last_error("lr");
+    cr_assert_null(tn_lbfgs_create(m, .line_search = "other"));
+    expect_last_error("LBFGS: line_search");
+    cr_assert_null(tn_optimizer_create(m, 99, NULL));
+    tn_optimizer *o = tn_lbfgs_create(m, .lr = 1);
+    cr_assert_neq(tn_optimizer_step(s, o, ), TN_OK);
+    expect_error(s, "tn_optimizer_step_closure");
+    cr_assert_eq(tn_optimizer_save(o, "/tmp/never"), TN_E_UNSUPPORTED);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+Test(trajectories, complex_parameters_are_pairs)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_module_add_parameter(
+        m, "z", tn_view_as_complex(s, tn_clone(s, tn_reshape(s, recorded("start.1"), TN_INTS(2, 2)))));
+    tn_optimizer *o = tn_adam_create(m, .lr = 0.1);
+    tn_tensor *z = tn_module_tensor(m, "z");
+    for (int64_t k = 0; k < 20; k++) {
+        tn_tensor *g = tn_clone(s, tn_select(s, recorded("grads.1"), 0, k));
+        tn_set_grad(z, tn_view_as_complex(s, tn_reshape(s, g, TN_INTS(2, 2))));
+        cr_assert_eq(tn_optimizer_step(s, o, ), TN_OK);
+    }
+    expect_same("adam.19.1", tn_reshape(s, tn_view_as_real(s, tn_detach(s, z)), TN_INTS(4)));
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+/* ---- Averages, scaling */
+
+Test(trajectories, averages)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_tensor *p = tn_module_add_parameter(m, "p", VECTOR(s, 0, 1, 2));
+    tn_average *equal = tn_average_create(m, 0), *ema = tn_average_create(m, 0.9);
+    for (int k = 1; k <= 3; k++) {
+        tn_init_constant(s, p, k * 3.0);
+        cr_assert_eq(tn_average_update(s, equal), TN_OK);
+        cr_assert_eq(tn_average_update(s, ema), TN_OK);
+    }
+    cr_assert_eq(tn_average_swap(s, equal), TN_OK);
+    EXPECT(s, tn_detach(s, p), 6, 6);
+    cr_assert_eq(tn_average_swap(s, equal), TN_OK);
+    EXPECT(s, tn_detach(s, p), 9, 9);
+    cr_assert_eq(tn_average_swap(s, ema), TN_OK);
+    EXPECT(s, tn_detach(s, p), 3.87, 3.87); /* (3 * .9 + .6) * .9 + .9 */
+    tn_average_destroy(equal);
+    tn_average_destroy(ema);
+    cr_assert_null(tn_average_create(m, 2));
+    tn_module_destroy(m);
+}
+
+Test(trajectories, scaler)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_tensor *p = tn_module_add_parameter(m, "p", VECTOR(s, 0, 1, 2));
+    tn_optimizer *o = tn_sgd_create(m, .lr = 1);
+    tn_grad_scaler *g = tn_grad_scaler_create(ctx, &(tn_grad_scaler_options){.scale = 8, .interval = 2});
+    for (int k = 0; k < 2; k++) {
+        tn_optimizer_zero_grad(o);
+        cr_assert_eq(tn_backward(s, tn_grad_scaler_scale(s, g, tn_sum(s, p))), TN_OK);
+        EXPECT(s, tn_grad_of(s, p), 8, 8);
+        cr_assert_eq(tn_grad_scaler_unscale(s, g, o), TN_OK);
+        EXPECT(s, tn_grad_of(s, p), 1, 1);
+        cr_assert_eq(tn_grad_scaler_step(s, g, o, NULL), TN_OK);
+    }
+    EXPECT(s, tn_detach(s, p), -1, 0);
+    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 16, 0);
+    tn_set_grad(p, VECTOR(s, 0, INFINITY, 1));
+    cr_assert_eq(tn_grad_scaler_step(s, g, o, NULL), TN_OK);
+    EXPECT(s, tn_detach(s, p), -1, 0);
+    cr_assert_float_eq(tn_grad_scaler_get_scale(g), 8, 0);
+    tn_set_grad(p, VECTOR(s, 0, 1, 1));
+    tn_grad_scaler_unscale(s, g, o);
+    cr_assert_neq(tn_grad_scaler_unscale(s, g, o), TN_OK);
+    expect_error(s, "unscaled");
+    tn_grad_scaler_destroy(g);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
