@@ -2,6 +2,8 @@
 /* Pooling (device/windows.cl): maxima with their positions, averages, both with adaptive windows, and the gradients. */
 #include "gpu.h"
 
+#define CHUNK 16 /* windows that an item takes on processors; see device/windows.cl */
+
 typedef struct pool_form {
     const char *kernel;
     uint32_t spatial; /* dimensions */
@@ -38,9 +40,7 @@ static gpu_window describe(const tn_call *call, const pool_form *form, const tn_
         w.padding[axis] = has_window ? list_item(call->args[at + 2], k, 0) : 0;
         w.dilation[axis] = has_window && !is_average(form) ? list_item(call->args[at + 3], k, 1) : 1;
     }
-    if (form->is_adaptive) {
-        w.flags = GPU_WINDOW_ADAPTIVE;
-    } else if (is_average(form)) {
+    if (!form->is_adaptive && is_average(form)) {
         if (tn_value_as_bool(call->args[at + 4])) w.flags = GPU_WINDOW_COUNT_PADDING;
         if (call->args[at + 5].tag != TN_TAG_NONE) w.divisor = call->args[at + 5].as.i;
     }
@@ -62,6 +62,9 @@ static int32_t pool(void *self, const tn_call *call)
     if (status) return status;
     gpu_job job = gpu_job_of(call, GPU_FILE_WINDOWS, gpu_type(from->dtype), form->kernel);
     job.program.dtypes[0] = (uint8_t)gpu_dtype(from->dtype);
+    job.program.group = form->is_adaptive ? 1 : 0;
+    if (!form->is_backward && !form->is_adaptive && gpu_device_of(call)->properties.is_processor)
+        items = (uint64_t)w.images * w.out[0] * w.out[1] * ((w.out[2] + CHUNK - 1) / CHUNK);
     w.offsets[0] = result.offset;
     w.offsets[1] = (int64_t)from->byte_offset;
     gpu_give_memory(&job, result.memory);

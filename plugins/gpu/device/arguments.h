@@ -56,9 +56,8 @@ typedef struct gpu_window {
     int64_t divisor;    /* of averages; 0: the elements of the window */
     int64_t offsets[4]; /* of the operands, in bytes */
 } gpu_window;
-#define GPU_WINDOW_ADAPTIVE      1u /* windows divide the image evenly: kernel, stride and padding are unused */
-#define GPU_WINDOW_COUNT_PADDING 2u
-#define GPU_WINDOW_TRANSPOSED    4u /* of packing: columns are elements of the kernel, rows are positions */
+#define GPU_WINDOW_COUNT_PADDING 1u
+#define GPU_WINDOW_TRANSPOSED    2u /* of packing: columns are elements of the kernel, rows are positions */
 
 /* Data with channels, [images, channels, inner]: what device/norms.cl works on. */
 enum { GPU_CHANNEL_SUMS, GPU_CHANNEL_MOMENTS, GPU_CHANNEL_GRADIENTS };

@@ -8,26 +8,7 @@
 
 #define GPU_STEP     GPU_BYTES(GPU_DTYPE)
 #define GPU_AT(p, i) gpu_load((p) + (int64_t)(i) * GPU_STEP, GPU_DTYPE)
-#define GPU_LANES    16
-
-/* The sum of an expression in a (and b) over `size` contiguous elements of x (and y), in GPU_LANES chains. */
-#define GPU_SUM_RUN(sum, size, load, f)                                   \
-    {                                                                     \
-        T lanes[GPU_LANES];                                               \
-        uint32_t whole = (size) / GPU_LANES * GPU_LANES;                  \
-        for (int j = 0; j < GPU_LANES; j++) lanes[j] = 0;                 \
-        for (uint32_t i = 0; i < whole; i += GPU_LANES)                   \
-            for (int j = 0; j < GPU_LANES; j++) {                         \
-                uint32_t at = i + (uint32_t)j;                            \
-                load lanes[j] += (f);                                     \
-            }                                                             \
-        for (int pairs = GPU_LANES / 2; pairs > 0; pairs /= 2)            \
-            for (int j = 0; j < pairs; j++) lanes[j] += lanes[j + pairs]; \
-        for (uint32_t at = whole; at < (size); at++) {                    \
-            load lanes[0] += (f);                                         \
-        }                                                                 \
-        sum += lanes[0];                                                  \
-    }
+#define GPU_CHAINS   16
 
 /*
  * Item i: part i % parts of channel i / parts. c.mode: GPU_CHANNEL_SUMS keeps the sum of x; GPU_CHANNEL_MOMENTS the mean
@@ -47,10 +28,10 @@ GPU_KERNEL void channel_parts(GPU_GLOBAL T *states, GPU_GLOBAL const uint8_t *x,
         int64_t run = ((int64_t)image * c.channels + channel) * c.inner * GPU_STEP;
         GPU_GLOBAL const uint8_t *p = x + c.offsets[GPU_CHANNEL_X] + run, *q = g + c.offsets[GPU_CHANNEL_G] + run;
         if (c.mode != GPU_CHANNEL_GRADIENTS) {
-            GPU_SUM_RUN(first, c.inner, T a = GPU_AT(p, at);, a)
+            GPU_ADD_UP(first, GPU_CHAINS, c.inner, T a = GPU_AT(p, at);, a)
         } else {
-            GPU_SUM_RUN(first, c.inner, T b = GPU_AT(q, at);, b)
-            GPU_SUM_RUN(second, c.inner, T a = GPU_AT(p, at); T b = GPU_AT(q, at);, b * (a - mean))
+            GPU_ADD_UP(first, GPU_CHAINS, c.inner, T b = GPU_AT(q, at);, b)
+            GPU_ADD_UP(second, GPU_CHAINS, c.inner, T a = GPU_AT(p, at); T b = GPU_AT(q, at);, b * (a - mean))
         }
     }
     if (c.mode == GPU_CHANNEL_MOMENTS) {
@@ -58,7 +39,7 @@ GPU_KERNEL void channel_parts(GPU_GLOBAL T *states, GPU_GLOBAL const uint8_t *x,
         for (uint32_t image = begin; image < end; image++) {
             int64_t run = ((int64_t)image * c.channels + channel) * c.inner * GPU_STEP;
             GPU_GLOBAL const uint8_t *p = x + c.offsets[GPU_CHANNEL_X] + run;
-            GPU_SUM_RUN(second, c.inner, T a = GPU_AT(p, at) - first;, a * a)
+            GPU_ADD_UP(second, GPU_CHAINS, c.inner, T a = GPU_AT(p, at) - first;, a * a)
         }
     }
     states[2 * gpu_item()] = first;

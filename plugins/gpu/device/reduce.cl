@@ -148,16 +148,44 @@ GPU_FUNCTION void gpu_load_lanes(float *to, GPU_GLOBAL const uint8_t *p, uint32_
 #define GPU_LARGER(a, b)  ((b) > (a) || is_nan(b) ? (b) : (a))
 #define GPU_SMALLER(a, b) ((b) < (a) || is_nan(b) ? (b) : (a))
 
-/*
- * Takes a run of contiguous elements, and gives how many: whole blocks of lanes. Positions are looked for only in
- * blocks with a better element.
- */
+/* The best element of `whole` contiguous ones and its position, which begins at k. Each lane keeps its own first one. */
+GPU_FUNCTION gpu_state gpu_best_of_run(uint32_t opcode, gpu_state s, GPU_GLOBAL const uint8_t *p, uint32_t dtype,
+                                       uint32_t whole, int64_t k)
+{
+    uint32_t bytes = dtype == GPU_F32 ? 4u : 2u;
+    float best[GPU_LANES], x[GPU_LANES];
+    int32_t at[GPU_LANES];
+    if (!whole) return s;
+    gpu_load_lanes(best, p, dtype);
+    for (int j = 0; j < GPU_LANES; j++) at[j] = j;
+    for (uint32_t i = GPU_LANES; i < whole; i += GPU_LANES) {
+        gpu_load_lanes(x, p + i * bytes, dtype);
+        for (int j = 0; j < GPU_LANES; j++) {
+            int is_better = opcode == GPU_ARGMAX ? x[j] > best[j] : x[j] < best[j];
+            is_better |= is_nan(x[j]) & !is_nan(best[j]);
+            best[j] = is_better ? x[j] : best[j];
+            at[j] = is_better ? (int32_t)i + j : at[j];
+        }
+    }
+    int found = 0;
+    for (int j = 1; j < GPU_LANES; j++) {
+        int is_same = best[j] == best[found] || (is_nan(best[j]) && is_nan(best[found]));
+        if (gpu_replaces(opcode, best[j], best[found]) || (is_same && at[j] < at[found])) found = j;
+    }
+    return gpu_take(opcode, s, best[found], k + at[found]);
+}
+
+/* Takes a run of contiguous elements, and gives how many: whole blocks of lanes. */
 GPU_FUNCTION uint32_t gpu_take_run(uint32_t opcode, gpu_state *s, GPU_GLOBAL const uint8_t *p, uint32_t dtype,
                                    uint32_t n, int64_t k)
 {
     uint32_t whole = n / GPU_LANES * GPU_LANES, bytes = dtype == GPU_F32 ? 4u : 2u;
-    int sums = opcode == GPU_SUM || opcode == GPU_MEAN, most = opcode == GPU_MAX || opcode == GPU_ARGMAX;
-    if (!sums && !most && opcode != GPU_MIN && opcode != GPU_ARGMIN) return 0;
+    int sums = opcode == GPU_SUM || opcode == GPU_MEAN, most = opcode == GPU_MAX;
+    if (opcode == GPU_ARGMAX || opcode == GPU_ARGMIN) {
+        *s = gpu_best_of_run(opcode, *s, p, dtype, whole, k);
+        return whole;
+    }
+    if (!sums && !most && opcode != GPU_MIN) return 0;
     for (uint32_t begin = 0; begin < whole; begin += GPU_BLOCK) {
         uint32_t end = whole - begin < GPU_BLOCK ? whole : begin + GPU_BLOCK;
         float lanes[GPU_LANES], x[GPU_LANES];
@@ -176,11 +204,7 @@ GPU_FUNCTION uint32_t gpu_take_run(uint32_t opcode, gpu_state *s, GPU_GLOBAL con
                 lanes[j] = sums   ? lanes[j] + lanes[j + pairs]
                            : most ? GPU_LARGER(lanes[j], lanes[j + pairs])
                                   : GPU_SMALLER(lanes[j], lanes[j + pairs]);
-        if (sums || opcode == GPU_MAX || opcode == GPU_MIN) {
-            *s = gpu_take(opcode, *s, lanes[0], k);
-        } else if (s->position < 0 || gpu_replaces(opcode, lanes[0], s->value)) {
-            for (uint32_t i = begin; i < end; i++) *s = gpu_take(opcode, *s, gpu_load(p + i * bytes, dtype), k + i);
-        }
+        *s = gpu_take(opcode, *s, lanes[0], k);
     }
     return whole;
 }

@@ -7,6 +7,12 @@
 
 #define GPU_STEP     GPU_BYTES(GPU_DTYPE)
 #define GPU_AT(p, i) gpu_load((p) + (int64_t)(i) * GPU_STEP, GPU_DTYPE)
+#define GPU_ADAPTIVE (GPU_GROUP == 1) /* windows divide the image evenly: kernel, stride and padding are unused */
+#if GPU_PROCESSOR && !GPU_ADAPTIVE
+#define GPU_CHUNK 16 /* neighbouring windows of an item: vectors of a processor */
+#else
+#define GPU_CHUNK 1
+#endif
 
 /* ---- Where windows lie ------------------------------------------------------------------------------------- */
 
@@ -20,7 +26,7 @@ GPU_FUNCTION gpu_span gpu_span_of(const gpu_window *w, uint32_t axis, uint32_t o
 {
     gpu_span s;
     int32_t in = (int32_t)w->in[axis], dilation = w->dilation[axis];
-    if (w->flags & GPU_WINDOW_ADAPTIVE) {
+    if (GPU_ADAPTIVE) {
         s.begin = (int32_t)((uint64_t)o * w->in[axis] / w->out[axis]);
         s.end = (int32_t)(((uint64_t)(o + 1) * w->in[axis] + w->out[axis] - 1) / w->out[axis]);
         s.step = 1;
@@ -43,7 +49,7 @@ GPU_FUNCTION gpu_span gpu_windows_at(const gpu_window *w, uint32_t axis, uint32_
     int32_t last = (int32_t)i + w->padding[axis], reach = ((int32_t)w->kernel_size[axis] - 1) * w->dilation[axis];
     s.step = 1;
     s.padded = 0;
-    if (w->flags & GPU_WINDOW_ADAPTIVE) {
+    if (GPU_ADAPTIVE) {
         s.begin = (int32_t)((uint64_t)i * w->out[axis] / w->in[axis]);
         s.end = (int32_t)(((uint64_t)(i + 1) * w->out[axis] + w->in[axis] - 1) / w->in[axis]);
         return s;
@@ -69,28 +75,62 @@ GPU_FUNCTION uint32_t gpu_coordinates(uint32_t i, uint32_t depth, uint32_t heigh
 
 /* ---- Pooling ----------------------------------------------------------------------------------------------- */
 
+/* Where an item works: GPU_CHUNK windows of a row, from o[2] on, fewer at its end. */
+#define GPU_BEGIN_CHUNK                                                                          \
+    uint32_t chunks = (w.out[2] + GPU_CHUNK - 1) / GPU_CHUNK, o[3];                              \
+    if (gpu_item() >= w.images * w.out[0] * w.out[1] * chunks) return;                           \
+    uint32_t image = gpu_coordinates(gpu_item(), w.out[0], w.out[1], chunks, o);                 \
+    o[2] *= GPU_CHUNK;                                                                           \
+    gpu_span z_span = gpu_span_of(&w, 0, o[0]), y_span = gpu_span_of(&w, 1, o[1]);               \
+    int64_t first = (((int64_t)image * w.out[0] + o[0]) * w.out[1] + o[1]) * w.out[2] + o[2];    \
+    uint32_t width = w.out[2] - o[2] < GPU_CHUNK ? w.out[2] - o[2] : GPU_CHUNK;                  \
+    in += w.offsets[1] + (int64_t)image * w.in[0] * w.in[1] * w.in[2] * GPU_STEP;
+
+/* `body` for each element x of a row of the image under each window j of the chunk; those outside are not `is_inside`. */
+#if GPU_ADAPTIVE
+#define GPU_EACH_OF_ROW(body)                            \
+    GPU_EACH(x, x_spans[0])                              \
+    {                                                    \
+        const int j = 0, is_inside = 1;                  \
+        body                                             \
+    }
+#else
+#define GPU_EACH_OF_ROW(body)                                                                              \
+    for (int32_t k = 0; k < (int32_t)w.kernel_size[2]; k++)                                                \
+        for (int j = 0; j < GPU_CHUNK; j++) {                                                              \
+            int32_t x = ((int32_t)o[2] + j) * w.stride[2] - w.padding[2] + k * w.dilation[2];              \
+            int is_inside = (uint32_t)x < w.in[2];                                                         \
+            x = is_inside ? x : 0;                                                                         \
+            body                                                                                           \
+        }
+#endif
+
 GPU_KERNEL void max_pool(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *indices, gpu_window w)
 {
-    uint32_t i = gpu_item(), o[3];
-    if (i >= w.images * w.out[0] * w.out[1] * w.out[2]) return;
-    uint32_t image = gpu_coordinates(i, w.out[0], w.out[1], w.out[2], o);
-    gpu_span z_span = gpu_span_of(&w, 0, o[0]), y_span = gpu_span_of(&w, 1, o[1]), x_span = gpu_span_of(&w, 2, o[2]);
-    int32_t found = (z_span.begin * (int32_t)w.in[1] + y_span.begin) * (int32_t)w.in[2] + x_span.begin;
-    T most = GPU_LOWEST;
-    in += w.offsets[1] + (int64_t)image * w.in[0] * w.in[1] * w.in[2] * GPU_STEP;
+    GPU_BEGIN_CHUNK
+    T most[GPU_CHUNK];
+    int32_t found[GPU_CHUNK];
+    gpu_span x_spans[GPU_CHUNK];
+    for (int j = 0; j < GPU_CHUNK; j++) {
+        x_spans[j] = gpu_span_of(&w, 2, o[2] + (uint32_t)j);
+        most[j] = GPU_LOWEST;
+        found[j] = (z_span.begin * (int32_t)w.in[1] + y_span.begin) * (int32_t)w.in[2] + x_spans[j].begin;
+    }
     GPU_EACH(z, z_span)
     GPU_EACH(y, y_span)
-    GPU_EACH(x, x_span)
     {
-        int32_t at = (z * (int32_t)w.in[1] + y) * (int32_t)w.in[2] + x;
-        T value = GPU_AT(in, at);
-        if (value > most || is_nan(value)) {
-            most = value;
-            found = at;
-        }
+        int32_t row = (z * (int32_t)w.in[1] + y) * (int32_t)w.in[2];
+        GPU_EACH_OF_ROW({
+            T value = GPU_AT(in, row + x);
+            int is_more = is_inside & ((value > most[j]) | is_nan(value));
+            most[j] = is_more ? value : most[j];
+            found[j] = is_more ? row + x : found[j];
+        })
     }
-    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, most);
-    ((GPU_GLOBAL int64_t *)(indices + w.offsets[2]))[i] = found;
+    for (uint32_t j = 0; j < width; j++) {
+        gpu_store(out + w.offsets[0] + (first + j) * GPU_STEP, GPU_DTYPE, most[j]);
+        ((GPU_GLOBAL int64_t *)(indices + w.offsets[2]))[first + j] = found[j];
+    }
 }
 
 /* An item is an element of the image: the gradients of the windows that have chosen it. */
@@ -126,22 +166,26 @@ GPU_FUNCTION T gpu_divisor(const gpu_window *w, gpu_span z, gpu_span y, gpu_span
 
 GPU_KERNEL void average_pool(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_window w)
 {
-    uint32_t i = gpu_item(), o[3];
-    if (i >= w.images * w.out[0] * w.out[1] * w.out[2]) return;
-    uint32_t image = gpu_coordinates(i, w.out[0], w.out[1], w.out[2], o);
-    gpu_span z_span = gpu_span_of(&w, 0, o[0]), y_span = gpu_span_of(&w, 1, o[1]), x_span = gpu_span_of(&w, 2, o[2]);
-    T sum = 0;
-    in += w.offsets[1] + (int64_t)image * w.in[0] * w.in[1] * w.in[2] * GPU_STEP;
+    GPU_BEGIN_CHUNK
+    T sums[GPU_CHUNK];
+    gpu_span x_spans[GPU_CHUNK];
+    for (int j = 0; j < GPU_CHUNK; j++) {
+        x_spans[j] = gpu_span_of(&w, 2, o[2] + (uint32_t)j);
+        sums[j] = 0;
+    }
     GPU_EACH(z, z_span)
     GPU_EACH(y, y_span)
     {
-        T row = 0;
-        GPU_EACH(x, x_span)
-        row += GPU_AT(in, (z * (int32_t)w.in[1] + y) * (int32_t)w.in[2] + x);
-        sum += row;
+        int32_t row = (z * (int32_t)w.in[1] + y) * (int32_t)w.in[2];
+        GPU_EACH_OF_ROW({
+            T value = GPU_AT(in, row + x);
+            sums[j] += is_inside ? value : (T)0;
+        })
     }
-    T divisor = gpu_divisor(&w, z_span, y_span, x_span);
-    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum == 0 ? sum : sum / divisor);
+    for (uint32_t j = 0; j < width; j++) {
+        T divisor = gpu_divisor(&w, z_span, y_span, x_spans[j]);
+        gpu_store(out + w.offsets[0] + (first + j) * GPU_STEP, GPU_DTYPE, sums[j] == 0 ? sums[j] : sums[j] / divisor);
+    }
 }
 
 /* An item is an element of the image. */
