@@ -11,7 +11,8 @@
 
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a)
 {
-    return a->device->type->driver.allocator.size != 0 && a->device->type->driver.allocator.alloc != NULL;
+    return !a->is_pinned && a->device->type->driver.allocator.size != 0 &&
+           a->device->type->driver.allocator.alloc != NULL;
 }
 
 /* Under AddressSanitizer each block of host memory is an allocation, so that it sees accesses out of
@@ -38,12 +39,13 @@ tni_device *tni_allocator_device(const struct tni_allocator *a)
     return a->device;
 }
 
-int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
+int32_t tni_allocator_create(tni_device *device, int32_t is_pinned, struct tni_allocator **out)
 {
     tn_context *ctx = device->ctx;
     struct tni_allocator *a = tni_alloc_zeroed(ctx, sizeof *a);
     if (!a) return TN_E_OUT_OF_MEMORY;
     a->device = device;
+    a->is_pinned = is_pinned;
     a->granule = device->synchronous ? 64 : 512;
     if (a->granule < device->facts.alignment) a->granule = device->facts.alignment;
     a->empty.allocator = a;
@@ -59,9 +61,9 @@ int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out)
     }
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->quiet, NULL);
-    if (tni_profile_flags(ctx) & TN_PROFILE_MEMORY) a->watchers = TNI_WATCH_PROFILE;
+    if (tni_profile_flags(ctx) & TN_PROFILE_MEMORY && !is_pinned) a->watchers = TNI_WATCH_PROFILE;
     tni_cache_choose(a);
-    if (ctx->memory_options) {
+    if (ctx->memory_options && !is_pinned) {
         int32_t status = tni_allocator_configure(a, ctx->memory_options);
         if (status) {
             tni_allocator_destroy(a);
@@ -352,6 +354,13 @@ int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
     uint64_t limit = a->limit;
     if (a->history) tni_history_note(a, TNI_HISTORY_OOM, free_bytes, bytes, NULL);
     tni_allocator_leave(a);
+    if (a->is_pinned)
+        return tni_error_wrap(
+            TN_E_OUT_OF_MEMORY,
+            "%s pins no more memory of the host: %llu bytes asked for; %llu are in tensors and "
+            "copies, %llu reserved",
+            tn_device_format(a->device->ctx, a->device->id, name, sizeof name), (unsigned long long)bytes,
+            (unsigned long long)stats.allocated_bytes, (unsigned long long)stats.reserved_bytes);
     int32_t status = tni_error_wrap(
         TN_E_OUT_OF_MEMORY,
         "%s is out of memory: %llu bytes asked for; %llu of %llu bytes are free on the device, %llu are in "
@@ -538,10 +547,8 @@ void tni_central_free_list(struct tni_allocator *a, tni_block *list)
     tni_allocator_leave(a);
 }
 
-int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out)
+int32_t tni_block_alloc_of(struct tni_allocator *a, uint64_t bytes, tn_stream *stream, tni_block **out)
 {
-    struct tni_allocator *a = device->allocator;
-    if (TNI_LIKELY(tni_has_cache(a, bytes))) return tni_cache_alloc(a, bytes, out);
     if (!bytes) {
         *out = &a->empty;
         return TN_OK;
@@ -550,9 +557,17 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
         return tni_error(TN_E_OUT_OF_MEMORY, "%llu bytes are more than any device has",
                          (unsigned long long)bytes);
     const tni_request request = {.stream = stream, .bytes = bytes, .asked = bytes, .counts = 1};
-    if (TNI_UNLIKELY(a->direct) && !tni_stream_captures(stream)) return tni_direct_alloc(a, &request, out);
+    if (TNI_UNLIKELY(a->direct) && !(stream && tni_stream_captures(stream)))
+        return tni_direct_alloc(a, &request, out);
     if (tni_allocator_is_replaced(a)) return tni_replaced_alloc(a, &request, out);
     return tni_central_alloc(a, &request, out);
+}
+
+int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out)
+{
+    struct tni_allocator *a = device->allocator;
+    if (TNI_LIKELY(tni_has_cache(a, bytes))) return tni_cache_alloc(a, bytes, out);
+    return tni_block_alloc_of(a, bytes, stream, out);
 }
 
 void tni_block_free(tni_block *b)
@@ -577,7 +592,7 @@ void tni_allocator_destroy(struct tni_allocator *a)
     tn_context *ctx = device->ctx;
     if (a->shards) tni_cache_flush(a);
     for (tni_block *b = a->waiting; b; b = b->next) tni_uses_free(a, b); /* the device has been waited for */
-    device->allocator = NULL;
+    *(a->is_pinned ? &device->pinned : &device->allocator) = NULL;
     tni_history_destroy(a);
     tni_pools_finish(a);
     tni_free(ctx, a->shards, TNI_SHARDS * sizeof *a->shards);

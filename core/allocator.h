@@ -4,6 +4,9 @@
  * running out of memory), allocator_pool.c (allocations and free lists), allocator_cache.c (small blocks of
  * host devices), allocator_uncached.c (blocks without a cache), allocator_stats.c (the public functions).
  *
+ * A device that pins memory of the host has a second allocator for it (pinned.c). The host uses such memory as soon as
+ * it gets it, so a block of it waits for every stream that used it.
+ *
  * Allocations are what the plugin gives; each is cut into blocks (block.h) in address order. An allocation
  * belongs to a pool: the memory of one stream, for small or for large blocks.
  *
@@ -61,7 +64,7 @@ typedef struct tni_stat {
 
 typedef struct tni_pool {
     struct tni_pool *next;
-    tn_stream *stream; /* whose work orders the blocks; NULL on synchronous devices */
+    tn_stream *stream; /* whose work orders the blocks; NULL on synchronous devices and for pinned memory */
     int32_t small;
     int32_t ended;     /* of a capture whose graph is gone: blocks are only given back */
     uint64_t capture;  /* the capture that alone may use this memory; 0: any work */
@@ -120,6 +123,7 @@ struct tni_allocator {
     struct tni_history *history; /* NULL: nothing is recorded */
     atomic_int direct;  /* nothing is cached: each block is a request to the plugin, of the exact size */
     int32_t is_watched; /* by AddressSanitizer: then it is always direct */
+    int32_t is_pinned;  /* of memory of the host that the device has pinned, see pinned.c */
     tni_block empty;    /* what a request of 0 bytes gets */
     tni_shard *shards;  /* NULL unless the device is synchronous */
     _Atomic(uint64_t) cache_most; /* blocks up to this come from the shards; 0: none do */
@@ -209,6 +213,8 @@ static inline void tni_block_show(tni_block *b, const tn_memory *memory)
     b->host = memory->host;
     b->address = memory->address;
 }
+/* Without the lock: gives it back. */
+void tni_device_free(const struct tni_allocator *a, const tn_memory *memory);
 /* Counts what tni_device_alloc gave. */
 void tni_device_alloc_count(struct tni_allocator *a);
 /* Without the lock: a new allocation, not in a list yet. */

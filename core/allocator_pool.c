@@ -58,7 +58,7 @@ static void bin_remove(struct tni_allocator *a, tni_block *b)
 
 tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t small)
 {
-    if (a->device->synchronous) stream = NULL;
+    if (a->device->synchronous || a->is_pinned) stream = NULL;
     uint64_t capture = tni_stream_capture(stream);
     for (tni_pool *p = a->pools; p; p = p->next) {
         if (p->stream == stream && p->small == small && p->capture == capture) return p;
@@ -180,11 +180,10 @@ static void let_go(struct tni_allocator *a, tni_allocation *s)
 
 void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list)
 {
-    const tni_driver *driver = &a->device->type->driver;
     for (tni_allocation *s = list, *next; s; s = next) {
         next = s->next;
         if (s->waits) tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device");
-        driver->memory.free(driver->self, a->device->handle, &s->memory);
+        tni_device_free(a, &s->memory);
         for (tni_block *b = s->first, *after; b; b = after) {
             after = b->after;
             tni_free(a->device->ctx, b, sizeof *b);
@@ -233,6 +232,16 @@ int32_t tni_memory_check(const tni_device *d, const char *slot, const tn_memory 
     return TN_OK;
 }
 
+/* Pinned memory may have no allocation. */
+static int32_t check_pinned(const tni_device *d, const tn_memory *memory, uint64_t bytes)
+{
+    const char *plugin = d->type->driver.plugin;
+    if (memory->size == sizeof *memory && memory->host && (!memory->bytes || memory->bytes >= bytes))
+        return TN_OK;
+    return tni_error(TN_E_CONTRACT, "plugin %s: pinned memory of %llu bytes at %p (asked for %llu)", plugin,
+                     (unsigned long long)memory->bytes, memory->host, (unsigned long long)bytes);
+}
+
 /* Counts `bytes` as reserved, if the limit allows. */
 static int32_t reserve(struct tni_allocator *a, uint64_t bytes)
 {
@@ -246,20 +255,37 @@ static int32_t reserve(struct tni_allocator *a, uint64_t bytes)
                      (unsigned long long)limit);
 }
 
-int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out)
+static int32_t ask_driver(const struct tni_allocator *a, uint64_t bytes, tn_memory *out)
 {
     const tni_device *d = a->device;
     const tni_driver *driver = &d->type->driver;
-    const tn_memory_request request = {.size = sizeof request, .kind = d->memory_kind, .bytes = bytes};
+    const tn_memory_request request = {
+        .size = sizeof request, .kind = a->is_pinned ? TN_MEMORY_HOST : d->memory_kind, .bytes = bytes};
+    if (a->is_pinned && !tni_gives_pinned(d)) return tni_pages_pin(d, bytes, out);
+    int32_t status = driver->memory.alloc(driver->self, d->handle, &request, out);
+    return status ? tni_driver_error(d->type, status, "allocation of device memory") : TN_OK;
+}
+
+void tni_device_free(const struct tni_allocator *a, const tn_memory *memory)
+{
+    const tni_driver *driver = &a->device->type->driver;
+    if (a->is_pinned && !tni_gives_pinned(a->device))
+        tni_pages_unpin(a->device, memory);
+    else
+        driver->memory.free(driver->self, a->device->handle, memory);
+}
+
+int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out)
+{
     tn_memory memory = {.size = sizeof memory};
     int32_t status = reserve(a, bytes);
     if (status) return status;
-    status = driver->memory.alloc(driver->self, d->handle, &request, &memory);
-    if (status) {
-        status = tni_driver_error(d->type, status, "allocation of device memory");
-    } else if ((status = tni_memory_check(d, "memory.alloc", &memory, bytes)) && memory.allocation) {
-        driver->memory.free(driver->self, d->handle, &memory);
-    }
+    status = ask_driver(a, bytes, &memory);
+    int32_t was_given = !status;
+    if (!status)
+        status = a->is_pinned ? check_pinned(a->device, &memory, bytes)
+                              : tni_memory_check(a->device, "memory.alloc", &memory, bytes);
+    if (status && was_given && (memory.allocation || memory.host)) tni_device_free(a, &memory);
     if (status) {
         tni_allocator_enter(a);
         a->stats.reserved_bytes -= bytes;

@@ -97,7 +97,8 @@ static void close_device(tni_device *d)
 {
     const tni_driver *driver = &d->type->driver;
     tni_release_finish(d);
-    if (d->allocator) tni_allocator_destroy(d->allocator);
+    tni_allocator_destroy(d->allocator);
+    tni_allocator_destroy(d->pinned);
     if (d->handle) tni_streams_finish(d);
     tn_generator_release(d->generator);
     if (d->handle) driver->device.close(driver->self, d->handle);
@@ -122,7 +123,7 @@ static int32_t open_locked(tni_device *d)
     if (!d->handle) return tni_no_handle(d->type, "open");
     status = tni_settings_apply(d);
     if (!status) status = tni_streams_init(d);
-    if (!status) status = tni_allocator_create(d, &d->allocator);
+    if (!status) status = tni_allocator_create(d, 0, &d->allocator);
     if (!status) {
         pthread_mutex_lock(&d->ctx->lock);
         uint64_t seed = d->ctx->seed;
@@ -158,20 +159,31 @@ void tni_devices_count_storages(tn_context *ctx)
     }
 }
 
+/* What one device releases late may be memory of another. */
+static void wait_for_devices(tn_context *ctx, uint32_t types)
+{
+    for (uint32_t k = 0; k < types; k++) {
+        for (uint32_t i = 0; i < ctx->types[k]->count; i++) {
+            tni_device *d = &ctx->types[k]->devices[i];
+            if (!atomic_load_explicit(&d->open, memory_order_acquire)) continue;
+            (void)tni_device_wait(d);
+            tni_release_wait(d);
+        }
+    }
+}
+
 void tni_devices_finish(tn_context *ctx)
 {
     if (tni_context_check(ctx)) return;
     tni_dead_tensors_finish(ctx);
     tni_dead_scopes_finish(ctx);
     uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    wait_for_devices(ctx, n);
     while (n-- > 0) {
         tni_device_type *type = ctx->types[n];
         for (uint32_t i = type->count; i-- > 0;) {
             tni_device *d = &type->devices[i];
-            if (atomic_load_explicit(&d->open, memory_order_acquire)) {
-                (void)tni_device_wait(d);
-                close_device(d);
-            }
+            if (atomic_load_explicit(&d->open, memory_order_acquire)) close_device(d);
         }
         tni_device_type_destroy(type);
         ctx->types[n] = NULL;
@@ -304,6 +316,20 @@ int32_t tn_device_native(tn_context *ctx, tn_device device, uint32_t kind, uint6
                          "tn_device_native: argument 'kind': got %u, expected TN_NATIVE_DEVICE or _CONTEXT",
                          kind);
     return tni_native(d, kind, NULL, out);
+}
+
+int32_t tn_tensor_native(const tn_tensor *t, uint64_t *out, uint64_t *out_offset)
+{
+    uint64_t native;
+    int32_t status = tni_tensor_check(t);
+    if (!status) status = tni_context_check(t->ctx);
+    if (status) return status;
+    if (!t->storage->device) return tni_error(TN_E_DEVICE, "tn_tensor_native: a meta tensor has no memory");
+    status = tni_native(t->storage->device, TN_NATIVE_ALLOCATION, t->desc.allocation, &native);
+    if (status) return status;
+    if (out) *out = native;
+    if (out_offset) *out_offset = t->desc.byte_offset;
+    return TN_OK;
 }
 
 int32_t tn_device_current(tn_context *ctx, const char *type)

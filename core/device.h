@@ -70,6 +70,7 @@ struct tni_device {
     tn_stream *streams; /* all that were made; the memory of released ones is used again */
     uint64_t last_stream_id;
     struct tni_allocator *allocator;
+    struct tni_allocator *pinned; /* of memory of the host; NULL until it is used; made under the lock */
     tn_generator *generator;
     struct tni_release_queue *releases; /* NULL until something was kept alive; under the lock */
     char lost_text[256];                /* why the device is lost; written once, before `open` says so */
@@ -188,7 +189,7 @@ int32_t tni_stream_order(tn_stream *stream, tn_stream *other);
  * (tni_block_record) waits for those streams first.
  */
 typedef struct tni_block tni_block; /* see block.h */
-int32_t tni_allocator_create(tni_device *device, struct tni_allocator **out);
+int32_t tni_allocator_create(tni_device *device, int32_t is_pinned, struct tni_allocator **out);
 void tni_allocator_destroy(struct tni_allocator *allocator);
 /* Reads TENON_ALLOC_CONF. */
 int32_t tni_memory_options_init(tn_context *ctx);
@@ -201,6 +202,9 @@ void tni_allocator_count_storages(struct tni_allocator *allocator);
 /* bytes 0 gives a block without memory. If the device is out of memory, free memory goes back to it, the
  * plugin's caches are trimmed, and it is asked once more. */
 int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, tni_block **out);
+/* From the allocator of a device's pinned memory, for instance. `stream` is NULL for pinned memory. */
+int32_t tni_block_alloc_of(struct tni_allocator *allocator, uint64_t bytes, tn_stream *stream,
+                           tni_block **out);
 void tni_block_free(tni_block *block);
 int32_t tni_block_record(tni_block *block, tn_stream *stream);
 /*
@@ -224,6 +228,21 @@ void tni_release_wait(tni_device *device);
 /* Releases what is left and ends the thread. The device has been waited for. */
 void tni_release_finish(tni_device *device);
 
+/*
+ * Pinned memory of the host (pinned.c): the device copies from and to it without the host.
+ */
+/* 1 if the plugin allocates such memory itself (memory.alloc), which it is then asked for; else memory.pin may pin
+ * pages of the host. */
+int32_t tni_gives_pinned(const tni_device *device);
+int32_t tni_pins_memory(const tni_device *device);
+/* Pages of the host that memory.pin has pinned. */
+int32_t tni_pages_pin(const tni_device *device, uint64_t bytes, tn_memory *out);
+void tni_pages_unpin(const tni_device *device, const tn_memory *memory);
+/* TN_E_UNSUPPORTED and an error if the device does not pin. */
+int32_t tni_pinned_alloc(tni_device *device, uint64_t bytes, tni_block **out);
+/* The device that pins where a program names none, or NULL and an error; see tn_pin_memory. */
+tni_device *tni_pinning_device(tn_context *ctx);
+
 /* Copies between host memory and devices, after all work of the current stream; done when they return. */
 int32_t tni_copy_to_device(tni_device *device, void *allocation, uint64_t offset, const void *host,
                            uint64_t bytes);
@@ -239,6 +258,8 @@ int32_t tni_are_peers(const tni_device *to, const tni_device *from);
 /* Copies between peers, after the work of both current streams and before what comes on them. The host does not
  * wait. */
 int32_t tni_copy_peer(const tni_place *to, const tni_place *from, uint64_t bytes);
+/* The same between any two devices, through memory of the host: waits until the source has been read. */
+int32_t tni_copy_through_host(const tni_place *to, const tni_place *from, uint64_t bytes);
 /* Sets bytes to 0, as work of the current stream. */
 int32_t tni_fill_zeros(tni_device *device, void *allocation, uint64_t offset, uint64_t bytes);
 

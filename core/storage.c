@@ -35,13 +35,15 @@ static tni_storage *new_storage(tn_context *ctx, tni_device *device, uint64_t by
     return s;
 }
 
+/* Of pinned memory the CPU sees its address only. */
 static void show_block(tni_storage *s, tni_block *block)
 {
+    int32_t is_pinned = block->allocator->is_pinned;
     s->block = block;
-    s->allocation = block->allocation;
-    s->offset = block->offset;
+    s->allocation = is_pinned ? block->host : block->allocation;
+    s->offset = is_pinned ? 0 : block->offset;
     s->host = block->host;
-    s->address = block->address;
+    s->address = is_pinned ? 0 : block->address;
 }
 
 int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out)
@@ -66,6 +68,29 @@ int32_t tni_storage_create(tni_device *device, uint64_t bytes, tni_storage **out
     tni_context_own(ctx);
     *out = s;
     return TN_OK;
+}
+
+int32_t tni_storage_create_pinned(tni_device *pins, uint64_t bytes, tni_storage **out)
+{
+    tni_block *block;
+    tni_device *cpu = tni_device_get(pins->ctx, TN_CPU);
+    if (!cpu) return tn_last_error()->code;
+    tni_storage *s = new_storage(pins->ctx, cpu, bytes);
+    if (!s) return TN_E_OUT_OF_MEMORY;
+    int32_t status = tni_pinned_alloc(pins, bytes, &block);
+    if (status) {
+        tni_free(pins->ctx, s, sizeof *s);
+        return status;
+    }
+    show_block(s, block);
+    tni_context_own(pins->ctx);
+    *out = s;
+    return TN_OK;
+}
+
+tni_block *tni_storage_pinned(const tni_storage *s)
+{
+    return s->block && s->block->allocator->is_pinned ? s->block : NULL;
 }
 
 int32_t tni_storage_create_meta(tn_context *ctx, uint64_t bytes, tni_storage **out)
@@ -140,9 +165,12 @@ int32_t tni_storage_resize(tni_storage *s, uint64_t bytes)
     tni_block *block = NULL, *before = s->block;
     tni_old_block *old = NULL;
     tn_context *ctx = s->ctx;
-    int32_t status = tni_block_alloc(s->device, bytes, tni_current_stream(s->device), &block);
+    int32_t is_pinned = before->allocator->is_pinned,
+            status = is_pinned ? tni_block_alloc_of(before->allocator, bytes, NULL, &block)
+                               : tni_block_alloc(s->device, bytes, tni_current_stream(s->device), &block);
     if (status) return status;
-    status = tni_block_record(before, tni_current_stream(s->device)); /* it may belong to another stream */
+    /* It may belong to another stream. */
+    if (!is_pinned) status = tni_block_record(before, tni_current_stream(s->device));
     if (!status) status = copy_first(s, block, bytes < s->bytes ? bytes : s->bytes);
     /* An embedded storage's first block must stay as long as the storage. */
     int32_t is_kept =

@@ -24,19 +24,20 @@ static tn_stream *take_struct(tni_device *device)
     return s;
 }
 
-/* With the device's lock held. */
-static int32_t make_stream(tni_device *device, int32_t priority, tn_stream **out)
+/* With the device's lock held. `native`: the program's own queue, or NULL. */
+static int32_t make_stream(tni_device *device, int32_t priority, const uint64_t *native, tn_stream **out)
 {
     const tni_driver *driver = &device->type->driver;
     tn_stream *s = take_struct(device);
     if (!s) return TN_E_OUT_OF_MEMORY;
     const tn_stream_options options = {.size = sizeof options, .priority = priority};
-    int32_t status = driver->stream.create(driver->self, device->handle, &options, &s->handle);
+    int32_t status = native ? driver->stream.wrap(driver->self, device->handle, *native, &s->handle)
+                            : driver->stream.create(driver->self, device->handle, &options, &s->handle);
     if (status) {
         s->handle = NULL;
-        return tni_driver_error(device->type, status, "making a stream");
+        return tni_driver_error(device->type, status, native ? "wrapping a stream" : "making a stream");
     }
-    if (!s->handle) return tni_no_handle(device->type, "stream.create");
+    if (!s->handle) return tni_no_handle(device->type, native ? "stream.wrap" : "stream.create");
     atomic_store(&s->refs, 1);
     tni_late_forget(s);
     atomic_store_explicit(&s->id, device->default_stream ? ++device->last_stream_id : 0,
@@ -47,7 +48,7 @@ static int32_t make_stream(tni_device *device, int32_t priority, tn_stream **out
 
 int32_t tni_streams_init(tni_device *device)
 {
-    return make_stream(device, 0, &device->default_stream);
+    return make_stream(device, 0, NULL, &device->default_stream);
 }
 
 void tni_streams_finish(tni_device *device)
@@ -99,10 +100,28 @@ int32_t tn_stream_create(tn_context *ctx, tn_device device, int32_t priority, tn
     int32_t status = check_priority(d, priority);
     if (status) return status;
     pthread_mutex_lock(&d->lock);
-    status = make_stream(d, priority, out);
+    status = make_stream(d, priority, NULL, out);
     pthread_mutex_unlock(&d->lock);
     if (!status) tni_context_own(ctx);
     return status;
+}
+
+int32_t tn_stream_wrap(tn_context *ctx, tn_device device, uint64_t native, tn_stream **out)
+{
+    char name[64];
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    tn_device_format(ctx, d->id, name, sizeof name);
+    if (!d->type->driver.stream.wrap)
+        return tni_error(TN_E_UNSUPPORTED, "tn_stream_wrap: plugin %s takes no queues of the program",
+                         d->type->driver.plugin);
+    pthread_mutex_lock(&d->lock);
+    int32_t status = make_stream(d, 0, &native, out);
+    pthread_mutex_unlock(&d->lock);
+    if (!status) tni_context_own(ctx);
+    return status ? tni_error_wrap(status, "tn_stream_wrap: argument 'native': not a queue of %s: %s", name,
+                                   tn_last_error()->message)
+                  : TN_OK;
 }
 
 tn_stream *tni_stream_retain(tn_stream *stream)

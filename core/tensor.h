@@ -71,6 +71,10 @@ int32_t tni_storage_wrap(tni_device *device, void *data, uint64_t bytes, void (*
  * way; on failure it is not. */
 int32_t tni_storage_wrap_memory(tni_device *device, const tn_memory *memory, uint64_t bytes,
                                 void (*deleter)(void *user), void *user, tni_storage **out);
+/* A storage of the CPU in memory that `pins` has pinned. */
+int32_t tni_storage_create_pinned(tni_device *pins, uint64_t bytes, tni_storage **out);
+/* The pinned block of a storage of the CPU that has one, else NULL. */
+tni_block *tni_storage_pinned(const tni_storage *storage);
 /* Grows or shrinks, keeping the first bytes. */
 int32_t tni_storage_resize(tni_storage *storage, uint64_t bytes);
 void tni_storage_retain(tni_storage *storage);
@@ -90,6 +94,9 @@ static inline void tni_storage_release(tni_storage *s)
 /* A new tensor on a new storage. strides NULL: row-major. device may be NULL only for id "meta". */
 int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank,
                           const int64_t *sizes, const int64_t *strides, tn_tensor **out);
+/* The same on the CPU, in memory that `pins` has pinned. */
+int32_t tni_tensor_create_pinned(tni_device *pins, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                                 const int64_t *strides, tn_tensor **out);
 /* A new row-major tensor with the sizes and the device of a row-major model: what most calls make. Checks
  * nothing. */
 int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out);

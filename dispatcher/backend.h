@@ -160,6 +160,8 @@ void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs);
 /* ---- copies, see copy.c ---- */
 /* dst = src, broadcast, cast, from any device to any. */
 int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src);
+/* `non_blocking`: a copy between pinned memory of the host and a device may return before it is done. */
+int32_t tni_copy_tensor_as(tn_tensor *dst, tn_tensor *src, int32_t non_blocking);
 int32_t tni_fill_tensor(tn_tensor *t, tn_value value);
 /* New tensors; the caller owns them. */
 int32_t tni_contiguous_copy(tn_tensor *t, tn_dtype dtype, int32_t memory_format, tn_tensor **out);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include <tenon/ops.h>
+#include "core/copies.h"
 #include "dispatcher/backend.h"
 
 uint64_t tni_tensor_bytes(const tn_tensor *t)
@@ -40,9 +41,7 @@ int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out)
         status = tni_tensor_create(t->ctx, TN_CPU, t->desc.dtype, t->desc.rank, t->desc.sizes,
                                    t->desc.strides, &cpu);
     if (status) return status;
-    if (bytes)
-        status = tni_copy_to_host(t->storage->device, cpu->desc.host, t->desc.allocation, t->desc.byte_offset,
-                                  bytes);
+    status = tni_download(cpu, t, bytes, 0);
     if (status) {
         tn_release(cpu);
         return status;
@@ -52,18 +51,20 @@ int32_t tni_to_cpu(tn_tensor *t, tn_tensor **out)
     return TN_OK;
 }
 
-static int32_t upload_extent(tn_tensor *dst, const tn_tensor *cpu)
+/* 1 if the elements of both lie alike in memory, without gaps, and their bytes mean the same. */
+static int32_t is_alike(const tn_tensor *a, const tn_tensor *b)
 {
-    uint64_t bytes = extent_bytes(dst);
-    if (!bytes) return TN_OK;
-    return tni_copy_to_device(dst->storage->device, dst->desc.allocation, dst->desc.byte_offset,
-                              cpu->desc.host, bytes);
+    uint64_t bytes = a->desc.rank * sizeof *a->desc.sizes;
+    return a->desc.dtype == b->desc.dtype && a->state & b->state & TNI_DENSE &&
+           a->desc.flags == b->desc.flags && a->desc.rank == b->desc.rank &&
+           !memcmp(a->desc.sizes, b->desc.sizes, bytes) && !memcmp(a->desc.strides, b->desc.strides, bytes);
 }
 
-int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
+static int32_t from_cpu(tn_tensor *dst, tn_tensor *cpu, int32_t non_blocking)
 {
     tn_tensor *image = NULL;
     int32_t status;
+    if (is_alike(dst, cpu)) return tni_upload(dst, cpu, tni_tensor_bytes(dst), non_blocking);
     if (dst->state & TNI_DENSE) { /* no gaps: an image with the same strides has all bytes */
         status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes,
                                    dst->desc.strides, &image);
@@ -72,17 +73,23 @@ int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
         status = tni_to_cpu(dst, &image);
     }
     if (!status) status = tni_copy_tensor(image, cpu);
-    if (!status) status = upload_extent(dst, image);
+    if (!status) status = tni_upload(dst, image, extent_bytes(dst), non_blocking);
     tn_release(image);
     return status;
 }
 
-/* Bytes as stored, between tensors of one dtype that are both contiguous. */
+int32_t tni_from_cpu(tn_tensor *dst, tn_tensor *cpu)
+{
+    return from_cpu(dst, cpu, 0);
+}
+
+/* Bytes as stored, between tensors that are alike or both contiguous. */
 static int32_t copy_stored(tn_tensor *dst, const tn_tensor *src)
 {
     const tni_place to = {dst->storage->device, dst->desc.allocation, dst->desc.byte_offset};
     const tni_place from = {src->storage->device, src->desc.allocation, src->desc.byte_offset};
-    return tni_copy_peer(&to, &from, tni_tensor_bytes(src));
+    return (tni_are_peers(to.device, from.device) ? tni_copy_peer
+                                                  : tni_copy_through_host)(&to, &from, tni_tensor_bytes(src));
 }
 
 /* The source's device casts and makes contiguous, the target's broadcasts and changes strides. */
@@ -105,20 +112,25 @@ static int32_t peer_copy(tn_tensor *dst, tn_tensor *src)
     return status;
 }
 
-static int32_t host_copy(tn_tensor *dst, tn_tensor *src)
+static int32_t host_copy(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
 {
     tn_tensor *d = dst, *s = src, *image = NULL;
+    if (is_alike(dst, src) && dst->desc.device != src->desc.device) {
+        if (is_cpu(src)) return tni_upload(dst, src, tni_tensor_bytes(src), non_blocking);
+        if (is_cpu(dst)) return tni_download(dst, src, tni_tensor_bytes(src), non_blocking);
+        return copy_stored(dst, src);
+    }
     int32_t status = is_cpu(src) ? TN_OK : tni_to_cpu(src, &s);
     if (status) return status;
     if (is_cpu(dst)) {
         status = s == src ? TN_E_UNSUPPORTED : tni_copy_tensor(d, s);
     } else if (s->desc.dtype == dst->desc.dtype && !s->desc.flags && s->numel == dst->numel) {
-        status = tni_from_cpu(dst, s);
+        status = from_cpu(dst, s, non_blocking);
     } else {
         status = tni_tensor_create(dst->ctx, TN_CPU, dst->desc.dtype, dst->desc.rank, dst->desc.sizes, NULL,
                                    &image);
         if (!status) status = tni_copy_tensor(image, s);
-        if (!status) status = tni_from_cpu(dst, image);
+        if (!status) status = from_cpu(dst, image, non_blocking);
         tn_release(image);
     }
     if (s != src) tn_release(s);
@@ -166,7 +178,7 @@ static int32_t copy_by_the_cpu(tn_tensor *dst, tn_tensor *src)
 {
     const tni_op *op = op_of(dst->ctx, TN_OP_PRIM_COPY);
     int32_t status = tni_fallback_allowed(dst->ctx, op, no_row);
-    if (!status) status = host_copy(dst, src);
+    if (!status) status = host_copy(dst, src, 0);
     if (!status)
         tni_fallback_count(dst->ctx, op, dst->desc.device, tni_tensor_bytes(src) + tni_tensor_bytes(dst),
                            no_row);
@@ -174,6 +186,11 @@ static int32_t copy_by_the_cpu(tn_tensor *dst, tn_tensor *src)
 }
 
 int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
+{
+    return tni_copy_tensor_as(dst, src, 0);
+}
+
+int32_t tni_copy_tensor_as(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
 {
     tni_nest nest;
     int32_t status;
@@ -183,7 +200,7 @@ int32_t tni_copy_tensor(tn_tensor *dst, tn_tensor *src)
     if (status) return status;
     if (dst->desc.device != src->desc.device)
         return tni_are_peers(dst->storage->device, src->storage->device) ? peer_copy(dst, src)
-                                                                         : host_copy(dst, src);
+                                                                         : host_copy(dst, src, non_blocking);
     tni_nest_init(&nest, dst->desc.rank, dst->desc.sizes);
     tni_nest_add(&nest, dst, TN_OPERAND_OUTPUT);
     tni_nest_add(&nest, src, 0);

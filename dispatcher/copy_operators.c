@@ -3,6 +3,38 @@
 #include <tenon/ops.h>
 #include "dispatcher/backend.h"
 
+/* The device that pins the result of _to_copy, or NULL. A copy from a device that is not waited for needs pinned
+ * memory. */
+static tni_device *result_pinned_by(tni_frame *f, int32_t non_blocking)
+{
+    tni_device *from = tni_arg_tensor(f, 0)->storage->device;
+    if (f->given[0] || TN_DEVICE_TYPE(f->device) != TN_INTERNED_CPU) return NULL;
+    if (tni_arg_bool(f, 4)) return tni_pinning_device(f->ctx);
+    return non_blocking && from && tni_pins_memory(from) ? from : NULL;
+}
+
+static int32_t run_to_copy(tni_frame *f)
+{
+    int32_t non_blocking = tni_arg_bool(f, 5);
+    tni_device *pins = result_pinned_by(f, non_blocking);
+    tni_prepared p = {.n_temporaries = 0};
+    tn_tensor *targets[TNI_MAX_OUTPUTS];
+    const tni_out_meta *m = &f->meta[0];
+    int32_t status;
+    if (!pins && !f->given[0] && tni_arg_bool(f, 4)) return tn_last_error()->code;
+    if (pins) {
+        status = tni_tensor_create_pinned(pins, m->dtype, m->rank, m->sizes,
+                                          m->has_strides ? m->strides : NULL, &targets[0]);
+        if (!status) f->outs[0] = tn_value_tensor(targets[0]);
+    } else {
+        status = tni_make_outputs(f, &p, targets, 0);
+    }
+    if (!status) status = tni_copy_tensor_as(targets[0], tni_arg_tensor(f, 0), non_blocking);
+    if (!status) status = tni_finish_outputs(f, targets);
+    tni_prepared_finish(&p);
+    return status;
+}
+
 static int32_t copy_to_output(tni_frame *f)
 {
     tni_prepared p = {.n_temporaries = 0};
@@ -34,7 +66,8 @@ static int32_t copy_write(tni_frame *f, tn_tensor *self)
                         "unsupported operation: more than one element of the written-to tensor refers to a "
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
-    if (tni_overlap(self, src) != TNI_OVERLAP_PARTIAL) return tni_copy_tensor(self, src);
+    if (tni_overlap(self, src) != TNI_OVERLAP_PARTIAL)
+        return tni_copy_tensor_as(self, src, f->op->base->number == TN_OP_COPY_ && tni_arg_bool(f, 2));
     status = tni_contiguous_copy(src, src->desc.dtype, TN_PRESERVE_FORMAT, &copy);
     if (status) return status;
     status = tni_copy_tensor(self, copy);
@@ -61,8 +94,9 @@ tni_layer_fn *tni_copy_operator_of(uint32_t number)
 {
     switch (number) {
     case TN_OP_CLONE:
-    case TN_OP__TO_COPY:
         return copy_to_output;
+    case TN_OP__TO_COPY:
+        return run_to_copy;
     case TN_OP_COPY_:
     case TN_OP_PRIM_COPY:
         return run_copy;

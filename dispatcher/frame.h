@@ -41,7 +41,8 @@ struct tni_frame {
     uint8_t done;               /* the rule made the outputs itself */
     uint8_t is_kernel_scope;    /* `scope` is one that the row of a kernel asked for */
     uint8_t reads_random_state; /* the row has TN_ROW_RANDOM_STATE */
-    uint8_t reserved[3];
+    uint8_t runs_once;          /* the kernel may not be called again, see tn_kernel_fn */
+    uint8_t reserved[2];
 
     uint32_t wants_grad; /* an argument requires a gradient and recording is on */
     uint32_t arena_used; /* words */

@@ -81,11 +81,18 @@ int32_t tni_host_workspace(const tn_call *call, const tn_memory_request *request
     if (!f->open_device) return tni_error(TN_E_STATE, "workspace: a shape rule or composite has no device");
     int32_t status = read_request(f->open_device, request, "workspace", &r);
     if (!status) status = alloc_aligned(f->open_device, &r, f->stream, &block, &memory);
+    if (status == TN_E_OUT_OF_MEMORY) f->runs_once = 1; /* the caches are empty already */
     if (status) return status;
     status = tni_struct_write(out, &memory, sizeof memory, "tn_memory");
     if (!status) status = tni_host_keep_alive(call, block, release_block);
     if (status) tni_block_free(block);
     return status;
+}
+
+static void work_queued(const tn_call *call)
+{
+    tni_frame *f = frame_of(call, "work_queued");
+    if (f) f->runs_once = 1;
 }
 
 int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status)
@@ -321,4 +328,5 @@ void tni_host_fill(tn_context *ctx)
     ctx->host.memory_alloc = host_memory_alloc;
     ctx->host.memory_free = host_memory_free;
     ctx->host.reclaim = host_reclaim;
+    ctx->host.work_queued = work_queued;
 }

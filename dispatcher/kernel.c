@@ -227,7 +227,7 @@ int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
     return flags || k->row.flags & TN_ROW_SCOPE ? run_here(f, k, flags, reason) : TNI_KERNEL_MAY_RUN;
 }
 
-/* Nothing was queued: the kernel runs once more after the caches are empty. */
+/* Nothing was queued: the kernel runs once more after the caches were emptied. */
 static int32_t run_again(tni_frame *f, const tni_kernel *k)
 {
     uint64_t freed;
@@ -242,7 +242,7 @@ int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, cons
 {
     const tni_op *op = f->op->base;
     if (f->kept) release_kept(f);
-    if (status == TN_E_OUT_OF_MEMORY) status = run_again(f, k);
+    if (status == TN_E_OUT_OF_MEMORY && !f->runs_once) status = run_again(f, k);
     if (status == TN_OK) return TN_OK;
     if (status == TN_E_UNSUPPORTED) {
         tni_breach(f->ctx, k->plugin, "refused-after-yes", op->schema->full_name,

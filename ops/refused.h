@@ -3,8 +3,7 @@
 #ifndef TNI_OPS_REFUSED_H
 #define TNI_OPS_REFUSED_H
 
-#define TNI_NO_PIN_MEMORY \
-    "argument 'pin_memory': page-locked memory is not supported (got True, expected False)"
+#define TNI_ONLY_CPU_PINNED "argument 'pin_memory': Only dense CPU tensors can be pinned"
 #define TNI_NO_SPARSE "argument '%s': sparse gradients are not supported (got True, expected False)"
 
 #define TNI_SHARED_MEMORY                                                                                   \

@@ -225,9 +225,12 @@ class Slot:
         out = [f"static {result}{self.function()}({parameters})", "{"]
         if self.takes_call:
             names = ", ".join(["call", *(p.name for p in self.parameters[1:])])
+            is_void = self.result == "void"
+            nothing = "" if is_void else " NULL" if self.result.endswith("*") else " TN_E_CONTRACT"
+            behind, end = ("", "return; ") if is_void else ("return ", "")
             out += ["    shim_plugin *w = shim_of_call(call);",
-                    f"    if (!w && !call) return {'NULL' if self.result.endswith('*') else 'TN_E_CONTRACT'};",
-                    f"    if (!w) return call->host->{self.plain}({names});", "    tn_call outer;"]
+                    f"    if (!w && !call) return{nothing};",
+                    f"    if (!w) {{ {behind}call->host->{self.plain}({names}); {end}}}", "    tn_call outer;"]
         else:
             out += [f"    shim_plugin *w = {self.lead.name};"]
         out += [line for p, _ in places for line in p.read()]

@@ -101,20 +101,23 @@ tni_options tni_options_at(tn_scope *s, const tn_value *args, uint32_t at)
     uint32_t layout = arg_layout(args, at + 1);
     if (layout && layout != TN_INTERNED_STRIDED)
         tni_scope_failf(s, TN_E_UNSUPPORTED, "layout %s is not supported", tni_interned_name(s->ctx, layout));
-    else if (arg_bool(args, at + 3))
-        tn_scope_fail(s, TN_E_UNSUPPORTED, TNI_NO_PIN_MEMORY);
-    return (tni_options){arg_dtype(args, at), arg_device(args, at + 2)};
+    return (tni_options){arg_dtype(args, at), arg_device(args, at + 2), arg_bool(args, at + 3)};
 }
 
 tn_tensor *tni_empty_with(tn_scope *s, tn_ints size, tni_options o)
 {
-    return tn_empty(s, size, .dtype = o.dtype, .device = o.device);
+    return tn_empty(s, size, .dtype = o.dtype, .device = o.device, .pin_memory = o.pin);
+}
+
+tn_tensor *tni_pinned_with(tn_scope *s, tn_tensor *t, tni_options o)
+{
+    return t && o.pin ? tn_pin_memory(s, t, 0) : t;
 }
 
 tn_tensor *tni_empty_like_with(tn_scope *s, const tn_value *args, uint32_t at)
 {
     tni_options o = tni_options_at(s, args, at);
-    return tn_empty_like(s, arg_tensor(args, 0), .dtype = o.dtype, .device = o.device,
+    return tn_empty_like(s, arg_tensor(args, 0), .dtype = o.dtype, .device = o.device, .pin_memory = o.pin,
                          .memory_format = arg_format(args, at + 4));
 }
 

@@ -121,10 +121,13 @@ static inline uint32_t arg_numbers(const tn_value *args, uint32_t i)
 typedef struct tni_options {
     tn_dtype dtype;
     tn_device device;
+    int32_t pin;
 } tni_options;
-/* Reads the four from argument `at` on. Fails for layouts other than strided and for page-locked memory. */
+/* Reads the four from argument `at` on. Fails for layouts other than strided. */
 tni_options tni_options_at(tn_scope *s, const tn_value *args, uint32_t at);
 tn_tensor *tni_empty_with(tn_scope *s, tn_ints size, tni_options o);
+/* A new tensor of ordinary memory, or its pinned copy. */
+tn_tensor *tni_pinned_with(tn_scope *s, tn_tensor *t, tni_options o);
 /* empty_like of argument 0 with the four; the memory format is the argument after them. */
 tn_tensor *tni_empty_like_with(tn_scope *s, const tn_value *args, uint32_t at);
 

@@ -8,14 +8,21 @@
 
 /* ---- to ---- */
 
+typedef struct wanted {
+    tn_dtype dtype; /* 0: that of self, as for the device */
+    tn_device device;
+    int32_t pin, non_blocking, copy, format;
+} wanted;
+
 /* Self if it has what is asked for, else a copy. */
-static tn_tensor *to(tn_scope *s, tn_tensor *self, tn_dtype dtype, tn_device device, int32_t copy,
-                     int32_t format)
+static tn_tensor *to(tn_scope *s, tn_tensor *self, wanted w)
 {
-    int32_t same = (!dtype || dtype == dtype_of(self)) && (!device || device == tn_tensor_device(self));
-    int32_t right = format < 0 || format == TN_PRESERVE_FORMAT || tn_tensor_is_contiguous(self, format);
-    if (same && right && !copy) return self;
-    return tn__to_copy(s, self, .dtype = dtype, .device = device, .memory_format = format);
+    int32_t same =
+        (!w.dtype || w.dtype == dtype_of(self)) && (!w.device || w.device == tn_tensor_device(self));
+    int32_t right = w.format < 0 || w.format == TN_PRESERVE_FORMAT || tn_tensor_is_contiguous(self, w.format);
+    if (same && right && !w.copy) return self;
+    return tn__to_copy(s, self, .dtype = w.dtype, .device = w.device, .pin_memory = w.pin,
+                       .non_blocking = w.non_blocking, .memory_format = w.format);
 }
 
 /* A device without an index: the current one of its type. */
@@ -28,40 +35,56 @@ static tn_device complete(tn_scope *s, tn_device device)
 
 void composite_to(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, to(s, arg_tensor(args, 0), arg_dtype(args, 1), 0, arg_bool(args, 3), arg_format(args, 4)));
+    give(outs, 0,
+         to(s, arg_tensor(args, 0),
+            (wanted){.dtype = arg_dtype(args, 1), .copy = arg_bool(args, 3), .format = arg_format(args, 4)}));
 }
 
 void composite_to_device(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_device device = complete(s, arg_device(args, 1));
     give(outs, 0,
-         to(s, arg_tensor(args, 0), arg_dtype(args, 2), device, arg_bool(args, 4), arg_format(args, 5)));
+         to(s, arg_tensor(args, 0),
+            (wanted){.dtype = arg_dtype(args, 2),
+                     .device = complete(s, arg_device(args, 1)),
+                     .non_blocking = arg_bool(args, 3),
+                     .copy = arg_bool(args, 4),
+                     .format = arg_format(args, 5)}));
 }
 
 void composite_to_dtype_layout(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_device device = complete(s, arg_device(args, 3));
     uint32_t layout = arg_layout(args, 2);
     if (layout && layout != TN_INTERNED_STRIDED)
         return (void)tn_scope_fail(s, TN_E_UNSUPPORTED,
                                    "to(options) doesn't support converting to a different layout");
-    if (arg_bool(args, 4)) return (void)tn_scope_fail(s, TN_E_UNSUPPORTED, TNI_NO_PIN_MEMORY);
     give(outs, 0,
-         to(s, arg_tensor(args, 0), arg_dtype(args, 1), device, arg_bool(args, 6), arg_format(args, 7)));
+         to(s, arg_tensor(args, 0),
+            (wanted){.dtype = arg_dtype(args, 1),
+                     .device = complete(s, arg_device(args, 3)),
+                     .pin = arg_bool(args, 4),
+                     .non_blocking = arg_bool(args, 5),
+                     .copy = arg_bool(args, 6),
+                     .format = arg_format(args, 7)}));
 }
 
 void composite_to_other(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *other = arg_tensor(args, 1);
     give(outs, 0,
-         to(s, arg_tensor(args, 0), dtype_of(other), tn_tensor_device(other), arg_bool(args, 3),
-            arg_format(args, 4)));
+         to(s, arg_tensor(args, 0),
+            (wanted){.dtype = dtype_of(other),
+                     .device = tn_tensor_device(other),
+                     .non_blocking = arg_bool(args, 2),
+                     .copy = arg_bool(args, 3),
+                     .format = arg_format(args, 4)}));
 }
 
 void composite_type_as(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *other = arg_tensor(args, 1);
-    give(outs, 0, to(s, arg_tensor(args, 0), dtype_of(other), tn_tensor_device(other), 0, -1));
+    give(outs, 0,
+         to(s, arg_tensor(args, 0),
+            (wanted){.dtype = dtype_of(other), .device = tn_tensor_device(other), .format = -1}));
 }
 
 /* ---- filling in place ---- */

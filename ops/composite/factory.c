@@ -80,7 +80,8 @@ void composite_new_empty_strided(tn_scope *s, const tn_value *args, tn_value *ou
 {
     tni_options o = options_like_self(s, args, 3);
     give(outs, 0,
-         tn_empty_strided(s, arg_ints(args, 1), arg_ints(args, 2), .dtype = o.dtype, .device = o.device));
+         tn_empty_strided(s, arg_ints(args, 1), arg_ints(args, 2), .dtype = o.dtype, .device = o.device,
+                          .pin_memory = o.pin));
 }
 
 void composite_new_full(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -238,7 +239,8 @@ static void linspace(tn_scope *s, spacing p, tn_value *outs)
 {
     if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
     if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
-    give(outs, 0, tni_cast(s, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device), p.o.dtype));
+    tn_tensor *t = tni_cast(s, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device), p.o.dtype);
+    give(outs, 0, tni_pinned_with(s, t, p.o));
 }
 
 static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
@@ -246,7 +248,7 @@ static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
     if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
     if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
     tn_tensor *t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device));
-    give(outs, 0, tni_cast(s, t, p.o.dtype));
+    give(outs, 0, tni_pinned_with(s, tni_cast(s, t, p.o.dtype), p.o));
 }
 
 /* The value of a 0-dim tensor; a complex one is stored in `pair`. */
@@ -348,10 +350,9 @@ static void triangle_indices(tn_scope *s, const tn_value *args, int32_t lower, t
                 out[count + n] = c;
             }
         }
-        if (pass)
-            give(outs, 0,
-                 tni_cast(s, tn_from_data(s, TN_INT64, TN_INTS(2, count), out, o.device),
-                          o.dtype ? o.dtype : TN_INT64));
+        if (!pass) continue;
+        tn_tensor *t = tn_from_data(s, TN_INT64, TN_INTS(2, count), out, o.device);
+        give(outs, 0, tni_pinned_with(s, tni_cast(s, t, o.dtype ? o.dtype : TN_INT64), o));
     }
 }
 

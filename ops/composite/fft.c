@@ -226,12 +226,14 @@ static tn_tensor *frequencies(tn_scope *s, const tn_value *args, const char *nam
 void composite_fft_fftfreq(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     int64_t n = arg_int(args, 0);
-    give(outs, 0, tn_fft_ifftshift(s, frequencies(s, args, "fftfreq", -(n / 2), n)));
+    tn_tensor *t = tn_fft_ifftshift(s, frequencies(s, args, "fftfreq", -(n / 2), n));
+    give(outs, 0, tni_pinned_with(s, t, tni_options_at(s, args, 2)));
 }
 
 void composite_fft_rfftfreq(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0, frequencies(s, args, "rfftfreq", 0, arg_int(args, 0) / 2 + 1));
+    tn_tensor *t = frequencies(s, args, "rfftfreq", 0, arg_int(args, 0) / 2 + 1);
+    give(outs, 0, tni_pinned_with(s, t, tni_options_at(s, args, 2)));
 }
 
 /* Rolls each of the dims, all if none are given, by (size + more) / 2. */

@@ -414,7 +414,8 @@ static tn_tensor *permutation(tn_scope *s, const tn_value *args, uint32_t at, tn
         return tni_scope_failf(s, TN_E_ARGUMENT, "n must be non-negative, got %lld", (long long)n), NULL;
     tn_tensor *keys = tn_empty(s, TN_INTS(n), .dtype = TN_INT64, .device = o.device);
     fill_integers(s, keys, 0, 0, g);
-    return tni_cast(s, tn_sort_stable(s, keys, 1).indices, o.dtype ? o.dtype : TN_INT64);
+    tn_tensor *order = tni_cast(s, tn_sort_stable(s, keys, 1).indices, o.dtype ? o.dtype : TN_INT64);
+    return tni_pinned_with(s, order, o);
 }
 
 void composite_randperm(tn_scope *s, const tn_value *args, tn_value *outs)

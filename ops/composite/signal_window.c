@@ -87,7 +87,9 @@ static void make_window(tn_scope *s, const char *name, window_fn *value, const w
     double *x = tn_scope_memory(s, (uint64_t)(length > 0 ? length : 1) * sizeof(double));
     for (int64_t n = 0; x && n < length; n++)
         x[n] = length == 1 ? 1 : value(w, (double)n / (double)(points - 1));
-    if (x) give(outs, 0, tni_cast(s, tn_from_data(s, TN_FLOAT64, TN_INTS(length), x, o.device), o.dtype));
+    if (!x) return;
+    tn_tensor *t = tni_cast(s, tn_from_data(s, TN_FLOAT64, TN_INTS(length), x, o.device), o.dtype);
+    give(outs, 0, tni_pinned_with(s, t, o));
 }
 
 void composite_hann_window(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -6,6 +6,7 @@
 typedef struct options {
     tn_dtype dtype;
     tn_device device;
+    int32_t pin;
 } options;
 
 /* dtype, layout, device, pin_memory from argument `first` on; what is absent is that of `like`. */
@@ -19,7 +20,9 @@ static int32_t read_options(const tni_frame *f, uint32_t first, const tn_tensor 
     if (f->args[first + 1].tag == TN_TAG_LAYOUT && f->args[first + 1].as.i != TN_INTERNED_STRIDED)
         return tni_fail(f, TN_E_UNSUPPORTED, "layout %s is not supported",
                         tni_interned_name(f->ctx, (uint32_t)f->args[first + 1].as.i));
-    if (tni_arg_bool(f, first + 3)) return tni_fail(f, TN_E_UNSUPPORTED, TNI_NO_PIN_MEMORY);
+    o->pin = tni_arg_bool(f, first + 3);
+    if (o->pin && TN_DEVICE_TYPE(o->device) != TN_INTERNED_CPU)
+        return tni_fail(f, TN_E_DEVICE, TNI_ONLY_CPU_PINNED);
     return TN_OK;
 }
 
@@ -68,7 +71,13 @@ static int32_t give_new(tni_frame *f, const options *o, tn_ints size, const int6
         return strides ? tni_out_strided(f, 0, dtype, rank, size.data, strides)
                        : tni_out(f, 0, dtype, rank, size.data);
     }
-    TNI_TRY(tni_tensor_create(f->ctx, o->device, o->dtype, rank, size.data, strides, &t));
+    if (o->pin) {
+        tni_device *pins = tni_pinning_device(f->ctx);
+        TNI_TRY(pins ? tni_tensor_create_pinned(pins, o->dtype, rank, size.data, strides, &t)
+                     : tn_last_error()->code);
+    } else {
+        TNI_TRY(tni_tensor_create(f->ctx, o->device, o->dtype, rank, size.data, strides, &t));
+    }
     return tni_out_give(f, 0, t);
 }
 

@@ -160,6 +160,7 @@ int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
                                        (items + group - 1) / group * group, group);
     if (!status && job->looks_for_faults) stream->may_have_fault = 1;
     pthread_mutex_unlock(&d->lock);
+    if (!status && TN_HOST_HAS(job->call->host, work_queued)) job->call->host->work_queued(job->call);
     return status;
 }
 

@@ -211,6 +211,12 @@ static int32_t stream_host_callback(void *self, void *device, void *stream, void
     return TN_OK;
 }
 
+/* Without it: the host refuses queues that the program has. */
+static int32_t stream_wrap(void *self, void *device, uint64_t native, void **out_stream)
+{
+    return stream_create(self, device, NULL, out_stream);
+}
+
 /* ---- tenon.event: without it an event is a stream that the host waits for ------------------------------ */
 
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
@@ -298,7 +304,8 @@ static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_in
                                                      .query = stream_query,
                                                      .synchronize = stream_synchronize,
                                                      .wait_event = stream_wait_event,
-                                                     .host_callback = stream_host_callback};
+                                                     .host_callback = stream_host_callback,
+                                                     .wrap = stream_wrap};
 static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
                                                    .create = event_create,
                                                    .destroy = event_destroy,

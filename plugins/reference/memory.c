@@ -350,8 +350,66 @@ void reference_memory_finish(reference_state *state)
     pthread_mutex_unlock(&states_lock);
     for (size_t i = 0; i < state->n_allocations; i++) unmap(&state->allocations[i]);
     while (state->n_quarantine) leave_quarantine(state);
+    while (state->pinned) {
+        reference_pinned *p = state->pinned;
+        state->pinned = p->next;
+        free(p);
+    }
     free(state->quarantine);
     free(state->allocations);
+}
+
+/* ---- Pinned memory ----------------------------------------------------------------------------------- */
+
+/* Host memory needs no preparation here; the list is for checks of copies. */
+static int32_t memory_pin(void *self, void *device, void *host, uint64_t bytes, tn_memory *out)
+{
+    reference_state *state = self;
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
+    if ((uintptr_t)host % page_bytes() || bytes % page_bytes())
+        return reference_error(state, TN_E_CONTRACT, "reference: %llu bytes at %p are not whole pages",
+                               (unsigned long long)bytes, host);
+    reference_pinned *p = malloc(sizeof(*p));
+    if (!p) return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no host memory to pin memory");
+    pthread_mutex_lock(&state->memory_lock);
+    *p = (reference_pinned){.next = state->pinned, .host = host, .bytes = bytes, .device = device};
+    state->pinned = p;
+    pthread_mutex_unlock(&state->memory_lock);
+    out->kind = TN_MEMORY_HOST;
+    out->host = host;
+    out->bytes = bytes;
+    return TN_OK;
+}
+
+static void memory_unpin(void *self, void *device, const tn_memory *memory)
+{
+    reference_state *state = self;
+    pthread_mutex_lock(&state->memory_lock);
+    reference_pinned **link = &state->pinned, *gone;
+    while (*link && ((*link)->host != memory->host || (*link)->device != device)) link = &(*link)->next;
+    gone = *link;
+    if (gone) *link = gone->next;
+    pthread_mutex_unlock(&state->memory_lock);
+    free(gone);
+}
+
+/* TN_OK if `pinned` is NULL, or pinned for the device and around the range. */
+static int32_t check_pinned(reference_device *device, const tn_memory *pinned, const void *host,
+                            uint64_t bytes)
+{
+    reference_state *state = device->state;
+    if (!pinned) return TN_OK;
+    pthread_mutex_lock(&state->memory_lock);
+    const reference_pinned *p = state->pinned;
+    while (p && (p->host != pinned->host || p->device != device)) p = p->next;
+    int32_t inside = p && (const char *)host >= p->host && bytes <= p->bytes &&
+                     (uint64_t)((const char *)host - p->host) <= p->bytes - bytes;
+    pthread_mutex_unlock(&state->memory_lock);
+    if (inside) return TN_OK;
+    return reference_error(state, TN_E_CONTRACT,
+                           "reference: %llu bytes at %p are not in the memory that was pinned for device %u",
+                           (unsigned long long)bytes, host, device->index);
 }
 
 /* ---- Queued fills and copies ------------------------------------------------------------------------- */
@@ -398,6 +456,7 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
                               const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     int32_t status = reference_stream_check_runs(stream, "a copy from the host");
+    if (!status) status = check_pinned(device, pinned, host, bytes);
     if (status) return status;
     char *to = reference_resolve(device, allocation, offset, bytes);
     return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;
@@ -407,6 +466,7 @@ static int32_t device_to_host(void *self, void *device, void *host, const tn_mem
                               uint64_t offset, uint64_t bytes, void *stream)
 {
     int32_t status = reference_stream_check_runs(stream, "a copy to the host");
+    if (!status) status = check_pinned(device, pinned, host, bytes);
     if (status) return status;
     const char *from = reference_resolve(device, allocation, offset, bytes);
     return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;
@@ -461,6 +521,8 @@ const tn_memory_interface reference_memory_interface = {
     .free = memory_free,
     .fill = memory_fill,
     .info = memory_info,
+    .pin = memory_pin,
+    .unpin = memory_unpin,
     .map = memory_map,
     .unmap = memory_unmap,
 };

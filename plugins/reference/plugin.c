@@ -57,7 +57,7 @@ static int32_t device_facts(void *self, uint32_t index, tn_device_facts *out)
                              .features = TN_FEATURE_FLOAT16 | TN_FEATURE_BFLOAT16 | TN_FEATURE_FLOAT64 |
                                          TN_FEATURE_INT64 | TN_FEATURE_CONCURRENT,
                              .max_allocation = state->memory_limit,
-                             .peers = (1ull << state->n_devices) - 1};
+                             .peers = state->are_peers ? (1ull << state->n_devices) - 1 : 0};
     read_uuid(index, facts.uuid);
     memcpy(out, &facts, out->size < sizeof(facts) ? out->size : sizeof(facts));
     return TN_OK;
@@ -132,6 +132,7 @@ static int32_t plugin_init(const tn_host *host, void **out_self)
     state->n_devices = wish > REFERENCE_MAX_DEVICES ? REFERENCE_MAX_DEVICES : (uint32_t)wish;
     atomic_init(&state->memory_limit, reference_setting("TENON_REFERENCE_MEMORY", REFERENCE_MEMORY));
     atomic_init(&state->timeout_milliseconds, REFERENCE_TIMEOUT);
+    state->are_peers = reference_setting("TENON_REFERENCE_PEERS", 1) != 0;
     for (uint32_t i = 0; i < state->n_devices; i++) {
         state->devices[i].state = state;
         state->devices[i].index = i;

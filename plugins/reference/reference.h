@@ -81,11 +81,20 @@ typedef struct reference_allocation {
     uint32_t imported; /* 1: of another process, mapped here and not counted */
 } reference_allocation;
 
+/* Memory of the host that was pinned for a device. */
+typedef struct reference_pinned {
+    struct reference_pinned *next;
+    const char *host;
+    uint64_t bytes;
+    const reference_device *device;
+} reference_pinned;
+
 /* The plugin's state, one for each context; `self` of every slot. */
 struct reference_state {
     const tn_host *host;
     uint32_t n_devices;
-    pid_t process; /* the process of the threads: a fork has none */
+    uint32_t are_peers; /* the devices copy to each other */
+    pid_t process;      /* the process of the threads: a fork has none */
     atomic_uint_fast64_t memory_limit;
     atomic_uint_fast64_t timeout_milliseconds;
     reference_state *next; /* of all states of the process, see memory.c */
@@ -94,6 +103,7 @@ struct reference_state {
     reference_allocation *allocations; /* by handle, ascending */
     size_t n_allocations;
     size_t allocations_capacity;
+    reference_pinned *pinned;
     /* Freed allocations, poisoned, the newest last; later ones displace them. */
     reference_allocation *quarantine;
     size_t n_quarantine;

@@ -24,6 +24,7 @@ struct reference_stream {
     uint64_t finished;
     uint64_t asked;      /* tasks up to this number are waited for */
     uint64_t drop_until; /* tasks up to this number are behind an error that was reported */
+    uint32_t owners;     /* create and each wrap; under the lock of the list */
     int32_t stopping;
     int32_t joined;
     int32_t error_code;
@@ -305,6 +306,7 @@ static int32_t stream_create(void *self, void *device, const tn_stream_options *
     reference_stream *s = calloc(1, sizeof(*s));
     if (!s) return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no host memory for a stream");
     s->device = device;
+    s->owners = 1;
     reference_pace_init(&s->pace, &state->chaos);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
@@ -324,12 +326,37 @@ static int32_t stream_create(void *self, void *device, const tn_stream_options *
     return TN_OK;
 }
 
+/* The native handle of a stream is its address. A wrapped stream is the stream itself, with one more owner. */
+static int32_t stream_wrap(void *self, void *device, uint64_t native, void **out_stream)
+{
+    reference_state *state = self;
+    const reference_device *wanted = device;
+    pthread_mutex_lock(&state->streams_lock);
+    reference_stream *s = state->streams;
+    while (s && (uint64_t)(uintptr_t)s != native) s = s->next;
+    if (s && s->device == wanted) s->owners++;
+    pthread_mutex_unlock(&state->streams_lock);
+    if (!s)
+        return reference_error(state, TN_E_ARGUMENT, "reference: 0x%llx is not a stream",
+                               (unsigned long long)native);
+    if (s->device != wanted)
+        return reference_error(state, TN_E_ARGUMENT,
+                               "reference: the stream is of reference:%u, not of reference:%u",
+                               s->device->index, wanted->index);
+    *out_stream = s;
+    return TN_OK;
+}
+
 /* An unreported error is logged. */
 static void stream_destroy(void *self, void *device, void *stream)
 {
     reference_state *state = self;
     reference_stream *s = stream;
     pthread_mutex_lock(&state->streams_lock);
+    if (--s->owners) {
+        pthread_mutex_unlock(&state->streams_lock);
+        return;
+    }
     for (reference_stream **link = &state->streams; *link; link = &(*link)->next) {
         if (*link != s) continue;
         *link = s->next;
@@ -402,4 +429,5 @@ const tn_stream_interface reference_stream_interface = {
     .synchronize = stream_synchronize,
     .wait_event = stream_wait_event,
     .host_callback = stream_host_callback,
+    .wrap = stream_wrap,
 };

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/plugin.h>
 
@@ -135,19 +136,169 @@ Test(waits, an_emptied_cache_waits_for_the_device)
     close_world(&w);
 }
 
-/* ---- kernels that keep something alive ---------------------------------------------------------------- */
-
-static atomic_int released;
+/* ---- gates -------------------------------------------------------------------------------------------- */
 
 /* A host callback that waits for the test: what is queued behind it is unfinished, however fast the device
  * is. */
 static sem_t gate;
-static const tn_stream_interface *streams;
 
 static void hold(void *user)
 {
     sem_wait(user);
 }
+
+static void close_gate(tn_stream *stream)
+{
+    sem_init(&gate, 0, 0);
+    cr_assert_eq(tn_stream_add_callback(stream, hold, &gate), TN_OK);
+}
+
+/* ---- pinned memory ------------------------------------------------------------------------------------ */
+
+/* float64 on the CPU, in pinned memory. */
+static tn_tensor *pinned(world *w, int64_t count, double value)
+{
+    tn_tensor *t =
+        tn_pin_memory(w->s, tn_full(w->s, TN_INTS(count), TN_SCALAR(value), .dtype = TN_FLOAT64), w->device);
+    cr_assert(tn_is_pinned(t));
+    return t;
+}
+
+static void set_all(const tn_tensor *t, double value)
+{
+    double *data = tn_tensor_data(t);
+    for (int64_t i = 0; i < tn_tensor_numel(t); i++) data[i] = value;
+}
+
+/* The source is dropped while the copy waits: its block may not serve the next one. */
+Test(waits, a_copy_from_pinned_memory_returns_and_keeps_its_source)
+{
+    world w = open_world();
+    tn_tensor *there = filled(&w, COUNT, 1), *here = pinned(&w, COUNT, 5);
+    const void *data = tn_tensor_data(here);
+    close_gate(w.home);
+    tn_copy_(w.s, there, here, .non_blocking = 1);
+    cr_assert_eq(tn_stream_query(w.home), 0, "the copy returned before it was done");
+    tn_drop(w.s, here);
+    tn_tensor *next = pinned(&w, COUNT, 7);
+    cr_assert_neq(tn_tensor_data(next), data);
+    sem_post(&gate);
+    expect_all(&w, there, 5);
+    tn_drop(w.s, next);
+    /* Nothing uses the first block any more. */
+    tn_tensor *a = pinned(&w, COUNT, 7), *b = pinned(&w, COUNT, 7);
+    cr_assert(tn_tensor_data(a) == data || tn_tensor_data(b) == data, "the block is used again");
+    close_world(&w);
+}
+
+Test(waits, a_copy_to_pinned_memory_returns_and_keeps_its_target)
+{
+    world w = open_world();
+    tn_tensor *there = plus(&w, filled(&w, COUNT, 1), 2);
+    close_gate(w.home);
+    tn_tensor *here = tn_to_dtype_layout(w.s, there, .device = TN_CPU, .non_blocking = 1);
+    cr_assert(tn_is_pinned(here));
+    cr_assert_eq(tn_stream_query(w.home), 0, "the copy returned before it was done");
+    tn_drop(w.s, here);
+    tn_tensor *next = pinned(&w, COUNT, 7), *again = pinned(&w, COUNT, 8);
+    sem_post(&gate);
+    cr_assert_eq(tn_stream_synchronize(w.home), TN_OK);
+    expect_all(&w, next, 7);
+    expect_all(&w, again, 8);
+    here = tn_to_dtype_layout(w.s, there, .device = TN_CPU, .non_blocking = 1);
+    cr_assert_eq(tn_stream_synchronize(w.home), TN_OK);
+    expect_all(&w, here, 3);
+    close_world(&w);
+}
+
+/* Memory that is not pinned is copied first, and may change at once. */
+Test(waits, a_staged_copy_returns_and_keeps_its_block)
+{
+    world w = open_world();
+    tn_tensor *there = filled(&w, COUNT, 1), *other = filled(&w, COUNT, 2);
+    tn_tensor *here = tn_full(w.s, TN_INTS(COUNT), TN_SCALAR(5.0), .dtype = TN_FLOAT64);
+    close_gate(w.home);
+    tn_copy_(w.s, there, here, .non_blocking = 1);
+    cr_assert_eq(tn_stream_query(w.home), 0, "the copy returned before it was done");
+    set_all(here, 6);
+    tn_copy_(w.s, other, here, .non_blocking = 1);
+    set_all(here, 9);
+    sem_post(&gate);
+    expect_all(&w, there, 5);
+    expect_all(&w, other, 6);
+    close_world(&w);
+}
+
+/* Without `non_blocking` pinned memory is waited for like any other. */
+Test(waits, a_copy_that_may_not_return_early_is_waited_for)
+{
+    world w = open_world();
+    tn_tensor *there = filled(&w, COUNT, 1), *here = pinned(&w, COUNT, 5);
+    tn_copy_(w.s, there, here);
+    set_all(here, 6);
+    expect_all(&w, there, 5);
+    tn_copy_(w.s, here, there);
+    expect_all(&w, here, 5);
+    close_world(&w);
+}
+
+/* ---- between devices ---------------------------------------------------------------------------------- */
+
+/* 0, 1, 2, ... of 2.5 pieces on a device. */
+static tn_tensor *long_row(world *w, tn_device device)
+{
+    return tn_arange(w->s, tn_value_int(5 << 18), .dtype = TN_FLOAT64, .device = device);
+}
+
+static void expect_row(world *w, const tn_tensor *t)
+{
+    int64_t count = tn_tensor_numel(t);
+    double *got = tn_scope_memory(w->s, (uint64_t)count * sizeof *got);
+    cr_assert_eq(tn_to_host(w->s, t, got, (uint64_t)count * sizeof *got), TN_OK);
+    for (int64_t i = 0; i < count; i++) cr_assert_eq(got[i], (double)i, "element %lld", (long long)i);
+}
+
+/* Through the host in pieces: the target reads the buffers when the call has returned. */
+Test(waits, a_copy_between_devices_that_are_no_peers)
+{
+    setenv("TENON_REFERENCE_PEERS", "0", 1);
+    world w = open_world();
+    tn_device other = tn_device_parse(w.ctx, "reference:1");
+    tn_tensor *here = long_row(&w, w.device);
+    cr_assert_eq(tn_device_synchronize(w.ctx, w.device), TN_OK);
+    tn_tensor *there = tn_empty(w.s, TN_INTS(5 << 18), .dtype = TN_FLOAT64, .device = other);
+    tn_copy_(w.s, there, here);
+    for (int i = 0; i < 3; i++) pinned(&w, 1 << 19, -1);
+    expect_row(&w, there);
+    tn_tensor *few = filled(&w, COUNT, 4);
+    tn_stream *target = tn_stream_default(w.ctx, other);
+    close_gate(target);
+    there = tn_to_dtype_layout(w.s, few, .device = other);
+    cr_assert_eq(tn_stream_query(target), 0, "the copy returned before the target had it");
+    for (int i = 0; i < 3; i++) pinned(&w, COUNT, -1);
+    sem_post(&gate);
+    expect_all(&w, there, 4);
+    close_world(&w);
+}
+
+/* The source changes right after the copy, and has not been computed when the copy is queued. */
+Test(waits, a_copy_between_peers_is_ordered_on_both_sides)
+{
+    world w = open_world();
+    tn_device other = tn_device_parse(w.ctx, "reference:1");
+    tn_tensor *here = plus(&w, filled(&w, COUNT, 1), 2);
+    tn_tensor *there = tn_to_dtype_layout(w.s, here, .device = other);
+    tn_fill_scalar_(w.s, here, TN_SCALAR(9.0));
+    cr_assert_eq(tn_stream_synchronize(w.home), TN_OK);
+    expect_all(&w, here, 9);
+    expect_all(&w, there, 3);
+    close_world(&w);
+}
+
+/* ---- kernels that keep something alive ---------------------------------------------------------------- */
+
+static atomic_int released;
+static const tn_stream_interface *streams;
 
 /* The reference plugin's own stream interface: no function of the library calls host_callback. */
 static const tn_stream_interface *stream_interface(tn_context *ctx)

@@ -102,6 +102,52 @@ Test(host_slots, a_kernel_without_memory_is_called_once_more)
     cr_assert_not_null(strstr(tn_scope_error(s)->message, "no memory today"));
 }
 
+/* Adds 1 to x at once, then finds no memory: in which way, `data` says. */
+static int32_t grow(void *self, const tn_call *call)
+{
+    const char *way = call->data;
+    float *x = call->args[0].as.tensor ? tn_tensor_data(call->args[0].as.tensor) : NULL;
+    seen.runs++;
+    x[0] += 1;
+    if (!strcmp(way, "says so")) call->host->work_queued(call);
+    if (!strcmp(way, "workspace")) {
+        const tn_memory_request request = {.size = sizeof request, .bytes = 1ull << 30};
+        tn_memory memory = {.size = sizeof memory};
+        return call->host->workspace(call, &request, &memory);
+    }
+    return call->host->error(call->host->context, TN_E_OUT_OF_MEMORY, "no memory any more");
+}
+
+/* Work in place must not be done twice. */
+Test(host_slots, a_kernel_that_has_queued_work_is_not_called_again)
+{
+    static const struct {
+        const char *way;
+        int runs;
+    } cases[] = {{"says so", 1}, {"workspace", 1}, {"says nothing", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char schema[64];
+        uint32_t op = 0;
+        snprintf(schema, sizeof schema, "test::grow%zu(Tensor(a!) x) -> Tensor(a!)", i);
+        const tn_operator_def def = {.size = sizeof def, .schema = schema};
+        tn_kernel_row row = {.size = sizeof row,
+                             .schema = schema,
+                             .run = grow,
+                             .strides = TN_STRIDES_ANY,
+                             .data = cases[i].way};
+        cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+        cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+        tn_tensor *x = tn_zeros(s, TN_INTS(1));
+        cr_assert_eq(tn_memory_set_limit(ctx, TN_CPU, 256 << 20), TN_OK);
+        seen.runs = 0;
+        cr_assert_eq(call_seen(op, x), TN_E_OUT_OF_MEMORY, "%s", cases[i].way);
+        cr_expect_eq(tn_scope_error(s)->error_class, TN_CLASS_OUT_OF_MEMORY);
+        tn_scope_clear(s);
+        cr_expect_eq(seen.runs, cases[i].runs, "%s: %d runs", cases[i].way, seen.runs);
+        cr_expect_eq(tn_item_double(s, x), cases[i].runs, "%s", cases[i].way);
+    }
+}
+
 /* ---- Rows that are passed over ---------------------------------------------------------------------------- */
 
 Test(host_slots, flags_of_calls_bind_or_permit)

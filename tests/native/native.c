@@ -104,3 +104,57 @@ Test(native, programs_get_the_handles_too)
     cr_assert_not_null(strstr(tn_last_error()->message, "plugin cpu gives no native device handle"));
     end(&w);
 }
+
+Test(native, programs_get_the_handle_of_a_tensor)
+{
+    world w = begin();
+    uint64_t native = 0, part_native = 0, offset = 77;
+    tn_tensor *x = tn_from_data(w.s, TN_FLOAT32, TN_INTS(4), (float[]){1, 2, 3, 4}, w.device);
+    cr_assert_eq(tn_tensor_native(x, &native, &offset), TN_OK);
+    cr_assert_eq(((float *)(uintptr_t)(native + offset))[2],
+                 3); /* the reference device's own address of it */
+    cr_assert_eq(tn_tensor_native(tn_narrow(w.s, x, 0, 2, 1), &part_native, &native), TN_OK);
+    cr_assert_eq(native, offset + 8);
+    cr_assert_eq(
+        tn_tensor_native(tn_empty(w.s, TN_INTS(2), .device = tn_device_parse(w.ctx, "meta")), &native, NULL),
+        TN_E_DEVICE);
+    cr_assert_eq(tn_tensor_native(NULL, &native, NULL), TN_E_ARGUMENT);
+    end(&w);
+}
+
+/* The program's queue is the native handle of another stream. */
+Test(native, a_queue_of_the_program_becomes_a_stream)
+{
+    world w = begin();
+    tn_stream *own, *wrapped = NULL;
+    uint64_t native = 0;
+    tn_device other = tn_device_parse(w.ctx, "reference:1");
+    cr_assert_eq(tn_stream_create(w.ctx, w.device, 0, &own), TN_OK);
+    cr_assert_eq(tn_stream_native(own, &native), TN_OK);
+    cr_assert_eq(tn_stream_wrap(w.ctx, w.device, native, &wrapped), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_stream_device(wrapped), w.device);
+    uint64_t again = 0;
+    cr_assert_eq(tn_stream_native(wrapped, &again), TN_OK);
+    cr_assert_eq(again, native);
+    /* One queue: work on both is in order without an event. */
+    tn_stream_set_current(w.ctx, own);
+    tn_tensor *x = tn_from_data(w.s, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, w.device);
+    tn_tensor *y = tn_add(w.s, x, x);
+    tn_stream_set_current(w.ctx, wrapped);
+    expect(&w, tn_add(w.s, y, x), (float[]){3, 6}, 2);
+    tn_stream_set_current(w.ctx, tn_stream_default(w.ctx, w.device));
+    tn_stream_release(wrapped);
+    tn_stream_set_current(w.ctx, own); /* the queue goes on */
+    expect(&w, tn_mul(w.s, y, x), (float[]){2, 8}, 2);
+    tn_stream_set_current(w.ctx, tn_stream_default(w.ctx, w.device));
+    cr_assert_eq(tn_stream_wrap(w.ctx, other, native, &wrapped), TN_E_ARGUMENT);
+    cr_assert_not_null(strstr(tn_last_error()->message, "not a queue of reference:1"), "%s",
+                       tn_last_error()->message);
+    cr_assert_not_null(strstr(tn_last_error()->message, "the stream is of reference:0"), "%s",
+                       tn_last_error()->message);
+    cr_assert_eq(tn_stream_wrap(w.ctx, w.device, native + 1, &wrapped), TN_E_ARGUMENT);
+    cr_assert_eq(tn_stream_wrap(w.ctx, TN_CPU, native, &wrapped), TN_E_UNSUPPORTED);
+    cr_assert_str_eq(tn_last_error()->message, "tn_stream_wrap: plugin cpu takes no queues of the program");
+    tn_stream_release(own);
+    end(&w);
+}

@@ -100,7 +100,55 @@ static void call_plainly(const tn_operator_info *info, const tn_value *args, uin
         cr_assert_eq(tn_scope_failed(s), TN_OK, "%s: %s", info->schema, tn_scope_error(s)->message);
 }
 
-Test(options, page_locked_memory_and_other_layouts_are_refused_by_name)
+/* With a device that pins, each gives pinned memory. */
+static void pin_all(tn_tensor *x, const char *refused)
+{
+    for (uint32_t i = 0; i < tn_inspect_operator_count(ctx); i++) {
+        tn_operator_info info = {.size = sizeof info};
+        tn_value args[32], out = tn_value_none();
+        uint32_t n;
+        cr_assert_eq(tn_inspect_operator(ctx, i, &info), TN_OK);
+        if (!strstr(info.schema, "pin_memory") || strcmp(info.form, "functional") != 0) continue;
+        if (strstr(info.schema, "aten::to.")) continue; /* may give its argument */
+        args[plain_call(info.number, x, args, &n)] = tn_value_bool(1);
+        tn_scope_call(s, info.number, args, n, &out, 1);
+        if (refused) {
+            cr_assert_neq(tn_scope_failed(s), TN_OK, "%s is not refused", info.schema);
+            expect_error(s, refused);
+            continue;
+        }
+        cr_assert_eq(tn_scope_failed(s), TN_OK, "%s: %s", info.schema, tn_scope_error(s)->message);
+        cr_expect(tn_is_pinned(out.as.tensor), "%s", info.schema);
+    }
+}
+
+Test(options, factories_pin_memory)
+{
+    tn_tensor *x = tn_full(s, TN_NO_INTS, TN_SCALAR(1.0));
+    pin_all(x, "argument 'pin_memory': there is no device that pins memory of the host");
+    tn_device device = tn_device_parse(ctx, "reference:0");
+    tn_zeros(s, TN_INTS(1), .device = device); /* a virtual device is used once it is open */
+    pin_all(x, NULL);
+    tn_tensor *full = tn_full(s, TN_INTS(2, 2), TN_SCALAR(3.0), .pin_memory = 1);
+    EXPECT(s, full, 3, 3, 3, 3);
+    EXPECT(s, tn_linspace(s, tn_value_int(0), tn_value_int(2), 3, .pin_memory = 1), 0, 1, 2);
+    /* A larger size keeps the elements and the kind of memory. */
+    tn_resize_(s, full, TN_INTS(1000));
+    cr_assert(tn_is_pinned(full));
+    EXPECT(s, tn_narrow(s, full, 0, 0, 4), 3, 3, 3, 3);
+    cr_assert_eq(tn_pin_memory(s, full, 0), full);
+    cr_assert_not(tn_is_pinned(x));
+    cr_assert_not(tn_is_pinned(NULL));
+    tn_empty(s, TN_INTS(2), .device = device, .pin_memory = 1);
+    expect_error(s, "Only dense CPU tensors can be pinned");
+    tn_pin_memory(s, tn_zeros(s, TN_INTS(2), .device = device), 0);
+    expect_error(s, "cannot pin a tensor of reference:0: only dense CPU tensors can be pinned");
+    tn_pin_memory(s, x, TN_CPU);
+    expect_error(s, "cpu pins no memory of the host");
+    end();
+}
+
+Test(options, other_layouts_are_refused_by_name)
 {
     tn_tensor *x = tn_full(s, TN_NO_INTS, TN_SCALAR(1.0));
     uint32_t sparse = tn_intern(ctx, "sparse_coo"), seen = 0;
@@ -112,9 +160,6 @@ Test(options, page_locked_memory_and_other_layouts_are_refused_by_name)
         if (!strstr(info.schema, "pin_memory") || strcmp(info.form, "functional") != 0) continue;
         uint32_t pin = plain_call(info.number, x, args, &n);
         call_plainly(&info, args, n, NULL);
-        args[pin] = tn_value_bool(1);
-        call_plainly(&info, args, n, "argument 'pin_memory': page-locked memory is not supported (got True");
-        args[pin] = tn_value_bool(0);
         args[pin - 2] = tn_value_layout(sparse);
         call_plainly(&info, args, n, "layout");
         seen++;

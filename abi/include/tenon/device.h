@@ -177,6 +177,18 @@ TN_API int32_t tn_stream_add_callback(tn_stream *stream, void (*callback)(void *
                                       void *user) TN_ANY_THREAD;
 /* The vendor's own handle. 0 may be one; TN_E_UNSUPPORTED says that there is none. */
 TN_API int32_t tn_stream_native(tn_stream *stream, TN_OUT uint64_t *out) TN_ANY_THREAD;
+/*
+ * A stream of the device over a queue that the program has from the vendor's own API, by its native handle. Work goes
+ * into that queue, in order with the program's. The queue must stay until the stream is released, which waits for its
+ * work and leaves the queue alone. TN_E_ARGUMENT for a queue of another device; TN_E_UNSUPPORTED if the plugin takes
+ * none.
+ */
+TN_API int32_t tn_stream_wrap(tn_context *ctx, tn_device device, uint64_t native,
+                              TN_OUT TN_GIVES tn_stream **out) TN_ANY_THREAD;
+/* The vendor's own handle of the memory that the tensor is in, and where its first element begins there, in bytes. 0
+ * may be a handle; TN_E_UNSUPPORTED says that there is none. */
+TN_API int32_t tn_tensor_native(const tn_tensor *t, TN_OUT uint64_t *out,
+                                TN_OUT uint64_t *out_offset) TN_ANY_THREAD;
 /* Says that work on `stream` uses the tensor: its memory is reused only after that work. */
 TN_API int32_t tn_record_stream(tn_tensor *t, tn_stream *stream) TN_ANY_THREAD;
 

@@ -116,7 +116,9 @@ struct tn_call {
  * The signature of kernels, composites, gradients and shape rules. `self` is what the plugin's init gave; for
  * those that a program adds, what it gave with them. Returns a status; host->error records the details. A
  * kernel may still return TN_E_UNSUPPORTED after can_run agreed, but only before it writes any output.
- * TN_E_OUT_OF_MEMORY says that the kernel has queued nothing: the host frees its caches and calls it once more.
+ * After TN_E_OUT_OF_MEMORY the host frees its caches and calls the kernel once more, unless workspace has failed in
+ * the call (then the caches are empty already) or the kernel has said host->work_queued. A kernel that may find no
+ * memory after it has queued work says so before it asks for that memory: work in place must not be done twice.
  */
 typedef int32_t (*tn_kernel_fn)(void *self, const tn_call *call);
 /* NULL: the row takes the call. Else a static text that says why it does not. The call is as for `run`, its

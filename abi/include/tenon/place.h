@@ -55,6 +55,14 @@ static inline tn_tensor *tn_from_blob_at(const char *file, int32_t line, tn_scop
     if (!y || before) tn_place_after(s, before, file, line);
     return y;
 }
+static inline tn_tensor *tn_pin_memory_at(const char *file, int32_t line, tn_scope *s, tn_tensor *t,
+                                          tn_device device)
+{
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_pin_memory(s, t, device);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
+}
 static inline tn_tensor *tn_scalar_tensor_of_at(const char *file, int32_t line, tn_scope *s, tn_value scalar,
                                                 tn_dtype dtype, tn_device device)
 {
@@ -195,6 +203,7 @@ TN_END_DECLS
 #define tn_scope_call(...)       tn_scope_call_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_from_data(...)        tn_from_data_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_from_blob(...)        tn_from_blob_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_pin_memory(...)       tn_pin_memory_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_scalar_tensor_of(...) tn_scalar_tensor_of_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_from_dlpack(...)      tn_from_dlpack_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_index_items(...)      tn_index_items_at(__FILE__, __LINE__, __VA_ARGS__)

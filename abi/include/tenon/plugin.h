@@ -233,7 +233,14 @@ struct tn_host {
     /* The dtype of a name ("acme_float6") with that many bits in an element, with a code from
      * TN_CODE_VENDOR up that this context gives it; 0 and an error if the name has other bits. */
     tn_dtype (*intern_dtype)(void *context, const char *name, uint32_t bits) TN_ANY_THREAD;
+    /* Says that the kernel has queued work: if it returns TN_E_OUT_OF_MEMORY after that, the host does not call it
+     * again. */
+    void (*work_queued)(const tn_call *call) TN_IN_KERNEL;
 };
+
+/* 1 if the host has a slot that was added after version 0.2. */
+#define TN_HOST_HAS(host, slot) \
+    ((host)->size >= (uint32_t)((const char *)(&(host)->slot + 1) - (const char *)(host)) && (host)->slot)
 
 /* A scope begins with a pointer to the host that it belongs to. */
 #define TN_SCOPE_HOST(s) (*(const tn_host *const *)(const void *)(s))
@@ -277,9 +284,9 @@ typedef struct tn_device_interface {
     uint32_t size;
     uint32_t reserved;
     const char *type; /* "acme": what users write before the colon */
-    /* Number of devices. Without hardware: TN_OK, 0 and a reason, a static text (NULL if there are
-     * devices). Called once, after init; a later host may call it when a program first asks for devices, so a
-     * plugin starts no driver before it. */
+    /* Number of devices. Without hardware: TN_OK, 0 and a reason, a static text (NULL if there are devices).
+     * Called when a program first asks for devices of the type, which may be never: start no driver before it.
+     * Called once, except that after TN_E_OUT_OF_MEMORY the next program to ask may call it again. */
     int32_t (*enumerate)(void *self, TN_OUT uint32_t *out_count,
                          TN_OUT const char **out_reason) TN_HOST_THREAD;
     /* Fills *out (for example: fill a struct of your own and copy the smaller size). May be called before
@@ -312,8 +319,8 @@ typedef struct tn_memory_interface {
     /*
      * Allocates memory. Its contents are undefined. The host asks for large allocations and divides them.
      * After TN_E_OUT_OF_MEMORY the host frees its caches, calls trim, synchronises and asks once more. Memory
-     * of kind TN_MEMORY_HOST on a device whose tensors live elsewhere is pinned: copies from and to it do not
-     * block.
+     * of kind TN_MEMORY_HOST on a device whose tensors live elsewhere is pinned: it has a host address, and copies
+     * from and to it do not block.
      */
     int32_t (*alloc)(void *self, void *device, const tn_memory_request *request, TN_OUT tn_memory *out);
     /* Called when no unfinished work uses the memory. */
@@ -391,6 +398,10 @@ typedef struct tn_stream_interface {
      * the host waits for the stream. */
     int32_t (*host_callback)(void *self, void *device, void *stream, void (*callback)(void *user),
                              void *user);
+    /* Makes a stream of a queue that the program has, by the handle that device.native gives for streams; destroy
+     * leaves that queue alone. TN_E_ARGUMENT, with both named if they are known, for a queue of another device. NULL:
+     * the host refuses such queues. */
+    int32_t (*wrap)(void *self, void *device, uint64_t native, TN_OUT void **out_stream);
 } tn_stream_interface;
 
 /* "tenon.event", version 1. Default: to record an event, the host waits for the stream. */

@@ -167,6 +167,15 @@ typedef struct tn_blob {
 } tn_blob;
 TN_API TN_SCOPED tn_tensor *tn_from_blob(tn_scope *s, const tn_blob *blob);
 
+/*
+ * A copy of a CPU tensor in pinned memory of the host, or `t` itself if it has such memory. Copies between pinned memory
+ * and a device with `non_blocking` return before they are done. `device` is the device that pins; 0: the first one that
+ * is open and pins memory, else the best one that does. TN_E_DEVICE if there is none.
+ */
+TN_API TN_SCOPED tn_tensor *tn_pin_memory(tn_scope *s, tn_tensor *t, tn_device device);
+/* 1 if the tensor has memory that Tenon has pinned. */
+TN_API int32_t tn_is_pinned(const tn_tensor *t) TN_ANY_THREAD;
+
 /* A 0-dim tensor with one scalar. `dtype` 0: int64, bool, the default float or complex dtype, by its kind. */
 TN_API TN_SCOPED tn_tensor *tn_scalar_tensor_of(tn_scope *s, tn_value scalar, tn_dtype dtype,
                                                 tn_device device);
