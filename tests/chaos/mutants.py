@@ -2,20 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes the library's waits out one by one and shows that the adversarial reference device finds each.
 
-A mutant is one file of the library with one text replaced. It is compiled as the build compiled the original, linked with
-everything else into a libtenon of its own, and put before the tests of waits.c and backward.c. A mutant that no test notices
-is a failure; so is a text that is not found exactly once, which means that the table below has to follow the source.
+Each mutant of a file of the library is linked with everything else into a libtenon of its own, and put before the tests of
+waits.c and backward.c.
 """
 import argparse
-import json
 import os
-import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.dont_write_bytecode = True
+import mutation  # noqa: E402
 
 # (what is forgotten, file, text, replacement)
 MUTANTS = [
@@ -71,23 +69,6 @@ MUTANTS = [
 ]
 
 
-def compile_mutant(build, commands, folder, file, old, new):
-    """The object of the changed file; None when the text is not there once."""
-    text = (ROOT / file).read_text()
-    if text.count(old) != 1:
-        return None
-    changed = folder / Path(file).name
-    changed.write_text(text.replace(old, new))
-    command = shlex.split(commands[file]["command"])
-    out = command[command.index("-o") + 1]
-    keep = [a for i, a in enumerate(command)
-            if a not in ("-MD", "-O3", "-c", "-o") and command[i - 1] not in ("-MQ", "-MF", "-c", "-o")
-            and a not in ("-MQ", "-MF")]
-    target = folder / "mutant.o"
-    subprocess.run([*keep, f"-I{(ROOT / file).parent}", "-w", "-O1", "-c", str(changed), "-o", str(target)], cwd=build, check=True)
-    return out, target
-
-
 def link_mutant(build, link, folder, replaced, target):
     """The library with one object replaced. Archives of the build are thin: their members are the objects."""
     words, seen = [], set()
@@ -105,17 +86,6 @@ def link_mutant(build, link, folder, replaced, target):
     return library
 
 
-def run_tests(program, build, library):
-    """Names of the tests that failed."""
-    environment = dict(os.environ, TENON_REFERENCE_LAZY="3000", TENON_REFERENCE_DEVICES="2",
-                       TENON_PLUGIN_PATH=f"{build}/plugins/reference:{build}/plugins/cpu")
-    if library:
-        environment["LD_PRELOAD"] = str(library)
-    run = subprocess.run([program, "-j2"], capture_output=True, text=True, env=environment, timeout=300)
-    failed = [line.split()[1].rstrip(":") for line in (run.stdout + run.stderr).splitlines() if line.startswith("[FAIL]")]
-    return failed or (["(the program)"] if run.returncode else [])
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, required=True)
@@ -123,32 +93,19 @@ def main():
     parser.add_argument("--only", default="", help="mutants whose description contains this")
     o = parser.parse_args()
     build = o.build.resolve()
-    commands = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = (Path(entry["directory"]) / entry["file"]).resolve()
-        if path.is_relative_to(ROOT) and "/lib" in entry["output"]:
-            commands.setdefault(str(path.relative_to(ROOT)), entry)
-    if "-fsanitize" in commands["core/event.c"]["command"]:
-        print("skipped: the mutants are made of plain builds only\n0 passed, 0 failed, 1 skipped")
-        return 77
-    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", "libtenon.so.0.1.0"], check=True, capture_output=True, text=True)
-    link = shlex.split([line for line in listed.stdout.splitlines() if "-o libtenon.so" in line][-1])
-    passed = failed = 0
-    sound = run_tests(o.program, build, None)
-    if sound:
-        print(f"the library as it is fails: {' '.join(sound)}\n0 passed, 1 failed, 0 skipped")
-        return 1
-    for what, file, old, new in (m for m in MUTANTS if o.only in m[0]):
-        with tempfile.TemporaryDirectory(dir=build) as name:
-            folder = Path(name)
-            made = compile_mutant(build, commands, folder, file, old, new)
-            found = run_tests(o.program, build, link_mutant(build, link, folder, *made)) if made else []
-        state = "found " if found else "MISSED" if made else "NO TEXT"
-        print(f"{state}  {what:52} {file:26} {len(found):2} tests, {found[0] if found else 'none'}")
-        passed += bool(found)
-        failed += not found
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+    commands = mutation.compile_commands(build, lambda output: "/lib" in output and not output.startswith("tests/"))
+    if not mutation.is_plain(commands):
+        return mutation.SKIPPED
+    link = mutation.link_command(build, "libtenon.so.0.1.0")
+    environment = dict(os.environ, TENON_REFERENCE_LAZY="3000", TENON_REFERENCE_DEVICES="2",
+                       TENON_PLUGIN_PATH=f"{build}/plugins/reference:{build}/plugins/cpu")
+
+    def run(folder, made):
+        loaded = {"LD_PRELOAD": str(link_mutant(build, link, folder, *made))} if made else {}
+        return mutation.failed_tests(o.program, {**environment, **loaded})
+
+    return mutation.hunt(build, [m for m in MUTANTS if o.only in m[0]], "library",
+                         lambda *mutant: mutation.compile_mutant(build, commands, *mutant, options=["-O1"]), run)
 
 
 if __name__ == "__main__":

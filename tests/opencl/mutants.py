@@ -4,19 +4,18 @@
 
     mutants.py BUILD PROGRAM
 
-A mutant is one file of the plugin with one text replaced: it is compiled and linked as the build did, into a plugin folder of its
-own. A mutant that no test notices is a failure, and so is a text that is not found exactly once.
+Each mutant of a file of the plugin is linked as the build did, into a plugin folder of its own.
 """
-import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.dont_write_bytecode = True
+import mutation  # noqa: E402
+
 LIBRARY = "plugins/opencl/libtenon_opencl.so"
 
 # (what is forgotten, file, text, replacement)
@@ -52,21 +51,6 @@ MUTANTS = [
 ]
 
 
-def mutant_object(build, commands, folder, file, old, new):
-    """The names of the object that is replaced and of the one that replaces it; None when the text is not there once."""
-    text = (ROOT / file).read_text()
-    if text.count(old) != 1:
-        return None
-    changed = folder / Path(file).name
-    changed.write_text(text.replace(old, new))
-    words = shlex.split(commands[file]["command"])
-    replaced = words[words.index("-o") + 1]
-    keep = [w for i, w in enumerate(words) if w not in ("-MD", "-c", "-o", "-MQ", "-MF") and words[i - 1] not in ("-MQ", "-MF", "-c", "-o")]
-    target = folder / "mutant.o"
-    subprocess.run([*keep, f"-I{(ROOT / file).parent}", "-w", "-c", str(changed), "-o", str(target)], cwd=build, check=True)
-    return replaced, target
-
-
 def link(build, command, folder, replaced, target):
     words = [str(target) if w == replaced else w for w in command]
     words[words.index("-o") + 1] = str(folder / "libtenon_opencl.so")
@@ -74,42 +58,19 @@ def link(build, command, folder, replaced, target):
     shutil.copy(build / "plugins" / "opencl" / "opencl.json", folder)
 
 
-def failed_tests(program, folder):
-    run = subprocess.run([program, "-j2"], capture_output=True, text=True, timeout=300, env=dict(os.environ, TENON_PLUGIN_ADD=str(folder)))
-    failed = [line.split()[1].rstrip(":") for line in (run.stdout + run.stderr).splitlines() if line.startswith("[FAIL]")]
-    return failed or (["(the program)"] if run.returncode else [])
-
-
 def main():
     build, program = Path(sys.argv[1]).resolve(), sys.argv[2]
-    commands = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = (Path(entry["directory"]) / entry["file"]).resolve()
-        if path.is_relative_to(ROOT) and entry["output"].startswith(LIBRARY):
-            commands[str(path.relative_to(ROOT))] = entry
-    if any("-fsanitize" in e["command"] for e in commands.values()):
-        print("skipped: the mutants are made of plain builds only\n0 passed, 0 failed, 1 skipped")
-        return 77
-    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", LIBRARY], check=True, capture_output=True, text=True)
-    command = shlex.split([line for line in listed.stdout.splitlines() if f"-o {LIBRARY}" in line][-1])
-    sound = failed_tests(program, build / "plugins" / "opencl")
-    if sound:
-        print(f"the plugin as it is fails: {' '.join(sound)}\n0 passed, 1 failed, 0 skipped")
-        return 1
-    passed = failed = 0
-    for what, file, old, new in MUTANTS:
-        with tempfile.TemporaryDirectory(dir=build) as name:
-            folder, found = Path(name), []
-            made = mutant_object(build, commands, folder, file, old, new)
-            if made:
-                link(build, command, folder, *made)
-                found = failed_tests(program, folder)
-        state = "found " if found else "MISSED" if made else "NO TEXT"
-        print(f"{state}  {what:45} {file:26} {len(found):2} tests, {found[0] if found else 'none'}")
-        passed += bool(found)
-        failed += not found
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return failed != 0
+    commands = mutation.compile_commands(build, lambda output: output.startswith(LIBRARY))
+    if not mutation.is_plain(commands):
+        return mutation.SKIPPED
+    command = mutation.link_command(build, LIBRARY)
+
+    def run(folder, made):
+        if made:
+            link(build, command, folder, *made)
+        return mutation.failed_tests(program, dict(os.environ, TENON_PLUGIN_ADD=str(folder or build / "plugins" / "opencl")))
+
+    return mutation.hunt(build, MUTANTS, "plugin", lambda *mutant: mutation.compile_mutant(build, commands, *mutant), run)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of tests share: a mutant is one file of the tree with one text replaced, compiled as the build compiled the
+original. A mutant that no test notices is a failure; so is a text that is not found exactly once, which means that the table
+of mutants has to follow the source.
+"""
+import json
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SKIPPED = 77
+
+
+def compile_commands(build, is_wanted):
+    """The entries of the compilation database by the path of the source, for the outputs that `is_wanted` takes."""
+    commands = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = (Path(entry["directory"]) / entry["file"]).resolve()
+        if path.is_relative_to(ROOT) and is_wanted(entry["output"]):
+            commands.setdefault(str(path.relative_to(ROOT)), entry)
+    return commands
+
+
+def is_plain(commands):
+    """False, with a message, for builds with sanitizers."""
+    if not any("-fsanitize" in entry["command"] for entry in commands.values()):
+        return True
+    print("skipped: the mutants are made of plain builds only\n0 passed, 0 failed, 1 skipped")
+    return False
+
+
+def link_command(build, target):
+    """The words of the command that links `target`."""
+    listed = subprocess.run(["ninja", "-C", build, "-t", "commands", target], check=True, capture_output=True, text=True)
+    return shlex.split([line for line in listed.stdout.splitlines() if f"-o {target}" in line][-1])
+
+
+def compile_mutant(build, commands, folder, file, old, new, options=()):
+    """The object of the build and the one that replaces it; None when the text is not there once. The file is compiled with
+    `options` in place of -O3."""
+    text = (ROOT / file).read_text()
+    if text.count(old) != 1:
+        return None
+    changed = folder / Path(file).name
+    changed.write_text(text.replace(old, new))
+    words = shlex.split(commands[file]["command"])
+    replaced = words[words.index("-o") + 1]
+    with_value = ("-MQ", "-MF", "-c", "-o")
+    keep = [w for i, w in enumerate(words) if w not in ("-MD", *with_value) and words[i - 1] not in with_value]
+    if options:
+        keep = [w for w in keep if w != "-O3"]
+    target = folder / "mutant.o"
+    subprocess.run([*keep, f"-I{(ROOT / file).parent}", "-w", *options, "-c", str(changed), "-o", str(target)], cwd=build, check=True)
+    return replaced, target
+
+
+def failed_tests(program, environment):
+    """Names of the tests of a Criterion program that failed."""
+    run = subprocess.run([program, "-j2"], capture_output=True, text=True, env=environment, timeout=300)
+    failed = [line.split()[1].rstrip(":") for line in (run.stdout + run.stderr).splitlines() if line.startswith("[FAIL]")]
+    return failed or (["(the program)"] if run.returncode else [])
+
+
+def hunt(build, mutants, subject, compile_one, run):
+    """Runs the tests on the subject as it is, then on each mutant (what, file, text, replacement), and prints what they find.
+    `compile_one(folder, file, text, replacement)` is as compile_mutant; run(folder, made) gives the failed tests, with None
+    and None for the subject as it is. Returns the exit status."""
+    sound = run(None, None)
+    if sound:
+        print(f"the {subject} as it is fails: {' '.join(sound)}\n0 passed, 1 failed, 0 skipped")
+        return 1
+    passed = failed = 0
+    for what, file, old, new in mutants:
+        with tempfile.TemporaryDirectory(dir=build) as name:
+            made = compile_one(Path(name), file, old, new)
+            found = run(Path(name), made) if made else []
+        state = "found " if found else "MISSED" if made else "NO TEXT"
+        print(f"{state}  {what:52} {file:26} {len(found):2} tests, {found[0] if found else 'none'}")
+        passed += bool(found)
+        failed += not found
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return int(failed != 0)
