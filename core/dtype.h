@@ -73,6 +73,11 @@ static inline int32_t tni_dtype_category(tn_dtype dtype)
         return TN_DTYPE_CODE(dtype) < 128 ? TNI_CATEGORY_FLOAT : TNI_CATEGORY_OTHER;
     }
 }
+/* 1 for a code that contexts give to the names of vendors: only its size is known here. */
+static inline int32_t tni_dtype_is_vendor(tn_dtype dtype)
+{
+    return TN_DTYPE_CODE(dtype) >= TN_CODE_VENDOR;
+}
 int32_t tni_dtype_is_signed(tn_dtype dtype);
 /* 1 for floats and complex numbers that gradients are computed in; 0 for 8-bit floats. */
 static inline int32_t tni_is_differentiable(tn_dtype dtype)

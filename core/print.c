@@ -255,7 +255,9 @@ static void add_suffixes(printer *p)
     if (!is_meta && t->numel) /* these dtypes can be told from the elements */
         is_usual |= dtype == TN_INT64 || dtype == TN_BOOL ||
                     dtype == (common == TN_FLOAT64 ? TN_COMPLEX128 : TN_COMPLEX64);
-    if (!is_usual) add_suffix(p, "dtype=torch.%s", tn_dtype_name(dtype) ? tn_dtype_name(dtype) : "?");
+    if (!is_usual)
+        add_suffix(p, "dtype=%s%s", tni_dtype_is_vendor(dtype) ? "" : "torch.",
+                   tni_dtype_text(p->ctx, dtype));
     text[0] = 0;
     if (p->ctx->autograd && p->ctx->autograd->describe) p->ctx->autograd->describe(t, text, sizeof text);
     if (text[0]) add_suffix(p, "%s", text);

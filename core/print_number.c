@@ -57,6 +57,16 @@ static int32_t write_plain(const tni_number_format *f, const tni_element *e, cha
     return snprintf(text, TNI_NUMBER_BYTES, "%" PRId64, e->i);
 }
 
+/* An element whose meaning only its vendor knows: its bytes as one hexadecimal number, as this machine reads it. */
+static int32_t write_bits(tn_dtype dtype, const char *element, char *text)
+{
+    int32_t length = snprintf(text, TNI_NUMBER_BYTES, "0x");
+    for (int64_t i = tn_dtype_bytes(dtype); i-- > 0;)
+        length +=
+            snprintf(text + length, TNI_NUMBER_BYTES - (size_t)length, "%02x", (unsigned char)element[i]);
+    return length;
+}
+
 /* 1 for the values that decide how floats look. */
 static int32_t counts(double v)
 {
@@ -86,6 +96,7 @@ void tni_number_format_fit(tni_number_format *f, const char *data, int64_t count
     char text[TNI_NUMBER_BYTES];
     int32_t floats = is_float(f->dtype);
     f->width = 1;
+    if (tni_dtype_is_vendor(f->dtype)) return; /* all have one width */
     if (floats) choose_notation(f, data, count);
     for (int64_t i = 0; i < count; i++) {
         tni_element e = load(f, data + i * tn_dtype_bytes(f->dtype));
@@ -97,6 +108,7 @@ void tni_number_format_fit(tni_number_format *f, const char *data, int64_t count
 
 int32_t tni_number_format_write(const tni_number_format *f, const char *element, char text[TNI_NUMBER_BYTES])
 {
+    if (tni_dtype_is_vendor(f->dtype)) return write_bits(f->dtype, element, text);
     tni_element e = load(f, element);
     int32_t length = write_plain(f, &e, text), pad = f->width - length;
     if (pad <= 0) return length;

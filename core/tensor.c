@@ -282,11 +282,9 @@ static uint32_t mode_state(void)
 
 /* ---- Making -------------------------------------------------------------------------------------------- */
 
-static inline int32_t check_dtype(tn_dtype dtype)
+static inline int32_t check_dtype(tn_context *ctx, tn_dtype dtype)
 {
-    if (TNI_LIKELY(tni_dtype_index(dtype) >= 0)) return TN_OK;
-    return dtype ? tni_error(TN_E_DTYPE, "0x%x is not a dtype", dtype)
-                 : tni_error(TN_E_DTYPE, "a tensor needs a dtype, and none was given");
+    return TNI_LIKELY(tni_dtype_index(dtype) >= 0) ? TN_OK : tni_dtype_check(ctx, dtype, "");
 }
 
 int32_t tni_tensor_like(const tn_tensor *model, tn_dtype dtype, tn_tensor **out)
@@ -335,7 +333,7 @@ int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uin
     tni_storage *s;
     tn_tensor *t;
     int64_t extent, bytes = 0;
-    int32_t status = check_dtype(dtype);
+    int32_t status = check_dtype(ctx, dtype);
     if (status) return status;
     if (TNI_LIKELY(TN_DEVICE_TYPE(device) != TN_INTERNED_META)) {
         d = tni_device_get(ctx, device);
@@ -388,7 +386,7 @@ int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const
                       const int64_t *strides, int64_t offset, tn_tensor **out)
 {
     tn_device device = storage->device ? storage->device->id : TN_DEVICE(TN_INTERNED_META, 0);
-    int32_t status = check_dtype(dtype);
+    int32_t status = check_dtype(storage->ctx, dtype);
     if (status) return status;
     return new_on(storage, device, dtype, rank, sizes, strides, offset, mode_state(), out);
 }
@@ -396,7 +394,7 @@ int32_t tni_tensor_on(tni_storage *storage, tn_dtype dtype, uint32_t rank, const
 int32_t tni_tensor_alias(tn_tensor *t, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                          const int64_t *strides, int64_t offset, tn_tensor **out)
 {
-    int32_t status = check_dtype(dtype);
+    int32_t status = check_dtype(t->ctx, dtype);
     if (!status)
         status = new_on(t->storage, t->desc.device, dtype, rank, sizes, strides, offset,
                         t->state & TNI_INFERENCE, out);

@@ -90,6 +90,11 @@ static inline void tni_storage_release(tni_storage *s)
         tni_storage_destroy(s);
 }
 
+/* TN_OK, or the error of a dtype that is neither in the list nor one that the context has interned. */
+int32_t tni_dtype_check(tn_context *ctx, tn_dtype dtype, const char *call);
+/* Its name for texts. */
+const char *tni_dtype_text(tn_context *ctx, tn_dtype dtype);
+
 /* Tensors. All give one reference to the caller. */
 /* A new tensor on a new storage. strides NULL: row-major. device may be NULL only for id "meta". */
 int32_t tni_tensor_create(tn_context *ctx, tn_device device, tn_dtype dtype, uint32_t rank,

@@ -159,7 +159,10 @@ static int32_t read_item(tn_scope *s, const tn_tensor *t, tni_element *out)
                            (long long)t->numel);
     if (!status) status = tni_tensor_read(t, bytes, (uint64_t)tn_dtype_bytes(t->desc.dtype));
     if (!status && tni_dtype_category(t->desc.dtype) == TNI_CATEGORY_OTHER)
-        status = tni_error(TN_E_DTYPE, "a quantised tensor has no plain value");
+        status = tni_dtype_is_vendor(t->desc.dtype)
+                     ? tni_error(TN_E_DTYPE, "an element of %s has no plain value",
+                                 tni_dtype_text(t->ctx, t->desc.dtype))
+                     : tni_error(TN_E_DTYPE, "a quantised tensor has no plain value");
     if (status) {
         tni_scope_record(s, status);
         return 0;
@@ -237,8 +240,7 @@ static int32_t from_data(tn_context *ctx, tn_dtype dtype, tn_ints sizes, const v
 {
     tn_tensor *t;
     int32_t status = check_sizes(sizes);
-    if (!status && tni_dtype_index(dtype) < 0)
-        status = tni_error(TN_E_DTYPE, "tn_from_data: 0x%x is not a dtype", dtype);
+    if (!status) status = tni_dtype_check(ctx, dtype, "tn_from_data: ");
     if (!status) status = tni_tensor_create(ctx, device, dtype, (uint32_t)sizes.count, sizes.data, NULL, &t);
     if (status) return status;
     if (!data && t->numel)
@@ -266,8 +268,7 @@ static int32_t from_blob(tn_context *ctx, const tn_blob *b, tn_tensor **out)
     tni_storage *storage;
     uint32_t rank = (uint32_t)b->sizes.count;
     int32_t status = check_sizes(b->sizes);
-    if (!status && tni_dtype_index(b->dtype) < 0)
-        status = tni_error(TN_E_DTYPE, "tn_from_blob: 0x%x is not a dtype", b->dtype);
+    if (!status) status = tni_dtype_check(ctx, b->dtype, "tn_from_blob: ");
     if (!status && b->strides.data && b->strides.count != b->sizes.count)
         status = tni_error(TN_E_SHAPE, "tn_from_blob: %lld sizes, but %lld strides",
                            (long long)b->sizes.count, (long long)b->strides.count);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "core/context.h"
 #include "core/error.h"
+#include "core/tensor.h"
 
 /* Under the lock. The number of the name, or that of names if it is new. */
 static uint32_t position(const tn_context *ctx, const char *name)
@@ -67,4 +68,18 @@ const char *tn_dtype_interned(tn_context *ctx, tn_dtype dtype)
         name = ((char *const *)ctx->vendor_dtypes.data)[i];
     pthread_mutex_unlock(&ctx->lock);
     return name;
+}
+
+int32_t tni_dtype_check(tn_context *ctx, tn_dtype dtype, const char *call)
+{
+    if (tni_dtype_index(dtype) >= 0 || (tni_dtype_is_vendor(dtype) && tn_dtype_interned(ctx, dtype)))
+        return TN_OK;
+    return dtype ? tni_error(TN_E_DTYPE, "%s0x%x is not a dtype", call, dtype)
+                 : tni_error(TN_E_DTYPE, "%sa tensor needs a dtype, and none was given", call);
+}
+
+const char *tni_dtype_text(tn_context *ctx, tn_dtype dtype)
+{
+    const char *name = tn_dtype_interned(ctx, dtype);
+    return name ? name : "?";
 }

@@ -82,10 +82,13 @@ int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n);
 int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to);
 
 /* ---- kernels ---- */
+/* The first kernel from `k` on that lists a vendor's dtype, or NULL. */
+const tni_kernel *tni_kernel_for_vendor(const tni_kernel *k, tn_dtype dtype);
 /* The first kernel from `k` on that takes the dtype, or NULL. */
 static inline const tni_kernel *tni_kernel_for(const tni_kernel *k, tn_dtype dtype)
 {
     int32_t index = tni_dtype_index(dtype);
+    if (TNI_UNLIKELY(index < 0) && tni_dtype_is_vendor(dtype)) return tni_kernel_for_vendor(k, dtype);
     uint32_t bit = index >= 0 ? 1u << index : 0;
     while (k && (tni_kernel_is_disabled(k) || !(k->dtypes == UINT32_MAX || k->dtypes & bit)))
         k = tni_kernel_follower(k);

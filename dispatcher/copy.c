@@ -162,12 +162,67 @@ static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_valu
     tni_prepared_init(&p, &f);
     p.outs[0] = args[0];
     status = TN_E_UNSUPPORTED;
-    for (k = tni_kernel_first(&f, op, dst->desc.dtype); k && status == TN_E_UNSUPPORTED;
-         k = tni_kernel_next(k, dst->desc.dtype)) {
+    /* Rows for a vendor's dtype list it; what others say of the target's dtype does not count. */
+    tn_dtype dtype = src && tni_dtype_is_vendor(src->desc.dtype) ? src->desc.dtype : dst->desc.dtype;
+    for (k = tni_kernel_first(&f, op, dtype); k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(k, dtype)) {
         uint32_t lazy = (dst->desc.flags | (src ? src->desc.flags : 0)) & (TN_DESC_CONJ | TN_DESC_NEG);
         if (lazy && !(k->row.flags & TN_ROW_LAZY_BITS)) continue;
         status = tni_kernel_run(&f, k, p.args, p.outs, nest, &reason);
     }
+    return status;
+}
+
+/* ---- Vendors' dtypes ----------------------------------------------------------------------------------- */
+
+static int32_t lists(const tni_kernel *k, tn_dtype dtype)
+{
+    const tn_dtype *d = k->row.dtypes;
+    while (d && *d && *d != dtype) d++;
+    return d && *d == dtype;
+}
+
+const tni_kernel *tni_kernel_for_vendor(const tni_kernel *k, tn_dtype dtype)
+{
+    while (k && (tni_kernel_is_disabled(k) || !lists(k, dtype))) k = tni_kernel_follower(k);
+    return k;
+}
+
+/* The same elements, as integers of their size or as bytes in one more dimension. */
+static int32_t alias_bits(tn_tensor *t, tn_tensor **out)
+{
+    static const tn_dtype integers[] = {0, TN_UINT8, TN_INT16, 0, TN_INT32, 0, 0, 0, TN_INT64};
+    int64_t sizes[TN_MAX_RANK], strides[TN_MAX_RANK], item = tn_dtype_bytes(t->desc.dtype);
+    uint32_t rank = t->desc.rank;
+    if (item <= 8 && integers[item])
+        return tni_tensor_alias(t, integers[item], rank, t->desc.sizes, t->desc.strides, t->offset, out);
+    if (rank == TN_MAX_RANK)
+        return tni_error(TN_E_SHAPE, "copy: a tensor of %s has at most %d dimensions",
+                         tni_dtype_text(t->ctx, t->desc.dtype), TN_MAX_RANK - 1);
+    for (uint32_t i = 0; i < rank; i++) {
+        sizes[i] = t->desc.sizes[i];
+        strides[i] = t->desc.strides[i] * item;
+    }
+    sizes[rank] = item;
+    strides[rank] = 1;
+    return tni_tensor_alias(t, TN_UINT8, rank + 1, sizes, strides, t->offset * item, out);
+}
+
+/* `src` broadcasts to `dst`. */
+static int32_t copy_bits(tn_tensor *dst, tn_tensor *src)
+{
+    tn_tensor *to = NULL, *from = NULL, *wide = NULL;
+    int64_t strides[TN_MAX_RANK] = {0};
+    uint32_t lead = dst->desc.rank - src->desc.rank;
+    for (uint32_t i = 0; i < src->desc.rank; i++)
+        strides[lead + i] = src->desc.sizes[i] == dst->desc.sizes[lead + i] ? src->desc.strides[i] : 0;
+    int32_t status =
+        tni_tensor_alias(src, src->desc.dtype, dst->desc.rank, dst->desc.sizes, strides, src->offset, &wide);
+    if (!status) status = alias_bits(wide, &from);
+    if (!status) status = alias_bits(dst, &to);
+    if (!status) status = tni_copy_tensor(to, from);
+    tn_release(to);
+    tn_release(from);
+    tn_release(wide);
     return status;
 }
 
@@ -198,6 +253,8 @@ int32_t tni_copy_tensor_as(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
     if (TN_DEVICE_TYPE(dst->desc.device) == TN_INTERNED_META) return TN_OK;
     status = refuse_meta(src);
     if (status) return status;
+    if (TNI_UNLIKELY(tni_dtype_is_vendor(dst->desc.dtype)) && src->desc.dtype == dst->desc.dtype)
+        return copy_bits(dst, src);
     if (dst->desc.device != src->desc.device)
         return tni_are_peers(dst->storage->device, src->storage->device) ? peer_copy(dst, src)
                                                                          : host_copy(dst, src, non_blocking);
@@ -209,7 +266,7 @@ int32_t tni_copy_tensor_as(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
     if (status != TN_E_UNSUPPORTED) return status;
     if (!is_cpu(dst)) return copy_by_the_cpu(dst, src);
     return tni_error(TN_E_UNSUPPORTED, "copy: no kernel from %s to %s on the CPU",
-                     tni_dtype_error_name(src->desc.dtype), tni_dtype_error_name(dst->desc.dtype));
+                     tni_dtype_text(src->ctx, src->desc.dtype), tni_dtype_text(dst->ctx, dst->desc.dtype));
 }
 
 /* Tensors that are read conjugated or negated: stores what reads as the value. */
@@ -253,7 +310,7 @@ int32_t tni_fill_tensor(tn_tensor *t, tn_value value)
     if (status != TN_E_UNSUPPORTED) return status;
     if (is_cpu(t))
         return tni_error(TN_E_UNSUPPORTED, "fill: no kernel for %s on the CPU",
-                         tni_dtype_error_name(t->desc.dtype));
+                         tni_dtype_text(t->ctx, t->desc.dtype));
     const tni_op *op = op_of(t->ctx, TN_OP_PRIM_FILL);
     status = tni_fallback_allowed(t->ctx, op, no_row);
     if (!status)

@@ -147,8 +147,9 @@ static int32_t not_implemented(tni_frame *f)
         if (f->args[i].tag == TN_TAG_TENSOR) dtype = f->args[i].as.tensor->desc.dtype;
     }
     tn_device_format(f->ctx, f->device, device, sizeof device);
-    return tni_error(TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s' on device %s",
-                     f->op->base->schema->name, tni_dtype_error_name(dtype), device);
+    return tni_error(
+        TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s' on device %s", f->op->base->schema->name,
+        tni_dtype_is_vendor(dtype) ? tni_dtype_text(f->ctx, dtype) : tni_dtype_error_name(dtype), device);
 }
 
 int32_t tni_fallback_allowed(tn_context *ctx, const tni_op *op, const char *reason)

@@ -145,7 +145,7 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output 
     if (status) return status;
     if (i >= f->op->base->n_returns || o.rank > TN_MAX_RANK || (o.rank && !o.sizes))
         return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, o.rank);
-    if (tni_dtype_index(o.dtype) < 0)
+    if (tni_dtype_check(f->ctx, o.dtype, ""))
         return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
     for (uint32_t d = 0; o.strides && d < o.rank; d++) {
         if (o.strides[d] < 0)

@@ -6,10 +6,11 @@
 #include "cmd.h"
 
 static const char help[] =
-    "usage: tenon devices [--json]\n\n"
+    "usage: tenon devices [--settings] [--json]\n\n"
     "Lists the devices in order of preference. '*' marks the one that a program gets if it names none;\n"
     "TENON_DEVICE selects another.\n\n"
-    "  --json   the same as JSON\n";
+    "  --settings  also the settings of each device; tn_device_set_setting and TENON_SETTINGS change them\n"
+    "  --json      the same as JSON\n";
 
 const char *device_class_name(uint32_t device_class)
 {
@@ -56,7 +57,62 @@ static void print_row(const row *r, int chosen)
     print_dtypes(r->facts.dtypes);
 }
 
-static void json_row(json *j, const row *r, int chosen)
+/* ---- Settings ------------------------------------------------------------------------------------------ */
+
+/* As TENON_SETTINGS has it. */
+static const char *value_text(tn_value v, char buffer[64])
+{
+    if (v.tag == TN_TAG_STRING) return v.as.string;
+    if (v.tag == TN_TAG_FLOAT)
+        snprintf(buffer, 64, "%g", v.as.f);
+    else
+        snprintf(buffer, 64, "%lld", (long long)v.as.i);
+    return buffer;
+}
+
+static const char *range_text(const tn_setting *s, char buffer[160])
+{
+    static const char *const types[] = {"int", "float", "0 or 1", "", "text"}; /* from TN_TAG_INT on */
+    char low[64], high[64];
+    if (s->choices) return s->choices;
+    int n = snprintf(buffer, 160, "%s", types[s->default_value.tag - TN_TAG_INT]);
+    if (s->minimum.tag) n += snprintf(buffer + n, 160 - (size_t)n, " from %s", value_text(s->minimum, low));
+    if (s->maximum.tag) snprintf(buffer + n, 160 - (size_t)n, " to %s", value_text(s->maximum, high));
+    return buffer;
+}
+
+static void report_setting(tn_context *ctx, json *j, tn_device device, const tn_setting *s)
+{
+    char now[64], usual[64], range[160];
+    tn_value v = tn_value_none();
+    const char *value = tn_device_get_setting(ctx, device, s->name, &v) ? "?" : value_text(v, now);
+    const char *otherwise = value_text(s->default_value, usual);
+    int fixed = (s->flags & TN_SETTING_READ_ONLY) != 0;
+    if (!j) {
+        printf("    %-14s %-8s %s (%s%s%s%s)\n", s->name, value, s->meaning, range_text(s, range),
+               fixed ? "; read-only" : "", fixed ? "" : "; default ", fixed ? "" : otherwise);
+        return;
+    }
+    json_open(j, NULL, '{');
+    json_text(j, "name", s->name);
+    json_text(j, "value", value);
+    json_text(j, "default", otherwise);
+    json_text(j, "range", range_text(s, range));
+    json_text(j, "meaning", s->meaning);
+    json_flag(j, "read_only", fixed);
+    json_close(j, '}');
+}
+
+static void report_settings(tn_context *ctx, json *j, tn_device device)
+{
+    tn_setting s = {.size = sizeof(s)};
+    if (j) json_open(j, "settings", '[');
+    for (uint32_t i = 0; tn_device_setting(ctx, device, i, &s) == TN_OK; i++)
+        report_setting(ctx, j, device, &s);
+    if (j) json_close(j, ']');
+}
+
+static void json_row(tn_context *ctx, json *j, const row *r, int chosen, int settings)
 {
     json_open(j, NULL, '{');
     json_text(j, "device", r->id);
@@ -72,12 +128,13 @@ static void json_row(json *j, const row *r, int chosen)
     json_open(j, "dtypes", '[');
     for (const tn_dtype *d = r->facts.dtypes; d && *d; d++) json_text(j, NULL, tn_dtype_name(*d));
     json_close(j, ']');
+    if (settings) report_settings(ctx, j, r->device);
     json_close(j, '}');
 }
 
 int cmd_devices(int argc, char **argv)
 {
-    cmd_options o = {.help = help, .flags = {"--json"}};
+    cmd_options o = {.help = help, .flags = {"--json", "--settings"}};
     json j = {.file = stdout};
     const char *reason = NULL;
     int status;
@@ -94,9 +151,10 @@ int cmd_devices(int argc, char **argv)
                     tn_last_error() ? tn_last_error()->message : "no facts");
             status = CMD_FAILED;
         } else if (o.set[0]) {
-            json_row(&j, &r, r.device == chosen);
+            json_row(ctx, &j, &r, r.device == chosen, o.set[1]);
         } else {
             print_row(&r, r.device == chosen);
+            if (o.set[1]) report_settings(ctx, NULL, r.device);
         }
     }
     status = count > 0 && status != CMD_FAILED ? CMD_OK : CMD_FAILED;

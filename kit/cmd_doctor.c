@@ -29,12 +29,13 @@ static const char help[] =
     "               fastest, and lists the choices\n"
     "  --json       the same as JSON\n";
 
-static const char *const variables[] = {
-    "TENON_PLUGIN_PATH",  "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT", "TENON_PLUGIN_DISABLE",
-    "TENON_PLUGIN_PROBE", "TENON_PLUGIN_ALLOW", "TENON_DEVICE",        "TENON_FALLBACK",
-    "TENON_CPU_LEVEL",    "TENON_CPU_TUNE",     "TENON_RECORD",        "TENON_VALIDATE",
-    "TENON_INJECT",       "TENON_TRACE",        "TENON_LOG",           "TENON_DEBUG",
-    "TENON_PROFILE",      "TENON_PROFILE_WITH", "TENON_ALLOC_CONF",    NULL};
+static const char *const variables[] = {"TENON_PLUGIN_PATH",    "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT",
+                                        "TENON_PLUGIN_DISABLE", "TENON_PLUGIN_PROBE", "TENON_PLUGIN_ALLOW",
+                                        "TENON_DEVICE",         "TENON_FALLBACK",     "TENON_CPU_LEVEL",
+                                        "TENON_CPU_TUNE",       "TENON_RECORD",       "TENON_VALIDATE",
+                                        "TENON_INJECT",         "TENON_TRACE",        "TENON_LOG",
+                                        "TENON_DEBUG",          "TENON_PROFILE",      "TENON_PROFILE_WITH",
+                                        "TENON_ALLOC_CONF",     "TENON_SETTINGS",     NULL};
 
 static const char *state_name(uint32_t state)
 {
@@ -170,10 +171,23 @@ static void report_candidates(report *r)
     if (r->j) json_close(r->j, ']');
 }
 
+/* The first device before device i that is the same hardware, under another plugin; "" if there is none. */
+static const char *same_as(tn_context *ctx, int32_t i, char text[128])
+{
+    char name[64];
+    text[0] = 0;
+    for (int32_t k = 0; k < i && !text[0]; k++) {
+        if (!tn_device_is_same(ctx, tn_device_at(ctx, i), tn_device_at(ctx, k))) continue;
+        tn_device_format(ctx, tn_device_at(ctx, k), name, sizeof(name));
+        snprintf(text, 128, "  (the same hardware as %s)", name);
+    }
+    return text;
+}
+
 static void report_devices(report *r)
 {
     const char *reason = NULL;
-    char text[64];
+    char text[64], same[128];
     int32_t count = tn_device_count(r->ctx, NULL);
     tn_device chosen = count > 0 ? tn_device_choose(r->ctx, NULL, &reason) : 0;
     if (r->j)
@@ -186,7 +200,7 @@ static void report_devices(report *r)
         if (r->j)
             json_text(r->j, NULL, text);
         else
-            printf("  %s%s\n", text, device == chosen ? "  (chosen)" : "");
+            printf("  %s%s%s\n", text, device == chosen ? "  (chosen)" : "", same_as(r->ctx, i, same));
     }
     if (r->j) json_close(r->j, ']');
     if (r->j) json_text(r->j, "choice", reason);
@@ -253,11 +267,32 @@ static void check_names(report *r, const char *variable)
     }
 }
 
+/* Settings of the environment: their device type is there, and the device takes them when it is opened. */
+static void check_settings(report *r)
+{
+    const char *item = getenv("TENON_SETTINGS");
+    for (; item && *item; item += strcspn(item, ";") + (item[strcspn(item, ";")] != 0)) {
+        char device[64], why[160];
+        size_t length = strcspn(item, ".;=");
+        snprintf(device, sizeof(device), "%.*s", (int)strcspn(item, ".:;="), item);
+        if (!length) continue;
+        snprintf(why, sizeof(why), "'%.*s': %s", (int)strcspn(item, ";"), item,
+                 item[length] != '.' ? "expected device.name=value" : "no plugin has devices of this type");
+        if (item[length] != '.' || tn_device_count(r->ctx, device) <= 0) problem(r, "TENON_SETTINGS", why);
+    }
+    for (int32_t i = 0; getenv("TENON_SETTINGS") && i < tn_device_count(r->ctx, NULL); i++) {
+        uint64_t unused;
+        if (tn_device_memory(r->ctx, tn_device_at(r->ctx, i), &unused, &unused) != TN_OK)
+            problem(r, "TENON_SETTINGS", tn_last_error() ? tn_last_error()->message : "");
+    }
+}
+
 static void check_wishes(report *r)
 {
     const char *device = getenv("TENON_DEVICE"), *probe = getenv("TENON_PLUGIN_PROBE"), *why = NULL;
     check_names(r, "TENON_PLUGIN_SELECT");
     check_names(r, "TENON_PLUGIN_DISABLE");
+    check_settings(r);
     if (probe && *probe && strcmp(probe, "always") != 0 && strcmp(probe, "unknown") != 0 &&
         strcmp(probe, "never") != 0)
         problem(r, "TENON_PLUGIN_PROBE", "is not 'always', 'unknown' or 'never'; 'unknown' is assumed");

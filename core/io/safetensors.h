@@ -8,6 +8,10 @@
 #define TNI_SAFETENSORS_METADATA "__metadata__"
 #define TNI_SAFETENSORS_HEADER   (100ull << 20) /* the format's limit of the header's length */
 
+/* A tensor of a vendor's dtype is one of bytes, with one more dimension, and metadata "tenon.dtype.NAME" with the dtype's
+ * name and bits: "acme_float6:6". */
+#define TNI_SAFETENSORS_VENDOR "tenon.dtype."
+
 /* The format's name of a dtype, or NULL where it has none. */
 const char *tni_safetensors_dtype_name(tn_dtype dtype);
 /* 0 for a name that is not known. */

@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -380,6 +381,32 @@ static int32_t read_to_device(const tn_safetensors *f, const entry *e, tn_tensor
     return code;
 }
 
+/* The dtype and rank of a tensor: those of the file, or a vendor's dtype that its metadata name. */
+static int32_t read_vendor_dtype(tn_context *ctx, const tn_safetensors *f, const entry *e, tn_dtype *dtype,
+                                 uint32_t *rank)
+{
+    uint64_t bytes = sizeof TNI_SAFETENSORS_VENDOR + strlen(e->name);
+    char *key = e->dtype == TN_UINT8 && e->rank && f->metadata ? tni_alloc(f->ctx, bytes) : NULL, name[256];
+    *dtype = e->dtype;
+    *rank = e->rank;
+    if (!key) return TN_OK;
+    snprintf(key, bytes, TNI_SAFETENSORS_VENDOR "%s", e->name);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(f->metadata, key);
+    tni_free(f->ctx, key, bytes);
+    if (!item) return TN_OK;
+    snprintf(name, sizeof name, "%s", item->valuestring);
+    char *colon = strrchr(name, ':'), *end = NULL;
+    unsigned long bits = colon ? strtoul(colon + 1, &end, 10) : 0;
+    if (!colon || *end || !bits || bits > 255) return corrupt_entry(f, e, "damaged name of a vendor's dtype");
+    *colon = 0;
+    *dtype = tn_dtype_intern(ctx, name, (uint32_t)bits);
+    if (!*dtype) return tn_last_error()->code;
+    if (e->sizes[e->rank - 1] != tn_dtype_bytes(*dtype))
+        return corrupt_entry(f, e, "its last dimension is not an element of its dtype");
+    --*rank;
+    return TN_OK;
+}
+
 static int32_t get(tn_context *ctx, const tn_safetensors *f, const char *name, tn_device device,
                    tn_tensor **out)
 {
@@ -389,7 +416,10 @@ static int32_t get(tn_context *ctx, const tn_safetensors *f, const char *name, t
     if (e->rank > TN_MAX_RANK)
         return tni_error(TN_E_SHAPE, "%s: tensor '%s' has %u dimensions, a tensor may have %d", f->path, name,
                          e->rank, TN_MAX_RANK);
-    int32_t status = tni_tensor_create(ctx, device, e->dtype, e->rank, e->sizes, NULL, &t);
+    tn_dtype dtype;
+    uint32_t rank;
+    int32_t status = read_vendor_dtype(ctx, f, e, &dtype, &rank);
+    if (!status) status = tni_tensor_create(ctx, device, dtype, rank, e->sizes, NULL, &t);
     if (status) return status;
     if (t->storage->device && e->begin < e->end) {
         if (t->storage->device->synchronous) {

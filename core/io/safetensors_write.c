@@ -42,7 +42,12 @@ static int32_t check_tensor(const tn_named_tensor *n)
     int32_t status = tni_tensor_check(n->tensor);
     if (status) return status;
     tn_dtype dtype = n->tensor->desc.dtype;
-    if (!tni_safetensors_dtype_name(dtype))
+    int32_t is_vendor = tni_dtype_is_vendor(dtype);
+    if (is_vendor && n->tensor->desc.rank == TN_MAX_RANK)
+        return tni_error(TN_E_SHAPE,
+                         "tn_safetensors_save: tensor '%s' of dtype %s has more than %d dimensions", n->name,
+                         tni_dtype_text(n->tensor->ctx, dtype), TN_MAX_RANK - 1);
+    if (!is_vendor && !tni_safetensors_dtype_name(dtype))
         return tni_error(TN_E_DTYPE,
                          "tn_safetensors_save: tensor '%s' is of dtype %s, which the format does not have",
                          n->name, tn_dtype_name(dtype) ? tn_dtype_name(dtype) : "?");
@@ -83,9 +88,39 @@ static int32_t check_all(writer *w, const tn_named_tensor *tensors)
 
 /* ---- The header ---------------------------------------------------------------------------------------- */
 
-static int32_t add_metadata(cJSON *header, const char *const *pairs, uint64_t count)
+/* What a reader needs to know of vendors' dtypes. */
+static int32_t add_vendor_dtypes(const writer *w, cJSON *map)
 {
-    if (!count) return TN_OK;
+    for (uint64_t i = 0; i < w->count; i++) {
+        tn_dtype dtype = w->order[i]->tensor->desc.dtype;
+        char value[256], *key;
+        if (!tni_dtype_is_vendor(dtype)) continue;
+        uint64_t bytes = sizeof TNI_SAFETENSORS_VENDOR + strlen(w->order[i]->name);
+        if (!(key = tni_alloc(w->ctx, bytes))) return TN_E_OUT_OF_MEMORY;
+        snprintf(key, bytes, TNI_SAFETENSORS_VENDOR "%s", w->order[i]->name);
+        snprintf(value, sizeof value, "%s:%u", tni_dtype_text(w->ctx, dtype), TN_DTYPE_BITS(dtype));
+        const cJSON *there = cJSON_GetObjectItemCaseSensitive(map, key);
+        int32_t good = there || cJSON_AddStringToObject(map, key, value);
+        tni_free(w->ctx, key, bytes);
+        if (there)
+            return tni_error(TN_E_ARGUMENT,
+                             "tn_safetensors_save: metadata has the key of a tensor's dtype ('%s')",
+                             there->string);
+        if (!good) return tni_error_no_memory("a file's header", 0);
+    }
+    return TN_OK;
+}
+
+static int32_t has_vendor_dtypes(const writer *w)
+{
+    for (uint64_t i = 0; i < w->count; i++)
+        if (tni_dtype_is_vendor(w->order[i]->tensor->desc.dtype)) return 1;
+    return 0;
+}
+
+static int32_t add_metadata(const writer *w, cJSON *header, const char *const *pairs, uint64_t count)
+{
+    if (!count && !has_vendor_dtypes(w)) return TN_OK;
     cJSON *map = cJSON_AddObjectToObject(header, TNI_SAFETENSORS_METADATA);
     if (!map) return tni_error_no_memory("a file's header", 0);
     for (uint64_t i = 0; i < count; i++) {
@@ -96,7 +131,7 @@ static int32_t add_metadata(cJSON *header, const char *const *pairs, uint64_t co
             return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: metadata has the key '%s' twice", key);
         if (!cJSON_AddStringToObject(map, key, value)) return tni_error_no_memory("a file's header", 0);
     }
-    return TN_OK;
+    return add_vendor_dtypes(w, map);
 }
 
 static int32_t add_tensor(cJSON *header, const tn_named_tensor *n, uint64_t *at)
@@ -104,13 +139,16 @@ static int32_t add_tensor(cJSON *header, const tn_named_tensor *n, uint64_t *at)
     char shape[TN_MAX_RANK * 21 + 3], range[64], *end = shape;
     const tn_tensor_desc *d = &n->tensor->desc;
     *end++ = '[';
+    const char *dtype = tni_dtype_is_vendor(d->dtype) ? "U8" : tni_safetensors_dtype_name(d->dtype);
     for (uint32_t i = 0; i < d->rank; i++) end += sprintf(end, "%s%" PRId64, i ? "," : "", d->sizes[i]);
+    if (tni_dtype_is_vendor(d->dtype))
+        end += sprintf(end, "%s%" PRId64, d->rank ? "," : "", tn_dtype_bytes(d->dtype));
     strcpy(end, "]");
     sprintf(range, "[%" PRIu64 ",%" PRIu64 "]", *at, *at + bytes_of(n->tensor));
     *at += bytes_of(n->tensor);
     cJSON *map = cJSON_AddObjectToObject(header, n->name);
-    if (!map || !cJSON_AddStringToObject(map, "dtype", tni_safetensors_dtype_name(d->dtype)) ||
-        !cJSON_AddRawToObject(map, "shape", shape) || !cJSON_AddRawToObject(map, "data_offsets", range))
+    if (!map || !cJSON_AddStringToObject(map, "dtype", dtype) || !cJSON_AddRawToObject(map, "shape", shape) ||
+        !cJSON_AddRawToObject(map, "data_offsets", range))
         return tni_error_no_memory("a file's header", 0);
     return TN_OK;
 }
@@ -121,7 +159,7 @@ static int32_t make_header(const writer *w, const char *const *metadata, uint64_
     cJSON *header = cJSON_CreateObject();
     uint64_t at = 0;
     int32_t status =
-        header ? add_metadata(header, metadata, n_metadata) : tni_error_no_memory("a file's header", 0);
+        header ? add_metadata(w, header, metadata, n_metadata) : tni_error_no_memory("a file's header", 0);
     for (uint64_t i = 0; i < w->count && !status; i++) status = add_tensor(header, w->order[i], &at);
     if (!status && !(*out = cJSON_PrintUnformatted(header)))
         status = tni_error_no_memory("a file's header", 0);
