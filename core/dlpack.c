@@ -321,25 +321,46 @@ static int32_t import_on(tni_device *device, DLManagedTensorVersioned *managed, 
     return status;
 }
 
-/* The device that DLPack calls so; NULL and an error if there is none. */
-static tni_device *find_device(tn_context *ctx, DLDevice wish)
+/* The next device that DLPack calls so, after *i devices; NULL if there is no more. */
+static tni_device *next_device(tn_context *ctx, DLDevice wish, uint32_t *i)
 {
+    uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire), n = 0;
     tni_device_types_enumerate(ctx);
-    uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
-    for (uint32_t i = 0; i < types; i++) {
-        const tni_device_type *type = ctx->types[i];
-        for (uint32_t k = 0; type->driver.interop.import_pointer && k < type->count; k++) {
-            tni_device *d = tni_device_get(ctx, type->devices[k].id);
+    for (uint32_t k = 0; k < types; k++) {
+        const tni_device_type *type = ctx->types[k];
+        for (uint32_t m = 0; type->driver.interop.import_pointer && m < type->count; m++) {
+            if (n++ < *i) continue;
+            tni_device *d = tni_device_get(ctx, type->devices[m].id);
             DLDevice name;
+            *i = n;
             if (d && has_dlpack(d) && !dlpack_device(d, &name) && name.device_type == wish.device_type &&
                 name.device_id == wish.device_id)
                 return d;
         }
     }
-    tni_error(TN_E_UNSUPPORTED,
-              "tn_from_dlpack: no device here has memory of DLPack's device type %d, number %d",
-              wish.device_type, wish.device_id);
     return NULL;
+}
+
+/* On the first device of DLPack's name that knows the memory: extensions share one name. */
+static int32_t import_on_any(tn_context *ctx, DLManagedTensorVersioned *m, tn_dtype dtype, uint64_t bytes,
+                             tn_tensor **out)
+{
+    const DLTensor *t = &m->dl_tensor;
+    int32_t status = TN_E_UNSUPPORTED;
+    uint32_t i = 0;
+    for (tni_device *d = next_device(ctx, t->device, &i); d; d = next_device(ctx, t->device, &i)) {
+        if (bytes) {
+            status = import_on(d, m, dtype, bytes, out);
+        } else { /* there is no memory to look up */
+            status = tni_tensor_create(ctx, d->id, dtype, (uint32_t)t->ndim, t->shape, NULL, out);
+            if (!status) delete_imported(m);
+        }
+        if (status != TN_E_ARGUMENT) return status;
+    }
+    if (status != TN_E_UNSUPPORTED) return status;
+    return tni_error(status,
+                     "tn_from_dlpack: no device here has memory of DLPack's device type %d, number %d",
+                     t->device.device_type, t->device.device_id);
 }
 
 static int32_t is_host(int32_t type)
@@ -355,17 +376,9 @@ static int32_t import_any(tn_context *ctx, DLManagedTensorVersioned *m, tn_tenso
     tn_dtype dtype = TN_DTYPE(m->dl_tensor.dtype.code, m->dl_tensor.dtype.bits);
     status = extent_bytes(&m->dl_tensor, dtype, &bytes);
     if (status) return status;
-    /* Empty tensors of devices have no memory to look up. */
-    int32_t on_host = is_host(m->dl_tensor.device.device_type);
-    tni_device *device = on_host ? tni_device_get(ctx, TN_CPU) : find_device(ctx, m->dl_tensor.device);
+    if (!is_host(m->dl_tensor.device.device_type)) return import_on_any(ctx, m, dtype, bytes, out);
+    tni_device *device = tni_device_get(ctx, TN_CPU);
     if (!device) return tn_last_error()->code;
-    if (!on_host && bytes) return import_on(device, m, dtype, bytes, out);
-    if (!on_host) {
-        status = tni_tensor_create(ctx, device->id, dtype, (uint32_t)m->dl_tensor.ndim, m->dl_tensor.shape,
-                                   NULL, out);
-        if (!status) delete_imported(m);
-        return status;
-    }
     uint64_t item = (uint64_t)tn_dtype_bytes(dtype), alignment = tn_dtype_is_complex(dtype) ? item / 2 : item;
     uint64_t address = (uint64_t)(uintptr_t)m->dl_tensor.data + m->dl_tensor.byte_offset;
     if (m->flags & DLPACK_FLAG_READ_ONLY || address % alignment)

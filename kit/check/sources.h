@@ -28,9 +28,10 @@ void check_tier2(check_target *t, check_list *list);
 void check_tier3(check_target *t, check_list *list);
 /* tier4.c: several devices. */
 void check_tier4(check_target *t, check_list *list);
-/* tier4_graph.c, tier4_collectives.c: what a plugin may offer beyond kernels. */
+/* tier4_graph.c, tier4_collectives.c, tier4_interop.c: what a plugin may offer beyond kernels. */
 void check_tier4_graph(check_target *t, check_list *list);
 void check_tier4_collectives(check_target *t, check_list *list);
+void check_tier4_interop(check_target *t, check_list *list);
 /* golden.c: recorded calls, with --golden. */
 void check_golden_cases(check_target *t, check_list *list);
 

@@ -292,6 +292,84 @@ static void run_order(check_target *t, const check_case *c, check_result *out)
     close_ring(&r);
 }
 
+/* ---- From rank to rank --------------------------------------------------------------------------------- */
+
+#define MESSAGES 2
+static const int64_t lengths[MESSAGES] = {3000, 1};
+static const plan message_plan = {.call = BROADCAST, .dtype = TN_FLOAT32};
+
+/* Of one rank. */
+typedef struct messages {
+    tn_tensor *sent[MESSAGES];
+    tn_tensor *got[MESSAGES];
+} messages;
+
+static int32_t send_all(const ring *r, uint32_t k, const messages *m)
+{
+    int32_t status = TN_OK;
+    for (int n = 0; n < MESSAGES && !status; n++)
+        status = tn_communicator_send(r->all, m->sent[n], (k + 1) % r->count);
+    return status;
+}
+
+static int32_t receive_all(const ring *r, uint32_t k, const messages *m)
+{
+    int32_t status = TN_OK;
+    for (int n = 0; n < MESSAGES && !status; n++)
+        status = tn_communicator_receive(r->all, m->got[n], (k + r->count - 1) % r->count);
+    return status;
+}
+
+/* Every rank sends to the next. A stream may wait until its message is received: so even ranks send first, and
+ * nothing waits for a stream before all is queued. */
+static int32_t pass_messages(const ring *r, messages *all)
+{
+    int32_t status = TN_OK;
+    for (uint32_t k = 0; k < r->count; k++) {
+        for (int n = 0; n < MESSAGES; n++) {
+            all[k].sent[n] = make(r, &message_plan, k, lengths[n], 0);
+            all[k].got[n] = make(r, &message_plan, k, lengths[n], 999);
+        }
+    }
+    for (uint32_t k = 0; k < r->count && !status; k++) {
+        if (k % 2 == 0) status = send_all(r, k, &all[k]);
+        if (!status) status = receive_all(r, k, &all[k]);
+        if (k % 2 && !status) status = send_all(r, k, &all[k]);
+    }
+    return status;
+}
+
+static void compare_message(const ring *r, uint32_t k, int n, const tn_tensor *t)
+{
+    const double *is = t ? check_doubles(r->s, t) : NULL;
+    for (int64_t i = 0; is && i < lengths[n]; i++) {
+        double want = number(&message_plan, (k + r->count - 1) % r->count, i, 0);
+        if (!check_that(r->out, is[i] == want, "rank %u, message %d, element %lld is %g, expected %g", k, n,
+                        (long long)i, is[i], want))
+            return;
+    }
+}
+
+static void run_send(check_target *t, const check_case *c, check_result *out)
+{
+    messages all[RANKS];
+    ring r;
+    (void)c;
+    int good = open_ring(t, out, &r);
+    int32_t status = !good ? TN_OK : r.count > 1 ? pass_messages(&r, all) : TN_E_UNSUPPORTED;
+    if (status == TN_E_UNSUPPORTED)
+        check_absent(out, "%s",
+                     r.count > 1 ? "the plugin does not send between ranks"
+                                 : "one rank has nobody to send to");
+    else if (status)
+        check_fail_with_error(out, NULL, "send and receive");
+    t->error_line[0] = 0;
+    for (uint32_t k = 0; good && !status && k < r.count; k++)
+        for (int n = 0; n < MESSAGES && out->outcome == CHECK_PASSED; n++)
+            compare_message(&r, k, n, all[k].got[n]);
+    close_ring(&r);
+}
+
 /* ---- Cases --------------------------------------------------------------------------------------------- */
 
 static int makes_sense(const plan *p)
@@ -322,4 +400,6 @@ void check_tier4_collectives(check_target *t, check_list *list)
     }
     check_add(list, &(check_case){.tier = 4, .tags = CHECK_TAG_OPTIONAL, .run = run_order},
               "4/collectives/order");
+    check_add(list, &(check_case){.tier = 4, .tags = CHECK_TAG_OPTIONAL, .run = run_send},
+              "4/collectives/send");
 }

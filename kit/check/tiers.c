@@ -11,7 +11,7 @@ const char *check_tier_name(uint32_t tier)
     static const char *const names[] = {"load, memory, copies, streams", "the twelve kernels",
                                         "a perceptron learns",
                                         "convolution, attention, normalisation, mixed precision",
-                                        "several devices, streams, graphs, collectives"};
+                                        "several devices, streams, graphs, collectives, interop"};
     return tier < CHECK_TIERS ? names[tier] : "";
 }
 

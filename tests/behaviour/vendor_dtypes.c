@@ -46,7 +46,7 @@ ON_EACH_DEVICE(vendor_dtypes, are_copied_with_any_strides)
 
 ON_EACH_DEVICE(vendor_dtypes, are_printed_as_bits)
 {
-    char want[128];
+    char want[160];
     const char *device = TN_DEVICE_TYPE(p->device) == TN_INTERNED_CPU ? "" : "device='reference:0',\n       ";
     snprintf(want, sizeof want,
              "tensor([[0x030201, 0x060504, 0x090807],\n        [0x0c0b0a, 0x0f0e0d, 0x121110]], "

@@ -162,6 +162,7 @@ def check_networks(suite):
     extra = {n: o for n, o in outcomes.items() if n.startswith(("4/graph/", "4/collectives/"))}
     expect(len(extra) > 100 and set(extra.values()) <= {"passed", "skipped"}, f"{extra}")
     expect(all(extra[f"4/graph/{n}"] == "passed" for n in ("training-step", "streams", "refusals", "memory", "update")), f"{extra}")
+    expect(all(outcomes[f"4/{n}"] == "passed" for n in ("settings", "interop/dlpack", "interop/memory", "interop/event")), f"{outcomes}")
     expect(extra["4/collectives/reduce_scatter/sum/bfloat16"] == extra["4/collectives/order"] == "passed", f"{extra}")
     report = suite.report(suite.null, "--filter", "^4/(graph/update|collectives/order)", TENON_NULL_DEVICES="2")
     reasons = {c["name"]: (c["outcome"], c["reason"]) for c in report["cases"]}

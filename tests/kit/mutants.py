@@ -92,6 +92,15 @@ MUTANTS = [
      "reference_resolve(from_device, from, 0, bytes)", "0/slot/copy.peer"),
     ("an average over ranks is a sum", "collectives.c", "if (m->reduction == TN_REDUCE_AVERAGE) {", "if (0) {",
      "4/collectives/all_reduce/average/float32"),
+    ("a message of one rank is read by nobody", "board.c", "memcpy(data + at, b->slots", "memcpy(data, b->slots + 4",
+     "4/collectives/send"),
+    ("memory of another library begins at its allocation", "interop.c", "out->offset = offset;", "out->offset = 0;",
+     "4/interop/dlpack"),
+    ("memory of another process is other memory", "memory.c", "int good = reserve_entry(state) && map_twice(&a, file);",
+     "int good = reserve_entry(state) && make(&a);", "4/interop/memory"),
+    ("an event of another process is never reached", "event.c", "if (r->shared) reach_page(r);", "", "4/interop/event"),
+    ("a setting is forgotten", "settings.c", "if (i == POISON) atomic_store(&state->chaos.poison, (int32_t)number);", "",
+     "4/settings"),
     ("a launched graph does nothing", "graph.c", "for (uint32_t b = 0; idle < p->n_branches;", "for (uint32_t b = 0; 0;",
      "4/graph/replays"),
     ("a graph forgets the waits between its streams", "graph.c", "if (done[b] < after->at[b]) return 0;", ";", "4/graph/streams"),
@@ -114,9 +123,10 @@ MUTANTS = [
      "push_transfer(self, host, from, offset % 2 ? bytes - bytes % 4 : bytes, 0, stream)", "0/slot/copy.device_to_host"),
     ("copies from the host lose a tail of less than 16 bytes", "memory.c", "push_transfer(self, to, host, bytes, 0, stream)",
      "push_transfer(self, to, host, bytes < 16 ? bytes : bytes / 16 * 16, 0, stream)", "0/slot/copy.host_to_device"),
-    ("memory.free frees another allocation", "memory.c", "size_t at = lower_bound(state, memory->allocation);\n"
-     "    if (at < state->n_allocations && state->allocations[at].handle == memory->allocation)",
-     "size_t at = state->n_allocations - 1;\n    if (at < state->n_allocations)", "0/slot/memory.free"),
+    ("memory.free frees another allocation", "memory.c", "const reference_allocation *at = find(state, memory->allocation);\n"
+     "    if (at) {\n        const reference_allocation a = take_out(state, at);",
+     "const reference_allocation *at = &state->allocations[state->n_allocations - 1];\n"
+     "    if (at) {\n        const reference_allocation a = take_out(state, at);", "0/slot/memory.free"),
     ("memory.fill begins at the start of the allocation", "memory.c", "reference_resolve(device, allocation, offset, bytes);\n"
      "    return to ? push_transfer(self, to, NULL,", "reference_resolve(device, allocation, 0, bytes);\n"
      "    return to ? push_transfer(self, to, NULL,", "0/slot/memory.fill"),
