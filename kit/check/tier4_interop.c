@@ -69,13 +69,13 @@ static void run_settings(check_target *t, const check_case *c, check_result *out
 
 /* ---- Tensors ------------------------------------------------------------------------------------------- */
 
-/* 0, 1, 2, ... within a larger tensor, every other element. */
+/* 0, 1, 2, ... within a larger tensor: every other element, from the second one on. */
 static tn_tensor *make(check_target *t, tn_scope *s)
 {
     float values[2 * COUNT];
-    for (int i = 0; i < 2 * COUNT; i++) values[i] = i % 2 ? -1 : (float)(i / 2);
+    for (int i = 0; i < 2 * COUNT; i++) values[i] = i % 2 ? (float)(i / 2) : -1;
     tn_tensor *all = tn_from_data(s, TN_FLOAT32, TN_INTS(COUNT, 2), values, t->device);
-    return all ? tn_select(s, all, 1, 0) : NULL;
+    return all ? tn_select(s, all, 1, 1) : NULL;
 }
 
 static void compare(tn_scope *s, check_result *out, const tn_tensor *t, float factor, const char *what)

@@ -98,7 +98,6 @@ MUTANTS = [
      "4/interop/dlpack"),
     ("memory of another process is other memory", "memory.c", "int good = reserve_entry(state) && map_twice(&a, file);",
      "int good = reserve_entry(state) && make(&a);", "4/interop/memory"),
-    ("an event of another process is never reached", "event.c", "if (r->shared) reach_page(r);", "", "4/interop/event"),
     ("a setting is forgotten", "settings.c", "if (i == POISON) atomic_store(&state->chaos.poison, (int32_t)number);", "",
      "4/settings"),
     ("a launched graph does nothing", "graph.c", "for (uint32_t b = 0; idle < p->n_branches;", "for (uint32_t b = 0; 0;",
