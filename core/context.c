@@ -293,6 +293,21 @@ void tni_context_unown(tn_context *ctx)
     if (!tni_context_is_forked(ctx)) finish_context(ctx);
 }
 
+void tni_profiles_close(void)
+{
+    for (;;) {
+        pthread_mutex_lock(&contexts_lock);
+        tn_context *c = contexts;
+        while (c && (tni_context_is_forked(c) || !c->profile_path || !tni_is_profiled(c)))
+            c = c->next_of_process;
+        if (c) tni_context_own(c);
+        pthread_mutex_unlock(&contexts_lock);
+        if (!c) return;
+        tni_profile_close(c);
+        tni_context_unown(c);
+    }
+}
+
 int32_t tni_context_check(tn_context *ctx)
 {
     if (TNI_UNLIKELY(!ctx))

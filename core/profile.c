@@ -3,6 +3,7 @@
 #include "core/profile.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,15 @@ typedef struct frame {
     uint64_t children_bytes;
 } frame;
 
+#define RECENT 64u /* operators; a network uses a few dozen */
+
 typedef struct tni_profile_thread {
     struct tni_profile_thread *next;
-    pthread_mutex_t lock; /* of all that follows */
-    uint32_t generation;  /* of the profile that `log` is part of */
+    atomic_int lock;     /* of all that follows; held for a few instructions, or while a profile ends */
+    uint32_t generation; /* of the profile that `log` is part of */
     uint32_t depth;
     tni_profile_log log;
+    tni_profile_entry *recent[RECENT]; /* of `log`, operators without shapes, by number */
     frame frames[MAX_DEPTH];
 } tni_profile_thread;
 
@@ -45,6 +49,16 @@ int64_t tni_profile_now(void)
 
 /* ---- Threads ------------------------------------------------------------------------------------------- */
 
+static inline void lock_thread(tni_profile_thread *t)
+{
+    while (TNI_UNLIKELY(atomic_exchange_explicit(&t->lock, 1, memory_order_acquire))) sched_yield();
+}
+
+static inline void unlock_thread(tni_profile_thread *t)
+{
+    atomic_store_explicit(&t->lock, 0, memory_order_release);
+}
+
 /* A new struct, or that of a thread which has ended and had the same number. */
 static tni_profile_thread *find_thread(tni_profiler *p)
 {
@@ -53,7 +67,6 @@ static tni_profile_thread *find_thread(tni_profiler *p)
     tni_profile_thread *t = p->threads;
     while (t && t->log.tid != tid) t = t->next;
     if (!t && (t = tni_alloc_zeroed(p->ctx, sizeof *t))) {
-        pthread_mutex_init(&t->lock, NULL);
         t->log.tid = tid;
         t->log.number = ++p->thread_count;
         t->next = p->threads;
@@ -82,15 +95,16 @@ static tni_profile_thread *lock_own(tni_profiler *p)
         atomic_fetch_add(&p->lost, 1);
         return NULL;
     }
-    pthread_mutex_lock(&t->lock);
+    lock_thread(t);
     uint32_t generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
     if (!generation) {
-        pthread_mutex_unlock(&t->lock);
+        unlock_thread(t);
         return NULL;
     }
-    if (t->generation != generation) {
+    if (TNI_UNLIKELY(t->generation != generation)) {
         t->generation = generation;
         t->depth = 0;
+        memset(t->recent, 0, sizeof t->recent);
     }
     return t;
 }
@@ -100,12 +114,22 @@ static tni_profiler *profiler_of(const tn_context *ctx)
     return atomic_load_explicit(&ctx->profiler, memory_order_acquire);
 }
 
+static inline tni_profile_entry *entry_of(tni_profile_thread *t, tn_context *ctx,
+                                          const tni_profile_site *site)
+{
+    if (!site->number || site->shapes_bytes) return tni_profile_entry_find(ctx, &t->log.table, site);
+    tni_profile_entry **recent = &t->recent[site->number % RECENT];
+    if (TNI_UNLIKELY(!*recent || (*recent)->number != site->number || (*recent)->row.kind != site->kind))
+        *recent = tni_profile_entry_find(ctx, &t->log.table, site);
+    return *recent;
+}
+
 uint64_t tni_profile_enter(tn_context *ctx, const tni_profile_site *site)
 {
     tni_profile_thread *t = lock_own(profiler_of(ctx));
     uint64_t token = 0;
     if (!t) return 0;
-    tni_profile_entry *e = t->depth < MAX_DEPTH ? tni_profile_entry_find(ctx, &t->log.table, site) : NULL;
+    tni_profile_entry *e = t->depth < MAX_DEPTH ? entry_of(t, ctx, site) : NULL;
     if (e) {
         e->open++;
         token = (uint64_t)t->generation << 32 | ++t->depth;
@@ -113,7 +137,7 @@ uint64_t tni_profile_enter(tn_context *ctx, const tni_profile_site *site)
     } else {
         t->log.dropped++;
     }
-    pthread_mutex_unlock(&t->lock);
+    unlock_thread(t);
     return token;
 }
 
@@ -149,7 +173,7 @@ void tni_profile_leave(tn_context *ctx, uint64_t token)
     tni_profile_thread *t = token ? lock_own(p) : NULL;
     if (!t) return;
     while (t->generation == token >> 32 && t->depth && t->depth >= (uint32_t)token) leave(p, t, now);
-    pthread_mutex_unlock(&t->lock);
+    unlock_thread(t);
 }
 
 uint32_t tni_profile_open_entries(tni_profiler *p, const char *work, tni_profile_entry **out, uint32_t most,
@@ -169,7 +193,7 @@ uint32_t tni_profile_open_entries(tni_profiler *p, const char *work, tni_profile
         out[0] = tni_profile_entry_find(p->ctx, &t->log.table, &site);
         if (out[0]) out[n++]->row.calls++;
     }
-    pthread_mutex_unlock(&t->lock);
+    unlock_thread(t);
     return n;
 }
 
@@ -185,7 +209,7 @@ void tni_profile_memory(tni_device *device, int64_t change, uint64_t allocated, 
         *c = (tni_profile_change){tni_profile_now(), device->id, allocated, reserved};
     else
         t->log.dropped++;
-    pthread_mutex_unlock(&t->lock);
+    unlock_thread(t);
 }
 
 /* ---- Begin and end ------------------------------------------------------------------------------------- */
@@ -252,7 +276,7 @@ int32_t tni_profile_start(tn_context *ctx, const tn_profile_options *options)
 /* Moves what the thread did to the profile. */
 static void take_log(tni_profiler *p, tni_profile_thread *t, tn_profile *to)
 {
-    pthread_mutex_lock(&t->lock);
+    lock_thread(t);
     if (t->generation == p->last_generation) {
         while (t->depth) leave(p, t, to->end);
         tni_profile_log *log = tni_alloc(p->ctx, sizeof *log),
@@ -266,9 +290,10 @@ static void take_log(tni_profiler *p, tni_profile_thread *t, tn_profile *to)
             tni_profile_log_finish(p->ctx, &t->log);
         }
     }
+    memset(t->recent, 0, sizeof t->recent);
     t->generation = 0;
     t->log = (tni_profile_log){.number = t->log.number, .tid = t->log.tid};
-    pthread_mutex_unlock(&t->lock);
+    unlock_thread(t);
 }
 
 /* Stops the profile that runs. With the profiler's lock held. */
@@ -356,7 +381,7 @@ int32_t tn_profile_range_end(tn_context *ctx)
                            t->depth ? " inside the operator that is running" : "");
     else
         leave(p, t, now);
-    pthread_mutex_unlock(&t->lock);
+    unlock_thread(t);
     return status;
 }
 
@@ -390,7 +415,15 @@ int32_t tni_profile_wish(tn_context *ctx, tn_profile_options *out)
     if (!file) return tni_error(TN_E_IO, "TENON_PROFILE: %s cannot be written: %s", path, strerror(errno));
     fclose(file);
     ctx->profile_path = tni_strdup(ctx, path);
-    return ctx->profile_path ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (!ctx->profile_path) return TN_E_OUT_OF_MEMORY;
+    tni_profile_close_at_exit();
+    return TN_OK;
+}
+
+/* Handlers run in the reverse order, and closing a profile again does nothing. */
+void tni_profile_close_at_exit(void)
+{
+    (void)atexit(tni_profiles_close);
 }
 
 void tni_profile_close(tn_context *ctx)
@@ -411,7 +444,6 @@ void tni_profile_finish(tn_context *ctx)
     for (tni_profile_thread *t = p->threads, *next; t; t = next) {
         next = t->next;
         tni_profile_log_finish(ctx, &t->log);
-        pthread_mutex_destroy(&t->lock);
         tni_free(ctx, t, sizeof *t);
     }
     pthread_mutex_destroy(&p->lock);

@@ -4,7 +4,7 @@
  * calls by an observer (dispatcher/profile.c), nodes of a backward pass by the engine, device work by whoever
  * queues it, changes of memory by the allocator. All of them look at tni_is_profiled first, which is one flag.
  *
- * Each thread writes to a struct of its own, under that struct's mutex, which is free except when a profile ends.
+ * Each thread writes to a struct of its own, under that struct's lock, which is free except when a profile ends.
  * These structs stay until the context ends, so that a thread may keep a pointer to its own. tn_profile_end takes
  * what they hold.
  *
@@ -72,6 +72,10 @@ int32_t tni_profile_stop(tn_context *ctx, tn_profile **out);
 int32_t tni_profile_wish(tn_context *ctx, tn_profile_options *out);
 /* The program lets go of the context: a profile that runs ends, that of TENON_PROFILE is written. */
 void tni_profile_close(tn_context *ctx);
+/* The same for every context that the program has not destroyed when it exits (context.c). */
+void tni_profiles_close(void);
+/* Profiles are written before the handlers of libraries that were loaded until now have run. */
+void tni_profile_close_at_exit(void);
 /* The context ends. */
 void tni_profile_finish(tn_context *ctx);
 
@@ -160,7 +164,8 @@ typedef struct tni_profiler {
     uint32_t last_generation;
     _Atomic(uint32_t) flags;
     _Atomic(uint64_t) max_events;
-    _Atomic(uint64_t) lost; /* what threads did that there was no memory for a struct of */
+    _Atomic(uint64_t) lost;    /* what threads did that there was no memory for a struct of */
+    _Atomic(int32_t) is_alone; /* the profile is the only observer of calls */
     int64_t begin;
     struct tni_profile_thread *threads;
     uint32_t thread_count;

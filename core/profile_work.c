@@ -70,6 +70,7 @@ static tni_profile_device *find(tni_profiler *p, tni_device *device, tn_stream *
     if (d || !(d = tni_alloc_zeroed(p->ctx, sizeof *d))) return d;
     d->device = device;
     d->last = &d->first;
+    if (p->ctx->profile_path) tni_profile_close_at_exit(); /* before the driver ends */
     d->begin = tni_profile_now();
     d->base = record(d, stream);
     d->next = p->devices;

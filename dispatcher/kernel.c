@@ -203,6 +203,9 @@ static int32_t run_here(tni_frame *f, const tni_kernel *k, uint32_t flags, const
 
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
 {
+    /* A profile measures the work of asynchronous devices only. */
+    uint32_t binding = atomic_load_explicit(&f->ctx->call_flags, memory_order_relaxed) & TNI_BINDING_FLAGS;
+    if (!k->asks && f->open_device->synchronous && binding == TNI_CALL_PROFILED) return TNI_KERNEL_MAY_RUN;
     const tni_op *op = f->op->base;
     f->reads_random_state = (k->row.flags & TN_ROW_RANDOM_STATE) != 0;
     if (k->unknown_args && !has_only_known_arguments(f, op, k)) {

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <cjson/cJSON.h>
@@ -569,6 +571,62 @@ Test(profile_environment, writes_a_file)
     cr_assert_not_null(e);
     cr_expect_str_eq(text(cJSON_GetObjectItem(e, "args"), "shapes"), "float32 [2]");
     cr_expect_not_null(event_of(json, "C", "memory of cpu", 0));
+    cJSON_Delete(json);
+    unlink(path);
+}
+
+static void run_in_child(void (*run)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+    if (!child) {
+        run();
+        exit(0);
+    }
+    waitpid(child, &status, 0);
+    cr_assert(WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+static void work_and_leave(void)
+{
+    if (tn_context_create(NULL, &ctx)) _exit(1);
+    s = tn_scope_open(ctx);
+    tn_exp(s, tn_ones(s, TN_INTS(2)));
+    tn_device device = tn_device_parse(ctx, "reference:0");
+    tn_log(s, tn_ones(s, TN_INTS(2), .device = device));
+    if (tn_scope_failed(s)) _exit(1);
+}
+
+static void leave_at_once(void) {}
+
+/* The program exits with its context, its scope and work of a device. */
+Test(profile_environment, writes_a_file_when_the_program_exits)
+{
+    make_path();
+    setenv("TENON_PROFILE", path, 1);
+    run_in_child(work_and_leave);
+    cJSON *json = read_json(path);
+    cr_assert_not_null(event_of(json, "X", "aten::exp", 0));
+    cr_assert_not_null(event_of(json, "X", "aten::log", 0));
+    cJSON_Delete(json);
+    unlink(path);
+}
+
+/* A child that is forked does not write the profile of its parent. */
+Test(profile_environment, a_forked_child_writes_nothing)
+{
+    struct stat before, after;
+    make_path();
+    setenv("TENON_PROFILE", path, 1);
+    open_context();
+    tn_exp(s, tn_ones(s, TN_INTS(2)));
+    cr_assert_eq(stat(path, &before), 0);
+    run_in_child(leave_at_once);
+    cr_assert_eq(stat(path, &after), 0);
+    cr_expect_eq(before.st_size, after.st_size);
+    close_context();
+    cJSON *json = read_json(path);
+    cr_assert_not_null(event_of(json, "X", "aten::exp", 0));
     cJSON_Delete(json);
     unlink(path);
 }
