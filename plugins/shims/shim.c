@@ -125,22 +125,25 @@ static const void *wrapped_get_interface(void *self, const char *name, uint32_t 
     return c.value.pointer;
 }
 
+/* A slot of the plugin's own table that takes its state alone. */
+static int32_t call_plugin(shim_plugin *w, uint32_t id, int32_t (*slot)(void *self))
+{
+    shim_call c = {.slot = &shim_slots[id], .plugin = w, .id = id};
+    if (shim_enter(&c)) c.status = slot(w->self);
+    shim_leave(&c);
+    return c.status;
+}
+
 static int32_t wrapped_quiesce(void *self)
 {
     shim_plugin *w = self;
-    shim_call c = {.slot = &shim_slots[SHIM_PLUGIN_QUIESCE], .plugin = w, .id = SHIM_PLUGIN_QUIESCE};
-    if (shim_enter(&c)) c.status = w->table.quiesce(w->self);
-    shim_leave(&c);
-    return c.status;
+    return call_plugin(w, SHIM_PLUGIN_QUIESCE, w->table.quiesce);
 }
 
 static int32_t wrapped_self_test(void *self)
 {
     shim_plugin *w = self;
-    shim_call c = {.slot = &shim_slots[SHIM_PLUGIN_SELF_TEST], .plugin = w, .id = SHIM_PLUGIN_SELF_TEST};
-    if (shim_enter(&c)) c.status = w->table.self_test(w->self);
-    shim_leave(&c);
-    return c.status;
+    return call_plugin(w, SHIM_PLUGIN_SELF_TEST, w->table.self_test);
 }
 
 static void destroy(shim_plugin *w)

@@ -101,7 +101,7 @@ CPP_LISTS = {"int": ("int64_t", "tn_ints"), "SymInt": ("int64_t", "tn_ints"), "f
 
 
 def pack(arg, x, option):
-    """The value of an argument; that of a member of the options also finds a plain number in the place of a list."""
+    """The value of an argument; a member of the options that is a list may be given as a plain number."""
     t = arg.type
     values = list_default(arg)
     if t.list and option:
@@ -436,7 +436,7 @@ def print_cpp_header(table):
 
 
 def print_shared_header(table):
-    """The same calls as functions that are there once, for the library's own code."""
+    """The same calls as functions that exist once, for the library's own code."""
     return print_calls(table, SHARED, shared_declaration, "#endif\n")
 
 

@@ -2,7 +2,7 @@
 """Schemas in ATen's grammar, and the forms that are derived from one."""
 import re
 
-OPTIONS = ("dtype", "layout", "device", "pin_memory")  # what a factory is told and an out form is not
+OPTIONS = ("dtype", "layout", "device", "pin_memory")  # arguments of a factory that its out form lacks
 
 
 class Bad(Exception):
@@ -101,7 +101,7 @@ class Schema:
 
     @property
     def parts(self):
-        """What stands between the commas, and last what is returned."""
+        """The texts between the commas; the last is what is returned."""
         out, keyword = [], False
         for arg in self.args:
             if arg.keyword and not keyword:

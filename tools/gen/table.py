@@ -168,8 +168,8 @@ class Entry:
         return source[arg.name]
 
     def called(self, form):
-        """What a composite over one other operator calls for a form of its own. A view has nothing but itself."""
-        functional = self.is_foreach and form.kind == "out" # what each call returns is copied
+        """The form that a composite over one other operator calls for a form of its own; a view has only one form."""
+        functional = self.is_foreach and form.kind == "out" # the result of each call is copied
         return self.callee.forms[0] if self.callee.kind == "view" else self.callee.form("functional" if functional else form.kind)
 
     def form(self, kind):

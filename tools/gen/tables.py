@@ -41,7 +41,7 @@ def tags_of(form):
 
 
 def form_of(form):
-    """Primitives that write their first argument are in-place forms, though no underscore ends their names."""
+    """Primitives that write their first argument are in-place forms, although their names do not end in an underscore."""
     schema = form.schema
     return "inplace" if schema.space == "prim" and schema.args and "!" in schema.args[0].type.alias else form.kind
 
