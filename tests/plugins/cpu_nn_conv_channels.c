@@ -48,7 +48,7 @@ static int run_first(fixture *f, const char *name, tn_value *args, uint32_t n_ar
     call.flags = flags;
     call.threads = threads;
     if (!row->can_run || row->can_run(f->self, &call)) return 0;
-    cr_assert_eq(row->run(f->self, &call), TN_OK, "%s: %s", name, f->error_message);
+    cr_assert_eq(fixture_run_call(f, row, &call), TN_OK, "%s: %s", name, f->error_message);
     return 1;
 }
 
@@ -110,6 +110,13 @@ static double *zeros(const fixture_tensor *t)
     return d;
 }
 
+/* Cuts the numbers to those that bfloat16 has. */
+static void cut(fixture_tensor *t)
+{
+    uint32_t *bits = t->desc.host;
+    for (uint64_t i = 0; i < t->bytes / 4; i++) bits[i] &= 0xffff0000;
+}
+
 static operands make_operands(fixture *f, const shape *s, int last, int last_weights)
 {
     operands o;
@@ -122,6 +129,10 @@ static operands make_operands(fixture *f, const shape *s, int last, int last_wei
     o.out_w = image(f, s->y_channels, xc, s->kernel[0], s->kernel[1], 0, last_weights);
     o.bias = nn_tensor(f, 1, &s->y_channels, 4);
     o.out_bias = nn_tensor(f, 1, &s->y_channels, 0);
+    cut(&o.x);
+    cut(&o.y);
+    cut(&o.w);
+    cut(&o.bias);
     o.expected_x = zeros(&o.x);
     o.expected_w = zeros(&o.w);
     o.expected_y = zeros(&o.y);
@@ -138,6 +149,65 @@ static void free_operands(fixture *f, operands *o)
     free(o->expected_w);
     free(o->expected_y);
     free(o->expected_bias);
+}
+
+/* The same tensor in bfloat16. */
+static fixture_tensor bfloat16_of(fixture *f, const fixture_tensor *t)
+{
+    uint64_t count = t->bytes / 4;
+    uint16_t *data = malloc(count * 2);
+    cr_assert_not_null(data);
+    for (uint64_t i = 0; i < count; i++) data[i] = (uint16_t)(((const uint32_t *)t->desc.host)[i] >> 16);
+    fixture_tensor out = fixture_tensor_make(f, TN_BFLOAT16, t->desc.rank, t->sizes, data);
+    memcpy(out.strides, t->strides, sizeof out.strides);
+    free(data);
+    return out;
+}
+
+/* A result is the sum in float32, rounded once to the 8 bits of bfloat16. */
+static void expect_bfloat16(const fixture_tensor *t, const double *expected, double tolerance,
+                            const char *what)
+{
+    for (uint64_t i = 0; i < t->bytes / 2; i++) {
+        uint32_t bits = (uint32_t)((const uint16_t *)t->desc.host)[i] << 16;
+        float got;
+        memcpy(&got, &bits, sizeof got);
+        cr_assert(fabs((double)got - expected[i]) <= 0x1p-8 * fabs(expected[i]) + tolerance,
+                  "%s: element %llu is %g, not %g", what, (unsigned long long)i, (double)got, expected[i]);
+    }
+}
+
+static int check_bfloat16(fixture *f, const shape *s, operands *o, int32_t threads)
+{
+    const int64_t none[2] = {0, 0};
+    const uint8_t mask[3] = {1, 1, 1};
+    fixture_tensor *all[] = {&o->x, &o->w, &o->y, &o->bias, &o->out_x, &o->out_w, &o->out_y, &o->out_bias};
+    fixture_tensor h[8];
+    int taken = 0;
+    for (int i = 0; i < 8; i++) h[i] = bfloat16_of(f, all[i]);
+    tn_value geometry[] = {tn_value_ints(s->stride, 2),   tn_value_ints(s->padding, 2),
+                           tn_value_ints(s->dilation, 2), tn_value_bool(0),
+                           tn_value_ints(none, 2),        tn_value_int(s->groups)};
+    tn_value forward[9] = {fixture_value(&h[0]), fixture_value(&h[1]), fixture_value(&h[3])};
+    tn_value backward[11] = {fixture_value(&h[2]), fixture_value(&h[0]), fixture_value(&h[1]),
+                             tn_value_ints(&s->y_channels, 1)};
+    tn_value out[] = {fixture_value(&h[6])};
+    tn_value outs[] = {fixture_value(&h[4]), fixture_value(&h[5]), fixture_value(&h[7])};
+    memcpy(forward + 3, geometry, sizeof(geometry));
+    memcpy(backward + 4, geometry, sizeof(geometry));
+    backward[10] = tn_value_bools(mask, 3);
+    if (run_first(f, "aten::convolution", forward, 9, out, 1, threads, 0)) {
+        expect_bfloat16(&h[6], o->expected_y, 1e-4, "convolution");
+        taken++;
+    }
+    if (run_first(f, "aten::convolution_backward", backward, 11, outs, 3, threads, 0)) {
+        expect_bfloat16(&h[4], o->expected_x, 1e-4, "gradient of the input");
+        expect_bfloat16(&h[5], o->expected_w, 2e-3, "gradient of the weight");
+        expect_bfloat16(&h[7], o->expected_bias, 2e-3, "gradient of the bias");
+        taken++;
+    }
+    for (int i = 0; i < 8; i++) fixture_tensor_free(f, &h[i]);
+    return taken;
 }
 
 /* How many of the two calls the row accepted. */
@@ -178,7 +248,10 @@ Test(cpu_nn_conv_channels, values_and_gradients_in_both_layouts)
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
         for (int layout = 0; layout < 4; layout++) {
             operands o = make_operands(&f, &shapes[i], layout & 1, layout >> 1);
-            for (int32_t threads = 1; threads <= 2; threads++) taken += check(&f, &shapes[i], &o, threads, 0);
+            for (int32_t threads = 1; threads <= 2; threads++) {
+                taken += check(&f, &shapes[i], &o, threads, 0);
+                if (threads == 2) taken += check_bfloat16(&f, &shapes[i], &o, threads);
+            }
             free_operands(&f, &o);
         }
     if (first_row(&f, "aten::convolution")->priority == 0 || taken == 0)

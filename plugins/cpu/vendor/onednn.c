@@ -164,17 +164,12 @@ static dnnl_status_t execute(const cpu_onednn *dnn, const cpu_onednn_step *step,
 }
 
 int32_t cpu_onednn_step_run(const tn_call *call, const cpu_onednn *dnn, const cpu_onednn_step *step,
-                            cpu_onednn_operand *operands, int count)
+                            cpu_onednn_operand *operands, int count, void *scratch)
 {
     dnnl_status_t status;
-    void *scratch = NULL;
-    if (step->scratch_bytes > 0) {
-        scratch = cpu_alloc(call, step->scratch_bytes);
-        if (!scratch) return TN_E_OUT_OF_MEMORY;
+    if (step->scratch_bytes > 0)
         operands[count++] = (cpu_onednn_operand){DNNL_ARG_SCRATCHPAD, &step->scratch, scratch};
-    }
     status = execute(dnn, step, operands, count);
-    cpu_free(call, scratch, step->scratch_bytes);
     if (status == dnnl_success) return TN_OK;
     return cpu_error(call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
                      "oneDNN failed with status %d", (int)status);

@@ -82,9 +82,10 @@ typedef struct cpu_onednn_operand {
 
 /* Makes the step of a descriptor, which it destroys. */
 bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_step *out);
-/* Runs a step and waits for it. `operands` has room for CPU_ONEDNN_OPERANDS, the last for the scratch memory. */
+/* Runs a step and waits for it. `operands` has room for CPU_ONEDNN_OPERANDS, the last for the scratch memory,
+ * step->scratch_bytes at `scratch`. */
 int32_t cpu_onednn_step_run(const tn_call *call, const cpu_onednn *dnn, const cpu_onednn_step *step,
-                            cpu_onednn_operand *operands, int count);
+                            cpu_onednn_operand *operands, int count, void *scratch);
 /* Whether a descriptor has an implementation that is not oneDNN's slow reference code. */
 bool cpu_onednn_is_fast(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d);
 

@@ -82,7 +82,7 @@ static int32_t run_half(const cpu_conv_pass *p)
             bias = max_i64(c->x_channels, c->y_channels);
     int64_t bytes = (x + y + w + bias) * (int64_t)sizeof(float);
     int64_t out = p->kind == CPU_CONV_FORWARD ? y : p->kind == CPU_CONV_DATA ? x : w;
-    float *memory = cpu_alloc(p->call, bytes), *next = memory;
+    float *memory = cpu_scratch(p->call, (uint64_t)bytes), *next = memory;
     cpu_conv wide = *c;
     cpu_conv_pass pass = *p;
     int32_t status;
@@ -96,7 +96,6 @@ static int32_t run_half(const cpu_conv_pass *p)
     pass.out = next;
     status = run_full(&pass);
     if (status == TN_OK) cpu_gemm_kernels_of(c->dtype)->narrow(pass.out, out, (double[2]){0, 0}, p->out);
-    cpu_free(p->call, memory, bytes);
     return status;
 }
 

@@ -158,13 +158,12 @@ static int32_t run_weights(column_job *job)
     job->parts = max_i64(1, min_i64(min_i64(c->batch, WEIGHT_PARTS), PARTS_BYTES / max_i64(1, all)));
     job->parallel_product = job->parts == 1;
     partial_bytes = (job->parts - 1) * all;
-    job->partials = job->parts > 1 ? cpu_alloc(call, partial_bytes) : NULL;
+    job->partials = job->parts > 1 ? cpu_scratch(call, (uint64_t)partial_bytes) : NULL;
     if (job->parts > 1 && !job->partials) return TN_E_OUT_OF_MEMORY;
     cpu_parallel_ranges(call, job->parts, 1, run_weight_parts, job);
     for (int64_t part = 1; job->status == TN_OK && part < job->parts; part++)
         cpu_gemm_kernels_of(c->dtype)->add(job->partials + (part - 1) * all, all / job->bytes,
                                            job->pass->out);
-    cpu_free(call, job->partials, partial_bytes);
     return job->status;
 }
 

@@ -128,7 +128,7 @@ static int32_t run_outputs(direct_job *job)
             wanted = 4 * max_i64(1, p->call->threads);
     int64_t w_step = c->y_channels / c->groups * (c->x_channels / c->groups) * job->d.kernel_count * bytes;
     job->packed_step = job->blocks * job->kernels->rows * job->d.in_channels * job->d.kernel_count;
-    job->packed = cpu_alloc(p->call, c->groups * job->packed_step * bytes);
+    job->packed = cpu_scratch(p->call, (uint64_t)(c->groups * job->packed_step * bytes));
     if (!job->packed) return TN_E_OUT_OF_MEMORY;
     for (int64_t g = 0; g < c->groups; g++)
         job->kernels->pack((const char *)p->w + g * w_step, &job->d,
@@ -136,7 +136,6 @@ static int32_t run_outputs(direct_job *job)
     job->parts = images >= wanted ? 1 : min_i64(job->blocks, ceil_div(wanted, max_i64(1, images)));
     cpu_parallel_ranges(p->call, images * job->parts, max_i64(1, images * job->parts / (4 * wanted)),
                         run_images, job);
-    cpu_free(p->call, job->packed, c->groups * job->packed_step * bytes);
     return job->status;
 }
 
@@ -191,8 +190,8 @@ static int32_t run_weights(direct_job *job)
     job->at_once = max_i64(1, BLOCK_BYTES / (job->kernels->rows * d->y_step * bytes));
     x_bytes = chunk * d->x_image_step * bytes;
     y_bytes = chunk * d->y_image_step * bytes;
-    job->x_placed = cpu_alloc(p->call, x_bytes);
-    job->y_placed = cpu_alloc(p->call, y_bytes);
+    job->x_placed = cpu_scratch(p->call, (uint64_t)x_bytes);
+    job->y_placed = cpu_scratch(p->call, (uint64_t)y_bytes);
     job->status = job->x_placed && job->y_placed ? TN_OK : TN_E_OUT_OF_MEMORY;
     memset(p->out, 0, (size_t)(c->y_channels * d->in_channels * d->kernel_count * bytes));
     for (job->first = 0; job->status == TN_OK && job->first < c->batch; job->first += chunk) {
@@ -200,8 +199,6 @@ static int32_t run_weights(direct_job *job)
         cpu_parallel_ranges(p->call, job->images, grain_for(1 << 16, image_bytes), place_images, job);
         cpu_parallel_ranges(p->call, c->groups * job->blocks, 1, run_weight_blocks, job);
     }
-    cpu_free(p->call, job->x_placed, x_bytes);
-    cpu_free(p->call, job->y_placed, y_bytes);
     return job->status;
 }
 

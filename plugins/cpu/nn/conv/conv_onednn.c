@@ -57,19 +57,14 @@ static cpu_onednn_plan_key key_of(const tn_call *call, const cpu_conv *c, int32_
 }
 
 /*
- * Shapes that the plugin's own kernels compute at least as fast, as measured: one channel, row-major images
- * with stride 1, and other strides where a column matrix pays. oneDNN takes depthwise convolutions and 1x1
- * kernels with strides.
+ * Shapes that the plugin's own kernels compute at least as fast, as measured: small ones, and 1x1 kernels in
+ * float32 over row-major images, which are plain products.
  */
 static bool own_is_faster(const cpu_conv *c, bool row_major)
 {
-    int64_t in_channels = c->x_channels / c->groups;
-    int64_t work = c->batch * cpu_volume(c->y_size) * c->y_channels * in_channels;
-    bool depthwise = c->groups > 1 && c->groups == c->x_channels;
-    bool strided = cpu_volume(c->stride) != 1;
-    if (c->x_channels == 1) return true;
-    if (row_major && !depthwise && (!strided || (cpu_volume(c->kernel) > 1 && in_channels >= 32)))
-        return true;
+    int64_t work = c->batch * cpu_volume(c->y_size) * c->y_channels * (c->x_channels / c->groups);
+    bool pointwise = cpu_volume(c->kernel) == 1 && cpu_volume(c->stride) == 1 && c->groups == 1;
+    if (row_major && pointwise && c->dtype == TN_FLOAT32) return true;
     return work * cpu_volume(c->kernel) < 1 << 17;
 }
 
@@ -77,6 +72,8 @@ static const char *refuse(const tn_call *call, const cpu_conv *c, const tn_tenso
                           const tn_tensor_desc *w, const tn_tensor_desc *y)
 {
     const char *reason;
+    if (c->dtype == TN_BFLOAT16 && (!cpu_onednn_get() || !cpu_onednn_get()->has_bfloat16))
+        return "the processor has no products of bfloat16";
     if (call->flags & TN_CALL_DETERMINISTIC) return "oneDNN's sums depend on the number of threads";
     if ((reason = refuse_image(x)) != NULL || (reason = refuse_image(y)) != NULL) return reason;
     if (is_degenerate(w)) return "the weight is empty or expanded";
@@ -99,8 +96,9 @@ typedef struct pass {
     const cpu_onednn *dnn;
     cpu_onednn_plan *plan;
     void *given[CPU_ONEDNN_PLAN_OPERANDS], *bias;
-    void
-        *memory[CPU_ONEDNN_PLAN_OPERANDS]; /* the operand in oneDNN's layout; NULL if the given one is used */
+    /* The operands in oneDNN's layout; NULL if the given one is used. */
+    void *memory[CPU_ONEDNN_PLAN_OPERANDS];
+    void *scratch; /* of the step that runs */
 } pass;
 
 static int32_t run_reorder(pass *p, int i)
@@ -110,8 +108,8 @@ static int32_t run_reorder(pass *p, int i)
     cpu_onednn_operand operands[CPU_ONEDNN_OPERANDS] = {
         {DNNL_ARG_FROM, back ? &plan->wanted[i] : &plan->given[i], back ? p->memory[i] : p->given[i]},
         {DNNL_ARG_TO, back ? &plan->given[i] : &plan->wanted[i], back ? p->given[i] : p->memory[i]}};
-    return plan->reorder[i].primitive ? cpu_onednn_step_run(p->call, p->dnn, &plan->reorder[i], operands, 2)
-                                      : TN_OK;
+    if (!plan->reorder[i].primitive) return TN_OK;
+    return cpu_onednn_step_run(p->call, p->dnn, &plan->reorder[i], operands, 2, p->scratch);
 }
 
 static int32_t run_primitive(pass *p)
@@ -129,21 +127,44 @@ static int32_t run_primitive(pass *p)
     if (plan->key.has_bias)
         operands[count++] = (cpu_onednn_operand){
             plan->key.kind == CPU_CONV_FORWARD ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, &plan->bias, p->bias};
-    return cpu_onednn_step_run(p->call, p->dnn, &plan->pass, operands, count);
+    return cpu_onednn_step_run(p->call, p->dnn, &plan->pass, operands, count, p->scratch);
+}
+
+static int64_t aligned(int64_t bytes)
+{
+    return round_up(bytes, 64);
+}
+
+/* One block for all that the plan needs besides its operands. It comes from the host's cache: to use new memory
+ * in each call costs more than the reorders. */
+static int32_t take_memory(pass *p)
+{
+    const cpu_onednn_plan *plan = p->plan;
+    int64_t scratch = plan->pass.scratch_bytes, bytes = 0;
+    char *memory;
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS; i++) {
+        bytes += aligned(plan->bytes[i]);
+        scratch = max_i64(scratch, plan->reorder[i].scratch_bytes);
+    }
+    if (bytes + scratch == 0) return TN_OK;
+    memory = cpu_scratch(p->call, (uint64_t)(bytes + scratch));
+    if (!memory) return TN_E_OUT_OF_MEMORY;
+    p->scratch = memory + bytes;
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS; i++) {
+        if (plan->reorder[i].primitive) p->memory[i] = memory;
+        memory += aligned(plan->bytes[i]);
+    }
+    return TN_OK;
 }
 
 static int32_t run_plan(pass *p)
 {
     int written = cpu_onednn_plan_written(p->plan->key.kind);
-    int32_t status = TN_OK;
-    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && status == TN_OK; i++) {
-        if (!p->plan->reorder[i].primitive) continue;
-        p->memory[i] = cpu_alloc(p->call, p->plan->bytes[i]);
-        status = !p->memory[i] ? TN_E_OUT_OF_MEMORY : i == written ? TN_OK : run_reorder(p, i);
-    }
+    int32_t status = take_memory(p);
+    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && status == TN_OK; i++)
+        if (i != written) status = run_reorder(p, i);
     if (status == TN_OK) status = run_primitive(p);
     if (status == TN_OK) status = run_reorder(p, written);
-    for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS; i++) cpu_free(p->call, p->memory[i], p->plan->bytes[i]);
     return status;
 }
 
@@ -244,7 +265,7 @@ static int32_t run_backward(void *self, const tn_call *call)
     return status;
 }
 
-static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
+static const tn_dtype dtypes[] = {TN_FLOAT32, TN_BFLOAT16, 0};
 
 const tn_kernel_row cpu_conv_onednn_rows[] = {
     {.size = sizeof(tn_kernel_row),

@@ -12,6 +12,11 @@
 
 /* ---- Descriptors ------------------------------------------------------------------------------------- */
 
+static dnnl_data_type_t type_of(const cpu_onednn_plan_key *key)
+{
+    return key->geometry.dtype == TN_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+}
+
 /* A geometry in oneDNN's terms: only the spatial dimensions that the tensors have. */
 typedef struct space {
     dnnl_dims_t stride, padding, dilation; /* oneDNN's 0 is ATen's 1 */
@@ -40,10 +45,12 @@ static bool describe_image(const cpu_onednn *dnn, const cpu_onednn_plan_key *key
                 strides = {0};
     for (int i = 0; i < c->spatial; i++) sizes[i + 2] = size[i + 3 - c->spatial];
     for (int i = 0; i < rank; i++) strides[i] = key->strides[operand][i];
-    if (dnn->memory_desc_init_by_strides(given, rank, sizes, dnnl_f32, strides) != dnnl_success) return false;
+    if (dnn->memory_desc_init_by_strides(given, rank, sizes, type_of(key), strides) != dnnl_success)
+        return false;
     *asked = *given;
     if (strides[1] == 1) return true;
-    return dnn->memory_desc_init_by_tag(asked, rank, sizes, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+    return dnn->memory_desc_init_by_tag(asked, rank, sizes, type_of(key), dnnl_format_tag_any) ==
+           dnnl_success;
 }
 
 static bool describe_weights(const cpu_onednn *dnn, const cpu_onednn_plan_key *key, dnnl_memory_desc_t *given,
@@ -65,8 +72,9 @@ static bool describe_weights(const cpu_onednn *dnn, const cpu_onednn_plan_key *k
         sizes[rank] = c->kernel[i + 3 - c->spatial];
         strides[rank++] = steps[i + 2];
     }
-    return dnn->memory_desc_init_by_strides(given, rank, sizes, dnnl_f32, strides) == dnnl_success &&
-           dnn->memory_desc_init_by_tag(asked, rank, sizes, dnnl_f32, dnnl_format_tag_any) == dnnl_success;
+    return dnn->memory_desc_init_by_strides(given, rank, sizes, type_of(key), strides) == dnnl_success &&
+           dnn->memory_desc_init_by_tag(asked, rank, sizes, type_of(key), dnnl_format_tag_any) ==
+               dnnl_success;
 }
 
 /* ---- Primitives -------------------------------------------------------------------------------------- */
@@ -126,6 +134,8 @@ static bool make_pass(const cpu_onednn *dnn, cpu_onednn_plan *plan)
     dnnl_memory_desc_t asked[CPU_ONEDNN_PLAN_OPERANDS];
     dnnl_dims_t channels = {key->geometry.y_channels}, one = {1};
     const dnnl_memory_desc_t *bias = key->has_bias ? &plan->bias : NULL;
+    dnnl_prop_kind_t prop =
+        key->strides[CPU_ONEDNN_PLAN_X][1] == 1 ? dnnl_forward_inference : dnnl_forward_training;
     dnnl_primitive_desc_t d = NULL;
     bool made;
     if (!describe_image(dnn, key, CPU_ONEDNN_PLAN_X, &plan->given[CPU_ONEDNN_PLAN_X],
@@ -133,9 +143,11 @@ static bool make_pass(const cpu_onednn *dnn, cpu_onednn_plan *plan)
         !describe_image(dnn, key, CPU_ONEDNN_PLAN_Y, &plan->given[CPU_ONEDNN_PLAN_Y],
                         &asked[CPU_ONEDNN_PLAN_Y]) ||
         !describe_weights(dnn, key, &plan->given[CPU_ONEDNN_PLAN_W], &asked[CPU_ONEDNN_PLAN_W]) ||
-        dnn->memory_desc_init_by_strides(&plan->bias, 1, channels, dnnl_f32, one) != dnnl_success)
+        dnn->memory_desc_init_by_strides(&plan->bias, 1, channels, type_of(key), one) != dnnl_success)
         return false;
-    made = key->kind == CPU_CONV_FORWARD ? init_forward(dnn, plan, asked, dnnl_forward_inference, bias, &d)
+    /* For inference oneDNN prefers channels-last images, for training blocks of channels, which row-major images
+     * are reordered to faster. */
+    made = key->kind == CPU_CONV_FORWARD ? init_forward(dnn, plan, asked, prop, bias, &d)
                                          : init_backward(dnn, plan, asked, bias, &d);
     if (!made) return false;
     made = cpu_onednn_is_fast(dnn, d);
@@ -163,10 +175,13 @@ static cpu_onednn_plan *make(const cpu_onednn *dnn, const cpu_onednn_plan_key *k
 {
     cpu_onednn_plan *plan = calloc(1, sizeof(*plan));
     bool made;
+    int token;
     if (!plan) return NULL;
     plan->key = *key;
+    token = cpu_onednn_begin(dnn, (int32_t)key->threads); /* primitives remember the number of threads */
     made = make_pass(dnn, plan);
     for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && made; i++) made = make_reorder(dnn, plan, i);
+    cpu_onednn_end(dnn, token);
     if (!made && plan->pass.primitive) {
         dnn->primitive_destroy(plan->pass.primitive);
         plan->pass.primitive = NULL;

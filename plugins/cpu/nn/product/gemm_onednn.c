@@ -188,7 +188,8 @@ int32_t cpu_gemm_onednn(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
     const cpu_onednn *dnn = cpu_onednn_get();
     matmul_key key = key_of(dtype, g);
     matmul *p = dnn ? take(dnn, &key) : NULL;
-    int32_t status;
+    int32_t status = TN_E_OUT_OF_MEMORY;
+    void *scratch = NULL;
     int token;
     if (!p) return TN_E_UNSUPPORTED;
     cpu_onednn_operand operands[CPU_ONEDNN_OPERANDS] = {
@@ -196,9 +197,13 @@ int32_t cpu_gemm_onednn(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
         {DNNL_ARG_WEIGHTS, &p->b, (void *)(uintptr_t)g->b},
         {DNNL_ARG_DST, &p->c, g->c},
         {DNNL_ARG_BIAS, &p->bias, (void *)(uintptr_t)g->bias}};
-    token = cpu_onednn_begin(dnn, 1);
-    status = cpu_onednn_step_run(call, dnn, &p->step, operands, g->bias ? 4 : 3);
-    cpu_onednn_end(dnn, token);
+    if (p->step.scratch_bytes > 0) scratch = cpu_alloc(call, p->step.scratch_bytes);
+    if (scratch || p->step.scratch_bytes == 0) {
+        token = cpu_onednn_begin(dnn, 1);
+        status = cpu_onednn_step_run(call, dnn, &p->step, operands, g->bias ? 4 : 3, scratch);
+        cpu_onednn_end(dnn, token);
+    }
+    cpu_free(call, scratch, p->step.scratch_bytes);
     give_back(p);
     return status;
 }
