@@ -174,22 +174,18 @@ void tni_uses_free(struct tni_allocator *a, tni_block *b)
     }
 }
 
-void tni_block_list_add(tni_block **list, tni_block *b)
+void tni_block_list_push(tni_block **list, tni_block *b)
 {
-    b->previous = NULL;
     b->next = *list;
-    if (b->next) b->next->previous = b;
     *list = b;
 }
 
-void tni_block_list_remove(tni_block **list, tni_block *b)
+tni_block *tni_block_list_pop(tni_block **list)
 {
-    if (b->previous)
-        b->previous->next = b->next;
-    else
-        *list = b->next;
-    if (b->next) b->next->previous = b->previous;
-    b->previous = b->next = NULL;
+    tni_block *b = *list;
+    *list = b->next;
+    b->next = NULL;
+    return b;
 }
 
 int32_t tni_block_record(tni_block *b, tn_stream *stream)
@@ -282,10 +278,9 @@ void tni_allocator_settle(struct tni_allocator *a)
     for (tni_block *b = list; b; b = b->next) drop_passed_uses(a, b);
     pthread_mutex_lock(&a->lock);
     while (list) {
-        tni_block *b = list;
-        tni_block_list_remove(&list, b);
+        tni_block *b = tni_block_list_pop(&list);
         if (b->uses) {
-            tni_block_list_add(&a->waiting, b);
+            tni_block_list_push(&a->waiting, b);
             continue;
         }
         tni_active_end(a, b);
@@ -322,7 +317,7 @@ static tni_pool *heir_of(const struct tni_allocator *a, const tni_pool *pool)
 
 void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
 {
-    if (!a || a->device->synchronous) return;
+    if (a->device->synchronous) return;
     tni_allocator_enter(a);
     tni_allocator_settle(a);
     for (tni_pool **link = &a->pools; *link;) {
@@ -529,7 +524,7 @@ static void central_free(struct tni_allocator *a, tni_block *b)
         tni_pool_give_captured(a, b);
     } else if (b->uses) {
         b->state = TNI_BLOCK_WAITING;
-        tni_block_list_add(&a->waiting, b);
+        tni_block_list_push(&a->waiting, b);
     } else {
         tni_pool_give(a, b);
     }

@@ -178,8 +178,8 @@ void tni_allocator_settle(struct tni_allocator *a);
 void tni_allocator_collect(struct tni_allocator *a);
 /* The error that says how much was asked for and where the memory is. */
 int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes);
-void tni_block_list_add(tni_block **list, tni_block *block);
-void tni_block_list_remove(tni_block **list, tni_block *block);
+void tni_block_list_push(tni_block **list, tni_block *block);
+tni_block *tni_block_list_pop(tni_block **list);
 
 /* allocator_stats.c */
 void tni_memory_observers_call(tn_context *ctx, const tn_memory_shortage *shortage);

@@ -413,7 +413,7 @@ void tni_pool_give_captured(struct tni_allocator *a, tni_block *b)
     tni_uses_free(a, b); /* they have no events */
     if (shared && !pool->ended) {
         b->state = TNI_BLOCK_WAITING;
-        tni_block_list_add(&pool->parked, b);
+        tni_block_list_push(&pool->parked, b);
         return;
     }
     tni_pool_give(a, b);
@@ -429,11 +429,7 @@ void tni_pool_end(struct tni_allocator *a, uint64_t capture)
     for (tni_pool *pool = a->pools; pool; pool = pool->next) {
         if (pool->capture != capture) continue;
         pool->ended = 1;
-        while (pool->parked) {
-            tni_block *b = pool->parked;
-            tni_block_list_remove(&pool->parked, b);
-            tni_pool_give(a, b);
-        }
+        while (pool->parked) tni_pool_give(a, tni_block_list_pop(&pool->parked));
     }
     for (tni_allocation *s = a->allocations, *next; s; s = next) {
         next = s->next;

@@ -4,7 +4,9 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "core/allocator.h"
 #include "fake_driver.h"
 
@@ -535,4 +537,236 @@ Test(allocator, every_failure_is_an_error_without_leak)
             }
         }
     }
+}
+
+/* ---- Streams that end, and streams that capture ------------------------------------------------------------ */
+
+/* The struct of a released stream serves a later one, which is another user of the block. */
+Test(allocator, a_use_by_a_stream_whose_struct_serves_another)
+{
+    open_gpu();
+    tn_stream *s = NULL, *again = NULL, *other = NULL;
+    tni_block *b = get(d, 4 * KIB);
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    cr_assert_eq(tni_block_record(b, s), TN_OK);
+    cr_assert_eq(tni_block_record(b, s), TN_OK, "known already");
+    tn_stream_release(s);
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &again), TN_OK);
+    cr_assert_eq(again, s);
+    cr_assert_eq(tni_block_record(b, again), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &other), TN_OK);
+    cr_assert_eq(tni_block_record(b, other), TN_OK);
+    fake_work(again);
+    int32_t events = gpu.events;
+    tni_block_free(b);
+    cr_assert_eq(gpu.events, events + 2, "one for each stream that is alive");
+    tn_stream_release(again);
+    tn_stream_release(other);
+    close_gpu();
+}
+
+/* A stream that another thread is releasing is waited for with its device. Its last reference is gone, its number is not. */
+Test(allocator, a_use_by_a_stream_that_is_being_released)
+{
+    for (int own = 0; own < 2; own++) {
+        gpu = (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE, .own_allocator = own};
+        open_gpu();
+        tn_stream *s = NULL;
+        cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+        tni_block *b = get(d, 4 * KIB);
+        cr_assert_eq(tni_block_record(b, s), TN_OK);
+        fake_work(s);
+        atomic_store(&s->refs, 0);
+        int32_t waited = gpu.synchronizes;
+        tni_block_free(b);
+        cr_assert_eq(gpu.synchronizes, waited + 2, "the default stream and this one");
+        atomic_store(&s->refs, 1);
+        tn_stream_release(s);
+        close_gpu();
+    }
+}
+
+Test(allocator, memory_of_another_device)
+{
+    gpu.count = 2;
+    open_gpu();
+    tni_device *second = tni_device_get(ctx, tn_device_parse(ctx, "gpu:1"));
+    tni_block *b = get(d, 4 * KIB);
+    cr_assert_eq(tni_block_record(b, second->default_stream), TN_E_DEVICE);
+    cr_assert_str_eq(tn_last_error()->message,
+                     "memory of one device cannot be recorded on a stream of another");
+    tni_block_free(b);
+    close_gpu();
+}
+
+/* A capture waits for its streams when it begins, so a block that one of them used is free at once. */
+Test(allocator, a_use_by_a_stream_that_captures)
+{
+    gpu.has_graphs = 1;
+    open_gpu();
+    tn_stream *s = NULL;
+    tn_graph *g = NULL;
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, d->id, &g), TN_OK);
+    tni_block *before = get(d, 4 * KIB), *later = get(d, 8 * KIB);
+    cr_assert_eq(tni_block_record(before, s), TN_OK);
+    cr_assert_eq(tni_block_record(later, s), TN_OK);
+    fake_work(s);
+    tni_block_free(later); /* waits for an event */
+    cr_assert_eq(tn_graph_capture_begin(g, s), TN_OK);
+    int32_t events = gpu.events;
+    tni_block_free(before);
+    cr_assert_eq(gpu.events, events, "nothing is under way");
+    tni_block *b = get(d, MIB);
+    cr_assert_eq(b->offset, 0, "both are free, and one with what lies between");
+    tni_block_free(b);
+    cr_assert_eq(tn_graph_capture_end(g), TN_OK);
+    tn_graph_release(g);
+    tn_stream_release(s);
+    close_gpu();
+}
+
+/* What a stream leaves goes to the default stream's pool of the same kind, not to that of a capture on it. */
+Test(allocator, the_heir_of_a_streams_memory)
+{
+    gpu.has_graphs = 1;
+    open_gpu();
+    tn_stream *s = NULL;
+    tn_graph *g = NULL;
+    tni_block *small = NULL, *large = NULL, *captured = NULL;
+    tni_block_free(get(d, 4 * KIB));
+    tni_block_free(get(d, 4 * MIB));
+    cr_assert_eq(tn_graph_create(ctx, d->id, &g), TN_OK);
+    cr_assert_eq(tn_graph_capture_begin(g, d->default_stream), TN_OK);
+    cr_assert_eq(tni_block_alloc(d, 4 * KIB, d->default_stream, &captured), TN_OK);
+    tni_block_free(captured);
+    cr_assert_eq(tn_graph_capture_end(g), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    cr_assert_eq(tni_block_alloc(d, 4 * KIB, s, &small), TN_OK);
+    cr_assert_eq(tni_block_alloc(d, 4 * MIB, s, &large), TN_OK);
+    tni_block_free(small);
+    tni_block_free(large);
+    int32_t allocations = gpu.allocations;
+    tn_stream_release(s);
+    tni_block *blocks[3];
+    blocks[0] = get(d, 20 * MIB);
+    blocks[1] = get(d, 20 * MIB); /* one of the two was the stream's */
+    blocks[2] = get(d, 1 * MIB);
+    cr_assert_eq(gpu.allocations, allocations);
+    for (int i = 0; i < 3; i++) tni_block_free(blocks[i]);
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_assert_eq(gpu.live_allocations, 1, "the graph's");
+    tn_graph_release(g);
+    cr_assert_eq(gpu.live_allocations, 0);
+    close_gpu();
+}
+
+/* ---- Out of memory ------------------------------------------------------------------------------------------- */
+
+/* What waited for a stream is free after the wait: no second request is needed. */
+Test(allocator, out_of_memory_finds_what_waited)
+{
+    gpu.memory = 24 * MIB;
+    open_gpu();
+    tn_stream *s = NULL;
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tni_block *kept = get(d, 2 * MIB), *waits = get(d, 18 * MIB);
+    cr_assert_eq(tni_block_record(waits, s), TN_OK);
+    fake_work(s);
+    tni_block_free(waits);
+    int32_t allocations = gpu.allocations;
+    tni_block *b = get(d, 17 * MIB);
+    cr_assert_eq(gpu.allocations, allocations);
+    cr_assert_eq(stats(d).retries, 1);
+    tni_block_free(b);
+    tni_block_free(kept);
+    tn_stream_release(s);
+    close_gpu();
+}
+
+/* A history has an event for each request that failed, and its size is limited by the host's memory. */
+Test(allocator, history_of_a_shortage)
+{
+    char path[] = "/tmp/tenon_oom_XXXXXX", text[16384] = "";
+    gpu.memory = 8 * MIB;
+    open_gpu();
+    int fd = mkstemp(path);
+    tni_block *b = NULL, *odd;
+    cr_assert_eq(tn_memory_record_history(ctx, d->id, UINT32_MAX, 0), TN_E_OUT_OF_MEMORY);
+    cr_assert_eq(tn_memory_record_history(ctx, d->id, 16, 0), TN_OK);
+    tni_block *kept = get(d, 2 * MIB);
+    cr_assert_eq(tni_block_alloc(d, 30 * MIB, d->default_stream, &b), TN_E_OUT_OF_MEMORY);
+    /* A block of which nobody said how much was asked for, as internal ones are. */
+    const tni_request internal = {.stream = d->default_stream, .bytes = 512};
+    cr_assert_eq(tni_central_alloc(d->allocator, &internal, &odd), TN_OK);
+    cr_assert_eq(tn_memory_write_snapshot(ctx, path), TN_OK);
+    cr_assert_gt(read(fd, text, sizeof text - 1), 100);
+    cr_assert_not_null(strstr(text, "\"action\":\"oom\",\"device_free\":6291456,\"size\":31457280"), "%s",
+                       text);
+    cr_assert_not_null(strstr(text, "\"size\":512,\"requested_size\":512"), "%s", text);
+    odd->next = NULL;
+    tni_central_free_list(d->allocator, odd);
+    tni_block_free(kept);
+    close(fd);
+    unlink(path);
+    close_gpu();
+}
+
+/* Without a known size of the device there is nothing that a threshold is a part of. */
+Test(allocator, a_threshold_of_unknown_memory)
+{
+    open_gpu();
+    cr_assert_eq(tn_memory_configure(ctx, d->id, "garbage_collection_threshold:0.5"), TN_OK);
+    tni_block_free(get(d, 30 * MIB));
+    tni_block *b = get(d, 40 * MIB);
+    cr_assert_eq(gpu.live_allocations, 2, "nothing went back");
+    tni_block_free(b);
+    close_gpu();
+}
+
+/* Names in a snapshot are text, whatever they contain. */
+Test(allocator, snapshots_of_odd_names)
+{
+    char path[] = "/tmp/tenon_name_XXXXXX", text[4096] = "", short_path[] = "/tmp/x";
+    static fake odd = {.type = "a\"b\\c\nd", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+    tn_context *own = fake_context(NULL, &odd);
+    tni_device *device = tni_device_get(own, TN_DEVICE(tn_intern(own, odd.type), 0));
+    cr_assert_not_null(device);
+    int fd = mkstemp(path);
+    cr_assert_eq(tn_memory_write_snapshot(own, path), TN_OK);
+    cr_assert_gt(read(fd, text, sizeof text - 1), 20);
+    cr_assert_not_null(strstr(text, "\"device\":\"a\\\"b\\\\c\\u000ad:0\""), "%s", text);
+    close(fd);
+    unlink(path);
+    cr_assert_eq(tn_memory_write_snapshot(own, short_path), TN_OK);
+    unlink(short_path);
+    tn_context_destroy(own);
+}
+
+static void never_told(void *user, const tn_memory_shortage *shortage)
+{
+    cr_assert_fail();
+}
+
+Test(allocator, questions_without_an_answer)
+{
+    int64_t value;
+    uint64_t handle = 0;
+    open_gpu();
+    tn_device missing = tn_device_parse(ctx, "gpu:9");
+    cr_assert_eq(tn_memory_get_stat(ctx, d->id, NULL, &value), TN_E_ARGUMENT);
+    cr_assert_str_eq(tn_last_error()->message, "memory_get_stat: key is NULL");
+    cr_assert_eq(tn_memory_get_stat(ctx, d->id, "num_ooms", NULL), TN_E_ARGUMENT);
+    cr_assert_str_eq(tn_last_error()->message, "memory_get_stat: out is NULL");
+    cr_assert_eq(tn_memory_get_stat(ctx, missing, "num_ooms", &value), TN_E_DEVICE);
+    cr_assert_eq(tn_memory_observer_add(ctx, NULL, NULL, &handle), TN_E_ARGUMENT);
+    cr_assert_str_eq(tn_last_error()->message, "memory_observer_add: observer is NULL");
+    cr_assert_eq(tn_memory_observer_add(ctx, never_told, NULL, NULL), TN_E_ARGUMENT);
+    cr_assert_str_eq(tn_last_error()->message, "memory_observer_add: out_handle is NULL");
+    tn_memory_observer_remove(ctx, 0);
+    tn_memory_observer_remove(NULL, 1);
+    cr_assert_eq(tn_memory_configure(ctx, missing, "no_cache:True"), TN_E_DEVICE);
+    cr_assert_eq(tn_memory_write_snapshot(NULL, "/tmp/x"), TN_E_ARGUMENT);
+    tni_block_free(NULL);
+    close_gpu();
 }

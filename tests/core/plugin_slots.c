@@ -132,7 +132,7 @@ static int32_t facts_with_alignment(void *self, uint32_t index, tn_device_facts 
 static void expect_all_wrong(const char *slot)
 {
     tni_device *d = add_open();
-    char text[64];
+    char text[80];
     wrong.size = 3;
     snprintf(text, sizeof text, "plugin fake: %s changed the size of its output to 3", slot);
     expect_wrong(d, text);

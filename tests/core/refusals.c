@@ -156,7 +156,8 @@ Test(refusals, dlpack)
         const char *text;
     } cases[] = {
         {sound, TN_E_VERSION, "tn_from_dlpack: version 2.0 of DLPack; this library knows 1.x"},
-        {sound, TN_E_UNSUPPORTED, "tn_from_dlpack: no device here has memory of DLPack's device type 2, number 0"},
+        {sound, TN_E_UNSUPPORTED,
+         "tn_from_dlpack: no device here has memory of DLPack's device type 2, number 0"},
         {sound, TN_E_DTYPE, "tn_from_dlpack: no dtype for code 2 of 32 bits in 4 lanes"},
         {sound, TN_E_DTYPE, "tn_from_dlpack: no dtype for code 2 of 33 bits in 1 lanes"},
         {sound, TN_E_SHAPE, "tn_from_dlpack: -1 dimensions"},
