@@ -701,9 +701,9 @@ Test(allocator, history_of_a_shortage)
     cr_assert_eq(tni_central_alloc(d->allocator, &internal, &odd), TN_OK);
     cr_assert_eq(tn_memory_write_snapshot(ctx, path), TN_OK);
     cr_assert_gt(read(fd, text, sizeof text - 1), 100);
-    cr_assert_not_null(strstr(text, "\"action\":\"oom\",\"device_free\":6291456,\"size\":31457280"), "%s",
+    cr_assert_not_null(strstr(text, "\"action\":\"oom\",\n\"device_free\":6291456,\n\"size\":31457280"), "%s",
                        text);
-    cr_assert_not_null(strstr(text, "\"size\":512,\"requested_size\":512"), "%s", text);
+    cr_assert_not_null(strstr(text, "\"size\":512,\n\"requested_size\":512"), "%s", text);
     odd->next = NULL;
     tni_central_free_list(d->allocator, odd);
     tni_block_free(kept);

@@ -3,9 +3,11 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "core/debug.h"
 #include "core/log.h"
@@ -201,4 +203,136 @@ Test(debug, use_after_the_end_is_logged)
     cr_assert_not_null(strstr(l.text, "was closed and is used again"));
     tn_scope_close(other);
     tn_context_destroy(ctx);
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------------- */
+
+/* What is found inside a call waits for the call's place, as far as there is room; elsewhere it is logged at once. */
+Test(debug, findings_and_the_places_of_calls)
+{
+    fake cpu;
+    lines l = {.count = 0};
+    tn_context *ctx = watched("nan", &l, &cpu);
+    tn_scope *s = tn_scope_open(ctx);
+    tni_debug_found(ctx, "zero");
+    cr_assert_str_eq(l.text, "TENON_DEBUG: zero\n");
+    cr_assert_eq(tn_scope_place_begin(s), TN_PLACE_WANTED);
+    tni_debug_found(ctx, "one");
+    tni_debug_found(ctx, "two");
+    tni_debug_found(ctx, "three");
+    cr_assert_str_eq(l.text, "TENON_DEBUG: zero\nTENON_DEBUG: three\n");
+    l.text[0] = 0;
+    tn_scope_call_place(s, "model.c", 12);
+    cr_assert_str_eq(l.text, "TENON_DEBUG: model.c:12: one\nTENON_DEBUG: model.c:12: two\n");
+    l.text[0] = 0;
+    tn_scope_call_place(s, "model.c", 13);
+    cr_assert_str_eq(l.text, "", "each is said once");
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+
+/* A place that begins in one context and ends in another without TENON_DEBUG, as in a call inside a call. */
+Test(debug, places_of_another_context)
+{
+    fake cpu, plain = {.type = "cpu", .count = 1};
+    lines l = {.count = 0};
+    tn_context *ctx = watched("leaks", &l, &cpu);
+    unsetenv("TENON_DEBUG");
+    tn_context *other = fake_context(&plain, NULL);
+    tn_scope *s = tn_scope_open(ctx), *o = tn_scope_open(other);
+    cr_assert_eq(tn_scope_place_begin(s), TN_PLACE_WANTED);
+    tn_scope_call_place(o, "model.c", 1);
+    tn_scope_call_place(NULL, "model.c", 1);
+    cr_assert_eq(l.count, 0);
+    tn_scope_close(s);
+    tn_scope_close(o);
+    tn_context_destroy(other);
+    tn_context_destroy(ctx);
+}
+
+static void *make_elsewhere(void *scope)
+{
+    return tn_retain(tn_scalar_tensor_of(scope, tn_value_int(1), 0, TN_CPU));
+}
+
+/* A report has fifty lines and says how much there is; tensors of other threads have no place of this one's calls. */
+Test(debug, reports_are_short)
+{
+    static tn_tensor *kept[60];
+    static tn_scope *open[60];
+    fake cpu;
+    lines l = {.count = 0};
+    pthread_t thread;
+    void *foreign = NULL;
+    tn_context *ctx = watched("leaks", &l, &cpu);
+    tn_scope *s = tn_scope_open(ctx);
+    cr_assert_eq(tn_scope_place_begin(s), TN_PLACE_WANTED);
+    tn_scope *t = tn_scope_open(ctx);
+    cr_assert_eq(pthread_create(&thread, NULL, make_elsewhere, t), 0);
+    pthread_join(thread, &foreign);
+    tn_scope_call_place(s, "model.c", 5);
+    for (int i = 0; i < 59; i++) kept[i] = tn_retain(tn_scalar_tensor_of(s, tn_value_int(1), 0, TN_CPU));
+    tn_scope_close(s);
+    tn_scope_close(t);
+    tn_release(foreign);
+    tn_tensor *one = tn_retain(kept[0]);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 51);
+    cr_assert_not_null(strstr(l.text, "leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of"));
+    tn_release(one);
+    for (int i = 0; i < 59; i++) tn_release(kept[i]);
+    l = (lines){.count = 0};
+    ctx = watched("leaks", &l, &cpu);
+    for (int i = 0; i < 60; i++) open[i] = tn_scope_open(ctx);
+    tn_tensor *last = tn_retain(tn_scalar_tensor_of(open[0], tn_value_int(1), 0, TN_CPU));
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 51, "no line is left for the tensor");
+    for (int i = 0; i < 60; i++) tn_scope_close(open[i]);
+    tn_release(last);
+}
+
+/* In a child of the program nothing is written down: another thread may have held the lock at the fork. */
+Test(debug, after_a_fork)
+{
+    fake cpu;
+    lines l = {.count = 0};
+    tn_context *ctx = watched("leaks", &l, &cpu);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *t = tn_retain(tn_scalar_tensor_of(s, tn_value_int(1), 0, TN_CPU));
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        tn_release(t);
+        tn_release(t);
+        _exit(tn_scope_open(ctx) != NULL);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    cr_assert_eq(status, 0);
+    tn_scope_close(s);
+    tn_release(t);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+}
+
+/* Without memory a context is not made, or its lists are incomplete. */
+Test(debug, without_memory)
+{
+    setenv("TENON_DEBUG", "leaks", 1);
+    for (int64_t n = 1;; n++) {
+        counting c = {.fail_at = n};
+        tn_context *ctx = NULL;
+        const tn_context_options options = {
+            .size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY, .allocator = counting_allocator(&c)};
+        int32_t status = tn_context_create(&options, &ctx);
+        tn_scope *s = status ? NULL : tn_scope_open(ctx);
+        int32_t reached = c.calls >= n;
+        cr_assert(reached || s);
+        if (s) cr_assert_eq(tn_scope_close(s), TN_OK);
+        if (!status) tn_context_destroy(ctx);
+        cr_assert_eq(c.live, 0);
+        if (!reached) break;
+        cr_assert(status == TN_E_OUT_OF_MEMORY || !status, "%d", status);
+        cr_assert_lt(n, 100);
+    }
 }

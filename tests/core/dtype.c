@@ -202,3 +202,32 @@ Test(dtype, result_types)
         cr_assert_eq(tni_promotion_result(&backward, base), expected, "%.6s", c);
     }
 }
+
+/* Operands that clash stay clashing, whatever else there is. */
+Test(dtype, clashing_operands)
+{
+    static const char kinds[] = {'d', 'z', 'w'};
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++) {
+            tni_promotion p = {0};
+            tni_promotion_add(&p, TN_UINT16, kinds[i] != 'd', kinds[i] == 'w');
+            tni_promotion_add(&p, TN_INT16, kinds[i] != 'd', kinds[i] == 'w');
+            tni_promotion_add(&p, TN_FLOAT32, kinds[k] != 'd', kinds[k] == 'w');
+            tn_dtype result = tni_promotion_result(&p, TN_FLOAT32);
+            tni_promotion_add(&p, TN_INT64, 0, 0);
+            cr_expect(!result || tn_promote_types(TN_UINT16, TN_INT16), "%c %c: 0x%x", kinds[i], kinds[k],
+                      result);
+        }
+    }
+}
+
+Test(dtype, signs)
+{
+    static const tn_dtype without[] = {TN_UINT8,  TN_UINT64,   TN_BOOL,
+                                       TN_QUINT8, TN_QUINT4X2, TN_FLOAT8_E8M0FNU};
+    static const tn_dtype with[] = {TN_INT8, TN_FLOAT32, TN_COMPLEX64, TN_QINT8, TN_QINT32, TN_FLOAT8_E5M2};
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
+        cr_expect_eq(tni_dtype_is_signed(without[i]), 0, "%s", tn_dtype_name(without[i]));
+        cr_expect_eq(tni_dtype_is_signed(with[i]), 1, "%s", tn_dtype_name(with[i]));
+    }
+}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/scope.h"
+#include "core/print_number.h"
 #include "fixture.h"
 
 TestSuite(print, .init = open_fakes, .fini = close_fakes);
@@ -157,4 +158,56 @@ Test(print_failures, leave_nothing) /* no suite of its own: it makes its context
         cr_assert_eq(c.live, 0);
         cr_assert_eq(f.breaches, 0);
     }
+}
+
+/* ---- Corners ----------------------------------------------------------------------------------------------- */
+
+/* Quantised elements are shown as the integers that are stored. */
+Test(print, quantised_elements)
+{
+    const int8_t chars[] = {-1, 5};
+    const int32_t ints[] = {-70000, 5};
+    const uint8_t bytes[] = {255, 5};
+    cr_assert_str_eq(tn_format(s, tn_from_data(s, TN_QINT8, TN_INTS(2), chars, TN_CPU), NULL),
+                     "tensor([-1,  5], dtype=torch.qint8)");
+    cr_assert_str_eq(tn_format(s, tn_from_data(s, TN_QINT32, TN_INTS(2), ints, TN_CPU), NULL),
+                     "tensor([-70000,      5], dtype=torch.qint32)");
+    cr_assert_str_eq(tn_format(s, tn_from_data(s, TN_QUINT8, TN_INTS(2), bytes, TN_CPU), NULL),
+                     "tensor([255,   5], dtype=torch.quint8)");
+}
+
+Test(print, more_options)
+{
+    char text[128];
+    tn_tensor *t = FLOATS(TN_INTS(2), 1.5f, 2.25f);
+    tn_print_options o = {.size = sizeof o, .precision = 5000};
+    snprintf(text, sizeof text, "tensor([1.5%0*d,", TNI_PRECISION_LIMIT - 1, 0);
+    cr_assert_eq(strncmp(tn_format(s, t, &o), text, strlen(text)), 0, "%s", tn_format(s, t, &o));
+    o = (tn_print_options){.size = sizeof o, .line_width = 3}; /* one element in a line */
+    cr_assert_str_eq(tn_format(s, t, &o), "tensor([1.5000,\n        2.2500])");
+    o.size = 1;
+    cr_assert_null(tn_format(s, t, &o));
+    expect_scope(TN_E_ARGUMENT, "tn_print_options: size is 1; set it to sizeof(tn_print_options)");
+    /* An odd number of edges, and a dimension that is shown whole beside one that is not. */
+    tn_tensor *wide = FLOATS(TN_INTS(2, 4), 1, 2, 3, 4, 5, 6, 7, 8);
+    o = (tn_print_options){.size = sizeof o, .threshold = 3, .edge_items = 1};
+    cr_assert_str_eq(tn_format(s, wide, &o), "tensor([[1.,  ..., 4.],\n        [5.,  ..., 8.]])");
+    cr_assert_str_eq(tn_format(s, FLOATS(TN_INTS(2), 1e9f, 1), NULL), "tensor([1.0000e+09, 1.0000e+00])");
+    cr_assert_str_eq(tn_format(s, FLOATS(TN_INTS(2), 2e8f, 3e8f), NULL), "tensor([2.0000e+08, 3.0000e+08])");
+    cr_assert_str_eq(tn_format(s, FLOATS(TN_INTS(1), 2e-5f), NULL), "tensor([2.0000e-05])");
+}
+
+/* The usual dtype of complex tensors follows the default dtype. */
+Test(print, complex_elements_and_the_default_dtype)
+{
+    const double pair[] = {1, 2};
+    const float single[] = {1, 2};
+    tn_tensor *z = tn_from_data(s, TN_COMPLEX128, TN_NO_INTS, pair, TN_CPU),
+              *c = tn_from_data(s, TN_COMPLEX64, TN_NO_INTS, single, TN_CPU);
+    cr_assert_str_eq(tn_format(s, z, NULL), "tensor(1.+2.j, dtype=torch.complex128)");
+    cr_assert_str_eq(tn_format(s, c, NULL), "tensor(1.+2.j)");
+    cr_assert_eq(tn_set_default_dtype(ctx, TN_FLOAT64), TN_OK);
+    cr_assert_str_eq(tn_format(s, z, NULL), "tensor(1.+2.j)");
+    cr_assert_str_eq(tn_format(s, c, NULL), "tensor(1.+2.j, dtype=torch.complex64)");
+    cr_assert_eq(tn_set_default_dtype(ctx, TN_FLOAT32), TN_OK);
 }
