@@ -79,6 +79,37 @@ Test(debug, log_prints_up_to_its_level)
         "tenon: error: a 1\ntenon: warn: b\n");
 }
 
+static void log_odd_levels(void)
+{
+    tn_context *ctx = NULL;
+    const tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    if (tn_context_create(&options, &ctx)) return;
+    tni_log(ctx, -3, "below");
+    tni_log(ctx, 77, "above");
+    tn_context_destroy(ctx);
+}
+
+Test(debug, levels_that_there_are_not)
+{
+    setenv("TENON_LOG", "debug", 1);
+    cr_assert_str_eq(printed_by(log_odd_levels), "tenon: error: below\n");
+    static const char *const words[] = {"4", "/", "errors"};
+    for (int i = 0; i < 3; i++) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "tenon: warn: TENON_LOG is '%s' (expected error, warn, info or debug); warn is assumed\n"
+                 "tenon: error: below\n",
+                 words[i]);
+        setenv("TENON_LOG", words[i], 1);
+        cr_assert_str_eq(printed_by(log_odd_levels), text);
+    }
+    setenv("TENON_LOG", "", 1);
+    setenv("TENON_DEBUG", "", 1);
+    cr_assert_str_eq(printed_by(log_odd_levels), "");
+    setenv("TENON_LOG", "0", 1);
+    cr_assert_str_eq(printed_by(log_odd_levels), "tenon: error: below\n");
+}
+
 Test(debug, layer_of_the_environment_prints_warnings)
 {
     setenv("TENON_DEBUG", "leaks", 1);

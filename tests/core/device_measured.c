@@ -167,3 +167,19 @@ Test(device_measured, in_the_home_folder)
     setenv("HOME", folder, 1);
     expect_choice("measured", "cpu", "cpu (fake) is the fastest as measured");
 }
+
+/* The path may be too long, in a home, or that of no file; and there may be no memory to read it. */
+Test(device_measured, odd_paths)
+{
+    static char longer[8192] = "/";
+    setenv("XDG_CACHE_HOME", "/nonexistent", 1);
+    setenv("HOME", "/nonexistent", 1);
+    expect_no_measurement("`tenon bench devices` has not been run");
+    unsetenv("XDG_CACHE_HOME");
+    expect_no_measurement("`tenon bench devices` has not been run");
+    setenv("HOME", "relative", 1);
+    expect_no_measurement("neither XDG_CACHE_HOME nor HOME is set");
+    memset(longer + 1, 'x', sizeof longer - 2);
+    setenv("HOME", longer, 1);
+    expect_no_measurement("neither XDG_CACHE_HOME nor HOME is set");
+}

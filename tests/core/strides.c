@@ -266,6 +266,8 @@ Test(strides, formats)
     cr_assert_eq(tni_format_strides(5, sizes, TN_CHANNELS_LAST_3D, out), TN_OK);
     cr_assert_arr_eq(out, ndhwc, sizeof(ndhwc));
     cr_assert_eq(tni_format_strides(3, sizes, TN_CHANNELS_LAST, out), TN_E_SHAPE);
+    cr_assert_eq(tni_format_strides(4, sizes, TN_CHANNELS_LAST_3D, out), TN_E_SHAPE);
+    cr_assert_str_eq(tn_last_error()->message, "required rank 5 tensor to use channels_last_3d format");
     cr_assert_eq(tni_format_strides(3, sizes, 77, out), TN_E_ARGUMENT);
 }
 
@@ -281,4 +283,56 @@ Test(strides, extent_of_a_view)
     cr_assert_eq(n, 1);
     cr_assert_eq(tni_storage_extent(2, sizes, huge, &n), TN_E_SHAPE);
     cr_assert_eq(tni_storage_extent(2, sizes, negative, &n), TN_E_SHAPE);
+}
+
+/* A dimension of size 1 may have any stride, also a negative one. */
+Test(strides, extent_of_a_dimension_of_size_1)
+{
+    int64_t n, sizes[] = {1, 4}, strides[] = {-7, 2};
+    cr_assert_eq(tni_storage_extent(2, sizes, strides, &n), TN_OK);
+    cr_assert_eq(n, 7);
+}
+
+Test(strides, views_of_no_elements)
+{
+    const int64_t sizes[] = {0, 3}, strides[] = {5, 7}, other[] = {3, 0}, row[] = {1, 1}, flat[] = {0},
+                  one[] = {1};
+    int64_t out[2];
+    cr_assert(tni_view_strides(2, sizes, strides, 2, sizes, out));
+    cr_assert_arr_eq(out, strides, sizeof strides, "the same shape keeps its strides");
+    cr_assert(tni_view_strides(2, sizes, strides, 2, other, out));
+    cr_assert_arr_eq(out, row, sizeof row);
+    cr_assert(tni_view_strides(2, sizes, strides, 1, flat, out));
+    cr_assert_arr_eq(out, one, sizeof one);
+}
+
+/* The output of no inputs is row-major, and so is that of inputs that do not agree. */
+Test(strides, outputs_without_a_model)
+{
+    const int64_t sizes[] = {2, 3}, row[] = {3, 1}, column[] = {1, 2}, wide[] = {4, 1};
+    int64_t out[2];
+    tn_tensor t[3], *inputs[] = {&t[0], &t[1], &t[2]};
+    tni_pointwise_strides(NULL, 0, 2, sizes, out);
+    cr_assert_arr_eq(out, row, sizeof row);
+    set_tensor(&t[0], 2, sizes, column);
+    set_tensor(&t[1], 2, sizes, column);
+    tni_pointwise_strides(inputs, 2, 2, sizes, out);
+    cr_assert_arr_eq(out, column, sizeof column, "like both");
+    set_tensor(&t[1], 2, sizes, row);
+    tni_pointwise_strides(inputs, 2, 2, sizes, out);
+    cr_assert_arr_eq(out, column, sizeof column, "the first decides");
+    set_tensor(&t[1], 2, sizes, wide);
+    tni_pointwise_strides(inputs, 2, 2, sizes, out);
+    cr_assert_arr_eq(out, column, sizeof column);
+    set_tensor(&t[0], 2, sizes, wide); /* not dense */
+    tni_pointwise_strides(inputs, 1, 2, sizes, out);
+    cr_assert_arr_eq(out, row, sizeof row);
+    const int64_t three = 3, one = 1;
+    set_tensor(&t[0], 1, &three, &one); /* broadcast */
+    tni_pointwise_strides(inputs, 1, 2, sizes, out);
+    cr_assert_arr_eq(out, row, sizeof row);
+    set_tensor(&t[0], 2, sizes, row);
+    set_tensor(&t[1], 1, &three, &one);
+    tni_pointwise_strides(inputs, 2, 2, sizes, out);
+    cr_assert_arr_eq(out, row, sizeof row);
 }
