@@ -3,6 +3,7 @@
  * Which device to use, and why. Devices are ranked by class, then by their stated speed and memory, then in
  * the order in which their plugins were loaded. The rank does not depend on the vendor.
  */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,8 +164,8 @@ static int32_t parse_uuid(const char *text, uint8_t out[16])
     uint32_t digits = 0;
     for (; *text; text++) {
         if (*text == '-') continue;
-        int digit = *text >= '0' && *text <= '9' ? *text - '0' : (*text | 32) - 'a' + 10;
-        if (digit < 0 || digit > 15 || (digit > 9 && (*text | 32) < 'a') || digits == 32) return 0;
+        if (!isxdigit((unsigned char)*text) || digits == 32) return 0;
+        int digit = *text <= '9' ? *text - '0' : (*text | 32) - 'a' + 10;
         out[digits / 2] = (uint8_t)(digits % 2 ? out[digits / 2] << 4 | digit : digit);
         digits++;
     }

@@ -37,7 +37,7 @@ void tni_late_keep(tni_device *device, int32_t status, const char *what)
     const tn_error *error = tn_last_error();
     pthread_mutex_lock(&device->late.lock);
     if (!atomic_load(&device->late.status)) {
-        snprintf(device->late.text, sizeof device->late.text, "%s", error ? error->message : what);
+        snprintf(device->late.text, sizeof device->late.text, "%s", error->message);
         atomic_store(&device->late.status, status);
     }
     pthread_mutex_unlock(&device->late.lock);
@@ -78,7 +78,7 @@ static void add_error(tn_stream *stream, int32_t status, int32_t told)
     pthread_mutex_t *lock = &stream->device->late.lock;
     pthread_mutex_lock(lock);
     stream->late.status = status;
-    snprintf(stream->late.text, sizeof stream->late.text, "%s", error ? error->message : "a late error");
+    snprintf(stream->late.text, sizeof stream->late.text, "%s", error->message);
     uint64_t found = atomic_fetch_add(&stream->late.found, 1) + 1;
     if (told) atomic_store(&stream->late.told, found);
     pthread_mutex_unlock(lock);

@@ -17,10 +17,10 @@
 static const char *const names[] = {"error", "warn", "info", "debug"};
 #define LEVELS (int32_t)(sizeof names / sizeof *names)
 
-/* The only function of the library that prints. */
+/* The only function of the library that prints. `level` is at most that of the last name. */
 static void write_to_stderr(int32_t level, const char *text)
 {
-    fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level >= LEVELS ? LEVELS - 1 : level], text);
+    fprintf(stderr, "tenon: %s: %s\n", names[level < 0 ? 0 : level], text);
 }
 
 /* The sink that the environment asks for; `user` is the context. */

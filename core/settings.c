@@ -135,6 +135,7 @@ static int32_t set_checked(const tni_device *d, uint32_t i, const tn_setting *s,
 {
     char got[160], device[64];
     if (s->default_value.tag == TN_TAG_FLOAT && v.tag == TN_TAG_INT) v = tn_value_float((double)v.as.i);
+    if (v.tag == TN_TAG_STRING && !v.as.string) v.as.string = "";
     if (s->flags & TN_SETTING_READ_ONLY)
         return tni_error(TN_E_ARGUMENT, "device %s: setting '%s' is read-only",
                          tn_device_format(d->ctx, d->id, device, sizeof device), s->name);
