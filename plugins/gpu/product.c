@@ -84,12 +84,32 @@ static int32_t multiply_panels(gpu_product *p)
                   : gpu_launch(&job, batches * panels * ((nest->sizes[1] + ROWS - 1) / ROWS), GPU_HEAVY);
 }
 
+#define TILE_ROWS    32 /* of product_tiles */
+#define TILE_COLUMNS 64
+#define TILE_ITEMS   128
+
+/* On GPUs: a group is a tile, and 128 items are a group there. */
+static int32_t multiply_tiles(const gpu_product *p, uint8_t type)
+{
+    const gpu_nest *n = &p->nest;
+    uint64_t tiles = (uint64_t)((n->sizes[0] + TILE_COLUMNS - 1) / TILE_COLUMNS) *
+                     ((n->sizes[1] + TILE_ROWS - 1) / TILE_ROWS);
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_PRODUCT, type, "product_tiles");
+    job.program.dtypes[0] = (uint8_t)n->dtypes[1];
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
+    gpu_give(&job, n, sizeof *n);
+    return gpu_launch(&job, n->numel / n->sizes[0] / n->sizes[1] * tiles * TILE_ITEMS, GPU_HEAVY);
+}
+
 int32_t gpu_product_run(gpu_product *p)
 {
     gpu_nest *n = &p->nest;
     uint8_t type = type_of(n);
     if (!n->numel) return TN_OK;
     if (p->window || wants_panels(p, type)) return multiply_panels(p);
+    if (!gpu_device_of(p->call)->properties.is_processor && type != 1 &&
+        n->numel * n->scalars[0] >= LEAST_WORK)
+        return multiply_tiles(p, type);
     gpu_job job = gpu_job_of(p->call, GPU_FILE_NUMBERS, type, "product");
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
     gpu_give(&job, n, sizeof *n);

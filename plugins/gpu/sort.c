@@ -1,97 +1,230 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sort.stable by merging (device/sort.cl). */
+/* sort.stable and topk (device/sort.cl). */
 #include "gpu.h"
 
-#define RUN 16 /* elements that insertion sorts faster than merging */
+#define RUN           16  /* elements that insertion sorts faster than merging */
+#define LEAST_RADIX   256 /* elements of a line for which its 256 counts are worth it */
+#define LEAST_PART    2048
+#define MOST_SELECTED 64 /* see device/sort.cl */
 
-/* Keys and positions of all lines, in one allocation; merging goes from one to the other. */
+/* A sort in preparation. Keys and positions of all lines are in one allocation, twice: they go from one half to the other. */
 typedef struct half {
-    int64_t keys, places; /* where they begin, in words */
+    int64_t keys, places; /* where they begin, in elements */
 } half;
+typedef struct sorting {
+    const tn_call *call;
+    gpu_nest nest;
+    const tn_tensor_desc *in, *values, *positions;
+    uint32_t size, lines, kept;
+    uint32_t key_bytes;
+    void *memory;
+    half from, to;
+    int64_t counts; /* where they begin, in elements */
+} sorting;
 
-static int32_t merge(const tn_call *call, const gpu_nest *nest, void *memory, half to, half from)
+static gpu_job kernel_of(const sorting *s, const char *kernel)
 {
-    gpu_job job = gpu_job_of(call, GPU_FILE_SORT, 0, "sort_merge");
-    for (int k = 0; k < 4; k++) gpu_give_memory(&job, memory);
-    gpu_give(&job, &to.keys, sizeof to.keys);
-    gpu_give(&job, &to.places, sizeof to.places);
-    gpu_give(&job, &from.keys, sizeof from.keys);
-    gpu_give(&job, &from.places, sizeof from.places);
-    gpu_give(&job, nest, sizeof *nest);
-    return gpu_launch(&job, nest->numel, GPU_LIGHT);
+    gpu_job job = gpu_job_of(s->call, GPU_FILE_SORT, 0, kernel);
+    job.program.group = s->key_bytes == 8;
+    return job;
 }
 
-static int32_t sort_keys(const tn_call *call, const tn_tensor_desc *in, gpu_nest *nest, void *memory, half to)
+static void swap(sorting *s)
 {
-    uint64_t runs = nest->numel / nest->sizes[0] * ((nest->sizes[0] + RUN - 1) / RUN);
-    gpu_job job = gpu_job_of(call, GPU_FILE_SORT, 0, "sort_runs");
-    nest->scalars[3] = RUN;
-    gpu_give_memory(&job, in->allocation);
-    gpu_give_memory(&job, memory);
-    gpu_give_memory(&job, memory);
-    gpu_give(&job, &to.keys, sizeof to.keys);
-    gpu_give(&job, &to.places, sizeof to.places);
-    gpu_give(&job, nest, sizeof *nest);
-    return gpu_launch(&job, runs, GPU_LIGHT);
+    half from = s->from;
+    s->from = s->to;
+    s->to = from;
+}
+
+/* A kernel that makes keys from the elements, for so many items. */
+static int32_t make_keys(const sorting *s, const char *kernel, uint64_t items, int32_t is_heavy)
+{
+    gpu_job job = kernel_of(s, kernel);
+    gpu_give_memory(&job, s->in->allocation);
+    gpu_give_memory(&job, s->memory);
+    gpu_give_memory(&job, s->memory);
+    gpu_give(&job, &s->from.keys, sizeof s->from.keys);
+    gpu_give(&job, &s->from.places, sizeof s->from.places);
+    gpu_give(&job, &s->nest, sizeof s->nest);
+    return gpu_launch(&job, items, is_heavy);
+}
+
+/* ---- By digits --------------------------------------------------------------------------------------------- */
+
+static int32_t sort_digit(const sorting *s, uint32_t shift, uint32_t parts)
+{
+    uint64_t items = (uint64_t)s->lines * parts;
+    gpu_job count = kernel_of(s, "radix_count"), places = kernel_of(s, "radix_places"),
+            move = kernel_of(s, "radix_move");
+    gpu_give_memory(&count, s->memory);
+    gpu_give_memory(&count, s->memory);
+    gpu_give(&count, &s->counts, sizeof s->counts);
+    gpu_give(&count, &s->from.keys, sizeof s->from.keys);
+    gpu_give(&count, &shift, sizeof shift);
+    gpu_give(&count, &s->nest, sizeof s->nest);
+    int32_t status = gpu_launch(&count, items, GPU_HEAVY);
+    gpu_give_memory(&places, s->memory);
+    gpu_give(&places, &s->counts, sizeof s->counts);
+    gpu_give(&places, &parts, sizeof parts);
+    gpu_give(&places, &s->lines, sizeof s->lines);
+    if (!status) status = gpu_launch(&places, s->lines, GPU_HEAVY);
+    for (uint32_t k = 0; k < 5; k++) gpu_give_memory(&move, s->memory);
+    gpu_give(&move, &s->to.keys, sizeof s->to.keys);
+    gpu_give(&move, &s->to.places, sizeof s->to.places);
+    gpu_give(&move, &s->from.keys, sizeof s->from.keys);
+    gpu_give(&move, &s->from.places, sizeof s->from.places);
+    gpu_give(&move, &s->counts, sizeof s->counts);
+    gpu_give(&move, &shift, sizeof shift);
+    gpu_give(&move, &s->nest, sizeof s->nest);
+    return status ? status : gpu_launch(&move, items, GPU_HEAVY);
+}
+
+static int32_t sort_by_digits(sorting *s, uint32_t parts)
+{
+    int32_t status = make_keys(s, "radix_keys", (uint64_t)s->lines * parts, GPU_HEAVY);
+    for (uint32_t shift = 0; !status && shift < 8 * gpu_bytes(s->in->dtype); shift += 8) {
+        status = sort_digit(s, shift, parts);
+        swap(s);
+    }
+    return status;
+}
+
+/* ---- By merging -------------------------------------------------------------------------------------------- */
+
+static int32_t merge(const sorting *s)
+{
+    gpu_job job = kernel_of(s, "sort_merge");
+    for (uint32_t k = 0; k < 4; k++) gpu_give_memory(&job, s->memory);
+    gpu_give(&job, &s->to.keys, sizeof s->to.keys);
+    gpu_give(&job, &s->to.places, sizeof s->to.places);
+    gpu_give(&job, &s->from.keys, sizeof s->from.keys);
+    gpu_give(&job, &s->from.places, sizeof s->from.places);
+    gpu_give(&job, &s->nest, sizeof s->nest);
+    return gpu_launch(&job, s->nest.numel, GPU_LIGHT);
+}
+
+static int32_t sort_by_merging(sorting *s)
+{
+    s->nest.scalars[3] = RUN;
+    int32_t status = make_keys(s, "sort_runs", (uint64_t)s->lines * ((s->size + RUN - 1) / RUN), GPU_LIGHT);
+    for (uint64_t run = RUN; !status && run < s->size; run *= 2) {
+        s->nest.scalars[3] = run;
+        status = merge(s);
+        swap(s);
+    }
+    return status;
+}
+
+/* ---- Calls -------------------------------------------------------------------------------------------------- */
+
+static int32_t write_results(sorting *s)
+{
+    gpu_job job = kernel_of(s, "sort_write");
+    s->nest.scalars[3] = s->kept;
+    gpu_give_memory(&job, s->in->allocation);
+    gpu_give_memory(&job, s->values->allocation);
+    gpu_give_memory(&job, s->positions->allocation);
+    gpu_give_memory(&job, s->memory);
+    gpu_give(&job, &s->from.places, sizeof s->from.places);
+    gpu_give(&job, &s->nest, sizeof s->nest);
+    return gpu_launch(&job, (uint64_t)s->lines * s->kept, GPU_LIGHT);
+}
+
+static int32_t sort_whole(sorting *s)
+{
+    const gpu_device *d = gpu_device_of(s->call);
+    uint64_t n = s->nest.numel, wanted = gpu_items_wanted(d), parts = (wanted + s->lines - 1) / s->lines,
+             offset;
+    uint64_t most = (s->size + LEAST_PART - 1) / LEAST_PART, kept_bytes = s->key_bytes + 4;
+    if (parts > most) parts = most;
+    uint64_t length = (s->size + parts - 1) / parts;
+    parts = (s->size + length - 1) / length;
+    uint64_t counts = 256 * parts * s->lines * 4;
+    /* Both halves of the keys, both of the positions, the counts. */
+    int32_t status = gpu_workspace(s->call, 2 * n * kept_bytes + counts, &s->memory, &offset);
+    if (status) return status;
+    uint64_t places = offset + 2 * n * s->key_bytes;
+    s->from = (half){(int64_t)(offset / s->key_bytes), (int64_t)(places / 4)};
+    s->to = (half){s->from.keys + (int64_t)n, s->from.places + (int64_t)n};
+    s->counts = (int64_t)(places / 4 + 2 * n);
+    s->nest.scalars[3] = length;
+    if (d->properties.is_processor && s->size >= LEAST_RADIX)
+        status = sort_by_digits(s, (uint32_t)parts);
+    else
+        status = sort_by_merging(s);
+    return status ? status : write_results(s);
+}
+
+static int32_t select_first(sorting *s)
+{
+    gpu_job job = kernel_of(s, "select_first");
+    s->nest.scalars[3] = s->kept;
+    gpu_give_memory(&job, s->in->allocation);
+    gpu_give_memory(&job, s->values->allocation);
+    gpu_give_memory(&job, s->positions->allocation);
+    gpu_give(&job, &s->nest, sizeof s->nest);
+    return gpu_launch(&job, s->lines, s->size >= 64 ? GPU_HEAVY : GPU_LIGHT);
+}
+
+/* Results of the call are the first `kept` elements of each sorted line and their positions. */
+static int32_t run(const tn_call *call, int64_t dim, int32_t is_descending, int64_t kept)
+{
+    sorting s = {.call = call,
+                 .in = gpu_tensor(call->args[0]),
+                 .values = gpu_tensor(call->outs[0]),
+                 .positions = gpu_tensor(call->outs[1])};
+    gpu_nest *nest = &s.nest;
+    gpu_nest_of_tensor(nest, s.in);
+    if (!nest->numel) return TN_OK;
+    gpu_nest_add(nest, 1, s.values);
+    gpu_nest_add(nest, 2, s.positions);
+    if (!nest->rank) nest->sizes[nest->rank++] = 1;
+    uint32_t d = (uint32_t)(dim < 0 ? -1 - dim : (int64_t)nest->rank - 1 - dim);
+    s.size = nest->sizes[d];
+    nest->sizes[d] = nest->sizes[0];
+    nest->sizes[0] = s.size;
+    for (uint32_t k = 0; k < 3; k++) {
+        int64_t stride = nest->strides[k][d];
+        nest->strides[k][d] = nest->strides[k][0];
+        nest->strides[k][0] = stride;
+    }
+    s.lines = nest->numel / s.size;
+    s.kept = kept < 0 ? s.size : (uint32_t)kept;
+    s.key_bytes = gpu_bytes(s.in->dtype) == 8 ? 8 : 4;
+    nest->scalars[0] = s.size;
+    nest->scalars[1] = s.lines;
+    nest->scalars[2] = (uint64_t)is_descending;
+    nest->opcode = gpu_bytes(s.in->dtype);
+    if (!s.kept) return TN_OK;
+    int32_t is_few =
+        s.kept <= MOST_SELECTED && s.kept < s.size && s.lines >= gpu_items_wanted(gpu_device_of(call)) / 2;
+    return is_few ? select_first(&s) : sort_whole(&s);
 }
 
 /* sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) */
 static int32_t sort(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *in = gpu_tensor(call->args[0]), *values = gpu_tensor(call->outs[0]);
-    const tn_tensor_desc *positions = gpu_tensor(call->outs[1]);
-    int64_t dim = tn_value_as_int(call->args[2]);
-    void *memory;
-    uint64_t offset;
-    gpu_nest nest;
-    gpu_nest_of_tensor(&nest, in);
-    if (!nest.numel) return TN_OK;
-    gpu_nest_add(&nest, 1, values);
-    gpu_nest_add(&nest, 2, positions);
-    if (!nest.rank) nest.sizes[nest.rank++] = 1;
-    uint32_t d = (uint32_t)(dim < 0 ? -1 - dim : (int64_t)nest.rank - 1 - dim), size = nest.sizes[d];
-    nest.sizes[d] = nest.sizes[0];
-    nest.sizes[0] = size;
-    for (uint32_t k = 0; k < 3; k++) {
-        int64_t stride = nest.strides[k][d];
-        nest.strides[k][d] = nest.strides[k][0];
-        nest.strides[k][0] = stride;
-    }
-    nest.scalars[0] = size;
-    nest.scalars[1] = nest.numel / size;
-    nest.scalars[2] = tn_value_as_bool(call->args[3]) ? 1 : 0;
-    nest.opcode = gpu_bytes(in->dtype);
-
-    int32_t status = gpu_workspace(call, (uint64_t)nest.numel * 32, &memory, &offset);
-    if (status) return status;
-    int64_t words = (int64_t)offset / 8, n = nest.numel;
-    half from = {words, words + n}, to = {words + 2 * n, words + 3 * n};
-    status = sort_keys(call, in, &nest, memory, from);
-    for (uint64_t run = RUN; !status && run < size; run *= 2) {
-        nest.scalars[3] = run;
-        status = merge(call, &nest, memory, to, from);
-        half swap = from;
-        from = to;
-        to = swap;
-    }
-    if (status) return status;
-    gpu_job job = gpu_job_of(call, GPU_FILE_SORT, 0, "sort_write");
-    gpu_give_memory(&job, in->allocation);
-    gpu_give_memory(&job, values->allocation);
-    gpu_give_memory(&job, positions->allocation);
-    gpu_give_memory(&job, memory);
-    gpu_give(&job, &from.places, sizeof from.places);
-    gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+    return run(call, tn_value_as_int(call->args[2]), tn_value_as_bool(call->args[3]) ? 1 : 0, -1);
 }
 
+/* topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) */
+static int32_t topk(void *self, const tn_call *call)
+{
+    return run(call, tn_value_as_int(call->args[2]), tn_value_as_bool(call->args[3]) ? 1 : 0,
+               call->args[1].as.i);
+}
+
+#define ROW(text, function)                                                                \
+    {                                                                                      \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
+        .dtypes = gpu_all_dtypes, .run = function, .can_run = gpu_can_run                  \
+    }
 static const tn_kernel_row rows[] = {
-    {.size = sizeof(tn_kernel_row),
-     .strides = TN_STRIDES_ANY,
-     .schema = "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> "
-               "(Tensor values, Tensor indices)",
-     .dtypes = gpu_all_dtypes,
-     .run = sort,
-     .can_run = gpu_can_run},
+    ROW("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
+        "Tensor indices)",
+        sort),
+    ROW("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
+        "Tensor indices)",
+        topk),
 };
 const gpu_rows gpu_sort_rows = GPU_ROW_LIST(rows);

@@ -8,6 +8,7 @@
  *                                         every later call that uses it returns CL_INVALID_CONTEXT
  *   FAULTY_LARGEST=BYTES                  larger buffers are not allocated
  *   FAULTY_NO_DOUBLE=1                    devices have no float64
+ *   FAULTY_GPU=1                          devices say that they are GPUs, so kernels have the form for GPUs
  *   FAULTY_SOURCE=TEXT                    every program gets a line `#error TEXT`
  *   FAULTY_DELAY=MS                       work that writes device memory begins that much later, and
  *                                         clSetUserEventStatus returns that much later
@@ -164,6 +165,8 @@ FAULTY(clGetDeviceInfo)(cl_device_id id, cl_device_info what, size_t bytes, void
 {
     cl_int status = real.clGetDeviceInfo(id, what, bytes, value, out_bytes);
     if (what == CL_DEVICE_DOUBLE_FP_CONFIG && value && setting("FAULTY_NO_DOUBLE")) memset(value, 0, bytes);
+    if (what == CL_DEVICE_TYPE && value && setting("FAULTY_GPU"))
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
     return status;
 }
 static cl_mem CL_API_CALL faulty_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes,

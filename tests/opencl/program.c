@@ -269,6 +269,65 @@ CALCULATION(normalised, tn_layer_norm(at, ROWS(a), TN_INTS(700)))
 CALCULATION(normalised_and_scaled,
             tn_layer_norm(at, ROWS(a), TN_INTS(700), .weight = tn_slice(at, b, .end = 700),
                           .bias = tn_slice(at, b, .start = 700, .end = 1400)))
+/* Calls with windows, channels, rows of tables and products with more than two operands. */
+#define IMAGES(x)  tn_view(at, tn_slice(at, x, .end = 70000), TN_INTS(5, 4, 50, 70))
+#define WEIGHT(x)  tn_view(at, tn_slice(at, x, .end = 288), TN_INTS(8, 4, 3, 3))
+#define CHANNEL(x) tn_slice(at, x, .start = 400, .end = 404)
+CALCULATION(convolution, tn_conv2d(at, IMAGES(a), WEIGHT(b), .padding = TN_INTS(1), .stride = TN_INTS(2)))
+CALCULATION(convolution_of_channels,
+            tn_conv2d(at, IMAGES(a), tn_view(at, tn_slice(at, b, .end = 36), TN_INTS(4, 1, 3, 3)),
+                      .groups = 4))
+CALCULATION(transposed_convolution,
+            tn_conv_transpose2d(at, tn_slice(at, IMAGES(a), .dim = 2, .end = 20),
+                                tn_view(at, tn_slice(at, b, .end = 72), TN_INTS(4, 2, 3, 3)),
+                                .padding = TN_INTS(1)))
+CALCULATION(batch_normalised,
+            tn_native_batch_norm(at, IMAGES(a), CHANNEL(a), CHANNEL(b), NULL, NULL, 1, 0.1, 1e-5).result0)
+CALCULATION(largest_of_windows,
+            tn_max_pool2d(at, IMAGES(a), TN_INTS(3), .stride = TN_INTS(2), .padding = TN_INTS(1)))
+CALCULATION(means_of_windows, tn_avg_pool2d(at, IMAGES(a), TN_INTS(3), .padding = TN_INTS(1)))
+CALCULATION(means_of_parts, tn_adaptive_avg_pool2d(at, IMAGES(a), TN_INTS(7, 9)))
+CALCULATION(linear_layer,
+            tn_linear(at, ROWS(a), tn_slice(at, ROWS(b), .end = 50), .bias = tn_slice(at, a, .end = 50)))
+CALCULATION(scaled_product, tn_addmm(at, tn_slice(at, b, .end = 100), ROWS(a), tn_t(at, ROWS(b)),
+                                     .beta = TN_SCALAR(0.5), .alpha = TN_SCALAR(0.25)))
+CALCULATION(sorted_rows, tn_sort(at, ROWS(a)).values)
+CALCULATION(sorted_columns, tn_sort_stable(at, ROWS(b), 1, .dim = 0, .descending = 1).indices)
+CALCULATION(best_of_rows, tn_topk(at, ROWS(a), 7).values)
+CALCULATION(least_of_all, tn_topk(at, a, 5, .largest = 0).values)
+CALCULATION(rows_of_a_table, tn_embedding(at, ROWS(a),
+                                          tn__to_copy(at,
+                                                      tn_clamp(at, tn_slice(at, b, .end = 60),
+                                                               .min = TN_SCALAR(0), .max = TN_SCALAR(6)),
+                                                      .dtype = TN_INT64)))
+CALCULATION(gradient_of_shares,
+            tn__softmax_backward_data(at, ROWS(b), tn_softmax(at, ROWS(a), 1), 1, tn_tensor_dtype(a)))
+
+/* The gradients of a convolution and of layer normalisation by their own operators, one after the other in a line. */
+static tn_tensor *in_a_line(tn_scope *at, tn_tensor *first, tn_tensor *second, tn_tensor *third)
+{
+    tn_tensor *parts[] = {tn_flatten(at, first), tn_flatten(at, second), tn_flatten(at, third)};
+    return tn_cat(at, parts, 3);
+}
+static tn_tensor *gradients_of_convolution_of(tn_scope *at, tn_tensor *a, tn_tensor *b)
+{
+    tn_tensor *images = tn_slice(at, IMAGES(a), .dim = 2, .end = 20);
+    tn_tensor *grad = tn_view(at, tn_slice(at, b, .end = 5 * 8 * 20 * 70), TN_INTS(5, 8, 20, 70));
+    tn_convolution_backward_result g =
+        tn_convolution_backward(at, grad, images, WEIGHT(b), TN_INTS(8), TN_INTS(1), TN_INTS(1), TN_INTS(1),
+                                0, TN_INTS(0), 1, TN_BOOLS(1, 1, 1));
+    return in_a_line(at, g.result0, tn_mul_scalar(at, g.result1, 0.01), tn_mul_scalar(at, g.result2, 0.01));
+}
+static tn_tensor *gradients_of_normalisation_of(tn_scope *at, tn_tensor *a, tn_tensor *b)
+{
+    tn_tensor *x = tn_slice(at, ROWS(a), .end = 90);
+    tn_native_layer_norm_result n =
+        tn_native_layer_norm(at, x, TN_INTS(700), tn_slice(at, b, .end = 700), NULL, 1e-5);
+    tn_native_layer_norm_backward_result g = tn_native_layer_norm_backward(
+        at, tn_slice(at, ROWS(b), .end = 90), x, TN_INTS(700), n.result1, n.result2,
+        tn_slice(at, b, .end = 700), tn_slice(at, a, .end = 700), TN_BOOLS(1, 1, 1));
+    return in_a_line(at, g.result0, tn_mul_scalar(at, g.result1, 0.1), tn_mul_scalar(at, g.result2, 0.1));
+}
 
 Test(program, large_calls_agree_with_the_cpu)
 {
@@ -302,7 +361,24 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(shares, 1),
         ROW(log_shares, 1),
         ROW(normalised, 1),
-        ROW(normalised_and_scaled, 1)};
+        ROW(normalised_and_scaled, 1),
+        ROW(convolution, 1),
+        ROW(convolution_of_channels, 1),
+        ROW(transposed_convolution, 1),
+        ROW(batch_normalised, 1),
+        ROW(largest_of_windows, 0),
+        ROW(means_of_windows, 1),
+        ROW(means_of_parts, 1),
+        ROW(linear_layer, 1),
+        ROW(scaled_product, 1),
+        ROW(sorted_rows, 0),
+        ROW(sorted_columns, 0),
+        ROW(best_of_rows, 0),
+        ROW(least_of_all, 0),
+        ROW(rows_of_a_table, 0),
+        ROW(gradient_of_shares, 1),
+        ROW(gradients_of_convolution, 1),
+        ROW(gradients_of_normalisation, 1)};
     static const struct {
         tn_dtype dtype;
         double tolerance;
