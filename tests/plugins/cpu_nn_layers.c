@@ -128,6 +128,39 @@ Test(cpu_nn_layers, softmax_over_any_dimension)
     fixture_close(&f);
 }
 
+/* Lines longer than the buffer of terms, and results that pass the caches. */
+Test(cpu_nn_layers, softmax_of_long_lines_and_of_large_tensors)
+{
+    static const int64_t shapes[][2] = {{3, 2500}, {8400, 1000}};
+    for (int k = 0; k < 2; k++) {
+        int64_t lines = shapes[k][0], size = shapes[k][1];
+        fixture f;
+        fixture_open(&f);
+        fixture_tensor in = nn_tensor(&f, 2, shapes[k], 5), out = nn_tensor(&f, 2, shapes[k], 0);
+        fixture_tensor back = nn_tensor(&f, 2, shapes[k], 0);
+        const float *x = in.desc.host, *y = out.desc.host, *g = back.desc.host;
+        tn_value args[] = {fixture_value(&in), tn_value_int(1), tn_value_bool(0)},
+                 outs[] = {fixture_value(&out)};
+        cr_assert_eq(nn_run(&f, "aten::_softmax", args, 3, outs, 1, 2, 0), TN_OK);
+        for (int64_t i = 0; i < lines * size; i += lines * size / 7) {
+            double sum = 0;
+            for (int64_t j = i / size * size; j < (i / size + 1) * size; j++) sum += exp((double)x[j]);
+            cr_assert_float_eq((double)y[i], exp((double)x[i]) / sum, 1e-9, "element %lld", (long long)i);
+        }
+        tn_value grads[] = {fixture_value(&in), fixture_value(&out), tn_value_int(1),
+                            tn_value_dtype(TN_FLOAT32)};
+        tn_value grad_outs[] = {fixture_value(&back)};
+        cr_assert_eq(nn_run(&f, "aten::_log_softmax_backward_data", grads, 4, grad_outs, 1, 2, 0), TN_OK);
+        for (int64_t i = 0; i < lines * size; i += lines * size / 7) {
+            double sum = 0;
+            for (int64_t j = i / size * size; j < (i / size + 1) * size; j++) sum += (double)x[j];
+            cr_assert_float_eq((double)g[i], (double)x[i] - exp((double)y[i]) * sum, 1e-4, "gradient %lld",
+                               (long long)i);
+        }
+        fixture_close(&f);
+    }
+}
+
 Test(cpu_nn_layers, nll_loss_ignores_and_refuses)
 {
     fixture f;

@@ -51,6 +51,81 @@ static void unary_f32(const char *name, const float *in, const float *want, int6
     unary_f32_with(name, NULL, in, want, n, tolerance);
 }
 
+/* Functions with a cheaper loop for runs of moderate numbers. */
+static double sigmoid_of(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double silu_of(double x)
+{
+    return x * sigmoid_of(x);
+}
+static double gelu_of(double x)
+{
+    return x * erfc(-x * sqrt(0.5)) / 2;
+}
+static const struct {
+    const char *name;
+    double (*of)(double x);
+} moderate_functions[] = {{"aten::exp", exp},
+                          {"aten::tanh", tanh},
+                          {"aten::sigmoid", sigmoid_of},
+                          {"aten::silu", silu_of},
+                          {"aten::gelu", gelu_of}};
+
+/* A float32 below 0x1p15, cut to the digits of the dtype. */
+static void put_float(char *to, tn_dtype dtype, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    uint16_t upper = (uint16_t)(bits >> 16),
+             half = (uint16_t)((bits >> 16 & 0x8000) | (bits & 0x7fffffff) / 8192);
+    if (x != 0) half = (uint16_t)(half - (112 << 10));
+    memcpy(to,
+           dtype == TN_FLOAT32   ? (void *)&bits
+           : dtype == TN_FLOAT16 ? (void *)&half
+                                 : &upper,
+           (size_t)tn_dtype_bytes(dtype));
+}
+
+/* The bits of a result do not depend on the other elements of its run. */
+Test(cpu_pointwise, a_large_number_does_not_change_its_neighbours)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT16, TN_BFLOAT16};
+    enum { N = 601 };
+    const int64_t n = N;
+    char in[4 * N], near[4 * N], far[4 * N];
+    tn_value none = tn_value_string("none");
+    fixture f;
+    fixture_open(&f);
+    for (uint32_t d = 0; d < 3; d++) {
+        int64_t bytes = tn_dtype_bytes(dtypes[d]);
+        for (uint32_t k = 0; k < sizeof moderate_functions / sizeof *moderate_functions; k++) {
+            const char *name = moderate_functions[k].name;
+            uint32_t n_extra = strcmp(name, "aten::gelu") == 0;
+            for (int64_t i = 0; i < N; i++) put_float(in + i * bytes, dtypes[d], (float)(i - 300) / 32);
+            for (int step = 0; step < 2; step++) {
+                if (step) put_float(in + (N - 1) * bytes, dtypes[d], 256);
+                fixture_tensor a = fixture_tensor_make(&f, dtypes[d], 1, &n, in);
+                fixture_tensor o = fixture_tensor_make(&f, dtypes[d], 1, &n, NULL);
+                run(&f, name, (fixture_tensor *[]){&o, &a}, 2, &none, n_extra);
+                cr_assert_eq(fixture_read(&f, &o, step ? far : near), TN_OK);
+                fixture_tensor_free(&f, &a);
+                fixture_tensor_free(&f, &o);
+            }
+            cr_assert_eq(memcmp(near, far, (size_t)((N - 1) * bytes)), 0, "%s, dtype %u", name, d);
+            for (int64_t i = 0; d == 0 && i < N; i++) {
+                double want = moderate_functions[k].of((double)(i - 300) / 32);
+                float got;
+                memcpy(&got, near + i * 4, 4);
+                cr_assert_leq(fabs((double)got - want), 3e-7 * fabs(want), "%s of %lld / 32", name,
+                              (long long)i - 300);
+            }
+        }
+    }
+    fixture_close(&f);
+}
+
 Test(cpu_pointwise, functions_of_known_values)
 {
     unary_f32("aten::exp", (float[]){0, 1, -1, INFINITY, -INFINITY, NAN},

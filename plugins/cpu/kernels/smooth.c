@@ -21,7 +21,32 @@ typedef double W;
 
 /* ---- Powers ------------------------------------------------------------------------------------------ */
 
-UNARY(exp, E_POWER(exp)(a))
+/*
+ * The kernel NAME for NAME_of(a, near): most runs have only magnitudes up to `limit`, for which powers are cheaper.
+ * Both loops give the same bits.
+ */
+#define NEAR_OR_FAR(name, limit)                         \
+    ELEM(T, name##_near_elem, (T a), name##_of(a, true)) \
+    ELEM(T, name##_elem, (T a), name##_of(a, false))     \
+    KERNEL(name)                                         \
+    {                                                    \
+        if (all_near(p[1], n, limit))                    \
+            unary(p, n, name##_near_elem);               \
+        else                                             \
+            unary(p, n, name##_elem);                    \
+    }
+
+ALWAYS_INLINE T exp_of(T a, const bool near)
+{
+#if !defined(DTYPE_F64)
+    if (near) {
+        power e = cpu_power_f32_near(a, 0);
+        return (1 + e.more) * e.scale[0];
+    }
+#endif
+    return E_POWER(exp)(a);
+}
+NEAR_OR_FAR(exp, CPU_POWER_NEAR)
 
 ALWAYS_INLINE T scaled(T a, power e)
 {
@@ -48,25 +73,27 @@ ALWAYS_INLINE T minus_magnitude(T a)
  * With t = e^-2|a|: (1 - t) / (1 + t), and from 0.55 on 1 - 2 t / (1 + t). For float64 the error would be 2
  * ULP.
  */
-ALWAYS_INLINE T tanh_elem(T a)
+ALWAYS_INLINE T tanh_of(T a, const bool near)
 {
-    power e = power_below(2 * minus_magnitude(a));
+    power e = power_below(2 * minus_magnitude(a), near);
     T less = less_one(e), twice = 2 * value_of(e), z = FN(fabs)(a);
-    T over = (z > (T)0.55 ? twice : -less) / (2 + less);
-    return FN(copysign)(z > (T)0.55 ? 1 - over : over, a);
+    sign_bits far = sign_mask((T)0.55 - z);
+    T over = pick(far, twice, -less) / (2 + less);
+    return FN(copysign)(pick(far, 1 - over, over), a);
 }
-LOOP(tanh, unary(p, n, tanh_elem))
+NEAR_OR_FAR(tanh, CPU_POWER_NEAR / 2)
 #endif
 
 /* ---- Sigmoid and silu -------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE T sigmoid_elem(T a)
+ALWAYS_INLINE T sigmoid_of(T a, const bool near)
 {
-    power e = power_below(minus_magnitude(a));
-    T over = (a < 0 ? 1 + e.more : 1) / (1 + value_of(e));
-    return a < 0 ? scaled(over, e) : over;
+    power e = power_below(minus_magnitude(a), near);
+    sign_bits below = sign_mask(a);
+    T over = pick(below, 1 + e.more, 1) / (1 + value_of(e));
+    return over * pick(below, e.scale[0], 1) * pick(below, e.scale[1], 1);
 }
-LOOP(sigmoid, unary(p, n, sigmoid_elem))
+NEAR_OR_FAR(sigmoid, CPU_POWER_NEAR)
 
 /* The argument is cut here: functions that are a e^a below are 0 long before. */
 #define ALL_OVER ((T)-1000)
@@ -75,17 +102,18 @@ LOOP(sigmoid, unary(p, n, sigmoid_elem))
 ALWAYS_INLINE T gated(T a, power e)
 {
     T below = 1 + value_of(e), cut = a < ALL_OVER ? ALL_OVER : a;
-    T over = (a < 0 ? fused(cut, e.more, cut) : a) / below;
-    return a < 0 ? scaled(over, e) - (a - a) : over;
+    sign_bits negative = sign_mask(a);
+    T over = pick(negative, fused(cut, e.more, cut), a) / below;
+    return pick(negative, scaled(over, e) - (a - a), over);
 }
-ALWAYS_INLINE T silu_elem(T a)
+ALWAYS_INLINE T silu_of(T a, const bool near)
 {
-    return gated(a, power_below(minus_magnitude(a)));
+    return gated(a, power_below(minus_magnitude(a), near));
 }
-LOOP(silu, unary(p, n, silu_elem))
+NEAR_OR_FAR(silu, CPU_POWER_NEAR)
 ALWAYS_INLINE T silu_backward_elem(T g, T a)
 {
-    T t = value_of(power_below(minus_magnitude(a))), above = 1 / (1 + t), below = t * above;
+    T t = value_of(power_below(minus_magnitude(a), false)), above = 1 / (1 + t), below = t * above;
     T sigma = a < 0 ? below : above, rest = a < 0 ? above : below;
     return g * sigma * (1 + a * rest);
 }

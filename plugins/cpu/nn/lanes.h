@@ -113,6 +113,20 @@ static inline void lanes_moments(const E *x, int64_t count, T shift, T *out_sum,
     *out_square = lanes_total_of_sets(square) + rest_square;
 }
 
+/* Sum of x * y. */
+static inline T lanes_dot(const E *x, const E *y, int64_t count)
+{
+    lanes sum[LANE_SETS] = {{0}};
+    T rest = 0;
+    int64_t i = 0;
+    for (; i + LANE_STEP <= count; i += LANE_STEP)
+        for (int s = 0; s < LANE_SETS; s++)
+            sum[s] += lanes_load(x + i + s * LANE_COUNT) * lanes_load(y + i + s * LANE_COUNT);
+    for (; i + LANE_COUNT <= count; i += LANE_COUNT) sum[0] += lanes_load(x + i) * lanes_load(y + i);
+    for (; i < count; i++) rest += load(&x[i]) * load(&y[i]);
+    return lanes_total_of_sets(sum) + rest;
+}
+
 /* Sums of h and of h * (x - shift), where h is g, or g * weight when there is one. */
 static inline void lanes_products(const E *g, const E *x, const T *weight, int64_t count, T shift, T *out_sum,
                                   T *out_dot)

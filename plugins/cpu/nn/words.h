@@ -7,7 +7,7 @@
  *   load_wide   W from an E in memory
  *   store_wide  an E in memory from W; bool: whether it is not zero
  *   from_scalar W from the real and imaginary part of a scalar
- *   exponential e^x for float dtypes: vector code for float, the C library's exp for double
+ *   exponential e^x for float dtypes; exponential_below for x <= 0
  */
 #ifndef TENON_CPU_NN_WORDS_H
 #define TENON_CPU_NN_WORDS_H
@@ -66,13 +66,18 @@ ALWAYS_INLINE W from_scalar(const double x[2])
 }
 
 #if CPU_IS_FLOAT
+#if defined(DTYPE_F64)
+#define WORDS_EXP(name) cpu_##name##_f64
+#else
+#define WORDS_EXP(name) cpu_##name##_f32
+#endif
 ALWAYS_INLINE T exponential(T x)
 {
-#if defined(DTYPE_F64)
-    return exp(x);
-#else
-    return cpu_exp_f32(x);
-#endif
+    return WORDS_EXP(exp)(x);
+}
+ALWAYS_INLINE T exponential_below(T x)
+{
+    return WORDS_EXP(exp_below)(x);
 }
 #endif
 

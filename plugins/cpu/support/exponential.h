@@ -3,7 +3,7 @@
  * Powers of e in a form that compilers turn into vector code, for float and double: x = n ln 2 + r with
  * |r| <= ln 2 / 2, ln 2 in two parts (Cody and Waite), a polynomial in r (float: Cephes' coefficients,
  * double: Taylor's), 2^n as two factors, so that results below the smallest normal number come out right.
- * Within 1 ULP of the truth. Who goes on with a power takes its parts, and rounds less often.
+ * Within 1 ULP of the truth. Formulas that continue with a power take its parts, and round less often.
  */
 #ifndef TENON_CPU_EXPONENTIAL_H
 #define TENON_CPU_EXPONENTIAL_H
@@ -31,7 +31,7 @@ CPU_EXPONENTIAL double cpu_fused_f64(double a, double b, double c)
 #endif
 }
 
-/* (1 + more) scale[0] scale[1]; the scales are whole powers of two that neither overflow nor underflow. */
+/* (1 + more) scale[0] scale[1]; the scales are powers of two that neither overflow nor underflow. */
 typedef struct cpu_power_f32 {
     float more, scale[2];
 } cpu_power_f32;
@@ -40,15 +40,6 @@ typedef struct cpu_power_f64 {
 } cpu_power_f64;
 
 /* 2^n for a whole number n: its last digits are those of a number in which they stand in the lowest bits. */
-CPU_EXPONENTIAL float cpu_power_of_two_f32(float n)
-{
-    float shifted = n + (0x1.8p23f + 127), power;
-    uint32_t bits;
-    memcpy(&bits, &shifted, 4);
-    bits <<= 23;
-    memcpy(&power, &bits, 4);
-    return power;
-}
 CPU_EXPONENTIAL double cpu_power_of_two_f64(double n)
 {
     double shifted = n + (0x1.8p52 + 1023), power;
@@ -87,26 +78,49 @@ CPU_EXPONENTIAL double cpu_power_series_f64(double r)
     return cpu_fused_f64(p, r * r, r);
 }
 
-/* e^(x + rest), where rest is what the rounding of x took off; x is from -120 to 89, or NaN. */
-CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_within(float x, float rest)
+/*
+ * e^(x + rest) in parts, where rest is what the rounding of x took off. The scales are 2^n / lift and lift, n the
+ * whole number nearest to x / ln 2; the caller chooses a power of two `lift` with which both are normal numbers.
+ * Added to `shift`, n + 127 - log2(lift) stands in the lowest bits, which become an exponent.
+ */
+CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_parts(float x, float rest, float shift, float lift)
 {
-    const float shift = 0x1.8p23f; /* adding it leaves the nearest whole number */
-    float n = cpu_fused_f32(x, 1.44269504088896341f, shift) - shift, half, r, p;
-    half = cpu_fused_f32(n, 0.5f, shift) - shift;
-    r = cpu_fused_f32(n, -0.693145751953125f, x) - cpu_fused_f32(n, 1.42860677e-6f, -rest);
-    p = cpu_power_series_f32(r);
-    return (cpu_power_f32){p, {cpu_power_of_two_f32(half), cpu_power_of_two_f32(n - half)}};
+    float whole = cpu_fused_f32(x, 1.44269504088896341f, shift), n = whole - shift, r, scale;
+    uint32_t bits;
+    r = cpu_fused_f32(n, -0.693145751953125f, x); /* exact */
+    if (__builtin_constant_p(rest) && rest == 0)
+        r = cpu_fused_f32(n, -1.42860677e-6f, r);
+    else
+        r = r - cpu_fused_f32(n, 1.42860677e-6f, -rest);
+    memcpy(&bits, &whole, 4);
+    bits <<= 23;
+    memcpy(&scale, &bits, 4);
+    return (cpu_power_f32){cpu_power_series_f32(r), {scale, lift}};
 }
 
-/* The same of any x: from 89 up it is infinite, below -120 (where even a hundred times the power is 0) it is
- * cut. */
+/* For x from -CPU_POWER_NEAR to CPU_POWER_NEAR, where powers are normal numbers: one scale is enough. */
+#define CPU_POWER_NEAR 86
+CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_near(float x, float rest)
+{
+    return cpu_power_f32_parts(x, rest, 0x1.8p23f + 127, 1);
+}
+
+/* For x from -120 to 0, or NaN. */
+CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_below(float x, float rest)
+{
+    return cpu_power_f32_parts(x, rest, 0x1.8p23f + (127 + 64), 0x1p-64f);
+}
+
+/* For any x: from 89 up the power is infinite, below -120 (where even a hundred times the power is 0) x is cut. */
 CPU_EXPONENTIAL cpu_power_f32 cpu_power_f32_of(float x, float rest)
 {
     float r = x > 89.0f ? 89.0f : x;
-    return cpu_power_f32_within(r < -120.0f ? -120.0f : r, rest);
+    r = r < -120.0f ? -120.0f : r;
+    return cpu_power_f32_parts(r, rest, r > 0 ? 0x1.8p23f + (127 - 64) : 0x1.8p23f + (127 + 64),
+                               r > 0 ? 0x1p64f : 0x1p-64f);
 }
 
-/* The same of double: from 710 up, below -760. */
+/* The same of double: from 710 up, below -760. The scales are nearly equal. */
 CPU_EXPONENTIAL cpu_power_f64 cpu_power_f64_of(double x, double rest)
 {
     const double shift = 0x1.8p52;
@@ -130,19 +144,25 @@ CPU_EXPONENTIAL double cpu_exp_f64(double x)
     return (1 + p.more) * p.scale[0] * p.scale[1];
 }
 
-/*
- * 2^x for x below 128, with 0 in place of results below the smallest normal number: for weights that are
- * added to 1. The polynomial is a minimax fit of our own. NaN stays NaN.
- */
-CPU_EXPONENTIAL float cpu_exp2_weight_f32(float x)
+/* e^x for x <= 0 or NaN. */
+CPU_EXPONENTIAL float cpu_exp_below_f32(float x)
 {
-    /* The sum has n + 127 in its lowest bits, n the nearest whole number; they become the exponent of 2^n. */
-    const float shift = 0x1.8p23f + 127;
-    float whole, r, p = 0.00015461447765119374f, power;
+    cpu_power_f32 p = cpu_power_f32_below(x < -120.0f ? -120.0f : x, 0);
+    return (1 + p.more) * p.scale[0] * p.scale[1];
+}
+CPU_EXPONENTIAL double cpu_exp_below_f64(double x)
+{
+    return cpu_exp_f64(x);
+}
+
+/*
+ * 2^(x + k), where `shift` is 0x1.8p23 + 127 + k and the result is a normal number. The sum with `shift` has the
+ * result's exponent in its lowest bits. The polynomial is a minimax fit of our own (error 2^-24).
+ */
+CPU_EXPONENTIAL float cpu_exp2_shifted_f32(float x, float shift)
+{
+    float whole = x + shift, r = x - (whole - shift), p = 0.00015461447765119374f, power;
     uint32_t bits;
-    x = x < -127.0f ? -127.0f : x;
-    whole = x + shift;
-    r = x - (whole - shift);
     p = cpu_fused_f32(p, r, 0.0013390866806730628f);
     p = cpu_fused_f32(p, r, 0.009618056938052177f);
     p = cpu_fused_f32(p, r, 0.055503569543361664f);
@@ -153,6 +173,15 @@ CPU_EXPONENTIAL float cpu_exp2_weight_f32(float x)
     bits <<= 23;
     memcpy(&power, &bits, 4);
     return p * power;
+}
+
+/*
+ * 2^x for x below 128, with 0 in place of results below the smallest normal number: for weights that are
+ * added to 1. NaN stays NaN.
+ */
+CPU_EXPONENTIAL float cpu_exp2_weight_f32(float x)
+{
+    return cpu_exp2_shifted_f32(x < -127.0f ? -127.0f : x, 0x1.8p23f + 127);
 }
 /* The same for x below 1024. */
 CPU_EXPONENTIAL double cpu_exp2_weight_f64(double x)

@@ -14,12 +14,6 @@
 #endif
 
 /*
- * Larger outputs do not fit the last-level cache; written past the caches, their lines are not read before
- * they are overwritten.
- */
-#define STREAM_BYTES ((int64_t)32 << 20)
-
-/*
  * Bytes that are written past the caches at a time: with so few the processor reads on meanwhile, with more
  * it waits.
  */
@@ -271,7 +265,7 @@ void cpu_plan_finish(cpu_plan *plan)
         cpu_plan_operand *p = &plan->operands[i];
         /* Rows that end inside a cache line would write it twice. */
         int32_t whole_lines = !plan->by_rows || plan->sizes[0] * p->bytes % 64 == 0;
-        p->streamed = p->linear && p->stride == p->bytes && plan->numel * p->bytes >= STREAM_BYTES &&
+        p->streamed = p->linear && p->stride == p->bytes && plan->numel * p->bytes >= CPU_STREAM_BYTES &&
                       whole_lines && !shares_memory(plan, i);
     }
 }

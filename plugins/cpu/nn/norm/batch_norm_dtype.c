@@ -92,19 +92,19 @@ static void channel_moments(void *user, int64_t begin, int64_t end, int32_t thre
     }
 }
 
-static T affine_of(T x, T y, T scale, T shift, const T *c)
+ALWAYS_INLINE T affine_of(T x, T y, T scale, T shift, const T *c)
 {
     return x * c[0] + c[1];
 }
-static T affine_by_channel(T x, T y, T scale, T shift, const T *c)
+ALWAYS_INLINE T affine_by_channel(T x, T y, T scale, T shift, const T *c)
 {
     return x * scale + shift;
 }
-static T times_scale(T g, T y, T v, T w, const T *c)
+ALWAYS_INLINE T times_scale(T g, T y, T v, T w, const T *c)
 {
     return g * c[0];
 }
-static T train_gradient(T g, T x, T v, T w, const T *c)
+ALWAYS_INLINE T train_gradient(T g, T x, T v, T w, const T *c)
 {
     return (g - c[1] - (x - c[2]) * c[3]) * c[0];
 }

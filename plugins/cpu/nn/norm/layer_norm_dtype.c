@@ -39,28 +39,28 @@ static void run_moments(const cpu_runs *runs, const E *x, int64_t length, int64_
 }
 
 /* Constants: mean, factor, addend. */
-static T normalised(T x, T y, T v, T w, const T *c)
+ALWAYS_INLINE T normalised(T x, T y, T v, T w, const T *c)
 {
     return (x - c[0]) * c[1] + c[2];
 }
-static T by_weight_and_bias(T x, T y, T weight, T bias, const T *c)
+ALWAYS_INLINE T by_weight_and_bias(T x, T y, T weight, T bias, const T *c)
 {
     return (x - c[0]) * c[1] * weight + bias;
 }
-static T by_weight(T x, T y, T weight, T bias, const T *c)
+ALWAYS_INLINE T by_weight(T x, T y, T weight, T bias, const T *c)
 {
     return (x - c[0]) * c[1] * weight;
 }
-static T by_bias(T x, T y, T weight, T bias, const T *c)
+ALWAYS_INLINE T by_bias(T x, T y, T weight, T bias, const T *c)
 {
     return (x - c[0]) * c[1] + bias;
 }
 /* Constants: mean, rstd, average of h, factor of x - mean, weight. */
-static T gradient(T g, T x, T v, T w, const T *c)
+ALWAYS_INLINE T gradient(T g, T x, T v, T w, const T *c)
 {
     return (g * c[4] - c[2] - (x - c[0]) * c[3]) * c[1];
 }
-static T gradient_by_element(T g, T x, T weight, T w, const T *c)
+ALWAYS_INLINE T gradient_by_element(T g, T x, T weight, T w, const T *c)
 {
     return (g * weight - c[2] - (x - c[0]) * c[3]) * c[1];
 }

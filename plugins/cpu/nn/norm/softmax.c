@@ -4,6 +4,7 @@
 #include "softmax.h"
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
+#include "walk/staging.h"
 
 #define DECLARE(table, slot, level) extern const cpu_softmax_kernels table;
 CPU_SOFTMAX_LISTS(DECLARE)
@@ -47,6 +48,7 @@ static int32_t run(const tn_call *call, softmax_job *job, const tn_tensor_desc *
         job->s.x = in;
         job->s.y = result;
         job->s.out = to;
+        job->s.streamed = cpu_numel(out) * tn_dtype_bytes(out->dtype) >= CPU_STREAM_BYTES;
         items = job->s.inner == 1 ? job->s.outer : job->s.outer * ceil_div(job->s.inner, CPU_SOFTMAX_BLOCK);
         cpu_parallel_ranges(call, items,
                             grain_for(8192, job->s.size * min_i64(job->s.inner, CPU_SOFTMAX_BLOCK)),

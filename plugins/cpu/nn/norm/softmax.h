@@ -12,6 +12,7 @@ typedef struct cpu_softmax {
     const void *y; /* backward: the result of the forward pass */
     void *out;
     bool logarithm;
+    bool streamed; /* write short lines past the caches */
 } cpu_softmax;
 
 /* With inner 1: lines [begin, end). Else: blocks [begin, end) of CPU_SOFTMAX_BLOCK neighbouring lines,

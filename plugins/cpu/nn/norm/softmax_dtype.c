@@ -8,6 +8,7 @@
 #include "nn/runs.h"
 #include "nn/words.h"
 #include "softmax.h"
+#include "walk/staging.h"
 
 enum { BLOCK = CPU_SOFTMAX_BLOCK };
 
@@ -21,24 +22,30 @@ static T line_exponentials(const E *restrict x, int64_t count, T max, T *restric
     for (int64_t first = 0; first < count; first += KEPT) {
         int64_t length = min_i64(KEPT, count - first);
         const T *from = run_read(x + first, length, terms);
-        for (int64_t i = 0; i < length; i++) terms[i] = exponential(from[i] - max);
+        for (int64_t i = 0; i < length; i++) terms[i] = exponential_below(from[i] - max);
         sum += lanes_sum_acc(terms, length);
     }
     return sum;
 }
 
-static T scaled_exponential(T x, T y, T v, T w, const T *c)
+ALWAYS_INLINE T scaled_exponential(T x, T y, T v, T w, const T *c)
 {
-    return exponential(x - c[0]) * c[1];
+    return exponential_below(x - c[0]) * c[1];
 }
-static T less_both(T x, T y, T v, T w, const T *c)
+ALWAYS_INLINE T less_both(T x, T y, T v, T w, const T *c)
 {
     return x - c[0] - c[1];
 }
 
-static void softmax_line(const E *restrict x, int64_t count, E *restrict out)
+static void softmax_line(const E *restrict x, int64_t count, bool streamed, E *restrict out)
 {
     T terms[KEPT], max = lanes_max(x, count), scale = 1 / line_exponentials(x, count, max, terms);
+    if (count <= KEPT && streamed) {
+        E results[KEPT];
+        run_scale(terms, scale, count, results);
+        cpu_stream(out, results, count * (int64_t)sizeof(E));
+        return;
+    }
     if (count <= KEPT) {
         run_scale(terms, scale, count, out);
         return;
@@ -63,7 +70,7 @@ static void finish_block(T *restrict x, const T *restrict max, const T *restrict
     if (logarithm)
         for (int64_t j = 0; j < width; j++) x[j] = x[j] - max[j] - sum[j];
     else
-        for (int64_t j = 0; j < width; j++) x[j] = exponential(x[j] - max[j]) * sum[j];
+        for (int64_t j = 0; j < width; j++) x[j] = exponential_below(x[j] - max[j]) * sum[j];
     run_write(x, width, out);
 }
 
@@ -94,7 +101,7 @@ static void softmax_block(const E *x, int64_t count, int64_t step, int64_t width
         const T *row = block_row(kept, keep, x, i, step, width, false);
         for (int64_t j = 0; j < width; j++) {
             /* Terms have one sign, so their rounding errors would add up. */
-            T term = exponential(row[j] - max[j]), next = sum[j] + term;
+            T term = exponential_below(row[j] - max[j]), next = sum[j] + term;
             rest[j] += term - (next - sum[j]);
             sum[j] = next;
         }
@@ -125,15 +132,16 @@ static void forward(const cpu_softmax *s, int64_t begin, int64_t end)
         else if (s->logarithm)
             log_softmax_line(x, s->size, out);
         else
-            softmax_line(x, s->size, out);
+            softmax_line(x, s->size, s->streamed, out);
     }
+    if (s->streamed) cpu_stream_end();
 }
 
-static T less_share(T g, T y, T v, T w, const T *c)
+ALWAYS_INLINE T less_share(T g, T y, T v, T w, const T *c)
 {
     return g - exponential(y) * c[0];
 }
-static T times_apart(T g, T y, T v, T w, const T *c)
+ALWAYS_INLINE T times_apart(T g, T y, T v, T w, const T *c)
 {
     return (g - c[0]) * y;
 }
@@ -141,21 +149,20 @@ static T times_apart(T g, T y, T v, T w, const T *c)
 static void backward_line(const E *restrict g, const E *restrict y, int64_t count, bool logarithm,
                           E *restrict out)
 {
-    T sum, dot = 0;
     if (logarithm) {
-        sum = lanes_sum(g, count);
+        T sum = lanes_sum(g, count);
         run_map((run_operands){.x = g, .y = y}, count, &sum, less_share, out);
         return;
     }
-    lanes_products(g, y, NULL, count, 0, &sum, &dot);
+    T dot = lanes_dot(g, y, count);
     run_map((run_operands){.x = g, .y = y}, count, &dot, times_apart, out);
 }
 
-static T less_shares(T g, T y, T sum, T w, const T *c)
+ALWAYS_INLINE T less_shares(T g, T y, T sum, T w, const T *c)
 {
     return g - exponential(y) * sum;
 }
-static T times_aparts(T g, T y, T sum, T w, const T *c)
+ALWAYS_INLINE T times_aparts(T g, T y, T sum, T w, const T *c)
 {
     return (g - sum) * y;
 }
