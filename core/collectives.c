@@ -514,8 +514,8 @@ static int32_t rank_of(const tn_communicator *c, const char *call, const tn_tens
         return tni_error(TN_E_ARGUMENT, "%s: rank %u (expected another rank than %u, below %u)", call, other,
                          c->first_rank + i, c->world);
     }
-    return tni_error(TN_E_DEVICE, "%s: the tensor is on %s, which is none of the communicator's devices",
-                     call, tn_device_format(c->ctx, t->desc.device, device, sizeof device));
+    return tni_error(TN_E_DEVICE, "%s: the tensor is on %s, not on a device of the communicator", call,
+                     tn_device_format(c->ctx, t->desc.device, device, sizeof device));
 }
 
 /* Fills the rank's part; TN_OK and stream 0: there is nothing to do. */

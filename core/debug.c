@@ -60,7 +60,8 @@ static int32_t read_wishes(const char *list, uint32_t *out)
         if (i < count)
             *out |= words[i].wish;
         else if (length)
-            return tni_error(TN_E_ARGUMENT, "TENON_DEBUG: '%.*s' is none of handles, leaks and nan",
+            return tni_error(TN_E_ARGUMENT,
+                             "TENON_DEBUG: unknown word '%.*s' (expected handles, leaks or nan)",
                              (int)(length < 200 ? length : 200), list);
         list += length + (list[length] == ',');
     }

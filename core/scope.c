@@ -98,13 +98,14 @@ void tni_dead_scopes_finish(tn_context *ctx)
 static int32_t check_options(const tn_scope_options *o)
 {
     if (o->grad_mode > TN_GRAD_INFERENCE) {
-        return tni_error(TN_E_ARGUMENT, "tn_scope_options: grad_mode %u is none of TN_GRAD_...",
+        return tni_error(TN_E_ARGUMENT, "tn_scope_options: unknown grad_mode %u (expected TN_GRAD_...)",
                          o->grad_mode);
     }
     if (o->flags & ~TN_SCOPE_AUTOCAST_NO_CACHE)
         return tni_error(TN_E_UNKNOWN_FIELD, "tn_scope_options: unknown flags 0x%x", o->flags);
     if (o->autocast > TN_SCOPE_AUTOCAST_OFF) {
-        return tni_error(TN_E_ARGUMENT, "tn_scope_options: autocast %u is none of TN_SCOPE_AUTOCAST_...",
+        return tni_error(TN_E_ARGUMENT,
+                         "tn_scope_options: unknown autocast %u (expected TN_SCOPE_AUTOCAST_...)",
                          o->autocast);
     }
     if (o->autocast_dtype && o->autocast_dtype != TN_FLOAT16 && o->autocast_dtype != TN_BFLOAT16)

@@ -54,16 +54,18 @@ static uint32_t distance(const char *a, uint32_t n, const char *b, uint32_t m, u
     return row[m];
 }
 
-/* Of the whole name, or of the name without its overload where that is closer. */
+/* Of the whole name, of the name without its overload, or of the name with the first word of its overload, as C
+ * spells "sum.dim_IntList": the smallest. */
 static uint32_t distance_to(const char *wish, uint32_t wish_length, const char *name, uint32_t length,
                             uint32_t limit)
 {
     char spelled[LONGEST];
     uint32_t n = spell(name, length, spelled), best = distance(wish, wish_length, spelled, n, limit);
-    const char *dot = memchr(name, '.', length);
-    if (dot && best) {
-        uint32_t base = distance(wish, wish_length, spelled, n - (uint32_t)(name + length - dot), limit);
-        if (base < best) best = base;
+    const char *end = name + length, *dot = memchr(name, '.', length);
+    const char *word = dot ? memchr(dot, '_', (size_t)(end - dot)) : NULL, *const ends[] = {dot, word};
+    for (uint32_t i = 0; i < 2 && ends[i]; i++) {
+        uint32_t part = distance(wish, wish_length, spelled, n - (uint32_t)(end - ends[i]), limit);
+        if (part < best) best = part;
     }
     return best;
 }

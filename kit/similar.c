@@ -5,21 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/inspect.h>
+#include <tenon/op.h>
 #include "c_calls.h"
 
 #define LONGEST 64 /* longer names are compared up to here */
 
-/* Ranks: the smaller the better. Letters that differ are added to OTHER_LETTERS. */
-enum {
-    SAME,
-    SAME_FUNCTION,
-    WHOLE_WORDS_FIRST,
-    FIRST_LETTERS,
-    WHOLE_WORDS_INSIDE,
-    INSIDE,
-    OTHER_LETTERS,
-    NOT_SIMILAR = 99
-};
+/* Ranks: the smaller the better. */
+enum { SAME, SAME_FUNCTION, WHOLE_WORDS_FIRST, FIRST_LETTERS, WHOLE_WORDS_INSIDE, INSIDE, NOT_SIMILAR };
 
 /* Names in Python, NumPy and elsewhere for functions to which ATen gives another name. */
 static const struct {
@@ -58,42 +50,20 @@ static uint32_t spell(const char *name, char out[LONGEST + 1])
     return n;
 }
 
-/* Letters to insert, remove or replace (Levenshtein); `limit` + 1 stands for anything above `limit`. */
-static uint32_t different_letters(const char *a, uint32_t n, const char *b, uint32_t m, uint32_t limit)
-{
-    uint32_t row[LONGEST + 1];
-    if ((n > m ? n - m : m - n) > limit) return limit + 1;
-    for (uint32_t j = 0; j <= m; j++) row[j] = j;
-    for (uint32_t i = 1; i <= n; i++) {
-        uint32_t diagonal = row[0];
-        row[0] = i;
-        for (uint32_t j = 1; j <= m; j++) {
-            uint32_t replaced = diagonal + (a[i - 1] != b[j - 1]),
-                     moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < moved ? replaced : moved;
-        }
-    }
-    return row[m] <= limit ? row[m] : limit + 1;
-}
-
 static uint32_t rank_of(const char *wish, uint32_t length, const char *name)
 {
     char spelled[LONGEST + 1];
-    uint32_t n = spell(name, spelled), limit = length / 4 + (length > 3);
+    spell(name, spelled);
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
         if (strcmp(aliases[i].known, wish) == 0 && strcmp(aliases[i].name, spelled) == 0)
             return SAME_FUNCTION;
     }
     if (strcmp(spelled, wish) == 0) return SAME;
     const char *at = length > 1 ? strstr(spelled, wish) : NULL;
-    if (at) {
-        int whole = !isalpha((unsigned char)at[length]);
-        if (at == spelled) return whole ? WHOLE_WORDS_FIRST : FIRST_LETTERS;
-        return whole && at[-1] == '_' ? WHOLE_WORDS_INSIDE : INSIDE;
-    }
-    uint32_t d = different_letters(wish, length, spelled, n, limit);
-    return d <= limit ? OTHER_LETTERS + d : NOT_SIMILAR;
+    if (!at) return NOT_SIMILAR;
+    int whole = !isalpha((unsigned char)at[length]);
+    if (at == spelled) return whole ? WHOLE_WORDS_FIRST : FIRST_LETTERS;
+    return whole && at[-1] == '_' ? WHOLE_WORDS_INSIDE : INSIDE;
 }
 
 /* 1 for the forms beside an operator, which its own call shows too. */
@@ -106,6 +76,29 @@ static int is_side_form(const tn_operator_info *op)
 static int is_better(const cmd_similar *a, const cmd_similar *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->length < b->length;
+}
+
+/* For a mistyped name the library's error has suggestions: "...; did you mean aten::add.Tensor, aten::sub.Tensor?" */
+static uint32_t take_suggestions(tn_context *ctx, const char *wish, cmd_similar out[CMD_MAX_SIMILAR])
+{
+    static const char before[] = "; did you mean ";
+    char names[512] = "";
+    uint32_t count = 0;
+    tn_clear_error();
+    tn_operator_find(ctx, wish);
+    const char *at = tn_last_error() ? strstr(tn_last_error()->message, before) : NULL;
+    if (at) snprintf(names, sizeof names, "%s", at + strlen(before));
+    for (char *rest = names, *name; count < CMD_MAX_SIMILAR && (name = strtok_r(rest, ", ?", &rest));) {
+        tn_operator_info op = {.size = sizeof(op)};
+        const cmd_c_call *c = cmd_c_calls;
+        uint32_t number = tn_operator_find(ctx, name);
+        while (c->number && c->number != number) c++;
+        if (!c->number || tn_inspect_operator_by_number(ctx, number, &op) != TN_OK || is_side_form(&op))
+            continue;
+        out[count] = (cmd_similar){.c_name = c->name};
+        snprintf(out[count++].name, sizeof out->name, "%s", name);
+    }
+    return count;
 }
 
 uint32_t cmd_find_similar(tn_context *ctx, const char *wish, cmd_similar out[CMD_MAX_SIMILAR])
@@ -126,7 +119,5 @@ uint32_t cmd_find_similar(tn_context *ctx, const char *wish, cmd_similar out[CMD
         out[i] = s;
         count += count < CMD_MAX_SIMILAR;
     }
-    /* If other names contain the wish, it was not mistyped: names with other letters are left out. */
-    while (count && out[count - 1].rank >= OTHER_LETTERS && out[count - 1].rank > out[0].rank + 1) count--;
-    return count;
+    return count ? count : take_suggestions(ctx, wish, out);
 }

@@ -212,7 +212,7 @@ Test(autocast, wrong_options)
 {
     tn_scope_options o = {.size = sizeof o, .autocast = 3};
     tn_scope *r = tn_scope_open_child(s, &o);
-    expect_error(r, "autocast 3 is none of TN_SCOPE_AUTOCAST_");
+    expect_error(r, "unknown autocast 3 (expected TN_SCOPE_AUTOCAST_");
     tn_scope_close(r);
     o = (tn_scope_options){.size = sizeof o, .autocast = TN_SCOPE_AUTOCAST_ON, .autocast_dtype = TN_FLOAT32};
     r = tn_scope_open_child(s, &o);

@@ -196,9 +196,9 @@ Test(refusals, options_of_a_scope)
         tn_scope_options options;
         const char *text;
     } cases[] = {
-        {{.grad_mode = 9}, "tn_scope_options: grad_mode 9 is none of TN_GRAD_..."},
+        {{.grad_mode = 9}, "tn_scope_options: unknown grad_mode 9 (expected TN_GRAD_...)"},
         {{.flags = 8}, "tn_scope_options: unknown flags 0x8"},
-        {{.autocast = 9}, "tn_scope_options: autocast 9 is none of TN_SCOPE_AUTOCAST_..."},
+        {{.autocast = 9}, "tn_scope_options: unknown autocast 9 (expected TN_SCOPE_AUTOCAST_...)"},
         {{.autocast_dtype = TN_FLOAT32}, "tn_scope_options: autocast_dtype must be float16 or bfloat16"},
         {{.autocast_device = TN_DEVICE_MISSING},
          "tn_scope_options: autocast_device is a device that is missing"},

@@ -3,6 +3,8 @@
  * A device without any kernel (bare.c): the CPU fills and copies for it, and runs every operator. Copies between two
  * such devices, of every dtype and stride. What happens if the slots that these copies need fail.
  */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/inspect.h>
@@ -358,5 +360,43 @@ Test(bare_alone, a_context_without_the_cpu)
     expect_failure(TN_E_DEVICE, "device cpu: no plugin offers this type");
     cr_assert_eq(tn_to_host(s, x, got, sizeof got), TN_OK);
     cr_expect_eq(got[0], 1);
+    close_context();
+}
+
+/* ---- TENON_DEBUG ------------------------------------------------------------------------------------------------ */
+
+static char found[4096];
+
+static void keep_lines(void *user, int32_t level, const char *text)
+{
+    size_t used = strlen(found);
+    snprintf(found + used, sizeof found - used, "%s\n", text);
+}
+
+/* A result that cannot be read is said in the log, and the call has its result. */
+Test(bare_alone, results_that_cannot_be_looked_at)
+{
+    const tn_context_options options = {.size = sizeof options, .log = keep_lines};
+    setenv("TENON_DEBUG", "nan", 1);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
+    s = tn_scope_open(ctx);
+    cr_assert_eq(tn_library_open(ctx, getenv("TENON_TEST_BARE_PLUGIN"), NULL), TN_OK);
+    first = tn_device_parse(ctx, "bare:0");
+    setenv("TENON_TEST_BARE", "download", 1);
+    tn_tensor *x = tn_zeros(s, TN_INTS(2), .device = first);
+    unsetenv("TENON_TEST_BARE");
+    cr_assert_not_null(x);
+    cr_expect_not_null(strstr(found, "TENON_DEBUG: reading a result failed: copy from a device failed"), "%s",
+                       found);
+    /* Both kinds in one tensor, in one part of a complex number each. */
+    const float parts[] = {1, 2, 3, NAN, INFINITY, 0};
+    tn_tensor *z = tn_from_data(s, TN_COMPLEX64, TN_INTS(3), parts, TN_CPU);
+    tn_tensors halves = tn_split(s, z, 3);
+    cr_assert_eq(halves.count, 1);
+    cr_expect_not_null(strstr(found, "first NaN: element 1 of result 0 of aten::split"), "%s", found);
+    cr_expect_not_null(strstr(found, "first infinity: element 2 of result 0 of aten::split"), "%s", found);
+    tn_reshape(s, z, TN_INTS(7)); /* a call that fails has no results to look at */
+    expect_failure(TN_E_SHAPE, "invalid for input of size 3");
     close_context();
 }

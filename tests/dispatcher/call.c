@@ -189,7 +189,8 @@ Test(call, results)
                    {"tn_set__source_tensor", "did you mean aten::set_.source_Tensor"},
                    {"aten::add", "did you mean aten::add.Tensor"},
                    {"aten::sofmax.int", "aten::softmax.int"},
-                   {"layernorm", "aten::layer_norm"}};
+                   {"layernorm", "aten::layer_norm"},
+                   {"tn_sum_dm", "aten::sum.dim_IntList"}};
     for (size_t i = 0; i < sizeof guesses / sizeof *guesses; i++) {
         cr_assert_eq(tn_operator_find(ctx, guesses[i].wish), 0);
         expect_text(tn_last_error(), TN_E_NOT_FOUND, guesses[i].similar);

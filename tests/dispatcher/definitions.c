@@ -766,3 +766,36 @@ Test(definitions, what_a_program_learns_of_an_operator)
     cr_expect_eq(tn_inspect_operator(NULL, 0, &op), TN_E_NOT_FOUND);
     cr_expect_eq(tn_inspect_operator_count(NULL), 0);
 }
+
+/* An argument that is absent: a generator may always be; one that is required may not. */
+Test(definitions, absent_arguments)
+{
+    const char *schema = "test::absent(Tensor x, Generator g, Dimname[] names, Layout l) -> Tensor";
+    tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(1))), none = tn_value_none();
+    uint32_t op = define(schema);
+    add_row("cpu", schema, 0, do_nothing, NULL);
+    cr_expect_null(CALL(op, x, none, none, none));
+    expect_failure(TN_E_ARGUMENT, "argument 'l' (position 4) must be Layout, not None");
+    cr_expect_not_null(CALL(op, x, none, none, tn_value_layout(tn_intern(ctx, "strided"))));
+}
+
+/* There is room for 32,768 operators in a context. */
+Test(definitions, as_many_as_there_can_be, .timeout = 100)
+{
+    enum { MOST = 1 << 15 };
+    static char schemas[MOST][40];
+    tn_operator_def def = {.size = sizeof def};
+    uint32_t number = 0;
+    int32_t status = TN_OK;
+    for (int i = 0; i < MOST && !status; i++) {
+        snprintf(schemas[i], sizeof schemas[i], "test::op%d(Tensor x) -> Tensor", i);
+        def.schema = schemas[i];
+        status = tn_operator_define(ctx, &def, &number);
+    }
+    cr_assert_eq(status, TN_E_STATE);
+    expect_last_error(TN_E_STATE, "the registry is full");
+    cr_expect_eq(number, MOST - 1);
+    tn_operator_info info = {.size = sizeof info};
+    cr_expect_eq(tn_inspect_operator_by_number(ctx, number, &info), TN_OK);
+    cr_expect_eq(tn_inspect_operator_by_number(ctx, MOST, &info), TN_E_NOT_FOUND);
+}

@@ -255,3 +255,107 @@ Test(outputs, lists_that_must_be_copied)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         expect_sum(CALL(op, tn_value_tensors(list, counts[i])), 2.0 * (counts[i] - 1));
 }
+
+/* ---- Strides that a shape rule gives ---- */
+
+static int32_t infer_columns(void *self, const tn_call *call)
+{
+    const int64_t sizes[] = {2, 3, 1}, strides[] = {1, 2, 77};
+    const tn_output output = {
+        .size = sizeof output, .dtype = TN_FLOAT32, .rank = 3, .sizes = sizes, .strides = strides};
+    return call->host->define_output(call, 0, &output);
+}
+
+static int64_t written_strides[3];
+
+static int32_t number_elements(void *self, const tn_call *call)
+{
+    tn_tensor *to = tn_value_as_tensor(call->outs[0]);
+    const int64_t *strides = tn_tensor_strides(to);
+    for (int i = 0; i < 3; i++) written_strides[i] = strides[i];
+    for (int i = 0; i < 6; i++)
+        ((float *)tn_tensor_data(to))[i / 3 * strides[0] + i % 3 * strides[1]] = (float)i;
+    return TN_OK;
+}
+
+/* A given tensor that is resized gets them; one of the right size keeps its own, and the kernel writes a temporary. */
+Test(outputs, with_the_strides_of_a_rule)
+{
+    const char *schema = "test::columns(Tensor x, *, Tensor(a!) out) -> Tensor(a!)";
+    const tn_operator_def def = {.size = sizeof def, .schema = schema, .infer = infer_columns};
+    uint32_t op = define_with(&def);
+    add_row("cpu", schema, 0, number_elements, NULL);
+    tn_tensor *x = tn_ones(s, TN_INTS(1)), *out = tn_empty(s, TN_INTS(0));
+    cr_expect_eq(CALL(op, tn_value_tensor(x), tn_value_tensor(out)), out);
+    expect_strides(out, 1, 2);
+    expect_sum(out, 15);
+    tn_tensor *rows_first = tn_empty(s, TN_INTS(2, 3, 1));
+    cr_expect_eq(CALL(op, tn_value_tensor(x), tn_value_tensor(rows_first)), rows_first);
+    cr_expect_eq(written_strides[2], 77, "a temporary with the strides of the rule");
+    expect_strides(rows_first, 3, 1);
+    cr_expect_eq(tn_item_double(s, tn_select(s, tn_select(s, tn_select(s, rows_first, 2, 0), 0, 1), 0, 0)),
+                 3);
+}
+
+/* Pooling of channels-last input: a given tensor of that format is written directly, another through a temporary. */
+Test(outputs, in_the_memory_format_of_the_input)
+{
+    tn_tensor *x = tn_reshape(s, tn_arange(s, 2 * 3 * 4 * 4, .dtype = TN_FLOAT32), TN_INTS(2, 3, 4, 4));
+    tn_tensor *last = tn_contiguous(s, x, .memory_format = TN_CHANNELS_LAST);
+    tn_tensor *expected = tn_max_pool2d(s, x, TN_INTS(2));
+    for (int i = 0; i < 3; i++) {
+        tn_tensor *out = i ? tn_empty(s, TN_INTS(2, 3, 2, 2)) : tn_empty(s, TN_INTS(0));
+        tn_tensor *indices = tn_empty(s, TN_INTS(0), .dtype = TN_INT64);
+        if (i == 2) out = tn_contiguous(s, out, .memory_format = TN_CHANNELS_LAST);
+        tn_max_pool2d_with_indices_out(s, last, TN_INTS(2), out, indices);
+        cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+        cr_expect_eq(tn_item_int(s, tn_all(s, tn_eq(s, out, expected))), 1, "%d", i);
+        cr_expect_eq(tn_tensor_strides(out)[1], i == 1 ? 4 : 1, "%d", i);
+        cr_expect_eq(tn_tensor_strides(indices)[1], 1);
+    }
+}
+
+/* Inputs in a list that overlap the output in part: the kernel writes a temporary. */
+Test(outputs, that_overlap_an_item_of_a_list)
+{
+    tn_tensor *line = tn_arange(s, 6, .dtype = TN_FLOAT32);
+    tn_tensor *front = tn_narrow(s, line, 0, 0, 4), *a = tn_narrow(s, line, 0, 2, 2);
+    tn_tensor *b = tn_narrow(s, line, 0, 3, 2);
+    cr_expect_eq(tn_cat_out(s, TN_TENSORS(a, b), front), front); /* 2 3 3 4 */
+    expect_sum(front, 12);
+    expect_sum(line, 21);
+}
+
+/* Copies of views: of each item of a list, too. */
+Test(outputs, copies_of_views)
+{
+    tn_tensor *x = rows_of(2, 3);
+    tn_tensors rows = tn_unbind_copy(s, x, 0), parts = tn_split_copy(s, x, 2, .dim = 1);
+    tn_tensor *turned = tn_t_copy(s, x);
+    tn_zero_(s, x);
+    cr_assert_eq(rows.count, 2);
+    expect_sum(rows.data[1], 3 + 4 + 5);
+    cr_assert_eq(parts.count, 2);
+    expect_sum(parts.data[1], 2 + 5);
+    expect_sum(turned, 15);
+    expect_strides(turned, 2, 1);
+}
+
+/* Reductions without a device: they have a shape and a dtype. */
+Test(outputs, of_reductions_without_a_device)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3), .dtype = TN_INT32, .device = tn_device_parse(ctx, "meta"));
+    tn_tensor *sum = tn_sum_dim(s, x, TN_INTS(1)), *scan = tn_cumsum(s, x, 0);
+    cr_expect(tn_tensor_numel(sum) == 2 && tn_tensor_dtype(sum) == TN_INT64);
+    cr_expect(tn_tensor_numel(scan) == 6 && tn_tensor_dtype(scan) == TN_INT64);
+    tn_sum_dim(s, x, TN_INTS(5));
+    expect_failure(TN_E_INDEX, "Dimension out of range");
+    tn_tensor *far = tn_ones(s, TN_INTS(2), .device = tn_device_parse(ctx, "reference:0"));
+    tn_sum_dim_out(s, far, TN_INTS(0), tn_empty(s, TN_NO_INTS));
+    expect_failure(TN_E_DEVICE, "Expected out tensor to have device reference:0, but got cpu instead");
+    /* Over no elements: a complex NaN has NaN in both parts. */
+    double nan[2];
+    tn_tensor *none = tn_empty(s, TN_INTS(0), .dtype = TN_COMPLEX64);
+    cr_assert_eq(tn_item_complex(s, tn_mean(s, none), nan), TN_OK);
+    cr_expect(isnan(nan[0]) && isnan(nan[1]));
+}

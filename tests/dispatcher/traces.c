@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <tenon/random.h>
 #include <tenon/trace.h>
 #include "support.h"
 
@@ -210,4 +211,44 @@ Test(trace_file, a_file_that_cannot_be_written)
     cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
     cr_expect_str_eq(logged, "TENON_TRACE: cannot write /nonexistent/file: No such file or directory");
     tn_context_destroy(ctx);
+}
+
+/* Results of every number, a generator, a list that grows from step to step. */
+Test(traces, results_of_every_number)
+{
+    const char *tick = "test::tick(Tensor x) -> ()", *drawn = "test::drawn(Tensor x, Generator g) -> Tensor";
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(4), (float[]){4, 1, 3, 2}, TN_CPU), *outs[2];
+    tn_generator *generator = tn_default_generator(ctx, TN_CPU);
+    uint32_t no_result = define(tick), draws = define(drawn);
+    tn_value arg = tn_value_tensor(x);
+    add_row("cpu", tick, 0, do_nothing, NULL);
+    add_row("cpu", drawn, 0, do_nothing, NULL);
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    cr_assert_eq(tn_scope_call(s, no_result, &arg, 1, NULL, 0), TN_OK);
+    cr_assert_not_null(CALL(draws, arg, tn_value_generator(generator)));
+    cr_assert_not_null(CALL(draws, arg, tn_value_none()));
+    tn_topk_result top = tn_topk(s, x, 2);
+    tn_tensors parts = tn_split(s, top.values, 1);
+    tn_tensor *again = tn_cat(s, TN_TENSORS(parts.data[1], parts.data[0], top.values));
+    tn_add_(s, again, again);
+    cr_assert_eq(tn_call_trace_end(trace, TN_TENSORS(again, top.indices)), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    char text[2000];
+    tn_call_trace_text(trace, text, sizeof text);
+    const char *const lines[] = {"test::tick(%0)\n",
+                                 "%1 = test::drawn(%0, generator)\n",
+                                 "%2 = test::drawn(%0, None)\n",
+                                 "%3, %4 = aten::topk(%0, 2,",
+                                 "%5, %6 = aten::split.Tensor(%3, 1, 0)\n",
+                                 "%7 = aten::cat([%6, %5, %3], 0)\n",
+                                 "%7 = aten::add_.Tensor(%7, %7, 1)\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        cr_expect_not_null(strstr(text, lines[i]), "\"%s\" in \"%s\"", lines[i], text);
+    tn_tensor *other = tn_from_data(s, TN_FLOAT32, TN_INTS(4), (float[]){10, 40, 20, 30}, TN_CPU);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(tn_call_trace_run(s, trace, TN_TENSORS(other), outs), TN_OK);
+        cr_expect_eq(tn_item_double(s, tn_sum(s, outs[0])), 2 * (30 + 40 + 40 + 30));
+        cr_expect_eq(tn_item_int(s, tn_select(s, outs[1], 0, 0)), 1);
+    }
+    tn_call_trace_release(trace);
 }
