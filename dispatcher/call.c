@@ -92,12 +92,10 @@ static inline uint32_t wanted_layers(tni_frame *f, const tni_registry *r, const 
 
 int32_t tni_next(tni_frame *f)
 {
-    while (f->layers) {
-        uint32_t layer = (uint32_t)__builtin_ctz(f->layers);
-        f->layers &= f->layers - 1;
-        if (f->registry->layers[layer]) return f->registry->layers[layer](f);
-    }
-    return tni_run(f);
+    if (!f->layers) return tni_run(f);
+    uint32_t layer = (uint32_t)__builtin_ctz(f->layers);
+    f->layers &= f->layers - 1;
+    return f->registry->layers[layer](f);
 }
 
 void tni_frame_init(tni_frame *f, tn_context *ctx, const tni_op *op, tn_value *outs, uint32_t n_outs)

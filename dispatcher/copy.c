@@ -112,9 +112,10 @@ static int32_t peer_copy(tn_tensor *dst, tn_tensor *src)
     return status;
 }
 
+/* One of them is not on the CPU. */
 static int32_t host_copy(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
 {
-    tn_tensor *d = dst, *s = src, *image = NULL;
+    tn_tensor *s = src, *image = NULL;
     if (is_alike(dst, src) && dst->desc.device != src->desc.device) {
         if (is_cpu(src)) return tni_upload(dst, src, tni_tensor_bytes(src), non_blocking);
         if (is_cpu(dst)) return tni_download(dst, src, tni_tensor_bytes(src), non_blocking);
@@ -123,7 +124,7 @@ static int32_t host_copy(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
     int32_t status = is_cpu(src) ? TN_OK : tni_to_cpu(src, &s);
     if (status) return status;
     if (is_cpu(dst)) {
-        status = s == src ? TN_E_UNSUPPORTED : tni_copy_tensor(d, s);
+        status = tni_copy_tensor(dst, s);
     } else if (s->desc.dtype == dst->desc.dtype && !s->desc.flags && s->numel == dst->numel) {
         status = from_cpu(dst, s, non_blocking);
     } else {
@@ -137,10 +138,11 @@ static int32_t host_copy(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
     return status;
 }
 
+/* A primitive, or NULL without memory for its schema. */
 static const tni_op *op_of(tn_context *ctx, uint32_t number)
 {
     tni_op *op = tni_op_get(ctx->registry, number);
-    return op && !tni_op_ready(ctx->registry, op) ? op : NULL;
+    return tni_op_ready(ctx->registry, op) ? NULL : op;
 }
 
 /* Runs a kernel of a primitive on prepared tensors. TN_E_UNSUPPORTED: the device has none. */

@@ -81,7 +81,7 @@ static int32_t find_code(void *handle, code_parts *out)
 {
     struct link_map *map = NULL;
     *out = (code_parts){0};
-    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) || !map) return 0;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map)) return 0;
     out->base = map->l_addr;
     dl_iterate_phdr(add_object, out);
     return out->count > 0;

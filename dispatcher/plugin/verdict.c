@@ -17,6 +17,7 @@
 
 /* A file that changed this recently may change again within the resolution of its times. */
 #define SETTLED_SECONDS 2
+#define FOLDER_BYTES    (PATH_MAX - 128) /* leaves room for the names of the files */
 #define OK_TEXT         "ok"
 #define BAD_TEXT        "bad "
 
@@ -87,11 +88,10 @@ static int32_t find_hash(const char *folder, const char *library, char hash[TNI_
     char note[PATH_MAX];
     struct stat file, ignored;
     if (stat(library, &file) != 0) return 0;
-    size_t length = (size_t)snprintf(
-        note, sizeof(note), "%s/%llx-%llx-%llx-%llx.%lx-%llx.%lx", folder, (unsigned long long)file.st_dev,
-        (unsigned long long)file.st_ino, (unsigned long long)file.st_size, (long long)file.st_mtim.tv_sec,
-        file.st_mtim.tv_nsec, (long long)file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
-    if (length >= sizeof(note)) return 0;
+    snprintf(note, sizeof(note), "%s/%llx-%llx-%llx-%llx.%lx-%llx.%lx", folder,
+             (unsigned long long)file.st_dev, (unsigned long long)file.st_ino,
+             (unsigned long long)file.st_size, (long long)file.st_mtim.tv_sec, file.st_mtim.tv_nsec,
+             (long long)file.st_ctim.tv_sec, file.st_ctim.tv_nsec);
     if (read_note(note, hash, TNI_SHA256_TEXT_BYTES, &ignored) && strlen(hash) == TNI_SHA256_TEXT_BYTES - 1)
         return 1;
     if (!hash_file(library, hash)) return 0;
@@ -101,12 +101,10 @@ static int32_t find_hash(const char *folder, const char *library, char hash[TNI_
 
 void tni_verdict_locate(const char *library, tni_verdict *verdict)
 {
-    char folder[PATH_MAX], hash[TNI_SHA256_TEXT_BYTES];
+    char folder[FOLDER_BYTES], hash[TNI_SHA256_TEXT_BYTES];
     verdict->path[0] = 0;
     if (!cache_folder(folder, sizeof(folder)) || !find_hash(folder, library, hash)) return;
-    if ((size_t)snprintf(verdict->path, sizeof(verdict->path), "%s/%s", folder, hash) >=
-        sizeof(verdict->path))
-        verdict->path[0] = 0;
+    snprintf(verdict->path, sizeof(verdict->path), "%s/%s", folder, hash);
 }
 
 int32_t tni_verdict_read(const tni_verdict *verdict, int32_t *status, tni_reason *reason)
@@ -141,7 +139,7 @@ void tni_verdict_write(const tni_verdict *verdict, int32_t status, const tni_rea
 
 uint32_t tn_inspect_forget_probes(void)
 {
-    char folder[PATH_MAX];
+    char folder[FOLDER_BYTES];
     const struct dirent *entry;
     uint32_t verdicts = 0;
     DIR *files = cache_folder(folder, sizeof(folder)) ? opendir(folder) : NULL;

@@ -8,7 +8,7 @@
 static int32_t lies_in(const void *address, const char *library)
 {
     Dl_info info;
-    return address && dladdr(address, &info) && info.dli_fname && strcmp(info.dli_fname, library) == 0;
+    return dladdr(address, &info) && strcmp(info.dli_fname, library) == 0;
 }
 
 static void withdraw_rows(tni_op *op, const char *library)

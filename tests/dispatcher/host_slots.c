@@ -379,3 +379,24 @@ Test(host_slots_alone, a_lost_device_is_refused_and_others_go_on)
     cr_assert_eq(tn_item_double(s, tn_sum(s, tn_ones(s, TN_INTS(4)))), 4);
     end();
 }
+
+/* ---- Flags that no row honours ------------------------------------------------------------------------------- */
+
+/* Then not even a copy or a fill has a kernel, and the text says for which dtypes. */
+Test(host_slots, copies_under_a_flag_that_no_row_honours)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3)), *whole = tn_zeros(s, TN_INTS(2, 3), .dtype = TN_INT16);
+    tn_set_call_flags(ctx, 4, 4);
+    cr_expect_null(tn_copy_(s, whole, x));
+    cr_expect_eq(tn_scope_failed(s), TN_E_UNSUPPORTED);
+    cr_expect_not_null(strstr(tn_scope_error(s)->message, "copy: no kernel from Float to Short on the CPU"),
+                       "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    cr_expect_null(tn_fill_scalar_(s, whole, 1));
+    cr_expect_eq(tn_scope_failed(s), TN_E_UNSUPPORTED);
+    cr_expect_not_null(strstr(tn_scope_error(s)->message, "fill: no kernel for Short on the CPU"), "%s",
+                       tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    tn_set_call_flags(ctx, 0, 4);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, tn_copy_(s, whole, x))), 6);
+}

@@ -569,3 +569,23 @@ Test(plugins, out_of_memory_anywhere_leaves_nothing)
                      (long long)f.live);
     }
 }
+
+/* A setting has room for a path. */
+Test(plugins, a_setting_of_a_shim_that_is_too_long)
+{
+    static char text[PATH_MAX + 2], list[PATH_MAX + 16];
+    const tn_context_options options = {.size = sizeof options, .shims = list};
+    tn_context *ctx = NULL;
+    memset(text, 'a', PATH_MAX + 1);
+    snprintf(list, sizeof list, "record=%s", text);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message,
+                    "the setting of shim 'record' is too long: 4097 bytes, at most 4095");
+    setenv("TENON_VALIDATE", text, 1);
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message, "the setting of shim 'validate' is too long");
+    unsetenv("TENON_VALIDATE");
+    snprintf(list, sizeof list, ";;record=0;validate=");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "not requested");
+    tn_context_destroy(ctx);
+}

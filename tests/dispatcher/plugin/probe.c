@@ -170,3 +170,12 @@ Test(probe, who_is_probed)
     cr_assert(tni_probe_wanted(&s, 0));
     cr_assert_not(tni_probe_wanted(&s, 1));
 }
+
+/* The helper is looked for beside the library (this program, here) and in the configured folder. */
+Test(probe, the_helper_that_is_not_beside_the_library)
+{
+    char path[PATH_MAX], few[8];
+    cr_assert_eq(tni_probe_helper(path, sizeof path), path);
+    cr_assert(!path[0] || access(path, X_OK) == 0, "%s", path);
+    cr_assert_str_eq(tni_probe_helper(few, sizeof few), "", "no program has a name that is cut");
+}
