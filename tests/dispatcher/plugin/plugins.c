@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
+#include "../../torture/counting.h"
 
 #define assert_contains(text, part) \
     cr_assert(strstr((text), (part)) != NULL, "expected '%s' in '%s'", (part), (text))
@@ -570,22 +571,39 @@ Test(plugins, out_of_memory_anywhere_leaves_nothing)
     }
 }
 
-/* A setting has room for a path. */
-Test(plugins, a_setting_of_a_shim_that_is_too_long)
+/* While a context looks for plugins of every fate, each allocation fails once: it is made, or is out of memory. */
+Test(plugins, without_memory_for_what_is_found, .timeout = 60)
 {
-    static char text[PATH_MAX + 2], list[PATH_MAX + 16];
-    const tn_context_options options = {.size = sizeof options, .shims = list};
+    counting memory = {0};
+    const tn_context_options options = {.size = sizeof options,
+                                        .plugin_path = folder,
+                                        .shims = "validate=1",
+                                        .allocator = {.user = &memory, .alloc = take, .free = give_back}};
     tn_context *ctx = NULL;
-    memset(text, 'a', PATH_MAX + 1);
-    snprintf(list, sizeof list, "record=%s", text);
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
-    assert_contains(tn_last_error()->message,
-                    "the setting of shim 'record' is too long: 4097 bytes, at most 4095");
-    setenv("TENON_VALIDATE", text, 1);
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_E_ARGUMENT);
-    assert_contains(tn_last_error()->message, "the setting of shim 'validate' is too long");
-    unsetenv("TENON_VALIDATE");
-    snprintf(list, sizeof list, ";;record=0;validate=");
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "not requested");
+    manifest("a.json", "skewed", "skewed_shim", ", \"shim\": \"validate\"");
+    manifest("b.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
+    manifest("c.json", "skewed", "skewed_unloads", "");
+    manifest("d.json", "testlib", "library", ", \"requires\": [\"absent\"]");
+    manifest("e.json", "testlib", "nothing", "");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    expect_candidate(ctx, 1, TN_CANDIDATE_SKIPPED, "another file serves as this shim");
+    uint32_t count = tn_inspect_candidate_count(ctx);
     tn_context_destroy(ctx);
+    long long all = atomic_load(&memory.count), made = 0;
+    for (long long n = 1; n <= all; n++) {
+        memory = (counting){.fail_at = n};
+        ctx = NULL;
+        int32_t status = tn_context_create(&options, &ctx);
+        memory.fail_at = 0;
+        if (!status) {
+            made++;
+            cr_expect_leq(tn_inspect_candidate_count(ctx), count);
+            tn_context_destroy(ctx);
+        } else {
+            cr_expect_eq(status, TN_E_OUT_OF_MEMORY, "allocation %lld: %d %s", n, status,
+                         tn_last_error()->message);
+        }
+        cr_expect_eq(atomic_load(&memory.live), 0, "leak: allocation %lld fails", n);
+    }
+    cr_expect_lt(made, all / 2, "%lld of %lld contexts", made, all);
 }
