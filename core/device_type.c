@@ -59,11 +59,9 @@ static int32_t init_device(tni_device_type *type, tni_device *d, uint32_t index)
     d->memory_kind = memory_kind(&d->facts);
     d->host_access = d->memory_kind != TN_MEMORY_DEVICE;
     d->synchronous = d->facts.device_class == TN_DEVICE_HOST && d->host_access;
-    status = tni_late_init(d);
-    if (status) return status;
-    if (!pthread_mutex_init(&d->lock, NULL)) return TN_OK;
-    tni_late_finish(d);
-    return tni_error(TN_E_INTERNAL, "no mutex for a device");
+    tni_late_init(d);
+    pthread_mutex_init(&d->lock, NULL);
+    return TN_OK;
 }
 
 /* The first `n` devices were initialised. */
@@ -160,14 +158,13 @@ void tni_device_type_destroy(tni_device_type *type)
 }
 
 /* Recursive, see tni_device_type_ask. */
-static int32_t init_lock(pthread_mutex_t *lock)
+static void init_lock(pthread_mutex_t *lock)
 {
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    int32_t failed = pthread_mutex_init(lock, &recursive);
+    pthread_mutex_init(lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    return failed ? tni_error(TN_E_INTERNAL, "no mutex for a device type") : TN_OK;
 }
 
 static int32_t check_driver(const tni_driver *d)
@@ -222,11 +219,7 @@ int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
     tni_device_type *type = tni_alloc_zeroed(ctx, sizeof *type);
     if (!type) return TN_E_OUT_OF_MEMORY;
     type->ctx = ctx;
-    status = init_lock(&type->lock);
-    if (status) {
-        tni_free(ctx, type, sizeof *type);
-        return status;
-    }
+    init_lock(&type->lock);
     pthread_mutex_init(&type->collectives, NULL);
     type->type = name;
     type->driver = *driver;

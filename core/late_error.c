@@ -18,11 +18,10 @@
 #include "core/device.h"
 #include "core/graph.h"
 
-int32_t tni_late_init(tni_device *device)
+void tni_late_init(tni_device *device)
 {
     atomic_init(&device->late.status, 0);
-    return pthread_mutex_init(&device->late.lock, NULL) ? tni_error(TN_E_INTERNAL, "no mutex for a device")
-                                                        : TN_OK;
+    pthread_mutex_init(&device->late.lock, NULL);
 }
 
 void tni_late_finish(tni_device *device)

@@ -19,7 +19,7 @@ typedef struct tni_late_mark {
     uint64_t found;
 } tni_late_mark;
 
-int32_t tni_late_init(tni_device *device);
+void tni_late_init(tni_device *device);
 void tni_late_finish(tni_device *device);
 /* Keeps an error that the caller cannot return; nothing happens when status is 0. */
 void tni_late_keep(tni_device *device, int32_t status, const char *what);

@@ -6,6 +6,8 @@
  * it holds that storage until it goes, whatever storage it is given later. What a tensor's gradient hangs on
  * it is dropped through the hooks that the autograd room registers.
  */
+#include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 #include "core/allocator.h"
 #include "core/debug.h"
@@ -551,11 +553,32 @@ static __attribute__((noinline)) void destroy(tn_tensor *t)
     tni_storage_release(s); /* last: it may be what keeps the context */
 }
 
+static __attribute__((noinline)) int32_t refuse_dead(const tn_tensor *t, const char *how)
+{
+    char sizes[256];
+    const char *dtype = tn_dtype_name(t->desc.dtype);
+    return tni_error_logged(t->ctx, TN_E_DEAD_HANDLE,
+                            "tensor %p of sizes %s and dtype %s was released and is %s", (const void *)t,
+                            tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
+                            dtype ? dtype : "?", how);
+}
+
+/* The program's place is an address in one of its files, which addr2line makes a line of. */
+static __attribute__((noinline)) void refuse_second_release(const tn_tensor *t, void *caller)
+{
+    char how[512];
+    Dl_info info = {0};
+    int found = dladdr(caller, &info);
+    snprintf(how, sizeof how, "released again at %s+0x%llx", found ? info.dli_fname : "address 0",
+             (unsigned long long)((uintptr_t)caller - (uintptr_t)info.dli_fbase));
+    (void)refuse_dead(t, how);
+}
+
 void tn_release(tn_tensor *t)
 {
     if (!t) return;
     if (TNI_UNLIKELY(t->state & TNI_DEAD)) {
-        (void)tni_tensor_check(t);
+        refuse_second_release(t, __builtin_return_address(0));
         return;
     }
     if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&
@@ -577,16 +600,9 @@ static void follow_storage(const tn_tensor *t)
 int32_t tni_tensor_check(const tn_tensor *t)
 {
     if (TNI_UNLIKELY(!t)) return tni_error(TN_E_ARGUMENT, "a tensor is missing");
-    if (TNI_LIKELY(!(t->state & TNI_DEAD))) {
-        follow_storage(t);
-        return TN_OK;
-    }
-    char sizes[256];
-    const char *dtype = tn_dtype_name(t->desc.dtype);
-    return tni_error_logged(t->ctx, TN_E_DEAD_HANDLE,
-                            "tensor %p of sizes %s and dtype %s was released and is used again",
-                            (const void *)t, tni_shape_text(t->desc.rank, t->desc.sizes, sizes, sizeof sizes),
-                            dtype ? dtype : "?");
+    if (TNI_UNLIKELY(t->state & TNI_DEAD)) return refuse_dead(t, "used again");
+    follow_storage(t);
+    return TN_OK;
 }
 
 void tni_dead_tensors_finish(tn_context *ctx)

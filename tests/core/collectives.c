@@ -47,12 +47,6 @@ static void close_communicator(void)
 
 TestSuite(collectives, .init = open_communicator, .fini = close_communicator);
 
-#define REFUSED(call, status, text)     \
-    do {                                \
-        cr_expect_eq((call), (status)); \
-        expect_last((status), (text));  \
-    } while (0)
-
 Test(collectives, communicators_that_cannot_be_made)
 {
     tn_communicator *other = NULL;

@@ -15,6 +15,7 @@
 #include <tenon/plugin.h>
 #include <unistd.h>
 #include "core/error.h"
+#include "core/graph.h"
 #include "core/log.h"
 #include "fake_driver.h"
 #include "system_calls.h"
@@ -176,6 +177,62 @@ Test(failing_calls, a_thread_without_a_magazine_allocates_all_the_same)
     cr_assert_eq(c.live, 0);
 }
 #endif
+
+/* Current devices and streams are kept by the thread. */
+static void *choose_without_memory(void *user)
+{
+    tn_context *ctx = user;
+    tn_device device = tn_device_parse(ctx, "gpu:1");
+    tn_stream *stream = NULL;
+    int32_t good = tn_stream_create(ctx, device, 0, &stream) == TN_OK;
+    tn_clear_error();
+    all_fail = 1;
+    good = good && tn_device_set_current(ctx, device) == TN_E_OUT_OF_MEMORY;
+    good = good && tn_stream_set_current(ctx, stream) == TN_E_OUT_OF_MEMORY;
+    all_fail = 0;
+    good = good && tn_stream_current(ctx, device) == tn_stream_default(ctx, device);
+    good = good && tn_device_set_current(ctx, device) == TN_OK && tn_device_current(ctx, "gpu") == 1;
+    tn_stream_release(stream);
+    return good ? user : NULL;
+}
+
+Test(failing_calls, a_thread_without_memory_for_its_current_device)
+{
+    fake gpu = {.type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE};
+    tn_context *ctx = fake_context(NULL, &gpu);
+    pthread_t thread;
+    void *result = NULL;
+    cr_assert_eq(pthread_create(&thread, NULL, choose_without_memory, ctx), 0);
+    pthread_join(thread, &result);
+    cr_assert_eq(result, ctx);
+    tn_context_destroy(ctx);
+}
+
+static void count_release(void *pointer)
+{
+    ++*(int *)pointer;
+}
+
+/* Without a thread to wait on, the call itself waits and releases. */
+Test(failing_calls, no_thread_for_releases)
+{
+    int released = 0;
+    fake gpu = {.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+    tn_context *ctx = fake_context(NULL, &gpu);
+    tn_stream *stream = tn_stream_current(ctx, tn_device_parse(ctx, "gpu:0"));
+    for (int i = 1; i < 3; i++) {
+        tni_kept *kept = tni_alloc(ctx, sizeof *kept);
+        *kept = (tni_kept){.pointer = &released, .release = count_release};
+        fake_work(stream);
+        if (i == 1) fail_system_call(1, EAGAIN);
+        tni_release_later(stream, kept);
+        cr_assert(i == 2 || system_call_failed());
+        if (i == 2) fake_finish(stream);
+        cr_assert_eq(tn_device_synchronize(ctx, tn_stream_device(stream)), TN_OK);
+        cr_assert_eq(released, i);
+    }
+    tn_context_destroy(ctx);
+}
 
 Test(failing_calls, the_allocator_by_default)
 {

@@ -18,5 +18,11 @@ void close_fakes(void);
 /* The thread's last error, or that of the scope, is this one; it is cleared. */
 void expect_last(int32_t status, const char *text);
 void expect_scope(int32_t status, const char *text);
+/* The call returns the status, and the error has the text. */
+#define REFUSED(call, status, text)     \
+    do {                                \
+        cr_expect_eq((call), (status)); \
+        expect_last((status), (text));  \
+    } while (0)
 
 #endif

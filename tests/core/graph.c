@@ -40,12 +40,6 @@ static void close_graph(void)
 
 TestSuite(graph, .init = open_graph, .fini = close_graph);
 
-#define REFUSED(call, status, text)     \
-    do {                                \
-        cr_expect_eq((call), (status)); \
-        expect_last((status), (text));  \
-    } while (0)
-
 Test(graph, devices_without_graphs)
 {
     tn_graph *made = NULL;

@@ -43,12 +43,6 @@ static tni_device *add_open(void)
     return d;
 }
 
-#define REFUSED(call, status, text)     \
-    do {                                \
-        cr_expect_eq((call), (status)); \
-        expect_last((status), (text));  \
-    } while (0)
-
 /* ---- Memory ------------------------------------------------------------------------------------------------ */
 
 /* What the slot gives instead of what the fake gave; 0: as it was. */

@@ -131,7 +131,7 @@ Test(settings, values_of_every_type)
 Test(settings, names)
 {
     tn_value got = tn_value_int(77);
-    tn_setting s = {.size = sizeof s};
+    tn_setting one = {.size = sizeof one};
     cr_assert_eq(tn_device_get_setting(ctx, id, "levle", &got), TN_E_NOT_FOUND);
     expect_last(TN_E_NOT_FOUND, "device tuned:1: there is no setting 'levle'; did you mean 'level'?");
     cr_assert_eq(tn_device_set_setting(ctx, id, NULL, got), TN_E_NOT_FOUND);
@@ -141,14 +141,14 @@ Test(settings, names)
     cr_assert_eq(got.as.i, 77);
     cr_assert_eq(tn_device_get_setting(ctx, TN_CPU, "level", &got), TN_E_NOT_FOUND,
                  "a plugin without settings");
-    cr_assert_eq(tn_device_setting(ctx, TN_CPU, 0, &s), TN_E_INDEX);
-    cr_assert_eq(tn_device_setting(ctx, id, 2, &s), TN_OK);
-    cr_assert_str_eq(s.choices, allowed);
-    cr_assert_neq(s.choices, allowed, "the context keeps a text of its own");
-    cr_assert_str_eq(s.default_value.as.string, "slow");
-    cr_assert_eq(tn_device_setting(ctx, id, COUNT, &s), TN_E_INDEX);
+    cr_assert_eq(tn_device_setting(ctx, TN_CPU, 0, &one), TN_E_INDEX);
+    cr_assert_eq(tn_device_setting(ctx, id, 2, &one), TN_OK);
+    cr_assert_str_eq(one.choices, allowed);
+    cr_assert_neq(one.choices, allowed, "the context keeps a text of its own");
+    cr_assert_str_eq(one.default_value.as.string, "slow");
+    cr_assert_eq(tn_device_setting(ctx, id, COUNT, &one), TN_E_INDEX);
     tn_device missing = tn_device_parse(ctx, "tuned:7");
-    cr_assert_eq(tn_device_setting(ctx, missing, 0, &s), TN_E_DEVICE);
+    cr_assert_eq(tn_device_setting(ctx, missing, 0, &one), TN_E_DEVICE);
     cr_assert_eq(tn_device_get_setting(ctx, missing, "level", &got), TN_E_DEVICE);
     cr_assert_eq(tn_device_set_setting(ctx, missing, "level", got), TN_E_DEVICE);
     tn_clear_error();
@@ -158,7 +158,7 @@ Test(settings, plugins_that_describe_wrongly)
 {
     static char longer[80];
     const tn_setting right = described[0];
-    tn_setting s = {.size = sizeof s};
+    tn_setting one = {.size = sizeof one};
     tn_value got;
     memset(longer, 'x', sizeof longer - 1);
     const struct {
@@ -171,13 +171,13 @@ Test(settings, plugins_that_describe_wrongly)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         described[0] = (tn_setting){
             .name = wrong[i].name, .meaning = wrong[i].meaning, .default_value = {.tag = wrong[i].tag}};
-        cr_assert_eq(tn_device_setting(ctx, id, 0, &s), TN_E_CONTRACT, "%zu", i);
+        cr_assert_eq(tn_device_setting(ctx, id, 0, &one), TN_E_CONTRACT, "%zu", i);
         expect_last(TN_E_CONTRACT, "plugin fake: settings.describe: setting 0 has no name, meaning or type");
         cr_assert_eq(tn_device_get_setting(ctx, id, "mode", &got), TN_E_CONTRACT);
     }
     described[0] = right;
     describe_status = TN_E_IO;
-    cr_assert_eq(tn_device_setting(ctx, id, 0, &s), TN_E_IO);
+    cr_assert_eq(tn_device_setting(ctx, id, 0, &one), TN_E_IO);
     describe_status = 0;
     endless = 1;
     cr_assert_eq(tn_device_get_setting(ctx, id, "mode", &got), TN_E_NOT_FOUND, "it ends all the same");
@@ -251,7 +251,8 @@ static int32_t facts_of_cards(void *self, uint32_t index, tn_device_facts *out)
     if (index < 2) memcpy(out->uuid, uuid, sizeof uuid);
     if (index == 2) out->uuid[0] = 9;
     if (index != 3)
-        snprintf(out->pci_address, sizeof out->pci_address, "0000:0%x:00.0", index < 2 ? 0xa : index);
+        snprintf(out->pci_address, sizeof out->pci_address, "0000:0%c:00.0",
+                 index < 2 ? 'a' : (char)('0' + index));
     return TN_OK;
 }
 

@@ -75,6 +75,8 @@ CALL(int, stat, (const char *path, struct stat *out), (path, out), FAILED_INT)
 CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), FAILED_INT)
 CALL(int, fsync, (int fd), (fd), FAILED_INT)
 CALL(int, pthread_setspecific, (pthread_key_t key, const void *value), (key, value), FAILED_STATUS)
+CALL(int, pthread_create, (pthread_t * out, const pthread_attr_t *a, void *(*run)(void *), void *user),
+     (out, a, run, user), FAILED_STATUS)
 CALL(int, sched_getaffinity, (pid_t process, size_t bytes, cpu_set_t *out), (process, bytes, out), FAILED_INT)
 CALL(int, rename, (const char *from, const char *to), (from, to), FAILED_INT)
 CALL(int, mkostemp, (char *path, int flags), (path, flags), FAILED_INT)

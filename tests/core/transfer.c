@@ -5,6 +5,11 @@
 #include <complex.h>
 #include <criterion/criterion.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <tenon/collectives.h>
+#include <unistd.h>
+#include "core/graph.h"
+#include "core/profile.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "fixture.h"
@@ -372,4 +377,51 @@ Test(transfer, scopes_that_cannot_grow)
         if (!reached) break;
         cr_assert_lt(n, 400);
     }
+}
+
+/* ---- After a fork ------------------------------------------------------------------------------------------- */
+
+/* In a child of the program every handle is refused, and releasing it does nothing. */
+Test(transfer, handles_in_a_child)
+{
+    const tn_device devices[] = {tn_device_parse(ctx, "gpu:0"), tn_device_parse(ctx, "gpu:1")};
+    tn_communicator *c = NULL;
+    tn_graph *g = NULL;
+    tn_profile *p = NULL;
+    tn_event *e = NULL;
+    cr_assert_eq(tn_communicator_create(ctx, devices, 2, &c), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, devices[0], &g), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, devices[0], 0, &e), TN_OK);
+    cr_assert_eq(tni_profile_start(ctx, NULL), TN_OK);
+    cr_assert_eq(tni_profile_stop(ctx, &p), TN_OK);
+    pid_t child = fork();
+    if (!child) {
+        int ok = tn_communicator_status(c) == TN_E_FORKED && tn_communicator_abort(c) == TN_E_FORKED &&
+                 tn_communicator_barrier(c) == TN_E_FORKED && tn_graph_reset(g) == TN_E_FORKED &&
+                 tn_event_query(e) == -TN_E_FORKED && !tn_scope_open(ctx);
+        tn_communicator_release(c);
+        tn_graph_release(g);
+        tn_profile_release(p);
+        tn_event_release(e);
+        tni_devices_finish(ctx);
+        ok = ok && gpu.live_communicators == 1 && gpu.live_events == 1 && !gpu.closed;
+        _exit(!ok);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    cr_assert_eq(status, 0);
+    tn_communicator_release(c);
+    tn_graph_release(g);
+    tn_profile_release(p);
+    tn_event_release(e);
+    tni_profile_finish(ctx);
+}
+
+/* A list has at most so many items that their number fits. */
+Test(transfer, lists_without_end)
+{
+    tni_vector v = {.count = 3u << 30, .capacity = 3u << 30};
+    cr_assert_null(tni_vector_push(ctx, &v, 8));
+    expect_last(TN_E_OUT_OF_MEMORY, "out of memory: a list needs 51539607552 bytes");
+    cr_assert_eq(v.count, 3u << 30);
 }
