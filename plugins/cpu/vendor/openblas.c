@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens OpenBLAS and fills the table of its functions. Debian has three builds of one soname: the OpenMP
- * build is preferred, and a build with its own threads is set to one thread.
+ * build is preferred, and a build with its own threads is set to one thread. An OpenBLAS that is older than the
+ * processor may take it for one without AVX-512; then it is told which kernels to use.
  */
 #include "openblas.h"
+#include "support/cpu.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static cpu_openblas table;
 static const cpu_openblas *opened;
@@ -38,11 +42,75 @@ static void describe(void *library)
              table.omp_set_num_threads ? "threads of OpenMP" : "one thread", file);
 }
 
+/* ---- Core type --------------------------------------------------------------------------------------- */
+
+#define SONAME    "libopenblas.so.0"
+#define CORE_TYPE "OPENBLAS_CORETYPE"
+
+void *cpu_openblas_open_as(const char *core)
+{
+    static char **changed,
+        setting[64]; /* never freed: other threads may still read the environment from it */
+    char **before = environ;
+    size_t count = 0;
+    void *library;
+    while (before && before[count]) count++;
+    changed = calloc(count + 2, sizeof *changed);
+    if (!changed) return dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
+    snprintf(setting, sizeof setting, CORE_TYPE "=%s", core);
+    if (count) memcpy(changed, before, count * sizeof *changed);
+    changed[count] = setting;
+    environ = changed;
+    library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
+    if (environ == changed)
+        environ = before;
+    else
+        unsetenv(CORE_TYPE); /* another thread has meanwhile set a variable, in a copy of `changed` */
+    return library;
+}
+
+static bool has_bfloat16(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
+/* The core type to ask for, or NULL if the library's own choice is good, or the user's. */
+static const char *better_core(void *library)
+{
+    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    const char *(*get_corename)(void) = NULL, *user = getenv(CORE_TYPE), *core;
+    if ((user && *user) || cpu_level() != CPU_LEVEL_AVX512) return NULL;
+    if (!find(library, "openblas_get_corename", &get_corename)) return NULL;
+    core = get_corename();
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+        if (strcmp(core, wide[i]) == 0) return NULL;
+    /* OpenBLAS would write to stderr about a name that it does not have. */
+    if (has_bfloat16() && dlsym(library, "gotoblas_COOPERLAKE")) return "COOPERLAKE";
+    return dlsym(library, "gotoblas_SKYLAKEX") ? "SKYLAKEX" : NULL;
+}
+
+static void *open_with_best_core(void)
+{
+    void *library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
+    const char *core = library ? better_core(library) : NULL;
+    if (!core) return library;
+    /* The library reads the variable when it is loaded, so it is loaded once more. Where something else holds it,
+     * it stays as it is. */
+    dlclose(library);
+    return cpu_openblas_open_as(core);
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------- */
+
 static void open_library(void)
 {
     void (*set_num_threads)(int) = NULL;
     int (*get_parallel)(void) = NULL;
-    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    void *library = open_with_best_core();
     if (!library) {
         snprintf(description, sizeof description, "OpenBLAS is absent: %s", dlerror());
         return;

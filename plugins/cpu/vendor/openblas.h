@@ -33,6 +33,10 @@ const cpu_openblas *cpu_openblas_get(void);
 /* Version, core type, threads and file of the library in use, or why it is not; a static text. Opens it. */
 const char *cpu_openblas_describe(void);
 
+/* Opens the library with the kernels of a core type ("SKYLAKEX"), if it is not loaded yet, and leaves the
+ * environment as it was. For openblas.c and its test. */
+void *cpu_openblas_open_as(const char *core);
+
 /* Between begin and end, OpenBLAS uses the calling thread only. */
 int cpu_openblas_begin(const cpu_openblas *blas);
 void cpu_openblas_end(const cpu_openblas *blas, int token);
