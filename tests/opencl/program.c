@@ -326,7 +326,8 @@ static tn_tensor *gradients_of_normalisation_of(tn_scope *at, tn_tensor *a, tn_t
     tn_native_layer_norm_backward_result g = tn_native_layer_norm_backward(
         at, tn_slice(at, ROWS(b), .end = 90), x, TN_INTS(700), n.result1, n.result2,
         tn_slice(at, b, .end = 700), tn_slice(at, a, .end = 700), TN_BOOLS(1, 1, 1));
-    return in_a_line(at, g.result0, tn_mul_scalar(at, g.result1, 0.1), tn_mul_scalar(at, g.result2, 0.1));
+    return in_a_line(at, tn_mul_scalar(at, g.result0, 0.1), tn_mul_scalar(at, g.result1, 0.1),
+                     tn_mul_scalar(at, g.result2, 0.1));
 }
 
 Test(program, large_calls_agree_with_the_cpu)
