@@ -46,6 +46,7 @@ typedef struct gpu_binary {
 typedef struct gpu_driver {
     const char *type; /* the device type: "opencl" */
     const char *version;
+    int32_t dlpack_type; /* the type of its devices in DLPack */
     /* Loads the runtime and finds devices. Without one: TN_OK, 0, and a text that lives as long as the plugin. */
     int32_t (*find)(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason);
     void (*forget)(gpu_plugin *plugin);
@@ -59,6 +60,9 @@ typedef struct gpu_driver {
 
     int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory);
     void (*free)(void *device, void *memory);
+    /* Memory of another library, by the vendor's handle: from then on `free` lets go of it, too. TN_E_ARGUMENT if it is
+     * not of this device. */
+    int32_t (*retain)(void *device, void *memory, uint64_t *out_bytes);
 
     int32_t (*queue_create)(void *device, void **out_queue);
     void (*queue_destroy)(void *device, void *queue);
@@ -66,6 +70,8 @@ typedef struct gpu_driver {
     int32_t (*queue_finish)(void *device, void *queue);
     /* Later work of the queue waits for the event, which may be of another queue. */
     int32_t (*queue_wait)(void *device, void *queue, void *event);
+    /* The same for a queue of another library, by the vendor's handle. */
+    int32_t (*native_wait)(void *device, uint64_t native, void *event);
     int32_t (*queue_callback)(void *device, void *queue, void (*callback)(void *user), void *user);
 
     /* An event is made when it is recorded. Queued waits keep what they need of it. */

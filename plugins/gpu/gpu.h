@@ -30,6 +30,7 @@ struct gpu_plugin {
     pthread_mutex_t lock;                 /* of the list of devices */
     gpu_device *devices;
     char cache_folder[4096]; /* of compiled programs; "" if there is none */
+    int32_t blocking, no_cache; /* settings, changed atomically */
 };
 
 /* The source files of device code: a program each. */
@@ -86,6 +87,7 @@ struct gpu_device {
     gpu_plugin *plugin;
     gpu_device *next;
     void *handle; /* the driver's */
+    uint32_t index;
     gpu_properties properties;
     uint64_t allocated;   /* bytes; changed atomically */
     pthread_mutex_t lock; /* of the programs, launches and the list of streams */
@@ -100,6 +102,12 @@ struct gpu_stream {
     void *faults;           /* device memory into which kernels write what they find wrong */
     int32_t may_have_fault; /* a kernel that looks for faults was queued; under the device's lock */
 };
+
+/* interop.c */
+extern const tn_settings_interface gpu_settings_interface;
+extern const tn_interop_interface gpu_interop_interface;
+/* The vendor's queue waits for what the event has recorded. */
+int32_t gpu_event_wait_native(void *event, uint64_t native);
 
 /* The entry of the plugin, which the driver's file names in TN_DEFINE_PLUGIN. */
 int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);

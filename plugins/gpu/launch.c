@@ -52,13 +52,15 @@ static int32_t compile(gpu_device *d, gpu_program_key key, void **out_program)
     char options[256], name[640];
     write_options(d, key, options, sizeof options);
     snprintf(name, sizeof name, "%s\n%s\n%s", d->properties.identity, source->name, options);
-    gpu_cache_read(d->plugin->cache_folder, name, source->text, &cached);
+    const char *folder =
+        __atomic_load_n(&d->plugin->no_cache, __ATOMIC_RELAXED) ? "" : d->plugin->cache_folder;
+    gpu_cache_read(folder, name, source->text, &cached);
     int32_t status =
         gpu_the_driver.program_create(d->handle, source->text, options, cached.bytes ? &cached : NULL,
                                       out_program, cached.bytes ? NULL : &made);
     if (status && cached.bytes) /* a binary that the driver no longer takes */
         status = gpu_the_driver.program_create(d->handle, source->text, options, NULL, out_program, &made);
-    if (!status && made.bytes) gpu_cache_write(d->plugin->cache_folder, name, source->text, &made);
+    if (!status && made.bytes) gpu_cache_write(folder, name, source->text, &made);
     free(cached.bytes);
     free(made.bytes);
     return status;
@@ -161,6 +163,8 @@ int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
     if (!status && job->looks_for_faults) stream->may_have_fault = 1;
     pthread_mutex_unlock(&d->lock);
     if (!status && TN_HOST_HAS(job->call->host, work_queued)) job->call->host->work_queued(job->call);
+    if (!status && __atomic_load_n(&d->plugin->blocking, __ATOMIC_RELAXED))
+        status = gpu_the_driver.queue_finish(d->handle, stream->queue);
     return status;
 }
 

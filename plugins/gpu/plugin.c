@@ -86,6 +86,7 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
     gpu_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(p, TN_E_OUT_OF_MEMORY, "out of host memory");
     d->plugin = p;
+    d->index = index;
     driver->describe(p, index, &d->properties);
     int32_t status = driver->open(p, index, &d->handle);
     if (status) {
@@ -316,6 +317,14 @@ static int32_t event_elapsed(void *self, void *device, void *start, void *end, d
     return status;
 }
 
+int32_t gpu_event_wait_native(void *event, uint64_t native)
+{
+    gpu_record *r = record_retain(event);
+    int32_t status = r ? driver->native_wait(r->device->handle, native, r->event) : TN_OK;
+    record_release(r);
+    return status;
+}
+
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
     gpu_stream *s = stream;
@@ -448,6 +457,8 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (!strcmp(name, "tenon.copy")) return &copy_interface;
     if (!strcmp(name, "tenon.stream")) return &stream_interface;
     if (!strcmp(name, "tenon.event")) return &event_interface;
+    if (!strcmp(name, "tenon.settings")) return &gpu_settings_interface;
+    if (!strcmp(name, "tenon.interop")) return &gpu_interop_interface;
     return strcmp(name, "tenon.kernels") ? NULL : &p->kernels;
 }
 

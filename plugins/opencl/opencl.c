@@ -276,6 +276,22 @@ static void free_memory(void *device, void *memory)
     d->cl->clReleaseMemObject(memory);
 }
 
+/* A buffer of another context cannot be used here. */
+static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
+{
+    opencl_device *d = device;
+    cl_context context = NULL;
+    size_t bytes = 0;
+    cl_int status = d->cl->clGetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof context, &context, NULL);
+    if (status == CL_SUCCESS)
+        status = d->cl->clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    if (status != CL_SUCCESS || context != d->context)
+        return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not a buffer of this device's context", memory);
+    status = d->cl->clRetainMemObject(memory);
+    *out_bytes = bytes;
+    return check(d, status, "clRetainMemObject");
+}
+
 /* ---- Queues ----------------------------------------------------------------------------------------------- */
 
 /* To be called after something was queued: the driver begins, and queries know of it. */
@@ -372,6 +388,16 @@ static int32_t queue_wait(void *device, void *queue, void *event)
     opencl_queue *q = queue;
     cl_event waited = event;
     return queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &waited, NULL), "a barrier");
+}
+
+static int32_t native_wait(void *device, uint64_t native_queue, void *event)
+{
+    opencl_device *d = device;
+    cl_command_queue queue = (cl_command_queue)(uintptr_t)native_queue;
+    cl_event waited = event;
+    cl_int status = d->cl->clEnqueueBarrierWithWaitList(queue, 1, &waited, NULL);
+    if (status == CL_SUCCESS) status = d->cl->clFlush(queue);
+    return check(d, status, "a barrier on the queue of another library");
 }
 
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
@@ -643,6 +669,7 @@ static int32_t launch(void *device, void *queue, void *kernel, const gpu_argumen
 const gpu_driver gpu_the_driver = {
     .type = "opencl",
     .version = "0.1",
+    .dlpack_type = 4,
     .find = find,
     .forget = forget,
     .describe = describe,
@@ -652,11 +679,13 @@ const gpu_driver gpu_the_driver = {
     .native = native,
     .alloc = alloc,
     .free = free_memory,
+    .retain = retain,
     .queue_create = queue_create,
     .queue_destroy = queue_destroy,
     .queue_query = queue_query,
     .queue_finish = queue_finish,
     .queue_wait = queue_wait,
+    .native_wait = native_wait,
     .queue_callback = queue_callback,
     .event_record = event_record,
     .event_release = event_release,

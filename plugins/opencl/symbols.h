@@ -21,6 +21,8 @@
     X(clReleaseCommandQueue)        \
     X(clCreateBuffer)               \
     X(clReleaseMemObject)           \
+    X(clRetainMemObject)            \
+    X(clGetMemObjectInfo)           \
     X(clCreateProgramWithSource)    \
     X(clCreateProgramWithBinary)    \
     X(clBuildProgram)               \

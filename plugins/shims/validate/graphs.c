@@ -272,6 +272,27 @@ static int32_t find_streams(validate_state *v, const shim_call *c, const validat
     return communicator->count > 0;
 }
 
+/* communicator, rank, own rank, other rank, bytes: one rank on its stream, which may be of any device. */
+static void message(validate_state *v, const shim_call *c, int32_t done)
+{
+    const tn_collective_rank *r = c->values[1].pointer;
+    int32_t writes = c->id == SHIM_COLLECTIVES_RECEIVE;
+    uint64_t bytes = c->values[4].number, offset = writes ? r->to_offset : r->from_offset;
+    validate_object *stream = validate_find(v, c->plugin, SHIM_STREAM, r->stream, NULL);
+    if (!stream || !stream->alive) {
+        if (!done)
+            validate_say(c, "unknown-handle", NULL, "%s: the stream is not a stream of a device",
+                         c->slot->name);
+        return;
+    }
+    if (stream->work && !done) say_capturing(c, stream);
+    validate_object *o = allocation_of(v, c, stream->device, writes ? "to" : "from", writes ? r->to : r->from,
+                                       offset, bytes, done);
+    if (!done) return;
+    validate_task(v, stream);
+    if (o) validate_access_range(v, c, o, stream, offset, offset + bytes, 0, (uint32_t)writes);
+}
+
 void validate_ranks(validate_state *v, const shim_call *c, int32_t done)
 {
     tn_collective_rank ranks[MOST_RANKS] = {{0}};
@@ -282,6 +303,7 @@ void validate_ranks(validate_state *v, const shim_call *c, int32_t done)
         else
             check_devices(v, c);
     }
+    if (c->id == SHIM_COLLECTIVES_SEND || c->id == SHIM_COLLECTIVES_RECEIVE) message(v, c, done);
     if (c->id < SHIM_COLLECTIVES_ALL_REDUCE || c->id > SHIM_COLLECTIVES_BARRIER) return;
     const validate_object *communicator = validate_argument(v, c, 0);
     if (!communicator || !find_streams(v, c, communicator, ranks, streams, done)) return;

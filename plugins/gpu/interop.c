@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What users may set on a GPU, and tensors that other libraries of the process share with it (DLPack). */
+#include "gpu.h"
+
+/* ---- Settings ------------------------------------------------------------------------------------------ */
+
+enum { BLOCKING, CACHE, COUNT };
+
+static int32_t describe(void *self, void *device, uint32_t i, tn_setting *out)
+{
+    if (i >= COUNT) return TN_E_INDEX;
+    out->name = i == BLOCKING ? "blocking" : "cache";
+    out->meaning = i == BLOCKING ? "each launch is waited for, so that its errors are those of the call"
+                                 : "compiled programs are kept in the user's cache folder";
+    out->default_value = tn_value_bool(i == CACHE);
+    return TN_OK;
+}
+
+static int32_t get(void *self, void *device, uint32_t i, tn_value *out)
+{
+    const gpu_plugin *p = self;
+    *out = tn_value_bool(i == BLOCKING ? __atomic_load_n(&p->blocking, __ATOMIC_RELAXED)
+                                       : !__atomic_load_n(&p->no_cache, __ATOMIC_RELAXED));
+    return TN_OK;
+}
+
+static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
+{
+    gpu_plugin *p = self;
+    if (i == BLOCKING)
+        __atomic_store_n(&p->blocking, (int32_t)value->as.i, __ATOMIC_RELAXED);
+    else
+        __atomic_store_n(&p->no_cache, !value->as.i, __ATOMIC_RELAXED);
+    return TN_OK;
+}
+
+const tn_settings_interface gpu_settings_interface = {
+    .size = sizeof(tn_settings_interface), .describe = describe, .get = get, .set = set};
+
+/* ---- DLPack -------------------------------------------------------------------------------------------- */
+
+static int32_t dlpack_device(void *self, void *device, int32_t *out_type, int32_t *out_id)
+{
+    *out_type = gpu_the_driver.dlpack_type;
+    *out_id = (int32_t)((const gpu_device *)device)->index;
+    return TN_OK;
+}
+
+static int32_t import_pointer(void *self, void *device, void *data, uint64_t bytes, tn_memory *out)
+{
+    uint64_t there = 0;
+    int32_t status = gpu_the_driver.retain(((const gpu_device *)device)->handle, data, &there);
+    if (status) return status;
+    if (there < bytes) {
+        gpu_the_driver.free(((const gpu_device *)device)->handle, data);
+        return gpu_error(self, TN_E_ARGUMENT, "the buffer of another library has %llu bytes, not %llu",
+                         (unsigned long long)there, (unsigned long long)bytes);
+    }
+    out->kind = TN_MEMORY_DEVICE;
+    out->allocation = data;
+    out->bytes = there;
+    return TN_OK;
+}
+
+static void release_memory(void *self, void *device, const tn_memory *memory)
+{
+    gpu_the_driver.free(((const gpu_device *)device)->handle, memory->allocation);
+}
+
+static int32_t wait_native(void *self, void *device, uint64_t native, void *event)
+{
+    return gpu_event_wait_native(event, native);
+}
+
+/* No memory or event of another process: OpenCL 1.2 has none. */
+const tn_interop_interface gpu_interop_interface = {.size = sizeof(tn_interop_interface),
+                                                    .dlpack_device = dlpack_device,
+                                                    .wait_native = wait_native,
+                                                    .import_pointer = import_pointer,
+                                                    .release_memory = release_memory};
