@@ -124,6 +124,13 @@ def check_devices(tool, _):
     expect(sum(d["chosen"] for d in devices.values()) == 1, "one is chosen", done)
     done = run(tool, "devices")
     expect(done.returncode == 0 and done.stdout.count("*") >= 1, "the same as text", done)
+    done = run(tool, "devices", "--settings", "--json", TENON_SETTINGS="reference.lazy=7")
+    (reference,) = [d for d in json.loads(done.stdout) if d["device"] == "reference:0"]
+    settings = {x["name"]: x for x in reference["settings"]}
+    expect(settings["lazy"]["value"] == "7" and settings["lazy"]["default"] == "0", "a setting of the environment", done)
+    expect(settings["lazy"]["range"] == "int from 0 to 60000" and settings["seed"]["read_only"], "what it may be", done)
+    done = run(tool, "devices", "--settings")
+    expect(re.search(r"huge_pages +advise +.*\(advise,never; default advise\)", done.stdout), "the CPU's, as text", done)
 
 
 def check_ops(tool, _):
@@ -180,6 +187,9 @@ def check_doctor(tool, _):
             ("TENON_DEVICE", "absent:0", "device absent:0: no plugin offers this type"),
             ("TENON_PLUGIN_SELECT", "cpu,mistake", "no plugin in the search path has the name 'mistake'"),
             ("TENON_PLUGIN_DISABLE", "mistake", "no plugin in the search path has the name 'mistake'"),
+            ("TENON_SETTINGS", "cuda.tf32=1", "'cuda.tf32=1': no plugin has devices of this type"),
+            ("TENON_SETTINGS", "poison=1", "'poison=1': expected device.name=value"),
+            ("TENON_SETTINGS", "reference.poisn=1", "there is no setting 'poisn'; did you mean 'poison'?"),
             ("TENON_PLUGIN_PROBE", "often", "is not 'always', 'unknown' or 'never'; 'unknown' is assumed"),
             ("TENON_CPU_LEVEL", "avx3", "init failed: TENON_CPU_LEVEL is 'avx3' (expected base, avx2 or avx512)"),
             ("TENON_PLUGIN_ALLOW", "/nowhere/list", "the list of allowed libraries '/nowhere/list' cannot be read"),
