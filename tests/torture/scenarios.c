@@ -214,8 +214,7 @@ static int call_trace(tn_scope *s, tn_device d)
 static int share(tn_scope *s, tn_device d)
 {
     struct DLManagedTensorVersioned *shared = NULL;
-    tn_tensor *x = numbers(s, TN_CPU, 2, 2, TN_FLOAT32), *back = NULL;
-    (void)d;
+    tn_tensor *x = numbers(s, d, 2, 2, TN_FLOAT32), *back = NULL;
     if (!x || tn_to_dlpack(x, &shared)) return 0;
     back = tn_from_dlpack(s, shared);
     return has_sum(s, back, 6);
@@ -379,6 +378,42 @@ static int collectives(tn_scope *s, tn_device d)
     return result;
 }
 
+/* ---- Other processes, played by this one --------------------------------------------------------------- */
+
+static int processes(tn_scope *s, tn_device d)
+{
+    tn_shared_tensor shared = {.size = sizeof shared};
+    tn_tensor *x = tn_full(s, TN_INTS(3), 2, .dtype = TN_FLOAT32, .device = d), *mine = tn_share(s, x);
+    if (!mine || tn_share_export(mine, &shared)) return 0;
+    tn_tensor *theirs = tn_share_import(s, &shared);
+    close(shared.memory.file);
+    if (!theirs || !tn_add_scalar_(s, theirs, 1)) return 0;
+    if (tn_device_synchronize(tn_scope_context(s), d)) return 0;
+    return both(has_sum(s, mine, 9), has_sum(s, theirs, 9));
+}
+
+static int over_events(tn_context *ctx, tn_device d, tn_event *here, tn_event **there)
+{
+    tn_process_handle handle = {.size = sizeof handle, .file = -1};
+    if (tn_event_export(here, &handle)) return 0;
+    int32_t status = tn_event_import(ctx, d, &handle, there);
+    if (handle.file >= 0) close(handle.file);
+    if (status || tn_event_record(here, tn_stream_current(ctx, d))) return 0;
+    if (tn_stream_wait_event(tn_stream_current(ctx, d), *there) || tn_event_synchronize(*there)) return 0;
+    return tn_event_query(*there) == 1 ? 1 : 0;
+}
+
+static int process_events(tn_scope *s, tn_device d)
+{
+    tn_event *here = NULL, *there = NULL;
+    tn_context *ctx = tn_scope_context(s);
+    int result =
+        tn_event_create(ctx, d, TN_EVENT_INTERPROCESS, &here) ? 0 : over_events(ctx, d, here, &there);
+    tn_event_release(there);
+    tn_event_release(here);
+    return result;
+}
+
 /* ---- An operator that the device does not have ---------------------------------------------------------- */
 
 static int32_t add_all(void *self, const tn_call *call)
@@ -446,6 +481,8 @@ static const scenario scenarios[] = {{"arithmetic", arithmetic, 0},
                                      {"streams", streams, 0},
                                      {"graphs", graphs, 1},
                                      {"collectives", collectives, 1},
+                                     {"processes", processes, 0},
+                                     {"events of processes", process_events, 1},
                                      {"fallback", fallback, 0}};
 
 int run_scenarios(int (*run)(const scenario *c, const char *device))
