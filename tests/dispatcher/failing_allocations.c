@@ -220,6 +220,22 @@ static int kernels_with_a_scope(void)
     return y && tn_item_double(s, tn_sum(s, y)) == 24;
 }
 
+/* More tensors than a scope, and more copies than a call, has room for at first. */
+static int many_tensors(void)
+{
+    enum { MANY = 80 };
+    static tn_tensor *list[MANY];
+    const char *schema = "test::listed(Tensor[] list) -> Tensor";
+    const tn_operator_def def = {.size = sizeof def, .schema = schema, .infer = infer_one};
+    const tn_kernel_row row = {.size = sizeof row, .schema = schema, .run = add_one};
+    uint32_t op;
+    if (tn_operator_define(ctx, &def, &op) || tn_kernels_add(ctx, "cpu", NULL, &row, 1)) return 0;
+    tn_tensor *x = tn_slice(s, tn_full(s, TN_INTS(4), 3, .dtype = TN_FLOAT32), .step = 2);
+    for (int i = 0; i < MANY; i++) list[i] = tn_view_as(s, x, x);
+    tn_tensor *sum = x ? CALL(op, tn_value_tensors(list, MANY)) : NULL;
+    return sum && tn_item_double(s, sum) == 3 * MANY;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -232,7 +248,8 @@ static const struct {
                  {"profile", profile},
                  {"composites", results_of_composites},
                  {"copies", copies_around_kernels},
-                 {"scopes", kernels_with_a_scope}};
+                 {"scopes", kernels_with_a_scope},
+                 {"many", many_tensors}};
 
 /* 1: the scenario gave its result; 0: it reported a failure. `fail_at` counts from after the context is made. */
 static int run_once(int (*scenario)(void), uint32_t flags, long long fail_at, counting *memory)
@@ -267,7 +284,7 @@ static void run_all(uint32_t flags)
         cr_assert(run_once(scenarios[i].run, flags, 0, &memory), "%s: %s", scenarios[i].name,
                   tn_last_error() ? tn_last_error()->message : "");
         int failed = 0;
-        for (long long n = 1; n < 400; n++) {
+        for (long long n = 1; n < 1000; n++) {
             int done = run_once(scenarios[i].run, flags, n, &memory);
             failed += !done;
             /* The last runs made all their allocations: no later one is left to fail. */
