@@ -206,6 +206,60 @@ static void spread_output(const cpu_pool *p, W part, int64_t oz, int64_t oy, int
                 sums[(iz * p->in[1] + iy) * p->in[2] + ix] += part;
 }
 
+/* What each of `count` outputs of a line gives to every input of its window. */
+static void average_parts(const cpu_pool *p, const E *g, int64_t oz, int64_t oy, int64_t x0, int64_t count,
+                          W *part)
+{
+    const int64_t *lo = p->lo[2] + x0, *hi = p->hi[2] + x0, *extent = p->extent[2];
+    const W *grads = run_read(g, count, part);
+    int64_t area = extent ? p->extent[0][oz] * p->extent[1][oy]
+                          : (p->hi[0][oz] - p->lo[0][oz]) * (p->hi[1][oy] - p->lo[1][oy]);
+    if (p->divisor)
+        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (W)p->divisor;
+    else if (extent)
+        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (W)(area * extent[x0 + o]);
+    else
+        for (int64_t o = 0; o < count; o++) part[o] = grads[o] / (W)(area * (hi[o] - lo[o]));
+}
+
+/*
+ * Adds the parts of the outputs from x0 on to a line of inputs. The last kernel element comes first, so that an
+ * input gets the parts of its outputs in their order.
+ */
+static void spread_parts(const cpu_pool *p, const W *restrict part, int64_t x0, int64_t count,
+                         W *restrict line)
+{
+    int64_t stride = p->stride[2];
+    if (stride == 2 && p->kernel[2] == 2 && p->first <= x0 && x0 + count <= p->last) {
+        W *restrict to = line + x0 * 2 - p->padding[2];
+        for (int64_t o = 0; o < count; o++) {
+            to[2 * o] += part[o];
+            to[2 * o + 1] += part[o];
+        }
+        return;
+    }
+    for (int64_t k = p->kernel[2]; k-- > 0;) {
+        int64_t first = max_i64(0, p->from[k] - x0), last = min_i64(count, p->to[k] - x0);
+        W *restrict to = line + x0 * stride + k - p->padding[2];
+        if (stride == 1)
+            for (int64_t o = first; o < last; o++) to[o] += part[o];
+        else
+            for (int64_t o = first; o < last; o++) to[o * stride] += part[o];
+    }
+}
+
+static void spread_line(const cpu_pool *p, const E *g, int64_t oz, int64_t oy, W *sums)
+{
+    W part[ROW];
+    for (int64_t x0 = 0; x0 < p->out[2]; x0 += ROW) {
+        int64_t count = min_i64(ROW, p->out[2] - x0);
+        average_parts(p, g + x0, oz, oy, x0, count, part);
+        for (int64_t iz = p->lo[0][oz]; iz < p->hi[0][oz]; iz++)
+            for (int64_t iy = p->lo[1][oy]; iy < p->hi[1][oy]; iy++)
+                spread_parts(p, part, x0, count, sums + (iz * p->in[1] + iy) * p->in[2]);
+    }
+}
+
 static void average_backward(const cpu_pool *p, int64_t begin, int64_t end, void *sums_v)
 {
     int64_t in = cpu_volume(p->in), out = cpu_volume(p->out);
@@ -214,7 +268,9 @@ static void average_backward(const cpu_pool *p, int64_t begin, int64_t end, void
         E *to = (E *)p->y + plane * in;
         W *sums = sizeof(E) == sizeof(W) ? (W *)(void *)to : sums_v;
         memset(sums, 0, (size_t)in * sizeof(W));
-        for (int64_t o = 0; o < out; o++) {
+        for (int64_t line = 0; p->plain && line < p->out[0] * p->out[1]; line++)
+            spread_line(p, g + line * p->out[2], line / p->out[1], line % p->out[1], sums);
+        for (int64_t o = 0; !p->plain && o < out; o++) {
             int64_t ox = o % p->out[2], oy = o / p->out[2] % p->out[1], oz = o / p->out[2] / p->out[1];
             spread_output(p, load_wide(&g[o]) / (W)divisor_of(p, oz, oy, ox), oz, oy, ox, sums);
         }
