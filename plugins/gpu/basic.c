@@ -34,7 +34,7 @@ static int32_t fill(void *self, const tn_call *call)
     return gpu_launch(&job, nest.numel, GPU_LIGHT);
 }
 
-#define TILE 32 /* rows and columns that stay in the first-level cache of a processor */
+#define TILE 16 /* rows and columns that an item moves: GPU_TILE of device/memory.cl */
 
 /*
  * Whether rows become columns: then a processor moves tiles, since else every element is in another line
@@ -55,7 +55,6 @@ static int32_t transpose(const tn_call *call, gpu_nest *nest, void *to, void *fr
     gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "transpose");
     for (uint32_t d = 2; d < nest->rank; d++) rest *= nest->sizes[d];
     nest->opcode = gpu_code_bytes(nest->dtypes[0]);
-    nest->scalars[0] = TILE;
     gpu_give_memory(&job, to);
     gpu_give_memory(&job, from);
     gpu_give(&job, nest, sizeof *nest);

@@ -71,16 +71,26 @@ GPU_KERNEL void copy_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in,
     }
 }
 
-#define GPU_MOVE_TILE(type)                                                                       \
-    for (uint32_t i = row; i < last_row; i++)                                                     \
-        for (uint32_t j = column; j < last_column; j++)                                           \
-            *(GPU_GLOBAL type *)(out + at[0] + (int64_t)j * nest.strides[0][1] + i * sizeof(type)) = \
-                *(GPU_GLOBAL const type *)(in + at[1] + (int64_t)i * nest.strides[1][0] + j * sizeof(type));
+#define GPU_TILE 16
 
-/* An item is a tile of dimensions 0 and 1, scalars[0] elements each way; they are contiguous in out and in. */
+/* Through a block of its own, so that rows of both sides are read and written at once, whatever their distance. */
+#define GPU_MOVE_TILE(type)                                                                                    \
+    {                                                                                                          \
+        type block[GPU_TILE * GPU_TILE];                                                                       \
+        for (uint32_t i = row; i < last_row; i++)                                                              \
+            for (uint32_t j = column; j < last_column; j++)                                                    \
+                block[(i - row) * GPU_TILE + j - column] =                                                     \
+                    *(GPU_GLOBAL const type *)(in + at[1] + (int64_t)i * nest.strides[1][0] + j * sizeof(type)); \
+        for (uint32_t j = column; j < last_column; j++)                                                        \
+            for (uint32_t i = row; i < last_row; i++)                                                          \
+                *(GPU_GLOBAL type *)(out + at[0] + (int64_t)j * nest.strides[0][1] + i * sizeof(type)) =       \
+                    block[(i - row) * GPU_TILE + j - column];                                                  \
+    }
+
+/* An item is a tile of dimensions 0 and 1, GPU_TILE elements each way; they are contiguous in out and in. */
 GPU_KERNEL void transpose(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
 {
-    uint32_t tile = (uint32_t)nest.scalars[0], down = (nest.sizes[0] + tile - 1) / tile;
+    uint32_t tile = GPU_TILE, down = (nest.sizes[0] + tile - 1) / tile;
     uint32_t across = (nest.sizes[1] + tile - 1) / tile, row = gpu_item() % down * tile;
     uint32_t column = gpu_item() / down % across * tile, rest = gpu_item() / down / across;
     uint32_t last_row = nest.sizes[0] - row < tile ? nest.sizes[0] : row + tile;
