@@ -9,19 +9,10 @@
 typedef struct training {
     tn_scope *s; /* owns the batch */
     tn_tensor *images, *labels;
-    model m;
-    optim_adamw optimiser;
-    tn_tensor *trained[NN_MAX_TENSORS];
+    tn_dtype dtype;
+    tn_module *net;
+    tn_optimizer *optimizer;
 } training;
-
-static int make_optimiser(training *t)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < t->m.store.count; i++) {
-        if (t->m.store.trained[i]) t->trained[n++] = t->m.store.tensors[i];
-    }
-    return optim_adamw_init(&t->optimiser, t->trained, n, 4e-3, 1e-2);
-}
 
 static int step_open(bench *b)
 {
@@ -35,17 +26,19 @@ static int step_open(bench *b)
     t->s = tn_scope_open(b->ctx);
     t->images = tn_from_data(t->s, TN_FLOAT32, TN_INTS(BATCH, 1, 28, 28), images, TN_CPU);
     t->labels = tn_from_data(t->s, TN_INT64, TN_INTS(BATCH), labels, TN_CPU);
-    model_init(&t->m, t->s, b->ctx, TN_CPU, *(const tn_dtype *)b->current->data);
     if (tn_scope_failed(t->s)) return bench_failed(b, t->s);
-    return make_optimiser(t) ? bench_absent(b, "no memory") : 0;
+    t->dtype = *(const tn_dtype *)b->current->data;
+    t->net = model_create(b->ctx, TN_CPU);
+    t->optimizer = tn_adamw_create(t->net, .lr = 4e-3, .weight_decay = 1e-2);
+    return t->optimizer ? 0 : bench_absent(b, "no memory");
 }
 
 static void step_close(bench *b)
 {
     training *t = b->state;
     if (!t) return;
-    optim_adamw_finish(&t->optimiser);
-    nn_store_finish(&t->m.store);
+    tn_optimizer_destroy(t->optimizer);
+    tn_module_destroy(t->net);
     tn_scope_close(t->s);
     free(t);
 }
@@ -56,10 +49,10 @@ static int step_run(bench *b, int64_t n)
     int status = 0;
     for (int64_t i = 0; i < n && !status; i++) {
         tn_scope *s = tn_scope_open(b->ctx);
-        tn_tensor *loss = tn_cross_entropy_loss(s, model_forward(&t->m, s, t->images, 1), t->labels);
+        tn_tensor *loss = tn_cross_entropy_loss(s, model_forward(t->net, s, t->images, t->dtype), t->labels);
         tn_backward(s, loss);
-        optim_adamw_step(&t->optimiser, s);
-        nn_zero_grad(&t->m.store);
+        tn_optimizer_step(s, t->optimizer);
+        tn_optimizer_zero_grad(t->optimizer);
         if (tn_scope_failed(s)) status = bench_failed(b, s);
         tn_scope_close(s);
     }

@@ -212,15 +212,17 @@ void nn_transformer_stack_init(tn_scope *s, tn_module *m)
         char name[24];
         snprintf(name, sizeof name, "%lld", (long long)i);
         const tn_transformer_encoder_layer_options e = {
-            sizeof e,      o->d_model,        o->nhead,       o->dim_feedforward, o->dropout,
-            o->activation, o->layer_norm_eps, o->batch_first, o->norm_first,      o->bias};
+            sizeof e,           0,          name,          o->d_model,        o->nhead,
+            o->dim_feedforward, o->dropout, o->activation, o->layer_norm_eps, o->batch_first,
+            o->norm_first,      o->bias};
         const tn_transformer_decoder_layer_options d = {
-            sizeof d,      o->d_model,        o->nhead,       o->dim_feedforward, o->dropout,
-            o->activation, o->layer_norm_eps, o->batch_first, o->norm_first,      o->bias};
+            sizeof d,           0,          name,          o->d_model,        o->nhead,
+            o->dim_feedforward, o->dropout, o->activation, o->layer_norm_eps, o->batch_first,
+            o->norm_first,      o->bias};
         if (is_decoder(m))
-            tn_transformer_decoder_layer_create_with(layers, name, &d);
+            tn_transformer_decoder_layer_create_with(layers, &d);
         else
-            tn_transformer_encoder_layer_create_with(layers, name, &e);
+            tn_transformer_encoder_layer_create_with(layers, &e);
     }
     if (o->norm)
         tn_layer_norm_create(m, "norm", TN_INTS(o->d_model), .eps = o->layer_norm_eps, .bias = o->bias);

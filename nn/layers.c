@@ -227,9 +227,10 @@ static int32_t check(tn_module *m)
     return TN_OK;
 }
 
-tn_module *nn_layer_create(tn_module *parent, const char *name, const nn_layer *layer, const void *options)
+tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void *options)
 {
-    tn_module *m = tn_module_add(parent, name, &layer->class);
+    const nn_options_head *head = options;
+    tn_module *m = head ? tn_module_add(parent, head->name, &layer->class) : NULL;
     if (!m) return NULL;
     int32_t status = own_options(m, options);
     if (!status) status = check(m);

@@ -95,8 +95,15 @@ typedef struct nn_layer {
     void (*init)(tn_scope *s, tn_module *m); /* after the tensors were made; may be NULL */
 } nn_layer;
 
+/* How every struct of options begins. */
+typedef struct nn_options_head {
+    uint32_t options_size;
+    uint32_t reserved;
+    const char *name;
+} nn_options_head;
+
 /* Makes a module from a row; `options` is a struct of its options. */
-tn_module *nn_layer_create(tn_module *parent, const char *name, const nn_layer *layer, const void *options);
+tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void *options);
 tn_tensor *nn_layer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 void nn_layer_describe(const tn_module *m, char *text, uint64_t bytes);
 void nn_layer_finish(tn_module *m);

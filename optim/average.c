@@ -152,7 +152,9 @@ int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o, con
 {
     if (g->unscaled != o && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
     g->unscaled = NULL;
-    if (!g->found) tn_optimizer_step_with(s, o, options);
+    tn_step_options step = options ? *options : (tn_step_options){.options_size = sizeof step};
+    step.optimizer = o;
+    if (!g->found) tn_optimizer_step_with(s, &step);
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     if (g->found) {
         g->scale *= g->backoff;

@@ -111,8 +111,9 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
     return NULL;
 }
 
-tn_optimizer *tn_optimizer_create(tn_module *module, uint32_t kind, const tn_optimizer_options *options)
+tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options)
 {
+    tn_module *module = options ? options->module : NULL;
     if (!module) return NULL;
     tn_scope *s = tn_scope_open(tn_module_context(module));
     if (tn_module_failed(module)) tn_scope_fail(s, tn_module_failed(module), tn_module_error(module));
@@ -241,15 +242,16 @@ static tn_tensors all_of(tn_scope *s, const tn_optimizer *o)
     return (tn_tensors){items, items ? o->count : 0};
 }
 
-int32_t(tn_optimizer_step_with)(tn_scope *scope, tn_optimizer *o, const tn_step_options *options)
+int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
 {
+    tn_optimizer *o = options ? options->optimizer : NULL;
     if (tn_scope_failed(scope)) return tn_scope_failed(scope);
     if (!o) return fail(scope, TN_E_STATE, NULL, "it is NULL");
     if (o->kind == TN_LBFGS) return fail(scope, TN_E_STATE, o, "its step is tn_optimizer_step_closure");
     tn_scope *s = without_recording(scope);
-    if (options && options->lr > 0)
+    if (options->lr > 0)
         for (uint32_t i = 0; i < o->group_count; i++) o->groups[i].lr = options->lr;
-    if (options && options->clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options->clip_norm, 2);
+    if (options->clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options->clip_norm, 2);
     if (!tn_scope_failed(s)) step_all(s, o);
     return tn_scope_close(s);
 }
@@ -260,7 +262,7 @@ int32_t tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure closu
     if (!o || !closure) return fail(s, TN_E_ARGUMENT, o, "the optimizer or the closure is NULL");
     if (o->kind == TN_LBFGS) return optim_lbfgs_step(s, o, closure, user);
     closure(user, s);
-    return tn_optimizer_step_with(s, o, NULL);
+    return tn_optimizer_step(s, o);
 }
 
 void tn_optimizer_zero_grad(tn_optimizer *o)

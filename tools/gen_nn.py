@@ -123,17 +123,15 @@ class Layer:
         if self.doc:
             lines += comment(f'nn.{self.name}: {self.doc}')
         fields = ' '.join(f"{C_TYPES[o['kind']]}{'' if C_TYPES[o['kind']].endswith('*') else ' '}{o['name']};" for o in self.options)
-        lines += wrap(f'typedef struct tn_{self.c}_options {{ uint32_t options_size; {fields} }} tn_{self.c}_options;')
-        lines += wrap(f'TN_API tn_module *tn_{self.c}_create_with(tn_module *parent, const char *name, const tn_{self.c}_options *options);')
-        params = ', '.join(['parent', 'name_'] + [o['name'] + '_' for o in given])
-        first = ', '.join([f'.options_size = sizeof(tn_{self.c}_options)'] + [f".{o['name']} = ({o['name']}_)" for o in given] +
-                          [f".{o['name']} = {self.default(o)}" for o in free if self.default(o)])
-        call = f'tn_{self.c}_create_with(parent, name_, &(tn_{self.c}_options){{{first}'
-        if free:
-            lines += wrap(f'#define tn_{self.c}_create({params}, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR('
-                          f"{call}, __VA_ARGS__}}))", macro=True)
-        else:
-            lines += wrap(f"#define tn_{self.c}_create({params}) {call}}})", macro=True)
+        lines += wrap(f'typedef struct tn_{self.c}_options {{ uint32_t options_size; uint32_t reserved; const char *name; {fields} }} tn_{self.c}_options;')
+        lines += wrap(f'TN_API tn_module *tn_{self.c}_create_with(tn_module *parent, const tn_{self.c}_options *options);')
+        # The last thing that must be given begins the variable part, which is then never empty.
+        names = ['name'] + [o['name'] for o in given]
+        params = ', '.join(['parent'] + [f'{n}_' for n in names[:-1]] + ['...'])
+        first = [f'.options_size = sizeof(tn_{self.c}_options)'] + [f".{o['name']} = {self.default(o)}" for o in free if self.default(o)]
+        first += [f'.{n} = ({n}_)' for n in names[:-1]] + [f'.{names[-1]} = __VA_ARGS__']
+        lines += wrap(f'#define tn_{self.c}_create({params}) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR('
+                      f"tn_{self.c}_create_with(parent, &(tn_{self.c}_options){{{', '.join(first)}}}))", macro=True)
         return lines
 
     @staticmethod
@@ -187,9 +185,9 @@ class Layer:
         parts += [f'.init = nn_{self.init}_init'] if self.init else []
         lines.append('    ' + ', '.join(parts))
         lines.append('};')
-        lines.append(f'tn_module *tn_{c}_create_with(tn_module *parent, const char *name, const tn_{c}_options *options)')
+        lines.append(f'tn_module *tn_{c}_create_with(tn_module *parent, const tn_{c}_options *options)')
         lines.append('{')
-        lines.append(f'    return nn_layer_create(parent, name, &nn_layer_{c}, options);')
+        lines.append(f'    return nn_layer_create(parent, &nn_layer_{c}, options);')
         lines.append('}')
         return lines
 
@@ -226,11 +224,11 @@ def main():
                  ' * tn_linear_create(parent, "fc", 3, 4, .bias = 0): what must be given stands in order, options by their names. A',
                  ' * list option of one item stands for all dimensions: .stride = TN_INTS(2). NULL, and an error of the tree, for bad',
                  ' * arguments. Structs of options may grow: `options_size` says how much of one the program knows.', ' */',
-                 '#ifndef TENON_NN_LAYERS_H', '#define TENON_NN_LAYERS_H', '', '#include <tenon/nn.h>', '', 'TN_BEGIN_DECLS', '',
+                 '#ifndef TENON_NN_LAYERS_H', '#define TENON_NN_LAYERS_H', '', '#include <tenon/nn.h>', '', '#ifndef TN_PLUGIN', 'TN_BEGIN_DECLS', '',
                  '/* clang-format off */']
         for layer in layers:
             lines += layer.header()
-        lines += ['/* clang-format on */', '', 'TN_END_DECLS', '#endif', '']
+        lines += ['/* clang-format on */', '', 'TN_END_DECLS', '#endif', '#endif', '']
         text = '\n'.join(lines)
         if args.compare:
             if open(args.out_header).read() != text:

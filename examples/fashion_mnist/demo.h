@@ -3,8 +3,8 @@
 #ifndef TENON_DEMO_H
 #define TENON_DEMO_H
 
-#include "nn.h"
-#include "optim.h"
+#include <tenon/nn.h>
+#include <tenon/optim.h>
 
 #define CLASSES 10
 
@@ -32,17 +32,11 @@ void dataset_close(dataset *d);
 /* Images of a batch as float32, (x / 255 - 0.2860) / 0.3530. `index` int64 [b]. */
 tn_tensor *dataset_images(const dataset *d, tn_scope *s, tn_tensor *index);
 
-/* 3x3 convolution 1-16, max pool, batch norm, relu; the same 16-32; linear 1568-128, relu, linear 128-10. */
-typedef struct model {
-    nn_store store;
-    nn_conv2d conv1, conv2;
-    nn_batch_norm norm1, norm2;
-    nn_linear linear1, linear2;
-    tn_dtype dtype;
-} model;
-void model_init(model *m, tn_scope *s, tn_context *ctx, tn_device device, tn_dtype dtype);
-/* Logits [b, 10] in float32. */
-tn_tensor *model_forward(const model *m, tn_scope *s, tn_tensor *x, int32_t training);
+/* 3x3 convolution 1-16, max pool, batch norm, relu; the same 16-32; linear 1568-128, relu, linear 128-10. In training
+ * mode; errors are in the module. */
+tn_module *model_create(tn_context *ctx, tn_device device);
+/* Logits [b, 10] in float32; products are computed in `dtype`. */
+tn_tensor *model_forward(tn_module *net, tn_scope *s, tn_tensor *x, tn_dtype dtype);
 
 /* The loss of each step as an SVG. 0 on success. */
 int curve_write(const char *path, const float *loss, int64_t steps);

@@ -17,9 +17,8 @@ typedef struct run {
     tn_context *ctx;
     tn_device device;
     dataset train, test;
-    model m;
-    optim_adamw optimiser;
-    tn_tensor *trained[NN_MAX_TENSORS];
+    tn_module *net;
+    tn_optimizer *optimizer;
     float *loss;
     int64_t steps, step;
     double started;
@@ -79,11 +78,11 @@ static void progress(run *r, tn_scope *s, tn_tensor **pending, int64_t *n_pendin
 static tn_tensor *train_step(run *r, tn_scope *s, tn_tensor *index)
 {
     tn_tensor *x = dataset_images(&r->train, s, index), *y = tn_index_select(s, r->train.labels, 0, index);
-    tn_tensor *loss = tn_cross_entropy_loss(s, model_forward(&r->m, s, x, 1), y);
+    tn_tensor *loss = tn_cross_entropy_loss(s, model_forward(r->net, s, x, r->o->dtype), y);
     tn_backward(s, loss);
-    r->optimiser.lr = optim_warm_up_cosine(r->o->lr, r->step, r->steps, 0.15);
-    optim_adamw_step(&r->optimiser, s);
-    nn_zero_grad(&r->m.store);
+    tn_optimizer_step(s, r->optimizer,
+                      .lr = tn_lr_warm_up_cosine(r->step, r->o->lr, r->steps * 3 / 20, r->steps));
+    tn_optimizer_zero_grad(r->optimizer);
     return loss ? tn_retain(tn_detach(s, loss)) : NULL;
 }
 
@@ -116,11 +115,12 @@ static double test(run *r, int64_t counts[CLASSES][CLASSES])
     const int64_t batch = 1000;
     int64_t right = 0, answers[1000], truths[1000];
     memset(counts, 0, CLASSES * sizeof *counts);
+    tn_module_train(r->net, 0);
     for (int64_t at = 0; at < r->test.count; at += batch) {
         int64_t n = r->test.count - at < batch ? r->test.count - at : batch;
         tn_scope *s = tn_scope_open_with(r->ctx, &no_grad);
         tn_tensor *index = tn_arange_start(s, at, at + n, .dtype = TN_INT64, .device = r->device);
-        tn_tensor *logits = model_forward(&r->m, s, dataset_images(&r->test, s, index), 0);
+        tn_tensor *logits = model_forward(r->net, s, dataset_images(&r->test, s, index), r->o->dtype);
         tn_to_host(s, tn_argmax(s, logits, .dim = 1), answers, (uint64_t)n * 8);
         tn_to_host(s, tn_index_select(s, r->test.labels, 0, index), truths, (uint64_t)n * 8);
         if (tn_scope_failed(s)) {
@@ -153,14 +153,18 @@ static void print_confusion(int64_t counts[CLASSES][CLASSES])
 
 static int train(run *r, tn_scope *s)
 {
-    uint32_t n = 0;
     int status = 0;
     tn_manual_seed(r->ctx, (uint64_t)r->o->seed);
-    model_init(&r->m, s, r->ctx, r->device, r->o->dtype);
-    if (tn_scope_failed(s)) return failed("model", s);
-    for (uint32_t i = 0; i < r->m.store.count; i++) {
-        if (r->m.store.trained[i]) r->trained[n++] = r->m.store.tensors[i];
+    r->net = model_create(r->ctx, r->device);
+    if (tn_module_failed(r->net)) {
+        fflush(stdout);
+        fprintf(stderr, "fashion_mnist: model: %s\n", tn_module_error(r->net));
+        return 1;
     }
+    tn_tensor *first = tn_zeros(s, TN_INTS(1), .dtype = TN_INT64, .device = r->device);
+    const char *summary = tn_module_summary(s, r->net, TN_TENSORS(dataset_images(&r->train, s, first)));
+    if (!summary) return failed("model", s);
+    printf("%s", summary);
     r->steps = r->train.count / r->o->batch * r->o->epochs;
     if (!r->steps) {
         fflush(stdout);
@@ -169,7 +173,8 @@ static int train(run *r, tn_scope *s)
         return 1;
     }
     r->loss = calloc((size_t)r->steps + 1, sizeof *r->loss);
-    if (!r->loss || optim_adamw_init(&r->optimiser, r->trained, n, r->o->lr, r->o->weight_decay)) {
+    r->optimizer = tn_adamw_create(r->net, .lr = r->o->lr, .weight_decay = r->o->weight_decay);
+    if (!r->loss || !r->optimizer) {
         fprintf(stderr, "fashion_mnist: no memory\n");
         return 1;
     }
@@ -210,14 +215,11 @@ static int save_and_reload(run *r, tn_scope *s, double accuracy)
     }
     printf("wrote %s\n", path);
     snprintf(path, sizeof path, "%s/weights.safetensors", r->o->output);
-    if (nn_store_save(&r->m.store, s, path)) return failed(path, s);
-    for (uint32_t i = 0; i < r->m.store.count; i++) {
-        tn_scope_options no_grad = {.size = sizeof no_grad, .grad_mode = TN_GRAD_OFF};
-        tn_scope *child = tn_scope_open_child(s, &no_grad);
-        tn_zero_(child, r->m.store.tensors[i]);
-        tn_scope_close(child);
-    }
-    if (nn_store_load(&r->m.store, s, path)) return failed(path, s);
+    if (tn_module_save(r->net, path)) return failed(path, NULL);
+    tn_tensors all = tn_module_parameters(s, r->net);
+    for (int64_t i = 0; i < all.count; i++) tn_init_constant(s, all.data[i], 0);
+    if (tn_scope_failed(s)) return failed("weights", s);
+    if (tn_module_load(r->net, path, TN_STRICT)) return failed(path, NULL);
     again = test(r, counts);
     printf("wrote %s and read it back: accuracy %.2f %%\n", path, 100 * again);
     if (again == accuracy) return 0;
@@ -259,8 +261,8 @@ int main(int argc, char **argv)
         status = work(&r, s);
         tn_scope_close(s);
     }
-    optim_adamw_finish(&r.optimiser);
-    nn_store_finish(&r.m.store);
+    tn_optimizer_destroy(r.optimizer);
+    tn_module_destroy(r.net);
     dataset_close(&r.train);
     dataset_close(&r.test);
     free(r.loss);

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "demo.h"
 
-void model_init(model *m, tn_scope *s, tn_context *ctx, tn_device device, tn_dtype dtype)
+static void block_create(tn_module *net, const char *const names[4], int64_t in, int64_t out)
 {
-    *m = (model){.store = {.ctx = ctx, .device = device}, .dtype = dtype};
-    nn_conv2d_init(&m->conv1, &m->store, s, "conv1", 1, 16, 3, 1);
-    nn_batch_norm_init(&m->norm1, &m->store, s, "norm1", 16);
-    nn_conv2d_init(&m->conv2, &m->store, s, "conv2", 16, 32, 3, 1);
-    nn_batch_norm_init(&m->norm2, &m->store, s, "norm2", 32);
-    nn_linear_init(&m->linear1, &m->store, s, "linear1", 1568, 128);
-    nn_linear_init(&m->linear2, &m->store, s, "linear2", 128, CLASSES);
+    tn_conv2d_create(net, names[0], in, out, TN_INTS(3), .padding = TN_INTS(1));
+    tn_max_pool2d_create(net, names[1], TN_INTS(2));
+    tn_batch_norm2d_create(net, names[2], out);
+    tn_relu_create(net, names[3]);
 }
 
-static tn_tensor *block(const model *m, const nn_conv2d *conv, const nn_batch_norm *norm, tn_scope *s,
-                        tn_tensor *x, int32_t training)
+tn_module *model_create(tn_context *ctx, tn_device device)
 {
-    tn_tensor *h = tn_max_pool2d(s, nn_conv2d_forward(conv, s, x, m->dtype), TN_INTS(2, 2));
-    return tn_relu(s, nn_batch_norm_forward(norm, s, h, training));
+    tn_module *net = tn_module_create(ctx, "fashion", NULL);
+    tn_module_to(net, device, 0);
+    block_create(net, (const char *const[]){"conv1", "pool1", "norm1", "relu1"}, 1, 16);
+    block_create(net, (const char *const[]){"conv2", "pool2", "norm2", "relu2"}, 16, 32);
+    tn_flatten_create(net, "flatten");
+    tn_linear_create(net, "linear1", 1568, 128);
+    tn_relu_create(net, "relu3");
+    tn_linear_create(net, "linear2", 128, CLASSES);
+    return net;
 }
 
-tn_tensor *model_forward(const model *m, tn_scope *s, tn_tensor *x, int32_t training)
+tn_tensor *model_forward(tn_module *net, tn_scope *s, tn_tensor *x, tn_dtype dtype)
 {
-    x = block(m, &m->conv1, &m->norm1, s, x, training);
-    x = block(m, &m->conv2, &m->norm2, s, x, training);
-    x = tn_relu(s, nn_linear_forward(&m->linear1, s, tn_flatten(s, x, .start_dim = 1), m->dtype));
-    x = nn_linear_forward(&m->linear2, s, x, m->dtype);
-    return tn_to(s, x, TN_FLOAT32);
+    tn_scope_options low = {.size = sizeof low, .autocast = TN_SCOPE_AUTOCAST_ON, .autocast_dtype = dtype};
+    if (dtype == TN_FLOAT32) return tn_module_forward(s, net, x);
+    tn_scope *child = tn_scope_open_child(s, &low);
+    tn_tensor *y = tn_to(child, tn_module_forward(child, net, x), TN_FLOAT32);
+    if (y) y = tn_scope_return(child, y);
+    return tn_scope_close(child) ? NULL : y;
 }

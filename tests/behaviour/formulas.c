@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nn.h"
+#include <tenon/nn.h>
 
 ON_EACH_DEVICE(formulas, activations)
 {
@@ -229,18 +229,24 @@ ON_EACH_DEVICE(random, moments)
 
 ON_EACH_DEVICE(state, batch_norm)
 {
-    nn_store store = {.ctx = p->ctx, .device = p->device};
-    nn_batch_norm l;
-    nn_batch_norm_init(&l, &store, p->s, "bn", 3);
-    EXPECT(p, l.weight, 1, 1, 1);
-    EXPECT(p, l.bias, 0, 0, 0);
-    EXPECT(p, l.running_mean, 0, 0, 0);
-    EXPECT(p, l.running_var, 1, 1, 1);
-    const char *const names[] = {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var"};
-    cr_assert_eq(store.count, 4);
-    for (int i = 0; i < 4; i++) cr_assert_str_eq(store.names[i], names[i]);
-    cr_assert(tn_requires_grad(l.weight) && tn_requires_grad(l.bias) && !tn_requires_grad(l.running_var));
-    nn_store_finish(&store);
+    tn_module *net = tn_module_create(p->ctx, "net", NULL);
+    tn_module_to(net, p->device, 0);
+    tn_module *l = tn_batch_norm2d_create(net, "bn", 3);
+    cr_assert_not_null(l);
+    EXPECT(p, tn_module_tensor(l, "weight"), 1, 1, 1);
+    EXPECT(p, tn_module_tensor(l, "bias"), 0, 0, 0);
+    EXPECT(p, tn_module_tensor(l, "running_mean"), 0, 0, 0);
+    EXPECT(p, tn_module_tensor(l, "running_var"), 1, 1, 1);
+    const char *const names[] = {"bn.weight", "bn.bias", "bn.running_mean", "bn.running_var",
+                                 "bn.num_batches_tracked"};
+    tn_named_tensors state = tn_module_tensors(p->s, net, TN_STATE);
+    cr_assert_eq(state.count, 5);
+    for (int i = 0; i < 5; i++) {
+        cr_assert_str_eq(state.data[i].name, names[i]);
+        cr_assert_eq(tn_tensor_device(state.data[i].tensor), p->device);
+        cr_assert_eq(tn_requires_grad(state.data[i].tensor), i < 2);
+    }
+    tn_module_destroy(net);
 }
 
 ON_EACH_DEVICE(state, printed)

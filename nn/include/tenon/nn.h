@@ -24,6 +24,7 @@
 
 #include <tenon/tenon.h>
 
+#ifndef TN_PLUGIN
 TN_BEGIN_DECLS
 
 typedef struct tn_module tn_module;
@@ -247,6 +248,7 @@ static inline tn_tensor *tn_module_call_at(const char *file, int32_t line, tn_sc
 #endif
 
 TN_END_DECLS
+#endif
 
 #include <tenon/nn_layers.h>
 

@@ -16,6 +16,7 @@
 
 #include <tenon/nn.h>
 
+#ifndef TN_PLUGIN
 TN_BEGIN_DECLS
 
 typedef struct tn_optimizer tn_optimizer;
@@ -40,7 +41,8 @@ typedef struct tn_optimizer tn_optimizer;
  */
 typedef struct tn_optimizer_options {
     uint32_t options_size;
-    int32_t maximize; /* steps go up the gradient */
+    int32_t maximize;  /* steps go up the gradient */
+    tn_module *module; /* whose parameters; unused in groups */
     int32_t nesterov, amsgrad, centered, decoupled_weight_decay;
     /* 1: one call for many tensors (sgd, adam, adamw, adagrad); 0: an operator at a time; -1: 1 on the CPU */
     int32_t fused;
@@ -63,10 +65,9 @@ typedef struct tn_optimizer_options {
 /* 1 for matrices and tensors of more dimensions: weights, but not biases and norms. */
 TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
 
-/* Of all parameters of a module, under their names. NULL and tn_last_error() for bad options; states are made by the
+/* Of all parameters of options->module, under their names. NULL and tn_last_error() for bad options; states are made by the
  * first step. The module must live as long as the optimiser, and not move. */
-TN_API tn_optimizer *tn_optimizer_create(tn_module *module, uint32_t kind,
-                                         const tn_optimizer_options *options);
+TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options);
 /* Of a list of leaves, named "0", "1", ...; the optimiser takes references. */
 TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uint32_t kind,
                                             const tn_optimizer_options *options);
@@ -75,9 +76,9 @@ TN_API int32_t tn_optimizer_add_group(tn_optimizer *o, tn_tensors parameters,
                                       const tn_optimizer_options *options);
 TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
 
-#define TN_OPTIMIZER(parent, kind, ...)                                     \
+#define TN_OPTIMIZER(kind, ...)                                             \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_create( \
-        parent, kind,                                                       \
+        kind,                                                               \
         &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .fused = -1, __VA_ARGS__}))
 #define TN_SGD_DEFAULTS       .lr = 1e-3
 #define TN_ADAM_DEFAULTS      .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
@@ -94,46 +95,46 @@ TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
     .lr = 1, .max_iter = 20, .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100
 
 /* Robbins and Monro 1951; with momentum Sutskever et al. 2013. */
-#define tn_sgd_create(module, ...) TN_OPTIMIZER(module, TN_SGD, TN_SGD_DEFAULTS, __VA_ARGS__)
+#define tn_sgd_create(...) TN_OPTIMIZER(TN_SGD, TN_SGD_DEFAULTS, .module = __VA_ARGS__)
 /* Kingma and Ba 2015; amsgrad Reddi et al. 2018. */
-#define tn_adam_create(module, ...) TN_OPTIMIZER(module, TN_ADAM, TN_ADAM_DEFAULTS, __VA_ARGS__)
+#define tn_adam_create(...) TN_OPTIMIZER(TN_ADAM, TN_ADAM_DEFAULTS, .module = __VA_ARGS__)
 /* Loshchilov and Hutter 2019. */
-#define tn_adamw_create(module, ...) TN_OPTIMIZER(module, TN_ADAMW, TN_ADAMW_DEFAULTS, __VA_ARGS__)
+#define tn_adamw_create(...) TN_OPTIMIZER(TN_ADAMW, TN_ADAMW_DEFAULTS, .module = __VA_ARGS__)
 /* Duchi et al. 2011. */
-#define tn_adagrad_create(module, ...) TN_OPTIMIZER(module, TN_ADAGRAD, TN_ADAGRAD_DEFAULTS, __VA_ARGS__)
+#define tn_adagrad_create(...) TN_OPTIMIZER(TN_ADAGRAD, TN_ADAGRAD_DEFAULTS, .module = __VA_ARGS__)
 /* Zeiler 2012. */
-#define tn_adadelta_create(module, ...) TN_OPTIMIZER(module, TN_ADADELTA, TN_ADADELTA_DEFAULTS, __VA_ARGS__)
+#define tn_adadelta_create(...) TN_OPTIMIZER(TN_ADADELTA, TN_ADADELTA_DEFAULTS, .module = __VA_ARGS__)
 /* Kingma and Ba 2015, with the infinity norm. */
-#define tn_adamax_create(module, ...) TN_OPTIMIZER(module, TN_ADAMAX, TN_ADAMAX_DEFAULTS, __VA_ARGS__)
+#define tn_adamax_create(...) TN_OPTIMIZER(TN_ADAMAX, TN_ADAMAX_DEFAULTS, .module = __VA_ARGS__)
 /* Polyak and Juditsky 1992. */
-#define tn_asgd_create(module, ...) TN_OPTIMIZER(module, TN_ASGD, TN_ASGD_DEFAULTS, __VA_ARGS__)
+#define tn_asgd_create(...) TN_OPTIMIZER(TN_ASGD, TN_ASGD_DEFAULTS, .module = __VA_ARGS__)
 /* Dozat 2016. */
-#define tn_nadam_create(module, ...) TN_OPTIMIZER(module, TN_NADAM, TN_NADAM_DEFAULTS, __VA_ARGS__)
+#define tn_nadam_create(...) TN_OPTIMIZER(TN_NADAM, TN_NADAM_DEFAULTS, .module = __VA_ARGS__)
 /* Liu et al. 2020. */
-#define tn_radam_create(module, ...) TN_OPTIMIZER(module, TN_RADAM, TN_ADAM_DEFAULTS, __VA_ARGS__)
+#define tn_radam_create(...) TN_OPTIMIZER(TN_RADAM, TN_ADAM_DEFAULTS, .module = __VA_ARGS__)
 /* Hinton 2012; centered Graves 2013. */
-#define tn_rmsprop_create(module, ...) TN_OPTIMIZER(module, TN_RMSPROP, TN_RMSPROP_DEFAULTS, __VA_ARGS__)
+#define tn_rmsprop_create(...) TN_OPTIMIZER(TN_RMSPROP, TN_RMSPROP_DEFAULTS, .module = __VA_ARGS__)
 /* Riedmiller and Braun 1993. */
-#define tn_rprop_create(module, ...) TN_OPTIMIZER(module, TN_RPROP, TN_RPROP_DEFAULTS, __VA_ARGS__)
+#define tn_rprop_create(...) TN_OPTIMIZER(TN_RPROP, TN_RPROP_DEFAULTS, .module = __VA_ARGS__)
 /* Shazeer and Stern 2018. */
-#define tn_adafactor_create(module, ...) \
-    TN_OPTIMIZER(module, TN_ADAFACTOR, TN_ADAFACTOR_DEFAULTS, __VA_ARGS__)
+#define tn_adafactor_create(...) TN_OPTIMIZER(TN_ADAFACTOR, TN_ADAFACTOR_DEFAULTS, .module = __VA_ARGS__)
 /* Liu and Nocedal 1989. Its step is tn_optimizer_step_closure. */
-#define tn_lbfgs_create(module, ...) TN_OPTIMIZER(module, TN_LBFGS, TN_LBFGS_DEFAULTS, __VA_ARGS__)
+#define tn_lbfgs_create(...) TN_OPTIMIZER(TN_LBFGS, TN_LBFGS_DEFAULTS, .module = __VA_ARGS__)
 
 /* ---- Steps ----------------------------------------------------------------------------------------------- */
 
 typedef struct tn_step_options {
     uint32_t options_size;
     uint32_t reserved;
+    tn_optimizer *optimizer;
     double clip_norm; /* above 0: gradients are scaled so that their norm is at most this */
     double lr;        /* above 0: of all groups, from this step on */
 } tn_step_options;
 /* Changes the parameters from their gradients. Returns the status of the scope. */
-TN_API int32_t tn_optimizer_step_with(tn_scope *s, tn_optimizer *o,
-                                      TN_NULLABLE const tn_step_options *options);
-#define tn_optimizer_step(s, o, ...) \
-    tn_optimizer_step_with(s, o, &(tn_step_options){.options_size = sizeof(tn_step_options), __VA_ARGS__})
+TN_API int32_t tn_optimizer_step_with(tn_scope *s, const tn_step_options *options);
+#define tn_optimizer_step(s, ...) \
+    tn_optimizer_step_with(       \
+        s, &(tn_step_options){.options_size = sizeof(tn_step_options), .optimizer = __VA_ARGS__})
 /* A step that runs the model itself, as often as it needs: `closure` sets the gradients to zero, computes the loss,
  * runs backward, and returns the loss. lbfgs calls it several times, the others once. */
 typedef TN_NULLABLE tn_tensor *(*tn_closure)(void *user, tn_scope *s);
@@ -226,10 +227,10 @@ TN_API void tn_grad_scaler_destroy(TN_TAKES TN_NULLABLE tn_grad_scaler *g);
 
 /* The error of a failed call says where the program made it. */
 #ifndef TN_NO_PLACES
-static inline int32_t tn_optimizer_step_at(const char *file, int32_t line, tn_scope *s, tn_optimizer *o,
+static inline int32_t tn_optimizer_step_at(const char *file, int32_t line, tn_scope *s,
                                            const tn_step_options *options)
 {
-    int32_t before = tn_scope_place_begin(s), status = tn_optimizer_step_with(s, o, options);
+    int32_t before = tn_scope_place_begin(s), status = tn_optimizer_step_with(s, options);
     if (status || before) tn_place_after(s, before, file, line);
     return status;
 }
@@ -237,4 +238,5 @@ static inline int32_t tn_optimizer_step_at(const char *file, int32_t line, tn_sc
 #endif
 
 TN_END_DECLS
+#endif
 #endif
