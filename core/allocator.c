@@ -148,12 +148,17 @@ void tni_active_end(struct tni_allocator *a, const tni_block *b)
     tni_history_block(a, TNI_HISTORY_FREE_COMPLETED, b);
 }
 
-void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on)
+static void watch(struct tni_allocator *a, uint32_t watcher, int32_t on)
 {
-    tni_allocator_enter(a);
     a->watchers = on ? a->watchers | watcher : a->watchers & ~watcher;
     if (a->shards) tni_cache_settle(a);
     tni_cache_choose(a);
+}
+
+void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on)
+{
+    tni_allocator_enter(a);
+    watch(a, watcher, on);
     tni_allocator_leave(a);
 }
 
@@ -306,13 +311,69 @@ static void move_pool(struct tni_allocator *a, tni_pool *from, tni_pool *to)
     }
 }
 
-/* The pool of the default stream that takes over what `pool` has, or NULL. */
-static tni_pool *heir_of(const struct tni_allocator *a, const tni_pool *pool)
+/* The pool of another stream, or of all threads, that takes over what `pool` has, or NULL. */
+static tni_pool *heir_of(const struct tni_allocator *a, const tni_pool *pool, const tn_stream *stream,
+                         uint64_t number)
 {
     tni_pool *to = pool->capture ? NULL : a->pools;
-    while (to && !(to->stream == a->device->default_stream && to->small == pool->small && !to->capture))
+    while (to && !(to->stream == stream && to->small == pool->small && to->number == number && !to->capture))
         to = to->next;
     return to;
+}
+
+void tni_pool_dissolve(struct tni_allocator *a, uint64_t number)
+{
+    tni_pool_end(a, number);
+    tni_allocator_enter(a);
+    tni_allocator_settle(a);
+    for (tni_pool **link = &a->pools; *link;) {
+        tni_pool *pool = *link, *to = pool->number == number ? heir_of(a, pool, pool->stream, 0) : NULL;
+        if (pool->number == number) pool->number = 0;
+        if (!to) {
+            link = &pool->next;
+            continue;
+        }
+        *link = pool->next;
+        move_pool(a, pool, to);
+        tni_free(a->device->ctx, pool, sizeof *pool);
+    }
+    tni_allocator_leave(a);
+}
+
+int32_t tni_pool_begin(struct tni_allocator *a, tn_memory_pool *pool)
+{
+    tni_pool_user *user = tni_alloc(a->device->ctx, sizeof *user);
+    if (!user) return TN_E_OUT_OF_MEMORY;
+    tni_allocator_enter(a);
+    const tni_pool_user *u = a->pool_users;
+    while (u && !pthread_equal(u->thread, pthread_self())) u = u->next;
+    const tn_memory_pool *used = u ? u->pool : NULL;
+    if (!used) {
+        *user = (tni_pool_user){a->pool_users, pthread_self(), tni_memory_pool_retain(pool)};
+        a->pool_users = user;
+        watch(a, TNI_WATCH_POOLS, 1);
+    }
+    tni_allocator_leave(a);
+    if (!used) return TN_OK;
+    tni_free(a->device->ctx, user, sizeof *user);
+    return tni_error(TN_E_STATE, "tn_memory_pool_begin: the thread uses %s pool on this device already",
+                     used == pool ? "this" : "another");
+}
+
+int32_t tni_pool_leave(struct tni_allocator *a, tn_memory_pool *pool)
+{
+    tni_allocator_enter(a);
+    tni_pool_user **link = &a->pool_users, *user;
+    while (*link && !(pthread_equal((*link)->thread, pthread_self()) && (*link)->pool == pool))
+        link = &(*link)->next;
+    user = *link;
+    if (user) *link = user->next;
+    watch(a, TNI_WATCH_POOLS, a->pool_users != NULL);
+    tni_allocator_leave(a);
+    if (!user) return tni_error(TN_E_STATE, "tn_memory_pool_end: the thread does not use this pool");
+    tni_free(a->device->ctx, user, sizeof *user);
+    tn_memory_pool_release(pool);
+    return TN_OK;
 }
 
 void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
@@ -321,7 +382,8 @@ void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
     tni_allocator_enter(a);
     tni_allocator_settle(a);
     for (tni_pool **link = &a->pools; *link;) {
-        tni_pool *pool = *link, *to = pool->stream == stream ? heir_of(a, pool) : NULL;
+        tni_pool *pool = *link, *to = NULL;
+        if (pool->stream == stream) to = heir_of(a, pool, a->device->default_stream, pool->number);
         if (to) {
             *link = pool->next;
             move_pool(a, pool, to);

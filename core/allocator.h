@@ -68,6 +68,7 @@ typedef struct tni_pool {
     int32_t small;
     int32_t ended;     /* of a capture whose graph is gone: blocks are only given back */
     uint64_t capture;  /* the capture that alone may use this memory; 0: any work */
+    uint64_t number;   /* of the private pool whose threads alone may use it; 0: all */
     tni_block *parked; /* of a capture: freed while other streams used them, so not given out again */
     uint64_t filled[(TNI_POOL_BINS + 63) / 64]; /* a bit for each bin that is not empty */
     tni_block *bins[TNI_POOL_BINS];
@@ -85,9 +86,17 @@ typedef struct tni_allocation {
     int32_t waits; /* programs may have used it on any stream: the device is waited for before it goes */
 } tni_allocation;
 
+/* A thread that makes its tensors in a private pool. */
+typedef struct tni_pool_user {
+    struct tni_pool_user *next;
+    pthread_t thread;
+    tn_memory_pool *pool; /* a reference */
+} tni_pool_user;
+
 /* See allocator_cache.c. */
 #define TNI_WATCH_PROFILE 1u
 #define TNI_WATCH_HISTORY 2u
+#define TNI_WATCH_POOLS   4u
 
 #define TNI_SHARDS     16u
 #define TNI_CACHE_BINS 56u
@@ -126,8 +135,9 @@ struct tni_allocator {
     int32_t is_pinned;  /* of memory of the host that the device has pinned, see pinned.c */
     tni_block empty;    /* what a request of 0 bytes gets */
     tni_shard *shards;  /* NULL unless the device is synchronous */
-    _Atomic(uint64_t) cache_most; /* blocks up to this come from the shards; 0: none do */
-    uint32_t watchers;            /* TNI_WATCH_..., who is told of each block; then cache_most is 0 */
+    _Atomic(uint64_t) cache_most;     /* blocks up to this come from the shards; 0: none do */
+    uint32_t watchers;                /* TNI_WATCH_..., who is told of each block; then cache_most is 0 */
+    struct tni_pool_user *pool_users; /* threads in private pools */
 };
 
 /* What tni_central_alloc is asked for. */

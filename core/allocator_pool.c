@@ -56,18 +56,28 @@ static void bin_remove(struct tni_allocator *a, tni_block *b)
     }
 }
 
+/* Of the private pool that this thread uses on the device, else 0. */
+static uint64_t private_number(const struct tni_allocator *a)
+{
+    const tni_pool_user *u = a->pool_users;
+    while (u && !pthread_equal(u->thread, pthread_self())) u = u->next;
+    return u ? u->pool->number : 0;
+}
+
 tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t small)
 {
     if (a->device->synchronous || a->is_pinned) stream = NULL;
-    uint64_t capture = tni_stream_capture(stream);
+    uint64_t capture = tni_stream_pool(stream), number = capture ? 0 : private_number(a);
     for (tni_pool *p = a->pools; p; p = p->next) {
-        if (p->stream == stream && p->small == small && p->capture == capture) return p;
+        if (p->stream == stream && p->small == small && p->capture == capture && p->number == number)
+            return p;
     }
     tni_pool *p = tni_alloc_zeroed(a->device->ctx, sizeof *p);
     if (!p) return NULL;
     p->stream = stream;
     p->small = small;
     p->capture = capture;
+    p->number = number;
     p->next = a->pools;
     a->pools = p;
     return p;

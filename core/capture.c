@@ -18,6 +18,12 @@ uint64_t tni_stream_capture(const tn_stream *stream)
     return g ? g->capture : 0;
 }
 
+uint64_t tni_stream_pool(const tn_stream *stream)
+{
+    const tn_graph *g = stream ? atomic_load_explicit(&stream->capture, memory_order_acquire) : NULL;
+    return g ? g->pool : 0;
+}
+
 /* ---- Refusals ------------------------------------------------------------------------------------------ */
 
 static int32_t refuse(tn_graph *g, const char *text)
@@ -226,7 +232,7 @@ int32_t tni_capture_begin(tn_graph *g, tn_stream *stream)
     g->text[0] = g->op[0] = 0;
     g->origin = stream;
     enlist(g);
-    g->pool = g->capture;
+    g->pool = g->shared ? g->shared->number : g->capture;
     status = tni_capture_join(g, stream);
     if (!status) return TN_OK;
     (void)tni_capture_end(g);

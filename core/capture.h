@@ -22,6 +22,7 @@ struct tn_graph {
     tn_graph *next;              /* in the device's list of captures under way */
     uint64_t capture;            /* number of the capture under way, 0: none */
     uint64_t pool;               /* number of the allocator's pool, 0: none */
+    tn_memory_pool *shared;      /* whose number that is; NULL: the graph's own */
     tn_stream *origin;           /* the stream it began on, first of `streams` */
     tni_vector streams;          /* tn_stream * each, with a reference */
     void *handle;                /* the plugin's graph */

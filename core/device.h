@@ -212,6 +212,18 @@ int32_t tni_block_record(tni_block *block, tn_stream *stream);
  * goes back to the device, the rest when it is freed. The device has been waited for.
  */
 void tni_pool_end(struct tni_allocator *allocator, uint64_t pool);
+/* A private pool (private_pool.c) is gone: its memory, and that of its captures, serves everything else. */
+void tni_pool_dissolve(struct tni_allocator *allocator, uint64_t number);
+/* tn_memory_pool_begin and _end of this thread. */
+int32_t tni_pool_begin(struct tni_allocator *allocator, tn_memory_pool *pool);
+int32_t tni_pool_leave(struct tni_allocator *allocator, tn_memory_pool *pool);
+/* A pool of memory for threads and graphs. `number` is that of its captures, too: never used again in a device. */
+struct tn_memory_pool {
+    atomic_uint refs; /* the program's, and one for each graph and each thread that uses it */
+    tni_device *device;
+    uint64_t number;
+};
+tn_memory_pool *tni_memory_pool_retain(tn_memory_pool *pool);
 /* The stream is about to be destroyed and has no work left: its blocks go to the default stream. */
 void tni_allocator_forget_stream(struct tni_allocator *allocator, tn_stream *stream);
 

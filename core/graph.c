@@ -77,7 +77,7 @@ static void drop_work(tn_graph *g)
         kept->release(kept->pointer);
         tni_free(g->ctx, kept, sizeof *kept);
     }
-    if (g->pool) tni_pool_end(g->device->allocator, g->pool);
+    if (g->pool && !g->shared) tni_pool_end(g->device->allocator, g->pool);
     g->pool = 0;
 }
 
@@ -121,6 +121,7 @@ void tn_graph_release(tn_graph *graph)
     if (!graph || tni_context_check(graph->ctx)) return;
     tn_context *ctx = graph->ctx;
     empty(graph);
+    tn_memory_pool_release(graph->shared);
     pthread_mutex_destroy(&graph->random_lock);
     pthread_mutex_destroy(&graph->lock);
     tni_free(ctx, graph, sizeof *graph);
@@ -268,6 +269,9 @@ static int32_t take_over(tn_graph *graph, tn_graph *from)
     graph->executable = executable;
     graph->handle = from->handle;
     graph->pool = from->pool;
+    tn_memory_pool *shared = graph->shared; /* `from` keeps its own for its next capture */
+    graph->shared = tni_memory_pool_retain(from->shared);
+    tn_memory_pool_release(shared);
     graph->kept = from->kept;
     graph->randoms = from->randoms;
     from->randoms = NULL;
@@ -294,6 +298,21 @@ int32_t tn_graph_update(tn_graph *graph, tn_graph *from)
     pthread_mutex_unlock(&second->lock);
     pthread_mutex_unlock(&first->lock);
     return status;
+}
+
+int32_t tn_graph_set_pool(tn_graph *graph, tn_memory_pool *pool)
+{
+    int32_t status = check(graph);
+    if (status) return status;
+    if (pool && pool->device != graph->device)
+        return tni_error(TN_E_DEVICE, "tn_graph_set_pool: the pool and the graph are of different devices");
+    if (graph->capture || graph->handle)
+        return tni_error(TN_E_STATE, "tn_graph_set_pool: the graph %s",
+                         graph->capture ? "is being captured" : "has been captured; reset it first");
+    tn_memory_pool *before = graph->shared;
+    graph->shared = tni_memory_pool_retain(pool);
+    tn_memory_pool_release(before);
+    return TN_OK;
 }
 
 int32_t tn_stream_is_capturing(const tn_stream *stream)

@@ -23,6 +23,8 @@ static inline int32_t tni_stream_captures(const tn_stream *stream)
 }
 /* Number of the capture that the stream takes part in; 0: none. Numbers are never used again in a device. */
 uint64_t tni_stream_capture(const tn_stream *stream);
+/* Number of the memory that the capture uses, which graphs may share; 0: the stream does not capture. */
+uint64_t tni_stream_pool(const tn_stream *stream);
 /* TN_OK when the stream does not capture. Else TN_E_STATE with printf's words and "... cannot be captured in
  * a graph", and the capture is invalid. */
 int32_t tni_capture_refuse(tn_stream *stream, const char *format, ...) TNI_PRINTF(2, 3);

@@ -461,6 +461,57 @@ Test(capture, memory_goes_back_with_the_graph_and_its_tensors)
     close_world(&w);
 }
 
+/* x + n by a graph, with a temporary tensor of 24 MB. */
+static tn_tensor *capture_plus(world *w, tn_graph *graph, tn_tensor *x, double n)
+{
+    begin(w, graph);
+    tn_tensor *large =
+        tn_full(w->s, TN_INTS(3 << 20), TN_SCALAR(n), .dtype = TN_FLOAT64, .device = w->device);
+    tn_tensor *part = tn_narrow(w->s, large, 0, 0, COUNT), *y = tn_add(w->s, x, part);
+    tn_drop(w->s, part);
+    tn_drop(w->s, large);
+    end(w, graph);
+    return y;
+}
+
+/* Two parts of a step are graphs, with work between them that is not captured. */
+Test(capture, parts_of_a_step_share_a_pool)
+{
+    world w = open_world();
+    tn_graph *second;
+    tn_memory_pool *pool;
+    cr_assert_eq(tn_graph_create(w.ctx, w.device, &second), TN_OK);
+    cr_assert_eq(tn_memory_pool_create(w.ctx, w.device, &pool), TN_OK);
+    cr_assert_eq(tn_graph_set_pool(w.graph, pool), TN_OK);
+    cr_assert_eq(tn_graph_set_pool(second, pool), TN_OK);
+    tn_tensor *x = filled(&w, 1), *middle = filled(&w, 0);
+    tn_tensor *y = capture_plus(&w, w.graph, x, 10);
+    uint64_t one = reserved_bytes(&w);
+    tn_tensor *z = capture_plus(&w, second, middle, 100);
+    cr_assert_eq(reserved_bytes(&w), one, "the second graph uses the first one's temporary memory");
+    cr_assert_eq(tn_graph_set_pool(second, NULL), TN_E_STATE);
+    for (int step = 0; step < 3; step++) {
+        tn_fill_scalar_(w.s, x, TN_SCALAR((double)step));
+        cr_assert_eq(tn_graph_replay(w.graph), TN_OK);
+        tn_copy_(w.s, middle, tn_mul_scalar(w.s, y, 2.0)); /* not captured */
+        cr_assert_eq(tn_graph_replay(second), TN_OK);
+        expect_all(&w, z, (step + 10) * 2 + 100);
+    }
+    /* The pool goes with the last of those that use it. */
+    tn_memory_pool_release(pool);
+    cr_assert_eq(tn_graph_reset(w.graph), TN_OK);
+    cr_assert_eq(tn_graph_replay(second), TN_OK);
+    expect_all(&w, z, 124);
+    tn_graph_release(second);
+    cr_assert_eq(tn_graph_set_pool(w.graph, NULL), TN_OK);
+    expect_all(&w, z, 124);
+    tn_drop(w.s, y);
+    tn_drop(w.s, z);
+    cr_assert_eq(tn_memory_empty_cache(w.ctx, w.device), TN_OK);
+    cr_assert_lt(reserved_bytes(&w), one, "the memory went back");
+    close_world(&w);
+}
+
 Test(capture, a_block_that_two_captured_streams_use_is_not_used_again_within)
 {
     world w = open_world();

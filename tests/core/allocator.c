@@ -162,6 +162,61 @@ Test(allocator, streams_do_not_share_what_is_free)
     close_gpu();
 }
 
+static void check_private_pool(tni_device *device)
+{
+    tn_memory_pool *pool, *second;
+    tni_block *before = get(device, 4 * KIB);
+    const void *outside = (char *)before->allocation + before->offset;
+    tni_block_free(before);
+    cr_assert_eq(tn_memory_pool_create(ctx, device->id, &pool), TN_OK);
+    cr_assert_eq(tn_memory_pool_create(ctx, device->id, &second), TN_OK);
+    cr_assert_eq(tn_memory_pool_begin(pool), TN_OK);
+    cr_assert_eq(tn_memory_pool_begin(pool), TN_E_STATE);
+    cr_assert_str_eq(tn_last_error()->message,
+                     "tn_memory_pool_begin: the thread uses this pool on this device already");
+    cr_assert_eq(tn_memory_pool_begin(second), TN_E_STATE);
+    cr_assert_eq(tn_memory_pool_end(second), TN_E_STATE);
+    tni_block *b = get(device, 4 * KIB), *kept = get(device, 4 * KIB);
+    const void *inside = (char *)b->allocation + b->offset, *allocation = b->allocation;
+    cr_assert_neq(inside, outside);
+    tni_block_free(b);
+    cr_assert_eq(tn_memory_pool_end(pool), TN_OK);
+    tni_block *other = get(device, 4 * KIB);
+    cr_assert_neq(other->allocation, allocation, "the pool's memory serves nothing else");
+    tni_block_free(other);
+    cr_assert_eq(tn_memory_pool_begin(pool), TN_OK);
+    b = get(device, 4 * KIB);
+    cr_assert_eq((char *)b->allocation + b->offset, inside, "it serves the pool again");
+    tni_block_free(b);
+    cr_assert_eq(tn_memory_pool_end(pool), TN_OK);
+    tn_memory_pool_release(pool);
+    tni_block_free(kept); /* outlives the pool */
+    cr_assert_eq(stats(device).allocated_bytes, 0);
+    tn_memory_pool_release(second);
+    tn_memory_pool_release(NULL);
+    cr_assert_eq(tn_memory_pool_begin(NULL), TN_E_ARGUMENT);
+    /* Both allocations are of the general pool now: they serve, then go back. */
+    cr_assert_eq(tn_memory_empty_cache(ctx, device->id), TN_OK);
+    cr_assert_eq(stats(device).reserved_bytes, 0);
+}
+
+Test(allocator, a_private_pool_keeps_its_memory_apart)
+{
+    open_gpu();
+    check_private_pool(d);
+    close_gpu();
+}
+
+Test(allocator, a_private_pool_of_the_host)
+{
+    fake cpu = {.type = "cpu", .count = 1};
+    open_host(&cpu);
+    check_private_pool(d);
+    tn_context_destroy(ctx);
+    cr_assert_eq(cpu.breaches, 0);
+    cr_assert_eq(cpu.live_allocations, 0);
+}
+
 static void check_record(int32_t no_events)
 {
     gpu.no_events = no_events;

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HANDLES = ("tn_context", "tn_scope", "tn_tensor", "tn_stream", "tn_event", "tn_graph", "tn_generator", "tn_communicator",
+HANDLES = ("tn_context", "tn_scope", "tn_tensor", "tn_stream", "tn_event", "tn_graph", "tn_memory_pool", "tn_generator", "tn_communicator",
            "tn_safetensors", "tn_node", "tn_call_trace", "tn_error", "tn_call", "tn_function_call")
 HEADERS = ("context", "tensor", "autograd", "device", "random", "io", "inspect", "graph", "collectives", "interop", "trace", "op", "value")
 PROGRAM = r"""

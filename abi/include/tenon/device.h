@@ -275,6 +275,20 @@ TN_API int32_t tn_memory_record_history(tn_context *ctx, tn_device device, uint3
  */
 TN_API int32_t tn_memory_write_snapshot(tn_context *ctx, const char *path) TN_ANY_THREAD;
 
+/*
+ * A private pool of the device's memory: what it serves is kept apart from the memory of everything else. Between begin
+ * and end all tensors that this thread makes on the device come from it; their memory serves the pool again. Several
+ * threads may use one pool, a thread uses one at a time (TN_E_STATE). Graphs share memory through a pool, see
+ * tn_graph_set_pool. Emptying the cache, and running out of memory, give free memory of pools back, too.
+ */
+typedef struct tn_memory_pool tn_memory_pool;
+TN_API int32_t tn_memory_pool_create(tn_context *ctx, tn_device device,
+                                     TN_OUT TN_GIVES tn_memory_pool **out) TN_ANY_THREAD;
+/* Tensors in the pool stay valid. Its memory serves everything else afterwards. NULL is ignored. */
+TN_API void tn_memory_pool_release(TN_TAKES TN_NULLABLE tn_memory_pool *pool) TN_ANY_THREAD;
+TN_API int32_t tn_memory_pool_begin(tn_memory_pool *pool);
+TN_API int32_t tn_memory_pool_end(tn_memory_pool *pool);
+
 /* A request that failed: bytes in all. */
 typedef struct tn_memory_shortage {
     uint32_t size;

@@ -43,6 +43,14 @@ TN_API void tn_graph_release(TN_TAKES TN_NULLABLE tn_graph *graph) TN_ANY_THREAD
  */
 TN_API int32_t tn_graph_capture_begin(tn_graph *graph, tn_stream *stream) TN_ANY_THREAD;
 /*
+ * The next captures of the graph take their memory from a pool of its device, which other graphs may share: a graph
+ * uses again what tensors of an earlier capture have released. Such graphs must be replayed in the order in which they
+ * were captured, one after the other, and what one of them gives is used before the next replay of another. Several
+ * parts of a step can be graphs of one pool, with work that is not captured between them. NULL: a pool of its own.
+ * TN_E_STATE during a capture, and for a graph that has been captured.
+ */
+TN_API int32_t tn_graph_set_pool(tn_graph *graph, TN_NULLABLE tn_memory_pool *pool) TN_ANY_THREAD;
+/*
  * Ends the capture: all its streams run work again, and the graph can be replayed. After an invalid capture:
  * TN_E_STATE with the text of the first refusal, and the graph is empty again.
  */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private pools of a device's memory, for threads and for graphs; the memory itself is in allocator_pool.c. */
+#include "core/graph.h"
+
+static int32_t check(const tn_memory_pool *pool)
+{
+    if (!pool) return tni_error(TN_E_ARGUMENT, "a memory pool is missing");
+    return tni_context_check(pool->device->ctx);
+}
+
+int32_t tn_memory_pool_create(tn_context *ctx, tn_device device, tn_memory_pool **out)
+{
+    tni_device *d = tni_device_get(ctx, device);
+    if (!d) return tn_last_error()->code;
+    if (d->type->driver.allocator.size)
+        return tni_error(TN_E_UNSUPPORTED, "plugin %s has an allocator of its own, which has no pools",
+                         d->type->driver.plugin);
+    tn_memory_pool *pool = tni_alloc_zeroed(ctx, sizeof *pool);
+    if (!pool) return TN_E_OUT_OF_MEMORY;
+    atomic_init(&pool->refs, 1);
+    pool->device = d;
+    pthread_mutex_lock(&d->lock);
+    pool->number = ++d->last_capture;
+    pthread_mutex_unlock(&d->lock);
+    tni_context_own(ctx);
+    *out = pool;
+    return TN_OK;
+}
+
+tn_memory_pool *tni_memory_pool_retain(tn_memory_pool *pool)
+{
+    if (pool) atomic_fetch_add_explicit(&pool->refs, 1, memory_order_relaxed);
+    return pool;
+}
+
+/* Memory of captures is given back only when the device has finished. */
+void tn_memory_pool_release(tn_memory_pool *pool)
+{
+    if (!pool || atomic_fetch_sub_explicit(&pool->refs, 1, memory_order_acq_rel) != 1) return;
+    tni_device *d = pool->device;
+    tn_context *ctx = d->ctx;
+    if (tni_context_check(ctx)) return;
+    if (!d->synchronous) tni_late_keep(d, tni_device_wait(d), "waiting for the device of a memory pool");
+    tni_pool_dissolve(d->allocator, pool->number);
+    tni_free(ctx, pool, sizeof *pool);
+    tni_context_unown(ctx);
+}
+
+int32_t tn_memory_pool_begin(tn_memory_pool *pool)
+{
+    int32_t status = check(pool);
+    return status ? status : tni_pool_begin(pool->device->allocator, pool);
+}
+
+int32_t tn_memory_pool_end(tn_memory_pool *pool)
+{
+    int32_t status = check(pool);
+    return status ? status : tni_pool_leave(pool->device->allocator, pool);
+}
