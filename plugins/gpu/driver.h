@@ -63,8 +63,13 @@ typedef struct gpu_driver {
     /* Memory of another library, by the vendor's handle: from then on `free` lets go of it, too. TN_E_ARGUMENT if it is
      * not of this device. */
     int32_t (*retain)(void *device, void *memory, uint64_t *out_bytes);
+    /* Memory of the host that the device reads and writes by itself. NULL: there is none. */
+    int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);
+    void (*host_free)(void *device, void *memory, void *host);
 
     int32_t (*queue_create)(void *device, void **out_queue);
+    /* A queue of the program, by the handle that `native` gives. NULL: the plugin refuses them. */
+    int32_t (*queue_wrap)(void *device, uint64_t native, void **out_queue);
     void (*queue_destroy)(void *device, void *queue);
     int32_t (*queue_query)(void *device, void *queue, int32_t *out_done);
     int32_t (*queue_finish)(void *device, void *queue);

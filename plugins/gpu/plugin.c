@@ -66,7 +66,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     gpu_device described = {.properties = of};
     tn_device_facts f = {.size = out->size,
                          .device_class = of.device_class,
-                         .memory_kinds = TN_MEMORY_DEVICE,
+                         .memory_kinds = TN_MEMORY_DEVICE | (driver->host_alloc ? TN_MEMORY_HOST : 0),
                          .compute_units = of.compute_units,
                          .total_memory = of.memory_bytes,
                          .alignment = of.alignment,
@@ -125,16 +125,17 @@ static int32_t device_status(void *self, void *device)
 
 /* ---- Streams ---------------------------------------------------------------------------------------------- */
 
-static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
+/* `native`: a queue of the program, or NULL. */
+static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, void **out_stream)
 {
     static const int32_t no_fault[GPU_FAULT_WORDS];
-    gpu_device *d = device;
-    int32_t status = device_status(self, device);
+    int32_t status = device_status(self, d);
     if (status) return status;
     gpu_stream *s = calloc(1, sizeof *s);
     if (!s) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
     s->device = d;
-    status = driver->queue_create(d->handle, &s->queue);
+    status = native ? driver->queue_wrap(d->handle, *native, &s->queue)
+                    : driver->queue_create(d->handle, &s->queue);
     if (!status) status = driver->alloc(d->handle, sizeof no_fault, &s->faults);
     if (!status) status = driver->write(d->handle, s->queue, s->faults, 0, no_fault, sizeof no_fault);
     if (!status) status = driver->queue_finish(d->handle, s->queue);
@@ -150,6 +151,17 @@ static int32_t stream_create(void *self, void *device, const tn_stream_options *
     pthread_mutex_unlock(&d->lock);
     *out_stream = s;
     return TN_OK;
+}
+
+static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
+{
+    return make_stream(self, device, NULL, out_stream);
+}
+
+static int32_t stream_wrap(void *self, void *device, uint64_t native, void **out_stream)
+{
+    if (driver->queue_wrap) return make_stream(self, device, &native, out_stream);
+    return gpu_error(self, TN_E_UNSUPPORTED, "queues of programs are not taken");
 }
 
 static void stream_destroy(void *self, void *device, void *stream)
@@ -345,6 +357,11 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
 {
     gpu_device *d = device;
     const uint64_t bytes = request->bytes;
+    if (request->kind == TN_MEMORY_HOST && driver->host_alloc) {
+        out->kind = TN_MEMORY_HOST;
+        out->bytes = bytes;
+        return driver->host_alloc(d->handle, bytes, &out->allocation, &out->host);
+    }
     if (request->kind != TN_MEMORY_DEVICE)
         return gpu_error(self, TN_E_UNSUPPORTED, "there is no memory of kind %u", request->kind);
     if (d->properties.largest_allocation && bytes > d->properties.largest_allocation)
@@ -362,6 +379,10 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
 
 static void memory_free(void *self, void *device, const tn_memory *memory)
 {
+    if (memory->kind == TN_MEMORY_HOST) {
+        driver->host_free(((gpu_device *)device)->handle, memory->allocation, memory->host);
+        return;
+    }
     __atomic_fetch_sub(&((gpu_device *)device)->allocated, memory->bytes, __ATOMIC_RELAXED);
     driver->free(((gpu_device *)device)->handle, memory->allocation);
 }
@@ -439,7 +460,8 @@ static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_in
                                                      .query = stream_query,
                                                      .synchronize = stream_synchronize,
                                                      .wait_event = stream_wait_event,
-                                                     .host_callback = stream_host_callback};
+                                                     .host_callback = stream_host_callback,
+                                                     .wrap = stream_wrap};
 static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
                                                    .create = event_create,
                                                    .destroy = event_destroy,

@@ -49,6 +49,7 @@ typedef struct opencl_queue {
     uint64_t finished;    /* of these, the first ones that are known to have finished */
     uint64_t marked;      /* of these, the first ones that the marker stands behind */
     cl_event marker;      /* for queries, or NULL */
+    int32_t is_wrapped;   /* the program queues work, too */
 } opencl_queue;
 
 static const char *status_name(cl_int status)
@@ -292,6 +293,41 @@ static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
     return check(d, status, "clRetainMemObject");
 }
 
+/* A buffer that stays mapped: drivers keep it where the device reads and writes it by itself. */
+static int32_t host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
+{
+    opencl_device *d = device;
+    cl_int status;
+    void *host = NULL;
+    cl_command_queue queue = d->cl->clCreateCommandQueue(d->context, d->id, 0, &status);
+    if (status != CL_SUCCESS) return check(d, status, "clCreateCommandQueue");
+    cl_mem memory =
+        d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, NULL, &status);
+    if (status == CL_SUCCESS) {
+        host = d->cl->clEnqueueMapBuffer(queue, memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0,
+                                         NULL, NULL, &status);
+        if (status != CL_SUCCESS) d->cl->clReleaseMemObject(memory);
+    }
+    d->cl->clReleaseCommandQueue(queue);
+    if (status != CL_SUCCESS) return check(d, status, "allocating memory of the host");
+    *out_memory = memory;
+    *out_host = host;
+    return TN_OK;
+}
+
+static void host_free(void *device, void *memory, void *host)
+{
+    opencl_device *d = device;
+    cl_int status;
+    cl_command_queue queue = d->cl->clCreateCommandQueue(d->context, d->id, 0, &status);
+    if (status == CL_SUCCESS) {
+        d->cl->clEnqueueUnmapMemObject(queue, memory, host, 0, NULL, NULL);
+        d->cl->clFinish(queue);
+        d->cl->clReleaseCommandQueue(queue);
+    }
+    d->cl->clReleaseMemObject(memory);
+}
+
 /* ---- Queues ----------------------------------------------------------------------------------------------- */
 
 /* To be called after something was queued: the driver begins, and queries know of it. */
@@ -315,6 +351,35 @@ static int32_t queue_create(void *device, void **out_queue)
         free(q);
         return check(d, status, "clCreateCommandQueue");
     }
+    pthread_mutex_init(&q->lock, NULL);
+    *out_queue = q;
+    return TN_OK;
+}
+
+static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
+{
+    opencl_device *d = device;
+    cl_command_queue queue = (cl_command_queue)(uintptr_t)native;
+    cl_device_id id = NULL;
+    cl_context context = NULL;
+    cl_command_queue_properties properties = 0;
+    cl_int status = d->cl->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL);
+    if (status == CL_SUCCESS)
+        status = d->cl->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    if (status == CL_SUCCESS)
+        status =
+            d->cl->clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    if (status != CL_SUCCESS) return check(d, status, "clGetCommandQueueInfo");
+    if (id != d->id || context != d->context)
+        return gpu_error(d->plugin, TN_E_ARGUMENT, "the queue is of another %s",
+                         id != d->id ? "device" : "context");
+    if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return gpu_error(d->plugin, TN_E_ARGUMENT, "the queue runs its work out of order");
+    opencl_queue *q = calloc(1, sizeof *q);
+    if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    d->cl->clRetainCommandQueue(queue);
+    q->queue = queue;
+    q->is_wrapped = 1;
     pthread_mutex_init(&q->lock, NULL);
     *out_queue = q;
     return TN_OK;
@@ -360,6 +425,7 @@ static int32_t queue_query(void *device, void *queue, int32_t *out_done)
     opencl_queue *q = queue;
     int32_t status = TN_OK, done = 0;
     pthread_mutex_lock(&q->lock);
+    if (q->is_wrapped && q->finished == q->queued) q->queued++; /* the program may have queued work since */
     if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q);
     if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
     if (done && q->finished < q->marked) q->finished = q->marked;
@@ -680,7 +746,10 @@ const gpu_driver gpu_the_driver = {
     .alloc = alloc,
     .free = free_memory,
     .retain = retain,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .queue_create = queue_create,
+    .queue_wrap = queue_wrap,
     .queue_destroy = queue_destroy,
     .queue_query = queue_query,
     .queue_finish = queue_finish,

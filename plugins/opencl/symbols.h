@@ -19,6 +19,10 @@
     X(clReleaseContext)             \
     X(clCreateCommandQueue)         \
     X(clReleaseCommandQueue)        \
+    X(clRetainCommandQueue)         \
+    X(clGetCommandQueueInfo)        \
+    X(clEnqueueMapBuffer)           \
+    X(clEnqueueUnmapMemObject)      \
     X(clCreateBuffer)               \
     X(clReleaseMemObject)           \
     X(clRetainMemObject)            \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program sees when something goes wrong on an OpenCL device, and that it can go on afterwards. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -391,4 +392,66 @@ Test(program, large_calls_agree_with_the_cpu)
     expect_as_cpu("sum", TN_INT32, 0, sum_of_both_of);
     expect_as_cpu("sum", TN_INT64, 0, sum_of_both_of);
     expect_as_cpu("comparison", TN_UINT8, 0, comparison_of);
+}
+
+/* ---- Pinned memory, queues of the program --------------------------------------------------------------- */
+
+Test(program, copies_with_pinned_memory_need_not_be_waited_for)
+{
+    enum { COUNT = 3 << 20 };
+    tn_tensor *there = tn_empty(s, TN_INTS(COUNT), .dtype = TN_FLOAT32, .device = device);
+    tn_tensor *here =
+        tn_arange(s, tn_value_int(COUNT), .dtype = TN_FLOAT32, .device = TN_CPU, .pin_memory = 1);
+    cr_assert(tn_is_pinned(here), "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    tn_copy_(s, there, here, .non_blocking = 1);
+    tn_tensor *twice = tn_add(s, there, there);
+    tn_tensor *back = tn_to_dtype_layout(s, twice, .device = TN_CPU, .non_blocking = 1);
+    cr_assert(tn_is_pinned(back));
+    cr_assert_eq(tn_stream_synchronize(tn_stream_default(ctx, device)), TN_OK);
+    const float *values = tn_tensor_data(back);
+    for (int i = 0; i < COUNT; i++) cr_assert_eq(values[i], 2.0f * (float)i, "element %d", i);
+    cr_assert_not(tn_scope_failed(s));
+}
+
+typedef struct cl_queue *make_queue_fn(void *context, void *id, uint64_t properties, int32_t *out_status);
+typedef int32_t of_queue_fn(struct cl_queue *queue);
+
+Test(program, a_queue_of_the_program_is_a_stream)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+    make_queue_fn *create;
+    of_queue_fn *release, *finish;
+    uint64_t context = 0, id = 0, native = 0;
+    int32_t status = 0;
+    tn_stream *stream = NULL;
+    *(void **)&create = dlsym(library, "clCreateCommandQueue");
+    *(void **)&release = dlsym(library, "clReleaseCommandQueue");
+    *(void **)&finish = dlsym(library, "clFinish");
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_DEVICE, &id), TN_OK);
+    struct cl_queue *queue = create((void *)(uintptr_t)context, (void *)(uintptr_t)id, 0, &status);
+    cr_assert_eq(status, 0);
+    cr_assert_eq(tn_stream_wrap(ctx, device, (uint64_t)(uintptr_t)queue, &stream), TN_OK, "%s",
+                 tn_last_error()->message);
+    cr_assert_eq(tn_stream_native(stream, &native), TN_OK);
+    cr_assert_eq(native, (uint64_t)(uintptr_t)queue);
+    tn_stream_set_current(ctx, stream);
+    tn_tensor *x = numbers(TN_FLOAT32, 2, (double[]){1, 2}), *y = tn_add(s, x, x);
+    float values[2];
+    cr_assert_eq(finish(queue), 0); /* the program's own wait is enough */
+    while (!tn_stream_query(stream)) continue;
+    cr_assert_eq(tn_to_host(s, y, values, sizeof values), TN_OK);
+    cr_assert(values[0] == 2 && values[1] == 4);
+    tn_stream_set_current(ctx, tn_stream_default(ctx, device));
+    tn_drop(s, y);
+    tn_drop(s, x);
+    tn_stream_release(stream);
+    cr_assert_eq(finish(queue), 0, "the queue is still the program's");
+    release(queue);
+    queue = create((void *)(uintptr_t)context, (void *)(uintptr_t)id, 1, &status); /* out of order */
+    if (!status) {
+        cr_assert_eq(tn_stream_wrap(ctx, device, (uint64_t)(uintptr_t)queue, &stream), TN_E_ARGUMENT);
+        cr_assert_not_null(strstr(tn_last_error()->message, "out of order"), "%s", tn_last_error()->message);
+        release(queue);
+    }
 }
