@@ -227,3 +227,32 @@ Test(hooks, of_a_node_that_exchange_gradients)
     EXPECT(s, tn_grad_of(s, w), 5, 5, 5);
     end();
 }
+
+static void never_runs(void *user, tn_scope *scope, tn_tensor *const *grads, uint32_t count)
+{
+    cr_assert_fail("a hook that was refused ran");
+}
+
+Test(hooks, that_are_refused)
+{
+    uint64_t handle = 7;
+    tn_multi_hook *hook = NULL;
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *plain = VECTOR(s, 0, 1, 2);
+    cr_assert_eq(tn_register_accumulate_hook(x, NULL, NULL, &handle), TN_E_ARGUMENT);
+    expect_last_error("register_post_accumulate_grad_hook: the hook is NULL");
+    cr_assert_eq(tn_register_accumulate_hook(plain, accumulated, NULL, &handle), TN_E_AUTOGRAD);
+    expect_last_error("cannot register a hook on a tensor that doesn't require gradient");
+    cr_assert_eq(handle, 7);
+    cr_assert_eq(tn_register_multi_hook(TN_TENSORS(x), 0, NULL, NULL, &hook), TN_E_ARGUMENT);
+    expect_last_error("register_multi_grad_hook: the hook is NULL, or the list of tensors is empty");
+    cr_assert_eq(tn_register_multi_hook((tn_tensors){NULL, 0}, 0, never_runs, NULL, &hook), TN_E_ARGUMENT);
+    expect_last_error("the list of tensors is empty");
+    cr_assert_eq(tn_register_multi_hook(TN_TENSORS(x, NULL), 0, never_runs, NULL, &hook), TN_E_ARGUMENT);
+    expect_last_error("register_multi_grad_hook: tensor 1 is NULL");
+    cr_assert_null(hook);
+    tn_gradcheck(s, NULL, NULL, TN_TENSORS(x), NULL);
+    expect_error(s, "gradcheck: a function and inputs are required");
+    tn_backward(s, tn_sum(s, tn_mul(s, x, x)));
+    EXPECT(s, tn_grad_of(s, x), 2, 4);
+    end();
+}
