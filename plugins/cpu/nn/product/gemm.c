@@ -22,8 +22,10 @@
 CPU_GEMM_LISTS(DECLARE)
 cpu_kernel_table cpu_gemm_table = {CPU_GEMM_LISTS(CPU_LISTED_KERNELS)};
 
-/* Below this number of multiplications the C loop is faster than a call of the library. */
-#define SMALL_PRODUCT 4096
+/* Up to this number of multiplications C loops compute the product: one that is alone is not worth opening a
+ * library for, one of a batch not a call of it. */
+#define SMALL_PRODUCT  4096
+#define SMALL_IN_BATCH 512
 /* Products with so few rows are limited by the reading of B. */
 #define THIN_ROWS 4
 /* The least multiplications of a tile. */
@@ -240,12 +242,12 @@ int32_t cpu_gemm_with(const tn_call *call, tn_dtype dtype, int32_t library, cons
     return TN_OK;
 }
 
-static int32_t run_one(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
+static int32_t run_one(const tn_call *call, tn_dtype dtype, const cpu_gemm *g, int64_t small)
 {
     const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
     cpu_gemm own = *g;
     if (g->m <= 0 || g->n <= 0) return TN_OK;
-    if (g->m * g->n * g->k <= SMALL_PRODUCT) {
+    if (g->m * g->n * g->k <= small) {
         begin_with_bias(kernels, &own, tn_dtype_bytes(dtype));
         kernels->gemm(&own);
         return TN_OK;
@@ -263,7 +265,7 @@ int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
 {
     int64_t bytes = tn_dtype_bytes(dtype);
     int32_t status = TN_E_UNSUPPORTED;
-    if (g->count <= 1) return run_one(call, dtype, g);
+    if (g->count <= 1) return run_one(call, dtype, g, SMALL_PRODUCT);
     if (g->m * g->n * g->k > SMALL_PRODUCT && cpu_gemm_choose(call, dtype, g) == CPU_GEMM_ONEDNN &&
         !is_thin(cpu_gemm_kernels_of(dtype), g))
         status = gemm_library(call, dtype, CPU_GEMM_ONEDNN, *g);
@@ -275,7 +277,7 @@ int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
         one.a = (const char *)g->a + i * g->m * g->k * bytes;
         one.b = (const char *)g->b + i * g->k * g->n * bytes;
         one.c = (char *)g->c + i * g->m * g->n * bytes;
-        status = run_one(call, dtype, &one);
+        status = run_one(call, dtype, &one, has_openblas(dtype) ? SMALL_IN_BATCH : SMALL_PRODUCT);
     }
     return status;
 }
