@@ -142,7 +142,7 @@ static int32_t host_copy(tn_tensor *dst, tn_tensor *src, int32_t non_blocking)
 static const tni_op *op_of(tn_context *ctx, uint32_t number)
 {
     tni_op *op = tni_op_get(ctx->registry, number);
-    return tni_op_ready(ctx->registry, op) ? NULL : op;
+    return !op || tni_op_ready(ctx->registry, op) ? NULL : op;
 }
 
 /* Runs a kernel of a primitive on prepared tensors. TN_E_UNSUPPORTED: the device has none. */

@@ -308,7 +308,7 @@ CALCULATION(gradient_of_shares,
 static tn_tensor *in_a_line(tn_scope *at, tn_tensor *first, tn_tensor *second, tn_tensor *third)
 {
     tn_tensor *parts[] = {tn_flatten(at, first), tn_flatten(at, second), tn_flatten(at, third)};
-    return tn_cat(at, parts, 3);
+    return tn_cat(at, (tn_tensors){parts, 3});
 }
 static tn_tensor *gradients_of_convolution_of(tn_scope *at, tn_tensor *a, tn_tensor *b)
 {

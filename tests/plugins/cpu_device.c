@@ -47,7 +47,7 @@ Test(cpu_device, memory_is_aligned_and_the_hosts)
     fixture f;
     fixture_open(&f);
     for (size_t i = 0; i < 4; i++) {
-        void *allocation, *host;
+        void *allocation = NULL, *host = NULL;
         cr_assert_eq(slot_alloc(f.memory, f.self, f.device, sizes[i], TN_MEMORY_HOST, &allocation, &host),
                      TN_OK);
         cr_assert_eq((uintptr_t)host % 64, 0);

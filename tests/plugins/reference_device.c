@@ -232,7 +232,7 @@ Test(reference_device, peers_copy)
 {
     const float data[] = {1, 2, 3, 4};
     float back[4] = {0};
-    void *other, *stream, *allocation, *host;
+    void *other, *stream, *allocation = NULL, *host = NULL;
     fixture f;
     setenv("TENON_REFERENCE_DEVICES", "2", 1);
     fixture_open(&f);
