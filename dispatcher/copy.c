@@ -166,7 +166,8 @@ static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_valu
     status = TN_E_UNSUPPORTED;
     /* Rows for a vendor's dtype list it; what others say of the target's dtype does not count. */
     tn_dtype dtype = src && tni_dtype_is_vendor(src->desc.dtype) ? src->desc.dtype : dst->desc.dtype;
-    for (k = tni_kernel_first(&f, op, dtype); k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(k, dtype)) {
+    for (k = tni_kernel_first(&f, op, dtype); k && status == TN_E_UNSUPPORTED;
+         k = tni_kernel_next(k, dtype)) {
         uint32_t lazy = (dst->desc.flags | (src ? src->desc.flags : 0)) & (TN_DESC_CONJ | TN_DESC_NEG);
         if (lazy && !(k->row.flags & TN_ROW_LAZY_BITS)) continue;
         status = tni_kernel_run(&f, k, p.args, p.outs, nest, &reason);

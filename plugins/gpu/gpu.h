@@ -29,7 +29,7 @@ struct gpu_plugin {
     tn_device_interface device_interface; /* with the driver's type */
     pthread_mutex_t lock;                 /* of the list of devices */
     gpu_device *devices;
-    char cache_folder[4096]; /* of compiled programs; "" if there is none */
+    char cache_folder[4096];    /* of compiled programs; "" if there is none */
     int32_t blocking, no_cache; /* settings, changed atomically */
 };
 

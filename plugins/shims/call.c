@@ -23,8 +23,8 @@ struct shim_rows {
     shim_row row[];
 };
 
-shim_call shim_call_inside(shim_plugin *plugin, uint32_t id, const char *op, const tn_call *call, const void *data,
-                           tn_call *out_inner)
+shim_call shim_call_inside(shim_plugin *plugin, uint32_t id, const char *op, const tn_call *call,
+                           const void *data, tn_call *out_inner)
 {
     uint32_t size = call->size < sizeof(*out_inner) ? call->size : (uint32_t)sizeof(*out_inner);
     *out_inner = (tn_call){0};

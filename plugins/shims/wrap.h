@@ -15,7 +15,7 @@ int32_t shim_adapt_operator(shim_call *c);
 void shim_free_operators(shim_plugin *w);
 /* A call to a function of the plugin that takes `call`: its argument is *out_inner, the call as the plugin sees it, with
  * the plugin's own `data` and host. */
-shim_call shim_call_inside(shim_plugin *plugin, uint32_t id, const char *op, const tn_call *call, const void *data,
-                           tn_call *out_inner);
+shim_call shim_call_inside(shim_plugin *plugin, uint32_t id, const char *op, const tn_call *call,
+                           const void *data, tn_call *out_inner);
 
 #endif

@@ -158,7 +158,8 @@ Test(debug, unknown_words_are_refused)
     tn_context *ctx = NULL;
     setenv("TENON_DEBUG", "leaks,handels", 1);
     cr_assert_eq(tn_context_create(NULL, &ctx), TN_E_ARGUMENT);
-    cr_assert_str_eq(tn_last_error()->message, "TENON_DEBUG: unknown word 'handels' (expected handles, leaks or nan)");
+    cr_assert_str_eq(tn_last_error()->message,
+                     "TENON_DEBUG: unknown word 'handels' (expected handles, leaks or nan)");
 }
 
 Test(debug, words_are_read)

@@ -246,20 +246,22 @@ GPU_FUNCTION void gpu_move(GPU_GLOBAL uint8_t *to, GPU_GLOBAL const uint8_t *fro
  * Adds to `sum` an expression `f` for `at` from 0 to `size`, in `chains` chains, which a processor keeps in vectors. `load`
  * declares what f needs. The same order of additions on every device.
  */
-#define GPU_ADD_UP(sum, chains, size, load, f)                             \
-    {                                                                      \
-        T lanes[chains];                                                   \
-        uint32_t whole = (size) / (chains) * (chains);                     \
-        for (int j = 0; j < (chains); j++) lanes[j] = 0;                   \
-        for (uint32_t i = 0; i < whole; i += (chains))                     \
-            for (int j = 0; j < (chains); j++) {                           \
-                uint32_t at = i + (uint32_t)j;                             \
-                load lanes[j] += (f);                                      \
-            }                                                              \
-        for (int pairs = (chains) / 2; pairs > 0; pairs /= 2)              \
-            for (int j = 0; j < pairs; j++) lanes[j] += lanes[j + pairs];  \
-        for (uint32_t at = whole; at < (size); at++) { load lanes[0] += (f); } \
-        sum += lanes[0];                                                   \
+#define GPU_ADD_UP(sum, chains, size, load, f)                            \
+    {                                                                     \
+        T lanes[chains];                                                  \
+        uint32_t whole = (size) / (chains) * (chains);                    \
+        for (int j = 0; j < (chains); j++) lanes[j] = 0;                  \
+        for (uint32_t i = 0; i < whole; i += (chains))                    \
+            for (int j = 0; j < (chains); j++) {                          \
+                uint32_t at = i + (uint32_t)j;                            \
+                load lanes[j] += (f);                                     \
+            }                                                             \
+        for (int pairs = (chains) / 2; pairs > 0; pairs /= 2)             \
+            for (int j = 0; j < pairs; j++) lanes[j] += lanes[j + pairs]; \
+        for (uint32_t at = whole; at < (size); at++) {                    \
+            load lanes[0] += (f);                                         \
+        }                                                                 \
+        sum += lanes[0];                                                  \
     }
 
 /* ---- Faults: what a kernel finds wrong with its data, which the host reports late ----------------------- */
