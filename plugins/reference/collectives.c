@@ -110,6 +110,16 @@ static number combine(tn_dtype dtype, uint32_t reduction, number a, number b)
     }
 }
 
+/* The sum of n elements as the reduction wants it. */
+static number finished(const meeting *m, number sum, uint32_t n)
+{
+    if (m->reduction == TN_REDUCE_AVERAGE) {
+        sum.re /= n;
+        sum.im /= n;
+    }
+    return sum;
+}
+
 /* Element i reduced over all `from`, rounded once. */
 static number reduced(const meeting *m, uint64_t i)
 {
@@ -117,11 +127,7 @@ static number reduced(const meeting *m, uint64_t i)
     number sum = element_load(m->dtype, m->from[0] + at);
     for (uint32_t r = 1; r < m->count; r++)
         sum = combine(m->dtype, m->reduction, sum, element_load(m->dtype, m->from[r] + at));
-    if (m->reduction == TN_REDUCE_AVERAGE) {
-        sum.re /= m->count;
-        sum.im /= m->count;
-    }
-    return sum;
+    return finished(m, sum, m->count);
 }
 
 static void work_all_reduce(const meeting *m)
@@ -176,11 +182,7 @@ static number reduced_windows(const meeting *m, uint64_t at)
     for (uint32_t k = 1; k < c->world; k++)
         sum = combine(m->dtype, m->reduction, sum,
                       element_load(m->dtype, reference_board_window(c->board, k) + at));
-    if (m->reduction == TN_REDUCE_AVERAGE) {
-        sum.re /= c->world;
-        sum.im /= c->world;
-    }
-    return sum;
+    return finished(m, sum, c->world);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)

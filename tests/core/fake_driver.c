@@ -519,7 +519,7 @@ tni_driver fake_driver(fake *f)
                    NULL, memory_trim},
         .copy = {sizeof d.copy, 0, host_to_device, device_to_host, device_to_device, NULL},
         .stream = {sizeof d.stream, 0, stream_create, stream_destroy, stream_query, stream_synchronize,
-                   stream_wait_event, NULL},
+                   stream_wait_event, NULL, NULL},
     };
     if (!f->no_events)
         d.event = (tn_event_interface){sizeof d.event, 0,           event_create,      event_destroy,

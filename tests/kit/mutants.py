@@ -138,7 +138,8 @@ MUTANTS = [
     ("a late error has another status", "index.c", "return reference_fail(failure, TN_E_INDEX,",
      "return reference_fail(failure, TN_E_ARGUMENT,", "1/late/error/stream.synchronize"),
     ("host callbacks behind a late error are dropped", "stream.c", "c->task.always = 1;", "", "1/late/error/stream.synchronize"),
-    ("events behind a late error are dropped", "event.c", "t->task.always = 1;", "", "1/late/error/stream.synchronize"),
+    ("events behind a late error are dropped", "event.c", "    t->task.always = 1;\n    t->task.release = release_recording;",
+     "    t->task.release = release_recording;", "1/late/error/stream.synchronize"),
     ("the stream takes no work after a late error", "stream.c", "    s->error_code = 0;\n    pthread_mutex_unlock(&s->lock);\n"
      "    if (code)", "    s->error_code = 0;\n    if (code) s->drop_until = UINT64_MAX;\n    pthread_mutex_unlock(&s->lock);\n"
      "    if (code)", "1/late/error/device.synchronize"),

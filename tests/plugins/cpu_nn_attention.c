@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/kernel.h>
 
 #define FORWARD  "aten::_scaled_dot_product_flash_attention_for_cpu"
 #define BACKWARD "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
@@ -116,32 +117,23 @@ static void free_numbers(numbers *n)
 static void encode(double x, tn_dtype dtype, char *to)
 {
     float single = (float)x;
-    uint32_t bits;
-    uint16_t half;
-    _Float16 small = (_Float16)x;
-    memcpy(&bits, &single, 4);
-    half = (uint16_t)(bits >> 16);
+    uint16_t half = dtype == TN_FLOAT16 ? tn_half_store(x, 10, 15) : tn_half_store(x, 7, 127);
     if (dtype == TN_FLOAT64)
         memcpy(to, &x, 8);
     else if (dtype == TN_FLOAT32)
         memcpy(to, &single, 4);
     else
-        memcpy(to, dtype == TN_FLOAT16 ? (const void *)&small : &half, 2);
+        memcpy(to, &half, 2);
 }
 static double decode(const char *from, tn_dtype dtype)
 {
     double x;
     float single;
-    _Float16 small;
     uint16_t half;
-    uint32_t bits;
     if (dtype == TN_FLOAT64) return memcpy(&x, from, 8), x;
     if (dtype == TN_FLOAT32) return memcpy(&single, from, 4), (double)single;
-    if (dtype == TN_FLOAT16) return memcpy(&small, from, 2), (double)small;
     memcpy(&half, from, 2);
-    bits = (uint32_t)half << 16;
-    memcpy(&single, &bits, 4);
-    return (double)single;
+    return dtype == TN_FLOAT16 ? tn_half_load(half, 10, 15) : tn_half_load(half, 7, 127);
 }
 
 static fixture_tensor tensor_of(fixture *f, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
