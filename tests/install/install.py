@@ -63,8 +63,8 @@ class House:
                           f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         return done.stdout
 
-    def config(self, *arguments):
-        return shlex.split(self.run(["pkg-config", *arguments, "tenon"]))
+    def config(self, *arguments, package="tenon"):
+        return shlex.split(self.run(["pkg-config", *arguments, package]))
 
     def folder(self, name):
         folder = self.root / name
@@ -83,8 +83,10 @@ class House:
         """Compiles one file with strict warnings against the installed headers and gives the program."""
         compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, "-std=c++17")
         program = source.parent / name
-        self.run([*compiler, standard, *STRICT, *self.config("--cflags"), source, *self.config("--libs"), *libraries,
-                  "-o", program])
+        uses_train = re.search(r"<tenon/(nn|optim)\.h>", source.read_text())
+        package = "tenon-train" if uses_train else "tenon"
+        self.run([*compiler, standard, *STRICT, *self.config("--cflags", package=package), source,
+                  *self.config("--libs", package=package), *libraries, "-o", program])
         return program
 
     def use(self, program, *arguments, **environment):
