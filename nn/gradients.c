@@ -5,12 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static tn_scope *without_recording(tn_scope *s)
-{
-    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    return tn_scope_open_child(s, &options);
-}
-
 /* The gradients that are there. */
 static tn_tensors gradients(tn_scope *s, tn_tensors parameters)
 {
@@ -25,7 +19,7 @@ static tn_tensors gradients(tn_scope *s, tn_tensors parameters)
 
 tn_tensor *tn_clip_grad_norm(tn_scope *scope, tn_tensors parameters, double max_norm, double norm_type)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     tn_tensors g = gradients(s, parameters);
     tn_tensor *norm;
     if (!g.count) {
@@ -43,7 +37,7 @@ tn_tensor *tn_clip_grad_norm(tn_scope *scope, tn_tensors parameters, double max_
 
 int32_t tn_clip_grad_value(tn_scope *scope, tn_tensors parameters, double limit)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     tn_tensors g = gradients(s, parameters);
     for (int64_t i = 0; i < g.count; i++)
         tn_clamp_(s, g.data[i], .min = TN_SCALAR(-limit), .max = TN_SCALAR(limit));
@@ -60,7 +54,7 @@ tn_tensor *tn_parameters_to_vector(tn_scope *s, tn_tensors parameters)
 
 int32_t tn_vector_to_parameters(tn_scope *scope, tn_tensor *vector, tn_tensors parameters)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     int64_t at = 0, n = 0;
     for (int64_t i = 0; i < parameters.count; i++) n += tn_tensor_numel(parameters.data[i]);
     if (tn_tensor_rank(vector) != 1 || tn_tensor_numel(vector) != n)

@@ -5,12 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static tn_scope *without_recording(tn_scope *s)
-{
-    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    return tn_scope_open_child(s, &options);
-}
-
 /* Closes the child; t, which was written, or NULL. */
 static tn_tensor *written(tn_scope *s, tn_tensor *t)
 {
@@ -19,14 +13,14 @@ static tn_tensor *written(tn_scope *s, tn_tensor *t)
 
 tn_tensor *tn_init_uniform(tn_scope *scope, tn_tensor *t, double from, double to, tn_generator *generator)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     tn_uniform_(s, t, .from = from, .to = to, .generator = generator);
     return written(s, t);
 }
 
 tn_tensor *tn_init_normal(tn_scope *scope, tn_tensor *t, double mean, double std, tn_generator *generator)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     tn_normal_(s, t, .mean = mean, .std = std, .generator = generator);
     return written(s, t);
 }
@@ -39,7 +33,7 @@ static double normal_cdf(double x)
 tn_tensor *tn_init_trunc_normal(tn_scope *scope, tn_tensor *t, double mean, double std, double low,
                                 double high, tn_generator *generator)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     double from = normal_cdf((low - mean) / std), to = normal_cdf((high - mean) / std);
     tn_uniform_(s, t, .from = 2 * from - 1, .to = 2 * to - 1, .generator = generator);
     tn_erfinv_(s, t);
@@ -50,14 +44,14 @@ tn_tensor *tn_init_trunc_normal(tn_scope *scope, tn_tensor *t, double mean, doub
 
 tn_tensor *tn_init_constant(tn_scope *scope, tn_tensor *t, double value)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     tn_fill_scalar_(s, t, value);
     return written(s, t);
 }
 
 tn_tensor *tn_init_eye(tn_scope *scope, tn_tensor *t)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     if (tn_tensor_rank(t) != 2) tn_scope_fail(s, TN_E_SHAPE, "init_eye: the tensor must have 2 dimensions");
     tn_copy_(s, t,
              tn_eye_m(s, tn_tensor_size(t, 0), tn_tensor_size(t, 1), .dtype = tn_tensor_dtype(t),
@@ -67,7 +61,7 @@ tn_tensor *tn_init_eye(tn_scope *scope, tn_tensor *t)
 
 tn_tensor *tn_init_dirac(tn_scope *scope, tn_tensor *t, int64_t groups)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     int64_t rank = tn_tensor_rank(t), each = groups > 0 ? tn_tensor_size(t, 0) / groups : 0;
     if (rank < 3 || rank > 5 || groups < 1 || tn_tensor_size(t, 0) % groups)
         tn_scope_fail(s, TN_E_SHAPE,
@@ -152,7 +146,7 @@ tn_tensor *tn_init_kaiming_normal(tn_scope *s, tn_tensor *t, double a, uint32_t 
 
 tn_tensor *tn_init_orthogonal(tn_scope *scope, tn_tensor *t, double gain, tn_generator *generator)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     int64_t rows = tn_tensor_size(t, 0), columns = rows ? tn_tensor_numel(t) / rows : 0;
     if (tn_tensor_rank(t) < 2)
         tn_scope_fail(s, TN_E_SHAPE, "init_orthogonal: the tensor must have 2 or more dimensions");
@@ -170,7 +164,7 @@ tn_tensor *tn_init_orthogonal(tn_scope *scope, tn_tensor *t, double gain, tn_gen
 
 tn_tensor *tn_init_sparse(tn_scope *scope, tn_tensor *t, double sparsity, double std, tn_generator *generator)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = nn_without_recording(scope);
     int64_t rows = tn_tensor_size(t, 0), zeros = (int64_t)ceil(sparsity * (double)rows);
     if (tn_tensor_rank(t) != 2)
         tn_scope_fail(s, TN_E_SHAPE, "init_sparse: the tensor must have 2 dimensions");

@@ -43,6 +43,13 @@ struct tn_module {
 /* The array with room for one more item, or NULL when out of memory (the old one stays). Grows by doubling. */
 void *nn_grown(void *items, uint32_t count, uint64_t item_bytes);
 nn_slot *nn_slot_find(const tn_module *m, const char *name);
+/* A child of the program's scope, for changes of parameters. */
+static inline tn_scope *nn_without_recording(tn_scope *s)
+{
+    tn_scope_options options = {
+        .size = sizeof options, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
+    return tn_scope_open_child(s, &options);
+}
 /* Runs the children one after another. */
 tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 /* A scope of the tree's context with gradients off, and the tree's device and dtype as defaults. */

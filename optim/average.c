@@ -10,12 +10,6 @@ struct tn_average {
     tn_tensor **values, **means; /* one reference each */
 };
 
-static tn_scope *without_recording(tn_scope *s)
-{
-    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    return tn_scope_open_child(s, &options);
-}
-
 void tn_average_destroy(tn_average *a)
 {
     if (!a) return;
@@ -52,7 +46,7 @@ tn_average *tn_average_create(tn_module *module, double decay)
 
 int32_t tn_average_update(tn_scope *scope, tn_average *a)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = optim_without_recording(scope);
     double weight = a->updates == 0 ? 1 : a->decay != 0 ? 1 - a->decay : 1 / (double)(a->updates + 1);
     for (uint32_t i = 0; i < a->count; i++) {
         tn_tensor *value = tn_detach(s, a->values[i]);
@@ -67,7 +61,7 @@ int32_t tn_average_update(tn_scope *scope, tn_average *a)
 
 int32_t tn_average_swap(tn_scope *scope, tn_average *a)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = optim_without_recording(scope);
     for (uint32_t i = 0; i < a->count; i++) {
         tn_tensor *value = tn_detach(s, a->values[i]), *kept = tn_clone(s, value);
         tn_copy_(s, value, a->means[i]);
@@ -117,7 +111,7 @@ tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss)
 /* Gradients of one device are divided by one call. */
 int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer *o)
 {
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = optim_without_recording(scope);
     if (g->unscaled == o)
         tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
     tn_tensor **grads = tn_scope_memory(s, (o->count + 1) * sizeof *grads);

@@ -10,13 +10,6 @@
 /* Kinds up to this one are in rules.c; TN_LBFGS has a file of its own. */
 #define KINDS TN_LBFGS
 
-static tn_scope *without_recording(tn_scope *s)
-{
-    tn_scope_options options = {
-        .size = sizeof options, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
-    return tn_scope_open_child(s, &options);
-}
-
 static int32_t fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char *text)
 {
     char message[512];
@@ -248,7 +241,7 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
     if (tn_scope_failed(scope)) return tn_scope_failed(scope);
     if (!o) return fail(scope, TN_E_STATE, NULL, "it is NULL");
     if (o->kind == TN_LBFGS) return fail(scope, TN_E_STATE, o, "its step is tn_optimizer_step_closure");
-    tn_scope *s = without_recording(scope);
+    tn_scope *s = optim_without_recording(scope);
     if (options->lr > 0)
         for (uint32_t i = 0; i < o->group_count; i++) o->groups[i].lr = options->lr;
     if (options->clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options->clip_norm, 2);

@@ -43,6 +43,13 @@ extern const optim_kind optim_kinds[];
 tn_tensor *optim_state(tn_scope *s, optim_parameter *at, uint32_t i, tn_tensor *like);
 /* A complex tensor as pairs of real numbers. */
 tn_tensor *optim_real(tn_scope *s, tn_tensor *t);
+/* A child of the program's scope, for changes of parameters. */
+static inline tn_scope *optim_without_recording(tn_scope *s)
+{
+    tn_scope_options options = {
+        .size = sizeof options, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
+    return tn_scope_open_child(s, &options);
+}
 int32_t optim_lbfgs_step(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user);
 void optim_lbfgs_destroy(struct optim_lbfgs *l);
 

@@ -3,12 +3,14 @@
 """Writes layers.safetensors: what PyTorch's layers give for small inputs, for layers.c, which reads it. Made once, where
 PyTorch 2.13 is installed: record_layers.py OUT. Each case has the state of a layer in float64, inputs, outputs, and the
 gradients of sum(output * weights) with respect to parameters and inputs; the metadata have what repr() prints."""
-import json
-import struct
 import sys
+from pathlib import Path
 
 import torch
 from torch import nn
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from safetensors_file import write  # noqa: E402
 
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(7)
@@ -171,17 +173,7 @@ def main():
                 tensors[f'{name}.after.{key}'] = value.detach().clone()
         if '\n' not in repr(layer):
             texts[name] = repr(layer)
-    header, data, at = {'__metadata__': texts}, [], 0
-    kinds = {torch.float64: 'F64', torch.int64: 'I64', torch.bool: 'BOOL'}
-    for key, t in tensors.items():
-        raw = t.contiguous().numpy().tobytes()
-        header[key] = {'dtype': kinds[t.dtype], 'shape': list(t.shape), 'data_offsets': [at, at + len(raw)]}
-        data.append(raw)
-        at += len(raw)
-    text = json.dumps(header, separators=(',', ':')).encode()
-    text += b' ' * (-len(text) % 8)
-    with open(sys.argv[1], 'wb') as f:
-        f.write(struct.pack('<Q', len(text)) + text + b''.join(data))
+    write(sys.argv[1], tensors, texts)
 
 
 main()

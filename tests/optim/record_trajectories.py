@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes trajectories.safetensors: 20 steps of PyTorch's optimisers in float64, and the rates of its schedules, for
 trajectories.c, which reads it. Made once, where PyTorch 2.13 is installed: record_trajectories.py OUT."""
-import json
-import struct
 import sys
+from pathlib import Path
 
 import torch
 from torch import optim
 from torch.optim import lr_scheduler as sched
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from safetensors_file import write  # noqa: E402
 
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(5)
@@ -85,16 +87,7 @@ def main():
         s.step(m)
         rates.append(o.param_groups[0]['lr'])
     out['rate.plateau'], out['measures'] = torch.tensor(rates), torch.tensor(MEASURES)
-    header, data, at = {}, [], 0
-    for key, t in out.items():
-        raw = t.contiguous().numpy().tobytes()
-        header[key] = {'dtype': 'F64', 'shape': list(t.shape), 'data_offsets': [at, at + len(raw)]}
-        data.append(raw)
-        at += len(raw)
-    text = json.dumps(header, separators=(',', ':')).encode()
-    text += b' ' * (-len(text) % 8)
-    with open(sys.argv[1], 'wb') as f:
-        f.write(struct.pack('<Q', len(text)) + text + b''.join(data))
+    write(sys.argv[1], out)
 
 
 main()
