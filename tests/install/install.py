@@ -102,7 +102,7 @@ SMOOTH = ["tensor([1.0635, 3.0000, 0.8466], dtype=torch.float64)", "gradient is 
 
 
 def check_tree(house):
-    """The README promises these: headers, library, plugins with manifests, the command, the pkg-config file."""
+    """The README promises these: headers, library, plugins with manifests, the command."""
     plugins = Path(house.config("--variable=plugindir")[0])
     expect(plugins.is_relative_to(house.prefix), "plugindir moves with the prefix", str(plugins))
     for name in ("cpu", "reference"):
@@ -165,6 +165,101 @@ def check_operators_cc(house):
     house.run([*house.cc, *house.config("--cflags"), "use.c", *house.config("--libs"), "-o", "use"], folder)
     output = house.use(folder / "use", folder / "libsmooth.so")
     expect(output.splitlines() == SMOOTH, "what use prints", output)
+
+
+PROGRAM = """#include <stdio.h>
+#include <tenon/nn.h>
+
+int main(void)
+{
+    tn_context *ctx;
+    if (tn_context_create(NULL, &ctx)) return puts(tn_last_error()->message), 1;
+    tn_scope *s = tn_scope_open(ctx);
+    const char *text = tn_format(s, tn_mul_scalar(s, tn_ones(s, TN_INTS(2)), 3), NULL);
+    puts(text ? text : tn_scope_error(s)->message);
+    tn_scope_close(s);
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    int made = net != NULL;
+    tn_module_destroy(net);
+    tn_context_destroy(ctx);
+    return !made;
+}
+"""
+CMAKE = """cmake_minimum_required(VERSION 3.20)
+project(client C)
+find_package(tenon 0.1 REQUIRED)
+add_executable(shared client.c)
+target_link_libraries(shared tenon::train)
+add_executable(whole plain.c)
+target_link_libraries(whole tenon::static)
+if(NOT EXISTS "${TENON_PLUGIN_DIR}/cpu.json")
+  message(FATAL_ERROR "no plugins in ${TENON_PLUGIN_DIR}")
+endif()
+find_package(tenon 7.0 QUIET)
+if(tenon_FOUND)
+  message(FATAL_ERROR "version 7.0 was found")
+endif()
+"""
+
+
+def plain(program):
+    """PROGRAM without the training library."""
+    return re.sub(r"    tn_module \*.*?\n(?=    tn_context_destroy)", "", program, flags=re.S).replace("return !made", "return 0") \
+        .replace("tenon/nn.h", "tenon/tenon.h")
+
+
+def plugins_of(house):
+    """For a program that has the library inside: it looks for plugins, and for what probes them, where Tenon was configured
+    for, which is not where the tree lies here."""
+    return {"TENON_PLUGIN_PATH": str(house.library / "tenon/plugins"), "TENON_PLUGIN_PROBE": "never"}
+
+
+def check_cmake(house):
+    """find_package(tenon) gives targets for the shared and the static library, wherever the tree lies."""
+    cmake = shutil.which("cmake")
+    expect(cmake, "cmake is there (./dev test installs it)")
+    folder = house.folder("cmake")
+    (folder / "CMakeLists.txt").write_text(CMAKE)
+    (folder / "client.c").write_text(PROGRAM)
+    (folder / "plain.c").write_text(plain(PROGRAM))
+    house.run([cmake, "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={house.prefix}"], folder)
+    house.run([cmake, "--build", "build"], folder)
+    expect(house.run([folder / "build/shared"], folder) == "tensor([3., 3.])\n", "the program with the shared libraries")
+    expect(house.run([folder / "build/whole"], folder, **plugins_of(house)) == "tensor([3., 3.])\n", "the program that is whole")
+
+
+def check_static(house):
+    """With the static library alone, by pkg-config; the program needs no libtenon.so."""
+    folder = house.folder("static")
+    (folder / "client.c").write_text(plain(PROGRAM))
+    libraries = ["-l:libtenon.a" if word == "-ltenon" else word for word in house.config("--libs", "--static")]
+    house.run([*house.cc, *house.config("--cflags"), "client.c", *libraries, "-o", "client"], folder)
+    needed = house.run(["readelf", "-d", "client"], folder)
+    expect("libtenon" not in needed, "it does not need the shared library", needed)
+    output = house.run([folder / "client"], folder, **plugins_of(house))
+    expect(output == "tensor([3., 3.])\n", "the program's output", output)
+
+
+def check_pages(house):
+    """Every command has a manual page with its options, and the shells complete commands, options and files."""
+    commands = re.findall(r"^  ([\w-]+) ", house.use("tenon", "--help"), re.M)
+    share = house.prefix / "share"
+    pages = {p.name for p in (share / "man/man1").glob("*")}
+    expect(pages == {"tenon.1", *(f"tenon-{c}.1" for c in commands)}, "a page for each command", str(pages))
+    expect("TENON_ALLOC_CONF" in (share / "man/man1/tenon.1").read_text(), "variables of the environment")
+    for command in commands:
+        page = (share / f"man/man1/tenon-{command}.1").read_text().replace("\\-", "-")
+        options = re.findall(r"^  (--[\w-]+)", house.use("tenon", command, "--help"), re.M)
+        expect(all(f"\\fB{o}\\fR" in page for o in options), f"options of {command}", page)
+    ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tenon; printf "%s\\n" "${COMPREPLY[@]}"'
+    for words, expected in ((["tenon", "go"], ["golden"]), (["tenon", "golden", "--fi"], ["--filter"]),
+                            (["tenon", "check", "--json", "/us"], ["/usr"]), (["tenon", "check", "--seed", ""], [""])):
+        done = house.run(["bash", "-c", ask, "bash", share / "bash-completion/completions/tenon", *words]).splitlines()
+        expect(done == expected, f"completion of {words}", str(done))
+    for shell, file in (("zsh", "zsh/site-functions/_tenon"), ("fish", "fish/vendor_completions.d/tenon.fish")):
+        expect("--filter" in (share / file).read_text() or "-l filter" in (share / file).read_text(), f"options for {shell}")
+        if shutil.which(shell):
+            house.run([shell, "-n", share / file])
 
 
 def new_plugin(house, name, *options):
@@ -375,7 +470,7 @@ def check_documents(house):
     expect(programs > 1, "the README has a program, and a page a fragment")
 
 
-CHECKS = [check_tree, check_links, check_headers, check_operators_meson, check_operators_cc, check_plugin_example, check_plugin_cc,
+CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc, check_plugin_example, check_plugin_cc,
           check_plugin_meson, check_workflow, check_two_vendors, check_allowed, check_cplusplus, check_documents]
 
 
