@@ -144,6 +144,20 @@ static cJSON *answer_open(bench *b, const bench_case *cases, uint32_t count, con
     return answer;
 }
 
+static cJSON *answer_values(bench *b, int count)
+{
+    cJSON *answer = cJSON_CreateObject(), *values = cJSON_AddArrayToObject(answer, "values");
+    if (!b->current) bench_absent(b, "no case is open");
+    for (int i = 0; i < count; i++) {
+        if (!b->current || b->current->run(b, 1)) {
+            cJSON_Delete(answer);
+            return absent_answer(b);
+        }
+        cJSON_AddItemToArray(values, cJSON_CreateNumber(b->value));
+    }
+    return answer;
+}
+
 static cJSON *answer_memory(double start)
 {
     cJSON *answer = cJSON_CreateObject();
@@ -160,12 +174,15 @@ static int serve(bench *b, const bench_case *cases, uint32_t count)
     while (getline(&line, &capacity, stdin) > 0) {
         cJSON *request = cJSON_Parse(line), *answer;
         const cJSON *open = cJSON_GetObjectItem(request, "open"),
-                    *time = cJSON_GetObjectItem(request, "time");
+                    *time = cJSON_GetObjectItem(request, "time"),
+                    *values = cJSON_GetObjectItem(request, "values");
         b->request = request;
         if (cJSON_IsString(open))
             answer = answer_open(b, cases, count, open->valuestring);
         else if (cJSON_IsNumber(time))
             answer = answer_time(b, time->valuedouble);
+        else if (cJSON_IsNumber(values))
+            answer = answer_values(b, values->valueint);
         else
             answer = answer_memory(start);
         b->request = NULL;

@@ -10,6 +10,8 @@
  * {"time": 0.1}: runs the case for about that many seconds. The answer is {"ns": 41.2, "n": 250000}, the
  * median time of one run over several samples.
  *
+ * {"values": 10}: runs the case so often. The answer is {"values": [...]}, what each run left in b->value.
+ *
  * {"memory": true}: the answer is {"peak": bytes, "start": bytes}, the peak memory of the process and its
  * memory before the first case.
  *
@@ -43,6 +45,7 @@ struct bench {
     const bench_case *current; /* NULL: none is open */
     const cJSON *request;      /* while open runs; NULL in counting */
     void *state;
+    double value; /* of the last run: a loss, say */
     char reason[512];
 };
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import torch
 
+import peer_models
+
 THREADS = int(os.environ.get("TENON_BENCH_THREADS") or 2)
 NOW = time.process_time if os.environ.get("TENON_BENCH_CPU_TIME") else time.perf_counter
 SAMPLES = 5
@@ -154,12 +156,17 @@ class Server:
         self.native = None
         self.calls = None
         self.run = None
+        self.value = None  # a step that returns its value
         self.start = status_bytes("VmRSS")
 
     def find(self, request):
         name = request["open"]
         if name == "call":
             return open_call(request)
+        if name in peer_models.MODELS:
+            step = peer_models.open_model(request)
+            self.value = step
+            return loop(step)
         if name.startswith("step"):
             return open_step(torch.bfloat16 if name == "step_bfloat16" else torch.float32)
         if self.calls is None:
@@ -200,6 +207,8 @@ class Server:
             return self.open(request)
         if "time" in request:
             return self.time(request["time"])
+        if "values" in request:
+            return {"values": [self.value() for _ in range(request["values"])]}
         return {"peak": status_bytes("VmHWM"), "start": self.start}
 
 

@@ -324,6 +324,47 @@ def peak_after(worker, took):
     return worker.ask(memory=True)
 
 
+# Forms of each model: dtype, and the layout where it is not the usual one.
+MODELS = {"gpt2": ["float32", "bfloat16"], "gpt2_decode": ["float32", "bfloat16"],
+          "resnet18": ["float32", "float32 channels_last", "bfloat16", "bfloat16 channels_last"],
+          "resnet50": ["float32", "float32 channels_last", "bfloat16", "bfloat16 channels_last"],
+          "lstm": ["float32"], "vit": ["float32", "bfloat16"], "mlp": ["float32"]}
+
+
+def bench_models(b):
+    chosen = b.options.models.split(",") if b.options.models else list(MODELS)
+    for model in chosen:
+        report = Report(f"models: a step of {model} (decoding: a token); peak memory in MiB, whole and since start; losses: the "
+                        "tenth, and the largest relative difference of ten", ["", "tenon ms", "torch ms", "torch/tenon", "peak",
+                        "torch", "growth", "torch", "loss", "torch", "apart"])
+        for form in ["float64 small", *MODELS[model]]:
+            dtype, *layout = form.split()
+            found, reason = model_case(b, {"open": model, "dtype": dtype, "layout": "".join(layout), "small": layout == ["small"]})
+            report.add([form, *(figure(ms, 2) for ms in found["ms"]), figure(ratio(*reversed(found["ms"])), 2),
+                        *(figure(mib, 0) for mib in found["peak"] + found["growth"]),
+                        *(f"{values[-1]:.10f}" if values else NOTHING for values in found["values"]),
+                        NOTHING if found["apart"] is None else f"{found['apart']:.0e}"], reason)
+            b.keep("models", {"case": f"{model} {form}", **found})
+        report.show()
+
+
+def model_case(b, request):
+    """Figures of a model, each for Tenon and PyTorch, and why Tenon's are missing. Ours writes the weights that both start from."""
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as weights, b.workers("models", "peer") as workers:
+        answers = [worker.ask(**request, weights=weights.name) if worker else {"absent": "not asked for"} for worker in workers]
+        workers = [None if "absent" in answer else worker for worker, answer in zip(workers, answers)]
+        values = [worker.ask(values=10).get("values") if worker else None for worker in workers]
+        samples = [[], []]
+        for _ in range(b.rounds):
+            for worker, taken in zip(workers, samples):
+                taken.extend([worker.ask(time=b.seconds).get("ns", math.nan) / 1e6] if worker else [])
+        peaks = [worker.ask(memory=True) if worker else None for worker in workers]
+    return {"ms": [statistics.median(taken) if taken else None for taken in samples], "values": values,
+            "apart": max(abs(x - y) / abs(y) for x, y in zip(*values)) if all(values) else None,
+            "peak": [p and p["peak"] / 2**20 for p in peaks],
+            "growth": [p and (p["peak"] - p["start"]) / 2**20 for p in peaks]}, answers[0].get("absent")
+
+
 def start_seconds(command):
     begin = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -403,7 +444,7 @@ def print_workload(calls, found, absent):
 # ---- The program -------------------------------------------------------------------------------------------------
 
 BENCHES = {"calls": bench_calls, "recording": bench_recording, "pointwise": bench_pointwise, "gemm": bench_gemm,
-           "conv": bench_conv, "step": bench_step, "start": bench_start, "workload": bench_workload}
+           "conv": bench_conv, "step": bench_step, "models": bench_models, "start": bench_start, "workload": bench_workload}
 
 
 def main():
@@ -414,6 +455,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.1, help="length of a turn (0.1)")
     parser.add_argument("--workload", metavar="FILE", help="recorded calls; TENON_WORKLOAD, else beside the checkout")
     parser.add_argument("--workload-seconds", type=float, default=90, help="for each side of the workload (90)")
+    parser.add_argument("--models", metavar="A,B", help=f"only these models of: {' '.join(MODELS)}")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
     parser.add_argument("--threads", type=int, default=2, help="threads of every side (2)")
     parser.add_argument("--cpu-time", action="store_true", help="the processes' own CPU time instead of wall time, for one "
