@@ -272,12 +272,12 @@ static const char *bare_message(const tn_error *e)
     return e->message + place_bytes(e->file, e->line);
 }
 
-/* A copy of an error and its causes in one block; `file` and `line` become the place of the error. NULL if there is
- * no memory. */
-static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t line)
+/* A copy of an error and its causes in one block; `file` and `line` become the place of the error, `more` the end of
+ * its message. NULL if there is no memory. */
+static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t line, const char *more)
 {
     const char *message = bare_message(first);
-    uint64_t place = place_bytes(file, line), bytes = place + text_bytes(file), count = 0, i = 0;
+    uint64_t place = place_bytes(file, line), bytes = place + text_bytes(file) + strlen(more), count = 0, i = 0;
     for (const tn_error *e = first; e; e = e->cause, count++) bytes += sizeof *e + texts_bytes(e);
     tn_error *copy = malloc(bytes);
     if (!copy) return NULL;
@@ -297,6 +297,7 @@ static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t li
     copy->message = at;
     if (place) at += snprintf(at, place + 1, "%s:%u: ", file, line);
     copy_text(&at, message);
+    strcpy(at - 1, more); /* over the end of the message */
     return copy;
 }
 
@@ -310,13 +311,13 @@ tn_error *tni_error_copy(void)
     tn_error *copy = copy_chain(last                 ? &last->error
                                 : tni_tls.error_lost ? &no_memory_error
                                                      : &nothing,
-                                NULL, 0);
+                                NULL, 0, "");
     return copy ? copy : (tn_error *)&no_memory_error;
 }
 
-tn_error *tni_error_placed(tn_error *error, const char *file, uint32_t line)
+tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, const char *more)
 {
-    tn_error *copy = error == &no_memory_error ? NULL : copy_chain(error, file, line);
+    tn_error *copy = error == &no_memory_error ? NULL : copy_chain(error, file, line, more);
     if (!copy) return error;
     tn_error_release(error);
     return copy;

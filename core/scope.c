@@ -262,8 +262,14 @@ void tn_scope_clear(tn_scope *s)
 void tn_scope_place(tn_scope *s, const char *file, uint32_t line)
 {
     if (!s || !s->status || !file || tni_scope_check(s)) return;
-    s->error = tni_error_placed(s->error, file, line);
+    s->error = tni_error_extended(s->error, file, line, "");
     s->wants_place = 0;
+}
+
+void tn_scope_add_to_error(tn_scope *s, const char *text)
+{
+    if (!s || !s->status || !text || tni_scope_check(s)) return;
+    s->error = tni_error_extended(s->error, s->error->file, s->error->line, text);
 }
 
 int32_t tn_scope_place_begin(tn_scope *s)

@@ -142,18 +142,15 @@ static tn_tensor *run_with_hooks(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     return tn_scope_failed(s) ? NULL : y;
 }
 
-/* The path of the innermost module of a failed call goes in front of the error, once. */
+/* Adds the path of the innermost module of a failed call to the error, once. */
 static void name_module(tn_scope *s, const tn_module *m)
 {
     const tn_error *e = tn_scope_error(s);
-    char path[512], text[2048];
+    char path[512], text[640];
     if (!e || strstr(e->message, ": in module '")) return;
     nn_path(m, path, sizeof path);
-    snprintf(text, sizeof text, "%s: in module '%s' (%s)", e->message, *path ? path : m->name,
-             tn_module_class_name(m));
-    int32_t code = e->code;
-    tn_scope_clear(s);
-    tn_scope_fail(s, code, text);
+    snprintf(text, sizeof text, ": in module '%s' (%s)", *path ? path : m->name, tn_module_class_name(m));
+    tn_scope_add_to_error(s, text);
 }
 
 tn_tensor *tn_module_call(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)

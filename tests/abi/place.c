@@ -217,6 +217,27 @@ Test(place, outer_place_replaces_the_inner)
     tn_scope_call_place(NULL, "model.c", 7);
 }
 
+Test(place, text_added_to_an_error_keeps_its_fields)
+{
+    tn_mm(s, ones(2, 9), ones(8, 8));
+    int line = __LINE__ - 1;
+    char message[512];
+    snprintf(message, sizeof message, "%s: in step 3", tn_scope_error(s)->message);
+    tn_scope_add_to_error(s, ": in step");
+    tn_scope_add_to_error(s, " 3");
+    const tn_error *e = tn_scope_error(s);
+    cr_assert_str_eq(e->message, message);
+    cr_assert_str_eq(e->op, "aten::mm");
+    cr_assert_str_eq(e->file, __FILE__);
+    cr_assert_eq(e->line, (uint32_t)line);
+    tn_scope_place(s, "model.c", 7);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "model.c:7: "));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, ": in step 3"));
+    tn_scope_clear(s);
+    tn_scope_add_to_error(s, "more");
+    cr_assert_null(tn_scope_error(s), "no error, no text");
+}
+
 Test(place, functions_by_name)
 {
     tn_tensor *(*const table[])(tn_scope *, tn_tensor *) = {tn_exp, tn_neg};

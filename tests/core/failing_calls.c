@@ -75,7 +75,7 @@ static void *error_without_a_slot(void *user)
     tni_error_operator("aten::add"); /* nothing to name */
     tni_error_plugin("acme");
     tni_error_native(3, "text");
-    tn_error *copy = tni_error_copy(), *placed = tni_error_placed(copy, "model.c", 3);
+    tn_error *copy = tni_error_copy(), *placed = tni_error_extended(copy, "model.c", 3, "");
     int32_t good = !none && first == TN_E_SHAPE && wrapped == TN_E_DTYPE &&
                    last->code == TN_E_OUT_OF_MEMORY && !strcmp(last->message, no_memory) &&
                    !strcmp(copy->message, no_memory) && placed == copy;
@@ -122,11 +122,11 @@ Test(failing_calls, copies_of_errors)
     tn_error_release(copy);
     copy = tni_error_copy();
     all_fail = 1;
-    tn_error *placed = tni_error_placed(copy, "model.c", 7); /* keeps what there is */
+    tn_error *placed = tni_error_extended(copy, "model.c", 7, ""); /* keeps what there is */
     all_fail = 0;
     cr_assert_eq(placed, copy);
     cr_assert_str_eq(placed->message, "sizes");
-    placed = tni_error_placed(copy, "model.c", 7);
+    placed = tni_error_extended(copy, "model.c", 7, "");
     cr_assert_str_eq(placed->message, "model.c:7: sizes");
     tn_clear_error();
     tni_error_restore(NULL);

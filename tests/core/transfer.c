@@ -341,11 +341,14 @@ Test(transfer, places_and_failures_of_scopes)
 {
     tn_scope_place(NULL, "model.c", 1);
     tn_scope_place(s, "model.c", 1); /* no error */
+    tn_scope_add_to_error(NULL, "more");
+    tn_scope_add_to_error(s, "more");
     tn_scope_call_place(NULL, "model.c", 1);
     tn_scope_call_place(s, "model.c", 1);
     cr_assert_eq(tn_scope_fail(s, TN_OK, "nothing"), TN_OK);
     cr_assert_eq(tn_scope_fail(s, TN_E_SHAPE, NULL), TN_E_SHAPE);
     tn_scope_place(s, NULL, 1);
+    tn_scope_add_to_error(s, NULL);
     cr_assert_null(tn_scope_error(s)->file);
     tn_scope_place(s, "model.c", 7);
     cr_assert_str_eq(tn_scope_error(s)->file, "model.c");

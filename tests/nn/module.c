@@ -153,6 +153,7 @@ Test(module, an_error_names_the_module)
     cr_assert_not_null(strstr(tn_scope_error(s)->message, "in module 'h.0.fc' (Linear)"), "%s",
                        tn_scope_error(s)->message);
     cr_assert_not_null(strstr(tn_scope_error(s)->message, "module.c:"), "%s", tn_scope_error(s)->message);
+    cr_assert_str_eq(tn_scope_error(s)->op, "aten::linear", "the operator of the error stays");
     tn_scope_clear(s);
 }
 

@@ -148,6 +148,12 @@ TN_API const tn_error *tn_scope_error(const tn_scope *s);
  * A library over Tenon calls it for its functions, if the scope had not failed before.
  */
 TN_API void tn_scope_place(tn_scope *s, const char *file, uint32_t line) TN_SCOPE_THREAD;
+/*
+ * Adds `text` (copied) to the end of the message of the scope's error, for a library over Tenon that knows more than
+ * the call that failed: ": in module 'fc'". The other fields of the error stay. What tn_scope_error gave before is no
+ * longer valid. Does nothing on a scope that has not failed.
+ */
+TN_API void tn_scope_add_to_error(tn_scope *s, const char *text) TN_SCOPE_THREAD;
 /* The same for the last tn_scope_call, if that call was the first to fail on the scope. With TENON_DEBUG it also
  * says where the tensors of the last call were made, and its first NaN. Else does nothing. */
 TN_API void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line) TN_SCOPE_THREAD;
