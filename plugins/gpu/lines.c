@@ -15,22 +15,36 @@ static gpu_job line_job(const tn_call *call, const gpu_nest *nest, uint32_t oper
     return job;
 }
 
-/* _softmax and _log_softmax(Tensor self, int dim, bool half_to_float); `data` is set for the logarithm. */
-static int32_t softmax(void *self, const tn_call *call)
+/* Softmax of `in`, or with `grad` its gradient from the result `in`; `data` is set for the logarithm. */
+static int32_t run_softmax(const tn_call *call, const char *kernel, const tn_tensor_desc *in,
+                           const tn_tensor_desc *grad)
 {
-    const tn_tensor_desc *in = gpu_tensor(call->args[0]), *out = gpu_tensor(call->outs[0]);
+    const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
     gpu_nest nest;
     gpu_nest_of_tensor(&nest, out);
     gpu_nest_add(&nest, 1, in);
+    if (grad) gpu_nest_add(&nest, 2, grad);
     if (!nest.numel) return TN_OK;
     nest.scalars[0] = nest.rank ? nest.sizes[0] : 1;
     nest.scalars[1] = nest.numel / nest.scalars[0];
     nest.scalars[2] = call->data != NULL;
-    gpu_job job = line_job(call, &nest, 0, "softmax_lines");
+    gpu_job job = line_job(call, &nest, 0, kernel);
     gpu_give_memory(&job, out->allocation);
     gpu_give_memory(&job, in->allocation);
+    if (grad) gpu_give_memory(&job, grad->allocation);
     gpu_give(&job, &nest, sizeof nest);
     return gpu_launch(&job, nest.scalars[1], GPU_HEAVY);
+}
+
+static int32_t is_last(int64_t dim, const tn_tensor_desc *t)
+{
+    return dim == -1 || dim == (int64_t)t->rank - 1 || !t->rank;
+}
+
+/* _softmax and _log_softmax(Tensor self, int dim, bool half_to_float) */
+static int32_t softmax(void *self, const tn_call *call)
+{
+    return run_softmax(call, "softmax_lines", gpu_tensor(call->args[0]), NULL);
 }
 
 static const char *can_line(void *self, const tn_call *call)
@@ -41,9 +55,8 @@ static const char *can_line(void *self, const tn_call *call)
 
 static const char *can_softmax(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *in = gpu_tensor(call->args[0]);
-    int64_t dim = tn_value_as_int(call->args[1]);
-    if (dim != -1 && dim != (int64_t)in->rank - 1 && in->rank) return "the dimension is not the last one";
+    if (!is_last(tn_value_as_int(call->args[1]), gpu_tensor(call->args[0])))
+        return "the dimension is not the last one";
     if (tn_value_as_bool(call->args[2])) return "the result has another dtype";
     return can_line(self, call);
 }
@@ -91,30 +104,13 @@ static const char *can_layer_norm(void *self, const tn_call *call)
 /* _softmax_backward_data and _log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType) */
 static int32_t softmax_backward(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *grad = gpu_tensor(call->args[0]), *result = gpu_tensor(call->args[1]);
-    const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
-    gpu_nest nest;
-    gpu_nest_of_tensor(&nest, out);
-    gpu_nest_add(&nest, 1, result);
-    gpu_nest_add(&nest, 2, grad);
-    if (!nest.numel) return TN_OK;
-    nest.scalars[0] = nest.rank ? nest.sizes[0] : 1;
-    nest.scalars[1] = nest.numel / nest.scalars[0];
-    nest.scalars[2] = call->data != NULL;
-    gpu_job job = line_job(call, &nest, 0, "softmax_lines_backward");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, result->allocation);
-    gpu_give_memory(&job, grad->allocation);
-    gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, nest.scalars[1], GPU_HEAVY);
+    return run_softmax(call, "softmax_lines_backward", gpu_tensor(call->args[1]), gpu_tensor(call->args[0]));
 }
 
 static const char *can_softmax_backward(void *self, const tn_call *call)
 {
     const tn_tensor_desc *grad = gpu_tensor(call->args[0]), *result = gpu_tensor(call->args[1]);
-    int64_t dim = tn_value_as_int(call->args[2]);
-    if (dim != -1 && dim != (int64_t)result->rank - 1 && result->rank)
-        return "the dimension is not the last one";
+    if (!is_last(tn_value_as_int(call->args[2]), result)) return "the dimension is not the last one";
     if (grad->dtype != result->dtype || (tn_dtype)call->args[3].as.i != grad->dtype)
         return "the input has another dtype";
     return can_line(self, call);

@@ -117,13 +117,20 @@ static int32_t sort_by_merging(sorting *s)
 
 /* ---- Calls -------------------------------------------------------------------------------------------------- */
 
-static int32_t write_results(sorting *s)
+/* A kernel that writes the results. */
+static gpu_job result_job(sorting *s, const char *kernel)
 {
-    gpu_job job = kernel_of(s, "sort_write");
+    gpu_job job = kernel_of(s, kernel);
     s->nest.scalars[3] = s->kept;
     gpu_give_memory(&job, s->in->allocation);
     gpu_give_memory(&job, s->values->allocation);
     gpu_give_memory(&job, s->positions->allocation);
+    return job;
+}
+
+static int32_t write_results(sorting *s)
+{
+    gpu_job job = result_job(s, "sort_write");
     gpu_give_memory(&job, s->memory);
     gpu_give(&job, &s->from.places, sizeof s->from.places);
     gpu_give(&job, &s->nest, sizeof s->nest);
@@ -157,11 +164,7 @@ static int32_t sort_whole(sorting *s)
 
 static int32_t select_first(sorting *s)
 {
-    gpu_job job = kernel_of(s, "select_first");
-    s->nest.scalars[3] = s->kept;
-    gpu_give_memory(&job, s->in->allocation);
-    gpu_give_memory(&job, s->values->allocation);
-    gpu_give_memory(&job, s->positions->allocation);
+    gpu_job job = result_job(s, "select_first");
     gpu_give(&job, &s->nest, sizeof s->nest);
     return gpu_launch(&job, s->lines, s->size >= 64 ? GPU_HEAVY : GPU_LIGHT);
 }
