@@ -536,39 +536,36 @@ static int32_t prepare(tn_communicator *c, const char *call, tn_tensor *t, uint3
     if (!status) status = keep_memory(t, stream);
     if (status) return status;
     out->stream = stream->handle;
-    out->from = out->to = t->desc.allocation;
-    out->from_offset = out->to_offset = t->desc.byte_offset;
+    if (written) {
+        out->to = t->desc.allocation;
+        out->to_offset = t->desc.byte_offset;
+    } else {
+        out->from = t->desc.allocation;
+        out->from_offset = t->desc.byte_offset;
+    }
     return TN_OK;
+}
+
+static int32_t exchange(tn_communicator *c, const char *call, tn_tensor *t, uint32_t other, int32_t receives)
+{
+    tn_collective_rank rank;
+    uint32_t i;
+    int32_t status = prepare(c, call, t, other, receives, &i, &rank);
+    if (status || !rank.stream) return status;
+    pthread_mutex_lock(&c->type->collectives);
+    status = (receives ? slots(c)->receive : slots(c)->send)(c->type->driver.self, c->handle, &rank,
+                                                             c->first_rank + i, other, bytes_of(t));
+    status = finish(c, status, call, NULL);
+    if (receives && !status) tni_bump_version(t);
+    return status;
 }
 
 int32_t tn_communicator_send(tn_communicator *communicator, tn_tensor *t, uint32_t to)
 {
-    static const char call[] = "tn_communicator_send";
-    tn_communicator *c = communicator;
-    tn_collective_rank rank;
-    uint32_t i;
-    int32_t status = prepare(c, call, t, to, 0, &i, &rank);
-    if (status || !rank.stream) return status;
-    rank.to = NULL;
-    rank.to_offset = 0;
-    pthread_mutex_lock(&c->type->collectives);
-    status = slots(c)->send(c->type->driver.self, c->handle, &rank, c->first_rank + i, to, bytes_of(t));
-    return finish(c, status, call, NULL);
+    return exchange(communicator, "tn_communicator_send", t, to, 0);
 }
 
 int32_t tn_communicator_receive(tn_communicator *communicator, tn_tensor *t, uint32_t from)
 {
-    static const char call[] = "tn_communicator_receive";
-    tn_communicator *c = communicator;
-    tn_collective_rank rank;
-    uint32_t i;
-    int32_t status = prepare(c, call, t, from, 1, &i, &rank);
-    if (status || !rank.stream) return status;
-    rank.from = NULL;
-    rank.from_offset = 0;
-    pthread_mutex_lock(&c->type->collectives);
-    status = slots(c)->receive(c->type->driver.self, c->handle, &rank, c->first_rank + i, from, bytes_of(t));
-    status = finish(c, status, call, NULL);
-    if (!status) tni_bump_version(t);
-    return status;
+    return exchange(communicator, "tn_communicator_receive", t, from, 1);
 }

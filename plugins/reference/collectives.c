@@ -556,10 +556,15 @@ static int32_t collectives_abort(void *self, void *handle)
     return TN_OK;
 }
 
-static int32_t check_dtype(const reference_state *state, tn_dtype dtype, uint32_t reduction)
+/* A rank contributes `parts` times what it receives. */
+static int32_t meet_to_reduce(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
+                              const meeting *what, uint32_t parts)
 {
-    if (supports(NULL, dtype, reduction)) return TN_OK;
-    return reference_error(state, TN_E_DTYPE, "reference: no reduction %u of dtype 0x%x", reduction, dtype);
+    uint64_t bytes = what->length * (uint64_t)tn_dtype_bytes(what->dtype);
+    if (!supports(NULL, what->dtype, what->reduction))
+        return reference_error(self, TN_E_DTYPE, "reference: no reduction %u of dtype 0x%x", what->reduction,
+                               what->dtype);
+    return meet(self, handle, ranks, rank_bytes, what, bytes * parts, bytes);
 }
 
 static int32_t all_reduce(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
@@ -570,9 +575,7 @@ static int32_t all_reduce(void *self, void *handle, const tn_collective_rank *ra
                           .length = count,
                           .dtype = dtype,
                           .reduction = reduction};
-    int32_t status = check_dtype(self, dtype, reduction);
-    uint64_t bytes = count * (uint64_t)tn_dtype_bytes(dtype);
-    return status ? status : meet(self, handle, ranks, rank_bytes, &what, bytes, bytes);
+    return meet_to_reduce(self, handle, ranks, rank_bytes, &what, 1);
 }
 
 static int32_t broadcast(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
@@ -607,10 +610,7 @@ static int32_t reduce_scatter(void *self, void *handle, const tn_collective_rank
                           .length = count,
                           .dtype = dtype,
                           .reduction = reduction};
-    int32_t status = check_dtype(self, dtype, reduction);
-    uint64_t bytes = count * (uint64_t)tn_dtype_bytes(dtype);
-    if (status) return status;
-    return meet(self, handle, ranks, rank_bytes, &what, bytes * ((const communicator *)handle)->world, bytes);
+    return meet_to_reduce(self, handle, ranks, rank_bytes, &what, ((const communicator *)handle)->world);
 }
 
 static int32_t barrier(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes)
