@@ -6,14 +6,6 @@
  * alone are in float.c, those of integers alone in integer.c.
  */
 #include "loops.h"
-
-#if defined(DTYPE_B8)
-#define FORMULAS_SMALL 1
-#elif defined(DTYPE_U8)
-#define FORMULAS_SMALL 2
-#else
-#define FORMULAS_SMALL 0
-#endif
 #include "extremes.h"
 #include "arithmetic_formulas.h"
 

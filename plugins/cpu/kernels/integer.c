@@ -6,14 +6,7 @@
  */
 #include "loops.h"
 
-#if defined(DTYPE_B8)
-#define FORMULAS_SMALL 1
-#elif defined(DTYPE_U8)
-#define FORMULAS_SMALL 2
-#else
-#define FORMULAS_SMALL 0
-#define TYPE_BITS      ((T)(sizeof(T) * 8))
-#endif
+#define TYPE_BITS ((T)(sizeof(T) * 8))
 #include "integer_formulas.h"
 
 #if defined(DTYPE_I32) || defined(DTYPE_I64)

@@ -281,6 +281,13 @@ ALWAYS_INLINE T scalar(const cpu_scalars *s, int i)
 
 /* What the shared formulas ask for; see arithmetic_formulas.h. */
 #define FORMULAS_BITS CPU_IS_HALF
+#if defined(DTYPE_B8)
+#define FORMULAS_SMALL 1
+#elif defined(DTYPE_U8)
+#define FORMULAS_SMALL 2
+#else
+#define FORMULAS_SMALL 0
+#endif
 
 /* A file's list of kernels. ENTRY_BY(sgn, sign): operator sgn is computed by sign_kernel. */
 #define POINTWISE_KERNELS(file)                              \
