@@ -21,4 +21,12 @@ static inline tn_context *open_reference(tn_device *out_first)
     return ctx;
 }
 
+static inline void expect_floats(tn_scope *s, tn_tensor *t, const float *want, uint64_t count)
+{
+    float got[16];
+    cr_assert_eq(tn_to_host(s, t, got, count * sizeof *got), TN_OK, "%s",
+                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    for (uint64_t i = 0; i < count; i++) cr_assert_eq(got[i], want[i], "%g instead of %g", got[i], want[i]);
+}
+
 #endif

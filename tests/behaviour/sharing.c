@@ -46,14 +46,6 @@ static void close_pair(pair *p)
     tn_context_destroy(p->ctx);
 }
 
-static void expect_floats(pair *p, tn_tensor *t, const float *want, uint64_t count)
-{
-    float got[16];
-    cr_assert_eq(tn_to_host(p->s, t, got, count * sizeof *got), TN_OK, "%s",
-                 tn_scope_failed(p->s) ? tn_scope_error(p->s)->message : "");
-    for (uint64_t i = 0; i < count; i++) cr_assert_eq(got[i], want[i], "%g instead of %g", got[i], want[i]);
-}
-
 /* ---- Both sides ---------------------------------------------------------------------------------------- */
 
 Test(sharing, another_process_writes_to_our_tensors)
@@ -70,8 +62,8 @@ Test(sharing, another_process_writes_to_our_tensors)
         tn_tensor *column = tn_select(p.s, whole, 1, 1);
         cr_assert_eq(tn_share_send(p.socket, column, NULL), TN_OK, "%s", tn_last_error()->message);
         cr_assert_eq(read(p.socket, &byte, 1), 1);
-        expect_floats(&p, whole, (float[]){1, 4, 3, 4, 10, 6}, 6);
-        expect_floats(&p, x, (float[]){1, 2, 3, 4, 5, 6}, 6);
+        expect_floats(p.s, whole, (float[]){1, 4, 3, 4, 10, 6}, 6);
+        expect_floats(p.s, x, (float[]){1, 2, 3, 4, 5, 6}, 6);
     }
     close_pair(&p);
 }
@@ -86,9 +78,9 @@ static void expect_sent(const char *device)
     cr_assert_eq(status, 0);
     char name[32];
     cr_assert_str_eq(tn_device_format(p.ctx, tn_tensor_device(t), name, sizeof name), device);
-    expect_floats(&p, t, (float[]){1, 2, 3, 4}, 4);
+    expect_floats(p.s, t, (float[]){1, 2, 3, 4}, 4);
     tn_add_scalar_(p.s, t, 1);
-    expect_floats(&p, t, (float[]){2, 3, 4, 5}, 4);
+    expect_floats(p.s, t, (float[]){2, 3, 4, 5}, 4);
     cr_assert_null(tn_share_receive(p.s, p.socket, NULL));
     cr_assert_str_eq(tn_scope_error(p.s)->message, "tn_share_receive: the other side has closed the socket");
     tn_scope_close(p.s);
@@ -112,7 +104,7 @@ Test(sharing, a_stream_waits_for_an_event_of_another_process)
     cr_assert_eq(tn_event_query(event), 0, "%s", tn_last_error() ? tn_last_error()->message : "");
     cr_assert_eq(write(p.socket, "r", 1), 1);
     cr_assert_eq(tn_stream_wait_event(tn_stream_current(p.ctx, p.device), event), TN_OK);
-    expect_floats(&p, tn_add_scalar(p.s, t, 1), (float[]){8, 8}, 2);
+    expect_floats(p.s, tn_add_scalar(p.s, t, 1), (float[]){8, 8}, 2);
     cr_assert_eq(tn_event_query(event), 1);
     cr_assert_eq(tn_event_synchronize(event), TN_OK);
     cr_assert_eq(tn_event_record(event, tn_stream_current(p.ctx, p.device)), TN_E_STATE);

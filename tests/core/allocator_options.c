@@ -66,32 +66,40 @@ static void refuse(const char *options, int32_t status, const char *part)
 
 Test(allocator_options, wrong_options_are_named)
 {
-    refuse("colour:3", TN_E_ARGUMENT,
-           "memory_configure: unknown option 'colour' (expected max_split_size_mb, ");
-    refuse("max_split_size_mb", TN_E_ARGUMENT, "'max_split_size_mb' has no value (expected key:value,...)");
-    refuse("max_split_size_mb:20", TN_E_ARGUMENT,
-           "memory_configure: max_split_size_mb is '20' (expected a whole number of MiB above 20)");
-    refuse("max_split_size_mb:30x", TN_E_ARGUMENT, "max_split_size_mb is '30x'");
-    refuse("max_split_size_mb:,no_cache:True", TN_E_ARGUMENT, "max_split_size_mb is ''");
-    refuse("garbage_collection_threshold:1", TN_E_ARGUMENT,
-           "garbage_collection_threshold is '1' (expected a number between 0 and 1)");
-    refuse("garbage_collection_threshold:nan", TN_E_ARGUMENT, "garbage_collection_threshold is 'nan'");
-    refuse("roundup_power2_divisions:3", TN_E_ARGUMENT,
-           "roundup_power2_divisions is '3' (expected a power of two");
-    refuse("roundup_power2_divisions:[256:1,128:2,>:4]", TN_E_ARGUMENT, "is '[256:1,128:2,>:4]'");
-    refuse("roundup_power2_divisions:[256:1]", TN_E_ARGUMENT, "is '[256:1]'");
-    refuse("roundup_power2_divisions:[]", TN_E_ARGUMENT, "is '[]'");
-    refuse("roundup_power2_divisions:[>:4,256:1]", TN_E_ARGUMENT, "is '[>:4,256:1]'");
-    refuse("per_process_memory_fraction:1.5", TN_E_ARGUMENT,
-           "per_process_memory_fraction is '1.5' (expected a number above 0, at most 1)");
-    refuse("no_cache:yes", TN_E_ARGUMENT, "no_cache is 'yes' (expected True or False)");
+    static const struct {
+        const char *options, *part;
+    } wrong[] = {
+        {"colour:3", "memory_configure: unknown option 'colour' (expected max_split_size_mb, "},
+        {"max_split_size_mb", "'max_split_size_mb' has no value (expected key:value,...)"},
+        {"max_split_size_mb:20",
+         "memory_configure: max_split_size_mb is '20' (expected a whole number of MiB above 20)"},
+        {"max_split_size_mb:30x", "max_split_size_mb is '30x'"},
+        {"max_split_size_mb:,no_cache:True", "max_split_size_mb is ''"},
+        {"garbage_collection_threshold:1",
+         "garbage_collection_threshold is '1' (expected a number between 0 and 1)"},
+        {"garbage_collection_threshold:nan", "garbage_collection_threshold is 'nan'"},
+        {"roundup_power2_divisions:3", "roundup_power2_divisions is '3' (expected a power of two"},
+        {"roundup_power2_divisions:[256:1,128:2,>:4]", "is '[256:1,128:2,>:4]'"},
+        {"roundup_power2_divisions:[256:1]", "is '[256:1]'"},
+        {"roundup_power2_divisions:[]", "is '[]'"},
+        {"roundup_power2_divisions:[>:4,256:1]", "is '[>:4,256:1]'"},
+        {"per_process_memory_fraction:1.5",
+         "per_process_memory_fraction is '1.5' (expected a number above 0, at most 1)"},
+        {"no_cache:yes", "no_cache is 'yes' (expected True or False)"},
+        {"max_split_size_mc:64", "unknown option 'max_split_size_mc'"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        refuse(wrong[i].options, TN_E_ARGUMENT, wrong[i].part);
     refuse("expandable_segments:True", TN_E_UNSUPPORTED,
            "expandable_segments is 'True', but no device can map memory into a growing range");
-    static const char *const bad[] = {
+}
+
+Test(allocator_options, wrong_values_are_named)
+{
+    static const char *const options[] = {
         "max_split_size_mb:25.5",
         "max_split_size_mb:2000000000",
         "max_split_size_mb:00000000000000000000000000000000000032",
-        "max_split_size_mc:64",
         "garbage_collection_threshold:0",
         "garbage_collection_threshold:x",
         "garbage_collection_threshold:inf",
@@ -120,7 +128,16 @@ Test(allocator_options, wrong_options_are_named)
         ("roundup_power2_divisions:[1:1,2:1,4:1,8:1,16:1,32:1,64:1,128:1,256:1,512:1,1024:1,2048:1,4096:1,"
          "8192:1,16384:1,32768:1,>:1]"),
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(bad[i], TN_E_ARGUMENT, "memory_configure: ");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *value = strchr(options[i], ':') + 1;
+        char part[256];
+        snprintf(part, sizeof part, "%.*s is '%s'", (int)(value - 1 - options[i]), options[i], value);
+        refuse(options[i], TN_E_ARGUMENT, part);
+    }
+}
+
+Test(allocator_options, an_empty_list_or_a_mistake_changes_nothing)
+{
     cr_expect_eq(tn_memory_configure(ctx, d->id, NULL), TN_E_ARGUMENT);
     configure("expandable_segments:False");
     configure("");

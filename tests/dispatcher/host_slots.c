@@ -4,28 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <tenon/plugin.h>
 #include <tenon/ops.h>
 #include <tenon/tenon.h>
+#include "support.h"
 
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
-}
-
-TestSuite(host_slots, .init = begin, .fini = end);
+TestSuite(host_slots, .init = open_context, .fini = close_context);
 
 /* ---- Kernels that tell what they saw --------------------------------------------------------------------- */
 
@@ -62,7 +47,7 @@ static uint32_t define_seen(void)
     return op;
 }
 
-static void add_row(tn_kernel_row row)
+static void add_seen_row(tn_kernel_row row)
 {
     row.size = sizeof row;
     row.schema = SEEN;
@@ -82,7 +67,7 @@ static int32_t call_seen(uint32_t op, tn_tensor *x)
 Test(host_slots, the_call_names_its_operator)
 {
     uint32_t op = define_seen();
-    add_row((tn_kernel_row){.flags = 0});
+    add_seen_row((tn_kernel_row){.flags = 0});
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(2))), TN_OK);
     cr_assert_eq(seen.op, op);
     cr_assert_str_eq(seen.name, "test::seen");
@@ -91,7 +76,7 @@ Test(host_slots, the_call_names_its_operator)
 Test(host_slots, a_kernel_without_memory_is_called_once_more)
 {
     uint32_t op = define_seen();
-    add_row((tn_kernel_row){.flags = 0});
+    add_seen_row((tn_kernel_row){.flags = 0});
     seen.failures = 1;
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(2))), TN_OK);
     cr_assert_eq(seen.runs, 2);
@@ -155,8 +140,8 @@ Test(host_slots, flags_of_calls_bind_or_permit)
     static const char first[] = "first", second[] = "second";
     uint32_t op = define_seen();
     tn_tensor *x = tn_ones(s, TN_INTS(2));
-    add_row((tn_kernel_row){.priority = 1, .data = first});
-    add_row((tn_kernel_row){.priority = 0, .data = second, .honours = 4});
+    add_seen_row((tn_kernel_row){.priority = 1, .data = first});
+    add_seen_row((tn_kernel_row){.priority = 0, .data = second, .honours = 4});
     tn_set_call_flags(ctx, TN_CALL_ALLOW_TF32 | TN_CALL_BENCHMARK, TN_CALL_ALLOW_TF32 | TN_CALL_BENCHMARK);
     cr_assert_eq(call_seen(op, x), TN_OK);
     cr_assert_eq(seen.data, first, "a flag that permits passes no row over");
@@ -178,8 +163,8 @@ Test(host_slots, a_row_may_limit_the_rank)
 {
     static const char narrow[] = "narrow", wide[] = "wide";
     uint32_t op = define_seen();
-    add_row((tn_kernel_row){.priority = 1, .data = narrow, .max_rank = 2});
-    add_row((tn_kernel_row){.priority = 0, .data = wide});
+    add_seen_row((tn_kernel_row){.priority = 1, .data = narrow, .max_rank = 2});
+    add_seen_row((tn_kernel_row){.priority = 0, .data = wide});
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(2, 3))), TN_OK);
     cr_assert_eq(seen.data, narrow);
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(2, 3, 4))), TN_OK);
@@ -189,23 +174,13 @@ Test(host_slots, a_row_may_limit_the_rank)
 Test(host_slots, a_row_may_index_with_32_bits)
 {
     static const char small[] = "small", large[] = "large";
-    const int64_t bytes = (INT64_C(1) << 32) + 4096;
     uint32_t op = define_seen();
-    add_row((tn_kernel_row){.priority = 1, .data = small, .flags = TN_ROW_INDEX32});
-    add_row((tn_kernel_row){.priority = 0, .data = large});
+    add_seen_row((tn_kernel_row){.priority = 1, .data = small, .flags = TN_ROW_INDEX32});
+    add_seen_row((tn_kernel_row){.priority = 0, .data = large});
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(1000))), TN_OK);
     cr_assert_eq(seen.data, small);
-    /* Two elements that are 2^32 bytes apart, in pages that nobody touches. */
-    void *pages = mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    cr_assert_neq(pages, MAP_FAILED);
-    const tn_blob blob = {.size = sizeof blob,
-                          .dtype = TN_UINT8,
-                          .data = pages,
-                          .sizes = TN_INTS(2),
-                          .strides = TN_INTS(INT64_C(1) << 32)};
-    cr_assert_eq(call_seen(op, tn_from_blob(s, &blob)), TN_OK);
+    cr_assert_eq(call_seen(op, far_elements()), TN_OK);
     cr_assert_eq(seen.data, large);
-    munmap(pages, (size_t)bytes);
 }
 
 /* ---- Slots ------------------------------------------------------------------------------------------------- */
@@ -219,7 +194,7 @@ static int32_t look_at_storage(const tn_call *call)
 Test(host_slots, a_storage_has_an_identity_and_a_version)
 {
     uint32_t op = define_seen();
-    add_row((tn_kernel_row){.flags = 0});
+    add_seen_row((tn_kernel_row){.flags = 0});
     seen.look = look_at_storage;
     tn_tensor *x = tn_ones(s, TN_INTS(4)), *view = tn_narrow(s, x, 0, 1, 2);
     cr_assert_eq(call_seen(op, x), TN_OK);
@@ -274,7 +249,7 @@ Test(host_slots, memory_of_the_device)
 {
     tn_memory_stats before = {.size = sizeof before}, after = before;
     uint32_t op = define_seen();
-    add_row((tn_kernel_row){.flags = 0});
+    add_seen_row((tn_kernel_row){.flags = 0});
     seen.look = look_at_memory;
     tn_memory_get_stats(ctx, TN_CPU, &before);
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(1))), TN_OK, "%s", tn_scope_error(s)->message);
@@ -306,7 +281,7 @@ Test(host_slots, a_folder_for_compiled_code)
     uint32_t op = define_seen();
     cr_assert_not_null(mkdtemp(folder));
     setenv("XDG_CACHE_HOME", folder, 1);
-    add_row((tn_kernel_row){.flags = 0});
+    add_seen_row((tn_kernel_row){.flags = 0});
     seen.look = look_at_folder;
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(1))), TN_OK, "%s", tn_scope_error(s)->message);
     snprintf(command, sizeof command, "rm -r %s", folder);
@@ -323,7 +298,7 @@ static int32_t look_at_dtypes(const tn_call *call)
 Test(host_slots, dtypes_of_vendors)
 {
     uint32_t op = define_seen();
-    add_row((tn_kernel_row){.flags = 0});
+    add_seen_row((tn_kernel_row){.flags = 0});
     seen.look = look_at_dtypes;
     cr_assert_eq(call_seen(op, tn_ones(s, TN_INTS(1))), TN_OK);
     tn_dtype six = tn_dtype_intern(ctx, "acme_float6", 6), four = tn_dtype_intern(ctx, "acme_int4", 4);
@@ -347,13 +322,13 @@ Test(host_slots, dtypes_of_vendors)
 Test(host_slots_alone, blocking_calls_report_their_own_late_errors)
 {
     setenv("TENON_BLOCKING", "1", 1);
-    begin();
+    open_context();
     tn_device d = tn_device_parse(ctx, "reference:0");
     tn_tensor *x = tn_ones(s, TN_INTS(4), .device = d);
     tn_tensor *index = tn_from_data(s, TN_INT64, TN_INTS(1), &(int64_t){9}, d);
     cr_assert_null(tn_gather(s, x, 0, index));
     cr_assert_not_null(strstr(tn_scope_error(s)->message, "gather"), "%s", tn_scope_error(s)->message);
-    end();
+    close_context();
     setenv("TENON_BLOCKING", "perhaps", 1);
     cr_assert_eq(tn_context_create(NULL, &ctx), TN_E_ARGUMENT);
     cr_assert_not_null(strstr(tn_last_error()->message, "TENON_BLOCKING is 'perhaps' (expected 0 or 1)"));
@@ -362,7 +337,7 @@ Test(host_slots_alone, blocking_calls_report_their_own_late_errors)
 Test(host_slots_alone, a_lost_device_is_refused_and_others_go_on)
 {
     setenv("TENON_REFERENCE_LOSE", "3", 1);
-    begin();
+    open_context();
     tn_device d = tn_device_parse(ctx, "reference:0");
     cr_assert_eq(tn_device_status(ctx, d), TN_OK);
     tn_tensor *x = tn_ones(s, TN_INTS(4), .device = d);
@@ -377,7 +352,7 @@ Test(host_slots_alone, a_lost_device_is_refused_and_others_go_on)
     tn_scope_clear(s);
     cr_assert_eq(tn_device_status(ctx, d), TN_E_DEVICE_LOST);
     cr_assert_eq(tn_item_double(s, tn_sum(s, tn_ones(s, TN_INTS(4)))), 4);
-    end();
+    close_context();
 }
 
 /* ---- Flags that no row honours ------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support.h"
 #include <string.h>
+#include <sys/mman.h>
 
 tn_context *ctx;
 tn_scope *s;
@@ -46,6 +47,26 @@ void add_row(const char *device, const char *schema, int32_t priority, tn_kernel
 int32_t do_nothing(void *self, const tn_call *call)
 {
     return TN_OK;
+}
+
+static void unmap(void *pages)
+{
+    munmap(pages, (UINT64_C(1) << 32) + 4096);
+}
+
+tn_tensor *far_elements(void)
+{
+    void *pages =
+        mmap(NULL, (UINT64_C(1) << 32) + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    cr_assert_neq(pages, MAP_FAILED);
+    const tn_blob blob = {.size = sizeof blob,
+                          .dtype = TN_UINT8,
+                          .data = pages,
+                          .sizes = TN_INTS(2),
+                          .strides = TN_INTS(INT64_C(1) << 32),
+                          .deleter = unmap,
+                          .user = pages};
+    return tn_from_blob(s, &blob);
 }
 
 tn_tensor *call_on_scope(uint32_t op, const tn_value *args, uint32_t n_args)

@@ -22,6 +22,9 @@ void add_row(const char *device, const char *schema, int32_t priority, tn_kernel
 /* A kernel that leaves its outputs as they are. */
 int32_t do_nothing(void *self, const tn_call *call);
 
+/* A uint8 tensor of two elements that are 2^32 bytes apart, in pages that nobody touches. */
+tn_tensor *far_elements(void);
+
 /* A call on the scope with one result. */
 #define CALL(op, ...)                                  \
     call_on_scope(op, (const tn_value[]){__VA_ARGS__}, \

@@ -70,6 +70,14 @@ static void expect_threes(const tn_tensor *x)
     for (int i = 0; i < COUNT; i++) cr_assert_eq(values[i], 3, "element %d is %f", i, (double)values[i]);
 }
 
+/* Reads on another stream, which does not wait for the work by itself. */
+static void expect_threes_beside(const tn_tensor *x)
+{
+    tn_stream_set_current(ctx, side);
+    expect_threes(x);
+    tn_stream_set_current(ctx, home);
+}
+
 Test(waits, a_read_waits_for_the_work_before_it)
 {
     expect_threes(late_threes());
@@ -79,9 +87,7 @@ Test(waits, a_device_synchronises_all_streams)
 {
     tn_tensor *x = late_threes();
     cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
-    tn_stream_set_current(ctx, side);
-    expect_threes(x);
-    tn_stream_set_current(ctx, home);
+    expect_threes_beside(x);
 }
 
 static void wait_by_queries(void)
@@ -99,18 +105,14 @@ Test(waits, a_query_says_what_is_done)
     tn_add_scalar_(s, x, -12.0);
     cr_assert_eq(tn_stream_query(home), 0);
     wait_by_queries();
-    tn_stream_set_current(ctx, side);
-    expect_threes(x);
-    tn_stream_set_current(ctx, home);
+    expect_threes_beside(x);
 }
 
 Test(waits, a_stream_waits_for_a_stream)
 {
     tn_tensor *x = late_threes();
     cr_assert_eq(tn_stream_wait_stream(side, home), TN_OK);
-    tn_stream_set_current(ctx, side);
-    expect_threes(x);
-    tn_stream_set_current(ctx, home);
+    expect_threes_beside(x);
 }
 
 Test(waits, a_stream_waits_for_an_event_of_another_device)
@@ -124,9 +126,7 @@ Test(waits, a_stream_waits_for_an_event_of_another_device)
     cr_assert_eq(tn_event_record(event, home), TN_OK);
     cr_assert_eq(tn_stream_wait_event(there, event), TN_OK);
     cr_assert_eq(tn_stream_synchronize(there), TN_OK);
-    tn_stream_set_current(ctx, side);
-    expect_threes(x);
-    tn_stream_set_current(ctx, home);
+    expect_threes_beside(x);
     tn_event_release(event);
     tn_stream_release(there);
 }
@@ -140,9 +140,7 @@ Test(waits, an_event_waits_and_is_asked)
     cr_assert_eq(tn_event_query(event), 0);
     cr_assert_eq(tn_event_synchronize(event), TN_OK);
     cr_assert_eq(tn_event_query(event), 1);
-    tn_stream_set_current(ctx, side);
-    expect_threes(x);
-    tn_stream_set_current(ctx, home);
+    expect_threes_beside(x);
     tn_event_release(event);
 }
 

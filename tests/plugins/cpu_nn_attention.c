@@ -206,6 +206,13 @@ static void run_calls(fixture *f, calls *c, int32_t threads)
     cr_assert_eq(nn_run(f, BACKWARD, c->backward, 10, c->grads, 3, threads, 0), TN_OK);
 }
 
+static void open_problem(const problem *p, fixture *f, numbers *n, calls *c)
+{
+    fixture_open(f);
+    make_numbers(p, n);
+    make_calls(f, p, n, c);
+}
+
 static void check(problem p)
 {
     static const char *const names[RESULTS] = {"out", "logsumexp", "grad_query", "grad_key", "grad_value"};
@@ -216,9 +223,7 @@ static void check(problem p)
     fixture f;
     numbers n;
     calls c;
-    fixture_open(&f);
-    make_numbers(&p, &n);
-    make_calls(&f, &p, &n, &c);
+    open_problem(&p, &f, &n, &c);
     for (int32_t threads = 1; threads <= 3; threads += 2) {
         run_calls(&f, &c, threads);
         for (int t = 0; t < RESULTS; t++)
@@ -272,9 +277,7 @@ Test(cpu_nn_attention, has_the_same_bits_for_any_number_of_threads)
     numbers n;
     calls c;
     char *first[RESULTS], *again;
-    fixture_open(&f);
-    make_numbers(&p, &n);
-    make_calls(&f, &p, &n, &c);
+    open_problem(&p, &f, &n, &c);
     for (int32_t threads = 1; threads <= 4; threads++) {
         run_calls(&f, &c, threads);
         for (int t = 0; t < RESULTS; t++) {
@@ -300,9 +303,7 @@ Test(cpu_nn_attention, reads_and_writes_views)
     fixture f;
     numbers n;
     calls c;
-    fixture_open(&f);
-    make_numbers(&p, &n);
-    make_calls(&f, &p, &n, &c);
+    open_problem(&p, &f, &n, &c);
     float *columns = malloc(sizeof(float) * (size_t)n.in_count[QUERY]), *got = malloc(c.out[OUT].bytes);
     for (int64_t h = 0; h < 3; h++)
         for (int64_t i = 0; i < 70; i++)
@@ -331,9 +332,7 @@ Test(cpu_nn_attention, leaves_broadcast_batches_and_wrong_masks_to_the_composite
     numbers n;
     calls c;
     const problem p = {2, 4, 2, 5, 6, 8, 8, .dtype = TN_FLOAT32};
-    fixture_open(&f);
-    make_numbers(&p, &n);
-    make_calls(&f, &p, &n, &c);
+    open_problem(&p, &f, &n, &c);
     const tn_kernel_row *row = fixture_row(&f, FORWARD);
     fixture_tensor short_mask = nn_tensor(&f, 2, SIZES(5, 4), 1),
                    three = nn_tensor(&f, 4, SIZES(2, 3, 5, 8), 1);
