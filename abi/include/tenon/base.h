@@ -147,9 +147,9 @@ typedef struct tn_event tn_event;
 
 /*
  * A dtype is {code, bits, lanes} packed into 32 bits: code | bits << 8 | lanes << 16, with DLPack's codes.
- * Codes from 128 up are not DLPack's; those from TN_CODE_VENDOR up are given by a context to the names of vendors
- * (tn_dtype_intern). An element takes bits * lanes bits, rounded up to whole bytes. 0 is "no dtype". The two bytes 0 and 1 are the only elements of a bool
- * tensor (see op.h).
+ * Codes from 128 up are not DLPack's; a context gives those from TN_CODE_VENDOR up to dtypes of vendors
+ * (tn_dtype_intern). An element takes bits * lanes bits, rounded up to whole bytes. 0 is "no dtype". The
+ * elements of a bool tensor are the bytes 0 and 1, nothing else (see op.h).
  */
 typedef uint32_t tn_dtype;
 #define TN_DTYPE(code, bits)  ((uint32_t)(code) | (uint32_t)(bits) << 8 | 1u << 16)

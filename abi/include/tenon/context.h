@@ -143,23 +143,17 @@ TN_API int32_t tn_scope_failed(const tn_scope *s);
 TN_API const tn_error *tn_scope_error(const tn_scope *s);
 /*
  * Says where the program made the call that failed: `file` (copied) and `line` go into the scope's error and to
- * the start of its message, in place of an earlier place. What tn_scope_error gave before is no longer valid.
+ * the start of its message, and replace an earlier place. What tn_scope_error gave before is no longer valid.
  * Does nothing on a scope that has not failed. Typed calls (ops.h) and the calls of place.h say their own place.
  * A library over Tenon calls it for its functions, if the scope had not failed before.
  */
 TN_API void tn_scope_place(tn_scope *s, const char *file, uint32_t line) TN_SCOPE_THREAD;
-/*
- * Adds `text` (copied) to the end of the message of the scope's error, for a library over Tenon that knows more than
- * the call that failed: ": in module 'fc'". The other fields of the error stay. What tn_scope_error gave before is no
- * longer valid. Does nothing on a scope that has not failed.
- */
-TN_API void tn_scope_add_to_error(tn_scope *s, const char *text) TN_SCOPE_THREAD;
-/* The same for the last tn_scope_call, if that call was the first to fail on the scope. With TENON_DEBUG it also
+/* tn_scope_place for the last tn_scope_call, if that call was the first to fail on the scope. With TENON_DEBUG it also
  * says where the tensors of the last call were made, and its first NaN. Else does nothing. */
 TN_API void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line) TN_SCOPE_THREAD;
 /*
  * tn_scope_call for callers that know their place: after any status but TN_OK they call tn_scope_call_place.
- * TN_PLACE_WANTED means success; only TENON_DEBUG makes it so, so that a place costs nothing without it.
+ * TN_PLACE_WANTED means success; it is returned only with TENON_DEBUG, so a place costs nothing without it.
  */
 #define TN_PLACE_WANTED (-1)
 TN_API int32_t tn_scope_call_placed(tn_scope *s, uint32_t op, const tn_value *args, uint32_t n_args,
@@ -167,6 +161,12 @@ TN_API int32_t tn_scope_call_placed(tn_scope *s, uint32_t op, const tn_value *ar
 /* Begins a call of another function whose place is known: the status of a scope that has failed, TN_PLACE_WANTED
  * if tn_scope_call_place has to follow the call even if it does not fail, else 0. */
 TN_API int32_t tn_scope_place_begin(tn_scope *s) TN_SCOPE_THREAD;
+/*
+ * Adds `text` (copied) to the end of the message of the scope's error, for a library over Tenon that knows more
+ * than the call that failed: ": in module 'fc'". The other fields of the error stay. What tn_scope_error gave
+ * before is no longer valid. Does nothing on a scope that has not failed.
+ */
+TN_API void tn_scope_add_to_error(tn_scope *s, const char *text) TN_SCOPE_THREAD;
 /* Forgets the error, so that the scope can be used again. */
 TN_API void tn_scope_clear(tn_scope *s);
 /* Records an error in the scope, unless it has one already, and returns `code`. `message` NULL: the text of

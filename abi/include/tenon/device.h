@@ -86,13 +86,13 @@ typedef struct tn_setting {
 /* What another process needs to open memory or an event. It travels with its file (see tn_share_send). */
 typedef struct tn_process_handle {
     uint32_t size;
-    int32_t file; /* a file descriptor, -1: none. Whoever exports gives it away; whoever imports borrows it */
+    int32_t file; /* a file descriptor, -1: none. The caller of an export owns it; an import borrows it */
     uint64_t bytes;
     uint8_t id[64]; /* private to the plugin */
 } tn_process_handle;
 
-/* Set in a device that tn_device_choose or tn_device_parse could not give: it only has the name that was asked
- * for, and whatever creates a tensor on it is an error with that name. */
+/* Set in the result of tn_device_choose or tn_device_parse if the device is not there. Creating a tensor on such
+ * a device is an error that has the name that was asked for. */
 #define TN_DEVICE_MISSING (1ull << 63)
 
 #ifndef TN_PLUGIN
@@ -104,12 +104,17 @@ TN_API tn_device tn_device_at(tn_context *ctx, int32_t i) TN_ANY_THREAD;
 TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
                                    TN_OUT tn_device_facts *out) TN_ANY_THREAD;
 /*
- * The device to use: the device that `wish` names ("cuda:1", "cpu", ...), or the hardware: "uuid:" and the 32
- * hexadecimal digits of the facts ('-' is ignored), or "pci:0000:65:00.0"; where two plugins have the same hardware,
- * the better of its devices. `wish` NULL or "best": the device that TENON_DEVICE names if it is set, else the best by class and facts. "measured": the fastest
- * by what `tenon bench devices` has measured for this user, the best where that does not help. `reason` (may be NULL) receives
- * why; the text lives as long as the context. If the device is not there, the result has the bit
- * TN_DEVICE_MISSING, and tn_last_error() says why.
+ * The device to use. `wish` is one of these:
+ *
+ *   "cuda:1", "cpu", ...  the name of a device
+ *   "uuid:", "pci:"       the hardware: "uuid:" and the 32 hexadecimal digits of the facts ('-' is ignored), or
+ *                         "pci:0000:65:00.0". If two plugins offer it, the better of their devices
+ *   "measured"            the fastest by what `tenon bench devices` has measured for this user; "best" if nothing
+ *                         was measured
+ *   "best" or NULL        the device that TENON_DEVICE names if it is set, else the best by class and facts
+ *
+ * `reason` (may be NULL) receives why; the text lives as long as the context. If the device is not there, the
+ * result has the bit TN_DEVICE_MISSING, and tn_last_error() says why.
  */
 TN_API tn_device tn_device_choose(tn_context *ctx, TN_NULLABLE const char *wish,
                                   TN_OUT TN_NULLABLE const char **reason) TN_ANY_THREAD;
@@ -118,14 +123,14 @@ TN_API tn_device tn_device_choose(tn_context *ctx, TN_NULLABLE const char *wish,
 TN_API int32_t tn_device_is_same(tn_context *ctx, tn_device a, tn_device b) TN_ANY_THREAD;
 
 /*
- * Settings of a device, which its plugin has. TENON_SETTINGS has values that a device gets when it is opened:
+ * Settings that the plugin of a device offers. TENON_SETTINGS has values that a device gets when it is opened:
  * "reference.poison=1;opencl:1.blocking=1", for all devices of a type or for one.
  */
 /* Describes setting i. TN_E_INDEX: there are no more. Texts live as long as the context. */
 TN_API int32_t tn_device_setting(tn_context *ctx, tn_device device, uint32_t i,
                                  TN_OUT tn_setting *out) TN_ANY_THREAD;
-/* The value of a setting. A text lives as long as the context. TN_E_NOT_FOUND names the setting that was perhaps
- * meant. */
+/* The value of a setting. A text lives as long as the context. The text of TN_E_NOT_FOUND suggests a similar
+ * name. */
 TN_API int32_t tn_device_get_setting(tn_context *ctx, tn_device device, const char *name,
                                      TN_OUT tn_value *out) TN_ANY_THREAD;
 /* Changes it, for work that is queued from now on. TN_E_ARGUMENT for a value of another type or outside the range,
@@ -141,8 +146,8 @@ TN_API int32_t tn_device_memory(tn_context *ctx, tn_device device, TN_OUT uint64
                                 TN_OUT uint64_t *out_total) TN_ANY_THREAD;
 /* TN_OK, or TN_E_DEVICE_LOST for a device that can run no more work: its tensors are lost, too. Does not wait. */
 TN_API int32_t tn_device_status(tn_context *ctx, tn_device device) TN_ANY_THREAD;
-/* The vendor's own handle of the device (TN_NATIVE_DEVICE) or its context. 0 may be one; TN_E_UNSUPPORTED says that
- * there is none. */
+/* The vendor's own handle of the device (TN_NATIVE_DEVICE) or its context. 0 may be a handle; TN_E_UNSUPPORTED
+ * says that there is none. */
 TN_API int32_t tn_device_native(tn_context *ctx, tn_device device, uint32_t kind,
                                 TN_OUT uint64_t *out) TN_ANY_THREAD;
 /* Index of the current device of a type on this thread; negative: the status of a failure. */
@@ -175,7 +180,7 @@ TN_API uint64_t tn_stream_id(const tn_stream *stream) TN_ANY_THREAD;
  */
 TN_API int32_t tn_stream_add_callback(tn_stream *stream, void (*callback)(void *user),
                                       void *user) TN_ANY_THREAD;
-/* The vendor's own handle. 0 may be one; TN_E_UNSUPPORTED says that there is none. */
+/* The vendor's own handle. 0 may be a handle; TN_E_UNSUPPORTED says that there is none. */
 TN_API int32_t tn_stream_native(tn_stream *stream, TN_OUT uint64_t *out) TN_ANY_THREAD;
 /*
  * A stream of the device over a queue that the program has from the vendor's own API, by its native handle. Work goes
@@ -278,8 +283,9 @@ TN_API int32_t tn_memory_write_snapshot(tn_context *ctx, const char *path) TN_AN
 /*
  * A private pool of the device's memory: what it serves is kept apart from the memory of everything else. Between begin
  * and end all tensors that this thread makes on the device come from it; their memory serves the pool again. Several
- * threads may use one pool, a thread uses one at a time (TN_E_STATE). Graphs share memory through a pool, see
- * tn_graph_set_pool. Emptying the cache, and running out of memory, give free memory of pools back, too.
+ * threads may use one pool; a thread uses one at a time (TN_E_STATE). Graphs share memory through a pool, see
+ * tn_graph_set_pool. Free memory of pools, too, goes back to the device when the cache is emptied or memory runs
+ * out.
  */
 typedef struct tn_memory_pool tn_memory_pool;
 TN_API int32_t tn_memory_pool_create(tn_context *ctx, tn_device device,

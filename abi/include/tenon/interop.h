@@ -21,13 +21,13 @@ TN_BEGIN_DECLS
 typedef struct tn_dlpack_options {
     uint32_t size;
     uint32_t flags;  /* TN_DLPACK_... */
-    uint64_t stream; /* the consumer's, as its vendor has it; 0 may be one */
+    uint64_t stream; /* the consumer's: the native handle; 0 may be a handle */
 } tn_dlpack_options;
 
 /* As tn_to_dlpack. `options` NULL: none. */
 TN_API int32_t tn_to_dlpack_with(tn_tensor *t, TN_NULLABLE const tn_dlpack_options *options,
                                  TN_OUT TN_GIVES struct DLManagedTensorVersioned **out) TN_ANY_THREAD;
-/* DLPack's type and number of a device; what `__dlpack_device__` answers. TN_E_UNSUPPORTED if it has none. */
+/* DLPack's type and number of a device; what `__dlpack_device__` returns. TN_E_UNSUPPORTED if it has none. */
 TN_API int32_t tn_device_dlpack(tn_context *ctx, tn_device device, TN_OUT int32_t *out_type,
                                 TN_OUT int32_t *out_id) TN_ANY_THREAD;
 
@@ -43,7 +43,7 @@ TN_API TN_SCOPED tn_tensor *tn_share(tn_scope *s, tn_tensor *t);
 /* Such a tensor as another process sees it. */
 typedef struct tn_shared_tensor {
     uint32_t size;
-    tn_dtype dtype; /* none of a vendor's */
+    tn_dtype dtype; /* not one of a vendor */
     uint32_t rank;
     int32_t device_index;
     char device_type[32];
@@ -52,10 +52,10 @@ typedef struct tn_shared_tensor {
     int64_t strides[TN_MAX_RANK]; /* in elements */
     tn_process_handle memory;
 } tn_shared_tensor;
-/* Waits for the tensor's stream. The caller closes out->memory.file; the memory lives until the last process has let
- * go of it. TN_E_STATE for a tensor that tn_share did not give. */
+/* Waits for the tensor's stream. The caller closes out->memory.file; the memory lives until no process uses it any
+ * more. TN_E_STATE for a tensor that tn_share did not give. */
 TN_API int32_t tn_share_export(tn_tensor *t, TN_OUT tn_shared_tensor *out) TN_ANY_THREAD;
-/* The tensor of another process. Writes of either side are seen by both; the sides say to each other when. Refuses
+/* The tensor of another process. Both sides see what either writes; they agree on the order themselves. Refuses
  * files that are closed, too small, or of other memory. The caller closes shared->memory.file afterwards. */
 TN_API TN_SCOPED tn_tensor *tn_share_import(tn_scope *s, const tn_shared_tensor *shared);
 

@@ -384,7 +384,7 @@ static inline const tn_nest *tn_pack_nest(tn_call_packer *p, const tn_nest *from
 /*
  * Copies a call with all that it borrows, for a device that runs it after the kernel function has returned:
  * values, lists, strings, descriptors, the nest, and the values of IMMEDIATE operands and of 0-dim tensors in
- * host memory. Memory of the device is not copied: the host keeps it until the stream has passed. `address`
+ * host memory. Memory of the device is not copied: the host keeps it until the work is done. `address`
  * (may be NULL) gives the address at which the copy's reader finds it, which is stored as the host address.
  *
  * Returns the number of bytes; with memory NULL that is all. Otherwise `memory`, aligned to 8 bytes and as

@@ -8,7 +8,7 @@
  *
  * Elements of bool tensors are the bytes 0 and 1, nothing else. A kernel may rely on that for its inputs
  * and must write nothing else. The host writes only 0 and 1; a program that hands memory of its own to the
- * library (tn_from_data, tn_from_blob, DLPack) or views other elements as bool answers for them.
+ * library (tn_from_data, tn_from_blob, DLPack), or views other elements as bool, must ensure the same.
  */
 #ifndef TENON_OP_H
 #define TENON_OP_H
@@ -220,7 +220,8 @@ typedef struct tn_kernel_row {
 /*
  * The definition of a new operator. Its strings and functions must not change while it is defined.
  *
- * infer          Shape rule: calls host->define_output for each output. NULL: every output is like the first tensor argument.
+ * infer          Shape rule: calls host->define_output for each output. NULL: every output is like the first
+ *                tensor argument.
  * composite      Computes the outputs with other operators on host->call_scope(call), and gives them by
  *                host->set_output. Devices without a kernel run it. NULL: they fall back to the CPU.
  * backward       Gradient. Its args are the gradients of all outputs (NONE for an undefined one), then the

@@ -174,7 +174,7 @@ struct tn_host {
     /* clang-format off */
     tn_scope *(*call_scope)(const tn_call *call) TN_IN_KERNEL;
     /* clang-format on */
-    /* Takes `count` counters of a generator (NULL: the default generator of the call's device). */
+    /* Takes `count` counters from a generator (NULL: the default generator of the call's device). */
     int32_t (*random_reserve)(const tn_call *call, tn_generator *generator, uint64_t count,
                               TN_OUT tn_random_numbers *out) TN_IN_KERNEL;
     /* Calls `release(pointer)` once, on a thread of the host, when the call's work on its stream has finished.
@@ -214,9 +214,9 @@ struct tn_host {
     int32_t (*unregister_kernels)(void *context, const char *device_type,
                                   const tn_kernel_row *rows) TN_ANY_THREAD;
     /* Memory of an open device (call->device, or the handle that open gave), also outside a call, from the host's
-     * allocator. After
-     * TN_E_OUT_OF_MEMORY its caches are empty. `memory_free` gets what memory_alloc gave; the memory is used again
-     * for later work of the request's stream, and for other streams when all work has passed. */
+     * allocator, whose caches are empty after TN_E_OUT_OF_MEMORY. `memory_free` gets what memory_alloc gave. The
+     * memory is then used for later work of the request's stream; of other streams, when all queued work is
+     * done. */
     int32_t (*memory_alloc)(void *context, void *device, const tn_memory_request *request,
                             TN_OUT tn_memory *out) TN_ANY_THREAD TN_IN_KERNEL;
     void (*memory_free)(void *context, void *device, const tn_memory *memory) TN_ANY_THREAD TN_IN_KERNEL;
@@ -225,8 +225,8 @@ struct tn_host {
      * whose TN_E_OUT_OF_MEMORY does the same. */
     int32_t (*reclaim)(void *context, void *device, TN_OUT uint64_t *out_bytes) TN_ANY_THREAD TN_IN_KERNEL;
     /* A folder for compiled code that outlives the process: `tenon/plugins/NAME` in $XDG_CACHE_HOME or
-     * $HOME/.cache. The host makes it, for this user alone. Writes the path with its terminating zero; TN_E_IO if
-     * there is no such folder, and the plugin works without. Name device, driver and version of the plugin in file
+     * $HOME/.cache. The host makes it, for this user alone. Writes the path with its terminating zero. TN_E_IO: there
+     * is no such folder, and the plugin works without a cache. Name device, driver and version of the plugin in file
      * names; write a file under another name and rename it. */
     int32_t (*cache_folder)(void *context, const char *name, TN_OUT char *out,
                             uint32_t out_bytes) TN_ANY_THREAD;
@@ -544,7 +544,7 @@ typedef struct tn_collective_rank {
  * `ranks` has an entry for each rank of this process, in order, rank_bytes apart. A call queues work on their
  * streams. The work of a rank starts when its stream reaches the call. The stream continues when the rank's
  * result is complete and no other rank reads its memory any more. The host does not wait. It makes one call at
- * a time to the whole interface, so all ranks of a process see the calls in one order; programs see to the same
+ * a time to the whole interface, so all ranks of a process see the calls in one order; programs ensure the same
  * order in all processes. No stream is capturing.
  *
  * If a call fails, or one rank's work fails late, other ranks may have begun: `status` then says so, the results

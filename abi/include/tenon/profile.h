@@ -5,7 +5,7 @@
  * each piece of work with a pair of events. The result is a table and a file that chrome://tracing and
  * ui.perfetto.dev show. TENON_PROFILE=FILE profiles any program.
  *
- * A context that is not profiled does nothing for it. A profiled call takes some 200 to 300 ns longer.
+ * Without a profile calls take no longer. A profiled call takes some 100 ns longer, with TN_PROFILE_MEMORY some 300.
  */
 #ifndef TENON_PROFILE_H
 #define TENON_PROFILE_H

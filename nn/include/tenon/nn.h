@@ -2,7 +2,7 @@
 /*
  * Modules: trees of layers with named parameters, as torch.nn has them. Layers, their options and their names are
  * those of PyTorch, and so are the names of parameters: a state file of one is a state file of the other. The layers
- * stand in nn_layers.h, which this header includes.
+ * are in nn_layers.h, which this header includes.
  *
  *     tn_module *net = tn_module_create(ctx, "net", NULL);
  *     tn_linear_create(net, "0", 784, 128);
@@ -29,7 +29,7 @@ TN_BEGIN_DECLS
 
 typedef struct tn_module tn_module;
 
-/* Inputs beyond this many, and outputs, are refused. */
+/* More inputs or outputs are refused. */
 #define TN_MODULE_MAX_INPUTS  16
 #define TN_MODULE_MAX_OUTPUTS 8
 
@@ -92,7 +92,7 @@ TN_API int32_t tn_module_set_tensor(tn_module *m, const char *name, TN_NULLABLE 
 /* By name, from this module on, with dots: "h.0.fc", "h.0.fc.weight". NULL if there is none. Borrowed. */
 TN_API tn_module *tn_module_child(const tn_module *m, const char *name);
 TN_API tn_tensor *tn_module_tensor(const tn_module *m, const char *name);
-/* Parameter or buffer number i of this module alone, in the order in which they were added; NULL if absent. */
+/* Parameter or buffer number i of this module, without its children, in the order in which they were added; NULL if absent. */
 TN_API tn_tensor *tn_module_own(const tn_module *m, uint32_t i);
 TN_API uint32_t tn_module_child_count(const tn_module *m);
 TN_API tn_module *tn_module_child_at(const tn_module *m, uint32_t i);
@@ -169,7 +169,7 @@ TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
 /* ---- State --------------------------------------------------------------------------------------------- */
 
 #define TN_STRICT  0u /* the names of file and module must be the same */
-#define TN_LENIENT 1u /* what one of both has not is left alone */
+#define TN_LENIENT 1u /* names that only one of them has are ignored */
 /* Writes TN_STATE to a safetensors file, which is replaced as a whole. */
 TN_API int32_t tn_module_save(const tn_module *m, const char *path);
 /* Reads values into the tensors, cast to their dtype. With TN_STRICT the error names every tensor that is missing and

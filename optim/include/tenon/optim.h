@@ -65,13 +65,13 @@ typedef struct tn_optimizer_options {
 /* 1 for matrices and tensors of more dimensions: weights, but not biases and norms. */
 TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
 
-/* Of all parameters of options->module, under their names. NULL and tn_last_error() for bad options; states are made by the
- * first step. The module must live as long as the optimiser, and not move. */
+/* For all parameters of options->module, under their names. NULL and tn_last_error() for bad options. The first step
+ * makes the states. The module must live as long as the optimiser, and must not be moved (tn_module_to). */
 TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options);
-/* Of a list of leaves, named "0", "1", ...; the optimiser takes references. */
+/* For a list of leaves, named "0", "1", ...; the optimiser takes references. */
 TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uint32_t kind,
                                             const tn_optimizer_options *options);
-/* One more group, with options of its own. TN_E_EXISTS for a parameter that has a group. */
+/* One more group, with options of its own. TN_E_EXISTS for a parameter that is in a group already. */
 TN_API int32_t tn_optimizer_add_group(tn_optimizer *o, tn_tensors parameters,
                                       const tn_optimizer_options *options);
 TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
@@ -147,7 +147,7 @@ TN_API tn_optimizer_options *tn_optimizer_group(tn_optimizer *o, uint32_t group)
 /* A part of a parameter's state ("exp_avg", "momentum_buffer", "step", ...); NULL if there is none. Borrowed. */
 TN_API tn_tensor *tn_optimizer_state(const tn_optimizer *o, const tn_tensor *parameter, const char *name);
 
-/* States and options to a safetensors file and back; a run goes on from them bit for bit. Loading wants the same kind
+/* States and options to a safetensors file and back; a run goes on from them bit for bit. Loading requires the same kind
  * and the same parameters. */
 TN_API int32_t tn_optimizer_save(const tn_optimizer *o, const char *path);
 TN_API int32_t tn_optimizer_load(tn_optimizer *o, const char *path);
@@ -183,12 +183,12 @@ TN_API double tn_lr_one_cycle(int64_t i, double high, int64_t total, double rise
 
 /* Less when a measure no longer improves (ReduceLROnPlateau). The struct is the program's; zeros are the defaults. */
 typedef struct tn_plateau {
-    double lr;                             /* of now; the program sets the first one */
+    double lr;                             /* the present rate; the program sets the first one */
     double factor, threshold, low;         /* 0: 0.1, 1e-4, 0 */
     int64_t patience, cooldown;            /* patience 0: 10; -1: none */
     int32_t higher_is_better, is_absolute; /* threshold: a share of the best value, or a difference */
     double best;
-    int64_t bad, cooling, count; /* at work; 0 at the start */
+    int64_t bad, cooling, count; /* private; 0 at the start */
 } tn_plateau;
 /* After each epoch, with the measure; returns the rate. */
 TN_API double tn_plateau_step(tn_plateau *p, double measure);
@@ -200,7 +200,7 @@ TN_API double tn_plateau_step(tn_plateau *p, double measure);
 typedef struct tn_average tn_average;
 TN_API tn_average *tn_average_create(tn_module *module, double decay);
 TN_API int32_t tn_average_update(tn_scope *s, tn_average *a);
-/* Exchanges the module's values with the averages; again, and they are back. */
+/* Exchanges the module's values with the averages; a second call exchanges them back. */
 TN_API int32_t tn_average_swap(tn_scope *s, tn_average *a);
 TN_API void tn_average_destroy(TN_TAKES TN_NULLABLE tn_average *a);
 
