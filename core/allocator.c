@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The caching allocator's front: handing blocks out and taking them back, blocks that several streams use,
- * and what happens when the device is out of memory. The lists are in allocator_pool.c. If a plugin brings an
- * allocator of its own, that is asked instead, and only the counting is done here.
+ * and asking the device again when it is out of memory. The lists are in allocator_pool.c. If a plugin brings an
+ * allocator of its own, or the user does, that is asked instead, and only the counting is done here.
  */
 #include <string.h>
 #include "core/allocator_history.h"
@@ -11,8 +11,8 @@
 
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a)
 {
-    return !a->is_pinned && a->device->type->driver.allocator.size != 0 &&
-           a->device->type->driver.allocator.alloc != NULL;
+    const tn_allocator_interface *own = &a->device->type->driver.allocator;
+    return !a->is_pinned && ((own->size && own->alloc) || atomic_load(&a->user));
 }
 
 /* Under AddressSanitizer each block of host memory is an allocation, so that it sees accesses out of
@@ -76,7 +76,8 @@ int32_t tni_allocator_create(tni_device *device, int32_t is_pinned, struct tni_a
 
 void tni_cache_choose(struct tni_allocator *a)
 {
-    atomic_store(&a->cache_most, a->shards && !a->watchers && !a->direct ? TNI_SMALL_BLOCK : 0);
+    int32_t has_cache = a->shards && !a->watchers && !a->direct && !tni_allocator_is_replaced(a);
+    atomic_store(&a->cache_most, has_cache ? TNI_SMALL_BLOCK : 0);
 }
 
 /* Takes the thread out of those that hold something, see allocator.h. Under the lock. */
@@ -98,10 +99,10 @@ void tni_allocator_leave(struct tni_allocator *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-void tni_allocated_add(struct tni_allocator *a, int32_t small, int64_t bytes, int64_t blocks)
+void tni_allocated_add(struct tni_allocator *a, uint32_t groups, int64_t bytes, int64_t blocks)
 {
-    tni_stat_add(a, TNI_STAT_ALLOCATION, small, blocks);
-    tni_stat_add(a, TNI_STAT_ALLOCATED_BYTES, small, bytes);
+    tni_stat_add(a, TNI_STAT_ALLOCATION, groups, blocks);
+    tni_stat_add(a, TNI_STAT_ALLOCATED_BYTES, groups, bytes);
     a->stats.allocated_bytes += (uint64_t)bytes;
     a->stats.active_blocks += (uint64_t)blocks;
     /* Counts of caches arrive late, so the sum may dip below zero for a moment. */
@@ -115,36 +116,41 @@ static void tell_watchers(const struct tni_allocator *a, int64_t change)
         tni_profile_memory(a->device, change, a->stats.allocated_bytes, a->stats.reserved_bytes);
 }
 
-static int32_t is_small(const tni_block *b)
+/* Counts `blocks` blocks (1 or -1) like this one, which is handed out or taken back. */
+static void count_blocks(struct tni_allocator *a, const tni_block *b, int64_t blocks)
 {
-    return b->part_of ? b->part_of->pool->small : b->bytes <= TNI_SMALL_BLOCK;
+    uint32_t groups = tni_groups_of_block(b);
+    tn_memory_pool *owner = b->part_of ? b->part_of->pool->owner : NULL;
+    tni_allocated_add(a, groups, blocks * (int64_t)b->bytes, blocks);
+    tni_stat_add(a, TNI_STAT_REQUESTED_BYTES, groups, blocks * (int64_t)b->asked);
+    if (TNI_UNLIKELY(a->watchers)) tell_watchers(a, blocks * (int64_t)b->bytes);
+    if (!owner) return;
+    tn_memory_stats *stats = &owner->stats;
+    stats->allocated_bytes += (uint64_t)(blocks * (int64_t)b->bytes);
+    stats->active_blocks += (uint64_t)blocks;
+    if (blocks > 0) stats->allocations++;
+    if (stats->allocated_bytes > stats->allocated_peak) stats->allocated_peak = stats->allocated_bytes;
 }
 
 void tni_block_count(struct tni_allocator *a, const tni_block *b)
 {
-    int32_t small = is_small(b);
-    tni_allocated_add(a, small, (int64_t)b->bytes, 1);
-    tni_stat_add(a, TNI_STAT_REQUESTED_BYTES, small, (int64_t)b->asked);
-    tni_stat_add(a, TNI_STAT_ACTIVE, small, 1);
-    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, small, (int64_t)b->bytes);
+    count_blocks(a, b, 1);
+    tni_stat_add(a, TNI_STAT_ACTIVE, tni_groups_of_block(b), 1);
+    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, tni_groups_of_block(b), (int64_t)b->bytes);
     a->stats.allocations++;
-    if (TNI_UNLIKELY(a->watchers)) tell_watchers(a, (int64_t)b->bytes);
     tni_history_block(a, TNI_HISTORY_ALLOC, b);
 }
 
 void tni_block_uncount(struct tni_allocator *a, const tni_block *b)
 {
-    int32_t small = is_small(b);
-    tni_allocated_add(a, small, -(int64_t)b->bytes, -1);
-    tni_stat_add(a, TNI_STAT_REQUESTED_BYTES, small, -(int64_t)b->asked);
-    if (TNI_UNLIKELY(a->watchers)) tell_watchers(a, -(int64_t)b->bytes);
+    count_blocks(a, b, -1);
     tni_history_block(a, TNI_HISTORY_FREE_REQUESTED, b);
 }
 
 void tni_active_end(struct tni_allocator *a, const tni_block *b)
 {
-    tni_stat_add(a, TNI_STAT_ACTIVE, is_small(b), -1);
-    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, is_small(b), -(int64_t)b->bytes);
+    tni_stat_add(a, TNI_STAT_ACTIVE, tni_groups_of_block(b), -1);
+    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, tni_groups_of_block(b), -(int64_t)b->bytes);
     tni_history_block(a, TNI_HISTORY_FREE_COMPLETED, b);
 }
 
@@ -321,14 +327,63 @@ static tni_pool *heir_of(const struct tni_allocator *a, const tni_pool *pool, co
     return to;
 }
 
-void tni_pool_dissolve(struct tni_allocator *a, uint64_t number)
+void tni_pool_register(struct tni_allocator *a, tn_memory_pool *pool)
 {
+    tni_allocator_enter(a);
+    pool->next = a->private_pools;
+    a->private_pools = pool;
+    tni_allocator_leave(a);
+}
+
+/* What the lists of a private pool have is counted as private no longer. Blocks that wait for streams were settled, or
+ * are counted as their allocation is. */
+static void uncount_private(struct tni_allocator *a, const tni_pool *pool)
+{
+    for (const tni_allocation *s = a->allocations; s; s = s->next) {
+        if (s->pool != pool) continue;
+        tni_stat_add_one(&a->detail[TNI_STAT_SEGMENT][3], -1);
+        tni_stat_add_one(&a->detail[TNI_STAT_RESERVED_BYTES][3], -(int64_t)s->bytes);
+        for (const tni_block *b = s->first; b; b = b->after) {
+            int32_t is_split = b->before || b->after;
+            if (b->state == TNI_BLOCK_FREE && is_split) {
+                tni_stat_add_one(&a->detail[TNI_STAT_INACTIVE_SPLIT][3], -1);
+                tni_stat_add_one(&a->detail[TNI_STAT_INACTIVE_SPLIT_BYTES][3], -(int64_t)b->bytes);
+            }
+            if (b->state == TNI_BLOCK_FREE) continue;
+            tni_stat_add_one(&a->detail[TNI_STAT_ACTIVE][3], -1);
+            tni_stat_add_one(&a->detail[TNI_STAT_ACTIVE_BYTES][3], -(int64_t)b->bytes);
+            if (b->state == TNI_BLOCK_WAITING) continue;
+            tni_stat_add_one(&a->detail[TNI_STAT_ALLOCATION][3], -1);
+            tni_stat_add_one(&a->detail[TNI_STAT_ALLOCATED_BYTES][3], -(int64_t)b->bytes);
+            tni_stat_add_one(&a->detail[TNI_STAT_REQUESTED_BYTES][3], -(int64_t)b->asked);
+        }
+    }
+}
+
+/* Memory of captures stays private until it is freed. */
+static void forget_owner(struct tni_allocator *a, const tn_memory_pool *gone)
+{
+    tn_memory_pool **link = &a->private_pools;
+    while (*link && *link != gone) link = &(*link)->next;
+    if (*link) *link = gone->next;
+    for (tni_pool *pool = a->pools; pool; pool = pool->next) {
+        if (pool->owner == gone) pool->owner = NULL;
+    }
+}
+
+void tni_pool_dissolve(struct tni_allocator *a, const tn_memory_pool *gone)
+{
+    uint64_t number = gone->number;
     tni_pool_end(a, number);
     tni_allocator_enter(a);
     tni_allocator_settle(a);
+    forget_owner(a, gone);
     for (tni_pool **link = &a->pools; *link;) {
         tni_pool *pool = *link, *to = pool->number == number ? heir_of(a, pool, pool->stream, 0) : NULL;
-        if (pool->number == number) pool->number = 0;
+        if (pool->number == number) {
+            uncount_private(a, pool);
+            pool->number = 0;
+        }
         if (!to) {
             link = &pool->next;
             continue;
@@ -396,49 +451,7 @@ void tni_allocator_forget_stream(struct tni_allocator *a, tn_stream *stream)
     tni_allocator_leave(a);
 }
 
-/* ---- Out of memory ------------------------------------------------------------------------------------- */
-
-int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes)
-{
-    const tni_driver *driver = &a->device->type->driver;
-    uint64_t free_bytes = 0, total = a->device->facts.total_memory;
-    char name[64];
-    if (driver->memory.info && driver->memory.info(driver->self, a->device->handle, &free_bytes, &total))
-        free_bytes = 0;
-    tni_allocator_enter(a);
-    a->stats.out_of_memory++;
-    const tn_memory_stats stats = a->stats;
-    uint64_t limit = a->limit;
-    if (a->history) tni_history_note(a, TNI_HISTORY_OOM, free_bytes, bytes, NULL);
-    tni_allocator_leave(a);
-    if (a->is_pinned)
-        return tni_error_wrap(
-            TN_E_OUT_OF_MEMORY,
-            "%s pins no more memory of the host: %llu bytes asked for; %llu are in tensors and "
-            "copies, %llu reserved",
-            tn_device_format(a->device->ctx, a->device->id, name, sizeof name), (unsigned long long)bytes,
-            (unsigned long long)stats.allocated_bytes, (unsigned long long)stats.reserved_bytes);
-    int32_t status = tni_error_wrap(
-        TN_E_OUT_OF_MEMORY,
-        "%s is out of memory: %llu bytes asked for; %llu of %llu bytes are free on the device, %llu are in "
-        "tensors, %llu reserved, limit %llu",
-        tn_device_format(a->device->ctx, a->device->id, name, sizeof name), (unsigned long long)bytes,
-        (unsigned long long)free_bytes, (unsigned long long)total, (unsigned long long)stats.allocated_bytes,
-        (unsigned long long)stats.reserved_bytes, (unsigned long long)limit);
-    tni_error_plugin(driver->plugin);
-    tn_error *error = tni_error_copy(); /* observers may fail at something else */
-    tni_memory_observers_call(a->device->ctx, &(tn_memory_shortage){.size = sizeof(tn_memory_shortage),
-                                                                    .device = a->device->id,
-                                                                    .asked_bytes = bytes,
-                                                                    .free_bytes = free_bytes,
-                                                                    .total_bytes = total,
-                                                                    .allocated_bytes = stats.allocated_bytes,
-                                                                    .reserved_bytes = stats.reserved_bytes,
-                                                                    .limit = limit});
-    tni_error_restore(error);
-    tn_error_release(error);
-    return status;
-}
+/* ---- Growing ------------------------------------------------------------------------------------------- */
 
 void tni_allocator_collect(struct tni_allocator *a)
 {
@@ -504,6 +517,17 @@ static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t byte
     }
     tni_allocator_leave(a);
     return status;
+}
+
+int32_t tni_allocator_check_caching(const struct tni_allocator *a, const char *what)
+{
+    const char *library = tni_user_allocator_library(a);
+    if (library)
+        return tni_error(TN_E_UNSUPPORTED, "the functions of %s allocate the device's memory: it has no %s",
+                         library, what);
+    if (!tni_allocator_is_replaced(a)) return TN_OK;
+    return tni_error(TN_E_UNSUPPORTED, "plugin %s has an allocator of its own: its devices have no %s",
+                     a->device->type->driver.plugin, what);
 }
 
 uint64_t tni_allocator_granule(const struct tni_allocator *a)
@@ -636,7 +660,7 @@ void tni_block_free(tni_block *b)
         tni_cache_free(a, b);
     else if (b->part_of)
         central_free(a, b);
-    else if (tni_allocator_is_replaced(a))
+    else if (b->given->is_replaced)
         tni_replaced_free(a, b);
     else
         tni_direct_free(a, b);
@@ -652,6 +676,7 @@ void tni_allocator_destroy(struct tni_allocator *a)
     *(a->is_pinned ? &device->pinned : &device->allocator) = NULL;
     tni_history_destroy(a);
     tni_pools_finish(a);
+    tni_user_allocator_destroy(a);
     tni_free(ctx, a->shards, TNI_SHARDS * sizeof *a->shards);
     pthread_cond_destroy(&a->quiet);
     pthread_mutex_destroy(&a->lock);

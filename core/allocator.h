@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caching allocator's own structures, shared by its files: allocator.c (handing out and freeing, streams,
- * running out of memory), allocator_pool.c (allocations and free lists), allocator_cache.c (small blocks of
- * host devices), allocator_uncached.c (blocks without a cache), allocator_stats.c (the public functions).
+ * The caching allocator's own structures, shared by its files: allocator.c (handing out and freeing, streams),
+ * allocator_shortage.c (running out of memory), allocator_pool.c (allocations and free lists), allocator_cache.c (small
+ * blocks of host devices), allocator_uncached.c (blocks without a cache), allocator_user.c (a user's allocator),
+ * allocator_stats.c (the public functions).
  *
  * A device that pins memory of the host has a second allocator for it (pinned.c). The host uses such memory as soon as
  * it gets it, so a block of it waits for every stream that used it.
@@ -43,9 +44,12 @@ typedef struct tni_memory_options {
     int32_t no_cache;
     uint32_t n_divisions;
     tni_division divisions[TNI_DIVISIONS];
+    /* "[TYPE=]LIBRARY:ALLOC:FREE" in the text that was read, valid as long as that; NULL: none was named. */
+    const char *pluggable;
+    uint32_t pluggable_length;
 } tni_memory_options;
 
-/* Statistics under PyTorch's names, each for all blocks, the small and the large ones. */
+/* Statistics under PyTorch's names, each for all blocks and for those of a group (TNI_GROUP_...). */
 enum {
     TNI_STAT_ALLOCATION,
     TNI_STAT_SEGMENT,
@@ -62,14 +66,21 @@ typedef struct tni_stat {
     int64_t current, peak, allocated, freed;
 } tni_stat;
 
+/* What a block or an allocation is counted in besides all: bits of the numbers of their counts. */
+#define TNI_GROUP_SMALL   2u
+#define TNI_GROUP_LARGE   4u
+#define TNI_GROUP_PRIVATE 8u
+#define TNI_GROUPS        4u
+
 typedef struct tni_pool {
     struct tni_pool *next;
     tn_stream *stream; /* whose work orders the blocks; NULL on synchronous devices and for pinned memory */
     int32_t small;
-    int32_t ended;     /* of a capture whose graph is gone: blocks are only given back */
-    uint64_t capture;  /* the capture that alone may use this memory; 0: any work */
-    uint64_t number;   /* of the private pool whose threads alone may use it; 0: all */
-    tni_block *parked; /* of a capture: freed while other streams used them, so not given out again */
+    int32_t ended;         /* of a capture whose graph is gone: blocks are only given back */
+    uint64_t capture;      /* the capture that alone may use this memory; 0: any work */
+    uint64_t number;       /* of the private pool whose threads alone may use it; 0: all */
+    tn_memory_pool *owner; /* that this is part of, as memory of its threads or of its graphs; or NULL */
+    tni_block *parked;     /* of a capture: freed while other streams used them, so not given out again */
     uint64_t filled[(TNI_POOL_BINS + 63) / 64]; /* a bit for each bin that is not empty */
     tni_block *bins[TNI_POOL_BINS];
 } tni_pool;
@@ -126,8 +137,8 @@ struct tni_allocator {
     tni_block *waiting;
     tn_memory_stats stats;
     tni_memory_options options;
-    tni_stat detail[TNI_STAT_COUNT][3]; /* all, small, large */
-    uint64_t last_freed;                /* the number of the last allocation that became wholly free */
+    tni_stat detail[TNI_STAT_COUNT][TNI_GROUPS]; /* all, then the groups in the order of their bits */
+    uint64_t last_freed; /* the number of the last allocation that became wholly free */
     uint64_t last_place;
     struct tni_history *history; /* NULL: nothing is recorded */
     atomic_int direct;  /* nothing is cached: each block is a request to the plugin, of the exact size */
@@ -138,6 +149,8 @@ struct tni_allocator {
     _Atomic(uint64_t) cache_most;     /* blocks up to this come from the shards; 0: none do */
     uint32_t watchers;                /* TNI_WATCH_..., who is told of each block; then cache_most is 0 */
     struct tni_pool_user *pool_users; /* threads in private pools */
+    tn_memory_pool *private_pools;
+    _Atomic(struct tni_user_allocator *) user; /* of tn_memory_set_allocator, never replaced; or NULL */
 };
 
 /* What tni_central_alloc is asked for. */
@@ -158,18 +171,32 @@ void tni_allocator_leave(struct tni_allocator *a);
 /* TNI_WATCH_...: someone wants to be told of each block from now on, or no longer. */
 void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on);
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a);
-/* Under the lock: adds to the statistics. */
-void tni_allocated_add(struct tni_allocator *a, int32_t small, int64_t bytes, int64_t blocks);
+/* Under the lock: adds to the statistics of all blocks and of the groups. */
+void tni_allocated_add(struct tni_allocator *a, uint32_t groups, int64_t bytes, int64_t blocks);
 static inline void tni_stat_add_one(tni_stat *s, int64_t amount)
 {
     s->current += amount;
     if (s->current > s->peak) s->peak = s->current;
     *(amount > 0 ? &s->allocated : &s->freed) += amount > 0 ? amount : -amount;
 }
-static inline void tni_stat_add(struct tni_allocator *a, uint32_t stat, int32_t small, int64_t amount)
+static inline void tni_stat_add(struct tni_allocator *a, uint32_t stat, uint32_t groups, int64_t amount)
 {
-    tni_stat_add_one(&a->detail[stat][0], amount);
-    tni_stat_add_one(&a->detail[stat][small ? 1 : 2], amount);
+    for (uint32_t i = 0; i < TNI_GROUPS; i++) {
+        if ((groups | 1u) >> i & 1u) tni_stat_add_one(&a->detail[stat][i], amount);
+    }
+}
+static inline uint32_t tni_groups_of_size(uint64_t bytes)
+{
+    return bytes <= TNI_SMALL_BLOCK ? TNI_GROUP_SMALL : TNI_GROUP_LARGE;
+}
+static inline uint32_t tni_groups_of(const tni_pool *pool)
+{
+    return (pool->small ? TNI_GROUP_SMALL : TNI_GROUP_LARGE) |
+           (pool->capture || pool->number ? TNI_GROUP_PRIVATE : 0);
+}
+static inline uint32_t tni_groups_of_block(const tni_block *b)
+{
+    return b->part_of ? tni_groups_of(b->part_of->pool) : tni_groups_of_size(b->bytes);
 }
 /* Under the lock: a block that was handed out is free for others, or not yet. */
 void tni_active_end(struct tni_allocator *a, const tni_block *block);
@@ -186,10 +213,12 @@ void tni_central_free_list(struct tni_allocator *a, tni_block *list);
 void tni_allocator_settle(struct tni_allocator *a);
 /* Waits until no other thread holds anything, settles, and gives all free memory back to the device. */
 void tni_allocator_collect(struct tni_allocator *a);
-/* The error that says how much was asked for and where the memory is. */
-int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes);
 void tni_block_list_push(tni_block **list, tni_block *block);
 tni_block *tni_block_list_pop(tni_block **list);
+
+/* allocator_shortage.c */
+/* The error that says how much was asked for and where the memory is; observers are told. */
+int32_t tni_out_of_memory(struct tni_allocator *a, uint64_t bytes);
 
 /* allocator_stats.c */
 void tni_memory_observers_call(tn_context *ctx, const tn_memory_shortage *shortage);
@@ -240,6 +269,18 @@ void tni_allocations_collect(struct tni_allocator *a, uint64_t most);
 void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list);
 /* Gives all back, whatever its state; the device is about to close. */
 void tni_pools_finish(struct tni_allocator *a);
+
+/* allocator_user.c */
+/* Memory of the user's allocator, for a stream; *out_pointer is what its function gave. */
+int32_t tni_user_alloc(struct tni_allocator *a, uint64_t bytes, const tn_stream *stream, tn_memory *out,
+                       void **out_pointer);
+void tni_user_free(const struct tni_allocator *a, const tni_given *given, uint64_t bytes,
+                   const tn_stream *stream);
+/* The option pluggable_allocator, where it is for this device. */
+int32_t tni_user_allocator_configure(struct tni_allocator *a, const tni_memory_options *options);
+/* The library, or NULL where there is no user's allocator. */
+const char *tni_user_allocator_library(const struct tni_allocator *a);
+void tni_user_allocator_destroy(struct tni_allocator *a);
 
 /* allocator_uncached.c */
 int32_t tni_replaced_alloc(struct tni_allocator *a, const tni_request *request, tni_block **out);

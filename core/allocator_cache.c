@@ -68,10 +68,10 @@ static void settle_one(struct tni_allocator *a, tni_shard *s)
     s->allocated = s->blocks = 0;
     s->allocations = 0;
     leave(s);
-    tni_allocated_add(a, 1, bytes, blocks);
-    tni_stat_add(a, TNI_STAT_REQUESTED_BYTES, 1, bytes);
-    tni_stat_add(a, TNI_STAT_ACTIVE, 1, blocks);
-    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, 1, bytes);
+    tni_allocated_add(a, TNI_GROUP_SMALL, bytes, blocks);
+    tni_stat_add(a, TNI_STAT_REQUESTED_BYTES, TNI_GROUP_SMALL, bytes);
+    tni_stat_add(a, TNI_STAT_ACTIVE, TNI_GROUP_SMALL, blocks);
+    tni_stat_add(a, TNI_STAT_ACTIVE_BYTES, TNI_GROUP_SMALL, bytes);
 }
 
 void tni_cache_settle(struct tni_allocator *a)

@@ -4,6 +4,7 @@
 
 #include <execinfo.h>
 #include <time.h>
+#include "core/current.h"
 
 #define OWN_FRAMES 1 /* that of tni_history_note */
 
@@ -26,10 +27,22 @@ void tni_history_note(struct tni_allocator *a, uint32_t action, uint64_t place, 
                              .place = place,
                              .bytes = bytes,
                              .stream = stream ? tn_stream_id(stream) : 0,
-                             .time_us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000};
+                             .time_us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000,
+                             .operator_name = tni_current_operator()};
     int n = h->depth ? backtrace(frames, (int)h->depth + OWN_FRAMES) - OWN_FRAMES : 0;
     e->frame_count = n > 0 ? (uint32_t)n : 0;
     for (uint32_t i = 0; i < e->frame_count; i++) e->frames[i] = frames[i + OWN_FRAMES];
+}
+
+const tni_history_event *tni_history_origin(const struct tni_allocator *a, uint64_t place, uint32_t action)
+{
+    const struct tni_history *h = a->history;
+    uint64_t kept = !h ? 0 : h->count < h->capacity ? h->count : h->capacity;
+    for (uint64_t i = 1; i <= kept; i++) {
+        const tni_history_event *e = &h->events[(h->count - i) % h->capacity];
+        if (e->place == place && e->action == action) return e;
+    }
+    return NULL;
 }
 
 static uint64_t bytes_of(uint32_t capacity)
@@ -37,13 +50,16 @@ static uint64_t bytes_of(uint32_t capacity)
     return sizeof(struct tni_history) + capacity * sizeof(tni_history_event);
 }
 
+/* Calls tell which operator runs while any device records. */
 static void set_history(struct tni_allocator *a, struct tni_history *history)
 {
+    tn_context *ctx = a->device->ctx;
     tni_allocator_enter(a);
     struct tni_history *before = a->history;
     a->history = history;
     tni_allocator_leave(a);
-    if (before) tni_free(a->device->ctx, before, bytes_of(before->capacity));
+    if (ctx->tell_operators && !before != !history) ctx->tell_operators(ctx, history != NULL);
+    if (before) tni_free(ctx, before, bytes_of(before->capacity));
 }
 
 void tni_history_destroy(struct tni_allocator *a)

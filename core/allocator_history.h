@@ -23,8 +23,9 @@ typedef struct tni_history_event {
     uint32_t frame_count;
     uint64_t place;
     uint64_t bytes;
-    uint64_t stream; /* its number */
-    int64_t time_us; /* since 1970 */
+    uint64_t stream;           /* its number */
+    int64_t time_us;           /* since 1970 */
+    const char *operator_name; /* that ran, valid as long as the context; or NULL */
     void *frames[TNI_FRAMES];
 } tni_history_event;
 
@@ -49,6 +50,8 @@ static inline void tni_history_segment(struct tni_allocator *a, uint32_t action,
 {
     if (a->history) tni_history_note(a, action, s->place, s->bytes, s->pool->stream);
 }
+/* The last event of this kind at a place that is still recorded, or NULL. */
+const tni_history_event *tni_history_origin(const struct tni_allocator *a, uint64_t place, uint32_t action);
 void tni_history_destroy(struct tni_allocator *a);
 
 #endif

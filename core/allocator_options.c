@@ -85,6 +85,23 @@ static int32_t read_expandable(const setting *s, tni_memory_options *out)
                      s->source, s->key);
 }
 
+/* [TYPE=]LIBRARY:ALLOC:FREE */
+static int32_t read_pluggable(const setting *s, tni_memory_options *out)
+{
+    static const char expected[] = "library:alloc_function:free_function, perhaps after type=";
+    int colons = 0, last = -1;
+    for (int i = 0; i < s->length; i++) {
+        if (s->value[i] != ':') continue;
+        colons++;
+        if (i == last + 1) return refuse(s, expected); /* a part is empty */
+        last = i;
+    }
+    if (colons < 2 || last == s->length - 1 || s->length > 4000) return refuse(s, expected);
+    out->pluggable = s->value;
+    out->pluggable_length = (uint32_t)s->length;
+    return TN_OK;
+}
+
 static int32_t is_power_of_two(double x, double most)
 {
     return x >= 1 && x <= most && x == floor(x) && !((uint64_t)x & ((uint64_t)x - 1));
@@ -140,7 +157,8 @@ static const struct {
             {"garbage_collection_threshold", read_threshold},
             {"per_process_memory_fraction", read_fraction},
             {"expandable_segments", read_expandable},
-            {"no_cache", read_no_cache}};
+            {"no_cache", read_no_cache},
+            {"pluggable_allocator", read_pluggable}};
 
 static int32_t read_one(const char *source, const char *key, int key_length, const char *value, int length,
                         tni_memory_options *out)
@@ -152,7 +170,8 @@ static int32_t read_one(const char *source, const char *key, int key_length, con
     return tni_error(
         TN_E_ARGUMENT,
         "%s: unknown option '%.*s' (expected max_split_size_mb, roundup_power2_divisions, "
-        "garbage_collection_threshold, per_process_memory_fraction, expandable_segments or no_cache)",
+        "garbage_collection_threshold, per_process_memory_fraction, expandable_segments, no_cache or "
+        "pluggable_allocator)",
         source, key_length < 100 ? key_length : 100, key);
 }
 
@@ -178,14 +197,16 @@ int32_t tni_memory_options_init(tn_context *ctx)
     const char *text = secure_getenv("TENON_ALLOC_CONF");
     if (!text || !text[0]) return TN_OK;
     ctx->memory_options = tni_alloc_zeroed(ctx, sizeof *ctx->memory_options);
-    if (!ctx->memory_options) return TN_E_OUT_OF_MEMORY;
-    return tni_memory_options_read("TENON_ALLOC_CONF", text, ctx->memory_options);
+    if (!ctx->memory_options || !(ctx->alloc_conf = tni_strdup(ctx, text))) return TN_E_OUT_OF_MEMORY;
+    return tni_memory_options_read("TENON_ALLOC_CONF", ctx->alloc_conf, ctx->memory_options);
 }
 
 void tni_memory_options_finish(tn_context *ctx)
 {
     tni_free(ctx, ctx->memory_options, sizeof *ctx->memory_options);
+    if (ctx->alloc_conf) tni_free(ctx, ctx->alloc_conf, strlen(ctx->alloc_conf) + 1);
     ctx->memory_options = NULL;
+    ctx->alloc_conf = NULL;
 }
 
 /* ---- What options do ----------------------------------------------------------------------------------- */
@@ -242,13 +263,13 @@ int32_t tn_memory_set_fraction(tn_context *ctx, tn_device device, double fractio
 
 int32_t tni_allocator_configure(struct tni_allocator *a, const tni_memory_options *options)
 {
-    if (options->no_cache && tni_allocator_is_replaced(a))
-        return tni_error(TN_E_UNSUPPORTED, "no_cache: plugin %s has an allocator of its own",
-                         a->device->type->driver.plugin);
-    int32_t status = options->fraction > 0 ? set_fraction(a, options->fraction) : TN_OK;
+    int32_t status = options->no_cache ? tni_allocator_check_caching(a, "cache to switch off") : TN_OK;
+    if (!status && options->fraction > 0) status = set_fraction(a, options->fraction);
+    if (!status) status = tni_user_allocator_configure(a, options);
     if (status) return status;
     tni_allocator_enter(a);
     a->options = *options;
+    a->options.pluggable = NULL;
     atomic_store(&a->direct, options->no_cache || a->is_watched);
     tni_cache_choose(a);
     tni_allocator_leave(a);

@@ -29,8 +29,8 @@ static void bin_add(struct tni_allocator *a, tni_block *b)
     pool->bins[bin] = b;
     pool->filled[bin / 64] |= 1ull << bin % 64;
     if (b->before || b->after) {
-        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT, pool->small, 1);
-        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT_BYTES, pool->small, (int64_t)b->bytes);
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT, tni_groups_of(pool), 1);
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT_BYTES, tni_groups_of(pool), (int64_t)b->bytes);
         return;
     }
     b->part_of->freed_at = ++a->last_freed;
@@ -49,8 +49,8 @@ static void bin_remove(struct tni_allocator *a, tni_block *b)
     if (!pool->bins[bin]) pool->filled[bin / 64] &= ~(1ull << bin % 64);
     b->previous = b->next = NULL;
     if (b->before || b->after) {
-        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT, pool->small, -1);
-        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT_BYTES, pool->small, -(int64_t)b->bytes);
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT, tni_groups_of(pool), -1);
+        tni_stat_add(a, TNI_STAT_INACTIVE_SPLIT_BYTES, tni_groups_of(pool), -(int64_t)b->bytes);
     } else if (!pool->capture) {
         a->idle -= b->part_of->bytes;
     }
@@ -78,6 +78,8 @@ tni_pool *tni_pool_find(struct tni_allocator *a, tn_stream *stream, int32_t smal
     p->small = small;
     p->capture = capture;
     p->number = number;
+    p->owner = a->private_pools;
+    while (p->owner && p->owner->number != (capture ? capture : number)) p->owner = p->owner->next;
     p->next = a->pools;
     a->pools = p;
     return p;
@@ -171,6 +173,20 @@ static void join(struct tni_allocator *a, tni_block *first, tni_block *second)
     tni_free(a->device->ctx, second, sizeof *second);
 }
 
+/* Counts `count` allocations (1 or -1) like this one in the groups of its pool. */
+static void count_allocations(struct tni_allocator *a, const tni_allocation *s, int64_t count)
+{
+    tn_memory_pool *owner = s->pool->owner;
+    tni_stat_add(a, TNI_STAT_SEGMENT, tni_groups_of(s->pool), count);
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, tni_groups_of(s->pool), count * (int64_t)s->bytes);
+    if (!owner) return;
+    owner->stats.segments += (uint64_t)count;
+    owner->stats.reserved_bytes += (uint64_t)(count * (int64_t)s->bytes);
+    if (count > 0) owner->stats.device_allocations++;
+    if (owner->stats.reserved_bytes > owner->stats.reserved_peak)
+        owner->stats.reserved_peak = owner->stats.reserved_bytes;
+}
+
 /* Takes an allocation that is wholly free, and in no bin, off the lists. */
 static void let_go(struct tni_allocator *a, tni_allocation *s)
 {
@@ -182,8 +198,7 @@ static void let_go(struct tni_allocator *a, tni_allocation *s)
     a->stats.reserved_bytes -= s->bytes;
     a->stats.segments--;
     tni_history_segment(a, TNI_HISTORY_SEGMENT_FREE, s);
-    tni_stat_add(a, TNI_STAT_SEGMENT, s->pool->small, -1);
-    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, s->pool->small, -(int64_t)s->bytes);
+    count_allocations(a, s, -1);
     s->next = a->gone;
     a->gone = s;
 }
@@ -342,8 +357,7 @@ void tni_allocation_add(struct tni_allocator *a, tni_pool *pool, tni_allocation 
     a->last_place += 1ull << 40; /* more than any allocation has */
     s->place = s->first->host ? (uint64_t)(uintptr_t)s->first->host : a->last_place;
     tni_history_segment(a, TNI_HISTORY_SEGMENT_ALLOC, s);
-    tni_stat_add(a, TNI_STAT_SEGMENT, pool->small, 1);
-    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, pool->small, (int64_t)s->bytes);
+    count_allocations(a, s, 1);
     bin_add(a, s->first);
     tni_device_alloc_count(a);
 }

@@ -119,16 +119,9 @@ static void put_frames(writer *w, const tni_history_event *e)
     close_with(w, ']');
 }
 
-/* The event that handed the block out, if it is still recorded. */
-static const tni_history_event *origin_of(const struct tni_allocator *a, uint64_t place, uint32_t action)
+static void put_operator(writer *w, const tni_history_event *e)
 {
-    const struct tni_history *h = a->history;
-    uint64_t kept = !h ? 0 : h->count < h->capacity ? h->count : h->capacity;
-    for (uint64_t i = 1; i <= kept; i++) {
-        const tni_history_event *e = &h->events[(h->count - i) % h->capacity];
-        if (e->place == place && e->action == action) return e;
-    }
-    return NULL;
+    if (e && e->operator_name) text_item(w, "operator", e->operator_name);
 }
 
 /* ---- Segments ------------------------------------------------------------------------------------------ */
@@ -145,7 +138,10 @@ static void put_block(writer *w, const struct tni_allocator *a, const tni_block 
     number_item(w, "size", b->bytes);
     number_item(w, "requested_size", is_free ? 0 : b->asked ? b->asked : b->bytes);
     text_item(w, "state", states[b->state]);
-    put_frames(w, is_free ? NULL : origin_of(a, tni_place_of(b), TNI_HISTORY_ALLOC));
+    const tni_history_event *made =
+        is_free ? NULL : tni_history_origin(a, tni_place_of(b), TNI_HISTORY_ALLOC);
+    put_operator(w, made);
+    put_frames(w, made);
     close_with(w, '}');
 }
 
@@ -174,10 +170,10 @@ static void put_segment(writer *w, const struct tni_allocator *a, const tni_allo
     next(w);
     put_number(w, 0);
     next(w);
-    put_number(w, s->pool->capture);
+    put_number(w, s->pool->capture + s->pool->number); /* at most one of them is not 0 */
     close_with(w, ']');
     flag_item(w, "is_expandable", 0);
-    put_frames(w, origin_of(a, s->place, TNI_HISTORY_SEGMENT_ALLOC));
+    put_frames(w, tni_history_origin(a, s->place, TNI_HISTORY_SEGMENT_ALLOC));
     key(w, "blocks");
     open(w, '[');
     for (const tni_block *b = s->first; b; b = b->after) put_block(w, a, b);
@@ -202,6 +198,7 @@ static void put_event(writer *w, const tni_history_event *e)
     number_item(w, "size", e->bytes);
     number_item(w, "stream", e->stream);
     number_item(w, "time_us", (uint64_t)e->time_us);
+    put_operator(w, e);
     put_frames(w, e);
     close_with(w, '}');
 }
@@ -232,6 +229,8 @@ static void put_settings(writer *w, const struct tni_allocator *a)
     number_item(w, "limit", a->limit);
     number_item(w, "max_split_size", a->options.max_split);
     flag_item(w, "no_cache", a->options.no_cache);
+    const char *library = tni_user_allocator_library(a);
+    text_item(w, "allocator", library ? library : "native");
     close_with(w, '}');
 }
 

@@ -43,7 +43,7 @@ int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device)
     a->stats.allocated_peak = a->stats.allocated_bytes;
     a->stats.reserved_peak = a->stats.reserved_bytes;
     for (uint32_t i = 0; i < TNI_STAT_COUNT; i++) {
-        for (uint32_t k = 0; k < 3; k++) a->detail[i][k].peak = a->detail[i][k].current;
+        for (uint32_t k = 0; k < TNI_GROUPS; k++) a->detail[i][k].peak = a->detail[i][k].current;
     }
     tni_allocator_leave(a);
     return TN_OK;
@@ -82,10 +82,9 @@ static const char *const stat_names[TNI_STAT_COUNT] = {
     [TNI_STAT_INACTIVE_SPLIT_BYTES] = "inactive_split_bytes",
     [TNI_STAT_REQUESTED_BYTES] = "requested_bytes",
 };
-static const char *const pool_names[] = {"all", "small_pool", "large_pool"};
+static const char *const pool_names[TNI_GROUPS] = {"all", "small_pool", "large_pool", "private_pools"};
 static const char *const metric_names[] = {"current", "peak", "allocated", "freed"};
 #define METRICS (sizeof metric_names / sizeof *metric_names)
-#define POOLS   (sizeof pool_names / sizeof *pool_names)
 
 /* Those without pools follow. */
 static const char *const single_names[] = {"num_alloc_retries", "num_ooms", "num_device_alloc",
@@ -109,14 +108,14 @@ static int64_t single_of(const struct tni_allocator *a, uint32_t i)
 /* Statistic i: its name and value. 0 past the last. */
 static int32_t stat_at(const struct tni_allocator *a, uint32_t i, char name[64], int64_t *out)
 {
-    const uint32_t pooled = TNI_STAT_COUNT * POOLS * METRICS;
+    const uint32_t pooled = TNI_STAT_COUNT * TNI_GROUPS * METRICS;
     if (i >= pooled + sizeof single_names / sizeof *single_names) return 0;
     if (i >= pooled) {
         snprintf(name, 64, "%s", single_names[i - pooled]);
         *out = single_of(a, i - pooled);
         return 1;
     }
-    uint32_t metric = i % METRICS, pool = i / METRICS % POOLS, stat = i / METRICS / POOLS;
+    uint32_t metric = i % METRICS, pool = i / METRICS % TNI_GROUPS, stat = i / METRICS / TNI_GROUPS;
     snprintf(name, 64, "%s.%s.%s", stat_names[stat], pool_names[pool], metric_names[metric]);
     *out = metric_of(&a->detail[stat][pool], metric);
     return 1;
@@ -157,7 +156,7 @@ int32_t tn_memory_reset_accumulated(tn_context *ctx, tn_device device)
     struct tni_allocator *a = enter(ctx, device);
     if (!a) return tn_last_error()->code;
     for (uint32_t i = 0; i < TNI_STAT_COUNT; i++) {
-        for (uint32_t k = 0; k < POOLS; k++) a->detail[i][k].allocated = a->detail[i][k].freed = 0;
+        for (uint32_t k = 0; k < TNI_GROUPS; k++) a->detail[i][k].allocated = a->detail[i][k].freed = 0;
     }
     a->stats.retries = a->stats.out_of_memory = 0;
     tni_allocator_leave(a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that the caching allocator does not cache: those of a plugin's own allocator and, with the option
- * no_cache or where a sanitizer watches each block, one request to the plugin per block.
+ * Blocks that the caching allocator does not cache: those of a plugin's own allocator or of the user's and, with the
+ * option no_cache or where a sanitizer watches each block, one request to the plugin per block.
  */
 #include "core/allocator.h"
 
@@ -19,7 +19,7 @@ static tni_block *new_block(struct tni_allocator *a, uint64_t bytes)
     b->allocator = a;
     b->given = tni_alloc_zeroed(a->device->ctx, sizeof *b->given);
     if (b->given) {
-        b->given->size = sizeof *b->given;
+        b->given->memory.size = sizeof b->given->memory;
         return b;
     }
     free_block(a, b);
@@ -34,22 +34,31 @@ static int32_t fail(struct tni_allocator *a, tni_block *b, int32_t status)
     return status == TN_E_OUT_OF_MEMORY ? tni_out_of_memory(a, bytes) : status;
 }
 
+/* The plugin's allocator or the user's is asked. */
+static int32_t ask_other(struct tni_allocator *a, const tni_request *r, tni_given *out)
+{
+    const tni_device *d = a->device;
+    const tni_driver *driver = &d->type->driver;
+    if (tni_user_allocator_library(a))
+        return tni_user_alloc(a, r->bytes, r->stream, &out->memory, &out->pointer);
+    const tn_memory_request request = {
+        .size = sizeof request, .kind = d->memory_kind, .bytes = r->bytes, .stream = r->stream->handle};
+    int32_t status = driver->allocator.alloc(driver->self, d->handle, &request, &out->memory);
+    if (status) return tni_driver_error(d->type, status, "allocation of device memory");
+    status = tni_memory_check(d, "allocator.alloc", &out->memory, r->bytes);
+    if (status && out->memory.allocation)
+        driver->allocator.free(driver->self, d->handle, &out->memory, r->stream->handle);
+    return status;
+}
+
 int32_t tni_replaced_alloc(struct tni_allocator *a, const tni_request *r, tni_block **out)
 {
-    const tni_driver *driver = &a->device->type->driver;
     tni_block *b = new_block(a, r->bytes);
     if (!b) return TN_E_OUT_OF_MEMORY;
-    const tn_memory_request request = {.size = sizeof request,
-                                       .kind = a->device->memory_kind,
-                                       .bytes = r->bytes,
-                                       .stream = r->stream->handle};
-    int32_t status = driver->allocator.alloc(driver->self, a->device->handle, &request, b->given);
-    if (status) return fail(a, b, tni_driver_error(a->device->type, status, "allocation of device memory"));
-    status = tni_memory_check(a->device, "allocator.alloc", b->given, r->bytes);
-    if (status && b->given->allocation)
-        driver->allocator.free(driver->self, a->device->handle, b->given, r->stream->handle);
+    b->given->is_replaced = 1;
+    int32_t status = ask_other(a, r, b->given);
     if (status) return fail(a, b, status);
-    tni_block_show(b, b->given);
+    tni_block_show(b, &b->given->memory);
     b->stream = tni_stream_retain(r->stream);
     tni_allocator_enter(a);
     tni_block_count(a, b);
@@ -76,7 +85,10 @@ void tni_replaced_free(struct tni_allocator *a, tni_block *b)
     const tni_driver *driver = &a->device->type->driver;
     for (const tni_use *u = b->uses; u; u = u->next) wait_for_use(a, b, u);
     tni_uses_free(a, b);
-    driver->allocator.free(driver->self, a->device->handle, b->given, b->stream->handle);
+    if (tni_user_allocator_library(a))
+        tni_user_free(a, b->given, b->asked, b->stream);
+    else
+        driver->allocator.free(driver->self, a->device->handle, &b->given->memory, b->stream->handle);
     tni_allocator_enter(a);
     tni_block_uncount(a, b);
     tni_active_end(a, b);
@@ -89,13 +101,13 @@ int32_t tni_direct_alloc(struct tni_allocator *a, const tni_request *r, tni_bloc
 {
     tni_block *b = new_block(a, r->bytes);
     if (!b) return TN_E_OUT_OF_MEMORY;
-    int32_t status = tni_device_alloc(a, r->bytes, b->given);
+    int32_t status = tni_device_alloc(a, r->bytes, &b->given->memory);
     if (status) return fail(a, b, status);
-    tni_block_show(b, b->given);
+    tni_block_show(b, &b->given->memory);
     tni_allocator_enter(a);
     tni_device_alloc_count(a);
-    tni_stat_add(a, TNI_STAT_SEGMENT, b->bytes <= TNI_SMALL_BLOCK, 1);
-    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, b->bytes <= TNI_SMALL_BLOCK, (int64_t)b->bytes);
+    tni_stat_add(a, TNI_STAT_SEGMENT, tni_groups_of_block(b), 1);
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, tni_groups_of_block(b), (int64_t)b->bytes);
     tni_block_count(a, b);
     tni_allocator_leave(a);
     *out = b;
@@ -109,12 +121,12 @@ void tni_direct_free(struct tni_allocator *a, tni_block *b)
     if (!a->device->synchronous)
         tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device whose memory is freed");
     tni_uses_free(a, b);
-    driver->memory.free(driver->self, a->device->handle, b->given);
+    driver->memory.free(driver->self, a->device->handle, &b->given->memory);
     tni_allocator_enter(a);
     a->stats.segments--;
     a->stats.reserved_bytes -= b->bytes;
-    tni_stat_add(a, TNI_STAT_SEGMENT, b->bytes <= TNI_SMALL_BLOCK, -1);
-    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, b->bytes <= TNI_SMALL_BLOCK, -(int64_t)b->bytes);
+    tni_stat_add(a, TNI_STAT_SEGMENT, tni_groups_of_block(b), -1);
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, tni_groups_of_block(b), -(int64_t)b->bytes);
     tni_block_uncount(a, b);
     tni_active_end(a, b);
     tni_allocator_leave(a);

@@ -49,6 +49,13 @@ typedef struct tni_use {
 
 #define TNI_NO_BIN UINT32_MAX
 
+/* Of a block that is not cut from an allocation: what was given for it. */
+typedef struct tni_given {
+    tn_memory memory;
+    void *pointer;       /* as the user's allocator gave it, or NULL */
+    int32_t is_replaced; /* by the plugin's allocator or the user's: goes back there */
+} tni_given;
+
 struct tni_block {
     void *allocation; /* the plugin's handle */
     uint64_t offset;  /* in bytes, into the allocation */
@@ -61,8 +68,8 @@ struct tni_block {
     tni_block *before, *after;      /* neighbours in the allocation */
     tni_block *previous, *next;     /* in a bin, in a cache, or in the list of waiting blocks */
     tni_use *uses;
-    tn_memory *given;  /* what the plugin gave for a block that is not cut from an allocation, else NULL */
-    tn_stream *stream; /* of a plugin's own allocator: where the block was asked for; a reference */
+    tni_given *given;  /* NULL: cut from an allocation */
+    tn_stream *stream; /* of a plugin's or user's allocator: where the block was asked for; a reference */
     uint32_t state;
     uint32_t cache_bin; /* of allocator_cache.c, or TNI_NO_BIN */
     tni_storage storage;

@@ -77,13 +77,15 @@ struct tn_context {
     uint32_t vendor_bits[TNI_MAX_VENDOR_DTYPES];
     atomic_uint_fast64_t last_storage; /* identity given last, see tni_storage_identity */
 
-    struct tni_registry *registry;             /* dispatcher */
-    void *plugins;                             /* dispatcher */
-    void *call_watch;                          /* dispatcher; NULL without TENON_DEBUG */
-    struct tni_debug *debug;                   /* core/debug.c's; NULL without TENON_DEBUG */
-    _Atomic(struct tni_profiler *) profiler;   /* core/profile.c's; NULL before the first profile */
-    char *profile_path;                        /* of TENON_PROFILE, or NULL */
-    struct tni_memory_options *memory_options; /* of TENON_ALLOC_CONF, or NULL */
+    struct tni_registry *registry;                       /* dispatcher */
+    void *plugins;                                       /* dispatcher */
+    void *call_watch;                                    /* dispatcher; NULL without TENON_DEBUG */
+    struct tni_debug *debug;                             /* core/debug.c's; NULL without TENON_DEBUG */
+    _Atomic(struct tni_profiler *) profiler;             /* core/profile.c's; NULL before the first profile */
+    char *profile_path;                                  /* of TENON_PROFILE, or NULL */
+    struct tni_memory_options *memory_options;           /* of TENON_ALLOC_CONF, or NULL */
+    char *alloc_conf;                                    /* its text */
+    void (*tell_operators)(tn_context *ctx, int32_t on); /* dispatcher: see tni_current_operator; or NULL */
     tni_memory_observer memory_observers[TNI_MEMORY_OBSERVERS]; /* under `lock` */
     uint64_t last_memory_observer;
     void *autograd_state; /* autograd */

@@ -18,6 +18,7 @@ typedef struct tni_slot {
 } tni_slot;
 
 struct tni_current {
+    const char *operator_name;
     uint32_t used; /* slots from 0 that may be taken */
     tni_slot slots[SLOTS];
 };
@@ -102,4 +103,19 @@ int32_t tni_current_set_stream(tni_device *device, tn_stream *stream)
     slot->stream = stream;
     slot->value = atomic_load_explicit(&stream->id, memory_order_relaxed);
     return TN_OK;
+}
+
+const char *tni_current_operator(void)
+{
+    const struct tni_current *c = tni_tls.current;
+    return c ? c->operator_name : NULL;
+}
+
+const char *tni_current_set_operator(const char *name)
+{
+    struct tni_current *c = tni_tls.current;
+    if (!c && !(c = tni_thread_alloc(&tni_tls.current, sizeof *c))) return NULL;
+    const char *before = c->operator_name;
+    c->operator_name = name;
+    return before;
 }

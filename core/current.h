@@ -11,6 +11,10 @@
 /* Current index of a device type; 0 unless set. */
 int32_t tni_current_index(const tn_context *ctx, uint32_t type);
 int32_t tni_current_set_index(const tn_context *ctx, uint32_t type, int32_t index);
+/* The operator that runs, for the history of allocators: a name that lives as long as its context, or NULL. It is
+ * told only while a device records its history. Setting returns the name before. */
+const char *tni_current_operator(void);
+const char *tni_current_set_operator(const char *name);
 /* NULL sets the default stream. */
 int32_t tni_current_set_stream(tni_device *device, tn_stream *stream);
 

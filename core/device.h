@@ -213,7 +213,7 @@ int32_t tni_block_record(tni_block *block, tn_stream *stream);
  */
 void tni_pool_end(struct tni_allocator *allocator, uint64_t pool);
 /* A private pool (private_pool.c) is gone: its memory, and that of its captures, serves everything else. */
-void tni_pool_dissolve(struct tni_allocator *allocator, uint64_t number);
+void tni_pool_dissolve(struct tni_allocator *allocator, const tn_memory_pool *pool);
 /* tn_memory_pool_begin and _end of this thread. */
 int32_t tni_pool_begin(struct tni_allocator *allocator, tn_memory_pool *pool);
 int32_t tni_pool_leave(struct tni_allocator *allocator, tn_memory_pool *pool);
@@ -222,13 +222,19 @@ struct tn_memory_pool {
     atomic_uint refs; /* the program's, and one for each graph and each thread that uses it */
     tni_device *device;
     uint64_t number;
+    tn_memory_pool *next;  /* of the allocator; under its lock, as `stats` */
+    tn_memory_stats stats; /* of its threads and its graphs together */
 };
+/* A pool is there from now on: memory with its number is counted in it. */
+void tni_pool_register(struct tni_allocator *allocator, tn_memory_pool *pool);
 tn_memory_pool *tni_memory_pool_retain(tn_memory_pool *pool);
 /* The stream is about to be destroyed and has no work left: its blocks go to the default stream. */
 void tni_allocator_forget_stream(struct tni_allocator *allocator, tn_stream *stream);
 
 /* Waits for the device and gives all cached memory back to it. */
 int32_t tni_memory_reclaim(tni_device *device, uint64_t *out_bytes);
+/* TN_OK, or TN_E_UNSUPPORTED where a plugin's or user's allocator serves instead, which has none of `what`. */
+int32_t tni_allocator_check_caching(const struct tni_allocator *allocator, const char *what);
 /* Blocks begin at multiples of it. */
 uint64_t tni_allocator_granule(const struct tni_allocator *allocator);
 

@@ -30,10 +30,8 @@ int32_t tn_graph_create(tn_context *ctx, tn_device device, tn_graph **out)
         return tni_error(TN_E_UNSUPPORTED,
                          "plugin %s: a device that works at once in the host's memory has no graphs",
                          driver->plugin);
-    if (driver->allocator.size)
-        return tni_error(TN_E_UNSUPPORTED,
-                         "plugin %s has an allocator of its own, which gives a graph no memory that stays",
-                         driver->plugin);
+    int32_t status = tni_allocator_check_caching(d->allocator, "memory that stays for graphs");
+    if (status) return status;
     tn_graph *g = tni_alloc_zeroed(ctx, sizeof *g);
     if (!g) return TN_E_OUT_OF_MEMORY;
     g->ctx = ctx;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private pools of a device's memory, for threads and for graphs; the memory itself is in allocator_pool.c. */
+#include "core/allocator.h"
 #include "core/graph.h"
 
 static int32_t check(const tn_memory_pool *pool)
@@ -12,9 +13,8 @@ int32_t tn_memory_pool_create(tn_context *ctx, tn_device device, tn_memory_pool 
 {
     tni_device *d = tni_device_get(ctx, device);
     if (!d) return tn_last_error()->code;
-    if (d->type->driver.allocator.size)
-        return tni_error(TN_E_UNSUPPORTED, "plugin %s has an allocator of its own, which has no pools",
-                         d->type->driver.plugin);
+    int32_t status = tni_allocator_check_caching(d->allocator, "private pools");
+    if (status) return status;
     tn_memory_pool *pool = tni_alloc_zeroed(ctx, sizeof *pool);
     if (!pool) return TN_E_OUT_OF_MEMORY;
     atomic_init(&pool->refs, 1);
@@ -22,6 +22,8 @@ int32_t tn_memory_pool_create(tn_context *ctx, tn_device device, tn_memory_pool 
     pthread_mutex_lock(&d->lock);
     pool->number = ++d->last_capture;
     pthread_mutex_unlock(&d->lock);
+    pool->stats.size = sizeof pool->stats;
+    tni_pool_register(d->allocator, pool);
     tni_context_own(ctx);
     *out = pool;
     return TN_OK;
@@ -41,7 +43,7 @@ void tn_memory_pool_release(tn_memory_pool *pool)
     tn_context *ctx = d->ctx;
     if (tni_context_check(ctx)) return;
     if (!d->synchronous) tni_late_keep(d, tni_device_wait(d), "waiting for the device of a memory pool");
-    tni_pool_dissolve(d->allocator, pool->number);
+    tni_pool_dissolve(d->allocator, pool);
     tni_free(ctx, pool, sizeof *pool);
     tni_context_unown(ctx);
 }
@@ -56,4 +58,14 @@ int32_t tn_memory_pool_end(tn_memory_pool *pool)
 {
     int32_t status = check(pool);
     return status ? status : tni_pool_leave(pool->device->allocator, pool);
+}
+
+int32_t tn_memory_pool_get_stats(tn_memory_pool *pool, tn_memory_stats *out)
+{
+    int32_t status = check(pool);
+    if (status) return status;
+    tni_allocator_enter(pool->device->allocator);
+    const tn_memory_stats stats = pool->stats;
+    tni_allocator_leave(pool->device->allocator);
+    return tni_struct_write(out, &stats, sizeof stats, "tn_memory_stats");
 }

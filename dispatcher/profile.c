@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiler's view of calls (core/profile.h): an observer, which is there while a profile runs. */
+/* Observers of calls for the core: the profiler's (core/profile.h) while a profile runs, and one that says which
+ * operator runs while an allocator records its history. */
+#include "core/current.h"
 #include "core/profile.h"
 #include "dispatcher/call.h"
 #include "dispatcher/rooms.h"
@@ -44,10 +46,43 @@ int32_t tn_profile_end(tn_context *ctx, tn_profile **out)
     return status;
 }
 
+/* ---- The history of allocators, which has the operator that asked for memory --------------------------- */
+
+static void enter_operator(void *user, const tn_call_info *info, uint64_t *token)
+{
+    (void)user;
+    *token = (uint64_t)(uintptr_t)tni_current_set_operator(info->name);
+}
+
+static void leave_operator(void *user, const tn_call_info *info, uint64_t token)
+{
+    (void)user;
+    (void)info;
+    tni_current_set_operator((const char *)(uintptr_t)token);
+}
+
+/* Without room for another observer the history has no operators. */
+static void tell_operators(tn_context *ctx, int32_t on)
+{
+    const tn_observer observer = {.size = sizeof observer, .enter = enter_operator, .leave = leave_operator};
+    tni_registry *r = ctx->registry;
+    uint64_t handle = 0;
+    pthread_mutex_lock(&r->lock);
+    int32_t is_first = on && !r->histories++, is_last = !on && r->histories && !--r->histories;
+    if (is_last) {
+        handle = r->history_observer;
+        r->history_observer = 0;
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (is_last && handle) tn_observer_remove(ctx, handle);
+    if (is_first && !tn_observer_add(ctx, &observer, &handle)) r->history_observer = handle;
+}
+
 int32_t tni_call_profile_init(tn_context *ctx, const tn_context_options *options)
 {
     tn_profile_options wish;
     (void)options;
+    ctx->tell_operators = tell_operators;
     int32_t status = tni_profile_wish(ctx, &wish);
     return status || !ctx->profile_path ? status : tn_profile_begin(ctx, &wish);
 }

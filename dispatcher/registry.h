@@ -128,6 +128,8 @@ typedef struct tni_registry {
     void *trace_file; /* of TENON_TRACE, or NULL */
     uint64_t trace_observer;
     uint64_t profile_observer; /* of the last profile */
+    uint64_t history_observer; /* 0: there is none */
+    uint32_t histories;        /* devices that record the history of their allocator */
 } tni_registry;
 
 /* The operator with a number, or NULL. No lock. */

@@ -20,7 +20,7 @@ import scan  # noqa: E402
 # Interface -> struct. tenon.kernels has rows, which shim.c wraps; a shim is not wrapped itself.
 INTERFACES = ["device", "memory", "copy", "stream", "event", "autocast", "allocator", "graph", "collectives", "settings",
               "interop"]
-NOT_WRAPPED = {"kernels", "shim"}
+NOT_WRAPPED = {"kernels", "shim", "experimental"}
 # The kind of a pointer, by the name of the argument. The kind of a number follows from its type, and from NUMBERS.
 POINTERS = {"device": "DEVICE", "to_device": "DEVICE", "from_device": "DEVICE", "out_device": "DEVICE",
             "stream": "STREAM", "out_stream": "STREAM",

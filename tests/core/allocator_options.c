@@ -227,7 +227,7 @@ Test(allocator_options, fraction)
     cr_assert_eq(tn_memory_set_fraction(ctx, d->id, 0.125), TN_OK); /* 128 MiB */
     tni_block *b = NULL, *c = get(100 * MIB);
     cr_expect_eq(tni_block_alloc(d, 30 * MIB, tni_current_stream(d), &b), TN_E_OUT_OF_MEMORY);
-    cr_expect_not_null(strstr(tn_last_error()->message, "limit 134217728"), "%s", tn_last_error()->message);
+    cr_expect_not_null(strstr(tn_last_error()->message, "the limit is 128.00 MiB"), "%s", tn_last_error()->message);
     configure("per_process_memory_fraction:0.25");
     b = get(30 * MIB);
     tni_block_free(b);
@@ -301,7 +301,7 @@ Test(allocator_options, statistics_by_name)
     cr_expect_eq(length, strlen(text));
     int lines = 0;
     for (const char *at = text; *at; at++) lines += *at == '\n';
-    cr_expect_eq(lines, 9 * 3 * 4 + 5);
+    cr_expect_eq(lines, 9 * 4 * 4 + 5);
     cr_expect_not_null(strstr(text, "\nallocated_bytes.all.current 1024\n"));
     tni_block_free(small);
     cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
@@ -310,8 +310,6 @@ Test(allocator_options, statistics_by_name)
     cr_expect_eq(stat("num_device_free"), 2);
     tn_stream_release(other);
 }
-
-/* ---- History and snapshots ----------------------------------------------------------------------------- */
 
 static cJSON *snapshot(void)
 {
@@ -344,6 +342,66 @@ static const char *text_of(const cJSON *object, const char *key)
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, key));
     return text ? text : "";
 }
+
+static tn_memory_stats stats_of(tn_memory_pool *pool)
+{
+    tn_memory_stats stats = {.size = sizeof stats};
+    cr_assert_eq(tn_memory_pool_get_stats(pool, &stats), TN_OK);
+    return stats;
+}
+
+Test(allocator_options, statistics_of_private_pools)
+{
+    tn_memory_pool *pool;
+    tni_block *outside = get(1000);
+    cr_assert_eq(tn_memory_pool_create(ctx, d->id, &pool), TN_OK);
+    cr_expect_eq(stats_of(pool).reserved_bytes, 0);
+    cr_assert_eq(tn_memory_pool_begin(pool), TN_OK);
+    tni_block *small = get(1000), *large = get(3 * MIB), *kept = get(5 * MIB);
+    cr_assert_eq(tn_memory_pool_end(pool), TN_OK);
+    cr_expect_eq(stat("allocated_bytes.private_pools.current"), 8 * (int64_t)MIB + 1024);
+    cr_expect_eq(stat("allocated_bytes.all.current"), 8 * (int64_t)MIB + 2048);
+    cr_expect_eq(stat("reserved_bytes.private_pools.current"), 22 * (int64_t)MIB);
+    cr_expect_eq(stat("reserved_bytes.small_pool.current"), 4 * (int64_t)MIB);
+    cr_expect_eq(stat("segment.private_pools.current"), 2);
+    tn_memory_stats stats = stats_of(pool);
+    cr_expect_eq(stats.allocated_bytes, 8 * MIB + 1024);
+    cr_expect_eq(stats.reserved_bytes, 22 * MIB);
+    cr_expect_eq(stats.active_blocks, 3);
+    cr_expect_eq(stats.allocations, 3);
+    cr_expect_eq(stats.segments, 2);
+    cr_expect_eq(stats.device_allocations, 2);
+    tni_block_free(large);
+    tni_block_free(small);
+    stats = stats_of(pool);
+    cr_expect_eq(stats.allocated_bytes, 5 * MIB);
+    cr_expect_eq(stats.allocated_peak, 8 * MIB + 1024);
+    cr_expect_eq(stats.active_blocks, 1);
+    cr_expect_eq(stats.reserved_bytes, 22 * MIB, "the pool keeps its memory");
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_expect_eq(stats_of(pool).reserved_bytes, 20 * MIB);
+    cr_expect_eq(stats_of(pool).reserved_peak, 22 * MIB);
+    /* The snapshot says whose memory it is; the pool's end makes it everybody's. */
+    cJSON *json = snapshot();
+    const cJSON *s = item(cJSON_GetObjectItem(json, "segments"), 0);
+    cr_expect_eq(cJSON_GetArraySize(cJSON_GetObjectItem(json, "segments")), 2);
+    cr_expect_neq(cJSON_GetNumberValue(item(cJSON_GetObjectItem(s, "segment_pool_id"), 1)), 0);
+    cJSON_Delete(json);
+    tn_memory_pool_release(pool);
+    cr_expect_eq(stat("allocated_bytes.private_pools.current"), 0);
+    cr_expect_eq(stat("reserved_bytes.private_pools.current"), 0);
+    cr_expect_eq(stat("segment.private_pools.current"), 0);
+    cr_expect_eq(stat("inactive_split.private_pools.current"), 0);
+    cr_expect_eq(stat("active.private_pools.current"), 0);
+    cr_expect_eq(stat("allocated_bytes.all.current"), 5 * (int64_t)MIB + 1024);
+    cr_expect_eq(tn_memory_pool_get_stats(NULL, &stats), TN_E_ARGUMENT);
+    tni_block_free(kept);
+    tni_block_free(outside);
+    cr_expect_eq(stat("allocated_bytes.all.current"), 0);
+    cr_expect_eq(stat("requested_bytes.private_pools.current"), 0);
+}
+
+/* ---- History and snapshots ----------------------------------------------------------------------------- */
 
 Test(allocator_options, snapshot_and_history)
 {
@@ -449,6 +507,8 @@ Test(allocator_options, observers_of_out_of_memory)
     cr_expect_eq(s.last.device, d->id);
     cr_expect_eq(s.last.asked_bytes, 50 * MIB);
     cr_expect_eq(s.last.allocated_bytes, 1000 * MIB);
+    cr_expect_eq(s.last.largest_bytes, 1000 * MIB);
+    cr_expect_eq(s.last.largest_free, 0);
     tn_memory_observer_remove(ctx, handles[0]);
     cr_expect_eq(tni_block_alloc(d, 50 * MIB, tni_current_stream(d), &b), TN_E_OUT_OF_MEMORY);
     cr_expect_eq(s.count, 1);
@@ -457,6 +517,36 @@ Test(allocator_options, observers_of_out_of_memory)
     cr_expect_eq(tn_memory_observer_add(ctx, see, &s, &handles[8]), TN_E_STATE);
     cr_expect_eq(tn_memory_observer_add(ctx, NULL, &s, &handles[8]), TN_E_ARGUMENT);
     tni_block_free(c);
+}
+
+/* PyTorch's sentences, with what helps a person to go on. */
+Test(allocator_options, the_error_says_where_the_memory_is)
+{
+    tn_memory_pool *pool;
+    tni_block *none, *a = get(600 * MIB), *b = get(100 * MIB), *wall;
+    cr_assert_eq(tn_memory_pool_create(ctx, d->id, &pool), TN_OK);
+    cr_assert_eq(tn_memory_pool_begin(pool), TN_OK);
+    wall = get(8 * MIB); /* of an allocation of 20 MiB */
+    cr_assert_eq(tn_memory_pool_end(pool), TN_OK);
+    cr_expect_eq(tni_block_alloc(d, 1000 * MIB, tni_current_stream(d), &none), TN_E_OUT_OF_MEMORY);
+    cr_expect_str_eq(
+        tn_last_error()->message,
+        "gpu:0 is out of memory. Tried to allocate 1000.00 MiB. The device has a total capacity of 1.00 GiB "
+        "of which 304.00 MiB is free. 708.00 MiB is allocated by tensors, with 8.00 MiB in private pools "
+        "and graphs, and 12.00 MiB is reserved but unallocated (the largest free block: 12.00 MiB). The "
+        "largest allocation is 600.00 MiB.");
+    tni_block_free(b);
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_assert_eq(tn_memory_set_limit(ctx, d->id, 620 * MIB), TN_OK);
+    cr_expect_eq(tni_block_alloc(d, 5 * MIB, tni_current_stream(d), &none), TN_E_OUT_OF_MEMORY);
+    cr_expect_not_null(
+        strstr(tn_last_error()->message,
+               "; the limit is 620.00 MiB. The largest allocation is 600.00 MiB. If reserved but unallocated "
+               "memory is large, try TENON_ALLOC_CONF=max_split_size_mb:128 or "),
+        "%s", tn_last_error()->message);
+    tni_block_free(a);
+    tni_block_free(wall);
+    tn_memory_pool_release(pool);
 }
 
 /* ---- The variable -------------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ Test(graph, devices_without_graphs)
     REFUSED(tn_graph_create(ctx, tn_device_parse(ctx, "host:0"), &made), TN_E_UNSUPPORTED,
             "plugin fake: a device that works at once in the host's memory has no graphs");
     REFUSED(tn_graph_create(ctx, tn_device_parse(ctx, "own:0"), &made), TN_E_UNSUPPORTED,
-            "plugin fake has an allocator of its own, which gives a graph no memory that stays");
+            "plugin fake has an allocator of its own: its devices have no memory that stays for graphs");
     cr_assert_eq(tn_graph_create(ctx, tn_device_parse(ctx, "gpu:5"), &made), TN_E_DEVICE);
     cr_assert_null(made);
 }

@@ -262,6 +262,20 @@ def check_pages(house):
             house.run([shell, "-n", share / file])
 
 
+def check_allocator(house):
+    """The example's commands: by the program's own call, and by the environment for a program that does not ask for it."""
+    folder = house.copy("allocator", "allocator")
+    house.run([*house.cc, *STRICT, "-shared", "-fPIC", "counting.c", "-o", "libcounting.so"], folder)
+    program = house.program(folder / "use.c", "use")
+    output = house.use(program, folder / "libcounting.so")
+    expect(output.startswith("tensor(1000.)\n"), "what use prints", output)
+    refused = house.run([program, folder / "libcounting.so"], expect=1, LD_LIBRARY_PATH=str(house.library), COUNTING_LIMIT="100")
+    expect("cpu is out of memory. Tried to allocate 3.91 KiB." in refused, "an allocator that gives nothing", refused)
+    twice = house.run([program, folder / "libcounting.so"], expect=1, LD_LIBRARY_PATH=str(house.library),
+                      TENON_ALLOC_CONF=f"pluggable_allocator:cpu={folder}/libcounting.so:counting_alloc:counting_free")
+    expect("Can't swap an already initialized allocator" in twice, "the environment's was there first", twice)
+
+
 def new_plugin(house, name, *options):
     """What `tenon new-plugin` writes into a folder that it makes."""
     folder = house.root / f"plugin_{name}"
@@ -471,6 +485,7 @@ def check_documents(house):
 
 
 CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc, check_plugin_example, check_plugin_cc,
+CHECKS = [check_tree, check_links, check_headers, check_operators_meson, check_operators_cc, check_allocator, check_plugin_example, check_plugin_cc,
           check_plugin_meson, check_workflow, check_two_vendors, check_allowed, check_cplusplus, check_documents]
 
 

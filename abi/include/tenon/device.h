@@ -247,16 +247,36 @@ TN_API int32_t tn_memory_set_fraction(tn_context *ctx, tn_device device, double 
  *   no_cache:True                   every tensor is a request to the device, and freeing waits for it: slow, for
  *                                   tools that look for misuse of memory
  *   expandable_segments:True        refused with TN_E_UNSUPPORTED: no plugin can map memory into a growing range
+ *   pluggable_allocator:L:A:F       tn_memory_set_allocator with the library L and the functions A and F; with
+ *                                   cuda=L only for devices of the type "cuda"
  *
  * TN_E_ARGUMENT names an option or value that is wrong; then nothing changes. On the CPU, blocks up to 1 MiB have
  * sizes of their own, which the first two options do not change.
  */
 TN_API int32_t tn_memory_configure(tn_context *ctx, tn_device device, const char *options) TN_ANY_THREAD;
+/*
+ * Replaces the device's caching allocator by two functions of a library, with the signatures of PyTorch's pluggable
+ * allocator:
+ *
+ *     void *alloc(ssize_t bytes, int device_index, void *stream);
+ *     void free(void *memory, ssize_t bytes, int device_index, void *stream);
+ *
+ * `stream` is the vendor's handle (tn_stream_native), NULL on devices without one. `alloc` returns an address of the
+ * device, on the CPU a multiple of 64; NULL: out of memory. `free` is called when later work on that stream may reuse
+ * the memory. Both are called on any thread, several at once, and call nothing of Tenon. The library stays loaded.
+ *
+ * TN_E_STATE after the device's first allocation; TN_E_IO and TN_E_NOT_FOUND if the library or a function is not
+ * there; TN_E_UNSUPPORTED if the plugin takes no addresses (interop.import_pointer) or has an allocator of its own. The
+ * device then has no cache, no private pools and no graphs.
+ */
+TN_API int32_t tn_memory_set_allocator(tn_context *ctx, tn_device device, const char *library,
+                                       const char *alloc_name, const char *free_name) TN_ANY_THREAD;
 
 /*
  * One statistic of the device's allocator under PyTorch's name, such as "allocated_bytes.all.current",
- * "segment.large_pool.peak" or "num_ooms"; tn_memory_stats_text lists them. TN_E_NOT_FOUND for another name. Blocks up
- * to 1 MiB of the CPU are counted in groups: their "allocated" and "freed" are sums of changes.
+ * "segment.large_pool.peak" or "num_ooms"; tn_memory_stats_text lists them. TN_E_NOT_FOUND for another name. Beside
+ * all, small_pool and large_pool there is private_pools: what private pools and graphs have of them. Blocks up to 1 MiB
+ * of the CPU are counted in groups: their "allocated" and "freed" are sums of changes.
  */
 TN_API int32_t tn_memory_get_stat(tn_context *ctx, tn_device device, const char *key,
                                   TN_OUT int64_t *out) TN_ANY_THREAD;
@@ -294,6 +314,9 @@ TN_API int32_t tn_memory_pool_create(tn_context *ctx, tn_device device,
 TN_API void tn_memory_pool_release(TN_TAKES TN_NULLABLE tn_memory_pool *pool) TN_ANY_THREAD;
 TN_API int32_t tn_memory_pool_begin(tn_memory_pool *pool);
 TN_API int32_t tn_memory_pool_end(tn_memory_pool *pool);
+/* What the pool has now and had at most, that of the graphs which share it included. `retries` and `out_of_memory` are
+ * 0: they are counted for the device. */
+TN_API int32_t tn_memory_pool_get_stats(tn_memory_pool *pool, TN_OUT tn_memory_stats *out) TN_ANY_THREAD;
 
 /* A request that failed: bytes in all. */
 typedef struct tn_memory_shortage {
@@ -306,6 +329,12 @@ typedef struct tn_memory_shortage {
     uint64_t allocated_bytes; /* in tensors */
     uint64_t reserved_bytes;  /* taken from the device */
     uint64_t limit;           /* 0: none */
+    uint64_t private_bytes;   /* in tensors of private pools and graphs */
+    uint64_t largest_free;    /* the largest block that is free; 0: none is */
+    uint64_t largest_bytes;   /* of the largest block in use */
+    /* The operator that made that block, or "": known while tn_memory_record_history is on. Valid as long as the
+     * context. */
+    const char *largest_operator;
 } tn_memory_shortage;
 /* `observer` is called on the thread whose request failed, before it gets the error. It may write a snapshot; it may
  * not ask for memory of a device. TN_E_STATE: the context has 8 already. */

@@ -98,6 +98,8 @@ typedef struct tn_candidate_info {
     uint32_t device_count;
     uint32_t reserved;
     const char *shim; /* "validate" if it is that shim, else "" */
+    /* The experimental interfaces that it says it has, "tenon.x.a, tenon.x.b"; "" if none */
+    const char *experimental;
 } tn_candidate_info;
 TN_API uint32_t tn_inspect_candidate_count(tn_context *ctx) TN_ANY_THREAD;
 TN_API int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, TN_OUT tn_candidate_info *out) TN_ANY_THREAD;

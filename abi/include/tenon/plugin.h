@@ -50,7 +50,8 @@
  * the device alone; nothing waits. The host then asks device.status, refuses further use of the device, and
  * goes on with the others. All that was made on the device is still destroyed, and the device closed.
  *
- * An interface whose name begins with `tenon.x.` is experimental: any minor version may change it.
+ * An interface whose name begins with `tenon.x.` is experimental: any minor version may change it. A plugin that has
+ * one says so in `tenon.experimental`.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H
@@ -651,6 +652,16 @@ typedef struct tn_interop_interface {
     int32_t (*import_event)(void *self, void *device, const tn_process_handle *handle,
                             TN_OUT void **out_event);
 } tn_interop_interface;
+
+/*
+ * "tenon.experimental", version 1. The names of the experimental interfaces that the plugin has ("tenon.x.trace"), which
+ * `tenon doctor` and `tenon check` show. A plugin with another name in the list is refused. Default: it has none.
+ */
+typedef struct tn_experimental_interface {
+    uint32_t size;
+    uint32_t count;
+    const char *const *names;
+} tn_experimental_interface;
 
 /* The plugin's own table, filled by entry. */
 typedef struct tn_plugin_table {
