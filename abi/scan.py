@@ -268,6 +268,14 @@ def scan(folder):
         read_constants(text, api)
         declarations = re.sub(r"^[ \t]*#[^\n]*$", "", text, flags=re.M)
         read_declarations(re.sub(r"\)(TN_)", r") \1", declarations), api, header)
+    return without_experimental(api)
+
+
+def without_experimental(api):
+    """Types and constants of experimental interfaces (tn_x_..., TN_X_...) may change with any version: they are not held."""
+    for kept in vars(api).values():
+        for name in [n for n in kept if n.startswith(("tn_x_", "TN_X_"))] if isinstance(kept, dict) else []:
+            del kept[name]
     return api
 
 

@@ -131,6 +131,7 @@ static void json_candidate(json *j, const tn_candidate_info *c)
     json_text(j, "device_type", c->device_type);
     json_number(j, "devices", c->device_count);
     json_text(j, "shim", c->shim && c->shim[0] ? c->shim : NULL);
+    json_text(j, "experimental", c->experimental && c->experimental[0] ? c->experimental : NULL);
 }
 
 static void print_candidate(const tn_candidate_info *c)
@@ -143,6 +144,8 @@ static void print_candidate(const tn_candidate_info *c)
     if (c->state == TN_CANDIDATE_LOADED && c->shim && c->shim[0]) printf(": shim '%s'", c->shim);
     putchar('\n');
     if (c->reason && c->reason[0]) printf("           %s\n", c->reason);
+    if (c->experimental && c->experimental[0])
+        printf("           experimental interfaces: %s (any version may change them)\n", c->experimental);
     if (c->library) printf("           %s\n", c->library);
     if (c->manifest && !c->library) printf("           %s\n", c->manifest);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/finding.h"
+#include "core/text.h"
 #include "dispatcher/plugin/threads.h"
 
 /* A slot that an interface must have, by its place in the struct. */
@@ -92,6 +93,7 @@ static const known_interface interfaces[] = {
     {"tenon.kernels", PLACE(kernels), 0, no_slots},
     {"tenon.autocast", PLACE(driver.autocast), 0, no_slots},
     {"tenon.shim", PLACE(shim), 0, shim_slots},
+    {"tenon.experimental", PLACE(experimental), 0, no_slots},
 };
 
 /* ---- Interfaces -------------------------------------------------------------------------------------- */
@@ -144,6 +146,27 @@ static int32_t check_kernels(const tn_kernels_interface *k, tni_reason *reason)
     return TN_OK;
 }
 
+/* Experimental interfaces that the plugin says it has. The host calls none: no interface of this version is one. */
+static int32_t take_experimental(tni_plugin *p, tni_reason *reason)
+{
+    static const char prefix[] = "tenon.x.";
+    const tn_experimental_interface *e = &p->experimental;
+    char all[1024];
+    tni_text text = tni_text_begin(all, sizeof all);
+    for (uint32_t i = 0; i < e->count; i++) {
+        const char *name = e->names ? e->names[i] : NULL;
+        if (!name || strncmp(name, prefix, sizeof prefix - 1) != 0 || !name[sizeof prefix - 1])
+            return tni_reason_set(
+                reason, TN_E_CONTRACT,
+                "interface 'tenon.experimental': name %u is %s%.63s%s (expected one that begins "
+                "with '%s')",
+                i, name ? "'" : "", name ? name : "NULL", name ? "'" : "", prefix);
+        tni_text_add(&text, "%s%.63s", i ? ", " : "", name);
+    }
+    if (!text.length || (p->experimental_text = tn_intern(p->ctx, all))) return TN_OK;
+    return tni_reason_set(reason, TN_E_OUT_OF_MEMORY, "out of memory");
+}
+
 static int32_t take_interfaces(tni_plugin *p, tni_reason *reason)
 {
     const void *device = p->table.get_interface(p->self, device_interface.name, 1);
@@ -155,7 +178,8 @@ static int32_t take_interfaces(tni_plugin *p, tni_reason *reason)
     for (uint32_t i = 0; status == TN_OK && i < sizeof(interfaces) / sizeof(interfaces[0]); i++) {
         if (device || !interfaces[i].required) status = take_interface(p, &interfaces[i], reason);
     }
-    return status == TN_OK ? check_kernels(&p->kernels, reason) : status;
+    if (status == TN_OK) status = check_kernels(&p->kernels, reason);
+    return status == TN_OK ? take_experimental(p, reason) : status;
 }
 
 /* ---- Unloading --------------------------------------------------------------------------------------- */

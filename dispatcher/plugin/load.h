@@ -23,7 +23,9 @@ typedef struct tni_plugin {
     tni_driver driver;
     tn_kernels_interface kernels; /* size 0: absent; likewise below */
     tn_shim_interface shim;       /* size not 0: the plugin is a shim */
-    int32_t shim_behind;          /* it is a shim, loaded behind other shims, which hide its interface */
+    tn_experimental_interface experimental;
+    uint32_t experimental_text; /* interned: its names, "tenon.x.a, tenon.x.b"; 0: it has none */
+    int32_t shim_behind;        /* it is a shim, loaded behind other shims, which hide its interface */
     /* Only of plugins with TN_PLUGIN_CAN_UNLOAD: */
     tni_vector threads;          /* of the process, before the library came; int32_t */
     struct tni_plugin *next_one; /* in the process's list; see load.c */

@@ -446,9 +446,11 @@ uint32_t tn_inspect_candidate_count(tn_context *ctx)
 }
 
 /* `type` is that of a loaded device plugin, else NULL. */
-static tn_candidate_info candidate_info(const tni_candidate *c, const tni_device_type *type)
+static tn_candidate_info candidate_info(const tni_candidate *c, const tni_plugin *p,
+                                        const tni_device_type *type)
 {
     int32_t known = c->elf.info.size != 0;
+    const char *experimental = p && p->experimental_text ? tn_interned(p->ctx, p->experimental_text) : NULL;
     tn_candidate_info info = {
         .size = sizeof(tn_candidate_info),
         .state = c->state == TNI_CANDIDATE_READY ? TN_CANDIDATE_SKIPPED : c->state,
@@ -461,6 +463,7 @@ static tn_candidate_info candidate_info(const tni_candidate *c, const tni_device
         .reason = c->reason,
         .device_count = type ? type->count : 0,
         .shim = c->shim,
+        .experimental = experimental ? experimental : "",
     };
     if (type && !type->count && type->reason) info.reason = type->reason;
     if (type && type->failure) info.state = TN_CANDIDATE_FAILED;
@@ -510,7 +513,7 @@ int32_t tn_inspect_candidate(tn_context *ctx, uint32_t i, tn_candidate_info *out
     if (status) return status;
     pthread_mutex_lock(&all->lock);
     int32_t found = i < all->found.candidates.count;
-    if (found) info = candidate_info(tni_candidate_at(&all->found, i), type);
+    if (found) info = candidate_info(tni_candidate_at(&all->found, i), loaded_plugin(all, i), type);
     pthread_mutex_unlock(&all->lock);
     if (!found) return tni_error(TN_E_INDEX, "inspect_candidate: there is no candidate %u", i);
     memcpy(out, &info, size < sizeof(info) ? size : sizeof(info));

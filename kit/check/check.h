@@ -71,6 +71,7 @@ typedef struct check_target {
     char name[56];         /* "acme:0" */
     char other_name[56];   /* "cpu", or "" */
     char plugin[48], version[48], vendor[72], library[4096];
+    char experimental[512];    /* interfaces, "tenon.x.a, tenon.x.b"; or "" */
     char error_line[256];      /* first error that the library logged while the case ran, or "" */
     char log[CHECK_LOG_BYTES]; /* lines logged while the case ran, as many as fit */
     FILE *log_stream; /* each log line is written here at once, after a '#': a crash keeps it; or NULL */

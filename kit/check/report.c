@@ -101,6 +101,8 @@ static void print_head(const check_run *run)
     if (*text_of(s, "name")) printf(" (%s, %s)", text_of(s, "name"), text_of(s, "class"));
     printf(", against %s\n%s\n", *text_of(s, "compared_with") ? text_of(s, "compared_with") : "nothing",
            text_of(s, "library"));
+    if (*text_of(s, "experimental"))
+        printf("experimental interfaces: %s (any version may change them)\n", text_of(s, "experimental"));
 }
 
 /* What was logged while the case ran. */

@@ -94,6 +94,7 @@ static void note_plugin(check_target *t, const tn_candidate_info *c)
     snprintf(t->version, sizeof t->version, "%s", c->version ? c->version : "");
     snprintf(t->vendor, sizeof t->vendor, "%s", c->vendor ? c->vendor : "");
     snprintf(t->library, sizeof t->library, "%s", c->library ? c->library : "");
+    snprintf(t->experimental, sizeof t->experimental, "%s", c->experimental ? c->experimental : "");
 }
 
 /* The plugin that a device type comes from, when only the device was named. */

@@ -264,8 +264,34 @@ static void run_self_test(check_target *t, const check_case *c, check_result *ou
     hand_close(&h);
 }
 
+/* ---- Experimental interfaces --------------------------------------------------------------------------- */
+
+static void run_experimental(check_target *t, const check_case *c, check_result *out)
+{
+    const char *name = c->data;
+    hand h;
+    if (hand_open(&h, t, 0, out)) {
+        const uint32_t *size = h.table.get_interface(h.self, name, 1);
+        check_that(out, size && *size >= 2 * sizeof *size,
+                   "tenon.experimental lists '%s', which get_interface does not give", name);
+    }
+    hand_close(&h);
+}
+
+/* Each has a case of its own, so that a report counts them apart. */
+static void add_experimental(const check_target *t, check_list *list)
+{
+    for (const char *at = t->experimental; *at; at += strspn(at, ", ")) {
+        size_t length = strcspn(at, ",");
+        const char *name = check_text(list, "%.*s", (int)length, at);
+        check_add(list, &(check_case){.run = run_experimental, .data = name}, "0/experimental/%s", name);
+        at += length;
+    }
+}
+
 void check_tier0_slots(check_target *t, check_list *list)
 {
+    add_experimental(t, list);
     check_add(list, &(check_case){.run = run_fill}, "0/slot/memory.fill");
     check_add(list, &(check_case){.run = run_free, .tags = CHECK_TAG_ALONE}, "0/slot/memory.free");
     for (size_t i = 0; i < sizeof copy_slots / sizeof *copy_slots; i++)

@@ -17,6 +17,7 @@ cJSON *check_subject(const check_target *t)
     cJSON_AddStringToObject(j, "version", t->version);
     cJSON_AddStringToObject(j, "vendor", t->vendor);
     cJSON_AddStringToObject(j, "library", t->library);
+    cJSON_AddStringToObject(j, "experimental", t->experimental);
     cJSON_AddStringToObject(j, "device", t->name);
     cJSON_AddStringToObject(j, "compared_with", t->other_name);
     cJSON_AddStringToObject(j, "class", device_class_name(t->facts.device_class));

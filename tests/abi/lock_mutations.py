@@ -72,6 +72,8 @@ MUTATIONS = [
     ("a slot at the end", "plugin.h", r"(    int32_t \(\*self_test\)\(void \*self\) TN_HOST_THREAD;)",
      r"\1\n    int32_t (*added)(void *self);", None),
     ("a new constant", "base.h", r"(#define TN_MAX_RANK 64)", r"\1\n#define TN_ADDED 7", None),
+    ("an experimental interface", "plugin.h", r"(/\* The plugin's own table, filled by entry. \*/)",
+     r"#define TN_X_FLAG 3u\ntypedef struct tn_x_trace_interface {\n    uint32_t size;\n    int64_t wide;\n} tn_x_trace_interface;\n\1", None),
     ("a name for a reserve", "tensor.h", r"(    uint32_t rank;[^\n]*\n    uint32_t )reserved;", r"\1lanes;", None),
     ("another name of a parameter", "device.h", r"(TN_API tn_device tn_device_at\(tn_context \*)ctx", r"\1context", None),
 ]

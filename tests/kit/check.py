@@ -77,6 +77,8 @@ def check_faults(suite):
                        "did you mean aten::relu"),
               "peer": ("0/slot/copy.peer", "copy.peer of 2 bytes to device 0: byte 4095 is 0x"),
               "self-test": ("0/slot/self_test", "self_test: status 4: wrong: the fan does not turn"),
+              "experimental": ("0/experimental/tenon.x.missing", "tenon.experimental lists 'tenon.x.missing', which get_interface "
+                               "does not give"),
               "query": ("0/stream/create", "query of an empty stream: 0, expected 1")}
     for fault, (case, text) in faults.items():
         report = suite.report(suite.wrong, "--tier", 0, expect=1, TENON_TEST_FAULT=fault)
@@ -84,6 +86,8 @@ def check_faults(suite):
         expect(case in bad, f"{fault}: {case} fails, but {sorted(bad)} did")
         expect(text in bad[case]["reason"], f"{fault}: {bad[case]['reason']}")
         expect("mylib" not in bad[case]["reason"], f"{fault}: operators of libraries")
+        named = "tenon.x.there, tenon.x.missing" if fault == "experimental" else ""
+        expect(report["subject"]["experimental"] == named, f"{fault}: experimental interfaces")
         expect(report["status"] == "failed" and report["not_as_expected"] == len(bad), f"{fault}: status")
     done = suite.run(suite.wrong, "--filter", "^0/copy/bytes/1$", expect=1, TENON_TEST_FAULT="close")
     expect("the end of a context" in done.stdout and "Aborted" in done.stdout, "a crash at the end")

@@ -315,7 +315,7 @@ def check_new_plugin(tool, _):
 
 def check_broken(tool, skewed):
     cases = {"constructor_crashes": "probe: crashed with SIGABRT (6) while loading", "bss": "lies in .bss",
-             "init_fails": "no licence for this machine", "wrong_abi": "ABI generation: expected 2 to 2, found 7 to 7"}
+             "init_fails": "no licence for this machine", "experimental_name": "name 0 is 'tenon.trace'", "wrong_abi": "ABI generation: expected 2 to 2, found 7 to 7"}
     for case, expected in cases.items():
         with tempfile.TemporaryDirectory(dir=skewed) as folder:
             path = write_manifest(folder, f"{skewed}/libskewed_{case}.so")
@@ -326,11 +326,23 @@ def check_broken(tool, skewed):
             expect(found[0]["state"] == "failed" and expected in found[0]["reason"], f"{case}: {expected}", done)
 
 
+def check_experimental(tool, skewed):
+    """The doctor says which experimental interfaces a plugin has."""
+    with tempfile.TemporaryDirectory(dir=skewed) as folder:
+        path = write_manifest(folder, f"{skewed}/libskewed_experimental.so")
+        done = run(tool, "doctor", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder)
+        line = "experimental interfaces: tenon.x.first, tenon.x.second (any version may change them)\n"
+        expect(line in done.stdout, "the interfaces are named", done)
+        report = json.loads(run(tool, "doctor", "--json", TENON_PLUGIN_ADD=folder, XDG_CACHE_HOME=folder).stdout)
+        names = {p["name"]: p.get("experimental") for p in report["plugins"]}
+        expect(names["skewed"] == "tenon.x.first, tenon.x.second" and names["cpu"] is None, f"{path}: {names}", done)
+
+
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
     checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_libraries, check_doctor_self_test,
-              check_doctor_passes_over, check_broken, check_forget, check_new_plugin]
+              check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_plugin]
     return run_checks(checks, tool, skewed)
 
 

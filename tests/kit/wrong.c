@@ -188,6 +188,11 @@ static void make_tables(void)
     }
 }
 
+/* The second one is not there. */
+static const char *const experimental_names[] = {"tenon.x.there", "tenon.x.missing"};
+static const tn_experimental_interface my_experimental = {
+    .size = sizeof my_experimental, .count = 2, .names = experimental_names};
+
 static const void *my_interface(void *self, const char *name, uint32_t version)
 {
     if (version != 1) return NULL;
@@ -195,6 +200,8 @@ static const void *my_interface(void *self, const char *name, uint32_t version)
     if (!strcmp(name, "tenon.memory")) return &my_memory;
     if (!strcmp(name, "tenon.copy")) return &my_copy;
     if (!strcmp(name, "tenon.stream")) return &my_stream;
+    if (fault("experimental") && !strcmp(name, "tenon.experimental")) return &my_experimental;
+    if (!strcmp(name, "tenon.x.there")) return &my_experimental; /* any table */
     if (!strcmp(name, "tenon.kernels")) return fault("no-kernels") ? NULL : &my_kernels;
     return NULL;
 }

@@ -91,6 +91,9 @@ Test(load, refusals_name_what_is_missing)
         {"no_size", "interface 'tenon.device': size is 0"},
         {"no_copy", "the required interface 'tenon.copy' version 1 is missing"},
         {"no_rows", "interface 'tenon.kernels': 3 rows, but 'rows' is NULL"},
+        {"experimental_name",
+         "interface 'tenon.experimental': name 0 is 'tenon.trace' (expected one that begins "
+         "with 'tenon.x.')"},
         {"no_shutdown", "the plugin's table lacks 'shutdown'"},
         {"short_rows", "interface 'tenon.kernels': rows of 8 bytes, expected at least "},
         {"no_init", "the plugin's table lacks 'init'"},

@@ -141,6 +141,16 @@ static int32_t wrap(void *self, const tn_host *host, const tn_shim_target *targe
 static const tn_shim_interface shim_interface = {.size = sizeof(tn_shim_interface), .wrap = wrap};
 #endif
 
+#ifdef CASE_experimental
+static const char *const experimental_names[] = {"tenon.x.first", "tenon.x.second"};
+#else
+static const char *const experimental_names[] = {"tenon.trace"};
+#endif
+static const tn_experimental_interface experimental = {.size = sizeof(tn_experimental_interface),
+                                                       .count = sizeof experimental_names /
+                                                                sizeof *experimental_names,
+                                                       .names = experimental_names};
+
 static int32_t equal(const char *a, const char *b)
 {
     while (*a && *a == *b) a++, b++;
@@ -170,6 +180,9 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
 #endif
     if (equal(name, "tenon.stream")) return &stream_interface;
     if (equal(name, "tenon.kernels")) return &kernels_interface;
+#if defined(CASE_experimental) || defined(CASE_experimental_name)
+    if (equal(name, "tenon.experimental")) return &experimental;
+#endif
     return NULL;
 }
 
