@@ -484,9 +484,9 @@ def check_documents(house):
     expect(programs > 1, "the README has a program, and a page a fragment")
 
 
-CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc, check_plugin_example, check_plugin_cc,
-CHECKS = [check_tree, check_links, check_headers, check_operators_meson, check_operators_cc, check_allocator, check_plugin_example, check_plugin_cc,
-          check_plugin_meson, check_workflow, check_two_vendors, check_allowed, check_cplusplus, check_documents]
+CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc,
+          check_allocator, check_plugin_example, check_plugin_cc, check_plugin_meson, check_workflow, check_two_vendors, check_allowed,
+          check_cplusplus, check_documents]
 
 
 def main():
