@@ -117,6 +117,22 @@ int32_t gpu_contiguous_end(const tn_call *call, const gpu_contiguous *c)
     return gpu_launch(&job, nest.numel, GPU_LIGHT);
 }
 
+int32_t gpu_move_elements(const tn_call *call, gpu_nest *nest, void *to, void *from, uint32_t bytes)
+{
+    int32_t status;
+    gpu_nest_merge(nest, 0, 2);
+    if (move_rows(call, nest, to, from, bytes, &status)) return status;
+    if (is_transposed(call, nest)) return transpose(call, nest, to, from);
+    nest->opcode = bytes;
+    if (gpu_device_of(call)->properties.is_processor && bytes <= 8 && nest->rank && nest->numel >= LEAST_ROWS)
+        return copy_rows(call, nest, to, from);
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy");
+    gpu_give_memory(&job, to);
+    gpu_give_memory(&job, from);
+    gpu_give(&job, nest, sizeof *nest);
+    return gpu_launch(&job, nest->numel, GPU_LIGHT);
+}
+
 /* prim::copy(Tensor(a!) self, Tensor src) */
 static int32_t copy(void *self, const tn_call *call)
 {
@@ -136,14 +152,8 @@ static int32_t copy(void *self, const tn_call *call)
     if (!moves &&
         gpu_convert_dense(call, &nest, gpu_type(from->dtype), to->allocation, from->allocation, &status))
         return status;
-    if (moves && move_rows(call, &nest, to->allocation, from->allocation, bytes, &status)) return status;
-    if (moves && is_transposed(call, &nest)) return transpose(call, &nest, to->allocation, from->allocation);
-    nest.opcode = bytes;
-    int32_t is_processor = gpu_device_of(call)->properties.is_processor;
-    if (moves && is_processor && bytes <= 8 && nest.rank && nest.numel >= LEAST_ROWS)
-        return copy_rows(call, &nest, to->allocation, from->allocation);
-    gpu_job job = moves ? gpu_job_of(call, GPU_FILE_MEMORY, 0, "copy")
-                        : gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(from->dtype), "convert");
+    if (moves) return gpu_move_elements(call, &nest, to->allocation, from->allocation, bytes);
+    gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(from->dtype), "convert");
     gpu_give_memory(&job, to->allocation);
     gpu_give_memory(&job, from->allocation);
     gpu_give(&job, &nest, sizeof nest);

@@ -14,26 +14,32 @@ static gpu_nest describe(const tn_tensor_desc *values, const tn_tensor_desc *ind
     return nest;
 }
 
+int32_t gpu_gather_rows(const tn_call *call, gpu_nest *nest, void *out, void *table, void *index)
+{
+    int32_t is_processor = (int32_t)gpu_device_of(call)->properties.is_processor;
+    if (!nest->numel) return TN_OK;
+    nest->opcode = gpu_bytes(gpu_tensor(call->args[0])->dtype);
+    nest->scalars[1] = is_processor ? gpu_dense_run(gpu_device_of(call)) : 1;
+    uint64_t pieces = (nest->sizes[0] + nest->scalars[1] - 1) / nest->scalars[1];
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "gather_rows");
+    gpu_give_memory(&job, out);
+    gpu_give_memory(&job, table);
+    gpu_give_memory(&job, index);
+    gpu_give_faults(&job);
+    gpu_give(&job, nest, sizeof *nest);
+    return gpu_launch(&job, nest->numel / nest->sizes[0] * pieces, nest->sizes[0] >= 64 && is_processor);
+}
+
 /* embedding(Tensor weight, Tensor indices, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) */
 static int32_t embedding(void *self, const tn_call *call)
 {
     const tn_tensor_desc *table = gpu_tensor(call->args[0]), *index = gpu_tensor(call->args[1]);
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
     gpu_nest nest = describe(out, index, table->sizes[0]);
-    int32_t is_processor = (int32_t)gpu_device_of(call)->properties.is_processor;
-    if (!nest.numel) return TN_OK;
+    nest.sizes[1] = (uint32_t)gpu_numel(index);
     nest.offsets[0] = (int64_t)out->byte_offset;
     nest.offsets[1] = (int64_t)table->byte_offset;
-    nest.opcode = gpu_bytes(table->dtype);
-    nest.scalars[1] = is_processor ? gpu_dense_run(gpu_device_of(call)) : 1;
-    uint64_t pieces = (nest.sizes[0] + nest.scalars[1] - 1) / nest.scalars[1];
-    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "gather_rows");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, table->allocation);
-    gpu_give_memory(&job, index->allocation);
-    gpu_give_faults(&job);
-    gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, nest.numel / nest.sizes[0] * pieces, nest.sizes[0] >= 64 && is_processor);
+    return gpu_gather_rows(call, &nest, out->allocation, table->allocation, index->allocation);
 }
 
 /* embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool by_freq) */

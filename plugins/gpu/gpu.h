@@ -221,6 +221,15 @@ typedef struct gpu_contiguous {
 int32_t gpu_contiguous_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contiguous *out);
 int32_t gpu_contiguous_end(const tn_call *call, const gpu_contiguous *c);
 
+/* Copies elements of so many bytes from operand 1 of the nest to operand 0. Merges the nest's dimensions. */
+int32_t gpu_move_elements(const tn_call *call, gpu_nest *nest, void *to, void *from, uint32_t bytes);
+
+/*
+ * Rows of tables, the argument 0, by an index (device/memory.cl: gather_rows). The caller sets sizes[0], sizes[1], numel,
+ * scalars[0], scalars[2] and what the nest says of the index.
+ */
+int32_t gpu_gather_rows(const tn_call *call, gpu_nest *nest, void *out, void *table, void *index);
+
 /* Frees all programs of a device. */
 void gpu_programs_destroy(gpu_device *device);
 /* What kernels of the stream have found wrong: TN_OK or the late error, after which there is none. Waits. */

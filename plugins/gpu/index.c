@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather, scatter and nonzero. Positions out of range are found by the kernels and reported late. */
+/* gather, index_select, scatter and nonzero. Positions out of range are found by the kernels and reported late. */
 #include "gpu.h"
 
 /* The nest's dimension that operators call `dim`. */
@@ -27,27 +27,90 @@ static void index_into(gpu_nest *nest, uint32_t operand, const tn_tensor_desc *t
     nest->strides[operand][dim] = 0;
 }
 
+/* An index of one dimension, as operand `k` of a nest whose dimension `dim` it goes along. */
+static void add_list(gpu_nest *nest, uint32_t k, const tn_tensor_desc *index, uint32_t dim)
+{
+    memset(nest->strides[k], 0, sizeof nest->strides[k]);
+    if (index->rank && index->sizes[0] > 1)
+        nest->strides[k][dim] = index->strides[0] * gpu_bytes(index->dtype);
+    nest->offsets[k] = (int64_t)index->byte_offset;
+    nest->dtypes[k] = (uint32_t)gpu_dtype(index->dtype);
+}
+
+/* Operands of the nest: out, in, index. */
+static int32_t launch_gather(const tn_call *call, gpu_nest *nest)
+{
+    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "gather");
+    uint64_t run = gpu_device_of(call)->properties.is_processor ? gpu_dense_run(gpu_device_of(call)) : 1;
+    gpu_nest_merge(nest, 0, 3);
+    at_least_a_line(nest);
+    uint64_t rows = nest->numel / nest->sizes[0], pieces = (nest->sizes[0] + run - 1) / run;
+    nest->scalars[3] = run;
+    nest->opcode = gpu_bytes(gpu_tensor(call->args[0])->dtype);
+    gpu_give_memory(&job, gpu_tensor(call->outs[0])->allocation);
+    gpu_give_memory(&job, gpu_tensor(call->args[0])->allocation);
+    gpu_give_memory(&job, gpu_tensor(call->args[2])->allocation);
+    gpu_give_faults(&job);
+    gpu_give(&job, nest, sizeof *nest);
+    return gpu_launch(&job, rows * pieces, run > 1 && nest->sizes[0] >= 64 ? GPU_HEAVY : GPU_LIGHT);
+}
+
 /* gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) */
 static int32_t gather(void *self, const tn_call *call)
 {
     const tn_tensor_desc *in = gpu_tensor(call->args[0]), *index = gpu_tensor(call->args[2]);
-    const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
     gpu_nest nest;
     gpu_nest_of_tensor(&nest, index);
     if (!nest.numel) return TN_OK;
-    gpu_nest_add(&nest, 0, out);
+    gpu_nest_add(&nest, 0, gpu_tensor(call->outs[0]));
     gpu_nest_add(&nest, 1, in);
     gpu_nest_add(&nest, 2, index);
     at_least_a_line(&nest);
     index_into(&nest, 1, in, dim_of(&nest, tn_value_as_int(call->args[1])), GPU_BY_GATHER);
-    nest.opcode = gpu_bytes(in->dtype);
-    gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "gather");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, in->allocation);
-    gpu_give_memory(&job, index->allocation);
-    gpu_give_faults(&job);
-    gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+    return launch_gather(call, &nest);
+}
+
+#define LEAST_WIDTH 8 /* elements that are worth being copied as a row */
+
+/* index_select(Tensor self, int dim, Tensor index) */
+static int32_t index_select(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *in = gpu_tensor(call->args[0]), *index = gpu_tensor(call->args[2]);
+    const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
+    uint32_t width = 1;
+    gpu_nest nest;
+    gpu_nest_of_tensor(&nest, out);
+    if (!nest.numel) return TN_OK;
+    gpu_nest_add(&nest, 1, in);
+    at_least_a_line(&nest);
+    uint32_t dim = dim_of(&nest, tn_value_as_int(call->args[1]));
+    add_list(&nest, 2, index, dim);
+    for (uint32_t d = 0; d < dim; d++) width *= nest.sizes[d];
+    if (width >= LEAST_WIDTH && gpu_is_contiguous(in) && gpu_is_contiguous(out) && gpu_is_contiguous(index)) {
+        nest.sizes[1] = nest.sizes[dim];
+        nest.sizes[0] = width;
+        nest.scalars[0] = (uint64_t)in->sizes[in->rank - 1 - dim];
+        nest.scalars[2] = GPU_BY_EMBEDDING;
+        return gpu_gather_rows(call, &nest, out->allocation, in->allocation, index->allocation);
+    }
+    index_into(&nest, 1, in, dim, GPU_BY_EMBEDDING);
+    return launch_gather(call, &nest);
+}
+
+/* flip(Tensor self, int[] dims) */
+static int32_t flip(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *in = gpu_tensor(call->args[0]), *out = gpu_tensor(call->outs[0]);
+    gpu_nest nest;
+    gpu_nest_of_tensor(&nest, out);
+    gpu_nest_add(&nest, 1, in);
+    if (!nest.numel) return TN_OK;
+    for (uint32_t i = 0; i < call->args[1].count && nest.rank; i++) {
+        uint32_t dim = dim_of(&nest, call->args[1].as.ints[i]);
+        nest.offsets[1] += (int64_t)(nest.sizes[dim] - 1) * nest.strides[1][dim];
+        nest.strides[1][dim] = -nest.strides[1][dim];
+    }
+    return gpu_move_elements(call, &nest, out->allocation, in->allocation, gpu_bytes(in->dtype));
 }
 
 /* Exchanges dimension `dim` of the nest with the innermost one. */
@@ -102,15 +165,20 @@ static void set_source(scattering *c)
     c->element = NULL;
 }
 
-static void begin_scatter(scattering *c, const tn_call *call, uint64_t operation)
+/* `is_list`: the index has one dimension, and the source says how often it counts. An empty index leaves nest.numel 0. */
+static void begin_scatter(scattering *c, const tn_call *call, uint64_t operation, int32_t is_list)
 {
     *c = (scattering){.call = call, .out = gpu_tensor(call->outs[0]), .index = gpu_tensor(call->args[2])};
     if (call->args[3].tag == TN_TAG_TENSOR) c->source = gpu_tensor(call->args[3]);
-    gpu_nest_of_tensor(&c->nest, c->index);
+    gpu_nest_of_tensor(&c->nest, is_list ? c->source : c->index);
+    if (!c->nest.numel) return; /* its rank may be another */
     gpu_nest_add(&c->nest, 0, c->out);
-    gpu_nest_add(&c->nest, 1, c->index);
     at_least_a_line(&c->nest);
     c->dim = dim_of(&c->nest, tn_value_as_int(call->args[1]));
+    if (is_list)
+        add_list(&c->nest, 1, c->index, c->dim);
+    else
+        gpu_nest_add(&c->nest, 1, c->index);
     index_into(&c->nest, 0, c->out, c->dim, operation);
     to_front(&c->nest, c->dim, 2);
 }
@@ -119,7 +187,7 @@ static void give_operands(gpu_job *job, const scattering *c)
 {
     gpu_give_memory(job, c->out->allocation);
     gpu_give_memory(job, c->index->allocation);
-    gpu_give_memory(job, c->element ? c->element : c->source->allocation);
+    gpu_give_memory(job, c->element ? c->element : c->source ? c->source->allocation : NULL);
     gpu_give_faults(job);
 }
 
@@ -153,7 +221,7 @@ static int32_t scatter(void *self, const tn_call *call)
 {
     scattering c;
     int32_t status = TN_OK;
-    begin_scatter(&c, call, GPU_BY_SCATTER);
+    begin_scatter(&c, call, GPU_BY_SCATTER, 0);
     if (!c.nest.numel) return TN_OK;
     if (c.source)
         set_source(&c);
@@ -166,10 +234,32 @@ static int32_t scatter(void *self, const tn_call *call)
 static int32_t scatter_add(void *self, const tn_call *call)
 {
     scattering c;
-    begin_scatter(&c, call, GPU_BY_SCATTER_ADD);
+    begin_scatter(&c, call, GPU_BY_SCATTER_ADD, 0);
     if (!c.nest.numel) return TN_OK;
     set_source(&c);
     return combine(&c, GPU_SUM, NULL, 0);
+}
+
+/* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value, *, str reduce) */
+static int32_t scatter_with(void *self, const tn_call *call)
+{
+    scattering c;
+    begin_scatter(&c, call, GPU_BY_SCATTER, 0);
+    if (!c.nest.numel) return TN_OK;
+    if (c.source) {
+        set_source(&c);
+    } else {
+        c.nest.immediate = 4;
+        c.nest.values[2] = gpu_number_bits(gpu_type(c.out->dtype), tn_number_of(call->args[3]));
+    }
+    return combine(&c, strcmp(call->args[4].as.string, "add") == 0 ? GPU_SUM : GPU_PROD, NULL, 0);
+}
+
+static const char *can_scatter_with(void *self, const tn_call *call)
+{
+    const char *reduce = call->args[4].as.string;
+    return strcmp(reduce, "add") != 0 && strcmp(reduce, "multiply") != 0 ? "the reduction is unknown"
+                                                                         : gpu_can_run(self, call);
 }
 
 static int32_t reduction_of(const tn_call *call)
@@ -196,14 +286,14 @@ static int32_t divide(scattering *c, void *counts, int64_t first, uint64_t more)
     return gpu_launch(&job, (uint64_t)c->nest.numel / c->nest.sizes[0] * c->nest.scalars[1], GPU_LIGHT);
 }
 
-/* scatter_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) */
-static int32_t scatter_reduce(void *self, const tn_call *call)
+/* Arguments: self, dim, index, source, reduce, include_self. */
+static int32_t reduce_into(const tn_call *call, int32_t is_list)
 {
     int32_t reduction = reduction_of(call), keeps = tn_value_as_bool(call->args[5]), status = TN_OK;
     void *counts = NULL;
     uint64_t offset = 0, zero = 0;
     scattering c;
-    begin_scatter(&c, call, GPU_BY_SCATTER_REDUCE);
+    begin_scatter(&c, call, is_list ? GPU_BY_EMBEDDING : GPU_BY_SCATTER_REDUCE, is_list);
     if (!c.nest.numel) return TN_OK;
     uint64_t bytes = (uint64_t)c.nest.numel / c.nest.sizes[0] * c.nest.scalars[1] * 4;
     if (reduction == GPU_MEAN) status = gpu_workspace(call, bytes, &counts, &offset);
@@ -219,6 +309,17 @@ static int32_t scatter_reduce(void *self, const tn_call *call)
     if (!status) status = combine(&c, (uint32_t)reduction, counts, (int64_t)offset / 4);
     if (!status && counts) status = divide(&c, counts, (int64_t)offset / 4, (uint64_t)keeps);
     return status;
+}
+
+/* scatter_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) */
+static int32_t scatter_reduce(void *self, const tn_call *call)
+{
+    return reduce_into(call, 0);
+}
+/* index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) */
+static int32_t index_reduce(void *self, const tn_call *call)
+{
+    return reduce_into(call, 1);
 }
 
 static const char *can_scatter_reduce(void *self, const tn_call *call)
@@ -294,6 +395,16 @@ static const tn_kernel_row rows[] = {
     ROW("scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool "
         "include_self=True) -> Tensor(a!)",
         scatter_reduce, can_scatter_reduce),
+    ROW("scatter_.reduce(Tensor(a!) self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor(a!)",
+        scatter_with, can_scatter_with),
+    ROW("scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> "
+        "Tensor(a!)",
+        scatter_with, can_scatter_with),
+    ROW("index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool "
+        "include_self=True) -> Tensor(a!)",
+        index_reduce, can_scatter_reduce),
+    ROW("index_select(Tensor self, int dim, Tensor index) -> Tensor", index_select, gpu_can_move),
+    ROW("flip(Tensor self, int[] dims) -> Tensor", flip, gpu_can_move),
     ROW("nonzero(Tensor self) -> Tensor", nonzero, gpu_can_run),
 };
 const gpu_rows gpu_index_rows = GPU_ROW_LIST(rows);

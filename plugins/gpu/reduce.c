@@ -176,14 +176,16 @@ static int32_t run(void *self, const tn_call *call)
     return r->is_scan ? scan(call, &p, lines) : reduce(call, &p, lines);
 }
 
-#define ROW(text, ...)                                                                           \
-    {                                                                                            \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text,       \
-        .dtypes = gpu_all_dtypes, .run = run, .can_run = gpu_can_run, .data = &(const reduction) \
-        {                                                                                        \
-            .opcode = __VA_ARGS__                                                                \
-        }                                                                                        \
+#define ROW_OF(text, list, ...)                                                                            \
+    {                                                                                                      \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, .dtypes = list, \
+        .run = run, .can_run = gpu_can_run, .data = &(const reduction)                                     \
+        {                                                                                                  \
+            .opcode = __VA_ARGS__                                                                          \
+        }                                                                                                  \
     }
+#define ROW(text, ...) ROW_OF(text, gpu_all_dtypes, __VA_ARGS__)
+#define LOG_ROW(text)  ROW_OF(text, gpu_float_dtypes, GPU_LOG_SUM, .is_scan = 1)
 #define DIMS                                                                     \
     "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) " \
     "-> Tensor"
@@ -199,6 +201,10 @@ static const tn_kernel_row rows[] = {
         GPU_PROD),
     ROW("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", GPU_MAX),
     ROW("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", GPU_MIN),
+    ROW("max(Tensor self) -> Tensor", GPU_MAX),
+    ROW("min(Tensor self) -> Tensor", GPU_MIN),
+    ROW("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", GPU_ANY),
+    ROW("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", GPU_ALL),
     ROW("any(Tensor self) -> Tensor", GPU_ANY),
     ROW("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", GPU_ANY),
     ROW("all(Tensor self) -> Tensor", GPU_ALL),
@@ -207,6 +213,8 @@ static const tn_kernel_row rows[] = {
     ROW("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", GPU_ARGMIN),
     ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", GPU_SUM, .is_scan = 1),
     ROW("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", GPU_PROD, .is_scan = 1),
+    LOG_ROW("logcumsumexp(Tensor self, int dim) -> Tensor"),
+    LOG_ROW("_logcumsumexp(Tensor self, int dim) -> Tensor"),
     ROW("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", GPU_LAST_MAX, .is_scan = 1),
     ROW("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", GPU_LAST_MIN, .is_scan = 1),
 };

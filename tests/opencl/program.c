@@ -107,6 +107,26 @@ Test(program, an_index_out_of_bounds_is_reported_late)
                 "gather: index 7 is out of bounds for dimension with size 5");
 }
 
+Test(program, index_select_checks_its_index)
+{
+    tn_tensor *x = numbers(TN_FLOAT32, 16, (double[16]){0, 1, 2, 3}), *rows = tn_view(s, x, TN_INTS(2, 8));
+    tn_tensor *index = numbers(TN_INT64, 2, (double[]){1, 2});
+    expect_late(tn_index_select(s, rows, 0, index), TN_E_INDEX, "index out of range in self");
+    expect_late(tn_index_select(s, tn_t(s, rows), 1, index), TN_E_INDEX, "index out of range in self");
+}
+
+/* The index has another rank than what it goes into, which is allowed because it is empty. */
+Test(program, the_gradient_of_a_gather_of_nothing_is_zero)
+{
+    float values[5] = {9, 9, 9, 9, 9};
+    tn_tensor *x = numbers(TN_FLOAT32, 5, (double[]){0, 1, 2, 3, 4});
+    tn_set_requires_grad(x, 1);
+    tn_tensor *none = tn_empty(s, TN_INTS(2, 0), .dtype = TN_INT64, .device = device);
+    tn_backward(s, tn_sum(s, tn_gather(s, x, 0, none)));
+    cr_assert_eq(tn_to_host(s, tn_grad_of(s, x), values, sizeof values), TN_OK);
+    for (int i = 0; i < 5; i++) cr_assert_eq(values[i], 0);
+}
+
 Test(program, scatter_checks_its_index_and_writes_nothing_outside)
 {
     tn_tensor *x = numbers(TN_FLOAT32, 3, (double[]){1, 2, 3});
@@ -301,6 +321,18 @@ CALCULATION(rows_of_a_table, tn_embedding(at, ROWS(a),
                                                       tn_clamp(at, tn_slice(at, b, .end = 60),
                                                                .min = TN_SCALAR(0), .max = TN_SCALAR(6)),
                                                       .dtype = TN_INT64)))
+#define POSITIONS(x, count, most)                                                                         \
+    tn__to_copy(at,                                                                                       \
+                tn_clamp(at, tn_mul_scalar(at, tn_slice(at, x, .end = count), 16.0), .min = TN_SCALAR(0), \
+                         .max = TN_SCALAR(most)),                                                         \
+                .dtype = TN_INT64)
+CALCULATION(chosen_rows, tn_index_select(at, ROWS(a), 0, POSITIONS(b, 60, 99)))
+CALCULATION(chosen_columns, tn_index_select(at, ROWS(a), 1, POSITIONS(b, 60, 99)))
+CALCULATION(chosen_planes, tn_index_select(at, IMAGES(a), 2, POSITIONS(b, 33, 49)))
+CALCULATION(gathered, tn_gather(at, ROWS(a), 1, tn_view(at, POSITIONS(b, 50000, 699), TN_INTS(100, 500))))
+CALCULATION(turned_around, tn_flip(at, IMAGES(a), TN_INTS(0, 3)))
+CALCULATION(running_log_sum, tn_logcumsumexp(at, ROWS(a), 1))
+CALCULATION(largest_of_all, tn_max(at, a))
 CALCULATION(gradient_of_shares,
             tn__softmax_backward_data(at, ROWS(b), tn_softmax(at, ROWS(a), 1), 1, tn_tensor_dtype(a)))
 
@@ -378,6 +410,13 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(best_of_rows, 0),
         ROW(least_of_all, 0),
         ROW(rows_of_a_table, 0),
+        ROW(chosen_rows, 0),
+        ROW(chosen_columns, 0),
+        ROW(chosen_planes, 0),
+        ROW(gathered, 0),
+        ROW(turned_around, 0),
+        ROW(running_log_sum, 1),
+        ROW(largest_of_all, 0),
         ROW(gradient_of_shares, 1),
         ROW(gradients_of_convolution, 1),
         ROW(gradients_of_normalisation, 1)};

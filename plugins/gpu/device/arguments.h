@@ -131,7 +131,8 @@ enum {
     GPU_ALL,
     GPU_LAST_MAX, /* of cummax and cummin: of equals the last one counts */
     GPU_LAST_MIN,
-    GPU_COUNT
+    GPU_COUNT,
+    GPU_LOG_SUM /* of exponentials; floats only */
 };
 
 /* Groups of pointwise operators; each is a program. Macros, because device code tests them. */

@@ -279,13 +279,20 @@ GPU_FUNCTION void gpu_fault(GPU_GLOBAL int32_t *fault, int32_t code, int32_t ope
 
 /* ---- The walk over a nest -------------------------------------------------------------------------------- */
 
-/* Adds the offset of element i to the places of the first `count` operands; gives what is left of i. */
-#define GPU_WALK(nest, first, last, i, places, count)                                 \
-    for (uint32_t walk_d = (first); walk_d < (last); walk_d++) {                      \
-        uint32_t walk_index = (i) % (nest).sizes[walk_d];                             \
-        (i) /= (nest).sizes[walk_d];                                                  \
-        for (uint32_t walk_k = 0; walk_k < (count); walk_k++)                         \
-            (places)[walk_k] += (int64_t)walk_index * (nest).strides[walk_k][walk_d]; \
+/*
+ * Adds the offset of element i to the places of the first `count` operands; gives what is left of i. No loop over the
+ * operands: with constant indices `places` stays in registers.
+ */
+#define GPU_WALK(nest, first, last, i, places, count)                                                               \
+    for (uint32_t walk_d = (first); walk_d < (last); walk_d++) {                                                    \
+        uint32_t walk_index = (i) % (nest).sizes[walk_d];                                                           \
+        (i) /= (nest).sizes[walk_d];                                                                                \
+        GPU_WALK_OPERAND(nest, places, count, 0)                                                                    \
+        GPU_WALK_OPERAND(nest, places, count, 1)                                                                    \
+        GPU_WALK_OPERAND(nest, places, count, 2)                                                                    \
+        GPU_WALK_OPERAND(nest, places, count, 3)                                                                    \
     }
+#define GPU_WALK_OPERAND(nest, places, count, k) \
+    if ((k) < (count)) (places)[(k) < (count) ? (k) : 0] += (int64_t)walk_index * (nest).strides[k][walk_d];
 
 #endif

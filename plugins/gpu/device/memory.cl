@@ -116,19 +116,27 @@ GPU_KERNEL void transpose(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in,
 /*
  * Sizes are those of the index. Operands: out, self, index. The stride of self in the dimension of the index
  * is 0 in the nest and scalars[0] here; scalars[1] is its size, scalars[2] names the operation in a fault.
+ * An item takes scalars[3] elements along dimension 0, or what is left of it: one on GPUs, many on processors.
  */
 GPU_KERNEL void gather(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *index,
                        GPU_GLOBAL int32_t *fault, gpu_nest nest)
 {
-    uint32_t i = gpu_item(), rest = i;
-    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
-    if (i >= nest.numel) return;
-    GPU_WALK(nest, 0, nest.rank, rest, at, 3)
-    int64_t position = gpu_load(index + at[2], nest.dtypes[2]), size = (int64_t)nest.scalars[1];
-    if (position < 0 || position >= size)
-        gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
-    else
-        gpu_move(out + at[0], in + at[1] + position * (int64_t)nest.scalars[0], nest.opcode);
+    uint32_t run = (uint32_t)nest.scalars[3], pieces = (nest.sizes[0] + run - 1) / run, row = gpu_item() / pieces;
+    uint32_t begin = gpu_item() % pieces * run, end = nest.sizes[0] - begin < run ? nest.sizes[0] : begin + run;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
+    if (row >= nest.numel / nest.sizes[0]) return;
+    GPU_WALK(nest, 1, nest.rank, row, at, 3)
+    for (uint32_t i = begin; i < end; i++) {
+        GPU_GLOBAL const uint8_t *from = index + at[2] + (int64_t)i * nest.strides[2][0];
+        int64_t position = nest.dtypes[2] == GPU_I64   ? *(GPU_GLOBAL const int64_t *)from
+                           : nest.dtypes[2] == GPU_I32 ? (int64_t) * (GPU_GLOBAL const int32_t *)from
+                                                       : (int64_t)gpu_load(from, nest.dtypes[2]);
+        if (position < 0 || position >= size)
+            gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
+        else
+            gpu_move(out + at[0] + (int64_t)i * nest.strides[0][0],
+                     in + at[1] + (int64_t)i * nest.strides[1][0] + position * (int64_t)nest.scalars[0], nest.opcode);
+    }
 }
 
 /*
@@ -155,26 +163,40 @@ GPU_KERNEL void scatter(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index
 }
 
 /*
- * Rows of a table, chosen by an index: an item copies scalars[1] elements of a row, or what is left of it. sizes[0] is the
- * width of a row; scalars[0] counts the rows of the table. Operands: out, table, index; all are contiguous.
+ * Rows of tables, chosen by an index: an item copies scalars[1] elements of a row, or what is left of it. sizes[0] is the
+ * width of a row, sizes[1] counts the rows that the index chooses of each table; scalars[0] counts the rows of a table.
+ * Operands: out, tables, index; all are contiguous.
  */
 GPU_KERNEL void gather_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *table, GPU_GLOBAL const uint8_t *index,
                             GPU_GLOBAL int32_t *fault, gpu_nest nest)
 {
     uint32_t width = nest.sizes[0], run = (uint32_t)nest.scalars[1], pieces = (width + run - 1) / run;
-    uint32_t row = gpu_item() / pieces, begin = gpu_item() % pieces * run;
+    uint32_t row = gpu_item() / pieces, begin = gpu_item() % pieces * run, chosen = row % nest.sizes[1];
     uint32_t end = width - begin < run ? width : begin + run;
     int64_t size = (int64_t)nest.scalars[0];
     if (row >= nest.numel / width) return;
-    int64_t at = gpu_load(index + nest.offsets[2] + (int64_t)row * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2]);
+    int64_t at = gpu_load(index + nest.offsets[2] + (int64_t)chosen * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2]);
     if (at < 0 || at >= size) {
         if (begin == 0) gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], at, size);
         return;
     }
     out += nest.offsets[0] + (int64_t)row * width * nest.opcode;
-    table += nest.offsets[1] + at * width * nest.opcode;
-    for (uint32_t i = begin; i < end; i++)
-        gpu_move(out + (int64_t)i * nest.opcode, table + (int64_t)i * nest.opcode, nest.opcode);
+    table += nest.offsets[1] + (row / nest.sizes[1] * size + at) * width * nest.opcode;
+    switch (nest.opcode) {
+    case 4:
+        GPU_INDEPENDENT
+        for (uint32_t i = begin; i < end; i++)
+            ((GPU_GLOBAL uint32_t *)out)[i] = ((GPU_GLOBAL const uint32_t *)table)[i];
+        break;
+    case 2:
+        GPU_INDEPENDENT
+        for (uint32_t i = begin; i < end; i++)
+            ((GPU_GLOBAL uint16_t *)out)[i] = ((GPU_GLOBAL const uint16_t *)table)[i];
+        break;
+    default:
+        for (uint32_t i = begin; i < end; i++)
+            gpu_move(out + (int64_t)i * nest.opcode, table + (int64_t)i * nest.opcode, nest.opcode);
+    }
 }
 
 /* ---- nonzero: an item is a part of the row-major elements, scalars[0] of them ---------------------------- */

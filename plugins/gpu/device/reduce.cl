@@ -71,6 +71,21 @@ GPU_FUNCTION gpu_state gpu_take(uint32_t opcode, gpu_state s, T x, int64_t posit
     case GPU_COUNT:
         s.value += x != 0;
         break;
+#if GPU_IS_FLOAT
+    case GPU_LOG_SUM: {
+        /* The rounding error is kept: where terms differ much, the gradient is their tiny difference. */
+        int is_infinite = x == s.value && (x == INFINITY || x == -INFINITY);
+        T apart = (x - s.value) - s.rest, most = apart > 0 ? x : s.value, rest = apart > 0 ? (T)0 : s.rest;
+        T more = FN(log1p)(FN(exp)(-FN(fabs)(apart))) + rest, sum = most + more;
+        if (s.position < 0 || is_nan(x)) {
+            s.value = x;
+        } else if (!is_infinite) {
+            s.rest = sum - sum == 0 ? (most - sum) + more : (T)0;
+            s.value = sum;
+        }
+        break;
+    }
+#endif
     default:
         if (s.position < 0 || gpu_replaces(opcode, x, s.value)) {
             s.value = x;
