@@ -21,6 +21,8 @@ typedef struct gpu_properties {
     uint32_t alignment;
     uint32_t is_processor; /* its kernels run on the host's kind of processor: long runs, wide vectors */
     uint32_t has_double;
+    uint32_t
+        is_precompiled; /* device code is compiled with the plugin (modules.h): no kernels for one operator and its dtypes */
     char name[64];
     char architecture[32];
     char identity[256]; /* of device, driver and compiler: cached programs of others are not used */

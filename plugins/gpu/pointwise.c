@@ -178,10 +178,12 @@ static int32_t run_any(const pointwise_call *p)
 static int32_t is_dense(const pointwise_call *p, uint16_t *out_splat)
 {
     const gpu_nest *n = &p->nest;
-    int32_t rows = gpu_device_of(p->call)->properties.is_processor;
+    const gpu_properties *properties = &gpu_device_of(p->call)->properties;
+    int32_t rows = properties->is_processor;
     int32_t divides = p->type == 1 && (n->opcode == GPU_OP_div_trunc || n->opcode == GPU_OP_floor_divide ||
                                        n->opcode == GPU_OP_remainder || n->opcode == GPU_OP_fmod);
-    if (n->numel < LEAST_DENSE || !n->rank || divides || (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
+    if (properties->is_precompiled || n->numel < LEAST_DENSE || !n->rank || divides ||
+        (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
         return 0;
     *out_splat = (uint16_t)n->immediate;
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) {

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the device code of the GPU family to SPIR-V for OpenCL and prints a C file with the modules (plugins/gpu/modules.h).
+
+    gen_spirv.py --clang CLANG --translator LLVM-SPIRV --folders FOLDER,... --work FOLDER FILE:TYPE[:GROUP[:DTYPE]]...
+
+clang and llvm-spirv are of one version. FILE is a path; TYPE, GROUP and DTYPE are the numbers that launch.c gives.
+Optimisation is left to the driver: the translator takes no optimised code.
+"""
+import argparse
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+DTYPED = ("lines.cl", "windows.cl", "norms.cl", "steps.cl", "product.cl")
+
+
+def options_of(name, variant):
+    """The text that launch.c writes for this variant."""
+    kind, group, dtype = (*variant, "0", "0")[:3]
+    return (f"-DGPU_TYPE={kind} -DGPU_GROUP={group} -DGPU_PROCESSOR=0" + (" -cl-single-precision-constant" if kind == "32" else "")
+            + (f" -DGPU_DTYPE={dtype}" if name in DTYPED else ""))
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+
+
+def compile_one(a, word):
+    path, *variant = word.split(":")
+    name = Path(path).name
+    options = options_of(name, variant)
+    base = a.work / f"{Path(path).stem}_{'_'.join(variant)}"
+    run(a.clang, "-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-O2", "-Xclang", "-disable-llvm-passes", "-Xclang",
+        "-finclude-default-header", *(f"-I{f}" for f in a.folders), *options.split(), "-emit-llvm", "-c", path, "-o", f"{base}.bc")
+    run(a.translator, "--spirv-max-version=1.2", f"{base}.bc", "-o", f"{base}.spv")
+    return name, options, f"{base}.spv"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clang", required=True)
+    parser.add_argument("--translator", required=True)
+    parser.add_argument("--folders", required=True, type=lambda text: text.split(","))
+    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("variants", nargs="+")
+    a = parser.parse_args()
+    a.work.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(2) as pool:
+        modules = list(pool.map(lambda word: compile_one(a, word), a.variants))
+    print('/* Made by tools/gen_spirv.py. */\n#include "modules.h"\n')
+    for i, (_, _, path) in enumerate(modules):
+        print(f'__asm__(".section .rodata\\n.balign 8\\n.hidden gpu_module_{i}\\n.globl gpu_module_{i}\\ngpu_module_{i}:\\n'
+              f'.incbin \\"{Path(path).resolve()}\\"\\n.previous\\n");\nextern const uint8_t gpu_module_{i}[];')
+    print("\nconst gpu_module gpu_modules[] = {")
+    for i, (name, options, path) in enumerate(modules):
+        print(f'    {{"{name}", "{options}", gpu_module_{i}, {Path(path).stat().st_size}}},')
+    print("    {0, 0, 0, 0},\n};")
+
+
+if __name__ == "__main__":
+    main()
