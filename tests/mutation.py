@@ -4,7 +4,9 @@ original. A mutant that no test notices is a failure; so is a text that is not f
 of mutants has to follow the source.
 """
 import json
+import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -57,8 +59,9 @@ def compile_mutant(build, commands, folder, file, old, new, options=()):
 
 
 def failed_tests(program, environment):
-    """Names of the tests of a Criterion program that failed."""
-    run = subprocess.run([program, "-j2"], capture_output=True, text=True, env=environment, timeout=300)
+    """Names of the tests of a Criterion program that failed; `program` may be a list of words that run it."""
+    words = program if isinstance(program, list) else [program]
+    run = subprocess.run([*words, "-j2"], capture_output=True, text=True, env=environment, timeout=300)
     failed = [line.split()[1].rstrip(":") for line in (run.stdout + run.stderr).splitlines() if line.startswith("[FAIL]")]
     return failed or (["(the program)"] if run.returncode else [])
 
@@ -82,3 +85,23 @@ def hunt(build, mutants, subject, compile_one, run):
         failed += not found
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return int(failed != 0)
+
+
+def hunt_plugin(build, program, name, mutants):
+    """The same for a device plugin: each mutant is linked as the build did, into a plugin folder of its own."""
+    library = f"plugins/{name}/libtenon_{name}.so"
+    commands = compile_commands(build, lambda output: output.startswith(library))
+    if not is_plain(commands):
+        return SKIPPED
+    command = link_command(build, library)
+
+    def run(folder, made):
+        if made:
+            replaced, target = made
+            words = [str(target) if w == replaced else w for w in command]
+            words[words.index("-o") + 1] = str(folder / Path(library).name)
+            subprocess.run(words, cwd=build, check=True)
+            shutil.copy(build / "plugins" / name / f"{name}.json", folder)
+        return failed_tests(program, dict(os.environ, TENON_PLUGIN_ADD=str(folder or build / "plugins" / name)))
+
+    return hunt(build, mutants, "plugin", lambda *mutant: compile_mutant(build, commands, *mutant), run)

@@ -81,6 +81,9 @@ typedef struct xpu_queue {
     uint64_t finished;    /* of these, the first ones that are known to have finished */
     uint64_t marked;      /* of these, the first ones that the marker stands behind */
     xpu_event *marker;    /* for queries, or NULL */
+    xpu_event
+        *reached; /* for finish, which has to work when there is no memory for an event; one at a time: */
+    pthread_mutex_t finishing;
     xpu_wait *waits;
     uint32_t n_waits, most_waits;
 } xpu_queue;
@@ -235,9 +238,9 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
         .has_double = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0,
         .is_precompiled = 1,
     };
-    snprintf(out->name, sizeof out->name, "%s", p.name);
+    snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, p.name);
     snprintf(out->architecture, sizeof out->architecture, "%04x:%04x", p.vendorId, p.deviceId);
-    snprintf(out->identity, sizeof out->identity, "Level Zero|%s|%04x:%04x|%u", p.name, p.vendorId,
+    snprintf(out->identity, sizeof out->identity, "Level Zero|%.63s|%04x:%04x|%u", p.name, p.vendorId,
              p.deviceId, driver.driverVersion);
 }
 
@@ -457,7 +460,13 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     xpu_queue *q = calloc(1, sizeof *q);
     if (!q) return out_of_host_memory(d);
     *q = (xpu_queue){.list = list, .is_wrapped = is_wrapped};
+    int32_t status = take_event(d, &q->reached);
+    if (status) {
+        free(q);
+        return status;
+    }
     pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->finishing, NULL);
     *out_queue = q;
     return TN_OK;
 }
@@ -505,6 +514,8 @@ static void queue_destroy(void *device, void *queue)
     q->finished = UINT64_MAX;
     drop_waits(d, q);
     release_event(d, q->marker);
+    release_event(d, q->reached);
+    pthread_mutex_destroy(&q->finishing);
     pthread_mutex_destroy(&q->lock);
     free(q->waits);
     free(q);
@@ -581,20 +592,22 @@ static int32_t queue_finish(void *device, void *queue)
 {
     xpu_device *d = device;
     xpu_queue *q = queue;
-    xpu_event *reached = NULL;
+    pthread_mutex_lock(&q->finishing);
     pthread_mutex_lock(&q->lock);
     uint64_t before = q->queued;
-    int32_t status = q->finished < before || q->is_wrapped ? take_event(d, &reached) : TN_OK;
-    if (reached && !status) status = append_barrier(d, q, reached, NULL);
+    int32_t has_work = q->finished < before || q->is_wrapped, status = TN_OK;
+    if (has_work) status = check(d, d->ze->zeEventHostReset(q->reached->handle), "zeEventHostReset");
+    if (has_work && !status) status = append_barrier(d, q, q->reached, NULL);
     pthread_mutex_unlock(&q->lock);
-    if (!reached) return status;
-    if (!status) status = check(d, d->ze->zeEventHostSynchronize(reached->handle, FOR_EVER), "queued work");
-    release_event(d, reached);
-    if (status) return status;
-    pthread_mutex_lock(&q->lock);
-    passed(d, q, before);
-    pthread_mutex_unlock(&q->lock);
-    return TN_OK;
+    if (has_work && !status)
+        status = check(d, d->ze->zeEventHostSynchronize(q->reached->handle, FOR_EVER), "queued work");
+    if (has_work && !status) {
+        pthread_mutex_lock(&q->lock);
+        passed(d, q, before);
+        pthread_mutex_unlock(&q->lock);
+    }
+    pthread_mutex_unlock(&q->finishing);
+    return status;
 }
 
 /* Appends a wait for the event, and keeps it until the queue has passed. */

@@ -3,20 +3,13 @@
 """Takes the waits of the OpenCL plugin out one by one and shows that waits.c finds each.
 
     mutants.py BUILD PROGRAM
-
-Each mutant of a file of the plugin is linked as the build did, into a plugin folder of its own.
 """
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.dont_write_bytecode = True
 import mutation  # noqa: E402
-
-LIBRARY = "plugins/opencl/libtenon_opencl.so"
 
 # (what is forgotten, file, text, replacement)
 MUTANTS = [
@@ -51,27 +44,5 @@ MUTANTS = [
 ]
 
 
-def link(build, command, folder, replaced, target):
-    words = [str(target) if w == replaced else w for w in command]
-    words[words.index("-o") + 1] = str(folder / "libtenon_opencl.so")
-    subprocess.run(words, cwd=build, check=True)
-    shutil.copy(build / "plugins" / "opencl" / "opencl.json", folder)
-
-
-def main():
-    build, program = Path(sys.argv[1]).resolve(), sys.argv[2]
-    commands = mutation.compile_commands(build, lambda output: output.startswith(LIBRARY))
-    if not mutation.is_plain(commands):
-        return mutation.SKIPPED
-    command = mutation.link_command(build, LIBRARY)
-
-    def run(folder, made):
-        if made:
-            link(build, command, folder, *made)
-        return mutation.failed_tests(program, dict(os.environ, TENON_PLUGIN_ADD=str(folder or build / "plugins" / "opencl")))
-
-    return mutation.hunt(build, MUTANTS, "plugin", lambda *mutant: mutation.compile_mutant(build, commands, *mutant), run)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(mutation.hunt_plugin(Path(sys.argv[1]).resolve(), sys.argv[2], "opencl", MUTANTS))

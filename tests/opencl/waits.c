@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every wait of the plugin, on a driver whose kernels, writes, copies and fills begin DELAY milliseconds late
- * (faulty_icd.c), while reads and markers do not. Each test needs one wait. mutants.py takes them out one by one.
+ * Every wait of a plugin of the GPU family, on a driver whose kernels, writes, copies and fills begin DELAY milliseconds
+ * late (faulty_icd.c, ../xpu/ze_driver.c), while reads and markers do not. Each test needs one wait. mutants.py takes them out one by one.
  */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,9 @@
 #include <tenon/tenon.h>
 #include <time.h>
 
+#ifndef DEVICE
+#define DEVICE "opencl" /* the type of the devices */
+#endif
 #define DELAY  40 /* milliseconds */
 #define COUNT  1000
 #define PASSED (DELAY - 5) /* what at least has passed after one delay */
@@ -33,8 +37,8 @@ static void open_device(void)
     char delay[16];
     snprintf(delay, sizeof delay, "%d", DELAY);
     cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    device = tn_device_parse(ctx, "opencl:0");
-    if (!device) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd)");
+    device = tn_device_parse(ctx, DEVICE ":0");
+    if (!device) cr_skip_test("no device of type " DEVICE);
     tn_scope_options options = {.size = sizeof options, .device = device};
     s = tn_scope_open_with(ctx, &options);
     home = tn_stream_current(ctx, device);
@@ -119,7 +123,7 @@ Test(waits, a_stream_waits_for_an_event_of_another_device)
 {
     tn_event *event;
     tn_stream *there;
-    tn_device other = tn_device_parse(ctx, "opencl:1");
+    tn_device other = tn_device_parse(ctx, DEVICE ":1");
     cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
     cr_assert_eq(tn_stream_create(ctx, other, 0, &there), TN_OK);
     tn_tensor *x = late_threes();
@@ -159,6 +163,60 @@ Test(waits, the_time_between_events_has_the_work_between_them)
     tn_event_release(stop);
 }
 
+static tn_event *recorded_event(tn_stream *stream)
+{
+    tn_event *event;
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    cr_assert_eq(tn_event_record(event, stream), TN_OK);
+    return event;
+}
+
+/* The side stream comes to its wait when the event has long been signalled, released, and another was recorded. */
+Test(waits, a_released_event_stays_for_a_stream_that_waits_for_it)
+{
+    tn_stream_set_current(ctx, side);
+    tn_tensor *y = late_threes();
+    tn_add_scalar_(s, y, -2.0);
+    tn_add_scalar_(s, y, 2.0);
+    tn_stream_set_current(ctx, home);
+    tn_tensor *x = late_threes();
+    tn_event *event = recorded_event(home);
+    cr_assert_eq(tn_stream_wait_event(side, event), TN_OK);
+    tn_event_release(event);
+    cr_assert_eq(tn_stream_synchronize(home), TN_OK);
+    for (int i = 0; i < 4; i++) tn_event_release(recorded_event(home));
+    tn_stream_set_current(ctx, side);
+    expect_threes(x);
+    expect_threes(y);
+    tn_stream_set_current(ctx, home);
+}
+
+Test(waits, an_event_that_is_released_before_its_work_is_not_the_next_one)
+{
+    tn_tensor *x = late_threes();
+    for (int i = 0; i < 4; i++) tn_event_release(recorded_event(home));
+    tn_event *event = recorded_event(side); /* done at once */
+    cr_assert_eq(tn_event_synchronize(event), TN_OK);
+    tn_event_release(event);
+    expect_threes(x);
+}
+
+static void *record_events(void *data)
+{
+    for (int i = 0; i < 20; i++) tn_event_release(recorded_event(home));
+    return NULL;
+}
+
+Test(waits, two_threads_use_one_stream)
+{
+    pthread_t thread;
+    tn_tensor *x = late_threes();
+    cr_assert_eq(pthread_create(&thread, NULL, record_events, NULL), 0);
+    for (int i = 0; i < 4; i++) tn_add_scalar_(s, x, i % 2 ? 2.0 : -2.0);
+    pthread_join(thread, NULL);
+    expect_threes(x);
+}
+
 /* ---- Callbacks ---------------------------------------------------------------------------------------------- */
 
 static atomic_int called;
@@ -191,7 +249,7 @@ Test(waits, a_device_closes_after_its_callbacks)
 {
     tn_context *own;
     cr_assert_eq(tn_context_create(NULL, &own), TN_OK);
-    tn_stream *stream = tn_stream_current(own, tn_device_parse(own, "opencl:0"));
+    tn_stream *stream = tn_stream_current(own, tn_device_parse(own, DEVICE ":0"));
     cr_assert_eq(tn_stream_add_callback(stream, note_time, NULL), TN_OK);
     tn_context_destroy(own);
     cr_assert(atomic_load(&called));

@@ -9,14 +9,17 @@
  *   - Wrong structure types, dead handles, objects that are in use, calls of two threads at once, and what is left
  *     when a context ends are reported.
  *
- * The environment asks for more:
+ * The environment asks for more, in the words of ../opencl/faulty_icd.c:
  *
  *   ZE_TEST_REPORT=FILE                 reports are appended to it (default: standard error)
- *   ZE_TEST_FAIL=FUNCTION:N:RESULT      call N (from 1 on) of the function gives the result, a number in hexadecimal;
- *                                       FUNCTION is `work`: command N fails while it runs. After ZE_RESULT_ERROR_DEVICE_LOST
- *                                       (70000001) the device is lost: everything else gives that, too
- *   ZE_TEST_DELAY=MICROSECONDS          before a list looks for a command
  *   ZE_TEST_CACHE=FOLDER                keeps translated modules
+ *   FAULTY_FAIL=FUNCTION:N:RESULT       call N (from 1 on) of the function gives the result; FUNCTION is `work`: command N
+ *                                       fails while it runs. After ZE_RESULT_ERROR_DEVICE_LOST (0x70000001) the devices are
+ *                                       lost: everything else gives that, too
+ *   FAULTY_LARGEST=BYTES                larger memory is not allocated
+ *   FAULTY_NO_DOUBLE=1                  devices have no float64
+ *   FAULTY_DELAY=MS                     work that writes device memory begins that much later, and zeEventHostSignal returns
+ *                                       that much later
  */
 #define CL_TARGET_OPENCL_VERSION 200
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -75,14 +78,25 @@ static ze_result_t fault_of(const char *function)
         unsigned result;
         int is_read;
     } fail;
-    const char *text = getenv("ZE_TEST_FAIL");
-    if (!fail.is_read && text) sscanf(text, "%63[^:]:%d:%x", fail.function, &fail.n, &fail.result);
+    const char *text = getenv("FAULTY_FAIL");
+    if (!fail.is_read && text) sscanf(text, "%63[^:]:%d:%i", fail.function, &fail.n, (int *)&fail.result);
     fail.is_read = 1;
     if (is_lost) return ZE_RESULT_ERROR_DEVICE_LOST;
     if (strcmp(fail.function, function) != 0 || ++fail.calls != fail.n) return ZE_RESULT_SUCCESS;
     if ((ze_result_t)fail.result == ZE_RESULT_ERROR_DEVICE_LOST) is_lost = 1;
     pthread_cond_broadcast(&changed);
     return (ze_result_t)fail.result;
+}
+
+static long setting(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : 0;
+}
+
+static void sleep_for_delay(void)
+{
+    usleep((useconds_t)setting("FAULTY_DELAY") * 1000);
 }
 
 static uint64_t now(void)
@@ -203,6 +217,7 @@ static ze_result_t leave(ze_result_t result)
 static void call_begin(object *o, const char *function)
 {
     if (__atomic_exchange_n(&o->is_called, 1, __ATOMIC_ACQ_REL)) report("%s: two threads at once", function);
+    if (setting("FAULTY_DELAY")) usleep(1000);
 }
 static void call_end(object *o)
 {
@@ -273,6 +288,8 @@ ze_result_t ZE_APICALL zeMemAllocDevice(ze_context_handle_t context, const ze_de
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
     if (!bytes || bytes > LARGEST) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
+    if (setting("FAULTY_LARGEST") && bytes > (size_t)setting("FAULTY_LARGEST"))
+        return leave(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
     if (alignment & (alignment - 1)) return leave(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT);
     uint64_t room = (bytes + 4096 + 4095) / 4096 * 4096; /* a page that belongs to nobody behind it */
     if (!make_arena() || device->taken + bytes > MEMORY || n_allocations == MOST_MEMORY ||
@@ -460,6 +477,11 @@ static void run_command(const command *c)
     if (c->kind == LAUNCH) run_kernel(c);
 }
 
+static int writes_device(const command *c)
+{
+    return c->kind == LAUNCH || (c->kind != BARRIER && is_device_memory(c->to));
+}
+
 static void drop(ze_command_list_handle_t list, command *c)
 {
     command **at = &list->first;
@@ -475,13 +497,13 @@ static void drop(ze_command_list_handle_t list, command *c)
 static void *run_list(void *data)
 {
     ze_command_list_handle_t list = data;
-    const char *delay = getenv("ZE_TEST_DELAY");
     pthread_mutex_lock(&lock);
     for (;;) {
         command *c = is_lost ? NULL : choose(list);
-        if (c && delay) { /* more commands may come, and change the choice */
+        if (c && writes_device(c) &&
+            setting("FAULTY_DELAY")) { /* more commands may come, and change the choice */
             pthread_mutex_unlock(&lock);
-            usleep((useconds_t)atoi(delay));
+            sleep_for_delay();
             pthread_mutex_lock(&lock);
             c = is_lost ? NULL : choose(list);
         }
@@ -698,6 +720,11 @@ ze_result_t ZE_APICALL zeEventHostSignal(ze_event_handle_t e)
     e->time = now();
     e->is_signalled = 1;
     pthread_cond_broadcast(&changed);
+    ze_context_handle_t context = e->pool->context;
+    pthread_mutex_unlock(&lock);
+    sleep_for_delay();
+    pthread_mutex_lock(&lock);
+    if (context->o.is_dead) report("%s: the context ended before the call did", __func__);
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -726,8 +753,11 @@ ze_result_t ZE_APICALL zeEventQueryStatus(ze_event_handle_t e)
 ze_result_t ZE_APICALL zeEventQueryKernelTimestamp(ze_event_handle_t e, ze_kernel_timestamp_result_t *out)
 {
     ENTER(e, 'E');
-    uint64_t ticks = e->time & (((uint64_t)1 << VALID_BITS) - 1);
+    static uint64_t
+        origin; /* the first one that is asked for stands a millisecond before the end of the clock */
     if (!e->is_signalled) return leave(ZE_RESULT_NOT_READY);
+    if (!origin) origin = e->time + 1000000;
+    uint64_t ticks = (e->time - origin) & (((uint64_t)1 << VALID_BITS) - 1);
     *out = (ze_kernel_timestamp_result_t){{ticks, ticks}, {ticks, ticks}};
     return leave(ZE_RESULT_SUCCESS);
 }
@@ -806,9 +836,13 @@ ze_result_t ZE_APICALL zeModuleCreate(ze_context_handle_t context, ze_device_han
     }
     const unsigned char *bytes = m.bytes;
     pthread_mutex_lock(&cl_lock);
-    m.program = cl.clCreateProgramWithBinary(cl.context, 1, &cl.device, &m.size, &bytes, &of_binary, &status);
-    if (status == CL_SUCCESS)
-        status = cl.clBuildProgram(m.program, 1, &cl.device, "-cl-kernel-arg-info", NULL, NULL);
+    for (int i = 0; i < 3 && status != CL_SUCCESS;
+         i++) { /* it fails while another process fills PoCL's cache */
+        m.program =
+            cl.clCreateProgramWithBinary(cl.context, 1, &cl.device, &m.size, &bytes, &of_binary, &status);
+        if (status == CL_SUCCESS)
+            status = cl.clBuildProgram(m.program, 1, &cl.device, "-cl-kernel-arg-info", NULL, NULL);
+    }
     pthread_mutex_unlock(&cl_lock);
     if (status != CL_SUCCESS) {
         report("%s: OpenCL gives %d", __func__, status);
@@ -982,7 +1016,7 @@ ze_result_t ZE_APICALL zeDeviceGetModuleProperties(ze_device_handle_t device,
     ENTER(device, 'D');
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES);
     out->spirvVersionSupported = ZE_MAKE_VERSION(1, 2);
-    out->flags = ZE_DEVICE_MODULE_FLAG_FP64;
+    out->flags = setting("FAULTY_NO_DOUBLE") ? 0 : ZE_DEVICE_MODULE_FLAG_FP64;
     out->maxArgumentsSize = 2048;
     return leave(ZE_RESULT_SUCCESS);
 }
