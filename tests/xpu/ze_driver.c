@@ -110,6 +110,7 @@ static uint64_t now(void)
 
 /* What a handle points to begins with this. Dead objects are not freed, so that their later use is seen. */
 typedef struct object {
+    struct object *next; /* all there ever were: nothing is lost for those who look for leaks */
     char kind;
     int is_dead, in_use; /* in_use: by a call (lists, kernels), and by queued commands (events, kernels) */
     int is_called;
@@ -206,6 +207,17 @@ static int is_alive(const void *handle, char kind, const char *function)
     if (fault) return leave(fault)
 #define EXPECT_TYPE(desc, type) \
     if ((desc)->stype != (type)) report("%s: stype is %d, not %s", __func__, (int)(desc)->stype, #type)
+
+/* A new object of that size, which stays; under the lock. */
+static void *make(size_t bytes, char kind)
+{
+    static object *all;
+    object *o = calloc(1, bytes);
+    if (!o) abort();
+    *o = (object){.next = all, .kind = kind};
+    all = o;
+    return o;
+}
 
 static ze_result_t leave(ze_result_t result)
 {
@@ -573,8 +585,9 @@ ze_result_t ZE_APICALL zeCommandListCreateImmediate(ze_context_handle_t context,
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC);
     if (desc->ordinal != 1) report("%s: group %u does not compute", __func__, desc->ordinal);
-    ze_command_list_handle_t list = calloc(1, sizeof *list);
-    *list = (struct _ze_command_list_handle_t){.o = {.kind = 'L'}, .context = context, .next = lists};
+    ze_command_list_handle_t list = make(sizeof *list, 'L');
+    list->context = context;
+    list->next = lists;
     lists = list;
     context->children++;
     pthread_create(&list->thread, NULL, run_list, list);
@@ -663,8 +676,9 @@ ze_result_t ZE_APICALL zeEventPoolCreate(ze_context_handle_t context, const ze_e
     if (!desc->count || desc->count > 1024) return leave(ZE_RESULT_ERROR_INVALID_SIZE);
     if (!(desc->flags & ZE_EVENT_POOL_FLAG_HOST_VISIBLE))
         report("%s: the host cannot see its events", __func__);
-    ze_event_pool_handle_t pool = calloc(1, sizeof *pool);
-    *pool = (struct _ze_event_pool_handle_t){.o = {.kind = 'P'}, .context = context, .count = desc->count};
+    ze_event_pool_handle_t pool = make(sizeof *pool, 'P');
+    pool->context = context;
+    pool->count = desc->count;
     context->children++;
     *out = pool;
     return leave(ZE_RESULT_SUCCESS);
@@ -689,8 +703,9 @@ ze_result_t ZE_APICALL zeEventCreate(ze_event_pool_handle_t pool, const ze_event
         report("%s: index %u is taken, or not below %u", __func__, desc->index, pool->count);
         return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
     }
-    ze_event_handle_t e = calloc(1, sizeof *e);
-    *e = (struct _ze_event_handle_t){.o = {.kind = 'E'}, .pool = pool, .index = desc->index};
+    ze_event_handle_t e = make(sizeof *e, 'E');
+    e->pool = pool;
+    e->index = desc->index;
     pool->used[desc->index] = 1;
     pool->live++;
     *out = e;
@@ -821,7 +836,7 @@ ze_result_t ZE_APICALL zeModuleCreate(ze_context_handle_t context, ze_device_han
     } log = {{.kind = 'B'}};
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_MODULE_DESC);
-    struct _ze_module_handle_t m = {.o = {.kind = 'M'}, .context = context};
+    struct _ze_module_handle_t m = {.context = context};
     cl_int status = CL_INVALID_BINARY, of_binary;
     int is_native = desc->format == ZE_MODULE_FORMAT_NATIVE;
     if (out_log) *out_log = (ze_module_build_log_handle_t)&log;
@@ -849,7 +864,8 @@ ze_result_t ZE_APICALL zeModuleCreate(ze_context_handle_t context, ze_device_han
         return leave(ZE_RESULT_ERROR_MODULE_BUILD_FAILURE);
     }
     context->children++;
-    *out = malloc(sizeof m);
+    *out = make(sizeof m, 'M');
+    m.o = (*out)->o;
     **out = m;
     return leave(ZE_RESULT_SUCCESS);
 }
@@ -898,8 +914,10 @@ ze_result_t ZE_APICALL zeKernelCreate(ze_module_handle_t module, const ze_kernel
     cl_kernel kernel = cl.clCreateKernel(module->program, desc->pKernelName, &status);
     if (status != CL_SUCCESS) return leave(ZE_RESULT_ERROR_INVALID_KERNEL_NAME);
     cl.clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof n, &n, NULL);
-    ze_kernel_handle_t k = calloc(1, sizeof *k);
-    *k = (struct _ze_kernel_handle_t){.o = {.kind = 'K'}, .module = module, .kernel = kernel, .n_args = n};
+    ze_kernel_handle_t k = make(sizeof *k, 'K');
+    k->module = module;
+    k->kernel = kernel;
+    k->n_args = n;
     for (cl_uint i = 0; i < n && i < MOST_ARGS; i++) {
         cl_kernel_arg_address_qualifier where = CL_KERNEL_ARG_ADDRESS_PRIVATE;
         if (cl.clGetKernelArgInfo(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof where, &where, NULL))
@@ -1054,8 +1072,7 @@ ze_result_t ZE_APICALL zeContextCreate(ze_driver_handle_t driver, const ze_conte
 {
     ENTER(driver, 'd');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_CONTEXT_DESC);
-    *out = calloc(1, sizeof **out);
-    (*out)->o.kind = 'C';
+    *out = make(sizeof **out, 'C');
     return leave(ZE_RESULT_SUCCESS);
 }
 
