@@ -8,7 +8,8 @@
 #define MAX_RESULTS 16
 
 typedef struct operation {
-    tn_scope *s; /* owns arguments and their lists */
+    tn_scope *s;    /* owns arguments and their lists */
+    cJSON *request; /* has their texts */
     uint32_t op, n_args, n_outs;
     tn_value args[REQUEST_MAX_ARGUMENTS];
 } operation;
@@ -24,14 +25,17 @@ static int call_open(bench *b)
     if (!o->op) return bench_absent(b, "no such operator");
     o->n_outs = tn_inspect_argument_count(b->ctx, o->op, 1);
     if (o->n_outs > MAX_RESULTS) return bench_absent(b, "the operator has too many results");
-    o->n_args = request_arguments(o->s, o->op, b->request, o->args);
+    o->request = cJSON_Duplicate(b->request, 1);
+    o->n_args = request_arguments(o->s, o->op, o->request, o->args);
     return tn_scope_failed(o->s) ? bench_failed(b, o->s) : 0;
 }
 
 static void call_close(bench *b)
 {
     operation *o = b->state;
-    if (o) tn_scope_close(o->s);
+    if (!o) return;
+    tn_scope_close(o->s);
+    cJSON_Delete(o->request);
     free(o);
 }
 
