@@ -140,19 +140,18 @@ static void resize_batch(tn_scope *s, batch *b, int64_t rows)
 static tn_tensor *run_layer(tn_scope *s, const cell *c, sequence in, int32_t reverse, state *io)
 {
     int32_t packed = in.sizes.data != NULL;
-    int64_t steps = packed ? in.sizes.count : in.data ? tn_tensor_size(in.data, 0) : 0, at = 0;
+    int64_t steps = packed ? in.sizes.count : in.data ? tn_tensor_size(in.data, 0) : 0;
     tn_tensor *x = tn_linear(s, in.data, c->w_input, .bias = c->b_input), **out = tni_scope_tensors(s, steps);
     state *ended = tn_scope_memory(s, (uint64_t)(steps + 1) * sizeof *ended);
-    if (!x || !out || !ended) return NULL;
+    /* At once: the gradient of views one by one would be a sequence of zeros for each. */
+    tn_tensors inputs = packed ? tn_split_with_sizes(s, x, in.sizes) : tn_unbind(s, x);
+    if (inputs.count != steps || !out || !ended) return NULL;
     batch b = {.first = *io, .now = *io, .ended = ended + steps + 1};
     if (packed && !reverse) b.rows = tn_tensor_size(io->h, 0);
-    for (int64_t i = 0; i < steps && reverse && packed; i++) at += in.sizes.data[i];
     for (int64_t i = 0; i < steps && !tn_scope_failed(s); i++) {
-        int64_t t = reverse ? steps - 1 - i : i, rows = packed ? in.sizes.data[t] : 0;
-        if (packed) resize_batch(s, &b, rows);
-        if (reverse) at -= rows;
-        b.now = step(s, c, packed ? tni_narrow(s, x, 0, at, rows) : tn_select(s, x, 0, t), b.now);
-        if (!reverse) at += rows;
+        int64_t t = reverse ? steps - 1 - i : i;
+        if (packed) resize_batch(s, &b, in.sizes.data[t]);
+        b.now = step(s, c, inputs.data[t], b.now);
         out[t] = b.now.h;
     }
     if (tn_scope_failed(s)) return NULL;
