@@ -382,7 +382,7 @@ static int model_open(bench *b)
     if (net_create(b, t, dtype)) return 1;
     if (tn_scope_failed(t->s)) return bench_failed(b, t->s);
     if (t->model->optimizer == TN_SGD)
-        t->optimizer = tn_sgd_create(t->net, .lr = 0.01, .momentum = 0.9);
+        t->optimizer = tn_sgd_create(t->net, .lr = 1e-3, .momentum = 0.9);
     else
         t->optimizer = tn_adamw_create(t->net, .lr = 3e-4, .weight_decay = 0.1);
     return t->optimizer ? 0 : bench_failed(b, NULL);

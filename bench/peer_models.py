@@ -183,7 +183,7 @@ def open_model(request):
     if request.get("layout") == "channels_last":
         net, x = net.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     if optimiser == "sgd":
-        optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True)
+        optimiser = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9, fused=True)
     else:
         optimiser = torch.optim.AdamW(net.parameters(), lr=3e-4, weight_decay=0.1, fused=True)
 

@@ -181,6 +181,8 @@ static void outer(const cpu_gemm *g, int64_t begin, int64_t end)
 /* ---- Products with few rows ---- */
 
 enum { THIN_ROWS = 4, THIN_COLUMNS = 4, THIN_STRIP = 1024, THIN_DEPTH = 4 };
+/* The most elements of a row of a half type, which is widened once for all columns. */
+enum { ROW_DEPTH = 4096 };
 
 static inline void write_thin(const cpu_gemm *g, int64_t i, int64_t j, T sum)
 {
@@ -222,8 +224,38 @@ ALWAYS_INLINE void thin_dots(const cpu_gemm *g, int64_t i0, int64_t j0, int rows
     finish_dots(g, i0, j0, rows, columns, p, sum);
 }
 
+/* An element of a product of one row, from left to right through memory, whose speed limits such a product. */
+ALWAYS_INLINE void row_dot(const cpu_gemm *g, const T *a, int64_t j)
+{
+    const E *b = (const E *)g->b + j * g->b_col;
+    lanes sum[LANE_SETS] = {0};
+    int64_t p = 0;
+    for (; p + LANE_STEP <= g->k; p += LANE_STEP)
+        for (int i = 0; i < LANE_SETS; i++)
+            sum[i] += lanes_of_acc(a + p + i * LANE_COUNT) * lanes_load(b + p + i * LANE_COUNT);
+    for (; p + LANE_COUNT <= g->k; p += LANE_COUNT) sum[0] += lanes_of_acc(a + p) * lanes_load(b + p);
+    T total = lanes_total_of_sets(sum);
+    for (; p < g->k; p++) total += a[p] * load(b + p);
+    write_thin(g, 0, j, total);
+}
+
+static void row_columns(const cpu_gemm *g, int64_t begin, int64_t end)
+{
+#if CPU_IS_HALF
+    T a[ROW_DEPTH];
+    for (int64_t p = 0; p < g->k; p++) a[p] = load((const E *)g->a + p);
+#else
+    const T *a = g->a;
+#endif
+    for (int64_t j = begin; j < end; j++) row_dot(g, a, j);
+}
+
 static void thin_columns(const cpu_gemm *g, int64_t begin, int64_t end)
 {
+    if (g->m == 1 && (!CPU_IS_HALF || g->k <= ROW_DEPTH)) {
+        row_columns(g, begin, end);
+        return;
+    }
     for (int64_t j = begin; j < end;) {
         bool full = end - j >= THIN_COLUMNS;
         int64_t i = 0;
