@@ -48,10 +48,13 @@ int32_t tn_profile_end(tn_context *ctx, tn_profile **out)
 
 /* ---- The history of allocators, which has the operator that asked for memory --------------------------- */
 
+/* The program's own call counts, not those that its operator makes. */
 static void enter_operator(void *user, const tn_call_info *info, uint64_t *token)
 {
+    const char *outer = tni_current_operator();
     (void)user;
-    *token = (uint64_t)(uintptr_t)tni_current_set_operator(info->name);
+    if (!outer) tni_current_set_operator(info->name);
+    *token = (uint64_t)(uintptr_t)outer;
 }
 
 static void leave_operator(void *user, const tn_call_info *info, uint64_t token)

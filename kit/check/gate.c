@@ -24,14 +24,14 @@ void gate_pause(long nanoseconds)
     nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
 }
 
-static void gate_init(gate *g)
+void gate_init(gate *g)
 {
     *g = (gate){.caller = pthread_self()};
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->changed, NULL);
 }
 
-static void gate_finish(gate *g)
+void gate_finish(gate *g)
 {
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->lock);
@@ -45,8 +45,7 @@ void gate_open(gate *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* The host callback that holds the stream. */
-static void hold(void *user)
+void gate_hold(void *user)
 {
     gate *g = user;
     const struct timespec end = seconds_from_now(GIVE_UP_S);
@@ -130,7 +129,7 @@ int desk_query(desk *d, void *stream)
 
 int desk_hold(desk *d)
 {
-    if (!desk_ok(d, d->h.stream->host_callback(d->h.self, d->device, d->stream, hold, &d->g),
+    if (!desk_ok(d, d->h.stream->host_callback(d->h.self, d->device, d->stream, gate_hold, &d->g),
                  "stream.host_callback"))
         return 0;
     if (!gate_read(&d->g, &d->g.at_once)) return 1;

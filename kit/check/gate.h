@@ -20,6 +20,10 @@ typedef struct gate {
     int passed; /* calls of gate_mark */
 } gate;
 
+void gate_init(gate *g);
+void gate_finish(gate *g);
+/* The host callback that holds its stream until the gate is open. */
+void gate_hold(void *user);
 /* A host callback that counts its calls in the gate. */
 void gate_mark(void *user);
 int gate_read(gate *g, const int *flag);

@@ -71,6 +71,7 @@ static int32_t status_of(cl_int status)
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
     case CL_OUT_OF_RESOURCES:
     case CL_OUT_OF_HOST_MEMORY:
+    case CL_INVALID_BUFFER_SIZE: /* larger than any allocation may be */
         return TN_E_OUT_OF_MEMORY;
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_INVALID_CONTEXT:
@@ -261,7 +262,6 @@ static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
     opencl_device *d = device;
     cl_int status;
     cl_mem memory = d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &status);
-    if (status == CL_INVALID_BUFFER_SIZE) status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     if (status != CL_SUCCESS) {
         char what[64];
         snprintf(what, sizeof what, "allocating %llu bytes", (unsigned long long)bytes);

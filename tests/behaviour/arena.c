@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocators of a user for user_allocator.c: parts of memory that somebody else has allocated, one after the other, and
+/* Allocators of a user for memory.c: parts of memory that somebody else has allocated, one after the other, and
  * memory of the host at odd addresses. */
 #include <stdlib.h>
 #include <sys/types.h>

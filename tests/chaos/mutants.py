@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes the library's waits out one by one and shows that the adversarial reference device finds each.
 
-Each mutant of a file of the library is linked with everything else into a libtenon of its own, and put before the tests of
-waits.c and backward.c.
+Private pools, the memory of graphs and the statistics have mutants of their own. Each mutant of a file of the library is linked
+with everything else into a libtenon of its own, and put before the tests of waits.c, backward.c and pools.c.
 """
 import argparse
 import os
@@ -49,6 +49,24 @@ MUTANTS = [
      "status = tni_block_record(before, tni_current_stream(s->device));", "status = TN_OK;"),
     ("emptying the cache: the wait for the device", "core/allocator_stats.c",
      "int32_t status = d->synchronous ? TN_OK : tni_device_wait(d);", "int32_t status = TN_OK;"),
+    ("a private pool: others get its memory", "core/allocator_pool.c", "p->capture == capture && p->number == number)",
+     "p->capture == capture)"),
+    ("a graph: others get its memory", "core/allocator_pool.c", "p->capture == capture && p->number == number)",
+     "p->number == number)"),
+    ("a pool: memory of one stream is given to another", "core/allocator_pool.c", "if (p->stream == stream && p->small == small",
+     "if (p->small == small"),
+    ("a graph: its free memory goes back to the device early", "core/allocator_pool.c",
+     "if (!is_wholly_free(s) || s->is_captured) continue;", "if (!is_wholly_free(s)) continue;"),
+    ("a graph: a block that another captured stream reads", "core/allocator_pool.c", "if (shared && !pool->ended) {", "if (0) {"),
+    ("a private pool that ends: the wait for the device", "core/private_pool.c",
+     'if (!d->synchronous) tni_late_keep(d, tni_device_wait(d), "waiting for the device of a memory pool");', ""),
+    ("a private pool that ends: its memory is still counted as private", "core/allocator.c", "            uncount_private(a, pool);\n",
+     ""),
+    ("statistics: a freed block", "core/allocator.c", "    count_blocks(a, b, -1);\n", ""),
+    ("statistics: a freed allocation", "core/allocator_pool.c", "    count_allocations(a, s, -1);\n", ""),
+    ("statistics: a freed block of a private pool", "core/allocator.c",
+     "    stats->allocated_bytes += (uint64_t)(blocks * (int64_t)b->bytes);\n",
+     "    stats->allocated_bytes += (uint64_t)b->bytes;\n"),
     ("what a kernel keeps alive: the wait for its stream", "dispatcher/kernel.c",
      "if (kept->is_block) {", "if (1) {"),
     ("backward: a gradient handed over, the wait", "autograd/engine.c",

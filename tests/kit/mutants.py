@@ -60,6 +60,28 @@ MUTANTS = [
     ("event.query never says done", "event.c", "*out_done = r->reached;", "*out_done = 0;", "0/event/states"),
     ("event.synchronize does not wait", "event.c", "    if (r) wait_for(r);\n    release(r);", "    release(r);",
      "0/unfinished/event.synchronize"),
+    ("copies from pinned memory wait for their stream", "memory.c",
+     '    int32_t status = reference_stream_check_runs(stream, "a copy from the host");\n',
+     '    if (pinned) reference_stream_wait(stream);\n'
+     '    int32_t status = reference_stream_check_runs(stream, "a copy from the host");\n', "0/pinned/to-device"),
+    ("copies to pinned memory are made at once", "memory.c",
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (from && pinned) return memcpy(host, from, bytes), TN_OK;\n"
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;", "0/pinned/to-host"),
+    ("copies from pinned memory are made at once", "memory.c",
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (to && pinned) return memcpy(to, host, bytes), TN_OK;\n"
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;", "0/pinned/to-device"),
+    ("events do not wait for copies from pinned memory", "event.c", "*out_done = r->reached;", "*out_done = 1;", "0/pinned/event"),
+    ("pinned memory has the kind of device memory", "memory.c", "out->kind = TN_MEMORY_HOST;", "out->kind = TN_MEMORY_DEVICE;",
+     "0/pinned/memory"),
+    ("memory.unpin unpins other memory", "memory.c",
+     "while (*link && ((*link)->host != memory->host || (*link)->device != device)) link = &(*link)->next;", ";",
+     "0/pinned/memory"),
+    ("copies forget where in pinned memory they begin", "memory.c",
+     "char *to = reference_resolve(device, allocation, offset, bytes);\n    return to ? push_transfer(self, to, host,",
+     "char *to = reference_resolve(device, allocation, offset, bytes);\n    if (pinned) host = pinned->host;\n"
+     "    return to ? push_transfer(self, to, host,", "0/pinned/memory"),
     ("gather does not check indices", "index.c",
      "int32_t status = read_position(positions, index, dim, tensor_size(t, dim), &from[dim], failure);",
      "int32_t status = TN_OK;\n        from[dim] = tensor_load(positions, index).i;",

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A user's allocator. On the CPU it is that of examples/allocator. On the reference device it is arena.c, which hands out
- * parts of a tensor of another context: addresses of the device that the plugin has not given to this one.
+ * Allocators of users, and what an error says of memory that is not there.
+ *
+ * On the CPU the allocator is that of examples/allocator. On the reference device it is arena.c, which hands out parts of
+ * a tensor of another context: addresses of the device that the plugin has not given to this one.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -268,4 +270,44 @@ Test(user_allocator, wrong_values_of_the_variable)
                        tn_scope_error(s)->message);
     tn_scope_close(s);
     tn_context_destroy(c);
+}
+
+/* ---- Out of memory ------------------------------------------------------------------------------------- */
+
+typedef struct seen {
+    uint64_t bytes;
+    char operator_name[64];
+} seen;
+
+static void see(void *user, const tn_memory_shortage *shortage)
+{
+    seen *s = user;
+    s->bytes = shortage->largest_bytes;
+    snprintf(s->operator_name, sizeof s->operator_name, "%s", shortage->largest_operator);
+}
+
+/* While a device records its history, the error names the operator that made the largest allocation. */
+Test(user_allocator, the_largest_allocation_and_its_operator)
+{
+    seen found = {0};
+    uint64_t handle;
+    tn_scope *s = tn_scope_open(ctx);
+    cr_assert_eq(tn_memory_observer_add(ctx, see, &found, &handle), TN_OK);
+    cr_assert_eq(tn_memory_set_limit(ctx, device, 64 << 20), TN_OK);
+    for (int recorded = 1; recorded >= 0; recorded--) {
+        tn_scope *inner = tn_scope_open_child(s, NULL);
+        cr_assert_eq(tn_memory_record_history(ctx, device, recorded ? 100 : 0, 8), TN_OK);
+        tn_tensor *x = tn_full(inner, TN_INTS(1 << 20), 1, .dtype = TN_FLOAT32, .device = device);
+        tn_tensor *y = tn_cat(inner, TN_TENSORS(x, x, x));
+        cr_assert_not_null(y);
+        cr_expect_null(tn_cat(inner, TN_TENSORS(y, y, y, y, y)));
+        const char *text = tn_scope_error(inner)->message;
+        cr_expect_not_null(strstr(text, recorded ? " The largest allocation is 12.00 MiB, made by aten::cat."
+                                                 : " The largest allocation is 12.00 MiB."),
+                           "%s", text);
+        cr_expect_eq(found.bytes, 12 << 20);
+        cr_expect_str_eq(found.operator_name, recorded ? "aten::cat" : "");
+        tn_scope_close(inner);
+    }
+    tn_scope_close(s);
 }
