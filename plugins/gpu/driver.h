@@ -48,7 +48,8 @@ typedef struct gpu_binary {
 typedef struct gpu_driver {
     const char *type; /* the device type: "opencl" */
     const char *version;
-    int32_t dlpack_type; /* the type of its devices in DLPack */
+    int32_t dlpack_type;                   /* the type of its devices in DLPack */
+    const tn_settings_interface *settings; /* of its own, behind those of the family; NULL: it has none */
     /* Loads the runtime and finds devices. Without one: TN_OK, 0, and a text that lives as long as the plugin. */
     int32_t (*find)(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason);
     void (*forget)(gpu_plugin *plugin);
@@ -63,7 +64,7 @@ typedef struct gpu_driver {
     int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory);
     void (*free)(void *device, void *memory);
     /* Memory of another library, by the vendor's handle: from then on `free` lets go of it, too. TN_E_ARGUMENT if it is
-     * not of this device. */
+     * not of this device. NULL: the plugin refuses it. */
     int32_t (*retain)(void *device, void *memory, uint64_t *out_bytes);
     /* Memory of the host that the device reads and writes by itself. NULL: there is none. */
     int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);

@@ -8,7 +8,8 @@ enum { BLOCKING, CACHE, COUNT };
 
 static int32_t describe(void *self, void *device, uint32_t i, tn_setting *out)
 {
-    if (i >= COUNT) return TN_E_INDEX;
+    const tn_settings_interface *more = gpu_the_driver.settings;
+    if (i >= COUNT) return more ? more->describe(self, device, i - COUNT, out) : TN_E_INDEX;
     out->name = i == BLOCKING ? "blocking" : "cache";
     out->meaning = i == BLOCKING ? "each launch is waited for, so that its errors are those of the call"
                                  : "compiled programs are kept in the user's cache folder";
@@ -19,6 +20,7 @@ static int32_t describe(void *self, void *device, uint32_t i, tn_setting *out)
 static int32_t get(void *self, void *device, uint32_t i, tn_value *out)
 {
     const gpu_plugin *p = self;
+    if (i >= COUNT) return gpu_the_driver.settings->get(self, device, i - COUNT, out);
     *out = tn_value_bool(i == BLOCKING ? __atomic_load_n(&p->blocking, __ATOMIC_RELAXED)
                                        : !__atomic_load_n(&p->no_cache, __ATOMIC_RELAXED));
     return TN_OK;
@@ -27,6 +29,7 @@ static int32_t get(void *self, void *device, uint32_t i, tn_value *out)
 static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
 {
     gpu_plugin *p = self;
+    if (i >= COUNT) return gpu_the_driver.settings->set(self, device, i - COUNT, value);
     if (i == BLOCKING)
         __atomic_store_n(&p->blocking, (int32_t)value->as.i, __ATOMIC_RELAXED);
     else
@@ -49,6 +52,8 @@ static int32_t dlpack_device(void *self, void *device, int32_t *out_type, int32_
 static int32_t import_pointer(void *self, void *device, void *data, uint64_t bytes, tn_memory *out)
 {
     uint64_t there = 0;
+    if (!gpu_the_driver.retain)
+        return gpu_error(self, TN_E_UNSUPPORTED, "memory of other libraries is not taken");
     int32_t status = gpu_the_driver.retain(((const gpu_device *)device)->handle, data, &there);
     if (status) return status;
     if (there < bytes) {

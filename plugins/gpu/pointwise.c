@@ -271,21 +271,41 @@ static int32_t run(void *self, const tn_call *call)
     return is_dense(&p, &splat) ? run_dense(&p, splat) : run_any(&p);
 }
 
-/* The first tensor argument of type T decides about the formula. */
+/* A value that the host passes, whatever dtype its tensor has: the nest has it in the dtype of the call. */
+static int32_t is_value(const tn_call *call, const tn_tensor_desc *t)
+{
+    return t->rank == 0 && t->device != gpu_result(call, 0)->device;
+}
+
+static const char *check_dtypes(const tn_call *call)
+{
+    for (uint32_t i = 0; i < call->n_args + call->n_outs; i++) {
+        const tn_tensor_desc *t =
+            gpu_optional(i < call->n_args ? call->args[i] : call->outs[i - call->n_args]);
+        const tn_dtype *known = gpu_device_dtypes(gpu_device_of(call));
+        if (!t || is_value(call, t)) continue;
+        while (*known && *known != t->dtype) known++;
+        if (!*known) return "a tensor has a dtype that the device does not compute in";
+    }
+    return NULL;
+}
+
+/* The first tensor argument of type T decides about the formula, if it is not a value. */
 static const char *can_run(void *self, const tn_call *call)
 {
     const pointwise_op *op = call->data;
-    const char *types = op->types + 1;
-    const char *reason = gpu_can_run(self, call);
+    const char *types = op->types + 1, *reason = gpu_can_move(self, call);
+    const tn_tensor_desc *leading = NULL;
+    if (!reason) reason = check_dtypes(call);
     if (reason) return reason;
     for (uint32_t i = 0; i < call->n_args && *types; i++) {
-        if (call->args[i].tag != TN_TAG_TENSOR) continue;
-        if (*types++ != 'T') continue;
-        return group_of(listed_op(op->number), gpu_type(gpu_tensor(call->args[i])->dtype))
-                   ? NULL
-                   : "the device has no formula for this dtype";
+        const tn_tensor_desc *t = gpu_argument_tensor(call, i);
+        if (call->args[i].tag != TN_TAG_TENSOR || *types++ != 'T' || !t) continue;
+        if (!leading || is_value(call, leading)) leading = t;
     }
-    return NULL;
+    return !leading || group_of(listed_op(op->number), gpu_type(leading->dtype))
+               ? NULL
+               : "the device has no formula for this dtype";
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`tenon check` on the OpenCL plugin: tiers 0 to 3 are whole, every kernel runs on the device, nothing fails.
+"""`tenon check` on a plugin of the GPU family: tiers 0 to 3 are whole, every kernel runs on the device, nothing fails.
 
     check.py TENON PLUGIN
 """
@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 
-# What the device leaves to the CPU: special functions that OpenCL C does not have.
+# What the family leaves to the CPU: special functions that OpenCL C does not have.
 LEFT_OUT = {"aten::complex", "aten::nextafter", "aten::frexp.Tensor", "aten::erfinv", "aten::digamma",
             "aten::polygamma", "aten::igamma", "aten::igammac", "aten::i0"}
 LEAST_CASES = {0: 45, 1: 8000, 2: 4, 3: 100}
@@ -18,7 +18,7 @@ def main():
     tool, plugin = sys.argv[1:]
     done = subprocess.run([tool, "check", plugin, "--tier", "3", "--jobs", "2", "--json", "-"], capture_output=True, text=True)
     if "no device here" in done.stdout:
-        print("skipped: no OpenCL device (Debian: pocl-opencl-icd)\n0 passed, 0 failed, 1 skipped")
+        print("skipped: no device (Debian: pocl-opencl-icd for OpenCL, mesa-vulkan-drivers for Vulkan)\n0 passed, 0 failed, 1 skipped")
         return 77
     report = json.loads(done.stdout)
     wrong = [f"{c['name']}: {c['outcome']}: {c.get('reason', '')}" for c in report["cases"] if not c["as_expected"]]

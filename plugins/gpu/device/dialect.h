@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words that device code is written in, so that one text is OpenCL C, CUDA and HIP, and plain C or C++
- * for checks on the host. docs/gpu-dialect.md has the rules.
+ * The words that device code is written in, so that one text is OpenCL C, CUDA, HIP and (translated) GLSL, and
+ * plain C or C++ for checks on the host. docs/gpu-dialect.md has the rules.
  *
  *   GPU_KERNEL, GPU_GLOBAL, GPU_LOCAL   qualifiers of kernels and pointers
  *   GPU_FUNCTION                        what every helper function is
@@ -53,6 +53,28 @@ typedef int int32_t;
 typedef ulong uint64_t;
 typedef long int64_t;
 #define FN(name) name
+#elif defined(GPU_GLSL) /* C that tools/gen_shaders.py turns into GLSL */
+#define GPU_KERNEL                         _Noreturn
+#define GPU_GLOBAL                         volatile
+#define GPU_LOCAL                          _Thread_local
+#define GPU_FUNCTION                       static inline
+#define GPU_INDEPENDENT
+#define GPU_BARRIER()                      gpu_barrier()
+#define gpu_half_load(p)                   tn_float_of_half(*(GPU_GLOBAL const uint16_t *)(p))
+#define gpu_half_store(p, f)               (*(GPU_GLOBAL uint16_t *)(p) = tn_half_of_float(f))
+#define GPU_HAS_DOUBLE                     0
+#define TN_DEVICE_HAS_DOUBLE               0
+#define TN_DEVICE_FUNCTION                 GPU_FUNCTION
+#define INFINITY                           gpu_infinity
+typedef unsigned char uint8_t;
+typedef signed char int8_t;
+typedef unsigned short uint16_t;
+typedef short int16_t;
+typedef unsigned int uint32_t;
+typedef int int32_t;
+typedef unsigned long uint64_t;
+typedef long int64_t;
+#define FN(name) fn_##name /* plugins/vulkan/functions.h */
 #else
 #include <math.h>
 #include <stdint.h>

@@ -35,7 +35,9 @@
 
 #define FORMULAS_SMALL 0
 #define FORMULAS_BITS  0
+#if !defined(fused)
 #define fused(a, b, c) FN(fma)(a, b, c)
+#endif
 /* Integers are computed in int64, but shifts and lcm depend on the width of the dtype: the host gives it as x. */
 #define TYPE_BITS 64
 
@@ -101,8 +103,10 @@ ALWAYS_INLINE T silu_slope(T g, T a)
 }
 BINARY(silu_backward, silu_slope(a, b))
 #if GPU_TYPE == 32
+#if !defined(FUSED_W)
 typedef T W;
 #define FUSED_W fused
+#endif
 #include "normal_tail.h"
 /* Phi(a), and e^(-a^2 / 2) with the rounding error of the square. */
 ALWAYS_INLINE T normal_density(T a)
