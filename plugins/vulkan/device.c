@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Vulkan driver of the GPU family: any device with Vulkan 1.2 and the features below, found through the loader.
+ * Statuses, devices, settings and the table of the driver; read it from the bottom.
+ */
+#include "vulkan.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LOADER "libvulkan.so.1"
+#define MOST   16 /* devices */
+
+typedef struct vulkan_state {
+    vulkan_symbols vk;
+    void *loader;
+    VkInstance instance;
+    uint32_t count;
+    VkPhysicalDevice devices[MOST];
+    vulkan_settings settings;
+    char reason[512];
+} vulkan_state;
+
+static vulkan_state *state_of(gpu_plugin *plugin)
+{
+    return *gpu_driver_state(plugin);
+}
+
+const vulkan_settings *vulkan_settings_of(gpu_plugin *plugin)
+{
+    return &state_of(plugin)->settings;
+}
+
+/* ---- Statuses --------------------------------------------------------------------------------------------- */
+
+static const char *result_name(VkResult result)
+{
+    switch (result) {
+#define CASE(name) \
+    case name:     \
+        return #name;
+        VULKAN_RESULTS(CASE)
+#undef CASE
+    default:
+        return "unknown result";
+    }
+}
+
+static int32_t status_of(VkResult result)
+{
+    switch (result) {
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_TOO_MANY_OBJECTS:
+    case VK_ERROR_OUT_OF_POOL_MEMORY:
+    case VK_ERROR_FRAGMENTED_POOL:
+        return TN_E_OUT_OF_MEMORY;
+    case VK_ERROR_DEVICE_LOST:
+        return TN_E_DEVICE_LOST;
+    default:
+        return TN_E_INTERNAL;
+    }
+}
+
+int32_t vulkan_check(vulkan_device *d, VkResult result, const char *what)
+{
+    if (result == VK_SUCCESS) return TN_OK;
+    if (result == VK_ERROR_DEVICE_LOST) __atomic_store_n(&d->lost, result, __ATOMIC_RELEASE);
+    return gpu_error_native(d->plugin, status_of(result), result, result_name(result), "%s failed: %s", what,
+                            result_name(result));
+}
+
+int32_t vulkan_status(void *device)
+{
+    vulkan_device *d = device;
+    VkResult lost = __atomic_load_n(&d->lost, __ATOMIC_ACQUIRE);
+    if (lost == VK_SUCCESS) return TN_OK;
+    return gpu_error_native(d->plugin, TN_E_DEVICE_LOST, lost, result_name(lost), "the device is lost: %s",
+                            result_name(lost));
+}
+
+/* ---- What a device has ------------------------------------------------------------------------------------ */
+
+typedef struct device_features {
+    VkPhysicalDeviceVulkan12Features of_12;
+    VkPhysicalDeviceVulkan11Features of_11;
+    VkPhysicalDeviceFeatures2 all;
+} device_features;
+
+/* The features that kernels need: X(struct, member). */
+#define NEEDED_FEATURES(X)             \
+    X(all.features, shaderInt64)       \
+    X(of_11, storageBuffer16BitAccess) \
+    X(of_12, storageBuffer8BitAccess)  \
+    X(of_12, bufferDeviceAddress)      \
+    X(of_12, timelineSemaphore)        \
+    X(of_12, uniformBufferStandardLayout)
+
+static void chain(device_features *f)
+{
+    memset(f, 0, sizeof *f);
+    f->of_12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    f->of_11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    f->of_11.pNext = &f->of_12;
+    f->all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    f->all.pNext = &f->of_11;
+}
+
+/* The first family of queues that computes, or -1. */
+static int32_t find_family(const vulkan_symbols *vk, VkPhysicalDevice id, uint32_t *out_bits)
+{
+    VkQueueFamilyProperties families[MOST];
+    uint32_t n = MOST;
+    vk->GetPhysicalDeviceQueueFamilyProperties(id, &n, families);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+        *out_bits = families[i].timestampValidBits;
+        return (int32_t)i;
+    }
+    return -1;
+}
+
+/* The name of what a device lacks, or NULL. */
+static const char *lacks(const vulkan_symbols *vk, VkPhysicalDevice id,
+                         const VkPhysicalDeviceProperties *properties)
+{
+    device_features f;
+    uint32_t bits;
+    if (properties->apiVersion < VK_API_VERSION_1_2) return "Vulkan 1.2";
+    if (find_family(vk, id, &bits) < 0) return "a queue that computes";
+    chain(&f);
+    vk->GetPhysicalDeviceFeatures2(id, &f.all);
+#define CHECK(of, name) \
+    if (!f.of.name) return #name;
+    NEEDED_FEATURES(CHECK)
+#undef CHECK
+    return NULL;
+}
+
+static int32_t has_extension(const VkExtensionProperties *list, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(list[i].extensionName, name) == 0) return 1;
+    return 0;
+}
+
+/* Implementations over another interface, such as MoltenVK, are listed only if they are asked for. */
+#define PORTABILITY_ENUMERATION "VK_KHR_portability_enumeration"
+#define PORTABILITY_SUBSET      "VK_KHR_portability_subset"
+
+static VkResult create_instance(vulkan_state *s)
+{
+    static const char *const names[] = {PORTABILITY_ENUMERATION};
+    const VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                                           .pApplicationName = "Tenon",
+                                           .pEngineName = "Tenon",
+                                           .apiVersion = VK_API_VERSION_1_2};
+    uint32_t n = 0, version = 0;
+    if (s->vk.EnumerateInstanceVersion(&version) != VK_SUCCESS || version < VK_API_VERSION_1_2)
+        return VK_ERROR_INCOMPATIBLE_DRIVER;
+    VkResult result = s->vk.EnumerateInstanceExtensionProperties(NULL, &n, NULL);
+    VkExtensionProperties *list = result == VK_SUCCESS && n ? calloc(n, sizeof *list) : NULL;
+    if (list) result = s->vk.EnumerateInstanceExtensionProperties(NULL, &n, list);
+    int32_t is_portable = list && result == VK_SUCCESS && has_extension(list, n, PORTABILITY_ENUMERATION);
+    free(list);
+    const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                       .flags =
+                                           is_portable ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0,
+                                       .pApplicationInfo = &application,
+                                       .enabledExtensionCount = is_portable ? 1 : 0,
+                                       .ppEnabledExtensionNames = names};
+    return s->vk.CreateInstance(&info, NULL, &s->instance);
+}
+
+static int32_t load(vulkan_state *s)
+{
+    s->loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
+    if (!s->loader) {
+        snprintf(s->reason, sizeof s->reason, "the loader " LOADER " is not installed");
+        return 0;
+    }
+    PFN_vkGetInstanceProcAddr get;
+    *(void **)(void *)&get = dlsym(s->loader, "vkGetInstanceProcAddr");
+    if (!get) {
+        snprintf(s->reason, sizeof s->reason, LOADER " has no vkGetInstanceProcAddr");
+        return 0;
+    }
+#define LOAD(name)                                                                                        \
+    s->vk.name = (PFN_vk##name)get(s->instance, "vk" #name);                                              \
+    if (!s->vk.name) {                                                                                    \
+        snprintf(s->reason, sizeof s->reason, LOADER " has no vk" #name ": it is older than Vulkan 1.2"); \
+        return 0;                                                                                         \
+    }
+    VULKAN_LOADER(LOAD)
+    VkResult result = create_instance(s);
+    if (result != VK_SUCCESS) {
+        snprintf(s->reason, sizeof s->reason, LOADER " found no driver (ICD): %s", result_name(result));
+        return 0;
+    }
+    VULKAN_INSTANCE(LOAD)
+#undef LOAD
+    return 1;
+}
+
+static void find_devices(vulkan_state *s)
+{
+    VkPhysicalDevice found[MOST];
+    uint32_t n = MOST;
+    size_t at = 0;
+    VkResult result = s->vk.EnumeratePhysicalDevices(s->instance, &n, found);
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE) n = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+        s->vk.GetPhysicalDeviceProperties2(found[i], &p);
+        const char *lacking = lacks(&s->vk, found[i], &p.properties);
+        if (!lacking)
+            s->devices[s->count++] = found[i];
+        else if (at < sizeof s->reason)
+            at += (size_t)snprintf(s->reason + at, sizeof s->reason - at, "%s%s lacks %s", at ? "; " : "",
+                                   p.properties.deviceName, lacking);
+    }
+    if (!n) snprintf(s->reason, sizeof s->reason, LOADER " found no device");
+}
+
+static int32_t find(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason)
+{
+    vulkan_state *s = calloc(1, sizeof *s);
+    if (!s) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    s->settings.low_watermark = s->settings.high_watermark = -1;
+    *gpu_driver_state(plugin) = s;
+    if (load(s)) find_devices(s);
+    *out_count = s->count;
+    *out_reason = s->count ? NULL : s->reason;
+    return TN_OK;
+}
+
+/* The loader stays loaded: drivers have threads and exit handlers of their own. */
+static void forget(gpu_plugin *plugin)
+{
+    vulkan_state *s = state_of(plugin);
+    if (s && s->instance) s->vk.DestroyInstance(s->instance, NULL);
+    free(s);
+}
+
+/* ---- Memory of a device ------------------------------------------------------------------------------------ */
+
+/* The first type with these properties, or -1. */
+static int32_t find_type(const VkPhysicalDeviceMemoryProperties *m, VkMemoryPropertyFlags wanted)
+{
+    for (uint32_t i = 0; i < m->memoryTypeCount; i++)
+        if ((m->memoryTypes[i].propertyFlags & wanted) == wanted) return (int32_t)i;
+    return -1;
+}
+
+#define HOST_SEES (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
+#define IS_CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+#define IS_LOCAL  VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+
+typedef struct memory_types {
+    uint32_t device, host, is_unified;
+    uint64_t bytes; /* of the device's heap */
+} memory_types;
+
+/* Memory is unified if the host reads the device's at full speed, through its cache. */
+static memory_types find_types(const vulkan_symbols *vk, VkPhysicalDevice id)
+{
+    VkPhysicalDeviceMemoryProperties2 m = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    memory_types t = {0};
+    vk->GetPhysicalDeviceMemoryProperties2(id, &m);
+    int32_t both = find_type(&m.memoryProperties, IS_LOCAL | HOST_SEES | IS_CACHED);
+    int32_t local = find_type(&m.memoryProperties, IS_LOCAL);
+    int32_t host = find_type(&m.memoryProperties, HOST_SEES | IS_CACHED);
+    t.is_unified = both >= 0;
+    t.device = (uint32_t)(both >= 0 ? both : local >= 0 ? local : 0);
+    t.host =
+        (uint32_t)(host >= 0 ? host : find_type(&m.memoryProperties, HOST_SEES)); /* there is always one */
+    t.bytes = m.memoryProperties.memoryHeaps[m.memoryProperties.memoryTypes[t.device].heapIndex].size;
+    return t;
+}
+
+static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
+{
+    const vulkan_state *s = state_of(plugin);
+    VkPhysicalDeviceVulkan12Properties driver = {.sType =
+                                                     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceVulkan11Properties limits = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &driver};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &limits};
+    s->vk.GetPhysicalDeviceProperties2(s->devices[index], &p);
+    const VkPhysicalDeviceProperties *of = &p.properties;
+    memory_types types = find_types(&s->vk, s->devices[index]);
+    *out = (gpu_properties){
+        .memory_bytes = types.bytes, .largest_allocation = limits.maxMemoryAllocationSize, .alignment = 256};
+    if (of->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
+        out->compute_units = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    out->device_class = of->deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ? TN_DEVICE_INTEGRATED
+                        : of->deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? TN_DEVICE_DISCRETE
+                                                                                 : TN_DEVICE_VIRTUAL;
+    snprintf(out->name, sizeof out->name, "%.63s", of->deviceName);
+    snprintf(out->architecture, sizeof out->architecture, "Vulkan %u.%u",
+             VK_API_VERSION_MAJOR(of->apiVersion), VK_API_VERSION_MINOR(of->apiVersion));
+    snprintf(out->identity, sizeof out->identity, "%.63s|%08x:%08x|%.63s|%.63s", of->deviceName, of->vendorID,
+             of->driverVersion, driver.driverName, driver.driverInfo);
+}
+
+/* ---- Devices ----------------------------------------------------------------------------------------------- */
+
+static VkResult create_device(const vulkan_state *s, vulkan_device *d)
+{
+    static const char *const names[] = {PORTABILITY_SUBSET};
+    const float priority = 1;
+    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                           .queueFamilyIndex = d->family,
+                                           .queueCount = 1,
+                                           .pQueuePriorities = &priority};
+    device_features f;
+    uint32_t n = 0;
+    VkResult result = d->vk.EnumerateDeviceExtensionProperties(d->physical, NULL, &n, NULL);
+    VkExtensionProperties *list = result == VK_SUCCESS && n ? calloc(n, sizeof *list) : NULL;
+    if (list) result = d->vk.EnumerateDeviceExtensionProperties(d->physical, NULL, &n, list);
+    uint32_t is_portable = list && result == VK_SUCCESS && has_extension(list, n, PORTABILITY_SUBSET);
+    free(list);
+    chain(&f);
+#define ENABLE(of, name) f.of.name = VK_TRUE;
+    NEEDED_FEATURES(ENABLE)
+#undef ENABLE
+    const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                     .pNext = &f.all,
+                                     .queueCreateInfoCount = 1,
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = is_portable,
+                                     .ppEnabledExtensionNames = names};
+    return d->vk.CreateDevice(d->physical, &info, NULL, &d->device);
+}
+
+static int32_t load_device(vulkan_device *d)
+{
+#define LOAD(name)                                                             \
+    d->vk.name = (PFN_vk##name)d->vk.GetDeviceProcAddr(d->device, "vk" #name); \
+    if (!d->vk.name) return gpu_error(d->plugin, TN_E_UNSUPPORTED, "the driver has no vk" #name);
+    VULKAN_DEVICE(LOAD)
+#undef LOAD
+    return TN_OK;
+}
+
+static void destroy(vulkan_device *d)
+{
+    pthread_mutex_destroy(&d->staging_lock);
+    pthread_cond_destroy(&d->idle);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
+{
+    const vulkan_state *s = state_of(plugin);
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    vulkan_device *d = calloc(1, sizeof *d);
+    if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *d = (vulkan_device){.plugin = plugin, .vk = s->vk, .physical = s->devices[index], .index = index};
+    memory_types types = find_types(&d->vk, d->physical);
+    uint32_t bits = 0;
+    d->vk.GetPhysicalDeviceProperties2(d->physical, &p);
+    d->family = (uint32_t)find_family(&d->vk, d->physical, &bits);
+    d->nanoseconds = bits ? (double)p.properties.limits.timestampPeriod : 0;
+    d->uniform_alignment = (uint32_t)p.properties.limits.minUniformBufferOffsetAlignment;
+    if (d->uniform_alignment < 16) d->uniform_alignment = 16;
+    d->device_memory = types.device;
+    d->host_memory = types.host;
+    d->sees_memory = types.is_unified;
+    d->memory_bytes = types.bytes;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->staging_lock, NULL);
+    pthread_cond_init(&d->idle, NULL);
+    VkResult result = create_device(s, d);
+    if (result != VK_SUCCESS) {
+        int32_t failed = vulkan_check(d, result, "vkCreateDevice");
+        destroy(d);
+        return failed;
+    }
+    int32_t status = load_device(d);
+    if (!status) {
+        d->vk.GetDeviceQueue(d->device, d->family, 0, &d->queue);
+        status = vulkan_programs_init(d);
+    }
+    if (status) {
+        PFN_vkDestroyDevice destroy_device =
+            (PFN_vkDestroyDevice)d->vk.GetDeviceProcAddr(d->device, "vkDestroyDevice");
+        if (destroy_device) destroy_device(d->device, NULL);
+        destroy(d);
+        return status;
+    }
+    *out_device = d;
+    return TN_OK;
+}
+
+static void close_device(void *device)
+{
+    vulkan_device *d = device;
+    pthread_mutex_lock(&d->lock);
+    while (d->callbacks) pthread_cond_wait(&d->idle, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+    d->vk.DeviceWaitIdle(d->device);
+    vulkan_programs_finish(d);
+    vulkan_queues_finish(d);
+    vulkan_memory_destroy(d, d->staging);
+    for (vulkan_memory *m = d->garbage, *next; m; m = next) {
+        next = m->next;
+        vulkan_memory_destroy(d, m);
+    }
+    d->vk.DestroyDevice(d->device, NULL);
+    destroy(d);
+}
+
+/* Handles that are pointers, and buffers, which Vulkan's headers make numbers on some machines. */
+static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
+{
+    vulkan_device *d = device;
+    switch (kind) {
+    case TN_NATIVE_DEVICE:
+        *out = (uintptr_t)d->physical;
+        return TN_OK;
+    case TN_NATIVE_CONTEXT:
+        *out = (uintptr_t)d->device;
+        return TN_OK;
+    case TN_NATIVE_STREAM: /* what comes behind, on this queue, finds all work of the stream submitted */
+        pthread_mutex_lock(&d->lock);
+        vulkan_commit(handle);
+        pthread_mutex_unlock(&d->lock);
+        *out = (uintptr_t)d->queue;
+        return TN_OK;
+    case TN_NATIVE_ALLOCATION:
+        *out = (uint64_t)((const vulkan_memory *)handle)->buffer;
+        return TN_OK;
+    default:
+        return TN_E_UNSUPPORTED;
+    }
+}
+
+/* ---- Settings ---------------------------------------------------------------------------------------------- */
+
+enum { FAST_MATH, STAGING, LOW_WATERMARK, HIGH_WATERMARK, SETTINGS };
+
+/* In thousandths of the device's memory, as Metal's allocator of PyTorch has them. */
+static int32_t default_ratio(const vulkan_device *d, uint32_t i)
+{
+    if (i == HIGH_WATERMARK) return 1700;
+    return d->sees_memory ? 1400 : 1000;
+}
+
+static int32_t *setting(gpu_plugin *plugin, uint32_t i)
+{
+    vulkan_settings *s = &state_of(plugin)->settings;
+    int32_t *const of[SETTINGS] = {&s->fast_math, &s->staging, &s->low_watermark, &s->high_watermark};
+    return of[i];
+}
+
+uint64_t vulkan_watermark(const vulkan_device *d, int32_t is_high)
+{
+    uint32_t i = is_high ? HIGH_WATERMARK : LOW_WATERMARK;
+    int32_t ratio = __atomic_load_n(setting(d->plugin, i), __ATOMIC_RELAXED);
+    return d->memory_bytes / 1000 * (uint64_t)(ratio < 0 ? default_ratio(d, i) : ratio);
+}
+
+static int32_t describe_setting(void *self, void *device, uint32_t i, tn_setting *out)
+{
+    static const char *const texts[SETTINGS][2] = {
+        {"fast_math", "kernels may fuse and reorder operations of float32"},
+        {"staging", "copies use a staging buffer also where the host sees the memory of the device"},
+        {"low_watermark_ratio", "part of the memory above which freed memory is given back early; 0: never"},
+        {"high_watermark_ratio", "part of the memory above which nothing is allocated; 0: no limit"}};
+    if (i >= SETTINGS) return TN_E_INDEX;
+    out->name = texts[i][0];
+    out->meaning = texts[i][1];
+    out->default_value = tn_value_bool(0);
+    if (i < LOW_WATERMARK) return TN_OK;
+    out->default_value = tn_value_float(default_ratio(((gpu_device *)device)->handle, i) / 1000.0);
+    out->minimum = tn_value_float(0);
+    out->maximum = tn_value_float(1000);
+    return TN_OK;
+}
+
+static int32_t get_setting(void *self, void *device, uint32_t i, tn_value *out)
+{
+    int32_t value = __atomic_load_n(setting(self, i), __ATOMIC_RELAXED);
+    if (value < 0) value = default_ratio(((gpu_device *)device)->handle, i);
+    *out = i < LOW_WATERMARK ? tn_value_bool(value) : tn_value_float(value / 1000.0);
+    return TN_OK;
+}
+
+static int32_t set_setting(void *self, void *device, uint32_t i, const tn_value *value)
+{
+    int32_t number = i < LOW_WATERMARK ? (int32_t)value->as.i : (int32_t)(value->as.f * 1000 + 0.5);
+    __atomic_store_n(setting(self, i), number, __ATOMIC_RELAXED);
+    return TN_OK;
+}
+
+static const tn_settings_interface settings = {
+    .size = sizeof settings, .describe = describe_setting, .get = get_setting, .set = set_setting};
+
+/* ---- The driver -------------------------------------------------------------------------------------------- */
+
+const gpu_driver gpu_the_driver = {
+    .type = "vulkan",
+    .version = "0.1",
+    .dlpack_type = 7,
+    .settings = &settings,
+    .find = find,
+    .forget = forget,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .status = vulkan_status,
+    .native = native,
+    .alloc = vulkan_alloc,
+    .free = vulkan_free,
+    .host_alloc = vulkan_host_alloc,
+    .host_free = vulkan_host_free,
+    .queue_create = vulkan_queue_create,
+    .queue_destroy = vulkan_queue_destroy,
+    .queue_query = vulkan_queue_query,
+    .queue_finish = vulkan_queue_finish,
+    .queue_wait = vulkan_queue_wait,
+    .native_wait = vulkan_native_wait,
+    .queue_callback = vulkan_queue_callback,
+    .event_record = vulkan_event_record,
+    .event_release = vulkan_event_release,
+    .event_query = vulkan_event_query,
+    .event_wait = vulkan_event_wait,
+    .event_elapsed = vulkan_event_elapsed,
+    .write = vulkan_write,
+    .read = vulkan_read,
+    .copy = vulkan_copy,
+    .fill = vulkan_fill,
+    .program_create = vulkan_program_create,
+    .program_destroy = vulkan_program_destroy,
+    .kernel_create = vulkan_kernel_create,
+    .kernel_destroy = vulkan_kernel_destroy,
+    .launch = vulkan_launch,
+};
+
+TN_DEFINE_PLUGIN("vulkan", "0.1", "Tenon", 0, gpu_entry);

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory, and copies between it and the host. Memory is a buffer with an address. Where the host sees the device's memory, it
+ * copies by itself; else it copies through a staging buffer. Copies from and to pinned memory are queued.
+ */
+#include "vulkan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STAGING_BYTES (4u << 20)
+
+/* ---- Memory ----------------------------------------------------------------------------------------------- */
+
+void vulkan_memory_destroy(vulkan_device *d, vulkan_memory *m)
+{
+    if (!m) return;
+    d->vk.DestroyBuffer(d->device, m->buffer, NULL);
+    d->vk.FreeMemory(d->device, m->memory, NULL);
+    free(m);
+}
+
+int32_t vulkan_memory_create(vulkan_device *d, uint64_t bytes, uint32_t type, vulkan_memory **out)
+{
+    const VkBufferCreateInfo buffer = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = bytes < 4 ? 4 : bytes,
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+    const VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                             .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+    VkMemoryRequirements needs;
+    vulkan_memory *m = calloc(1, sizeof *m);
+    if (!m) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    m->bytes = bytes;
+    VkResult result = d->vk.CreateBuffer(d->device, &buffer, NULL, &m->buffer);
+    if (result == VK_SUCCESS) {
+        d->vk.GetBufferMemoryRequirements(d->device, m->buffer, &needs);
+        const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                           .pNext = &flags,
+                                           .allocationSize = needs.size,
+                                           .memoryTypeIndex = type};
+        result = d->vk.AllocateMemory(d->device, &info, NULL, &m->memory);
+    }
+    if (result == VK_SUCCESS) result = d->vk.BindBufferMemory(d->device, m->buffer, m->memory, 0);
+    if (result == VK_SUCCESS && (type == d->host_memory || d->sees_memory))
+        result = d->vk.MapMemory(d->device, m->memory, 0, VK_WHOLE_SIZE, 0, &m->host);
+    if (result != VK_SUCCESS) {
+        char what[64];
+        snprintf(what, sizeof what, "allocating %llu bytes", (unsigned long long)bytes);
+        vulkan_memory_destroy(d, m);
+        return vulkan_check(d, result, what);
+    }
+    const VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                            .buffer = m->buffer};
+    m->address = d->vk.GetBufferDeviceAddress(d->device, &info);
+    *out = m;
+    return TN_OK;
+}
+
+/*
+ * As Metal's allocator of PyTorch: above the low watermark freed memory is waited for, above the high one nothing is
+ * allocated. With the lock held.
+ */
+static int32_t check_watermarks(vulkan_device *d, uint64_t bytes)
+{
+    uint64_t after = d->allocated + bytes, low = vulkan_watermark(d, 0), high = vulkan_watermark(d, 1);
+    if (low && after > low) {
+        for (vulkan_queue *q = d->queues; q; q = q->next) vulkan_commit(q);
+        vulkan_collect(d);
+    }
+    if (!high || after <= high) return TN_OK;
+    return gpu_error(
+        d->plugin, TN_E_OUT_OF_MEMORY,
+        "cannot allocate %llu bytes: %llu are allocated, and the setting high_watermark_ratio allows %llu",
+        (unsigned long long)bytes, (unsigned long long)d->allocated, (unsigned long long)high);
+}
+
+int32_t vulkan_alloc(void *device, uint64_t bytes, void **out_memory)
+{
+    vulkan_device *d = device;
+    vulkan_memory *m = NULL;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = check_watermarks(d, bytes);
+    if (!status) status = vulkan_memory_create(d, bytes, d->device_memory, &m);
+    if (!status) {
+        d->allocated += bytes;
+        *out_memory = m;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+void vulkan_free(void *device, void *memory)
+{
+    vulkan_device *d = device;
+    vulkan_memory *m = memory;
+    pthread_mutex_lock(&d->lock);
+    d->allocated -= m->bytes;
+    m->last_batch = d->batches;
+    m->next = d->garbage;
+    d->garbage = m;
+    vulkan_collect(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
+{
+    vulkan_device *d = device;
+    vulkan_memory *m = NULL;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = vulkan_memory_create(d, bytes, d->host_memory, &m);
+    if (!status) {
+        m->next = d->pinned;
+        d->pinned = m;
+        *out_memory = m;
+        *out_host = m->host;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+void vulkan_host_free(void *device, void *memory, void *host)
+{
+    vulkan_device *d = device;
+    vulkan_memory *m = memory, **at = &d->pinned;
+    pthread_mutex_lock(&d->lock);
+    while (*at != m) at = &(*at)->next;
+    *at = m->next;
+    m->last_batch = d->batches;
+    m->next = d->garbage;
+    d->garbage = m;
+    vulkan_collect(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* The pinned memory in which a range lies, and where. */
+static vulkan_memory *find_pinned(vulkan_device *d, const void *host, uint64_t bytes, uint64_t *out_offset)
+{
+    uintptr_t begin = (uintptr_t)host;
+    for (vulkan_memory *m = d->pinned; m; m = m->next) {
+        uintptr_t first = (uintptr_t)m->host;
+        if (begin < first || begin - first > m->bytes || bytes > m->bytes - (begin - first)) continue;
+        *out_offset = begin - first;
+        return m;
+    }
+    return NULL;
+}
+
+/* ---- Copies ----------------------------------------------------------------------------------------------- */
+
+/* Queues a copy; with the lock held. */
+static int32_t encode_copy(vulkan_queue *q, const vulkan_memory *to, uint64_t to_offset,
+                           const vulkan_memory *from, uint64_t from_offset, uint64_t bytes)
+{
+    const VkBufferCopy region = {from_offset, to_offset, bytes};
+    VkCommandBuffer commands;
+    int32_t status = vulkan_begin(q, &commands);
+    if (status) return status;
+    q->device->vk.CmdCopyBuffer(commands, from->buffer, to->buffer, 1, &region);
+    return vulkan_end(q);
+}
+
+int32_t vulkan_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
+                    uint64_t bytes)
+{
+    vulkan_device *d = device;
+    if (!bytes) return TN_OK;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = encode_copy(queue, to, to_offset, from, from_offset, bytes);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* A part of a copy through the staging buffer; only one copy of the device uses it at a time. */
+static int32_t stage(vulkan_queue *q, vulkan_memory *m, uint64_t offset, void *to_host, const void *from_host,
+                     uint64_t bytes)
+{
+    vulkan_device *d = q->device;
+    if (from_host) memcpy(d->staging->host, from_host, bytes);
+    pthread_mutex_lock(&d->lock);
+    int32_t status = from_host ? encode_copy(q, m, offset, d->staging, 0, bytes)
+                               : encode_copy(q, d->staging, 0, m, offset, bytes);
+    pthread_mutex_unlock(&d->lock);
+    if (!status) status = vulkan_queue_finish(d, q);
+    if (!status && to_host) memcpy(to_host, d->staging->host, bytes);
+    return status;
+}
+
+static int32_t copy_staged(vulkan_queue *q, vulkan_memory *m, uint64_t offset, char *to_host,
+                           const char *from_host, uint64_t bytes)
+{
+    vulkan_device *d = q->device;
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&d->staging_lock);
+    if (!d->staging) status = vulkan_memory_create(d, STAGING_BYTES, d->host_memory, &d->staging);
+    for (uint64_t at = 0; at < bytes && !status; at += STAGING_BYTES) {
+        uint64_t part = bytes - at < STAGING_BYTES ? bytes - at : STAGING_BYTES;
+        status =
+            stage(q, m, offset + at, to_host ? to_host + at : NULL, from_host ? from_host + at : NULL, part);
+    }
+    pthread_mutex_unlock(&d->staging_lock);
+    return status;
+}
+
+/* One of `to_host` and `from_host` is set. */
+static int32_t copy_host(vulkan_queue *q, vulkan_memory *m, uint64_t offset, void *to_host,
+                         const void *from_host, uint64_t bytes)
+{
+    vulkan_device *d = q->device;
+    uint64_t at = 0;
+    int32_t status = TN_OK;
+    if (!bytes) return TN_OK;
+    pthread_mutex_lock(&d->lock);
+    vulkan_memory *pinned = find_pinned(d, to_host ? to_host : from_host, bytes, &at);
+    if (pinned)
+        status = to_host ? encode_copy(q, pinned, at, m, offset, bytes)
+                         : encode_copy(q, m, offset, pinned, at, bytes);
+    pthread_mutex_unlock(&d->lock);
+    if (pinned) return status;
+    if (!d->sees_memory || __atomic_load_n(&vulkan_settings_of(d->plugin)->staging, __ATOMIC_RELAXED))
+        return copy_staged(q, m, offset, to_host, from_host, bytes);
+    status = vulkan_queue_finish(d, q);
+    if (status) return status;
+    if (to_host)
+        memcpy(to_host, (char *)m->host + offset, bytes);
+    else
+        memcpy((char *)m->host + offset, from_host, bytes);
+    return TN_OK;
+}
+
+int32_t vulkan_write(void *device, void *queue, void *memory, uint64_t offset, const void *host,
+                     uint64_t bytes)
+{
+    return copy_host(queue, memory, offset, NULL, host, bytes);
+}
+
+int32_t vulkan_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes)
+{
+    return copy_host(queue, memory, offset, host, NULL, bytes);
+}

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams as batches of commands. A batch is open, then closed, then submitted, then free again. Closed batches wait for
+ * what they need: batches of other streams that are not submitted yet, or a callback before them. So the one queue
+ * of the device never waits for what comes behind it.
+ */
+#include "vulkan.h"
+
+#include <stdlib.h>
+
+#define BATCH_COMMANDS 64 /* a batch with so many is committed */
+#define CHUNK_BYTES    (256u << 10)
+
+/* ---- Timelines -------------------------------------------------------------------------------------------- */
+
+static void timeline_release(vulkan_device *d, vulkan_timeline *t)
+{
+    if (!t || --t->references) return;
+    d->vk.DestroySemaphore(d->device, t->semaphore, NULL);
+    free(t);
+}
+
+static int32_t timeline_create(vulkan_device *d, vulkan_timeline **out)
+{
+    const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+                                            .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
+    const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
+    vulkan_timeline *t = calloc(1, sizeof *t);
+    if (!t) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    t->references = 1;
+    VkResult result = d->vk.CreateSemaphore(d->device, &info, NULL, &t->semaphore);
+    if (result != VK_SUCCESS) {
+        free(t);
+        return vulkan_check(d, result, "vkCreateSemaphore");
+    }
+    *out = t;
+    return TN_OK;
+}
+
+static int32_t reached(vulkan_device *d, const vulkan_timeline *t, uint64_t value, int32_t *out_reached)
+{
+    uint64_t now = 0;
+    int32_t status = vulkan_check(d, d->vk.GetSemaphoreCounterValue(d->device, t->semaphore, &now),
+                                  "vkGetSemaphoreCounterValue");
+    if (!status) *out_reached = now >= value;
+    return status;
+}
+
+/* Waits without the lock; the caller has a reference. */
+static int32_t wait_for(vulkan_device *d, const vulkan_timeline *t, uint64_t value)
+{
+    const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                      .semaphoreCount = 1,
+                                      .pSemaphores = &t->semaphore,
+                                      .pValues = &value};
+    return vulkan_check(d, d->vk.WaitSemaphores(d->device, &info, UINT64_MAX), "queued work");
+}
+
+/* ---- Batches ---------------------------------------------------------------------------------------------- */
+
+static void chunk_destroy(vulkan_device *d, vulkan_chunk *c)
+{
+    if (c->pool) d->vk.DestroyDescriptorPool(d->device, c->pool, NULL);
+    vulkan_memory_destroy(d, c->memory);
+    free(c);
+}
+
+static int32_t chunk_create(vulkan_device *d, vulkan_chunk **out)
+{
+    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, 1};
+    const VkDescriptorPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                             .maxSets = 1,
+                                             .poolSizeCount = 1,
+                                             .pPoolSizes = &size};
+    vulkan_chunk *c = calloc(1, sizeof *c);
+    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    int32_t status = vulkan_memory_create(d, CHUNK_BYTES, d->host_memory, &c->memory);
+    if (!status)
+        status = vulkan_check(d, d->vk.CreateDescriptorPool(d->device, &pool, NULL, &c->pool),
+                              "vkCreateDescriptorPool");
+    if (!status) {
+        const VkDescriptorSetAllocateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                                 .descriptorPool = c->pool,
+                                                 .descriptorSetCount = 1,
+                                                 .pSetLayouts = &d->set_layout};
+        status = vulkan_check(d, d->vk.AllocateDescriptorSets(d->device, &set, &c->set),
+                              "vkAllocateDescriptorSets");
+    }
+    if (status) {
+        chunk_destroy(d, c);
+        return status;
+    }
+    const VkDescriptorBufferInfo buffer = {.buffer = c->memory->buffer, .range = VULKAN_ARGUMENT_BYTES};
+    const VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                        .dstSet = c->set,
+                                        .descriptorCount = 1,
+                                        .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC,
+                                        .pBufferInfo = &buffer};
+    d->vk.UpdateDescriptorSets(d->device, 1, &write, 0, NULL);
+    *out = c;
+    return TN_OK;
+}
+
+int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_set, uint32_t *out_offset,
+                         uint8_t **out_host)
+{
+    vulkan_device *d = q->device;
+    vulkan_batch *b = q->open;
+    vulkan_chunk *c = b->chunks;
+    /* The set shows VULKAN_ARGUMENT_BYTES from the offset on, whatever is used. */
+    if (!c || c->used + VULKAN_ARGUMENT_BYTES > CHUNK_BYTES) {
+        c = d->free_chunks;
+        int32_t status = TN_OK;
+        if (c)
+            d->free_chunks = c->next;
+        else
+            status = chunk_create(d, &c);
+        if (status) return status;
+        c->used = 0;
+        c->next = b->chunks;
+        b->chunks = c;
+    }
+    *out_set = c->set;
+    *out_offset = c->used;
+    *out_host = (uint8_t *)c->memory->host + c->used;
+    c->used += (bytes + d->uniform_alignment - 1) / d->uniform_alignment * d->uniform_alignment;
+    return TN_OK;
+}
+
+static void batch_destroy(vulkan_device *d, vulkan_batch *b)
+{
+    if (b->pool) d->vk.DestroyCommandPool(d->device, b->pool, NULL);
+    free(b);
+}
+
+static int32_t batch_create(vulkan_device *d, vulkan_batch **out)
+{
+    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                          .queueFamilyIndex = d->family};
+    VkCommandBufferAllocateInfo buffer = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                          .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                          .commandBufferCount = 1};
+    vulkan_batch *b = calloc(1, sizeof *b);
+    if (!b) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    int32_t status =
+        vulkan_check(d, d->vk.CreateCommandPool(d->device, &pool, NULL, &b->pool), "vkCreateCommandPool");
+    buffer.commandPool = b->pool;
+    if (!status)
+        status = vulkan_check(d, d->vk.AllocateCommandBuffers(d->device, &buffer, &b->commands),
+                              "vkAllocateCommandBuffers");
+    if (status)
+        batch_destroy(d, b);
+    else
+        *out = b;
+    return status;
+}
+
+/* The batch that is being encoded. */
+static int32_t open_batch(vulkan_queue *q)
+{
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                           .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    vulkan_device *d = q->device;
+    if (q->open) return TN_OK;
+    vulkan_batch *b = d->free_batches;
+    int32_t status = TN_OK;
+    if (b)
+        d->free_batches = b->next;
+    else
+        status = batch_create(d, &b);
+    if (status) return status;
+    status = vulkan_check(d, d->vk.BeginCommandBuffer(b->commands, &info), "vkBeginCommandBuffer");
+    if (status) {
+        batch_destroy(d, b);
+        return status;
+    }
+    b->next = NULL;
+    b->number = ++d->batches;
+    q->open = b;
+    return TN_OK;
+}
+
+/* What a batch has used can be used again. */
+static void batch_recycle(vulkan_device *d, vulkan_batch *b)
+{
+    for (vulkan_chunk *c = b->chunks, *next; c; c = next) {
+        next = c->next;
+        c->next = d->free_chunks;
+        d->free_chunks = c;
+    }
+    for (uint32_t i = 0; i < b->n_waits; i++) timeline_release(d, b->waits[i].timeline);
+    VkCommandPool pool = b->pool;
+    VkCommandBuffer commands = b->commands;
+    *b = (vulkan_batch){.pool = pool, .commands = commands};
+    if (!pool || d->vk.ResetCommandPool(d->device, pool, 0) != VK_SUCCESS) {
+        batch_destroy(d, b);
+        return;
+    }
+    b->next = d->free_batches;
+    d->free_batches = b;
+}
+
+/* Recycles the batches that have ended. */
+static int32_t retire(vulkan_queue *q)
+{
+    vulkan_device *d = q->device;
+    uint64_t now = 0;
+    int32_t status = vulkan_check(d, d->vk.GetSemaphoreCounterValue(d->device, q->timeline->semaphore, &now),
+                                  "vkGetSemaphoreCounterValue");
+    while (!status && q->submitted && q->submitted->value <= now) {
+        vulkan_batch *b = q->submitted;
+        q->submitted = b->next;
+        if (!q->submitted) q->last_submitted = NULL;
+        batch_recycle(d, b);
+    }
+    return status;
+}
+
+void vulkan_collect(vulkan_device *d)
+{
+    uint64_t oldest = UINT64_MAX; /* of the batches that have not ended */
+    for (vulkan_queue *q = d->queues; q; q = q->next) {
+        const vulkan_batch *of[] = {q->submitted, q->closed, q->open};
+        for (int i = 0; i < 3; i++)
+            for (const vulkan_batch *b = of[i]; b; b = b->next)
+                if (b->number < oldest) oldest = b->number;
+    }
+    for (vulkan_memory **at = &d->garbage, *m; (m = *at);) {
+        if (m->last_batch < oldest) {
+            *at = m->next;
+            vulkan_memory_destroy(d, m);
+        } else {
+            at = &m->next;
+        }
+    }
+}
+
+/* ---- Submission ------------------------------------------------------------------------------------------- */
+
+static void *run_callback(void *data);
+
+static int32_t start_callback(vulkan_queue *q)
+{
+    pthread_t thread;
+    vulkan_device *d = q->device;
+    if (pthread_create(&thread, NULL, run_callback, q) != 0)
+        return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "no thread for a callback");
+    pthread_detach(thread);
+    q->closed->is_started = 1;
+    d->callbacks++;
+    return TN_OK;
+}
+
+static int32_t submit(vulkan_queue *q, vulkan_batch *b)
+{
+    vulkan_device *d = q->device;
+    VkSemaphore semaphores[VULKAN_WAITS];
+    uint64_t values[VULKAN_WAITS];
+    VkPipelineStageFlags stages[VULKAN_WAITS];
+    for (uint32_t i = 0; i < b->n_waits; i++) {
+        semaphores[i] = b->waits[i].timeline->semaphore;
+        values[i] = b->waits[i].value;
+        stages[i] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    }
+    const VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                                    .waitSemaphoreValueCount = b->n_waits,
+                                                    .pWaitSemaphoreValues = values,
+                                                    .signalSemaphoreValueCount = 1,
+                                                    .pSignalSemaphoreValues = &b->value};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .pNext = &timeline,
+                               .waitSemaphoreCount = b->n_waits,
+                               .pWaitSemaphores = semaphores,
+                               .pWaitDstStageMask = stages,
+                               .commandBufferCount = 1,
+                               .pCommandBuffers = &b->commands,
+                               .signalSemaphoreCount = 1,
+                               .pSignalSemaphores = &q->timeline->semaphore};
+    return vulkan_check(d, d->vk.QueueSubmit(d->queue, 1, &info, VK_NULL_HANDLE), "vkQueueSubmit");
+}
+
+static vulkan_batch *take_closed(vulkan_queue *q)
+{
+    vulkan_batch *b = q->closed;
+    q->closed = b->next;
+    if (!q->closed) q->last_closed = NULL;
+    b->next = NULL;
+    return b;
+}
+
+/* Submits the first closed batch, if nothing holds it; *out_moved: it was. */
+static int32_t submit_first(vulkan_queue *q, int32_t *out_moved)
+{
+    vulkan_batch *b = q->closed;
+    if (!b) return TN_OK;
+    if (b->callback) return b->is_started ? TN_OK : start_callback(q);
+    for (uint32_t i = 0; i < b->n_waits; i++)
+        if (b->waits[i].timeline->submitted < b->waits[i].value) return TN_OK;
+    int32_t status = submit(q, b);
+    if (status) return status;
+    take_closed(q);
+    q->timeline->submitted = b->value;
+    if (q->last_submitted)
+        q->last_submitted->next = b;
+    else
+        q->submitted = b;
+    q->last_submitted = b;
+    *out_moved = 1;
+    return TN_OK;
+}
+
+/* Submits all batches that can be, of all streams: one of them may have waited for another. */
+static int32_t submit_all(vulkan_device *d)
+{
+    int32_t status = TN_OK, moved = 1;
+    while (moved && !status) {
+        moved = 0;
+        for (vulkan_queue *q = d->queues; q && !status; q = q->next) status = submit_first(q, &moved);
+    }
+    return status;
+}
+
+static void append(vulkan_queue *q, vulkan_batch *b)
+{
+    b->value = ++q->timeline->last;
+    if (q->last_closed)
+        q->last_closed->next = b;
+    else
+        q->closed = b;
+    q->last_closed = b;
+}
+
+int32_t vulkan_commit(vulkan_queue *q)
+{
+    const VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                     .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
+                                     .dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT};
+    vulkan_device *d = q->device;
+    vulkan_batch *b = q->open;
+    if (b && (b->n_commands || b->n_waits)) {
+        d->vk.CmdPipelineBarrier(b->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                                 0, 1, &barrier, 0, NULL, 0, NULL);
+        int32_t status = vulkan_check(d, d->vk.EndCommandBuffer(b->commands), "vkEndCommandBuffer");
+        q->open = NULL;
+        if (status) {
+            batch_recycle(d, b);
+            return status;
+        }
+        append(q, b);
+    }
+    return submit_all(d);
+}
+
+int32_t vulkan_begin(vulkan_queue *q, VkCommandBuffer *out_commands)
+{
+    const VkAccessFlags access = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
+                                 VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    const VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                     .srcAccessMask =
+                                         VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                                     .dstAccessMask = access};
+    const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    int32_t status = open_batch(q);
+    if (status) return status;
+    q->device->vk.CmdPipelineBarrier(q->open->commands, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+    *out_commands = q->open->commands;
+    return TN_OK;
+}
+
+int32_t vulkan_end(vulkan_queue *q)
+{
+    int32_t is_full = ++q->open->n_commands >= BATCH_COMMANDS;
+    /* A device without work gets its first command at once. */
+    if (is_full || !q->submitted) {
+        int32_t status = vulkan_commit(q);
+        return status ? status : retire(q);
+    }
+    return TN_OK;
+}
+
+/* ---- Queues ----------------------------------------------------------------------------------------------- */
+
+int32_t vulkan_queue_create(void *device, void **out_queue)
+{
+    vulkan_device *d = device;
+    vulkan_queue *q = calloc(1, sizeof *q);
+    if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    q->device = d;
+    int32_t status = timeline_create(d, &q->timeline);
+    if (status) {
+        free(q);
+        return status;
+    }
+    pthread_mutex_lock(&d->lock);
+    q->next = d->queues;
+    d->queues = q;
+    pthread_mutex_unlock(&d->lock);
+    *out_queue = q;
+    return TN_OK;
+}
+
+void vulkan_queue_destroy(void *device, void *queue)
+{
+    vulkan_device *d = device;
+    vulkan_queue *q = queue, **at = &d->queues;
+    vulkan_queue_finish(d, q);
+    pthread_mutex_lock(&d->lock);
+    /* A callback has ended before its thread has left the stream. */
+    while (q->closed && q->closed->is_started) pthread_cond_wait(&d->idle, &d->lock);
+    while (*at != q) at = &(*at)->next;
+    *at = q->next;
+    if (q->open) batch_recycle(d, q->open);
+    while (q->closed) batch_recycle(d, take_closed(q)); /* of a lost device */
+    for (vulkan_batch *b = q->submitted, *next; b; b = next) {
+        next = b->next;
+        batch_recycle(d, b);
+    }
+    timeline_release(d, q->timeline);
+    pthread_mutex_unlock(&d->lock);
+    free(q);
+}
+
+int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done)
+{
+    vulkan_device *d = device;
+    vulkan_queue *q = queue;
+    int32_t done = 0;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = vulkan_commit(q);
+    if (!status) status = reached(d, q->timeline, q->timeline->last, &done);
+    if (!status) status = retire(q);
+    if (!status) *out_done = done;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+int32_t vulkan_queue_finish(void *device, void *queue)
+{
+    vulkan_device *d = device;
+    vulkan_queue *q = queue;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = vulkan_commit(q);
+    uint64_t last = q->timeline->last;
+    pthread_mutex_unlock(&d->lock);
+    if (!status) status = wait_for(d, q->timeline, last);
+    pthread_mutex_lock(&d->lock);
+    if (!status) status = retire(q);
+    if (!status) vulkan_collect(d);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+int32_t vulkan_queue_wait(void *device, void *queue, void *event)
+{
+    vulkan_device *d = device;
+    vulkan_queue *q = queue;
+    const vulkan_event *e = event;
+    int32_t status = TN_OK;
+    if (e->timeline == q->timeline) return TN_OK; /* streams work in order */
+    pthread_mutex_lock(&d->lock);
+    if (q->open && (q->open->n_commands || q->open->n_waits == VULKAN_WAITS)) status = vulkan_commit(q);
+    if (!status) status = open_batch(q);
+    if (!status) {
+        e->timeline->references++;
+        q->open->waits[q->open->n_waits++] = (vulkan_wait){e->timeline, e->value};
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+int32_t vulkan_native_wait(void *device, uint64_t native, void *event)
+{
+    vulkan_device *d = device;
+    const vulkan_event *e = event;
+    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                                    .waitSemaphoreValueCount = 1,
+                                                    .pWaitSemaphoreValues = &e->value};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                               .pNext = &timeline,
+                               .waitSemaphoreCount = 1,
+                               .pWaitSemaphores = &e->timeline->semaphore,
+                               .pWaitDstStageMask = &stage};
+    pthread_mutex_lock(&d->lock); /* the queue may be ours */
+    VkResult result = d->vk.QueueSubmit((VkQueue)(uintptr_t)native, 1, &info, VK_NULL_HANDLE);
+    pthread_mutex_unlock(&d->lock);
+    return vulkan_check(d, result, "vkQueueSubmit to the queue of another library");
+}
+
+/* Takes the place of a batch: it waits for those before it, and those behind wait until it has returned. */
+static void *run_callback(void *data)
+{
+    vulkan_queue *q = data;
+    vulkan_device *d = q->device;
+    pthread_mutex_lock(&d->lock);
+    vulkan_batch *b = q->closed;
+    pthread_mutex_unlock(&d->lock);
+    const VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+                                        .semaphore = q->timeline->semaphore,
+                                        .value = b->value};
+    int32_t status = wait_for(d, q->timeline, b->value - 1);
+    b->callback(b->user);
+    pthread_mutex_lock(&d->lock);
+    take_closed(q);
+    if (!status) {
+        vulkan_check(d, d->vk.SignalSemaphore(d->device, &info), "vkSignalSemaphore");
+        q->timeline->submitted = b->value;
+    }
+    free(b);
+    submit_all(d);
+    d->callbacks--;
+    pthread_cond_broadcast(&d->idle);
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+int32_t vulkan_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
+{
+    vulkan_device *d = device;
+    vulkan_queue *q = queue;
+    vulkan_batch *b = calloc(1, sizeof *b);
+    if (!b) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    b->callback = callback;
+    b->user = user;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = vulkan_commit(q);
+    if (status) {
+        free(b);
+    } else {
+        b->number = ++d->batches;
+        append(q, b);
+        status = submit_all(d);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* ---- Events ----------------------------------------------------------------------------------------------- */
+
+/* A place for a time stamp; without one the event has no time. */
+static void take_stamp(vulkan_device *d, vulkan_event *e)
+{
+    const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                        .queryCount = VULKAN_STAMPS};
+    vulkan_stamps *s = d->stamps;
+    while (s && !s->n_free) s = s->next;
+    if (!s) {
+        s = d->nanoseconds > 0 ? calloc(1, sizeof *s) : NULL;
+        if (!s) return;
+        if (d->vk.CreateQueryPool(d->device, &info, NULL, &s->pool) != VK_SUCCESS) {
+            free(s);
+            return;
+        }
+        for (uint16_t i = 0; i < VULKAN_STAMPS; i++) s->free[s->n_free++] = i;
+        s->next = d->stamps;
+        d->stamps = s;
+    }
+    e->stamps = s;
+    e->stamp = s->free[--s->n_free];
+}
+
+static void event_destroy(vulkan_device *d, vulkan_event *e)
+{
+    if (e->stamps) e->stamps->free[e->stamps->n_free++] = (uint16_t)e->stamp;
+    timeline_release(d, e->timeline);
+    free(e);
+}
+
+int32_t vulkan_event_record(void *device, void *queue, void **out_event)
+{
+    vulkan_device *d = device;
+    vulkan_queue *q = queue;
+    VkCommandBuffer commands;
+    vulkan_event *e = calloc(1, sizeof *e);
+    if (!e) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    pthread_mutex_lock(&d->lock);
+    int32_t status = vulkan_begin(q, &commands);
+    if (!status) {
+        take_stamp(d, e);
+        if (e->stamps) {
+            d->vk.CmdResetQueryPool(commands, e->stamps->pool, e->stamp, 1);
+            d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->stamps->pool,
+                                    e->stamp);
+        }
+        q->open->n_commands++;
+        status = vulkan_commit(q);
+        e->timeline = q->timeline;
+        e->timeline->references++;
+        e->value = q->timeline->last;
+    }
+    if (status)
+        event_destroy(d, e);
+    else
+        *out_event = e;
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+void vulkan_event_release(void *device, void *event)
+{
+    vulkan_device *d = device;
+    pthread_mutex_lock(&d->lock);
+    event_destroy(d, event);
+    pthread_mutex_unlock(&d->lock);
+}
+
+int32_t vulkan_event_query(void *device, void *event, int32_t *out_done)
+{
+    const vulkan_event *e = event;
+    return reached(device, e->timeline, e->value, out_done);
+}
+
+int32_t vulkan_event_wait(void *device, void *event)
+{
+    const vulkan_event *e = event;
+    return wait_for(device, e->timeline, e->value);
+}
+
+static int32_t stamp_of(vulkan_device *d, const vulkan_event *e, uint64_t *out)
+{
+    if (!e->stamps) return gpu_error(d->plugin, TN_E_UNSUPPORTED, "the device has no time stamps");
+    return vulkan_check(d,
+                        d->vk.GetQueryPoolResults(d->device, e->stamps->pool, e->stamp, 1, sizeof *out, out,
+                                                  sizeof *out,
+                                                  VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+                        "the time of an event");
+}
+
+int32_t vulkan_event_elapsed(void *device, void *start, void *end, double *out_ms)
+{
+    vulkan_device *d = device;
+    uint64_t from = 0, to = 0;
+    int32_t status = vulkan_event_wait(d, start);
+    if (!status) status = vulkan_event_wait(d, end);
+    if (!status) status = stamp_of(d, start, &from);
+    if (!status) status = stamp_of(d, end, &to);
+    if (!status) *out_ms = (double)(int64_t)(to - from) * d->nanoseconds / 1e6;
+    return status;
+}
+
+void vulkan_queues_finish(vulkan_device *d)
+{
+    for (vulkan_batch *b = d->free_batches, *next; b; b = next) {
+        next = b->next;
+        batch_destroy(d, b);
+    }
+    for (vulkan_chunk *c = d->free_chunks, *next; c; c = next) {
+        next = c->next;
+        chunk_destroy(d, c);
+    }
+    for (vulkan_stamps *s = d->stamps, *next; s; s = next) {
+        next = s->next;
+        d->vk.DestroyQueryPool(d->device, s->pool, NULL);
+        free(s);
+    }
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the Vulkan driver share. A stream encodes commands into a batch, which is committed when it is
+ * full or when somebody waits for it, asks for it, or records an event. All batches go to one queue of the device, in an
+ * order in which no batch waits for a later one. device.c has devices and the table of the driver, queue.c batches,
+ * events and callbacks, memory.c memory and copies, program.c pipelines and launches.
+ *
+ * `lock` of a device guards all of its state; it is never held while something waits for the device.
+ */
+#ifndef TENON_VULKAN_VULKAN_H
+#define TENON_VULKAN_VULKAN_H
+
+#include "gpu.h"
+#include "symbols.h"
+
+/* A kernel of a file, compiled for a GPU_TYPE and a GPU_GROUP: made by tools/gen_shaders.py. */
+typedef struct vulkan_module {
+    const char *file, *kernel;
+    uint8_t type, group;
+    uint8_t is_dense;
+    uint8_t constants; /* what it is specialised by: bit 0 the opcode of a nest, bits 1 to 4 its dtypes */
+    uint32_t bytes;
+    const uint32_t *words;
+} vulkan_module;
+extern const vulkan_module vulkan_modules[];
+extern const uint32_t vulkan_n_modules;
+
+#define VULKAN_ARGUMENT_BYTES 2048u /* of a launch */
+
+typedef struct vulkan_device vulkan_device;
+
+/* ---- Memory ----------------------------------------------------------------------------------------------- */
+
+typedef struct vulkan_memory {
+    struct vulkan_memory *next; /* of the device's pinned memory, or of what is to be destroyed */
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    VkDeviceAddress address;
+    void *host; /* where the host sees it, or NULL */
+    uint64_t bytes;
+    uint64_t last_batch; /* when it was freed: no later batch uses it */
+} vulkan_memory;
+
+/* ---- Queues ----------------------------------------------------------------------------------------------- */
+
+/* The progress of a stream. Events and waits keep it longer than the stream lives. */
+typedef struct vulkan_timeline {
+    VkSemaphore semaphore;
+    uint64_t last;      /* the value of the last batch that was closed */
+    uint64_t submitted; /* of the last one that the device has got, or the callback that has returned */
+    uint32_t references;
+} vulkan_timeline;
+
+typedef struct vulkan_wait {
+    vulkan_timeline *timeline;
+    uint64_t value;
+} vulkan_wait;
+
+/* Arguments of launches: a part of memory for each batch that needs one. */
+typedef struct vulkan_chunk {
+    struct vulkan_chunk *next;
+    vulkan_memory *memory;
+    VkDescriptorPool pool;
+    VkDescriptorSet set;
+    uint32_t used;
+} vulkan_chunk;
+
+#define VULKAN_WAITS 8
+/* Commands; or, with a callback, a function of the host in their place. */
+typedef struct vulkan_batch {
+    struct vulkan_batch *next;
+    VkCommandPool pool;
+    VkCommandBuffer commands;
+    uint64_t value;  /* of the stream's timeline, when it has ended */
+    uint64_t number; /* in the order in which the device's batches were begun */
+    uint32_t n_commands, n_waits;
+    vulkan_wait waits[VULKAN_WAITS];
+    vulkan_chunk *chunks;
+    void (*callback)(void *user);
+    void *user;
+    int32_t is_started; /* the callback has its thread */
+} vulkan_batch;
+
+typedef struct vulkan_queue {
+    struct vulkan_queue *next;
+    vulkan_device *device;
+    vulkan_timeline *timeline;
+    vulkan_batch *open;                 /* is being encoded, or NULL */
+    vulkan_batch *closed, *last_closed; /* are not submitted yet, in order */
+    vulkan_batch *submitted, *last_submitted;
+} vulkan_queue;
+
+/* Time stamps of events. */
+#define VULKAN_STAMPS 256
+typedef struct vulkan_stamps {
+    struct vulkan_stamps *next;
+    VkQueryPool pool;
+    uint32_t n_free;
+    uint16_t free[VULKAN_STAMPS];
+} vulkan_stamps;
+
+typedef struct vulkan_event {
+    vulkan_timeline *timeline;
+    uint64_t value;
+    vulkan_stamps *stamps; /* NULL: it has no time */
+    uint32_t stamp;
+} vulkan_event;
+
+/* ---- Devices ---------------------------------------------------------------------------------------------- */
+
+struct vulkan_device {
+    gpu_plugin *plugin;
+    vulkan_symbols vk;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t index, family;
+    uint32_t device_memory, host_memory; /* types of memory */
+    uint32_t sees_memory;                /* the host sees the device's memory */
+    uint64_t memory_bytes;
+    uint32_t uniform_alignment;
+    double nanoseconds; /* of a tick of time stamps; 0: there are none */
+    VkResult lost;      /* the result with which the device was lost, else VK_SUCCESS; atomic */
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    pthread_mutex_t staging_lock; /* taken before `lock` */
+    uint32_t callbacks;           /* threads that wait for work or run a callback */
+    vulkan_queue *queues;
+    uint64_t batches; /* begun so far */
+    vulkan_batch *free_batches;
+    vulkan_chunk *free_chunks;
+    vulkan_stamps *stamps;
+    vulkan_memory *pinned, *garbage, *staging;
+    uint64_t allocated;
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
+    uint64_t cached_bytes; /* that the cache began with */
+    int32_t has_cache;     /* it was looked for */
+    void *fill_program, *fill_kernel;
+};
+
+/* What the settings of the driver say; changed atomically. Ratios are in thousandths, -1: the device's default. */
+typedef struct vulkan_settings {
+    int32_t fast_math, staging;
+    int32_t low_watermark, high_watermark;
+} vulkan_settings;
+const vulkan_settings *vulkan_settings_of(gpu_plugin *plugin);
+/* Bytes; 0: no limit. */
+uint64_t vulkan_watermark(const vulkan_device *d, int32_t is_high);
+
+/* device.c: records the error of a call that Vulkan refused; TN_OK for VK_SUCCESS. */
+int32_t vulkan_check(vulkan_device *d, VkResult result, const char *what);
+int32_t vulkan_status(void *device);
+
+/*
+ * queue.c. Between begin and end, with the lock held, commands are encoded; `begin` puts a barrier behind earlier
+ * commands. What is encoded must be in memory that lives until the batch has ended.
+ */
+int32_t vulkan_begin(vulkan_queue *q, VkCommandBuffer *out_commands);
+int32_t vulkan_end(vulkan_queue *q);
+/* Closes the open batch, and submits all that can be. With the lock held. */
+int32_t vulkan_commit(vulkan_queue *q);
+/* Room for the arguments of a launch in the open batch: a descriptor set and an offset. */
+int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_set, uint32_t *out_offset,
+                         uint8_t **out_host);
+int32_t vulkan_queue_create(void *device, void **out_queue);
+void vulkan_queue_destroy(void *device, void *queue);
+int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done);
+int32_t vulkan_queue_finish(void *device, void *queue);
+int32_t vulkan_queue_wait(void *device, void *queue, void *event);
+int32_t vulkan_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
+int32_t vulkan_native_wait(void *device, uint64_t native, void *event);
+int32_t vulkan_event_record(void *device, void *queue, void **out_event);
+void vulkan_event_release(void *device, void *event);
+int32_t vulkan_event_query(void *device, void *event, int32_t *out_done);
+int32_t vulkan_event_wait(void *device, void *event);
+int32_t vulkan_event_elapsed(void *device, void *start, void *end, double *out_ms);
+/* Destroys what batches and events of a device without queues have left. */
+void vulkan_queues_finish(vulkan_device *d);
+
+/* memory.c */
+int32_t vulkan_memory_create(vulkan_device *d, uint64_t bytes, uint32_t type, vulkan_memory **out);
+void vulkan_memory_destroy(vulkan_device *d, vulkan_memory *m);
+/* Destroys freed memory that no batch uses any more. With the lock held. */
+void vulkan_collect(vulkan_device *d);
+int32_t vulkan_alloc(void *device, uint64_t bytes, void **out_memory);
+void vulkan_free(void *device, void *memory);
+int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host);
+void vulkan_host_free(void *device, void *memory, void *host);
+int32_t vulkan_write(void *device, void *queue, void *memory, uint64_t offset, const void *host,
+                     uint64_t bytes);
+int32_t vulkan_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
+int32_t vulkan_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
+                    uint64_t bytes);
+
+/* program.c */
+int32_t vulkan_program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
+                              void **out_program, gpu_binary *out_binary);
+void vulkan_program_destroy(void *device, void *program);
+int32_t vulkan_kernel_create(void *device, void *program, const char *name, void **out_kernel);
+void vulkan_kernel_destroy(void *device, void *kernel);
+int32_t vulkan_launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
+                      uint32_t n_arguments, uint64_t items, uint32_t group);
+int32_t vulkan_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
+                    const void *pattern, uint32_t pattern_bytes);
+int32_t vulkan_programs_init(vulkan_device *d);
+void vulkan_programs_finish(vulkan_device *d);
+
+#endif
