@@ -158,6 +158,23 @@ static int32_t check_openblas(const tn_host *host)
     return host->error(host->context, TN_E_INTERNAL, "cpu: OpenBLAS gave a wrong product of two matrices");
 }
 
+/* Says which library would make the plugin faster here. The packages are those of Debian. */
+static void log_hints(const tn_host *host)
+{
+    const cpu_openblas *blas = cpu_openblas_get();
+    if (!blas)
+        host->log(host->context, TN_LOG_INFO,
+                  "hint: OpenBLAS makes products of matrices faster: install libopenblas0-openmp");
+    else if (blas->is_narrow)
+        host->log(host->context, TN_LOG_INFO,
+                  "hint: this OpenBLAS has no kernels with AVX-512, libopenblas0-openmp has them");
+#ifdef CPU_HAVE_ONEDNN
+    if (!cpu_onednn_get())
+        host->log(host->context, TN_LOG_INFO,
+                  "hint: oneDNN makes convolutions and products of bfloat16 faster: install libdnnl2");
+#endif
+}
+
 /* Logs what the plugin computes with, for `tenon doctor`. */
 static int32_t self_test(void *self)
 {
@@ -173,6 +190,7 @@ static int32_t self_test(void *self)
 #else
     host->log(host->context, TN_LOG_INFO, "oneDNN is not used: the plugin was built without its headers");
 #endif
+    log_hints(host);
     cpu_gemm_log_choices(host);
     return check_openblas(host);
 }

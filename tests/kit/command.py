@@ -215,11 +215,16 @@ def check_doctor_libraries(tool, _):
         lines = [n for n in notes if n.startswith(name)]
         expect(len(lines) == 1 and (re.match(pattern, lines[0]) or re.match(f"{name} is (absent|not used): .", lines[0])), name, done)
     expect(all(f"           {note}\n" in run(tool, "doctor", TENON_CPU_LEVEL="base").stdout for note in notes), "the same as text", done)
+    if all(re.match(pattern, n) for pattern, n in zip(known.values(), [n for n in notes if n.startswith(tuple(known))])):
+        expect(not any(n.startswith("hint: ") for n in notes), "nothing is suggested where all is there", done)
     if len(sys.argv) < 5:
         return
-    for name, library in (("OpenBLAS", "libopenblas"), ("oneDNN", "libdnnl")):
+    for name, library, package in (("OpenBLAS", "libopenblas", "libopenblas0-openmp"), ("oneDNN", "libdnnl", "libdnnl2")):
         done = run(tool, "doctor", "--json", LD_PRELOAD=sys.argv[4], TENON_TEST_HIDE=library)
         notes = notes_of(done, "cpu")
+        hinted = any(n.startswith(f"hint: {name} ") and n.endswith(f": install {package}") for n in notes)
+        expect(hinted or any("without its headers" in n for n in notes), f"{name} is suggested", done)
+        expect(sum(n.startswith("hint: ") for n in notes) == hinted, "no other library is", done)
         absent = re.compile(f"{name} is (absent: {library}.so.*cannot open shared object file: No such file or directory"
                             "|not used: the plugin was built without its headers)")
         expect(any(absent.match(n) for n in notes), f"{name} is hidden", done)

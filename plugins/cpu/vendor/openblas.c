@@ -78,16 +78,22 @@ static bool has_bfloat16(void)
 #endif
 }
 
+/* Whether the library does without AVX-512, which the level and the user allow. */
+static bool is_narrow(void *library)
+{
+    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    const char *(*get_corename)(void) = NULL, *user = getenv(CORE_TYPE);
+    if ((user && *user) || cpu_level() != CPU_LEVEL_AVX512) return false;
+    if (!find(library, "openblas_get_corename", &get_corename)) return false;
+    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
+        if (strcmp(get_corename(), wide[i]) == 0) return false;
+    return true;
+}
+
 /* The core type to ask for, or NULL if the library's own choice is good, or the user's. */
 static const char *better_core(void *library)
 {
-    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
-    const char *(*get_corename)(void) = NULL, *user = getenv(CORE_TYPE), *core;
-    if ((user && *user) || cpu_level() != CPU_LEVEL_AVX512) return NULL;
-    if (!find(library, "openblas_get_corename", &get_corename)) return NULL;
-    core = get_corename();
-    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
-        if (strcmp(core, wide[i]) == 0) return NULL;
+    if (!is_narrow(library)) return NULL;
     /* OpenBLAS would write to stderr about a name that it does not have. */
     if (has_bfloat16() && dlsym(library, "gotoblas_COOPERLAKE")) return "COOPERLAKE";
     return dlsym(library, "gotoblas_SKYLAKEX") ? "SKYLAKEX" : NULL;
@@ -129,6 +135,7 @@ static void open_library(void)
         set_num_threads(1);
     }
     if (!table.omp_get_max_threads) table.omp_set_num_threads = NULL;
+    table.is_narrow = is_narrow(library);
     describe(library);
     opened = &table;
 }

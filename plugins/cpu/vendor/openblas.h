@@ -7,6 +7,7 @@
 #ifndef TENON_CPU_OPENBLAS_H
 #define TENON_CPU_OPENBLAS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CPU_BLAS_ROW_MAJOR 101
@@ -25,6 +26,7 @@ typedef struct cpu_openblas {
     /* from the OpenMP runtime that this OpenBLAS uses; NULL in builds with their own threads */
     void (*omp_set_num_threads)(int threads);
     int (*omp_get_max_threads)(void);
+    bool is_narrow; /* the processor has AVX-512, and the library no kernels for it */
 } cpu_openblas;
 
 /* The table, or NULL if the library is missing. From any thread. */
