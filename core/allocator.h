@@ -159,6 +159,7 @@ typedef struct tni_request {
     uint64_t bytes;
     uint64_t asked; /* before rounding */
     int32_t counts; /* the block is counted in the statistics; blocks of the cache are counted there */
+    uint32_t flags; /* TN_REQUEST_...; only of memory that is not cached */
 } tni_request;
 
 /* allocator.c */
@@ -241,9 +242,9 @@ void tni_pool_give_captured(struct tni_allocator *a, tni_block *block);
 /* TN_OK if a plugin's slot gave memory as it was asked for: kernels rely on alignment and addresses without a check of
  * their own. */
 int32_t tni_memory_check(const tni_device *d, const char *slot, const tn_memory *memory, uint64_t bytes);
-/* Without the lock: asks the device for memory, within the limit, and checks what it gave. The bytes count as
- * reserved from then on. */
-int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out);
+/* Without the lock: asks the device for memory (`flags`: TN_REQUEST_...), within the limit, and checks what it gave. The
+ * bytes count as reserved from then on. */
+int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, uint32_t flags, tn_memory *out);
 /* Makes a block show all of the memory. */
 static inline void tni_block_show(tni_block *b, const tn_memory *memory)
 {

@@ -280,12 +280,14 @@ static int32_t reserve(struct tni_allocator *a, uint64_t bytes)
                      (unsigned long long)limit);
 }
 
-static int32_t ask_driver(const struct tni_allocator *a, uint64_t bytes, tn_memory *out)
+static int32_t ask_driver(const struct tni_allocator *a, uint64_t bytes, uint32_t flags, tn_memory *out)
 {
     const tni_device *d = a->device;
     const tni_driver *driver = &d->type->driver;
-    const tn_memory_request request = {
-        .size = sizeof request, .kind = a->is_pinned ? TN_MEMORY_HOST : d->memory_kind, .bytes = bytes};
+    const tn_memory_request request = {.size = sizeof request,
+                                       .kind = a->is_pinned ? TN_MEMORY_HOST : d->memory_kind,
+                                       .flags = flags,
+                                       .bytes = bytes};
     if (a->is_pinned && !tni_gives_pinned(d)) return tni_pages_pin(d, bytes, out);
     int32_t status = driver->memory.alloc(driver->self, d->handle, &request, out);
     return status ? tni_driver_error(d->type, status, "allocation of device memory") : TN_OK;
@@ -300,12 +302,12 @@ void tni_device_free(const struct tni_allocator *a, const tn_memory *memory)
         driver->memory.free(driver->self, a->device->handle, memory);
 }
 
-int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, tn_memory *out)
+int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, uint32_t flags, tn_memory *out)
 {
     tn_memory memory = {.size = sizeof memory};
     int32_t status = reserve(a, bytes);
     if (status) return status;
-    status = ask_driver(a, bytes, &memory);
+    status = ask_driver(a, bytes, flags, &memory);
     int32_t was_given = !status;
     if (!status)
         status = a->is_pinned ? check_pinned(a->device, &memory, bytes)
@@ -334,7 +336,7 @@ int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, tni_alloc
     tn_context *ctx = a->device->ctx;
     tni_allocation *s = tni_alloc_zeroed(ctx, sizeof *s);
     int32_t status = s && (s->first = new_block(a, s)) ? TN_OK : TN_E_OUT_OF_MEMORY;
-    if (!status) status = tni_device_alloc(a, bytes, &s->memory);
+    if (!status) status = tni_device_alloc(a, bytes, 0, &s->memory);
     if (status) {
         if (s) tni_free(ctx, s->first, sizeof *s->first);
         tni_free(ctx, s, sizeof *s);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that the caching allocator does not cache: those of a plugin's own allocator or of the user's and, with the
- * option no_cache or where a sanitizer watches each block, one request to the plugin per block.
+ * Blocks that the caching allocator does not cache: those of a plugin's own allocator or of the user's, memory that
+ * processes share and, with the option no_cache or where a sanitizer watches each block, one request to the plugin per
+ * block.
  */
 #include "core/allocator.h"
 
@@ -101,11 +102,17 @@ int32_t tni_direct_alloc(struct tni_allocator *a, const tni_request *r, tni_bloc
 {
     tni_block *b = new_block(a, r->bytes);
     if (!b) return TN_E_OUT_OF_MEMORY;
-    int32_t status = tni_device_alloc(a, r->bytes, &b->given->memory);
+    uint64_t freed;
+    int32_t status = tni_device_alloc(a, r->bytes, r->flags, &b->given->memory), retried = 0;
+    if (status == TN_E_OUT_OF_MEMORY && !tni_memory_reclaim(a->device, &freed)) {
+        status = tni_device_alloc(a, r->bytes, r->flags, &b->given->memory);
+        retried = !status;
+    }
     if (status) return fail(a, b, status);
     tni_block_show(b, &b->given->memory);
     tni_allocator_enter(a);
     tni_device_alloc_count(a);
+    a->stats.retries += (uint64_t)retried;
     tni_stat_add(a, TNI_STAT_SEGMENT, tni_groups_of_block(b), 1);
     tni_stat_add(a, TNI_STAT_RESERVED_BYTES, tni_groups_of_block(b), (int64_t)b->bytes);
     tni_block_count(a, b);
@@ -131,4 +138,12 @@ void tni_direct_free(struct tni_allocator *a, tni_block *b)
     tni_active_end(a, b);
     tni_allocator_leave(a);
     free_block(a, b);
+}
+
+int32_t tni_block_alloc_shareable(tni_device *d, uint64_t bytes, tni_block **out, tn_memory *out_memory)
+{
+    const tni_request request = {.bytes = bytes, .asked = bytes, .counts = 1, .flags = TN_REQUEST_SHAREABLE};
+    int32_t status = tni_direct_alloc(d->allocator, &request, out);
+    if (!status) *out_memory = (*out)->given->memory;
+    return status;
 }

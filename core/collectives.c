@@ -549,7 +549,7 @@ static int32_t prepare(tn_communicator *c, const char *call, tn_tensor *t, uint3
 static int32_t exchange(tn_communicator *c, const char *call, tn_tensor *t, uint32_t other, int32_t receives)
 {
     tn_collective_rank rank;
-    uint32_t i;
+    uint32_t i = 0;
     int32_t status = prepare(c, call, t, other, receives, &i, &rank);
     if (status || !rank.stream) return status;
     pthread_mutex_lock(&c->type->collectives);

@@ -205,6 +205,9 @@ int32_t tni_block_alloc(tni_device *device, uint64_t bytes, tn_stream *stream, t
 /* From the allocator of a device's pinned memory, for instance. `stream` is NULL for pinned memory. */
 int32_t tni_block_alloc_of(struct tni_allocator *allocator, uint64_t bytes, tn_stream *stream,
                            tni_block **out);
+/* Memory that other processes may open, in an allocation of its own, within the allocator's limit. *out_memory shows it
+ * as the plugin gave it. */
+int32_t tni_block_alloc_shareable(tni_device *device, uint64_t bytes, tni_block **out, tn_memory *out_memory);
 void tni_block_free(tni_block *block);
 int32_t tni_block_record(tni_block *block, tn_stream *stream);
 /*

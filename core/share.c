@@ -25,6 +25,7 @@
 typedef struct shared {
     tni_device *device;
     tn_memory memory;
+    tni_block *block; /* that was asked for here, of other devices; or NULL */
     int32_t file;     /* of a device that runs work at once, else -1 */
     int32_t imported; /* from another process */
 } shared;
@@ -96,8 +97,7 @@ static void destroy_shared(shared *m)
     if (m->file >= 0) close(m->file);
     if (!m->device->synchronous && m->memory.allocation && m->imported)
         driver->interop.release_memory(driver->self, m->device->handle, &m->memory);
-    else if (!m->device->synchronous && m->memory.allocation)
-        driver->memory.free(driver->self, m->device->handle, &m->memory);
+    tni_block_free(m->block);
     tni_free(m->device->ctx, m, sizeof *m);
 }
 
@@ -127,20 +127,6 @@ static int32_t refuse_device(const tni_device *d)
                      d->type->driver.plugin);
 }
 
-static int32_t request(shared *m, uint64_t bytes)
-{
-    tni_device *d = m->device;
-    const tni_driver *driver = &d->type->driver;
-    const tn_memory_request wish = {
-        .size = sizeof wish, .kind = d->memory_kind, .flags = TN_REQUEST_SHAREABLE, .bytes = bytes};
-    uint64_t freed;
-    m->memory.size = sizeof m->memory;
-    int32_t status = driver->memory.alloc(driver->self, d->handle, &wish, &m->memory);
-    if (status == TN_E_OUT_OF_MEMORY && !tni_memory_reclaim(d, &freed))
-        status = driver->memory.alloc(driver->self, d->handle, &wish, &m->memory);
-    return status ? tni_driver_error(d->type, status, "allocating memory that processes share") : TN_OK;
-}
-
 static int32_t import(shared *m, const tn_process_handle *handle)
 {
     const tni_driver *driver = &m->device->type->driver;
@@ -160,7 +146,9 @@ static int32_t make_storage(tni_device *d, uint64_t bytes, const tn_process_hand
     if (!m) return TN_E_OUT_OF_MEMORY;
     m->device = d;
     m->file = -1;
-    int32_t status = handle ? import(m, handle) : d->synchronous ? make_file(m, bytes) : request(m, bytes);
+    int32_t status = handle           ? import(m, handle)
+                     : d->synchronous ? make_file(m, bytes)
+                                      : tni_block_alloc_shareable(d, bytes, &m->block, &m->memory);
     if (!status) status = tni_storage_wrap_memory(d, &m->memory, bytes, release_shared, m, out);
     if (status) destroy_shared(m);
     return status;

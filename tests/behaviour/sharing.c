@@ -192,6 +192,33 @@ static void expect_refusals(tn_context *ctx, const tn_shared_tensor *good)
     expect_no_import(ctx, &t, "nowhere");
 }
 
+/* Shared memory is the device's memory as any other: within the limit, and in the statistics. */
+Test(sharing, shared_memory_counts)
+{
+    tn_device device;
+    tn_context *ctx = open_reference(&device);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_memory_stats before = {.size = sizeof before}, after = before;
+    tn_tensor *t = tn_full(s, TN_INTS(1 << 20), 2, .dtype = TN_FLOAT32, .device = device);
+    cr_assert_eq(tn_memory_get_stats(ctx, device, &before), TN_OK);
+    tn_scope *inner = tn_scope_open_child(s, NULL);
+    cr_assert_not_null(tn_share(inner, t));
+    cr_assert_eq(tn_memory_get_stats(ctx, device, &after), TN_OK);
+    cr_expect_eq(after.allocated_bytes, before.allocated_bytes + (4 << 20));
+    cr_expect_eq(after.reserved_bytes, before.reserved_bytes + (4 << 20));
+    tn_scope_close(inner);
+    cr_assert_eq(tn_memory_get_stats(ctx, device, &after), TN_OK);
+    cr_expect_eq(after.allocated_bytes, before.allocated_bytes);
+    cr_expect_eq(after.reserved_bytes, before.reserved_bytes);
+    cr_assert_eq(tn_memory_set_limit(ctx, device, before.reserved_bytes + (1 << 20)), TN_OK);
+    cr_expect_null(tn_share(s, t));
+    cr_expect_eq(tn_scope_error(s)->code, TN_E_OUT_OF_MEMORY);
+    cr_expect_not_null(strstr(tn_scope_error(s)->message, "Tried to allocate 4.00 MiB."), "%s",
+                       tn_scope_error(s)->message);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+
 Test(sharing, wrong_descriptions_are_refused)
 {
     tn_device device;
