@@ -15,7 +15,7 @@ LONGEST = 200  # characters of a sentence, without its markup
 MOST_WORDS = 60
 GENERATED = {"operators.md"}
 # Folders of the tree: what begins with one of them and a slash is a path. Built and installed files are not in the tree.
-ROOMS = "abi|autograd|bench|core|data|dispatcher|docs|examples|kit|nn|ops|optim|plugins|tests|tools"
+ROOMS = "abi|autograd|bench|core|data|dispatcher|docs|examples|files|kit|nn|ops|optim|plugins|tests|tools"
 PATH = re.compile(rf"`((?:{ROOMS})/[\w./*{{}},-]*)`")
 
 

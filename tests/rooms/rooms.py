@@ -19,7 +19,7 @@ HEADERS = {"core": "core/shape.h", "dispatcher": "dispatcher/schema.h", "autogra
 ROOMS = {"core/shape.c": {"core"}, "dispatcher/schema.c": {"core", "dispatcher"},
          "autograd/engine.c": {"core", "dispatcher", "autograd"}, "ops/infer/infer.c": {"core", "dispatcher", "ops"},
          "plugins/null/null.c": set(), "plugins/reference/plugin.c": set(), "bench/operator.c": {"kit"},
-         "kit/tenon.c": set(), "nn/module.c": set(), "optim/optimizer.c": set(), "data/idx.c": set()}
+         "kit/tenon.c": set(), "nn/module.c": set(), "optim/optimizer.c": set(), "files/pt.c": set(), "data/idx.c": set()}
 
 
 def options_of(build):

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of PyTorch (.pt, .pth): the zip format that torch.save writes since version 1.6. A file holds values under names:
+ * what is in dictionaries and lists has the keys and positions with dots between, such as "model.0.weight". No code of a
+ * file runs: what is not made of dictionaries, lists, numbers, texts and tensors is refused by its name.
+ *
+ *     tn_pt *file;
+ *     if (tn_pt_open(ctx, "checkpoint.pt", &file)) return puts(tn_last_error()->message), 1;
+ *     TN_STEP(s, ctx) tn_module_load_state(net, tn_pt_tensors(s, file, "model"), TN_STRICT);
+ *     int64_t epoch = tn_pt_value(file, "epoch").as.i;
+ *     tn_pt_close(file);
+ *
+ * Threads: a file may be used by several threads at once.
+ */
+#ifndef TENON_FILES_H
+#define TENON_FILES_H
+
+#include <tenon/nn.h>
+
+#ifndef TN_PLUGIN
+TN_BEGIN_DECLS
+
+typedef struct tn_pt tn_pt;
+
+/* Opens a file and reads all but the tensors' elements. TN_E_IO: it cannot be read; TN_E_CORRUPT: it is damaged;
+ * TN_E_UNSUPPORTED: it holds what the error names. */
+TN_API int32_t tn_pt_open(tn_context *ctx, const char *path, TN_OUT TN_GIVES tn_pt **out) TN_ANY_THREAD;
+TN_API void tn_pt_close(TN_TAKES TN_NULLABLE tn_pt *file);
+
+/* How many values it has, and the name of the i-th in the file's order, or NULL past the end; lives as long as the file. */
+TN_API uint64_t tn_pt_count(const tn_pt *file) TN_ANY_THREAD;
+TN_API const char *tn_pt_name(const tn_pt *file, uint64_t i) TN_ANY_THREAD;
+/* A number, bool or text (which lives as long as the file); TN_TAG_NONE for tensors, None and names that are not there. */
+TN_API tn_value tn_pt_value(const tn_pt *file, const char *name) TN_ANY_THREAD;
+/* A copy of a tensor on a device (0: the scope's default device). NULL on failure: TN_E_NOT_FOUND for other names. */
+TN_API TN_SCOPED tn_tensor *tn_pt_get(tn_scope *s, tn_pt *file, const char *name, tn_device device);
+/* All tensors whose names begin with `prefix` and a dot, without these; NULL: all tensors, with their whole names. They are on
+ * the CPU. The list belongs to the scope. */
+TN_API tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *file, TN_NULLABLE const char *prefix);
+
+/*
+ * Writes what torch.load gives as an ordered dictionary of tensors, such as a module's state (tn_module_tensors). A temporary
+ * file replaces `path` at the end, so a failure leaves the old file. Returns the status.
+ */
+TN_API int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors);
+
+TN_END_DECLS
+#endif
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of PyTorch: what record_pt.py wrote is read, what is written is read again, and damaged files end in an error. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/files.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include "../../files/pickle.h"
+
+static tn_context *ctx;
+static tn_scope *s;
+
+static void begin(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    s = tn_scope_open(ctx);
+}
+static void end(void)
+{
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+TestSuite(pt, .init = begin, .fini = end, .timeout = 120);
+
+static const char *path_of(const char *file)
+{
+    static char path[1024];
+    const char *folder = getenv("TENON_TEST_FILES");
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", file);
+    return path;
+}
+
+static tn_pt *opened(const char *path)
+{
+    tn_pt *f = NULL;
+    cr_assert_eq(tn_pt_open(ctx, path, &f), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
+    return f;
+}
+
+static void expect_tensor(tn_pt *f, const char *name, const char *text)
+{
+    tn_tensor *t = tn_pt_get(s, f, name, TN_CPU);
+    cr_assert_not_null(t, "%s", tn_scope_error(s)->message);
+    cr_assert_str_eq(tn_format(s, t, NULL), text, "%s", name);
+}
+
+static void expect_error(int32_t status, int32_t expected, const char *words)
+{
+    const tn_error *error = tn_last_error();
+    cr_assert_eq(status, expected, "%d: %s", status, error ? error->message : "");
+    cr_assert(error && strstr(error->message, words), "%s", error ? error->message : "no text");
+}
+
+Test(pt, values_and_tensors_have_dotted_names)
+{
+    tn_pt *f = opened(path_of("checkpoint.pt"));
+    cr_assert_eq(tn_pt_count(f), 26);
+    cr_assert_str_eq(tn_pt_name(f, 0), "model.fc.weight");
+    cr_assert_null(tn_pt_name(f, 26));
+    expect_tensor(f, "model.fc.weight", "tensor([[0., 1., 2.],\n        [3., 4., 5.]])");
+    expect_tensor(f, "model.fc.bias", "tensor([-1.5000,  2.5000], dtype=torch.float64)");
+    expect_tensor(f, "optimizer.state.0.step", "tensor(3.)");
+    expect_tensor(f, "transposed", "tensor([[0., 3.],\n        [1., 4.],\n        [2., 5.]])");
+    expect_tensor(f, "tail", "tensor([4., 5.])");
+    expect_tensor(f, "scalar", "tensor(7)");
+    expect_tensor(f, "empty", "tensor([], size=(0, 3))");
+    expect_tensor(f, "parameter", "tensor([1., 1.])");
+    expect_tensor(f, "flags", "tensor([ True, False])");
+    expect_tensor(f, "half", "tensor([ 1.5000, -2.0000], dtype=torch.float16)");
+    expect_tensor(f, "bfloat16", "tensor([ 3.0000, -0.5000], dtype=torch.bfloat16)");
+    expect_tensor(f, "complex", "tensor([1.+2.j])");
+    expect_tensor(f, "unsigned", "tensor([65535], dtype=torch.uint16)");
+    cr_assert_eq(tn_pt_value(f, "optimizer.param_groups.0.lr").as.f, 0.25);
+    cr_assert_eq(tn_pt_value(f, "optimizer.param_groups.0.betas.1").as.f, 0.75);
+    cr_assert_eq(tn_pt_value(f, "optimizer.param_groups.0.params.1").as.i, 1);
+    cr_assert_eq(tn_pt_value(f, "epoch").as.i, 3);
+    cr_assert_eq(tn_pt_value(f, "big").as.i, (int64_t)1 << 40);
+    cr_assert_eq(tn_pt_value(f, "negative").as.i, -70000);
+    cr_assert_str_eq(tn_pt_value(f, "name").as.string, "\xc3\xbc"
+                                                       "bung");
+    cr_assert_eq(tn_pt_value(f, "done").tag, TN_TAG_BOOL);
+    cr_assert_eq(tn_pt_value(f, "nothing").tag, TN_TAG_NONE);
+    cr_assert_eq(tn_pt_value(f, "shape.1").as.i, 5);
+    cr_assert_eq(tn_pt_value(f, "absent").tag, TN_TAG_NONE);
+    cr_assert_eq(tn_pt_value(f, "half").tag, TN_TAG_NONE);
+    tn_pt_close(f);
+}
+
+Test(pt, tensors_under_a_prefix)
+{
+    tn_pt *f = opened(path_of("checkpoint.pt"));
+    tn_named_tensors list = tn_pt_tensors(s, f, "model");
+    cr_assert_eq(list.count, 2);
+    cr_assert_str_eq(list.data[0].name, "fc.weight");
+    cr_assert_str_eq(list.data[1].name, "fc.bias");
+    cr_assert_eq(tn_pt_tensors(s, f, NULL).count, 13);
+    cr_assert_eq(tn_pt_tensors(s, f, "mod").count, 0);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "no tensor has a name that begins with 'mod.'"));
+    tn_scope_clear(s);
+    cr_assert_null(tn_pt_get(s, f, "epoch", TN_CPU));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "'epoch' is not a tensor"));
+    tn_scope_clear(s);
+    tn_pt_close(f);
+}
+
+Test(pt, what_needs_code_is_refused_by_name)
+{
+    tn_pt *f;
+    int32_t status = tn_pt_open(ctx, path_of("module.pt"), &f);
+    expect_error(status, TN_E_UNSUPPORTED, "'torch.nn.modules.linear Linear'");
+    cr_assert_null(f);
+}
+
+Test(pt, files_that_are_none)
+{
+    tn_pt *f;
+    expect_error(tn_pt_open(ctx, "/nonexistent/a.pt", &f), TN_E_IO, "No such file");
+    expect_error(tn_pt_open(ctx, path_of("record_pt.py"), &f), TN_E_CORRUPT, "it is not a zip file");
+    expect_error(tn_pt_open(ctx, NULL, &f), TN_E_ARGUMENT, "argument 'path'");
+}
+
+Test(pt, what_is_written_is_read_again)
+{
+    const char *path = "written.pt";
+    tn_tensor *x =
+        tn_transpose(s, tn_from_data(s, TN_FLOAT32, TN_INTS(2, 2), (float[]){1, 2, 3, 4}, TN_CPU), 0, 1);
+    tn_tensor *c = tn_conj(s, tn_from_data(s, TN_COMPLEX64, TN_INTS(1), (float[]){1, 2}, TN_CPU));
+    tn_tensor *u = tn_from_data(s, TN_UINT32, TN_INTS(2), (uint32_t[]){1, 4000000000u}, TN_CPU);
+    tn_tensor *e = tn_zeros(s, TN_INTS(2, 0));
+    const tn_named_tensor list[] = {{"a.x", x}, {"c", c}, {"u", u}, {"e", e}};
+    cr_assert_eq(tn_pt_save(s, path, (tn_named_tensors){list, 4}), TN_OK, "%s", tn_scope_error(s)->message);
+    tn_pt *f = opened(path);
+    cr_assert_eq(tn_pt_count(f), 4);
+    expect_tensor(f, "a.x", "tensor([[1., 3.],\n        [2., 4.]])");
+    expect_tensor(f, "c", "tensor([1.-2.j])");
+    expect_tensor(f, "u", "tensor([         1, 4000000000], dtype=torch.uint32)");
+    expect_tensor(f, "e", "tensor([], size=(2, 0))");
+    tn_pt_close(f);
+    cr_assert_eq(tn_pt_save(s, "/nonexistent/a.pt", (tn_named_tensors){list, 4}), TN_E_IO);
+    tn_scope_clear(s);
+    cr_assert_eq(tn_pt_save(s, path, (tn_named_tensors){&(tn_named_tensor){"x", NULL}, 1}), TN_E_ARGUMENT);
+    tn_scope_clear(s);
+    tn_pt_close(opened(path)); /* a failure leaves the file */
+    unlink(path);
+}
+
+/* ---- Damaged files ------------------------------------------------------------------------------------------- */
+
+static uint8_t *contents(const char *path, size_t *out_size)
+{
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file);
+    fseek(file, 0, SEEK_END);
+    *out_size = (size_t)ftell(file);
+    rewind(file);
+    uint8_t *bytes = malloc(*out_size);
+    cr_assert_eq(fread(bytes, 1, *out_size, file), *out_size);
+    fclose(file);
+    return bytes;
+}
+
+static uint32_t state;
+static uint32_t random_number(uint32_t below)
+{
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % below;
+}
+
+/* Opens the bytes as a file and reads all tensors; whatever it says, there is a text where there is an error. */
+static int32_t try_file(const uint8_t *bytes, size_t size)
+{
+    tn_pt *f;
+    FILE *file = fopen("damaged.pt", "wb");
+    cr_assert(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+    int32_t status = tn_pt_open(ctx, "damaged.pt", &f);
+    cr_assert(!status || tn_last_error()->message[0]);
+    if (status) return status;
+    tn_pt_tensors(s, f, NULL);
+    status = tn_scope_failed(s);
+    tn_scope_clear(s);
+    tn_pt_close(f);
+    return status;
+}
+
+Test(pt, changed_and_cut_files_end_in_an_error)
+{
+    size_t size;
+    uint8_t *bytes = contents(path_of("checkpoint.pt"), &size), *copy = malloc(size);
+    uint32_t failed = 0;
+    for (uint32_t seed = 1; seed <= 400; seed++) {
+        state = seed;
+        memcpy(copy, bytes, size);
+        for (uint32_t n = 1 + random_number(8); n > 0; n--)
+            copy[random_number((uint32_t)size)] ^= (uint8_t)(1 + random_number(255));
+        failed += try_file(copy, size) != TN_OK;
+    }
+    cr_assert_gt(failed, 100);
+    for (size_t cut = 0; cut < size; cut += 1 + size / 97)
+        cr_assert_neq(try_file(bytes, cut), TN_OK, "%zu bytes", cut);
+    free(bytes);
+    free(copy);
+    unlink("damaged.pt");
+}
+
+/* Behind the checksums of zip: the pickle itself. */
+Test(pt, changed_pickles_end_in_an_error)
+{
+    int code;
+    zip_stat_t info;
+    zip_t *zip = zip_open(path_of("checkpoint.pt"), ZIP_RDONLY, &code);
+    cr_assert_not_null(zip);
+    cr_assert_eq(zip_stat(zip, "checkpoint/data.pkl", 0, &info), 0);
+    uint8_t *bytes = malloc(info.size), *copy = malloc(info.size);
+    zip_file_t *file = zip_fopen(zip, "checkpoint/data.pkl", 0);
+    cr_assert_eq(zip_fread(file, bytes, info.size), (zip_int64_t)info.size);
+    zip_fclose(file);
+    zip_discard(zip);
+    pickle p;
+    cr_assert_eq(pickle_read(&p, bytes, info.size), TN_OK);
+    pickle_free(&p);
+    uint32_t failed = 0;
+    for (uint32_t seed = 1; seed <= 20000; seed++) {
+        state = seed;
+        memcpy(copy, bytes, info.size);
+        for (uint32_t n = 1 + random_number(4); n > 0; n--)
+            copy[random_number((uint32_t)info.size)] = (uint8_t)random_number(256);
+        int32_t status = pickle_read(&p, copy, info.size);
+        cr_assert(!status || p.error[0], "seed %u", seed);
+        failed += status != TN_OK;
+        pickle_free(&p);
+    }
+    cr_assert_gt(failed, 5000);
+    for (uint64_t cut = 0; cut < info.size; cut++) {
+        cr_assert_neq(pickle_read(&p, bytes, cut), TN_OK);
+        pickle_free(&p);
+    }
+    free(bytes);
+    free(copy);
+}
+
+static int32_t read_text(const char *bytes, size_t size, const char *words)
+{
+    pickle p;
+    int32_t status = pickle_read(&p, (const uint8_t *)bytes, size);
+    if (words) cr_assert_not_null(strstr(p.error, words), "%s", p.error);
+    pickle_free(&p);
+    return status;
+}
+#define READ(bytes, words) read_text(bytes, sizeof(bytes) - 1, words)
+
+Test(pt, hostile_pickles)
+{
+    cr_assert_eq(READ("\x80\x02"
+                      "cposix\nsystem\nX\x02\0\0\0ls\x85R.",
+                      "'posix system'"),
+                 TN_E_UNSUPPORTED);
+    cr_assert_eq(READ("\x80\x02"
+                      "cbuiltins\neval\n.",
+                      "'builtins eval'"),
+                 TN_E_UNSUPPORTED);
+    cr_assert_eq(READ("\x80\x02"
+                      "i.",
+                      "opcode '0x69'"),
+                 TN_E_UNSUPPORTED);
+    cr_assert_eq(READ("\x80\x02]q\0h\0a.", NULL), TN_OK); /* a list in itself: its names end at a depth */
+    cr_assert_eq(READ("\x80\x02r\xff\xff\xff\xff.", NULL), TN_E_CORRUPT);  /* nothing to remember */
+    cr_assert_eq(READ("\x80\x02Nr\xff\xff\xff\xff.", NULL), TN_E_CORRUPT); /* at a place of 4 billion */
+    cr_assert_eq(READ("\x80\x02X\xff\xff\xff\xff"
+                      "a.",
+                      NULL),
+                 TN_E_CORRUPT);
+    cr_assert_eq(READ("\x80\x02\x8a\x09\1\1\1\1\1\1\1\1\1.", "more than 64 bits"), TN_E_UNSUPPORTED);
+    cr_assert_eq(READ("t.", NULL), TN_E_CORRUPT);
+    cr_assert_eq(READ("(.", NULL), TN_E_CORRUPT);
+    cr_assert_eq(READ("", NULL), TN_E_CORRUPT);
+}
