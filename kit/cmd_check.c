@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "check/check.h"
 #include "check/modes.h"
+#include "check/partner.h"
 #include "cmd.h"
 
 static const char help[] =
@@ -52,7 +53,8 @@ static const char help[] =
     "  --max-seconds N          for all samples together (speed; default 60)\n"
     "  --full-size              no smaller calls in place of recorded ones (coverage; slow devices take "
     "minutes)\n"
-    "  --all                    print cases that are as expected, too\n\n"
+    "  --all                    print cases that are as expected, too\n"
+    "  --partner N              for the suite itself: the other process of a case, on socket N\n\n"
     "Columns of the precision table: max, p99 and mean are the greatest, the 99th percentile and the signed "
     "mean\n"
     "error over all classes of input but denormal; small to denormal (uniform to many for sums) the greatest "
@@ -97,7 +99,8 @@ enum {
     MAX_BYTES,
     MAX_SECONDS,
     OP,
-    ARGS
+    ARGS,
+    PARTNER
 };
 
 static const struct option names[] = {{"mode", required_argument, NULL, MODE},
@@ -123,6 +126,7 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"max-seconds", required_argument, NULL, MAX_SECONDS},
                                       {"full-size", no_argument, NULL, FULL_SIZE},
                                       {"all", no_argument, NULL, ALL},
+                                      {"partner", required_argument, NULL, PARTNER},
                                       {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
 
@@ -223,6 +227,8 @@ static int take(check_options *o, int letter, const char *text)
     case ALL:
         o->all = 1;
         return 0;
+    case PARTNER:
+        return small(text, 3, 65535, &o->partner);
     default:
         return 1;
     }
@@ -267,6 +273,7 @@ int cmd_check(int argc, char **argv)
     if (optind + 1 < argc) return wrong("one plugin at a time; unexpected argument", argv[optind + 1]);
     if (optind < argc) o.plugin = argv[optind];
     if (!o.plugin && !o.device) return wrong("name a plugin, or --device", NULL);
+    if (o.partner) return check_partner(&o);
     if (o.args && !o.op) return wrong("--args needs --op", NULL);
     if (o.op) {
         o.mode = "op";

@@ -47,6 +47,7 @@ typedef struct check_options {
     int isolate;       /* each case in a process of its own */
     int full_size;     /* coverage: run only calls of the recorded sizes */
     int all;           /* text: print cases that passed, too */
+    uint32_t partner; /* the process is started by a case, as the other one, with this socket; 0: it is not */
 } check_options;
 
 /* ---- The plugin under test, in a process that runs cases ----------------------------------------------- */

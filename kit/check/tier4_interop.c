@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tier 4, what a plugin may offer to users and to others: settings, tensors by DLPack, memory and events of several
- * processes. This process plays the other side, too.
+ * processes (partner.h).
  */
+#include "gate.h"
+#include "partner.h"
 #include "sources.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <tenon/interop.h>
-#include <unistd.h>
 
-#define COUNT 1000
+#define COUNT PARTNER_COUNT
 
 /* ---- Settings ------------------------------------------------------------------------------------------ */
 
@@ -125,42 +126,71 @@ static void run_dlpack(check_target *t, const check_case *c, check_result *out)
     tn_scope_close(s);
 }
 
+/* The tensor and the event (or NULL) go to another process, which reads, writes and answers. */
+static void send_and_compare(tn_scope *s, check_result *out, partner *p, tn_tensor *here, tn_event *event)
+{
+    if (tn_share_send(p->socket, here, event)) {
+        check_fail_with_error(out, NULL, "sending a tensor to another process");
+        return;
+    }
+    if (partner_answer(p, out)) compare(s, out, here, 3, "reading what the other process wrote");
+}
+
 static void run_memory(check_target *t, const check_case *c, check_result *out)
 {
-    tn_shared_tensor shared = {.size = sizeof shared};
     tn_scope *s = tn_scope_open(t->ctx);
     tn_tensor *from = make(t, s), *here = from ? tn_share(s, from) : NULL;
+    partner p;
     (void)c;
-    int32_t status = here ? tn_share_export(here, &shared) : tn_scope_error(s)->code;
-    if (status && !is_absent(t, out, status, "memory that processes share"))
-        check_fail_with_error(out, s, "sharing a tensor");
-    if (!status) {
-        tn_tensor *there = tn_share_import(s, &shared);
-        if (shared.memory.file >= 0) close(shared.memory.file);
-        write_and_read(t, s, out, here, there);
+    if (!here) {
+        if (!is_absent(t, out, tn_scope_error(s)->code, "memory that processes share"))
+            check_fail_with_error(out, s, "sharing a tensor");
+    } else {
+        if (partner_start(&p, t, out)) send_and_compare(s, out, &p, here, NULL);
+        partner_finish(&p);
     }
     tn_scope_close(s);
 }
 
+/* The tensor is written by work that a gate holds back, and the event comes behind it: the other process must wait. */
+static void run_held(check_target *t, tn_scope *s, check_result *out, tn_event *event)
+{
+    tn_stream *stream = tn_stream_current(t->ctx, t->device);
+    tn_tensor *from = make(t, s), *here = from ? tn_share(s, tn_zeros_like(s, from)) : NULL;
+    gate g;
+    pthread_t opener;
+    partner p;
+    if (!here || tn_device_synchronize(t->ctx, t->device)) {
+        check_fail_with_error(out, s, "sharing a tensor");
+        return;
+    }
+    gate_init(&g);
+    int started = partner_start(&p, t, out);
+    if (started && tn_stream_add_callback(stream, gate_hold, &g))
+        check_fail_with_error(out, NULL, "a host callback");
+    tn_copy_(s, here, from);
+    int waits = !gate_open_later(&g, &opener);
+    if (!waits) gate_open(&g);
+    if (started && tn_event_record(event, stream)) check_fail_with_error(out, NULL, "recording an event");
+    if (started && out->outcome == CHECK_PASSED) send_and_compare(s, out, &p, here, event);
+    if (waits) pthread_join(opener, NULL);
+    if (tn_device_synchronize(t->ctx, t->device)) check_fail_with_error(out, NULL, "waiting for the device");
+    partner_finish(&p);
+    gate_finish(&g);
+}
+
 static void run_event(check_target *t, const check_case *c, check_result *out)
 {
-    tn_process_handle handle = {.size = sizeof handle, .file = -1};
-    tn_event *here = NULL, *there = NULL;
-    tn_stream *stream = tn_stream_current(t->ctx, t->device);
+    tn_event *event = NULL;
+    tn_scope *s = tn_scope_open(t->ctx);
     (void)c;
-    int32_t status = tn_event_create(t->ctx, t->device, TN_EVENT_INTERPROCESS, &here);
-    if (is_absent(t, out, status, "events of several processes")) return;
-    if (!status) status = tn_event_export(here, &handle);
-    if (!status) status = tn_event_import(t->ctx, t->device, &handle, &there);
-    if (!status) status = tn_event_record(here, stream);
-    if (!status) status = tn_stream_wait_event(stream, there);
-    if (!status) status = tn_device_synchronize(t->ctx, t->device);
-    if (!status) status = tn_event_synchronize(there);
-    if (status) check_fail_with_error(out, NULL, "an event of several processes");
-    if (!status) check_that(out, tn_event_query(there) == 1, "an event that was waited for is not done");
-    if (handle.file >= 0) close(handle.file);
-    tn_event_release(there);
-    tn_event_release(here);
+    int32_t status = tn_event_create(t->ctx, t->device, TN_EVENT_INTERPROCESS, &event);
+    if (!status)
+        run_held(t, s, out, event);
+    else if (!is_absent(t, out, status, "events of several processes"))
+        check_fail_with_error(out, NULL, "an event of several processes");
+    tn_scope_close(s);
+    tn_event_release(event);
 }
 
 void check_tier4_interop(check_target *t, check_list *list)
