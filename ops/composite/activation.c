@@ -110,7 +110,7 @@ void composite_log_sigmoid_forward(tn_scope *s, const tn_value *args, tn_value *
 
 static int32_t check_prelu(tn_scope *s, const tn_tensor *self, const tn_tensor *weight)
 {
-    int64_t channels = rank_of(self) > 1 ? tn_tensor_sizes(self)[1] : 1;
+    int64_t channels = rank_of(self) > 1 ? tni_sizes(self)[1] : 1;
     if (dtype_of(self) != dtype_of(weight))
         return tni_scope_failf(s, TN_E_DTYPE, "prelu: Type promoting not supported. Got %s and %s",
                                tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(weight)));

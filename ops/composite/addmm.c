@@ -197,7 +197,7 @@ void composite_inner(tn_scope *s, const tn_value *args, tn_value *outs)
         give(outs, 0, tn_mul(s, a, b));
         return;
     }
-    if (tn_tensor_sizes(a)[ra - 1] != tn_tensor_sizes(b)[rb - 1]) {
+    if (tni_sizes(a)[ra - 1] != tni_sizes(b)[rb - 1]) {
         tni_scope_failf(
             s, TN_E_SHAPE,
             "inner() the last dimension must match on both input tensors but got shapes %s and %s",
@@ -268,13 +268,13 @@ void composite_block_diag(tn_scope *s, const tn_value *args, tn_value *outs)
                 (long long)i, (long long)rank_of(t));
             return;
         }
-        width += rank_of(t) ? tn_tensor_sizes(t)[rank_of(t) - 1] : 1;
+        width += rank_of(t) ? tni_sizes(t)[rank_of(t) - 1] : 1;
         dtype = i ? tn_promote_types(dtype, dtype_of(t)) : dtype_of(t);
     }
     for (int64_t i = 0; i < list.count; i++) {
         tn_tensor *t = list.data[i];
-        int64_t columns = rank_of(t) ? tn_tensor_sizes(t)[rank_of(t) - 1] : 1;
-        int64_t height = rank_of(t) == 2 ? tn_tensor_sizes(t)[0] : 1;
+        int64_t columns = rank_of(t) ? tni_sizes(t)[rank_of(t) - 1] : 1;
+        int64_t height = rank_of(t) == 2 ? tni_sizes(t)[0] : 1;
         t = tn_reshape(s, tni_cast(s, t, dtype), TN_INTS(height, columns));
         rows[i] = tn_constant_pad_nd(s, t, TN_INTS(left, width - left - columns));
         left += columns;

@@ -23,8 +23,8 @@ static tn_tensor *added_mask(tn_scope *s, tn_tensor *mask, tn_dtype dtype)
 
 static tn_tensor *causal_mask(tn_scope *s, const attention *a)
 {
-    int64_t rows = tn_tensor_sizes(a->query)[rank_of(a->query) - 2];
-    int64_t columns = tn_tensor_sizes(a->key)[rank_of(a->key) - 2];
+    int64_t rows = tni_sizes(a->query)[rank_of(a->query) - 2];
+    int64_t columns = tni_sizes(a->key)[rank_of(a->key) - 2];
     tn_tensor *ones = tni_full_on(s, a->query, TN_BOOL, TN_INTS(rows, columns), tn_value_bool(1));
     return tn_tril(s, ones);
 }
@@ -66,7 +66,7 @@ static tn_tensor *with_heads(tn_scope *s, const attention *a, tn_tensor *t)
         tn_scope_fail(s, TN_E_SHAPE, "enable_gqa requires tensors of at least 3 dimensions");
         return NULL;
     }
-    heads = tn_tensor_sizes(a->query)[rank_of(a->query) - 3], own = tn_tensor_sizes(t)[rank_of(t) - 3];
+    heads = tni_sizes(a->query)[rank_of(a->query) - 3], own = tni_sizes(t)[rank_of(t) - 3];
     if (own == 0 || heads % own) {
         tn_scope_fail(s, TN_E_SHAPE,
                       "Number of heads in key and value must divide the number of heads in query");
@@ -87,7 +87,7 @@ static tn_tensor *drop(tn_scope *s, const attention *a, tn_tensor *weights, tn_t
 static tn_tensor *attend(tn_scope *s, const attention *a, tn_tensor **weights)
 {
     tn_dtype dtype = dtype_of(a->query);
-    int64_t features = tn_tensor_sizes(a->query)[rank_of(a->query) - 1];
+    int64_t features = tni_sizes(a->query)[rank_of(a->query) - 1];
     double scale = isnan(a->scale) ? 1 / sqrt((double)features) : a->scale, root = sqrt(fabs(scale));
     tn_tensor *mask = added_mask(s, a->causal ? causal_mask(s, a) : a->mask, wide_dtype(dtype));
     tn_tensor *query = tn_mul_scalar(s, wide(s, a->query), scale < 0 ? -root : root);
@@ -110,8 +110,7 @@ static tn_tensor *attend(tn_scope *s, const attention *a, tn_tensor **weights)
 static int32_t fused(const attention *a)
 {
     const tn_tensor *t[] = {a->query, a->key, a->value};
-    const int64_t *q = tn_tensor_sizes(a->query), *k = tn_tensor_sizes(a->key),
-                  *v = tn_tensor_sizes(a->value);
+    const int64_t *q = tni_sizes(a->query), *k = tni_sizes(a->key), *v = tni_sizes(a->value);
     for (int i = 0; i < 3; i++) {
         if (rank_of(t[i]) != 4 || tn_tensor_numel(t[i]) == 0) return 0;
     }
@@ -169,7 +168,7 @@ static tn_tensor *scores_of(tn_scope *s, const attention *a, double scale)
 
 static double scale_of(const attention *a)
 {
-    return isnan(a->scale) ? 1 / sqrt((double)tn_tensor_sizes(a->query)[rank_of(a->query) - 1]) : a->scale;
+    return isnan(a->scale) ? 1 / sqrt((double)tni_sizes(a->query)[rank_of(a->query) - 1]) : a->scale;
 }
 
 /* query, key and value from argument `first`; dropout_p, is_causal, attn_mask and scale from `options`. */
@@ -183,7 +182,7 @@ static attention attention_at(const tn_value *args, uint32_t first, uint32_t opt
                        .dropout = arg_float(args, options),
                        .scale = arg_float(args, options + 3),
                        .causal = arg_bool(args, options + 1),
-                       .grouped = tn_tensor_sizes(query)[1] != tn_tensor_sizes(key)[1]};
+                       .grouped = tni_sizes(query)[1] != tni_sizes(key)[1]};
 }
 
 /* (query, key, value, dropout_p, is_causal, attn_mask, scale). The second result is [batch, heads, length].
@@ -201,8 +200,8 @@ void composite_flash_attention(tn_scope *s, const tn_value *args, tn_value *outs
 /* The gradient of keys or values: the sum over the query heads that share them. */
 static tn_tensor *of_groups(tn_scope *s, const attention *a, tn_tensor *grad)
 {
-    const int64_t *sizes = tn_tensor_sizes(grad);
-    int64_t heads = tn_tensor_sizes(a->key)[1];
+    const int64_t *sizes = tni_sizes(grad);
+    int64_t heads = tni_sizes(a->key)[1];
     if (!a->grouped) return grad;
     return tn_sum_dim(s, tn_reshape(s, grad, TN_INTS(sizes[0], heads, sizes[1] / heads, sizes[2], sizes[3])),
                       TN_INTS(2));

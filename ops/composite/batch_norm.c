@@ -24,7 +24,7 @@ static tn_dtype statistics_dtype(const batch_norm *b)
 static tn_tensor *over_channels(tn_scope *s, tn_tensor *t, const tn_tensor *input)
 {
     if (!t) return NULL;
-    return tn_reshape(s, wide(s, t), tni_ones_but(s, rank_of(input), 1, tn_tensor_sizes(input)[1]));
+    return tn_reshape(s, wide(s, t), tni_ones_but(s, rank_of(input), 1, tni_sizes(input)[1]));
 }
 
 static tn_tensor *normalised(tn_scope *s, const batch_norm *b, tn_tensor *mean, tn_tensor *invstd)
@@ -49,7 +49,7 @@ static void update(tn_scope *s, tn_tensor *running, tn_tensor *now, double momen
 
 static void give_trained(tn_scope *s, const batch_norm *b, tn_value *outs)
 {
-    int64_t channels = tn_tensor_sizes(b->input)[1];
+    int64_t channels = tni_sizes(b->input)[1];
     double n = channels ? (double)tn_tensor_numel(b->input) / (double)channels : 0;
     tn_dtype dtype = statistics_dtype(b);
     tn_ints dims = tni_dims_except(s, rank_of(b->input), 1);
@@ -136,7 +136,7 @@ static void give_gradient(tn_scope *s, const batch_norm_gradient *g, tn_value *o
               *weight = over_channels(s, g->weight, g->input);
     tn_tensor *x = tn_mul(s, tn_sub(s, wide(s, g->input), mean), invstd), *sum, *sum_x, *out = grad;
     tn_ints dims = tni_dims_except(s, rank_of(g->input), 1);
-    int64_t channels = tn_tensor_sizes(g->input)[1];
+    int64_t channels = tni_sizes(g->input)[1];
     double n = channels ? (double)tn_tensor_numel(g->input) / (double)channels : 0;
     tn_dtype parameter = g->weight ? dtype_of(g->weight) : dtype_of(g->input);
     sum = keep_sum(s, grad, dims);
@@ -186,7 +186,7 @@ static int32_t check_batch_norm(tn_scope *s, const tn_value *args, const tn_tens
         uint32_t k = order[i];
         if (k >= 2 && !training && !arg_tensor(args, k + 1))
             return tni_scope_failf(s, TN_E_ARGUMENT, "%s must be defined in evaluation mode", names[k]);
-        if (check_vector(s, arg_tensor(args, k + 1), names[k], tn_tensor_sizes(input)[1]))
+        if (check_vector(s, arg_tensor(args, k + 1), names[k], tni_sizes(input)[1]))
             return tn_scope_failed(s);
     }
     return TN_OK;
@@ -234,8 +234,8 @@ void composite_instance_norm(tn_scope *s, const tn_value *args, tn_value *outs)
         tn_scope_fail(s, TN_E_SHAPE, "instance_norm: expected an input of at least 2 dimensions");
         return;
     }
-    batch = tn_tensor_sizes(input)[0];
-    channels = tn_tensor_sizes(input)[1];
+    batch = tni_sizes(input)[0];
+    channels = tni_sizes(input)[1];
     size = tni_sizes_with(s, tni_sizes_with(s, sizes_of(input), 0, 1), 1, batch * channels);
     mean_all = repeated(s, mean, batch);
     var_all = repeated(s, var, batch);

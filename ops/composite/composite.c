@@ -13,6 +13,8 @@ int32_t tni_same_sizes(tn_ints a, tn_ints b)
     return a.count == b.count && !memcmp(a.data, b.data, (size_t)a.count * sizeof(int64_t));
 }
 
+const int64_t tni_no_sizes[TN_MAX_RANK] = {0};
+
 int64_t *tni_scope_ints(tn_scope *s, int64_t count)
 {
     return tn_scope_memory(s, (uint64_t)(count > 0 ? count : 1) * sizeof(int64_t));

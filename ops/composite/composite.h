@@ -150,10 +150,16 @@ static inline tn_dtype dtype_of(const tn_tensor *t)
 {
     return tn_tensor_dtype(t);
 }
+/* tn_tensor_sizes, whose zeros would be once in each file. */
+extern const int64_t tni_no_sizes[TN_MAX_RANK];
+static inline const int64_t *tni_sizes(const tn_tensor *t)
+{
+    return t ? tn_desc(t)->sizes : tni_no_sizes;
+}
 /* Borrowed from the tensor. */
 static inline tn_ints sizes_of(const tn_tensor *t)
 {
-    return (tn_ints){tn_tensor_sizes(t), tn_tensor_rank(t)};
+    return (tn_ints){tni_sizes(t), tn_tensor_rank(t)};
 }
 /* The dtype itself if it is floating or complex, else the default dtype. */
 static inline tn_dtype float_of(const tn_scope *s, tn_dtype dtype)

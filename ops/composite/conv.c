@@ -156,7 +156,7 @@ static tn_tensor *conv_same(tn_scope *s, convolution *c)
     if (!padding || !before) return NULL;
     for (int64_t i = 0; i < dims; i++) {
         int64_t dilation = c->dilation.data[c->dilation.count == 1 ? 0 : i];
-        int64_t total = dilation * (tn_tensor_sizes(c->weight)[i + 2] - 1);
+        int64_t total = dilation * (tni_sizes(c->weight)[i + 2] - 1);
         padding[i] = total / 2;
         before[2 * (dims - 1 - i)] = 0;
         before[2 * (dims - 1 - i) + 1] = total - 2 * padding[i];
@@ -241,10 +241,10 @@ void composite_conv_tbc(tn_scope *s, const tn_value *args, tn_value *outs)
                       "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.");
     } else if (rank_of(bias) != 1) {
         tn_scope_fail(s, TN_E_SHAPE, "Bias must be 1-D");
-    } else if (tn_tensor_sizes(self)[2] != tn_tensor_sizes(weight)[1]) {
+    } else if (tni_sizes(self)[2] != tni_sizes(weight)[1]) {
         tn_scope_fail(s, TN_E_SHAPE,
                       "Input dim 2 (input channels) is not == dim 1 in the weight tensor of convolution.");
-    } else if (tn_tensor_sizes(weight)[2] != tn_tensor_sizes(bias)[0]) {
+    } else if (tni_sizes(weight)[2] != tni_sizes(bias)[0]) {
         tn_scope_fail(s, TN_E_SHAPE, "Bias size must equal dim 2 in the weight tensor (output channels).");
     } else {
         out =

@@ -14,7 +14,7 @@ tn_tensor *tni_adjoint(tn_scope *s, tn_tensor *m)
 
 tn_tensor *tni_units_like(tn_scope *s, const tn_tensor *t)
 {
-    int64_t n = tn_tensor_sizes(t)[rank_of(t) - 1];
+    int64_t n = tni_sizes(t)[rank_of(t) - 1];
     tn_tensor *unit = tn_eye(s, n, .dtype = dtype_of(t), .device = tn_tensor_device(t));
     return tn_expand(s, unit, sizes_of(t));
 }
@@ -22,7 +22,7 @@ tn_tensor *tni_units_like(tn_scope *s, const tn_tensor *t)
 int32_t tni_check_matrices(tn_scope *s, const tn_tensor *t, const char *operator, int32_t square)
 {
     int64_t rank = rank_of(t);
-    const int64_t *sizes = tn_tensor_sizes(t);
+    const int64_t *sizes = tni_sizes(t);
     if (rank < 2)
         return tni_scope_failf(s, TN_E_SHAPE,
                                "%s: The input tensor A must have at least 2 dimensions.", operator);
@@ -117,8 +117,8 @@ void composite_triangular_solve(tn_scope *s, const tn_value *args, tn_value *out
     if (!x) return;
     give(outs, 0, x);
     tn_ints size = sizes_of(x);
-    size = tni_sizes_with(s, size, size.count - 2, tn_tensor_sizes(a)[rank_of(a) - 2]);
-    size = tni_sizes_with(s, size, size.count - 1, tn_tensor_sizes(a)[rank_of(a) - 1]);
+    size = tni_sizes_with(s, size, size.count - 2, tni_sizes(a)[rank_of(a) - 2]);
+    size = tni_sizes_with(s, size, size.count - 1, tni_sizes(a)[rank_of(a) - 1]);
     give(outs, 1, tn_clone(s, tn_expand(s, a, size), .memory_format = TN_CONTIGUOUS_FORMAT));
 }
 
@@ -212,7 +212,7 @@ void composite_linalg_tensorsolve(tn_scope *s, const tn_value *args, tn_value *o
 static tn_tensor *sign_of(tn_scope *s, tn_tensor *pivots, tn_dtype dtype)
 {
     if (!pivots) return NULL;
-    int64_t n = tn_tensor_sizes(pivots)[rank_of(pivots) - 1];
+    int64_t n = tni_sizes(pivots)[rank_of(pivots) - 1];
     tn_tensor *odd = tn_ne(s, pivots, tni_range_on(s, pivots, 1, n));
     odd = tn_remainder_scalar(s, tn_sum_dim(s, odd, TN_INTS(-1)), 2);
     return tn_rsub_scalar(s, tni_cast(s, tn_mul_scalar(s, odd, 2), dtype), 1);

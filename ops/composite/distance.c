@@ -12,8 +12,7 @@ static tn_tensor *norm_of(tn_scope *s, tn_tensor *difference, double p)
     if (p == 0) return tn_sum_dim(s, tni_cast(s, tn_ne_scalar(s, difference, 0), dtype_of(difference)), last);
     size = tn_abs(s, difference);
     if (p == 1) return tn_sum_dim(s, size, last);
-    if (isinf(p) && tn_tensor_sizes(difference)[rank_of(difference) - 1] == 0)
-        return tn_sum_dim(s, size, last);
+    if (isinf(p) && tni_sizes(difference)[rank_of(difference) - 1] == 0) return tn_sum_dim(s, size, last);
     if (isinf(p)) return tn_amax(s, size, .dim = last);
     if (p == 2) return tn_sqrt(s, tn_sum_dim(s, tn_mul(s, difference, difference), last));
     return tn_pow_tensor_scalar(s, tn_sum_dim(s, tn_pow_tensor_scalar(s, size, p), last), 1 / p);
@@ -58,10 +57,10 @@ static int32_t check_cdist(tn_scope *s, const tn_tensor *a, const tn_tensor *b, 
             return tni_scope_failf(s, TN_E_SHAPE, "cdist only supports at least 2D tensors, X%d got: %lldD",
                                    i + 1, (long long)rank_of(both[i]));
     }
-    if (tn_tensor_sizes(a)[rank_of(a) - 1] != tn_tensor_sizes(b)[rank_of(b) - 1])
+    if (tni_sizes(a)[rank_of(a) - 1] != tni_sizes(b)[rank_of(b) - 1])
         return tni_scope_failf(
             s, TN_E_SHAPE, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
-            (long long)tn_tensor_sizes(a)[rank_of(a) - 1], (long long)tn_tensor_sizes(b)[rank_of(b) - 1]);
+            (long long)tni_sizes(a)[rank_of(a) - 1], (long long)tni_sizes(b)[rank_of(b) - 1]);
     if (!(p >= 0)) return tn_scope_fail(s, TN_E_ARGUMENT, "cdist only supports non-negative p values");
     return TN_OK;
 }
@@ -69,7 +68,7 @@ static int32_t check_cdist(tn_scope *s, const tn_tensor *a, const tn_tensor *b, 
 /* Large sets use a matrix product: |a|^2 - 2 ab + |b|^2. */
 static int32_t by_product(const tn_tensor *a, const tn_tensor *b, double p, int64_t mode)
 {
-    int64_t rows_a = tn_tensor_sizes(a)[rank_of(a) - 2], rows_b = tn_tensor_sizes(b)[rank_of(b) - 2];
+    int64_t rows_a = tni_sizes(a)[rank_of(a) - 2], rows_b = tni_sizes(b)[rank_of(b) - 2];
     return p == 2 && (mode == 1 || (mode == 0 && (rows_a > 25 || rows_b > 25)));
 }
 
@@ -143,7 +142,7 @@ typedef struct row_pairs {
 
 static row_pairs pairs_of(tn_scope *s, const tn_tensor *self)
 {
-    int64_t n = tn_tensor_sizes(self)[0];
+    int64_t n = tni_sizes(self)[0];
     tn_tensor *both = tn_triu_indices(s, n, n, .offset = 1, .device = tn_tensor_device(self));
     return (row_pairs){tn_select(s, both, 0, 0), tn_select(s, both, 0, 1)};
 }

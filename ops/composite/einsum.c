@@ -202,12 +202,12 @@ static tn_tensor *take_diagonals(tn_scope *s, tn_tensor *t, int8_t *labels, int6
                 if (j < i) di += labels[j] == ELLIPSIS ? *covered : 1;
                 dk += labels[j] == ELLIPSIS ? *covered : 1;
             }
-            if (tn_tensor_sizes(t)[di] != tn_tensor_sizes(t)[dk]) {
+            if (tni_sizes(t)[di] != tni_sizes(t)[dk]) {
                 tni_scope_failf(
                     s, TN_E_SHAPE,
                     "einsum(): subscript %c is repeated for operand but the sizes don't match, %lld != "
                     "%lld",
-                    letter_of(label), (long long)tn_tensor_sizes(t)[dk], (long long)tn_tensor_sizes(t)[di]);
+                    letter_of(label), (long long)tni_sizes(t)[dk], (long long)tni_sizes(t)[di]);
                 return NULL;
             }
             t = tn_movedim(s, tn_diagonal(s, t, .dim1 = di, .dim2 = dk), -1, di);
@@ -237,7 +237,7 @@ static tn_tensor *in_order(tn_scope *s, const einsum_plan *p, const einsum_term 
         for (int64_t k = 0; k < covered; k++) source[p->ellipsis_place + p->ellipsis - covered + k] = dim++;
     }
     for (int64_t d = 0; d < p->n_total; d++) {
-        sizes[d] = source[d] < 0 ? 1 : tn_tensor_sizes(t)[source[d]];
+        sizes[d] = source[d] < 0 ? 1 : tni_sizes(t)[source[d]];
         if (source[d] >= 0) order[n++] = source[d];
     }
     return tn_reshape(s, tn_permute(s, t, (tn_ints){order, n}), (tn_ints){sizes, p->n_total});
@@ -248,7 +248,7 @@ static int32_t check_sizes(tn_scope *s, const einsum_plan *p, tn_tensor *const *
     for (int64_t d = 0; d < p->n_total; d++) {
         int64_t size = 1;
         for (int64_t i = 0; i < p->n_terms; i++) {
-            int64_t here = tn_tensor_sizes(operands[i])[d];
+            int64_t here = tni_sizes(operands[i])[d];
             if (here != 1 && size != 1 && here != size)
                 return tni_scope_failf(s, TN_E_SHAPE,
                                        "einsum(): operands do not broadcast with remapped shapes "
@@ -269,8 +269,7 @@ static uint64_t summable(const einsum_plan *p, tn_tensor *const *operands, int64
     uint64_t bits = 0;
     for (int64_t d = p->n_output; d < p->n_total; d++) {
         int32_t elsewhere = 0;
-        for (int64_t i = 0; i < count; i++)
-            elsewhere |= i != a && i != b && tn_tensor_sizes(operands[i])[d] != 1;
+        for (int64_t i = 0; i < count; i++) elsewhere |= i != a && i != b && tni_sizes(operands[i])[d] != 1;
         if (!elsewhere) bits |= UINT64_C(1) << d;
     }
     return bits;
@@ -281,7 +280,7 @@ static tn_tensor *sum_rest(tn_scope *s, const einsum_plan *p, tn_tensor *t)
     tn_ints dims = tni_dims_between(s, p->n_output, p->n_total);
     if (!t || !dims.count) return t;
     for (int64_t d = p->n_output; d < p->n_total; d++) {
-        if (tn_tensor_sizes(t)[d] != 1) return tn_sum_dim(s, t, dims);
+        if (tni_sizes(t)[d] != 1) return tn_sum_dim(s, t, dims);
     }
     return tn_squeeze_dims(s, t, dims);
 }
@@ -292,7 +291,7 @@ static void sum_alone(tn_scope *s, tn_tensor **t, const tn_tensor *other, uint64
     int64_t dims[TN_MAX_RANK], n = 0;
     if (!*t || !other) return;
     for (int64_t d = 0; d < rank_of(*t); d++) {
-        if (!(*sums >> d & 1) || tn_tensor_sizes(*t)[d] == 1 || tn_tensor_sizes(other)[d] != 1) continue;
+        if (!(*sums >> d & 1) || tni_sizes(*t)[d] == 1 || tni_sizes(other)[d] != 1) continue;
         dims[n++] = d;
         *sums &= ~(UINT64_C(1) << d);
     }

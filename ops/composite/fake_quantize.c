@@ -55,7 +55,7 @@ static int32_t check_channels(tn_scope *s, const tn_tensor *self, const tn_tenso
         return tn_scope_fail(s, TN_E_SHAPE, "scale and zero-point need to have the same dimensions");
     if (axis < 0 || axis >= rank_of(self))
         return tn_scope_fail(s, TN_E_INDEX, "`axis` must be between 0 and number of dimensions of input");
-    if (tn_tensor_numel(scale) != tn_tensor_sizes(self)[axis])
+    if (tn_tensor_numel(scale) != tni_sizes(self)[axis])
         return tn_scope_fail(s, TN_E_SHAPE,
                              "dimensions of scale and zero-point are not consistent with input tensor");
     return TN_OK;

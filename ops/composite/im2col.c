@@ -22,7 +22,7 @@ void composite_im2col(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *t = rank_of(self) == 3 ? tn_unsqueeze(s, self, 0) : self;
     tni_windows w;
-    open_windows(args, 1, tn_tensor_sizes(self) + rank_of(self) - 2, &w);
+    open_windows(args, 1, tni_sizes(self) + rank_of(self) - 2, &w);
     if (tn_scope_failed(s)) return;
     int64_t n = tn_tensor_size(t, 0), rows = tn_tensor_size(t, 1) * tni_windows_kernel(&w);
     t = tni_windows_view(s, &w, t, tn_value_int(0));

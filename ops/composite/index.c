@@ -174,8 +174,8 @@ void composite_take_along_dim(tn_scope *s, const tn_value *args, tn_value *outs)
     if (tn_scope_failed(s)) return;
     indices = from_the_end(s, indices, rank_of(self) ? tn_tensor_size(self, dim) : 1);
     if (rank_of(self) == 0 || !indices) return give(outs, 0, tn_gather(s, self, 0, indices));
-    memcpy(a, tn_tensor_sizes(self), (size_t)rank_of(self) * sizeof(int64_t));
-    memcpy(b, tn_tensor_sizes(indices), (size_t)rank_of(self) * sizeof(int64_t));
+    memcpy(a, tni_sizes(self), (size_t)rank_of(self) * sizeof(int64_t));
+    memcpy(b, tni_sizes(indices), (size_t)rank_of(self) * sizeof(int64_t));
     a[dim] = b[dim] = 1;
     tni_shape shape = {.rank = 0};
     int32_t status = tni_broadcast(&shape, self->desc.rank, a);

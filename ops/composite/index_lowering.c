@@ -29,7 +29,7 @@ static int32_t read_shape(tn_scope *s, const tn_tensor *self, tn_tensors list, s
         if (first < 0) first = d;
         if (last >= 0 && last != d - 1) apart = 1;
         last = d;
-        if (tni_broadcast(&out->shape, (uint32_t)rank_of(list.data[d]), tn_tensor_sizes(list.data[d])))
+        if (tni_broadcast(&out->shape, (uint32_t)rank_of(list.data[d]), tni_sizes(list.data[d])))
             return tn_scope_fail(s, TN_E_INDEX,
                                  "shape mismatch: indexing tensors could not be broadcast together");
     }

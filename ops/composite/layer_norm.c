@@ -97,7 +97,7 @@ static double default_eps(tn_dtype dtype)
 
 static int32_t check_rms_norm(tn_scope *s, const tn_tensor *input, tn_ints shape, const tn_tensor *weight)
 {
-    tn_ints tail = {tn_tensor_sizes(input) + (rank_of(input) - shape.count), shape.count};
+    tn_ints tail = {tni_sizes(input) + (rank_of(input) - shape.count), shape.count};
     if (!shape.count)
         return tn_scope_fail(
             s, TN_E_SHAPE,
@@ -202,7 +202,7 @@ static int32_t check_group_norm(tn_scope *s, const tn_tensor *input, int64_t gro
     if (rank_of(input) < 2)
         return tni_scope_failf(s, TN_E_SHAPE, "Expected at least 2 dims for input tensor, but got %lld",
                                (long long)rank_of(input));
-    channels = tn_tensor_sizes(input)[1];
+    channels = tni_sizes(input)[1];
     if (groups <= 0)
         return tni_scope_failf(s, TN_E_ARGUMENT, "Expected num groups to be greater than 0, got %lld",
                                (long long)groups);

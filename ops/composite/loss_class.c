@@ -117,17 +117,16 @@ static tn_tensor *nll_nd(tn_scope *s, tn_tensor *self, tn_tensor *target, tn_ten
         tn_scope_fail(s, TN_E_SHAPE, "Expected 1 or more dimensions (got 0)");
         return NULL;
     }
-    if (rank == 1 && rank_of(target) == 1 && tn_tensor_sizes(target)[0] != 1) {
+    if (rank == 1 && rank_of(target) == 1 && tni_sizes(target)[0] != 1) {
         tni_scope_failf(s, TN_E_ARGUMENT,
                         "For 1D input, 1D target must have size 1, but got target size: %lld",
-                        (long long)tn_tensor_sizes(target)[0]);
+                        (long long)tni_sizes(target)[0]);
         return NULL;
     }
-    if (rank != 1 && (rank_of(target) == 0 || tn_tensor_sizes(self)[0] != tn_tensor_sizes(target)[0])) {
-        tni_scope_failf(s, TN_E_ARGUMENT,
-                        "Expected input batch_size (%lld) to match target batch_size (%lld).",
-                        (long long)tn_tensor_sizes(self)[0],
-                        (long long)(rank_of(target) ? tn_tensor_sizes(target)[0] : 0));
+    if (rank != 1 && (rank_of(target) == 0 || tni_sizes(self)[0] != tni_sizes(target)[0])) {
+        tni_scope_failf(
+            s, TN_E_ARGUMENT, "Expected input batch_size (%lld) to match target batch_size (%lld).",
+            (long long)tni_sizes(self)[0], (long long)(rank_of(target) ? tni_sizes(target)[0] : 0));
         return NULL;
     }
     if (rank <= 2)
@@ -233,7 +232,7 @@ void composite_cross_entropy_loss(tn_scope *s, const tn_value *args, tn_value *o
                        arg_float(args, 5)};
     int32_t soft = tni_same_sizes(sizes_of(c.self), sizes_of(c.target));
     c.dim = class_dim(c.self);
-    c.classes = rank_of(c.self) ? tn_tensor_sizes(c.self)[c.dim] : 1;
+    c.classes = rank_of(c.self) ? tni_sizes(c.self)[c.dim] : 1;
     if (c.smoothing < 0 || c.smoothing > 1) {
         tni_scope_failf(s, TN_E_ARGUMENT, "label_smoothing must be between 0.0 and 1.0. Got: %g",
                         c.smoothing);

@@ -100,8 +100,8 @@ static multi_margin margins_of(tn_scope *s, const tn_value *args, uint32_t first
 {
     tn_tensor *self = arg_tensor(args, first), *weight = arg_tensor(args, first + 4), *x, *own, *others;
     multi_margin m = {NULL, NULL, NULL, 1, 1};
-    if (rank_of(self)) m.classes = tn_tensor_sizes(self)[rank_of(self) - 1];
-    if (rank_of(self) == 2) m.n = tn_tensor_sizes(self)[0];
+    if (rank_of(self)) m.classes = tni_sizes(self)[rank_of(self) - 1];
+    if (rank_of(self) == 2) m.n = tni_sizes(self)[0];
     x = tn_reshape(s, wide(s, self), TN_INTS(m.n, m.classes));
     m.index = tn_reshape(s, arg_tensor(args, first + 1), TN_INTS(m.n, 1));
     own = tn_gather(s, x, 1, m.index);

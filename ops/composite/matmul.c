@@ -8,9 +8,9 @@
 /* [..., n, k] and [k] or [k, m]: the leading dimensions fold into the rows of one matrix. */
 static tn_tensor *folded(tn_scope *s, tn_tensor *large, tn_tensor *small)
 {
-    int64_t rank = rank_of(large), inner = tn_tensor_sizes(large)[rank - 1];
-    int64_t columns = rank_of(small) == 2 ? tn_tensor_sizes(small)[1] : 1;
-    tn_ints size = {tn_tensor_sizes(large), rank - 1};
+    int64_t rank = rank_of(large), inner = tni_sizes(large)[rank - 1];
+    int64_t columns = rank_of(small) == 2 ? tni_sizes(small)[1] : 1;
+    tn_ints size = {tni_sizes(large), rank - 1};
     tn_tensor *rows = tn_reshape(s, large, TN_INTS(numel_of(size), inner));
     if (rank_of(small) == 1) return tn_reshape(s, tn_mv(s, rows, small), size);
     return tn_reshape(s, tn_mm(s, rows, small), tni_sizes_insert(s, size, rank - 1, columns));
@@ -29,7 +29,7 @@ static tn_tensor *folded_right(tn_scope *s, tn_tensor *small, tn_tensor *large)
 
 static tn_ints batch_of(const tn_tensor *t)
 {
-    return (tn_ints){tn_tensor_sizes(t), rank_of(t) > 2 ? rank_of(t) - 2 : 0};
+    return (tn_ints){tni_sizes(t), rank_of(t) > 2 ? rank_of(t) - 2 : 0};
 }
 
 /* t broadcast over the batch, as [batch, rows, columns]. */
@@ -44,7 +44,7 @@ static tn_tensor *as_batch(tn_scope *s, tn_tensor *t, tn_ints batch, int64_t row
 
 static tn_tensor *batched(tn_scope *s, tn_tensor *a, tn_tensor *b)
 {
-    const int64_t *in_a = tn_tensor_sizes(a), *in_b = tn_tensor_sizes(b);
+    const int64_t *in_a = tni_sizes(a), *in_b = tni_sizes(b);
     int64_t ra = rank_of(a), rb = rank_of(b);
     int64_t n = ra > 1 ? in_a[ra - 2] : 1, k = in_a[ra - 1], rows = rb > 1 ? in_b[rb - 2] : in_b[0];
     int64_t m = rb > 1 ? in_b[rb - 1] : 1;
@@ -153,7 +153,7 @@ tn_tensor *tni_product_summed(tn_scope *s, tn_tensor *a, tn_tensor *b, uint64_t 
     uint64_t only_a = 0, only_b = 0;
     if (tn_scope_failed(s) || !a || !b) return NULL;
     for (int64_t d = 0; d < rank_of(a); d++) {
-        int64_t x = tn_tensor_sizes(a)[d], y = tn_tensor_sizes(b)[d];
+        int64_t x = tni_sizes(a)[d], y = tni_sizes(b)[d];
         if (!(dims >> d & 1) || x == y) continue;
         if (y == 1) only_a |= UINT64_C(1) << d;
         if (x == 1) only_b |= UINT64_C(1) << d;
@@ -212,25 +212,24 @@ static int32_t check_bilinear(tn_scope *s, const tn_tensor *a, const tn_tensor *
         return tni_scope_failf(s, TN_E_SHAPE, "bilinear(): input dimensions do not match: got %lld and %lld",
                                (long long)rank, (long long)rank_of(b));
     for (int64_t i = 0; i < rank - 1; i++) {
-        if (tn_tensor_sizes(a)[i] != tn_tensor_sizes(b)[i])
+        if (tni_sizes(a)[i] != tni_sizes(b)[i])
             return tni_scope_failf(
                 s, TN_E_SHAPE,
                 "bilinear(): input batch dimensions do not match at dim %lld: got %lld and %lld",
-                (long long)i, (long long)tn_tensor_sizes(a)[i], (long long)tn_tensor_sizes(b)[i]);
+                (long long)i, (long long)tni_sizes(a)[i], (long long)tni_sizes(b)[i]);
     }
     for (int64_t i = 1; i < 3; i++) {
-        int64_t size = tn_tensor_sizes(i == 1 ? a : b)[rank - 1];
-        if (rank_of(weight) != 3 || size != tn_tensor_sizes(weight)[i])
+        int64_t size = tni_sizes(i == 1 ? a : b)[rank - 1];
+        if (rank_of(weight) != 3 || size != tni_sizes(weight)[i])
             return tni_scope_failf(
                 s, TN_E_SHAPE,
                 "bilinear(): input%lld size does not match weight size: got %lld but expected %lld",
-                (long long)i, (long long)size,
-                (long long)(rank_of(weight) == 3 ? tn_tensor_sizes(weight)[i] : -1));
+                (long long)i, (long long)size, (long long)(rank_of(weight) == 3 ? tni_sizes(weight)[i] : -1));
     }
-    if (bias && tn_tensor_sizes(bias)[0] != tn_tensor_sizes(weight)[0])
+    if (bias && tni_sizes(bias)[0] != tni_sizes(weight)[0])
         return tni_scope_failf(s, TN_E_SHAPE,
                                "bilinear(): bias size does not match weight size: got %lld but expected %lld",
-                               (long long)tn_tensor_sizes(bias)[0], (long long)tn_tensor_sizes(weight)[0]);
+                               (long long)tni_sizes(bias)[0], (long long)tni_sizes(weight)[0]);
     return TN_OK;
 }
 
@@ -243,9 +242,9 @@ void composite_bilinear(tn_scope *s, const tn_value *args, tn_value *outs)
     if (rank_of(a) == 0 || check_bilinear(s, a, b, weight, bias)) return;
     rows = numel_of((tn_ints){size.data, size.count - 1});
     a = tn_reshape(s, a, TN_INTS(rows, size.data[size.count - 1]));
-    b = tn_reshape(s, b, TN_INTS(rows, tn_tensor_sizes(b)[size.count - 1]));
+    b = tn_reshape(s, b, TN_INTS(rows, tni_sizes(b)[size.count - 1]));
     out = tn__trilinear(s, a, weight, b, TN_INTS(1, 3), TN_INTS(0), TN_INTS(1, 2), TN_INTS(2, 3));
-    out = tn_reshape(s, out, tni_sizes_with(s, size, size.count - 1, tn_tensor_sizes(weight)[0]));
+    out = tn_reshape(s, out, tni_sizes_with(s, size, size.count - 1, tni_sizes(weight)[0]));
     give(outs, 0, bias ? tn_add(s, out, bias) : out);
 }
 
@@ -276,7 +275,7 @@ static tn_ints wrapped(tn_scope *s, tn_ints dims, int64_t rank)
 static int32_t match_contracted(tn_scope *s, tn_tensor **a, tn_tensor **b, tn_ints in_a, tn_ints in_b)
 {
     for (int64_t i = 0; i < in_a.count; i++) {
-        int64_t x = tn_tensor_sizes(*a)[in_a.data[i]], y = tn_tensor_sizes(*b)[in_b.data[i]];
+        int64_t x = tni_sizes(*a)[in_a.data[i]], y = tni_sizes(*b)[in_b.data[i]];
         if (x != y && x != 1 && y != 1)
             return tni_scope_failf(
                 s, TN_E_SHAPE,

@@ -60,7 +60,7 @@ void composite_linalg_matrix_exp(tn_scope *s, const tn_value *args, tn_value *ou
         give(outs, 0, tni_empty_on(s, self, 0, sizes_of(self)));
         return;
     }
-    if (tn_tensor_sizes(self)[rank_of(self) - 1] == 1) {
+    if (tni_sizes(self)[rank_of(self) - 1] == 1) {
         give(outs, 0, tn_exp(s, self));
         return;
     }

@@ -43,7 +43,7 @@ static tn_tensor *sum_norm(tn_scope *s, tn_tensor *self, double ord, const int64
     int64_t first = fabs(ord) == 1 ? dims[0] : dims[1], second = fabs(ord) == 1 ? dims[1] : dims[0];
     tn_tensor *sums =
         tn_linalg_vector_norm(s, self, .ord = TN_SCALAR(1.0), .dim = TN_INTS(first), .keepdim = keep);
-    if (ord > 0 && tn_tensor_sizes(self)[second] == 0) { /* the maximum of no elements */
+    if (ord > 0 && tni_sizes(self)[second] == 0) { /* the maximum of no elements */
         sums = tn_sum_dim(s, self, TN_INTS(first, second), .keepdim = keep);
         return sums ? tni_cast(s, sums, tni_dtype_to_real(dtype_of(self))) : NULL;
     }
@@ -57,8 +57,7 @@ static tn_tensor *value_norm(tn_scope *s, tn_tensor *self, double ord, const int
 {
     int64_t rank = rank_of(self), low = dims[0] < dims[1] ? dims[0] : dims[1], high = dims[0] + dims[1] - low;
     tn_tensor *values, *norm;
-    if (ord > 0 &&
-        (tn_tensor_sizes(self)[low] == 0 || tn_tensor_sizes(self)[high] == 0)) /* no singular values */
+    if (ord > 0 && (tni_sizes(self)[low] == 0 || tni_sizes(self)[high] == 0)) /* no singular values */
         return tni_cast(s, tn_sum_dim(s, self, TN_INTS(low, high), .keepdim = keep),
                         tni_dtype_to_real(dtype_of(self)));
     self = tn_movedim_intlist(s, self, TN_INTS(dims[0], dims[1]), TN_INTS(rank - 2, rank - 1));

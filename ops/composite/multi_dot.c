@@ -70,9 +70,9 @@ static tn_tensor *multi_dot(tn_scope *s, tn_tensors in)
     if (last == 1) list[n - 1] = tn_unsqueeze(s, list[n - 1], -1);
     if (tn_scope_failed(s)) return NULL;
     for (int64_t i = 0; i < n; i++) {
-        sizes[i] = tn_tensor_sizes(list[i])[0];
-        sizes[i + 1] = tn_tensor_sizes(list[i])[1];
-        if (i && sizes[i] != tn_tensor_sizes(list[i - 1])[1]) {
+        sizes[i] = tni_sizes(list[i])[0];
+        sizes[i + 1] = tni_sizes(list[i])[1];
+        if (i && sizes[i] != tni_sizes(list[i - 1])[1]) {
             tni_scope_failf(s, TN_E_SHAPE,
                             "multi_dot(): tensors %lld and %lld with shapes %s and %s cannot be multiplied",
                             (long long)i - 1, (long long)i, sizes_text(s, list[i - 1]),
@@ -116,7 +116,7 @@ void composite_matrix_power(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *out = NULL;
     int64_t n = arg_int(args, 1), rank = rank_of(self);
-    const int64_t *sizes = tn_tensor_sizes(self);
+    const int64_t *sizes = tni_sizes(self);
     if (rank < 2) {
         tni_scope_failf(s, TN_E_SHAPE,
                         "linalg.matrix_power: The input tensor A must have at least 2 dimensions.");
@@ -164,7 +164,7 @@ void composite_linalg_vander(tn_scope *s, const tn_value *args, tn_value *outs)
     }
     if (rank == 0) x = tn_unsqueeze(s, x, -1);
     if (!x) return;
-    n = arg_int_or(args, 1, rank ? tn_tensor_sizes(x)[rank - 1] : 1);
+    n = arg_int_or(args, 1, rank ? tni_sizes(x)[rank - 1] : 1);
     if (n < 2) {
         tn_scope_fail(s, TN_E_ARGUMENT, "N must be greater than 1.");
         return;
@@ -208,7 +208,7 @@ void composite_cross(tn_scope *s, const tn_value *args, tn_value *outs)
     int64_t dim = arg_int(args, 2);
     if (!arg_given(args, 2)) {
         tn_ints size = rank_of(a) == rank_of(b) ? sizes_of(a) : (tn_ints){NULL, 0};
-        for (dim = 0; dim < size.count && (size.data[dim] != 3 || tn_tensor_sizes(b)[dim] != 3);) dim++;
+        for (dim = 0; dim < size.count && (size.data[dim] != 3 || tni_sizes(b)[dim] != 3);) dim++;
         if (dim == size.count) {
             tn_scope_fail(s, TN_E_SHAPE, "no dimension of size 3 in input");
             return;

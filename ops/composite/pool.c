@@ -7,7 +7,7 @@
 static int32_t check_max_pool1d(tn_scope *s, const tn_tensor *self, tn_ints kernel, tn_ints stride,
                                 tn_ints padding, tn_ints dilation, int32_t ceil_mode)
 {
-    const int64_t *size = tn_tensor_sizes(self);
+    const int64_t *size = tni_sizes(self);
     int64_t rank = rank_of(self), k, step, pad, gap, length, out;
     if (!((rank == 2 && size[0] && size[1]) || (rank == 3 && size[1] && size[2])))
         return tni_scope_failf(

@@ -23,7 +23,7 @@ static void give_like(tn_scope *s, tn_value *outs, uint32_t i, tn_tensor *t, tn_
 /* self is argument `at`; kernel, stride and padding follow. An empty stride is the kernel size. */
 static void open_windows(const tn_value *args, uint32_t at, int64_t space, tni_windows *w)
 {
-    const int64_t *sizes = tn_tensor_sizes(arg_tensor(args, at)) + rank_of(arg_tensor(args, at)) - space;
+    const int64_t *sizes = tni_sizes(arg_tensor(args, at)) + rank_of(arg_tensor(args, at)) - space;
     tn_ints stride = arg_ints(args, at + 2);
     w->space = space;
     tni_windows_spread(w, arg_ints(args, at + 1), w->kernel);

@@ -141,7 +141,7 @@ void composite_chunk_cat(tn_scope *s, const tn_value *args, tn_value *outs)
         if (padded > size)
             t = tn_constant_pad_nd(s, t, (tn_ints){pad, 2 * rank_of(list.data[i])}, .value = TN_SCALAR(0));
         if (!t) return;
-        memcpy(shape, tn_tensor_sizes(t), (size_t)dim * sizeof(int64_t));
+        memcpy(shape, tni_sizes(t), (size_t)dim * sizeof(int64_t));
         shape[dim] = chunks;
         shape[dim + 1] = -1;
         items[i] = tni_reshape(s, t, (tn_ints){shape, dim + 2});
@@ -470,7 +470,7 @@ void composite_pad_sequence(tn_scope *s, const tn_value *args, tn_value *outs)
         longest = tn_tensor_size(list.data[i], 0) > longest ? tn_tensor_size(list.data[i], 0) : longest;
     sizes[!batch_first] = list.count;
     sizes[batch_first] = longest;
-    memcpy(sizes + 2, tn_tensor_sizes(first) + 1, (size_t)(rank_of(first) - 1) * sizeof(int64_t));
+    memcpy(sizes + 2, tni_sizes(first) + 1, (size_t)(rank_of(first) - 1) * sizeof(int64_t));
     tn_tensor *out = tni_full_on(s, first, 0, (tn_ints){sizes, rank_of(first) + 1}, args[2]);
     for (int64_t i = 0; i < list.count && out; i++) {
         int64_t length = tn_tensor_size(list.data[i], 0);

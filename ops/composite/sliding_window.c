@@ -49,7 +49,7 @@ static tn_tensor *windows_of(tn_scope *s, const tni_windows *w, tn_tensor *t)
     if (tn_scope_failed(s)) return NULL;
     const int64_t *own = tn_tensor_strides(t);
     for (int64_t i = 0; i < 2; i++) {
-        sizes[i] = tn_tensor_sizes(t)[i];
+        sizes[i] = tni_sizes(t)[i];
         strides[i] = own[i];
     }
     for (int64_t i = 0; i < n; i++) {

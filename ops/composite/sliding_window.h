@@ -29,7 +29,7 @@ tn_tensor *tni_windows_fold(tn_scope *s, const tni_windows *w, tn_tensor *column
 /* The memory format that the strides suggest. */
 static inline int32_t tni_format_of(const tn_tensor *t)
 {
-    return tni_stride_format((uint32_t)rank_of(t), tn_tensor_sizes(t), tn_tensor_strides(t));
+    return tni_stride_format((uint32_t)rank_of(t), tni_sizes(t), tn_tensor_strides(t));
 }
 
 #endif

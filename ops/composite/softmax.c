@@ -80,7 +80,7 @@ void composite_safe_softmax(tn_scope *s, const tn_value *args, tn_value *outs)
 
 static void halves(tn_scope *s, tn_tensor *t, int64_t dim, tn_tensor *half[2])
 {
-    int64_t d = tni_dim(s, dim, rank_of(t)), size = rank_of(t) ? tn_tensor_sizes(t)[d] / 2 : 0;
+    int64_t d = tni_dim(s, dim, rank_of(t)), size = rank_of(t) ? tni_sizes(t)[d] / 2 : 0;
     half[0] = tn_narrow(s, t, d, 0, size);
     half[1] = tn_narrow(s, t, d, size, size);
 }

@@ -38,8 +38,8 @@ void composite_svd(tn_scope *s, const tn_value *args, tn_value *outs)
         give(outs, 0, r.U);
         give(outs, 2, tni_adjoint(s, r.Vh));
     } else {
-        give(outs, 0, zero_square(s, self, tn_tensor_sizes(self)[rank_of(self) - 2]));
-        give(outs, 2, zero_square(s, self, tn_tensor_sizes(self)[rank_of(self) - 1]));
+        give(outs, 0, zero_square(s, self, tni_sizes(self)[rank_of(self) - 2]));
+        give(outs, 2, zero_square(s, self, tni_sizes(self)[rank_of(self) - 1]));
     }
 }
 
@@ -179,8 +179,7 @@ static tn_tensor *rank_of_matrix(tn_scope *s, tn_tensor *a, tn_tensor *atol, tn_
 {
     tn_tensor *values, *most;
     if (tni_check_matrices(s, a, "linalg.matrix_rank", hermitian)) return NULL;
-    if (tn_tensor_numel(a) == 0)
-        return tni_zeros_on(s, a, TN_INT64, (tn_ints){tn_tensor_sizes(a), rank_of(a) - 2});
+    if (tn_tensor_numel(a) == 0) return tni_zeros_on(s, a, TN_INT64, (tn_ints){tni_sizes(a), rank_of(a) - 2});
     values = hermitian ? tn_abs(s, tn_linalg_eigvalsh(s, a)) : tn_linalg_svdvals(s, a);
     most = tn_amax(s, values, .dim = TN_INTS(-1), .keepdim = 1);
     return tn_sum_dim(s, tn_gt(s, values, threshold(s, a, most, atol, rtol)), TN_INTS(-1));
@@ -236,7 +235,7 @@ static tn_tensor *cond_by_inverse(tn_scope *s, tn_tensor *a, tn_value p, const c
 
 static tn_tensor *nothing_of(tn_scope *s, const tn_tensor *a)
 {
-    return tni_zeros_on(s, a, tni_dtype_to_real(dtype_of(a)), (tn_ints){tn_tensor_sizes(a), rank_of(a) - 2});
+    return tni_zeros_on(s, a, tni_dtype_to_real(dtype_of(a)), (tn_ints){tni_sizes(a), rank_of(a) - 2});
 }
 
 void composite_linalg_cond(tn_scope *s, const tn_value *args, tn_value *outs)

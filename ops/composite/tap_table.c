@@ -109,6 +109,6 @@ void tni_give_resampled(tn_scope *s, tn_value *outs, uint32_t i, tn_tensor *t, c
     t = tni_cast(s, t, dtype);
     give(outs, i,
          tn_contiguous(s, t,
-                       .memory_format = tni_stride_format((uint32_t)rank_of(like), tn_tensor_sizes(like),
+                       .memory_format = tni_stride_format((uint32_t)rank_of(like), tni_sizes(like),
                                                           tn_tensor_strides(like))));
 }

@@ -19,7 +19,7 @@ static int32_t output_size(tn_scope *s, const tn_tensor *input, tn_ints given, t
         if (given.data)
             out[i] = given.data[i];
         else
-            out[i] = (int64_t)((double)tn_tensor_sizes(input)[i + 2] * scales.data[i]);
+            out[i] = (int64_t)((double)tni_sizes(input)[i + 2] * scales.data[i]);
     }
     return TN_OK;
 }
