@@ -29,7 +29,8 @@ ALWAYS_INLINE E *row_of(const cpu_cell *c, int which, int64_t row, int64_t parts
     return (E *)c->data[which] + row * parts * c->width;
 }
 
-/* Element `at` of a row of gates, with its bias if there is one. */
+/* Element `at` of a row of gates, with its bias if there is one. Loops over gates are compiled once without biases:
+ * vector code would load from NULL under a mask, which is slow. */
 ALWAYS_INLINE T gate(const E *row, const E *bias, int64_t at)
 {
     T x = load(&row[at]);
@@ -37,10 +38,9 @@ ALWAYS_INLINE T gate(const E *row, const E *bias, int64_t at)
 }
 
 /* The workspace has the gates: input, forget, value, output. */
-static void lstm(const cpu_cell *c, int64_t begin, int64_t end)
+ALWAYS_INLINE void lstm_rows(const cpu_cell *c, int64_t begin, int64_t end, const E *x_bias, const E *h_bias)
 {
     const int64_t n = c->width;
-    const E *x_bias = c->data[CPU_CELL_INPUT_BIAS], *h_bias = c->data[CPU_CELL_HIDDEN_BIAS];
     for (int64_t row = begin; row < end; row++) {
         const E *x = row_of(c, CPU_CELL_INPUT, row, 4), *h = row_of(c, CPU_CELL_HIDDEN, row, 4);
         const E *cx = row_of(c, CPU_CELL_STATE, row, 1);
@@ -61,6 +61,15 @@ static void lstm(const cpu_cell *c, int64_t begin, int64_t end)
             store(&hy[k], o * hyperbolic_tangent(next));
         }
     }
+}
+
+static void lstm(const cpu_cell *c, int64_t begin, int64_t end)
+{
+    const E *x_bias = c->data[CPU_CELL_INPUT_BIAS], *h_bias = c->data[CPU_CELL_HIDDEN_BIAS];
+    if (!x_bias && !h_bias)
+        lstm_rows(c, begin, end, NULL, NULL);
+    else
+        lstm_rows(c, begin, end, x_bias, h_bias);
 }
 
 static void lstm_backward(const cpu_cell *c, int64_t begin, int64_t end)
@@ -89,10 +98,9 @@ static void lstm_backward(const cpu_cell *c, int64_t begin, int64_t end)
 }
 
 /* The workspace has the gates reset, update, the new value, the old state, and the state's share of the value. */
-static void gru(const cpu_cell *c, int64_t begin, int64_t end)
+ALWAYS_INLINE void gru_rows(const cpu_cell *c, int64_t begin, int64_t end, const E *x_bias, const E *h_bias)
 {
     const int64_t n = c->width;
-    const E *x_bias = c->data[CPU_CELL_INPUT_BIAS], *h_bias = c->data[CPU_CELL_HIDDEN_BIAS];
     for (int64_t row = begin; row < end; row++) {
         const E *x = row_of(c, CPU_CELL_INPUT, row, 3), *h = row_of(c, CPU_CELL_HIDDEN, row, 3);
         const E *hx = row_of(c, CPU_CELL_STATE, row, 1);
@@ -112,6 +120,15 @@ static void gru(const cpu_cell *c, int64_t begin, int64_t end)
             store(&hy[k], (old - value) * z + value);
         }
     }
+}
+
+static void gru(const cpu_cell *c, int64_t begin, int64_t end)
+{
+    const E *x_bias = c->data[CPU_CELL_INPUT_BIAS], *h_bias = c->data[CPU_CELL_HIDDEN_BIAS];
+    if (!x_bias && !h_bias)
+        gru_rows(c, begin, end, NULL, NULL);
+    else
+        gru_rows(c, begin, end, x_bias, h_bias);
 }
 
 static void gru_backward(const cpu_cell *c, int64_t begin, int64_t end)
