@@ -240,6 +240,79 @@ static int check(fixture *f, const shape *s, operands *o, int32_t threads, uint3
     return taken;
 }
 
+/* Adds to sums over an image a number for each of its channels, and returns its sums over each channel. */
+static double *add_by_channel(const fixture_tensor *t, double *sums, const float *by, double sign)
+{
+    const float *elements = t->desc.host;
+    double *totals = calloc((size_t)t->sizes[1], sizeof(double));
+    cr_assert_not_null(totals);
+    for (int64_t n = 0; n < t->sizes[0]; n++)
+        for (int64_t c = 0; c < t->sizes[1]; c++)
+            for (int64_t p = 0; p < t->sizes[2] * t->sizes[3]; p++) {
+                int64_t i = at(t, n, c, p / t->sizes[3], p % t->sizes[3]);
+                sums[i] += sign * (double)by[c];
+                totals[c] += (double)elements[i];
+            }
+    return totals;
+}
+
+/* The transposed convolution: y goes in, x comes out; x is the gradient that its own gradients start from. Changes
+ * the expected sums. */
+static int check_transposed(fixture *f, const shape *s, operands *o, int32_t threads)
+{
+    const uint8_t mask[3] = {1, 1, 1};
+    fixture_tensor bias = nn_tensor(f, 1, &s->x_channels, 5), out_bias = nn_tensor(f, 1, &s->x_channels, 0);
+    int64_t extra[2];
+    int taken = 0;
+    for (int i = 0; i < 2; i++)
+        extra[i] = s->x[i] - ((out_size(s, i) - 1) * s->stride[i] - 2 * s->padding[i] +
+                              s->dilation[i] * (s->kernel[i] - 1) + 1);
+    tn_value geometry[] = {tn_value_ints(s->stride, 2),   tn_value_ints(s->padding, 2),
+                           tn_value_ints(s->dilation, 2), tn_value_bool(1),
+                           tn_value_ints(extra, 2),       tn_value_int(s->groups)};
+    tn_value forward[9] = {fixture_value(&o->y), fixture_value(&o->w), fixture_value(&bias)};
+    tn_value backward[11] = {fixture_value(&o->x), fixture_value(&o->y), fixture_value(&o->w),
+                             tn_value_ints(&s->x_channels, 1)};
+    tn_value out[] = {fixture_value(&o->out_x)};
+    tn_value outs[] = {fixture_value(&o->out_y), fixture_value(&o->out_w), fixture_value(&out_bias)};
+    double *totals = add_by_channel(&o->x, o->expected_x, bias.desc.host, 1);
+    free(add_by_channel(&o->y, o->expected_y, o->bias.desc.host, -1));
+    memcpy(forward + 3, geometry, sizeof(geometry));
+    memcpy(backward + 4, geometry, sizeof(geometry));
+    backward[10] = tn_value_bools(mask, 3);
+    if (run_first(f, "aten::convolution", forward, 9, out, 1, threads, 0)) {
+        nn_expect(f, &o->out_x, o->expected_x, 1e-4, "transposed convolution");
+        taken++;
+    }
+    if (run_first(f, "aten::convolution_backward", backward, 11, outs, 3, threads, 0)) {
+        nn_expect(f, &o->out_y, o->expected_y, 1e-4, "gradient of the input");
+        nn_expect(f, &o->out_w, o->expected_w, 2e-3, "gradient of the weight");
+        nn_expect(f, &out_bias, totals, 2e-3, "gradient of the bias");
+        taken++;
+    }
+    free(totals);
+    fixture_tensor_free(f, &bias);
+    fixture_tensor_free(f, &out_bias);
+    return taken;
+}
+
+Test(cpu_nn_conv_channels, transposed_in_both_layouts)
+{
+    fixture f;
+    fixture_open(&f);
+    int taken = 0;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        for (int layout = 0; layout < 4; layout++) {
+            operands o = make_operands(&f, &shapes[i], layout & 1, layout >> 1);
+            taken += check_transposed(&f, &shapes[i], &o, 1 + layout % 2);
+            free_operands(&f, &o);
+        }
+    if (first_row(&f, "aten::convolution")->priority == 0)
+        cr_skip_test("neither build nor machine has the library");
+    cr_expect_geq(taken, 24, "only %d of 48 calls were taken", taken);
+    fixture_close(&f);
+}
+
 Test(cpu_nn_conv_channels, values_and_gradients_in_both_layouts)
 {
     fixture f;

@@ -156,7 +156,7 @@ static void sum_channels(void *user, int64_t begin, int64_t end, int32_t thread)
         job->kernels->sum_channel(job->y, job->batch, job->channels, c, job->volume, job->out);
 }
 
-static int32_t run_bias(const tn_call *call, const tn_tensor_desc *grad, const tn_tensor_desc *out)
+int32_t cpu_conv_bias_gradient(const tn_call *call, const tn_tensor_desc *grad, const tn_tensor_desc *out)
 {
     void *y;
     int32_t status = cpu_contiguous_read(call, grad, &y);
@@ -189,7 +189,7 @@ static int32_t run_backward(void *self, const tn_call *call)
     if (status == TN_OK && out[1])
         status = transposed ? run_on(call, &c, CPU_CONV_WEIGHTS, grad, out[1], in, NULL)
                             : run_on(call, &c, CPU_CONV_WEIGHTS, in, out[1], grad, NULL);
-    if (status == TN_OK && out[2]) status = run_bias(call, grad, out[2]);
+    if (status == TN_OK && out[2]) status = cpu_conv_bias_gradient(call, grad, out[2]);
     return status;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * convolution and convolution_backward by oneDNN. can_run leaves to conv.c: other dtypes, transposed
- * convolutions, deterministic mode, tensors that are neither row-major nor channels-last, and shapes that
- * the plugin's own kernels compute faster.
+ * convolution and convolution_backward by oneDNN. can_run leaves to conv.c: other dtypes, deterministic mode,
+ * tensors that are neither row-major nor channels-last, and shapes that the plugin's own kernels compute faster.
  */
 #include "nn/contiguous.h"
 #include "onednn_plan.h"
@@ -194,54 +193,115 @@ static bool is_plain_bias(const tn_tensor_desc *t)
     return !t || t->sizes[0] == 1 || t->strides[0] == 1;
 }
 
+/* A call as a pass of the ordinary convolution: a transposed one is its backward-data pass, which has no bias. */
+typedef struct forward {
+    const tn_tensor_desc *x, *w, *y, *bias;
+    bool transposed;
+    cpu_onednn_plan_key key;
+} forward;
+
+static const char *read_forward(const tn_call *call, forward *f)
+{
+    const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0);
+    const char *reason;
+    cpu_conv c;
+    f->transposed = int_arg(call, 6);
+    f->x = f->transposed ? out : in;
+    f->y = f->transposed ? in : out;
+    f->w = tensor_arg(call, 1);
+    f->bias = tensor_arg(call, 2);
+    if (!is_plain_bias(f->bias)) return "the bias has gaps";
+    if (f->transposed && f->bias && f->w->dtype != TN_FLOAT32) return "the result would be rounded twice";
+    c = cpu_conv_geometry(call, 3, f->x, f->w, f->y);
+    if ((reason = refuse(call, &c, f->x, f->w, f->y)) != NULL) return reason;
+    f->key = key_of(call, &c, f->transposed ? CPU_CONV_DATA : CPU_CONV_FORWARD, f->bias && !f->transposed,
+                    f->x, f->w, f->y);
+    return NULL;
+}
+
 static const char *can_run_convolution(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *x = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2),
-                         *y = tensor_out(call, 0);
-    cpu_onednn_plan_key key;
-    cpu_conv c;
-    const char *reason;
-    if (int_arg(call, 6)) return "the convolution is transposed";
-    if (!is_plain_bias(bias)) return "the bias has gaps";
-    c = cpu_conv_geometry(call, 3, x, w, y);
-    if ((reason = refuse(call, &c, x, w, y)) != NULL) return reason;
-    key = key_of(call, &c, CPU_CONV_FORWARD, bias != NULL, x, w, y);
-    return refuse_pass(&key);
+    forward f;
+    const char *reason = read_forward(call, &f);
+    return reason ? reason : refuse_pass(&f.key);
+}
+
+/* Items [begin, end) are planes of a row-major image, or pixels of a channels-last one. */
+typedef struct bias_job {
+    const float *bias;
+    float *out;
+    int64_t channels, volume;
+    bool by_plane;
+} bias_job;
+
+static void add_bias_to(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const bias_job *job = user;
+    for (int64_t i = begin; i < end; i++) {
+        if (job->by_plane) {
+            float *to = job->out + i * job->volume, bias = job->bias[i % job->channels];
+            for (int64_t k = 0; k < job->volume; k++) to[k] += bias;
+        } else {
+            float *to = job->out + i * job->channels;
+            for (int64_t k = 0; k < job->channels; k++) to[k] += job->bias[k];
+        }
+    }
+}
+
+static void add_bias(const tn_call *call, const tn_tensor_desc *bias, const tn_tensor_desc *out)
+{
+    bias_job job = {.bias = bias->host,
+                    .out = out->host,
+                    .channels = out->sizes[1],
+                    .volume = cpu_span(out, 2, out->rank),
+                    .by_plane = cpu_is_contiguous(out)};
+    int64_t length = job.by_plane ? job.volume : job.channels;
+    cpu_parallel_ranges(call, cpu_numel(out) / length, grain_for(32768, length), add_bias_to, &job);
 }
 
 static int32_t run_convolution(void *self, const tn_call *call)
 {
-    const tn_tensor_desc *x = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2),
-                         *y = tensor_out(call, 0);
-    cpu_conv c = cpu_conv_geometry(call, 3, x, w, y);
-    cpu_onednn_plan_key key = key_of(call, &c, CPU_CONV_FORWARD, bias != NULL, x, w, y);
-    return run_key(call, &key, x, w, y, bias);
+    forward f;
+    const char *reason = read_forward(call, &f);
+    int32_t status;
+    if (reason) return cpu_error(call, TN_E_UNSUPPORTED, "oneDNN: %s", reason);
+    status = run_key(call, &f.key, f.x, f.w, f.y, f.transposed ? NULL : f.bias);
+    if (status == TN_OK && f.transposed && f.bias) add_bias(call, f.bias, f.x);
+    return status;
 }
 
 typedef struct backward {
-    const tn_tensor_desc *y, *x, *w, *out[3]; /* NULL if not asked for */
+    const tn_tensor_desc *grad, *x, *w, *y,
+        *out[3]; /* x, y: of the ordinary convolution; out: NULL if not asked for */
+    bool transposed;
     cpu_conv geometry;
-    cpu_onednn_plan_key data, weights;
+    cpu_onednn_plan_key input, weights;
 } backward;
 
 /* Fills the keys of tensors that oneDNN can use. */
 static const char *read_backward(const tn_call *call, backward *b)
 {
+    const tn_tensor_desc *in = tensor_arg(call, 1), *const *out = b->out;
     const char *reason;
-    b->y = tensor_arg(call, 0);
-    b->x = tensor_arg(call, 1);
+    b->grad = tensor_arg(call, 0);
     b->w = tensor_arg(call, 2);
+    b->transposed = int_arg(call, 7);
+    b->x = b->transposed ? b->grad : in;
+    b->y = b->transposed ? in : b->grad;
     for (uint32_t i = 0; i < 3; i++) b->out[i] = mask_arg(call, 10, i) ? tensor_out(call, i) : NULL;
-    if (int_arg(call, 7)) return "the convolution is transposed";
-    if (b->out[2] && (!b->out[1] || !is_plain_bias(b->out[2])))
+    if (out[2] && !b->transposed && (!out[1] || !is_plain_bias(out[2])))
         return "the gradient of the bias is asked for alone, or has gaps";
     b->geometry = cpu_conv_geometry(call, 4, b->x, b->w, b->y);
     if ((reason = refuse(call, &b->geometry, b->x, b->w, b->y)) != NULL) return reason;
-    if (b->out[0] && (reason = refuse_image(b->out[0])) != NULL) return reason;
-    if (b->out[1] && is_degenerate(b->out[1])) return "the gradient of the weight is empty or expanded";
-    if (b->out[0]) b->data = key_of(call, &b->geometry, CPU_CONV_DATA, false, b->out[0], b->w, b->y);
-    if (b->out[1])
-        b->weights = key_of(call, &b->geometry, CPU_CONV_WEIGHTS, b->out[2] != NULL, b->x, b->out[1], b->y);
+    if (out[0] && (reason = refuse_image(out[0])) != NULL) return reason;
+    if (out[1] && is_degenerate(out[1])) return "the gradient of the weight is empty or expanded";
+    if (out[0] && b->transposed)
+        b->input = key_of(call, &b->geometry, CPU_CONV_FORWARD, false, b->x, b->w, out[0]);
+    else if (out[0])
+        b->input = key_of(call, &b->geometry, CPU_CONV_DATA, false, out[0], b->w, b->y);
+    if (out[1])
+        b->weights =
+            key_of(call, &b->geometry, CPU_CONV_WEIGHTS, out[2] && !b->transposed, b->x, out[1], b->y);
     return NULL;
 }
 
@@ -249,7 +309,7 @@ static const char *can_run_backward(void *self, const tn_call *call)
 {
     backward b;
     const char *reason = read_backward(call, &b);
-    if (!reason && b.out[0]) reason = refuse_pass(&b.data);
+    if (!reason && b.out[0]) reason = refuse_pass(&b.input);
     if (!reason && b.out[1]) reason = refuse_pass(&b.weights);
     return reason;
 }
@@ -260,8 +320,12 @@ static int32_t run_backward(void *self, const tn_call *call)
     const char *reason = read_backward(call, &b);
     int32_t status = TN_OK;
     if (reason) return cpu_error(call, TN_E_UNSUPPORTED, "oneDNN: %s", reason);
-    if (b.out[0]) status = run_key(call, &b.data, b.out[0], b.w, b.y, NULL);
-    if (status == TN_OK && b.out[1]) status = run_key(call, &b.weights, b.x, b.out[1], b.y, b.out[2]);
+    if (b.out[0])
+        status = b.transposed ? run_key(call, &b.input, b.x, b.w, b.out[0], NULL)
+                              : run_key(call, &b.input, b.out[0], b.w, b.y, NULL);
+    if (status == TN_OK && b.out[1])
+        status = run_key(call, &b.weights, b.x, b.out[1], b.y, b.transposed ? NULL : b.out[2]);
+    if (status == TN_OK && b.out[2] && b.transposed) status = cpu_conv_bias_gradient(call, b.grad, b.out[2]);
     return status;
 }
 
