@@ -321,6 +321,11 @@ static const tn_autocast_interface autocast_interface = {
 static const tn_allocator_interface allocator_interface = {
     .size = sizeof(tn_allocator_interface), .alloc = allocator_alloc, .free = allocator_free};
 
+/* No experimental interface: the list is empty. */
+static const char *const experimental_names[] = {NULL};
+static const tn_experimental_interface experimental_interface = {.size = sizeof experimental_interface,
+                                                                 .names = experimental_names};
+
 static const tn_named_interface interfaces[] = {
     {"tenon.device", &device_interface},
     {"tenon.memory", &memory_interface},
@@ -334,6 +339,7 @@ static const tn_named_interface interfaces[] = {
     {"tenon.collectives", &null_collectives_interface},
     {"tenon.settings", &null_settings_interface},
     {"tenon.interop", &null_interop_interface},
+    {"tenon.experimental", &experimental_interface},
 };
 
 static const void *plugin_get_interface(void *self, const char *name, uint32_t version)
