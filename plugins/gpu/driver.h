@@ -21,8 +21,15 @@ typedef struct gpu_properties {
     uint32_t alignment;
     uint32_t is_processor; /* its kernels run on the host's kind of processor: long runs, wide vectors */
     uint32_t has_double;
+    /* device code is compiled with the plugin (modules.h): no kernels for one operator and its dtypes */
+    uint32_t is_precompiled;
     uint32_t
-        is_precompiled; /* device code is compiled with the plugin (modules.h): no kernels for one operator and its dtypes */
+        has_dense; /* of these, programs for dense operands of one dtype (GPU_DENSE of device/pointwise.cl) */
+    uint32_t has_addresses;              /* the handle of an allocation is its address for the device */
+    int32_t priority_low, priority_high; /* of queues; lower numbers are more urgent */
+    uint64_t peers;                      /* bit i: peer_copy reaches device i */
+    uint8_t uuid[16];
+    char pci_address[16];
     char name[64];
     char architecture[32];
     char identity[256]; /* of device, driver and compiler: cached programs of others are not used */
@@ -110,6 +117,17 @@ typedef struct gpu_driver {
     /* `items` is a multiple of `group`. */
     int32_t (*launch)(void *device, void *queue, void *kernel, const gpu_argument *arguments,
                       uint32_t n_arguments, uint64_t items, uint32_t group);
+
+    /* Slots that a driver may leave out. */
+    /* A queue with a priority of the properties' range. NULL: queue_create makes all. */
+    int32_t (*queue_create_urgent)(void *device, int32_t priority, void **out_queue);
+    /* event_record for an event with flags TN_EVENT_...: without TN_EVENT_TIMING it may be cheaper. */
+    int32_t (*event_record_as)(void *device, void *queue, uint32_t flags, void **out_event);
+    /* Free and total memory. NULL: the family counts what it has allocated. */
+    int32_t (*memory_info)(void *device, uint64_t *out_free, uint64_t *out_total);
+    /* Copies between two devices on a queue of the destination. */
+    int32_t (*peer_copy)(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
+                         void *from, uint64_t from_offset, uint64_t bytes);
 } gpu_driver;
 
 extern const gpu_driver gpu_the_driver;

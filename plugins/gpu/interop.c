@@ -64,6 +64,7 @@ static int32_t import_pointer(void *self, void *device, void *data, uint64_t byt
     out->kind = TN_MEMORY_DEVICE;
     out->allocation = data;
     out->bytes = there;
+    if (((const gpu_device *)device)->properties.has_addresses) out->address = (uintptr_t)data;
     return TN_OK;
 }
 

@@ -37,7 +37,10 @@ static void write_options(const gpu_device *d, gpu_program_key key, char *out, s
                         key.file == GPU_FILE_NORMS || key.file == GPU_FILE_STEPS ||
                         key.file == GPU_FILE_PRODUCT;
     if (has_dtype) snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u", key.dtypes[0]);
-    if (key.is_dense)
+    if (key.is_dense && d->properties.is_precompiled)
+        snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u -DGPU_DENSE=1 -DGPU_RUN=%u", key.dtypes[0],
+                 gpu_dense_run(d));
+    else if (key.is_dense)
         snprintf(out + n, bytes - (size_t)n,
                  " -DGPU_OPCODE=%u -DGPU_IMMEDIATE=%u -DGPU_SPLAT=%u -DGPU_DTYPE_0=%u -DGPU_DTYPE_1=%u "
                  "-DGPU_DTYPE_2=%u -DGPU_DTYPE_3=%u -DGPU_RUN=%u",

@@ -71,10 +71,15 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
                          .total_memory = of.memory_bytes,
                          .alignment = of.alignment,
                          .max_allocation = of.largest_allocation,
+                         .priority_low = of.priority_low,
+                         .priority_high = of.priority_high,
+                         .peers = of.peers,
                          .features = TN_FEATURE_INT64 | (of.has_double ? TN_FEATURE_FLOAT64 : 0),
                          .dtypes = gpu_device_dtypes(&described)};
     memcpy(f.name, of.name, sizeof f.name);
     memcpy(f.architecture, of.architecture, sizeof f.architecture);
+    memcpy(f.uuid, of.uuid, sizeof f.uuid);
+    memcpy(f.pci_address, of.pci_address, sizeof f.pci_address);
     memcpy(out, &f, out->size < sizeof f ? out->size : sizeof f);
     return TN_OK;
 }
@@ -126,7 +131,8 @@ static int32_t device_status(void *self, void *device)
 /* ---- Streams ---------------------------------------------------------------------------------------------- */
 
 /* `native`: a queue of the program, or NULL. */
-static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, void **out_stream)
+static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, int32_t priority,
+                           void **out_stream)
 {
     static const int32_t no_fault[GPU_FAULT_WORDS];
     int32_t status = device_status(self, d);
@@ -134,8 +140,9 @@ static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, vo
     gpu_stream *s = calloc(1, sizeof *s);
     if (!s) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
     s->device = d;
-    status = native ? driver->queue_wrap(d->handle, *native, &s->queue)
-                    : driver->queue_create(d->handle, &s->queue);
+    status = native                        ? driver->queue_wrap(d->handle, *native, &s->queue)
+             : driver->queue_create_urgent ? driver->queue_create_urgent(d->handle, priority, &s->queue)
+                                           : driver->queue_create(d->handle, &s->queue);
     if (!status) status = driver->alloc(d->handle, sizeof no_fault, &s->faults);
     if (!status) status = driver->write(d->handle, s->queue, s->faults, 0, no_fault, sizeof no_fault);
     if (!status) status = driver->queue_finish(d->handle, s->queue);
@@ -155,12 +162,12 @@ static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, vo
 
 static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
-    return make_stream(self, device, NULL, out_stream);
+    return make_stream(self, device, NULL, options->priority, out_stream);
 }
 
 static int32_t stream_wrap(void *self, void *device, uint64_t native, void **out_stream)
 {
-    if (driver->queue_wrap) return make_stream(self, device, &native, out_stream);
+    if (driver->queue_wrap) return make_stream(self, device, &native, 0, out_stream);
     return gpu_error(self, TN_E_UNSUPPORTED, "queues of programs are not taken");
 }
 
@@ -234,6 +241,7 @@ typedef struct gpu_record {
 } gpu_record;
 
 typedef struct gpu_event {
+    uint32_t flags; /* TN_EVENT_... */
     pthread_mutex_t lock;
     gpu_record *last; /* NULL: never recorded */
 } gpu_event;
@@ -259,6 +267,7 @@ static int32_t event_create(void *self, void *device, uint32_t flags, void **out
 {
     gpu_event *e = calloc(1, sizeof *e);
     if (!e) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+    e->flags = flags;
     pthread_mutex_init(&e->lock, NULL);
     *out_event = e;
     return TN_OK;
@@ -281,7 +290,9 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
     gpu_record *r = malloc(sizeof *r), *before;
     if (!r) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
     *r = (gpu_record){.device = s->device, .references = 1};
-    status = driver->event_record(s->device->handle, s->queue, &r->event);
+    status = driver->event_record_as
+                 ? driver->event_record_as(s->device->handle, s->queue, e->flags, &r->event)
+                 : driver->event_record(s->device->handle, s->queue, &r->event);
     if (status) {
         free(r);
         return status;
@@ -374,6 +385,7 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     __atomic_fetch_add(&d->allocated, bytes, __ATOMIC_RELAXED);
     out->kind = TN_MEMORY_DEVICE;
     out->bytes = bytes;
+    if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
     return TN_OK;
 }
 
@@ -397,10 +409,11 @@ static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t 
                         bytes, &pattern, 1);
 }
 
-/* Drivers do not say how much is free: it is what this context has not taken. */
+/* Where the driver does not say how much is free, it is what this context has not taken. */
 static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
     gpu_device *d = device;
+    if (driver->memory_info) return driver->memory_info(d->handle, out_free, out_total);
     uint64_t total = d->properties.memory_bytes, taken = __atomic_load_n(&d->allocated, __ATOMIC_RELAXED);
     *out_free = total > taken ? total - taken : 0;
     *out_total = total;
@@ -434,6 +447,15 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
                         from_offset, bytes);
 }
 
+static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device,
+                         void *from, uint64_t from_offset, uint64_t bytes, void *stream)
+{
+    int32_t status = device_status(self, to_device);
+    if (status) return status;
+    return driver->peer_copy(((gpu_device *)to_device)->handle, ((gpu_stream *)stream)->queue, to, to_offset,
+                             ((gpu_device *)from_device)->handle, from, from_offset, bytes);
+}
+
 /* ---- Tables ----------------------------------------------------------------------------------------------- */
 
 static const tn_device_interface device_interface_of_type = {.size = sizeof(tn_device_interface),
@@ -453,7 +475,8 @@ static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_in
 static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
                                                  .host_to_device = host_to_device,
                                                  .device_to_host = device_to_host,
-                                                 .device_to_device = device_to_device};
+                                                 .device_to_device = device_to_device,
+                                                 .peer = copy_peer};
 static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
                                                      .create = stream_create,
                                                      .destroy = stream_destroy,

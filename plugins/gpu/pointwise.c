@@ -171,6 +171,18 @@ static int32_t run_any(const pointwise_call *p)
 #define LEAST_DENSE 65536
 #define LEAST_ROW   16
 
+/* Whether the build has a program for dense operands of one dtype, and this call has no other operands. */
+static int32_t has_dense_program(const pointwise_call *p)
+{
+    static const uint8_t built[GPU_DTYPES] = {[GPU_BOOL] = 1, [GPU_U8] = 1,   [GPU_I32] = 1, [GPU_I64] = 1,
+                                              [GPU_F16] = 1,  [GPU_BF16] = 1, [GPU_F32] = 1, [GPU_F64] = 1};
+    const gpu_nest *n = &p->nest;
+    for (uint32_t k = 1; k < GPU_OPERANDS; k++)
+        if (!(n->immediate >> k & 1) && n->dtypes[k] != n->dtypes[0]) return 0;
+    int32_t is_float = n->dtypes[0] >= GPU_F16 && n->dtypes[0] <= GPU_F64;
+    return built[n->dtypes[0]] && p->type == (!is_float ? 1 : n->dtypes[0] == GPU_F64 ? 64 : 32);
+}
+
 /*
  * Whether a kernel for this operator alone takes the call: operands are contiguous, on processors also
  * rows of them, or one value along a row, and no element can be wrong. Gives the bits of the latter.
@@ -182,8 +194,8 @@ static int32_t is_dense(const pointwise_call *p, uint16_t *out_splat)
     int32_t rows = properties->is_processor;
     int32_t divides = p->type == 1 && (n->opcode == GPU_OP_div_trunc || n->opcode == GPU_OP_floor_divide ||
                                        n->opcode == GPU_OP_remainder || n->opcode == GPU_OP_fmod);
-    if (properties->is_precompiled || n->numel < LEAST_DENSE || !n->rank || divides ||
-        (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
+    if ((properties->is_precompiled && !(properties->has_dense && has_dense_program(p))) ||
+        n->numel < LEAST_DENSE || !n->rank || divides || (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
         return 0;
     *out_splat = (uint16_t)n->immediate;
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
@@ -200,12 +212,14 @@ static gpu_job dense_job(const pointwise_call *p, uint16_t splat)
     gpu_job job = gpu_job_of(p->call, GPU_FILE_POINTWISE, p->type, "dense");
     job.program.group = p->group;
     job.program.is_dense = 1;
+    give_operands(&job, p);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    job.program.dtypes[0] = (uint8_t)p->nest.dtypes[0];
+    if (gpu_device_of(p->call)->properties.is_precompiled) return job; /* for all operators and values */
     job.program.opcode = (uint16_t)p->nest.opcode;
     job.program.immediate = (uint16_t)p->nest.immediate;
     job.program.splat = splat;
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) job.program.dtypes[k] = (uint8_t)p->nest.dtypes[k];
-    give_operands(&job, p);
-    gpu_give(&job, &p->nest, sizeof p->nest);
     return job;
 }
 

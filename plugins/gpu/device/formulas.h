@@ -36,7 +36,7 @@
 #define FORMULAS_SMALL 0
 #define FORMULAS_BITS  0
 #if !defined(fused)
-#define fused(a, b, c) FN(fma)(a, b, c)
+#define fused(a, b, c) FN(fma)((T)(a), (T)(b), (T)(c)) /* in C++ an int would choose another function */
 #endif
 /* Integers are computed in int64, but shifts and lcm depend on the width of the dtype: the host gives it as x. */
 #define TYPE_BITS 64

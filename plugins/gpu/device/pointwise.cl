@@ -4,11 +4,13 @@
  * element an item: it needs one compilation for all small calls. `dense` is compiled for one operator and its
  * dtypes (GPU_OPCODE, GPU_DTYPE_0, ...). On processors (GPU_PROCESSOR is 1) an item has a run of a row, whose
  * operands are contiguous or, in GPU_SPLAT, one value; on GPUs an item has GPU_RUN elements of contiguous
- * operands, a part of the launch apart, so that neighbouring items take neighbouring elements.
+ * operands, a part of the launch apart, so that neighbouring items take neighbouring elements. With GPU_DENSE
+ * instead of GPU_OPCODE `dense` runs every operator of its group for operands of the dtype GPU_DTYPE: what drivers
+ * with programs from the build have.
  */
 #include "formulas.h"
 
-#if !defined(GPU_OPCODE)
+#if !defined(GPU_OPCODE) && !defined(GPU_DENSE)
 GPU_KERNEL void pointwise(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in0, GPU_GLOBAL const uint8_t *in1,
                           GPU_GLOBAL const uint8_t *in2, GPU_GLOBAL int32_t *fault, gpu_nest nest)
 {
@@ -30,6 +32,14 @@ GPU_KERNEL void pointwise(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in0
 }
 #else
 
+#if defined(GPU_DENSE)
+#define GPU_OPCODE  nest.opcode
+#define GPU_SPLAT   nest.immediate
+#define GPU_DTYPE_0 GPU_DTYPE
+#define GPU_DTYPE_1 GPU_DTYPE
+#define GPU_DTYPE_2 GPU_DTYPE
+#define GPU_DTYPE_3 GPU_DTYPE
+#endif
 /* Operand `p` at element i of a row, or the value that is the same for all of it. */
 #define GPU_IN(k, p, value, i) \
     (GPU_SPLAT >> (k) & 1 ? (value) : gpu_load((p) + (int64_t)(i) * GPU_BYTES(GPU_DTYPE_##k), GPU_DTYPE_##k))

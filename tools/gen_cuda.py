@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the device code of the GPU family with nvcc, a program for each variant of a file, and lists what came out.
+
+    gen_cuda.py include NVCC                prints the folder of its headers
+    gen_cuda.py program NVCC FOLDER[,FOLDER...] FILE VARIANT OUT.fatbin OUT.txt
+    gen_cuda.py table FILE... FATBIN...     prints C: the programs, with their images by .incbin, and the names of the files
+    gen_cuda.py registers TXT...            prints Markdown: registers of each kernel for each architecture
+    gen_cuda.py twins FOLDER[,FOLDER...] FILE... FATBIN...  prints C: each kernel in the images with its arguments
+
+A VARIANT is FILE_TYPE_GROUP[_DTYPE], as plugins/gpu/launch.c asks for it; it is the name of the program. A kernel of it is
+KERNEL__VARIANT, so that names are unique among all programs. An image has machine code for sm_80 and sm_90, and PTX for
+all later GPUs. A kernel that spills registers is an error.
+"""
+import hashlib
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+from gen_device import expand, without_comments
+
+RUN = 4  # elements that an item of a dense program computes: gpu_dense_run of plugins/gpu/launch.c
+ARCHITECTURES = ["-gencode", "arch=compute_80,code=[sm_80,sm_90,compute_80]"]
+KERNEL = re.compile(r"\bGPU_KERNEL\s+void\s+(\w+)\s*\(([^)]*)\)")
+
+
+def include(nvcc):
+    said = subprocess.run([nvcc, "-dryrun", "x.cu"], capture_output=True, text=True).stderr
+    top = re.search(r"^#\$ TOP=(.*)$", said, re.M)
+    print(Path(top[1], "include").resolve() if top else "")
+
+
+def parts_of(variant):
+    """File, type, group and dtype (None: any) of a variant."""
+    stem, *numbers = variant.split("_")
+    kind, group, *dtype = map(int, numbers)
+    return stem, kind, group, dtype[0] if dtype else None
+
+
+def options(variant):
+    """What plugins/gpu/launch.c writes for a variant."""
+    stem, kind, group, dtype = parts_of(variant)
+    words = [f"-DGPU_TYPE={kind}", f"-DGPU_GROUP={group}", "-DGPU_PROCESSOR=0"]
+    if kind == 32:
+        words.append("-cl-single-precision-constant")
+    if dtype is not None:
+        words.append(f"-DGPU_DTYPE={dtype}")
+        if stem == "pointwise":
+            words += ["-DGPU_DENSE=1", f"-DGPU_RUN={RUN}"]
+    return words
+
+
+def text_of(path, folders):
+    return without_comments("\n".join(expand(Path(path), [Path(f) for f in folders.split(",")], set())))
+
+
+def program(nvcc, folders, path, variant, out, log):
+    source = Path(out).with_suffix(".cu")
+    # Products and sums stay apart as the dialect says; an unused function is an ordinary thing in a shared header.
+    command = [nvcc, "-fatbin", "--no-compress", *ARCHITECTURES, "-O3", "-fmad=false", "-Xptxas", "-v", "-diag-suppress", "177,550",
+               *(word for word in options(variant) if not word.startswith("-cl")), str(source), "-o", out]
+    text = f"// {' '.join(command)}\n" + KERNEL.sub(lambda m: m[0].replace(m[1], f"{m[1]}__{variant}", 1), text_of(path, folders))
+    if Path(out).exists() and Path(log).exists() and source.exists() and source.read_text() == text:
+        Path(out).touch()  # a comment changed, or a header of other files
+        Path(log).touch()
+        return
+    source.write_text(text)
+    run = subprocess.run(command, capture_output=True, text=True)
+    said = [l for l in (run.stdout + run.stderr).splitlines() if not l.startswith("ptxas info")]
+    Path(log).write_text(run.stdout + run.stderr)
+    if run.returncode:
+        source.unlink()
+        sys.exit(f"{variant}: nvcc failed\n" + "\n".join(said))
+    spilling = [name for name, _, _, spilled in resources(log) if spilled]
+    if spilling:
+        source.unlink()  # so that the next build says it again
+        sys.exit(f"{variant}: registers are spilled by {', '.join(spilling)}")
+
+
+def resources(log):
+    """Kernel, architecture, registers and spilled bytes of each kernel in the text of ptxas."""
+    name = architecture = None
+    spilled = 0
+    for line in Path(log).read_text().splitlines():
+        if match := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
+            name, architecture = match[1], match[2]
+        elif match := re.search(r"(\d+) bytes spill stores", line):
+            spilled = int(match[1])
+        elif match := re.search(r"Used (\d+) registers", line):
+            yield name, architecture, int(match[1]), spilled
+
+
+def table(paths):
+    images = [path for path in paths if path.endswith(".fatbin")]
+    print('/* Made by tools/gen_cuda.py. */\n#include "gpu.h"\n#include "modules.h"\n')
+    for image in images:
+        name = Path(image).stem
+        print(f'__asm__(".pushsection .rodata\\n.balign 64\\ncuda_image_{name}:\\n.incbin \\"{image}\\"\\n.balign 64\\n.popsection\\n");\n'
+              f'extern const uint8_t cuda_image_{name}[] __attribute__((visibility("hidden")));')
+    print("\nconst gpu_module gpu_modules[] = {")
+    for image in images:
+        name, data = Path(image).stem, Path(image).read_bytes()
+        digest = hashlib.sha256(data).hexdigest()[:16]  # so that this text changes with the image
+        print(f'    {{"{parts_of(name)[0]}.cl", "{" ".join(options(name))}", cuda_image_{name}, {len(data)}}}, /* {digest} */')
+    print("    {0, 0, 0, 0},\n};\n\nconst gpu_source gpu_sources[] = {")
+    for path in paths:
+        if path not in images:
+            print(f'    {{"{Path(path).name}", "{Path(path).stem}"}},')
+    print("    {0, 0},\n};")
+
+
+def registers(logs):
+    found = {}
+    for log in logs:
+        for name, architecture, count, _ in resources(log):
+            kernel, variant = name.split("__")
+            key = (parts_of(variant)[0] + ".cl", kernel)
+            found.setdefault(key, {}).setdefault(architecture, []).append(count)
+    names = sorted({a for counts in found.values() for a in counts})
+    print("| file | kernel | programs | " + " | ".join(names) + " |\n|---|---|---|" + "---|" * len(names))
+    for (path, kernel), counts in sorted(found.items()):
+        cells = [f"{min(c)}" if min(c) == max(c) else f"{min(c)}-{max(c)}" for c in (counts[a] for a in names)]
+        print(f"| `{path}` | `{kernel}` | {len(counts[names[0]])} | " + " | ".join(cells) + " |")
+
+
+def kernels_of_image(path):
+    """For each cubin in an image that is not compressed, the names of its kernels: global functions of its symbols."""
+    data = Path(path).read_bytes()
+    at = data.find(b"\x7fELF")
+    while at >= 0:
+        section_offset, = struct.unpack_from("<Q", data, at + 40)
+        size, count = struct.unpack_from("<HH", data, at + 58)
+        names = set()
+        for i in range(count):
+            head = at + section_offset + i * size
+            _, kind, _, _, offset, length, link = struct.unpack_from("<IIQQQQI", data, head)
+            if kind != 2:
+                continue
+            strings, = struct.unpack_from("<Q", data, at + section_offset + link * size + 24)
+            for symbol in range(at + offset, at + offset + length, 24):
+                name, info = struct.unpack_from("<IB", data, symbol)
+                if info == 0x12:
+                    begin = at + strings + name
+                    names.add(data[begin:data.index(b"\0", begin)].decode())
+        yield names
+        at = data.find(b"\x7fELF", at + 4)
+
+
+def argument(text):
+    """The size of an argument, as C; 0 for memory."""
+    if "GPU_GLOBAL" in text:
+        return "0"
+    return f"sizeof({text.split()[0]})"
+
+
+def twins(folders, paths):
+    signatures = {}
+    images = [path for path in paths if path.endswith(".fatbin")]
+    for path in paths:
+        if path in images:
+            continue
+        text = text_of(path, folders)
+        signatures[Path(path).stem] = {m[1]: [argument(a.strip()) for a in m[2].split(",")] for m in KERNEL.finditer(text)}
+    print('/* Made by tools/gen_cuda.py. */\n#include "twins.h"\n\nconst twin twins[] = {')
+    for image in images:
+        variant = Path(image).stem
+        stem = parts_of(variant)[0]
+        for_each = list(kernels_of_image(image))
+        if len(for_each) != 2 or for_each[0] != for_each[1] or not for_each[0]:
+            sys.exit(f"{variant}: sm_80 and sm_90 have different kernels")
+        for name in sorted(for_each[0]):
+            kernel = name.split("__")[0]
+            if name != f"{kernel}__{variant}" or kernel not in signatures[stem]:
+                sys.exit(f"{variant}: the image has the kernel {name}, the source has not")
+            sizes = signatures[stem][kernel]
+            print(f'    {{"{name}", "{stem}.cl", "{" ".join(options(variant))}", "{kernel}", {len(sizes)}, {{{", ".join(sizes)}}}}},')
+    print("    {0},\n};")
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    if command == "include":
+        include(rest[0])
+    elif command == "program":
+        program(*rest)
+    elif command == "twins":
+        twins(rest[0], rest[1:])
+    else:
+        {"table": table, "registers": registers}[command](rest)
