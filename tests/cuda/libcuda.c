@@ -1,0 +1,852 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libcuda.so.1 for tests: the functions that the CUDA plugin calls, over PoCL. There are two devices of 4 GiB. A kernel
+ * runs as its twin in OpenCL C (twins.h). Every stream has a thread, so all work is asynchronous, copies from pageable
+ * memory too. Device memory is a range that the host cannot touch; the bytes lie elsewhere, a fixed distance apart, and
+ * are poisoned when they are allocated. Work with other memory is a fault, which stays with the context as in CUDA.
+ * What it refuses: calls without the right context, calls from callbacks, calls in a forked child. The environment:
+ *
+ *   FAULTY_FAIL=FUNCTION:N:RESULT      call N of the function (from 1 on) returns the result; FUNCTION may be `work`, for
+ *                                      what a stream runs. A result that CUDA keeps stays with the context
+ *   FAULTY_DELAY=MS                    work that writes device memory begins that much later
+ *   CUDA_TEST_DEVICES=N, CUDA_TEST_DRIVER=VERSION, CUDA_TEST_COMPUTE=MAJOR  what the driver says of itself
+ */
+#define CL_TARGET_OPENCL_VERSION 200
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include "twins.h"
+
+#include <CL/cl.h>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEVICES 2
+#define MEMORY  ((size_t)4 << 30)
+#define BLOCKS  4096
+#define EXPORT  __attribute__((visibility("default")))
+
+/* Objects that the program has not given back; tests read it. */
+EXPORT int cuda_test_live(void);
+
+/* ---- State -------------------------------------------------------------------------------------------------- */
+
+typedef struct block {
+    size_t begin, bytes;
+} block;
+
+struct CUctx_st {
+    int device, references, live;
+    CUresult sticky; /* a fault, which every later call returns */
+    char *range;     /* the addresses of the device */
+    char *bytes;     /* where they lie */
+    block blocks[BLOCKS];
+    int n_blocks;
+    CUstream default_stream;
+};
+
+struct CUevent_st {
+    CUcontext context;
+    unsigned flags;
+    int references; /* of the program and of queued work */
+    uint64_t issued, done;
+    struct timespec time;
+};
+
+typedef struct work work;
+struct work {
+    work *next;
+    enum { LAUNCH, COPY, FILL, RECORD, WAIT, CALLBACK } kind;
+    const twin *kernel;
+    size_t items, group;
+    char arguments[GPU_ARGUMENTS][640];
+    CUdeviceptr to_device, from_device; /* 0: on the host */
+    CUcontext to_context, from_context;
+    char *to;
+    const char *from;
+    size_t bytes;
+    uint32_t value, width;
+    CUevent event;
+    uint64_t record;
+    CUhostFn callback;
+    void *user;
+};
+
+struct CUstream_st {
+    CUcontext context;
+    pthread_t thread;
+    work *first, **last;
+    int busy, ends;
+    cl_command_queue queue;
+};
+
+struct CUmod_st {
+    CUcontext context;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct CUctx_st contexts[DEVICES];
+static int owner; /* the process that called cuInit */
+static __thread CUcontext current[8];
+static __thread int depth, is_callback;
+
+EXPORT int cuda_test_live(void)
+{
+    pthread_mutex_lock(&lock);
+    int n = 0;
+    for (int i = 0; i < DEVICES; i++) n += contexts[i].live;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+static long setting(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
+
+/* ---- Faults ------------------------------------------------------------------------------------------------- */
+
+static int is_sticky(CUresult result)
+{
+    return (result >= CUDA_ERROR_ILLEGAL_ADDRESS && result <= CUDA_ERROR_LAUNCH_FAILED &&
+            result != CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES &&
+            result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) ||
+           result == CUDA_ERROR_ECC_UNCORRECTABLE || result == CUDA_ERROR_UNKNOWN;
+}
+
+/* The result that the environment asks for. Under the lock. */
+static CUresult asked_fault(const char *function)
+{
+    static char name[64];
+    static int n, result, calls;
+    if (!name[0]) {
+        const char *text = getenv("FAULTY_FAIL");
+        if (!text || sscanf(text, "%63[^:]:%d:%d", name, &n, &result) != 3) strcpy(name, "-");
+    }
+    return strcmp(name, function) == 0 && ++calls == n ? (CUresult)result : CUDA_SUCCESS;
+}
+
+static CUresult keep(CUcontext c, CUresult result)
+{
+    if (c && is_sticky(result) && !c->sticky) c->sticky = result;
+    return result;
+}
+
+/* What every function begins with; takes the lock. */
+static CUresult enter(const char *function, int needs_context)
+{
+    pthread_mutex_lock(&lock);
+    CUcontext c = depth ? current[depth - 1] : NULL;
+    if (is_callback) return CUDA_ERROR_NOT_PERMITTED;
+    if (!owner || owner != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (needs_context && (!c || !c->references)) return CUDA_ERROR_INVALID_CONTEXT;
+    if (needs_context && c->sticky) return c->sticky;
+    return keep(c, asked_fault(function));
+}
+
+#define BEGIN(needs_context)                          \
+    CUresult result = enter(__func__, needs_context); \
+    CUcontext c = depth ? current[depth - 1] : NULL;  \
+    (void)c;                                          \
+    if (result) goto end;
+#define END                      \
+    goto end;                    \
+    end:                         \
+    pthread_mutex_unlock(&lock); \
+    return result;
+#define REFUSE(condition, with) \
+    if (condition) {            \
+        result = (with);        \
+        goto end;               \
+    }
+
+/* ---- OpenCL ------------------------------------------------------------------------------------------------- */
+
+#define OPENCL(X)                \
+    X(clGetPlatformIDs)          \
+    X(clGetDeviceIDs)            \
+    X(clGetDeviceInfo)           \
+    X(clCreateContext)           \
+    X(clCreateCommandQueue)      \
+    X(clCreateProgramWithSource) \
+    X(clBuildProgram)            \
+    X(clGetProgramBuildInfo)     \
+    X(clCreateKernel)            \
+    X(clSetKernelArg)            \
+    X(clSetKernelArgSVMPointer)  \
+    X(clEnqueueNDRangeKernel)    \
+    X(clFinish)                  \
+    X(clReleaseCommandQueue)
+static struct {
+#define DECLARE(name) __typeof__(&name) name;
+    OPENCL(DECLARE)
+    cl_device_id device;
+    cl_context context;
+    char options[64];
+} cl;
+
+static int start_opencl(void)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    cl_platform_id platform;
+    cl_device_fp_config config = 0;
+    cl_int status;
+    if (!library) return 0;
+#define LOAD(name) *(void **)(void *)&cl.name = dlsym(library, #name);
+    OPENCL(LOAD)
+    if (cl.clGetPlatformIDs(1, &platform, NULL) ||
+        cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &cl.device, NULL))
+        return 0;
+    cl.context = cl.clCreateContext(NULL, 1, &cl.device, NULL, NULL, &status);
+    cl.clGetDeviceInfo(cl.device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
+    snprintf(cl.options, sizeof cl.options, "-cl-std=CL1.2%s",
+             config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
+    return status == CL_SUCCESS;
+}
+
+/* The kernel of a twin, compiled when it is first used; its program has all kernels of the variant. */
+static cl_kernel twin_kernel(const twin *t)
+{
+    static cl_kernel kernels[1024];
+    static cl_program programs[1024]; /* by the first twin of the variant */
+    const size_t i = (size_t)(t - twins);
+    size_t first = i;
+    cl_int status = CL_SUCCESS;
+    if (kernels[i]) return kernels[i];
+    while (first && !strcmp(twins[first - 1].options, t->options) && !strcmp(twins[first - 1].file, t->file))
+        first--;
+    if (!programs[first]) {
+        char options[512], log[4096] = "";
+        const gpu_source *source = gpu_sources;
+        while (strcmp(source->name, t->file) != 0) source++;
+        snprintf(options, sizeof options, "%s %s", cl.options, t->options);
+        cl_program p = cl.clCreateProgramWithSource(cl.context, 1, (const char **)(uintptr_t)&source->text,
+                                                    NULL, &status);
+        if (!status) status = cl.clBuildProgram(p, 1, &cl.device, options, NULL, NULL);
+        if (status) {
+            cl.clGetProgramBuildInfo(p, cl.device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
+            fprintf(stderr, "libcuda for tests: %s with %s: %d\n%s\n", t->file, options, status, log);
+            abort();
+        }
+        programs[first] = p;
+    }
+    kernels[i] = cl.clCreateKernel(programs[first], t->kernel, &status);
+    if (status) {
+        fprintf(stderr, "libcuda for tests: %s has no kernel %s: %d\n", t->file, t->kernel, status);
+        abort();
+    }
+    return kernels[i];
+}
+
+/* ---- Work of streams ---------------------------------------------------------------------------------------- */
+
+/* Where `bytes` bytes of device memory lie, or NULL. Under the lock. */
+static char *place_of(CUcontext c, CUdeviceptr address, size_t bytes)
+{
+    size_t at = (size_t)address - (size_t)c->range;
+    for (int i = 0; i < c->n_blocks; i++)
+        if (at >= c->blocks[i].begin && at + bytes <= c->blocks[i].begin + c->blocks[i].bytes)
+            return c->bytes + at;
+    return NULL;
+}
+
+static CUresult run_kernel(CUstream s, work *w)
+{
+    cl_kernel kernel = twin_kernel(w->kernel);
+    cl_int status = CL_SUCCESS;
+    for (uint32_t i = 0; i < w->kernel->n_arguments && !status; i++) {
+        CUdeviceptr address;
+        if (w->kernel->sizes[i]) {
+            status = cl.clSetKernelArg(kernel, i, w->kernel->sizes[i], w->arguments[i]);
+            continue;
+        }
+        memcpy(&address, w->arguments[i], sizeof address);
+        char *at = address ? place_of(s->context, address, 1) : NULL;
+        if (address && !at) return CUDA_ERROR_ILLEGAL_ADDRESS;
+        status = cl.clSetKernelArgSVMPointer(kernel, i, at);
+    }
+    if (!status)
+        status = cl.clEnqueueNDRangeKernel(s->queue, kernel, 1, NULL, &w->items, &w->group, 0, NULL, NULL);
+    pthread_mutex_unlock(&lock);
+    if (!status) status = cl.clFinish(s->queue);
+    pthread_mutex_lock(&lock);
+    if (status) fprintf(stderr, "libcuda for tests: %s: OpenCL returns %d\n", w->kernel->name, status);
+    return status ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+}
+
+static CUresult run_copy(work *w)
+{
+    char *to = w->to_device ? place_of(w->to_context, w->to_device, w->bytes) : w->to;
+    const char *from = w->from_device ? place_of(w->from_context, w->from_device, w->bytes) : w->from;
+    if (!to || !from) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    pthread_mutex_unlock(&lock);
+    memmove(to, from, w->bytes);
+    pthread_mutex_lock(&lock);
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_fill(work *w)
+{
+    char *to = place_of(w->to_context, w->to_device, w->bytes);
+    if (!to) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (size_t i = 0; i < w->bytes; i += w->width) memcpy(to + i, &w->value, w->width);
+    return CUDA_SUCCESS;
+}
+
+static void release_event(CUevent e)
+{
+    if (--e->references == 0) free(e);
+}
+
+/* Under the lock, which waiting and long work let go of. */
+static void run(CUstream s, work *w)
+{
+    CUresult result = s->context->sticky;
+    if (!result && w->kind <= FILL) {
+        const long ms = w->kind == LAUNCH || w->to_device ? setting("FAULTY_DELAY", 0) : 0;
+        pthread_mutex_unlock(&lock);
+        if (ms) nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+        pthread_mutex_lock(&lock);
+        result = asked_fault("work");
+        if (!result)
+            result = w->kind == LAUNCH ? run_kernel(s, w) : w->kind == COPY ? run_copy(w) : run_fill(w);
+        keep(s->context, result);
+    }
+    if (w->kind == RECORD) {
+        w->event->done = w->record;
+        clock_gettime(CLOCK_MONOTONIC, &w->event->time);
+    }
+    while (w->kind == WAIT && w->event->done < w->record && !s->context->sticky)
+        pthread_cond_wait(&changed, &lock);
+    if (w->event) release_event(w->event);
+    if (w->kind == CALLBACK && !result) { /* CUDA does not call after a fault */
+        pthread_mutex_unlock(&lock);
+        is_callback = 1;
+        w->callback(w->user);
+        is_callback = 0;
+        pthread_mutex_lock(&lock);
+    }
+}
+
+static void *serve(void *data)
+{
+    CUstream s = data;
+    pthread_mutex_lock(&lock);
+    while (s->first || !s->ends) {
+        work *w = s->first;
+        if (!w) {
+            pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        s->first = w->next;
+        if (!s->first) s->last = &s->first;
+        s->busy = 1;
+        run(s, w);
+        s->busy = 0;
+        free(w);
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+static CUstream make_stream(CUcontext c)
+{
+    cl_int status;
+    CUstream s = calloc(1, sizeof *s);
+    *s = (struct CUstream_st){.context = c};
+    s->last = &s->first;
+    s->queue = cl.clCreateCommandQueue(cl.context, cl.device, 0, &status);
+    pthread_create(&s->thread, NULL, serve, s);
+    return s;
+}
+
+static void end_stream(CUstream s)
+{
+    s->ends = 1;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    pthread_join(s->thread, NULL);
+    pthread_mutex_lock(&lock);
+    cl.clReleaseCommandQueue(s->queue);
+    free(s);
+}
+
+/* The stream itself, or the default one; NULL if it is of another context than the current one. */
+static CUstream stream_of(CUcontext c, CUstream s)
+{
+    if (s && (uintptr_t)s > (uintptr_t)CU_STREAM_PER_THREAD) return s->context == c ? s : NULL;
+    if (!c->default_stream) c->default_stream = make_stream(c);
+    return c->default_stream;
+}
+
+static CUresult queue(CUcontext c, CUstream s, work w)
+{
+    s = stream_of(c, s);
+    if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    work *copy = malloc(sizeof *copy);
+    *copy = w;
+    copy->next = NULL;
+    *s->last = copy;
+    s->last = &copy->next;
+    pthread_cond_broadcast(&changed);
+    return CUDA_SUCCESS;
+}
+
+/* ---- Devices and contexts ----------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuInit(unsigned flags)
+{
+    static int has_opencl;
+    pthread_mutex_lock(&lock);
+    CUresult result = asked_fault(__func__);
+    if (!result && owner && owner != getpid()) result = CUDA_ERROR_NOT_INITIALIZED;
+    if (!result && !has_opencl) has_opencl = start_opencl();
+    if (!result && !has_opencl) result = CUDA_ERROR_NO_DEVICE;
+    if (!result) owner = getpid();
+    END
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version)
+{
+    *version = (int)setting("CUDA_TEST_DRIVER", CUDA_VERSION);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
+{
+    static __thread char text[64];
+#define CASE(value)       \
+    if (error == (value)) \
+        *name = #value;   \
+    else
+    snprintf(text, sizeof text, "CUDA_ERROR_%d", (int)error);
+    CASE(CUDA_ERROR_INVALID_VALUE)
+    CASE(CUDA_ERROR_OUT_OF_MEMORY) CASE(CUDA_ERROR_NOT_INITIALIZED) CASE(CUDA_ERROR_NO_DEVICE)
+        CASE(CUDA_ERROR_INVALID_CONTEXT) CASE(CUDA_ERROR_INVALID_HANDLE) CASE(CUDA_ERROR_ILLEGAL_ADDRESS)
+            CASE(CUDA_ERROR_LAUNCH_FAILED) CASE(CUDA_ERROR_NOT_PERMITTED) CASE(CUDA_ERROR_NOT_FOUND)
+                CASE(CUDA_ERROR_INVALID_IMAGE) *name = text;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count)
+{
+    BEGIN(0)
+    *count = (int)setting("CUDA_TEST_DEVICES", DEVICES);
+    END
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    BEGIN(0)
+    *device = ordinal;
+    END
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
+{
+    BEGIN(0)
+    snprintf(name, (size_t)bytes, "Test GPU %d", device);
+    END
+}
+
+EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    BEGIN(0)
+    memset(uuid->bytes, 'a' + device, sizeof uuid->bytes);
+    END
+}
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
+{
+    BEGIN(0)
+    snprintf(text, (size_t)bytes, "0000:%02x:00.0", 0x65 + device);
+    END
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    BEGIN(0)
+    *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? (int)setting("CUDA_TEST_COMPUTE", 9)
+             : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 2
+                                                                       : 0;
+    END
+}
+
+EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
+{
+    BEGIN(0)
+    *bytes = MEMORY;
+    END
+}
+
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    BEGIN(0)
+    *can = device != peer;
+    END
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
+{
+    BEGIN(0)
+    CUcontext x = &contexts[device];
+    if (!x->references++ && !x->range) {
+        int file = memfd_create("device", MFD_CLOEXEC);
+        REFUSE(file < 0 || ftruncate(file, (off_t)MEMORY), CUDA_ERROR_OUT_OF_MEMORY)
+        x->device = device;
+        x->range = mmap(NULL, MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        x->bytes = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+        close(file);
+    }
+    *out = x;
+    END
+}
+
+/* The last release destroys the context and its fault. */
+EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+    BEGIN(0)
+    CUcontext x = &contexts[device];
+    REFUSE(!x->references, CUDA_ERROR_INVALID_CONTEXT)
+    if (--x->references == 0) {
+        if (x->default_stream) end_stream(x->default_stream);
+        x->default_stream = NULL;
+        if (x->sticky) x->live = x->n_blocks = 0; /* what could not be given back goes with the context */
+        x->sticky = CUDA_SUCCESS;
+    }
+    END
+}
+
+EXPORT CUresult cuCtxGetCurrent(CUcontext *out)
+{
+    BEGIN(0)
+    *out = c;
+    END
+}
+
+EXPORT CUresult cuCtxPushCurrent(CUcontext x)
+{
+    BEGIN(0)
+    REFUSE(!x->references || depth == 8, CUDA_ERROR_INVALID_CONTEXT)
+    current[depth++] = x;
+    END
+}
+
+EXPORT CUresult cuCtxPopCurrent(CUcontext *out)
+{
+    BEGIN(0)
+    REFUSE(!depth, CUDA_ERROR_INVALID_CONTEXT)
+    *out = current[--depth];
+    END
+}
+
+EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags){
+    BEGIN(1) REFUSE(peer == c || flags, CUDA_ERROR_INVALID_VALUE) END}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuMemGetInfo(size_t *available, size_t *total)
+{
+    BEGIN(1)
+    *available = *total = MEMORY;
+    for (int i = 0; i < c->n_blocks; i++) *available -= c->blocks[i].bytes;
+    END
+}
+
+EXPORT CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
+{
+    BEGIN(1)
+    REFUSE(!bytes, CUDA_ERROR_INVALID_VALUE)
+    size_t at = 256; /* blocks are in the order of their addresses, 256 bytes apart */
+    int i = 0;
+    while (i < c->n_blocks && c->blocks[i].begin < at + bytes + 256) {
+        at = (c->blocks[i].begin + c->blocks[i].bytes + 511) / 256 * 256;
+        i++;
+    }
+    REFUSE(bytes > MEMORY || at + bytes > MEMORY || c->n_blocks == BLOCKS, CUDA_ERROR_OUT_OF_MEMORY)
+    memmove(c->blocks + i + 1, c->blocks + i, (size_t)(c->n_blocks++ - i) * sizeof *c->blocks);
+    c->blocks[i] = (block){at, bytes};
+    memset(c->bytes + at, 0xff, bytes);
+    *out = (CUdeviceptr)(uintptr_t)(c->range + at);
+    c->live++;
+    END
+}
+
+EXPORT CUresult cuMemFree(CUdeviceptr address)
+{
+    BEGIN(1)
+    int i = 0;
+    while (i < c->n_blocks && c->range + c->blocks[i].begin != (char *)(uintptr_t)address) i++;
+    REFUSE(i == c->n_blocks, CUDA_ERROR_INVALID_VALUE)
+    memset(c->bytes + c->blocks[i].begin, 0xff, c->blocks[i].bytes);
+    memmove(c->blocks + i, c->blocks + i + 1, (size_t)(--c->n_blocks - i) * sizeof *c->blocks);
+    c->live--;
+    END
+}
+
+EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
+{
+    BEGIN(1)
+    *out = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    c->live++;
+    END
+}
+
+EXPORT CUresult cuMemFreeHost(void *memory)
+{
+    BEGIN(1)
+    free(memory);
+    c->live--;
+    END
+}
+
+EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
+{
+    BEGIN(1)
+    REFUSE(!place_of(c, address, 1), CUDA_ERROR_NOT_FOUND)
+    for (int i = 0; i < c->n_blocks; i++)
+        if ((size_t)address - (size_t)c->range >= c->blocks[i].begin) {
+            *base = (CUdeviceptr)(uintptr_t)(c->range + c->blocks[i].begin);
+            *bytes = c->blocks[i].bytes;
+        }
+    END
+}
+
+EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr address)
+{
+    BEGIN(1)
+    REFUSE(attribute != CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CUDA_ERROR_INVALID_VALUE)
+    result = CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; i < DEVICES; i++)
+        if (contexts[i].range && place_of(&contexts[i], address, 1)) {
+            *(int *)data = i;
+            result = CUDA_SUCCESS;
+        }
+    END
+}
+
+EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    BEGIN(1)
+    result = queue(c, stream,
+                   (work){.kind = COPY, .to_device = to, .to_context = c, .from = from, .bytes = bytes});
+    END
+}
+
+EXPORT CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    BEGIN(1)
+    result = queue(c, stream,
+                   (work){.kind = COPY, .to = to, .from_device = from, .from_context = c, .bytes = bytes});
+    END
+}
+
+EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    BEGIN(1)
+    result = queue(c, stream,
+                   (work){.kind = COPY,
+                          .to_device = to,
+                          .to_context = c,
+                          .from_device = from,
+                          .from_context = c,
+                          .bytes = bytes});
+    END
+}
+
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                                  CUcontext from_context, size_t bytes, CUstream stream)
+{
+    BEGIN(1)
+    result = queue(c, stream,
+                   (work){.kind = COPY,
+                          .to_device = to,
+                          .to_context = to_context,
+                          .from_device = from,
+                          .from_context = from_context,
+                          .bytes = bytes});
+    END
+}
+
+#define FILL_FUNCTION(name, type)                                                   \
+    EXPORT CUresult name(CUdeviceptr to, type value, size_t count, CUstream stream) \
+    {                                                                               \
+        BEGIN(1)                                                                    \
+        REFUSE(to % sizeof value, CUDA_ERROR_INVALID_VALUE)                         \
+        result = queue(c, stream,                                                   \
+                       (work){.kind = FILL,                                         \
+                              .to_device = to,                                      \
+                              .to_context = c,                                      \
+                              .bytes = count * sizeof value,                        \
+                              .value = value,                                       \
+                              .width = sizeof value});                              \
+        END                                                                         \
+    }
+FILL_FUNCTION(cuMemsetD8Async, unsigned char)
+FILL_FUNCTION(cuMemsetD16Async, unsigned short)
+FILL_FUNCTION(cuMemsetD32Async, unsigned)
+
+/* ---- Streams and events ------------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority)
+{
+    BEGIN(1)
+    *out = make_stream(c);
+    c->live++;
+    END
+}
+
+EXPORT CUresult cuStreamDestroy(CUstream stream)
+{
+    BEGIN(0)
+    stream->context->live--;
+    end_stream(stream);
+    END
+}
+
+EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
+{
+    BEGIN(1)
+    *out = stream->context;
+    END
+}
+
+EXPORT CUresult cuStreamQuery(CUstream stream)
+{
+    BEGIN(1)
+    stream = stream_of(c, stream);
+    REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
+    result = stream->first || stream->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    END
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+    BEGIN(1)
+    stream = stream_of(c, stream);
+    REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
+    while (stream->first || stream->busy) pthread_cond_wait(&changed, &lock);
+    result = c->sticky;
+    END
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    BEGIN(1)
+    event->references++;
+    result = queue(c, stream, (work){.kind = WAIT, .event = event, .record = event->issued});
+    if (result) event->references--;
+    END
+}
+
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn callback, void *user)
+{
+    BEGIN(1)
+    result = queue(c, stream, (work){.kind = CALLBACK, .callback = callback, .user = user});
+    END
+}
+
+EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+{
+    BEGIN(1)
+    *out = calloc(1, sizeof **out);
+    **out = (struct CUevent_st){.context = c, .flags = flags, .references = 1};
+    c->live++;
+    END
+}
+
+EXPORT CUresult cuEventDestroy(CUevent event)
+{
+    BEGIN(0)
+    event->context->live--;
+    release_event(event);
+    END
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    BEGIN(1)
+    REFUSE(event->context != c, CUDA_ERROR_INVALID_HANDLE)
+    event->references++;
+    result = queue(c, stream, (work){.kind = RECORD, .event = event, .record = ++event->issued});
+    if (result) event->references--;
+    END
+}
+
+EXPORT CUresult cuEventQuery(CUevent event)
+{
+    BEGIN(1)
+    result = event->done < event->issued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    END
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent event)
+{
+    BEGIN(1)
+    while (event->done < event->issued) pthread_cond_wait(&changed, &lock);
+    result = c->sticky;
+    END
+}
+
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+    BEGIN(1)
+    REFUSE((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_HANDLE)
+    REFUSE(start->done < start->issued || end->done < end->issued, CUDA_ERROR_NOT_READY)
+    *ms = (float)(end->time.tv_sec - start->time.tv_sec) * 1e3f +
+          (float)(end->time.tv_nsec - start->time.tv_nsec) / 1e6f;
+    END
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------ */
+
+EXPORT CUresult cuModuleLoadData(CUmodule *out, const void *image)
+{
+    BEGIN(1)
+    REFUSE(*(const uint32_t *)image != 0xba55ed50, CUDA_ERROR_INVALID_IMAGE) /* how a fatbinary begins */
+    *out = calloc(1, sizeof **out);
+    (*out)->context = c;
+    c->live++;
+    END
+}
+
+EXPORT CUresult cuModuleUnload(CUmodule module)
+{
+    BEGIN(1)
+    free(module);
+    c->live--;
+    END
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule module, const char *name)
+{
+    BEGIN(1)
+    REFUSE(module->context != c, CUDA_ERROR_INVALID_HANDLE)
+    const twin *t = twins;
+    while (t->name && strcmp(t->name, name) != 0) t++;
+    REFUSE(!t->name, CUDA_ERROR_NOT_FOUND)
+    *out = (CUfunction)(uintptr_t)t;
+    END
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                               unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                               CUstream stream, void **arguments, void **extra)
+{
+    BEGIN(1)
+    const twin *t = (const twin *)(uintptr_t)function;
+    REFUSE(!grid_x || !block_x || block_x > 1024 || grid_y != 1 || grid_z != 1 || block_y != 1 ||
+               block_z != 1,
+           CUDA_ERROR_INVALID_VALUE)
+    work w = {.kind = LAUNCH, .kernel = t, .items = (size_t)grid_x * block_x, .group = block_x};
+    for (uint32_t i = 0; i < t->n_arguments; i++)
+        memcpy(w.arguments[i], arguments[i], t->sizes[i] ? t->sizes[i] : sizeof(CUdeviceptr));
+    result = queue(c, stream, w);
+    END
+}
