@@ -121,8 +121,23 @@ GPU_BITS_OF(gpu_bits_of_float, float, uint32_t)
 GPU_BITS_OF(gpu_float_of_bits, uint32_t, float)
 GPU_BITS_OF(gpu_bits_of_double, double, uint64_t)
 GPU_BITS_OF(gpu_double_of_bits, uint64_t, double)
+#if defined(__CUDACC__) /* an instruction each */
+GPU_FUNCTION float gpu_half_load(const void *p)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(*(const uint16_t *)p));
+    return value;
+}
+GPU_FUNCTION void gpu_half_store(void *p, float value)
+{
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    *(uint16_t *)p = bits;
+}
+#else
 #define gpu_half_load(p)     tn_float_of_half(*(const uint16_t *)(p))
 #define gpu_half_store(p, f) (*(uint16_t *)(p) = tn_half_of_float(f))
+#endif
 #define gpu_half_load16(to, p) \
     for (int half_i = 0; half_i < 16; half_i++) (to)[half_i] = gpu_half_load((const uint16_t *)(p) + half_i)
 #define gpu_half_store16(p, from) \
