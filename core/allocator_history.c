@@ -3,6 +3,7 @@
 #include "core/allocator_history.h"
 
 #include <execinfo.h>
+#include <string.h>
 #include <time.h>
 #include "core/current.h"
 
@@ -13,6 +14,17 @@ uint64_t tni_place_of(const tni_block *b)
     if (b->host) return (uint64_t)(uintptr_t)b->host;
     return b->part_of ? b->part_of->place + (b->offset - b->part_of->first->offset)
                       : (uint64_t)(uintptr_t)b->allocation;
+}
+
+/* A block that is free at once has two events with the same callers. */
+static int32_t copy_frames(const struct tni_history *h, tni_history_event *e)
+{
+    if (e->action != TNI_HISTORY_FREE_COMPLETED || h->count < 2 || h->capacity < 2) return 0;
+    const tni_history_event *last = &h->events[(h->count - 2) % h->capacity];
+    if (last->action != TNI_HISTORY_FREE_REQUESTED || last->place != e->place) return 0;
+    e->frame_count = last->frame_count;
+    memcpy(e->frames, last->frames, last->frame_count * sizeof *last->frames);
+    return 1;
 }
 
 void tni_history_note(struct tni_allocator *a, uint32_t action, uint64_t place, uint64_t bytes,
@@ -29,6 +41,7 @@ void tni_history_note(struct tni_allocator *a, uint32_t action, uint64_t place, 
                              .stream = stream ? tn_stream_id(stream) : 0,
                              .time_us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000,
                              .operator_name = tni_current_operator()};
+    if (copy_frames(h, e)) return;
     int n = h->depth ? backtrace(frames, (int)h->depth + OWN_FRAMES) - OWN_FRAMES : 0;
     e->frame_count = n > 0 ? (uint32_t)n : 0;
     for (uint32_t i = 0; i < e->frame_count; i++) e->frames[i] = frames[i + OWN_FRAMES];
