@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "core/allocator.h"
 #include "core/debug.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -135,7 +136,7 @@ static int32_t import(shared *m, const tn_process_handle *handle)
     m->memory.size = sizeof m->memory;
     int32_t status = driver->interop.import_memory(driver->self, m->device->handle, handle, &m->memory);
     if (status) return tni_driver_error(m->device->type, status, "opening memory of another process");
-    return m->memory.allocation ? TN_OK : tni_no_handle(m->device->type, "interop.import_memory");
+    return tni_memory_check(m->device, "interop.import_memory", &m->memory, handle->bytes);
 }
 
 /* A storage of new memory of so many bytes, or of that of a handle. */

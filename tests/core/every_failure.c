@@ -7,7 +7,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 #include <tenon/collectives.h>
+#include <tenon/interop.h>
 #include "core/allocator.h"
+#include "core/copies.h"
 #include "core/current.h"
 #include "core/graph.h"
 #include "core/profile.h"
@@ -25,6 +27,7 @@ typedef struct run {
     tn_tensor *tensors[4];
     tn_communicator *communicator;
     tn_profile *profile;
+    tn_scope *scope;
     int32_t released; /* calls of note_release */
 } run;
 
@@ -161,6 +164,83 @@ static int32_t transfers(run *r)
     return got[5] == 0 ? TN_OK : WRONG;
 }
 
+/* Pinned memory, and copies for which the host does not wait: from memory that is pinned, that is not, and back. */
+static int32_t pinned(run *r)
+{
+    float got[6];
+    int32_t pins = r->f->gives_pinned || r->f->pins_pages, copies = r->f->pinned_copies;
+    if (!(r->scope = tn_scope_open(r->ctx))) return tn_last_error()->code;
+    TRY(fill(r, 0, TN_CPU, 20));
+    TRY(fill(r, 1, r->device, 0));
+    tn_tensor *dst = r->tensors[1], *from = r->tensors[0];
+    tn_tensor *p = pins ? tn_pin_memory(r->scope, from, r->device) : from;
+    if (!p) return tn_scope_error(r->scope)->code;
+    if (tn_is_pinned(p) != pins) return WRONG;
+    TRY(tni_upload(dst, p, sizeof got, 1));
+    TRY(tn_stream_synchronize(tn_stream_current(r->ctx, r->device)));
+    TRY(tni_tensor_read(dst, got, sizeof got));
+    if (got[0] != 20 || got[5] != 25) return WRONG;
+    *(float *)from->desc.host = 30;
+    TRY(tni_upload(dst, from, sizeof got, 1));
+    *(float *)from->desc.host = 40; /* what was to be copied has been read */
+    TRY(tni_download(p, dst, sizeof got, 1));
+    TRY(tn_device_synchronize(r->ctx, r->device));
+    if (*(float *)p->desc.host != 30) return WRONG;
+    /* Without memory to stage in, the second copy is from where the data is. */
+    return pins && r->f->pinned_copies < copies + 2 ? WRONG : TN_OK;
+}
+
+/* A copy in three pieces between devices that are not peers. */
+static int32_t through_host(run *r)
+{
+    const int64_t size = 9 << 20;
+    TRY(tni_tensor_create(r->ctx, r->device, TN_UINT8, 1, &size, NULL, &r->tensors[0]));
+    TRY(tni_tensor_create(r->ctx, r->other, TN_UINT8, 1, &size, NULL, &r->tensors[1]));
+    const tn_tensor *from = r->tensors[0], *to = r->tensors[1];
+    char *a = fake_address(from), *b = fake_address(to);
+    const tni_place source = {from->storage->device, from->desc.allocation, from->desc.byte_offset},
+                    target = {to->storage->device, to->desc.allocation, to->desc.byte_offset};
+    for (int64_t i = 0; i < size; i += 1 << 20) a[i] = (char)(i >> 20);
+    TRY(tni_copy_through_host(&target, &source, (uint64_t)size));
+    TRY(tn_device_synchronize(r->ctx, r->other));
+    for (int64_t i = 0; i < size; i += 1 << 20) {
+        if (b[i] != (char)(i >> 20)) return WRONG;
+    }
+    return TN_OK;
+}
+
+/* Memory and an event are given away, and opened again as another process does. */
+static int32_t shared_with_others(run *r)
+{
+    const int64_t none = 0;
+    tn_shared_tensor shared = {.size = sizeof shared};
+    tn_process_handle handle = {.size = sizeof handle};
+    if (!(r->scope = tn_scope_open(r->ctx))) return tn_last_error()->code;
+    TRY(tni_tensor_create(r->ctx, r->device, TN_FLOAT32, 1, &none, NULL, &r->tensors[0]));
+    tn_tensor *ours = tn_share(r->scope, r->tensors[0]);
+    if (!ours) return tn_scope_error(r->scope)->code;
+    TRY(tn_share_export(ours, &shared));
+    tn_tensor *theirs = tn_share_import(r->scope, &shared);
+    if (!theirs) return tn_scope_error(r->scope)->code;
+    if (fake_address(theirs) != fake_address(ours)) return WRONG;
+    tn_stream *s = tn_stream_current(r->ctx, r->device);
+    if (!s) return tn_last_error()->code;
+    TRY(tn_stream_create(r->ctx, r->device, 0, &r->streams[0]));
+    TRY(tn_event_create(r->ctx, r->device, TN_EVENT_INTERPROCESS, &r->events[0]));
+    fake_work(s);
+    TRY(tn_event_record(r->events[0], s));
+    TRY(tn_event_export(r->events[0], &handle));
+    TRY(tn_event_import(r->ctx, r->device, &handle, &r->events[1]));
+    int32_t done = tn_event_query(r->events[1]), waits = r->f->waits;
+    if (done) return done < 0 ? -done : WRONG;
+    TRY(tn_stream_wait_event(r->streams[0], r->events[1]));
+    TRY(tni_native_wait(s, (uint64_t)(uintptr_t)r->streams[0]->handle));
+    if (r->f->waits != waits + 2) return WRONG;
+    fake_finish(s);
+    done = tn_event_query(r->events[1]);
+    return done == 1 ? TN_OK : done < 0 ? -done : WRONG;
+}
+
 static int32_t profiles(run *r)
 {
     const tn_profile_options options = {.size = sizeof options, .flags = TN_PROFILE_MEMORY};
@@ -235,6 +315,8 @@ static int32_t streams(run *r)
 
 static void finish(run *r)
 {
+    if (r->scope) (void)tn_stream_synchronize(tn_stream_current(r->ctx, r->device));
+    tn_scope_close(r->scope);
     for (int i = 0; i < 4; i++) tn_release(r->tensors[i]);
     for (int i = 0; i < 2; i++) tn_event_release(r->events[i]);
     for (int i = 0; i < 3; i++) tn_stream_release(r->streams[i]);
@@ -265,10 +347,12 @@ static const char *const kinds[] = {"allocation", "slot", "slot that makes somet
 /* 1: the n-th one failed. */
 static int32_t attempt(scenario *what, const fake *device, int kind, int32_t n)
 {
-    fake f = *device;
+    fake f = *device, cpu = {.type = "cpu", .count = 1};
     counting c = {0};
     tn_context *ctx = counted_context(&c, &f);
+    const tni_driver host = fake_driver(&cpu);
     cr_assert_not_null(ctx);
+    cr_assert_eq(tni_device_type_add(ctx, &host), TN_OK);
     if (kind == ALLOCATION)
         c.fail_at = c.calls + n;
     else
@@ -331,6 +415,30 @@ Test(every_failure, of_transfers)
     mapped.has_maps = 1;
     sweep(transfers, &gpu, 10);
     sweep(transfers, &mapped, 10);
+}
+
+Test(every_failure, of_pinned_memory)
+{
+    fake gives = gpu, pins = gpu;
+    gives.gives_pinned = pins.pins_pages = 1;
+    sweep(pinned, &gives, 10);
+    sweep(pinned, &pins, 10);
+    sweep(pinned, &gpu, 5);
+}
+
+Test(every_failure, of_copies_through_the_host)
+{
+    fake pins = gpu;
+    pins.gives_pinned = 1;
+    sweep(through_host, &gpu, 10);
+    sweep(through_host, &pins, 10);
+}
+
+Test(every_failure, of_what_processes_share)
+{
+    fake shares = gpu;
+    shares.has_interop = 1;
+    sweep(shared_with_others, &shares, 10);
 }
 
 Test(every_failure, of_profiles)

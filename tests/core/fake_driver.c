@@ -52,6 +52,12 @@ static int32_t is_empty(fake *f)
     return f->empty_slot > 0 && !--f->empty_slot;
 }
 
+/* The host reads and writes memory of this kind. */
+static int32_t is_shown(const fake *f, uint32_t kind)
+{
+    return is_host(f) || kind == TN_MEMORY_HOST;
+}
+
 /* All that is on the stream has finished. */
 static void complete(fake_stream *s)
 {
@@ -75,6 +81,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     fake *f = self;
     out->device_class = f->device_class;
     out->memory_kinds = is_host(f) ? TN_MEMORY_HOST : TN_MEMORY_DEVICE;
+    if (f->gives_pinned) out->memory_kinds |= TN_MEMORY_HOST;
     out->total_memory = f->memory;
     out->flops_f32 = f->flops;
     out->priority_low = 0;
@@ -99,7 +106,7 @@ static void device_close(void *self, void *device)
     fake *f = called(self);
     f->closed++;
     if (f->closed == f->opened && (f->live_allocations || f->live_streams || f->live_events ||
-                                   f->live_graphs || f->live_executables || f->live_maps))
+                                   f->live_graphs || f->live_executables || f->live_maps || f->live_pins))
         f->breaches++;
 }
 
@@ -118,7 +125,7 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     f->live_allocations++;
     out->kind = request->kind;
     out->allocation = b;
-    out->host = is_host(f) ? b->data : NULL;
+    out->host = is_shown(f, request->kind) ? b->data : NULL;
     out->bytes = bytes;
     out->state = b;
     return TN_OK;
@@ -128,7 +135,8 @@ static void memory_free(void *self, void *device, const tn_memory *memory)
 {
     fake *f = called(self);
     fake_block *b = memory->allocation;
-    if (b->bytes != memory->bytes || memory->state != b || memory->host != (is_host(f) ? b->data : NULL))
+    if (b->bytes != memory->bytes || memory->state != b ||
+        memory->host != (is_shown(f, memory->kind) ? b->data : NULL))
         f->breaches++;
     f->used -= memory->bytes;
     f->live_allocations--;
@@ -150,11 +158,39 @@ static int32_t memory_trim(void *self, void *device)
     return TN_OK;
 }
 
+static int32_t memory_pin(void *self, void *device, void *host, uint64_t bytes, tn_memory *out)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    if ((uintptr_t)host % 4096 || bytes % 4096) f->breaches++;
+    f->live_pins++;
+    out->kind = TN_MEMORY_HOST;
+    out->state = host;
+    return TN_OK;
+}
+
+static void memory_unpin(void *self, void *device, const tn_memory *memory)
+{
+    fake *f = called(self);
+    if (memory->state != memory->host) f->breaches++;
+    f->live_pins--;
+}
+
+/* The host's side of a copy. */
+static void note_pinned(fake *f, const void *host, const tn_memory *pinned, uint64_t bytes)
+{
+    if (!pinned) return;
+    const char *first = pinned->host, *at = host;
+    f->pinned_copies++;
+    if (at < first || at + bytes > first + pinned->bytes) f->breaches++;
+}
+
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                               const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
+    note_pinned(f, host, pinned, bytes);
     memcpy(((fake_block *)allocation)->data + offset, host, bytes);
     return TN_OK;
 }
@@ -164,6 +200,7 @@ static int32_t device_to_host(void *self, void *device, void *host, const tn_mem
 {
     fake *f = called(self);
     if (fails(f)) return f->failed_with;
+    note_pinned(f, host, pinned, bytes);
     memcpy(host, ((fake_block *)allocation)->data + offset, bytes);
     return TN_OK;
 }
@@ -344,6 +381,65 @@ static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offs
     return device_to_device(self, to_device, to, to_offset, from, from_offset, bytes, stream);
 }
 
+/* ---- Other processes: the handle is an address, so that the exporter must keep its object ----------------- */
+
+static int32_t export_memory(void *self, void *device, void *allocation, tn_process_handle *out)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    memcpy(out->id, &allocation, sizeof allocation);
+    out->bytes = ((fake_block *)allocation)->bytes;
+    return TN_OK;
+}
+
+static int32_t import_memory(void *self, void *device, const tn_process_handle *handle, tn_memory *out)
+{
+    fake *f = called(self);
+    fake_block *b;
+    if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
+    memcpy(&b, handle->id, sizeof b);
+    out->kind = TN_MEMORY_DEVICE;
+    out->allocation = malloc(sizeof *b);
+    *(fake_block *)out->allocation = *b;
+    out->bytes = b->bytes;
+    f->live_maps++;
+    return TN_OK;
+}
+
+static void release_memory(void *self, void *device, const tn_memory *memory)
+{
+    called(self)->live_maps--;
+    free(memory->allocation);
+}
+
+static int32_t export_event(void *self, void *device, void *event, tn_process_handle *out)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    memcpy(out->id, &event, sizeof event);
+    return TN_OK;
+}
+
+static int32_t import_event(void *self, void *device, const tn_process_handle *handle, void **out_event)
+{
+    fake *f = called(self);
+    fake_event *e;
+    if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
+    memcpy(&e, handle->id, sizeof e);
+    f->live_events++;
+    *out_event = malloc(sizeof *e);
+    *(fake_event *)*out_event = *e;
+    return TN_OK;
+}
+
+/* The vendor's stream is one of ours. */
+static int32_t wait_native(void *self, void *device, uint64_t native, void *event)
+{
+    return stream_wait_event(self, device, (void *)(uintptr_t)native, event);
+}
+
 /* ---- Graphs: what is captured is not run ---------------------------------------------------------------- */
 
 static int32_t graph_begin(void *self, void *device, void *stream)
@@ -482,6 +578,18 @@ static void add_optional(tni_driver *d, const fake *f)
         d->memory.map = memory_map;
         d->memory.unmap = memory_unmap;
     }
+    if (f->pins_pages) {
+        d->memory.pin = memory_pin;
+        d->memory.unpin = memory_unpin;
+    }
+    if (f->has_interop)
+        d->interop = (tn_interop_interface){.size = sizeof d->interop,
+                                            .wait_native = wait_native,
+                                            .release_memory = release_memory,
+                                            .export_memory = export_memory,
+                                            .import_memory = import_memory,
+                                            .export_event = export_event,
+                                            .import_event = import_event};
     if (f->has_graphs)
         d->graph = (tn_graph_interface){sizeof d->graph,
                                         0,

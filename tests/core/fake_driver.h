@@ -22,17 +22,19 @@ typedef struct fake {
     int32_t failed_with;
     int32_t empty_slot; /* the n-th call from now that makes something gives TN_OK and NULL; 0: none */
     uint64_t flops;
-    int32_t has_graphs, has_collectives, has_callbacks, has_maps,
-        are_peers; /* optional slots and interfaces */
+    /* Optional slots and interfaces. */
+    int32_t has_graphs, has_collectives, has_callbacks, has_maps, are_peers, has_interop;
+    int32_t gives_pinned, pins_pages; /* memory of the host, allocated or pinned */
     int32_t graph_update_status;
     int32_t enumerate_status; /* what enumerate returns */
     /* What has happened. */
     _Atomic uint64_t used;
     _Atomic int32_t enumerated, allocations, streams, events, opened, closed;
     _Atomic int32_t live_allocations, live_streams, live_events;
-    _Atomic int32_t live_graphs, live_executables, live_communicators, live_maps;
+    _Atomic int32_t live_graphs, live_executables, live_communicators, live_maps, live_pins;
     _Atomic int32_t synchronizes, trims, waits, launches, collectives, peer_copies;
-    _Atomic int32_t breaches; /* calls that the contract forbids */
+    _Atomic int32_t pinned_copies; /* from or to pinned memory */
+    _Atomic int32_t breaches;      /* calls that the contract forbids */
     /* A lock that must not be held when a slot is called, and the number of calls that came under it. */
     pthread_mutex_t *forbidden;
     _Atomic int32_t under_lock;
