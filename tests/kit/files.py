@@ -26,7 +26,8 @@ from pathlib import Path
 LONG = bool(os.environ.get("TENON_TEST_LONG"))
 SECONDS = 2.0   # of processor time, for one damaged file (a sanitizer's build: times the slowness)
 SLOWNESS = float(sys.argv[5]) if len(sys.argv) > 5 else 1.0
-PATIENCE = 120.0  # seconds that a busy machine may take for it
+PATIENCE = 300  # seconds that a busy machine may take for it
+TIMEOUT = ["--timeout", str(PATIENCE)]  # of the commands: a loop is ended by its processor time, so that load decides nothing
 
 
 def changed(data, random):
@@ -207,7 +208,7 @@ def make_kinds(tenon, step, plugins, folder):
     cpu = f"{plugins}/cpu/libtenon_cpu.so"
     # A context of the commands below finds the CPU plugin and nothing else.
     here = {"TENON_PLUGIN_PATH": f"{plugins}/cpu"}
-    check = [tenon, "check", cpu, "--jobs", "1", "--timeout", "5"]
+    check = [tenon, "check", cpu, "--jobs", "1", *TIMEOUT]
     recording = folder / "a.rec"
     record(step, plugins, recording)
     bytes_of_recording = recording.read_bytes()
@@ -229,22 +230,22 @@ def make_kinds(tenon, step, plugins, folder):
     listed = b"# for now\n0/copy/*   a reason\n1/*/float64/* another one\n0/memory/info a third one\n"
     arguments = b'[[{"t": [2, 3], "d": "float64"}, {"t": [3], "d": "float64"}], {"args": [{"t": [4], "d": "float64"}, 1]}]\n'
     kinds = [
-        Kind("recording", bytes_of_recording, recording, lambda p: [tenon, "replay", p, "--plugin", cpu, "--timeout", "20"],
+        Kind("recording", bytes_of_recording, recording, lambda p: [tenon, "replay", p, "--plugin", cpu, *TIMEOUT],
              count=20, judge=damaged_recording),
         Kind("recording, listed", bytes_of_recording, recording, lambda p: [tenon, "replay", p, "--list"], judge=damaged_recording),
         # Damage that the checksums do not show: what lies inside is looked at, too. The plugin itself may fail, which is said.
         Kind("recording, sealed", bytes_of_recording, recording,
-             lambda p: [tenon, "replay", p, "--plugin", cpu, "--timeout", "20"], change=lambda d, r: sealed(changed(d, r)), count=20,
+             lambda p: [tenon, "replay", p, "--plugin", cpu, *TIMEOUT], change=lambda d, r: sealed(changed(d, r)), count=20,
              seconds=60),
         Kind("trace", trace, folder / "t.jsonl", lambda p: [*check, "--mode", "coverage", "--trace", p], change=changed_text,
              environment=here, judge=no_crash, seconds=30),
         Kind("workload", gzip.compress(trace, mtime=0), folder / "t.jsonl.gz",
              lambda p: [*check, "--mode", "coverage", "--trace", p], environment=here, judge=no_crash, seconds=30),
         Kind("golden lines", (golden / "some.jsonl").read_bytes(), golden / "some.jsonl",
-             lambda p: [tenon, "golden", p.parent.parent, "--jobs", "1", "--failures"], change=changed_text, count=20, environment=here,
-             judge=no_crash),
+             lambda p: [tenon, "golden", p.parent.parent, "--jobs", "1", "--failures", *TIMEOUT], change=changed_text, count=20,
+             environment=here, judge=no_crash),
         Kind("golden tensors (safetensors)", (golden / "some.safetensors").read_bytes(), golden / "some.safetensors",
-             lambda p: [tenon, "golden", p.parent.parent, "--jobs", "1", "--failures"],
+             lambda p: [tenon, "golden", p.parent.parent, "--jobs", "1", "--failures", *TIMEOUT],
              change=lambda d, r: (changed_text if r.randrange(2) else changed)(d, r), count=20, environment=here, judge=no_crash),
         Kind("golden lines in the suite", (golden / "some.jsonl").read_bytes(), golden / "some.jsonl",
              lambda p: [*check, "--golden", p.parent.parent, "--filter", "^1/golden"], change=changed_text, environment=here,
