@@ -180,9 +180,9 @@ static void outer(const cpu_gemm *g, int64_t begin, int64_t end)
 #if CPU_IS_FLOAT
 /* ---- Products with few rows ---- */
 
-enum { THIN_ROWS = 4, THIN_COLUMNS = 4, THIN_STRIP = 1024, THIN_DEPTH = 4 };
-/* The most elements of a row of a half type, which is widened once for all columns. */
-enum { ROW_DEPTH = 4096 };
+enum { THIN_ROWS = 4, THIN_STRIP = 1024, THIN_DEPTH = 4 };
+/* The most elements of A in a half type that are widened once for all columns. */
+enum { THIN_WIDE = 8192 };
 
 static inline void write_thin(const cpu_gemm *g, int64_t i, int64_t j, T sum)
 {
@@ -191,79 +191,63 @@ static inline void write_thin(const cpu_gemm *g, int64_t i, int64_t j, T sum)
     store(c, g->beta[0] == 0 ? value : value + (T)g->beta[0] * load(c));
 }
 
-/* Adds up the vectors of sums, and the elements of K from p on, which fill no vector. */
-static __attribute__((noinline)) void finish_dots(const cpu_gemm *g, int64_t i0, int64_t j0, int rows,
-                                                  int columns, int64_t p, lanes sum[THIN_ROWS][THIN_COLUMNS])
+/* `wide` has the elements of A in T, one row behind the other, or is NULL. */
+ALWAYS_INLINE lanes thin_load(const cpu_gemm *g, const T *wide, int64_t i, int64_t p)
 {
-    for (int64_t i = i0; i < i0 + rows; i++) {
-        for (int64_t j = j0; j < j0 + columns; j++) {
-            T total = lanes_total(sum[i - i0][j - j0]);
-            for (int64_t q = p; q < g->k; q++)
-                total += load((const E *)g->a + i * g->a_row + q) * load((const E *)g->b + j * g->b_col + q);
-            write_thin(g, i, j, total);
-        }
-    }
+    return wide ? lanes_of_acc(wide + i * g->k + p) : lanes_load((const E *)g->a + i * g->a_row + p);
 }
 
-/* rows x columns elements of C, as products of rows of A with columns of B whose elements are adjacent. */
-ALWAYS_INLINE void thin_dots(const cpu_gemm *g, int64_t i0, int64_t j0, int rows, int columns)
-{
-    const E *a = (const E *)g->a + i0 * g->a_row, *b = (const E *)g->b + j0 * g->b_col;
-    lanes sum[THIN_ROWS][THIN_COLUMNS] = {0};
-    int64_t p = 0;
-    for (; p + LANE_COUNT <= g->k; p += LANE_COUNT) {
-        lanes x[THIN_ROWS];
-        for (int i = 0; i < rows; i++) x[i] = lanes_load(a + i * g->a_row + p);
-        for (int j = 0; j < columns; j++) {
-            const E *at = b + j * g->b_col + p;
-            __builtin_prefetch(at + THIN_COLUMNS * g->b_col); /* the next columns */
-            lanes y = lanes_load(at);
-            for (int i = 0; i < rows; i++) sum[i][j] += x[i] * y;
-        }
-    }
-    finish_dots(g, i0, j0, rows, columns, p, sum);
-}
-
-/* An element of a product of one row, from left to right through memory, whose speed limits such a product. */
-ALWAYS_INLINE void row_dot(const cpu_gemm *g, const T *a, int64_t j)
+/* Column j of C, from left to right through a column of B: the speed of memory limits such a product. */
+ALWAYS_INLINE void column_dots(const cpu_gemm *g, const T *wide, int64_t j, const int rows, const int sets)
 {
     const E *b = (const E *)g->b + j * g->b_col;
-    lanes sum[LANE_SETS] = {0};
+    lanes sum[THIN_ROWS][LANE_SETS] = {{{0}}};
     int64_t p = 0;
-    for (; p + LANE_STEP <= g->k; p += LANE_STEP)
-        for (int i = 0; i < LANE_SETS; i++)
-            sum[i] += lanes_of_acc(a + p + i * LANE_COUNT) * lanes_load(b + p + i * LANE_COUNT);
-    for (; p + LANE_COUNT <= g->k; p += LANE_COUNT) sum[0] += lanes_of_acc(a + p) * lanes_load(b + p);
-    T total = lanes_total_of_sets(sum);
-    for (; p < g->k; p++) total += a[p] * load(b + p);
-    write_thin(g, 0, j, total);
+    for (; p + sets * LANE_COUNT <= g->k; p += sets * LANE_COUNT)
+        for (int s = 0; s < sets; s++) {
+            lanes y = lanes_load(b + p + s * LANE_COUNT);
+            for (int i = 0; i < rows; i++) sum[i][s] += y * thin_load(g, wide, i, p + s * LANE_COUNT);
+        }
+    for (; p + LANE_COUNT <= g->k; p += LANE_COUNT)
+        for (int i = 0; i < rows; i++) sum[i][0] += lanes_load(b + p) * thin_load(g, wide, i, p);
+    for (int i = 0; i < rows; i++) {
+        T total = lanes_total_of_sets(sum[i]);
+        for (int64_t q = p; q < g->k; q++) total += load((const E *)g->a + i * g->a_row + q) * load(b + q);
+        write_thin(g, i, j, total);
+    }
 }
 
-static void row_columns(const cpu_gemm *g, int64_t begin, int64_t end)
+ALWAYS_INLINE void thin_columns_by(const cpu_gemm *g, const T *wide, int64_t begin, int64_t end)
 {
-#if CPU_IS_HALF
-    T a[ROW_DEPTH];
-    for (int64_t p = 0; p < g->k; p++) a[p] = load((const E *)g->a + p);
-#else
-    const T *a = g->a;
-#endif
-    for (int64_t j = begin; j < end; j++) row_dot(g, a, j);
+    int64_t j = begin;
+    switch (g->m) {
+    case 1:
+        for (; j < end; j++) column_dots(g, wide, j, 1, 4);
+        break;
+    case 2:
+        for (; j < end; j++) column_dots(g, wide, j, 2, 2);
+        break;
+    case 3:
+        for (; j < end; j++) column_dots(g, wide, j, 3, 2);
+        break;
+    default:
+        for (; j < end; j++) column_dots(g, wide, j, 4, 2);
+        break;
+    }
 }
 
 static void thin_columns(const cpu_gemm *g, int64_t begin, int64_t end)
 {
-    if (g->m == 1 && (!CPU_IS_HALF || g->k <= ROW_DEPTH)) {
-        row_columns(g, begin, end);
+#if CPU_IS_HALF
+    T wide[THIN_WIDE];
+    if (g->m * g->k <= THIN_WIDE) {
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t p = 0; p < g->k; p++) wide[i * g->k + p] = load((const E *)g->a + i * g->a_row + p);
+        thin_columns_by(g, wide, begin, end);
         return;
     }
-    for (int64_t j = begin; j < end;) {
-        bool full = end - j >= THIN_COLUMNS;
-        int64_t i = 0;
-        for (; full && i + THIN_ROWS <= g->m; i += THIN_ROWS) thin_dots(g, i, j, THIN_ROWS, THIN_COLUMNS);
-        for (; full && i < g->m; i++) thin_dots(g, i, j, 1, THIN_COLUMNS);
-        for (; i < g->m; i++) thin_dots(g, i, j, 1, 1);
-        j += full ? THIN_COLUMNS : 1;
-    }
+#endif
+    thin_columns_by(g, NULL, begin, end);
 }
 
 /* Adds a few rows of B, times elements of A, to the sums of a strip of columns. */
