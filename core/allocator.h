@@ -66,7 +66,8 @@ typedef struct tni_stat {
     int64_t current, peak, allocated, freed;
 } tni_stat;
 
-/* What a block or an allocation is counted in besides all: bits of the numbers of their counts. */
+/* What a block or an allocation is counted in besides all, small or large and perhaps private: bits of the numbers of
+ * the counts. */
 #define TNI_GROUP_SMALL   2u
 #define TNI_GROUP_LARGE   4u
 #define TNI_GROUP_PRIVATE 8u
@@ -182,9 +183,9 @@ static inline void tni_stat_add_one(tni_stat *s, int64_t amount)
 }
 static inline void tni_stat_add(struct tni_allocator *a, uint32_t stat, uint32_t groups, int64_t amount)
 {
-    for (uint32_t i = 0; i < TNI_GROUPS; i++) {
-        if ((groups | 1u) >> i & 1u) tni_stat_add_one(&a->detail[stat][i], amount);
-    }
+    tni_stat_add_one(&a->detail[stat][0], amount);
+    tni_stat_add_one(&a->detail[stat][groups & TNI_GROUP_SMALL ? 1 : 2], amount);
+    if (TNI_UNLIKELY(groups & TNI_GROUP_PRIVATE)) tni_stat_add_one(&a->detail[stat][3], amount);
 }
 static inline uint32_t tni_groups_of_size(uint64_t bytes)
 {
