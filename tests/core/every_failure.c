@@ -225,7 +225,7 @@ static int32_t shared_with_others(run *r)
     if (fake_address(theirs) != fake_address(ours)) return WRONG;
     tn_stream *s = tn_stream_current(r->ctx, r->device);
     if (!s) return tn_last_error()->code;
-    TRY(tn_stream_create(r->ctx, r->device, 0, &r->streams[0]));
+    TRY(tn_stream_wrap(r->ctx, r->device, 7, &r->streams[0]));
     TRY(tn_event_create(r->ctx, r->device, TN_EVENT_INTERPROCESS, &r->events[0]));
     fake_work(s);
     TRY(tn_event_record(r->events[0], s));

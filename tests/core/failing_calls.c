@@ -10,13 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <tenon/interop.h>
 #include <tenon/io.h>
 #include <tenon/plugin.h>
 #include <unistd.h>
 #include "core/error.h"
 #include "core/graph.h"
 #include "core/log.h"
+#include "core/scope.h"
 #include "fake_driver.h"
 #include "system_calls.h"
 
@@ -339,6 +342,79 @@ Test(failing_files, loading)
         (void)system_call_failed();
         cr_assert(value == 3 || value < 0, "call %d: %g", k, value);
     }
+}
+
+/* ---- Memory that processes share ---------------------------------------------------------------------------- */
+
+/* 1: an empty tensor went through the socket and came back. */
+static int32_t send_and_receive(tn_scope *s, const int ends[2])
+{
+    const int64_t none = 0;
+    tn_tensor *t = NULL;
+    cr_assert_eq(tni_tensor_create(ctx, TN_CPU, TN_FLOAT32, 1, &none, NULL, &t), TN_OK);
+    tn_tensor *ours = tn_share(s, tni_scope_own(s, t));
+    if (!ours) return 0;
+    if (tn_share_send(ends[0], ours, NULL)) {
+        tni_scope_record(s, tn_last_error()->code);
+        return 0;
+    }
+    tn_tensor *theirs = tn_share_receive(s, ends[1], NULL);
+    if (theirs) *(char *)ours->desc.host = 5;
+    return theirs && theirs->numel == 0 && *(char *)theirs->desc.host == 5;
+}
+
+/* Whichever call fails, the tensor arrives or the error names the call, and no file is left open. */
+Test(failing_calls, shared_memory)
+{
+    static const char *const texts[] = {
+        "memory of several processes: memfd_create: Input/output error",
+        "memory of several processes: ftruncate: Input/output error",
+        "memory of several processes: sealing the file: Input/output error",
+        "memory of several processes: mmap: Input/output error",
+        "memory of several processes: fstat: Input/output error",
+        "memory of several processes: a second file descriptor: Input/output error",
+        "tn_share_send: the socket: Input/output error",
+        "tn_share_receive: the socket: Input/output error",
+        "memory of another process: the file may be cut (it lacks F_SEAL_SHRINK)"};
+    uint32_t seen = 0;
+    ctx = fake_context(&cpu, NULL);
+    int first = dup(0);
+    close(first);
+    for (int32_t n = 1, goes_on = 1; goes_on; n++) {
+        int ends[2];
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        tn_scope *s = tn_scope_open(ctx);
+        fail_system_call(n, EIO);
+        int32_t arrived = send_and_receive(s, ends);
+        goes_on = system_call_failed();
+        if (!arrived) {
+            cr_assert(tn_scope_failed(s), "call %d: no error", n);
+            for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++)
+                seen |= (uint32_t)!strcmp(tn_scope_error(s)->message, texts[i]) << i;
+        }
+        tn_scope_close(s);
+        close(ends[0]);
+        close(ends[1]);
+        int next = dup(0);
+        close(next);
+        cr_expect_eq(next, first, "call %d: a file is left open", n);
+    }
+    cr_expect_eq(seen, (1u << sizeof texts / sizeof *texts) - 1, "not seen: 0x%x", seen);
+    /* What is interrupted is made again. */
+    for (int32_t n = 1, goes_on = 1, passed = 0; goes_on || !passed; n++) {
+        int ends[2];
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        tn_scope *s = tn_scope_open(ctx);
+        fail_system_call(n, EINTR);
+        passed = send_and_receive(s, ends);
+        goes_on = system_call_failed();
+        const char *text = passed ? "" : tn_scope_error(s)->message;
+        cr_expect_null(strstr(text, "the socket"), "%s", text);
+        tn_scope_close(s);
+        close(ends[0]);
+        close(ends[1]);
+    }
+    tn_context_destroy(ctx);
 }
 
 static void *json_memory(size_t bytes)

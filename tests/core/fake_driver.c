@@ -434,6 +434,12 @@ static int32_t import_event(void *self, void *device, const tn_process_handle *h
     return TN_OK;
 }
 
+/* There is no queue 0. */
+static int32_t stream_wrap(void *self, void *device, uint64_t native, void **out_stream)
+{
+    return native ? stream_create(self, device, NULL, out_stream) : TN_E_ARGUMENT;
+}
+
 /* The vendor's stream is one of ours. */
 static int32_t wait_native(void *self, void *device, uint64_t native, void *event)
 {
@@ -582,6 +588,7 @@ static void add_optional(tni_driver *d, const fake *f)
         d->memory.pin = memory_pin;
         d->memory.unpin = memory_unpin;
     }
+    if (f->has_interop) d->stream.wrap = stream_wrap;
     if (f->has_interop)
         d->interop = (tn_interop_interface){.size = sizeof d->interop,
                                             .wait_native = wait_native,

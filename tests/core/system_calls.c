@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -55,6 +57,7 @@ static void find(void *function, const char *name)
 /* Results of a failing call: -1 or 0, NULL, or an errno. */
 #define FAILED_INT    return number == RETURNS_ZERO ? 0 : -1
 #define FAILED_NULL   return NULL
+#define FAILED_MAP    return MAP_FAILED
 #define FAILED_STATUS return number == RETURNS_ZERO ? 0 : number
 
 /* Defines one function that hands its arguments on. */
@@ -74,6 +77,12 @@ CALL(int, fstat, (int fd, struct stat *out), (fd, out), FAILED_INT)
 CALL(int, stat, (const char *path, struct stat *out), (path, out), FAILED_INT)
 CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), FAILED_INT)
 CALL(int, fsync, (int fd), (fd), FAILED_INT)
+CALL(int, memfd_create, (const char *text, unsigned flags), (text, flags), FAILED_INT)
+CALL(int, ftruncate, (int fd, off_t bytes), (fd, bytes), FAILED_INT)
+CALL(void *, mmap, (void *to, size_t bytes, int access, int flags, int fd, off_t at),
+     (to, bytes, access, flags, fd, at), FAILED_MAP)
+CALL(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), FAILED_INT)
+CALL(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags), FAILED_INT)
 CALL(int, pthread_setspecific, (pthread_key_t key, const void *value), (key, value), FAILED_STATUS)
 CALL(int, pthread_create, (pthread_t * out, const pthread_attr_t *a, void *(*run)(void *), void *user),
      (out, a, run, user), FAILED_STATUS)
@@ -132,4 +141,17 @@ int open(const char *path, int flags, ...)
     if (fails()) return -1;
     if (!next) find(&next, "open");
     return next(path, flags, mode);
+}
+
+/* Commands with a number or without an argument. */
+int fcntl(int fd, int command, ...)
+{
+    static int (*next)(int, int, ...);
+    va_list args;
+    va_start(args, command);
+    long argument = va_arg(args, long);
+    va_end(args);
+    if (fails()) return -1;
+    if (!next) find(&next, "fcntl");
+    return next(fd, command, argument);
 }
