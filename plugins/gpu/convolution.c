@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolutions. In the words of gpu_window a convolution goes from `in` to `out`; a transposed one the other way. Its
- * passes are products with the windows of the image as a matrix, where a processor has enough to multiply, else kernels
- * that compute an element an item (device/windows.cl). Those are also what GPUs have so far.
+ * passes are products with the windows of the image as a matrix, where there is enough to multiply, else kernels that
+ * compute an element an item (device/windows.cl). Processors pack the windows into panels, GPUs unfold them.
  */
 #include "gpu.h"
 

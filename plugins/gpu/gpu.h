@@ -256,7 +256,7 @@ typedef struct gpu_product {
 /* Sets alpha and beta; the left matrix is in one part. */
 void gpu_product_scale(gpu_product *p, double alpha, double beta);
 int32_t gpu_product_run(gpu_product *p);
-/* What the panels of a product with so many columns and such a depth take, in bytes; 0 if there are no panels. */
+/* What the windows of a convolution with so many columns and such a depth take, in bytes; 0 if it is no product. */
 uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth);
 
 /* out[c] = the sum over x[:, c, ...], for floats in row-major order. */

@@ -27,8 +27,9 @@ void gpu_product_scale(gpu_product *p, double alpha, double beta)
 
 uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth)
 {
-    if (type != 32 || !device->properties.is_processor) return 0;
-    return (columns + COLUMNS - 1) / COLUMNS * COLUMNS * depth * 4;
+    if (type != 32) return 0;
+    if (device->properties.is_processor) columns = (columns + COLUMNS - 1) / COLUMNS * COLUMNS;
+    return columns * depth * 4;
 }
 
 /* Whether packed panels are worth it: not for few rows, which use each packed element only so often. */
@@ -88,6 +89,38 @@ static int32_t multiply_panels(gpu_product *p)
 #define TILE_COLUMNS 64
 #define TILE_ITEMS   128
 
+/* The windows of an image as a matrix of float32 in memory, which becomes the right one. For GPUs. */
+static int32_t unfold(gpu_product *p)
+{
+    gpu_nest *n = &p->nest;
+    const gpu_window *w = p->window;
+    int32_t is_transposed = (w->flags & GPU_WINDOW_TRANSPOSED) != 0;
+    uint32_t rows = (uint32_t)(n->scalars[0] * n->values[0]), columns = n->sizes[0];
+    uint64_t batches = (uint64_t)w->groups * (is_transposed ? 1 : w->images),
+             matrix = (uint64_t)rows * columns, offset;
+    void *matrices;
+    int32_t status = gpu_workspace(p->call, batches * matrix * 4, &matrices, &offset);
+    int64_t first = (int64_t)offset / 4;
+    if (status) return status;
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_WINDOWS, 32, "unfold");
+    job.program.dtypes[0] = (uint8_t)w->dtype;
+    gpu_give_memory(&job, matrices);
+    gpu_give_memory(&job, p->memory[2]);
+    gpu_give(&job, &first, sizeof first);
+    gpu_give(&job, w, sizeof *w);
+    gpu_give(&job, &rows, sizeof rows);
+    gpu_give(&job, &columns, sizeof columns);
+    p->memory[2] = matrices;
+    n->offsets[2] = (int64_t)offset;
+    n->dtypes[2] = GPU_F32;
+    n->strides[2][0] = 4;
+    n->strides[2][1] = 0;
+    n->strides[2][2] = (int64_t)matrix * 4;
+    n->strides[2][3] = (int64_t)matrix * 4 * w->groups;
+    n->scalars[2] = (uint64_t)columns * 4;
+    return gpu_launch(&job, batches * matrix, GPU_LIGHT);
+}
+
 /* On GPUs: a group is a tile, and 128 items are a group there. */
 static int32_t multiply_tiles(const gpu_product *p, uint8_t type)
 {
@@ -106,10 +139,13 @@ int32_t gpu_product_run(gpu_product *p)
     gpu_nest *n = &p->nest;
     uint8_t type = type_of(n);
     if (!n->numel) return TN_OK;
-    if (p->window || wants_panels(p, type)) return multiply_panels(p);
-    if (!gpu_device_of(p->call)->properties.is_processor && type != 1 &&
-        n->numel * n->scalars[0] >= LEAST_WORK)
-        return multiply_tiles(p, type);
+    int32_t is_processor = (int32_t)gpu_device_of(p->call)->properties.is_processor;
+    if ((p->window && is_processor) || wants_panels(p, type)) return multiply_panels(p);
+    if (p->window) {
+        int32_t status = unfold(p);
+        return status ? status : multiply_tiles(p, type);
+    }
+    if (!is_processor && type != 1 && n->numel * n->scalars[0] >= LEAST_WORK) return multiply_tiles(p, type);
     gpu_job job = gpu_job_of(p->call, GPU_FILE_NUMBERS, type, "product");
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
     gpu_give(&job, n, sizeof *n);

@@ -205,30 +205,37 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
 #define GPU_TILE_ROWS    32
 #define GPU_TILE_COLUMNS 64
 #define GPU_TILE_DEPTH   16
+#define GPU_TILE_RUN     256 /* a multiple of the depth */
 #define GPU_TILE_ITEMS   128 /* of a group, which is a tile; an item has 4 neighbouring rows and every 16th column of it */
 
-/* For GPUs: pieces of both matrices are read once for each tile, into the memory of the group. */
+/*
+ * For GPUs: pieces of both matrices are read once for each tile, into the memory of the group. The left matrix may be in
+ * parts, as above. Sums of GPU_TILE_RUN products are added up apart, which rounds less.
+ */
 GPU_KERNEL void product_tiles(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left, GPU_GLOBAL const uint8_t *right,
                               GPU_GLOBAL const uint8_t *added, gpu_nest nest)
 {
     GPU_LOCAL T a[GPU_TILE_DEPTH][GPU_TILE_ROWS + 1]; /* + 1: columns begin in different banks */
     GPU_LOCAL T b[GPU_TILE_DEPTH][GPU_TILE_COLUMNS];
-    uint32_t columns = nest.sizes[0], rows = nest.sizes[1], depth = (uint32_t)nest.scalars[0], me = gpu_group_item();
+    uint32_t columns = nest.sizes[0], rows = nest.sizes[1], of_part = (uint32_t)nest.scalars[0];
+    uint32_t depth = of_part * (uint32_t)nest.values[0], me = gpu_group_item();
     uint32_t across = (columns + GPU_TILE_COLUMNS - 1) / GPU_TILE_COLUMNS;
     uint32_t down = (rows + GPU_TILE_ROWS - 1) / GPU_TILE_ROWS, tile = gpu_item() / GPU_TILE_ITEMS;
     uint32_t column = tile % across * GPU_TILE_COLUMNS, row = tile / across % down * GPU_TILE_ROWS;
     uint32_t rest = tile / across / down;
     int64_t at[4] = {nest.offsets[0], nest.offsets[1], nest.offsets[2], nest.offsets[3]};
-    T sums[4][4];
+    T sums[4][4], total[4][4];
     GPU_WALK(nest, 2, nest.rank, rest, at, 4)
     for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 4; j++) sums[i][j] = 0;
+        for (int j = 0; j < 4; j++) sums[i][j] = total[i][j] = 0;
     for (uint32_t begin = 0; begin < depth; begin += GPU_TILE_DEPTH) {
         for (uint32_t e = me; e < GPU_TILE_ROWS * GPU_TILE_DEPTH; e += GPU_TILE_ITEMS) {
             uint32_t k = e % GPU_TILE_DEPTH, r = e / GPU_TILE_DEPTH;
             int is_inside = row + r < rows && begin + k < depth;
+            uint32_t part = (begin + k) / of_part, in_part = (begin + k) % of_part;
             a[k][r] = is_inside ? gpu_load(left + at[1] + (int64_t)(row + r) * nest.strides[1][1] +
-                                               (int64_t)(begin + k) * (int64_t)nest.scalars[1],
+                                               (int64_t)part * (int64_t)nest.values[1] +
+                                               (int64_t)in_part * (int64_t)nest.scalars[1],
                                            GPU_DTYPE)
                                 : (T)0;
         }
@@ -246,13 +253,19 @@ GPU_KERNEL void product_tiles(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t 
                 for (uint32_t j = 0; j < 4; j++)
                     sums[i][j] = FN(fma)(a[k][me / 16 * 4 + i], b[k][me % 16 + 16 * j], sums[i][j]);
         GPU_BARRIER();
+        if ((begin + GPU_TILE_DEPTH) % GPU_TILE_RUN != 0 && begin + GPU_TILE_DEPTH < depth) continue;
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 4; j++) {
+                total[i][j] += sums[i][j];
+                sums[i][j] = 0;
+            }
     }
     T alpha = gpu_value(nest.values[2]), beta = gpu_value(nest.values[3]);
     for (uint32_t i = 0; i < 4; i++)
         for (uint32_t j = 0; j < 4; j++) {
             uint32_t r = row + me / 16 * 4 + i, c = column + me % 16 + 16 * j;
             if (r >= rows || c >= columns) continue;
-            T sum = alpha * sums[i][j];
+            T sum = alpha * total[i][j];
             if (!(nest.immediate & 8u))
                 sum += beta * gpu_load(added + at[3] + (int64_t)r * nest.strides[3][1] + (int64_t)c * nest.strides[3][0],
                                        nest.dtypes[3]);

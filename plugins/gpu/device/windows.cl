@@ -320,6 +320,29 @@ GPU_KERNEL void convolve_weight(GPU_GLOBAL uint8_t *weight, GPU_GLOBAL const uin
     gpu_store(weight + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
 
+/*
+ * The windows of images as matrices of float32, `rows` by `columns`, from element `first` on: rows are elements of the
+ * kernel, its channel outermost, and columns positions, a matrix for each image and group. GPU_WINDOW_TRANSPOSED: rows are the
+ * positions of all images and columns elements of the kernel, a matrix for each group. An item is an element of a matrix.
+ */
+GPU_KERNEL void unfold(GPU_GLOBAL float *matrices, GPU_GLOBAL const uint8_t *in, int64_t first, gpu_window w, uint32_t rows,
+                       uint32_t columns)
+{
+    uint32_t i = gpu_item(), is_transposed = w.flags & GPU_WINDOW_TRANSPOSED, k[3], o[3];
+    uint32_t row = i / columns % rows, column = i % columns, matrix = i / columns / rows;
+    if (matrix >= (is_transposed ? w.groups : w.images * w.groups)) return;
+    uint32_t channel = gpu_coordinates(is_transposed ? column : row, w.kernel_size[0], w.kernel_size[1], w.kernel_size[2], k);
+    uint32_t image = gpu_coordinates(is_transposed ? row : column, w.out[0], w.out[1], w.out[2], o);
+    if (!is_transposed) image = matrix / w.groups;
+    int32_t z = (int32_t)o[0] * w.stride[0] - w.padding[0] + (int32_t)k[0] * w.dilation[0];
+    int32_t y = (int32_t)o[1] * w.stride[1] - w.padding[1] + (int32_t)k[1] * w.dilation[1];
+    int32_t x = (int32_t)o[2] * w.stride[2] - w.padding[2] + (int32_t)k[2] * w.dilation[2];
+    int is_inside = (uint32_t)z < w.in[0] && (uint32_t)y < w.in[1] && (uint32_t)x < w.in[2];
+    int64_t plane = (int64_t)(image * w.groups + matrix % w.groups) * w.in_channels + channel;
+    int64_t at = ((plane * w.in[0] + z) * w.in[1] + y) * w.in[2] + x;
+    matrices[first + i] = is_inside ? (float)GPU_AT(in + w.offsets[1], at) : 0.0f;
+}
+
 /* in = the windows of float32 columns [images, groups, in_channels and kernel, positions], added where they overlap. */
 GPU_KERNEL void add_windows(GPU_GLOBAL uint8_t *in, GPU_GLOBAL const float *columns, GPU_GLOBAL const uint8_t *bias,
                             uint32_t has_bias, gpu_window w)
