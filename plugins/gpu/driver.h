@@ -71,8 +71,10 @@ typedef struct gpu_driver {
     int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory);
     void (*free)(void *device, void *memory);
     /* Memory of another library, by the vendor's handle: from then on `free` lets go of it, too. TN_E_ARGUMENT if it is
-     * not of this device. NULL: the plugin refuses it. */
+     * not of this device. */
     int32_t (*retain)(void *device, void *memory, uint64_t *out_bytes);
+    /* The memory whose handle `native` gives, or NULL, which retain refuses. NULL: it is the handle itself. */
+    void *(*memory_of)(void *device, void *native);
     /* Memory of the host that the device reads and writes by itself. NULL: there is none. */
     int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);
     void (*host_free)(void *device, void *memory, void *host);

@@ -51,18 +51,18 @@ static int32_t dlpack_device(void *self, void *device, int32_t *out_type, int32_
 
 static int32_t import_pointer(void *self, void *device, void *data, uint64_t bytes, tn_memory *out)
 {
+    void *handle = ((const gpu_device *)device)->handle;
+    void *memory = gpu_the_driver.memory_of ? gpu_the_driver.memory_of(handle, data) : data;
     uint64_t there = 0;
-    if (!gpu_the_driver.retain)
-        return gpu_error(self, TN_E_UNSUPPORTED, "memory of other libraries is not taken");
-    int32_t status = gpu_the_driver.retain(((const gpu_device *)device)->handle, data, &there);
+    int32_t status = gpu_the_driver.retain(handle, memory, &there);
     if (status) return status;
     if (there < bytes) {
-        gpu_the_driver.free(((const gpu_device *)device)->handle, data);
+        gpu_the_driver.free(handle, memory);
         return gpu_error(self, TN_E_ARGUMENT, "the buffer of another library has %llu bytes, not %llu",
                          (unsigned long long)there, (unsigned long long)bytes);
     }
     out->kind = TN_MEMORY_DEVICE;
-    out->allocation = data;
+    out->allocation = memory;
     out->bytes = there;
     if (((const gpu_device *)device)->properties.has_addresses) out->address = (uintptr_t)data;
     return TN_OK;
