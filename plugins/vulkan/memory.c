@@ -77,6 +77,26 @@ static int32_t check_watermarks(vulkan_device *d, uint64_t bytes)
         (unsigned long long)bytes, (unsigned long long)d->allocated, (unsigned long long)high);
 }
 
+static void add(vulkan_memory **list, vulkan_memory *m)
+{
+    m->next = *list;
+    *list = m;
+}
+
+static void take_out(vulkan_memory **list, vulkan_memory *m)
+{
+    while (*list != m) list = &(*list)->next;
+    *list = m->next;
+}
+
+/* Destroys memory when the work that is queued now has ended. With the lock held. */
+static void destroy_later(vulkan_device *d, vulkan_memory *m)
+{
+    m->last_batch = d->batches;
+    add(&d->garbage, m);
+    vulkan_collect(d);
+}
+
 int32_t vulkan_alloc(void *device, uint64_t bytes, void **out_memory)
 {
     vulkan_device *d = device;
@@ -86,6 +106,8 @@ int32_t vulkan_alloc(void *device, uint64_t bytes, void **out_memory)
     if (!status) status = vulkan_memory_create(d, bytes, d->device_memory, &m);
     if (!status) {
         d->allocated += bytes;
+        m->users = 1;
+        add(&d->memories, m);
         *out_memory = m;
     }
     pthread_mutex_unlock(&d->lock);
@@ -97,12 +119,35 @@ void vulkan_free(void *device, void *memory)
     vulkan_device *d = device;
     vulkan_memory *m = memory;
     pthread_mutex_lock(&d->lock);
-    d->allocated -= m->bytes;
-    m->last_batch = d->batches;
-    m->next = d->garbage;
-    d->garbage = m;
-    vulkan_collect(d);
+    if (--m->users == 0) {
+        d->allocated -= m->bytes;
+        take_out(&d->memories, m);
+        destroy_later(d, m);
+    }
     pthread_mutex_unlock(&d->lock);
+}
+
+void *vulkan_memory_of(void *device, void *native)
+{
+    vulkan_device *d = device;
+    pthread_mutex_lock(&d->lock);
+    vulkan_memory *m = d->memories;
+    while (m && (void *)(uintptr_t)m->buffer != native) m = m->next;
+    pthread_mutex_unlock(&d->lock);
+    return m;
+}
+
+/* Vulkan does not say what a buffer of another library has, so only those of this device are taken. */
+int32_t vulkan_retain(void *device, void *memory, uint64_t *out_bytes)
+{
+    vulkan_device *d = device;
+    vulkan_memory *m = memory;
+    if (!m) return gpu_error(d->plugin, TN_E_ARGUMENT, "the buffer is not memory of this plugin's device");
+    pthread_mutex_lock(&d->lock);
+    m->users++;
+    *out_bytes = m->bytes;
+    pthread_mutex_unlock(&d->lock);
+    return TN_OK;
 }
 
 int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
@@ -112,8 +157,7 @@ int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void 
     pthread_mutex_lock(&d->lock);
     int32_t status = vulkan_memory_create(d, bytes, d->host_memory, &m);
     if (!status) {
-        m->next = d->pinned;
-        d->pinned = m;
+        add(&d->pinned, m);
         *out_memory = m;
         *out_host = m->host;
     }
@@ -124,14 +168,10 @@ int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void 
 void vulkan_host_free(void *device, void *memory, void *host)
 {
     vulkan_device *d = device;
-    vulkan_memory *m = memory, **at = &d->pinned;
+    vulkan_memory *m = memory;
     pthread_mutex_lock(&d->lock);
-    while (*at != m) at = &(*at)->next;
-    *at = m->next;
-    m->last_batch = d->batches;
-    m->next = d->garbage;
-    d->garbage = m;
-    vulkan_collect(d);
+    take_out(&d->pinned, m);
+    destroy_later(d, m);
     pthread_mutex_unlock(&d->lock);
 }
 

@@ -32,12 +32,13 @@ typedef struct vulkan_device vulkan_device;
 /* ---- Memory ----------------------------------------------------------------------------------------------- */
 
 typedef struct vulkan_memory {
-    struct vulkan_memory *next; /* of the device's pinned memory, or of what is to be destroyed */
+    struct vulkan_memory *next; /* of the device's memory, its pinned memory, or what is to be destroyed */
     VkBuffer buffer;
     VkDeviceMemory memory;
     VkDeviceAddress address;
     void *host; /* where the host sees it, or NULL */
     uint64_t bytes;
+    uint32_t users;      /* the host, and DLPack tensors */
     uint64_t last_batch; /* when it was freed: no later batch uses it */
 } vulkan_memory;
 
@@ -130,7 +131,7 @@ struct vulkan_device {
     vulkan_batch *free_batches;
     vulkan_chunk *free_chunks;
     vulkan_stamps *stamps;
-    vulkan_memory *pinned, *garbage, *staging;
+    vulkan_memory *memories, *pinned, *garbage, *staging;
     uint64_t allocated;
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
@@ -186,6 +187,8 @@ void vulkan_memory_destroy(vulkan_device *d, vulkan_memory *m);
 void vulkan_collect(vulkan_device *d);
 int32_t vulkan_alloc(void *device, uint64_t bytes, void **out_memory);
 void vulkan_free(void *device, void *memory);
+void *vulkan_memory_of(void *device, void *native);
+int32_t vulkan_retain(void *device, void *memory, uint64_t *out_bytes);
 int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host);
 void vulkan_host_free(void *device, void *memory, void *host);
 int32_t vulkan_write(void *device, void *queue, void *memory, uint64_t offset, const void *host,
