@@ -100,6 +100,14 @@ tn_tensor *nn_batch_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     double momentum = o->momentum;
     (void)more;
     if (check_rank(s, m, in.data[0], n == 1 ? 2 : n + 2, n + 2)) return NULL;
+    if (m->is_training && in.data[0] && tn_tensor_numel(in.data[0]) == tn_tensor_size(in.data[0], 1)) {
+        nn_text t = {.scope = s};
+        nn_print(&t, "Expected more than 1 value per channel when training, got input size [");
+        for (int64_t d = 0; d < tn_tensor_rank(in.data[0]); d++)
+            nn_print(&t, "%s%lld", d ? ", " : "", (long long)tn_tensor_size(in.data[0], d));
+        nn_print(&t, "]");
+        return tn_scope_fail(s, TN_E_SHAPE, t.text), NULL;
+    }
     if (m->is_training && batches) {
         tn_scope_options quiet = {.size = sizeof quiet, .grad_mode = TN_GRAD_OFF};
         tn_scope *child = tn_scope_open_child(s, &quiet);

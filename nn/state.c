@@ -2,6 +2,8 @@
 /* State of modules: names and tensors, to files and back. */
 #include "module.h"
 
+#include <tenon/files.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,10 +112,33 @@ static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
     return tn_scope_close(s);
 }
 
+static int32_t is_zip(const char *path)
+{
+    char magic[4] = "";
+    FILE *file = path ? fopen(path, "rbe") : NULL;
+    int32_t is = file && fread(magic, 1, sizeof magic, file) == sizeof magic && !memcmp(magic, "PK\3\4", 4);
+    if (file) fclose(file);
+    return is;
+}
+
+static int32_t load_pt(tn_module *m, const char *path, uint32_t mode)
+{
+    tn_pt *file;
+    int32_t status = tn_pt_open(m->tree->ctx, path, &file);
+    if (status) return status;
+    tn_scope *s = nn_scope(m);
+    source from = {NULL, tn_pt_tensors(s, file, NULL)};
+    if (!tn_scope_failed(s)) status = load_from(m, &from, mode);
+    int32_t read = tn_scope_close(s);
+    tn_pt_close(file);
+    return read ? read : status;
+}
+
 int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 {
     source from = {NULL, {NULL, 0}};
     if (!m) return TN_E_STATE;
+    if (is_zip(path)) return load_pt(m, path, mode);
     int32_t status = tn_safetensors_open(m->tree->ctx, path, &from.file);
     if (status) return status;
     status = load_from(m, &from, mode);

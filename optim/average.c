@@ -146,7 +146,8 @@ int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o, con
 {
     if (g->unscaled != o && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
     g->unscaled = NULL;
-    tn_step_options step = options ? *options : (tn_step_options){.options_size = sizeof step};
+    tn_step_options step =
+        options ? *options : (tn_step_options){.options_size = sizeof step, .lr = TN_NOT_GIVEN};
     step.optimizer = o;
     if (!g->found) tn_optimizer_step_with(s, &step);
     if (tn_scope_failed(s)) return tn_scope_failed(s);

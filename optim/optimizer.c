@@ -29,7 +29,7 @@ static const char *fault_of(uint32_t kind, const tn_optimizer_options *o)
 {
     if (kind < 1 || kind > KINDS) return "kind: got an unknown one";
     if (!o || o->options_size < sizeof *o) return "options: absent, or of another size";
-    if (!(o->lr >= 0)) return "lr: must be 0 or more";
+    if (!(o->lr >= 0 && isfinite(o->lr))) return "lr: must be 0 or more, and finite";
     if (!(o->weight_decay >= 0)) return "weight_decay: must be 0 or more";
     if (!(o->momentum >= 0)) return "momentum: must be 0 or more";
     if (!(o->beta1 >= 0 && o->beta1 < 1)) return "beta1: must be from 0 to 1, 1 not included";
@@ -133,11 +133,31 @@ tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uin
     return s ? create(s, ctx, numbered(s, parameters, 0), kind, options) : NULL;
 }
 
-int32_t tn_optimizer_add_group(tn_optimizer *o, tn_tensors parameters, const tn_optimizer_options *options)
+/* The options with those of `from` for what is not given. */
+static tn_optimizer_options inherited(const tn_optimizer_options *options, const tn_optimizer_options *from)
+{
+    tn_optimizer_options all = *options;
+    double *const first = &all.lr, *const last = &all.d;
+    int32_t *const flags[] = {
+        &all.maximize, &all.nesterov, &all.amsgrad, &all.centered, &all.decoupled_weight_decay, &all.fused};
+    const int32_t of_first[] = {
+        from->maximize, from->nesterov, from->amsgrad, from->centered, from->decoupled_weight_decay,
+        from->fused};
+    for (double *field = first; field <= last; field++)
+        if (*field == TN_NOT_GIVEN) *field = (&from->lr)[field - first];
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (*flags[i] < 0) *flags[i] = of_first[i];
+    return all;
+}
+
+int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
+                                    const tn_optimizer_options *options)
 {
     if (!o) return TN_E_STATE;
     tn_scope *s = tn_scope_open(o->ctx);
-    add_group(s, o, numbered(s, parameters, o->count), options);
+    int32_t is_sound = options && options->options_size >= sizeof *options && o->group_count;
+    tn_optimizer_options all = is_sound ? inherited(options, &o->groups[0]) : (tn_optimizer_options){0};
+    add_group(s, o, numbered(s, parameters, o->count), is_sound ? &all : options);
     return tn_scope_close(s);
 }
 
@@ -241,9 +261,16 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
     if (tn_scope_failed(scope)) return tn_scope_failed(scope);
     if (!o) return fail(scope, TN_E_STATE, NULL, "it is NULL");
     if (o->kind == TN_LBFGS) return fail(scope, TN_E_STATE, o, "its step is tn_optimizer_step_closure");
+    int32_t has_lr = options->lr != TN_NOT_GIVEN;
+    if (has_lr && !(options->lr >= 0 && isfinite(options->lr)))
+        return fail(scope, TN_E_ARGUMENT, o, "step: lr must be 0 or more, and finite");
+    if (!(options->clip_norm >= 0)) return fail(scope, TN_E_ARGUMENT, o, "step: clip_norm must be 0 or more");
+    for (uint32_t i = 0; i < o->group_count; i++) {
+        if (has_lr) o->groups[i].lr = options->lr;
+        const char *fault = fault_of(o->kind, &o->groups[i]); /* the program may have changed them */
+        if (fault) return fail(scope, TN_E_ARGUMENT, o, fault);
+    }
     tn_scope *s = optim_without_recording(scope);
-    if (options->lr > 0)
-        for (uint32_t i = 0; i < o->group_count; i++) o->groups[i].lr = options->lr;
     if (options->clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options->clip_norm, 2);
     if (!tn_scope_failed(s)) step_all(s, o);
     return tn_scope_close(s);

@@ -57,7 +57,7 @@ double tn_lr_cosine_restarts(int64_t i, double base, int64_t first, int64_t fact
 double tn_lr_warm_up_cosine(int64_t i, double base, int64_t warm_up, int64_t total)
 {
     if (i < warm_up) return base * (double)(i + 1) / (double)warm_up;
-    return tn_lr_cosine(i - warm_up, base, total - warm_up, 0);
+    return i < total ? tn_lr_cosine(i - warm_up, base, total - warm_up, 0) : 0;
 }
 
 double tn_lr_cyclic(int64_t i, double low, double high, int64_t up, int64_t down, const char *mode,

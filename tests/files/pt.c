@@ -147,6 +147,24 @@ Test(pt, what_is_written_is_read_again)
     unlink(path);
 }
 
+Test(pt, a_module_loads_a_state_of_pytorch)
+{
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_linear_create(net, "fc", 3, 2);
+    tn_pt *f = opened(path_of("checkpoint.pt"));
+    cr_assert_eq(tn_pt_save(s, "state.pt", tn_pt_tensors(s, f, "model")), TN_OK);
+    cr_assert_eq(tn_module_load(net, "state.pt", TN_STRICT), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_str_eq(tn_format(s, tn_detach(s, tn_module_tensor(net, "fc.bias")), NULL),
+                     "tensor([-1.5000,  2.5000])");
+    cr_assert_eq(tn_module_load(net, path_of("checkpoint.pt"), TN_STRICT), TN_E_SHAPE);
+    cr_assert_not_null(strstr(tn_last_error()->message, "unexpected: 'model.fc.weight'"), "%s",
+                       tn_last_error()->message);
+    tn_pt_close(f);
+    tn_module_destroy(net);
+    unlink("state.pt");
+}
+
 /* ---- Damaged files ------------------------------------------------------------------------------------------- */
 
 static uint8_t *contents(const char *path, size_t *out_size)

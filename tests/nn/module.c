@@ -120,6 +120,28 @@ static tn_module *block_create(tn_module *parent, const char *name, int64_t chan
     return tn_module_failed(m) ? NULL : m;
 }
 
+Test(module, moves_to_whole_numbers_are_refused)
+{
+    tn_module *fc = tn_linear_create(net, "fc", 2, 2);
+    cr_assert_eq(tn_module_to(net, 0, TN_INT64), TN_E_DTYPE);
+    cr_assert_str_eq(tn_last_error()->message,
+                     "tn_module_to: argument 'dtype': modules are floating or complex (got int64)");
+    cr_assert_eq(tn_tensor_dtype(tn_module_tensor(fc, "weight")), TN_FLOAT64);
+    cr_assert_eq(tn_module_failed(net), TN_OK);
+    cr_assert_not_null(tn_module_forward(s, fc, filled(TN_INTS(1, 2), 1)));
+}
+
+Test(module, batch_norm_learns_from_more_than_one_value)
+{
+    tn_module *norm = tn_batch_norm1d_create(net, "norm", 4);
+    cr_assert_null(tn_module_forward(s, norm, filled(TN_INTS(1, 4), 1)));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message,
+                              "Expected more than 1 value per channel when training, got input size [1, 4]"));
+    tn_scope_clear(s);
+    tn_module_train(norm, 0);
+    cr_assert_not_null(tn_module_forward(s, norm, filled(TN_INTS(1, 4), 1)));
+}
+
 Test(module, a_residual_block)
 {
     tn_module *m = block_create(net, "block", 2);

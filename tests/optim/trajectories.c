@@ -211,6 +211,57 @@ Test(trajectories, plateau)
 
 /* ---- Groups and errors */
 
+Test(trajectories, a_group_takes_what_it_is_not_given_from_the_first)
+{
+    tn_module *m = make_module();
+    tn_optimizer *o = tn_adam_create(m, .lr = 0.5, .beta2 = 0.75, .weight_decay = 0.125);
+    tn_tensor *c = VECTOR(s, 1, 1, 2);
+    cr_assert_eq(tn_optimizer_add_group(o, TN_TENSORS(c), .lr = 0.25), TN_OK);
+    const tn_optimizer_options *g = tn_optimizer_group(o, 1);
+    cr_assert(g->lr == 0.25 && g->beta1 == 0.9 && g->beta2 == 0.75 && g->eps == 1e-8 &&
+              g->weight_decay == 0.125);
+    cr_assert(g->fused == tn_optimizer_group(o, 0)->fused && g->amsgrad == 0);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+Test(trajectories, a_rate_of_zero_moves_nothing_and_wrong_ones_are_refused)
+{
+    tn_module *m = make_module();
+    tn_tensor *a = tn_module_tensor(m, "a");
+    tn_optimizer *o = tn_sgd_create(m, .lr = 0.5);
+    set_gradients(m, 0);
+    tn_tensor *before = tn_clone(s, tn_detach(s, a));
+    cr_assert_eq(tn_optimizer_step(s, o, .lr = tn_lr_linear(0, 0.5, 0, 1, 10)), TN_OK);
+    cr_assert(tn_equal(s, before, tn_detach(s, a)));
+    cr_assert_eq(tn_optimizer_group(o, 0)->lr, 0);
+    const double wrong[] = {-1, NAN, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(tn_optimizer_step(s, o, .lr = wrong[i]), TN_E_ARGUMENT);
+        cr_assert_not_null(strstr(tn_scope_error(s)->message, "SGD: step: lr must be 0 or more, and finite"));
+        tn_scope_clear(s);
+        tn_optimizer_group(o, 0)->lr = wrong[i];
+        cr_assert_eq(tn_optimizer_step(s, o), TN_E_ARGUMENT);
+        cr_assert_not_null(strstr(tn_scope_error(s)->message, "SGD: lr: must be 0 or more, and finite"));
+        tn_scope_clear(s);
+        tn_optimizer_group(o, 0)->lr = 0.5;
+    }
+    cr_assert_eq(tn_optimizer_step(s, o, .clip_norm = -1), TN_E_ARGUMENT);
+    tn_scope_clear(s);
+    cr_assert_eq(tn_optimizer_step(s, o, .clip_norm = NAN), TN_E_ARGUMENT);
+    tn_scope_clear(s);
+    cr_assert(tn_equal(s, before, tn_detach(s, a)));
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+Test(trajectories, a_warm_up_ends_at_zero)
+{
+    cr_assert_eq(tn_lr_warm_up_cosine(100, 1, 10, 100), 0);
+    cr_assert_eq(tn_lr_warm_up_cosine(200, 1, 10, 100), 0);
+    cr_assert_float_eq(tn_lr_warm_up_cosine(55, 1, 10, 100), 0.5, 1e-15);
+}
+
 Test(trajectories, groups_and_decay_by_parameter)
 {
     tn_module *m = make_module();
@@ -228,12 +279,12 @@ Test(trajectories, groups_and_decay_by_parameter)
     cr_assert(tn_allclose(s, tn_detach(s, a), want_a, .rtol = 1e-14));
     cr_assert(tn_allclose(s, tn_detach(s, b), want_b, .rtol = 1e-14));
     tn_optimizer_options group = *tn_optimizer_group(o, 0);
-    cr_assert_eq(tn_optimizer_add_group(o, TN_TENSORS(b), &group), TN_E_EXISTS);
+    cr_assert_eq(tn_optimizer_add_group_with(o, TN_TENSORS(b), &group), TN_E_EXISTS);
     cr_assert_eq(tn_optimizer_group_count(o), 1);
     tn_tensor *c = VECTOR(s, 1, 1, 2);
     group.lr = 1;
     group.decay_if = NULL;
-    cr_assert_eq(tn_optimizer_add_group(o, TN_TENSORS(c), &group), TN_OK);
+    cr_assert_eq(tn_optimizer_add_group_with(o, TN_TENSORS(c), &group), TN_OK);
     tn_optimizer_zero_grad(o);
     cr_assert_null(tn_grad_of(s, a));
     tn_set_grad(c, VECTOR(s, 0, 1, 1));

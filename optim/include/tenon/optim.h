@@ -41,8 +41,9 @@ typedef struct tn_optimizer tn_optimizer;
  */
 typedef struct tn_optimizer_options {
     uint32_t options_size;
-    int32_t maximize;  /* steps go up the gradient */
-    tn_module *module; /* whose parameters; unused in groups */
+    int32_t maximize;               /* steps go up the gradient */
+    tn_module *module;              /* whose parameters; unused in groups */
+    const void *options_have_names; /* unused: `.lr = 0.1`; a number without a name does not compile */
     int32_t nesterov, amsgrad, centered, decoupled_weight_decay;
     /* 1: one call for many tensors (sgd, adam, adamw, adagrad); 0: an operator at a time; -1: 1 on the CPU */
     int32_t fused;
@@ -71,9 +72,27 @@ TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_optio
 /* For a list of leaves, named "0", "1", ...; the optimiser takes references. */
 TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uint32_t kind,
                                             const tn_optimizer_options *options);
-/* One more group, with options of its own. TN_E_EXISTS for a parameter that is in a group already. */
-TN_API int32_t tn_optimizer_add_group(tn_optimizer *o, tn_tensors parameters,
-                                      const tn_optimizer_options *options);
+/*
+ * One more group, with options of its own: tn_optimizer_add_group(o, TN_TENSORS(w), .lr = 0.01). What is not given
+ * (TN_NOT_GIVEN; -1 in flags) is that of the first group, but for decay_if. TN_E_EXISTS for a parameter that is in a group already.
+ */
+TN_API int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
+                                           const tn_optimizer_options *options);
+#define TN_NOT_GIVEN (-1e300) /* a number that stands for none */
+#define tn_optimizer_add_group(o, parameters, ...)                                  \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_add_group_with( \
+        o, parameters,                                                              \
+        &(tn_optimizer_options){                                                    \
+            .options_size = sizeof(tn_optimizer_options), TN_OPTIONS_NOT_GIVEN, __VA_ARGS__}))
+#define TN_OPTIONS_NOT_GIVEN                                                                               \
+    .maximize = -1, .nesterov = -1, .amsgrad = -1, .centered = -1, .decoupled_weight_decay = -1,           \
+    .fused = -1, .lr = TN_NOT_GIVEN, .weight_decay = TN_NOT_GIVEN, .momentum = TN_NOT_GIVEN,               \
+    .dampening = TN_NOT_GIVEN, .beta1 = TN_NOT_GIVEN, .beta2 = TN_NOT_GIVEN, .eps = TN_NOT_GIVEN,          \
+    .alpha = TN_NOT_GIVEN, .rho = TN_NOT_GIVEN, .lr_decay = TN_NOT_GIVEN,                                  \
+    .initial_accumulator_value = TN_NOT_GIVEN, .lambd = TN_NOT_GIVEN, .t0 = TN_NOT_GIVEN,                  \
+    .momentum_decay = TN_NOT_GIVEN, .eta_minus = TN_NOT_GIVEN, .eta_plus = TN_NOT_GIVEN,                   \
+    .step_min = TN_NOT_GIVEN, .step_max = TN_NOT_GIVEN, .beta2_decay = TN_NOT_GIVEN, .eps2 = TN_NOT_GIVEN, \
+    .d = TN_NOT_GIVEN
 TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
 
 #define TN_OPTIMIZER(kind, ...)                                             \
@@ -127,14 +146,16 @@ typedef struct tn_step_options {
     uint32_t options_size;
     uint32_t reserved;
     tn_optimizer *optimizer;
-    double clip_norm; /* above 0: gradients are scaled so that their norm is at most this */
-    double lr;        /* above 0: of all groups, from this step on */
+    const void *options_have_names; /* unused: `.lr = 0.1`; a number without a name does not compile */
+    double clip_norm;               /* above 0: gradients are scaled so that their norm is at most this */
+    double lr;                      /* of all groups, from this step on; TN_NOT_GIVEN: they keep theirs */
 } tn_step_options;
 /* Changes the parameters from their gradients. Returns the status of the scope. */
 TN_API int32_t tn_optimizer_step_with(tn_scope *s, const tn_step_options *options);
-#define tn_optimizer_step(s, ...) \
-    tn_optimizer_step_with(       \
-        s, &(tn_step_options){.options_size = sizeof(tn_step_options), .optimizer = __VA_ARGS__})
+#define tn_optimizer_step(s, ...)                                              \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_step_with( \
+        s, &(tn_step_options){                                                 \
+               .options_size = sizeof(tn_step_options), .lr = TN_NOT_GIVEN, .optimizer = __VA_ARGS__}))
 /* A step that runs the model itself, as often as it needs: `closure` sets the gradients to zero, computes the loss,
  * runs backward, and returns the loss. lbfgs calls it several times, the others once. */
 typedef TN_NULLABLE tn_tensor *(*tn_closure)(void *user, tn_scope *s);
