@@ -128,7 +128,10 @@ static CUresult asked_fault(const char *function)
         const char *text = getenv("FAULTY_FAIL");
         if (!text || sscanf(text, "%63[^:]:%d:%d", name, &n, &result) != 3) strcpy(name, "-");
     }
-    return strcmp(name, function) == 0 && ++calls == n ? (CUresult)result : CUDA_SUCCESS;
+    const size_t length = strlen(name); /* cuda.h renames some: cuMemAlloc_v2 */
+    int is_it = strncmp(name, function, length) == 0 &&
+                (!function[length] || strncmp(function + length, "_v", 2) == 0);
+    return is_it && ++calls == n ? (CUresult)result : CUDA_SUCCESS;
 }
 
 static CUresult keep(CUcontext c, CUresult result)
@@ -426,6 +429,7 @@ EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
         *name = #value;   \
     else
     snprintf(text, sizeof text, "CUDA_ERROR_%d", (int)error);
+    CASE(CUDA_SUCCESS)
     CASE(CUDA_ERROR_INVALID_VALUE)
     CASE(CUDA_ERROR_OUT_OF_MEMORY) CASE(CUDA_ERROR_NOT_INITIALIZED) CASE(CUDA_ERROR_NO_DEVICE)
         CASE(CUDA_ERROR_INVALID_CONTEXT) CASE(CUDA_ERROR_INVALID_HANDLE) CASE(CUDA_ERROR_ILLEGAL_ADDRESS)
@@ -593,7 +597,9 @@ EXPORT CUresult cuMemFree(CUdeviceptr address)
 EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
 {
     BEGIN(1)
-    *out = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    void *memory = bytes <= MEMORY ? aligned_alloc(4096, (bytes + 4095) / 4096 * 4096) : NULL;
+    REFUSE(!memory, CUDA_ERROR_OUT_OF_MEMORY)
+    *out = memory;
     c->live++;
     END
 }

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each function of CUDA that the plugin calls fails once, and work.c goes on: every failure is an error by name, none is a crash,
+a wrong result or a leak. Machines without a device say why.
+
+    faults.py WORK TENON SYMBOLS_H
+"""
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+# Where a failure changes no result: the function gives a fact of the device, asks, or gives something back.
+FACTS = {"cuDriverGetVersion", "cuGetErrorName", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetPCIBusId",
+         "cuDeviceGetAttribute", "cuDeviceTotalMem", "cuDeviceCanAccessPeer", "cuCtxGetCurrent", "cuCtxPopCurrent"}
+GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload",
+              "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxGetCurrent"}
+UNUSED = {"cuStreamGetCtx"}  # of streams of the program
+NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
+
+# What the library says of itself, and what `tenon doctor` makes of it.
+ABSENT = [({"FAULTY_FAIL": "cuInit:1:100"}, "cuInit failed: CUDA_ERROR_NO_DEVICE"),
+          ({"CUDA_TEST_DEVICES": "0"}, "found 0 GPUs, none of compute capability 8.0 or later"),
+          ({"CUDA_TEST_COMPUTE": "7"}, "found 2 GPUs, none of compute capability 8.0 or later"),
+          ({"CUDA_TEST_DRIVER": "12080"}, "the NVIDIA driver is for CUDA 12.8, the plugin needs 13.0"),
+          ({"LD_LIBRARY_PATH": ""}, "libcuda.so.1 not found: no NVIDIA driver is installed")]
+
+
+def run(work, fault=None):
+    environment = dict(os.environ, **({"FAULTY_FAIL": fault} if fault else {}))
+    done = subprocess.run([work], capture_output=True, text=True, timeout=120, env=environment)
+    return done.returncode, done.stdout + done.stderr
+
+
+def check(work, function, call, result):
+    """What is wrong about a run in which one call fails, or None."""
+    status, said = run(work, f"{function}:{call}:{result}")
+    where = f"call {call} of {function} returns {result}: "
+    if status or "wrong:" in said:
+        return where + f"status {status}\n{said}"
+    if "no device" in said:
+        return None if function in FACTS | {"cuInit", "cuDeviceGetCount"} else where + said
+    live = int(re.search(r"live (-?\d+)", said)[1])
+    if live < 0 or live > (1 if function in GIVES_BACK else 0):
+        return where + f"{live} objects are left\n{said}"
+    is_silent = function in FACTS | GIVES_BACK | UNUSED or result == 2  # for memory there is a second try
+    if NAMES[result] not in said and call == 1 and not is_silent:
+        return where + f"no error names it\n{said}"
+    return None
+
+
+def main():
+    work, tool, header = sys.argv[1:]
+    status, said = run(work)
+    if "no device" in said:
+        print("skipped: no OpenCL device for the twins (Debian: pocl-opencl-icd)\n0 passed, 0 failed, 1 skipped")
+        return 77
+    failures = []
+    if status or not re.fullmatch(r"status 0, other 0\ncalled 1, live 0\n", said):
+        failures.append(f"without a fault:\n{said}")
+    functions = re.findall(r"^ +X\((cu\w+)\)", open(header).read(), re.M)
+    cases = [(f, 1, result) for f in functions for result in (1, 700)] + [("work", call, 700) for call in (3, 6, 12)]
+    cases += [(f, call, 2) for f in functions if re.search("Alloc|Create|Load|Launch", f) for call in (1, 2)]
+    with ThreadPoolExecutor(2) as pool:
+        failures += [wrong for wrong in pool.map(lambda case: check(work, *case), cases) if wrong]
+    for settings, reason in ABSENT:
+        done = subprocess.run([tool, "doctor"], capture_output=True, text=True, timeout=60, env={**os.environ, **settings})
+        if reason not in done.stdout:
+            failures.append(f"{settings}: doctor does not say '{reason}':\n{done.stdout}{done.stderr}")
+    print(*failures, sep="\n")
+    print(f"{len(cases) + len(ABSENT) + 1 - len(failures)} passed, {len(failures)} failed, 0 skipped")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the plugin shares with CUDA's other users: identity of devices, streams, addresses, the current context, processes. */
+#include <criterion/criterion.h>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <tenon/tenon.h>
+#include <unistd.h>
+#include "../behaviour/dlpack.h"
+
+#define DL_CUDA  2
+#define NAME(x)  NAME_(x)
+#define NAME_(x) #x
+
+typedef struct DLManagedTensorVersioned capsule;
+
+static tn_context *ctx;
+static tn_device device, other;
+static tn_scope *s;
+
+/* A function of libcuda.so.1, by the name that cuda.h gives it. */
+#define CU(function) \
+    ((__typeof__(&function))(uintptr_t)dlsym(dlopen("libcuda.so.1", RTLD_NOW), NAME(function)))
+
+static void open_device(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    device = tn_device_parse(ctx, "cuda:0");
+    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
+    other = tn_device_parse(ctx, "cuda:1");
+    s = tn_scope_open(ctx);
+}
+
+static void close_device(void)
+{
+    if (s) tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+TestSuite(interop, .init = open_device, .fini = close_device, .timeout = 60);
+
+static void expect_pair(tn_tensor *t, float first, float second)
+{
+    float got[2] = {0};
+    cr_assert_eq(tn_to_host(s, t, got, sizeof got), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_assert(got[0] == first && got[1] == second, "%g, %g", got[0], got[1]);
+}
+
+static tn_tensor *pair(float first, float second)
+{
+    return tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){first, second}, device);
+}
+
+Test(interop, a_device_says_who_it_is)
+{
+    tn_device_facts facts = {.size = sizeof facts};
+    cr_assert_eq(tn_device_get_facts(ctx, other, &facts), TN_OK);
+    cr_assert_str_eq(facts.name, "Test GPU 1");
+    cr_assert_str_eq(facts.architecture, "sm_90");
+    cr_assert_str_eq(facts.pci_address, "0000:66:00.0");
+    cr_assert_eq(memcmp(facts.uuid, "bbbbbbbbbbbbbbbb", 16), 0);
+    cr_assert_eq(facts.total_memory, (uint64_t)4 << 30);
+    cr_assert_eq(facts.peers, 1);
+    cr_assert(facts.priority_high < 0 && facts.priority_low == 0);
+    cr_assert(facts.features & TN_FEATURE_FLOAT64);
+}
+
+Test(interop, the_default_stream_of_the_program_is_a_stream)
+{
+    tn_stream *stream;
+    uint64_t native = 1;
+    cr_assert_eq(tn_stream_wrap(ctx, device, 0, &stream), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_stream_native(stream, &native), TN_OK);
+    cr_assert_eq(native, 0);
+    cr_assert_eq(tn_stream_set_current(ctx, stream), TN_OK);
+    expect_pair(tn_add(s, pair(1, 2), pair(3, 4)), 4, 6);
+    tn_stream_set_current(ctx, tn_stream_default(ctx, device));
+    tn_stream_release(stream);
+}
+
+Test(interop, a_stream_of_another_device_is_refused_and_the_programs_own_stays)
+{
+    uint64_t context;
+    CUstream made;
+    CUcontext before;
+    tn_stream *stream;
+    pair(1, 2);
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
+    CU(cuCtxPushCurrent)((CUcontext)(uintptr_t)context);
+    cr_assert_eq(CU(cuStreamCreateWithPriority)(&made, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+    CU(cuCtxPopCurrent)(&before);
+    cr_assert_eq(tn_stream_wrap(ctx, other, (uintptr_t)made, &stream), TN_E_ARGUMENT);
+    cr_assert_eq(tn_stream_wrap(ctx, device, (uintptr_t)made, &stream), TN_OK);
+    tn_stream_release(stream);
+    cr_assert_eq(CU(cuStreamDestroy)(made), CUDA_SUCCESS);
+}
+
+Test(interop, the_programs_context_stays_current)
+{
+    uint64_t context;
+    CUcontext now = NULL;
+    tn_tensor *there = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, other);
+    expect_pair(there, 1, 2);
+    cr_assert_eq(CU(cuCtxGetCurrent)(&now), CUDA_SUCCESS);
+    cr_assert_null(now, "the plugin left a context");
+    cr_assert_eq(tn_device_native(ctx, other, TN_NATIVE_CONTEXT, &context), TN_OK);
+    CU(cuCtxPushCurrent)((CUcontext)(uintptr_t)context);
+    expect_pair(tn_mul_scalar(s, pair(3, 4), 2), 6, 8);
+    cr_assert_eq(CU(cuCtxGetCurrent)(&now), CUDA_SUCCESS);
+    cr_assert_eq(now, (CUcontext)(uintptr_t)context);
+    CU(cuCtxPopCurrent)(&now);
+}
+
+Test(interop, dlpack_has_addresses_and_takes_one_inside_an_allocation)
+{
+    capsule *c = NULL;
+    tn_tensor *all = tn_from_data(s, TN_FLOAT32, TN_INTS(4), (float[]){1, 2, 3, 4}, device);
+    cr_assert_eq(tn_to_dlpack(all, &c), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(c->tensor.device.type, DL_CUDA);
+    c->tensor.data =
+        (char *)c->tensor.data + c->tensor.byte_offset + 2 * sizeof(float); /* as other libraries do */
+    c->tensor.byte_offset = 0;
+    c->tensor.shape[0] = 2;
+    tn_tensor *half = tn_from_dlpack(s, c);
+    cr_assert_not_null(half, "%s", tn_scope_error(s)->message);
+    tn_mul_scalar_(s, half, 10);
+    expect_pair(half, 30, 40);
+    expect_pair(tn_narrow(s, all, 0, 2, 2), 30, 40);
+}
+
+Test(interop, the_host_cannot_touch_device_memory)
+{
+    capsule *c = NULL;
+    cr_assert_eq(tn_to_dlpack(pair(1, 2), &c), TN_OK);
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    /* The kernel refuses to read from it. */
+    cr_assert_eq(write(ends[1], (char *)c->tensor.data + c->tensor.byte_offset, 4), -1);
+    c->deleter(c);
+}
+
+Test(interop, a_child_of_a_process_that_uses_cuda_is_told)
+{
+    pair(1, 2);
+    pid_t child = fork();
+    if (!child) {
+        tn_context *own;
+        int status = tn_context_create(NULL, &own);
+        if (!status && !(tn_device_choose(own, "cuda:0", NULL) & TN_DEVICE_MISSING)) status = 1;
+        _exit(status);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+}
