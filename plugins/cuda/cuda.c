@@ -349,7 +349,8 @@ static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
         CALL(d, cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address_of(memory, 0));
     if (result == CUDA_SUCCESS) result = CALL(d, cuMemGetAddressRange, &base, &bytes, address_of(memory, 0));
     if (result != CUDA_SUCCESS || ordinal != d->id)
-        return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not memory of this device", memory);
+        return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not memory of this device (%s)", memory,
+                         result_name(d->cu, result));
     pthread_mutex_lock(&d->lock);
     borrowed *b = d->borrowed;
     while (b && b->memory != memory) b = b->next;
