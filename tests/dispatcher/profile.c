@@ -107,6 +107,42 @@ Test(profile, times_add_up)
     tn_profile_release(NULL);
 }
 
+static void count_call(void *user, const tn_call_info *info, uint64_t *token)
+{
+    (void)token;
+    if (!strcmp(info->name, "aten::exp")) ++*(int *)user;
+}
+
+/* With another observer, and after it has gone, a profile has the same calls. */
+Test(profile, beside_an_observer)
+{
+    int calls = 0;
+    uint64_t handle = 0;
+    const tn_observer observer = {.size = sizeof observer, .user = &calls, .enter = count_call};
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3));
+    cr_assert_eq(tn_observer_add(ctx, &observer, &handle), TN_OK);
+    begin(TN_PROFILE_SHAPES);
+    tn_exp(s, x);
+    tn_exp(s, tn_ones(s, TN_INTS(4)));
+    tn_observer_remove(ctx, handle);
+    tn_exp(s, x);
+    tn_profile *p = end();
+    cr_expect_eq(calls, 2);
+    cr_expect_eq(row_with(p, "aten::exp", "float32 [2, 3]").calls, 2);
+    cr_expect_eq(row_with(p, "aten::exp", "float32 [4]").calls, 1);
+    tn_profile_release(p);
+    begin(0); /* without shapes both are one row */
+    cr_assert_eq(tn_observer_add(ctx, &observer, &handle), TN_OK);
+    tn_exp(s, x);
+    tn_exp(s, tn_ones(s, TN_INTS(4)));
+    p = end();
+    tn_observer_remove(ctx, handle);
+    cr_expect_eq(calls, 4);
+    cr_expect_eq(row_of(p, "aten::exp").calls, 2);
+    cr_expect_str_eq(row_of(p, "aten::exp").shapes, "");
+    tn_profile_release(p);
+}
+
 /* Only what happens between begin and end is in a profile. */
 Test(profile, one_after_the_other)
 {
