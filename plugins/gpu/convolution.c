@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Convolutions. In the words of gpu_window a convolution goes from `in` to `out`; a transposed one the other way. Its
- * passes are products with the windows of the image as a matrix, where there is enough to multiply, else kernels that
- * compute an element an item (device/windows.cl). Processors pack the windows into panels, GPUs unfold them.
+ * passes are products with the windows of the image as a matrix, where there is enough to multiply, else kernels without a
+ * product (device/windows.cl): of a processor an item computes a row, of a GPU an element. Processors pack the windows into
+ * panels, GPUs unfold them.
  */
 #include "gpu.h"
 
@@ -223,9 +224,16 @@ static int32_t weight_products(const convolution *c, operand weight, operand in,
 
 /* ---- Passes ------------------------------------------------------------------------------------------------ */
 
+/* Items that compute one channel of an image with these sizes: GPU_RUN elements of a row each. */
+static uint64_t runs_of(const convolution *c, const uint32_t sizes[3])
+{
+    uint32_t run = gpu_device_of(c->call)->properties.is_processor ? 64 : 1;
+    return (uint64_t)sizes[0] * sizes[1] * ((sizes[2] + run - 1) / run);
+}
+
 static int32_t run_forward(convolution *c, operand out, operand in, operand weight, operand bias)
 {
-    uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.out_channels * c->out_size;
+    uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.out_channels * runs_of(c, c->w.out);
     const operand operands[] = {out, in, weight};
     if (!items) return TN_OK;
     return uses_products(c, &at_once) ? forward_products(c, out, in, weight, bias, at_once)
@@ -234,7 +242,7 @@ static int32_t run_forward(convolution *c, operand out, operand in, operand weig
 
 static int32_t run_transposed(convolution *c, operand in, operand out, operand weight, operand bias)
 {
-    uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.in_channels * c->in_size;
+    uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.in_channels * runs_of(c, c->w.in);
     const operand operands[] = {in, out, weight};
     if (!items) return TN_OK;
     return uses_products(c, &at_once) ? transposed_products(c, in, out, weight, bias, at_once)

@@ -46,6 +46,7 @@ enum {
     GPU_FILE_WINDOWS,
     GPU_FILE_NORMS,
     GPU_FILE_STEPS,
+    GPU_FILE_ATTENTION,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -281,7 +282,8 @@ typedef struct gpu_rows {
     uint32_t count;
 } gpu_rows;
 extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows,
-    gpu_line_rows, gpu_norm_rows, gpu_convolution_rows, gpu_pool_rows, gpu_step_rows, gpu_embedding_rows;
+    gpu_line_rows, gpu_norm_rows, gpu_convolution_rows, gpu_pool_rows, gpu_step_rows, gpu_embedding_rows,
+    gpu_attention_rows;
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 

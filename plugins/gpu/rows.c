@@ -7,7 +7,7 @@ int32_t gpu_rows_make(gpu_plugin *plugin)
     static const gpu_rows *const lists[] = {&gpu_basic_rows,   &gpu_reduce_rows,      &gpu_index_rows,
                                             &gpu_product_rows, &gpu_sort_rows,        &gpu_line_rows,
                                             &gpu_norm_rows,    &gpu_convolution_rows, &gpu_pool_rows,
-                                            &gpu_step_rows,    &gpu_embedding_rows};
+                                            &gpu_step_rows,    &gpu_embedding_rows,   &gpu_attention_rows};
     uint32_t count = gpu_pointwise_rows(NULL), at = count;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) count += lists[i]->count;
     plugin->rows = plugin->host->alloc(plugin->host->context, count * sizeof(tn_kernel_row));

@@ -363,6 +363,29 @@ static tn_tensor *gradients_of_normalisation_of(tn_scope *at, tn_tensor *a, tn_t
                      tn_mul_scalar(at, g.result2, 0.1));
 }
 
+/* Attention: four heads of 50 positions with 70 features, and two heads of keys and values. */
+#define HEADS(x) tn_mul_scalar(at, tn_slice(at, IMAGES(x), .end = 1), 0.125)
+CALCULATION(attended, tn_scaled_dot_product_attention(at, HEADS(a), HEADS(b), HEADS(a), .is_causal = 1))
+CALCULATION(attended_with_a_mask,
+            tn_scaled_dot_product_attention(at, HEADS(a), tn_slice(at, HEADS(b), .dim = 1, .end = 2),
+                                            tn_slice(at, HEADS(a), .dim = 1, .start = 2), .enable_gqa = 1,
+                                            .attn_mask = tn_view(at, tn_slice(at, b, .end = 2500),
+                                                                 TN_INTS(50, 50))))
+static tn_tensor *gradients_of_attention(tn_scope *at, tn_tensor *a, tn_tensor *b, int is_causal,
+                                         int64_t heads)
+{
+    tn_tensor *q = HEADS(a), *k = tn_slice(at, HEADS(b), .dim = 1, .end = heads),
+              *v = tn_slice(at, HEADS(a), .dim = 1, .end = heads);
+    tn__scaled_dot_product_flash_attention_for_cpu_result f =
+        tn__scaled_dot_product_flash_attention_for_cpu(at, q, k, v, .is_causal = is_causal);
+    tn__scaled_dot_product_flash_attention_for_cpu_backward_result g =
+        tn__scaled_dot_product_flash_attention_for_cpu_backward(at, HEADS(b), q, k, v, f.output, f.logsumexp,
+                                                                0, is_causal);
+    return in_a_line(at, g.grad_query, g.grad_key, g.grad_value);
+}
+CALCULATION(gradients_of_causal_attention, gradients_of_attention(at, a, b, 1, 4))
+CALCULATION(gradients_of_shared_attention, gradients_of_attention(at, a, b, 0, 2))
+
 Test(program, large_calls_agree_with_the_cpu)
 {
     static const struct {
@@ -410,6 +433,10 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(best_of_rows, 0),
         ROW(least_of_all, 0),
         ROW(rows_of_a_table, 0),
+        ROW(attended, 1),
+        ROW(attended_with_a_mask, 1),
+        ROW(gradients_of_causal_attention, 1),
+        ROW(gradients_of_shared_attention, 1),
         ROW(chosen_rows, 0),
         ROW(chosen_columns, 0),
         ROW(chosen_planes, 0),

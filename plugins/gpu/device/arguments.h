@@ -118,6 +118,34 @@ typedef struct gpu_step {
     int64_t offsets[GPU_STEP_OFFSETS];
 } gpu_step;
 
+/*
+ * Attention: device/attention.cl. Queries, and all that is like them, have `heads` heads; keys and values have heads / shared.
+ * Strides are those of batch, head and row, and like the offsets in bytes.
+ */
+enum {
+    GPU_ATTENTION_QUERY,
+    GPU_ATTENTION_KEY,
+    GPU_ATTENTION_VALUE,
+    GPU_ATTENTION_OUT,
+    GPU_ATTENTION_STATS, /* logarithms of sums of exponentials */
+    GPU_ATTENTION_MASK,
+    GPU_ATTENTION_GRAD,
+    GPU_ATTENTION_GRAD_QUERY,
+    GPU_ATTENTION_GRAD_KEY,
+    GPU_ATTENTION_GRAD_VALUE,
+    GPU_ATTENTION_OPERANDS
+};
+#define GPU_ATTENTION_CAUSAL 1u
+#define GPU_ATTENTION_MASKED 2u
+typedef struct gpu_attention {
+    uint32_t batches, heads, shared, queries, keys, width, flags;
+    uint32_t mask_dtype, stats_dtype, reserved;
+    uint64_t scale; /* the bits of a T */
+    int64_t mask_step;
+    int64_t packed[2], delta; /* places in the workspace, in elements of T */
+    int64_t strides[GPU_ATTENTION_OPERANDS][3], offsets[GPU_ATTENTION_OPERANDS];
+} gpu_attention;
+
 /* Reductions and scans. */
 enum {
     GPU_SUM,

@@ -212,37 +212,73 @@ GPU_KERNEL void average_pool_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const 
 
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */
 
-/* out = bias + in * weight. An item is an element of the result. */
+/* Neighbouring elements of a row that an item computes: vectors of a processor. */
+#if GPU_PROCESSOR
+#define GPU_RUN 64
+#else
+#define GPU_RUN 1
+#endif
+
+/* Of windows `begin` to `end` of a row, those whose element k lies inside the image. */
+GPU_FUNCTION gpu_span gpu_windows_inside(const gpu_window *w, uint32_t k, int32_t begin, int32_t end)
+{
+    gpu_span s;
+    int32_t from = w->padding[2] - (int32_t)k * w->dilation[2], last = (int32_t)w->in[2] - 1 + from;
+    s.begin = from > 0 ? (from + w->stride[2] - 1) / w->stride[2] : 0;
+    s.end = last < 0 ? 0 : last / w->stride[2] + 1;
+    s.step = 1;
+    s.padded = 0;
+    if (s.begin < begin) s.begin = begin;
+    if (s.end > end) s.end = end;
+    return s;
+}
+
+/* Elements of the row at `p`, multiplied by f and added to sums[0], sums[1], ...: every `step`th from `first` on. */
+GPU_FUNCTION void gpu_add_row(T *sums, GPU_GLOBAL const uint8_t *p, int32_t first, int32_t step, int32_t count, T f)
+{
+    p += (int64_t)first * GPU_STEP;
+    if (step == 1) {
+        GPU_INDEPENDENT
+        for (int32_t j = 0; j < count; j++) sums[j] += GPU_AT(p, j) * f;
+        return;
+    }
+    for (int32_t j = 0; j < count; j++) sums[j] += GPU_AT(p, j * step) * f;
+}
+
+/* out = bias + in * weight. An item is GPU_RUN elements of a row of the result, or what is left of it. */
 GPU_KERNEL void convolve(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *weight,
                          GPU_GLOBAL const uint8_t *bias, uint32_t has_bias, gpu_window w)
 {
-    uint32_t i = gpu_item(), o[3], channels = w.groups * w.out_channels, size = w.in[0] * w.in[1] * w.in[2];
-    if (i >= w.images * channels * w.out[0] * w.out[1] * w.out[2]) return;
-    uint32_t channel = gpu_coordinates(i, w.out[0], w.out[1], w.out[2], o), image = channel / channels;
+    uint32_t runs = (w.out[2] + GPU_RUN - 1) / GPU_RUN, o[3], channels = w.groups * w.out_channels;
+    uint32_t size = w.in[0] * w.in[1] * w.in[2];
+    T sums[GPU_RUN], parts[GPU_RUN]; /* sums of sums round less */
+    if (gpu_item() >= w.images * channels * w.out[0] * w.out[1] * runs) return;
+    uint32_t channel = gpu_coordinates(gpu_item(), w.out[0], w.out[1], runs, o), image = channel / channels;
+    int32_t begin = (int32_t)(o[2] * GPU_RUN), end = (int32_t)w.out[2] - begin < GPU_RUN ? (int32_t)w.out[2] : begin + GPU_RUN;
+    out += w.offsets[0] + (((int64_t)channel * w.out[0] + o[0]) * w.out[1] + o[1]) * w.out[2] * GPU_STEP;
     channel %= channels;
     uint32_t elements = w.kernel_size[0] * w.kernel_size[1] * w.kernel_size[2], group = channel / w.out_channels;
-    T sum = has_bias ? GPU_AT(bias + w.offsets[3], channel) : (T)0;
     in += w.offsets[1] + (int64_t)(image * w.groups + group) * w.in_channels * size * GPU_STEP;
     weight += w.offsets[2] + (int64_t)channel * w.in_channels * elements * GPU_STEP;
-    int32_t first[3];
-    for (int axis = 0; axis < 3; axis++) first[axis] = (int32_t)o[axis] * w.stride[axis] - w.padding[axis];
+    for (int j = 0; j < GPU_RUN; j++) sums[j] = has_bias ? GPU_AT(bias + w.offsets[3], channel) : (T)0;
     for (uint32_t c = 0; c < w.in_channels; c++) {
-        T part = 0; /* sums of sums round less */
+        for (int j = 0; j < GPU_RUN; j++) parts[j] = 0;
         for (uint32_t kz = 0; kz < w.kernel_size[0]; kz++)
             for (uint32_t ky = 0; ky < w.kernel_size[1]; ky++) {
-                uint32_t z = (uint32_t)(first[0] + (int32_t)kz * w.dilation[0]);
-                uint32_t y = (uint32_t)(first[1] + (int32_t)ky * w.dilation[1]);
+                uint32_t z = (uint32_t)((int32_t)o[0] * w.stride[0] - w.padding[0] + (int32_t)kz * w.dilation[0]);
+                uint32_t y = (uint32_t)((int32_t)o[1] * w.stride[1] - w.padding[1] + (int32_t)ky * w.dilation[1]);
+                GPU_GLOBAL const uint8_t *row = in + (int64_t)(c * size + (z * w.in[1] + y) * w.in[2]) * GPU_STEP;
                 if (z >= w.in[0] || y >= w.in[1]) continue;
                 for (uint32_t kx = 0; kx < w.kernel_size[2]; kx++) {
-                    uint32_t x = (uint32_t)(first[2] + (int32_t)kx * w.dilation[2]);
-                    if (x >= w.in[2]) continue;
-                    part += GPU_AT(in, c * size + (z * w.in[1] + y) * w.in[2] + x) *
-                            GPU_AT(weight, c * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
+                    gpu_span s = gpu_windows_inside(&w, kx, begin, end);
+                    int32_t x = s.begin * w.stride[2] - w.padding[2] + (int32_t)kx * w.dilation[2];
+                    T f = GPU_AT(weight, c * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
+                    gpu_add_row(parts + (s.begin - begin), row, x, w.stride[2], s.end - s.begin, f);
                 }
             }
-        sum += part;
+        for (int j = 0; j < GPU_RUN; j++) sums[j] += parts[j];
     }
-    gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+    for (int32_t j = begin; j < end; j++) gpu_store(out + (int64_t)j * GPU_STEP, GPU_DTYPE, sums[j - begin]);
 }
 
 /* The window that has element i of an axis under its element k; no window if it is not below out[axis]. */
@@ -267,26 +303,43 @@ GPU_FUNCTION uint32_t gpu_window_with(const gpu_window *w, uint32_t axis, uint32
             }                                                                                        \
         }
 
-/* in = bias + the transposed convolution of out. An item is an element of the image. */
+/* in = bias + the transposed convolution of out. An item is GPU_RUN elements of a row of the image, or what is left of it. */
 GPU_KERNEL void convolve_transposed(GPU_GLOBAL uint8_t *in, GPU_GLOBAL const uint8_t *out, GPU_GLOBAL const uint8_t *weight,
                                     GPU_GLOBAL const uint8_t *bias, uint32_t has_bias, gpu_window w)
 {
-    uint32_t i = gpu_item(), i_at[3], channels = w.groups * w.in_channels, positions = w.out[0] * w.out[1] * w.out[2];
-    if (i >= w.images * channels * w.in[0] * w.in[1] * w.in[2]) return;
-    uint32_t channel = gpu_coordinates(i, w.in[0], w.in[1], w.in[2], i_at), image = channel / channels;
+    uint32_t runs = (w.in[2] + GPU_RUN - 1) / GPU_RUN, i_at[3], channels = w.groups * w.in_channels;
+    uint32_t positions = w.out[0] * w.out[1] * w.out[2];
+    T sums[GPU_RUN], parts[GPU_RUN];
+    if (gpu_item() >= w.images * channels * w.in[0] * w.in[1] * runs) return;
+    uint32_t channel = gpu_coordinates(gpu_item(), w.in[0], w.in[1], runs, i_at), image = channel / channels;
+    int32_t begin = (int32_t)(i_at[2] * GPU_RUN), end = (int32_t)w.in[2] - begin < GPU_RUN ? (int32_t)w.in[2] : begin + GPU_RUN;
+    in += w.offsets[0] + (((int64_t)channel * w.in[0] + i_at[0]) * w.in[1] + i_at[1]) * w.in[2] * GPU_STEP;
     channel %= channels;
     uint32_t elements = w.kernel_size[0] * w.kernel_size[1] * w.kernel_size[2], group = channel / w.in_channels;
-    T sum = has_bias ? GPU_AT(bias + w.offsets[3], channel) : (T)0;
     out += w.offsets[1] + (int64_t)(image * w.groups + group) * w.out_channels * positions * GPU_STEP;
     weight += w.offsets[2] +
               (int64_t)(group * w.out_channels * w.in_channels + channel % w.in_channels) * elements * GPU_STEP;
-    GPU_EACH_WINDOW({
-        T part = 0;
-        for (uint32_t o = 0; o < w.out_channels; o++)
-            part += GPU_AT(out, o * positions + at) * GPU_AT(weight, o * w.in_channels * elements + element);
-        sum += part;
-    })
-    gpu_store(in + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+    for (int j = 0; j < GPU_RUN; j++) sums[j] = has_bias ? GPU_AT(bias + w.offsets[3], channel) : (T)0;
+    for (uint32_t kz = 0; kz < w.kernel_size[0]; kz++)
+        for (uint32_t ky = 0; ky < w.kernel_size[1]; ky++) {
+            uint32_t z = gpu_window_with(&w, 0, i_at[0], kz), y = gpu_window_with(&w, 1, i_at[1], ky);
+            if (z >= w.out[0] || y >= w.out[1]) continue;
+            for (uint32_t kx = 0; kx < w.kernel_size[2]; kx++) {
+                /* Window x has its element kx at x * stride - shift. */
+                int32_t shift = w.padding[2] - (int32_t)kx * w.dilation[2], stride = w.stride[2];
+                int32_t first = begin + shift > 0 ? (begin + shift + stride - 1) / stride : 0;
+                int32_t last = end - 1 + shift < 0 ? 0 : (end - 1 + shift) / stride + 1;
+                if (last > (int32_t)w.out[2]) last = (int32_t)w.out[2];
+                for (int j = 0; j < GPU_RUN; j++) parts[j] = 0;
+                for (uint32_t o = 0; o < w.out_channels && first < last; o++) {
+                    GPU_GLOBAL const uint8_t *row = out + (int64_t)(o * positions + (z * w.out[1] + y) * w.out[2]) * GPU_STEP;
+                    T f = GPU_AT(weight, o * w.in_channels * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
+                    gpu_add_row(parts, row, first, 1, last - first, f);
+                }
+                for (int32_t x = first; x < last; x++) sums[x * stride - shift - begin] += parts[x - first];
+            }
+        }
+    for (int32_t j = begin; j < end; j++) gpu_store(in + (int64_t)j * GPU_STEP, GPU_DTYPE, sums[j - begin]);
 }
 
 /* An item is an element of the weight's gradient. Operands: it, the image, the gradient of the result. */
@@ -308,11 +361,16 @@ GPU_KERNEL void convolve_weight(GPU_GLOBAL uint8_t *weight, GPU_GLOBAL const uin
                 uint32_t y = (uint32_t)((int32_t)oy * w.stride[1] - w.padding[1] + (int32_t)k[1] * w.dilation[1]);
                 T row = 0;
                 if (z >= w.in[0] || y >= w.in[1]) continue;
-                for (uint32_t ox = 0; ox < w.out[2]; ox++) {
-                    uint32_t x = (uint32_t)((int32_t)ox * w.stride[2] - w.padding[2] + (int32_t)k[2] * w.dilation[2]);
-                    if (x < w.in[2])
-                        row += GPU_AT(x_image, (z * w.in[1] + y) * w.in[2] + x) *
-                               GPU_AT(y_image, (oz * w.out[1] + oy) * w.out[2] + ox);
+                gpu_span s = gpu_windows_inside(&w, k[2], 0, (int32_t)w.out[2]);
+                int32_t x = s.begin * w.stride[2] - w.padding[2] + (int32_t)k[2] * w.dilation[2];
+                uint32_t count = s.begin < s.end ? (uint32_t)(s.end - s.begin) : 0;
+                GPU_GLOBAL const uint8_t *p = x_image + (int64_t)((int32_t)((z * w.in[1] + y) * w.in[2]) + x) * GPU_STEP;
+                GPU_GLOBAL const uint8_t *q =
+                    y_image + (int64_t)((int32_t)((oz * w.out[1] + oy) * w.out[2]) + s.begin) * GPU_STEP;
+                if (w.stride[2] == 1) {
+                    GPU_ADD_UP(row, 16, count, T u = GPU_AT(p, at); T v = GPU_AT(q, at);, u * v)
+                } else {
+                    for (uint32_t j = 0; j < count; j++) row += GPU_AT(p, j * w.stride[2]) * GPU_AT(q, j);
                 }
                 sum += row;
             }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention in one pass, and its gradients, on processors (device/attention.cl). On GPUs the composite is used, whose products
+ * are tiled.
+ */
+#include "gpu.h"
+
+#include <math.h>
+
+#define ROWS       8 /* see device/attention.cl */
+#define COLUMNS    16
+#define MOST_WIDTH 256
+
+/* A call in preparation, with its workspace. */
+typedef struct attention {
+    const tn_call *call;
+    gpu_attention a;
+    const tn_tensor_desc *tensors[GPU_ATTENTION_OPERANDS];
+    uint8_t type;
+    void *work;
+} attention;
+
+static void set_tensor(attention *t, uint32_t operand, const tn_tensor_desc *tensor)
+{
+    int64_t bytes = gpu_bytes(tensor->dtype);
+    t->tensors[operand] = tensor;
+    for (uint32_t d = 0; d < 3; d++) t->a.strides[operand][d] = tensor->strides[d] * bytes;
+    t->a.offsets[operand] = (int64_t)tensor->byte_offset;
+}
+
+/* A mask may have two dimensions or four, and sizes 1 for all. */
+static void set_mask(attention *t, const tn_tensor_desc *mask)
+{
+    gpu_attention *a = &t->a;
+    int64_t bytes = gpu_bytes(mask->dtype), strides[4] = {0};
+    uint32_t more = 4 - mask->rank;
+    for (uint32_t d = 0; d < mask->rank; d++)
+        strides[d + more] = mask->sizes[d] == 1 ? 0 : mask->strides[d] * bytes;
+    t->tensors[GPU_ATTENTION_MASK] = mask;
+    memcpy(a->strides[GPU_ATTENTION_MASK], strides, sizeof a->strides[0]);
+    a->mask_step = strides[3];
+    a->mask_dtype = (uint32_t)gpu_dtype(mask->dtype);
+    a->offsets[GPU_ATTENTION_MASK] = (int64_t)mask->byte_offset;
+    a->flags |= GPU_ATTENTION_MASKED;
+}
+
+/* query, key and value from argument `first`; dropout_p, is_causal, attn_mask and scale from `options`. */
+static attention describe(const tn_call *call, uint32_t first, uint32_t options)
+{
+    attention t = {.call = call};
+    const tn_tensor_desc *q = gpu_tensor(call->args[first]), *k = gpu_tensor(call->args[first + 1]);
+    const tn_tensor_desc *mask = gpu_argument_tensor(call, options + 2);
+    double scale = call->args[options + 3].tag == TN_TAG_NONE ? 1 / sqrt((double)q->sizes[3])
+                                                              : tn_number_of(call->args[options + 3]).f;
+    t.type = gpu_type(q->dtype);
+    t.a.batches = (uint32_t)q->sizes[0];
+    t.a.heads = (uint32_t)q->sizes[1];
+    t.a.shared = (uint32_t)(q->sizes[1] / k->sizes[1]);
+    t.a.queries = (uint32_t)q->sizes[2];
+    t.a.keys = (uint32_t)k->sizes[2];
+    t.a.width = (uint32_t)q->sizes[3];
+    t.a.scale = gpu_number_bits(t.type, tn_number_real(scale));
+    if (tn_value_as_bool(call->args[options + 1])) t.a.flags |= GPU_ATTENTION_CAUSAL;
+    set_tensor(&t, GPU_ATTENTION_QUERY, q);
+    set_tensor(&t, GPU_ATTENTION_KEY, k);
+    set_tensor(&t, GPU_ATTENTION_VALUE, gpu_tensor(call->args[first + 2]));
+    if (mask) set_mask(&t, mask);
+    return t;
+}
+
+static void set_stats(attention *t, const tn_tensor_desc *stats)
+{
+    set_tensor(t, GPU_ATTENTION_STATS, stats);
+    t->a.stats_dtype = (uint32_t)gpu_dtype(stats->dtype);
+}
+
+static gpu_job job_of(const attention *t, const char *kernel)
+{
+    gpu_job job = gpu_job_of(t->call, GPU_FILE_ATTENTION, t->type, kernel);
+    job.program.dtypes[0] = (uint8_t)gpu_dtype(t->tensors[GPU_ATTENTION_QUERY]->dtype);
+    return job;
+}
+
+/* The operands of the kernel in its order, then the workspace and the description. */
+static int32_t run(const attention *t, const char *kernel, const uint32_t *operands, uint32_t count,
+                   uint64_t heads, uint64_t rows)
+{
+    const gpu_attention *a = &t->a;
+    gpu_job job = job_of(t, kernel);
+    for (uint32_t i = 0; i < count; i++)
+        gpu_give_memory(&job, t->tensors[operands[i]] ? t->tensors[operands[i]]->allocation : NULL);
+    gpu_give_memory(&job, t->work);
+    gpu_give(&job, a, sizeof *a);
+    return gpu_launch(&job, a->batches * heads * ((rows + ROWS - 1) / ROWS), GPU_HEAVY);
+}
+#define OPERANDS(...) \
+    (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
+
+static uint64_t blocks_of(uint64_t rows)
+{
+    return (rows + COLUMNS - 1) / COLUMNS;
+}
+
+/* Packs the rows of an operand to the place `packed[at]` of the workspace. */
+static int32_t pack(const attention *t, uint32_t operand, uint32_t at)
+{
+    const gpu_attention *a = &t->a;
+    uint32_t is_key = operand == GPU_ATTENTION_KEY || operand == GPU_ATTENTION_VALUE;
+    uint32_t heads = is_key ? a->heads / a->shared : a->heads, rows = is_key ? a->keys : a->queries;
+    gpu_job job = job_of(t, "attention_pack");
+    gpu_give_memory(&job, t->work);
+    gpu_give_memory(&job, t->tensors[operand]->allocation);
+    gpu_give(&job, &a->packed[at], sizeof a->packed[at]);
+    gpu_give(&job, &operand, sizeof operand);
+    gpu_give(&job, &heads, sizeof heads);
+    gpu_give(&job, &rows, sizeof rows);
+    gpu_give(&job, a, sizeof *a);
+    return gpu_launch(&job, (uint64_t)a->batches * heads * blocks_of(rows), GPU_HEAVY);
+}
+
+/* Memory for two packed operands with so many rows in all heads of an image, and for `more` elements. */
+static int32_t make_workspace(attention *t, uint64_t blocks, uint64_t more)
+{
+    uint64_t bytes = t->type / 8, elements = t->a.batches * blocks * COLUMNS * t->a.width, offset;
+    int32_t status = gpu_workspace(t->call, (2 * elements + more) * bytes, &t->work, &offset);
+    t->a.packed[0] = (int64_t)(offset / bytes);
+    t->a.packed[1] = t->a.packed[0] + (int64_t)elements;
+    t->a.delta = t->a.packed[1] + (int64_t)elements;
+    return status;
+}
+
+/*
+ * _scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p, bool is_causal, *,
+ * Tensor? attn_mask, float? scale)
+ */
+static int32_t forward(void *self, const tn_call *call)
+{
+    attention t = describe(call, 0, 3);
+    set_tensor(&t, GPU_ATTENTION_OUT, gpu_tensor(call->outs[0]));
+    set_stats(&t, gpu_tensor(call->outs[1]));
+    int32_t status = make_workspace(&t, t.a.heads / t.a.shared * blocks_of(t.a.keys), 0);
+    if (!status) status = pack(&t, GPU_ATTENTION_KEY, 0);
+    return status ? status
+                  : run(&t, "attention_forward",
+                        OPERANDS(GPU_ATTENTION_OUT, GPU_ATTENTION_STATS, GPU_ATTENTION_QUERY,
+                                 GPU_ATTENTION_VALUE, GPU_ATTENTION_MASK),
+                        t.a.heads, t.a.queries);
+}
+
+static int32_t sum_products(const attention *t)
+{
+    gpu_job job = job_of(t, "attention_delta");
+    gpu_give_memory(&job, t->work);
+    gpu_give_memory(&job, t->tensors[GPU_ATTENTION_GRAD]->allocation);
+    gpu_give_memory(&job, t->tensors[GPU_ATTENTION_OUT]->allocation);
+    gpu_give(&job, &t->a, sizeof t->a);
+    return gpu_launch(&job, (uint64_t)t->a.batches * t->a.heads * t->a.queries, GPU_LIGHT);
+}
+
+/*
+ * _scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out,
+ * Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask, float? scale)
+ */
+static int32_t backward(void *self, const tn_call *call)
+{
+    attention t = describe(call, 1, 6);
+    uint64_t of_keys = t.a.heads / t.a.shared * blocks_of(t.a.keys),
+             of_queries = t.a.heads * blocks_of(t.a.queries);
+    set_tensor(&t, GPU_ATTENTION_GRAD, gpu_tensor(call->args[0]));
+    set_tensor(&t, GPU_ATTENTION_OUT, gpu_tensor(call->args[4]));
+    set_stats(&t, gpu_tensor(call->args[5]));
+    for (uint32_t i = 0; i < 3; i++) set_tensor(&t, GPU_ATTENTION_GRAD_QUERY + i, gpu_tensor(call->outs[i]));
+    int32_t status = make_workspace(&t, of_keys > of_queries ? of_keys : of_queries,
+                                    3ull * t.a.batches * t.a.heads * t.a.queries);
+    if (!status) status = sum_products(&t);
+    if (!status) status = pack(&t, GPU_ATTENTION_KEY, 0);
+    if (!status) status = pack(&t, GPU_ATTENTION_VALUE, 1);
+    if (!status)
+        status = run(&t, "attention_query",
+                     OPERANDS(GPU_ATTENTION_GRAD_QUERY, GPU_ATTENTION_QUERY, GPU_ATTENTION_KEY,
+                              GPU_ATTENTION_GRAD, GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
+                     t.a.heads, t.a.queries);
+    if (!status) status = pack(&t, GPU_ATTENTION_QUERY, 0);
+    if (!status) status = pack(&t, GPU_ATTENTION_GRAD, 1);
+    return status ? status
+                  : run(&t, "attention_key",
+                        OPERANDS(GPU_ATTENTION_GRAD_KEY, GPU_ATTENTION_GRAD_VALUE, GPU_ATTENTION_QUERY,
+                                 GPU_ATTENTION_KEY, GPU_ATTENTION_VALUE, GPU_ATTENTION_GRAD,
+                                 GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
+                        t.a.heads / t.a.shared, t.a.keys);
+}
+
+/* ---- What the kernels take ------------------------------------------------------------------------------- */
+
+static int32_t broadcasts(const tn_tensor_desc *mask, const int64_t sizes[4])
+{
+    if (mask->rank != 2 && mask->rank != 4) return 0;
+    for (uint32_t d = 0; d < mask->rank; d++)
+        if (mask->sizes[d] != 1 && mask->sizes[d] != sizes[d + 4 - mask->rank]) return 0;
+    return 1;
+}
+
+static const char *can_attend(const tn_call *call, uint32_t first, uint32_t options)
+{
+    const tn_tensor_desc *q = gpu_tensor(call->args[first]), *k = gpu_tensor(call->args[first + 1]);
+    const tn_tensor_desc *v = gpu_tensor(call->args[first + 2]),
+                         *mask = gpu_argument_tensor(call, options + 2);
+    const int64_t scores[4] = {q->sizes[0], q->sizes[1], q->sizes[2], k->sizes[2]};
+    if (!gpu_device_of(call)->properties.is_processor) return "the composite is better on this device";
+    if (!gpu_numel(q) || !gpu_numel(k)) return "a tensor is empty";
+    if (q->sizes[3] > MOST_WIDTH || v->sizes[3] != q->sizes[3])
+        return "queries and values have too many features";
+    if (q->sizes[0] != k->sizes[0] || q->sizes[0] != v->sizes[0] || k->sizes[1] != v->sizes[1] ||
+        q->sizes[1] % k->sizes[1])
+        return "batches or heads differ";
+    if (mask && !broadcasts(mask, scores)) return "the mask does not broadcast to the scores";
+    for (uint32_t i = 0; i < call->n_args; i++) {
+        const tn_tensor_desc *t = gpu_argument_tensor(call, i);
+        if (t && i != options + 2 && t->rank == 4 && t->strides[3] != 1 && t->sizes[3] != 1)
+            return "features are not contiguous";
+    }
+    return gpu_can_run(NULL, call);
+}
+
+static const char *can_forward(void *self, const tn_call *call)
+{
+    return can_attend(call, 0, 3);
+}
+static const char *can_backward(void *self, const tn_call *call)
+{
+    return can_attend(call, 1, 6);
+}
+
+#define ROW(text, function, can)                                                           \
+    {                                                                                      \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
+        .dtypes = gpu_float_dtypes, .run = function, .can_run = can                        \
+    }
+static const tn_kernel_row rows[] = {
+    ROW("_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float "
+        "dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor "
+        "output, "
+        "Tensor logsumexp)",
+        forward, can_forward),
+    ROW("_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, "
+        "Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? "
+        "attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+        backward, can_backward),
+};
+const gpu_rows gpu_attention_rows = GPU_ROW_LIST(rows);
