@@ -134,6 +134,32 @@ static int32_t multiply_tiles(const gpu_product *p, uint8_t type)
     return gpu_launch(&job, n->numel / n->sizes[0] / n->sizes[1] * tiles * TILE_ITEMS, GPU_HEAVY);
 }
 
+#define GROUP_ITEMS 128 /* of a GPU */
+#define FEW         4   /* rows or columns for which tiles and panels are mostly empty */
+
+/* Whether the elements that are multiplied are neighbours in both matrices, and there are few rows or columns. */
+static int32_t wants_dots(const gpu_product *p, uint8_t type)
+{
+    const gpu_nest *n = &p->nest;
+    int64_t bytes = gpu_code_bytes(n->dtypes[1]);
+    uint64_t least = gpu_device_of(p->call)->properties.is_processor ? 32 : 2 * GROUP_ITEMS;
+    return type != 1 && n->dtypes[1] == n->dtypes[2] && (int64_t)n->scalars[1] == bytes &&
+           n->values[0] == 1 && (int64_t)n->scalars[2] == bytes && n->scalars[0] >= least &&
+           (n->sizes[0] < FEW || n->sizes[1] < FEW);
+}
+
+static int32_t multiply_dots(const gpu_product *p, uint8_t type)
+{
+    const gpu_nest *n = &p->nest;
+    int32_t is_processor = gpu_device_of(p->call)->properties.is_processor;
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_PRODUCT, type, "product_dots");
+    job.program.dtypes[0] = (uint8_t)n->dtypes[1];
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
+    gpu_give(&job, n, sizeof *n);
+    return gpu_launch(&job, is_processor ? n->numel : (uint64_t)n->numel * GROUP_ITEMS,
+                      is_processor ? GPU_LIGHT : GPU_HEAVY);
+}
+
 int32_t gpu_product_run(gpu_product *p)
 {
     gpu_nest *n = &p->nest;
@@ -145,6 +171,7 @@ int32_t gpu_product_run(gpu_product *p)
         int32_t status = unfold(p);
         return status ? status : multiply_tiles(p, type);
     }
+    if (wants_dots(p, type)) return multiply_dots(p, type);
     if (!is_processor && type != 1 && n->numel * n->scalars[0] >= LEAST_WORK) return multiply_tiles(p, type);
     gpu_job job = gpu_job_of(p->call, GPU_FILE_NUMBERS, type, "product");
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);

@@ -201,6 +201,53 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
 #endif
 #endif
 
+#if GPU_IS_FLOAT
+#define GPU_GROUP_ITEMS 128 /* of a GPU's group */
+
+/*
+ * For few rows or columns, where elements that are multiplied are neighbours in both matrices: a result is computed by an
+ * item of a processor, or by a group of a GPU.
+ */
+GPU_KERNEL void product_dots(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left, GPU_GLOBAL const uint8_t *right,
+                             GPU_GLOBAL const uint8_t *added, gpu_nest nest)
+{
+#if !GPU_PROCESSOR
+    GPU_LOCAL T parts[GPU_GROUP_ITEMS];
+    uint32_t me = gpu_group_item(), i = gpu_item() / GPU_GROUP_ITEMS;
+#else
+    uint32_t i = gpu_item();
+#endif
+    uint32_t depth = (uint32_t)nest.scalars[0], rest = i;
+    int64_t at[4] = {nest.offsets[0], nest.offsets[1], nest.offsets[2], nest.offsets[3]};
+    T sum = 0;
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 4)
+    GPU_GLOBAL const uint8_t *p = left + at[1], *q = right + at[2];
+#define GPU_PAIR                                                      \
+    T x = gpu_load(p + (int64_t)at_k * GPU_BYTES(GPU_DTYPE), GPU_DTYPE); \
+    T y = gpu_load(q + (int64_t)at_k * GPU_BYTES(GPU_DTYPE), GPU_DTYPE);
+#if GPU_PROCESSOR
+    GPU_ADD_UP(sum, 32, depth, uint32_t at_k = at; GPU_PAIR, x * y)
+#else
+    for (uint32_t at_k = me; at_k < depth; at_k += GPU_GROUP_ITEMS) {
+        GPU_PAIR
+        sum = FN(fma)(x, y, sum);
+    }
+    parts[me] = sum;
+    GPU_BARRIER();
+    for (uint32_t half_way = GPU_GROUP_ITEMS / 2; half_way > 0; half_way /= 2) {
+        if (me < half_way) parts[me] += parts[me + half_way];
+        GPU_BARRIER();
+    }
+    if (me) return;
+    sum = parts[0];
+#endif
+    sum *= gpu_value(nest.values[2]);
+    if (!(nest.immediate & 8u)) sum += gpu_value(nest.values[3]) * gpu_load(added + at[3], nest.dtypes[3]);
+    gpu_store(out + at[0], nest.dtypes[0], sum);
+}
+#endif
+
 #if !GPU_PROCESSOR
 #define GPU_TILE_ROWS    32
 #define GPU_TILE_COLUMNS 64
