@@ -116,6 +116,16 @@ static int32_t reduce(const tn_call *call, pass *p, uint64_t lines)
     return gpu_launch(&job, lines, GPU_LIGHT);
 }
 
+/* Running sums of lines that lie beside each other, where there are enough of them for all cores. */
+static int32_t is_scan_of_columns(const pass *p, uint64_t lines)
+{
+    const gpu_nest *n = &p->nest;
+    return gpu_device_of(p->call)->properties.is_processor && n->opcode == GPU_SUM && n->rank == 2 &&
+           p->type == 32 && n->dtypes[0] == GPU_F32 && n->dtypes[1] == GPU_F32 && n->strides[0][0] == 4 &&
+           n->strides[1][0] == 4 &&
+           lines >= LANES * (uint64_t)gpu_device_of(p->call)->properties.compute_units;
+}
+
 static int32_t scan(const tn_call *call, pass *p, uint64_t lines)
 {
     const tn_operand *out = tn_nest_operand(call->nest, 0);
@@ -123,6 +133,13 @@ static int32_t scan(const tn_call *call, pass *p, uint64_t lines)
     const tn_operand *positions = tn_nest_operand(call->nest, call->nest->n_outputs - 1);
     uint64_t parts = p->nest.scalars[2];
     int32_t status = TN_OK;
+    if (is_scan_of_columns(p, lines)) {
+        gpu_job job = job_of(p, "scan_columns");
+        gpu_give_memory(&job, out->allocation);
+        gpu_give_memory(&job, in->allocation);
+        gpu_give(&job, &p->nest, sizeof p->nest);
+        return gpu_launch(&job, (lines + LANES - 1) / LANES, GPU_HEAVY);
+    }
     if (parts > 1) {
         status = make_states(p, lines * parts);
         if (!status) status = reduce_all_parts(p, out, in, lines * parts);

@@ -333,6 +333,14 @@ CALCULATION(gathered, tn_gather(at, ROWS(a), 1, tn_view(at, POSITIONS(b, 50000, 
 CALCULATION(turned_around, tn_flip(at, IMAGES(a), TN_INTS(0, 3)))
 CALCULATION(running_log_sum, tn_logcumsumexp(at, ROWS(a), 1))
 CALCULATION(largest_of_all, tn_max(at, a))
+CALCULATION(running_sums_of_rows, tn_cumsum(at, ROWS(a), 1))
+CALCULATION(running_sums_of_columns, tn_cumsum(at, ROWS(a), 0))
+CALCULATION(products_of_rows, tn_prod_dim(at, tn_mul_scalar(at, ROWS(a), 0.25), 1))
+CALCULATION(any_of_rows, tn_any_dim(at, tn_gt_scalar(at, ROWS(a), TN_SCALAR(7.85)), 1))
+CALCULATION(sums_of_integers,
+            tn_sum_dim(at, tn__to_copy(at, tn_mul_scalar(at, ROWS(a), 64.0), .dtype = TN_INT64), TN_INTS(1)))
+CALCULATION(matrix_and_vector, tn_mv(at, ROWS(a), tn_slice(at, b, .end = 700)))
+CALCULATION(one_row, tn_linear(at, tn_slice(at, a, .end = 700), ROWS(b)))
 CALCULATION(gradient_of_shares,
             tn__softmax_backward_data(at, ROWS(b), tn_softmax(at, ROWS(a), 1), 1, tn_tensor_dtype(a)))
 
@@ -444,6 +452,13 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(turned_around, 0),
         ROW(running_log_sum, 1),
         ROW(largest_of_all, 0),
+        ROW(running_sums_of_rows, 1),
+        ROW(running_sums_of_columns, 1),
+        ROW(products_of_rows, 1),
+        ROW(any_of_rows, 0),
+        ROW(sums_of_integers, 0),
+        ROW(matrix_and_vector, 1),
+        ROW(one_row, 1),
         ROW(gradient_of_shares, 1),
         ROW(gradients_of_convolution, 1),
         ROW(gradients_of_normalisation, 1)};

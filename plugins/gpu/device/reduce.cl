@@ -145,20 +145,36 @@ GPU_FUNCTION void gpu_finish(GPU_GLOBAL uint8_t *out, uint32_t dtype, uint32_t o
         }                                                                                \
     }
 
-#if GPU_TYPE == 32 && GPU_PROCESSOR
+#if GPU_PROCESSOR
 /* The lanes of a processor's vectors; a run is summed in as many chains as hide the latency of an addition. */
 #define GPU_LANES 64
 #define GPU_BLOCK 1024 /* elements that are summed without keeping rounding errors */
 
-/* GPU_LANES neighbouring elements as float32. */
-GPU_FUNCTION void gpu_load_lanes(float *to, GPU_GLOBAL const uint8_t *p, uint32_t dtype)
+/* GPU_LANES neighbouring elements. The dtype is looked at once. */
+#define GPU_LANES_OF(code)                                                                           \
+    case code:                                                                                       \
+        for (int j = 0; j < GPU_LANES; j++) to[j] = gpu_load(p + j * (int)GPU_BYTES(code), code);    \
+        break;
+GPU_FUNCTION void gpu_load_lanes(T *to, GPU_GLOBAL const uint8_t *p, uint32_t dtype)
 {
-    if (dtype == GPU_F32)
-        for (int j = 0; j < GPU_LANES; j++) to[j] = ((GPU_GLOBAL const float *)p)[j];
-    else if (dtype == GPU_BF16)
-        for (int j = 0; j < GPU_LANES; j++) to[j] = tn_float_of_bfloat16(((GPU_GLOBAL const uint16_t *)p)[j]);
-    else
+    switch (dtype) {
+#if GPU_TYPE == 32
+    case GPU_F16:
         for (int j = 0; j < GPU_LANES; j += 16) gpu_half_load16(to + j, p + 2 * j);
+        break;
+        GPU_LANES_OF(GPU_BF16)
+#endif
+#if GPU_TYPE == 64
+        GPU_LANES_OF(GPU_F64)
+#endif
+        GPU_LANES_OF(GPU_F32)
+        GPU_LANES_OF(GPU_I8)
+        GPU_LANES_OF(GPU_I16)
+        GPU_LANES_OF(GPU_I32)
+        GPU_LANES_OF(GPU_I64)
+    default:
+        for (int j = 0; j < GPU_LANES; j++) to[j] = gpu_load(p + j * (int)GPU_BYTES(dtype), dtype);
+    }
 }
 #define GPU_LARGER(a, b)  ((b) > (a) || is_nan(b) ? (b) : (a))
 #define GPU_SMALLER(a, b) ((b) < (a) || is_nan(b) ? (b) : (a))
@@ -167,8 +183,8 @@ GPU_FUNCTION void gpu_load_lanes(float *to, GPU_GLOBAL const uint8_t *p, uint32_
 GPU_FUNCTION gpu_state gpu_best_of_run(uint32_t opcode, gpu_state s, GPU_GLOBAL const uint8_t *p, uint32_t dtype,
                                        uint32_t whole, int64_t k)
 {
-    uint32_t bytes = dtype == GPU_F32 ? 4u : 2u;
-    float best[GPU_LANES], x[GPU_LANES];
+    uint32_t bytes = GPU_BYTES(dtype);
+    T best[GPU_LANES], x[GPU_LANES];
     int32_t at[GPU_LANES];
     if (!whole) return s;
     gpu_load_lanes(best, p, dtype);
@@ -190,40 +206,52 @@ GPU_FUNCTION gpu_state gpu_best_of_run(uint32_t opcode, gpu_state s, GPU_GLOBAL 
     return gpu_take(opcode, s, best[found], k + at[found]);
 }
 
+/* Combines each of `count` lanes with the one of `more`. */
+#define GPU_FOLD(operation, formula)              \
+    case operation:                               \
+        for (int j = 0; j < count; j++) {         \
+            T a = lanes[j], b = more[j];          \
+            lanes[j] = (T)(formula);              \
+        }                                         \
+        break;
+GPU_FUNCTION void gpu_fold(uint32_t opcode, T *lanes, const T *more, int count)
+{
+    switch (opcode) {
+        GPU_FOLD(GPU_PROD, a *b)
+        GPU_FOLD(GPU_MAX, GPU_LARGER(a, b))
+        GPU_FOLD(GPU_MIN, GPU_SMALLER(a, b))
+        GPU_FOLD(GPU_ANY, (a != 0) | (b != 0))
+        GPU_FOLD(GPU_ALL, (a != 0) & (b != 0))
+    default:
+        for (int j = 0; j < count; j++) lanes[j] += more[j];
+    }
+}
+
 /* Takes a run of contiguous elements, and gives how many: whole blocks of lanes. */
 GPU_FUNCTION uint32_t gpu_take_run(uint32_t opcode, gpu_state *s, GPU_GLOBAL const uint8_t *p, uint32_t dtype,
                                    uint32_t n, int64_t k)
 {
-    uint32_t whole = n / GPU_LANES * GPU_LANES, bytes = dtype == GPU_F32 ? 4u : 2u;
-    int sums = opcode == GPU_SUM || opcode == GPU_MEAN, most = opcode == GPU_MAX;
+    uint32_t whole = n / GPU_LANES * GPU_LANES, bytes = GPU_BYTES(dtype);
     if (opcode == GPU_ARGMAX || opcode == GPU_ARGMIN) {
         *s = gpu_best_of_run(opcode, *s, p, dtype, whole, k);
         return whole;
     }
-    if (!sums && !most && opcode != GPU_MIN) return 0;
+    if (opcode > GPU_MIN && opcode != GPU_ANY && opcode != GPU_ALL) return 0;
     for (uint32_t begin = 0; begin < whole; begin += GPU_BLOCK) {
         uint32_t end = whole - begin < GPU_BLOCK ? whole : begin + GPU_BLOCK;
-        float lanes[GPU_LANES], x[GPU_LANES];
+        T lanes[GPU_LANES], x[GPU_LANES];
         gpu_load_lanes(lanes, p + begin * bytes, dtype);
         for (uint32_t i = begin + GPU_LANES; i < end; i += GPU_LANES) {
             gpu_load_lanes(x, p + i * bytes, dtype);
-            if (sums)
-                for (int j = 0; j < GPU_LANES; j++) lanes[j] += x[j];
-            else if (most)
-                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_LARGER(lanes[j], x[j]);
-            else
-                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_SMALLER(lanes[j], x[j]);
+            gpu_fold(opcode, lanes, x, GPU_LANES);
         }
-        for (int pairs = GPU_LANES / 2; pairs > 0; pairs /= 2)
-            for (int j = 0; j < pairs; j++)
-                lanes[j] = sums   ? lanes[j] + lanes[j + pairs]
-                           : most ? GPU_LARGER(lanes[j], lanes[j + pairs])
-                                  : GPU_SMALLER(lanes[j], lanes[j + pairs]);
+        for (int pairs = GPU_LANES / 2; pairs > 0; pairs /= 2) gpu_fold(opcode, lanes, lanes + pairs, pairs);
         *s = gpu_take(opcode, *s, lanes[0], k);
     }
     return whole;
 }
 
+#if GPU_TYPE == 32
 /*
  * As `reduce`, for neighbouring lines that lie beside each other in memory: an item takes GPU_LANES of them at
  * once, row by row. Item i works on part i % parts of the block i / parts of lines. float32 sums and extremes.
@@ -273,6 +301,29 @@ GPU_KERNEL void reduce_columns(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t 
         gpu_keep(states + first, (line + j) * parts + item % parts, s);
     }
 }
+
+/* As `scan`, for running sums of lines that lie beside each other: an item takes GPU_LANES of them at once. float32. */
+GPU_KERNEL void scan_columns(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
+{
+    uint32_t lines = (uint32_t)nest.scalars[1], size = nest.numel / lines, line = gpu_item() * GPU_LANES;
+    float total[GPU_LANES], lost[GPU_LANES];
+    if (line >= lines) return;
+    uint32_t width = lines - line < GPU_LANES ? lines - line : GPU_LANES;
+    for (int j = 0; j < GPU_LANES; j++) total[j] = lost[j] = 0;
+    in += nest.offsets[1] + (int64_t)line * 4;
+    out += nest.offsets[0] + (int64_t)line * 4;
+    for (uint32_t k = 0; k < size; k++, in += nest.strides[1][1], out += nest.strides[0][1]) {
+        GPU_INDEPENDENT
+        for (uint32_t j = 0; j < width; j++) {
+            float a = total[j], x = ((GPU_GLOBAL const float *)in)[j], sum = a + x;
+            float more = lost[j] + (fabs(a) >= fabs(x) ? (a - sum) + x : (x - sum) + a);
+            lost[j] = more;
+            total[j] = sum;
+            ((GPU_GLOBAL float *)out)[j] = more - more == 0 ? sum + more : sum;
+        }
+    }
+}
+#endif
 #endif
 
 /* Adds up one part. With one part in a line that is the result. */
@@ -291,9 +342,9 @@ GPU_KERNEL void reduce(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GP
         GPU_LINE(from, nest, kept, 1, at[1], k)
         uint32_t stop = k + (run - k % run) < end ? k + (run - k % run) : end;
         int64_t step = kept < nest.rank ? nest.strides[1][kept] : 0;
-#if GPU_TYPE == 32 && GPU_PROCESSOR
+#if GPU_PROCESSOR
         uint32_t dtype = nest.dtypes[1];
-        if ((step == 4 && dtype == GPU_F32) || (step == 2 && (dtype == GPU_F16 || dtype == GPU_BF16))) {
+        if (step == GPU_BYTES(dtype)) {
             uint32_t taken = gpu_take_run(nest.opcode, &s, in + from, dtype, stop - k, k);
             k += taken;
             from += (int64_t)taken * step;
@@ -333,6 +384,25 @@ GPU_KERNEL void scan_parts(GPU_GLOBAL int64_t *states, int64_t first, gpu_nest n
     }
 }
 
+#if GPU_PROCESSOR && GPU_TYPE == 32 && (defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__))
+/* Running sums of whole vectors of contiguous float32, from s on; gives how many elements. Rounding errors of s are kept. */
+GPU_FUNCTION uint32_t gpu_scan_run(gpu_state *s, GPU_GLOBAL float *out, GPU_GLOBAL const float *in, uint32_t n)
+{
+    uint32_t whole = n / 16 * 16;
+    for (uint32_t i = 0; i < whole; i += 16) {
+        float16 x = vload16(0, in + i);
+        float rest = s->rest - s->rest == 0 ? s->rest : 0.0f;
+        x += (float16)(0.0f, x.s01234567, x.s89ab, x.scd, x.se);
+        x += (float16)((float2)(0.0f), x.s01234567, x.s89ab, x.scd);
+        x += (float16)((float4)(0.0f), x.s01234567, x.s89ab);
+        x += (float16)((float8)(0.0f), x.s01234567);
+        vstore16((float16)(s->value) + ((float16)(rest) + x), 0, out + i);
+        *s = gpu_take(GPU_SUM, *s, x.sf, 0);
+    }
+    return whole;
+}
+#endif
+
 /* Writes the running results of one part, from the state before it. */
 GPU_KERNEL void scan(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *positions,
                      GPU_GLOBAL const int64_t *states, int64_t first, gpu_nest nest)
@@ -346,6 +416,14 @@ GPU_KERNEL void scan(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_
     for (uint32_t k = 0; k < 3; k++) at[k] += (int64_t)begin * nest.strides[k][kept];
     gpu_state s = gpu_start(nest.opcode);
     if (parts > 1) s = gpu_merge(nest.opcode, s, states + first, item);
+#if GPU_PROCESSOR && GPU_TYPE == 32 && (defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__))
+    if (nest.opcode == GPU_SUM && nest.dtypes[0] == GPU_F32 && nest.dtypes[1] == GPU_F32 &&
+        nest.strides[0][kept] == 4 && nest.strides[1][kept] == 4) {
+        uint32_t taken = gpu_scan_run(&s, (GPU_GLOBAL float *)(out + at[0]), (GPU_GLOBAL const float *)(in + at[1]), end - begin);
+        begin += taken;
+        for (uint32_t k = 0; k < 2; k++) at[k] += (int64_t)taken * 4;
+    }
+#endif
     for (uint32_t k = begin; k < end; k++) {
         s = gpu_take(nest.opcode, s, gpu_load(in + at[1], nest.dtypes[1]), k);
         gpu_store(out + at[0], nest.dtypes[0], gpu_total(s));
