@@ -233,17 +233,15 @@ GPU_FUNCTION gpu_span gpu_windows_inside(const gpu_window *w, uint32_t k, int32_
     return s;
 }
 
-/* Elements of the row at `p`, multiplied by f and added to sums[0], sums[1], ...: every `step`th from `first` on. */
-GPU_FUNCTION void gpu_add_row(T *sums, GPU_GLOBAL const uint8_t *p, int32_t first, int32_t step, int32_t count, T f)
-{
-    p += (int64_t)first * GPU_STEP;
-    if (step == 1) {
-        GPU_INDEPENDENT
-        for (int32_t j = 0; j < count; j++) sums[j] += GPU_AT(p, j) * f;
-        return;
+/* Elements of the row at `p`, multiplied by f and added to sums[at], sums[at + 1], ...: every `step`th from `first` on. */
+#define GPU_ADD_ROW(sums, at, p, first, step, count, f)                                                             \
+    if ((step) == 1) {                                                                                              \
+        GPU_INDEPENDENT                                                                                             \
+        for (int32_t row_j = 0; row_j < (count); row_j++) (sums)[(at) + row_j] += GPU_AT(p, (first) + row_j) * (f); \
+    } else {                                                                                                        \
+        for (int32_t row_j = 0; row_j < (count); row_j++)                                                           \
+            (sums)[(at) + row_j] += GPU_AT(p, (first) + row_j * (step)) * (f);                                      \
     }
-    for (int32_t j = 0; j < count; j++) sums[j] += GPU_AT(p, j * step) * f;
-}
 
 /* out = bias + in * weight. An item is GPU_RUN elements of a row of the result, or what is left of it. */
 GPU_KERNEL void convolve(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *weight,
@@ -273,7 +271,7 @@ GPU_KERNEL void convolve(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, 
                     gpu_span s = gpu_windows_inside(&w, kx, begin, end);
                     int32_t x = s.begin * w.stride[2] - w.padding[2] + (int32_t)kx * w.dilation[2];
                     T f = GPU_AT(weight, c * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
-                    gpu_add_row(parts + (s.begin - begin), row, x, w.stride[2], s.end - s.begin, f);
+                    GPU_ADD_ROW(parts, s.begin - begin, row, x, w.stride[2], s.end - s.begin, f)
                 }
             }
         for (int j = 0; j < GPU_RUN; j++) sums[j] += parts[j];
@@ -334,7 +332,7 @@ GPU_KERNEL void convolve_transposed(GPU_GLOBAL uint8_t *in, GPU_GLOBAL const uin
                 for (uint32_t o = 0; o < w.out_channels && first < last; o++) {
                     GPU_GLOBAL const uint8_t *row = out + (int64_t)(o * positions + (z * w.out[1] + y) * w.out[2]) * GPU_STEP;
                     T f = GPU_AT(weight, o * w.in_channels * elements + (kz * w.kernel_size[1] + ky) * w.kernel_size[2] + kx);
-                    gpu_add_row(parts, row, first, 1, last - first, f);
+                    GPU_ADD_ROW(parts, 0, row, first, 1, last - first, f)
                 }
                 for (int32_t x = first; x < last; x++) sums[x * stride - shift - begin] += parts[x - first];
             }
