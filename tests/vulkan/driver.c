@@ -4,6 +4,7 @@
  * groups, and what happens when Vulkan refuses a call, for which functions of the device's table are replaced.
  */
 #include "vulkan.h"
+#include "device/operators.h"
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -243,13 +244,13 @@ Test(driver, many_waits)
 
 Test(driver, the_time_between_two_events)
 {
-    void *queue = queue_of_test(), *memory = memory_of(16 << 20), *start, *end;
+    void *queue = queue_of_test(), *memory = memory_of(1 << 20), *start, *end;
     double ms = -1;
     struct timespec before, after;
     clock_gettime(CLOCK_MONOTONIC, &before);
     cr_assert_eq(driver->event_record(device, queue, &start), TN_OK);
-    for (int i = 0; i < 20; i++)
-        cr_assert_eq(driver->fill(device, queue, memory, 1, (16 << 20) - 1, "\x1", 1), TN_OK);
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(driver->fill(device, queue, memory, 1, (1 << 20) - 1, "\x1", 1), TN_OK);
     cr_assert_eq(driver->event_record(device, queue, &end), TN_OK);
     cr_assert_eq(driver->event_elapsed(device, start, end, &ms), TN_OK, "%s", last_error);
     clock_gettime(CLOCK_MONOTONIC, &after);
@@ -260,6 +261,76 @@ Test(driver, the_time_between_two_events)
     driver->event_release(device, end);
     driver->queue_destroy(device, queue);
     driver->free(device, memory);
+}
+
+/* ---- Pipelines ------------------------------------------------------------------------------------------------- */
+
+/* 1.5 times 1 to 4, by the kernel of all pointwise operators. */
+static void multiply(void)
+{
+    void *program, *kernel, *queue = queue_of_test(), *memory = memory_of(32);
+    float x[4] = {1, 2, 3, 4};
+    gpu_nest nest = {.numel = 4, .rank = 1, .opcode = GPU_OP_mul, .immediate = 0xc};
+    const float factor = 1.5f;
+    nest.sizes[0] = 4;
+    nest.offsets[0] = 16;
+    for (uint32_t k = 0; k < 2; k++) nest.strides[k][0] = 4;
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) nest.dtypes[k] = GPU_F32;
+    memcpy(&nest.values[2], &factor, sizeof factor);
+    cr_assert_eq(
+        driver->program_create(device, "pointwise.cl", "-DGPU_TYPE=32 -DGPU_GROUP=1", NULL, &program, NULL),
+        TN_OK);
+    cr_assert_eq(driver->kernel_create(device, program, "pointwise", &kernel), TN_OK, "%s", last_error);
+    const gpu_argument operand = {.is_memory = 1, .value = memory}, none = {.is_memory = 1};
+    const gpu_argument arguments[] = {operand, operand, none,
+                                      none,    none,    {.bytes = sizeof nest, .value = &nest}};
+    cr_assert_eq(driver->write(device, queue, memory, 0, x, sizeof x), TN_OK);
+    cr_assert_eq(driver->launch(device, queue, kernel, arguments, 6, 128, 128), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->read(device, queue, x, memory, 16, sizeof x), TN_OK);
+    cr_assert(x[0] == 1.5f && x[1] == 3 && x[2] == 4.5f && x[3] == 6);
+    driver->queue_destroy(device, queue);
+    driver->kernel_destroy(device, kernel);
+    driver->program_destroy(device, program);
+    driver->free(device, memory);
+}
+
+static VkResult (*make)(VkDevice, const VkShaderModuleCreateInfo *, const VkAllocationCallbacks *,
+                        VkShaderModule *);
+static uint32_t exact; /* operations that may not be fused, in the last module */
+static VKAPI_ATTR VkResult VKAPI_CALL count_exact(VkDevice d, const VkShaderModuleCreateInfo *info,
+                                                  const VkAllocationCallbacks *a, VkShaderModule *out)
+{
+    const uint32_t decorate = 3 << 16 | 71, no_contraction = 42;
+    exact = 0;
+    for (size_t at = 5; at < info->codeSize / 4; at += info->pCode[at] >> 16)
+        exact += info->pCode[at] == decorate && info->pCode[at + 2] == no_contraction;
+    return make(d, info, a, out);
+}
+
+Test(driver, fast_math_leaves_out_what_forbids_fusing)
+{
+    make = ((vulkan_device *)device)->vk.CreateShaderModule;
+    ((vulkan_device *)device)->vk.CreateShaderModule = count_exact;
+    multiply();
+    cr_assert_gt(exact, 10);
+    set("fast_math", tn_value_bool(1));
+    multiply();
+    cr_assert_eq(exact, 0);
+}
+
+Test(driver, the_cache_of_pipelines_is_a_file)
+{
+    char folder[] = "/tmp/tenon_cache_XXXXXX", command[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(plugin.cache_folder, sizeof plugin.cache_folder, "%s", folder);
+    multiply();
+    driver->close(device);
+    cr_assert_eq(driver->open(&plugin, 0, &device), TN_OK);
+    multiply();
+    cr_assert_gt(((vulkan_device *)device)->cached_bytes, 0);
+    plugin.cache_folder[0] = 0;
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    cr_assert_eq(system(command), 0);
 }
 
 /* ---- Failures ------------------------------------------------------------------------------------------------- */
