@@ -22,6 +22,7 @@ int32_t tni_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
 int32_t tn_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
 {
     int32_t status = tni_context_check(ctx);
+    if (!status && !out) status = tni_error(TN_E_ARGUMENT, "tn_generator_create: argument 'out' is NULL");
     if (!status) status = tni_generator_create(ctx, seed, out);
     if (status) return status;
     (*out)->owns_context = 1;

@@ -295,9 +295,11 @@ int32_t tni_scope_record(tn_scope *s, int32_t code)
     return code;
 }
 
+/* Without a scope the error is that of the thread: for functions that were given nothing to ask for one. */
 int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
 {
     if (!code) return TN_OK;
+    if (!s) return tni_error(code, "%s", message ? message : tn_status_text(code));
     if (TNI_UNLIKELY(tni_scope_check(s))) return tn_scope_failed(s);
     tni_error(code, "%s", message ? message : tn_status_text(code));
     tni_scope_record(s, code);

@@ -23,6 +23,13 @@ static const tn_module_class list = {.size = sizeof list, .name = "ModuleList", 
 
 /* ---- Errors -------------------------------------------------------------------------------------------- */
 
+int32_t nn_is_null(const char *call)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s: the module is NULL", call);
+    return tn_scope_fail(NULL, TN_E_STATE, text);
+}
+
 int32_t tn_module_failed(const tn_module *m)
 {
     return m ? m->tree->status : TN_E_STATE;
@@ -152,6 +159,7 @@ static tn_module *make(nn_tree *tree, const char *name, uint64_t bytes, const tn
 tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_class *class)
 {
     nn_tree *tree = ctx ? calloc(1, sizeof *tree) : NULL;
+    if (!ctx) tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_module_create: argument 'ctx' is NULL");
     tn_module *m = tree ? make(tree, name ? name : "", name ? strlen(name) : 0, class) : NULL;
     if (!m)
         free(tree);
@@ -324,7 +332,7 @@ tn_tensor *tn_module_tensor(const tn_module *m, const char *name)
 int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
 {
     nn_slot *slot = slot_at(m, name);
-    if (!m) return TN_E_STATE;
+    if (!m) return nn_is_null("tn_module_set_tensor");
     if (!slot) return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", m->name, name ? name : "");
     return hold(m, slot, t);
 }
@@ -455,8 +463,9 @@ int64_t tn_module_parameter_count(const tn_module *m)
 
 void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *user), void *user)
 {
-    for (uint32_t i = 0; m && i < m->child_count; i++) tn_module_apply(m->children[i], function, user);
-    if (m) function(m, user);
+    if (!m || !function) return;
+    for (uint32_t i = 0; i < m->child_count; i++) tn_module_apply(m->children[i], function, user);
+    function(m, user);
 }
 
 static void set_training(tn_module *m, void *on)
@@ -562,7 +571,7 @@ static void exchange_all(tn_module *m, void *user)
 
 int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
 {
-    if (!m) return TN_E_STATE;
+    if (!m) return nn_is_null("tn_module_to");
     if (m->tree->status) return m->tree->status;
     if (dtype && !tn_dtype_is_floating(dtype) && !tn_dtype_is_complex(dtype)) {
         char text[160];

@@ -50,6 +50,8 @@ static inline tn_scope *nn_without_recording(tn_scope *s)
         .size = sizeof options, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
     return tn_scope_open_child(s, &options);
 }
+/* Sets the error of a call that was given no module, and returns its status. */
+int32_t nn_is_null(const char *call);
 /* Runs the children one after another. */
 tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 /* A scope of the tree's context with gradients off, and the tree's device and dtype as defaults. */

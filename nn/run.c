@@ -153,8 +153,12 @@ static void name_module(tn_scope *s, const tn_module *m)
     tn_scope_add_to_error(s, text);
 }
 
+/* Deeper than any network: a forward that calls itself would otherwise take the whole stack. */
+#define MOST_DEPTH 1000
+
 tn_tensor *tn_module_call(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
+    static _Thread_local uint32_t depth;
     tn_tensor *unused[TN_MODULE_MAX_OUTPUTS - 1];
     if (tn_scope_failed(s)) return NULL;
     if (!m || m->tree->status) {
@@ -165,10 +169,15 @@ tn_tensor *tn_module_call(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **
         tn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes 1 to 16 inputs");
     } else if (!in.data[0]) {
         tn_scope_fail(s, TN_E_ARGUMENT, "module: the first input is NULL");
+    } else if (depth == MOST_DEPTH) {
+        tn_scope_fail(s, TN_E_STATE,
+                      "module: 1000 calls of forward are inside one another: does one call itself?");
     } else {
         more = more ? more : unused;
         memset(more, 0, sizeof unused);
+        depth++;
         tn_tensor *y = m->hook_count ? run_with_hooks(s, m, in, more) : run(s, m, in, more);
+        depth--;
         if (y && !tn_scope_failed(s)) return y;
         if (!tn_scope_failed(s))
             tn_scope_fail(s, TN_E_STATE, "module: forward returned NULL without an error");

@@ -10,7 +10,7 @@
 
 int32_t tn_module_save(const tn_module *m, const char *path)
 {
-    if (!m) return TN_E_STATE;
+    if (!m) return nn_is_null("tn_module_save");
     tn_scope *s = nn_scope(m);
     tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
     if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);
@@ -137,7 +137,7 @@ static int32_t load_pt(tn_module *m, const char *path, uint32_t mode)
 int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 {
     source from = {NULL, {NULL, 0}};
-    if (!m) return TN_E_STATE;
+    if (!m) return nn_is_null("tn_module_load");
     if (is_zip(path)) return load_pt(m, path, mode);
     int32_t status = tn_safetensors_open(m->tree->ctx, path, &from.file);
     if (status) return status;
@@ -149,5 +149,5 @@ int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32_t mode)
 {
     source from = {NULL, state};
-    return m ? load_from(m, &from, mode) : TN_E_STATE;
+    return m ? load_from(m, &from, mode) : nn_is_null("tn_module_load_state");
 }

@@ -46,6 +46,7 @@ tn_average *tn_average_create(tn_module *module, double decay)
 
 int32_t tn_average_update(tn_scope *scope, tn_average *a)
 {
+    if (!a) return tn_scope_fail(scope, TN_E_STATE, "tn_average_update: the average is NULL");
     tn_scope *s = optim_without_recording(scope);
     double weight = a->updates == 0 ? 1 : a->decay != 0 ? 1 - a->decay : 1 / (double)(a->updates + 1);
     for (uint32_t i = 0; i < a->count; i++) {
@@ -105,12 +106,16 @@ double tn_grad_scaler_get_scale(const tn_grad_scaler *g)
 
 tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss)
 {
+    if (!g) return tn_scope_fail(s, TN_E_STATE, "tn_grad_scaler_scale: the scaler is NULL"), NULL;
     return tn_mul_scalar(s, loss, g->scale);
 }
 
 /* Gradients of one device are divided by one call. */
 int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer *o)
 {
+    if (!g || !o)
+        return tn_scope_fail(scope, TN_E_STATE,
+                             "tn_grad_scaler_unscale: the scaler or the optimizer is NULL");
     tn_scope *s = optim_without_recording(scope);
     if (g->unscaled == o)
         tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
@@ -144,7 +149,7 @@ int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer 
 
 int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o, const tn_step_options *options)
 {
-    if (g->unscaled != o && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
+    if ((!g || g->unscaled != o) && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
     g->unscaled = NULL;
     tn_step_options step =
         options ? *options : (tn_step_options){.options_size = sizeof step, .lr = TN_NOT_GIVEN};

@@ -107,7 +107,7 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
 tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options)
 {
     tn_module *module = options ? options->module : NULL;
-    if (!module) return NULL;
+    if (!module) return fail(NULL, TN_E_ARGUMENT, NULL, "the module is NULL"), NULL;
     tn_scope *s = tn_scope_open(tn_module_context(module));
     if (tn_module_failed(module)) tn_scope_fail(s, tn_module_failed(module), tn_module_error(module));
     return create(s, tn_module_context(module), tn_module_tensors(s, module, TN_PARAMETERS), kind, options);
@@ -153,7 +153,7 @@ static tn_optimizer_options inherited(const tn_optimizer_options *options, const
 int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
                                     const tn_optimizer_options *options)
 {
-    if (!o) return TN_E_STATE;
+    if (!o) return fail(NULL, TN_E_STATE, NULL, "tn_optimizer_add_group: it is NULL");
     tn_scope *s = tn_scope_open(o->ctx);
     int32_t is_sound = options && options->options_size >= sizeof *options && o->group_count;
     tn_optimizer_options all = is_sound ? inherited(options, &o->groups[0]) : (tn_optimizer_options){0};
@@ -378,7 +378,7 @@ static char *group_name(tn_scope *s, uint32_t i)
 
 int32_t tn_optimizer_save(const tn_optimizer *o, const char *path)
 {
-    if (!o) return TN_E_STATE;
+    if (!o) return fail(NULL, TN_E_STATE, NULL, "tn_optimizer_save: it is NULL");
     tn_scope *s = tn_scope_open(o->ctx);
     if (o->kind == TN_LBFGS) fail(s, TN_E_UNSUPPORTED, o, "its history cannot be saved");
     uint64_t room = (uint64_t)o->count * (OPTIM_MAX_STATES + 1) + o->group_count + 1, n = 0;
@@ -450,7 +450,7 @@ static void read_all(tn_scope *s, tn_safetensors *file, const tn_optimizer *o, o
 int32_t tn_optimizer_load(tn_optimizer *o, const char *path)
 {
     tn_safetensors *file = NULL;
-    if (!o) return TN_E_STATE;
+    if (!o) return fail(NULL, TN_E_STATE, NULL, "tn_optimizer_load: it is NULL");
     int32_t status = tn_safetensors_open(o->ctx, path, &file);
     if (status) return status;
     tn_scope *s = tn_scope_open(o->ctx);

@@ -81,6 +81,7 @@ double tn_lr_one_cycle(int64_t i, double high, int64_t total, double rise, doubl
 
 double tn_plateau_step(tn_plateau *p, double measure)
 {
+    if (!p) return NAN;
     double threshold = p->threshold != 0 ? p->threshold : 1e-4;
     double margin = p->is_absolute ? threshold : threshold * p->best;
     int64_t patience = p->patience > 0 ? p->patience : p->patience < 0 ? 0 : 10;

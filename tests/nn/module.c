@@ -120,6 +120,43 @@ static tn_module *block_create(tn_module *parent, const char *name, int64_t chan
     return tn_module_failed(m) ? NULL : m;
 }
 
+static tn_tensor *endless_forward(tn_scope *scope, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    return tn_module_call(scope, m, in, more);
+}
+
+Test(module, a_forward_that_calls_itself_ends_in_an_error)
+{
+    static const tn_module_class endless = {
+        .size = sizeof endless, .name = "Endless", .forward = endless_forward};
+    tn_module *m = tn_module_add(net, "endless", &endless);
+    for (int i = 0; i < 2; i++) { /* and the depth is counted back */
+        cr_assert_null(tn_module_forward(s, m, filled(TN_INTS(1), 1)));
+        cr_assert_not_null(strstr(tn_scope_error(s)->message, "does one call itself?"), "%s",
+                           tn_scope_error(s)->message);
+        tn_scope_clear(s);
+    }
+}
+
+static void expect_text(int32_t status, const char *text)
+{
+    cr_assert_eq(status, TN_E_STATE);
+    cr_assert_str_eq(tn_last_error()->message, text);
+}
+
+Test(module, calls_without_a_module_say_so)
+{
+    expect_text(tn_module_to(NULL, 0, TN_FLOAT32), "tn_module_to: the module is NULL");
+    expect_text(tn_module_save(NULL, "x"), "tn_module_save: the module is NULL");
+    expect_text(tn_module_load(NULL, "x", TN_STRICT), "tn_module_load: the module is NULL");
+    expect_text(tn_module_load_state(NULL, (tn_named_tensors){NULL, 0}, TN_STRICT),
+                "tn_module_load_state: the module is NULL");
+    expect_text(tn_module_set_tensor(NULL, "w", NULL), "tn_module_set_tensor: the module is NULL");
+    cr_assert_null(tn_module_create(NULL, "net", NULL));
+    cr_assert_str_eq(tn_last_error()->message, "tn_module_create: argument 'ctx' is NULL");
+    tn_module_apply(net, NULL, NULL);
+}
+
 Test(module, moves_to_whole_numbers_are_refused)
 {
     tn_module *fc = tn_linear_create(net, "fc", 2, 2);

@@ -255,6 +255,23 @@ Test(trajectories, a_rate_of_zero_moves_nothing_and_wrong_ones_are_refused)
     tn_module_destroy(m);
 }
 
+Test(trajectories, calls_without_an_object_say_so)
+{
+    cr_assert_null(tn_sgd_create(NULL, .lr = 1));
+    cr_assert_str_eq(tn_last_error()->message, "optimizer: the module is NULL");
+    cr_assert_eq(tn_optimizer_save(NULL, "x"), TN_E_STATE);
+    cr_assert_str_eq(tn_last_error()->message, "optimizer: tn_optimizer_save: it is NULL");
+    cr_assert_eq(tn_optimizer_load(NULL, "x"), TN_E_STATE);
+    cr_assert_eq(tn_optimizer_add_group(NULL, TN_TENSORS(NULL), .lr = 1), TN_E_STATE);
+    cr_assert_eq(tn_average_update(s, NULL), TN_E_STATE);
+    tn_scope_clear(s);
+    cr_assert_null(tn_grad_scaler_scale(s, NULL, VECTOR(s, 1)));
+    tn_scope_clear(s);
+    cr_assert_eq(tn_grad_scaler_unscale(s, NULL, NULL), TN_E_STATE);
+    tn_scope_clear(s);
+    cr_assert(isnan(tn_plateau_step(NULL, 1)));
+}
+
 Test(trajectories, a_warm_up_ends_at_zero)
 {
     cr_assert_eq(tn_lr_warm_up_cosine(100, 1, 10, 100), 0);
