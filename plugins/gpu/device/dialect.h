@@ -54,18 +54,18 @@ typedef ulong uint64_t;
 typedef long int64_t;
 #define FN(name) name
 #elif defined(GPU_GLSL) /* C that tools/gen_shaders.py turns into GLSL */
-#define GPU_KERNEL                         _Noreturn
-#define GPU_GLOBAL                         volatile
-#define GPU_LOCAL                          _Thread_local
-#define GPU_FUNCTION                       static inline
+#define GPU_KERNEL   _Noreturn
+#define GPU_GLOBAL   volatile
+#define GPU_LOCAL    _Thread_local
+#define GPU_FUNCTION static inline
 #define GPU_INDEPENDENT
-#define GPU_BARRIER()                      gpu_barrier()
-#define gpu_half_load(p)                   tn_float_of_half(*(GPU_GLOBAL const uint16_t *)(p))
-#define gpu_half_store(p, f)               (*(GPU_GLOBAL uint16_t *)(p) = tn_half_of_float(f))
-#define GPU_HAS_DOUBLE                     0
-#define TN_DEVICE_HAS_DOUBLE               0
-#define TN_DEVICE_FUNCTION                 GPU_FUNCTION
-#define INFINITY                           gpu_infinity
+#define GPU_BARRIER()        gpu_barrier()
+#define gpu_half_load(p)     tn_float_of_half(*(GPU_GLOBAL const uint16_t *)(p))
+#define gpu_half_store(p, f) (*(GPU_GLOBAL uint16_t *)(p) = tn_half_of_float(f))
+#define GPU_HAS_DOUBLE       0
+#define TN_DEVICE_HAS_DOUBLE 0
+#define TN_DEVICE_FUNCTION   GPU_FUNCTION
+#define INFINITY             gpu_infinity
 typedef unsigned char uint8_t;
 typedef signed char int8_t;
 typedef unsigned short uint16_t;
@@ -74,7 +74,7 @@ typedef unsigned int uint32_t;
 typedef int int32_t;
 typedef unsigned long uint64_t;
 typedef long int64_t;
-#define FN(name) fn_##name /* plugins/vulkan/functions.h */
+#define FN(name)             fn_##name /* plugins/vulkan/functions.h */
 #else
 #include <math.h>
 #include <stdint.h>
@@ -82,8 +82,8 @@ typedef long int64_t;
 #define GPU_GLOBAL
 #define GPU_HAS_DOUBLE 1
 #if defined(__CUDACC__) || defined(__HIPCC__)
-/* Groups have 128 items (group_of in launch.c). So many groups at once leave 64 and 80 registers: none are spilled. */
-#define GPU_KERNEL                         extern "C" __global__ __launch_bounds__(128, GPU_TYPE == 32 ? 8 : 6)
+/* Groups have 128 items (group_of in launch.c). So many groups at once leave 64 and 128 registers: none are spilled. */
+#define GPU_KERNEL                         extern "C" __global__ __launch_bounds__(128, GPU_TYPE == 32 ? 8 : 4)
 #define GPU_LOCAL                          __shared__
 #define GPU_FUNCTION                       static __device__ inline
 #define gpu_item()                         ((uint32_t)(blockIdx.x * blockDim.x + threadIdx.x))
@@ -321,14 +321,14 @@ GPU_FUNCTION void gpu_fault(GPU_GLOBAL int32_t *fault, int32_t code, int32_t ope
  * Adds the offset of element i to the places of the first `count` operands; gives what is left of i. No loop over the
  * operands: with constant indices `places` stays in registers.
  */
-#define GPU_WALK(nest, first, last, i, places, count)                                                               \
-    for (uint32_t walk_d = (first); walk_d < (last); walk_d++) {                                                    \
-        uint32_t walk_index = (i) % (nest).sizes[walk_d];                                                           \
-        (i) /= (nest).sizes[walk_d];                                                                                \
-        GPU_WALK_OPERAND(nest, places, count, 0)                                                                    \
-        GPU_WALK_OPERAND(nest, places, count, 1)                                                                    \
-        GPU_WALK_OPERAND(nest, places, count, 2)                                                                    \
-        GPU_WALK_OPERAND(nest, places, count, 3)                                                                    \
+#define GPU_WALK(nest, first, last, i, places, count)            \
+    for (uint32_t walk_d = (first); walk_d < (last); walk_d++) { \
+        uint32_t walk_index = (i) % (nest).sizes[walk_d];        \
+        (i) /= (nest).sizes[walk_d];                             \
+        GPU_WALK_OPERAND(nest, places, count, 0)                 \
+        GPU_WALK_OPERAND(nest, places, count, 1)                 \
+        GPU_WALK_OPERAND(nest, places, count, 2)                 \
+        GPU_WALK_OPERAND(nest, places, count, 3)                 \
     }
 #define GPU_WALK_OPERAND(nest, places, count, k) \
     if ((k) < (count)) (places)[(k) < (count) ? (k) : 0] += (int64_t)walk_index * (nest).strides[k][walk_d];
