@@ -27,6 +27,7 @@ struct gpu_plugin {
     tn_kernel_row *rows;
     tn_kernels_interface kernels;
     tn_device_interface device_interface; /* with the driver's type */
+    tn_copy_interface copy_interface;     /* with what the driver can */
     pthread_mutex_t lock;                 /* of the list of devices */
     gpu_device *devices;
     char cache_folder[4096];    /* of compiled programs; "" if there is none */

@@ -472,11 +472,11 @@ static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_in
                                                      .free = memory_free,
                                                      .fill = memory_fill,
                                                      .info = memory_info};
-static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
-                                                 .host_to_device = host_to_device,
-                                                 .device_to_host = device_to_host,
-                                                 .device_to_device = device_to_device,
-                                                 .peer = copy_peer};
+static const tn_copy_interface copy_interface_of_all = {.size = sizeof(tn_copy_interface),
+                                                        .host_to_device = host_to_device,
+                                                        .device_to_host = device_to_host,
+                                                        .device_to_device = device_to_device,
+                                                        .peer = copy_peer};
 static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
                                                      .create = stream_create,
                                                      .destroy = stream_destroy,
@@ -499,7 +499,7 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (version != 1) return NULL;
     if (!strcmp(name, "tenon.device")) return &p->device_interface;
     if (!strcmp(name, "tenon.memory")) return &memory_interface;
-    if (!strcmp(name, "tenon.copy")) return &copy_interface;
+    if (!strcmp(name, "tenon.copy")) return &p->copy_interface;
     if (!strcmp(name, "tenon.stream")) return &stream_interface;
     if (!strcmp(name, "tenon.event")) return &event_interface;
     if (!strcmp(name, "tenon.settings")) return &gpu_settings_interface;
@@ -521,8 +521,10 @@ static int32_t init(const tn_host *host, void **out_self)
 {
     gpu_plugin *p = host->alloc(host->context, sizeof *p);
     if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *p = (gpu_plugin){.host = host, .device_interface = device_interface_of_type};
+    *p = (gpu_plugin){
+        .host = host, .device_interface = device_interface_of_type, .copy_interface = copy_interface_of_all};
     p->device_interface.type = driver->type;
+    if (!driver->peer_copy) p->copy_interface.peer = NULL;
     pthread_mutex_init(&p->lock, NULL);
     int32_t status = gpu_rows_make(p);
     if (status)

@@ -184,7 +184,7 @@ Test(waits, a_released_event_stays_for_a_stream_that_waits_for_it)
     cr_assert_eq(tn_stream_wait_event(side, event), TN_OK);
     tn_event_release(event);
     cr_assert_eq(tn_stream_synchronize(home), TN_OK);
-    for (int i = 0; i < 4; i++) tn_event_release(recorded_event(home));
+    for (int i = 0; i < 16; i++) tn_event_release(recorded_event(home));
     tn_stream_set_current(ctx, side);
     expect_threes(x);
     expect_threes(y);
