@@ -404,9 +404,9 @@ static tn_tensor *forward(training *t, tn_scope *s)
         .size = sizeof low, .autocast = TN_SCOPE_AUTOCAST_ON, .autocast_dtype = t->autocast};
     tn_tensors in = TN_TENSORS(t->input, t->positions);
     if (t->model->inputs != TOKENS) in.count = 1;
-    if (!t->autocast) return tn_module_call(s, t->net, in, NULL);
+    if (!t->autocast) return tn_module_call(s, t->net, in).first;
     tn_scope *child = tn_scope_open_child(s, &low);
-    tn_tensor *y = tn_module_call(child, t->net, in, NULL);
+    tn_tensor *y = tn_module_call(child, t->net, in).first;
     if (y) y = tn_scope_return(child, y);
     return tn_scope_close(child) ? NULL : y;
 }

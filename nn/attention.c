@@ -172,7 +172,7 @@ static tn_tensor *block(tn_scope *s, const tn_module *m, const char *name, tn_te
     } else {
         tn_tensor *other = memory ? memory : x;
         tn_tensor *inputs[] = {x, other, other, padding, mask};
-        x = tn_module_call(s, tn_module_child(m, name), (tn_tensors){inputs, 5}, NULL);
+        x = tn_module_call(s, tn_module_child(m, name), (tn_tensors){inputs, 5}).first;
     }
     return run(s, m, drop, x);
 }
@@ -235,7 +235,7 @@ tn_tensor *nn_transformer_stack_forward(tn_scope *s, tn_module *m, tn_tensors in
     (void)more;
     memcpy(inputs, in.data, (size_t)in.count * sizeof *inputs);
     for (uint32_t i = 0; i < tn_module_child_count(layers) && inputs[0]; i++)
-        inputs[0] = tn_module_call(s, tn_module_child_at(layers, i), (tn_tensors){inputs, in.count}, NULL);
+        inputs[0] = tn_module_call(s, tn_module_child_at(layers, i), (tn_tensors){inputs, in.count}).first;
     tn_module *norm = tn_module_child(m, "norm");
     return norm && inputs[0] ? tn_module_forward(s, norm, inputs[0]) : inputs[0];
 }

@@ -14,6 +14,12 @@ static const void *field(const tn_module *m, const nn_option *o)
     return (const char *)m->state + o->offset;
 }
 
+int64_t nn_integer(const tn_module *m, uint32_t i)
+{
+    const nn_option *o = &nn_layer_of(m)->options[i];
+    return o->kind == NN_INT ? *(const int64_t *)field(m, o) : (int64_t)nn_number(m, i);
+}
+
 double nn_number(const tn_module *m, uint32_t i)
 {
     const nn_option *o = &nn_layer_of(m)->options[i];
@@ -125,10 +131,8 @@ static int64_t sizes_of(const tn_module *m, const nn_tensor_row *row, int64_t si
         const nn_dim *d = &row->dims[i];
         tn_ints list = d->spread ? nn_list(m, (uint32_t)d->option) : (tn_ints){NULL, 1};
         for (int64_t k = 0; k < list.count && rank < TN_MAX_RANK; k++) {
-            int64_t n = d->spread       ? list.data[k]
-                        : d->option < 0 ? 1
-                                        : (int64_t)nn_number(m, (uint32_t)d->option);
-            int64_t over = d->over < 0 ? 1 : (int64_t)nn_number(m, (uint32_t)d->over);
+            int64_t n = d->spread ? list.data[k] : d->option < 0 ? 1 : nn_integer(m, (uint32_t)d->option);
+            int64_t over = d->over < 0 ? 1 : nn_integer(m, (uint32_t)d->over);
             sizes[rank++] = d->factor * n / (over ? over : 1);
         }
     }
@@ -205,18 +209,46 @@ static void add_tensors(tn_scope *s, tn_module *m)
 
 /* ---- Making -------------------------------------------------------------------------------------------- */
 
+/* Values of options that PyTorch refuses when the layer is made. */
+static int32_t check_options(tn_module *m)
+{
+    const nn_layer *layer = nn_layer_of(m);
+    const char *name = m->class->name;
+    for (uint32_t i = 0; i < layer->option_count; i++) {
+        const nn_option *o = &layer->options[i];
+        const char *expected = NULL;
+        char path[512], got[64];
+        double value = o->kind <= NN_BOOL ? nn_number(m, i) : 0;
+        if (o->kind == NN_FLOAT &&
+            (!strcmp(o->name, "dropout") || (!strcmp(o->name, "p") && strstr(name, "Dropout"))) &&
+            !(value >= 0 && value <= 1))
+            expected = "a probability from 0 to 1";
+        if (!strcmp(o->name, "approximate") && strcmp(text_of(m, i), "none") && strcmp(text_of(m, i), "tanh"))
+            expected = "'none' or 'tanh'";
+        if (!strcmp(o->name, "hidden_size") && value < 1) expected = "at least 1";
+        if (!expected) continue;
+        if (o->kind == NN_TEXT)
+            snprintf(got, sizeof got, "'%.40s'", text_of(m, i));
+        else
+            snprintf(got, sizeof got, "%g", value);
+        return nn_fail(m, TN_E_ARGUMENT, "%s '%s': %s: got %s, expected %s", name,
+                       nn_label(m, path, sizeof path), o->name, got, expected);
+    }
+    return TN_OK;
+}
+
 /* Sizes and counts among the arguments must not be negative, and the groups divide both channels. */
 static int32_t check(tn_module *m)
 {
     const nn_layer *layer = nn_layer_of(m);
-    int64_t groups = layer->check_option < 0 ? 1 : (int64_t)nn_number(m, (uint32_t)layer->check_option);
+    int64_t groups = layer->check_option < 0 ? 1 : nn_integer(m, (uint32_t)layer->check_option);
     if (groups < 1)
         return nn_fail(m, TN_E_ARGUMENT, "%s '%s': groups: got %lld, expected at least 1", m->class->name,
                        m->name, (long long)groups);
     for (uint32_t i = 0; i < layer->option_count; i++) {
         const nn_option *o = &layer->options[i];
         if (!o->is_given || o->kind != NN_INT || !strcmp(o->name, "dim")) continue;
-        int64_t value = (int64_t)nn_number(m, i);
+        int64_t value = nn_integer(m, i);
         if (value < 0)
             return nn_fail(m, TN_E_ARGUMENT, "%s '%s': %s: got %lld, expected 0 or more", m->class->name,
                            m->name, o->name, (long long)value);
@@ -224,7 +256,7 @@ static int32_t check(tn_module *m)
             return nn_fail(m, TN_E_ARGUMENT, "%s '%s': %s: got %lld, which %lld groups do not divide",
                            m->class->name, m->name, o->name, (long long)value, (long long)groups);
     }
-    return TN_OK;
+    return check_options(m);
 }
 
 tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void *options)
@@ -258,12 +290,21 @@ int64_t nn_reduction(tn_scope *s, const char *text)
     return 1;
 }
 
+int32_t nn_refuse_inputs(tn_scope *s, const tn_module *m, tn_tensors in, int64_t most)
+{
+    char text[128];
+    if (in.count <= most) return TN_OK;
+    snprintf(text, sizeof text, "%s: got %lld inputs, expected at most %lld", tn_module_class_name(m),
+             (long long)in.count, (long long)most);
+    return tn_scope_fail(s, TN_E_ARGUMENT, text);
+}
+
 static tn_value option_value(const tn_module *m, uint32_t i)
 {
     const nn_option *o = &nn_layer_of(m)->options[i];
     switch (o->kind) {
     case NN_INT:
-        return tn_value_int((int64_t)nn_number(m, i));
+        return tn_value_int(nn_integer(m, i));
     case NN_FLOAT:
         return tn_value_float(nn_number(m, i));
     case NN_BOOL:
@@ -307,8 +348,13 @@ tn_tensor *nn_layer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor 
 {
     const nn_layer *layer = nn_layer_of(m);
     tn_value args[16], out[2] = {tn_value_none(), tn_value_none()};
-    for (uint32_t i = 0; i < layer->argument_count; i++)
+    int64_t taken = 1;
+    for (uint32_t i = 0; i < layer->argument_count; i++) {
         args[i] = argument_value(s, m, &layer->arguments[i], in);
+        if (layer->arguments[i].kind == NN_INPUT && layer->arguments[i].index >= taken)
+            taken = layer->arguments[i].index + 1;
+    }
+    if (nn_refuse_inputs(s, m, in, taken)) return NULL;
     int32_t several = layer->also_option >= 0 && nn_number(m, (uint32_t)layer->also_option) != 0;
     uint32_t results = several ? 2 : layer->results;
     tn_scope_call(s, several ? layer->op_also : layer->op, args, layer->argument_count, out, results);
@@ -352,7 +398,7 @@ static void print_value(const tn_module *m, const nn_shown *shown, char *text, u
     if (shown->how & NN_OR_NONE && nn_number(m, i) == 0)
         snprintf(text, bytes, "None");
     else if (o->kind == NN_INT)
-        snprintf(text, bytes, "%lld", (long long)nn_number(m, i));
+        snprintf(text, bytes, "%lld", (long long)nn_integer(m, i));
     else if (o->kind == NN_BOOL)
         snprintf(text, bytes, "%s", nn_number(m, i) != 0 ? "True" : "False");
     else if (o->kind == NN_FLOAT)

@@ -113,6 +113,10 @@ static inline const nn_layer *nn_layer_of(const tn_module *m)
 }
 /* Option i as a number, or as a list. */
 double nn_number(const tn_module *m, uint32_t i);
+/* An option that is a whole number, exactly. */
+int64_t nn_integer(const tn_module *m, uint32_t i);
+/* Fails the scope if there are more inputs than the layer takes. */
+int32_t nn_refuse_inputs(tn_scope *s, const tn_module *m, tn_tensors in, int64_t most);
 tn_ints nn_list(const tn_module *m, uint32_t i);
 /* 0 none, 1 mean, 2 sum; another text fails the scope. */
 int64_t nn_reduction(tn_scope *s, const char *text);

@@ -77,7 +77,7 @@ int32_t nn_scope_close(tn_module *m, tn_scope *s)
     if (status) {
         const tn_error *e = tn_scope_error(s);
         char path[PATH_BYTES];
-        nn_fail(m, status, "%s '%s': %s", m->class->name, nn_path(m, path, sizeof path),
+        nn_fail(m, status, "%s '%s': %s", tn_module_class_name(m), nn_label(m, path, sizeof path),
                 e ? e->message : tn_status_text(status));
     }
     tn_scope_close(s);
@@ -105,6 +105,13 @@ void nn_print(nn_text *t, const char *format, ...)
         t->bytes += (uint64_t)need;
     }
     va_end(again);
+}
+
+const char *nn_label(const tn_module *m, char *path, uint64_t bytes)
+{
+    if (m->parent) return nn_path(m, path, bytes);
+    snprintf(path, bytes, "%s", m->name);
+    return path;
 }
 
 const char *nn_path(const tn_module *m, char *path, uint64_t bytes)
@@ -156,10 +163,17 @@ static tn_module *make(nn_tree *tree, const char *name, uint64_t bytes, const tn
     return NULL;
 }
 
+#define WRONG_CLASS "module: the field 'size' of its class is not sizeof(tn_module_class)"
+
 tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_class *class)
 {
     nn_tree *tree = ctx ? calloc(1, sizeof *tree) : NULL;
     if (!ctx) tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_module_create: argument 'ctx' is NULL");
+    if (ctx && class && class->size < sizeof *class) {
+        tn_scope_fail(NULL, TN_E_ARGUMENT, WRONG_CLASS);
+        free(tree);
+        return NULL;
+    }
     tn_module *m = tree ? make(tree, name ? name : "", name ? strlen(name) : 0, class) : NULL;
     if (!m)
         free(tree);
@@ -170,10 +184,17 @@ tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_c
 
 void tn_module_destroy(tn_module *root)
 {
-    if (!root || root->parent) return;
+    if (!root) return;
+    if (root->parent) {
+        char path[PATH_BYTES];
+        nn_fail(root, TN_E_STATE, "tn_module_destroy: module '%s' is a child; its root destroys it",
+                nn_path(root, path, sizeof path));
+        return;
+    }
     nn_tree *tree = root->tree;
     destroy(root);
     free(tree->error);
+    free(tree->report);
     free(tree);
 }
 
@@ -220,14 +241,18 @@ tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_cl
     char path[PATH_BYTES];
     if (!name || !*name) {
         nn_fail(parent, TN_E_ARGUMENT, "module '%s': a child needs a name",
-                nn_path(parent, path, sizeof path));
+                nn_label(parent, path, sizeof path));
+        return NULL;
+    }
+    if (class && class->size < sizeof *class) {
+        tn_module_fail(parent, TN_E_ARGUMENT, WRONG_CLASS);
         return NULL;
     }
     tn_module *m = parent_of(parent, &last);
     if (!m) return NULL;
     if (!*last || find_child(m, last, strlen(last)) || nn_slot_find(m, last)) {
         nn_fail(
-            m, *last ? TN_E_EXISTS : TN_E_ARGUMENT, "module '%s': %s '%s'", nn_path(m, path, sizeof path),
+            m, *last ? TN_E_EXISTS : TN_E_ARGUMENT, "module '%s': %s '%s'", nn_label(m, path, sizeof path),
             *last ? "has already a child or tensor" : "a name that ends with a dot:", *last ? last : name);
         return NULL;
     }
@@ -271,7 +296,7 @@ static tn_tensor *add_tensor(tn_module *m, const char *name, tn_tensor *t, nn_sl
     if (!name || !*name || strchr(name, '.') || nn_slot_find(m, name) || find_child(m, name, strlen(name))) {
         int32_t taken = name && *name && !strchr(name, '.');
         nn_fail(m, taken ? TN_E_EXISTS : TN_E_ARGUMENT, "module '%s': tensor '%s': %s",
-                nn_path(m, path, sizeof path), name ? name : "",
+                nn_label(m, path, sizeof path), name ? name : "",
                 taken ? "the name is taken" : "a name must not be empty or have dots");
         return NULL;
     }
@@ -332,9 +357,38 @@ tn_tensor *tn_module_tensor(const tn_module *m, const char *name)
 int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
 {
     nn_slot *slot = slot_at(m, name);
+    char path[PATH_BYTES];
     if (!m) return nn_is_null("tn_module_set_tensor");
-    if (!slot) return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", m->name, name ? name : "");
+    nn_label(m, path, sizeof path);
+    if (!slot) return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", path, name ? name : "");
+    if (!t)
+        return nn_fail(m, TN_E_ARGUMENT,
+                       "module '%s': tensor '%s': got NULL; tn_module_set_absent removes a tensor", path,
+                       name);
+    if (slot->tensor && !nn_same_sizes(slot->tensor, t))
+        return nn_fail(m, TN_E_SHAPE,
+                       "module '%s': tensor '%s': its sizes are not those of the present one "
+                       "(tn_module_set_absent first, to change them)",
+                       path, name);
+    m->tree->generation++;
     return hold(m, slot, t);
+}
+
+int32_t tn_module_set_absent(tn_module *m, const char *name)
+{
+    nn_slot *slot = slot_at(m, name);
+    char path[PATH_BYTES];
+    if (!m) return nn_is_null("tn_module_set_absent");
+    if (!slot)
+        return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", nn_label(m, path, sizeof path),
+                       name ? name : "");
+    m->tree->generation++;
+    return hold(m, slot, NULL);
+}
+
+uint64_t tn_module_generation(const tn_module *m)
+{
+    return m ? m->tree->generation : 0;
 }
 
 tn_tensor *tn_module_own(const tn_module *m, uint32_t i)
@@ -587,6 +641,7 @@ int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
     tn_module_apply(m, move_all, &v);
     if (!v.status) {
         tn_module_apply(m, exchange_all, &v);
+        m->tree->generation++;
         if (device && !m->parent) m->tree->device = device;
         if (dtype && !m->parent) m->tree->dtype = dtype;
     }
@@ -598,18 +653,26 @@ int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
 
 /* ---- Steps --------------------------------------------------------------------------------------------- */
 
+/* Of the thread: open steps, and the status of the last, or of the first that failed inside the outermost open one. */
+static _Thread_local uint32_t open_steps;
 static _Thread_local int32_t step_status;
 
 tn_scope *tn_step_open(tn_context *ctx)
 {
     tn_scope *s = tn_scope_open(ctx);
-    step_status = s ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (!open_steps) step_status = TN_OK;
+    if (s)
+        open_steps++;
+    else if (!step_status)
+        step_status = TN_E_OUT_OF_MEMORY;
     return s;
 }
 
 tn_scope *tn_step_close(tn_scope *s)
 {
-    step_status = tn_scope_close(s);
+    int32_t status = tn_scope_close(s);
+    if (!step_status) step_status = status;
+    if (open_steps) open_steps--;
     return NULL;
 }
 

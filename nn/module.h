@@ -23,7 +23,9 @@ typedef struct nn_tree {
     tn_device device; /* of new tensors; 0: the context's default */
     tn_dtype dtype;   /* of new parameters; 0: the context's default */
     int32_t status;
-    char *error; /* NULL: the status' own text */
+    char *error;         /* NULL: the status' own text */
+    char *report;        /* of the last load; NULL: "" */
+    uint64_t generation; /* tensors were exchanged so often */
     uint64_t handles;
 } nn_tree;
 
@@ -69,5 +71,8 @@ typedef struct nn_text {
 void nn_print(nn_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "h.0.fc" into `path`, cut to `bytes`; returns path. */
 const char *nn_path(const tn_module *m, char *path, uint64_t bytes);
+/* The same, but the root's own name for the root: what errors say. */
+const char *nn_label(const tn_module *m, char *path, uint64_t bytes);
+int32_t nn_same_sizes(const tn_tensor *a, const tn_tensor *b);
 
 #endif

@@ -61,6 +61,16 @@ void nn_recurrent_init(tn_scope *s, tn_module *m)
         }
 }
 
+/* An LSTM takes both of its states or none, the others one or none. */
+static int32_t refuse_states(tn_scope *s, const tn_module *m, tn_tensors in)
+{
+    char text[96];
+    if (nn_refuse_inputs(s, m, in, is_lstm(m) ? 3 : 2)) return tn_scope_failed(s);
+    if (!is_lstm(m) || !nn_input(in, 1) == !nn_input(in, 2)) return TN_OK;
+    snprintf(text, sizeof text, "%s: got one of the states h and c, expected both or none", m->class->name);
+    return tn_scope_fail(s, TN_E_ARGUMENT, text);
+}
+
 /* The state of a call that was given none. */
 static tn_tensor *zeros(tn_scope *s, const tn_tensor *x, int64_t layers, int64_t batch, int64_t width)
 {
@@ -74,6 +84,7 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     tn_tensor *x = in.data[0], *state[2] = {nn_input(in, 1), nn_input(in, 2)};
     int64_t rank = tn_tensor_rank(x), states = is_lstm(m) ? 2 : 1,
             layers = o->num_layers * (o->bidirectional ? 2 : 1);
+    if (refuse_states(s, m, in)) return NULL;
     if (rank != 2 && rank != 3) {
         tn_scope_fail(s, TN_E_SHAPE, "recurrent layer: the input must have 2 dimensions (no batch) or 3");
         return NULL;
@@ -133,6 +144,7 @@ tn_tensor *nn_recurrent_cell_forward(tn_scope *s, tn_module *m, tn_tensors in, t
     const tn_lstm_cell_options *o = m->state;
     tn_tensor *x = in.data[0], *state[2] = {nn_input(in, 1), nn_input(in, 2)};
     int32_t is_single = tn_tensor_rank(x) == 1;
+    if (refuse_states(s, m, in)) return NULL;
     if (is_single) x = tn_unsqueeze(s, x, 0);
     for (uint32_t i = 0; i < 2; i++) {
         if (!state[i])

@@ -14,8 +14,7 @@ tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
         tn_scope_fail(s, TN_E_ARGUMENT, "a chain of modules takes one input");
         return NULL;
     }
-    for (uint32_t i = 0; i < m->child_count && x; i++)
-        x = tn_module_call(s, m->children[i], TN_TENSORS(x), NULL);
+    for (uint32_t i = 0; i < m->child_count && x; i++) x = tn_module_forward(s, m->children[i], x);
     return x;
 }
 
@@ -148,42 +147,59 @@ static void name_module(tn_scope *s, const tn_module *m)
     const tn_error *e = tn_scope_error(s);
     char path[512], text[640];
     if (!e || strstr(e->message, ": in module '")) return;
-    nn_path(m, path, sizeof path);
-    snprintf(text, sizeof text, ": in module '%s' (%s)", *path ? path : m->name, tn_module_class_name(m));
+    nn_label(m, path, sizeof path);
+    snprintf(text, sizeof text, ": in module '%s' (%s)", path, tn_module_class_name(m));
     tn_scope_add_to_error(s, text);
 }
 
 /* Deeper than any network: a forward that calls itself would otherwise take the whole stack. */
 #define MOST_DEPTH 1000
 
-tn_tensor *tn_module_call(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+/* Behind the places of the further outputs stand some more that a forward must leave NULL. */
+#define FENCE 4
+
+static tn_outputs call(tn_scope *s, tn_module *m, tn_tensors in)
 {
     static _Thread_local uint32_t depth;
-    tn_tensor *unused[TN_MODULE_MAX_OUTPUTS - 1];
-    if (tn_scope_failed(s)) return NULL;
-    if (!m || m->tree->status) {
-        tn_scope_fail(s, m ? m->tree->status : TN_E_STATE, m ? tn_module_error(m) : "module: it is NULL");
-        return NULL;
-    }
-    if (in.count < 1 || in.count > TN_MODULE_MAX_INPUTS || !in.data) {
-        tn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes 1 to 16 inputs");
-    } else if (!in.data[0]) {
-        tn_scope_fail(s, TN_E_ARGUMENT, "module: the first input is NULL");
-    } else if (depth == MOST_DEPTH) {
+    enum { MORE = TN_MODULE_MAX_OUTPUTS - 1 };
+    tn_tensor *more[MORE + FENCE] = {NULL};
+    tn_outputs y = {NULL, {NULL}};
+    if (depth == MOST_DEPTH) {
         tn_scope_fail(s, TN_E_STATE,
                       "module: 1000 calls of forward are inside one another: does one call itself?");
-    } else {
-        more = more ? more : unused;
-        memset(more, 0, sizeof unused);
-        depth++;
-        tn_tensor *y = m->hook_count ? run_with_hooks(s, m, in, more) : run(s, m, in, more);
-        depth--;
-        if (y && !tn_scope_failed(s)) return y;
-        if (!tn_scope_failed(s))
-            tn_scope_fail(s, TN_E_STATE, "module: forward returned NULL without an error");
+        return y;
     }
-    name_module(s, m);
-    return NULL;
+    depth++;
+    y.first = m->hook_count ? run_with_hooks(s, m, in, more) : run(s, m, in, more);
+    depth--;
+    for (uint32_t i = MORE; i < MORE + FENCE; i++)
+        if (more[i])
+            tn_scope_fail(s, TN_E_CONTRACT, "module: forward wrote more[7] or behind it; it has 7 places");
+    if (!y.first && !tn_scope_failed(s))
+        tn_scope_fail(s, TN_E_STATE, "module: forward returned NULL without an error");
+    if (tn_scope_failed(s)) return (tn_outputs){NULL, {NULL}};
+    memcpy(y.more, more, sizeof y.more);
+    return y;
+}
+
+tn_outputs tn_module_call(tn_scope *s, tn_module *m, tn_tensors in)
+{
+    tn_outputs y = {NULL, {NULL}};
+    if (tn_scope_failed(s)) return y;
+    if (!m || m->tree->status) {
+        tn_scope_fail(s, m ? m->tree->status : TN_E_STATE, m ? tn_module_error(m) : "module: it is NULL");
+        return y;
+    }
+    if (in.count < 1 || in.count > TN_MODULE_MAX_INPUTS || !in.data)
+        tn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes 1 to 16 inputs");
+    else if (!in.data[0])
+        tn_scope_fail(s, TN_E_ARGUMENT, "module: the first input is NULL");
+    else if (tn_scope_context(s) != m->tree->ctx)
+        tn_scope_fail(s, TN_E_ARGUMENT, "module: the scope is of another context than the module");
+    else
+        y = call(s, m, in);
+    if (!y.first) name_module(s, m);
+    return y;
 }
 
 /* ---- Hooks --------------------------------------------------------------------------------------------- */
@@ -219,12 +235,12 @@ static nn_slot *find_by_path(tn_module *m, const char *name)
     return nn_slot_find(tn_module_child(m, path), dot + 1);
 }
 
-tn_tensor *tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with, tn_tensors in,
-                                     tn_tensor **more)
+tn_outputs tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with, tn_tensors in)
 {
+    tn_outputs y = {NULL, {NULL}};
     nn_slot **slots = tn_scope_memory(s, (uint64_t)(with.count + 1) * sizeof *slots);
     tn_tensor **own = tn_scope_memory(s, (uint64_t)(with.count + 1) * sizeof *own);
-    if (!slots || !own) return NULL;
+    if (!slots || !own) return y;
     for (int64_t i = 0; i < with.count; i++) {
         slots[i] = m && with.data[i].name ? find_by_path(m, with.data[i].name) : NULL;
         if (slots[i]) continue;
@@ -232,13 +248,13 @@ tn_tensor *tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors
         snprintf(text, sizeof text, "functional_call: the module has no tensor '%s'",
                  with.data[i].name ? with.data[i].name : "");
         tn_scope_fail(s, TN_E_NOT_FOUND, text);
-        return NULL;
+        return y;
     }
     for (int64_t i = 0; i < with.count; i++) {
         own[i] = slots[i]->tensor;
         slots[i]->tensor = with.data[i].tensor;
     }
-    tn_tensor *y = tn_module_call(s, m, in, more);
+    y = tn_module_call(s, m, in);
     for (int64_t i = with.count; i-- > 0;) slots[i]->tensor = own[i];
     return y;
 }
@@ -341,7 +357,7 @@ const char *tn_module_summary(tn_scope *s, tn_module *m, tn_tensors inputs)
     watch_modules(m, &next);
     tn_scope_options quiet = {.size = sizeof quiet, .grad_mode = TN_GRAD_OFF};
     tn_scope *child = tn_scope_open_child(s, &quiet);
-    tn_module_call(child, m, inputs, NULL);
+    tn_module_call(child, m, inputs);
     int32_t status = tn_scope_close(child);
     int64_t products = 0, bytes = 0, elements = 0;
     nn_print(&t, "%-36s %-20s %14s %16s\n", "module", "output", "parameters", "multiply-adds");

@@ -11,6 +11,7 @@
 int32_t tn_module_save(const tn_module *m, const char *path)
 {
     if (!m) return nn_is_null("tn_module_save");
+    if (m->tree->status) return tn_scope_fail(NULL, m->tree->status, tn_module_error(m));
     tn_scope *s = nn_scope(m);
     tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
     if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);
@@ -46,7 +47,7 @@ static tn_tensor *value_of(tn_scope *s, const source *from, int64_t i, tn_device
     return tn_safetensors_get(s, from->file, name_of(from, i), device);
 }
 
-static int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
+int32_t nn_same_sizes(const tn_tensor *a, const tn_tensor *b)
 {
     int64_t rank = tn_tensor_rank(a);
     return rank == tn_tensor_rank(b) && !memcmp(tn_tensor_sizes(a), tn_tensor_sizes(b), (size_t)rank * 8);
@@ -80,27 +81,40 @@ static void compare_names(nn_text *t, tn_named_tensors state, const source *from
 }
 
 /* Reads all values first, so that a wrong one leaves the module as it was, and copies them then. */
-static void load(tn_scope *s, tn_named_tensors state, const source *from, uint32_t mode)
+static void load(tn_scope *s, tn_module *m, tn_named_tensors state, const source *from, uint32_t mode)
 {
     nn_text wrong = {.scope = s};
     tn_tensor **values = tn_scope_memory(s, (uint64_t)(state.count + 1) * sizeof *values);
-    if (mode == TN_STRICT) compare_names(&wrong, state, from);
+    nn_text report = {.scope = s};
+    int64_t fits = 0;
+    compare_names(&report, state, from);
+    if (mode == TN_STRICT && report.bytes) nn_print(&wrong, "%s", report.text);
     for (int64_t i = 0; i < state.count && values && !tn_scope_failed(s); i++) {
         int64_t at = find_name(from, state.data[i].name);
         values[i] = at < 0 ? NULL : value_of(s, from, at, tn_tensor_device(state.data[i].tensor));
-        if (!values[i] || same_sizes(values[i], state.data[i].tensor)) continue;
+        fits += values[i] != NULL;
+        if (!values[i] || nn_same_sizes(values[i], state.data[i].tensor)) continue;
         nn_print(&wrong, "%s'%s' has sizes ", wrong.bytes ? "; " : "", state.data[i].name);
         print_sizes(&wrong, values[i]);
         nn_print(&wrong, ", the module's ");
         print_sizes(&wrong, state.data[i].tensor);
     }
-    if (wrong.bytes) {
+    if (mode == TN_LENIENT && !fits && state.count) nn_print(&wrong, "no name fits: %s", report.text);
+    if (wrong.bytes && !tn_scope_failed(s)) {
         nn_text all = {.scope = s};
         nn_print(&all, "module state: %s", wrong.text);
         tn_scope_fail(s, TN_E_SHAPE, all.text);
     }
     for (int64_t i = 0; i < state.count && values && !tn_scope_failed(s); i++)
         if (values[i]) tn_copy_(s, state.data[i].tensor, values[i]);
+    free(m->tree->report);
+    m->tree->report = report.bytes ? strdup(report.text) : NULL;
+    if (report.bytes && !m->tree->report) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
+}
+
+const char *tn_module_load_report(const tn_module *m)
+{
+    return m && m->tree->report ? m->tree->report : "";
 }
 
 static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
@@ -108,7 +122,7 @@ static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
     tn_scope *s = nn_scope(m);
     tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
     if (mode > TN_LENIENT) tn_scope_fail(s, TN_E_ARGUMENT, "module state: mode is TN_STRICT or TN_LENIENT");
-    if (!tn_scope_failed(s)) load(s, state, from, mode);
+    if (!tn_scope_failed(s)) load(s, m, state, from, mode);
     return tn_scope_close(s);
 }
 

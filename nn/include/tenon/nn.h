@@ -37,7 +37,8 @@ typedef struct tn_module tn_module;
  * A kind of module, of the program's own. All fields may be NULL or 0.
  *
  *   forward   returns the first output. Further outputs go to more[0], more[1], ... (TN_MODULE_MAX_OUTPUTS - 1
- *             pointers, NULL at the start). `in` has at least one item. NULL: children run one after another, each on
+ *             pointers, NULL at the start; the call fails if one behind them was written). `in` has at least one
+ *             item. NULL: children run one after another, each on
  *             the output of the one before, as in nn.Sequential.
  *   describe  writes what stands between the parentheses when the module is printed: "in_features=3, bias=True".
  *   finish    before the module's memory is freed.
@@ -65,7 +66,7 @@ TN_API tn_module *tn_module_add(tn_module *parent, const char *name,
                                 TN_NULLABLE const tn_module_class *class_);
 /* A list (nn.ModuleList, nn.ModuleDict): a module whose children run only when the program calls them. */
 TN_API tn_module *tn_module_list_create(tn_module *parent, const char *name);
-/* Destroys a root and all below it. NULL is ignored. */
+/* Destroys a root and all below it. NULL is ignored; a child fails the tree with TN_E_STATE. */
 TN_API void tn_module_destroy(TN_TAKES TN_NULLABLE tn_module *root);
 
 /* Status of the tree's first error, 0 before it; TN_E_STATE for NULL. Its text, or NULL. */
@@ -84,8 +85,13 @@ TN_API tn_tensor *tn_module_add_parameter(tn_module *m, const char *name, TN_NUL
 #define TN_BUFFER_NOT_PERSISTENT 1u /* not part of the state */
 TN_API tn_tensor *tn_module_add_buffer(tn_module *m, const char *name, TN_NULLABLE tn_tensor *t,
                                        uint32_t flags);
-/* Exchanges the tensor behind a name; NULL makes it absent. A parameter stays one. */
-TN_API int32_t tn_module_set_tensor(tn_module *m, const char *name, TN_NULLABLE tn_tensor *t);
+/* Exchanges the tensor behind a name for one of the same sizes. A parameter stays one. NULL is refused, so that the
+ * result of a failed call does not remove a tensor: that is done by tn_module_set_absent, behind which a tensor of any
+ * sizes may be set. */
+TN_API int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t);
+TN_API int32_t tn_module_set_absent(tn_module *m, const char *name);
+/* Grows whenever a tensor of the tree is exchanged (set, moved). Optimisers and averages take the new one by its name. */
+TN_API uint64_t tn_module_generation(const tn_module *m);
 
 /* ---- Asking -------------------------------------------------------------------------------------------- */
 
@@ -127,15 +133,22 @@ TN_API const char *tn_module_summary(tn_scope *s, tn_module *m, tn_tensors input
 
 /* ---- Running ------------------------------------------------------------------------------------------- */
 
-/* The first output; further ones in more[] (TN_MODULE_MAX_OUTPUTS - 1 pointers; NULL if they are not wanted). An error
- * names the modules around the call that failed. */
-TN_API TN_SCOPED tn_tensor *tn_module_call(tn_scope *s, tn_module *m, tn_tensors in,
-                                           TN_NULLABLE tn_tensor **more);
-/* tn_module_forward(s, m, x) and, for modules with several inputs, tn_module_forward(s, m, x, y, ...). */
-#define tn_module_forward(s, m, ...) tn_module_call(s, m, TN_TENSORS(__VA_ARGS__), NULL)
+/* What a call returns: first is NULL if it failed, and items of more[] are NULL where the module has no such output. */
+typedef struct tn_outputs {
+    TN_SCOPED tn_tensor *first;
+    TN_SCOPED tn_tensor *more[TN_MODULE_MAX_OUTPUTS - 1];
+} tn_outputs;
+/* All outputs: of an LSTM `tn_outputs y = tn_module_call(s, lstm, TN_TENSORS(x))` has the sequence in y.first, h in
+ * y.more[0] and c in y.more[1]. An error names the modules around the call that failed. */
+TN_API tn_outputs tn_module_call(tn_scope *s, tn_module *m, tn_tensors in);
+/* The first output: tn_module_forward(s, m, x) and, for modules with several inputs, tn_module_forward(s, m, x, y, ...). */
+#define tn_module_forward(s, m, ...) tn_outputs_first(tn_module_call(s, m, TN_TENSORS(__VA_ARGS__)))
+static inline tn_tensor *tn_outputs_first(tn_outputs y)
+{
+    return y.first;
+}
 /* Runs m with other tensors in the places of some of its parameters and buffers. Not while other threads run m. */
-TN_API TN_SCOPED tn_tensor *tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with,
-                                                      tn_tensors in, TN_NULLABLE tn_tensor **more);
+TN_API tn_outputs tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with, tn_tensors in);
 
 /* Training mode, of the whole tree; on at the start. */
 TN_API void tn_module_train(tn_module *m, int32_t on);
@@ -143,7 +156,8 @@ TN_API int32_t tn_module_is_training(const tn_module *m);
 TN_API int32_t tn_module_set_requires_grad(tn_module *m, int32_t on);
 TN_API void tn_module_zero_grad(tn_module *m);
 /* Moves all tensors to a device (0: stay) and all floating-point ones to a dtype (0: keep). Layers that are added to a
- * root later start there, too. The moved tensors are new ones without gradients; optimisers are made after the move. */
+ * root later start there, too. The moved tensors are new ones without gradients; optimisers and averages of the module
+ * take them, and move their states, at their next step. Only floating-point and complex dtypes. */
 TN_API int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype);
 /* Calls `function` for each module below m, children before parents, m last. */
 TN_API void tn_module_apply(tn_module *m, void (*function)(tn_module *m, void *user), void *user);
@@ -169,13 +183,15 @@ TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
 /* ---- State --------------------------------------------------------------------------------------------- */
 
 #define TN_STRICT  0u /* the names of file and module must be the same */
-#define TN_LENIENT 1u /* names that only one of them has are ignored */
+#define TN_LENIENT 1u /* names that only one of them has are left out; one at least must be in both */
 /* Writes TN_STATE to a safetensors file, which is replaced as a whole. */
 TN_API int32_t tn_module_save(const tn_module *m, const char *path);
 /* Reads values into the tensors, cast to their dtype, from a safetensors file or a state_dict that torch.save wrote (other
  * files of PyTorch: files.h). With TN_STRICT the error names every tensor that is missing and
  * every one that is unexpected, and nothing is changed. Shapes must be equal in both modes. */
 TN_API int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode);
+/* What the last load of this tree left out: "missing: 'a.weight'; unexpected: 'b.weight', 'b.bias'", or "". */
+TN_API const char *tn_module_load_report(const tn_module *m);
 /* The same from tensors in memory. */
 TN_API int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32_t mode);
 
@@ -226,7 +242,8 @@ TN_API double tn_init_gain(const char *nonlinearity, double slope);
 /*
  * A scope for one step of a loop: TN_STEP(s, ctx) { ... }. It closes at the end of the block (leave it by its end or
  * by `continue`, never by break, return or goto). The status of the last step of this thread is tn_step_status(), its
- * error tn_last_error():
+ * error tn_last_error(). A step around others fails with the first of them that fails, unless it failed itself. Look
+ * at the status after each step: the next one that succeeds sets it to 0.
  *
  *     for (int64_t i = 0; i < n && !tn_step_status(); i++) TN_STEP(s, ctx) { ... }
  */
@@ -237,12 +254,12 @@ TN_API int32_t tn_step_status(void) TN_ANY_THREAD;
 
 /* The error of a failed call says where the program made it. */
 #ifndef TN_NO_PLACES
-static inline tn_tensor *tn_module_call_at(const char *file, int32_t line, tn_scope *s, tn_module *m,
-                                           tn_tensors in, tn_tensor **more)
+static inline tn_outputs tn_module_call_at(const char *file, int32_t line, tn_scope *s, tn_module *m,
+                                           tn_tensors in)
 {
     int32_t before = tn_scope_place_begin(s);
-    tn_tensor *y = tn_module_call(s, m, in, more);
-    if (!y || before) tn_place_inner(s, before, file, line);
+    tn_outputs y = tn_module_call(s, m, in);
+    if (!y.first || before) tn_place_inner(s, before, file, line);
     return y;
 }
 #define tn_module_call(...) tn_module_call_at(__FILE__, __LINE__, __VA_ARGS__)
