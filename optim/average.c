@@ -4,6 +4,8 @@
 #include "optimizer.h"
 
 struct tn_average {
+    const tn_module *module;
+    uint64_t generation; /* of the module when its tensors were taken */
     uint32_t count;
     double decay;
     int64_t updates;
@@ -26,7 +28,10 @@ tn_average *tn_average_create(tn_module *module, double decay)
 {
     tn_average *a = module ? calloc(1, sizeof *a) : NULL;
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
+    if (!module) tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_average_create: the module is NULL");
     if (!a) return NULL;
+    a->module = module;
+    a->generation = tn_module_generation(module);
     tn_scope *s = tn_scope_open_with(tn_module_context(module), &options);
     tn_tensors all = tn_module_parameters(s, module);
     a->values = calloc((size_t)all.count + 1, sizeof *a->values);
@@ -44,10 +49,33 @@ tn_average *tn_average_create(tn_module *module, double decay)
     return NULL;
 }
 
+/* Takes the tensors that the module now has, and moves the means to them. */
+static void follow_module(tn_scope *s, tn_average *a)
+{
+    uint64_t now = tn_module_generation(a->module);
+    if (now == a->generation) return;
+    tn_tensors all = tn_module_parameters(s, a->module);
+    if (!tn_scope_failed(s) && all.count != a->count)
+        tn_scope_fail(s, TN_E_STATE,
+                      "average: the module has another number of parameters than when it began");
+    for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++) {
+        tn_tensor *mean = optim_state_like(s, a->means[i], all.data[i]);
+        if (!mean) return;
+        tn_retain(mean);
+        tn_release(a->means[i]);
+        a->means[i] = mean;
+        tn_retain(all.data[i]);
+        tn_release(a->values[i]);
+        a->values[i] = all.data[i];
+    }
+    if (!tn_scope_failed(s)) a->generation = now;
+}
+
 int32_t tn_average_update(tn_scope *scope, tn_average *a)
 {
     if (!a) return tn_scope_fail(scope, TN_E_STATE, "tn_average_update: the average is NULL");
     tn_scope *s = optim_without_recording(scope);
+    follow_module(s, a);
     double weight = a->updates == 0 ? 1 : a->decay != 0 ? 1 - a->decay : 1 / (double)(a->updates + 1);
     for (uint32_t i = 0; i < a->count; i++) {
         tn_tensor *value = tn_detach(s, a->values[i]);
@@ -62,7 +90,9 @@ int32_t tn_average_update(tn_scope *scope, tn_average *a)
 
 int32_t tn_average_swap(tn_scope *scope, tn_average *a)
 {
+    if (!a) return tn_scope_fail(scope, TN_E_STATE, "tn_average_swap: the average is NULL");
     tn_scope *s = optim_without_recording(scope);
+    follow_module(s, a);
     for (uint32_t i = 0; i < a->count; i++) {
         tn_tensor *value = tn_detach(s, a->values[i]), *kept = tn_clone(s, value);
         tn_copy_(s, value, a->means[i]);
@@ -119,6 +149,7 @@ int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer 
     tn_scope *s = optim_without_recording(scope);
     if (g->unscaled == o)
         tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
+    if (!tn_scope_failed(s)) optim_follow_module(s, o);
     tn_tensor **grads = tn_scope_memory(s, (o->count + 1) * sizeof *grads);
     uint8_t *done = tn_scope_memory(s, o->count + 1u);
     for (uint32_t i = 0; grads && done && i < o->count; i++) {

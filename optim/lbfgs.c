@@ -26,6 +26,7 @@ typedef struct run {
     tn_closure closure;
     void *user;
     int64_t evaluations;
+    tn_tensor *loss; /* of the first evaluation */
 } run;
 
 static void replace(tn_tensor **held, tn_tensor *t)
@@ -95,6 +96,7 @@ static double evaluate(run *r, tn_tensor **gradient)
     double value = loss ? tn_item_double(child, loss) : NAN;
     if (!loss && !tn_scope_failed(child))
         tn_scope_fail(child, TN_E_ARGUMENT, "LBFGS: the closure returned NULL");
+    if (loss && !r->evaluations && !tn_scope_failed(child)) r->loss = tn_scope_return(child, loss);
     tn_scope_close(child);
     r->evaluations++;
     *gradient = flat_gradient(r);
@@ -291,7 +293,7 @@ static void iterate(run *r, struct optim_lbfgs *l, double loss, tn_tensor *g)
     }
 }
 
-int32_t optim_lbfgs_step(tn_scope *scope, tn_optimizer *o, tn_closure closure, void *user)
+tn_tensor *optim_lbfgs_step(tn_scope *scope, tn_optimizer *o, tn_closure closure, void *user)
 {
     tn_scope_options quiet = {
         .size = sizeof quiet, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
@@ -302,5 +304,6 @@ int32_t optim_lbfgs_step(tn_scope *scope, tn_optimizer *o, tn_closure closure, v
     tn_tensor *g = NULL;
     double loss = tn_scope_failed(s) ? 0 : evaluate(&r, &g);
     if (!tn_scope_failed(s) && largest(s, g) > r.options->tolerance_grad) iterate(&r, o->lbfgs, loss, g);
-    return tn_scope_close(s);
+    tn_tensor *first = r.loss && !tn_scope_failed(s) ? tn_scope_return(s, r.loss) : NULL;
+    return tn_scope_close(s) ? NULL : first;
 }

@@ -12,7 +12,7 @@
 
 static int32_t fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char *text)
 {
-    char message[512];
+    char message[640];
     snprintf(message, sizeof message, "%s: %s", o ? optim_kinds[o->kind].name : "optimizer", text);
     return tn_scope_fail(s, code, message);
 }
@@ -27,7 +27,7 @@ int32_t tn_rank_over_1(const tn_tensor *parameter)
 /* What is wrong with the options, or NULL. */
 static const char *fault_of(uint32_t kind, const tn_optimizer_options *o)
 {
-    if (kind < 1 || kind > KINDS) return "kind: got an unknown one";
+    if (kind < 1 || kind > KINDS) return "kind: not one of TN_SGD to TN_LBFGS";
     if (!o || o->options_size < sizeof *o) return "options: absent, or of another size";
     if (!(o->lr >= 0 && isfinite(o->lr))) return "lr: must be 0 or more, and finite";
     if (!(o->weight_decay >= 0)) return "weight_decay: must be 0 or more";
@@ -40,6 +40,7 @@ static const char *fault_of(uint32_t kind, const tn_optimizer_options *o)
         return "nesterov: needs a momentum and no dampening";
     if (kind == TN_RPROP && !(o->eta_minus > 0 && o->eta_minus < 1 && o->eta_plus > 1))
         return "eta_minus must be between 0 and 1, eta_plus above 1";
+    if (kind == TN_LBFGS && o->max_iter < 1) return "max_iter: must be 1 or more";
     if (kind == TN_LBFGS && o->line_search && strcmp(o->line_search, "strong_wolfe"))
         return "line_search: must be NULL or \"strong_wolfe\"";
     return NULL;
@@ -96,7 +97,9 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
     if (!o)
         tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
     else if (fault)
-        fail(s, TN_E_ARGUMENT, o, fault);
+        fail(s, TN_E_ARGUMENT, kind == o->kind ? o : NULL, fault);
+    else if (!parameters.count && !tn_scope_failed(s))
+        fail(s, TN_E_ARGUMENT, o, "optimizer got an empty parameter list");
     else
         add_group(s, o, parameters, options);
     if (!tn_scope_close(s)) return o;
@@ -110,7 +113,13 @@ tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *opt
     if (!module) return fail(NULL, TN_E_ARGUMENT, NULL, "the module is NULL"), NULL;
     tn_scope *s = tn_scope_open(tn_module_context(module));
     if (tn_module_failed(module)) tn_scope_fail(s, tn_module_failed(module), tn_module_error(module));
-    return create(s, tn_module_context(module), tn_module_tensors(s, module, TN_PARAMETERS), kind, options);
+    tn_named_tensors parameters = tn_module_tensors(s, module, TN_PARAMETERS);
+    tn_optimizer *o = create(s, tn_module_context(module), parameters, kind, options);
+    if (!o) return NULL;
+    o->module = module;
+    o->generation = tn_module_generation(module);
+    o->of_module = o->count;
+    return o;
 }
 
 /* The list under the names "first", "first + 1", ... */
@@ -173,6 +182,39 @@ void tn_optimizer_destroy(tn_optimizer *o)
     free(o->parameters);
     free(o->groups);
     free(o);
+}
+
+/* ---- Exchanged parameters -------------------------------------------------------------------------------- */
+
+int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
+{
+    uint64_t now = tn_module_generation(o->module);
+    if (!o->module || now == o->generation) return TN_OK;
+    tn_scope *s = optim_without_recording(scope);
+    for (uint32_t i = 0; i < o->of_module && !tn_scope_failed(s); i++) {
+        optim_parameter *at = &o->parameters[i];
+        tn_tensor *t = tn_module_tensor(o->module, at->name), *state[OPTIM_MAX_STATES];
+        if (!t || t == at->tensor) continue;
+        if (o->kind == TN_LBFGS && o->lbfgs) {
+            fail(s, TN_E_STATE, o,
+                 "a parameter was exchanged after the first step, whose history is of the old one");
+            break;
+        }
+        tn_tensor *like = optim_real(s, tn_detach(s, t));
+        for (uint32_t k = 0; k < OPTIM_MAX_STATES; k++) state[k] = optim_state_like(s, at->state[k], like);
+        if (tn_scope_failed(s)) break;
+        for (uint32_t k = 0; k < OPTIM_MAX_STATES; k++) {
+            tn_retain(state[k]);
+            tn_release(at->state[k]);
+            at->state[k] = state[k];
+        }
+        tn_retain(t);
+        tn_release(at->tensor);
+        at->tensor = t;
+    }
+    int32_t status = tn_scope_close(s);
+    if (!status) o->generation = now;
+    return status;
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------------------- */
@@ -270,19 +312,25 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
         const char *fault = fault_of(o->kind, &o->groups[i]); /* the program may have changed them */
         if (fault) return fail(scope, TN_E_ARGUMENT, o, fault);
     }
+    if (optim_follow_module(scope, o)) return tn_scope_failed(scope);
     tn_scope *s = optim_without_recording(scope);
     if (options->clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options->clip_norm, 2);
     if (!tn_scope_failed(s)) step_all(s, o);
     return tn_scope_close(s);
 }
 
-int32_t tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user)
+tn_tensor *tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user)
 {
-    if (tn_scope_failed(s)) return tn_scope_failed(s);
-    if (!o || !closure) return fail(s, TN_E_ARGUMENT, o, "the optimizer or the closure is NULL");
+    if (tn_scope_failed(s)) return NULL;
+    if (!o || !closure) {
+        fail(s, TN_E_ARGUMENT, o, "the optimizer or the closure is NULL");
+        return NULL;
+    }
+    if (optim_follow_module(s, o)) return NULL;
     if (o->kind == TN_LBFGS) return optim_lbfgs_step(s, o, closure, user);
-    closure(user, s);
-    return tn_optimizer_step(s, o);
+    tn_tensor *loss = closure(user, s);
+    if (!loss && !tn_scope_failed(s)) fail(s, TN_E_ARGUMENT, o, "the closure returned NULL");
+    return tn_optimizer_step(s, o) ? NULL : loss;
 }
 
 void tn_optimizer_zero_grad(tn_optimizer *o)
@@ -411,6 +459,88 @@ static int32_t has(const tn_safetensors *file, const char *name)
     return 0;
 }
 
+static int32_t has_parameter(const tn_optimizer *o, const char *name, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < o->count; i++)
+        if (strlen(o->parameters[i].name) == bytes && !memcmp(o->parameters[i].name, name, bytes)) return 1;
+    return 0;
+}
+
+/* Appends a name to a list that is cut, with "...", where the text ends. */
+static void append(char *text, uint64_t bytes, const char *before, const char *name, int name_bytes)
+{
+    uint64_t used = strlen(text), need = strlen(before) + (uint64_t)name_bytes + 3;
+    if (used + need + 4 < bytes)
+        snprintf(text + used, bytes - used, "%s'%.*s'", before, name_bytes, name);
+    else if (used < 3 || strcmp(text + used - 3, "..."))
+        snprintf(text + used, bytes - used, "...");
+}
+
+/* The names of the file's parameters must be those of the optimizer's, and its groups as many. */
+static void compare_parameters(tn_scope *s, const tn_safetensors *file, const tn_optimizer *o)
+{
+    char text[448] = "";
+    int32_t missing = 0, unexpected = 0;
+    for (uint32_t i = 0; i < o->count && !tn_scope_failed(s); i++) {
+        const char *name = o->parameters[i].name;
+        if (!has(file, joined(s, name, "#")))
+            append(text, sizeof text, missing++ ? ", " : "missing: ", name, (int)strlen(name));
+    }
+    for (uint64_t i = 0; i < tn_safetensors_count(file); i++) {
+        const char *name = tn_safetensors_name(file, i), *dot = strrchr(name, '.');
+        if (!dot || strcmp(dot, ".#") || has_parameter(o, name, (uint64_t)(dot - name))) continue;
+        append(text, sizeof text,
+               unexpected++ ? ", "
+               : missing    ? "; unexpected: "
+                            : "unexpected: ",
+               name, (int)(dot - name));
+    }
+    if (*text) {
+        char all[512];
+        snprintf(all, sizeof all, "the file's parameters are not these: %s", text);
+        fail(s, TN_E_NOT_FOUND, o, all);
+    } else if (!has(file, group_name(s, o->group_count - 1)) || has(file, group_name(s, o->group_count))) {
+        fail(s, TN_E_ARGUMENT, o, "the file has another number of groups");
+    }
+}
+
+static int32_t has_sizes(const tn_tensor *t, const tn_tensor *like)
+{
+    int64_t rank = tn_tensor_rank(like);
+    return tn_tensor_rank(t) == rank &&
+           (!rank || !memcmp(tn_tensor_sizes(t), tn_tensor_sizes(like), (size_t)rank * sizeof(int64_t)));
+}
+
+/* Sizes of a state: those of the parameter, but for the means of Adafactor. */
+static int32_t fits(const char *state, const tn_tensor *t, const tn_tensor *like)
+{
+    int64_t rank = tn_tensor_rank(like);
+    int32_t is_row = !strcmp(state, "row_var"), is_column = !strcmp(state, "col_var");
+    if (!is_row && !is_column) return has_sizes(t, like);
+    if (tn_tensor_rank(t) != rank || rank < 2) return 0;
+    for (int64_t d = 0; d < rank; d++)
+        if (tn_tensor_size(t, d) != (d == (is_row ? rank - 1 : rank - 2) ? 1 : tn_tensor_size(like, d)))
+            return 0;
+    return 1;
+}
+
+/* A state of a parameter, cast to the dtype that steps work in, as PyTorch does. */
+static tn_tensor *read_state(tn_scope *s, tn_safetensors *file, const tn_optimizer *o,
+                             const optim_parameter *at, const char *state)
+{
+    const char *name = joined(s, at->name, state);
+    tn_tensor *like = optim_real(s, tn_detach(s, at->tensor));
+    tn_tensor *t = has(file, name) && like ? tn_safetensors_get(s, file, name, tn_tensor_device(like)) : NULL;
+    if (!t) return NULL;
+    if (!fits(state, t, like)) {
+        char text[256];
+        snprintf(text, sizeof text, "state '%.180s' of the file does not have the parameter's sizes", name);
+        fail(s, TN_E_SHAPE, o, text);
+        return NULL;
+    }
+    return optim_state_like(s, t, like);
+}
+
 static void read_numbers(tn_scope *s, tn_safetensors *file, const char *name, double *out, uint64_t count)
 {
     tn_tensor *t = tn_safetensors_get(s, file, name, TN_CPU);
@@ -426,6 +556,7 @@ static void read_all(tn_scope *s, tn_safetensors *file, const tn_optimizer *o, o
     const char *kind = tn_safetensors_metadata(file, "optimizer");
     if (!kind || strcmp(kind, optim_kinds[o->kind].name))
         fail(s, TN_E_ARGUMENT, o, "the file is of another optimizer");
+    if (!tn_scope_failed(s)) compare_parameters(s, file, o);
     for (uint32_t i = 0; i < o->count && !tn_scope_failed(s); i++) {
         double numbers[3] = {0};
         into[i] = (optim_parameter){0};
@@ -433,10 +564,7 @@ static void read_all(tn_scope *s, tn_safetensors *file, const tn_optimizer *o, o
         into[i].step = (int64_t)numbers[0];
         memcpy(into[i].numbers, numbers + 1, sizeof into[i].numbers);
         for (uint32_t k = 0; k < OPTIM_MAX_STATES && optim_kinds[o->kind].states[k]; k++) {
-            const char *name = joined(s, o->parameters[i].name, optim_kinds[o->kind].states[k]);
-            if (has(file, name))
-                into[i].state[k] =
-                    tn_safetensors_get(s, file, name, tn_tensor_device(o->parameters[i].tensor));
+            into[i].state[k] = read_state(s, file, o, &o->parameters[i], optim_kinds[o->kind].states[k]);
         }
     }
     for (uint32_t i = 0; i < o->group_count && !tn_scope_failed(s); i++) {
@@ -456,7 +584,8 @@ int32_t tn_optimizer_load(tn_optimizer *o, const char *path)
     tn_scope *s = tn_scope_open(o->ctx);
     optim_parameter *into = tn_scope_memory(s, (o->count + 1) * sizeof *into);
     tn_optimizer_options *groups = tn_scope_memory(s, (o->group_count + 1) * sizeof *groups);
-    if (into && groups) read_all(s, file, o, into, groups);
+    if (!tn_scope_failed(s)) optim_follow_module(s, o);
+    if (into && groups && !tn_scope_failed(s)) read_all(s, file, o, into, groups);
     for (uint32_t i = 0; i < o->count && !tn_scope_failed(s); i++) {
         optim_parameter *at = &o->parameters[i];
         at->step = into[i].step;

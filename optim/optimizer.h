@@ -31,6 +31,9 @@ typedef struct optim_kind {
 
 struct tn_optimizer {
     tn_context *ctx;
+    const tn_module *module; /* whose tensors the first `of_module` parameters are; NULL: a list's */
+    uint64_t generation;     /* of the module when its tensors were taken */
+    uint32_t of_module;
     uint32_t kind;
     uint32_t group_count, count;
     tn_optimizer_options *groups;
@@ -41,6 +44,10 @@ struct tn_optimizer {
 extern const optim_kind optim_kinds[];
 /* State i, made as zeros like the parameter (float32 for half types) when it is first asked for. */
 tn_tensor *optim_state(tn_scope *s, optim_parameter *at, uint32_t i, tn_tensor *like);
+/* Takes the tensors that the module now has under the names of its parameters, and moves the states to them. */
+int32_t optim_follow_module(tn_scope *s, tn_optimizer *o);
+/* The state on the device of `like` and in its dtype. NULL for NULL. */
+tn_tensor *optim_state_like(tn_scope *s, tn_tensor *state, tn_tensor *like);
 /* A complex tensor as pairs of real numbers. */
 tn_tensor *optim_real(tn_scope *s, tn_tensor *t);
 /* A child of the program's scope, for changes of parameters. */
@@ -50,7 +57,7 @@ static inline tn_scope *optim_without_recording(tn_scope *s)
         .size = sizeof options, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
     return tn_scope_open_child(s, &options);
 }
-int32_t optim_lbfgs_step(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user);
+tn_tensor *optim_lbfgs_step(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user);
 void optim_lbfgs_destroy(struct optim_lbfgs *l);
 
 #endif

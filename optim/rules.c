@@ -15,6 +15,15 @@ tn_tensor *optim_state(tn_scope *s, optim_parameter *at, uint32_t i, tn_tensor *
     return at->state[i];
 }
 
+tn_tensor *optim_state_like(tn_scope *s, tn_tensor *state, tn_tensor *like)
+{
+    if (!state) return NULL;
+    tn_dtype dtype = tn_tensor_dtype(like);
+    tn_device device = tn_tensor_device(like);
+    if (tn_tensor_dtype(state) == dtype && tn_tensor_device(state) == device) return state;
+    return tn__to_copy(s, state, .dtype = dtype, .device = device);
+}
+
 /* Weight decay as a part of the gradient. */
 static tn_tensor *decayed(tn_scope *s, tn_tensor *g, tn_tensor *p, double decay)
 {

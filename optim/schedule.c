@@ -66,6 +66,8 @@ double tn_lr_cyclic(int64_t i, double low, double high, int64_t up, int64_t down
     double total = (double)(up + down > 0 ? up + down : 1), cycle = floor((double)i / total);
     double at = (double)i / total - cycle, rise = (double)up / total;
     double share = at <= rise ? at / rise : (at - 1) / (rise - 1), height = high - low;
+    if (mode && strcmp(mode, "triangular") && strcmp(mode, "triangular2") && strcmp(mode, "exp_range"))
+        return NAN;
     if (mode && !strcmp(mode, "triangular2")) height /= pow(2, cycle);
     if (mode && !strcmp(mode, "exp_range")) height *= pow(gamma, (double)i);
     return low + height * share;

@@ -152,8 +152,12 @@ static void follow_lbfgs(const char *name, double lr, const char *search)
     for (int64_t k = 0; k < 4; k++) {
         char key[64];
         snprintf(key, sizeof key, "%s.%lld.0", name, (long long)k);
-        cr_assert_eq(tn_optimizer_step_closure(s, o, rosenbrock, m), TN_OK, "%s",
-                     tn_scope_error(s) ? tn_scope_error(s)->message : "");
+        double x[2];
+        tn_to_host(s, tn_detach(s, tn_module_tensor(m, "p")), x, sizeof x);
+        tn_tensor *loss = tn_optimizer_step_closure(s, o, rosenbrock, m);
+        cr_assert_not_null(loss, "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
+        double first = (1 - x[0]) * (1 - x[0]) + 100 * (x[1] - x[0] * x[0]) * (x[1] - x[0] * x[0]);
+        cr_assert_float_eq(tn_item_double(s, loss), first, 1e-9 * first);
         tn_tensor *want = recorded(key), *got = tn_detach(s, tn_module_tensor(m, "p"));
         cr_assert(tn_allclose(s, got, want, .rtol = 1e-9, .atol = 1e-12), "%s is %s, expected %s", key,
                   tn_format(s, got, NULL), tn_format(s, want, NULL));
@@ -326,11 +330,199 @@ Test(trajectories, bad_options_are_named)
     expect_last_error("lr");
     cr_assert_null(tn_lbfgs_create(m, .line_search = "other"));
     expect_last_error("LBFGS: line_search");
+    cr_assert_null(tn_optimizer_create(
+        99, &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .module = m}));
+    expect_last_error("optimizer: kind: not one of TN_SGD to TN_LBFGS");
+    cr_assert_null(tn_lbfgs_create(m, .max_iter = -3));
+    expect_last_error("LBFGS: max_iter");
+    tn_module *empty = tn_module_create(ctx, "empty", NULL);
+    cr_assert_null(tn_sgd_create(empty, .lr = 1));
+    expect_last_error("SGD: optimizer got an empty parameter list");
+    tn_module_destroy(empty);
+    cr_assert(isnan(tn_lr_cyclic(1, 0, 1, 2, 2, "triangulr", 1)));
     cr_assert_null(tn_optimizer_create(99, NULL));
     tn_optimizer *o = tn_lbfgs_create(m, .lr = 1);
     cr_assert_neq(tn_optimizer_step(s, o), TN_OK);
     expect_error(s, "tn_optimizer_step_closure");
     cr_assert_eq(tn_optimizer_save(o, "/tmp/never"), TN_E_UNSUPPORTED);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+/* A module whose parameters are one name and one size different, in another dtype. */
+static tn_module *module_of(const char *name, int64_t rows, tn_dtype dtype)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_module_add_parameter(m, name, tn_ones(s, TN_INTS(rows, 3), .dtype = dtype));
+    tn_set_grad(tn_module_tensor(m, name), tn_ones(s, TN_INTS(rows, 3), .dtype = dtype));
+    return m;
+}
+
+static void expect_refused_file(const char *path, tn_module *m, int32_t status, const char *text)
+{
+    tn_optimizer *o = tn_adam_create(m, .lr = 0.5);
+    cr_assert_eq(tn_optimizer_load(o, path), status, "%s: %d", text, tn_last_error()->code);
+    expect_last_error(text);
+    cr_assert_eq(tn_optimizer_group(o, 0)->lr, 0.5);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+Test(trajectories, files_of_other_parameters_are_refused)
+{
+    char folder[] = "/tmp/optim.XXXXXX", path[64];
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/state", folder);
+    tn_module *m = module_of("w", 2, TN_FLOAT32);
+    tn_optimizer *o = tn_adam_create(m, .lr = 0.25);
+    cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+    cr_assert_eq(tn_optimizer_save(o, path), TN_OK);
+    expect_refused_file(path, module_of("w", 4, TN_FLOAT32), TN_E_SHAPE,
+                        "Adam: state 'w.exp_avg' of the file does not have the parameter's sizes");
+    expect_refused_file(path, module_of("v", 2, TN_FLOAT32), TN_E_NOT_FOUND,
+                        "Adam: the file's parameters are not these: missing: 'v'; unexpected: 'w'");
+    tn_optimizer_add_group(o, TN_TENSORS(VECTOR(s, 1, 1)), .lr = 1);
+    cr_assert_eq(tn_optimizer_save(o, path), TN_OK);
+    expect_refused_file(path, module_of("w", 2, TN_FLOAT32), TN_E_NOT_FOUND, "unexpected: '1'");
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+    /* States are cast as PyTorch casts them, and steps go on. */
+    m = module_of("w", 2, TN_FLOAT32);
+    o = tn_adam_create(m, .lr = 0.25);
+    cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+    cr_assert_eq(tn_optimizer_save(o, path), TN_OK);
+    tn_module *other = module_of("w", 2, TN_FLOAT64);
+    tn_optimizer *wide = tn_adam_create(other, .lr = 1);
+    cr_assert_eq(tn_optimizer_load(wide, path), TN_OK);
+    tn_tensor *mean = tn_optimizer_state(wide, tn_module_tensor(other, "w"), "exp_avg");
+    cr_assert_eq(tn_tensor_dtype(mean), TN_FLOAT64);
+    cr_assert_float_eq(tn_item_double(s, tn_max(s, mean)), 0.1, 1e-7);
+    cr_assert_eq(tn_optimizer_step(s, wide), TN_OK);
+    tn_optimizer_destroy(wide);
+    tn_module_destroy(other);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+    unlink(path);
+    rmdir(folder);
+}
+
+/* The recipe of docs/train-a-model.md. */
+static tn_generator *generator_of(tn_scope *scope, tn_module *net)
+{
+    return tn_default_generator(tn_module_context(net),
+                                tn_tensor_device(tn_module_parameters(scope, net).data[0]));
+}
+
+static int32_t checkpoint_save(tn_module *net, tn_optimizer *o, int64_t next_step, const char *folder)
+{
+    char path[3][300];
+    static const char *const parts[] = {"net", "optimizer", "run"};
+    for (int i = 0; i < 3; i++) snprintf(path[i], sizeof path[i], "%s/%s.safetensors", folder, parts[i]);
+    int32_t status = tn_module_save(net, path[0]);
+    if (!status) status = tn_optimizer_save(o, path[1]);
+    if (!status) TN_STEP(scope, tn_module_context(net))
+        {
+            tn_generator_state g = {.size = sizeof g};
+            tn_generator_get_state(generator_of(scope, net), &g);
+            const int64_t run[] = {next_step, (int64_t)g.seed, (int64_t)g.offset};
+            tn_named_tensor all = {"run", tn_from_data(scope, TN_INT64, TN_INTS(3), run, TN_CPU)};
+            tn_safetensors_save(scope, path[2], &all, 1, NULL, 0);
+        }
+    return status ? status : tn_step_status();
+}
+
+/* Returns the number of the next step, or -1. */
+static int64_t checkpoint_load(tn_module *net, tn_optimizer *o, const char *folder)
+{
+    char path[3][300];
+    static const char *const parts[] = {"net", "optimizer", "run"};
+    int64_t run[3] = {-1, 0, 0};
+    tn_safetensors *f;
+    for (int i = 0; i < 3; i++) snprintf(path[i], sizeof path[i], "%s/%s.safetensors", folder, parts[i]);
+    if (tn_module_load(net, path[0], TN_STRICT) || tn_optimizer_load(o, path[1])) return -1;
+    if (tn_safetensors_open(tn_module_context(net), path[2], &f)) return -1;
+    TN_STEP(scope, tn_module_context(net))
+    {
+        tn_to_host(scope, tn_safetensors_get(scope, f, "run", TN_CPU), run, sizeof run);
+        tn_generator_state g = {.size = sizeof g, .seed = (uint64_t)run[1], .offset = (uint64_t)run[2]};
+        if (!tn_scope_failed(scope)) tn_generator_set_state(generator_of(scope, net), &g);
+    }
+    tn_safetensors_close(f);
+    return tn_step_status() ? -1 : run[0];
+}
+
+/* Steps `from` to `to` of a model with random numbers; the weights at the end. */
+static tn_tensor *train(tn_module *net, tn_optimizer *o, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++) TN_STEP(step, ctx)
+        {
+            tn_tensor *y = tn_module_forward(step, net, tn_full(step, TN_INTS(4, 3), (double)i + 1));
+            tn_backward(step, tn_sum(step, tn_mul(step, y, y)));
+            tn_optimizer_step(step, o, .lr = tn_lr_cosine(i, 0.1, 8, 0));
+            tn_optimizer_zero_grad(o);
+        }
+    cr_assert_eq(tn_step_status(), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
+    return tn_parameters_to_vector(s, tn_module_parameters(s, net));
+}
+
+static tn_module *dropping(void)
+{
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_linear_create(net, "fc", 3, 8);
+    tn_dropout_create(net, "drop");
+    tn_linear_create(net, "out", 8, 1);
+    return net;
+}
+
+Test(trajectories, a_run_goes_on_from_a_checkpoint_bit_for_bit)
+{
+    char folder[] = "/tmp/optim.XXXXXX", path[96];
+    cr_assert_not_null(mkdtemp(folder));
+    tn_manual_seed(ctx, 5);
+    tn_module *net = dropping();
+    tn_optimizer *o = tn_adamw_create(net, .lr = 0.1);
+    train(net, o, 0, 4);
+    cr_assert_eq(checkpoint_save(net, o, 4, folder), TN_OK);
+    tn_tensor *want = train(net, o, 4, 8);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(net);
+    tn_manual_seed(ctx, 99);
+    net = dropping();
+    o = tn_adamw_create(net, .lr = 7);
+    int64_t next = checkpoint_load(net, o, folder);
+    cr_assert_eq(next, 4, "%s", tn_last_error() ? tn_last_error()->message : "");
+    cr_assert(tn_equal(s, want, train(net, o, next, 8)));
+    static const char *const parts[] = {"net", "optimizer", "run"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s.safetensors", folder, parts[i]);
+        cr_assert_eq(unlink(path), 0);
+    }
+    rmdir(folder);
+    tn_optimizer_destroy(o);
+    tn_module_destroy(net);
+}
+
+Test(trajectories, moved_modules_go_on)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_module_add_parameter(m, "p", VECTOR(s, 0, 1, 2));
+    tn_optimizer *o = tn_sgd_create(m, .lr = 1, .momentum = 0.5);
+    tn_average *mean = tn_average_create(m, 0);
+    tn_set_grad(tn_module_tensor(m, "p"), VECTOR(s, 0, 1, 1));
+    cr_assert_eq(tn_optimizer_step(s, o), TN_OK); /* 0, 1 with a momentum of 1 */
+    cr_assert_eq(tn_average_update(s, mean), TN_OK);
+    cr_assert_eq(tn_module_to(m, 0, TN_FLOAT32), TN_OK);
+    tn_tensor *p = tn_module_tensor(m, "p");
+    tn_set_grad(p, tn_ones(s, TN_INTS(2)));
+    cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+    EXPECT(s, tn__to_copy(s, tn_detach(s, p), .dtype = TN_FLOAT64), -1.5, -0.5);
+    cr_assert_eq(tn_tensor_dtype(tn_optimizer_state(o, p, "momentum_buffer")), TN_FLOAT32);
+    tn_optimizer_zero_grad(o);
+    cr_assert_null(tn_grad_of(s, p));
+    cr_assert_eq(tn_average_update(s, mean), TN_OK);
+    cr_assert_eq(tn_average_swap(s, mean), TN_OK);
+    EXPECT(s, tn__to_copy(s, tn_detach(s, tn_module_tensor(m, "p")), .dtype = TN_FLOAT64), -0.75, 0.25);
+    tn_average_destroy(mean);
     tn_optimizer_destroy(o);
     tn_module_destroy(m);
 }

@@ -67,7 +67,8 @@ typedef struct tn_optimizer_options {
 TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
 
 /* For all parameters of options->module, under their names. NULL and tn_last_error() for bad options. The first step
- * makes the states. The module must live as long as the optimiser, and must not be moved (tn_module_to). */
+ * makes the states. The module must live as long as the optimiser. After tn_module_to and tn_module_set_tensor the next
+ * step takes the new tensors, and its states go to their devices and dtypes. */
 TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options);
 /* For a list of leaves, named "0", "1", ...; the optimiser takes references. */
 TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uint32_t kind,
@@ -157,9 +158,11 @@ TN_API int32_t tn_optimizer_step_with(tn_scope *s, const tn_step_options *option
         s, &(tn_step_options){                                                 \
                .options_size = sizeof(tn_step_options), .lr = TN_NOT_GIVEN, .optimizer = __VA_ARGS__}))
 /* A step that runs the model itself, as often as it needs: `closure` sets the gradients to zero, computes the loss,
- * runs backward, and returns the loss. lbfgs calls it several times, the others once. */
+ * runs backward, and returns the loss. lbfgs calls it several times, the others once. Returns the first loss, or NULL
+ * if the step failed. */
 typedef TN_NULLABLE tn_tensor *(*tn_closure)(void *user, tn_scope *s);
-TN_API int32_t tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user);
+TN_API TN_SCOPED tn_tensor *tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure closure,
+                                                      void *user);
 TN_API void tn_optimizer_zero_grad(tn_optimizer *o);
 
 TN_API uint32_t tn_optimizer_group_count(const tn_optimizer *o);
@@ -168,8 +171,9 @@ TN_API tn_optimizer_options *tn_optimizer_group(tn_optimizer *o, uint32_t group)
 /* A part of a parameter's state ("exp_avg", "momentum_buffer", "step", ...); NULL if there is none. Borrowed. */
 TN_API tn_tensor *tn_optimizer_state(const tn_optimizer *o, const tn_tensor *parameter, const char *name);
 
-/* States and options to a safetensors file and back; a run goes on from them bit for bit. Loading requires the same kind
- * and the same parameters. */
+/* States and options to a safetensors file and back; a run goes on from them bit for bit. Loading requires the same
+ * kind, parameters of the same names and sizes, and as many groups; states are cast to the parameter's dtype. An error
+ * names what differs, and nothing is changed. */
 TN_API int32_t tn_optimizer_save(const tn_optimizer *o, const char *path);
 TN_API int32_t tn_optimizer_load(tn_optimizer *o, const char *path);
 
@@ -195,7 +199,7 @@ TN_API double tn_lr_cosine_restarts(int64_t i, double base, int64_t first, int64
 /* Linear warm-up over `warm_up` steps, then half a cosine to 0 at `total`. */
 TN_API double tn_lr_warm_up_cosine(int64_t i, double base, int64_t warm_up, int64_t total);
 /* Smith 2017: between low and high, `up` steps up and `down` steps down. mode "triangular", "triangular2" (half the
- * height each cycle), "exp_range" (height gamma ^ i). */
+ * height each cycle), "exp_range" (height gamma ^ i); for others NAN, which steps refuse. */
 TN_API double tn_lr_cyclic(int64_t i, double low, double high, int64_t up, int64_t down, const char *mode,
                            double gamma);
 /* Smith and Topin 2019: up to `high` over the share `rise` of all steps, then down to high / start / end. PyTorch's
