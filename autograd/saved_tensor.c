@@ -217,7 +217,7 @@ tni_saved *tni_saved_refuse(tn_scope *s)
                "they have already been freed). Saved intermediate values of the graph are freed when you "
                "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
                "through the graph a second time or if you need to access saved tensors after calling "
-               "backward."));
+               "backward. (In C: .retain_graph = 1 of tn_backward_with.)"));
     return NULL;
 }
 
