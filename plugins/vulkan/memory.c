@@ -244,6 +244,26 @@ static int32_t copy_staged(vulkan_queue *q, vulkan_memory *m, uint64_t offset, c
     return status;
 }
 
+/* Queues a copy of a few bytes of the host, which are read now: it waits for nothing. */
+static int32_t write_queued(vulkan_queue *q, const vulkan_memory *to, uint64_t offset, const void *host,
+                            uint32_t bytes)
+{
+    vulkan_device *d = q->device;
+    const vulkan_memory *from;
+    VkCommandBuffer commands;
+    uint32_t at;
+    pthread_mutex_lock(&d->lock);
+    int32_t status = vulkan_begin(q, &commands); /* opens a batch */
+    if (!status) status = vulkan_batch_bytes(q, host, bytes, &from, &at);
+    if (!status) {
+        const VkBufferCopy region = {at, offset, bytes};
+        d->vk.CmdCopyBuffer(commands, from->buffer, to->buffer, 1, &region);
+        status = vulkan_end(q);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
 /* One of `to_host` and `from_host` is set. */
 static int32_t copy_host(vulkan_queue *q, vulkan_memory *m, uint64_t offset, void *to_host,
                          const void *from_host, uint64_t bytes)
@@ -261,7 +281,11 @@ static int32_t copy_host(vulkan_queue *q, vulkan_memory *m, uint64_t offset, voi
     if (pinned) return status;
     if (!d->sees_memory || __atomic_load_n(&vulkan_settings_of(d->plugin)->staging, __ATOMIC_RELAXED))
         return copy_staged(q, m, offset, to_host, from_host, bytes);
-    status = vulkan_queue_finish(d, q);
+    int32_t is_idle = 0;
+    status = vulkan_queue_query(d, q, &is_idle);
+    if (!status && !is_idle && from_host && bytes <= VULKAN_BATCH_BYTES)
+        return write_queued(q, m, offset, from_host, (uint32_t)bytes);
+    if (!status && !is_idle) status = vulkan_queue_finish(d, q);
     if (status) return status;
     if (to_host)
         memcpy(to_host, (char *)m->host + offset, bytes);

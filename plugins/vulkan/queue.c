@@ -7,6 +7,7 @@
 #include "vulkan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define BATCH_COMMANDS 64 /* a batch with so many is committed */
 #define CHUNK_BYTES    (256u << 10)
@@ -101,14 +102,14 @@ static int32_t chunk_create(vulkan_device *d, vulkan_chunk **out)
     return TN_OK;
 }
 
-int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_set, uint32_t *out_offset,
-                         uint8_t **out_host)
+/* Memory of the open batch; behind its start the chunk has at least `room` bytes. */
+static int32_t chunk_take(vulkan_queue *q, uint32_t bytes, uint32_t room, vulkan_chunk **out,
+                          uint32_t *out_offset)
 {
     vulkan_device *d = q->device;
     vulkan_batch *b = q->open;
     vulkan_chunk *c = b->chunks;
-    /* The set shows VULKAN_ARGUMENT_BYTES from the offset on, whatever is used. */
-    if (!c || c->used + VULKAN_ARGUMENT_BYTES > CHUNK_BYTES) {
+    if (!c || c->used + room > CHUNK_BYTES) {
         c = d->free_chunks;
         int32_t status = TN_OK;
         if (c)
@@ -120,10 +121,32 @@ int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_s
         c->next = b->chunks;
         b->chunks = c;
     }
-    *out_set = c->set;
+    *out = c;
     *out_offset = c->used;
-    *out_host = (uint8_t *)c->memory->host + c->used;
     c->used += (bytes + d->uniform_alignment - 1) / d->uniform_alignment * d->uniform_alignment;
+    return TN_OK;
+}
+
+int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_set, uint32_t *out_offset,
+                         uint8_t **out_host)
+{
+    vulkan_chunk *c;
+    /* The set shows VULKAN_ARGUMENT_BYTES from the offset on, whatever is used. */
+    int32_t status = chunk_take(q, bytes, VULKAN_ARGUMENT_BYTES, &c, out_offset);
+    if (status) return status;
+    *out_set = c->set;
+    *out_host = (uint8_t *)c->memory->host + *out_offset;
+    return TN_OK;
+}
+
+int32_t vulkan_batch_bytes(vulkan_queue *q, const void *host, uint32_t bytes,
+                           const vulkan_memory **out_memory, uint32_t *out_offset)
+{
+    vulkan_chunk *c;
+    int32_t status = chunk_take(q, bytes, bytes, &c, out_offset);
+    if (status) return status;
+    memcpy((uint8_t *)c->memory->host + *out_offset, host, bytes);
+    *out_memory = c->memory;
     return TN_OK;
 }
 

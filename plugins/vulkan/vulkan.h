@@ -165,6 +165,10 @@ int32_t vulkan_commit(vulkan_queue *q);
 /* Room for the arguments of a launch in the open batch: a descriptor set and an offset. */
 int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_set, uint32_t *out_offset,
                          uint8_t **out_host);
+/* A copy of at most VULKAN_BATCH_BYTES of the host in memory that lives as long as the open batch. */
+#define VULKAN_BATCH_BYTES 65536u
+int32_t vulkan_batch_bytes(vulkan_queue *q, const void *host, uint32_t bytes,
+                           const vulkan_memory **out_memory, uint32_t *out_offset);
 int32_t vulkan_queue_create(void *device, void **out_queue);
 void vulkan_queue_destroy(void *device, void *queue);
 int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done);
