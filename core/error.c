@@ -277,7 +277,8 @@ static const char *bare_message(const tn_error *e)
 static tn_error *copy_chain(const tn_error *first, const char *file, uint32_t line, const char *more)
 {
     const char *message = bare_message(first);
-    uint64_t place = place_bytes(file, line), bytes = place + text_bytes(file) + strlen(more), count = 0, i = 0;
+    uint64_t place = place_bytes(file, line), bytes = place + text_bytes(file) + strlen(more), count = 0,
+             i = 0;
     for (const tn_error *e = first; e; e = e->cause, count++) bytes += sizeof *e + texts_bytes(e);
     tn_error *copy = malloc(bytes);
     if (!copy) return NULL;

@@ -26,7 +26,7 @@ def options_of(command):
         if word in WITH_OUTPUT:
             next(words)
         elif word.startswith(KEPT):
-            kept.append(word)
+            kept += [word, next(words)] if word == "-isystem" else [word]
     return kept
 
 

@@ -227,7 +227,8 @@ Test(allocator_options, fraction)
     cr_assert_eq(tn_memory_set_fraction(ctx, d->id, 0.125), TN_OK); /* 128 MiB */
     tni_block *b = NULL, *c = get(100 * MIB);
     cr_expect_eq(tni_block_alloc(d, 30 * MIB, tni_current_stream(d), &b), TN_E_OUT_OF_MEMORY);
-    cr_expect_not_null(strstr(tn_last_error()->message, "the limit is 128.00 MiB"), "%s", tn_last_error()->message);
+    cr_expect_not_null(strstr(tn_last_error()->message, "the limit is 128.00 MiB"), "%s",
+                       tn_last_error()->message);
     configure("per_process_memory_fraction:0.25");
     b = get(30 * MIB);
     tni_block_free(b);
