@@ -76,14 +76,24 @@ typedef unsigned long uint64_t;
 typedef long int64_t;
 #define FN(name)             fn_##name /* plugins/vulkan/functions.h */
 #else
+#if defined(__HIPCC__)
+#include <hip/hip_runtime.h>
+#endif
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 #define GPU_GLOBAL
 #define GPU_HAS_DOUBLE 1
 #if defined(__CUDACC__) || defined(__HIPCC__)
-/* Groups have 128 items (group_of in launch.c). So many groups at once leave 64 and 128 registers: none are spilled. */
-#define GPU_KERNEL                         extern "C" __global__ __launch_bounds__(128, GPU_TYPE == 32 ? 8 : 4)
+/*
+ * Groups have 128 items (group_of in launch.c). CUDA's second number is groups at once: so many leave 64 and 128 registers,
+ * and none are spilled. HIP's is wavefronts in a SIMD unit, and the compiler chooses it.
+ */
+#if defined(__HIPCC__)
+#define GPU_KERNEL extern "C" __global__ __launch_bounds__(128)
+#else
+#define GPU_KERNEL extern "C" __global__ __launch_bounds__(128, GPU_TYPE == 32 ? 8 : 4)
+#endif
 #define GPU_LOCAL                          __shared__
 #define GPU_FUNCTION                       static __device__ inline
 #define gpu_item()                         ((uint32_t)(blockIdx.x * blockDim.x + threadIdx.x))
