@@ -11,7 +11,7 @@ import sys
 # What the family leaves to the CPU: special functions that OpenCL C does not have.
 LEFT_OUT = {"aten::complex", "aten::nextafter", "aten::frexp.Tensor", "aten::erfinv", "aten::digamma",
             "aten::polygamma", "aten::igamma", "aten::igammac", "aten::i0"}
-LEAST_CASES = {0: 45, 1: 8000, 2: 4, 3: 100}
+LEAST_CASES = {0: 45, 1: 8000, 2: 2, 3: 70} # devices without float64 have fewer than others
 
 
 def main():
