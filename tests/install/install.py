@@ -455,9 +455,12 @@ EPILOGUE = """
 
 
 def whole_program(block):
-    """The block itself, or a program around a fragment, in which a line may be an expression without its semicolon."""
+    """The block itself, with a main function if it has others, or a program around a fragment, in which a line may be an
+    expression without its semicolon."""
     if re.search(r"\bmain\(", block):
         return block
+    if functions := re.findall(r"^static [^(\n]*?(\w+)\(", block, re.M):
+        return block + "int main(void)\n{\n" + "".join(f"    (void){name};\n" for name in functions) + "    return 0;\n}\n"
     lines = [f"    (void){m[1]};{m[2]}" if (m := re.match(r"(\w[^;{}]*?\))(\s*(?:/\*.*\*/)?)$", line)) else "    " + line
              for line in block.splitlines()]
     return PREAMBLE + "\n".join(lines) + EPILOGUE
