@@ -423,19 +423,31 @@ EXPORT CUresult cuDriverGetVersion(int *version)
 
 EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
 {
+    static const struct {
+        CUresult value;
+        const char *name;
+    } names[] = {
+#define NAME(value) {value, #value}
+        NAME(CUDA_SUCCESS),
+        NAME(CUDA_ERROR_INVALID_VALUE),
+        NAME(CUDA_ERROR_OUT_OF_MEMORY),
+        NAME(CUDA_ERROR_NOT_INITIALIZED),
+        NAME(CUDA_ERROR_NO_DEVICE),
+        NAME(CUDA_ERROR_INVALID_CONTEXT),
+        NAME(CUDA_ERROR_INVALID_HANDLE),
+        NAME(CUDA_ERROR_ILLEGAL_ADDRESS),
+        NAME(CUDA_ERROR_LAUNCH_FAILED),
+        NAME(CUDA_ERROR_NOT_PERMITTED),
+        NAME(CUDA_ERROR_NOT_FOUND),
+        NAME(CUDA_ERROR_INVALID_IMAGE),
+#undef NAME
+    };
     static __thread char text[64];
-#define CASE(value)       \
-    if (error == (value)) \
-        *name = #value;   \
-    else
+
     snprintf(text, sizeof text, "CUDA_ERROR_%d", (int)error);
-    CASE(CUDA_SUCCESS)
-    CASE(CUDA_ERROR_INVALID_VALUE)
-    CASE(CUDA_ERROR_OUT_OF_MEMORY)
-    CASE(CUDA_ERROR_NOT_INITIALIZED) CASE(CUDA_ERROR_NO_DEVICE) CASE(CUDA_ERROR_INVALID_CONTEXT)
-        CASE(CUDA_ERROR_INVALID_HANDLE) CASE(CUDA_ERROR_ILLEGAL_ADDRESS) CASE(CUDA_ERROR_LAUNCH_FAILED)
-            CASE(CUDA_ERROR_NOT_PERMITTED) CASE(CUDA_ERROR_NOT_FOUND) CASE(CUDA_ERROR_INVALID_IMAGE) *name =
-                text;
+    *name = text;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (names[k].value == error) *name = names[k].name;
     return CUDA_SUCCESS;
 }
 
