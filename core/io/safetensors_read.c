@@ -2,8 +2,8 @@
 /*
  * Reading safetensors files. Opening checks the whole header: its length, that it is the JSON the format
  * allows and nothing more, each dtype, shape and range, that the ranges follow each other without holes or
- * overlaps and end where the file ends. Data are read, not mapped, so a file that shrinks later is an error
- * and no signal.
+ * overlaps and end where the file ends. Data are read, so that a file that shrinks later is an error and not a signal;
+ * only tn_safetensors_map maps them.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <tenon/io.h>
 #include <unistd.h>
@@ -450,4 +451,63 @@ tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *f, const char *name, 
     if (!status) return tni_scope_own(s, t);
     tni_scope_record(s, status);
     return NULL;
+}
+
+/* ---- Mapped tensors ------------------------------------------------------------------------------------ */
+
+typedef struct mapping {
+    tn_context *ctx;
+    void *pages;
+    uint64_t bytes;
+} mapping;
+
+static void unmap(void *user)
+{
+    mapping *m = user;
+    munmap(m->pages, m->bytes);
+    tni_free(m->ctx, m, sizeof *m);
+}
+
+/* Whether the elements can be used where they are in the file. */
+static int32_t can_map(const tn_safetensors *f, const entry *e, tn_dtype dtype)
+{
+    int64_t element = tn_dtype_bytes(dtype);
+    return e->begin < e->end && dtype == e->dtype && dtype != TN_BOOL && element > 0 &&
+           (f->data + e->begin) % (uint64_t)element == 0;
+}
+
+static tn_tensor *map_entry(tn_scope *s, const tn_safetensors *f, const entry *e)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), begin = f->data + e->begin;
+    mapping *m = tni_alloc(s->ctx, sizeof *m);
+    if (!m) return tni_scope_record(s, TN_E_OUT_OF_MEMORY), NULL;
+    *m = (mapping){.ctx = s->ctx, .bytes = begin % page + (e->end - e->begin)};
+    m->pages = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, f->descriptor,
+                    (off_t)(begin - begin % page));
+    if (m->pages == MAP_FAILED) {
+        tni_free(s->ctx, m, sizeof *m);
+        tni_scope_record(
+            s, tni_error(TN_E_IO, "%s: mapping tensor '%s': %s", f->path, e->name, strerror(errno)));
+        return NULL;
+    }
+    const tn_blob blob = {.size = sizeof blob,
+                          .dtype = e->dtype,
+                          .data = (char *)m->pages + begin % page,
+                          .sizes = {e->sizes, e->rank},
+                          .deleter = unmap,
+                          .user = m};
+    tn_tensor *t = tn_from_blob(s, &blob);
+    if (!t) unmap(m);
+    return t;
+}
+
+tn_tensor *tn_safetensors_map(tn_scope *s, tn_safetensors *f, const char *name)
+{
+    const entry *e = f && name && !tn_scope_failed(s) ? find(f, name) : NULL;
+    tn_dtype dtype = 0;
+    uint32_t rank = 0;
+    if (!e || e->rank > TN_MAX_RANK || read_vendor_dtype(s->ctx, f, e, &dtype, &rank) ||
+        !can_map(f, e, dtype))
+        return tn_safetensors_get(s, f, name, TN_CPU); /* a copy, or the error */
+    return map_entry(s, f, e);
 }

@@ -482,3 +482,65 @@ Test(safetensors, every_failing_allocation_is_an_error_without_leak)
         }
     }
 }
+
+/* ---- Mapped tensors ------------------------------------------------------------------------------------ */
+
+Test(safetensors, a_mapped_tensor_is_private_and_outlives_the_file)
+{
+    static const char header[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                 "\"odd\":{\"dtype\":\"I16\",\"shape\":[1],\"data_offsets\":[1,3]},"
+                                 "\"x\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[3,11]}}";
+    static const char data[11] = {7, 5, 0, 1, 0, 0, 0, 2, 0, 0, 0};
+    tn_safetensors *f = NULL;
+    char before[512], after[512];
+    put(header, sizeof header - 1, data, sizeof data);
+    uint64_t bytes = get_bytes(before, sizeof before);
+    cr_assert_eq(tn_safetensors_open(ctx, path, &f), TN_OK);
+    tn_tensor *b = tn_safetensors_map(s, f, "b"), *odd = tn_safetensors_map(s, f, "odd"),
+              *x = tn_safetensors_map(s, f, "x");
+    cr_assert(b && odd && x, "%s", tn_scope_error(s)->message);
+    tn_safetensors_close(f);
+    cr_assert_eq(*(uint8_t *)tn_tensor_data(b), 7);
+    cr_assert_eq(*(int16_t *)tn_tensor_data(odd), 5);
+    cr_assert_eq(((int32_t *)tn_tensor_data(x))[0], 1);
+    cr_assert_eq(((int32_t *)tn_tensor_data(x))[1], 2);
+    *(uint8_t *)tn_tensor_data(b) = 9;
+    cr_assert_eq(get_bytes(after, sizeof after), bytes);
+    cr_assert_arr_eq(before, after, bytes);
+}
+
+Test(safetensors, a_file_of_10_gb_maps_without_being_read)
+{
+    const uint64_t numbers = 2500000000u, bytes = 4 * numbers;
+    tn_safetensors *f = NULL;
+    char header[128];
+    int n = snprintf(header, sizeof header,
+                     "{\"x\":{\"dtype\":\"F32\",\"shape\":[%llu],\"data_offsets\":[0,%llu]}}",
+                     (unsigned long long)numbers, (unsigned long long)bytes);
+    while (n % 8) header[n++] = ' ';
+    put(header, (uint64_t)n, "", 0);
+    if (truncate(path, (off_t)(8 + (uint64_t)n + bytes))) cr_skip_test("no sparse files here");
+    cr_assert_eq(tn_safetensors_open(ctx, path, &f), TN_OK);
+    tn_tensor *x = tn_safetensors_map(s, f, "x");
+    cr_assert_not_null(x, "%s", tn_scope_error(s)->message);
+    const float *values = tn_tensor_data(x);
+    cr_assert_eq(values[0] + values[numbers / 2] + values[numbers - 1], 0);
+    tn_safetensors_close(f);
+}
+
+Test(safetensors, what_cannot_be_mapped)
+{
+    static const char header[] = "{\"x\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+    tn_safetensors *f = NULL;
+    put(header, sizeof header - 1, "\2", 1);
+    cr_assert_eq(tn_safetensors_open(ctx, path, &f), TN_OK);
+    cr_assert_null(tn_safetensors_map(s, f, "x"));
+    cr_assert_eq(tn_scope_failed(s), TN_E_CORRUPT);
+    tn_scope_clear(s);
+    cr_assert_null(tn_safetensors_map(s, f, "y"));
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
+    tn_scope_clear(s);
+    cr_assert_null(tn_safetensors_map(s, NULL, "x"));
+    cr_assert_eq(tn_scope_failed(s), TN_E_ARGUMENT);
+    tn_safetensors_close(f);
+}

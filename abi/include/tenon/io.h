@@ -40,6 +40,13 @@ TN_API const char *tn_safetensors_metadata(const tn_safetensors *file, const cha
  * unknown name, TN_E_CORRUPT for a bool tensor with a byte other than 0 and 1. */
 TN_API TN_SCOPED tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *file, const char *name,
                                                tn_device device);
+/*
+ * One tensor on the CPU over the pages of the file, which are read when they are first touched, so that a file of any
+ * size opens at once. Writing to the tensor does not change the file. The tensor may outlive `file`. The file must not
+ * be made shorter while the tensor lives: a read past its end raises SIGBUS (a file that is replaced by renaming is
+ * safe). Bool tensors, vendors' dtypes and tensors that are not aligned in the file are copied.
+ */
+TN_API TN_SCOPED tn_tensor *tn_safetensors_map(tn_scope *s, tn_safetensors *file, const char *name);
 #endif
 
 TN_END_DECLS

@@ -190,6 +190,14 @@ static inline tn_tensor *tn_safetensors_get_at(const char *file, int32_t line, t
     if (!y || before) tn_place_after(s, before, file, line);
     return y;
 }
+static inline tn_tensor *tn_safetensors_map_at(const char *file, int32_t line, tn_scope *s,
+                                               tn_safetensors *tensors, const char *name)
+{
+    int32_t before = tn_scope_place_begin(s);
+    tn_tensor *y = tn_safetensors_map(s, tensors, name);
+    if (!y || before) tn_place_after(s, before, file, line);
+    return y;
+}
 static inline int32_t tn_call_trace_run_at(const char *file, int32_t line, tn_scope *s,
                                            const tn_call_trace *trace, tn_tensors inputs, tn_tensor **outs)
 {
@@ -221,6 +229,7 @@ TN_END_DECLS
 #define tn_gradcheck(...)        tn_gradcheck_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_save(...) tn_safetensors_save_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_get(...)  tn_safetensors_get_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_safetensors_map(...)  tn_safetensors_map_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_call_trace_run(...)   tn_call_trace_run_at(__FILE__, __LINE__, __VA_ARGS__)
 
 #ifdef __cplusplus
