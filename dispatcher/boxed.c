@@ -31,6 +31,7 @@ uint32_t tn_operator_find(tn_context *ctx, const char *name)
 {
     if (tni_context_check(ctx)) return 0;
     const tni_op *op = name ? tni_op_find(ctx->registry, name) : NULL;
+    if (!op && name) op = tni_derive_form(ctx->registry, name);
     if (op) return op->number;
     char similar[256];
     tni_error(TN_E_NOT_FOUND, "no operator \"%s\"%s", name ? name : "NULL",

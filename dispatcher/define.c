@@ -315,8 +315,9 @@ static int32_t define_locked(tni_registry *r, definition *d, tni_schema *schema)
     slot = tni_vector_push(r->ctx, &r->libraries, sizeof *slot);
     if (!slot) return TN_E_OUT_OF_MEMORY;
     *slot = d;
-    d->entry.number = d->entry.base = d->op.number = number;
-    tni_custom_prepare(&d->op);
+    d->entry.number = d->op.number = number;
+    d->entry.base = (uint16_t)d->op.base->number;
+    if (d->op.def) tni_custom_prepare(&d->op);
     status = tni_op_publish(r, &d->op);
     if (status) {
         r->libraries.count--;
@@ -337,9 +338,30 @@ static int32_t check_limits(const tni_schema *s)
     return TN_OK;
 }
 
-int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out)
+/* Completes the operator of `d`, which has an entry and a base, and publishes it. Takes both, also on failure. */
+static int32_t add_definition(tn_context *ctx, definition *d, tni_schema *schema)
 {
     tni_registry *r = ctx->registry;
+    const tni_op_entry *e = &d->entry;
+    d->op.kind = e->kind;
+    d->op.form = e->form;
+    d->op.promote = e->promote;
+    d->op.tags = e->tags;
+    d->op.name = schema->full_name;
+    d->op.entry = e;
+    d->op.schema = schema;
+    tni_op_fill(&d->op, schema);
+    pthread_mutex_lock(&r->lock);
+    int32_t status = define_locked(r, d, schema);
+    pthread_mutex_unlock(&r->lock);
+    if (!status) return TN_OK;
+    tni_schema_destroy(ctx, schema);
+    tni_free(ctx, d, sizeof *d);
+    return status;
+}
+
+int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out)
+{
     tn_operator_def copy;
     tni_schema *schema;
     definition *d;
@@ -358,25 +380,26 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
                               .form = form_of(schema),
                               .tags = tags_of(&copy),
                               .doc = copy.doc ? copy.doc : ""};
-    d->op = (tni_op){.kind = TNI_KIND_STRUCTURED,
-                     .form = d->entry.form,
-                     .tags = d->entry.tags,
-                     .name = schema->full_name,
-                     .entry = &d->entry,
-                     .base = &d->op,
-                     .def = &d->def,
-                     .schema = schema};
-    tni_op_fill(&d->op, schema);
-    pthread_mutex_lock(&r->lock);
-    status = define_locked(r, d, schema);
-    pthread_mutex_unlock(&r->lock);
-    if (status) {
+    d->op.def = &d->def;
+    d->op.base = &d->op;
+    status = add_definition(ctx, d, schema);
+    if (!status && out) *out = d->op.number;
+    return status;
+}
+
+int32_t tni_operator_add(tn_context *ctx, const tni_op_entry *entry, tni_op *base, tni_schema *schema,
+                         tni_op **out)
+{
+    definition *d = tni_alloc_zeroed(ctx, sizeof *d);
+    if (!d) {
         tni_schema_destroy(ctx, schema);
-        tni_free(ctx, d, sizeof *d);
-        return status;
+        return TN_E_OUT_OF_MEMORY;
     }
-    if (out) *out = d->op.number;
-    return TN_OK;
+    d->entry = *entry;
+    d->op.base = base;
+    int32_t status = add_definition(ctx, d, schema);
+    if (!status) *out = &d->op;
+    return status;
 }
 
 int32_t tni_namespace_remove(tn_context *ctx, const char *name)

@@ -14,6 +14,11 @@ void tni_kernels_remove(tn_context *ctx, const void *self);
 /* Disables the rows that were registered from this array on. */
 int32_t tni_kernels_unregister(tn_context *ctx, const char *device_type, const tn_kernel_row *rows);
 int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_t *out);
+/* Adds an operator with the kernels of `base`. Takes the schema, also on failure. */
+int32_t tni_operator_add(tn_context *ctx, const tni_op_entry *entry, tni_op *base, tni_schema *schema,
+                         tni_op **out);
+/* The operator that `name` would have by ATen's rule for forms, or NULL; see derived_form.c. */
+tni_op *tni_derive_form(tni_registry *r, const char *name);
 int32_t tni_namespace_remove(tn_context *ctx, const char *name);
 
 /* "; did you mean aten::add.Tensor?" for a name that no operator has, or "" if none is similar. Accepts names of
