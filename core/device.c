@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices: opening at first use, loss, the current device of a thread, and what the public header answers about
- * one device. Device types are in device_type.c, the choice among devices in device_choose.c. Knows no type by name
+ * one device. Device types are in device_type.c, the choice among devices and their count in device_choose.c. Knows no type by name
  * but "cpu" and "meta", whose numbers the contract fixes.
  */
 #include <stdio.h>
-#include <string.h>
 #include "core/current.h"
 #include "core/finding.h"
 #include "core/scope.h"
@@ -250,19 +249,6 @@ tni_device *tni_device_get(tn_context *ctx, tn_device id)
 }
 
 /* ---- Public -------------------------------------------------------------------------------------------- */
-
-int32_t tn_device_count(tn_context *ctx, const char *type)
-{
-    int32_t count = 0;
-    if (!ctx && tni_context_check(ctx)) return 0;
-    uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
-    for (uint32_t i = 0; i < n; i++) {
-        if (type && strcmp(ctx->types[i]->driver.device.type, type) != 0) continue;
-        (void)tni_device_type_enumerate(ctx->types[i]);
-        count += (int32_t)ctx->types[i]->count;
-    }
-    return count;
-}
 
 int32_t tn_device_get_facts(tn_context *ctx, tn_device device, tn_device_facts *out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which device to use, and why. Devices are ranked by class, then by their stated speed and memory, then in
- * the order in which their plugins were loaded. The rank does not depend on the vendor.
+ * the order in which their plugins were loaded. The rank does not depend on the vendor. Hardware that several plugins
+ * offer has one place in the ranking, for the device with the most features; its other devices come last.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -49,29 +50,104 @@ static int64_t compare(const tni_device *a, const tni_device *b)
     return 0;
 }
 
-static uint32_t ranked(tn_context *ctx, tni_device *list[MOST_DEVICES])
+static int32_t has_uuid(const tn_device_facts *f)
 {
-    uint32_t count = 0, types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
-    tni_device_types_enumerate(ctx);
-    for (uint32_t i = 0; i < types; i++) {
-        for (uint32_t k = 0; k < ctx->types[i]->count && count < MOST_DEVICES; k++) {
-            tni_device *d = &ctx->types[i]->devices[k];
-            uint32_t at = count++;
-            for (; at > 0 && compare(d, list[at - 1]) < 0; at--) list[at] = list[at - 1];
-            list[at] = d;
+    static const uint8_t none[sizeof f->uuid];
+    return memcmp(f->uuid, none, sizeof none) != 0;
+}
+
+static int32_t is_same_hardware(const tn_device_facts *f, const tn_device_facts *g)
+{
+    if (has_uuid(f) && has_uuid(g)) return memcmp(f->uuid, g->uuid, sizeof f->uuid) == 0;
+    return f->pci_address[0] && strncasecmp(f->pci_address, g->pci_address, sizeof f->pci_address) == 0;
+}
+
+int32_t tn_device_is_same(tn_context *ctx, tn_device a, tn_device b)
+{
+    tn_device_facts f = {.size = sizeof f}, g = {.size = sizeof g};
+    if (tn_device_get_facts(ctx, a, &f) || tn_device_get_facts(ctx, b, &g)) return 0;
+    return a == b || is_same_hardware(&f, &g);
+}
+
+typedef struct ranking {
+    tni_device
+        *devices[MOST_DEVICES]; /* best first; from `distinct` on, those whose hardware was there before */
+    uint32_t count, distinct;
+} ranking;
+
+static void add_in_order(ranking *r, tni_device *d)
+{
+    uint32_t at = r->count++;
+    for (; at > 0 && compare(d, r->devices[at - 1]) < 0; at--) r->devices[at] = r->devices[at - 1];
+    r->devices[at] = d;
+}
+
+static int32_t has_more_features(const tni_device *a, const tni_device *b)
+{
+    return __builtin_popcount(a->facts.features) > __builtin_popcount(b->facts.features);
+}
+
+/* Moves the devices of hardware that has its place already behind the others. */
+static void separate_twins(ranking *r)
+{
+    tni_device *twins[MOST_DEVICES];
+    uint32_t n_twins = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        tni_device *d = r->devices[i];
+        uint32_t k = 0;
+        while (k < r->distinct && !is_same_hardware(&r->devices[k]->facts, &d->facts)) k++;
+        if (k == r->distinct) {
+            r->devices[r->distinct++] = d;
+        } else if (has_more_features(d, r->devices[k])) {
+            twins[n_twins++] = r->devices[k];
+            r->devices[k] = d;
+        } else {
+            twins[n_twins++] = d;
         }
     }
-    return count;
+    memcpy(&r->devices[r->distinct], twins, n_twins * sizeof *twins);
+}
+
+static void rank_devices(tn_context *ctx, ranking *out)
+{
+    uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    out->count = out->distinct = 0;
+    tni_device_types_enumerate(ctx);
+    for (uint32_t i = 0; i < types; i++) {
+        for (uint32_t k = 0; k < ctx->types[i]->count && out->count < MOST_DEVICES; k++)
+            add_in_order(out, &ctx->types[i]->devices[k]);
+    }
+    separate_twins(out);
+}
+
+static int32_t count_of_type(tn_context *ctx, const char *name)
+{
+    uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
+    for (uint32_t i = 0; i < types; i++) {
+        if (strcmp(ctx->types[i]->driver.device.type, name) != 0) continue;
+        (void)tni_device_type_enumerate(ctx->types[i]);
+        return (int32_t)ctx->types[i]->count;
+    }
+    return 0;
+}
+
+int32_t tn_device_count(tn_context *ctx, const char *type)
+{
+    ranking r;
+    if (!ctx && tni_context_check(ctx)) return 0;
+    if (type) return count_of_type(ctx, type);
+    rank_devices(ctx, &r);
+    return (int32_t)r.distinct;
 }
 
 tn_device tn_device_at(tn_context *ctx, int32_t i)
 {
+    ranking r;
     if (tni_context_check(ctx)) return TN_DEVICE_MISSING;
-    tni_device *list[MOST_DEVICES];
-    uint32_t count = ranked(ctx, list);
-    if (i >= 0 && (uint32_t)i < count) return list[i]->id;
+    rank_devices(ctx, &r);
+    if (i >= 0 && (uint32_t)i < r.count) return r.devices[i]->id;
     tni_error(TN_E_INDEX, "device_at: argument 'i': there is no such device (got %d, expected 0 to %lld)", i,
-              (long long)count - 1);
+              (long long)r.count - 1);
     return TN_DEVICE_MISSING;
 }
 
@@ -108,24 +184,36 @@ static void add_absent(tn_context *ctx, reason_text *r)
     }
 }
 
+/* The other devices of the hardware of the ranking's device i. */
+static void add_twins(reason_text *r, const ranking *ranked, uint32_t i)
+{
+    char name[80];
+    for (uint32_t k = ranked->distinct; k < ranked->count; k++) {
+        const tni_device *d = ranked->devices[k];
+        if (is_same_hardware(&ranked->devices[i]->facts, &d->facts))
+            add(r, "; it is %s, too", tn_device_format(d->ctx, d->id, name, sizeof name));
+    }
+}
+
 static tn_device choose_best(tn_context *ctx, reason_text *r)
 {
-    tni_device *list[MOST_DEVICES];
+    ranking all;
     char name[80];
-    uint32_t count = ranked(ctx, list);
-    if (!count || list[0]->facts.device_class == TN_DEVICE_VIRTUAL) {
-        add(r, "%s", count ? "only virtual devices are there, which must be asked for by name" : "no device");
+    rank_devices(ctx, &all);
+    const tni_device *best = all.count ? all.devices[0] : NULL;
+    if (!best || best->facts.device_class == TN_DEVICE_VIRTUAL) {
+        add(r, "%s", best ? "only virtual devices are there, which must be asked for by name" : "no device");
         add_absent(ctx, r);
         tni_error(TN_E_DEVICE, "no device to choose: %s", r->text);
         return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, "best"), -1);
     }
-    tni_device *best = list[0];
     add(r, "%s (%s, %s) is the best of %u by class, speed and memory",
         tn_device_format(ctx, best->id, name, sizeof name), best->facts.name,
-        class_name(best->facts.device_class), count);
-    for (uint32_t i = 1; i < count && i < 8; i++)
-        add(r, "; then %s (%s)", tn_device_format(ctx, list[i]->id, name, sizeof name),
-            class_name(list[i]->facts.device_class));
+        class_name(best->facts.device_class), all.distinct);
+    add_twins(r, &all, 0);
+    for (uint32_t i = 1; i < all.distinct && i < 8; i++)
+        add(r, "; then %s (%s)", tn_device_format(ctx, all.devices[i]->id, name, sizeof name),
+            class_name(all.devices[i]->facts.device_class));
     add_absent(ctx, r);
     return best->id;
 }
@@ -142,21 +230,6 @@ static tn_device choose_measured(tn_context *ctx, reason_text *r)
 }
 
 /* ---- Hardware ------------------------------------------------------------------------------------------ */
-
-static int32_t has_uuid(const tn_device_facts *f)
-{
-    static const uint8_t none[sizeof f->uuid];
-    return memcmp(f->uuid, none, sizeof none) != 0;
-}
-
-int32_t tn_device_is_same(tn_context *ctx, tn_device a, tn_device b)
-{
-    tn_device_facts f = {.size = sizeof f}, g = {.size = sizeof g};
-    if (tn_device_get_facts(ctx, a, &f) || tn_device_get_facts(ctx, b, &g)) return 0;
-    if (a == b) return 1;
-    if (has_uuid(&f) && has_uuid(&g)) return memcmp(f.uuid, g.uuid, sizeof f.uuid) == 0;
-    return f.pci_address[0] && strncasecmp(f.pci_address, g.pci_address, sizeof f.pci_address) == 0;
-}
 
 /* 32 hexadecimal digits, among which '-' is ignored. */
 static int32_t parse_uuid(const char *text, uint8_t out[16])
@@ -178,27 +251,36 @@ static int32_t is_hardware(const tn_device_facts *f, const char *pci, const uint
                : has_uuid(f) && memcmp(f->uuid, uuid, sizeof f->uuid) == 0;
 }
 
+/* Where the hardware of the ranking's device i has its place. */
+static uint32_t place_of(const ranking *r, uint32_t i)
+{
+    uint32_t k = 0;
+    while (k < i && !is_same_hardware(&r->devices[k]->facts, &r->devices[i]->facts)) k++;
+    return k;
+}
+
 /* The best device with the uuid or PCI address that the wish names; the reason lists the others. */
 static tn_device choose_hardware(tn_context *ctx, const char *wish, const char *who, reason_text *r)
 {
-    tni_device *list[MOST_DEVICES], *best = NULL;
+    const tni_device *best = NULL;
     const char *pci = strncmp(wish, "pci:", 4) ? NULL : wish + 4;
     uint8_t uuid[16] = {0};
     char name[80];
+    ranking all;
     if (pci ? !*pci : !parse_uuid(wish + 5, uuid)) {
         tni_error(TN_E_DEVICE, "device '%s', asked for by %s: expected %s", wish, who,
                   pci ? "an address such as pci:0000:65:00.0" : "uuid: and 32 hexadecimal digits");
         return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, wish), -1);
     }
-    uint32_t count = ranked(ctx, list);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_hardware(&list[i]->facts, pci, uuid)) continue;
-        tn_device_format(ctx, list[i]->id, name, sizeof name);
-        if (best)
-            add(r, "; it is %s, too", name);
-        else
-            add(r, "%s asks for %s, which is %s (%s)", who, wish, name, list[i]->facts.name);
-        if (!best) best = list[i];
+    rank_devices(ctx, &all);
+    uint32_t at = 0;
+    while (at < all.count && !is_hardware(&all.devices[at]->facts, pci, uuid)) at++;
+    if (at < all.count) {
+        uint32_t i = place_of(&all, at);
+        best = all.devices[i];
+        add(r, "%s asks for %s, which is %s (%s)", who, wish,
+            tn_device_format(ctx, best->id, name, sizeof name), best->facts.name);
+        add_twins(r, &all, i);
     }
     if (best && tni_device_get(ctx, best->id)) return best->id;
     if (best)
@@ -207,7 +289,7 @@ static tn_device choose_hardware(tn_context *ctx, const char *wish, const char *
     else
         tni_error(TN_E_DEVICE,
                   "device '%s', asked for by %s: none of the %u devices is it (tenon devices lists them)",
-                  wish, who, count);
+                  wish, who, all.count);
     return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, wish), -1);
 }
 

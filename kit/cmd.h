@@ -19,6 +19,11 @@ typedef struct tn_context tn_context;
 /* "host", "discrete", ...: the name of a TN_DEVICE_... class. */
 const char *device_class_name(uint32_t device_class);
 
+/* Devices of all plugins for tn_device_at, also those of hardware that was there before. */
+int32_t cmd_device_count(tn_context *ctx);
+/* The first device before device i that is the same hardware, written to `text`; NULL if there is none. */
+const char *cmd_same_hardware(tn_context *ctx, int32_t i, char text[64]);
+
 int cmd_devices(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

@@ -171,7 +171,7 @@ int cmd_bench(int argc, char **argv)
     }
     tn_context *ctx = cmd_context(0);
     if (!ctx) return CMD_FAILED;
-    int32_t count = tn_device_count(ctx, NULL);
+    int32_t count = cmd_device_count(ctx);
     result *results = calloc(count ? (size_t)count : 1, sizeof *results);
     uint32_t measured = 0;
     status = results ? CMD_OK : CMD_FAILED;

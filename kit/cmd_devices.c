@@ -7,8 +7,9 @@
 
 static const char help[] =
     "usage: tenon devices [--settings] [--json]\n\n"
-    "Lists the devices in order of preference. '*' marks the one that a program gets if it names none;\n"
-    "TENON_DEVICE selects another.\n\n"
+    "Lists the devices in order of preference, and behind them other plugins' devices of the same hardware. "
+    "'*'\n"
+    "marks the one that a program gets if it names none; TENON_DEVICE selects another.\n\n"
     "  --settings  also the settings of each device; tn_device_set_setting and TENON_SETTINGS change them\n"
     "  --json      the same as JSON\n";
 
@@ -18,9 +19,28 @@ const char *device_class_name(uint32_t device_class)
     return device_class < sizeof(names) / sizeof(names[0]) ? names[device_class] : "unknown";
 }
 
+int32_t cmd_device_count(tn_context *ctx)
+{
+    int32_t count = tn_device_count(ctx, NULL);
+    while (!(tn_device_at(ctx, count) & TN_DEVICE_MISSING)) count++;
+    tn_clear_error();
+    return count;
+}
+
+const char *cmd_same_hardware(tn_context *ctx, int32_t i, char text[64])
+{
+    text[0] = 0;
+    for (int32_t k = 0; k < i && !text[0]; k++) {
+        if (tn_device_is_same(ctx, tn_device_at(ctx, i), tn_device_at(ctx, k)))
+            tn_device_format(ctx, tn_device_at(ctx, k), text, 64);
+    }
+    return text[0] ? text : NULL;
+}
+
 typedef struct row {
     tn_device device;
     char id[48];
+    char same[64]; /* an earlier device that is the same hardware, or "" */
     tn_device_facts facts;
     uint64_t free_bytes;
     uint64_t total_bytes;
@@ -32,6 +52,7 @@ static int read_row(tn_context *ctx, int32_t i, row *out)
     out->device = tn_device_at(ctx, i);
     out->facts.size = sizeof(out->facts);
     tn_device_format(ctx, out->device, out->id, sizeof(out->id));
+    cmd_same_hardware(ctx, i, out->same);
     if (tn_device_get_facts(ctx, out->device, &out->facts) != TN_OK) return 0;
     if (tn_device_memory(ctx, out->device, &out->free_bytes, &out->total_bytes) != TN_OK) {
         out->free_bytes = 0;
@@ -50,8 +71,9 @@ static void print_dtypes(const tn_dtype *dtypes)
 static void print_row(const row *r, int chosen)
 {
     const double gib = 1024.0 * 1024.0 * 1024.0;
-    printf("%c %-10s %-12s %s%s%s\n", chosen ? '*' : ' ', r->id, device_class_name(r->facts.device_class),
-           r->facts.name, r->facts.architecture[0] ? ", " : "", r->facts.architecture);
+    printf("%c %-10s %-12s %s%s%s%s%s\n", chosen ? '*' : ' ', r->id, device_class_name(r->facts.device_class),
+           r->facts.name, r->facts.architecture[0] ? ", " : "", r->facts.architecture,
+           r->same[0] ? ", the same hardware as " : "", r->same);
     printf("    memory %.1f GiB, %.1f free; %u compute unit%s\n", (double)r->total_bytes / gib,
            (double)r->free_bytes / gib, r->facts.compute_units, r->facts.compute_units == 1 ? "" : "s");
     print_dtypes(r->facts.dtypes);
@@ -117,6 +139,7 @@ static void json_row(tn_context *ctx, json *j, const row *r, int chosen, int set
     json_open(j, NULL, '{');
     json_text(j, "device", r->id);
     json_flag(j, "chosen", chosen);
+    json_text(j, "same_as", r->same[0] ? r->same : NULL);
     json_text(j, "class", device_class_name(r->facts.device_class));
     json_text(j, "name", r->facts.name);
     json_text(j, "architecture", r->facts.architecture);
@@ -141,7 +164,7 @@ int cmd_devices(int argc, char **argv)
     if (cmd_parse(&o, argc, argv, &status)) return status;
     tn_context *ctx = cmd_context(0);
     if (!ctx) return CMD_FAILED;
-    int32_t count = tn_device_count(ctx, NULL);
+    int32_t count = cmd_device_count(ctx);
     tn_device chosen = tn_device_choose(ctx, NULL, &reason);
     if (o.set[0]) json_open(&j, NULL, '[');
     for (int32_t i = 0; i < count; i++) {

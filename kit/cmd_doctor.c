@@ -174,24 +174,11 @@ static void report_candidates(report *r)
     if (r->j) json_close(r->j, ']');
 }
 
-/* The first device before device i that is the same hardware, under another plugin; "" if there is none. */
-static const char *same_as(tn_context *ctx, int32_t i, char text[128])
-{
-    char name[64];
-    text[0] = 0;
-    for (int32_t k = 0; k < i && !text[0]; k++) {
-        if (!tn_device_is_same(ctx, tn_device_at(ctx, i), tn_device_at(ctx, k))) continue;
-        tn_device_format(ctx, tn_device_at(ctx, k), name, sizeof(name));
-        snprintf(text, 128, "  (the same hardware as %s)", name);
-    }
-    return text;
-}
-
 static void report_devices(report *r)
 {
     const char *reason = NULL;
-    char text[64], same[128];
-    int32_t count = tn_device_count(r->ctx, NULL);
+    char text[64], same[64];
+    int32_t count = cmd_device_count(r->ctx);
     tn_device chosen = count > 0 ? tn_device_choose(r->ctx, NULL, &reason) : 0;
     if (r->j)
         json_open(r->j, "devices", '[');
@@ -200,10 +187,13 @@ static void report_devices(report *r)
     for (int32_t i = 0; i < count; i++) {
         tn_device device = tn_device_at(r->ctx, i);
         tn_device_format(r->ctx, device, text, sizeof(text));
-        if (r->j)
+        if (r->j) {
             json_text(r->j, NULL, text);
-        else
-            printf("  %s%s%s\n", text, device == chosen ? "  (chosen)" : "", same_as(r->ctx, i, same));
+            continue;
+        }
+        printf("  %s%s", text, device == chosen ? "  (chosen)" : "");
+        if (cmd_same_hardware(r->ctx, i, same)) printf("  (the same hardware as %s)", same);
+        putchar('\n');
     }
     if (r->j) json_close(r->j, ']');
     if (r->j) json_text(r->j, "choice", reason);
@@ -283,7 +273,7 @@ static void check_settings(report *r)
                  item[length] != '.' ? "expected device.name=value" : "no plugin has devices of this type");
         if (item[length] != '.' || tn_device_count(r->ctx, device) <= 0) problem(r, "TENON_SETTINGS", why);
     }
-    for (int32_t i = 0; getenv("TENON_SETTINGS") && i < tn_device_count(r->ctx, NULL); i++) {
+    for (int32_t i = 0; getenv("TENON_SETTINGS") && i < cmd_device_count(r->ctx); i++) {
         uint64_t unused;
         if (tn_device_memory(r->ctx, tn_device_at(r->ctx, i), &unused, &unused) != TN_OK)
             problem(r, "TENON_SETTINGS", tn_last_error() ? tn_last_error()->message : "");

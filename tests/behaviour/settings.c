@@ -158,6 +158,11 @@ Test(settings, a_device_is_chosen_by_its_uuid)
     cr_assert(tn_device_is_same(ctx, a, b));
     cr_assert(tn_device_is_same(ctx, a, a));
     cr_assert_not(tn_device_is_same(ctx, a, TN_CPU));
+    int32_t count = tn_device_count(ctx, NULL);
+    cr_assert_eq(count, 2, "the CPU, and the hardware once");
+    cr_assert(tn_device_at(ctx, 1) == a && tn_device_at(ctx, 2) == b,
+              "that of the plugin that was loaded first");
+    cr_assert_eq(tn_device_choose(ctx, "twin:0", NULL), b, "the other one has its name");
     tn_device chosen = tn_device_choose(ctx, "uuid:00112233-4455-6677-8899-AABBCCDDEE0F", &why);
     cr_assert(chosen == a || chosen == b);
     cr_assert(strstr(why, "it is twin:0, too") || strstr(why, "it is reference:0, too"), "%s", why);

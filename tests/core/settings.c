@@ -256,6 +256,20 @@ static int32_t facts_of_cards(void *self, uint32_t index, tn_device_facts *out)
     return TN_OK;
 }
 
+/* Twin 0 is card 2, by its uuid; twin 1 is card 0, of which it knows the PCI address only. */
+static int32_t facts_of_twins(void *self, uint32_t index, tn_device_facts *out)
+{
+    static const uint8_t uuid[16] = {9};
+    out->device_class = TN_DEVICE_DISCRETE;
+    out->memory_kinds = TN_MEMORY_DEVICE;
+    out->flops_f32 = 10;
+    out->features = TN_FEATURE_FLOAT64 | TN_FEATURE_ADDRESSES;
+    snprintf(out->name, sizeof out->name, "twin %u", index);
+    if (index == 0) memcpy(out->uuid, uuid, sizeof uuid);
+    if (index == 1) snprintf(out->pci_address, sizeof out->pci_address, "0000:0A:00.0");
+    return TN_OK;
+}
+
 static void expect_choice(const char *wish, const char *device, const char *text)
 {
     const char *why = NULL;
@@ -320,6 +334,11 @@ Test(settings, devices_by_their_hardware)
         snprintf(name, sizeof name, "card:%d", i);
         id_of[i] = tn_device_parse(ctx, name);
     }
+    cr_expect_eq(tn_device_count(ctx, "card"), 4);
+    cr_expect_eq(tn_device_count(ctx, NULL), 8, "card:0 and card:1 are one piece of hardware");
+    cr_expect_eq(tn_device_at(ctx, 8), id_of[1], "the other device of the hardware comes last");
+    cr_expect(tn_device_at(ctx, 9) & TN_DEVICE_MISSING);
+    expect_last(TN_E_INDEX, "device_at: argument 'i': there is no such device (got 9, expected 0 to 8)");
     cr_assert(tn_device_is_same(ctx, id_of[0], id_of[1]), "one uuid");
     cr_assert(tn_device_is_same(ctx, id_of[3], id_of[3]));
     cr_assert_not(tn_device_is_same(ctx, id_of[0], id_of[2]));
@@ -328,4 +347,40 @@ Test(settings, devices_by_their_hardware)
     cr_assert_not(tn_device_is_same(ctx, id_of[4], id_of[0]), "it is not there");
     cr_assert_not(tn_device_is_same(ctx, id_of[0], id_of[4]));
     tn_clear_error();
+}
+
+/* Hardware keeps the place of its fastest device in the order, and is used through the device with most features. */
+Test(settings, one_device_for_each_hardware)
+{
+    static fake cards = {.type = "card", .count = 3, .device_class = TN_DEVICE_DISCRETE};
+    static fake twins = {.type = "twin", .count = 3, .device_class = TN_DEVICE_DISCRETE};
+    static const char *const order[] = {"twin:1", "twin:0", "twin:2", "card:1", "card:2", "card:0"};
+    char name[64];
+    tn_device others[9];
+    tni_driver c = fake_driver(&cards), t = fake_driver(&twins);
+    int32_t before = tn_device_count(ctx, NULL), at = 0;
+    c.device.facts = facts_of_cards;
+    t.device.facts = facts_of_twins;
+    cr_assert_eq(tni_device_type_add(ctx, &c), TN_OK);
+    cr_assert_eq(tni_device_type_add(ctx, &t), TN_OK);
+    cr_expect_eq(tn_device_count(ctx, NULL), before + 3);
+    for (int32_t i = 0; i < before + 6; i++) {
+        tn_device d = tn_device_at(ctx, i);
+        tn_device_format(ctx, d, name, sizeof name);
+        if (strncmp(name, "card", 4) != 0 && strncmp(name, "twin", 4) != 0) continue;
+        cr_assert_lt(at, 6);
+        cr_expect_str_eq(name, order[at], "place %d", i);
+        others[at++] = d;
+    }
+    cr_assert_eq(at, 6);
+    cr_expect(tn_device_is_same(ctx, others[0], others[5]),
+              "a uuid here, but none there: the PCI address decides");
+    expect_choice("pci:0000:0a:00.0", "twin:1",
+                  "the program asks for pci:0000:0a:00.0, which is twin:1 (twin 1); it is card:1, too; it is "
+                  "card:0, too");
+    expect_choice(
+        "uuid:09000000-0000-0000-0000-000000000000", "twin:0",
+        "the program asks for uuid:09000000-0000-0000-0000-000000000000, which is twin:0 (twin 0); it "
+        "is card:2, too");
+    expect_choice("card:2", "card:2", "the program asks for card:2");
 }

@@ -205,6 +205,19 @@ def notes_of(done, plugin):
     return [note for p in json.loads(done.stdout)["plugins"] if p["name"] == plugin for note in p.get("notes", [])]
 
 
+def check_twins(tool, _):
+    """Hardware that two plugins offer."""
+    twins = Path(sys.argv[2]).parents[1] / "behaviour"
+    environment = {"TENON_PLUGIN_ADD": str(twins), "TENON_REFERENCE_UUID": "00112233445566778899aabbccddee0f"}
+    done = run(tool, "doctor", **environment)
+    expect("  twin:0  (the same hardware as reference:0)\n" in done.stdout and "  cpu  (chosen)\n  reference:0\n" in done.stdout, "doctor names the twin", done)
+    done = run(tool, "devices", **environment)
+    expect(", the same hardware as reference:0\n" in done.stdout, "so does devices", done)
+    done = run(tool, "devices", "--json", **environment)
+    same = {d["device"]: d["same_as"] for d in json.loads(done.stdout)}
+    expect(same["twin:0"] == "reference:0" and same["reference:0"] is None and same["cpu"] is None, "and its JSON", done)
+
+
 def check_doctor_libraries(tool, _):
     """The CPU plugin names its libraries, with version and kind; on a machine without them it says why they are absent."""
     known = {"OpenBLAS": r"OpenBLAS \d+\.\d+\.\d+, core type \w+, .*: /.*libopenblas", "oneDNN": r"oneDNN \d+\.\d+\.\d+, \S.*: /.*libdnnl"}
@@ -346,7 +359,7 @@ def check_experimental(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_twins, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_plugin]
     return run_checks(checks, tool, skewed)
 

@@ -96,10 +96,10 @@ typedef struct tn_process_handle {
 #define TN_DEVICE_MISSING (1ull << 63)
 
 #ifndef TN_PLUGIN
-/* Number of devices of a type ("cpu", "cuda"); of all types when `type` is NULL. */
+/* Number of devices of a type ("cpu", "cuda"). NULL: of all types, hardware that several plugins offer once. */
 TN_API int32_t tn_device_count(tn_context *ctx, TN_NULLABLE const char *type) TN_ANY_THREAD;
-/* Device i of all devices, best first. If there is none, the result is TN_DEVICE_MISSING and tn_last_error has the
- * number of devices. */
+/* Device i of all devices, best first; behind those that tn_device_count(ctx, NULL) counts come other devices of the
+ * same hardware. If there is none, the result is TN_DEVICE_MISSING and tn_last_error has the number of all. */
 TN_API tn_device tn_device_at(tn_context *ctx, int32_t i) TN_ANY_THREAD;
 TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
                                    TN_OUT tn_device_facts *out) TN_ANY_THREAD;
@@ -108,7 +108,7 @@ TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
  *
  *   "cuda:1", "cpu", ...  the name of a device
  *   "uuid:", "pci:"       the hardware: "uuid:" and the 32 hexadecimal digits of the facts ('-' is ignored), or
- *                         "pci:0000:65:00.0". If two plugins offer it, the better of their devices
+ *                         "pci:0000:65:00.0". If several devices are it, the one with most features
  *   "measured"            the fastest by what `tenon bench devices` has measured for this user; "best" if nothing
  *                         was measured
  *   "best" or NULL        the device that TENON_DEVICE names if it is set, else the best by class and facts
@@ -118,8 +118,8 @@ TN_API int32_t tn_device_get_facts(tn_context *ctx, tn_device device,
  */
 TN_API tn_device tn_device_choose(tn_context *ctx, TN_NULLABLE const char *wish,
                                   TN_OUT TN_NULLABLE const char **reason) TN_ANY_THREAD;
-/* 1 if both are one piece of hardware: the same device, or of two plugins with the same uuid or, if one of them has
- * none, the same PCI address. */
+/* 1 if both are one piece of hardware: the same device, or two with the same uuid or, if one of them has none, with
+ * the same PCI address. */
 TN_API int32_t tn_device_is_same(tn_context *ctx, tn_device a, tn_device b) TN_ANY_THREAD;
 
 /*
