@@ -125,7 +125,7 @@ typedef struct gpu_driver {
     int32_t (*queue_create_urgent)(void *device, int32_t priority, void **out_queue);
     /* event_record for an event with flags TN_EVENT_...: without TN_EVENT_TIMING it may be cheaper. */
     int32_t (*event_record_as)(void *device, void *queue, uint32_t flags, void **out_event);
-    /* Free and total memory. NULL: the family counts what it has allocated. */
+    /* Free and total memory. NULL or TN_E_UNSUPPORTED: the family counts what it has allocated. */
     int32_t (*memory_info)(void *device, uint64_t *out_free, uint64_t *out_total);
     /* Copies between two devices on a queue of the destination. */
     int32_t (*peer_copy)(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
@@ -139,6 +139,9 @@ int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, 
     __attribute__((format(printf, 3, 4)));
 int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Writes "0000:65:00.0". */
+void gpu_write_pci(gpu_properties *out, uint32_t domain, uint32_t bus, uint32_t device, uint32_t function);
 
 /* The driver's own state, which find makes and forget frees. */
 void **gpu_driver_state(gpu_plugin *plugin);

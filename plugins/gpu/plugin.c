@@ -49,6 +49,12 @@ void **gpu_driver_state(gpu_plugin *plugin)
 
 /* ---- Devices --------------------------------------------------------------------------------------------- */
 
+void gpu_write_pci(gpu_properties *out, uint32_t domain, uint32_t bus, uint32_t device, uint32_t function)
+{
+    snprintf(out->pci_address, sizeof out->pci_address, "%04x:%02x:%02x.%x", domain & 0xffff, bus & 0xff,
+             device & 0xff, function & 0xf);
+}
+
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
     gpu_plugin *p = self;
@@ -74,7 +80,8 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
                          .priority_low = of.priority_low,
                          .priority_high = of.priority_high,
                          .peers = of.peers,
-                         .features = TN_FEATURE_INT64 | (of.has_double ? TN_FEATURE_FLOAT64 : 0),
+                         .features = TN_FEATURE_INT64 | (of.has_double ? TN_FEATURE_FLOAT64 : 0) |
+                                     (of.has_addresses ? TN_FEATURE_ADDRESSES : 0),
                          .dtypes = gpu_device_dtypes(&described)};
     memcpy(f.name, of.name, sizeof f.name);
     memcpy(f.architecture, of.architecture, sizeof f.architecture);
@@ -145,7 +152,11 @@ static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, in
                                            : driver->queue_create(d->handle, &s->queue);
     if (!status) status = driver->alloc(d->handle, sizeof no_fault, &s->faults);
     if (!status) status = driver->write(d->handle, s->queue, s->faults, 0, no_fault, sizeof no_fault);
-    if (!status) status = driver->queue_finish(d->handle, s->queue);
+    if (!status) {
+        status = driver->queue_finish(d->handle, s->queue);
+        if (status && status != TN_E_DEVICE_LOST) /* the write must have ended before its memory is freed */
+            (void)driver->queue_finish(d->handle, s->queue);
+    }
     if (status) {
         if (s->faults) driver->free(d->handle, s->faults);
         if (s->queue) driver->queue_destroy(d->handle, s->queue);
@@ -413,7 +424,9 @@ static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t 
 static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
     gpu_device *d = device;
-    if (driver->memory_info) return driver->memory_info(d->handle, out_free, out_total);
+    int32_t status =
+        driver->memory_info ? driver->memory_info(d->handle, out_free, out_total) : TN_E_UNSUPPORTED;
+    if (status != TN_E_UNSUPPORTED) return status;
     uint64_t total = d->properties.memory_bytes, taken = __atomic_load_n(&d->allocated, __ATOMIC_RELAXED);
     *out_free = total > taken ? total - taken : 0;
     *out_total = total;

@@ -191,6 +191,19 @@ static uint64_t device_number(const opencl_state *s, cl_device_id id, cl_device_
     return s->cl.clGetDeviceInfo(id, what, sizeof number, &number, NULL) == CL_SUCCESS ? number : 0;
 }
 
+/* What identifies the hardware under every API. */
+static void identify(const opencl_state *s, cl_device_id id, gpu_properties *out)
+{
+    cl_device_pci_bus_info_khr pci;
+    char extensions[16384] = "";
+    s->cl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, sizeof extensions, extensions, NULL);
+    if (strstr(extensions, "cl_khr_device_uuid"))
+        s->cl.clGetDeviceInfo(id, CL_DEVICE_UUID_KHR, sizeof out->uuid, out->uuid, NULL);
+    if (strstr(extensions, "cl_khr_pci_bus_info") &&
+        s->cl.clGetDeviceInfo(id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof pci, &pci, NULL) == CL_SUCCESS)
+        gpu_write_pci(out, pci.pci_domain, pci.pci_bus, pci.pci_device, pci.pci_function);
+}
+
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
     const opencl_state *s = state_of(plugin);
@@ -218,6 +231,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
     device_text(s, id, CL_DEVICE_VERSION, out->architecture, sizeof out->architecture);
     snprintf(out->identity, sizeof out->identity, "%s|%s|%s|%s", platform, out->name, version,
              driver_version);
+    identify(s, id, out);
 }
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)

@@ -146,6 +146,18 @@ static int32_t has_extension(const VkExtensionProperties *list, uint32_t n, cons
     return 0;
 }
 
+/* Of malloc; NULL and 0 if there is none. */
+static VkExtensionProperties *extensions_of(const vulkan_symbols *vk, VkPhysicalDevice id,
+                                            uint32_t *out_count)
+{
+    uint32_t n = 0;
+    VkResult result = vk->EnumerateDeviceExtensionProperties(id, NULL, &n, NULL);
+    VkExtensionProperties *list = result == VK_SUCCESS && n ? calloc(n, sizeof *list) : NULL;
+    if (list && vk->EnumerateDeviceExtensionProperties(id, NULL, &n, list) != VK_SUCCESS) n = 0;
+    *out_count = list ? n : 0;
+    return list;
+}
+
 /* Implementations over another interface, such as MoltenVK, are listed only if they are asked for. */
 #define PORTABILITY_ENUMERATION "VK_KHR_portability_enumeration"
 #define PORTABILITY_SUBSET      "VK_KHR_portability_subset"
@@ -280,6 +292,36 @@ static memory_types find_types(const vulkan_symbols *vk, VkPhysicalDevice id)
     return t;
 }
 
+/* What extensions tell of a device: where it is, and how many compute units it has. */
+static void describe_more(const vulkan_symbols *vk, VkPhysicalDevice id, gpu_properties *out)
+{
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
+    VkPhysicalDeviceShaderCorePropertiesAMD amd = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    uint32_t n = 0;
+    VkExtensionProperties *list = extensions_of(vk, id, &n);
+    int32_t has_pci = has_extension(list, n, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    if (has_pci) p.pNext = &pci;
+    if (has_extension(list, n, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) {
+        amd.pNext = p.pNext;
+        p.pNext = &amd;
+    }
+    if (has_extension(list, n, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
+        nv.pNext = p.pNext;
+        p.pNext = &nv;
+    }
+    free(list);
+    if (p.pNext) vk->GetPhysicalDeviceProperties2(id, &p);
+    if (has_pci) gpu_write_pci(out, pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
+    uint32_t units = nv.shaderSMCount +
+                     amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+    if (units) out->compute_units = units;
+}
+
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
     const vulkan_state *s = state_of(plugin);
@@ -304,6 +346,8 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
              VK_API_VERSION_MAJOR(of->apiVersion), VK_API_VERSION_MINOR(of->apiVersion));
     snprintf(out->identity, sizeof out->identity, "%.63s|%08x:%08x|%.63s|%.63s", of->deviceName, of->vendorID,
              of->driverVersion, driver.driverName, driver.driverInfo);
+    memcpy(out->uuid, limits.deviceUUID, sizeof out->uuid);
+    describe_more(&s->vk, s->devices[index], out);
 }
 
 /* ---- Devices ----------------------------------------------------------------------------------------------- */
@@ -318,10 +362,8 @@ static VkResult create_device(const vulkan_state *s, vulkan_device *d)
                                            .pQueuePriorities = &priority};
     device_features f;
     uint32_t n = 0;
-    VkResult result = d->vk.EnumerateDeviceExtensionProperties(d->physical, NULL, &n, NULL);
-    VkExtensionProperties *list = result == VK_SUCCESS && n ? calloc(n, sizeof *list) : NULL;
-    if (list) result = d->vk.EnumerateDeviceExtensionProperties(d->physical, NULL, &n, list);
-    uint32_t is_portable = list && result == VK_SUCCESS && has_extension(list, n, PORTABILITY_SUBSET);
+    VkExtensionProperties *list = extensions_of(&d->vk, d->physical, &n);
+    uint32_t is_portable = (uint32_t)has_extension(list, n, PORTABILITY_SUBSET);
     free(list);
     chain(&f);
 #define ENABLE(of, name) f.of.name = VK_TRUE;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of Level Zero that the plugin calls, found in the loader when a device is first looked for: the plugin
- * links nothing of Level Zero. All of them are in version 1.0.
+ * links nothing of Level Zero. Those that are required are in version 1.0; the optional ones tell where a device is and, from
+ * the interface of system managers, how much memory is free.
  */
 #ifndef TENON_XPU_SYMBOLS_H
 #define TENON_XPU_SYMBOLS_H
 
 #include <level_zero/ze_api.h>
+#include <level_zero/zes_api.h>
 
 #define XPU_REQUIRED(X)                       \
     X(zeInit)                                 \
@@ -49,9 +51,16 @@
     X(zeKernelSetGroupSize)                   \
     X(zeKernelSetArgumentValue)
 
+#define XPU_OPTIONAL(X)            \
+    X(zeDevicePciGetPropertiesExt) \
+    X(zesDeviceEnumMemoryModules)  \
+    X(zesMemoryGetProperties)      \
+    X(zesMemoryGetState)
+
 typedef struct xpu_symbols {
 #define XPU_DECLARE(name) __typeof__(&(name)) name;
     XPU_REQUIRED(XPU_DECLARE)
+    XPU_OPTIONAL(XPU_DECLARE)
 #undef XPU_DECLARE
 } xpu_symbols;
 

@@ -159,6 +159,9 @@ static int32_t load(xpu_state *s)
     }
     XPU_REQUIRED(LOAD)
 #undef LOAD
+#define LOAD(name) *(void **)(void *)&s->ze.name = dlsym(s->loader, #name);
+    XPU_OPTIONAL(LOAD)
+#undef LOAD
     ze_result_t result = s->ze.zeInit(0);
     if (result == ZE_RESULT_SUCCESS) return 1;
     snprintf(s->reason, sizeof s->reason, LOADER " found no driver: zeInit gives %s", result_name(result));
@@ -237,8 +240,16 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
         .alignment = 64,
         .has_double = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0,
         .is_precompiled = 1,
+        .has_addresses = 1,
+        .priority_low = 1,
+        .priority_high = -1,
     };
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, p.name);
+    ze_pci_ext_properties_t pci = {.stype = ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES};
+    if (s->ze.zeDevicePciGetPropertiesExt &&
+        s->ze.zeDevicePciGetPropertiesExt(found->handle, &pci) == ZE_RESULT_SUCCESS)
+        gpu_write_pci(out, pci.address.domain, pci.address.bus, pci.address.device, pci.address.function);
+    memcpy(out->uuid, p.uuid.id, sizeof out->uuid);
     snprintf(out->architecture, sizeof out->architecture, "%04x:%04x", p.vendorId, p.deviceId);
     snprintf(out->identity, sizeof out->identity, "Level Zero|%.63s|%04x:%04x|%u", p.name, p.vendorId,
              p.deviceId, driver.driverVersion);
@@ -371,6 +382,35 @@ static void host_free(void *device, void *memory, void *host)
     d->ze->zeMemFree(d->context, memory);
 }
 
+/* From the interface of system managers, whose handles are those of devices if ZES_ENABLE_SYSMAN is set. */
+static int32_t memory_info(void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    const xpu_device *d = device;
+    const xpu_symbols *ze = d->ze;
+    const char *enabled = getenv("ZES_ENABLE_SYSMAN");
+    zes_mem_handle_t modules[MOST];
+    uint32_t n = MOST;
+    uint64_t free_bytes = 0, total = 0;
+    if (!enabled || strcmp(enabled, "1") != 0 || !ze->zesDeviceEnumMemoryModules ||
+        !ze->zesMemoryGetProperties || !ze->zesMemoryGetState ||
+        ze->zesDeviceEnumMemoryModules((zes_device_handle_t)d->handle, &n, modules) != ZE_RESULT_SUCCESS)
+        return TN_E_UNSUPPORTED;
+    for (uint32_t i = 0; i < n && i < MOST; i++) {
+        zes_mem_properties_t properties = {.stype = ZES_STRUCTURE_TYPE_MEM_PROPERTIES};
+        zes_mem_state_t state = {.stype = ZES_STRUCTURE_TYPE_MEM_STATE};
+        if (ze->zesMemoryGetProperties(modules[i], &properties) != ZE_RESULT_SUCCESS ||
+            ze->zesMemoryGetState(modules[i], &state) != ZE_RESULT_SUCCESS)
+            return TN_E_UNSUPPORTED;
+        if (properties.location != ZES_MEM_LOC_DEVICE) continue;
+        free_bytes += state.free;
+        total += state.size;
+    }
+    if (!total) return TN_E_UNSUPPORTED;
+    *out_free = free_bytes;
+    *out_total = total;
+    return TN_OK;
+}
+
 /* ---- Events of pools --------------------------------------------------------------------------------------- */
 
 static int32_t add_pool(xpu_device *d)
@@ -471,12 +511,15 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     return TN_OK;
 }
 
-static int32_t queue_create(void *device, void **out_queue)
+static int32_t queue_create_urgent(void *device, int32_t priority, void **out_queue)
 {
     xpu_device *d = device;
     const ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
                                           .ordinal = d->ordinal,
-                                          .mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS};
+                                          .mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
+                                          .priority = priority < 0   ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH
+                                                      : priority > 0 ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_LOW
+                                                                     : ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
     ze_command_list_handle_t list;
     int32_t status = check(d, d->ze->zeCommandListCreateImmediate(d->context, d->handle, &desc, &list),
                            "zeCommandListCreateImmediate");
@@ -930,7 +973,8 @@ const gpu_driver gpu_the_driver = {
     .retain = retain,
     .host_alloc = host_alloc,
     .host_free = host_free,
-    .queue_create = queue_create,
+    .queue_create_urgent = queue_create_urgent,
+    .memory_info = memory_info,
     .queue_wrap = queue_wrap,
     .queue_destroy = queue_destroy,
     .queue_query = queue_query,

@@ -163,7 +163,19 @@ FAULTY(clSetUserEventStatus)(cl_event event, cl_int status)
 }
 FAULTY(clGetDeviceInfo)(cl_device_id id, cl_device_info what, size_t bytes, void *value, size_t *out_bytes)
 {
+    const char *uuid = getenv("FAULTY_UUID");
     cl_int status = real.clGetDeviceInfo(id, what, bytes, value, out_bytes);
+    if (what == CL_DEVICE_EXTENSIONS && value && uuid)
+        snprintf((char *)value + strlen(value), bytes - strlen(value),
+                 " cl_khr_device_uuid cl_khr_pci_bus_info");
+    if (what == CL_DEVICE_UUID_KHR && value && uuid) {
+        memset(value, uuid[0], bytes);
+        status = CL_SUCCESS;
+    }
+    if (what == CL_DEVICE_PCI_BUS_INFO_KHR && value && uuid) {
+        *(cl_device_pci_bus_info_khr *)value = (cl_device_pci_bus_info_khr){1, 0x65, 0x1f, 7};
+        status = CL_SUCCESS;
+    }
     if (what == CL_DEVICE_DOUBLE_FP_CONFIG && value && setting("FAULTY_NO_DOUBLE")) memset(value, 0, bytes);
     if (what == CL_DEVICE_TYPE && value && setting("FAULTY_GPU"))
         *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;

@@ -86,7 +86,7 @@ ParameterizedTestParameters(faults, each_function)
         {"zeKernelCreate:1:0x78000011", TN_E_INTERNAL, "failed: ZE_RESULT_ERROR_INVALID_KERNEL_NAME"},
         {"zeKernelSetGroupSize:1:" UNKNOWN, TN_E_INTERNAL, "zeKernelSetArgumentValue failed"},
         {"zeKernelSetArgumentValue:2:" UNKNOWN, TN_E_INTERNAL, "zeKernelSetArgumentValue failed"},
-        {"work:1:" LOST, TN_E_DEVICE_LOST, "queued work failed"},
+        {"work:1:" LOST, TN_E_DEVICE_LOST, "ZE_RESULT_ERROR_DEVICE_LOST"},
         {"work:3:" LOST, TN_E_DEVICE_LOST, "ZE_RESULT_ERROR_DEVICE_LOST"},
     };
     return cr_make_param_array(fault_row, rows, sizeof rows / sizeof *rows);
@@ -112,6 +112,21 @@ ParameterizedTest(fault_row *row, faults, each_function, .timeout = 60)
         cr_assert(stays || status == TN_OK, "%s, again: status %d, %s", row->fault, status, message);
     }
     cr_assert_eq(work(ctx, TN_CPU, message, sizeof message), TN_OK, "%s", message);
+    tn_context_destroy(ctx);
+}
+
+/* The driver would report memory that is freed while the first write of a stream still uses it. */
+Test(faults, a_stream_that_cannot_be_made_leaves_no_work, .timeout = 60)
+{
+    tn_context *ctx;
+    char message[2048] = "";
+    setenv("FAULTY_FAIL", "zeCommandListAppendBarrier:1:" UNKNOWN, 1);
+    setenv("FAULTY_DELAY", "50", 1);
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    tn_device device = tn_device_parse(ctx, "xpu:0");
+    cr_assert_eq(work(ctx, device, message, sizeof message), TN_E_INTERNAL, "%s", message);
+    cr_expect_not_null(strstr(message, "a barrier failed"), "%s", message);
+    cr_expect_eq(work(ctx, device, message, sizeof message), TN_OK, "%s", message);
     tn_context_destroy(ctx);
 }
 

@@ -16,6 +16,9 @@
  *   FAULTY_FAIL=FUNCTION:N:RESULT       call N (from 1 on) of the function gives the result; FUNCTION is `work`: command N
  *                                       fails while it runs. After ZE_RESULT_ERROR_DEVICE_LOST (0x70000001) the devices are
  *                                       lost: everything else gives that, too
+ *   ZE_TEST_UUID=a                      device i has the uuid of 16 bytes 'a' + i and the address 0000:65+i:00.0, as the devices
+ *                                       of ../cuda/libcuda.c; without it none is known
+ *   ZE_TEST_PRIORITIES=1                the priority of each new list is reported
  *   FAULTY_LARGEST=BYTES                larger memory is not allocated
  *   FAULTY_NO_DOUBLE=1                  devices have no float64
  *   FAULTY_DELAY=MS                     work that writes device memory begins that much later, and zeEventHostSignal returns
@@ -585,6 +588,7 @@ ze_result_t ZE_APICALL zeCommandListCreateImmediate(ze_context_handle_t context,
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC);
     if (desc->ordinal != 1) report("%s: group %u does not compute", __func__, desc->ordinal);
+    if (setting("ZE_TEST_PRIORITIES")) report("%s: priority %d", __func__, (int)desc->priority);
     ze_command_list_handle_t list = make(sizeof *list, 'L');
     list->context = context;
     list->next = lists;
@@ -1024,7 +1028,55 @@ ze_result_t ZE_APICALL zeDeviceGetProperties(ze_device_handle_t device, ze_devic
                                     .timerResolution = 1,
                                     .timestampValidBits = VALID_BITS,
                                     .kernelTimestampValidBits = VALID_BITS};
+    const char *uuid = getenv("ZE_TEST_UUID");
+    if (uuid) memset(out->uuid.id, uuid[0] + (int)device->index, sizeof out->uuid.id);
     snprintf(out->name, sizeof out->name, "Level Zero test device %u", device->index);
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+static ze_result_t ZE_APICALL pci_get_properties(ze_device_handle_t device, ze_pci_ext_properties_t *out)
+{
+    ENTER(device, 'D');
+    EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES);
+    out->address = (ze_pci_address_ext_t){.bus = 0x65 + device->index};
+    return leave(getenv("ZE_TEST_UUID") ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
+}
+
+/* ---- System management: memory of the device, and some that is not the device's -------------------------------------- */
+
+static struct memory_module {
+    object o;
+    struct _ze_device_handle_t *device; /* NULL: memory of the host */
+} modules[DEVICES + 1] = {{{.kind = 'm'}, &devices[0]}, {{.kind = 'm'}, &devices[1]}, {{.kind = 'm'}, NULL}};
+
+static ze_result_t ZE_APICALL enum_memory_modules(zes_device_handle_t handle, uint32_t *count,
+                                                  zes_mem_handle_t *out)
+{
+    ze_device_handle_t device = (ze_device_handle_t)handle;
+    ENTER(device, 'D');
+    if (out && *count > 0) out[0] = (zes_mem_handle_t)&modules[device->index];
+    if (out && *count > 1) out[1] = (zes_mem_handle_t)&modules[DEVICES];
+    *count = 2;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+static ze_result_t ZE_APICALL memory_get_properties(zes_mem_handle_t handle, zes_mem_properties_t *out)
+{
+    const struct memory_module *m = (const struct memory_module *)handle;
+    ENTER(&m->o, 'm');
+    EXPECT_TYPE(out, ZES_STRUCTURE_TYPE_MEM_PROPERTIES);
+    out->location = m->device ? ZES_MEM_LOC_DEVICE : ZES_MEM_LOC_SYSTEM;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+/* Somebody else has a quarter of the memory. */
+static ze_result_t ZE_APICALL memory_get_state(zes_mem_handle_t handle, zes_mem_state_t *out)
+{
+    const struct memory_module *m = (const struct memory_module *)handle;
+    ENTER(&m->o, 'm');
+    EXPECT_TYPE(out, ZES_STRUCTURE_TYPE_MEM_STATE);
+    out->size = MEMORY;
+    out->free = MEMORY / 4 * 3 - (m->device ? m->device->taken : 0);
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -1102,7 +1154,8 @@ TABLE(zeGetDriverProcAddrTable, ze_driver_dditable_t, .pfnGet = zeDriverGet,
 TABLE(zeGetDeviceProcAddrTable, ze_device_dditable_t, .pfnGet = zeDeviceGet,
       .pfnGetProperties = zeDeviceGetProperties, .pfnGetModuleProperties = zeDeviceGetModuleProperties,
       .pfnGetMemoryProperties = zeDeviceGetMemoryProperties,
-      .pfnGetCommandQueueGroupProperties = zeDeviceGetCommandQueueGroupProperties)
+      .pfnGetCommandQueueGroupProperties = zeDeviceGetCommandQueueGroupProperties,
+      .pfnPciGetPropertiesExt = pci_get_properties)
 TABLE(zeGetContextProcAddrTable, ze_context_dditable_t, .pfnCreate = zeContextCreate,
       .pfnDestroy = zeContextDestroy)
 TABLE(zeGetCommandListProcAddrTable, ze_command_list_dditable_t,
@@ -1154,7 +1207,7 @@ NO_TABLE(zetGetMetricQueryProcAddrTable, zet_metric_query_dditable_t)
 NO_TABLE(zetGetTracerExpProcAddrTable, zet_tracer_exp_dditable_t)
 NO_TABLE(zetGetDebugProcAddrTable, zet_debug_dditable_t)
 NO_TABLE(zesGetDriverProcAddrTable, zes_driver_dditable_t)
-NO_TABLE(zesGetDeviceProcAddrTable, zes_device_dditable_t)
+TABLE(zesGetDeviceProcAddrTable, zes_device_dditable_t, .pfnEnumMemoryModules = enum_memory_modules)
 NO_TABLE(zesGetSchedulerProcAddrTable, zes_scheduler_dditable_t)
 NO_TABLE(zesGetPerformanceFactorProcAddrTable, zes_performance_factor_dditable_t)
 NO_TABLE(zesGetPowerProcAddrTable, zes_power_dditable_t)
@@ -1162,7 +1215,8 @@ NO_TABLE(zesGetFrequencyProcAddrTable, zes_frequency_dditable_t)
 NO_TABLE(zesGetEngineProcAddrTable, zes_engine_dditable_t)
 NO_TABLE(zesGetStandbyProcAddrTable, zes_standby_dditable_t)
 NO_TABLE(zesGetFirmwareProcAddrTable, zes_firmware_dditable_t)
-NO_TABLE(zesGetMemoryProcAddrTable, zes_memory_dditable_t)
+TABLE(zesGetMemoryProcAddrTable, zes_memory_dditable_t, .pfnGetProperties = memory_get_properties,
+      .pfnGetState = memory_get_state)
 NO_TABLE(zesGetFabricPortProcAddrTable, zes_fabric_port_dditable_t)
 NO_TABLE(zesGetTemperatureProcAddrTable, zes_temperature_dditable_t)
 NO_TABLE(zesGetPsuProcAddrTable, zes_psu_dditable_t)
