@@ -28,6 +28,8 @@ int cmd_devices(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_new_app(int argc, char **argv);
+int cmd_new_operators(int argc, char **argv);
 int cmd_new_plugin(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_profile(int argc, char **argv);

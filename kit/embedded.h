@@ -11,8 +11,12 @@ typedef struct embedded_file {
     const char *data;
 } embedded_file;
 
-/* examples/plugin and examples/plugin-opaque, by the paths that the files have in a plugin. */
+/* Folders of examples/, by the paths that the files have in a project. */
 extern const embedded_file new_plugin_files[];
 extern const embedded_file new_plugin_opaque_files[];
+extern const embedded_file new_operators_files[];
+extern const embedded_file new_classify_files[];
+extern const embedded_file new_gpt2_files[];
+extern const embedded_file new_char_lstm_files[];
 
 #endif

@@ -18,6 +18,8 @@ static const command commands[] = {
     {"ops", cmd_ops, "operators, their schemas, kinds, gradients and kernels"},
     {"doctor", cmd_doctor, "the plugins, what became of each, and what does not work"},
     {"check", cmd_check, "the conformance suite: what a plugin does right, wrong, or not at all"},
+    {"new-app", cmd_new_app, "writes a program to begin with"},
+    {"new-operators", cmd_new_operators, "writes an operator library to begin with"},
     {"new-plugin", cmd_new_plugin, "writes a device plugin to begin with"},
     {"replay", cmd_replay,
      "plays a recording of a plugin's calls (TENON_RECORD=FILE) on a plugin and compares"},

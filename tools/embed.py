@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a C file that holds files as an array of `embedded_file` (see cmd_new_plugin.c), ended by one without a name.
+"""Prints a C file that holds files as an array of `embedded_file` (see cmd_new.c), ended by one without a name.
 
     embed.py HEADER ARRAY FILE=PATH...    PATH is the name that the file has in the array
 """

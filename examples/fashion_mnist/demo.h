@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demo's parts: options, data, model, pictures. */
+/* The demo's parts: options, data, model. */
 #ifndef TENON_DEMO_H
 #define TENON_DEMO_H
 
 #include <tenon/nn.h>
 #include <tenon/optim.h>
+#include <tenon/progress.h>
 
 #define CLASSES 10
 
@@ -37,8 +38,5 @@ tn_tensor *dataset_images(const dataset *d, tn_scope *s, tn_tensor *index);
 tn_module *model_create(tn_context *ctx, tn_device device);
 /* Logits [b, 10] in float32; products are computed in `dtype`. */
 tn_tensor *model_forward(tn_module *net, tn_scope *s, tn_tensor *x, tn_dtype dtype);
-
-/* The loss of each step as an SVG. 0 on success. */
-int curve_write(const char *path, const float *loss, int64_t steps);
 
 #endif

@@ -19,9 +19,9 @@ typedef struct run {
     dataset train, test;
     tn_module *net;
     tn_optimizer *optimizer;
-    float *loss;
+    tn_progress *progress;
+    double *loss;
     int64_t steps, step;
-    double started;
 } run;
 
 static double now(void)
@@ -57,22 +57,15 @@ static int choose_device(run *r)
     return 0;
 }
 
-/* Loss values stay on the device; they are read when the progress bar is drawn. */
-static void progress(run *r, tn_scope *s, tn_tensor **pending, int64_t *n_pending)
+/* Loss values stay on the device; they are read together. */
+static void read_losses(run *r, tn_scope *s, tn_tensor **pending, int64_t *n_pending)
 {
-    const int width = 30;
-    int done = (int)(width * r->step / r->steps);
     int64_t first = r->step - *n_pending;
     for (int64_t i = 0; i < *n_pending; i++) {
-        r->loss[first + i] = (float)tn_item_double(s, pending[i]);
+        r->loss[first + i] = tn_item_double(s, pending[i]);
         tn_release(pending[i]);
     }
     *n_pending = 0;
-    printf("%s[%.*s%.*s] step %lld/%lld  loss %.4f  %.0f images/s%s", isatty(1) ? "\r" : "", done,
-           "##############################", width - done, "..............................",
-           (long long)r->step, (long long)r->steps, (double)r->loss[r->step - 1],
-           (double)(r->step * r->o->batch) / (now() - r->started), isatty(1) ? "   " : "\n");
-    fflush(stdout);
 }
 
 static tn_tensor *train_step(run *r, tn_scope *s, tn_tensor *index)
@@ -96,7 +89,10 @@ static int train_epoch(run *r, tn_scope *outer)
         pending[n_pending] = train_step(r, s, tn_narrow(s, order, 0, b * r->o->batch, r->o->batch));
         n_pending++;
         r->step++;
-        if (!tn_scope_failed(s) && (n_pending == 32 || b == batches - 1)) progress(r, s, pending, &n_pending);
+        int32_t is_due = tn_progress_step(r->progress);
+        if (!tn_scope_failed(s) && (is_due || n_pending == 32 || b == batches - 1))
+            read_losses(r, s, pending, &n_pending);
+        if (!tn_scope_failed(s) && is_due) tn_progress_show(r->progress, "loss %.4f", r->loss[r->step - 1]);
         if (tn_scope_failed(s)) {
             while (n_pending > 0) tn_release(pending[--n_pending]);
             failed("training", s);
@@ -178,15 +174,16 @@ static int train(run *r, tn_scope *s)
         fprintf(stderr, "fashion_mnist: no memory\n");
         return 1;
     }
-    r->started = now();
+    double started = now();
+    r->progress = tn_progress_create("training", r->steps, .to = stdout, .unit = "images",
+                                     .units_a_step = (double)r->o->batch);
     for (int64_t e = 0; e < r->o->epochs && !status; e++) {
         tn_scope *epoch = tn_scope_open(r->ctx);
         status = train_epoch(r, epoch);
         tn_scope_close(epoch);
     }
-    if (!status)
-        printf("%strained %lld steps in %.1f s\n", isatty(1) ? "\n" : "", (long long)r->steps,
-               now() - r->started);
+    tn_progress_destroy(r->progress);
+    if (!status) printf("trained %lld steps in %.1f s\n", (long long)r->steps, now() - started);
     return status;
 }
 
@@ -209,10 +206,10 @@ static int save_and_reload(run *r, tn_scope *s, double accuracy)
     int64_t counts[CLASSES][CLASSES];
     double again;
     snprintf(path, sizeof path, "%s/loss.svg", r->o->output);
-    if (curve_write(path, r->loss, r->steps)) {
-        perror(path);
-        return 1;
-    }
+    const tn_series loss = {.y = r->loss, .count = r->steps, .smooth = 0.97};
+    if (tn_plot_svg(path, TN_SERIES(loss), .title = "training loss by step", .x_label = "step",
+                    .y_label = "loss"))
+        return failed(path, NULL);
     printf("wrote %s\n", path);
     snprintf(path, sizeof path, "%s/weights.safetensors", r->o->output);
     if (tn_module_save(r->net, path)) return failed(path, NULL);

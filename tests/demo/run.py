@@ -22,7 +22,7 @@ def train(program, threads, folder):
 def refused(program, arguments, *words):
     """It ends at once, with a message that names what is wrong."""
     run = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=600)
-    return run.returncode != 0 and "step" not in run.stdout and all(word in run.stderr for word in words)
+    return run.returncode != 0 and "training [" not in run.stdout and all(word in run.stderr for word in words)
 
 
 def bad_options(program, folder):

@@ -83,7 +83,7 @@ class House:
         """Compiles one file with strict warnings against the installed headers and gives the program."""
         compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, "-std=c++17")
         program = source.parent / name
-        uses_train = re.search(r"<tenon/(nn|optim|files)\.h>", source.read_text())
+        uses_train = re.search(r"<tenon/(nn|optim|files|progress)\.h>", source.read_text())
         package = "tenon-train" if uses_train else "tenon"
         self.run([*compiler, standard, *STRICT, *self.config("--cflags", package=package), source,
                   *self.config("--libs", package=package), *libraries, "-o", program])
@@ -107,7 +107,7 @@ def check_tree(house):
     expect(plugins.is_relative_to(house.prefix), "plugindir moves with the prefix", str(plugins))
     for name in ("cpu", "reference"):
         expect((plugins / f"{name}.json").is_file(), f"manifest of {name}", str(sorted(plugins.glob("*"))))
-    headers = {p.name for room in ("abi", "nn", "optim", "files") for p in (house.source / room / "include/tenon").glob("*.h")}
+    headers = {p.name for room in ("abi", "nn", "optim", "files", "progress") for p in (house.source / room / "include/tenon").glob("*.h")}
     installed = {p.name for p in (house.prefix / "include/tenon").glob("*.h")}
     expect(headers == installed, "all headers and no others", str(headers ^ installed))
     expect(list(house.library.glob("libtenon.so*")), "the library", str(house.library))
@@ -281,6 +281,50 @@ def new_plugin(house, name, *options):
     folder = house.root / f"plugin_{name}"
     house.use("tenon", "new-plugin", "--name", name, "--dir", folder, *options)
     return folder
+
+
+def built(house, folder):
+    """The folder, built with meson alone against the installed copy."""
+    house.run([house.meson, "setup", "build", "--werror"], folder)
+    house.run(["ninja", "-C", "build"], folder)
+    return folder / "build"
+
+
+def check_new_operators(house):
+    """What `tenon new-operators` writes has the new name everywhere, builds, and passes its own check."""
+    folder = house.root / "operators_zeta"
+    house.use("tenon", "new-operators", "--name", "zeta", "--dir", folder, "--license", "MIT")
+    expect({p.name for p in folder.iterdir()} == {".gitignore", "README.md", "check.sh", "meson.build", "zeta.c", "zeta.json", "use.c"}, "the files")
+    for path in folder.iterdir():
+        text = path.read_text()
+        expect("mylib" not in text and "libsmooth" not in text and "Apache" not in text, f"{path.name}: names of the template", text)
+    output = house.use("sh", folder / "check.sh")
+    expect(all(line in output for line in SMOOTH), "what use prints", output)
+    expect("zeta::smooth_max" in output and " 0 not as expected" in output, "what the check prints", output)
+
+
+def check_new_app(house):
+    """Each template builds alone under a new name, and does what its README says."""
+    text = house.root / "text"
+    text.write_text("the core does the semantics, a plugin the arithmetic. " * 100)
+    runs = {"classify": [[]], "gpt2": [["train", text, "3"], ["write", "the core", "5"]], "char_lstm": [[text, "3"]]}
+    for template, calls in runs.items():
+        folder = house.root / f"app_{template}"
+        house.use("tenon", "new-app", "--name", "zeta", "--from", template, "--dir", folder, "--license", "MIT")
+        expect("Apache" not in (folder / "main.c").read_text(), "the licence")
+        program = built(house, folder) / "zeta"
+        outputs = [house.run([program, *call], folder, LD_LIBRARY_PATH=str(house.library), TENON_DEVICE="cpu") for call in calls]
+        if template == "classify":
+            accuracy = re.search(r"^accuracy: ([\d.]+) %$", outputs[0], re.M)
+            expect(accuracy and float(accuracy[1]) > 97, "it learns", outputs[0])
+            expect((folder / "loss.svg").read_text().startswith("<svg") and (folder / "weights.safetensors").is_file(), "its files")
+        if template == "gpt2":
+            expect(outputs[1].startswith("the core") and len(outputs[1]) >= 14, "it goes on with the prompt", outputs[1])
+        if template == "char_lstm":
+            expect(len(outputs[0]) >= 301, "it writes 300 characters", outputs[0])
+    default = house.root / "app_default"
+    house.use("tenon", "new-app", "--name", "plain", "--dir", default)
+    expect((default / "main.c").read_text() == (house.source / "examples/classify/main.c").read_text(), "the default")
 
 
 def device_works(house, name, **environment):
@@ -488,7 +532,7 @@ def check_documents(house):
 
 
 CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc,
-          check_allocator, check_plugin_example, check_plugin_cc, check_plugin_meson, check_workflow, check_two_vendors, check_allowed,
+          check_allocator, check_plugin_example, check_plugin_cc, check_plugin_meson, check_workflow, check_new_operators, check_new_app, check_two_vendors, check_allowed,
           check_cplusplus, check_documents]
 
 

@@ -293,6 +293,21 @@ def check_forget(tool, skewed):
             expect(bool(remembered.search(done.stdout)) == again, f"{flags}: remembered is {again}", done)
 
 
+def check_new_others(tool, _):
+    """Wrong calls of new-app and new-operators; what they write is built and used by tests/install."""
+    with tempfile.TemporaryDirectory() as folder:
+        for command, arguments, expected in (
+                ("new-app", [], "tenon new-app: --name is missing"),
+                ("new-app", ["--name", "a", "--from", "bert"], "--from 'bert' is not one of classify, gpt2, char_lstm"),
+                ("new-app", ["--name", "a", "--vendor", "A"], "unexpected argument '--vendor'"),
+                ("new-app", ["--name", "A"], "must be small letters"),
+                ("new-operators", ["--name", "a", "--from", "gpt2"], "unexpected argument '--from'"),
+                ("new-operators", ["--name", "aten"], "the name 'aten' is reserved")):
+            done = run(tool, command, *arguments, "--dir", f"{folder}/new")
+            expect(done.returncode == 2 and expected in done.stderr, f"{command} {arguments}", done)
+            expect(not list(Path(folder).iterdir()), "nothing was written", done)
+
+
 def check_new_plugin(tool, _):
     """Wrong calls; what it writes is built and used by tests/install."""
     with tempfile.TemporaryDirectory() as folder:
@@ -315,7 +330,7 @@ def check_new_plugin(tool, _):
                 (["--name", "best"], 2, "the name 'best' is reserved: it means the device that Tenon chooses"),
                 (["--name", "acme", "--vendor", 'A "quoted" one'], 2, "simple punctuation only"),
                 (["--name", "acme", "--license", "*/"], 2, "simple punctuation only"),
-                (["--name", "acme", "--memory", "shared"], 2, "the memory 'shared' is neither 'host' nor 'opaque'"),
+                (["--name", "acme", "--memory", "shared"], 2, "--memory 'shared' is neither 'host' nor 'opaque'"),
                 (["--name", "acme", "--dir", str(full)], 2, "is not empty; nothing was written"),
                 (["--name", "acme", "--dir", str(full / "file")], 1, "Not a directory"),
                 (["--name", "acme", "--dir", "/nowhere/at/all"], 1, "cannot make the folder '/nowhere/at/all': No such")):
@@ -360,7 +375,7 @@ def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
     checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_twins, check_doctor_libraries, check_doctor_self_test,
-              check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_plugin]
+              check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_others, check_new_plugin]
     return run_checks(checks, tool, skewed)
 
 
