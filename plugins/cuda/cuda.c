@@ -4,8 +4,8 @@
  * device uses its primary context, which other libraries of the process share; a slot makes it current for its own
  * calls only. Programs are images of the build. Read it from the bottom.
  */
+#include "cuda_driver.h"
 #include "modules.h"
-#include "symbols.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -29,47 +29,27 @@ typedef struct cuda_state {
     char reason[256];
 } cuda_state;
 
-typedef struct cuda_event {
+struct cuda_event {
     CUevent event;
-    struct cuda_event *next; /* in the pool */
+    cuda_event *next; /* in the pool */
     uint32_t has_time;
-} cuda_event;
+};
 
 /* Memory of another library, which `free` leaves alone. */
-typedef struct borrowed {
-    struct borrowed *next;
+struct borrowed {
+    borrowed *next;
     void *memory;
     uint32_t count;
-} borrowed;
+};
 
-typedef struct cuda_device {
-    gpu_plugin *plugin;
-    const cuda_symbols *cu;
-    uint32_t index;
-    CUdevice id;
-    CUcontext context;
-    CUresult lost;  /* the result with which the context was lost, else 0; atomic */
-    uint64_t peers; /* bit i: access to the memory of device i is on; under the lock, as the rest */
-    pthread_mutex_t lock;
-    cuda_event *pool[2]; /* events without and with time */
-    borrowed *borrowed;  /* atomic, too: most devices have none */
-    void *fill_program, *fill_kernel;
-} cuda_device;
-
-typedef struct cuda_queue {
-    CUstream stream; /* NULL is one: the default stream of the program */
-    int32_t is_wrapped;
-} cuda_queue;
-
-/* Makes the device's context current on this thread; 1 if it was not, for leave. */
-static int32_t enter(const cuda_device *d)
+int32_t cuda_enter(const cuda_device *d)
 {
     CUcontext current = NULL;
     if (d->cu->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == d->context) return 0;
     return d->cu->cuCtxPushCurrent(d->context) == CUDA_SUCCESS;
 }
 
-static void leave(const cuda_device *d, int32_t was_entered)
+void cuda_leave(const cuda_device *d, int32_t was_entered)
 {
     CUcontext before;
     if (was_entered) d->cu->cuCtxPopCurrent(&before);
@@ -87,6 +67,15 @@ static int32_t status_of(CUresult result)
     switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
         return TN_E_OUT_OF_MEMORY;
+    case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+    case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
+    case CUDA_ERROR_STREAM_CAPTURE_MERGE:
+    case CUDA_ERROR_STREAM_CAPTURE_UNMATCHED:
+    case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
+    case CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
+    case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
+    case CUDA_ERROR_CAPTURED_EVENT:
+        return TN_E_STATE;
     case CUDA_ERROR_DEINITIALIZED:
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
     case CUDA_ERROR_INVALID_CONTEXT:
@@ -113,7 +102,7 @@ static int32_t status_of(CUresult result)
     }
 }
 
-static int32_t check(cuda_device *d, CUresult result, const char *what)
+int32_t cuda_check(cuda_device *d, CUresult result, const char *what)
 {
     if (result == CUDA_SUCCESS) return TN_OK;
     int32_t status = status_of(result);
@@ -121,16 +110,6 @@ static int32_t check(cuda_device *d, CUresult result, const char *what)
     const char *name = result_name(d->cu, result);
     return gpu_error_native(d->plugin, status, (int32_t)result, name, "%s failed: %s", what, name);
 }
-
-/* Calls a function of CUDA with the device's context: CALL gives its result, CHECKED our status and its error. */
-#define CALL(d, function, ...)                                 \
-    ({                                                         \
-        int32_t was_entered = enter(d);                        \
-        CUresult call_result = (d)->cu->function(__VA_ARGS__); \
-        leave(d, was_entered);                                 \
-        call_result;                                           \
-    })
-#define CHECKED(d, function, ...) check(d, CALL(d, function, __VA_ARGS__), #function)
 
 static int32_t device_status(void *device)
 {
@@ -264,7 +243,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
     *d = (cuda_device){.plugin = plugin, .cu = &s->cu, .index = index, .id = s->devices[index]};
     CUresult result = s->cu.cuDevicePrimaryCtxRetain(&d->context, d->id);
     if (result != CUDA_SUCCESS) {
-        int32_t failed = check(d, result, "cuDevicePrimaryCtxRetain");
+        int32_t failed = cuda_check(d, result, "cuDevicePrimaryCtxRetain");
         free(d);
         return failed;
     }
@@ -310,7 +289,7 @@ static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
     CUresult result = CALL(d, cuMemAlloc, &address, bytes);
     if (result != CUDA_SUCCESS) {
         snprintf(what, sizeof what, "cuMemAlloc of %llu bytes", (unsigned long long)bytes);
-        return check(d, result, what);
+        return cuda_check(d, result, what);
     }
     *out_memory = (void *)(uintptr_t)address;
     return TN_OK;
@@ -394,11 +373,6 @@ static int32_t memory_info(void *device, uint64_t *out_free, uint64_t *out_total
 
 /* ---- Queues ------------------------------------------------------------------------------------------------ */
 
-static CUstream stream_of(const void *queue)
-{
-    return ((const cuda_queue *)queue)->stream;
-}
-
 static int32_t make_queue(cuda_device *d, CUstream stream, int32_t is_wrapped, void **out_queue)
 {
     cuda_queue *q = malloc(sizeof *q);
@@ -441,22 +415,23 @@ static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
 
 static void queue_destroy(void *device, void *queue)
 {
-    if (!((cuda_queue *)queue)->is_wrapped) CALL((cuda_device *)device, cuStreamDestroy, stream_of(queue));
+    if (!((cuda_queue *)queue)->is_wrapped)
+        CALL((cuda_device *)device, cuStreamDestroy, cuda_stream_of(queue));
     free(queue);
 }
 
 static int32_t queue_query(void *device, void *queue, int32_t *out_done)
 {
     cuda_device *d = device;
-    CUresult result = CALL(d, cuStreamQuery, stream_of(queue));
+    CUresult result = CALL(d, cuStreamQuery, cuda_stream_of(queue));
     *out_done = result == CUDA_SUCCESS;
-    return result == CUDA_ERROR_NOT_READY ? TN_OK : check(d, result, "queued work");
+    return result == CUDA_ERROR_NOT_READY ? TN_OK : cuda_check(d, result, "queued work");
 }
 
 static int32_t queue_finish(void *device, void *queue)
 {
     cuda_device *d = device;
-    return check(d, CALL(d, cuStreamSynchronize, stream_of(queue)), "queued work");
+    return cuda_check(d, CALL(d, cuStreamSynchronize, cuda_stream_of(queue)), "queued work");
 }
 
 /* A wait is for what the event has recorded now, so that the event may be recorded again at once. */
@@ -469,7 +444,7 @@ static int32_t native_wait(void *device, uint64_t native, void *event)
 
 static int32_t queue_wait(void *device, void *queue, void *event)
 {
-    return native_wait(device, (uintptr_t)stream_of(queue), event);
+    return native_wait(device, (uintptr_t)cuda_stream_of(queue), event);
 }
 
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
@@ -483,7 +458,7 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
         *out = (uintptr_t)d->context;
         return TN_OK;
     case TN_NATIVE_STREAM:
-        *out = (uintptr_t)stream_of(handle);
+        *out = (uintptr_t)cuda_stream_of(handle);
         return TN_OK;
     case TN_NATIVE_ALLOCATION:
         *out = (uintptr_t)handle;
@@ -497,7 +472,7 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
 {
     cuda_device *d = device;
-    return CHECKED(d, cuLaunchHostFunc, stream_of(queue), callback, user);
+    return CHECKED(d, cuLaunchHostFunc, cuda_stream_of(queue), callback, user);
 }
 
 /* ---- Events ------------------------------------------------------------------------------------------------ */
@@ -540,7 +515,7 @@ static int32_t event_record_as(void *device, void *queue, uint32_t flags, void *
     cuda_event *e = NULL;
     int32_t status = take_event(d, (flags & TN_EVENT_TIMING) != 0, &e);
     if (status) return status;
-    status = CHECKED(d, cuEventRecord, e->event, stream_of(queue));
+    status = CHECKED(d, cuEventRecord, e->event, cuda_stream_of(queue));
     if (status)
         event_release(d, e);
     else
@@ -558,13 +533,13 @@ static int32_t event_query(void *device, void *event, int32_t *out_done)
     cuda_device *d = device;
     CUresult result = CALL(d, cuEventQuery, ((cuda_event *)event)->event);
     *out_done = result == CUDA_SUCCESS;
-    return result == CUDA_ERROR_NOT_READY ? TN_OK : check(d, result, "queued work");
+    return result == CUDA_ERROR_NOT_READY ? TN_OK : cuda_check(d, result, "queued work");
 }
 
 static int32_t event_wait(void *device, void *event)
 {
     cuda_device *d = device;
-    return check(d, CALL(d, cuEventSynchronize, ((cuda_event *)event)->event), "queued work");
+    return cuda_check(d, CALL(d, cuEventSynchronize, ((cuda_event *)event)->event), "queued work");
 }
 
 static int32_t event_elapsed(void *device, void *start, void *end, double *out_ms)
@@ -632,7 +607,7 @@ static int32_t kernel_create(void *device, void *program, const char *name, void
     CUfunction function = NULL;
     char symbol[128];
     snprintf(symbol, sizeof symbol, "%s__%s", name, m->name);
-    int32_t status = check(d, CALL(d, cuModuleGetFunction, &function, m->module, symbol), symbol);
+    int32_t status = cuda_check(d, CALL(d, cuModuleGetFunction, &function, m->module, symbol), symbol);
     if (!status) *out_kernel = function;
     return status;
 }
@@ -648,7 +623,7 @@ static int32_t launch(void *device, void *queue, void *kernel, const gpu_argumen
         values[i] = arguments[i].is_memory ? (void *)&addresses[i] : (void *)(uintptr_t)arguments[i].value;
     }
     return CHECKED(d, cuLaunchKernel, kernel, (unsigned)(items / group), 1, 1, group, 1, 1, 0,
-                   stream_of(queue), values, NULL);
+                   cuda_stream_of(queue), values, NULL);
 }
 
 /* ---- Copies ------------------------------------------------------------------------------------------------ */
@@ -657,14 +632,14 @@ static int32_t write_memory(void *device, void *queue, void *memory, uint64_t of
                             uint64_t bytes)
 {
     cuda_device *d = device;
-    return CHECKED(d, cuMemcpyHtoDAsync, address_of(memory, offset), host, bytes, stream_of(queue));
+    return CHECKED(d, cuMemcpyHtoDAsync, address_of(memory, offset), host, bytes, cuda_stream_of(queue));
 }
 
 static int32_t read_memory(void *device, void *queue, void *host, void *memory, uint64_t offset,
                            uint64_t bytes)
 {
     cuda_device *d = device;
-    return CHECKED(d, cuMemcpyDtoHAsync, host, address_of(memory, offset), bytes, stream_of(queue));
+    return CHECKED(d, cuMemcpyDtoHAsync, host, address_of(memory, offset), bytes, cuda_stream_of(queue));
 }
 
 static int32_t copy_memory(void *device, void *queue, void *to, uint64_t to_offset, void *from,
@@ -672,7 +647,7 @@ static int32_t copy_memory(void *device, void *queue, void *to, uint64_t to_offs
 {
     cuda_device *d = device;
     return CHECKED(d, cuMemcpyDtoDAsync, address_of(to, to_offset), address_of(from, from_offset), bytes,
-                   stream_of(queue));
+                   cuda_stream_of(queue));
 }
 
 static int32_t peer_copy(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
@@ -687,10 +662,10 @@ static int32_t peer_copy(void *to_device, void *queue, void *to, uint64_t to_off
     if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) result = CUDA_SUCCESS; /* by another library */
     if (result == CUDA_SUCCESS) d->peers |= bit;
     pthread_mutex_unlock(&d->lock);
-    int32_t status = check(d, result, "cuCtxEnablePeerAccess");
+    int32_t status = cuda_check(d, result, "cuCtxEnablePeerAccess");
     if (status) return status;
     return CHECKED(d, cuMemcpyPeerAsync, address_of(to, to_offset), d->context, address_of(from, from_offset),
-                   other->context, bytes, stream_of(queue));
+                   other->context, bytes, cuda_stream_of(queue));
 }
 
 static int32_t find_fill(cuda_device *d)
@@ -731,7 +706,7 @@ static int32_t fill_memory(void *device, void *queue, void *memory, uint64_t off
 {
     cuda_device *d = device;
     CUdeviceptr to = address_of(memory, offset);
-    CUstream stream = stream_of(queue);
+    CUstream stream = cuda_stream_of(queue);
     uint32_t word = 0;
     int32_t has_one_word = 1;
     memcpy(&word, pattern, pattern_bytes < sizeof word ? pattern_bytes : sizeof word);
@@ -787,6 +762,7 @@ const gpu_driver gpu_the_driver = {
     .event_record_as = event_record_as,
     .memory_info = memory_info,
     .peer_copy = peer_copy,
+    .graphs = &cuda_graphs,
 };
 
 TN_DEFINE_PLUGIN("cuda", "0.1", "Tenon", 0, gpu_entry);

@@ -182,10 +182,14 @@ static int32_t iota(void *self, const tn_call *call)
     return gpu_launch(&job, nest.numel, GPU_LIGHT);
 }
 
-/* prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset) */
+/*
+ * prim::random(Tensor(a!) self, int distribution, Scalar a, Scalar b, int seed, int offset, Tensor? state=None). A captured
+ * call has a state: {seed, first counter} in device memory, which each launch of the graph changes.
+ */
 static int32_t draw(void *self, const tn_call *call)
 {
     const tn_tensor_desc *t = gpu_tensor(call->outs[0]);
+    const tn_tensor_desc *state = gpu_argument_tensor(call, 6);
     int64_t distribution = call->args[1].as.i;
     tn_number a = tn_number_of(call->args[2]), b = tn_number_of(call->args[3]);
     int32_t is_bits = distribution == TN_RANDOM_BITS;
@@ -202,16 +206,23 @@ static int32_t draw(void *self, const tn_call *call)
     nest.values[2] = (uint64_t)is_wide;
     nest.scalars[0] = (uint64_t)call->args[4].as.i;
     nest.scalars[1] = (uint64_t)call->args[5].as.i;
+    nest.values[3] = state != NULL;
+    if (state) nest.offsets[1] = (int64_t)state->byte_offset;
     gpu_job job = gpu_job_of(call, GPU_FILE_RANDOM, type, "random_numbers");
     gpu_give_memory(&job, t->allocation);
+    gpu_give_memory(&job, state ? state->allocation : NULL);
     gpu_give(&job, &nest, sizeof nest);
     return gpu_launch(&job, (nest.numel + (is_wide ? 1u : 3u)) / (is_wide ? 2u : 4u), GPU_LIGHT);
 }
 
+/* The state is uint64, in which the device need not compute. */
 static const char *can_draw(void *self, const tn_call *call)
 {
     const tn_tensor_desc *t = gpu_tensor(call->args[0]);
-    const char *reason = gpu_can_run(self, call);
+    const tn_dtype *dtypes = gpu_device_dtypes(gpu_device_of(call));
+    const char *reason = gpu_can_move(self, call);
+    while (*dtypes && *dtypes != t->dtype) dtypes++;
+    if (!reason && !*dtypes) return "the device does not compute in this dtype";
     int32_t wants_double = TN_DTYPE_BITS(t->dtype) == 64 && call->args[1].as.i != TN_RANDOM_BITS;
     if (!reason && wants_double && !gpu_device_of(call)->properties.has_double)
         return "the device has no float64, in which these numbers are computed";

@@ -49,6 +49,24 @@ typedef struct gpu_binary {
 } gpu_binary;
 
 /*
+ * Work that is captured and launched as one unit, as tn_graph_interface says (tenon/plugin.h). A queue that waits for an
+ * event of a capture joins it.
+ */
+typedef struct gpu_graph_driver {
+    int32_t (*begin)(void *device, void *queue);
+    /* The queues of the capture run work again, also after a failure. TN_E_STATE: a call has broken the capture, or
+     * `queue` has not waited for all queues that joined. */
+    int32_t (*end)(void *device, void *queue, void **out_graph);
+    void (*destroy)(void *device, void *graph);
+    int32_t (*instantiate)(void *device, void *graph, void **out_executable);
+    /* Begins when earlier launches of the executable have finished, on any queue. */
+    int32_t (*launch)(void *device, void *executable, void *queue);
+    /* TN_E_UNSUPPORTED: the graph has other operations, and the executable is unchanged. NULL: always so. */
+    int32_t (*update)(void *device, void *executable, void *graph);
+    void (*executable_destroy)(void *device, void *executable);
+} gpu_graph_driver;
+
+/*
  * `device` is what open gave; queues, events, memory and programs belong to it. Slots may be called by several
  * threads at once, except launch, which is called by one at a time for each device.
  */
@@ -130,6 +148,8 @@ typedef struct gpu_driver {
     /* Copies between two devices on a queue of the destination. */
     int32_t (*peer_copy)(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
                          void *from, uint64_t from_offset, uint64_t bytes);
+    /* NULL: the host refuses graphs. */
+    const gpu_graph_driver *graphs;
 } gpu_driver;
 
 extern const gpu_driver gpu_the_driver;

@@ -17,6 +17,7 @@
 
 typedef struct gpu_device gpu_device;
 typedef struct gpu_stream gpu_stream;
+typedef struct gpu_graph gpu_graph;
 
 /* The plugin's state in one context. */
 struct gpu_plugin {
@@ -103,6 +104,7 @@ struct gpu_stream {
     void *queue;
     void *faults;           /* device memory into which kernels write what they find wrong */
     int32_t may_have_fault; /* a kernel that looks for faults was queued; under the device's lock */
+    gpu_graph *capture;     /* the graph that it captures, else NULL; atomic */
 };
 
 /* interop.c */
@@ -110,6 +112,19 @@ extern const tn_settings_interface gpu_settings_interface;
 extern const tn_interop_interface gpu_interop_interface;
 /* The vendor's queue waits for what the event has recorded. */
 int32_t gpu_event_wait_native(void *event, uint64_t native);
+
+/* graph.c */
+extern const tn_graph_interface gpu_graph_interface;
+gpu_graph *gpu_graph_retain(gpu_graph *graph);
+void gpu_graph_release(gpu_graph *graph);
+/* The graph that the stream captures, or NULL. */
+gpu_graph *gpu_stream_capture(const gpu_stream *stream);
+/* The stream captures the graph, too, unless it is NULL or the stream already captures. */
+void gpu_stream_join(gpu_stream *stream, gpu_graph *graph);
+/* TN_OK; or TN_E_STATE and "WHAT cannot be captured in a graph" while the stream captures. */
+int32_t gpu_stream_check_runs(const gpu_stream *stream, const char *what);
+/* Where kernels write the faults that they find: memory of the stream, or of the graph that it captures. */
+void *gpu_stream_fault_memory(gpu_stream *stream);
 
 /* The entry of the plugin, which the driver's file names in TN_DEFINE_PLUGIN. */
 int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
@@ -194,7 +209,7 @@ gpu_job gpu_job_of(const tn_call *call, uint32_t file, uint8_t type, const char 
 void gpu_give_memory(gpu_job *job, void *allocation);
 /* `value` is borrowed until the launch. */
 void gpu_give(gpu_job *job, const void *value, uint32_t bytes);
-/* The stream's memory for faults. */
+/* The memory for faults of the stream, or of its capture. */
 void gpu_give_faults(gpu_job *job);
 /*
  * Queues the kernel for that many items. Items are HEAVY if each has a loop over many elements: then a processor

@@ -147,7 +147,7 @@ void gpu_give(gpu_job *job, const void *value, uint32_t bytes)
 void gpu_give_faults(gpu_job *job)
 {
     job->looks_for_faults = 1;
-    gpu_give_memory(job, gpu_stream_of(job->call)->faults);
+    gpu_give_memory(job, gpu_stream_fault_memory(gpu_stream_of(job->call)));
 }
 
 int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
@@ -163,10 +163,11 @@ int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
     if (!status)
         status = gpu_the_driver.launch(d->handle, stream->queue, kernel, job->arguments, job->n_arguments,
                                        (items + group - 1) / group * group, group);
-    if (!status && job->looks_for_faults) stream->may_have_fault = 1;
+    int32_t captures = gpu_stream_capture(stream) != NULL;
+    if (!status && job->looks_for_faults && !captures) stream->may_have_fault = 1;
     pthread_mutex_unlock(&d->lock);
     if (!status && TN_HOST_HAS(job->call->host, work_queued)) job->call->host->work_queued(job->call);
-    if (!status && __atomic_load_n(&d->plugin->blocking, __ATOMIC_RELAXED))
+    if (!status && !captures && __atomic_load_n(&d->plugin->blocking, __ATOMIC_RELAXED))
         status = gpu_the_driver.queue_finish(d->handle, stream->queue);
     return status;
 }

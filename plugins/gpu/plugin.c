@@ -192,6 +192,7 @@ static void stream_destroy(void *self, void *device, void *stream)
     pthread_mutex_unlock(&d->lock);
     driver->queue_destroy(d->handle, s->queue);
     driver->free(d->handle, s->faults);
+    gpu_graph_release(s->capture);
     free(s);
 }
 
@@ -199,6 +200,7 @@ static int32_t stream_query(void *self, void *device, void *stream, int32_t *out
 {
     gpu_stream *s = stream;
     int32_t done = 0, status = device_status(self, device);
+    if (!status) status = gpu_stream_check_runs(s, "querying a stream");
     if (!status) status = driver->queue_query(s->device->handle, s->queue, &done);
     if (!status && done) status = gpu_stream_faults(s);
     if (!status) *out_done = done;
@@ -209,6 +211,7 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
 {
     gpu_stream *s = stream;
     int32_t status = device_status(self, device);
+    if (!status) status = gpu_stream_check_runs(s, "waiting for a stream");
     if (!status) status = driver->queue_finish(s->device->handle, s->queue);
     return status ? status : gpu_stream_faults(s);
 }
@@ -227,6 +230,7 @@ static int32_t stream_host_callback(void *self, void *device, void *stream, void
 {
     gpu_stream *s = stream;
     int32_t status = device_status(self, device);
+    if (!status) status = gpu_stream_check_runs(s, "a callback");
     return status ? status : driver->queue_callback(s->device->handle, s->queue, callback, user);
 }
 
@@ -247,7 +251,8 @@ static int32_t device_synchronize(void *self, void *device)
 /* What the driver recorded. Each user holds one reference, so that a thread may wait while another records anew. */
 typedef struct gpu_record {
     gpu_device *device;
-    void *event; /* the driver's */
+    void *event;        /* the driver's */
+    gpu_graph *capture; /* in which it was recorded, or NULL */
     uint32_t references;
 } gpu_record;
 
@@ -261,6 +266,7 @@ static void record_release(gpu_record *r)
 {
     if (!r || __atomic_sub_fetch(&r->references, 1, __ATOMIC_ACQ_REL)) return;
     driver->event_release(r->device->handle, r->event);
+    gpu_graph_release(r->capture);
     free(r);
 }
 
@@ -308,6 +314,7 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
         free(r);
         return status;
     }
+    r->capture = gpu_graph_retain(gpu_stream_capture(s));
     pthread_mutex_lock(&e->lock);
     before = e->last;
     e->last = r;
@@ -365,10 +372,12 @@ static int32_t stream_wait_event(void *self, void *device, void *stream, void *e
     int32_t status = device_status(self, device);
     if (status) return status;
     gpu_record *r = record_retain(event);
-    if (r && r->device == s->device)
+    if (r && r->device == s->device) {
         status = driver->queue_wait(s->device->handle, s->queue, r->event);
-    else if (r) /* of another device, with a context of its own */
+        if (!status) gpu_stream_join(s, r->capture);
+    } else if (r) { /* of another device, with a context of its own */
         status = driver->event_wait(r->device->handle, r->event);
+    }
     record_release(r);
     return status;
 }
@@ -437,6 +446,7 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
                               const tn_memory *pinned, uint64_t bytes, void *stream)
 {
     int32_t status = device_status(self, device);
+    if (!status) status = gpu_stream_check_runs(stream, "a copy from the host");
     if (status) return status;
     return driver->write(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, allocation, offset,
                          host, bytes);
@@ -446,6 +456,7 @@ static int32_t device_to_host(void *self, void *device, void *host, const tn_mem
                               uint64_t offset, uint64_t bytes, void *stream)
 {
     int32_t status = device_status(self, device);
+    if (!status) status = gpu_stream_check_runs(stream, "a copy to the host");
     if (status) return status;
     return driver->read(((gpu_device *)device)->handle, ((gpu_stream *)stream)->queue, host, allocation,
                         offset, bytes);
@@ -464,6 +475,7 @@ static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offs
                          void *from, uint64_t from_offset, uint64_t bytes, void *stream)
 {
     int32_t status = device_status(self, to_device);
+    if (!status) status = gpu_stream_check_runs(stream, "a copy between devices");
     if (status) return status;
     return driver->peer_copy(((gpu_device *)to_device)->handle, ((gpu_stream *)stream)->queue, to, to_offset,
                              ((gpu_device *)from_device)->handle, from, from_offset, bytes);
@@ -517,6 +529,7 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (!strcmp(name, "tenon.event")) return &event_interface;
     if (!strcmp(name, "tenon.settings")) return &gpu_settings_interface;
     if (!strcmp(name, "tenon.interop")) return &gpu_interop_interface;
+    if (!strcmp(name, "tenon.graph")) return driver->graphs ? &gpu_graph_interface : NULL;
     return strcmp(name, "tenon.kernels") ? NULL : &p->kernels;
 }
 

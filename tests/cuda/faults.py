@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 # Where a failure changes no result: the function gives a fact of the device, asks, or gives something back.
 FACTS = {"cuDriverGetVersion", "cuGetErrorName", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetPCIBusId",
          "cuDeviceGetAttribute", "cuDeviceTotalMem", "cuDeviceCanAccessPeer", "cuCtxGetCurrent", "cuCtxPopCurrent"}
-GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload",
-              "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxGetCurrent"}
+GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload", "cuGraphDestroy",
+              "cuGraphExecDestroy", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxGetCurrent"}
 UNUSED = {"cuStreamGetCtx"}  # of streams of the program
 NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
 

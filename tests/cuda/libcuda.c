@@ -4,7 +4,8 @@
  * runs as its twin in OpenCL C (twins.h). Every stream has a thread, so all work is asynchronous, copies from pageable
  * memory too. Device memory is a range that the host cannot touch; the bytes lie elsewhere, a fixed distance apart, and
  * are poisoned when they are allocated. Work with other memory is a fault, which stays with the context as in CUDA.
- * What it refuses: calls without the right context, calls from callbacks, calls in a forked child. The environment:
+ * What it refuses: calls without the right context, calls from callbacks, calls in a forked child, and what cannot be captured.
+ * Graphs are in captures.h. The environment:
  *
  *   FAULTY_FAIL=FUNCTION:N:RESULT      call N of the function (from 1 on) returns the result; FUNCTION may be `work`, for
  *                                      what a stream runs. A result that CUDA keeps stays with the context
@@ -48,18 +49,27 @@ struct CUctx_st {
     CUstream default_stream;
 };
 
+#define NODES 4096 /* of a graph */
+
+/* A set of nodes. */
+typedef struct node_set {
+    uint64_t bits[NODES / 64];
+} node_set;
+
 struct CUevent_st {
     CUcontext context;
     unsigned flags;
     int references; /* of the program and of queued work */
     uint64_t issued, done;
     struct timespec time;
+    CUgraph capture; /* in which it was recorded, else NULL */
+    node_set before; /* the nodes of the capture before it */
 };
 
 typedef struct work work;
 struct work {
     work *next;
-    enum { LAUNCH, COPY, FILL, RECORD, WAIT, CALLBACK } kind;
+    enum { LAUNCH, COPY, FILL, RECORD, WAIT, CALLBACK, GRAPH } kind;
     const twin *kernel;
     size_t items, group;
     char arguments[GPU_ARGUMENTS][640];
@@ -71,11 +81,16 @@ struct work {
     uint32_t value, width;
     CUevent event;
     uint64_t record;
+    CUgraphExec executable;
+    CUgraph graph;
     CUhostFn callback;
     void *user;
 };
 
 struct CUstream_st {
+    CUstream next; /* of all */
+    CUgraph capture;
+    node_set before; /* the nodes that its next work follows */
     CUcontext context;
     pthread_t thread;
     work *first, **last;
@@ -90,6 +105,7 @@ struct CUmod_st {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static struct CUctx_st contexts[DEVICES];
+static CUstream streams;
 static int owner; /* the process that called cuInit */
 static __thread CUcontext current[8];
 static __thread int depth, is_callback;
@@ -301,9 +317,14 @@ static CUresult run_fill(work *w)
     return CUDA_SUCCESS;
 }
 
+static void release_graph(CUgraph g);
+static void run_graph(CUstream s, work *w);
+
 static void release_event(CUevent e)
 {
-    if (--e->references == 0) free(e);
+    if (--e->references) return;
+    release_graph(e->capture);
+    free(e);
 }
 
 /* Under the lock, which waiting and long work let go of. */
@@ -327,6 +348,7 @@ static void run(CUstream s, work *w)
     while (w->kind == WAIT && w->event->done < w->record && !s->context->sticky)
         pthread_cond_wait(&changed, &lock);
     if (w->event) release_event(w->event);
+    if (w->kind == GRAPH) run_graph(s, w);
     if (w->kind == CALLBACK && !result) { /* CUDA does not call after a fault */
         pthread_mutex_unlock(&lock);
         is_callback = 1;
@@ -365,6 +387,8 @@ static CUstream make_stream(CUcontext c)
     *s = (struct CUstream_st){.context = c};
     s->last = &s->first;
     s->queue = cl.clCreateCommandQueue(cl.context, cl.device, 0, &status);
+    s->next = streams;
+    streams = s;
     pthread_create(&s->thread, NULL, serve, s);
     return s;
 }
@@ -377,6 +401,10 @@ static void end_stream(CUstream s)
     pthread_join(s->thread, NULL);
     pthread_mutex_lock(&lock);
     cl.clReleaseCommandQueue(s->queue);
+    CUstream *at = &streams;
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    release_graph(s->capture);
     free(s);
 }
 
@@ -388,10 +416,14 @@ static CUstream stream_of(CUcontext c, CUstream s)
     return c->default_stream;
 }
 
+static CUgraph capture_of(CUstream s);
+static CUresult capture_work(CUstream s, work w);
+
 static CUresult queue(CUcontext c, CUstream s, work w)
 {
     s = stream_of(c, s);
     if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    if (capture_of(s)) return capture_work(s, w);
     work *copy = malloc(sizeof *copy);
     *copy = w;
     copy->next = NULL;
@@ -400,6 +432,8 @@ static CUresult queue(CUcontext c, CUstream s, work w)
     pthread_cond_broadcast(&changed);
     return CUDA_SUCCESS;
 }
+
+#include "captures.h"
 
 /* ---- Devices and contexts ----------------------------------------------------------------------------------- */
 
@@ -440,6 +474,14 @@ EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
         NAME(CUDA_ERROR_NOT_PERMITTED),
         NAME(CUDA_ERROR_NOT_FOUND),
         NAME(CUDA_ERROR_INVALID_IMAGE),
+        NAME(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+        NAME(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+        NAME(CUDA_ERROR_STREAM_CAPTURE_MERGE),
+        NAME(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED),
+        NAME(CUDA_ERROR_STREAM_CAPTURE_UNJOINED),
+        NAME(CUDA_ERROR_STREAM_CAPTURE_ISOLATION),
+        NAME(CUDA_ERROR_CAPTURED_EVENT),
+        NAME(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE),
 #undef NAME
     };
     static __thread char text[64];
@@ -580,6 +622,7 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
 {
     BEGIN(1)
     REFUSE(!bytes, CUDA_ERROR_INVALID_VALUE)
+    REFUSE((result = unsafe()), result)
     size_t at = 256; /* blocks are in the order of their addresses, 256 bytes apart */
     int i = 0;
     while (i < c->n_blocks && c->blocks[i].begin < at + bytes + 256) {
@@ -598,6 +641,7 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
 EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
     BEGIN(1)
+    REFUSE((result = unsafe()), result)
     int i = 0;
     while (i < c->n_blocks && c->range + c->blocks[i].begin != (char *)(uintptr_t)address) i++;
     REFUSE(i == c->n_blocks, CUDA_ERROR_INVALID_VALUE)
@@ -741,6 +785,7 @@ EXPORT CUresult cuStreamQuery(CUstream stream)
     BEGIN(1)
     stream = stream_of(c, stream);
     REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
+    REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
     result = stream->first || stream->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     END
 }
@@ -750,6 +795,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
     BEGIN(1)
     stream = stream_of(c, stream);
     REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
+    REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
     while (stream->first || stream->busy) pthread_cond_wait(&changed, &lock);
     result = c->sticky;
     END
@@ -758,6 +804,12 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
     BEGIN(1)
+    CUstream to = stream_of(c, stream);
+    REFUSE(!to, CUDA_ERROR_INVALID_HANDLE)
+    if (capture_of(to) || event->capture) {
+        result = capture_wait(to, event);
+        goto end;
+    }
     event->references++;
     result = queue(c, stream, (work){.kind = WAIT, .event = event, .record = event->issued});
     if (result) event->references--;
@@ -792,15 +844,24 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     BEGIN(1)
     REFUSE(event->context != c, CUDA_ERROR_INVALID_HANDLE)
+    CUstream of = stream_of(c, stream);
+    REFUSE(!of, CUDA_ERROR_INVALID_HANDLE)
+    if (capture_of(of)) {
+        result = capture_work(of, (work){.kind = RECORD, .event = event});
+        goto end;
+    }
+    release_graph(event->capture);
+    event->capture = NULL;
     event->references++;
     result = queue(c, stream, (work){.kind = RECORD, .event = event, .record = ++event->issued});
-    if (result) event->references--;
     END
 }
 
 EXPORT CUresult cuEventQuery(CUevent event)
 {
     BEGIN(1)
+    REFUSE(event->capture, captured(event))
+    REFUSE((result = unsafe()), result)
     result = event->done < event->issued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     END
 }
@@ -808,6 +869,7 @@ EXPORT CUresult cuEventQuery(CUevent event)
 EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     BEGIN(1)
+    REFUSE(event->capture, captured(event))
     while (event->done < event->issued) pthread_cond_wait(&changed, &lock);
     result = c->sticky;
     END
@@ -816,6 +878,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event)
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
     BEGIN(1)
+    REFUSE(start->capture || end->capture, CUDA_ERROR_CAPTURED_EVENT)
     REFUSE((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_HANDLE)
     REFUSE(start->done < start->issued || end->done < end->issued, CUDA_ERROR_NOT_READY)
     *ms = (float)(end->time.tv_sec - start->time.tv_sec) * 1e3f +

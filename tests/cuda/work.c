@@ -106,6 +106,40 @@ static void use_memory(void)
     tn_memory_empty_cache(ctx, device);
 }
 
+/* A graph, its update to other numbers, and the two replays. */
+static void use_graphs(void)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graphs[2] = {NULL, NULL};
+    tn_tensor *x = tn_full(s, TN_INTS(10), tn_value_float(1), .dtype = TN_FLOAT32, .device = device);
+    report_scope();
+    report(tn_stream_create(ctx, device, 0, &side));
+    for (int i = 0; i < 2; i++) report(tn_graph_create(ctx, device, &graphs[i]));
+    double want = 1;
+    for (int i = 0; i < 2 && x && side && graphs[i]; i++) {
+        report(tn_stream_wait_stream(side, home));
+        tn_stream_set_current(ctx, side);
+        int32_t status = tn_graph_capture_begin(graphs[i], side);
+        report(status);
+        if (!status) {
+            tn_add_scalar_(s, x, i ? 10.0 : 1.0);
+            int32_t is_whole = !tn_scope_failed(s);
+            report_scope();
+            status = tn_graph_capture_end(graphs[i]);
+            report(status);
+            if (!status && !is_whole) status = TN_E_STATE;
+        }
+        tn_stream_set_current(ctx, home);
+        if (!status && i) report(status = tn_graph_update(graphs[0], graphs[1]));
+        if (!status) report(status = tn_graph_replay(graphs[0]));
+        if (!status) want += i ? 10 : 1;
+        expect(x, want);
+        if (status) break; /* the second graph changes the first one */
+    }
+    for (int i = 0; i < 2; i++) tn_graph_release(graphs[i]);
+    tn_stream_release(side);
+}
+
 int main(void)
 {
     int32_t status = tn_context_create(NULL, &ctx);
@@ -122,6 +156,7 @@ int main(void)
     use_memory();
     use_kernels();
     use_streams();
+    use_graphs();
     report(tn_device_synchronize(ctx, device));
     printf("status %d, other %d\n", tn_device_status(ctx, device), other ? tn_device_status(ctx, other) : 0);
     tn_tensor *on_cpu = tn_ones(s, TN_INTS(COUNT), .dtype = TN_FLOAT32);

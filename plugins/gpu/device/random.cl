@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random numbers as tenon/random.h says. An item is a counter of Philox: four elements, or two of 64-bit
- * dtypes. scalars: seed, offset; values: a and b as T (BITS: as numbers); nest.opcode is the distribution.
+ * dtypes. scalars: seed, offset; values: a and b as T (BITS: as numbers); nest.opcode is the distribution. If values[3]
+ * is 1, the offset counts from what `state` has, {seed, counter}, and the seed is there.
  */
 #include "dialect.h"
 
@@ -56,17 +57,21 @@ GPU_FUNCTION T gpu_draw(uint32_t distribution, uint32_t dtype, uint64_t word, ui
 #define GPU_WORDS (nest.values[2] ? 2u : 4u)
 #endif
 
-GPU_KERNEL void random_numbers(GPU_GLOBAL uint8_t *out, gpu_nest nest)
+GPU_KERNEL void random_numbers(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *state, gpu_nest nest)
 {
-    uint64_t counter = nest.scalars[1] + gpu_item();
+    uint64_t seed = nest.scalars[0], counter = nest.scalars[1] + gpu_item();
     uint32_t words[4], numbers[4], key[2], each = GPU_WORDS, begin = gpu_item() * each;
     if (begin >= nest.numel) return;
+    if (nest.values[3]) {
+        seed = *(GPU_GLOBAL const uint64_t *)(state + nest.offsets[1]);
+        counter += *(GPU_GLOBAL const uint64_t *)(state + nest.offsets[1] + 8);
+    }
     numbers[0] = (uint32_t)counter;
     numbers[1] = (uint32_t)(counter >> 32);
     numbers[2] = 0;
     numbers[3] = 0;
-    key[0] = (uint32_t)nest.scalars[0];
-    key[1] = (uint32_t)(nest.scalars[0] >> 32);
+    key[0] = (uint32_t)seed;
+    key[1] = (uint32_t)(seed >> 32);
     tn_philox(numbers, key, words);
     for (uint32_t k = 0; k < each && begin + k < nest.numel; k++) {
         uint32_t rest = begin + k;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA graphs. CUDA follows the events of a capture by itself, copies the arguments of kernels, and orders the launches of
+ * an executable. */
+#include "cuda_driver.h"
+
+/* Relaxed: memory may be allocated and programs loaded, by any thread, while a stream captures. */
+static int32_t begin(void *device, void *queue)
+{
+    cuda_device *d = device;
+    CUstream stream = cuda_stream_of(queue);
+    if (!stream || stream == CU_STREAM_LEGACY)
+        return gpu_error(d->plugin, TN_E_STATE, "the default stream of CUDA cannot be captured in a graph");
+    return CHECKED(d, cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+static int32_t end(void *device, void *queue, void **out_graph)
+{
+    cuda_device *d = device;
+    CUgraph graph = NULL;
+    CUresult result = CALL(d, cuStreamEndCapture, cuda_stream_of(queue), &graph);
+    const char *what =
+        result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+            ? "the stream has not waited for all streams that joined its capture: cuStreamEndCapture"
+        : result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            ? "a call that cannot be captured broke the capture: cuStreamEndCapture"
+            : "cuStreamEndCapture";
+    int32_t status = cuda_check(d, result, what);
+    if (!status) *out_graph = graph;
+    return status;
+}
+
+static void destroy(void *device, void *graph)
+{
+    CALL((cuda_device *)device, cuGraphDestroy, graph);
+}
+
+static int32_t instantiate(void *device, void *graph, void **out_executable)
+{
+    cuda_device *d = device;
+    CUgraphExec executable = NULL;
+    int32_t status = CHECKED(d, cuGraphInstantiateWithFlags, &executable, graph, 0);
+    if (!status) *out_executable = executable;
+    return status;
+}
+
+static int32_t launch(void *device, void *executable, void *queue)
+{
+    cuda_device *d = device;
+    return CHECKED(d, cuGraphLaunch, executable, cuda_stream_of(queue));
+}
+
+static int32_t update(void *device, void *executable, void *graph)
+{
+    cuda_device *d = device;
+    CUgraphExecUpdateResultInfo why = {0};
+    CUresult result = CALL(d, cuGraphExecUpdate, executable, graph, &why);
+    if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) return cuda_check(d, result, "cuGraphExecUpdate");
+    return gpu_error(d->plugin, TN_E_UNSUPPORTED,
+                     "the graph has other operations than the executable (result %d of cuGraphExecUpdate)",
+                     (int)why.result);
+}
+
+static void executable_destroy(void *device, void *executable)
+{
+    CALL((cuda_device *)device, cuGraphExecDestroy, executable);
+}
+
+const gpu_graph_driver cuda_graphs = {
+    .begin = begin,
+    .end = end,
+    .destroy = destroy,
+    .instantiate = instantiate,
+    .launch = launch,
+    .update = update,
+    .executable_destroy = executable_destroy,
+};

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs of the libcuda.so.1 for tests: a part of libcuda.c. A stream that captures gives its work to a capture, as nodes that
+ * know which nodes they follow; an event recorded on it is the set of nodes before it. A launch runs the nodes on the thread of
+ * its stream. Of those that may run it takes the last, so that an edge that is missing shows.
+ */
+#ifndef TESTS_CUDA_CAPTURES_H
+#define TESTS_CUDA_CAPTURES_H
+
+typedef struct node {
+    work work;
+    int follows[8], n_follows;
+} node;
+
+struct CUgraph_st {
+    CUcontext context;
+    int references; /* of the program, executables and launches */
+    int is_open, is_broken;
+    CUstreamCaptureMode mode;
+    CUstream origin;
+    node *nodes;
+    int n_nodes;
+};
+
+struct CUgraphExec_st {
+    CUgraph graph;
+    uint64_t launched, finished;
+    int references; /* of the program and launches */
+};
+
+static int has(const node_set *s, int i)
+{
+    return s->bits[i / 64] >> i % 64 & 1;
+}
+
+static void put(node_set *s, int i)
+{
+    s->bits[i / 64] |= (uint64_t)1 << i % 64;
+}
+
+static CUgraph retain_graph(CUgraph g)
+{
+    if (g) g->references++;
+    return g;
+}
+
+static void release_graph(CUgraph g)
+{
+    if (!g || --g->references) return;
+    free(g->nodes);
+    free(g);
+}
+
+static void release_executable(CUgraphExec e)
+{
+    if (--e->references) return;
+    release_graph(e->graph);
+    free(e);
+}
+
+/* ---- Captures ----------------------------------------------------------------------------------------------- */
+
+static CUgraph capture_of(CUstream s)
+{
+    return s->capture && s->capture->is_open ? s->capture : NULL;
+}
+
+static CUresult break_capture(CUgraph g, CUresult result)
+{
+    g->is_broken = 1;
+    return result;
+}
+
+/* A node behind those of `after`. */
+static int add_node(CUgraph g, const work *w, const node_set *after)
+{
+    if (g->n_nodes % 64 == 0) g->nodes = realloc(g->nodes, (size_t)(g->n_nodes + 64) * sizeof *g->nodes);
+    node *n = &g->nodes[g->n_nodes];
+    *n = (node){.work = *w};
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (!has(after, i)) continue;
+        if (n->n_follows == 8 || g->n_nodes + 1 == NODES) {
+            fprintf(stderr, "libcuda for tests: a graph is too large\n");
+            abort();
+        }
+        n->follows[n->n_follows++] = i;
+    }
+    return g->n_nodes++;
+}
+
+static CUresult capture_work(CUstream s, work w)
+{
+    CUgraph g = s->capture;
+    if (g->is_broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (w.kind == RECORD) {
+        release_graph(w.event->capture);
+        w.event->capture = retain_graph(g);
+        w.event->before = s->before;
+        return CUDA_SUCCESS;
+    }
+    int i = add_node(g, &w, &s->before);
+    s->before = (node_set){{0}};
+    put(&s->before, i);
+    return CUDA_SUCCESS;
+}
+
+/* A stream waits for an event, and one of the two is of a capture. */
+static CUresult capture_wait(CUstream s, CUevent e)
+{
+    CUgraph own = capture_of(s), g = e->capture;
+    if (!g) return break_capture(own, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    if (!g->is_open) return CUDA_ERROR_CAPTURED_EVENT;
+    if (own && own != g) {
+        own->is_broken = 1;
+        return break_capture(g, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    }
+    if (g->is_broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (!own) {
+        s->capture = retain_graph(g);
+        s->before = (node_set){{0}};
+    }
+    for (size_t k = 0; k < NODES / 64; k++) s->before.bits[k] |= e->before.bits[k];
+    return CUDA_SUCCESS;
+}
+
+static CUresult captured(CUevent e)
+{
+    return e->capture->is_open ? break_capture(e->capture, CUDA_ERROR_CAPTURED_EVENT)
+                               : CUDA_ERROR_CAPTURED_EVENT;
+}
+
+/* What only relaxed captures bear, of any thread. Under the lock. */
+static CUresult unsafe(void)
+{
+    for (CUstream s = streams; s; s = s->next)
+        if (capture_of(s) && s->capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+            return break_capture(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
+{
+    BEGIN(1)
+    REFUSE((uintptr_t)stream <= (uintptr_t)CU_STREAM_LEGACY, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    stream = stream_of(c, stream);
+    REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
+    REFUSE(capture_of(stream), CUDA_ERROR_ILLEGAL_STATE)
+    CUgraph g = calloc(1, sizeof *g);
+    *g = (struct CUgraph_st){.context = c, .references = 1, .is_open = 1, .mode = mode, .origin = stream};
+    release_graph(stream->capture);
+    stream->capture = g;
+    stream->before = (node_set){{0}};
+    END
+}
+
+/* Whether every node comes before the next work of the origin. */
+static int is_joined(const struct CUgraph_st *g)
+{
+    node_set reached = g->origin->before;
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        if (!has(&reached, i)) return 0;
+        for (int k = 0; k < g->nodes[i].n_follows; k++) put(&reached, g->nodes[i].follows[k]);
+    }
+    return 1;
+}
+
+/* The streams of the capture run work again. */
+static void close_capture(CUgraph g)
+{
+    g->is_open = 0;
+    for (CUstream s = streams; s; s = s->next) {
+        if (s->capture != g) continue;
+        s->capture = NULL;
+        release_graph(g);
+    }
+}
+
+/* A failure ends the capture, too. */
+EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
+{
+    CUresult failure = enter(__func__, 1), result = failure;
+    CUcontext c = depth ? current[depth - 1] : NULL;
+    stream = c ? stream_of(c, stream) : NULL;
+    REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
+    CUgraph g = retain_graph(capture_of(stream));
+    REFUSE(!g, CUDA_ERROR_ILLEGAL_STATE)
+    result = g->origin != stream ? break_capture(g, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
+             : g->is_broken      ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+             : is_joined(g)      ? failure
+                                 : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    *out = NULL;
+    if (g->origin == stream) close_capture(g);
+    if (result) {
+        release_graph(g);
+    } else {
+        *out = g;
+        c->live++;
+    }
+    END
+}
+
+EXPORT CUresult cuGraphDestroy(CUgraph graph)
+{
+    BEGIN(0)
+    graph->context->live--;
+    release_graph(graph);
+    END
+}
+
+/* ---- Executables -------------------------------------------------------------------------------------------- */
+
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
+{
+    BEGIN(1)
+    REFUSE(flags, CUDA_ERROR_INVALID_VALUE)
+    CUgraphExec e = calloc(1, sizeof *e);
+    *e = (struct CUgraphExec_st){.graph = retain_graph(graph), .references = 1};
+    c->live++;
+    *out = e;
+    END
+}
+
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable)
+{
+    BEGIN(0)
+    executable->graph->context->live--;
+    release_executable(executable);
+    END
+}
+
+EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
+{
+    BEGIN(1)
+    stream = stream_of(c, stream);
+    REFUSE(!stream || executable->graph->context != c, CUDA_ERROR_INVALID_HANDLE)
+    REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
+    executable->references++;
+    result = queue(c, stream,
+                   (work){.kind = GRAPH,
+                          .executable = executable,
+                          .graph = retain_graph(executable->graph),
+                          .record = executable->launched++});
+    END
+}
+
+/* The same kinds of work with the same kernels behind the same nodes. */
+static CUgraphExecUpdateResult compare(const struct CUgraph_st *a, const struct CUgraph_st *b)
+{
+    if (a->n_nodes != b->n_nodes) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+    for (int i = 0; i < a->n_nodes; i++) {
+        const node *x = &a->nodes[i], *y = &b->nodes[i];
+        if (x->n_follows != y->n_follows ||
+            memcmp(x->follows, y->follows, (size_t)x->n_follows * sizeof *x->follows) != 0)
+            return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        if (x->work.kind != y->work.kind) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+        if (x->work.kernel != y->work.kernel) return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+    }
+    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+EXPORT CUresult cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+{
+    BEGIN(1)
+    info->result = compare(executable->graph, graph);
+    REFUSE(info->result, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+    release_graph(executable->graph);
+    executable->graph = retain_graph(graph);
+    END
+}
+
+/* Runs all nodes, of those whose predecessors are done the last one first. Under the lock, which work lets go of. */
+static void run_graph(CUstream s, work *w)
+{
+    const struct CUgraph_st *g = w->graph;
+    node_set done = {{0}};
+    while (w->executable->finished < w->record && !s->context->sticky) pthread_cond_wait(&changed, &lock);
+    for (int left = g->n_nodes; left > 0; left--) {
+        int i = g->n_nodes, may_run = 0;
+        while (!may_run) {
+            may_run = !has(&done, --i);
+            for (int k = 0; k < g->nodes[i].n_follows; k++) may_run &= has(&done, g->nodes[i].follows[k]);
+        }
+        run(s, &g->nodes[i].work);
+        put(&done, i);
+    }
+    w->executable->finished++;
+    release_executable(w->executable);
+    release_graph(w->graph);
+}
+
+#endif

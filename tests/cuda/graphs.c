@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA graphs: a captured step of training does what the same calls do one by one, dropout included; faults of captured
+ * kernels belong to the stream of the launch; what cannot be captured says so. Tier 4 of the kit has the rest.
+ */
+#include <criterion/criterion.h>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <string.h>
+#include "demo.h"
+
+#define BATCH 4
+#define STEPS 4
+
+/* A function of libcuda.so.1, by the name that cuda.h gives it. */
+#define NAME(x)  NAME_(x)
+#define NAME_(x) #x
+#define CU(function) \
+    ((__typeof__(&function))(uintptr_t)dlsym(dlopen("libcuda.so.1", RTLD_NOW), NAME(function)))
+
+static tn_context *ctx;
+static tn_device device;
+static tn_scope *s;
+static tn_stream *home, *side;
+static tn_graph *graph;
+
+static void open_device(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    device = tn_device_parse(ctx, "cuda:0");
+    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
+    s = tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), .device = device});
+    home = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK, "%s", tn_last_error()->message);
+}
+
+static void close_device(void)
+{
+    tn_graph_release(graph);
+    if (s) tn_scope_close(s);
+    tn_stream_release(side);
+    tn_context_destroy(ctx);
+}
+TestSuite(graphs, .init = open_device, .fini = close_device, .timeout = 300);
+
+static void begin(void)
+{
+    cr_assert_eq(tn_stream_wait_stream(side, home), TN_OK);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK, "%s", tn_last_error()->message);
+}
+
+static void end(void)
+{
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
+    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error()->message);
+    tn_stream_set_current(ctx, home);
+}
+
+/* ---- Training ------------------------------------------------------------------------------------------- */
+
+/* The net of the demo with dropout in front. A batch is copied into `images` and `labels` before each step. */
+typedef struct trainer {
+    tn_module *net;
+    tn_tensors parameters;
+    tn_tensor *images, *labels, *loss;
+} trainer;
+
+static trainer make_trainer(void)
+{
+    trainer t = {0};
+    tn_manual_seed(ctx, 5);
+    t.net = model_create(ctx, device);
+    cr_assert_not(tn_module_failed(t.net), "%s", tn_module_error(t.net));
+    t.parameters = tn_module_parameters(s, t.net);
+    t.images = tn_zeros(s, TN_INTS(BATCH, 1, 28, 28), .dtype = TN_FLOAT32);
+    t.labels = tn_zeros(s, TN_INTS(BATCH), .dtype = TN_INT64);
+    t.loss = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    return t;
+}
+
+static void step(const trainer *t)
+{
+    tn_tensor *grads[16] = {NULL};
+    cr_assert_leq(t->parameters.count, 16u);
+    tn_tensor *logits = tn_module_forward(s, t->net, tn_dropout(s, t->images, 0.25, 1));
+    tn_tensor *loss = tn_cross_entropy_loss(s, logits, t->labels);
+    cr_assert_eq(tn_grad(s, (tn_tensors){&loss, 1}, t->parameters, NULL, grads), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    tn_scope *quiet = tn_scope_open_child(
+        s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_OFF});
+    for (uint32_t i = 0; i < t->parameters.count; i++)
+        tn_sub_(quiet, t->parameters.data[i], tn_mul_scalar(quiet, grads[i], 0.05));
+    tn_copy_(quiet, t->loss, tn_reshape(quiet, loss, TN_INTS(1)));
+    cr_assert_eq(tn_scope_close(quiet), TN_OK);
+}
+
+static void load_batch(const trainer *t, int number)
+{
+    float images[BATCH * 28 * 28];
+    int64_t labels[BATCH];
+    for (int i = 0; i < BATCH * 28 * 28; i++)
+        images[i] = (float)((i * 37 + number * 11) % 101) / 50.0f - 1.0f;
+    for (int i = 0; i < BATCH; i++) labels[i] = (i + number) % CLASSES;
+    tn_copy_(s, t->images, tn_from_data(s, TN_FLOAT32, TN_INTS(BATCH, 1, 28, 28), images, TN_CPU));
+    tn_copy_(s, t->labels, tn_from_data(s, TN_INT64, TN_INTS(BATCH), labels, TN_CPU));
+}
+
+Test(graphs, a_captured_step_with_dropout_trains_as_the_calls_do)
+{
+    float eager[STEPS], replayed[STEPS];
+    trainer a = make_trainer(), b = make_trainer();
+    tn_manual_seed(ctx, 9);
+    for (int i = 0; i < STEPS; i++) {
+        load_batch(&a, i);
+        step(&a);
+        cr_assert_eq(tn_to_host(s, a.loss, &eager[i], sizeof *eager), TN_OK);
+    }
+    cr_assert(eager[0] != eager[1] && eager[0] > 0.5f, "%g, %g", (double)eager[0], (double)eager[1]);
+    load_batch(&b, 0);
+    begin();
+    step(&b);
+    end();
+    tn_manual_seed(ctx, 9);
+    for (int i = 0; i < STEPS; i++) {
+        load_batch(&b, i);
+        cr_assert_eq(tn_graph_replay(graph), TN_OK, "%s", tn_last_error()->message);
+        cr_assert_eq(tn_to_host(s, b.loss, &replayed[i], sizeof *replayed), TN_OK);
+        cr_assert_eq(replayed[i], eager[i], "step %d: the loss is %.9g, by single calls %.9g", i,
+                     (double)replayed[i], (double)eager[i]);
+    }
+    for (uint32_t k = 0; k < a.parameters.count; k++)
+        cr_assert(tn_equal(s, a.parameters.data[k], b.parameters.data[k]), "parameter %u", k);
+    tn_module_destroy(a.net);
+    tn_module_destroy(b.net);
+}
+
+/* An update to other tensors and scalars changes the executable, one to other operations makes a new one. */
+Test(graphs, an_update_does_the_work_of_the_other_graph)
+{
+    tn_graph *next = NULL, *first = graph;
+    tn_tensor *x = tn_ones(s, TN_INTS(3), .dtype = TN_FLOAT32),
+              *y = tn_ones(s, TN_INTS(3), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_graph_create(ctx, device, &next), TN_OK);
+    begin();
+    tn_add_scalar_(s, x, 1.0);
+    end();
+    cr_assert_eq(tn_graph_replay(first), TN_OK);
+    for (int calls = 1; calls <= 2; calls++) {
+        graph = next;
+        begin();
+        for (int i = 0; i < calls; i++) tn_add_scalar_(s, y, 10.0);
+        end();
+        graph = first;
+        cr_assert_eq(tn_graph_update(first, next), TN_OK, "%s", tn_last_error()->message);
+        cr_assert_eq(tn_graph_replay(first), TN_OK);
+        cr_assert_eq(tn_item_double(s, tn_select(s, x, 0, 0)), 2);
+        cr_assert_eq(tn_item_double(s, tn_select(s, y, 0, 0)), calls == 1 ? 11 : 31);
+    }
+    tn_graph_release(next);
+}
+
+/* ---- Faults --------------------------------------------------------------------------------------------- */
+
+Test(graphs, a_fault_of_a_captured_kernel_is_a_late_error_of_the_stream_that_launched)
+{
+    int64_t index = 0;
+    float got = 0;
+    tn_tensor *x = tn_full(s, TN_INTS(3), tn_value_float(7), .dtype = TN_FLOAT32);
+    tn_tensor *at = tn_from_data(s, TN_INT64, TN_INTS(1), &index, device);
+    tn_tensor *out = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    begin();
+    tn_copy_(s, out, tn_gather(s, x, 0, at));
+    end();
+    tn_fill_scalar_(s, at, 8);
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(home), TN_E_INDEX);
+    cr_assert(strstr(tn_last_error()->message, "index 8 is out of bounds for dimension with size 3"), "%s",
+              tn_last_error()->message);
+    tn_clear_error();
+    cr_assert_eq(tn_stream_synchronize(side), TN_OK, "the stream that captured has no error");
+    tn_fill_scalar_(s, at, 1);
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    cr_assert_eq(tn_to_host(s, out, &got, sizeof got), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(got, 7);
+}
+
+/* Work of a stream that joined, too. */
+Test(graphs, a_stream_that_joined_has_the_faults_of_the_graph)
+{
+    int64_t index = 0;
+    tn_stream *other = NULL;
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &other), TN_OK);
+    tn_tensor *x = tn_ones(s, TN_INTS(3), .dtype = TN_FLOAT32);
+    tn_tensor *at = tn_from_data(s, TN_INT64, TN_INTS(1), &index, device);
+    begin();
+    cr_assert_eq(tn_stream_wait_stream(other, side), TN_OK);
+    tn_stream_set_current(ctx, other);
+    tn_gather(s, x, 0, at);
+    cr_assert_eq(tn_stream_wait_stream(side, other), TN_OK);
+    end();
+    tn_fill_scalar_(s, at, 4);
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(other), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(home), TN_E_INDEX);
+    tn_clear_error();
+    tn_stream_release(other);
+}
+
+/* A fault that the stream has found before a launch is not lost by it. */
+Test(graphs, a_launch_keeps_the_faults_of_its_stream)
+{
+    int64_t index = 5, inside = 0;
+    tn_tensor *x = tn_ones(s, TN_INTS(3), .dtype = TN_FLOAT32);
+    tn_tensor *at = tn_from_data(s, TN_INT64, TN_INTS(1), &index, device);
+    tn_tensor *good = tn_from_data(s, TN_INT64, TN_INTS(1), &inside, device);
+    begin();
+    tn_gather(s, x, 0, good);
+    end();
+    tn_gather(s, x, 0, at);
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(home), TN_E_INDEX);
+    cr_assert(strstr(tn_last_error()->message, "index 5"), "%s", tn_last_error()->message);
+    tn_clear_error();
+}
+
+/* ---- Refusals ------------------------------------------------------------------------------------------- */
+
+Test(graphs, the_default_stream_of_cuda_cannot_be_captured)
+{
+    tn_stream *wrapped = NULL;
+    cr_assert_eq(tn_stream_wrap(ctx, device, 0, &wrapped), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_graph_capture_begin(graph, wrapped), TN_E_STATE);
+    cr_assert(strstr(tn_last_error()->message, "the default stream of CUDA cannot be captured"), "%s",
+              tn_last_error()->message);
+    tn_tensor *x = tn_ones(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_item_double(s, x), 1);
+    tn_stream_release(wrapped);
+}
+
+/* Another library synchronises a stream that captures. */
+Test(graphs, a_capture_that_another_library_breaks_says_so)
+{
+    uint64_t native = 0, context = 0;
+    CUcontext before;
+    cr_assert_eq(tn_stream_native(side, &native), TN_OK);
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
+    tn_tensor *x = tn_ones(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    begin();
+    tn_add_scalar_(s, x, 1.0);
+    CU(cuCtxPushCurrent)((CUcontext)(uintptr_t)context);
+    cr_assert_eq(CU(cuStreamSynchronize)((CUstream)(uintptr_t)native), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CU(cuCtxPopCurrent)(&before);
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(tn_graph_capture_end(graph), TN_E_STATE);
+    cr_assert(strstr(tn_last_error()->message, "a call that cannot be captured broke the capture"), "%s",
+              tn_last_error()->message);
+    cr_assert(strstr(tn_last_error()->message, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"));
+    cr_assert_eq(tn_item_double(s, x), 1);
+}
