@@ -1,52 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
+/*
+ * Files in the IDX format of the MNIST family, plain or gzip: two zero bytes, a type, a rank, big-endian
+ * sizes, big-endian elements row-major.
+ */
+#include "file.h"
+
+#include <errno.h>
+#include <string.h>
 #include <zlib.h>
-#include "idx.h"
 
-#define TYPE_UNSIGNED_BYTE 8u
-#define MAX_RANK           4u
-#define MAX_BYTES          (1u << 30)
+static const tn_dtype dtypes[] = {[0x08] = TN_UINT8, [0x09] = TN_INT8,    [0x0b] = TN_INT16,
+                                  [0x0c] = TN_INT32, [0x0d] = TN_FLOAT32, [0x0e] = TN_FLOAT64};
 
-static tn_tensor *refuse(tn_scope *s, gzFile file, const char *path, const char *why)
+static int64_t read_gzip(void *user, void *to, uint64_t bytes)
 {
-    char text[512];
-    snprintf(text, sizeof text, "idx: %s: %s", path, why);
-    if (file) gzclose(file);
-    tn_scope_fail(s, TN_E_CORRUPT, text);
-    return NULL;
+    return gzread(user, to, bytes < 1u << 30 ? (unsigned)bytes : 1u << 30);
 }
 
-static int64_t big_endian(const unsigned char *b)
+static tn_tensor *read_tensor(tn_scope *s, const data_source *from)
 {
-    return (int64_t)b[0] << 24 | (int64_t)b[1] << 16 | (int64_t)b[2] << 8 | b[3];
+    uint8_t head[4], size[4], *bytes = NULL;
+    int64_t sizes[TN_MAX_RANK];
+    if (data_read(s, from, head, 4, "its first four bytes")) return NULL;
+    if (head[0] || head[1])
+        return data_fail(s, TN_E_CORRUPT, "idx", from->path, "it is not an IDX file"), NULL;
+    tn_dtype dtype = head[2] < sizeof dtypes / sizeof *dtypes ? dtypes[head[2]] : 0;
+    if (!dtype)
+        return data_fail(s, TN_E_CORRUPT, "idx", from->path, "0x%02x is not a type of elements", head[2]),
+               NULL;
+    if (head[3] == 0 || head[3] > TN_MAX_RANK)
+        return data_fail(s, TN_E_CORRUPT, "idx", from->path, "it has %u dimensions (expected 1 to %d)",
+                         head[3], TN_MAX_RANK),
+               NULL;
+    for (uint32_t d = 0; d < head[3]; d++) {
+        if (data_read(s, from, size, 4, "the sizes")) return NULL;
+        sizes[d] = (int64_t)size[0] << 24 | (int64_t)size[1] << 16 | (int64_t)size[2] << 8 | size[3];
+    }
+    const uint32_t element = (uint32_t)tn_dtype_bytes(dtype);
+    const int64_t count = data_bytes((tn_ints){sizes, head[3]}, element);
+    if (count < 0) return data_fail(s, TN_E_CORRUPT, "idx", from->path, "its sizes are too large"), NULL;
+    if (data_read_new(s, from, (uint64_t)count, "the elements", &bytes)) return NULL;
+    data_swap(bytes, count / element, element);
+    return data_tensor_of(s, dtype, (tn_ints){sizes, head[3]}, bytes);
 }
 
-tn_tensor *data_read_idx(tn_scope *s, const char *path)
+tn_tensor *tn_idx_read(tn_scope *s, const char *path)
 {
-    unsigned char head[4], size[4];
-    int64_t sizes[MAX_RANK], bytes = 1;
-    gzFile file = gzopen(path, "rb");
-    tn_tensor *t;
-    void *data;
-    if (!file) return refuse(s, NULL, path, "cannot be opened");
-    if (gzread(file, head, 4) != 4 || head[0] || head[1]) return refuse(s, file, path, "not an IDX file");
-    if (head[2] != TYPE_UNSIGNED_BYTE) return refuse(s, file, path, "elements are not unsigned bytes");
-    if (head[3] == 0 || head[3] > MAX_RANK) return refuse(s, file, path, "the rank is not 1 to 4");
-    for (uint32_t i = 0; i < head[3]; i++) {
-        if (gzread(file, size, 4) != 4) return refuse(s, file, path, "truncated within the sizes");
-        sizes[i] = big_endian(size);
-        bytes *= sizes[i];
-        if (bytes > MAX_BYTES) return refuse(s, file, path, "larger than 1 GiB");
-    }
-    data = malloc((size_t)bytes + 1);
-    if (!data) return refuse(s, file, path, "out of memory");
-    if (gzread(file, data, (unsigned)bytes) != bytes) {
-        free(data);
-        return refuse(s, file, path, "truncated");
-    }
+    if (tn_scope_failed(s)) return NULL;
+    if (!path) return data_fail(s, TN_E_ARGUMENT, "idx", NULL, "argument 'path': it is NULL"), NULL;
+    gzFile file = gzopen(path, "rbe");
+    if (!file) return data_fail(s, TN_E_IO, "idx", path, "%s", strerror(errno)), NULL;
+    const data_source from = {"idx", path, file, read_gzip};
+    tn_tensor *t = read_tensor(s, &from);
     gzclose(file);
-    t = tn_from_data(s, TN_UINT8, (tn_ints){sizes, head[3]}, data, TN_CPU);
-    free(data);
     return t;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <tenon/data.h>
 #include "demo.h"
-#include "idx.h"
 
 static tn_tensor *read_part(tn_scope *s, const options *o, const char *part, const char *kind)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s-%s-ubyte.gz", o->data, part, kind);
-    return data_read_idx(s, path);
+    return tn_idx_read(s, path);
 }
 
 int dataset_open(dataset *d, tn_scope *s, const options *o, const char *part, tn_device device, int64_t limit)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/optim.h>
-#include "idx.h"
+#include <tenon/data.h>
 
 static tn_context *ctx;
 static tn_scope *s;
@@ -158,7 +158,7 @@ Test(place, functions_of_files_and_other_libraries)
 
 Test(place, layers_optimisers_and_data)
 {
-    cr_assert_null(data_read_idx(s, "/nowhere/a"));
+    cr_assert_null(tn_idx_read(s, "/nowhere/a"));
     expect_place(__LINE__ - 1, "/nowhere/a");
     tn_tensor *w = ones(2, 3);
     tn_optimizer_options options = {.options_size = sizeof options, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.99};

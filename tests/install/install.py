@@ -83,7 +83,7 @@ class House:
         """Compiles one file with strict warnings against the installed headers and gives the program."""
         compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, "-std=c++17")
         program = source.parent / name
-        uses_train = re.search(r"<tenon/(nn|optim|files|progress)\.h>", source.read_text())
+        uses_train = re.search(r"<tenon/(nn|optim|files|data|progress)\.h>", source.read_text())
         package = "tenon-train" if uses_train else "tenon"
         self.run([*compiler, standard, *STRICT, *self.config("--cflags", package=package), source,
                   *self.config("--libs", package=package), *libraries, "-o", program])
