@@ -166,6 +166,49 @@ void grad_native_layer_norm_backward(tn_scope *s, tni_grad *g)
     set_three(g, 0, 1, 5, out[0], out[1], out[2]);
 }
 
+/* ---- root mean square norm ---- */
+
+void grad_fused_rms_norm(tn_scope *s, tni_grad *g)
+{
+    tn__fused_rms_norm_backward_result r =
+        tn__fused_rms_norm_backward(s, tni_grad_out(g, 0), tni_grad_saved(g, 0), ints_arg(g, 1),
+                                    tni_grad_result(g, 1), tni_grad_saved(g, 2), MASK_2(g, 0, 2));
+    tni_grad_set(g, 0, r.result0);
+    tni_grad_set(g, 2, r.result1);
+}
+
+/* in: grad, input, weight (or NULL); out: gradients of input and weight */
+static void rms_norm_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn_tensor **out)
+{
+    const layout *l = data;
+    tn_tensor *inverse = inverse_deviation(s, mean_over(s, square(s, in[1]), l->averaged), l);
+    tn_tensor *x = mul(s, in[1], inverse), *scaled = in[2] ? mul(s, in[0], in[2]) : in[0];
+    out[0] = mul(s, sub(s, scaled, mul(s, x, mean_over(s, mul(s, scaled, x), l->averaged))), inverse);
+    tn_ints dims = tni_rule_dim_list(s, l->summed);
+    out[1] = dims.count ? tn_sum_dim(s, mul(s, in[0], x), dims) : mul(s, in[0], x);
+}
+
+void grad_fused_rms_norm_backward(tn_scope *s, tni_grad *g)
+{
+    tni_meta m = tni_grad_meta(g, 1, 0);
+    uint32_t lead = m.rank - (uint32_t)ints_arg(g, 2).count;
+    uint64_t all = (m.rank >= 64 ? 0 : 1ull << m.rank) - 1, batch = (1ull << lead) - 1;
+    tn_tensor *input = tni_grad_saved(g, 1);
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    tn_tensor *eps = sub(s, tn_reciprocal(s, square(s, tni_grad_saved(g, 3))),
+                         mean_over(s, square(s, input), all & ~batch)); /* rstd is 1 / sqrt(mean + eps) */
+    tn_set_grad_mode(mode);
+    layout l = {.averaged = all & ~batch, .summed = batch, .eps_of_rows = eps};
+    tn_tensor *const in[3] = {tni_grad_saved(g, 0), input, tni_grad_saved(g, 4)};
+    tn_tensor *const grads[2] = {tni_grad_out(g, 0), tni_grad_out(g, 1)};
+    const int32_t wanted[3] = {tni_grad_needs(g, 0), tni_grad_needs(g, 1), tni_grad_needs(g, 4)};
+    tn_tensor *out[3];
+    tni_rule_vjp(s, rms_norm_formula, &l, in, wanted, 3, grads, 2, out);
+    tni_grad_set(g, 0, out[0]);
+    tni_grad_set(g, 1, out[1]);
+    tni_grad_set(g, 4, out[2]);
+}
+
 /* ---- group norm: seen as (N, groups, channels of a group, positions) ---- */
 
 /* Adds the gradients of mean and rstd, which are results too. */

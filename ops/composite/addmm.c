@@ -35,6 +35,14 @@ void composite_addmm(tn_scope *s, const tn_value *args, tn_value *outs)
     give_blend(s, args, tn_mm(s, wide(s, arg_tensor(args, 1)), wide(s, arg_tensor(args, 2))), outs);
 }
 
+/* (self, mat1, mat2, beta, alpha, use_gelu) */
+void composite_addmm_activation(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *sum = tn_addmm(s, arg_tensor(args, 0), arg_tensor(args, 1), arg_tensor(args, 2),
+                              .beta = args[3], .alpha = args[4]);
+    give(outs, 0, arg_bool(args, 5) ? tn_gelu(s, sum) : tn_relu(s, sum));
+}
+
 void composite_baddbmm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     give_blend(s, args, tn_bmm(s, wide(s, arg_tensor(args, 1)), wide(s, arg_tensor(args, 2))), outs);

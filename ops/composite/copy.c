@@ -4,6 +4,7 @@
  * dtypes.
  */
 #include <string.h>
+#include "core/shape.h"
 #include "ops/composite/composite.h"
 
 /* ---- to ---- */
@@ -245,4 +246,17 @@ void composite_can_cast(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     (void)s;
     outs[0] = tn_value_bool(tn_can_cast(arg_dtype(args, 0), arg_dtype(args, 1)));
+}
+
+/* (self, source, storage_offset, size, stride) */
+void composite_set_source_tensor_strided(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *source = arg_tensor(args, 1);
+    tn_ints size = arg_ints(args, 3), stride = arg_ints(args, 4);
+    int64_t *row_major = tni_scope_ints(s, size.count);
+    if (!row_major) return;
+    tni_contiguous_strides((uint32_t)size.count, size.data, row_major);
+    if (!stride.count) stride = (tn_ints){row_major, size.count};
+    source = tn_as_strided(s, source, size, stride, .storage_offset = arg_int(args, 2));
+    give(outs, 0, tn_set_source_tensor_(s, self, source));
 }

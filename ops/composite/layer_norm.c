@@ -124,12 +124,54 @@ void composite_rms_norm(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_tensor *input = arg_tensor(args, 0), *weight = arg_tensor(args, 2), *x = wide(s, input), *mean;
     tn_ints shape = arg_ints(args, 1), dims;
     if (check_rms_norm(s, input, shape, weight)) return;
+    if (is_float(dtype_of(input)) && (!weight || dtype_of(weight) == dtype_of(input)))
+        return give(
+            outs, 0,
+            tn__fused_rms_norm(s, input, shape, weight, arg_float_or(args, 3, (double)TN_NONE)).result0);
     dims = tni_dims_between(s, rank_of(input) - shape.count, rank_of(input));
     mean = tn_mean_dim(s, tn_pow_tensor_scalar(s, x, 2), dims, .keepdim = 1);
     mean = tn_add_scalar(s, mean, arg_float_or(args, 3, default_eps(dtype_of(input))));
     x = tn_mul(s, x, tn_rsqrt(s, mean));
     if (weight) x = tn_mul(s, x, weight);
     give_cast(s, outs, 0, x, weight ? tn_promote_types(dtype_of(input), dtype_of(weight)) : dtype_of(input));
+}
+
+/* (input, normalized_shape, weight, eps) */
+void composite_fused_rms_norm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *input = arg_tensor(args, 0), *weight = arg_tensor(args, 2), *x = wide(s, input);
+    int64_t rank = rank_of(input);
+    tn_ints dims = tni_dims_between(s, rank - arg_ints(args, 1).count, rank);
+    tn_tensor *mean = tn_mean_dim(s, tn_pow_tensor_scalar(s, x, 2), dims, .keepdim = 1);
+    tn_tensor *rstd =
+        tn_rsqrt(s, tn_add_scalar(s, mean, arg_float_or(args, 3, default_eps(dtype_of(input)))));
+    x = tn_mul(s, x, rstd);
+    if (weight) x = tn_mul(s, x, wide(s, weight));
+    give_cast(s, outs, 0, x, dtype_of(input));
+    give(outs, 1, rstd);
+}
+
+/* (grad_out, input, normalized_shape, rstd, weight, output_mask): rstd * (h - x^ * mean(h * x^)), with h = grad *
+ * weight and x^ = input * rstd */
+void composite_fused_rms_norm_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *grad = wide(s, arg_tensor(args, 0)), *input = arg_tensor(args, 1),
+              *weight = arg_tensor(args, 4);
+    tn_tensor *rstd = tn_conj(s, wide(s, arg_tensor(args, 3))),
+              *x_hat = tn_mul(s, tn_conj(s, wide(s, input)), rstd);
+    tn_bools mask = arg_bools(args, 5);
+    int64_t rank = rank_of(input), first = rank - arg_ints(args, 2).count;
+    if (mask.data[0]) {
+        tn_tensor *h = weight ? tn_mul(s, grad, tn_conj(s, wide(s, weight))) : grad;
+        tn_tensor *average =
+            tn_mean_dim(s, tn_mul(s, h, x_hat), tni_dims_between(s, first, rank), .keepdim = 1);
+        give_cast(s, outs, 0, tn_mul(s, tn_sub(s, h, tn_mul(s, x_hat, average)), rstd), dtype_of(input));
+    }
+    if (mask.data[1] && weight) {
+        tn_tensor *product = tn_mul(s, grad, x_hat);
+        if (first) product = tn_sum_dim(s, product, tni_dims_between(s, 0, first));
+        give_cast(s, outs, 1, product, dtype_of(weight));
+    }
 }
 
 /* ---- groups ---- */

@@ -263,3 +263,74 @@ int32_t infer_same_as_first_after_grad(tni_frame *f)
 {
     return tni_out_like(f, 0, tni_arg_tensor(f, 1), 0);
 }
+
+/* ---- products with packed weights ---- */
+
+static int32_t check_packed_input(tni_frame *f, const tn_tensor *a, const tn_tensor *scales, const char *who)
+{
+    if (!is_float(dtype_of(a)) || dtype_of(a) == TN_FLOAT64)
+        return tni_fail(f, TN_E_DTYPE, "%s : expect A to be either 32-bit or 16-bit float tensor.", who);
+    if (rank_of(a) != 2) return tni_fail(f, TN_E_SHAPE, "%s : expect A to be a matrix", who);
+    return check_scalar_types(f, a, scales);
+}
+
+/* _weight_int8pack_mm (self, mat2, scales). */
+int32_t infer_weight_int8pack_mm(tni_frame *f)
+{
+    const tn_tensor *a = tni_arg_tensor(f, 0), *b = tni_arg_tensor(f, 1), *scales = tni_arg_tensor(f, 2);
+    const char *who = "_weight_int8pack_mm_cpu";
+    if (dtype_of(b) != TN_INT8) return tni_fail(f, TN_E_DTYPE, "%s : expect B to be int8 tensor.", who);
+    TNI_TRY(check_packed_input(f, a, scales, who));
+    if (rank_of(b) != 2 || sizes_of(b)[1] != sizes_of(a)[1])
+        return tni_fail(f, TN_E_SHAPE, "%s : expect B.size(1) == %lld", who, (long long)sizes_of(a)[1]);
+    if (rank_of(scales) != 1 || sizes_of(scales)[0] != sizes_of(b)[0])
+        return tni_fail(f, TN_E_SHAPE, "%s : expect scales to be 1d tensor with size %lld", who,
+                        (long long)sizes_of(b)[0]);
+    const int64_t sizes[] = {sizes_of(a)[0], sizes_of(b)[0]};
+    f->keep_dtype = UINT32_MAX;
+    return tni_out(f, 0, dtype_of(a), 2, sizes);
+}
+
+/* _convert_weight_to_int4pack_for_cpu (self, innerKTiles): two integers in a byte. */
+int32_t infer_convert_weight_to_int4pack(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    const char *who = "_convert_weight_to_int4pack_cpu";
+    if (dtype_of(self) != TN_INT32) return tni_fail(f, TN_E_DTYPE, "%s : expect weight to be kInt.", who);
+    if (rank_of(self) != 2) return tni_fail(f, TN_E_SHAPE, "%s : expect weight to be 2D tensor.", who);
+    if (sizes_of(self)[0] % 16) return tni_fail(f, TN_E_SHAPE, "%s : expect N to be dividable by 16", who);
+    if (sizes_of(self)[1] % 2)
+        return tni_fail(f, TN_E_SHAPE, "_convert_weight_to_int4pack: expect K to be dividable by 2");
+    const int64_t sizes[] = {sizes_of(self)[0], sizes_of(self)[1] / 2};
+    f->keep_dtype = UINT32_MAX;
+    return tni_out(f, 0, TN_UINT8, 2, sizes);
+}
+
+/* _weight_int4pack_mm_for_cpu (self, mat2, qGroupSize, qScaleAndZeros). */
+int32_t infer_weight_int4pack_mm(tni_frame *f)
+{
+    const tn_tensor *a = tni_arg_tensor(f, 0), *b = tni_arg_tensor(f, 1), *scales = tni_arg_tensor(f, 3);
+    const char *who = "_weight_int4pack_mm_cpu";
+    int64_t group = tni_arg_int(f, 2);
+    if (dtype_of(b) != TN_UINT8 || rank_of(b) != 2)
+        return tni_fail(f, TN_E_DTYPE, "%s : expect B to be a uint8 matrix.", who);
+    TNI_TRY(check_packed_input(f, a, scales, who));
+    int64_t k = sizes_of(a)[1], n = sizes_of(b)[0];
+    if (sizes_of(b)[1] * 2 != k)
+        return tni_fail(f, TN_E_SHAPE, "%s : expect B.size(1) to be K/2, got %lld", who,
+                        (long long)sizes_of(b)[1]);
+    if (group != 32 && group != 64 && group != 128 && group != 256)
+        return tni_fail(f, TN_E_ARGUMENT, "%s: expect qGroupSize to be 32, 64, 128 or 256, got %lld", who,
+                        (long long)group);
+    if (k % group)
+        return tni_fail(f, TN_E_SHAPE,
+                        "%s: expect K to be divisible by qGroupSize, got K:%lld, qGroupSize:%lld", who,
+                        (long long)k, (long long)group);
+    if (rank_of(scales) != 3 || sizes_of(scales)[0] < k / group || sizes_of(scales)[1] != n ||
+        sizes_of(scales)[2] != 2)
+        return tni_fail(f, TN_E_SHAPE, "%s: expect qScaleAndZeros to be 3d tensor with sizes [:, %lld, 2]",
+                        who, (long long)n);
+    const int64_t sizes[] = {sizes_of(a)[0], n};
+    f->keep_dtype = UINT32_MAX;
+    return tni_out(f, 0, dtype_of(a), 2, sizes);
+}

@@ -183,6 +183,34 @@ static int32_t wants(const tni_frame *f, uint32_t mask, uint32_t i)
     return f->args[mask].tag == TN_TAG_BOOLS && i < f->args[mask].count && f->args[mask].as.bools[i];
 }
 
+/* _fused_rms_norm (input, normalized_shape, weight, eps). The sums of half types are float32. */
+int32_t infer_fused_rms_norm(tni_frame *f)
+{
+    const tn_tensor *input = tni_arg_tensor(f, 0);
+    tn_ints shape = tni_arg_ints(f, 1);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(check_layer_norm(f, input, shape, tni_arg_tensor(f, 2), NULL));
+    if (!is_float(dtype_of(input)) && !is_complex(dtype_of(input)))
+        return tni_fail(f, TN_E_DTYPE, "\"rms_norm\" not implemented for '%s'",
+                        tni_dtype_error_name(dtype_of(input)));
+    for (int64_t d = 0; d < rank_of(input); d++)
+        sizes[d] = d < rank_of(input) - shape.count ? sizes_of(input)[d] : 1;
+    f->keep_dtype = UINT32_MAX;
+    TNI_TRY(out_row_major(f, 0, input, dtype_of(input)));
+    return tni_out(f, 1, TN_DTYPE_BITS(dtype_of(input)) == 16 ? TN_FLOAT32 : dtype_of(input),
+                   input->desc.rank, sizes);
+}
+
+/* (grad_out, input, normalized_shape, rstd, weight, output_mask). */
+int32_t infer_fused_rms_norm_backward(tni_frame *f)
+{
+    const tn_tensor *input = tni_arg_tensor(f, 1), *weight = tni_arg_tensor(f, 4);
+    f->keep_dtype = UINT32_MAX;
+    if (wants(f, 5, 0)) TNI_TRY(out_row_major(f, 0, input, dtype_of(input)));
+    if (!wants(f, 5, 1) || !weight) return TN_OK;
+    return tni_out(f, 1, dtype_of(weight), weight->desc.rank, sizes_of(weight));
+}
+
 /* (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask). */
 int32_t infer_layer_norm_backward(tni_frame *f)
 {

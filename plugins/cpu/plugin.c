@@ -30,6 +30,7 @@
     X(reduce)                               \
     X(sample)                               \
     X(random)                               \
+    X(sobol)                                \
     X(scan)                                 \
     X(gather)                               \
     X(rearrange)                            \
@@ -43,6 +44,7 @@
     X(solve)                                \
     X(spectral)                             \
     X(matmul)                               \
+    X(packed)                               \
     X(conv)                                 \
     IF_ONEDNN(X(conv_onednn)) X(batch_norm) \
     X(layer_norm)                           \

@@ -2098,6 +2098,24 @@ static inline tn_tensor *tn_set_source_tensor__at(tn_scope *s, tn_tensor *self, 
 static inline tn_tensor *tn_set_source_tensor_(tn_scope *s, tn_tensor *self, tn_tensor *source)
 { return tn_set_source_tensor__at(s, self, source, NULL, 0); }
 #define tn_set_source_tensor_(...) tn_set_source_tensor__at(__VA_ARGS__, TN_PLACE)
+/* Makes self a view of another tensor's storage. */
+typedef struct tn_set_source_tensor_storage_offset__args { tn_ints size; tn_ints stride;
+    } tn_set_source_tensor_storage_offset__args;
+static inline tn_tensor *tn_set_source_tensor_storage_offset__at(tn_scope *s, tn_tensor *self, tn_tensor *source,
+        int64_t storage_offset, const tn_set_source_tensor_storage_offset__args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(source), tn_value_int(storage_offset),
+        tn_ops_ints(o->size, NULL, 0), tn_ops_ints(o->stride, tn_ops_nothing, 0)};
+    return tn_ops_tensor(s, TN_OP_SET_SOURCE_TENSOR_STORAGE_OFFSET_, v, 5, file, line);
+}
+static inline tn_tensor *tn_set_source_tensor_storage_offset__with(tn_scope *s, tn_tensor *self, tn_tensor *source,
+        int64_t storage_offset, const tn_set_source_tensor_storage_offset__args *o)
+{ return tn_set_source_tensor_storage_offset__at(s, self, source, storage_offset, o, NULL, 0); }
+#define tn_set_source_tensor_storage_offset__with(...) tn_set_source_tensor_storage_offset__at(__VA_ARGS__, TN_PLACE)
+#define tn_set_source_tensor_storage_offset_(s, self, source, storage_offset, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_set_source_tensor_storage_offset__at(s, self, source, storage_offset, \
+        &(tn_set_source_tensor_storage_offset__args){.size = TN_OPS_UNSET_LIST, .stride = TN_OPS_UNSET_LIST, \
+        .size = __VA_ARGS__}, TN_PLACE))
 /* Type that arithmetic of the two would have. */
 static inline tn_dtype tn_result_type_at(tn_scope *s, tn_tensor *tensor, tn_tensor *other, const char *file,
         uint32_t line)
@@ -8814,6 +8832,87 @@ static inline tn_tensor *tn__int_mm_out_at(tn_scope *s, tn_tensor *self, tn_tens
 static inline tn_tensor *tn__int_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out)
 { return tn__int_mm_out_at(s, self, mat2, out, NULL, 0); }
 #define tn__int_mm_out(...) tn__int_mm_out_at(__VA_ARGS__, TN_PLACE)
+/* Product of two float8 matrices with a scale for each matrix, or for each row of self and column of mat2. */
+typedef struct tn__scaled_mm_args { tn_tensor *scale_b; tn_tensor *bias; tn_tensor *scale_result; tn_dtype out_dtype;
+    int32_t use_fast_accum; } tn__scaled_mm_args;
+static inline tn_tensor *tn__scaled_mm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        const tn__scaled_mm_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_tensor(scale_a),
+        tn_value_tensor(o->scale_b), tn_value_tensor(o->bias), tn_value_tensor(o->scale_result),
+        tn_value_dtype(o->out_dtype), tn_value_bool(o->use_fast_accum)};
+    return tn_ops_tensor(s, TN_OP__SCALED_MM, v, 8, file, line);
+}
+static inline tn_tensor *tn__scaled_mm_with(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        const tn__scaled_mm_args *o)
+{ return tn__scaled_mm_at(s, self, mat2, scale_a, o, NULL, 0); }
+#define tn__scaled_mm_with(...) tn__scaled_mm_at(__VA_ARGS__, TN_PLACE)
+#define tn__scaled_mm(s, self, mat2, scale_a, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__scaled_mm_at(s, self, mat2, scale_a, &(tn__scaled_mm_args){.scale_b = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__scaled_mm_out_args { tn_tensor *out; tn_tensor *bias; tn_tensor *scale_result; tn_dtype out_dtype;
+    int32_t use_fast_accum; } tn__scaled_mm_out_args;
+static inline tn_tensor *tn__scaled_mm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        tn_tensor *scale_b, const tn__scaled_mm_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_tensor(scale_a),
+        tn_value_tensor(scale_b), tn_value_tensor(o->bias), tn_value_tensor(o->scale_result),
+        tn_value_dtype(o->out_dtype), tn_value_bool(o->use_fast_accum), tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP__SCALED_MM_OUT, v, 9, file, line);
+}
+static inline tn_tensor *tn__scaled_mm_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        tn_tensor *scale_b, const tn__scaled_mm_out_args *o)
+{ return tn__scaled_mm_out_at(s, self, mat2, scale_a, scale_b, o, NULL, 0); }
+#define tn__scaled_mm_out_with(...) tn__scaled_mm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__scaled_mm_out(s, self, mat2, scale_a, scale_b, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__scaled_mm_out_at(s, self, mat2, scale_a, scale_b, &(tn__scaled_mm_out_args){.out = __VA_ARGS__}, \
+        TN_PLACE))
+/* Products of groups of rows, columns or inner elements, which end at the offsets. */
+typedef struct tn__grouped_mm_args { tn_tensor *mat2; tn_tensor *offs; tn_tensor *bias; tn_dtype out_dtype;
+    } tn__grouped_mm_args;
+static inline tn_tensor *tn__grouped_mm_at(tn_scope *s, tn_tensor *self, const tn__grouped_mm_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->mat2), tn_value_tensor(o->offs),
+        tn_value_tensor(o->bias), tn_value_dtype(o->out_dtype)};
+    return tn_ops_tensor(s, TN_OP__GROUPED_MM, v, 5, file, line);
+}
+static inline tn_tensor *tn__grouped_mm_with(tn_scope *s, tn_tensor *self, const tn__grouped_mm_args *o)
+{ return tn__grouped_mm_at(s, self, o, NULL, 0); }
+#define tn__grouped_mm_with(...) tn__grouped_mm_at(__VA_ARGS__, TN_PLACE)
+#define tn__grouped_mm(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__grouped_mm_at(s, self, \
+        &(tn__grouped_mm_args){.mat2 = __VA_ARGS__}, TN_PLACE))
+/* Product with the transpose of an int8 matrix whose rows have scales. */
+static inline tn_tensor *tn__weight_int8pack_mm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scales,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_tensor(scales)};
+    return tn_ops_tensor(s, TN_OP__WEIGHT_INT8PACK_MM, v, 3, file, line);
+}
+static inline tn_tensor *tn__weight_int8pack_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scales)
+{ return tn__weight_int8pack_mm_at(s, self, mat2, scales, NULL, 0); }
+#define tn__weight_int8pack_mm(...) tn__weight_int8pack_mm_at(__VA_ARGS__, TN_PLACE)
+/* Packs integers from 0 to 15 for _weight_int4pack_mm_for_cpu. */
+static inline tn_tensor *tn__convert_weight_to_int4pack_for_cpu_at(tn_scope *s, tn_tensor *self, int64_t innerKTiles,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(innerKTiles)};
+    return tn_ops_tensor(s, TN_OP__CONVERT_WEIGHT_TO_INT4PACK_FOR_CPU, v, 2, file, line);
+}
+static inline tn_tensor *tn__convert_weight_to_int4pack_for_cpu(tn_scope *s, tn_tensor *self, int64_t innerKTiles)
+{ return tn__convert_weight_to_int4pack_for_cpu_at(s, self, innerKTiles, NULL, 0); }
+#define tn__convert_weight_to_int4pack_for_cpu(...) tn__convert_weight_to_int4pack_for_cpu_at(__VA_ARGS__, TN_PLACE)
+/* Product with the transpose of a packed matrix of 4-bit integers with a scale and a zero for each group. */
+static inline tn_tensor *tn__weight_int4pack_mm_for_cpu_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2,
+        int64_t qGroupSize, tn_tensor *qScaleAndZeros, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_int(qGroupSize),
+        tn_value_tensor(qScaleAndZeros)};
+    return tn_ops_tensor(s, TN_OP__WEIGHT_INT4PACK_MM_FOR_CPU, v, 4, file, line);
+}
+static inline tn_tensor *tn__weight_int4pack_mm_for_cpu(tn_scope *s, tn_tensor *self, tn_tensor *mat2,
+        int64_t qGroupSize, tn_tensor *qScaleAndZeros)
+{ return tn__weight_int4pack_mm_for_cpu_at(s, self, mat2, qGroupSize, qScaleAndZeros, NULL, 0); }
+#define tn__weight_int4pack_mm_for_cpu(...) tn__weight_int4pack_mm_for_cpu_at(__VA_ARGS__, TN_PLACE)
 /* Products of batches of matrices. */
 static inline tn_tensor *tn_bmm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, const char *file, uint32_t line)
 {
@@ -8874,6 +8973,41 @@ static inline tn_tensor *tn_addmm_out_with(tn_scope *s, tn_tensor *self, tn_tens
 #define tn_addmm_out(s, self, mat1, mat2, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_addmm_out_at(s, \
         self, mat1, mat2, &(tn_addmm_out_args){.beta = TN_OPS_UNSET, .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, \
         TN_PLACE))
+/* Relu or gelu of addmm. */
+typedef struct tn__addmm_activation_args { tn_tensor *mat2; tn_scalar beta; tn_scalar alpha; int32_t use_gelu;
+    } tn__addmm_activation_args;
+static inline tn_tensor *tn__addmm_activation_at(tn_scope *s, tn_tensor *self, tn_tensor *mat1,
+        const tn__addmm_activation_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(o->mat2),
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_value_bool(o->use_gelu)};
+    return tn_ops_tensor(s, TN_OP__ADDMM_ACTIVATION, v, 6, file, line);
+}
+static inline tn_tensor *tn__addmm_activation_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1,
+        const tn__addmm_activation_args *o)
+{ return tn__addmm_activation_at(s, self, mat1, o, NULL, 0); }
+#define tn__addmm_activation_with(...) tn__addmm_activation_at(__VA_ARGS__, TN_PLACE)
+#define tn__addmm_activation(s, self, mat1, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__addmm_activation_at(s, self, mat1, &(tn__addmm_activation_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .mat2 = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__addmm_activation_out_args { tn_tensor *out; tn_scalar beta; tn_scalar alpha; int32_t use_gelu;
+    } tn__addmm_activation_out_args;
+static inline tn_tensor *tn__addmm_activation_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        const tn__addmm_activation_out_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(mat1), tn_value_tensor(mat2),
+        tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)), tn_value_bool(o->use_gelu),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP__ADDMM_ACTIVATION_OUT, v, 7, file, line);
+}
+static inline tn_tensor *tn__addmm_activation_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        const tn__addmm_activation_out_args *o)
+{ return tn__addmm_activation_out_at(s, self, mat1, mat2, o, NULL, 0); }
+#define tn__addmm_activation_out_with(...) tn__addmm_activation_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__addmm_activation_out(s, self, mat1, mat2, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__addmm_activation_out_at(s, self, mat1, mat2, &(tn__addmm_activation_out_args){.beta = TN_OPS_UNSET, \
+        .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, TN_PLACE))
 /* Beta times self plus alpha times products of batches of matrices. */
 typedef struct tn_baddbmm_args { tn_tensor *batch2; tn_scalar beta; tn_scalar alpha; } tn_baddbmm_args;
 static inline tn_tensor *tn_baddbmm_at(tn_scope *s, tn_tensor *self, tn_tensor *batch1, const tn_baddbmm_args *o,
@@ -11233,6 +11367,41 @@ static inline tn_tensor *tn_rms_norm_with(tn_scope *s, tn_tensor *input, const t
 #define tn_rms_norm(s, input, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_rms_norm_at(s, input, \
         &(tn_rms_norm_args){.normalized_shape = TN_OPS_UNSET_LIST, .eps = (double)TN_NONE, \
         .normalized_shape = __VA_ARGS__}, TN_PLACE))
+/* Divides by the root of the mean square over the last dimensions, and gives the reciprocal roots. */
+typedef struct tn__fused_rms_norm_result { tn_tensor *result0; tn_tensor *result1; } tn__fused_rms_norm_result;
+static inline tn__fused_rms_norm_result tn__fused_rms_norm_at(tn_scope *s, tn_tensor *input, tn_ints normalized_shape,
+        tn_tensor *weight, double eps, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_ints(normalized_shape.data, normalized_shape.count),
+        tn_value_tensor(weight), tn_value_opt_float(eps)};
+    tn__fused_rms_norm_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__FUSED_RMS_NORM, v, 4, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__fused_rms_norm_result tn__fused_rms_norm(tn_scope *s, tn_tensor *input, tn_ints normalized_shape,
+        tn_tensor *weight, double eps)
+{ return tn__fused_rms_norm_at(s, input, normalized_shape, weight, eps, NULL, 0); }
+#define tn__fused_rms_norm(...) tn__fused_rms_norm_at(__VA_ARGS__, TN_PLACE)
+/* Gradients of _fused_rms_norm. */
+typedef struct tn__fused_rms_norm_backward_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__fused_rms_norm_backward_result;
+static inline tn__fused_rms_norm_backward_result tn__fused_rms_norm_backward_at(tn_scope *s, tn_tensor *grad_out,
+        tn_tensor *input, tn_ints normalized_shape, tn_tensor *rstd, tn_tensor *weight, tn_bools output_mask,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad_out), tn_value_tensor(input),
+        tn_value_ints(normalized_shape.data, normalized_shape.count), tn_value_tensor(rstd), tn_value_tensor(weight),
+        tn_value_bools(output_mask.data, output_mask.count)};
+    tn__fused_rms_norm_backward_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__FUSED_RMS_NORM_BACKWARD, v, 6, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__fused_rms_norm_backward_result tn__fused_rms_norm_backward(tn_scope *s, tn_tensor *grad_out,
+        tn_tensor *input, tn_ints normalized_shape, tn_tensor *rstd, tn_tensor *weight, tn_bools output_mask)
+{ return tn__fused_rms_norm_backward_at(s, grad_out, input, normalized_shape, rstd, weight, output_mask, NULL, 0); }
+#define tn__fused_rms_norm_backward(...) tn__fused_rms_norm_backward_at(__VA_ARGS__, TN_PLACE)
 /* Weight of a given direction and length. */
 typedef struct tn__weight_norm_args { tn_tensor *g; int64_t dim; } tn__weight_norm_args;
 static inline tn_tensor *tn__weight_norm_at(tn_scope *s, tn_tensor *v_, const tn__weight_norm_args *o,
@@ -17690,6 +17859,55 @@ static inline tn_tensor *tn_feature_alpha_dropout__at(tn_scope *s, tn_tensor *se
 static inline tn_tensor *tn_feature_alpha_dropout_(tn_scope *s, tn_tensor *self, double p, int32_t train)
 { return tn_feature_alpha_dropout__at(s, self, p, train, NULL, 0); }
 #define tn_feature_alpha_dropout_(...) tn_feature_alpha_dropout__at(__VA_ARGS__, TN_PLACE)
+/* Fills self with the direction numbers of a Sobol sequence. */
+static inline tn_tensor *tn__sobol_engine_initialize_state__at(tn_scope *s, tn_tensor *self, int64_t dimension,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(dimension)};
+    return tn_ops_tensor(s, TN_OP__SOBOL_ENGINE_INITIALIZE_STATE_, v, 2, file, line);
+}
+static inline tn_tensor *tn__sobol_engine_initialize_state_(tn_scope *s, tn_tensor *self, int64_t dimension)
+{ return tn__sobol_engine_initialize_state__at(s, self, dimension, NULL, 0); }
+#define tn__sobol_engine_initialize_state_(...) tn__sobol_engine_initialize_state__at(__VA_ARGS__, TN_PLACE)
+/* Skips points of a Sobol sequence. */
+static inline tn_tensor *tn__sobol_engine_ff__at(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *sobolstate,
+        int64_t dimension, int64_t num_generated, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(n), tn_value_tensor(sobolstate),
+        tn_value_int(dimension), tn_value_int(num_generated)};
+    return tn_ops_tensor(s, TN_OP__SOBOL_ENGINE_FF_, v, 5, file, line);
+}
+static inline tn_tensor *tn__sobol_engine_ff_(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *sobolstate,
+        int64_t dimension, int64_t num_generated)
+{ return tn__sobol_engine_ff__at(s, self, n, sobolstate, dimension, num_generated, NULL, 0); }
+#define tn__sobol_engine_ff_(...) tn__sobol_engine_ff__at(__VA_ARGS__, TN_PLACE)
+/* The next points of a Sobol sequence, and the state after them. */
+typedef struct tn__sobol_engine_draw_result { tn_tensor *result0; tn_tensor *result1; } tn__sobol_engine_draw_result;
+static inline tn__sobol_engine_draw_result tn__sobol_engine_draw_at(tn_scope *s, tn_tensor *quasi, int64_t n,
+        tn_tensor *sobolstate, int64_t dimension, int64_t num_generated, tn_dtype dtype, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(quasi), tn_value_int(n), tn_value_tensor(sobolstate),
+        tn_value_int(dimension), tn_value_int(num_generated), tn_value_dtype(dtype)};
+    tn__sobol_engine_draw_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__SOBOL_ENGINE_DRAW, v, 6, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__sobol_engine_draw_result tn__sobol_engine_draw(tn_scope *s, tn_tensor *quasi, int64_t n,
+        tn_tensor *sobolstate, int64_t dimension, int64_t num_generated, tn_dtype dtype)
+{ return tn__sobol_engine_draw_at(s, quasi, n, sobolstate, dimension, num_generated, dtype, NULL, 0); }
+#define tn__sobol_engine_draw(...) tn__sobol_engine_draw_at(__VA_ARGS__, TN_PLACE)
+/* Multiplies direction numbers by lower triangular matrices of bits. */
+static inline tn_tensor *tn__sobol_engine_scramble__at(tn_scope *s, tn_tensor *self, tn_tensor *ltm,
+        int64_t dimension, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(ltm), tn_value_int(dimension)};
+    return tn_ops_tensor(s, TN_OP__SOBOL_ENGINE_SCRAMBLE_, v, 3, file, line);
+}
+static inline tn_tensor *tn__sobol_engine_scramble_(tn_scope *s, tn_tensor *self, tn_tensor *ltm, int64_t dimension)
+{ return tn__sobol_engine_scramble__at(s, self, ltm, dimension, NULL, 0); }
+#define tn__sobol_engine_scramble_(...) tn__sobol_engine_scramble__at(__VA_ARGS__, TN_PLACE)
 
 /* ---- reduce: Reductions and scans along dimensions. */
 /* Sum over dimensions; integers add up in int64. */

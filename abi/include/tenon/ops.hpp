@@ -891,6 +891,18 @@ static inline tn_tensor *tn_set_(tn_scope *s, tn_tensor *self, tn_place at = tn_
 static inline tn_tensor *tn_set_source_tensor_(tn_scope *s, tn_tensor *self, tn_tensor *source,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_SET_SOURCE_TENSOR_, {tn_value_tensor(self), tn_value_tensor(source)}, at); }
+/* Makes self a view of another tensor's storage. */
+struct tn_set_source_tensor_storage_offset__args { tn_list<tn_ints, int64_t> size{};
+    tn_list<tn_ints, int64_t> stride{}; };
+static inline tn_tensor *tn_set_source_tensor_storage_offset__with(tn_scope *s, tn_tensor *self, tn_tensor *source,
+        int64_t storage_offset, const tn_set_source_tensor_storage_offset__args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_SET_SOURCE_TENSOR_STORAGE_OFFSET_, {tn_value_tensor(self), tn_value_tensor(source),
+        tn_value_int(storage_offset), tn_ops_ints(o->size, NULL, 0),
+        tn_ops_ints(o->stride, tn_ops_nothing, 0)}, at); }
+static inline tn_tensor *tn_set_source_tensor_storage_offset_(tn_scope *s, tn_tensor *self, tn_tensor *source,
+        int64_t storage_offset, tn_ints size, tn_set_source_tensor_storage_offset__args o = {},
+        tn_place at = tn_place::here())
+{ o.size = size; return tn_set_source_tensor_storage_offset__with(s, self, source, storage_offset, &o, at); }
 /* Type that arithmetic of the two would have. */
 static inline tn_dtype tn_result_type(tn_scope *s, tn_tensor *tensor, tn_tensor *other,
         tn_place at = tn_place::here())
@@ -4558,6 +4570,52 @@ static inline tn_tensor *tn__int_mm_out(tn_scope *s, tn_tensor *self, tn_tensor 
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__INT_MM_OUT, {tn_value_tensor(self), tn_value_tensor(mat2),
         tn_value_tensor(out)}, at); }
+/* Product of two float8 matrices with a scale for each matrix, or for each row of self and column of mat2. */
+struct tn__scaled_mm_args { tn_tensor *scale_b{}; tn_tensor *bias{}; tn_tensor *scale_result{}; tn_dtype out_dtype{};
+    int32_t use_fast_accum{}; };
+static inline tn_tensor *tn__scaled_mm_with(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        const tn__scaled_mm_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__SCALED_MM, {tn_value_tensor(self), tn_value_tensor(mat2), tn_value_tensor(scale_a),
+        tn_value_tensor(o->scale_b), tn_value_tensor(o->bias), tn_value_tensor(o->scale_result),
+        tn_value_dtype(o->out_dtype), tn_value_bool(o->use_fast_accum)}, at); }
+static inline tn_tensor *tn__scaled_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        tn_tensor *scale_b, tn__scaled_mm_args o = {}, tn_place at = tn_place::here())
+{ o.scale_b = scale_b; return tn__scaled_mm_with(s, self, mat2, scale_a, &o, at); }
+struct tn__scaled_mm_out_args { tn_tensor *out{}; tn_tensor *bias{}; tn_tensor *scale_result{}; tn_dtype out_dtype{};
+    int32_t use_fast_accum{}; };
+static inline tn_tensor *tn__scaled_mm_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        tn_tensor *scale_b, const tn__scaled_mm_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__SCALED_MM_OUT, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_tensor(scale_a), tn_value_tensor(scale_b), tn_value_tensor(o->bias),
+        tn_value_tensor(o->scale_result), tn_value_dtype(o->out_dtype), tn_value_bool(o->use_fast_accum),
+        tn_value_tensor(o->out)}, at); }
+static inline tn_tensor *tn__scaled_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scale_a,
+        tn_tensor *scale_b, tn_tensor *out, tn__scaled_mm_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn__scaled_mm_out_with(s, self, mat2, scale_a, scale_b, &o, at); }
+/* Products of groups of rows, columns or inner elements, which end at the offsets. */
+struct tn__grouped_mm_args { tn_tensor *mat2{}; tn_tensor *offs{}; tn_tensor *bias{}; tn_dtype out_dtype{}; };
+static inline tn_tensor *tn__grouped_mm_with(tn_scope *s, tn_tensor *self, const tn__grouped_mm_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__GROUPED_MM, {tn_value_tensor(self), tn_value_tensor(o->mat2),
+        tn_value_tensor(o->offs), tn_value_tensor(o->bias), tn_value_dtype(o->out_dtype)}, at); }
+static inline tn_tensor *tn__grouped_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn__grouped_mm_args o = {},
+        tn_place at = tn_place::here())
+{ o.mat2 = mat2; return tn__grouped_mm_with(s, self, &o, at); }
+/* Product with the transpose of an int8 matrix whose rows have scales. */
+static inline tn_tensor *tn__weight_int8pack_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scales,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__WEIGHT_INT8PACK_MM, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_tensor(scales)}, at); }
+/* Packs integers from 0 to 15 for _weight_int4pack_mm_for_cpu. */
+static inline tn_tensor *tn__convert_weight_to_int4pack_for_cpu(tn_scope *s, tn_tensor *self, int64_t innerKTiles,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CONVERT_WEIGHT_TO_INT4PACK_FOR_CPU, {tn_value_tensor(self),
+        tn_value_int(innerKTiles)}, at); }
+/* Product with the transpose of a packed matrix of 4-bit integers with a scale and a zero for each group. */
+static inline tn_tensor *tn__weight_int4pack_mm_for_cpu(tn_scope *s, tn_tensor *self, tn_tensor *mat2,
+        int64_t qGroupSize, tn_tensor *qScaleAndZeros, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__WEIGHT_INT4PACK_MM_FOR_CPU, {tn_value_tensor(self), tn_value_tensor(mat2),
+        tn_value_int(qGroupSize), tn_value_tensor(qScaleAndZeros)}, at); }
 /* Products of batches of matrices. */
 static inline tn_tensor *tn_bmm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_BMM, {tn_value_tensor(self), tn_value_tensor(mat2)}, at); }
@@ -4590,6 +4648,25 @@ static inline tn_tensor *tn_addmm_out_with(tn_scope *s, tn_tensor *self, tn_tens
 static inline tn_tensor *tn_addmm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2, tn_tensor *out,
         tn_addmm_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_addmm_out_with(s, self, mat1, mat2, &o, at); }
+/* Relu or gelu of addmm. */
+struct tn__addmm_activation_args { tn_tensor *mat2{}; tn_scalar beta{}; tn_scalar alpha{}; int32_t use_gelu{}; };
+static inline tn_tensor *tn__addmm_activation_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1,
+        const tn__addmm_activation_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__ADDMM_ACTIVATION, {tn_value_tensor(self), tn_value_tensor(mat1),
+        tn_value_tensor(o->mat2), tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_value_bool(o->use_gelu)}, at); }
+static inline tn_tensor *tn__addmm_activation(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        tn__addmm_activation_args o = {}, tn_place at = tn_place::here())
+{ o.mat2 = mat2; return tn__addmm_activation_with(s, self, mat1, &o, at); }
+struct tn__addmm_activation_out_args { tn_tensor *out{}; tn_scalar beta{}; tn_scalar alpha{}; int32_t use_gelu{}; };
+static inline tn_tensor *tn__addmm_activation_out_with(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        const tn__addmm_activation_out_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__ADDMM_ACTIVATION_OUT, {tn_value_tensor(self), tn_value_tensor(mat1),
+        tn_value_tensor(mat2), tn_ops_option(o->beta, tn_value_int(1)), tn_ops_option(o->alpha, tn_value_int(1)),
+        tn_value_bool(o->use_gelu), tn_value_tensor(o->out)}, at); }
+static inline tn_tensor *tn__addmm_activation_out(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
+        tn_tensor *out, tn__addmm_activation_out_args o = {}, tn_place at = tn_place::here())
+{ o.out = out; return tn__addmm_activation_out_with(s, self, mat1, mat2, &o, at); }
 /* Beta times self plus alpha times products of batches of matrices. */
 struct tn_baddbmm_args { tn_tensor *batch2{}; tn_scalar beta{}; tn_scalar alpha{}; };
 static inline tn_tensor *tn_baddbmm_with(tn_scope *s, tn_tensor *self, tn_tensor *batch1, const tn_baddbmm_args *o,
@@ -6005,6 +6082,33 @@ static inline tn_tensor *tn_rms_norm_with(tn_scope *s, tn_tensor *input, const t
 static inline tn_tensor *tn_rms_norm(tn_scope *s, tn_tensor *input, tn_ints normalized_shape, tn_rms_norm_args o = {},
         tn_place at = tn_place::here())
 { o.normalized_shape = normalized_shape; return tn_rms_norm_with(s, input, &o, at); }
+/* Divides by the root of the mean square over the last dimensions, and gives the reciprocal roots. */
+typedef struct tn__fused_rms_norm_result { tn_tensor *result0; tn_tensor *result1; } tn__fused_rms_norm_result;
+static inline tn__fused_rms_norm_result tn__fused_rms_norm(tn_scope *s, tn_tensor *input, tn_ints normalized_shape,
+        tn_tensor *weight, double eps, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_ints(normalized_shape.data, normalized_shape.count),
+        tn_value_tensor(weight), tn_value_opt_float(eps)};
+    tn__fused_rms_norm_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__FUSED_RMS_NORM, v, 4, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Gradients of _fused_rms_norm. */
+typedef struct tn__fused_rms_norm_backward_result { tn_tensor *result0; tn_tensor *result1;
+    } tn__fused_rms_norm_backward_result;
+static inline tn__fused_rms_norm_backward_result tn__fused_rms_norm_backward(tn_scope *s, tn_tensor *grad_out,
+        tn_tensor *input, tn_ints normalized_shape, tn_tensor *rstd, tn_tensor *weight, tn_bools output_mask,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(grad_out), tn_value_tensor(input),
+        tn_value_ints(normalized_shape.data, normalized_shape.count), tn_value_tensor(rstd), tn_value_tensor(weight),
+        tn_value_bools(output_mask.data, output_mask.count)};
+    tn__fused_rms_norm_backward_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__FUSED_RMS_NORM_BACKWARD, v, 6, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
 /* Weight of a given direction and length. */
 struct tn__weight_norm_args { tn_tensor *g{}; int64_t dim{}; };
 static inline tn_tensor *tn__weight_norm_with(tn_scope *s, tn_tensor *v_, const tn__weight_norm_args *o,
@@ -9040,6 +9144,34 @@ static inline tn_tensor *tn_feature_alpha_dropout_(tn_scope *s, tn_tensor *self,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_FEATURE_ALPHA_DROPOUT_, {tn_value_tensor(self), tn_value_float(p),
         tn_value_bool(train)}, at); }
+/* Fills self with the direction numbers of a Sobol sequence. */
+static inline tn_tensor *tn__sobol_engine_initialize_state_(tn_scope *s, tn_tensor *self, int64_t dimension,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__SOBOL_ENGINE_INITIALIZE_STATE_, {tn_value_tensor(self),
+        tn_value_int(dimension)}, at); }
+/* Skips points of a Sobol sequence. */
+static inline tn_tensor *tn__sobol_engine_ff_(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *sobolstate,
+        int64_t dimension, int64_t num_generated, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__SOBOL_ENGINE_FF_, {tn_value_tensor(self), tn_value_int(n),
+        tn_value_tensor(sobolstate), tn_value_int(dimension), tn_value_int(num_generated)}, at); }
+/* The next points of a Sobol sequence, and the state after them. */
+typedef struct tn__sobol_engine_draw_result { tn_tensor *result0; tn_tensor *result1; } tn__sobol_engine_draw_result;
+static inline tn__sobol_engine_draw_result tn__sobol_engine_draw(tn_scope *s, tn_tensor *quasi, int64_t n,
+        tn_tensor *sobolstate, int64_t dimension, int64_t num_generated, tn_dtype dtype,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(quasi), tn_value_int(n), tn_value_tensor(sobolstate),
+        tn_value_int(dimension), tn_value_int(num_generated), tn_value_dtype(dtype)};
+    tn__sobol_engine_draw_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__SOBOL_ENGINE_DRAW, v, 6, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Multiplies direction numbers by lower triangular matrices of bits. */
+static inline tn_tensor *tn__sobol_engine_scramble_(tn_scope *s, tn_tensor *self, tn_tensor *ltm, int64_t dimension,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__SOBOL_ENGINE_SCRAMBLE_, {tn_value_tensor(self), tn_value_tensor(ltm),
+        tn_value_int(dimension)}, at); }
 
 /* ---- reduce: Reductions and scans along dimensions. */
 /* Sum over dimensions; integers add up in int64. */

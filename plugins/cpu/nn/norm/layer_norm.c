@@ -7,6 +7,7 @@
 #include "nn/contiguous.h"
 #include "norm.h"
 #include "support/kernel_table.h"
+#include <float.h>
 #include <string.h>
 
 #define DECLARE(table, slot, level) extern const cpu_layer_norm_kernels table;
@@ -94,11 +95,11 @@ static int32_t open_job(const tn_call *call, norm_job *job, const tn_tensor_desc
     return status;
 }
 
+/* Writes output 0, and the statistics to `mean` and `rstd`, which may be NULL. */
 static int32_t run_forward(const tn_call *call, norm_job *job, const tn_tensor_desc *weight,
-                           const tn_tensor_desc *bias)
+                           const tn_tensor_desc *bias, const tn_tensor_desc *mean, const tn_tensor_desc *rstd)
 {
     void *x, *out;
-    const tn_tensor_desc *mean = tensor_out(call, 1), *rstd = tensor_out(call, 2);
     int64_t length = job->runs.segments * job->runs.width;
     int32_t status;
     status = cpu_contiguous_read(call, tensor_arg(call, 0), &x);
@@ -145,7 +146,8 @@ static int32_t run_backward(const tn_call *call, norm_job *job, const tn_tensor_
     if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 1), &x);
     if (status == TN_OK) status = cpu_contiguous_write(call, to, &out);
     if (status == TN_OK) status = open_job(call, job, weight, NULL, job->runs.by_element ? ROW_PARTS : 1);
-    if (status == TN_OK) status = read_flat(call, job->k, mean, job->runs.count, job->runs.mean);
+    if (status == TN_OK && mean) status = read_flat(call, job->k, mean, job->runs.count, job->runs.mean);
+    if (status == TN_OK && !mean) memset(job->runs.mean, 0, (size_t)(job->runs.count * job->k->acc_bytes));
     if (status == TN_OK) status = read_flat(call, job->k, rstd, job->runs.count, job->runs.rstd);
     if (status == TN_OK) {
         job->runs.x = x;
@@ -185,7 +187,32 @@ static int32_t run_layer_norm(void *self, const tn_call *call)
 {
     norm_job job = layer_job(call, tensor_arg(call, 0), 1);
     job.runs.eps = float_arg(call, 4);
-    return run_forward(call, &job, tensor_arg(call, 2), tensor_arg(call, 3));
+    return run_forward(call, &job, tensor_arg(call, 2), tensor_arg(call, 3), tensor_out(call, 1),
+                       tensor_out(call, 2));
+}
+
+/* The machine epsilon of the dtype of the computation, without eps. */
+static double eps_or_default(const tn_call *call, uint32_t i, tn_dtype dtype)
+{
+    if (!is_none_arg(call, i)) return float_arg(call, i);
+    return dtype == TN_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
+}
+
+/* (input, normalized_shape, weight, eps) gives the result and rstd. */
+static int32_t run_rms_norm(void *self, const tn_call *call)
+{
+    norm_job job = layer_job(call, tensor_arg(call, 0), 1);
+    job.runs.about_zero = true;
+    job.runs.eps = eps_or_default(call, 3, tensor_arg(call, 0)->dtype);
+    return run_forward(call, &job, tensor_arg(call, 2), NULL, NULL, tensor_out(call, 1));
+}
+
+/* (grad_out, input, normalized_shape, rstd, weight, output_mask) gives the gradients of input and weight. */
+static int32_t run_rms_norm_backward(void *self, const tn_call *call)
+{
+    norm_job job = layer_job(call, tensor_arg(call, 1), 2);
+    job.runs.about_zero = true;
+    return run_backward(call, &job, NULL, tensor_arg(call, 3), tensor_arg(call, 4), 5);
 }
 
 static int32_t run_layer_norm_backward(void *self, const tn_call *call)
@@ -211,7 +238,8 @@ static int32_t run_group_norm(void *self, const tn_call *call)
 {
     norm_job job = group_job(call, tensor_arg(call, 0), 3);
     job.runs.eps = float_arg(call, 7);
-    return run_forward(call, &job, tensor_arg(call, 1), tensor_arg(call, 2));
+    return run_forward(call, &job, tensor_arg(call, 1), tensor_arg(call, 2), tensor_out(call, 1),
+                       tensor_out(call, 2));
 }
 
 static int32_t run_group_norm_backward(void *self, const tn_call *call)
@@ -228,6 +256,13 @@ const tn_kernel_row cpu_layer_norm_rows[] = {
         "aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor "
         "mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
         cpu_float_dtypes, run_layer_norm_backward),
+    CPU_ROW("aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> "
+            "(Tensor, Tensor)",
+            cpu_float_dtypes, run_rms_norm),
+    CPU_ROW(
+        "aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
+        "Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)",
+        cpu_float_dtypes, run_rms_norm_backward),
     CPU_ROW("aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt "
             "HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
             cpu_float_dtypes, run_group_norm),

@@ -17,7 +17,15 @@ static void run_moments(const cpu_runs *runs, const E *x, int64_t length, int64_
 {
     T near = load(&x[0]), sum, square;
     double mean, var;
-    if (length <= 4096) { /* the run is in the cache: take its moments about the mean itself */
+    if (runs->about_zero) {
+        double squares = 0;
+        for (int64_t i = 0; i < length; i += 4096) {
+            lanes_moments(x + i, min_i64(4096, length - i), 0, &sum, &square);
+            squares += (double)square;
+        }
+        mean = 0;
+        var = squares / (double)length;
+    } else if (length <= 4096) { /* the run is in the cache: take its moments about the mean itself */
         near = lanes_sum(x, length) / (T)length;
         lanes_moments(x, length, near, &sum, &square);
         mean = (double)near + (double)sum / (double)length;
@@ -128,7 +136,7 @@ static void backward(const cpu_runs *runs, int64_t begin, int64_t end)
         T mean = ((const T *)runs->mean)[run], rstd = ((const T *)runs->rstd)[run], average, factor;
         double sum, dot;
         weighted_sums(runs, run, g, x, mean, &sum, &dot);
-        average = (T)(sum / (double)length);
+        average = runs->about_zero ? 0 : (T)(sum / (double)length);
         factor = (T)(dot / (double)length) * rstd * rstd;
         for (int64_t s = 0; s < runs->segments; s++) {
             T w = weight && !runs->by_element ? weight[channel_of(runs, run, s)] : 1;

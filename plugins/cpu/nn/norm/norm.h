@@ -56,6 +56,7 @@ typedef struct cpu_runs {
     int64_t width;    /* elements of a segment */
     int64_t groups;
     bool by_element;
+    bool about_zero; /* root mean square: the mean counts as 0 */
     double eps;
     const void *x, *grad;
     const void *weight, *bias; /* arrays of T, or NULL */
