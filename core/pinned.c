@@ -78,19 +78,30 @@ static tni_device *open_device_that_pins(tn_context *ctx)
     return NULL;
 }
 
-/* Virtual devices are used only when they are named. */
+/* Virtual devices are used only when they are named. If a device cannot be opened, the next one serves; if there is
+ * none, the error is that of the first. */
 tni_device *tni_pinning_device(tn_context *ctx)
 {
     tni_device *d = open_device_that_pins(ctx);
+    tn_error *first = NULL;
     int32_t count = d ? 0 : tn_device_count(ctx, NULL);
     for (int32_t i = 0; i < count && !d; i++) {
         tn_device_facts facts = {.size = sizeof facts};
         tn_device id = tn_device_at(ctx, i);
         if (tn_device_get_facts(ctx, id, &facts) || facts.device_class == TN_DEVICE_VIRTUAL) continue;
         d = tni_device_get(ctx, id);
+        if (!d && !first) first = tni_error_copy();
         if (d && !tni_pins_memory(d)) d = NULL;
     }
-    if (!d) tni_error(TN_E_DEVICE, "argument 'pin_memory': there is no device that pins memory of the host");
+    if (!d && first) {
+        tni_error_restore(first);
+        tni_error_wrap(TN_E_DEVICE,
+                       "argument 'pin_memory': there is no device that pins memory of the host: %s",
+                       first->message);
+    } else if (!d) {
+        tni_error(TN_E_DEVICE, "argument 'pin_memory': there is no device that pins memory of the host");
+    }
+    tn_error_release(first);
     return d;
 }
 

@@ -251,9 +251,11 @@ const tn_error *tn_scope_error(const tn_scope *s)
     return TNI_UNLIKELY(tni_scope_check(s)) ? tn_last_error() : s->error;
 }
 
+/* The thread's error goes, too: else the next failure with the same status and no text of its own would show it. */
 void tn_scope_clear(tn_scope *s)
 {
     if (TNI_UNLIKELY(tni_scope_check(s))) return;
+    if (s->status) tn_clear_error();
     tn_error_release(s->error);
     s->error = NULL;
     s->status = TN_OK;

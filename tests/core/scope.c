@@ -35,7 +35,11 @@ Test(scope, first_error_stays)
     cr_assert_null(tn_scope_memory(s, 8));
     tn_scope_clear(s);
     cr_assert_eq(tn_scope_failed(s), 0);
+    cr_assert_null(tn_last_error());
     cr_assert_not_null(tn_scope_memory(s, 8));
+    tni_scope_record(s, TN_E_SHAPE); /* nobody said more */
+    cr_assert_str_eq(tn_scope_error(s)->message, "a call failed: bad shape");
+    tn_scope_clear(s);
     cr_assert_eq(tn_scope_close(s), TN_OK);
     cr_assert_eq(tn_scope_close(NULL), TN_OK);
 }

@@ -59,6 +59,16 @@ Test(share, a_device_without_the_interface)
     expect_scope(TN_E_ARGUMENT, "cannot pin a tensor of gpu:0: only dense CPU tensors can be pinned");
 }
 
+/* The first device cannot be opened, the second pins nothing. */
+Test(share, the_error_of_a_device_that_would_pin)
+{
+    gpu.fail_slot = 1;
+    cr_expect_null(tn_pin_memory(s, empty(TN_CPU, TN_FLOAT32), 0));
+    expect_scope(TN_E_DEVICE,
+                 "argument 'pin_memory': there is no device that pins memory of the host: opening a "
+                 "device failed: internal error");
+}
+
 Test(share, tensors_without_a_meaning_elsewhere)
 {
     tn_shared_tensor out = {.size = sizeof out};

@@ -38,7 +38,7 @@ static void open_device(void)
     snprintf(delay, sizeof delay, "%d", DELAY);
     cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
     device = tn_device_parse(ctx, DEVICE ":0");
-    if (!device) cr_skip_test("no device of type " DEVICE);
+    if (!tn_device_count(ctx, DEVICE)) cr_skip_test("no device of type " DEVICE);
     tn_scope_options options = {.size = sizeof options, .device = device};
     s = tn_scope_open_with(ctx, &options);
     home = tn_stream_current(ctx, device);

@@ -100,7 +100,7 @@ ParameterizedTest(fault_row *row, faults, each_function, .timeout = 60)
     setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* programs are compiled */
     cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
     tn_device device = tn_device_parse(ctx, "xpu:0");
-    if (!device) cr_skip_test("no test driver of Level Zero");
+    if (!tn_device_count(ctx, "xpu")) cr_skip_test("no test driver of Level Zero");
     int32_t status = work(ctx, device, message, sizeof message);
     cr_assert_eq(status, row->status, "%s: status %d, %s", row->fault, status, message);
     cr_assert_not_null(strstr(message, row->words), "%s: %s", row->fault, message);
@@ -137,7 +137,7 @@ Test(faults, a_device_without_float64_leaves_it_to_the_cpu, .timeout = 60)
     setenv("FAULTY_NO_DOUBLE", "1", 1);
     cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
     tn_device device = tn_device_parse(ctx, "xpu:0");
-    if (!device) cr_skip_test("no test driver of Level Zero");
+    if (!tn_device_count(ctx, "xpu")) cr_skip_test("no test driver of Level Zero");
     tn_scope *s = tn_scope_open(ctx);
     tn_tensor *x = tn_from_data(s, TN_FLOAT64, TN_INTS(2), (double[]){1.5, 1e-300}, device);
     cr_assert_eq(tn_to_host(s, tn_add(s, x, x), values, sizeof values), TN_OK);

@@ -167,7 +167,7 @@ TN_API int32_t tn_scope_place_begin(tn_scope *s) TN_SCOPE_THREAD;
  * before is no longer valid. Does nothing on a scope that has not failed.
  */
 TN_API void tn_scope_add_to_error(tn_scope *s, const char *text) TN_SCOPE_THREAD;
-/* Forgets the error, so that the scope can be used again. */
+/* Forgets the error, which is then not tn_last_error either, so that the scope can be used again. */
 TN_API void tn_scope_clear(tn_scope *s);
 /* Records an error in the scope, unless it has one already, and returns `code`. `message` NULL: the text of
  * the status. `code` TN_OK does nothing. */

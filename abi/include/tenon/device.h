@@ -91,8 +91,8 @@ typedef struct tn_process_handle {
     uint8_t id[64]; /* private to the plugin */
 } tn_process_handle;
 
-/* Set in the result of tn_device_choose or tn_device_parse if the device is not there. Creating a tensor on such
- * a device is an error that has the name that was asked for. */
+/* Set in the result of tn_device_choose if the device cannot be used, of tn_device_parse if the text is not the name of
+ * a device. Creating a tensor on such a device is an error that has the name that was asked for. */
 #define TN_DEVICE_MISSING (1ull << 63)
 
 #ifndef TN_PLUGIN

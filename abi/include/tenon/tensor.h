@@ -139,7 +139,7 @@ TN_API tn_dtype tn_promote_types(tn_dtype a, tn_dtype b) TN_ANY_THREAD;
 /* 1 if a result of `from` may be written to `to` (in-place and out= rule). */
 TN_API int32_t tn_can_cast(tn_dtype from, tn_dtype to) TN_ANY_THREAD;
 
-/* Reads "cpu", "cuda:1". Other texts give an error and a device with TN_DEVICE_MISSING (device.h). */
+/* Reads "cpu", "cuda:1"; other texts: TN_DEVICE_MISSING and an error. Starts no driver: the first use finds it missing. */
 TN_API tn_device tn_device_parse(tn_context *ctx, const char *text) TN_ANY_THREAD;
 /* Writes "cuda:1" into `buffer`, truncated to `bytes` with its terminating zero, and returns `buffer`. */
 TN_API const char *tn_device_format(tn_context *ctx, tn_device device, char *buffer,
