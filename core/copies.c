@@ -215,7 +215,8 @@ static void free_buffer(tn_context *ctx, buffer *b)
 static int32_t make_buffer(crossing *c, buffer *b)
 {
     tni_device *to = c->to->device, *from = c->from->device;
-    tni_device *pins = tni_pins_memory(from) ? from : tni_pins_memory(to) ? to : NULL;
+    /* Of the target, if it has some: the copy waits until the source is read, but not for the target. */
+    tni_device *pins = tni_pins_memory(to) ? to : tni_pins_memory(from) ? from : NULL;
     b->room = c->bytes < TNI_PIECE_BYTES ? c->bytes : TNI_PIECE_BYTES;
     if (pins && !tni_pinned_alloc(pins, b->room, &b->block))
         b->host = b->block->host;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
 
 #define PIECES  2621440 /* elements of int32 that go in two and a half pieces of 4 MiB */
 #define FEW     1000
@@ -163,20 +164,26 @@ static void hold(void *user)
 EACH_PAIR(do_not_wait_for_the_target)
 {
     tn_device from, to;
-    sem_t gate;
     open_pair(p, &from, &to);
     if (to == TN_CPU) cr_skip_test("the CPU does all work at once");
-    sem_init(&gate, 0, 0);
-    tn_stream *target = tn_stream_current(ctx, to);
-    tn_tensor *here = row(from, FEW), *there = row(to, FEW);
-    tn_zero_(s, there);
-    cr_assert_eq(tn_stream_add_callback(target, hold, &gate), TN_OK);
-    tn_copy_(s, there, here, .non_blocking = 1);
-    cr_expect_eq(tn_stream_query(target), 0, "%s to %s: the copy has waited", names[p->from], names[p->to]);
-    tn_drop(s, here);
-    for (int i = 0; i < 3; i++) tn_zero_(s, row(from, FEW)); /* would use the memory of the copy */
-    sem_post(&gate);
-    expect_row(there, FEW, names[p->to]);
+    for (int64_t count = FEW; count <= 500 * FEW; count *= 500) {
+        sem_t gate;
+        sem_init(&gate, 0, 0);
+        tn_stream *target = tn_stream_current(ctx, to);
+        tn_tensor *here = row(from, count), *there = row(to, count);
+        tn_zero_(s, there);
+        cr_assert_eq(tn_stream_add_callback(target, hold, &gate), TN_OK);
+        alarm(30); /* a copy that waits for the target waits for ever */
+        tn_copy_(s, there, here, .non_blocking = 1);
+        cr_expect_eq(tn_stream_query(target), 0, "%s to %s: the copy has waited", names[p->from],
+                     names[p->to]);
+        tn_drop(s, here);
+        for (int i = 0; i < 3; i++) tn_zero_(s, row(from, count)); /* would use the memory of the copy */
+        sem_post(&gate);
+        alarm(0);
+        expect_row(there, count, names[p->to]);
+        sem_destroy(&gate);
+    }
     close_all();
 }
 

@@ -124,6 +124,7 @@ Test(waits, a_stream_waits_for_an_event_of_another_device)
     tn_event *event;
     tn_stream *there;
     tn_device other = tn_device_parse(ctx, DEVICE ":1");
+    if (tn_device_count(ctx, DEVICE) < 2) cr_skip_test("one device only");
     cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
     cr_assert_eq(tn_stream_create(ctx, other, 0, &there), TN_OK);
     tn_tensor *x = late_threes();
@@ -242,6 +243,24 @@ Test(waits, a_callback_comes_after_the_work_before_it_and_later_work_after_it)
     expect_threes(x);
     cr_assert(atomic_load(&called), "the read did not wait for the callback");
     cr_assert_geq(called_at - begin, PASSED);
+}
+
+static void call_later(void *user)
+{
+    sleep_a_while();
+}
+
+/* The work behind a callback, for which another stream waits, begins when it has returned. */
+Test(waits, a_stream_waits_for_what_is_behind_a_callback)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(COUNT), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    cr_assert_eq(tn_stream_add_callback(home, call_later, NULL), TN_OK);
+    tn_add_scalar_(s, x, 2.0);
+    tn_event *event = recorded_event(home);
+    cr_assert_eq(tn_stream_wait_event(side, event), TN_OK);
+    tn_event_release(event);
+    expect_threes_beside(x);
 }
 
 /* The device closes when the thread of the callback needs it no more: that thread is late by a delay, too. */
