@@ -258,6 +258,7 @@ static void kernel_destroy(void *device, void *kernel) {}
 static void close_device(void *device)
 {
     cuda_device *d = device;
+    cuda_blas_destroy(d);
     if (d->fill_program) program_destroy(d, d->fill_program);
     for (uint32_t kind = 0; kind < 2; kind++)
         for (cuda_event *e = d->pool[kind], *next; e; e = next) {
@@ -763,6 +764,7 @@ const gpu_driver gpu_the_driver = {
     .memory_info = memory_info,
     .peer_copy = peer_copy,
     .graphs = &cuda_graphs,
+    .libraries = &cuda_libraries,
 };
 
 TN_DEFINE_PLUGIN("cuda", "0.1", "Tenon", 0, gpu_entry);

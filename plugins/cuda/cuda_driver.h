@@ -7,6 +7,7 @@
 
 typedef struct cuda_event cuda_event;
 typedef struct borrowed borrowed;
+typedef struct cuda_blas cuda_blas;
 
 typedef struct cuda_device {
     gpu_plugin *plugin;
@@ -20,6 +21,7 @@ typedef struct cuda_device {
     cuda_event *pool[2]; /* events without and with time */
     borrowed *borrowed;  /* atomic, too: most devices have none */
     void *fill_program, *fill_kernel;
+    cuda_blas *blas; /* NULL: no product was computed yet; atomic */
 } cuda_device;
 
 typedef struct cuda_queue {
@@ -49,5 +51,8 @@ int32_t cuda_check(cuda_device *d, CUresult result, const char *what);
 #define CHECKED(d, function, ...) cuda_check(d, CALL(d, function, __VA_ARGS__), #function)
 
 extern const gpu_graph_driver cuda_graphs; /* graph.c */
+/* blas.c */
+extern const gpu_library_driver cuda_libraries;
+void cuda_blas_destroy(cuda_device *d);
 
 #endif

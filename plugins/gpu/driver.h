@@ -66,6 +66,33 @@ typedef struct gpu_graph_driver {
     void (*executable_destroy)(void *device, void *executable);
 } gpu_graph_driver;
 
+/* A matrix of which the rows are contiguous, or, if it is transposed, the columns. */
+typedef struct gpu_matrix {
+    void *memory;
+    uint64_t offset; /* in bytes */
+    uint32_t is_transposed;
+    int64_t stride;       /* elements from a row to the next; of a transposed one from a column to the next */
+    int64_t batch_stride; /* elements; 0: all batches have the same matrix */
+} gpu_matrix;
+
+/* out = alpha * a * b + beta * added + bias. All are of one dtype (GPU_F16, GPU_BF16, GPU_F32 or GPU_F64). */
+typedef struct gpu_matrices {
+    uint32_t dtype;
+    uint64_t rows, columns, depth, batches; /* of `out`; depth: columns of a */
+    double alpha, beta;
+    gpu_matrix out, a, b; /* `out` is not transposed */
+    gpu_matrix added;     /* nor is this; without memory: there is none, and beta is 0 */
+    gpu_matrix bias;      /* one row for all rows and batches; without memory: there is none */
+} gpu_matrices;
+
+/*
+ * Libraries of the vendor. Each may be absent. TN_E_UNSUPPORTED, without an error, means that nothing was queued and that
+ * the family's own kernels do the work.
+ */
+typedef struct gpu_library_driver {
+    int32_t (*product)(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
+} gpu_library_driver;
+
 /*
  * `device` is what open gave; queues, events, memory and programs belong to it. Slots may be called by several
  * threads at once, except launch, which is called by one at a time for each device.
@@ -150,6 +177,8 @@ typedef struct gpu_driver {
                          void *from, uint64_t from_offset, uint64_t bytes);
     /* NULL: the host refuses graphs. */
     const gpu_graph_driver *graphs;
+    /* NULL: there are none. */
+    const gpu_library_driver *libraries;
 } gpu_driver;
 
 extern const gpu_driver gpu_the_driver;

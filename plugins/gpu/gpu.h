@@ -32,7 +32,7 @@ struct gpu_plugin {
     pthread_mutex_t lock;                 /* of the list of devices */
     gpu_device *devices;
     char cache_folder[4096];    /* of compiled programs; "" if there is none */
-    int32_t blocking, no_cache; /* settings, changed atomically */
+    int32_t blocking, no_cache, no_libraries; /* settings, changed atomically */
 };
 
 /* The source files of device code: a program each. */
@@ -216,6 +216,8 @@ void gpu_give_faults(gpu_job *job);
  * gets one in a group, so that few items still use all cores.
  */
 int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy);
+/* To be called when a driver or a library has queued work of a call: gpu_launch does it itself. */
+int32_t gpu_queued(const tn_call *call);
 #define GPU_LIGHT 0
 #define GPU_HEAVY 1
 /* Elements that an item of a dense kernel computes: a processor's share of a thread, a GPU's few. */
@@ -273,6 +275,8 @@ typedef struct gpu_product {
 /* Sets alpha and beta; the left matrix is in one part. */
 void gpu_product_scale(gpu_product *p, double alpha, double beta);
 int32_t gpu_product_run(gpu_product *p);
+/* The product by the vendor's library, or TN_E_UNSUPPORTED without an error. */
+int32_t gpu_library_product(const gpu_product *p);
 /* What the windows of a convolution with so many columns and such a depth take, in bytes; 0 if it is no product. */
 uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth);
 

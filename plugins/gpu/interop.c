@@ -4,36 +4,40 @@
 
 /* ---- Settings ------------------------------------------------------------------------------------------ */
 
-enum { BLOCKING, CACHE, COUNT };
+enum { BLOCKING, CACHE, LIBRARIES };
+#define COUNT (gpu_the_driver.libraries ? 3u : 2u)
 
 static int32_t describe(void *self, void *device, uint32_t i, tn_setting *out)
 {
+    static const char *const texts[][2] = {
+        [BLOCKING] = {"blocking", "each launch is waited for, so that its errors are those of the call"},
+        [CACHE] = {"cache", "compiled programs are kept in the user's cache folder"},
+        [LIBRARIES] = {"libraries", "libraries of the vendor do the work that they can do"}};
     const tn_settings_interface *more = gpu_the_driver.settings;
     if (i >= COUNT) return more ? more->describe(self, device, i - COUNT, out) : TN_E_INDEX;
-    out->name = i == BLOCKING ? "blocking" : "cache";
-    out->meaning = i == BLOCKING ? "each launch is waited for, so that its errors are those of the call"
-                                 : "compiled programs are kept in the user's cache folder";
-    out->default_value = tn_value_bool(i == CACHE);
+    out->name = texts[i][0];
+    out->meaning = texts[i][1];
+    out->default_value = tn_value_bool(i != BLOCKING);
     return TN_OK;
+}
+
+/* The setting's place in the plugin; all but `blocking` are kept negated. */
+static int32_t *place_of(gpu_plugin *p, uint32_t i)
+{
+    return i == BLOCKING ? &p->blocking : i == CACHE ? &p->no_cache : &p->no_libraries;
 }
 
 static int32_t get(void *self, void *device, uint32_t i, tn_value *out)
 {
-    const gpu_plugin *p = self;
     if (i >= COUNT) return gpu_the_driver.settings->get(self, device, i - COUNT, out);
-    *out = tn_value_bool(i == BLOCKING ? __atomic_load_n(&p->blocking, __ATOMIC_RELAXED)
-                                       : !__atomic_load_n(&p->no_cache, __ATOMIC_RELAXED));
+    *out = tn_value_bool(__atomic_load_n(place_of(self, i), __ATOMIC_RELAXED) != (i != BLOCKING));
     return TN_OK;
 }
 
 static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
 {
-    gpu_plugin *p = self;
     if (i >= COUNT) return gpu_the_driver.settings->set(self, device, i - COUNT, value);
-    if (i == BLOCKING)
-        __atomic_store_n(&p->blocking, (int32_t)value->as.i, __ATOMIC_RELAXED);
-    else
-        __atomic_store_n(&p->no_cache, !value->as.i, __ATOMIC_RELAXED);
+    __atomic_store_n(place_of(self, i), (value->as.i != 0) != (i != BLOCKING), __ATOMIC_RELAXED);
     return TN_OK;
 }
 

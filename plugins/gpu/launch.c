@@ -163,13 +163,18 @@ int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
     if (!status)
         status = gpu_the_driver.launch(d->handle, stream->queue, kernel, job->arguments, job->n_arguments,
                                        (items + group - 1) / group * group, group);
-    int32_t captures = gpu_stream_capture(stream) != NULL;
-    if (!status && job->looks_for_faults && !captures) stream->may_have_fault = 1;
+    if (!status && job->looks_for_faults && !gpu_stream_capture(stream)) stream->may_have_fault = 1;
     pthread_mutex_unlock(&d->lock);
-    if (!status && TN_HOST_HAS(job->call->host, work_queued)) job->call->host->work_queued(job->call);
-    if (!status && !captures && __atomic_load_n(&d->plugin->blocking, __ATOMIC_RELAXED))
-        status = gpu_the_driver.queue_finish(d->handle, stream->queue);
-    return status;
+    return status ? status : gpu_queued(job->call);
+}
+
+int32_t gpu_queued(const tn_call *call)
+{
+    const gpu_stream *stream = gpu_stream_of(call);
+    const gpu_device *d = gpu_device_of(call);
+    if (TN_HOST_HAS(call->host, work_queued)) call->host->work_queued(call);
+    if (gpu_stream_capture(stream) || !__atomic_load_n(&d->plugin->blocking, __ATOMIC_RELAXED)) return TN_OK;
+    return gpu_the_driver.queue_finish(d->handle, stream->queue);
 }
 
 uint64_t gpu_items_wanted(const gpu_device *d)

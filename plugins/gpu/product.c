@@ -167,10 +167,10 @@ int32_t gpu_product_run(gpu_product *p)
     if (!n->numel) return TN_OK;
     int32_t is_processor = (int32_t)gpu_device_of(p->call)->properties.is_processor;
     if ((p->window && is_processor) || wants_panels(p, type)) return multiply_panels(p);
-    if (p->window) {
-        int32_t status = unfold(p);
-        return status ? status : multiply_tiles(p, type);
-    }
+    int32_t has_window = p->window != NULL, status = has_window ? unfold(p) : TN_OK;
+    if (!status) status = gpu_library_product(p);
+    if (status != TN_E_UNSUPPORTED) return status;
+    if (has_window) return multiply_tiles(p, type);
     if (wants_dots(p, type)) return multiply_dots(p, type);
     if (!is_processor && type != 1 && n->numel * n->scalars[0] >= LEAST_WORK) return multiply_tiles(p, type);
     gpu_job job = gpu_job_of(p->call, GPU_FILE_NUMBERS, type, "product");

@@ -14,6 +14,7 @@
  */
 #define CL_TARGET_OPENCL_VERSION 200
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include "library.h"
 #include "twins.h"
 
 #include <CL/cl.h>
@@ -28,7 +29,7 @@
 #define DEVICES 2
 #define MEMORY  ((size_t)4 << 30)
 #define BLOCKS  4096
-#define EXPORT  __attribute__((visibility("default")))
+#define EXPORT  TEST_API
 
 /* Objects that the program has not given back; tests read it. */
 EXPORT int cuda_test_live(void);
@@ -69,7 +70,7 @@ struct CUevent_st {
 typedef struct work work;
 struct work {
     work *next;
-    enum { LAUNCH, COPY, FILL, RECORD, WAIT, CALLBACK, GRAPH } kind;
+    enum { LAUNCH, COPY, FILL, LIBRARY, RECORD, WAIT, CALLBACK, GRAPH } kind;
     const twin *kernel;
     size_t items, group;
     char arguments[GPU_ARGUMENTS][640];
@@ -85,6 +86,7 @@ struct work {
     CUgraph graph;
     CUhostFn callback;
     void *user;
+    cuda_test_work *library;
 };
 
 struct CUstream_st {
@@ -317,6 +319,15 @@ static CUresult run_fill(work *w)
     return CUDA_SUCCESS;
 }
 
+/* Work of a vendor's library for tests. */
+static CUresult run_library(CUstream s, work *w)
+{
+    pthread_mutex_unlock(&lock);
+    CUresult result = w->library(s->context, w->arguments);
+    pthread_mutex_lock(&lock);
+    return result;
+}
+
 static void release_graph(CUgraph g);
 static void run_graph(CUstream s, work *w);
 
@@ -331,14 +342,18 @@ static void release_event(CUevent e)
 static void run(CUstream s, work *w)
 {
     CUresult result = s->context->sticky;
-    if (!result && w->kind <= FILL) {
-        const long ms = w->kind == LAUNCH || w->to_device ? setting("FAULTY_DELAY", 0) : 0;
+    if (!result && w->kind <= LIBRARY) {
+        const long ms =
+            w->kind == LAUNCH || w->kind == LIBRARY || w->to_device ? setting("FAULTY_DELAY", 0) : 0;
         pthread_mutex_unlock(&lock);
         if (ms) nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
         pthread_mutex_lock(&lock);
         result = asked_fault("work");
         if (!result)
-            result = w->kind == LAUNCH ? run_kernel(s, w) : w->kind == COPY ? run_copy(w) : run_fill(w);
+            result = w->kind == LAUNCH    ? run_kernel(s, w)
+                     : w->kind == COPY    ? run_copy(w)
+                     : w->kind == LIBRARY ? run_library(s, w)
+                                          : run_fill(w);
         keep(s->context, result);
     }
     if (w->kind == RECORD) {
@@ -931,4 +946,24 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
         memcpy(w.arguments[i], arguments[i], t->sizes[i] ? t->sizes[i] : sizeof(CUdeviceptr));
     result = queue(c, stream, w);
     END
+}
+
+/* ---- For the libraries beside it ----------------------------------------------------------------------------- */
+
+CUresult cuda_test_queue(CUstream stream, cuda_test_work *function, const void *data, size_t bytes)
+{
+    BEGIN(1)
+    work w = {.kind = LIBRARY, .library = function};
+    REFUSE(bytes > sizeof w.arguments, CUDA_ERROR_INVALID_VALUE)
+    memcpy(w.arguments, data, bytes);
+    result = queue(c, stream, w);
+    END
+}
+
+void *cuda_test_place(CUcontext context, CUdeviceptr address, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    void *place = place_of(context, address, bytes);
+    pthread_mutex_unlock(&lock);
+    return place;
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the waits of the CUDA plugin out one by one and shows that waits.c finds each; the same for its graphs and graphs.c.
+"""Takes the waits of the CUDA plugin out one by one and shows that waits.c finds each; the same for its graphs, and for products by a
+library.
 
-    mutants.py BUILD PROGRAM waits|graphs
+    mutants.py BUILD PROGRAM waits|graphs|products
 """
 import sys
 from pathlib import Path
@@ -41,5 +42,20 @@ GRAPHS = [
      "CUresult result = CUDA_SUCCESS;"),
 ]
 
+BLAS = "plugins/cuda/blas.c"
+PRODUCTS = [
+    ("plan: the bias of the call", BLAS, "int result = m->bias.memory ? set_bias(b, p, m) : CUBLAS_SUCCESS;", "int result = 0;"),
+    ("plan: alignment", BLAS, "return (uint32_t)(address & -address);", "return 256;"),
+    ("plan: the key", BLAS, "while (p && memcmp(&p->key, key, sizeof *key) != 0) p = p->next;", ""),
+    ("sums: TF32 only if allowed", BLAS, "m->dtype == GPU_F32 && (call->flags & TN_CALL_ALLOW_TF32)", "m->dtype == GPU_F32"),
+    ("sums: deterministic", BLAS, "if (call->flags & TN_CALL_DETERMINISTIC) return LT_REDUCE_COMPUTE;", ""),
+    ("sums: float32 for half types", BLAS, "if (dtype < GPU_F32 && !(call", "if (0 && !(call"),
+    ("failure: the product is refused", BLAS, "p->is_supported = 0;\n        return TN_E_UNSUPPORTED;", "return TN_OK;"),
+    ("closing: the plans", BLAS, "    forget_plans(b);\n    int32_t was_entered", "    int32_t was_entered"),
+    ("matrices: what is added", "plugins/gpu/library.c", "if (is_bias && m->beta == 1) {", "if (is_bias) {"),
+    ("matrices: contiguous columns", "plugins/gpu/library.c", "((row == 1 || n_rows == 1) && column >= n_rows)", "1"),
+]
+SETS = {"waits": WAITS, "graphs": GRAPHS, "products": PRODUCTS}
+
 if __name__ == "__main__":
-    sys.exit(mutation.hunt_plugin(Path(sys.argv[1]).resolve(), sys.argv[2], "cuda", GRAPHS if sys.argv[3] == "graphs" else WAITS))
+    sys.exit(mutation.hunt_plugin(Path(sys.argv[1]).resolve(), [sys.argv[2], "--filter", sys.argv[3] + "/*"], "cuda", SETS[sys.argv[3]]))

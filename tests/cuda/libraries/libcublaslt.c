@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libcublasLt.so.13 for tests: products of the test driver's memory, on its streams. It computes as the documentation says,
+ * one element after the other, and refuses what cuBLASLt refuses: layouts that overlap, pointers below the alignment of the
+ * choice, a bias of float64. If a sum may be put together in place, that is in the dtype of the result, its order changes from call
+ * to call.
+ */
+#define TN_PLUGIN
+#include "cublaslt.h"
+#include "library.h"
+
+#include <tenon/kernel.h>
+
+#define DECLARE(result, name, arguments) TEST_API result name arguments;
+CUBLASLT_FUNCTIONS(DECLARE)
+/* Products, choices, objects that the plugin has not given back. */
+enum { PRODUCTS, CHOICES, LIVE, COUNTS };
+TEST_API int cublaslt_test_count(int what);
+
+#define FAULT(function)                      \
+    do {                                     \
+        int fault = library_fault(function); \
+        if (fault) return fault;             \
+    } while (0)
+
+static int counts[COUNTS];
+
+int cublaslt_test_count(int what)
+{
+    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
+}
+
+static int count(int what, int by)
+{
+    return __atomic_add_fetch(&counts[what], by, __ATOMIC_ACQ_REL);
+}
+
+/* Of all kinds. */
+typedef struct object {
+    int type, batches;
+    uint64_t rows, columns;
+    int64_t leading, offset;
+    int sums, scalars, transpose[2];
+    uint32_t epilogue, reductions, alignments[4];
+    const void *bias;
+    size_t workspace;
+} object;
+
+static int create(void **out, object o)
+{
+    object *made = malloc(sizeof *made);
+    if (!made) return CUBLAS_ALLOC_FAILED;
+    *made = o;
+    *out = made;
+    count(LIVE, 1);
+    return CUBLAS_SUCCESS;
+}
+
+static int destroy(void *o)
+{
+    count(LIVE, -1);
+    free(o);
+    return CUBLAS_SUCCESS;
+}
+
+int cublasLtCreate(void **out)
+{
+    CUcontext context = NULL;
+    FAULT(__func__);
+    if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return 1; /* not initialized */
+    return create(out, (object){0});
+}
+
+int cublasLtDestroy(void *handle)
+{
+    return destroy(handle);
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return 130000;
+}
+
+const char *cublasLtGetStatusName(int status)
+{
+    return status == CUBLAS_ALLOC_FAILED       ? "CUBLAS_STATUS_ALLOC_FAILED"
+           : status == CUBLAS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED"
+                                               : "CUBLAS_STATUS_NOT_SUPPORTED";
+}
+
+int cublasLtMatmulDescCreate(void **out, int sums, int scalars)
+{
+    FAULT(__func__);
+    return create(out, (object){.sums = sums, .scalars = scalars, .epilogue = LT_EPILOGUE_NONE});
+}
+
+int cublasLtMatmulDescDestroy(void *description)
+{
+    return destroy(description);
+}
+
+/* A place of an object and its size; NULL: the attribute is not known. */
+static int set(void *place, size_t size, const void *value, size_t bytes)
+{
+    if (!place || size != bytes) return CUBLAS_INVALID_VALUE;
+    memcpy(place, value, bytes);
+    return CUBLAS_SUCCESS;
+}
+
+int cublasLtMatmulDescSetAttribute(void *description, int attribute, const void *value, size_t bytes)
+{
+    object *o = description;
+    FAULT(__func__);
+    if (attribute == LT_DESC_TRANSA || attribute == LT_DESC_TRANSB)
+        return set(&o->transpose[attribute - LT_DESC_TRANSA], sizeof *o->transpose, value, bytes);
+    if (attribute == LT_DESC_EPILOGUE) return set(&o->epilogue, sizeof o->epilogue, value, bytes);
+    return set(attribute == LT_DESC_BIAS ? (void *)&o->bias : NULL, sizeof o->bias, value, bytes);
+}
+
+int cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t columns, int64_t leading)
+{
+    FAULT(__func__);
+    return create(out,
+                  (object){.type = type, .rows = rows, .columns = columns, .leading = leading, .batches = 1});
+}
+
+int cublasLtMatrixLayoutDestroy(void *layout)
+{
+    return destroy(layout);
+}
+
+int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *value, size_t bytes)
+{
+    object *o = layout;
+    FAULT(__func__);
+    if (attribute == LT_LAYOUT_BATCH_COUNT) return set(&o->batches, sizeof o->batches, value, bytes);
+    return set(attribute == LT_LAYOUT_BATCH_OFFSET ? &o->offset : NULL, sizeof o->offset, value, bytes);
+}
+
+int cublasLtMatmulPreferenceCreate(void **out)
+{
+    FAULT(__func__);
+    return create(out, (object){.reductions = 7, .alignments = {256, 256, 256, 256}});
+}
+
+int cublasLtMatmulPreferenceDestroy(void *preference)
+{
+    return destroy(preference);
+}
+
+int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value, size_t bytes)
+{
+    object *o = preference;
+    FAULT(__func__);
+    if (attribute == LT_PREFER_WORKSPACE) return set(&o->workspace, sizeof o->workspace, value, bytes);
+    if (attribute == LT_PREFER_REDUCTIONS) return set(&o->reductions, sizeof o->reductions, value, bytes);
+    if (attribute < LT_PREFER_ALIGNMENT || attribute > LT_PREFER_ALIGNMENT + 3) return CUBLAS_INVALID_VALUE;
+    return set(&o->alignments[attribute - LT_PREFER_ALIGNMENT], sizeof *o->alignments, value, bytes);
+}
+
+/* ---- Products ------------------------------------------------------------------------------------------------ */
+
+typedef struct product {
+    object description, layouts[4]; /* a, b, c, d */
+    CUdeviceptr memory[4], workspace;
+    size_t workspace_bytes;
+    double alpha, beta;
+    uint64_t in_place, turn;
+} product;
+
+static tn_dtype dtype_of(int type)
+{
+    return type == CUBLAS_R_64F    ? TN_FLOAT64
+           : type == CUBLAS_R_16F  ? TN_FLOAT16
+           : type == CUBLAS_R_16BF ? TN_BFLOAT16
+                                   : TN_FLOAT32;
+}
+
+static int is_sound(const object *l, uint64_t rows, uint64_t columns, int is_transposed)
+{
+    return l->rows == (is_transposed ? columns : rows) && l->columns == (is_transposed ? rows : columns) &&
+           l->leading >= (int64_t)l->rows && l->batches > 0;
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, void *b, void *c, void *d,
+                                   void *preference, int wanted, lt_choice *out, int *out_count)
+{
+    const object *o = description, *of_d = d, *prefer = preference, *of_a = a;
+    const uint64_t rows = of_d->rows, columns = of_d->columns;
+    const uint64_t depth = o->transpose[0] ? of_a->rows : of_a->columns;
+    FAULT(__func__);
+    count(CHOICES, 1);
+    *out_count = 0;
+    if (!handle || wanted < 1 || !is_sound(a, rows, depth, o->transpose[0]) ||
+        !is_sound(b, depth, columns, o->transpose[1]) || !is_sound(c, rows, columns, 0) ||
+        !is_sound(d, rows, columns, 0))
+        return CUBLAS_INVALID_VALUE;
+    if (o->epilogue == LT_EPILOGUE_BIAS && of_d->type == CUBLAS_R_64F) return CUBLAS_NOT_SUPPORTED;
+    memset(out, 0, sizeof *out);
+    out->algorithm.words[0] = (prefer->reductions & LT_REDUCE_IN_PLACE) && depth > 1;
+    for (int i = 0; i < 4; i++) out->algorithm.words[1 + i] = prefer->alignments[i];
+    out->workspace = prefer->workspace < 4096 ? prefer->workspace : 4096;
+    *out_count = 1;
+    return CUBLAS_SUCCESS;
+}
+
+/* An element of a matrix as the library reads it; rounded to 10 bits of mantissa if it may. */
+static double element(const product *p, int k, const char *at, uint64_t i)
+{
+    const tn_dtype dtype = dtype_of(p->layouts[k].type);
+    double value = tn_number_load(dtype, at + i * (TN_DTYPE_BITS(dtype) / 8)).f;
+    if (p->description.sums == CUBLAS_BY_TF32) {
+        float f = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &f, sizeof bits);
+        bits = (bits + 0xfff + (bits >> 13 & 1)) & ~UINT32_C(0x1fff);
+        memcpy(&f, &bits, sizeof bits);
+        value = (double)f;
+    }
+    return value;
+}
+
+static double rounded(tn_dtype dtype, double value)
+{
+    uint64_t bits = 0;
+    tn_number_store(dtype, &bits, tn_number_real(value));
+    return tn_number_load(dtype, &bits).f;
+}
+
+static double sum_of(const product *p, char *const *at, uint64_t row, uint64_t column, uint64_t depth)
+{
+    const int *t = p->description.transpose;
+    const int64_t lead_a = p->layouts[0].leading, lead_b = p->layouts[1].leading;
+    float narrow = 0;
+    double wide = 0;
+    for (uint64_t n = 0; n < depth; n++) {
+        uint64_t k = p->in_place ? (n + p->turn) % depth : n;
+        double a = element(p, 0, at[0], t[0] ? k + row * (uint64_t)lead_a : row + k * (uint64_t)lead_a);
+        double b = element(p, 1, at[1], t[1] ? column + k * (uint64_t)lead_b : k + column * (uint64_t)lead_b);
+        narrow += (float)a * (float)b;
+        wide += a * b;
+        if (p->in_place) narrow = (float)rounded(dtype_of(p->layouts[3].type), (double)narrow);
+    }
+    return p->description.sums == CUBLAS_BY_64F ? wide : (double)narrow;
+}
+
+static CUresult run(CUcontext context, void *data)
+{
+    const product *p = data;
+    const object *d = &p->layouts[3];
+    const tn_dtype dtype = dtype_of(d->type);
+    const uint64_t bytes = TN_DTYPE_BITS(dtype) / 8;
+    const uint64_t depth = p->description.transpose[0] ? p->layouts[0].rows : p->layouts[0].columns;
+    const char *bias = NULL;
+    if (p->workspace_bytes) {
+        void *workspace = cuda_test_place(context, p->workspace, p->workspace_bytes);
+        if (!workspace) return CUDA_ERROR_ILLEGAL_ADDRESS;
+        memset(workspace, 0xee, p->workspace_bytes);
+    }
+    if (p->description.epilogue == LT_EPILOGUE_BIAS) {
+        bias = cuda_test_place(context, (CUdeviceptr)(uintptr_t)p->description.bias, d->rows * bytes);
+        if (!bias) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    for (uint64_t batch = 0; batch < (uint64_t)d->batches; batch++) {
+        char *at[4];
+        for (int k = 0; k < 4; k++) {
+            const object *l = &p->layouts[k];
+            uint64_t extent = (l->rows + (l->columns - 1) * (uint64_t)l->leading) * bytes;
+            at[k] = cuda_test_place(context, p->memory[k] + batch * (uint64_t)l->offset * bytes, extent);
+            if (!at[k]) return CUDA_ERROR_ILLEGAL_ADDRESS;
+        }
+        for (uint64_t i = 0; i < d->rows * d->columns; i++) {
+            uint64_t row = i % d->rows, column = i / d->rows;
+            double value = p->alpha * sum_of(p, at, row, column, depth);
+            if (p->beta != 0)
+                value += p->beta * element(p, 2, at[2], row + column * (uint64_t)p->layouts[2].leading);
+            if (bias) value += tn_number_load(dtype, bias + row * bytes).f;
+            tn_number_store(dtype, at[3] + (row + column * (uint64_t)d->leading) * bytes,
+                            tn_number_real(value));
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a, void *a_layout,
+                   const void *b, void *b_layout, const void *beta, const void *c, void *c_layout, void *d,
+                   void *d_layout, const lt_algorithm *algorithm, void *workspace, size_t workspace_bytes,
+                   void *stream)
+{
+    const void *memory[4] = {a, b, c, d};
+    const object *layouts[4] = {a_layout, b_layout, c_layout, d_layout};
+    product p = {.description = *(const object *)description,
+                 .workspace = (CUdeviceptr)(uintptr_t)workspace,
+                 .workspace_bytes = workspace_bytes,
+                 .in_place = algorithm->words[0]};
+    FAULT(__func__);
+    for (int k = 0; k < 4; k++) {
+        if ((uintptr_t)memory[k] % algorithm->words[1 + k]) return CUBLAS_EXECUTION_FAILED;
+        p.layouts[k] = *layouts[k];
+        p.memory[k] = (CUdeviceptr)(uintptr_t)memory[k];
+    }
+    p.alpha = p.description.scalars == CUBLAS_R_64F ? *(const double *)alpha : (double)*(const float *)alpha;
+    p.beta = p.description.scalars == CUBLAS_R_64F ? *(const double *)beta : (double)*(const float *)beta;
+    p.turn = (uint64_t)count(PRODUCTS, 1);
+    return handle && !cuda_test_queue(stream, run, &p, sizeof p) ? CUBLAS_SUCCESS : CUBLAS_EXECUTION_FAILED;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products by a cuBLASLt for tests (libcublaslt.c) and by the plugin's own kernels: the same values, plans that are kept, TF32,
+ * deterministic sums, and what happens when the library is absent or fails.
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+enum { PRODUCTS, CHOICES, LIVE };
+
+static tn_context *ctx;
+static tn_device device;
+static tn_scope *s;
+static char said[4096]; /* the log */
+
+static void keep_log(void *user, int32_t level, const char *text)
+{
+    size_t used = strlen(said);
+    snprintf(said + used, sizeof said - used, "%d %s\n", level, text);
+}
+
+static void open_device(void)
+{
+    tn_context_options options = {.size = sizeof options, .log = keep_log};
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    device = tn_device_parse(ctx, "cuda:0");
+    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
+    s = tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), .device = device});
+}
+
+static void close_device(void)
+{
+    if (s) tn_scope_close(s);
+    tn_context_destroy(ctx);
+    ctx = NULL;
+}
+TestSuite(products, .init = open_device, .fini = close_device, .timeout = 120);
+TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
+
+/* What the library counts, or -1: it is not loaded. */
+static int count(int what)
+{
+    void *library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
+    int (*function)(int);
+    if (!library) return -1;
+    *(void **)(void *)&function = dlsym(library, "cublaslt_test_count");
+    return function(what);
+}
+
+static void use_library(int32_t on)
+{
+    cr_assert_eq(tn_device_set_setting(ctx, device, "libraries", tn_value_bool(on)), TN_OK);
+}
+
+static tn_tensor *numbers(tn_dtype dtype, tn_ints sizes)
+{
+    tn_tensor *t = tn_empty(s, sizes, .dtype = TN_FLOAT32);
+    return tn_to(s, tn_uniform_(s, t, .from = -1, .to = 1), dtype);
+}
+
+/* ---- Values --------------------------------------------------------------------------------------------- */
+
+/* The largest difference, in float64. */
+static double difference(const tn_tensor *a, const tn_tensor *b)
+{
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
+    tn_tensor *d = tn_sub(s, tn_to(s, (tn_tensor *)a, TN_FLOAT64), tn_to(s, (tn_tensor *)b, TN_FLOAT64));
+    return tn_item_double(s, tn_max(s, tn_abs(s, d)));
+}
+
+enum {
+    MM,
+    MM_TRANSPOSED,
+    MM_LEFT_TRANSPOSED,
+    BMM,
+    BMM_SHARED,
+    ADDMM,
+    ADDMM_BIAS,
+    ADDMM_HALF_BIAS,
+    LINEAR,
+    ROW,
+    SLICE,
+    CONVOLUTION,
+    FORMS
+};
+
+static tn_tensor *multiply(int form, tn_dtype t)
+{
+    tn_manual_seed(ctx, 3);
+    tn_tensor *a = numbers(t, TN_INTS(7, 33)), *b = numbers(t, TN_INTS(33, 20));
+    switch (form) {
+    case MM:
+        return tn_mm(s, a, b);
+    case MM_TRANSPOSED:
+        return tn_mm(s, a, tn_t(s, numbers(t, TN_INTS(20, 33))));
+    case MM_LEFT_TRANSPOSED:
+        return tn_mm(s, tn_t(s, numbers(t, TN_INTS(33, 7))), b);
+    case BMM:
+        return tn_bmm(s, numbers(t, TN_INTS(3, 7, 33)), numbers(t, TN_INTS(3, 33, 20)));
+    case BMM_SHARED:
+        return tn_bmm(s, tn_expand(s, tn_unsqueeze(s, a, 0), TN_INTS(3, 7, 33)),
+                      numbers(t, TN_INTS(3, 33, 20)));
+    case ADDMM:
+        return tn_addmm(s, numbers(t, TN_INTS(7, 20)), a, b, .beta = tn_value_float(0.5),
+                        .alpha = tn_value_float(2));
+    case ADDMM_BIAS:
+        return tn_addmm(s, numbers(t, TN_INTS(20)), a, b);
+    case ADDMM_HALF_BIAS:
+        return tn_addmm(s, numbers(t, TN_INTS(20)), a, b, .beta = tn_value_float(0.5));
+    case LINEAR:
+        return tn_linear(s, numbers(t, TN_INTS(2, 5, 33)), numbers(t, TN_INTS(20, 33)),
+                         .bias = numbers(t, TN_INTS(20)));
+    case ROW:
+        return tn_mm(s, numbers(t, TN_INTS(1, 33)), b);
+    case SLICE: /* rows that are further apart than they are long */
+        return tn_mm(s, tn_narrow(s, numbers(t, TN_INTS(7, 40)), 1, 5, 33), b);
+    default:
+        return tn_conv2d(s, numbers(t, TN_INTS(2, 3, 8, 8)), numbers(t, TN_INTS(4, 3, 3, 3)));
+    }
+}
+
+Test(products, the_library_computes_what_the_kernels_compute)
+{
+    static const struct {
+        tn_dtype dtype;
+        double tolerance;
+    } dtypes[] = {{TN_FLOAT16, 8e-3}, {TN_BFLOAT16, 7e-2}, {TN_FLOAT32, 1e-5}, {TN_FLOAT64, 1e-12}};
+    for (int i = 0; i < 4; i++) {
+        for (int form = 0; form < FORMS; form++) {
+            int before = count(PRODUCTS);
+            use_library(0);
+            tn_tensor *want = multiply(form, dtypes[i].dtype);
+            cr_assert_eq(count(PRODUCTS), before, "the library was off");
+            use_library(1);
+            tn_tensor *got = multiply(form, dtypes[i].dtype);
+            double most = difference(got, want);
+            cr_assert_leq(most, dtypes[i].tolerance, "form %d, dtype %d: the difference is %g", form, i,
+                          most);
+            /* a scaled bias, one of float64, and windows that are not float32 are the kernels' */
+            int is_left = form == ADDMM_HALF_BIAS ||
+                          (dtypes[i].dtype == TN_FLOAT64 && (form == ADDMM_BIAS || form == LINEAR)) ||
+                          (i != 2 && form == CONVOLUTION);
+            int did = count(PRODUCTS) - (before < 0 ? 0 : before);
+            cr_assert(is_left ? did == 0 : did >= 1, "form %d, dtype %d: %d products by the library", form, i,
+                      did);
+        }
+    }
+    cr_assert(strstr(said, "2 cuda:0: cuBLASLt 130000 computes products"), "%s", said);
+}
+
+Test(products, integers_and_mixed_forms_are_left_to_the_kernels)
+{
+    tn_tensor *a = tn_full(s, TN_INTS(3, 4), tn_value_int(2), .dtype = TN_INT64);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, tn_t(s, a)))), 16);
+    tn_tensor *spread = tn_select(s, numbers(TN_FLOAT32, TN_INTS(4, 4, 2)), 2, 0); /* nothing is contiguous */
+    use_library(1);
+    tn_tensor *got = tn_mm(s, spread, spread);
+    cr_assert_lt(difference(got, tn_mm(s, tn_contiguous(s, spread), tn_contiguous(s, spread))), 1e-6);
+    cr_assert_eq(count(PRODUCTS), 1, "only the contiguous one: %d", count(PRODUCTS));
+}
+
+/* ---- Plans ---------------------------------------------------------------------------------------------- */
+
+Test(products, a_plan_is_made_once_for_each_kind_of_product)
+{
+    tn_tensor *a = numbers(TN_FLOAT32, TN_INTS(8, 16)), *b = numbers(TN_FLOAT32, TN_INTS(16, 8));
+    for (int i = 0; i < 5; i++) tn_mm(s, a, b);
+    cr_assert_eq(count(CHOICES), 1);
+    tn_mm(s, a, tn_contiguous(s, b));
+    cr_assert_eq(count(CHOICES), 1, "other memory, the same alignment");
+    tn_mm(s, b, a);
+    cr_assert_eq(count(CHOICES), 2, "other sizes");
+    tn_tensor *odd =
+        tn_reshape(s, tn_narrow(s, numbers(TN_FLOAT32, TN_INTS(129)), 0, 1, 128), TN_INTS(8, 16));
+    tn_mm(s, odd, b);
+    cr_assert_eq(count(CHOICES), 3, "another alignment");
+    cr_assert_eq(count(PRODUCTS), 8);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_gt(count(LIVE), 0);
+    close_device();
+    s = NULL;
+    cr_assert_eq(count(LIVE), 0, "objects of the library are left");
+}
+
+Test(products, each_call_has_its_own_bias)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3), .dtype = TN_FLOAT32),
+              *w = tn_ones(s, TN_INTS(2, 3), .dtype = TN_FLOAT32);
+    for (int i = 1; i < 4; i++) {
+        tn_tensor *bias = tn_full(s, TN_INTS(2), tn_value_float(i), .dtype = TN_FLOAT32);
+        cr_assert_eq(tn_item_double(s, tn_max(s, tn_linear(s, x, w, .bias = bias))), 3 + i);
+    }
+    cr_assert_eq(count(PRODUCTS), 3);
+    cr_assert_eq(count(CHOICES), 1);
+}
+
+/* ---- How exact ------------------------------------------------------------------------------------------ */
+
+Test(products, tf32_is_a_switch)
+{
+    tn_tensor *a = tn_full(s, TN_INTS(2, 2), tn_value_float(1 + 0x1p-12), .dtype = TN_FLOAT32);
+    tn_tensor *b = tn_eye(s, 2, .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, b))), 1 + 0x1p-12);
+    tn_set_call_flags(ctx, TN_CALL_ALLOW_TF32, TN_CALL_ALLOW_TF32);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, b))), 1);
+    tn_set_call_flags(ctx, 0, TN_CALL_ALLOW_TF32);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, b))), 1 + 0x1p-12);
+    cr_assert_eq(count(PRODUCTS), 3);
+}
+
+/* How many of ten calls differ from the first one. */
+static int different_calls(tn_dtype dtype)
+{
+    tn_tensor *a = numbers(dtype, TN_INTS(8, 300)), *b = numbers(dtype, TN_INTS(300, 8));
+    tn_tensor *first = tn_mm(s, a, b);
+    int n = 0;
+    for (int i = 0; i < 10; i++) n += !tn_equal(s, tn_mm(s, a, b), first);
+    return n;
+}
+
+Test(products, deterministic_calls_give_the_same_bits)
+{
+    cr_assert_gt(different_calls(TN_FLOAT32), 0, "the library for tests changes its order");
+    tn_set_deterministic(ctx, 1);
+    cr_assert_eq(different_calls(TN_FLOAT32), 0);
+}
+
+/* Parts of sums in half types are put together in float32, unless the program allows less. */
+Test(products, sums_of_half_types_are_float32)
+{
+    tn_set_call_flags(ctx, 0, TN_CALL_ALLOW_HALF_ACCUMULATION);
+    cr_assert_eq(different_calls(TN_FLOAT16), 0);
+    tn_set_call_flags(ctx, TN_CALL_ALLOW_HALF_ACCUMULATION, TN_CALL_ALLOW_HALF_ACCUMULATION);
+    cr_assert_gt(different_calls(TN_FLOAT16), 0);
+}
+
+/* ---- Graphs --------------------------------------------------------------------------------------------- */
+
+Test(products, products_of_the_library_are_captured)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graph = NULL;
+    tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32),
+              *out = tn_zeros(s, TN_INTS(4, 4), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
+    tn_copy_(s, out, tn_mm(s, a, a));
+    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error()->message);
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(count(PRODUCTS), 1);
+    for (int i = 1; i < 4; i++) {
+        tn_fill_scalar_(s, a, i);
+        cr_assert_eq(tn_graph_replay(graph), TN_OK);
+        cr_assert_eq(tn_item_double(s, tn_max(s, out)), 4.0 * i * i);
+    }
+    cr_assert_eq(count(PRODUCTS), 1, "a replay does not call the library");
+    tn_graph_release(graph);
+    tn_stream_release(side);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------------------- */
+
+/* Whichever function fails while a plan is made, or if the product is refused, the kernels compute it. */
+static const char *const failures[] = {"cublasLtCreate:1:1",
+                                       "cublasLtMatmulDescCreate:1:3",
+                                       "cublasLtMatmulDescSetAttribute:1:7",
+                                       "cublasLtMatmulDescSetAttribute:2:7",
+                                       "cublasLtMatmulDescSetAttribute:3:7",
+                                       "cublasLtMatmulDescSetAttribute:4:7",
+                                       "cublasLtMatrixLayoutCreate:1:3",
+                                       "cublasLtMatrixLayoutCreate:4:3",
+                                       "cublasLtMatrixLayoutSetAttribute:1:7",
+                                       "cublasLtMatrixLayoutSetAttribute:2:7",
+                                       "cublasLtMatmulPreferenceCreate:1:3",
+                                       "cublasLtMatmulPreferenceSetAttribute:1:7",
+                                       "cublasLtMatmulPreferenceSetAttribute:2:7",
+                                       "cublasLtMatmulPreferenceSetAttribute:6:7",
+                                       "cublasLtMatmulAlgoGetHeuristic:1:15",
+                                       "cublasLtMatmul:1:15",
+                                       "cublasLtMatmul:1:7"};
+
+ParameterizedTestParameters(products, a_failure_before_the_work_is_left_to_the_kernels)
+{
+    static int numbers_of[sizeof failures / sizeof *failures];
+    for (int i = 0; i < (int)(sizeof failures / sizeof *failures); i++) numbers_of[i] = i;
+    return cr_make_param_array(int, numbers_of, sizeof failures / sizeof *failures);
+}
+
+ParameterizedTest(const int *number, products, a_failure_before_the_work_is_left_to_the_kernels,
+                  .init = open_device)
+{
+    const char *failure = failures[*number];
+    setenv("LIBRARY_FAIL", failure, 1);
+    tn_tensor *want = (use_library(0), multiply(BMM, TN_FLOAT32)), *biased = multiply(LINEAR, TN_FLOAT32);
+    use_library(1);
+    for (int i = 0; i < 2; i++) { /* with the bias first: it has the most attributes */
+        cr_assert_lt(difference(multiply(LINEAR, TN_FLOAT32), biased), 1e-5);
+        cr_assert_lt(difference(multiply(BMM, TN_FLOAT32), want), 1e-5);
+    }
+    int is_create = strncmp(failure, "cublasLtCreate", 14) == 0;
+    cr_assert_eq(count(PRODUCTS), is_create ? 0 : 2, "%s: %d products by the library", failure,
+                 count(PRODUCTS));
+    cr_assert(!is_create || strstr(said, "cublasLtCreate failed"), "%s", said);
+    close_device();
+    s = NULL;
+    cr_assert_eq(count(LIVE), 0, "%s: objects are left", failure);
+}
+
+Test(products, a_product_that_fails_is_an_error_with_its_name)
+{
+    setenv("LIBRARY_FAIL", "cublasLtMatmul:1:13", 1);
+    tn_tensor *a = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    tn_mm(s, a, a);
+    cr_assert_eq(tn_scope_failed(s), TN_E_INTERNAL);
+    cr_assert(strstr(tn_scope_error(s)->message, "cublasLtMatmul failed: CUBLAS_STATUS_EXECUTION_FAILED"),
+              "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, a))), 2);
+}
+
+/* Out of memory: the call is made once more. */
+Test(products, a_product_without_memory_is_tried_again)
+{
+    setenv("LIBRARY_FAIL", "cublasLtMatmul:1:3", 1);
+    tn_tensor *a = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, a))), 2);
+    cr_assert_eq(count(PRODUCTS), 1);
+}
+
+/* In an environment without the library. */
+Test(absent, the_kernels_compute_products_and_the_log_says_so)
+{
+    tn_tensor *a = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, a))), 2);
+    cr_assert_eq(count(PRODUCTS), -1);
+    cr_assert(strstr(said, "libcublasLt.so.13 not found: the plugin's own kernels compute products"), "%s",
+              said);
+}
