@@ -316,6 +316,21 @@ def bench_step(b):
     report.show()
 
 
+def bench_loader(b):
+    report = Report("loader: samples a second, by workers; 128 rows of a tensor, 32 images of 128 x 128 from PNG",
+                    ["samples", "0", "1", "2", "4"])
+    for what, batch in (("rows", 128), ("images", 32)):
+        rates, reasons = [], []
+        with b.workers("loader") as workers:
+            for count in (0, 1, 2, 4):
+                times, reason = b.compare(workers, [{"open": f"{what}_{count}"}], rounds=b.rounds)
+                rates.append(times[0] and batch * 1e9 / times[0])
+                reasons += filter(None, reason)
+                b.keep("loader", {"samples": what, "workers": count, "ns_a_batch": times[0], "batch": batch})
+        report.add([what, *(figure(rate, 0) for rate in rates)], reasons[0] if reasons else None)
+    report.show()
+
+
 def peak_after(worker, took):
     """The memory of a worker after at least 50 steps of `took` nanoseconds, {} if it cannot make them."""
     if not took:
@@ -444,7 +459,7 @@ def print_workload(calls, found, absent):
 # ---- The program -------------------------------------------------------------------------------------------------
 
 BENCHES = {"calls": bench_calls, "recording": bench_recording, "pointwise": bench_pointwise, "gemm": bench_gemm,
-           "conv": bench_conv, "step": bench_step, "models": bench_models, "start": bench_start, "workload": bench_workload}
+           "conv": bench_conv, "step": bench_step, "models": bench_models, "loader": bench_loader, "start": bench_start, "workload": bench_workload}
 
 
 def main():

@@ -3,6 +3,7 @@
 #ifndef TENON_DEMO_H
 #define TENON_DEMO_H
 
+#include <tenon/data.h>
 #include <tenon/nn.h>
 #include <tenon/optim.h>
 #include <tenon/progress.h>
@@ -22,16 +23,10 @@ typedef struct options {
 /* 0, or the exit code after a message. */
 int options_read(options *o, int argc, char **argv);
 
-/* One part of the data on the device: images [n, 1, 28, 28] uint8, labels [n] int64. */
-typedef struct dataset {
-    tn_tensor *images, *labels;
-    int64_t count;
-} dataset;
-int dataset_open(dataset *d, tn_scope *s, const options *o, const char *part, tn_device device,
-                 int64_t limit);
-void dataset_close(dataset *d);
-/* Images of a batch as float32, (x / 255 - 0.2860) / 0.3530. `index` int64 [b]. */
-tn_tensor *dataset_images(const dataset *d, tn_scope *s, tn_tensor *index);
+/* One part of the data, of at most `limit` samples (0: all): an image [1, 28, 28] uint8 and a label, int64. */
+tn_dataset *dataset_open(tn_scope *s, const options *o, const char *part, int64_t limit);
+/* Images as float32, (x / 255 - 0.2860) / 0.3530. */
+tn_tensor *dataset_normalized(tn_scope *s, tn_tensor *images);
 
 /* 3x3 convolution 1-16, max pool, batch norm, relu; the same 16-32; linear 1568-128, relu, linear 128-10. In training
  * mode; errors are in the module. */

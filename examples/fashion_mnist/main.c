@@ -12,11 +12,14 @@
 #include <unistd.h>
 #include "demo.h"
 
+#define TEST_BATCH 1000
+
 typedef struct run {
     const options *o;
     tn_context *ctx;
     tn_device device;
-    dataset train, test;
+    tn_dataset *train, *test;
+    tn_loader *train_loader, *test_loader;
     tn_module *net;
     tn_optimizer *optimizer;
     tn_progress *progress;
@@ -68,9 +71,10 @@ static void read_losses(run *r, tn_scope *s, tn_tensor **pending, int64_t *n_pen
     *n_pending = 0;
 }
 
-static tn_tensor *train_step(run *r, tn_scope *s, tn_tensor *index)
+static tn_tensor *train_step(run *r, tn_scope *s)
 {
-    tn_tensor *x = dataset_images(&r->train, s, index), *y = tn_index_select(s, r->train.labels, 0, index);
+    tn_tensors batch = tn_loader_next(s, r->train_loader);
+    tn_tensor *x = dataset_normalized(s, tn_list_at(batch, 0)), *y = tn_list_at(batch, 1);
     tn_tensor *loss = tn_cross_entropy_loss(s, model_forward(r->net, s, x, r->o->dtype), y);
     tn_backward(s, loss);
     tn_optimizer_step(s, r->optimizer,
@@ -79,14 +83,13 @@ static tn_tensor *train_step(run *r, tn_scope *s, tn_tensor *index)
     return loss ? tn_retain(tn_detach(s, loss)) : NULL;
 }
 
-static int train_epoch(run *r, tn_scope *outer)
+static int train_epoch(run *r)
 {
     tn_tensor *pending[32];
-    int64_t n_pending = 0, batches = r->train.count / r->o->batch;
-    tn_tensor *order = tn__to_copy(outer, tn_randperm(outer, r->train.count), .device = r->device);
+    int64_t n_pending = 0, batches = tn_loader_batches(r->train_loader);
     for (int64_t b = 0; b < batches; b++) {
         tn_scope *s = tn_scope_open(r->ctx);
-        pending[n_pending] = train_step(r, s, tn_narrow(s, order, 0, b * r->o->batch, r->o->batch));
+        pending[n_pending] = train_step(r, s);
         n_pending++;
         r->step++;
         int32_t is_due = tn_progress_step(r->progress);
@@ -101,36 +104,36 @@ static int train_epoch(run *r, tn_scope *outer)
         }
         tn_scope_close(s);
     }
-    return tn_scope_failed(outer) ? failed("training", outer) : 0;
+    return 0;
 }
 
 /* The fraction of right answers; fills counts[truth][answer]. Negative on failure. */
 static double test(run *r, int64_t counts[CLASSES][CLASSES])
 {
     tn_scope_options no_grad = {.size = sizeof no_grad, .grad_mode = TN_GRAD_OFF};
-    const int64_t batch = 1000;
-    int64_t right = 0, answers[1000], truths[1000];
+    int64_t right = 0, answers[TEST_BATCH], truths[TEST_BATCH];
     memset(counts, 0, CLASSES * sizeof *counts);
     tn_module_train(r->net, 0);
-    for (int64_t at = 0; at < r->test.count; at += batch) {
-        int64_t n = r->test.count - at < batch ? r->test.count - at : batch;
+    for (int64_t i = 0; i < tn_loader_batches(r->test_loader); i++) {
         tn_scope *s = tn_scope_open_with(r->ctx, &no_grad);
-        tn_tensor *index = tn_arange_start(s, at, at + n, .dtype = TN_INT64, .device = r->device);
-        tn_tensor *logits = model_forward(r->net, s, dataset_images(&r->test, s, index), r->o->dtype);
+        tn_tensors batch = tn_loader_next(s, r->test_loader);
+        tn_tensor *x = tn_list_at(batch, 0), *y = tn_list_at(batch, 1);
+        int64_t n = tn_tensor_size(x, 0);
+        tn_tensor *logits = model_forward(r->net, s, dataset_normalized(s, x), r->o->dtype);
         tn_to_host(s, tn_argmax(s, logits, .dim = 1), answers, (uint64_t)n * 8);
-        tn_to_host(s, tn_index_select(s, r->test.labels, 0, index), truths, (uint64_t)n * 8);
+        tn_to_host(s, y, truths, (uint64_t)n * 8);
         if (tn_scope_failed(s)) {
             failed("testing", s);
             tn_scope_close(s);
             return -1;
         }
         tn_scope_close(s);
-        for (int64_t i = 0; i < n; i++) {
-            counts[truths[i]][answers[i]]++;
-            right += truths[i] == answers[i];
+        for (int64_t k = 0; k < n; k++) {
+            counts[truths[k]][answers[k]]++;
+            right += truths[k] == answers[k];
         }
     }
-    return (double)right / (double)r->test.count;
+    return (double)right / (double)tn_dataset_count(r->test);
 }
 
 static void print_confusion(int64_t counts[CLASSES][CLASSES])
@@ -157,17 +160,21 @@ static int train(run *r, tn_scope *s)
         fprintf(stderr, "fashion_mnist: model: %s\n", tn_module_error(r->net));
         return 1;
     }
-    tn_tensor *first = tn_zeros(s, TN_INTS(1), .dtype = TN_INT64, .device = r->device);
-    const char *summary = tn_module_summary(s, r->net, TN_TENSORS(dataset_images(&r->train, s, first)));
+    tn_tensor *image = tn_zeros(s, TN_INTS(1, 1, 28, 28), .device = r->device);
+    const char *summary = tn_module_summary(s, r->net, TN_TENSORS(image));
     if (!summary) return failed("model", s);
     printf("%s", summary);
-    r->steps = r->train.count / r->o->batch * r->o->epochs;
+    r->steps = tn_dataset_count(r->train) / r->o->batch * r->o->epochs;
     if (!r->steps) {
         fflush(stdout);
         fprintf(stderr, "fashion_mnist: a batch of %lld is more than the %lld images there are\n",
-                (long long)r->o->batch, (long long)r->train.count);
+                (long long)r->o->batch, (long long)tn_dataset_count(r->train));
         return 1;
     }
+    r->train_loader = tn_loader_create(r->train, .batch = r->o->batch, .shuffle = 1, .drop_last = 1,
+                                       .workers = 1, .device = r->device, .seed = (uint64_t)r->o->seed);
+    r->test_loader = tn_loader_create(r->test, .batch = TEST_BATCH, .workers = 1, .device = r->device);
+    if (!r->train_loader || !r->test_loader) return failed("data", NULL);
     r->loss = calloc((size_t)r->steps + 1, sizeof *r->loss);
     r->optimizer = tn_adamw_create(r->net, .lr = r->o->lr, .weight_decay = r->o->weight_decay);
     if (!r->loss || !r->optimizer) {
@@ -177,11 +184,7 @@ static int train(run *r, tn_scope *s)
     double started = now();
     r->progress = tn_progress_create("training", r->steps, .to = stdout, .unit = "images",
                                      .units_a_step = (double)r->o->batch);
-    for (int64_t e = 0; e < r->o->epochs && !status; e++) {
-        tn_scope *epoch = tn_scope_open(r->ctx);
-        status = train_epoch(r, epoch);
-        tn_scope_close(epoch);
-    }
+    for (int64_t e = 0; e < r->o->epochs && !status; e++) status = train_epoch(r);
     tn_progress_destroy(r->progress);
     if (!status) printf("trained %lld steps in %.1f s\n", (long long)r->steps, now() - started);
     return status;
@@ -228,11 +231,11 @@ static int work(run *r, tn_scope *s)
 {
     int64_t counts[CLASSES][CLASSES];
     double accuracy;
-    if (dataset_open(&r->train, s, r->o, "train", r->device, r->o->train_images) ||
-        dataset_open(&r->test, s, r->o, "t10k", r->device, 0))
-        return failed("data", s);
-    printf("%lld training images, %lld test images, %lld threads\n", (long long)r->train.count,
-           (long long)r->test.count, (long long)tn_get_num_threads(r->ctx));
+    r->train = dataset_open(s, r->o, "train", r->o->train_images);
+    r->test = dataset_open(s, r->o, "t10k", 0);
+    if (tn_scope_failed(s)) return failed("data", s);
+    printf("%lld training images, %lld test images, %lld threads\n", (long long)tn_dataset_count(r->train),
+           (long long)tn_dataset_count(r->test), (long long)tn_get_num_threads(r->ctx));
     if (train(r, s)) return 1;
     accuracy = test(r, counts);
     if (accuracy < 0) return 1;
@@ -260,8 +263,10 @@ int main(int argc, char **argv)
     }
     tn_optimizer_destroy(r.optimizer);
     tn_module_destroy(r.net);
-    dataset_close(&r.train);
-    dataset_close(&r.test);
+    tn_loader_destroy(r.train_loader);
+    tn_loader_destroy(r.test_loader);
+    tn_dataset_destroy(r.train);
+    tn_dataset_destroy(r.test);
     free(r.loss);
     tn_context_destroy(r.ctx);
     return status;

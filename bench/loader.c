@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A batch of a loader with 0 to 4 workers: 32 images of 128 x 128 from PNG, or 128 rows of a tensor. */
+#include <png.h>
+#include <stdlib.h>
+#include <tenon/data.h>
+#include "bench.h"
+
+#define IMAGES 64
+#define SIDE   128
+
+typedef struct loading {
+    tn_dataset *set;
+    tn_loader *loader;
+    void *png; /* the bytes of one image */
+    size_t png_bytes;
+} loading;
+
+typedef struct loading_case {
+    int32_t decodes, workers;
+} loading_case;
+
+static int64_t image_count(void *user)
+{
+    (void)user;
+    return IMAGES;
+}
+
+static int32_t image_get(void *user, tn_scope *s, int64_t index, uint64_t seed, tn_tensor **out)
+{
+    const loading *l = user;
+    (void)index;
+    (void)seed;
+    out[0] = tn_image_decode(s, l->png, l->png_bytes, TN_IMAGE_RGB);
+    return tn_scope_failed(s);
+}
+
+/* A picture that compresses like a photograph: a ramp with noise in the low bits. */
+static int make_png(loading *l)
+{
+    png_image image = {.version = PNG_IMAGE_VERSION, .width = SIDE, .height = SIDE, .format = PNG_FORMAT_RGB};
+    static uint8_t pixels[SIDE * SIDE * 3];
+    uint32_t state = 1;
+    for (int i = 0; i < SIDE * SIDE * 3; i++) {
+        state = state * 1664525u + 1013904223u;
+        pixels[i] = (uint8_t)(i / (3 * SIDE) + (state >> 28));
+    }
+    if (!png_image_write_get_memory_size(image, l->png_bytes, 0, pixels, 0, NULL)) return 1;
+    l->png = malloc(l->png_bytes);
+    return !l->png || !png_image_write_to_memory(&image, l->png, &l->png_bytes, 0, pixels, 0, NULL);
+}
+
+static int loader_open(bench *b)
+{
+    static const tn_dataset_class images = {
+        .size = sizeof images, .name = "images", .count = image_count, .get = image_get};
+    const loading_case *c = b->current->data;
+    loading *l = calloc(1, sizeof *l);
+    if (!l) return bench_absent(b, "no memory");
+    b->state = l;
+    if (c->decodes) {
+        if (make_png(l)) return bench_absent(b, "the image cannot be written");
+        l->set = tn_dataset_create(b->ctx, &images, l);
+    } else {
+        tn_scope *s = tn_scope_open(b->ctx);
+        l->set =
+            tn_tensor_dataset_create(s, TN_TENSORS(tn_zeros(s, TN_INTS(60000, 1, 28, 28), .dtype = TN_UINT8),
+                                                   tn_zeros(s, TN_INTS(60000))));
+        if (tn_scope_close(s)) return bench_failed(b, NULL);
+    }
+    if (l->set)
+        l->loader =
+            tn_loader_create(l->set, .batch = c->decodes ? 32 : 128, .shuffle = 1, .workers = c->workers);
+    return l->loader ? 0 : bench_failed(b, NULL);
+}
+
+static void loader_close(bench *b)
+{
+    loading *l = b->state;
+    if (!l) return;
+    tn_loader_destroy(l->loader);
+    tn_dataset_destroy(l->set);
+    free(l->png);
+    free(l);
+}
+
+static int loader_run(bench *b, int64_t n)
+{
+    loading *l = b->state;
+    int status = 0;
+    for (int64_t i = 0; i < n && !status; i++) {
+        tn_scope *s = tn_scope_open(b->ctx);
+        tn_loader_next(s, l->loader);
+        if (tn_scope_failed(s)) status = bench_failed(b, s);
+        tn_scope_close(s);
+    }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const loading_case rows[] = {{0, 0}, {0, 1}, {0, 2}, {0, 4}},
+                              images[] = {{1, 0}, {1, 1}, {1, 2}, {1, 4}};
+#define CASE(name, data)                                  \
+    {                                                     \
+        name, loader_open, loader_run, loader_close, data \
+    }
+    static const bench_case cases[] = {CASE("rows_0", &rows[0]),     CASE("rows_1", &rows[1]),
+                                       CASE("rows_2", &rows[2]),     CASE("rows_4", &rows[3]),
+                                       CASE("images_0", &images[0]), CASE("images_1", &images[1]),
+                                       CASE("images_2", &images[2]), CASE("images_4", &images[3])};
+    return bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
