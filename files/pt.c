@@ -11,6 +11,7 @@
 #include <zip.h>
 
 #include "pickle.h"
+#include "pt.h"
 
 #define MOST_DEPTH  32         /* of dictionaries in dictionaries */
 #define MOST_LEAVES (1u << 20) /* a small file can name one value very often */
@@ -258,6 +259,11 @@ static const pickle_node *find(const tn_pt *f, const char *name)
     return NULL;
 }
 
+int32_t pt_is_tensor(const tn_pt *f, uint64_t i)
+{
+    return f->leaves[i].value->kind == PICKLE_TENSOR && find(f, f->leaves[i].name) == f->leaves[i].value;
+}
+
 tn_value tn_pt_value(const tn_pt *f, const char *name)
 {
     const pickle_node *n = find(f, name);
@@ -342,7 +348,7 @@ tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *f, const char *prefix)
     tn_named_tensor *list = tn_scope_memory(s, (uint64_t)(f->count + 1) * sizeof *list);
     for (uint32_t i = 0; list && i < f->count && !tn_scope_failed(s); i++) {
         const char *name = f->leaves[i].name;
-        if (f->leaves[i].value->kind != PICKLE_TENSOR || find(f, name) != f->leaves[i].value) continue;
+        if (!pt_is_tensor(f, i)) continue;
         if (prefix && (strncmp(name, prefix, length) != 0 || name[length] != '.')) continue;
         char *own = tn_scope_memory(s, strlen(name) + 1);
         tn_tensor *t = own ? tn_pt_get(s, f, name, TN_CPU) : NULL;

@@ -32,6 +32,7 @@ int cmd_new_app(int argc, char **argv);
 int cmd_new_operators(int argc, char **argv);
 int cmd_new_plugin(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_file(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_golden(int argc, char **argv);
 int cmd_replay(int argc, char **argv);

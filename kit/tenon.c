@@ -23,6 +23,7 @@ static const command commands[] = {
     {"new-plugin", cmd_new_plugin, "writes a device plugin to begin with"},
     {"replay", cmd_replay,
      "plays a recording of a plugin's calls (TENON_RECORD=FILE) on a plugin and compares"},
+    {"file", cmd_file, "lists, converts, compares and checks files of tensors"},
     {"bench", cmd_bench, "measures the devices, for programs that choose the fastest"},
     {"profile", cmd_profile, "prints the table of a profile (TENON_PROFILE=FILE)"},
     {"golden", cmd_golden, "replays recorded calls of operators and compares the results"},

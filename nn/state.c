@@ -20,18 +20,18 @@ int32_t tn_module_save(const tn_module *m, const char *path)
 
 /* Where values come from: a file, or tensors of the program. */
 typedef struct source {
-    tn_safetensors *file;
+    tn_file *file;
     tn_named_tensors list;
 } source;
 
 static int64_t count_of(const source *from)
 {
-    return from->file ? (int64_t)tn_safetensors_count(from->file) : from->list.count;
+    return from->file ? (int64_t)tn_file_count(from->file) : from->list.count;
 }
 
 static const char *name_of(const source *from, int64_t i)
 {
-    return from->file ? tn_safetensors_name(from->file, (uint64_t)i) : from->list.data[i].name;
+    return from->file ? tn_file_name(from->file, (uint64_t)i) : from->list.data[i].name;
 }
 
 static int64_t find_name(const source *from, const char *name)
@@ -44,7 +44,7 @@ static int64_t find_name(const source *from, const char *name)
 static tn_tensor *value_of(tn_scope *s, const source *from, int64_t i, tn_device device)
 {
     if (!from->file) return from->list.data[i].tensor;
-    return tn_safetensors_get(s, from->file, name_of(from, i), device);
+    return tn_file_get(s, from->file, name_of(from, i), device);
 }
 
 int32_t nn_same_sizes(const tn_tensor *a, const tn_tensor *b)
@@ -126,37 +126,14 @@ static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
     return tn_scope_close(s);
 }
 
-static int32_t is_zip(const char *path)
-{
-    char magic[4] = "";
-    FILE *file = path ? fopen(path, "rbe") : NULL;
-    int32_t is = file && fread(magic, 1, sizeof magic, file) == sizeof magic && !memcmp(magic, "PK\3\4", 4);
-    if (file) fclose(file);
-    return is;
-}
-
-static int32_t load_pt(tn_module *m, const char *path, uint32_t mode)
-{
-    tn_pt *file;
-    int32_t status = tn_pt_open(m->tree->ctx, path, &file);
-    if (status) return status;
-    tn_scope *s = nn_scope(m);
-    source from = {NULL, tn_pt_tensors(s, file, NULL)};
-    if (!tn_scope_failed(s)) status = load_from(m, &from, mode);
-    int32_t read = tn_scope_close(s);
-    tn_pt_close(file);
-    return read ? read : status;
-}
-
 int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 {
     source from = {NULL, {NULL, 0}};
     if (!m) return nn_is_null("tn_module_load");
-    if (is_zip(path)) return load_pt(m, path, mode);
-    int32_t status = tn_safetensors_open(m->tree->ctx, path, &from.file);
+    int32_t status = tn_file_open(m->tree->ctx, path, &from.file);
     if (status) return status;
     status = load_from(m, &from, mode);
-    tn_safetensors_close(from.file);
+    tn_file_close(from.file);
     return status;
 }
 

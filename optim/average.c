@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Averages of parameters, and scaling of gradients. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "optimizer.h"
 
 struct tn_average {
@@ -101,6 +103,55 @@ int32_t tn_average_swap(tn_scope *scope, tn_average *a)
     return tn_scope_close(s);
 }
 
+tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a)
+{
+    const tn_named_tensors none = {NULL, 0};
+    if (!a) return tn_scope_fail(s, TN_E_STATE, "tn_average_tensors: the average is NULL"), none;
+    tn_named_tensors names = tn_module_tensors(s, a->module, TN_PARAMETERS);
+    tn_named_tensor *list = tn_scope_memory(s, (a->count + 1u) * sizeof *list);
+    if (list && names.count != a->count)
+        tn_scope_fail(s, TN_E_STATE,
+                      "average: the module has another number of parameters than when it began");
+    for (uint32_t i = 0; list && i < a->count && !tn_scope_failed(s); i++)
+        list[i] = (tn_named_tensor){names.data[i].name, a->means[i]};
+    if (list)
+        list[a->count] =
+            (tn_named_tensor){"#updates", tn_scalar_tensor_of(s, tn_value_int(a->updates), TN_INT64, TN_CPU)};
+    return tn_scope_failed(s) ? none : (tn_named_tensors){list, a->count + 1};
+}
+
+static tn_tensor *find(tn_scope *s, tn_named_tensors state, const char *name)
+{
+    char text[256];
+    for (int64_t i = 0; i < state.count; i++)
+        if (state.data[i].name && !strcmp(state.data[i].name, name)) return state.data[i].tensor;
+    snprintf(text, sizeof text, "average: the state has no '%.180s'", name);
+    tn_scope_fail(s, TN_E_NOT_FOUND, text);
+    return NULL;
+}
+
+/* Looks at all of the state first, so that a bad one changes nothing. */
+int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
+{
+    if (!a) return tn_scope_fail(NULL, TN_E_STATE, "tn_average_load_state: the average is NULL");
+    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
+    tn_scope *s = tn_scope_open_with(tn_module_context(a->module), &options);
+    follow_module(s, a);
+    tn_named_tensors mine = tn_average_tensors(s, a);
+    for (int64_t i = 0; i < mine.count && !tn_scope_failed(s); i++) {
+        tn_tensor *t = find(s, state, mine.data[i].name), *own = mine.data[i].tensor;
+        const int64_t rank = tn_tensor_rank(own);
+        if (t && (tn_tensor_rank(t) != rank ||
+                  (rank && memcmp(tn_tensor_sizes(t), tn_tensor_sizes(own), (size_t)rank * 8))))
+            tn_scope_fail(s, TN_E_SHAPE, "average: the state has other sizes than the parameters");
+    }
+    const int64_t updates = tn_scope_failed(s) ? 0 : tn_item_int(s, find(s, state, "#updates"));
+    for (uint32_t i = 0; i < a->count && !tn_scope_failed(s); i++)
+        tn_copy_(s, a->means[i], find(s, state, mine.data[i].name));
+    if (!tn_scope_failed(s)) a->updates = updates;
+    return tn_scope_close(s);
+}
+
 /* ---- Scaling --------------------------------------------------------------------------------------------- */
 
 struct tn_grad_scaler {
@@ -132,6 +183,23 @@ void tn_grad_scaler_destroy(tn_grad_scaler *g)
 double tn_grad_scaler_get_scale(const tn_grad_scaler *g)
 {
     return g ? g->scale : 0;
+}
+
+void tn_grad_scaler_get_state(const tn_grad_scaler *g, tn_grad_scaler_state *out)
+{
+    if (!g || !out || out->size < sizeof *out) return;
+    out->scale = g->scale;
+    out->good = g->good;
+}
+
+int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *state)
+{
+    if (!g || !state || state->size < sizeof *state || !(state->scale > 0) || state->good < 0)
+        return tn_scope_fail(NULL, TN_E_ARGUMENT,
+                             "grad_scaler: argument 'g' or 'state': it is NULL, or not a state");
+    g->scale = state->scale;
+    g->good = state->good;
+    return TN_OK;
 }
 
 tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of PyTorch (.pt, .pth): the zip format that torch.save writes since version 1.6. A file holds values under names:
- * what is in dictionaries and lists has the keys and positions with dots between, such as "model.0.weight". No code of a
- * file runs: what is not made of dictionaries, lists, numbers, texts and tensors is refused by its name.
+ * Files of tensors. tn_file reads all kinds by one name: safetensors, PyTorch's, and sharded checkpoints.
+ * tn_pt has what else a file of PyTorch holds.
+ *
+ * Files of PyTorch (.pt, .pth): the zip format that torch.save writes since version 1.6. A file holds values
+ * under names: what is in dictionaries and lists has the keys and positions with dots between, such as
+ * "model.0.weight". No code of a file runs: what is not made of dictionaries, lists, numbers, texts and
+ * tensors is refused by its name.
  *
  *     tn_pt *file;
  *     if (tn_pt_open(ctx, "checkpoint.pt", &file)) return puts(tn_last_error()->message), 1;
@@ -43,6 +47,39 @@ TN_API tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *file, TN_NULLABLE cons
  * file replaces `path` at the end, so a failure leaves the old file. Returns the status.
  */
 TN_API int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors);
+
+/* ---- Files of any kind -------------------------------------------------------------------------------- */
+
+/*
+ * A file of tensors: safetensors; one of PyTorch; or a sharded checkpoint, by its index
+ * (model.safetensors.index.json) or by its folder. Several threads may read from one at once.
+ */
+typedef struct tn_file tn_file;
+/* TN_E_NOT_FOUND, TN_E_IO: it cannot be read; TN_E_CORRUPT: it is damaged; TN_E_UNSUPPORTED: it holds what
+ * the error names. */
+TN_API int32_t tn_file_open(tn_context *ctx, const char *path, TN_OUT TN_GIVES tn_file **out) TN_ANY_THREAD;
+TN_API void tn_file_close(TN_TAKES TN_NULLABLE tn_file *file);
+/* "safetensors", "pytorch" or "shards". */
+TN_API const char *tn_file_format(const tn_file *file);
+/* How many tensors, and their names in the file's order; NULL past the end. A name lives as long as the
+ * file. */
+TN_API uint64_t tn_file_count(const tn_file *file);
+TN_API const char *tn_file_name(const tn_file *file, uint64_t i);
+/* A copy of a tensor on a device (0: the scope's default device). NULL on failure: TN_E_NOT_FOUND for other names. */
+TN_API TN_SCOPED tn_tensor *tn_file_get(tn_scope *s, tn_file *file, const char *name, tn_device device);
+/* A tensor on the CPU, over the file's pages where the format allows (tn_safetensors_map says what that
+ * means), else a copy. */
+TN_API TN_SCOPED tn_tensor *tn_file_map(tn_scope *s, tn_file *file, const char *name);
+/* All of them, as tn_file_map gives them. The list belongs to the scope. */
+TN_API tn_named_tensors tn_file_tensors(tn_scope *s, tn_file *file);
+
+/*
+ * Writes tensors as a sharded checkpoint: folder/model-00001-of-00003.safetensors, ..., each of at most
+ * `most_bytes` (or of one tensor), and folder/model.safetensors.index.json, which says where each tensor is.
+ * What fits into one file becomes folder/model.safetensors. The folder is made if it is not there. All shards
+ * are written beside the old ones before the first of them is replaced, and the index is replaced last.
+ */
+TN_API int32_t tn_shards_save(tn_scope *s, const char *folder, tn_named_tensors tensors, uint64_t most_bytes);
 
 TN_END_DECLS
 #endif

@@ -186,9 +186,9 @@ TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
 #define TN_LENIENT 1u /* names that only one of them has are left out; one at least must be in both */
 /* Writes TN_STATE to a safetensors file, which is replaced as a whole. */
 TN_API int32_t tn_module_save(const tn_module *m, const char *path);
-/* Reads values into the tensors, cast to their dtype, from a safetensors file or a state_dict that torch.save wrote (other
- * files of PyTorch: files.h). With TN_STRICT the error names every tensor that is missing and
- * every one that is unexpected, and nothing is changed. Shapes must be equal in both modes. */
+/* Reads values into the tensors, cast to their dtype, from a file of tensors (tn_file_open): safetensors, a state_dict
+ * that torch.save wrote, or a sharded checkpoint. With TN_STRICT the error names every tensor that is missing and every one
+ * that is unexpected, and nothing is changed. Shapes must be equal in both modes. */
 TN_API int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode);
 /* What the last load of this tree left out: "missing: 'a.weight'; unexpected: 'b.weight', 'b.bias'", or "". */
 TN_API const char *tn_module_load_report(const tn_module *m);

@@ -176,6 +176,9 @@ TN_API tn_tensor *tn_optimizer_state(const tn_optimizer *o, const tn_tensor *par
  * names what differs, and nothing is changed. */
 TN_API int32_t tn_optimizer_save(const tn_optimizer *o, const char *path);
 TN_API int32_t tn_optimizer_load(tn_optimizer *o, const char *path);
+/* The same as tensors in memory, and from them: they are copied. The list belongs to the scope. */
+TN_API tn_named_tensors tn_optimizer_tensors(tn_scope *s, const tn_optimizer *o);
+TN_API int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state);
 
 /* ---- Learning rates -----------------------------------------------------------------------------------------
  * The rate at step i (0, 1, ...), in closed form: nothing is kept between steps. Two are chained by a product, and put
@@ -227,6 +230,9 @@ TN_API tn_average *tn_average_create(tn_module *module, double decay);
 TN_API int32_t tn_average_update(tn_scope *s, tn_average *a);
 /* Exchanges the module's values with the averages; a second call exchanges them back. */
 TN_API int32_t tn_average_swap(tn_scope *s, tn_average *a);
+/* The averages under the names of the parameters, and "#updates"; and from them. */
+TN_API tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a);
+TN_API int32_t tn_average_load_state(tn_average *a, tn_named_tensors state);
 TN_API void tn_average_destroy(TN_TAKES TN_NULLABLE tn_average *a);
 
 /* ---- Scaling of gradients -----------------------------------------------------------------------------------
@@ -248,6 +254,15 @@ TN_API int32_t tn_grad_scaler_unscale(tn_scope *s, tn_grad_scaler *g, tn_optimiz
 TN_API int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o,
                                    TN_NULLABLE const tn_step_options *options);
 TN_API double tn_grad_scaler_get_scale(const tn_grad_scaler *g);
+/* What changes with steps. */
+typedef struct tn_grad_scaler_state {
+    uint32_t size; /* the caller sets it */
+    uint32_t reserved;
+    double scale;
+    int64_t good; /* steps since the last overflow */
+} tn_grad_scaler_state;
+TN_API void tn_grad_scaler_get_state(const tn_grad_scaler *g, TN_OUT tn_grad_scaler_state *out);
+TN_API int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *state);
 TN_API void tn_grad_scaler_destroy(TN_TAKES TN_NULLABLE tn_grad_scaler *g);
 
 /* The error of a failed call says where the program made it. */
