@@ -109,6 +109,25 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
     return NULL;
 }
 
+tn_optimizer_options tn_optimizer_defaults(uint32_t kind)
+{
+    static const tn_optimizer_options defaults[] = {
+        [TN_SGD] = {TN_SGD_DEFAULTS},           [TN_ADAM] = {TN_ADAM_DEFAULTS},
+        [TN_ADAMW] = {TN_ADAMW_DEFAULTS},       [TN_ADAGRAD] = {TN_ADAGRAD_DEFAULTS},
+        [TN_ADADELTA] = {TN_ADADELTA_DEFAULTS}, [TN_ADAMAX] = {TN_ADAMAX_DEFAULTS},
+        [TN_ASGD] = {TN_ASGD_DEFAULTS},         [TN_NADAM] = {TN_NADAM_DEFAULTS},
+        [TN_RADAM] = {TN_ADAM_DEFAULTS},        [TN_RMSPROP] = {TN_RMSPROP_DEFAULTS},
+        [TN_RPROP] = {TN_RPROP_DEFAULTS},       [TN_ADAFACTOR] = {TN_ADAFACTOR_DEFAULTS},
+        [TN_LBFGS] = {TN_LBFGS_DEFAULTS},
+    };
+    tn_optimizer_options o = {0};
+    if (!kind || kind >= sizeof defaults / sizeof *defaults) return o;
+    o = defaults[kind];
+    o.options_size = sizeof o;
+    o.fused = -1;
+    return o;
+}
+
 tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options)
 {
     tn_module *module = options ? options->module : NULL;

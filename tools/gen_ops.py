@@ -12,7 +12,7 @@ import sys
 
 from gen.c_calls import print_c_calls
 from gen.doc import print_doc
-from gen.header import print_cpp_header, print_header, print_numbers, print_shared_bodies, print_shared_header
+from gen.header import print_cpp_header, print_header, print_numbers, print_shared_bodies, print_shared_header, print_tensor_header
 from gen.schema import Bad
 from gen.sources import missing, public_names
 from gen.table import Table
@@ -42,6 +42,7 @@ def main():
     parser.add_argument("--table", default=os.path.join(os.path.dirname(__file__), "..", "ops", "table"))
     parser.add_argument("--out-header", metavar="FILE")
     parser.add_argument("--out-cpp-header", metavar="FILE")
+    parser.add_argument("--out-tensor-header", metavar="FILE")
     parser.add_argument("--out-numbers", metavar="FILE")
     parser.add_argument("--out-table", metavar="FILE")
     parser.add_argument("--out-gradients", metavar="FILE")
@@ -66,6 +67,7 @@ def main():
             print(f"{table.append_numbers()} numbers appended")
         table.number()
         texts = [(args.out_header, print_header(table)), (args.out_cpp_header, print_cpp_header(table)),
+                 (args.out_tensor_header, print_tensor_header(table)),
                  (args.out_numbers, print_numbers(table)), (args.out_table, print_table(table)),
                  (args.out_gradients, print_gradients(table)), (args.out_rules, print_rules(table)),
                  (args.out_gradient_rules, print_gradient_rules(table)),

@@ -83,7 +83,7 @@ class House:
         """Compiles one file with strict warnings against the installed headers and gives the program."""
         compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, "-std=c++17")
         program = source.parent / name
-        uses_train = re.search(r"<tenon/(nn|optim|files|data|progress)\.h>", source.read_text())
+        uses_train = re.search(r"<tenon/(nn|optim|files|data|progress|train)\.h", source.read_text())
         package = "tenon-train" if uses_train else "tenon"
         self.run([*compiler, standard, *STRICT, *self.config("--cflags", package=package), source,
                   *self.config("--libs", package=package), *libraries, "-o", program])
@@ -307,18 +307,18 @@ def check_new_app(house):
     """Each template builds alone under a new name, and does what its README says."""
     text = house.root / "text"
     text.write_text("the core does the semantics, a plugin the arithmetic. " * 100)
-    runs = {"classify": [[]], "gpt2": [["train", text, "3"], ["write", "the core", "5"]], "char_lstm": [[text, "3"]]}
+    runs = {"classify": [[]], "gpt2": [["train", text, "3"], ["write", "the core", "5"]], "char_lstm": [[text, "3"]], "gpt2_cpp": [["train", text, "3"], ["write", "the core", "5"]]}
     for template, calls in runs.items():
         folder = house.root / f"app_{template}"
         house.use("tenon", "new-app", "--name", "zeta", "--from", template, "--dir", folder, "--license", "MIT")
-        expect("Apache" not in (folder / "main.c").read_text(), "the licence")
+        expect("Apache" not in next(folder.glob("main.*")).read_text(), "the licence")
         program = built(house, folder) / "zeta"
         outputs = [house.run([program, *call], folder, LD_LIBRARY_PATH=str(house.library), TENON_DEVICE="cpu") for call in calls]
         if template == "classify":
             accuracy = re.search(r"^accuracy: ([\d.]+) %$", outputs[0], re.M)
             expect(accuracy and float(accuracy[1]) > 97, "it learns", outputs[0])
             expect((folder / "loss.svg").read_text().startswith("<svg") and (folder / "weights.safetensors").is_file(), "its files")
-        if template == "gpt2":
+        if template.startswith("gpt2"):
             expect(outputs[1].startswith("the core") and len(outputs[1]) >= 14, "it goes on with the prompt", outputs[1])
         if template == "char_lstm":
             expect(len(outputs[0]) >= 100, "it writes 300 bytes", outputs[0])
@@ -475,6 +475,18 @@ def check_cplusplus(house):
     expect(output == "well\n", "the C++ client", output)
 
 
+def check_objects(house):
+    """The headers of C++ stand alone in C++17 and later, and their objects work."""
+    folder = house.folder("objects")
+    for header in sorted((house.prefix / "include/tenon").glob("*.hpp")):
+        for standard in ("c++17", "c++20"):
+            (folder / "one.cpp").write_text(f"#include <tenon/{header.name}>\nint nothing;\n")
+            house.run([*house.cxx, f"-std={standard}", *STRICT, "-Wpedantic", *house.config("--cflags"), "-fsyntax-only", folder / "one.cpp"])
+    shutil.copy(HERE / "objects.cpp", folder)
+    output = house.use(house.program(folder / "objects.cpp", "objects", language="c++"))
+    expect(output == "well\n", "the objects", output)
+
+
 # What fragments of the documents may use without saying where it is from.
 PREAMBLE = """#pragma GCC diagnostic ignored "-Wunused-variable" /* a fragment shows a call, not its use */
 #include <stdio.h>
@@ -533,7 +545,7 @@ def check_documents(house):
 
 CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc,
           check_allocator, check_plugin_example, check_plugin_cc, check_plugin_meson, check_workflow, check_new_operators, check_new_app, check_two_vendors, check_allowed,
-          check_cplusplus, check_documents]
+          check_cplusplus, check_objects, check_documents]
 
 
 def main():

@@ -114,6 +114,9 @@ TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
 #define TN_LBFGS_DEFAULTS \
     .lr = 1, .max_iter = 20, .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100
 
+/* The defaults of a kind, as the macros below have them, for other languages. All 0 for an unknown kind. */
+TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
+
 /* Robbins and Monro 1951; with momentum Sutskever et al. 2013. */
 #define tn_sgd_create(...) TN_OPTIMIZER(TN_SGD, TN_SGD_DEFAULTS, .module = __VA_ARGS__)
 /* Kingma and Ba 2015; amsgrad Reddi et al. 2018. */

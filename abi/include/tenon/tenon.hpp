@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tenon in C++17: objects that release what they hold, operators, exceptions. Header only; the calls below are those of
+ * the C headers, with which they mix: a tenon::tensor is taken where a tn_tensor * is wanted, a tenon::scope where a
+ * tn_scope * is.
+ *
+ *     tenon::context ctx;
+ *     tenon::scope s(ctx);
+ *     tenon::tensor a = tenon::randn(TN_INTS(2, 3)), b = tenon::ones(TN_INTS(3));
+ *     std::cout << tenon::softmax(a + b * 2, -1) << '\n';
+ *
+ * Scopes: calls run in the current scope, the last one of the thread that was opened and is still there. Scopes are local
+ * variables, which end in the reverse order. A tensor keeps its memory for as long as one of its objects is there, also
+ * beyond the scope.
+ * Errors: a call that fails throws tenon::error. The scope has failed with it: leave it, and catch the error outside.
+ * Threads: as in C; each thread has its own current scope.
+ */
+#ifndef TENON_TENON_HPP
+#define TENON_TENON_HPP
+
+#include <exception>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tenon/tenon.h>
+
+namespace tenon {
+
+/* A status and its text. */
+class error : public std::runtime_error {
+public:
+    error(int32_t status, const std::string &text) : std::runtime_error(text), status_(status) {}
+    /* TN_E_... */
+    int32_t status() const noexcept { return status_; }
+
+private:
+    int32_t status_;
+};
+
+namespace detail {
+[[noreturn]] inline void fail(int32_t status, const tn_error *e)
+{
+    throw error(e && e->code ? e->code : status, e && e->message ? e->message : tn_status_text(status));
+}
+} // namespace detail
+
+/* Throws what a call that has no scope returned, with the thread's last error. */
+inline void check(int32_t status)
+{
+    if (status != TN_OK) detail::fail(status, tn_last_error());
+}
+
+/* ---- Contexts and scopes ------------------------------------------------------------------------------- */
+
+class context {
+public:
+    explicit context(const tn_context_options *options = nullptr) { check(tn_context_create(options, &ctx_)); }
+    ~context() { tn_context_destroy(ctx_); }
+    context(context &&other) noexcept : ctx_(std::exchange(other.ctx_, nullptr)) {}
+    context &operator=(context &&other) noexcept
+    {
+        std::swap(ctx_, other.ctx_);
+        return *this;
+    }
+    context(const context &) = delete;
+    context &operator=(const context &) = delete;
+    operator tn_context *() const noexcept { return ctx_; }
+
+    /* The device of that name, or the best there is. Throws if it is not there. */
+    tn_device choose(const char *wanted = nullptr) const
+    {
+        tn_device device = tn_device_choose(ctx_, wanted, nullptr);
+        if (device & TN_DEVICE_MISSING) detail::fail(TN_E_NOT_FOUND, tn_last_error());
+        return device;
+    }
+    std::string name(tn_device device) const
+    {
+        char text[64];
+        return tn_device_format(ctx_, device, text, sizeof text);
+    }
+    void manual_seed(uint64_t seed) const { tn_manual_seed(ctx_, seed); }
+
+private:
+    tn_context *ctx_ = nullptr;
+};
+
+class scope {
+public:
+    explicit scope(tn_context *ctx, const tn_scope_options *options = nullptr) : scope(tn_scope_open_with(ctx, options), 0) {}
+    /* Inside the current scope. */
+    scope() : scope(tn_scope_open_child(current(), nullptr), 0) {}
+    explicit scope(const tn_scope_options &options) : scope(tn_scope_open_child(current(), &options), 0) {}
+    ~scope()
+    {
+        /* An error that is on its way as an exception does not fail the scope around this one, too. */
+        if (std::uncaught_exceptions() > exceptions_) tn_scope_clear(s_);
+        tn_scope_close(s_);
+        latest() = outer_;
+    }
+    scope(const scope &) = delete;
+    scope &operator=(const scope &) = delete;
+    operator tn_scope *() const noexcept { return s_; }
+
+    /* The thread's current scope. Throws if there is none. */
+    static tn_scope *current()
+    {
+        if (!latest()) throw error(TN_E_STATE, "no tenon::scope is open on this thread");
+        return latest();
+    }
+    static tn_scope *current_or_null() noexcept { return latest(); }
+
+private:
+    friend class borrowed_scope;
+    scope(tn_scope *s, int) : s_(s), outer_(latest())
+    {
+        if (!s) detail::fail(TN_E_STATE, tn_last_error());
+        if (tn_scope_failed(s)) {
+            error e(tn_scope_failed(s), tn_scope_error(s)->message);
+            tn_scope_clear(s);
+            tn_scope_close(s);
+            throw e;
+        }
+        latest() = s;
+    }
+    static tn_scope *&latest()
+    {
+        static thread_local tn_scope *s = nullptr;
+        return s;
+    }
+    tn_scope *s_, *outer_;
+    int exceptions_ = std::uncaught_exceptions();
+};
+
+/* Makes a scope that C code opened the current one, until the end of the block. */
+class borrowed_scope {
+public:
+    explicit borrowed_scope(tn_scope *s) : outer_(std::exchange(scope::latest(), s)) {}
+    ~borrowed_scope() { scope::latest() = outer_; }
+    borrowed_scope(const borrowed_scope &) = delete;
+    borrowed_scope &operator=(const borrowed_scope &) = delete;
+
+private:
+    tn_scope *outer_;
+};
+
+/* No gradients are recorded until the end of the block. */
+class no_grad {
+public:
+    no_grad() : before_(tn_set_grad_mode(TN_GRAD_OFF)) {}
+    ~no_grad() { tn_set_grad_mode(before_); }
+    no_grad(const no_grad &) = delete;
+    no_grad &operator=(const no_grad &) = delete;
+
+private:
+    uint32_t before_;
+};
+
+/* ---- Tensors ------------------------------------------------------------------------------------------- */
+
+/* One reference to a tensor; copies share it. */
+class tensor {
+public:
+    tensor() noexcept = default; /* absent, as None */
+    /* What a C call returned. NULL throws the error of the current scope, which gives up its own reference. */
+    tensor(tn_tensor *t) : t_(tn_retain(t))
+    {
+        if (!t) detail::fail(TN_E_STATE, scope::current_or_null() ? tn_scope_error(scope::current_or_null()) : tn_last_error());
+        if (scope::current_or_null()) tn_drop(scope::current_or_null(), t);
+    }
+    /* One that a C function was given, and that stays where it is. */
+    static tensor borrow(tn_tensor *t)
+    {
+        tensor x;
+        x.t_ = tn_retain(t);
+        return x;
+    }
+    ~tensor() { tn_release(t_); }
+    tensor(const tensor &other) : t_(tn_retain(other.t_)) {}
+    tensor(tensor &&other) noexcept : t_(std::exchange(other.t_, nullptr)) {}
+    tensor &operator=(tensor other) noexcept
+    {
+        std::swap(t_, other.t_);
+        return *this;
+    }
+    operator tn_tensor *() const noexcept { return t_; }
+
+    tn_dtype dtype() const { return tn_tensor_dtype(t_); }
+    tn_device device() const { return tn_tensor_device(t_); }
+    int64_t dim() const { return (int64_t)tn_tensor_rank(t_); }
+    int64_t numel() const { return tn_tensor_numel(t_); }
+    /* Of a dimension; -1 is the last. Throws std::out_of_range. */
+    int64_t size(int64_t d) const
+    {
+        int64_t at = d < 0 ? d + dim() : d;
+        if (at < 0 || at >= dim()) throw std::out_of_range("tenon::tensor::size: dimension " + std::to_string(d) + " of " + std::to_string(dim()));
+        return tn_tensor_sizes(t_)[at];
+    }
+    std::vector<int64_t> sizes() const { return {tn_tensor_sizes(t_), tn_tensor_sizes(t_) + dim()}; }
+
+    /* The only element, as a number. Waits for the device. */
+    template <class T> T item() const
+    {
+        tn_scope *s = scope::current();
+        T x;
+        if constexpr (std::is_integral_v<T>)
+            x = static_cast<T>(tn_item_int(s, t_));
+        else
+            x = static_cast<T>(tn_item_double(s, t_));
+        if (tn_scope_failed(s)) detail::fail(TN_E_STATE, tn_scope_error(s));
+        return x;
+    }
+    /* All elements, row-major. T must have the size of the dtype. */
+    template <class T> std::vector<T> to_vector() const
+    {
+        std::vector<T> out(static_cast<size_t>(numel()));
+        if (tn_to_host(scope::current(), t_, out.data(), out.size() * sizeof(T))) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        return out;
+    }
+
+    tensor to(tn_dtype dtype) const { return tn_to(scope::current(), t_, dtype); }
+    tensor to_device(tn_device device) const { return tn_to_device(scope::current(), t_, device, dtype()); }
+    tensor detach() const { return tn_detach(scope::current(), t_); }
+
+    bool requires_grad() const { return tn_requires_grad(t_) != 0; }
+    tensor &set_requires_grad(bool on = true)
+    {
+        check(tn_set_requires_grad(t_, on));
+        return *this;
+    }
+    void backward() const
+    {
+        if (tn_backward(scope::current(), t_)) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+    }
+    /* The gradient, or an absent tensor. */
+    tensor grad() const
+    {
+        tn_tensor *g = tn_grad_of(scope::current(), t_);
+        return g ? tensor(g) : tensor();
+    }
+
+    /* x[i] selects along the first dimension. */
+    tensor operator[](int64_t i) const { return tn_select(scope::current(), t_, 0, i); }
+
+private:
+    tn_tensor *t_ = nullptr;
+};
+
+using tensors = std::vector<tensor>;
+
+/* A tensor of these sizes on the CPU with a copy of the values: from<float>({2, 2}, {1, 2, 3, 4}). */
+template <class T> tensor from(const std::vector<int64_t> &sizes, const std::vector<T> &values)
+{
+    constexpr tn_dtype dtype = std::is_same_v<T, float>     ? TN_FLOAT32
+                               : std::is_same_v<T, double>  ? TN_FLOAT64
+                               : std::is_same_v<T, int64_t> ? TN_INT64
+                               : std::is_same_v<T, int32_t> ? TN_INT32
+                               : std::is_same_v<T, uint8_t> ? TN_UINT8
+                                                            : 0;
+    static_assert(dtype != 0, "a tensor of float, double, int64_t, int32_t or uint8_t; for others see tn_from_data");
+    int64_t n = 1;
+    for (int64_t size : sizes) n *= size;
+    if (n != static_cast<int64_t>(values.size()))
+        throw error(TN_E_SHAPE, "tenon::from: " + std::to_string(values.size()) + " values for sizes of " + std::to_string(n));
+    return tn_from_data(scope::current(), dtype, tn_ints{sizes.data(), static_cast<int64_t>(sizes.size())}, values.data(), TN_CPU);
+}
+
+namespace detail {
+/* What a call returned, as an object; throws if the scope has failed. */
+template <class T, class R> T take(tn_scope *s, R result)
+{
+    if (tn_scope_failed(s)) fail(TN_E_STATE, tn_scope_error(s));
+    if constexpr (std::is_same_v<T, tensors>)
+        return tensors(result.data, result.data + result.count);
+    else if constexpr (!std::is_void_v<T>)
+        return T(result);
+}
+
+template <class T> using number = std::enable_if_t<std::is_arithmetic_v<T>, int>;
+} // namespace detail
+
+inline tensor operator+(const tensor &a, const tensor &b) { return tn_add(scope::current(), a, b); }
+inline tensor operator-(const tensor &a, const tensor &b) { return tn_sub(scope::current(), a, b); }
+inline tensor operator*(const tensor &a, const tensor &b) { return tn_mul(scope::current(), a, b); }
+inline tensor operator/(const tensor &a, const tensor &b) { return tn_div(scope::current(), a, b); }
+inline tensor operator-(const tensor &a) { return tn_neg(scope::current(), a); }
+template <class T, detail::number<T> = 0> tensor operator+(const tensor &a, T b) { return tn_add_scalar(scope::current(), a, b); }
+template <class T, detail::number<T> = 0> tensor operator-(const tensor &a, T b) { return tn_sub_scalar(scope::current(), a, b); }
+template <class T, detail::number<T> = 0> tensor operator*(const tensor &a, T b) { return tn_mul_scalar(scope::current(), a, b); }
+template <class T, detail::number<T> = 0> tensor operator/(const tensor &a, T b) { return tn_div_scalar(scope::current(), a, b); }
+template <class T, detail::number<T> = 0> tensor operator+(T a, const tensor &b) { return b + a; }
+template <class T, detail::number<T> = 0> tensor operator*(T a, const tensor &b) { return b * a; }
+template <class T, detail::number<T> = 0> tensor operator-(T a, const tensor &b) { return tn_rsub_scalar(scope::current(), b, a); }
+template <class T, detail::number<T> = 0> tensor operator/(T a, const tensor &b) { return tn_mul_scalar(scope::current(), tn_reciprocal(scope::current(), b), a); }
+/* In place, as add_ and its like: a leaf that requires a gradient is refused while gradients are recorded. */
+inline tensor &operator+=(tensor &a, const tensor &b) { return a = tn_add_(scope::current(), a, b); }
+inline tensor &operator-=(tensor &a, const tensor &b) { return a = tn_sub_(scope::current(), a, b); }
+inline tensor &operator*=(tensor &a, const tensor &b) { return a = tn_mul_(scope::current(), a, b); }
+inline tensor &operator/=(tensor &a, const tensor &b) { return a = tn_div_(scope::current(), a, b); }
+
+inline std::ostream &operator<<(std::ostream &out, const tensor &t)
+{
+    const char *text = tn_format(scope::current(), t, nullptr);
+    if (!text) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+    return out << text;
+}
+
+} // namespace tenon
+
+#include <tenon/tensor_ops.hpp>
+
+#endif

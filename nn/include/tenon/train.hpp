@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and optimisers in C++17, over tenon.hpp, nn.h and optim.h.
+ *
+ *     struct net : tenon::nn::module {
+ *         tenon::nn::layer in = tenon::nn::linear(*this, "in", 2, 64), out = tenon::nn::linear(*this, "out", 64, 1);
+ *         explicit net(tn_context *ctx) : module(ctx, "net") {}
+ *         tenon::tensor forward(const tenon::tensor &x) override { return out(tenon::relu(in(x))); }
+ *     };
+ *
+ *     tenon::nn::optimizer o(model, tenon::nn::adamw());
+ *     for (...) {
+ *         tenon::scope s(ctx);
+ *         tenon::mse_loss(model(x), y).backward();
+ *         o.step();
+ *     }
+ *
+ * Ownership: a module that has a context is a root and owns its tree; other modules and all layers belong to their parent,
+ * and are members of its object or live as long as it does. Errors: tenon::error.
+ */
+#ifndef TENON_TRAIN_HPP
+#define TENON_TRAIN_HPP
+
+#include <map>
+#include <mutex>
+
+#include <tenon/nn.h>
+#include <tenon/optim.h>
+#include <tenon/tenon.hpp>
+
+namespace tenon::nn {
+
+/* ---- Layers -------------------------------------------------------------------------------------------- */
+
+/* A module of a tree: what tn_..._create returned. A plain handle. */
+class layer {
+public:
+    layer() noexcept = default;
+    explicit layer(tn_module *m) noexcept : m_(m) {}
+    /* Of a parent; `m` NULL throws the error of its tree. */
+    layer(tn_module *parent, tn_module *m) : m_(m)
+    {
+        if (!m) throw error(tn_module_failed(parent) ? tn_module_failed(parent) : TN_E_STATE,
+                            tn_module_failed(parent) ? tn_module_error(parent) : tn_last_error()->message);
+    }
+    operator tn_module *() const noexcept { return m_; }
+
+    /* The first output. */
+    template <class... T> tensor operator()(const tensor &x, const T &...others) const { return tensor(run(x, others...).first); }
+    /* All outputs: of an LSTM the sequence, h and c. */
+    template <class... T> tensors call(const tensor &x, const T &...others) const
+    {
+        tn_outputs y = run(x, others...);
+        tensors all{tensor(y.first)};
+        for (tn_tensor *t : y.more)
+            if (t) all.emplace_back(t);
+        return all;
+    }
+
+    /* A parameter or buffer by its name, "fc.weight". Throws if there is none. */
+    tensor get(const std::string &name) const
+    {
+        tn_tensor *t = tn_module_tensor(m_, name.c_str());
+        if (!t) throw error(TN_E_NOT_FOUND, std::string("module '") + tn_module_name(m_) + "' has no tensor '" + name + "'");
+        return tensor::borrow(t);
+    }
+    /* Exchanges it for one of the same sizes; two modules with the same tensor share it. */
+    void set(const std::string &name, const tensor &t) const { check(tn_module_set_tensor(m_, name.c_str(), t)); }
+    tensors parameters() const
+    {
+        tensors all;
+        tn_tensors list = tn_module_parameters(scope::current(), m_);
+        for (int64_t i = 0; i < list.count; i++) all.push_back(tensor::borrow(list.data[i]));
+        return all;
+    }
+    int64_t parameter_count() const { return tn_module_parameter_count(m_); }
+    void train(bool on = true) const { tn_module_train(m_, on); }
+    void zero_grad() const { tn_module_zero_grad(m_); }
+    /* 0: stay, keep. */
+    void to(tn_device device, tn_dtype dtype = 0) const { check(tn_module_to(m_, device, dtype)); }
+    void save(const std::string &path) const { check(tn_module_save(m_, path.c_str())); }
+    void load(const std::string &path, uint32_t mode = TN_STRICT) const { check(tn_module_load(m_, path.c_str(), mode)); }
+
+protected:
+    tn_module *m_ = nullptr;
+
+private:
+    template <class... T> tn_outputs run(const T &...in) const
+    {
+        tn_scope *s = scope::current();
+        tn_outputs y = tn_module_call(s, m_, TN_TENSORS(in...));
+        if (!y.first) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(s));
+        return y;
+    }
+};
+
+/* A list of modules, which the program runs itself. */
+inline layer module_list(const layer &parent, const std::string &name) { return layer(parent, tn_module_list_create(parent, name.c_str())); }
+
+inline std::ostream &operator<<(std::ostream &out, const layer &l)
+{
+    return out << tn_module_format(scope::current(), l);
+}
+
+/* ---- Modules of the program ---------------------------------------------------------------------------- */
+
+/* Overrides one of the two functions. Neither copied nor moved: the tree knows its address. */
+class module : public layer {
+public:
+    /* A root. `kind` is what it is called when it is printed. */
+    explicit module(tn_context *ctx, const char *name = "net", const char *kind = "Module")
+        : layer(made(tn_module_create(ctx, name, kind_of(kind)))), is_root_(true)
+    {
+        *static_cast<module **>(tn_module_state(m_)) = this;
+    }
+    module(const layer &parent, const std::string &name, const char *kind = "Module")
+        : layer(parent, tn_module_add(parent, name.c_str(), kind_of(kind)))
+    {
+        *static_cast<module **>(tn_module_state(m_)) = this;
+    }
+    virtual ~module()
+    {
+        *static_cast<module **>(tn_module_state(m_)) = nullptr;
+        if (is_root_) tn_module_destroy(m_);
+    }
+    module(const module &) = delete;
+    module &operator=(const module &) = delete;
+
+    /* One input, one output. */
+    virtual tensor forward(const tensor &)
+    {
+        throw error(TN_E_STATE, std::string("module '") + tn_module_name(m_) + "' (" + tn_module_class_name(m_) + ") has no forward function");
+    }
+    /* Several inputs or outputs. */
+    virtual tensors forward(const tensors &in) { return {forward(in[0])}; }
+
+private:
+    static tn_module *made(tn_module *m)
+    {
+        if (!m) check(tn_last_error() ? tn_last_error()->code : TN_E_OUT_OF_MEMORY);
+        return m;
+    }
+    /* Classes live as long as the process: a tree may outlive the objects of its modules. */
+    static const tn_module_class *kind_of(const char *name)
+    {
+        static std::mutex lock;
+        static auto &kinds = *new std::map<std::string, tn_module_class>;
+        std::lock_guard<std::mutex> guard(lock);
+        auto [at, is_new] = kinds.try_emplace(name);
+        if (is_new) {
+            at->second.size = sizeof(tn_module_class);
+            at->second.name = at->first.c_str();
+            at->second.state_bytes = sizeof(module *);
+            at->second.forward = run_forward;
+        }
+        return &at->second;
+    }
+    /* Called by the library: no exception may leave. */
+    static tn_tensor *run_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more) noexcept
+    {
+        module *self = *static_cast<module **>(tn_module_state(m));
+        borrowed_scope current(s);
+        try {
+            if (!self) throw error(TN_E_STATE, "the object of this module is gone");
+            tensors inputs;
+            for (int64_t i = 0; i < in.count; i++) inputs.push_back(tensor::borrow(in.data[i]));
+            tensors out = self->forward(inputs);
+            if (out.empty() || out.size() > TN_MODULE_MAX_OUTPUTS) throw error(TN_E_STATE, "forward returned " + std::to_string(out.size()) + " outputs");
+            for (size_t i = 1; i < out.size(); i++) more[i - 1] = tn_scope_adopt(s, tn_retain(out[i]));
+            return tn_scope_adopt(s, tn_retain(out[0]));
+        } catch (const error &e) {
+            tn_scope_fail(s, e.status(), e.what());
+        } catch (const std::exception &e) {
+            tn_scope_fail(s, TN_E_STATE, e.what());
+        } catch (...) {
+            tn_scope_fail(s, TN_E_STATE, "a module's forward function threw an unknown exception");
+        }
+        return nullptr;
+    }
+    bool is_root_ = false;
+};
+
+/* ---- Optimisers ---------------------------------------------------------------------------------------- */
+
+/* A kind and its options: auto k = adamw(); k.options.lr = 3e-4; or adamw(3e-4). */
+struct kind {
+    uint32_t number;
+    tn_optimizer_options options;
+    kind(uint32_t n, double lr) : number(n), options(tn_optimizer_defaults(n))
+    {
+        if (lr != TN_NOT_GIVEN) options.lr = lr;
+    }
+};
+inline kind sgd(double lr = TN_NOT_GIVEN) { return {TN_SGD, lr}; }
+inline kind adam(double lr = TN_NOT_GIVEN) { return {TN_ADAM, lr}; }
+inline kind adamw(double lr = TN_NOT_GIVEN) { return {TN_ADAMW, lr}; }
+inline kind adagrad(double lr = TN_NOT_GIVEN) { return {TN_ADAGRAD, lr}; }
+inline kind adadelta(double lr = TN_NOT_GIVEN) { return {TN_ADADELTA, lr}; }
+inline kind adamax(double lr = TN_NOT_GIVEN) { return {TN_ADAMAX, lr}; }
+inline kind asgd(double lr = TN_NOT_GIVEN) { return {TN_ASGD, lr}; }
+inline kind nadam(double lr = TN_NOT_GIVEN) { return {TN_NADAM, lr}; }
+inline kind radam(double lr = TN_NOT_GIVEN) { return {TN_RADAM, lr}; }
+inline kind rmsprop(double lr = TN_NOT_GIVEN) { return {TN_RMSPROP, lr}; }
+inline kind rprop(double lr = TN_NOT_GIVEN) { return {TN_RPROP, lr}; }
+inline kind adafactor(double lr = TN_NOT_GIVEN) { return {TN_ADAFACTOR, lr}; }
+
+class optimizer {
+public:
+    /* For all parameters of a module, which must outlive it. */
+    optimizer(const layer &of, kind k)
+    {
+        k.options.module = of;
+        o_ = tn_optimizer_create(k.number, &k.options);
+        if (!o_) check(tn_last_error()->code);
+    }
+    ~optimizer() { tn_optimizer_destroy(o_); }
+    optimizer(optimizer &&other) noexcept : o_(std::exchange(other.o_, nullptr)) {}
+    optimizer &operator=(optimizer &&other) noexcept
+    {
+        std::swap(o_, other.o_);
+        return *this;
+    }
+    optimizer(const optimizer &) = delete;
+    optimizer &operator=(const optimizer &) = delete;
+    operator tn_optimizer *() const noexcept { return o_; }
+
+    /* Changes the parameters from their gradients, and sets these to zero. */
+    void step(double lr = TN_NOT_GIVEN, double clip_norm = 0) const
+    {
+        tn_step_options options{};
+        options.options_size = sizeof options;
+        options.optimizer = o_;
+        options.lr = lr;
+        options.clip_norm = clip_norm;
+        if (tn_optimizer_step_with(scope::current(), &options)) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        tn_optimizer_zero_grad(o_);
+    }
+    void save(const std::string &path) const { check(tn_optimizer_save(o_, path.c_str())); }
+    void load(const std::string &path) const { check(tn_optimizer_load(o_, path.c_str())); }
+
+private:
+    tn_optimizer *o_ = nullptr;
+};
+
+} // namespace tenon::nn
+
+#include <tenon/nn_layers.hpp>
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The line of progress in C++17. Curves and event files are those of progress.h. */
+#ifndef TENON_PROGRESS_HPP
+#define TENON_PROGRESS_HPP
+
+#include <tenon/progress.h>
+#include <utility>
+
+namespace tenon {
+
+class progress {
+public:
+    progress(const char *label, int64_t steps, const char *unit = "steps", double units_a_step = 1)
+    {
+        tn_progress_options o{};
+        o.options_size = sizeof o;
+        o.unit = unit;
+        o.units_a_step = units_a_step;
+        p_ = tn_progress_create_with(label, steps, &o);
+    }
+    ~progress() { tn_progress_destroy(p_); }
+    progress(progress &&other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
+    progress(const progress &) = delete;
+    progress &operator=(const progress &) = delete;
+
+    /* One step is done. True if it is time for a line. */
+    bool step() { return tn_progress_step(p_) != 0; }
+    /* Format and values as in printf. */
+    template <class... T> void show(const char *format, T... values) { tn_progress_show(p_, format, values...); }
+
+private:
+    tn_progress *p_;
+};
+
+} // namespace tenon
+
+#endif
