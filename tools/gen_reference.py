@@ -22,7 +22,7 @@ FILE_PATTERNS = *.h *.hpp *.md
 EXCLUDE = {source}/abi/include/tenon/ops.h {source}/abi/include/tenon/ops.hpp {source}/abi/include/tenon/op_numbers.h
 USE_MDFILE_AS_MAINPAGE = {source}/README.md
 INPUT_FILTER = "{python} {source}/tools/doc_filter.py"
-STRIP_FROM_PATH = {source} {source}/abi/include {source}/nn/include {source}/optim/include {source}/files/include {source}/progress/include {folder}
+STRIP_FROM_PATH = {source} {source}/abi/include {source}/nn/include {source}/optim/include {source}/files/include {source}/data/include {source}/progress/include {folder}
 EXTRACT_ALL = YES
 JAVADOC_AUTOBRIEF = YES
 SHOW_HEADERFILE = NO
@@ -79,7 +79,7 @@ def main():
         text = "\n".join(text for _, text in sorted(calls))
         (folder / "operators" / f"operators_{letter}.h").write_text(
             f"/** @file\n * Calls of operators with {letter.upper()}. They are in tenon/ops.h, as macros that take options: `.name = value`.\n */\n\n{text}")
-    headers = " ".join(f"{source}/{room}/include/tenon" for room in ("abi", "nn", "optim", "files", "progress"))
+    headers = " ".join(f"{source}/{room}/include/tenon" for room in ("abi", "nn", "optim", "files", "data", "progress"))
     (folder / "Doxyfile").write_text(SETTINGS.format(version=version, folder=folder, source=source, headers=headers, python=sys.executable))
 
 

@@ -107,7 +107,7 @@ def check_tree(house):
     expect(plugins.is_relative_to(house.prefix), "plugindir moves with the prefix", str(plugins))
     for name in ("cpu", "reference"):
         expect((plugins / f"{name}.json").is_file(), f"manifest of {name}", str(sorted(plugins.glob("*"))))
-    headers = {p.name for room in ("abi", "nn", "optim", "files", "progress") for p in (house.source / room / "include/tenon").glob("*.h")}
+    headers = {p.name for room in ("abi", "nn", "optim", "files", "data", "progress") for p in (house.source / room / "include/tenon").glob("*.h")}
     installed = {p.name for p in (house.prefix / "include/tenon").glob("*.h")}
     expect(headers == installed, "all headers and no others", str(headers ^ installed))
     expect(list(house.library.glob("libtenon.so*")), "the library", str(house.library))

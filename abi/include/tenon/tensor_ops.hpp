@@ -405,6 +405,11 @@ inline tensor set_(const tensor &self, tn_place at = tn_place::here())
 /* Makes self an alias of another tensor. */
 inline tensor set_source_tensor_(const tensor &self, const tensor &source, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_set_source_tensor_(s, self, source, at)); }
+/* Makes self a view of another tensor's storage. */
+inline tensor set_source_tensor_storage_offset_(const tensor &self, const tensor &source, int64_t storage_offset,
+        tn_ints size, tn_set_source_tensor_storage_offset__args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_set_source_tensor_storage_offset_(s, self, source, storage_offset, size, o, at)); }
 /* Type that arithmetic of the two would have. */
 inline tn_dtype result_type(const tensor &tensor_, const tensor &other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tn_dtype>(s, tn_result_type(s, tensor_, other, at)); }
