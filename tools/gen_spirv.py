@@ -13,15 +13,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-DTYPED = ("lines.cl", "windows.cl", "norms.cl", "steps.cl", "product.cl")
-
-
-def options_of(name, variant):
-    """The text that launch.c writes for this variant."""
-    kind, group, dtype = (*variant, "0", "0")[:3]
-    return (f"-DGPU_TYPE={kind} -DGPU_GROUP={group} -DGPU_PROCESSOR=0" + (" -cl-single-precision-constant" if kind == "32" else "")
-            + (f" -DGPU_DTYPE={dtype}" if name in DTYPED else ""))
-
+from gen_cuda import options  # what launch.c writes for a variant
 
 def run(*command):
     done = subprocess.run(command, capture_output=True, text=True)
@@ -32,12 +24,15 @@ def run(*command):
 def compile_one(a, word):
     path, *variant = word.split(":")
     name = Path(path).name
-    options = options_of(name, variant)
-    base = a.work / f"{Path(path).stem}_{'_'.join(variant)}"
+    if len(variant) == 1:
+        variant.append("0")
+    variant = "_".join([Path(path).stem, *variant])
+    words = options(variant)
+    base = a.work / variant
     run(a.clang, "-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-O2", "-Xclang", "-disable-llvm-passes", "-Xclang",
-        "-finclude-default-header", *(f"-I{f}" for f in a.folders), *options.split(), "-emit-llvm", "-c", path, "-o", f"{base}.bc")
+        "-finclude-default-header", *(f"-I{f}" for f in a.folders), *words, "-emit-llvm", "-c", path, "-o", f"{base}.bc")
     run(a.translator, "--spirv-max-version=1.2", f"{base}.bc", "-o", f"{base}.spv")
-    return name, options, f"{base}.spv"
+    return name, " ".join(words), f"{base}.spv"
 
 
 def main():
@@ -56,8 +51,8 @@ def main():
         print(f'__asm__(".section .rodata\\n.balign 8\\n.hidden gpu_module_{i}\\n.globl gpu_module_{i}\\ngpu_module_{i}:\\n'
               f'.incbin \\"{Path(path).resolve()}\\"\\n.previous\\n");\nextern const uint8_t gpu_module_{i}[];')
     print("\nconst gpu_module gpu_modules[] = {")
-    for i, (name, options, path) in enumerate(modules):
-        print(f'    {{"{name}", "{options}", gpu_module_{i}, {Path(path).stat().st_size}}},')
+    for i, (name, words, path) in enumerate(modules):
+        print(f'    {{"{name}", "{words}", gpu_module_{i}, {Path(path).stat().st_size}}},')
     print("    {0, 0, 0, 0},\n};")
 
 

@@ -240,6 +240,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
         .alignment = 64,
         .has_double = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0,
         .is_precompiled = 1,
+        .has_dense = 1,
         .has_addresses = 1,
         .priority_low = 1,
         .priority_high = -1,
