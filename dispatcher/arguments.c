@@ -103,13 +103,13 @@ static int32_t fits_list(const tni_argument *a, const tn_value *v)
                                                                                    : DOES_NOT_FIT;
 }
 
-/* What is absent: the default serves, an optional argument stays so, and a required list is empty, because typed
- * calls write {NULL, 0} for an empty list. */
+/* What is absent and has no default: an optional argument stays so, and a required list is empty, because typed calls
+ * write {NULL, 0} for an empty list. */
 static int32_t take_absent(const tni_op *op, uint32_t i, tn_value *v)
 {
     static const int64_t none;
     const tni_argument *a = &op->schema->args[i];
-    if (a->is_optional || a->default_text || a->type == TNI_TYPE_GENERATOR) return TN_OK;
+    if (a->is_optional || a->type == TNI_TYPE_GENERATOR) return TN_OK;
     if (!a->is_list || !list_tag(a->type)) return bad_argument(op, i, v);
     *v = tn_value_make(list_tag(a->type), 0);
     v->as.ints = &none;
@@ -174,11 +174,9 @@ static int32_t convert(tni_call_state *c, const tni_argument *a, tn_value *v)
 static int32_t check_items(const tni_op *op, uint32_t i, const tn_value *v)
 {
     const tni_argument *a = &op->schema->args[i];
-    if (a->list_length && v->count != (uint32_t)a->list_length && v->tag != TN_TAG_TENSORS &&
-        !(v->count == 1 && v->tag == TN_TAG_INTS)) {
-        /* As in ATen, only lists of bools must have the length; operators check the others. */
-        if (v->tag == TN_TAG_BOOLS) return bad_length(op, i, v->count);
-    }
+    /* As in ATen, only lists of bools must have the length; operators check the others. */
+    if (v->tag == TN_TAG_BOOLS && a->list_length && v->count != (uint32_t)a->list_length)
+        return bad_length(op, i, v->count);
     if (v->tag == TN_TAG_TENSORS && !a->optional_items) {
         for (uint32_t k = 0; k < v->count; k++) {
             if (!v->as.tensors[k]) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/inspect.h>
+#include "../torture/counting.h"
 #include "support.h"
 
 static tn_device first, second;
@@ -139,6 +140,104 @@ Test(bare_device, copies_between_peers)
     EXPECT(tn_view_as_real(s, c), 1, -2, 1, -2);
 }
 
+/* Two plugins' devices know nothing of each other: bytes go through host memory. */
+Test(bare_device, copies_between_devices_of_two_plugins)
+{
+    tn_device reference = tn_device_parse(ctx, "reference:0");
+    tn_tensor *x = rows(2, 3, first), *there = tn_zeros(s, TN_INTS(2, 3), .device = reference);
+    tn_copy_(s, there, x);
+    EXPECT(there, 0, 1, 2, 3, 4, 5);
+    cr_expect_eq(fallbacks("prim::copy"), 0);
+    tn_copy_(s, tn_t(s, there), tn_reshape(s, x, TN_INTS(3, 2)));
+    EXPECT(there, 0, 2, 4, 1, 3, 5);
+    tn_copy_(s, x, there);
+    EXPECT(x, 0, 2, 4, 1, 3, 5);
+    tn_tensor *whole = tn_zeros(s, TN_INTS(2, 3), .dtype = TN_INT16, .device = reference);
+    tn_copy_(s, whole, x); /* cast */
+    EXPECT(whole, 0, 2, 4, 1, 3, 5);
+}
+
+/* An element of 16 bytes has no integer of its size: its bytes are one more dimension. */
+Test(bare_device, elements_of_a_vendor_that_are_larger_than_integers)
+{
+    uint8_t bytes[64], got[64];
+    int64_t sizes[TN_MAX_RANK];
+    for (int i = 0; i < 64; i++) bytes[i] = (uint8_t)i;
+    for (int i = 0; i < TN_MAX_RANK; i++) sizes[i] = 1;
+    tn_dtype wide = tn_dtype_intern(ctx, "acme_wide", 128);
+    tn_tensor *x = tn_from_data(s, wide, TN_INTS(2, 2), bytes, TN_CPU);
+    cr_assert_eq(tn_to_host(s, tn_contiguous(s, tn_t(s, x)), got, sizeof got), TN_OK);
+    for (int i = 0; i < 64; i++)
+        cr_expect_eq(got[i], bytes[(i / 16 % 2 * 2 + i / 32) * 16 + i % 16], "%d", i);
+    tn_tensor *row = tn_slice(s, x, .dim = 0, .start = 1);
+    cr_assert_eq(tn_to_host(s, tn_copy_(s, tn_empty_like(s, x), row), got, sizeof got),
+                 TN_OK); /* broadcast */
+    for (int i = 0; i < 64; i++) cr_expect_eq(got[i], 32 + i % 32, "%d", i);
+    tn_tensor *deep = tn_reshape(s, tn_slice(s, row, .dim = 1, .end = 1), ((tn_ints){sizes, TN_MAX_RANK}));
+    cr_assert_not_null(deep, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect_null(tn_clone(s, deep));
+    expect_failure(TN_E_SHAPE, "copy: a tensor of acme_wide has at most 63 dimensions");
+}
+
+/* ---- Without memory ------------------------------------------------------------------------------------------- */
+
+/* The sum of all elements that the copies gave, -1 if one of them failed. */
+static double copy_in_every_way(void)
+{
+    tn_device reference = tn_device_parse(ctx, "reference:0");
+    tn_tensor *x = rows(2, 3, first), *there = tn_zeros(s, TN_INTS(3, 2), .device = second);
+    if (x && there) tn_copy_(s, there, tn_t(s, x)); /* the source's device makes it contiguous */
+    if (there) tn_copy_(s, tn_t(s, there), x);
+    tn_tensor *z = tn_full(s, TN_INTS(2), tn_value_complex((const double[]){1, 2}), .dtype = TN_COMPLEX64,
+                           .device = first);
+    if (z) tn_copy_(s, tn_conj(s, z), tn_full(s, TN_INTS(1), 3, .dtype = TN_FLOAT64)); /* through an image */
+    if (x) tn_fill_scalar_(s, tn_select(s, x, 1, 1), 7);                               /* into gaps */
+    if (x) tn_add_(s, x, x);
+    if (z) tn_fill_scalar_(s, tn_imag(s, tn_conj(s, z)), -1);
+    tn_tensor *far = tn_zeros(s, TN_INTS(2, 3), .dtype = TN_FLOAT64, .device = reference);
+    if (far && x) tn_copy_(s, far, x);
+    tn_tensor *triple = tn_from_data(s, tn_dtype_intern(ctx, "acme_triple", 24), TN_INTS(2, 1),
+                                     (const uint8_t[]){1, 2, 3, 4, 5, 6}, TN_CPU);
+    if (triple) tn_contiguous(s, tn_expand(s, triple, TN_INTS(2, 2)));
+    if (tn_scope_failed(s)) return -1;
+    return tn_item_double(s, tn_sum(s, far)) + tn_item_double(s, tn_sum(s, there)) +
+           tn_item_double(s, tn_sum(s, tn_view_as_real(s, z)));
+}
+
+/* x is (0 14 4; 6 14 10), `there` 15 in all, z twice 3 + 1i. */
+static const double copied = 48 + 15 + 8;
+
+/* The n-th allocation fails, for every n: the call says so, nothing leaks, and a later one gives the right values. */
+Test(bare_alone, copies_without_memory, .timeout = 110)
+{
+    counting memory = {0};
+    const tn_context_options options = {.size = sizeof options,
+                                        .flags = TN_CONTEXT_DEBUG_HANDLES, /* keeps no block for reuse */
+                                        .allocator = {.user = &memory, .alloc = take, .free = give_back}};
+    int failed = 0, done = 0;
+    for (long long n = 1; !done; n++) {
+        memory = (counting){0};
+        cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+        tn_set_fallback_policy(ctx, TN_FALLBACK_SILENT);
+        cr_assert_eq(tn_library_open(ctx, getenv("TENON_TEST_BARE_PLUGIN"), NULL), TN_OK);
+        s = tn_scope_open(ctx);
+        first = tn_device_parse(ctx, "bare:0");
+        second = tn_device_parse(ctx, "bare:1");
+        memory.fail_at = atomic_load(&memory.count) + n;
+        double sum = copy_in_every_way();
+        done = atomic_load(&memory.count) < memory.fail_at;
+        memory.fail_at = 0;
+        failed += sum < 0;
+        cr_expect(sum == copied || tn_scope_failed(s), "allocation %lld: %g", n, sum);
+        tn_scope_clear(s);
+        cr_expect_eq(copy_in_every_way(), copied, "after allocation %lld", n);
+        tn_scope_close(s);
+        tn_context_destroy(ctx);
+        cr_expect_eq(atomic_load(&memory.live), 0, "leak: allocation %lld", n);
+    }
+    cr_expect_gt(failed, 30);
+}
+
 /* Operators of every kind run on the CPU, and their results are on the device. */
 Test(bare_device, the_cpu_runs_operators)
 {
@@ -258,6 +357,37 @@ Test(bare_device, rows_that_refuse_late)
     tn_add_out(s, x, tn_t(s, x), out);
     EXPECT(out, 0, 3, 3, 6);
     cr_expect_geq(tn_inspect_finding_count(ctx), 4, "findings: %u", tn_inspect_finding_count(ctx));
+}
+
+static int copies;
+
+static int32_t copy_bytes(void *self, const tn_call *call)
+{
+    const tn_operand *to = &call->nest->operands[0], *from = &call->nest->operands[1];
+    copies++;
+    memcpy((char *)to->allocation + to->byte_offset, (const char *)from->allocation + from->byte_offset,
+           (size_t)call->nest->numel * (size_t)tn_dtype_bytes(to->dtype));
+    return TN_OK;
+}
+
+/* A row for copies gets no lazily conjugated tensors unless it says that it reads them; the next row is tried. */
+Test(bare_device, rows_for_copies)
+{
+    static const char schema[] = "prim::copy(Tensor(a!) self, Tensor src) -> Tensor(a!)";
+    static const tn_dtype complex[] = {TN_COMPLEX64, 0};
+    const tn_kernel_row row = {.size = sizeof row, .schema = schema, .dtypes = complex, .run = copy_bytes};
+    cr_assert_eq(tn_kernels_add(ctx, "bare", NULL, &row, 1), TN_OK);
+    tn_tensor *z = tn_full(s, TN_INTS(2), tn_value_complex((const double[]){1, 2}), .dtype = TN_COMPLEX64,
+                           .device = first);
+    copies = 0;
+    tn_tensor *same = tn_clone(s, z), *turned = tn_resolve_conj(s, tn_conj(s, z));
+    EXPECT(tn_view_as_real(s, same), 1, 2, 1, 2);
+    EXPECT(tn_view_as_real(s, turned), 1, -2, 1, -2);
+    cr_expect_eq(copies, 1, "%d", copies);
+    cr_expect_eq(fallbacks("prim::copy"), 1, "the conjugated one");
+    add_row("bare", schema, 10, refuse_late, NULL);
+    EXPECT(tn_view_as_real(s, tn_clone(s, z)), 1, 2, 1, 2);
+    cr_expect_eq(copies, 2, "%d", copies);
 }
 
 static tn_dtype seen;

@@ -13,6 +13,7 @@ static tn_device device;
 
 static void set_up(void)
 {
+    setenv("TENON_REFERENCE_DEVICES", "2", 1); /* the second is not opened */
     open_context();
     device = tn_device_parse(ctx, "reference:0");
     cr_assert_not(device & TN_DEVICE_MISSING);
@@ -49,7 +50,7 @@ static int32_t ask_for_memory(void *self, const tn_call *call)
     const tn_host *h = call->host;
     tn_memory_request r = {.size = sizeof r, .bytes = 64};
     tn_memory memory = {.size = sizeof memory};
-    uint64_t freed = 7;
+    uint64_t freed = 7, native = 0;
     runs++;
     expect_refusal(h->workspace(call, NULL, &memory), TN_E_ARGUMENT, "tn_memory_request is NULL");
     expect_refusal(h->workspace(call, &r, NULL), TN_E_ARGUMENT, "tn_memory is NULL");
@@ -75,6 +76,8 @@ static int32_t ask_for_memory(void *self, const tn_call *call)
     h->memory_free(h->context, call->device, &memory);
     r.kind = memory.kind; /* that of tensors, by name */
     cr_expect_eq(h->workspace(call, &r, &memory), TN_OK);
+    cr_expect_eq(h->native(call, TN_NATIVE_ALLOCATION, memory.allocation, &native), TN_OK);
+    cr_expect_neq(native, 0);
     r.bytes = UINT64_MAX / 2;
     cr_expect_eq(h->workspace(call, &r, &memory), TN_E_OUT_OF_MEMORY);
     cr_expect_eq(h->memory_alloc(h->context, call->device, &r, &memory), TN_E_OUT_OF_MEMORY);
@@ -89,13 +92,13 @@ Test(host_requests, memory)
     cr_assert_eq(tn_stream_create(ctx, device, 0, &other), TN_OK);
     cr_assert_eq(tn_stream_set_current(ctx, stream), TN_OK);
     tn_memory_get_stats(ctx, device, &before);
+    tn_stream_release(other); /* its handle is not one of a stream of the device any more */
     cr_expect_not_null(ask_with(ask_for_memory, 0));
     cr_expect_eq(runs, 1);
     tn_device_synchronize(ctx, device);
     tn_memory_get_stats(ctx, device, &after);
     cr_expect_leq(after.allocated_bytes, before.allocated_bytes + 2 * 4096, "more than two tensors: %llu",
                   (unsigned long long)(after.allocated_bytes - before.allocated_bytes));
-    tn_stream_release(other);
     tn_stream_set_current(ctx, tn_stream_default(ctx, device));
     tn_stream_release(stream);
 }
@@ -115,6 +118,10 @@ static int32_t ask_for_the_rest(void *self, const tn_call *call)
     expect_refusal(h->native(NULL, TN_NATIVE_STREAM, NULL, &native), TN_E_CONTRACT, "no call was given");
     expect_refusal(h->native(call, TN_NATIVE_ALLOCATION, NULL, &native), TN_E_ARGUMENT,
                    "native: no allocation was given");
+    expect_refusal(h->native(call, 9, NULL, &native), TN_E_ARGUMENT,
+                   "native: there is no kind 9 of native handles");
+    cr_expect_eq(h->native(call, TN_NATIVE_STREAM, NULL, &native), TN_OK);
+    cr_expect_eq(native, (uint64_t)(uintptr_t)call->stream);
     expect_refusal(h->storage(NULL, call->args[0].as.tensor, &facts), TN_E_CONTRACT, "no call was given");
     expect_refusal(h->storage(call, NULL, &facts), TN_E_ARGUMENT, "storage: no tensor was given");
     expect_refusal(h->define_output(call, 0, &output), TN_E_CONTRACT,
@@ -167,6 +174,17 @@ static int32_t wrong_rule(void *self, const tn_call *call)
     uint64_t native = 0;
     runs++;
     expect_refusal(call->host->define_output(call, 0, NULL), TN_E_ARGUMENT, "tn_output is NULL");
+    const tn_output deep = {.size = sizeof deep,
+                            .dtype = TN_FLOAT32,
+                            .rank = TN_MAX_RANK + 1,
+                            .sizes = sizes},
+                    bare = {.size = sizeof bare, .dtype = TN_FLOAT32, .rank = 1};
+    expect_refusal(call->host->define_output(call, 1, &output), TN_E_CONTRACT,
+                   "asks: the shape rule defined output 1 of rank 2");
+    expect_refusal(call->host->define_output(call, 0, &deep), TN_E_CONTRACT,
+                   "asks: the shape rule defined output 0 of rank 65");
+    expect_refusal(call->host->define_output(call, 0, &bare), TN_E_CONTRACT,
+                   "asks: the shape rule defined output 0 of rank 1");
     expect_refusal(call->host->native(call, TN_NATIVE_STREAM, NULL, &native), TN_E_STATE,
                    "native: a shape rule or composite has no device");
     expect_refusal(call->host->keep_alive(call, &runs, forget), TN_E_STATE,
@@ -185,7 +203,17 @@ Test(host_requests, slots_of_a_shape_rule)
 
 static int32_t composite_that_asks(void *self, const tn_call *call)
 {
+    tn_random_numbers numbers = {.size = sizeof numbers}, next = numbers;
+    tn_generator *generator = tn_default_generator(ctx, TN_CPU);
     runs++;
+    expect_refusal(call->host->random_reserve(call, NULL, 4, &numbers), TN_E_STATE,
+                   "random_reserve: the call has neither a generator nor a device");
+    cr_expect_eq(call->host->random_reserve(call, generator, 4, &numbers), TN_OK);
+    cr_expect_eq(call->host->random_reserve(call, generator, 4, &next), TN_OK);
+    cr_expect_eq(next.seed, numbers.seed);
+    cr_expect_gt(next.offset, numbers.offset, "no number is drawn twice");
+    expect_refusal(call->host->set_output(call, 1, call->args[0].as.tensor), TN_E_CONTRACT,
+                   "set_output: there is no output 1");
     expect_refusal(call->host->keep_alive(call, &runs, forget), TN_E_STATE,
                    "keep_alive: only kernels may call it");
     return call->host->set_output(call, 0, call->args[0].as.tensor);
@@ -197,6 +225,76 @@ Test(host_requests, slots_of_a_composite)
         .size = sizeof(tn_operator_def), .schema = SCHEMA, .composite = composite_that_asks});
     cr_expect_not_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
     cr_expect_eq(runs, 1);
+}
+
+/* ---- Calls that are not the innermost ---------------------------------------------------------------------------- */
+
+static const tn_call *outer_call;
+static tn_call kept_call;
+static tn_scope *outer_scope;
+
+/* A kernel that asks for a call that it is inside of. */
+static int32_t ask_for_the_outer(void *self, const tn_call *call)
+{
+    runs++;
+    cr_expect_eq(call->host->call_scope(outer_call), outer_scope);
+    cr_expect_null(call->host->call_scope(call), "a kernel without TN_ROW_SCOPE has none");
+    return TN_OK;
+}
+
+static int32_t composite_with_a_call(void *self, const tn_call *call)
+{
+    outer_call = call;
+    kept_call = *call;
+    outer_scope = call->host->call_scope(call);
+    tn_value out = tn_value_none();
+    int32_t status = tn_scope_call(outer_scope, tn_operator_find(ctx, "test::asks"), call->args, 1, &out, 1);
+    return status ? status : call->host->set_output(call, 0, out.as.tensor);
+}
+
+Test(host_requests, calls_around_a_call_and_calls_that_are_over)
+{
+    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                 .schema = "test::around(Tensor x) -> Tensor",
+                                                 .composite = composite_with_a_call});
+    define(SCHEMA);
+    add_row("reference", SCHEMA, 0, ask_for_the_outer, NULL);
+    runs = 0;
+    tn_tensor *x = tn_full(s, TN_INTS(4), 2, .dtype = TN_FLOAT32, .device = device);
+    cr_expect_not_null(CALL(op, tn_value_tensor(x)), "%s",
+                       tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect_eq(runs, 1);
+    cr_expect_not_null(outer_scope);
+    const tn_host *h = kept_call.host;
+    uint64_t native = 0;
+    expect_refusal(h->native(&kept_call, TN_NATIVE_STREAM, NULL, &native), TN_E_CONTRACT,
+                   "native: the call is over, or runs on another thread");
+    cr_expect_null(h->call_scope(&kept_call));
+    expect_last_error(TN_E_CONTRACT, "call_scope: the call is over");
+    h->work_queued(&kept_call); /* has no status: the error says it */
+    expect_last_error(TN_E_CONTRACT, "work_queued: the call is over");
+}
+
+static int32_t negative_status(void *self, const tn_call *call)
+{
+    return -3;
+}
+
+static int32_t large_status(void *self, const tn_call *call)
+{
+    return 9999;
+}
+
+Test(host_requests, kernels_that_return_no_status)
+{
+    cr_expect_null(ask_with(negative_status, 0));
+    expect_failure(TN_E_CONTRACT, "returned -3, not a valid status code");
+}
+
+Test(host_requests, kernels_that_return_an_unknown_status)
+{
+    cr_expect_null(ask_with(large_status, 0));
+    expect_failure(TN_E_CONTRACT, "returned 9999, not a valid status code");
 }
 
 /* ---- Captures ------------------------------------------------------------------------------------------------ */

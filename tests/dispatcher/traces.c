@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <tenon/plugin.h>
 #include <tenon/random.h>
 #include <tenon/trace.h>
 #include "support.h"
@@ -165,6 +166,42 @@ Test(traces, calls_of_another_context)
     s = scope;
     cr_expect_eq(tn_call_trace_count(trace), 0);
     tn_call_trace_release(trace); /* not ended: given up */
+}
+
+static int32_t infer_first(void *self, const tn_call *call)
+{
+    const int64_t sizes[] = {2};
+    const tn_output output = {.size = sizeof output, .dtype = TN_FLOAT32, .rank = 1, .sizes = sizes};
+    return call->host->define_output(call, 0, &output);
+}
+
+static int32_t fill_first(void *self, const tn_call *call)
+{
+    const float *from = tn_tensor_data(call->args[0].as.tensor);
+    float *to = tn_tensor_data(call->outs[0].as.tensor);
+    to[0] = from[0] + 1;
+    to[1] = from[1] + 1;
+    return TN_OK;
+}
+
+/* A shape rule need not define an optional result, which then is None. */
+Test(traces, results_that_are_not_there)
+{
+    static const char schema[] = "test::maybe(Tensor x) -> (Tensor, Tensor?)";
+    uint32_t op = define_with(
+        &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schema, .infer = infer_first});
+    tn_tensor *x = tn_ones(s, TN_INTS(2)), *out = NULL;
+    tn_value arg = tn_value_tensor(x), outs[2];
+    add_row("cpu", schema, 0, fill_first, NULL);
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    cr_assert_eq(tn_scope_call(s, op, &arg, 1, outs, 2), TN_OK, "%s",
+                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect_eq(outs[1].tag, TN_TAG_NONE);
+    cr_assert_eq(tn_call_trace_end(trace, TN_TENSORS(outs[0].as.tensor)), TN_OK);
+    cr_assert_eq(
+        tn_call_trace_run(s, trace, TN_TENSORS(tn_full(s, TN_INTS(2), 4, .dtype = TN_FLOAT32)), &out), TN_OK);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, out)), 10);
+    tn_call_trace_release(trace);
 }
 
 /* ---- TENON_TRACE ---- */

@@ -94,6 +94,8 @@ Test(load, refusals_name_what_is_missing)
         {"experimental_name",
          "interface 'tenon.experimental': name 0 is 'tenon.trace' (expected one that begins "
          "with 'tenon.x.')"},
+        {"experimental_rest", "interface 'tenon.experimental': name 1 is 'tenon.x.' (expected"},
+        {"experimental_null", "interface 'tenon.experimental': name 0 is NULL (expected"},
         {"no_shutdown", "the plugin's table lacks 'shutdown'"},
         {"short_rows", "interface 'tenon.kernels': rows of 8 bytes, expected at least "},
         {"no_init", "the plugin's table lacks 'init'"},
@@ -102,6 +104,7 @@ Test(load, refusals_name_what_is_missing)
         {"abi_nine", "entry settled on ABI generation 9, offered was 2"},
         {"declines_silently", "the plugin declines ABI generation 2: "},
         {"init_fails_silently", "init failed: "},
+        {"init_fails_otherwise", "init failed: "},
         {"abi_zero", "entry settled on no ABI generation (0)"},
         {"declines", "the plugin declines ABI generation 2: this plugin wants generation 9"},
         {"init_fails", "init failed: no licence for this machine"},

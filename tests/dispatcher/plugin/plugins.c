@@ -114,6 +114,61 @@ Test(plugins, a_loaded_plugin_checks_itself)
     cr_assert_eq(tn_inspect_self_test(ctx, 2), TN_E_INDEX);
     assert_contains(tn_last_error()->message, "inspect_self_test: argument 'i': no such candidate (got 2)");
     tn_context_destroy(ctx);
+    manifest("a.json", "skewed", "skewed_self_test", "");
+    ctx = context_of(folder);
+    cr_assert_eq(tn_inspect_self_test(ctx, 0), TN_E_DEVICE_LOST, "what the plugin returned");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, experimental_interfaces_are_listed)
+{
+    manifest("a.json", "skewed", "skewed_experimental", "");
+    tn_context *ctx = context_of(folder);
+    cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED, "%s", candidate(ctx, 0).reason);
+    cr_assert_str_eq(candidate(ctx, 0).experimental, "tenon.x.first, tenon.x.second");
+    tn_context_destroy(ctx);
+    manifest("a.json", "skewed", "skewed_sound", "");
+    ctx = context_of(folder);
+    cr_assert_str_eq(candidate(ctx, 0).experimental, "");
+    tn_context_destroy(ctx);
+}
+
+/* Devices are counted at the first question for them: a plugin that cannot is loaded, but failed. */
+Test(plugins, devices_that_cannot_be_counted)
+{
+    manifest("a.json", "skewed", "skewed_enumerate_fails", "");
+    tn_context *ctx = context_of(folder);
+    tn_candidate_info info = candidate(ctx, 0);
+    cr_assert_eq(info.state, TN_CANDIDATE_FAILED);
+    cr_assert_eq(info.device_count, 0);
+    assert_contains(info.reason, "enumerate");
+    tn_context_destroy(ctx);
+    tn_library *library = NULL;
+    setenv("TENON_PLUGIN_SELECT", "cpu", 1);
+    ctx = context_of(NULL);
+    cr_assert_eq(tn_library_open(ctx, built("skewed_enumerate_fails"), &library), TN_E_DEVICE);
+    assert_contains(tn_last_error()->message, "skewed_enumerate_fails.so: ");
+    cr_assert_null(library);
+    tn_context_destroy(ctx);
+}
+
+/* The child may go on without the devices, which are the parent's: nothing of a plugin is called in it. */
+Test(plugins, a_context_can_be_destroyed_in_the_child_of_a_fork)
+{
+    int status = 0;
+    manifest("a.json", "skewed", "skewed_unloads", "");
+    setenv("TENON_PLUGIN_PROBE", "never", 1);
+    tn_context *ctx = context_of(folder);
+    pid_t child = fork();
+    if (!child) {
+        tn_context_destroy(ctx);
+        _exit(dlopen(built("skewed_unloads"), RTLD_NOW | RTLD_NOLOAD) ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+    cr_assert_str_eq(candidate(ctx, 0).reason, "this is a test");
+    tn_context_destroy(ctx);
+    cr_assert_null(dlopen(built("skewed_unloads"), RTLD_NOW | RTLD_NOLOAD), "unloaded by the parent");
 }
 
 Test(plugins, a_crash_or_a_failure_costs_only_that_plugin)
@@ -341,6 +396,52 @@ Test(plugins, shims_must_be_shims)
     tn_context_destroy(ctx);
 }
 
+/* Behind a shim a plugin works as without it, and what it says of a failure is passed on. */
+Test(plugins, a_shim_that_passes_everything_on)
+{
+    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
+    tn_context *ctx = NULL;
+    manifest("a.json", "skewed", "skewed_shim_passes", ", \"shim\": \"validate\"");
+    manifest("b.json", "other_skewed", "skewed_named_skewed", "");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    expect_candidate(ctx, 0, TN_CANDIDATE_LOADED, "");
+    expect_candidate(ctx, 1, TN_CANDIDATE_LOADED, "this is a test");
+    tn_context_destroy(ctx);
+    manifest("a.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
+    manifest("b.json", "skewed", "skewed_init_fails", "");
+    setenv("TENON_PLUGIN_PROBE", "never", 1);
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    expect_candidate(ctx, 1, TN_CANDIDATE_FAILED, "init failed: no licence for this machine");
+    tn_context_destroy(ctx);
+}
+
+/* A shim that is not named as one, but stands before the plugin all the same. */
+Test(plugins, a_shim_behind_a_shim_is_refused)
+{
+    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
+    tn_context *ctx = NULL;
+    manifest("a.json", "skewed", "skewed_shim_passes", ", \"shim\": \"validate\"");
+    manifest("b.json", "other_shim", "skewed_other_shim", "");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_FAILED);
+    assert_contains(candidate(ctx, 1).reason, "a shim: its manifest must have the key");
+    tn_context_destroy(ctx);
+}
+
+Test(plugins, a_shim_that_refuses_its_setting)
+{
+    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "inject=all"};
+    tn_context *ctx = NULL;
+    manifest("a.json", "skewed", "skewed_shim_refuses", ", \"shim\": \"inject\"");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message, "shim 'inject' was requested");
+    assert_contains(tn_last_error()->message, "no such setting");
+    options.flags = TN_CONTEXT_TOLERATE_SHIMS;
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
+    expect_candidate(ctx, 0, TN_CANDIDATE_FAILED, "no such setting");
+    tn_context_destroy(ctx);
+}
+
 Test(plugins, a_shim_that_spoils_the_table_costs_the_plugin_behind_it)
 {
     tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
@@ -353,6 +454,10 @@ Test(plugins, a_shim_that_spoils_the_table_costs_the_plugin_behind_it)
     cr_assert_str_eq(candidate(ctx, 1).reason, "init failed: a shim left the plugin's table incomplete");
     cr_assert_eq(candidate(ctx, 2).state, TN_CANDIDATE_SKIPPED);
     tn_context_destroy(ctx);
+    manifest("a.json", "skewed", "skewed_shim_hides_shutdown", ", \"shim\": \"validate\"");
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_str_eq(candidate(ctx, 1).reason, "init failed: a shim left the plugin's table incomplete");
+    tn_context_destroy(ctx);
 }
 
 Test(plugins, a_shim_that_no_folder_offers)
@@ -364,6 +469,18 @@ Test(plugins, a_shim_that_no_folder_offers)
     cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
     assert_contains(tn_last_error()->message,
                     "the setting of shim 'record' is too long: 5992 bytes, at most ");
+    setenv("TENON_RECORD", setting, 1); /* the same in the environment */
+    options.shims = NULL;
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message,
+                    "the setting of shim 'record' is too long: 5999 bytes, at most ");
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_E_ARGUMENT);
+    unsetenv("TENON_RECORD");
+    memset(setting, 'y', 300);
+    options.shims = setting; /* no name is so long: the message has its beginning */
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_E_ARGUMENT);
+    assert_contains(tn_last_error()->message, "yyyy' is unknown");
+    cr_assert_lt(strlen(tn_last_error()->message), 400);
     static const char *const bad[] = {";record", "=1", "nothing=1"};
     for (int i = 0; i < 3; i++) {
         options.shims = bad[i];
@@ -572,21 +689,16 @@ Test(plugins, out_of_memory_anywhere_leaves_nothing)
 }
 
 /* While a context looks for plugins of every fate, each allocation fails once: it is made, or is out of memory. */
-Test(plugins, without_memory_for_what_is_found, .timeout = 60)
+static void create_without_memory(uint32_t flags)
 {
     counting memory = {0};
     const tn_context_options options = {.size = sizeof options,
+                                        .flags = flags,
                                         .plugin_path = folder,
                                         .shims = "validate=1",
                                         .allocator = {.user = &memory, .alloc = take, .free = give_back}};
     tn_context *ctx = NULL;
-    manifest("a.json", "skewed", "skewed_shim", ", \"shim\": \"validate\"");
-    manifest("b.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
-    manifest("c.json", "skewed", "skewed_unloads", "");
-    manifest("d.json", "testlib", "library", ", \"requires\": [\"absent\"]");
-    manifest("e.json", "testlib", "nothing", "");
     cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
-    expect_candidate(ctx, 1, TN_CANDIDATE_SKIPPED, "another file serves as this shim");
     uint32_t count = tn_inspect_candidate_count(ctx);
     tn_context_destroy(ctx);
     long long all = atomic_load(&memory.count), made = 0;
@@ -606,4 +718,72 @@ Test(plugins, without_memory_for_what_is_found, .timeout = 60)
         cr_expect_eq(atomic_load(&memory.live), 0, "leak: allocation %lld fails", n);
     }
     cr_expect_lt(made, all / 2, "%lld of %lld contexts", made, all);
+}
+
+Test(plugins, without_memory_for_what_is_found, .timeout = 60)
+{
+    manifest("a.json", "skewed", "skewed_shim_passes", ", \"shim\": \"validate\"");
+    manifest("b.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
+    manifest("c.json", "skewed", "skewed_unloads", "");
+    manifest("d.json", "testlib", "library", ", \"requires\": [\"absent\"]");
+    manifest("e.json", "testlib", "nothing", "");
+    create_without_memory(0);
+    create_without_memory(
+        TN_CONTEXT_DEBUG_HANDLES); /* no block is kept for reuse: more allocations can fail */
+}
+
+/* A shim that no file offers is listed with the reason, for which there must be memory. */
+Test(plugins, without_memory_for_what_is_missing, .timeout = 60)
+{
+    counting memory = {0};
+    tn_context_options options = {.size = sizeof options,
+                                  .flags = TN_CONTEXT_TOLERATE_SHIMS | TN_CONTEXT_DEBUG_HANDLES,
+                                  .plugin_path = folder,
+                                  .shims = "inject=all",
+                                  .allocator = {.user = &memory, .alloc = take, .free = give_back}};
+    tn_context *ctx = NULL;
+    manifest("a.json", "skewed", "skewed_shim_refuses", ", \"shim\": \"inject\"");
+    manifest("b.json", "other_skewed", "skewed_experimental", "");
+    setenv("TENON_PLUGIN_PROBE", "never", 1);
+    int32_t status = TN_E_OUT_OF_MEMORY, refused = 0;
+    for (long long n = 1, done = 0; !done; n++) {
+        memory = (counting){.fail_at = n};
+        status = tn_context_create(&options, &ctx);
+        done = atomic_load(&memory.count) < n;
+        memory.fail_at = 0;
+        refused += status != TN_OK;
+        if (status)
+            cr_expect_eq(status, TN_E_OUT_OF_MEMORY, "allocation %lld: %d", n, status);
+        else
+            tn_context_destroy(ctx);
+        cr_expect_eq(atomic_load(&memory.live), 0, "leak: allocation %lld fails", n);
+    }
+    cr_expect_gt(refused, 20);
+}
+
+/* A composite that closes the library of its own operator. */
+static tn_library *open_library;
+
+static int32_t close_it(void *self, const tn_call *call)
+{
+    return tn_library_close(open_library);
+}
+
+Test(plugins, an_operator_cannot_close_its_library)
+{
+    tn_context *ctx = cpu_context();
+    const tn_operator_def def = {
+        .size = sizeof def, .schema = "test::close(Tensor x) -> Tensor", .composite = close_it};
+    uint32_t op = 0;
+    cr_assert_eq(tn_library_open(ctx, built("library"), &open_library), TN_OK, "%s",
+                 tn_last_error()->message);
+    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(1))), y;
+    cr_assert_eq(tn_scope_call(s, op, &x, 1, &y, 1), TN_E_STATE);
+    assert_contains(tn_scope_error(s)->message, "library_close: called from inside an operator");
+    tn_scope_close(s);
+    expect_add_one(ctx);
+    cr_assert_eq(tn_library_close(open_library), TN_OK);
+    tn_context_destroy(ctx);
 }

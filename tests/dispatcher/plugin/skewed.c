@@ -19,6 +19,9 @@
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
     (void)self;
+#ifdef CASE_enumerate_fails
+    return TN_E_DEVICE;
+#endif
     *out_count = 0;
     *out_reason = "this is a test";
     return TN_OK;
@@ -129,27 +132,55 @@ static const tn_kernels_interface kernels_interface = {.size = sizeof(tn_kernels
 #endif
 };
 
-#if defined(CASE_shim_with_device) || defined(CASE_shim)
+/* Cases that are a shim and nothing else. */
+#if defined(CASE_shim) || defined(CASE_shim_passes) || defined(CASE_shim_refuses) || \
+    defined(CASE_shim_hides_shutdown)
+#define ONLY_SHIM
+#endif
+
+#if defined(CASE_shim_with_device) || defined(ONLY_SHIM)
+#ifdef CASE_shim_refuses
+static const tn_host *host_of_shim;
+static int32_t configure(void *self, const char *setting)
+{
+    (void)self, (void)setting;
+    return host_of_shim->error(host_of_shim->context, TN_E_ARGUMENT, "no such setting");
+}
+#endif
+
 static int32_t wrap(void *self, const tn_host *host, const tn_shim_target *target, void **out_self,
                     tn_plugin_table *out)
 {
     (void)self;
     int32_t status = target->open(target->next, host, out_self, out);
+#ifdef CASE_shim_hides_shutdown
+    if (status == TN_OK) out->shutdown = NULL;
+#elif !defined(CASE_shim_passes)
     if (status == TN_OK) out->get_interface = NULL; /* what no shim may do */
+#endif
     return status;
 }
-static const tn_shim_interface shim_interface = {.size = sizeof(tn_shim_interface), .wrap = wrap};
+static const tn_shim_interface shim_interface = {.size = sizeof(tn_shim_interface),
+#ifdef CASE_shim_refuses
+                                                 .configure = configure,
+#endif
+                                                 .wrap = wrap};
 #endif
 
 #ifdef CASE_experimental
 static const char *const experimental_names[] = {"tenon.x.first", "tenon.x.second"};
+#elif defined(CASE_experimental_rest)
+static const char *const experimental_names[] = {"tenon.x.first", "tenon.x."};
 #else
 static const char *const experimental_names[] = {"tenon.trace"};
 #endif
-static const tn_experimental_interface experimental = {.size = sizeof(tn_experimental_interface),
-                                                       .count = sizeof experimental_names /
-                                                                sizeof *experimental_names,
-                                                       .names = experimental_names};
+static const tn_experimental_interface experimental = {
+    .size = sizeof(tn_experimental_interface),
+    .count = sizeof experimental_names / sizeof *experimental_names,
+#ifndef CASE_experimental_null
+    .names = experimental_names
+#endif
+};
 
 static int32_t equal(const char *a, const char *b)
 {
@@ -164,10 +195,10 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
 #ifdef CASE_operators
     return NULL;
 #endif
-#if defined(CASE_shim_with_device) || defined(CASE_shim)
+#if defined(CASE_shim_with_device) || defined(ONLY_SHIM)
     if (equal(name, "tenon.shim")) return &shim_interface;
 #endif
-#ifdef CASE_shim
+#ifdef ONLY_SHIM
     return NULL;
 #endif
 #ifdef CASE_kernels_only
@@ -180,7 +211,8 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
 #endif
     if (equal(name, "tenon.stream")) return &stream_interface;
     if (equal(name, "tenon.kernels")) return &kernels_interface;
-#if defined(CASE_experimental) || defined(CASE_experimental_name)
+#if defined(CASE_experimental) || defined(CASE_experimental_name) || defined(CASE_experimental_rest) || \
+    defined(CASE_experimental_null)
     if (equal(name, "tenon.experimental")) return &experimental;
 #endif
     return NULL;
@@ -192,6 +224,10 @@ static int32_t init(const tn_host *host, void **out_self)
 #ifdef CASE_init_fails
     return host->error(host->context, TN_E_DEVICE, "no licence for this machine");
 #endif
+#ifdef CASE_init_fails_otherwise
+    (void)host->error(host->context, TN_E_STATE, "an error of something else");
+    return TN_E_DEVICE;
+#endif
 #ifdef CASE_init_fails_silently
     return TN_E_DEVICE;
 #endif
@@ -201,6 +237,9 @@ static int32_t init(const tn_host *host, void **out_self)
 #ifdef CASE_init_raises
     raise(CASE_init_raises);
 #endif
+#ifdef CASE_shim_refuses
+    host_of_shim = host;
+#endif
     (void)host;
     *out_self = &state;
     return TN_OK;
@@ -208,6 +247,14 @@ static int32_t init(const tn_host *host, void **out_self)
 
 #ifdef CASE_quiesce_fails
 static int32_t quiesce(void *self)
+{
+    (void)self;
+    return TN_E_DEVICE_LOST;
+}
+#endif
+
+#ifdef CASE_self_test
+static int32_t self_test(void *self)
 {
     (void)self;
     return TN_E_DEVICE_LOST;
@@ -234,6 +281,9 @@ static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 #endif
 #ifdef CASE_quiesce_fails
     out->quiesce = quiesce;
+#endif
+#ifdef CASE_self_test
+    out->self_test = self_test;
 #endif
 #ifndef CASE_no_shutdown
     out->shutdown = host_no_shutdown;
