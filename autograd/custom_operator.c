@@ -136,40 +136,43 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     }
 }
 
-static custom_gradient *make_gradient(tn_context *ctx, const tni_op *op)
+static int32_t make_gradient(tn_context *ctx, const tni_op *op, custom_gradient **out)
 {
     uint32_t n = (uint32_t)count_names(op->def->saves);
     custom_gradient *c = tni_alloc_zeroed(ctx, sizeof *c + n * sizeof(tni_save));
-    if (!c) return NULL;
+    if (!c) return TN_E_OUT_OF_MEMORY;
     const char *text = op->def->saves, *name;
     uint64_t length;
     for (uint32_t i = 0; i < n && next_name(&text, &name, &length); i++) {
-        if (find_argument(op, name, length, c->saves + i)) {
+        int32_t status = find_argument(op, name, length, c->saves + i);
+        if (status) {
             tni_free(ctx, c, sizeof *c + n * sizeof(tni_save));
-            return NULL;
+            return status;
         }
     }
     c->entry =
         (tni_gradient_entry){.op = op->number, .rule = custom_rule, .saves = c->saves, .save_count = n};
-    return c;
+    *out = c;
+    return TN_OK;
 }
 
-const tni_gradient_entry *tni_custom_gradient(tn_context *ctx, const tni_op *op)
+int32_t tni_custom_gradient(tn_context *ctx, const tni_op *op, const tni_gradient_entry **out)
 {
     tni_autograd_state *state = tni_autograd_of(ctx);
+    int32_t status = TN_OK;
     pthread_mutex_lock(&state->lock);
-    const tni_gradient_entry *entry = op->gradient;
-    if (!entry) {
-        custom_gradient *c = make_gradient(ctx, op);
-        if (c) {
+    if (!op->gradient) {
+        custom_gradient *c;
+        status = make_gradient(ctx, op, &c);
+        if (!status) {
             c->next = state->custom;
             state->custom = c;
-            entry = &c->entry;
-            ((tni_op *)(uintptr_t)op)->gradient = entry;
+            ((tni_op *)(uintptr_t)op)->gradient = &c->entry;
         }
     }
+    *out = op->gradient;
     pthread_mutex_unlock(&state->lock);
-    return entry;
+    return status;
 }
 
 void tni_custom_finish(tn_context *ctx)

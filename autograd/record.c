@@ -355,8 +355,8 @@ int32_t tni_autograd_layer(tni_frame *f)
     const tni_op *base = f->op->base;
     const tni_gradient_entry *rule = base->gradient;
     if (!rule && base->def && base->def->backward) {
-        rule = tni_custom_gradient(f->ctx, base);
-        if (!rule) return TN_E_OUT_OF_MEMORY;
+        int32_t status = tni_custom_gradient(f->ctx, base, &rule);
+        if (status) return status;
     }
     if (!rule) return run_without_rule(f);
     if (f->op->form == TNI_FORM_INPLACE) return record_inplace(f, rule);

@@ -18,11 +18,8 @@ int32_t tni_check_inplace(const tn_tensor *self);
 int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot);
 
 /* ---- custom_operator.c ---- */
-/*
- * The entry of a program's or plugin's operator with a gradient, made at first use. NULL and an error on
- * failure.
- */
-const tni_gradient_entry *tni_custom_gradient(tn_context *ctx, const tni_op *op);
+/* The entry of a program's or plugin's operator with a gradient, made at first use. *out is NULL on failure. */
+int32_t tni_custom_gradient(tn_context *ctx, const tni_op *op, const tni_gradient_entry **out);
 void tni_custom_finish(tn_context *ctx);
 
 #endif

@@ -48,7 +48,7 @@ static int32_t observe(tni_frame *f)
     tn_call_info info = info_of(f, sequence);
     int32_t status;
     pthread_mutex_lock(&r->lock);
-    for (uint32_t i = 0; i < r->observers.count && n < MAX_OBSERVERS; i++) {
+    for (uint32_t i = 0; i < r->observers.count; i++) {
         const tni_observer_slot *slot = (const tni_observer_slot *)r->observers.data + i;
         if (slot->handle && (slot->observer.sample <= 1 || turn % slot->observer.sample == 0))
             seen[n++] = slot->observer;

@@ -195,7 +195,7 @@ int32_t tni_manifest_parse(const char *text, size_t bytes, tni_manifest *out, tn
     int32_t status = check_text(text, bytes, reason);
     if (status != TN_OK) return status;
     cJSON *root = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
-    size_t stopped = end && end >= text && end <= text + bytes ? (size_t)(end - text) : bytes;
+    size_t stopped = (size_t)(end - text);
     if (!root)
         return corrupt_at(reason, text, stopped,
                           stopped + 1 >= bytes ? "unexpected end of JSON" : "bad JSON");

@@ -40,8 +40,7 @@ struct tn_library {
 static int32_t fail_with_error(tni_reason *reason, int32_t status)
 {
     const tn_error *error = tn_last_error();
-    return tni_reason_set(reason, status, "%s",
-                          error && error->message ? error->message : tn_status_text(status));
+    return tni_reason_set(reason, status, "%s", error ? error->message : tn_status_text(status));
 }
 
 /* The device type and kernel rows of a loaded plugin. */

@@ -32,9 +32,8 @@ static int32_t cache_folder(char *folder, size_t bytes)
     if (!root || root[0] != '/') return 0;
     if ((size_t)snprintf(folder, bytes, "%s%s/tenon/probe", root, below) >= bytes) return 0;
     for (char *slash = folder + strlen(root); slash; slash = strchr(slash + 1, '/')) {
-        if (*slash != '/') break;
         *slash = 0;
-        int failed = folder[0] && mkdir(folder, 0700) != 0 && errno != EEXIST;
+        int failed = mkdir(folder, 0700) != 0 && errno != EEXIST;
         *slash = '/';
         if (failed) return 0;
     }

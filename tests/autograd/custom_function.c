@@ -242,3 +242,199 @@ Test(function, runs_that_keep_the_graph_share_what_is_saved)
     EXPECT(s, run_twice(1, NULL), 12, 20);
     end();
 }
+
+/* ---- What forward may return and save ---------------------------------------------------------------------- */
+
+static int32_t triple_gradient(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    out[0] = tn_mul_scalar(scope, grads.data[0], 3);
+    return TN_OK;
+}
+
+static int32_t same_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    out[0] = in.data[0];
+    return TN_OK;
+}
+
+/* The output is a view, so that the input keeps its own history. */
+Test(function, returns_its_input)
+{
+    tn_function f = {.size = sizeof f, .name = "Same", .forward = same_forward, .backward = triple_gradient};
+    tn_tensor *x = VECTOR(s, 1, 2, 5), *out;
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 1), TN_OK);
+    cr_assert_neq(out, x);
+    cr_assert_null(tn_grad_fn(x));
+    cr_assert_eq(tn_tensor_data(out), tn_tensor_data(x));
+    tn_backward(s, tn_sum(s, tn_mul(s, out, x)));
+    EXPECT(s, tn_grad_of(s, x), 2 + 3 * 2, 5 + 3 * 5);
+    end();
+}
+
+/* (2 x, where x is positive): the second output has no gradient, and both are saved. */
+static int32_t signs_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    tn_tensor *made = tn_mul_scalar(scope, in.data[0], 2);
+    out[0] = made;
+    out[1] = tn_gt_scalar(scope, in.data[0], 0);
+    tn_function_mark_dirty(call, made); /* which is not an input: an output like any other */
+    return tn_function_save(call, TN_TENSORS(out[1], out[0]));
+}
+
+static int32_t signs_backward(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    tn_tensor *positive = tn_function_saved(call, scope, 0);
+    cr_assert_not(tn_requires_grad(positive));
+    out[0] = tn_mul(scope, tn_mul(scope, grads.data[0], positive), tn_function_saved(call, scope, 1));
+    return TN_OK;
+}
+
+Test(function, saves_its_outputs)
+{
+    tn_function f = {.size = sizeof f, .name = "Signs", .forward = signs_forward, .backward = signs_backward};
+    tn_tensor *x = VECTOR(s, 1, -3, 4), *out[2];
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), out, 2), TN_OK);
+    cr_assert(tn_requires_grad(out[0]));
+    cr_assert_not(tn_requires_grad(out[1]));
+    tn_backward(s, tn_sum(s, out[0]));
+    EXPECT(s, tn_grad_of(s, x), 0, 8);
+    end();
+}
+
+static int32_t asks_for_too_much(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    out[0] = tn_function_saved(call, scope, 2);
+    return TN_OK;
+}
+
+Test(function, refusals)
+{
+    tn_function f = {.size = sizeof f, .name = "Asks", .forward = gated_forward};
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *out = NULL;
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 1), TN_E_ARGUMENT);
+    expect_error(s, "function_apply: forward, backward and at least one output are required");
+    f.backward = asks_for_too_much;
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 0), TN_E_ARGUMENT);
+    expect_error(s, "at least one output");
+    cr_assert_null(out);
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 1), TN_OK);
+    tn_backward(s, tn_sum(s, out));
+    expect_error(s, "AsksBackward: there is no saved tensor 2");
+    end();
+}
+
+/* The gradient of a function that has none for its gradient is marked by a node that raises an error. */
+Test(function, is_differentiable_once)
+{
+    tn_function f = {.size = sizeof f,
+                     .name = "Once",
+                     .flags = TN_FUNCTION_ONCE_DIFFERENTIABLE,
+                     .forward = same_forward,
+                     .backward = triple_gradient};
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *out, *grad, *second;
+    const tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(tn_mul(s, x, x)), &out, 1), TN_OK);
+    tn_grad(s, TN_TENSORS(tn_sum(s, tn_mul(s, out, out))), TN_TENSORS(out), &create, &grad);
+    EXPECT(s, grad, 2, 8);
+    tn_grad(s, TN_TENSORS(tn_sum(s, tn_mul(s, out, out))), TN_TENSORS(x), &create, &grad);
+    EXPECT(s, grad, 2 * 3 * 2, 8 * 3 * 4);
+    tn_grad(s, TN_TENSORS(tn_sum(s, grad)), TN_TENSORS(x), NULL, &second);
+    expect_error(s, "once_differentiable");
+    tn_drop(s, out);
+    end();
+}
+
+/* ---- Operators with lists ------------------------------------------------------------------------------------ */
+
+/* mylib::weighted(xs, w, k, absent): the sum of w[i] k[i] xs[i]^2 */
+static int32_t weighted_body(void *self, const tn_call *call)
+{
+    tn_scope *scope = call->host->call_scope(call);
+    const tn_value *a = call->args;
+    tn_tensor *sum = NULL;
+    for (uint32_t i = 0; i < a[0].count; i++) {
+        tn_tensor *x = a[0].as.tensors[i],
+                  *part = tn_mul_scalar(scope, tn_mul(scope, x, x), a[1].as.floats[i]);
+        part = tn_mul_scalar(scope, part, a[2].as.values[i]);
+        sum = sum ? tn_add(scope, sum, part) : part;
+    }
+    return call->host->set_output(call, 0, sum);
+}
+
+static int32_t sets_a_wrong_gradient;
+
+static int32_t weighted_backward(void *self, const tn_call *call)
+{
+    static tn_tensor *grads[2];
+    tn_scope *scope = call->host->call_scope(call);
+    const tn_value *a = call->args + 1; /* after the gradient of the result */
+    cr_assert_eq(call->n_args, 5);
+    cr_assert_eq(a[3].tag, TN_TAG_NONE);
+    for (uint32_t i = 0; i < a[0].count; i++) {
+        tn_tensor *slope = tn_mul_scalar(scope, a[0].as.tensors[i], 2 * a[1].as.floats[i]);
+        slope = tn_mul_scalar(scope, slope, a[2].as.values[i]);
+        grads[i] = tn_mul(scope, tn_value_as_tensor(call->args[0]), slope);
+    }
+    call->outs[0] = tn_value_tensors(grads, a[0].count);
+    return sets_a_wrong_gradient ? call->host->set_output(call, 1, grads[0]) : TN_OK;
+}
+
+static tn_value call_weighted(const char *saves, tn_tensor *const *list)
+{
+    static const double weights[] = {10, 0.5};
+    const tn_value factors[] = {tn_value_int(2), tn_value_float(4)};
+    const tn_operator_def def = {
+        .size = sizeof def,
+        .schema = "mylib::weighted(Tensor[] xs, float[] w, Scalar[] k, Tensor? absent=None) -> Tensor",
+        .saves = saves,
+        .composite = weighted_body,
+        .backward = weighted_backward};
+    uint32_t op = 0;
+    tn_value out = tn_value_none();
+    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    const tn_value args[] = {tn_value_tensors(list, 2), tn_value_floats(weights, 2),
+                             tn_value_scalars(factors, 2), tn_value_none()};
+    tn_scope_call(s, op, args, 4, &out, 1);
+    return out;
+}
+
+Test(function, operator_with_lists)
+{
+    tn_tensor *const list[] = {VECTOR(s, 1, 1, 2), VECTOR(s, 1, 3, -4)};
+    tn_value out = call_weighted("xs", list);
+    EXPECT(s, tn_value_as_tensor(out), 20 * 1 + 2 * 9, 20 * 4 + 2 * 16);
+    tn_backward(s, tn_sum(s, tn_value_as_tensor(out)));
+    EXPECT(s, tn_grad_of(s, list[0]), 40, 80);
+    EXPECT(s, tn_grad_of(s, list[1]), 12, -16);
+    end();
+}
+
+Test(function, operator_that_sets_a_gradient_for_a_number)
+{
+    tn_tensor *const list[] = {VECTOR(s, 1, 1, 2), VECTOR(s, 1, 3, -4)};
+    tn_value out = call_weighted("xs", list);
+    sets_a_wrong_gradient = 1;
+    tn_backward(s, tn_sum(s, tn_value_as_tensor(out)));
+    expect_error(s, "mylib::weighted: backward set a gradient for argument 1, which is not a tensor");
+    end();
+}
+
+/* What an operator saves is looked up when it is recorded first. */
+Test(function, operators_that_save_what_there_is_not)
+{
+    static const struct {
+        const char *saves, *text;
+    } cases[] = {
+        {"w", "mylib::weighted: `saves` lists the non-tensor argument 'w'; non-tensors are always passed"},
+        {"xs, other", "mylib::weighted: `saves` lists 'other', which is neither an argument nor a result"},
+        {"result1", "`saves` lists 'result1', which is neither"},
+        {"resultx", "`saves` lists 'resultx', which is neither"},
+    };
+    tn_tensor *const list[] = {VECTOR(s, 1, 1, 2), VECTOR(s, 1, 3, -4)};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        call_weighted(cases[i].saves, list);
+        expect_error(s, cases[i].text);
+        cr_assert_eq(tn_namespace_remove(ctx, "mylib"), TN_OK);
+    }
+    end();
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backward runs: accumulation, options, errors, depth, layout, threads. */
 #include "suite.h"
+#include <tenon/plugin.h>
 
 #include <pthread.h>
 #include <string.h>
@@ -469,5 +470,92 @@ Test(engine, inputs_that_are_not_leaves_retain_their_gradient)
     tn_backward_with(s, TN_TENSORS(tn_sum(s, tn_mul_scalar(s, y, 3))), &to_y);
     EXPECT(s, tn_grad_of(s, y), 3);
     cr_assert_null(tn_grad_of(s, x));
+    end();
+}
+
+/* A hundred results of one call, and a call with a hundred arguments. */
+Test(engine, calls_with_many_tensors)
+{
+    enum { MANY = 100 };
+    double values[MANY], want[MANY];
+    for (int i = 0; i < MANY; i++) {
+        values[i] = i;
+        want[i] = 2.0 * i * (i + 1);
+    }
+    tn_tensor *x = make(s, TN_INTS(MANY), values, 1), *squares[MANY];
+    tn_tensors parts = tn_split(s, x, 1);
+    cr_assert_eq(parts.count, MANY);
+    for (int i = 0; i < MANY; i++)
+        squares[i] = tn_mul_scalar(s, tn_mul(s, parts.data[i], parts.data[i]), i + 1);
+    tn_tensor *all = tn_cat(s, ((tn_tensors){squares, MANY}));
+    cr_assert_eq(tn_requires_grad(all), 1);
+    tn_backward(s, tn_sum(s, all));
+    expect_values(s, tn_grad_of(s, x), MANY, want, 1e-12);
+    end();
+}
+
+/* mylib::same(x) gives x itself: its result is a view, so that x keeps its own history. */
+static int32_t give_it_back(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, call->args[0].as.tensor);
+}
+
+static int32_t five_times(void *self, const tn_call *call)
+{
+    tn_scope *scope = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_mul_scalar(scope, tn_value_as_tensor(call->args[0]), 5));
+}
+
+Test(engine, an_operator_that_returns_its_argument)
+{
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::same(Tensor x) -> Tensor",
+                                 .composite = give_it_back,
+                                 .backward = five_times};
+    uint32_t op = 0;
+    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    tn_tensor *x = VECTOR(s, 1, 2, 3);
+    tn_value arg = tn_value_tensor(x), out;
+    cr_assert_eq(tn_scope_call(s, op, &arg, 1, &out, 1), TN_OK);
+    cr_assert_neq(out.as.tensor, x);
+    cr_assert_eq(tn_tensor_data(out.as.tensor), tn_tensor_data(x));
+    cr_assert_null(tn_grad_fn(x));
+    tn_backward(s, tn_sum(s, tn_mul(s, out.as.tensor, x)));
+    EXPECT(s, tn_grad_of(s, x), 2 + 5 * 2, 3 + 5 * 3);
+    end();
+}
+
+static void count_call(void *user, const tn_call_info *info, uint64_t *token)
+{
+    ++*(int *)user;
+}
+
+/* Operators with scalars call another one; with an observer both calls are seen and recorded. */
+Test(engine, calls_of_calls_that_are_observed)
+{
+    int calls = 0;
+    const tn_observer observer = {.size = sizeof observer, .user = &calls, .enter = count_call};
+    uint64_t handle;
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_mul_scalar(s, x, 1);
+    cr_assert_eq(tn_observer_add(ctx, &observer, &handle), TN_OK);
+    tn_mul_scalar_(s, y, 3);
+    tn_add_scalar_(s, y, 1);
+    tn_observer_remove(ctx, handle);
+    cr_assert_geq(calls, 2);
+    EXPECT(s, y, 4, 7);
+    tn_backward(s, tn_sum(s, tn_mul(s, y, y)));
+    EXPECT(s, tn_grad_of(s, x), 2 * 4 * 3, 2 * 7 * 3);
+    tn_float_power_tensor_scalar_out(s, x, 2, VECTOR(s, 0, 0, 0));
+    expect_error(s, "functions with out=... arguments don't support automatic differentiation");
+    end();
+}
+
+/* Optimisers write lists of tensors: leaves that require a gradient are refused while calls are recorded. */
+Test(engine, steps_that_write_lists)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *g = VECTOR(s, 0, 10, 20);
+    tn__fused_sgd_(s, TN_TENSORS(x), TN_TENSORS(g), ((tn_tensors){NULL, 0}), 0, 0, 0.1, 0, 0, 0, 1);
+    expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation.");
+    EXPECT(s, tn_detach(s, x), 1, 2);
     end();
 }

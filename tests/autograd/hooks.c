@@ -256,3 +256,52 @@ Test(hooks, that_are_refused)
     EXPECT(s, tn_grad_of(s, x), 2, 4);
     end();
 }
+
+static tn_tensor *unpack_nothing(void *user, tn_scope *scope, void *value)
+{
+    return NULL;
+}
+
+static void *pack_with_an_error(void *user, tn_scope *scope, tn_tensor *t)
+{
+    tn_reshape(scope, t, TN_INTS(7));
+    return NULL;
+}
+
+/* A hook that fails ends the call, or the run, with its error. */
+Test(hooks, of_saved_tensors_that_fail)
+{
+    tn_saved_hooks hooks = {.size = sizeof hooks, .pack = pack, .unpack = unpack_nothing, .destroy = destroy};
+    tn_tensor *x = VECTOR(s, 1, 1, 2);
+    cr_assert_eq(tn_saved_hooks_push(ctx, &hooks), TN_OK);
+    tn_tensor *y = tn_exp(s, x);
+    tn_saved_hooks_pop(ctx);
+    tn_backward(s, tn_sum(s, y));
+    expect_error(s, "saved_tensors_hooks: the unpack hook returned NULL (expected a tensor)");
+    hooks.pack = pack_with_an_error;
+    cr_assert_eq(tn_saved_hooks_push(ctx, &hooks), TN_OK);
+    cr_assert_null(tn_exp(s, x));
+    tn_saved_hooks_pop(ctx);
+    expect_error(s, "shape '[7]' is invalid for input of size 2");
+    tn_backward(s, tn_sum(s, tn_exp(s, tn_mul_scalar(s, x, 0))));
+    EXPECT(s, tn_grad_of(s, x), 0, 0);
+    end();
+}
+
+static int32_t fails_silently(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    return TN_E_STATE;
+}
+
+/* A status without an error gets one that names the hook. */
+Test(hooks, of_a_node_that_fail)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_mul_scalar(s, x, 2);
+    uint64_t handle;
+    cr_assert_eq(tn_node_register_hook(tn_grad_fn(y), 0, fails_silently, NULL, &handle), TN_OK);
+    tn_backward(s, tn_sum(s, y));
+    cr_assert_eq(tn_scope_failed(s), TN_E_STATE);
+    expect_error(s, "hook of a node");
+    cr_assert_null(tn_grad_of(s, x));
+    end();
+}

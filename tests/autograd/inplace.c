@@ -227,3 +227,57 @@ Test(inplace, no_memory_for_what_is_saved)
     EXPECT(s, tn_sum(s, x), 4 << 20);
     end();
 }
+
+/* ---- Memory that several elements share ------------------------------------------------------------------- */
+
+/* Each element of x gets the sum over the elements of the view that are it. */
+Test(inplace, view_of_overlapping_elements)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3, 4), *w = VECTOR(s, 0, 1, 2, 3, 4, 5, 6);
+    tn_tensor *pairs = tn_as_strided(s, x, TN_INTS(3, 2), TN_INTS(1, 1));
+    EXPECT(s, pairs, 1, 2, 2, 3, 3, 4);
+    tn_backward(s, tn_sum(s, tn_mul(s, pairs, tn_reshape(s, w, TN_INTS(3, 2)))));
+    EXPECT(s, tn_grad_of(s, x), 1, 2 + 3, 4 + 5, 6);
+    end();
+}
+
+/* A leaf whose own elements overlap: those that are one element share its gradient, as in ATen. */
+Test(inplace, view_of_a_leaf_with_overlapping_elements)
+{
+    tn_tensor *x = VECTOR(s, 0, 1, 2, 3, 4);
+    tn_tensor *leaf = tn_detach(s, tn_as_strided(s, x, TN_INTS(3, 2), TN_INTS(1, 1)));
+    cr_assert_eq(tn_set_requires_grad(leaf, 1), TN_OK);
+    tn_backward(s, tn_sum(s, tn_as_strided(s, leaf, TN_INTS(2), TN_INTS(1))));
+    EXPECT(s, tn_grad_of(s, leaf), 1, 0.5, 0.5, 0, 0, 0);
+    end();
+}
+
+/* The imaginary parts of a complex tensor, written through a real view. */
+Test(inplace, real_view_of_a_complex_tensor)
+{
+    tn_tensor *x = make(s, TN_INTS(2, 2), VALUES(1, 2, 3, 4), 1);
+    tn_tensor *z = tn_mul_scalar(s, tn_view_as_complex(s, x), 1);
+    tn_mul_scalar_(s, tn_select(s, tn_view_as_real(s, z), 1, 1), 10);
+    EXPECT(s, tn_view_as_real(s, z), 1, 20, 3, 40);
+    tn_tensor *w = make(s, TN_INTS(2, 2), VALUES(5, 6, 7, 8), 0);
+    tn_backward(s, tn_sum(s, tn_mul(s, tn_view_as_real(s, z), w)));
+    EXPECT(s, tn_grad_of(s, x), 5, 60, 7, 80);
+    end();
+}
+
+/* ---- Views made while recording was off ------------------------------------------------------------------ */
+
+Test(inplace, parts_made_without_recording)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3, 4), *y = tn_mul_scalar(s, x, 2);
+    tn_scope *off = tn_scope_open_with(
+        ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_OFF});
+    tn_tensors parts = tn_split(off, y, 2);
+    cr_assert_eq(parts.count, 2);
+    tn_tensor *part = tn_retain(parts.data[1]);
+    cr_assert_eq(tn_scope_close(off), TN_OK);
+    tn_mul_scalar_(s, part, 3);
+    expect_error(s, "is being modified inplace with grad mode enabled");
+    tn_release(part);
+    end();
+}

@@ -313,6 +313,8 @@ Test(bare_device, slots_that_fail)
         expect_slot_failure(cases[i].text);
         cr_expect_null(tn_add_(s, x, x), "%s", cases[i].slot);
         expect_slot_failure(cases[i].text);
+        cr_expect_null(tn_uniform_(s, x), "%s", cases[i].slot); /* which has no functional form to call */
+        expect_slot_failure(cases[i].text);
         unsetenv("TENON_TEST_BARE");
     }
     setenv("TENON_TEST_BARE", "fill", 1);
@@ -465,6 +467,34 @@ Test(bare_device, classes_of_mixed_precision)
     tn_tensor *y = tn_index_tensor(s, x, ((tn_tensors){items, 2}));
     cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
     cr_expect_eq(tn_tensor_dtype(y), TN_FLOAT32);
+    tn_scope_close(s);
+    s = outer;
+}
+
+/* The operators of a program have classes, too; items of a list may be absent. */
+Test(bare_device, classes_of_the_operators_of_a_program)
+{
+    const tn_scope_options o = {.size = sizeof o, .autocast = TN_SCOPE_AUTOCAST_ON};
+    const tn_operator_def low = {.size = sizeof low,
+                                 .schema = "test::low(Tensor x, Tensor?[] list) -> Tensor",
+                                 .autocast = TN_AUTOCAST_LOW},
+                          widest = {.size = sizeof widest,
+                                    .schema = "test::widest(Tensor x, Tensor?[] list) -> Tensor",
+                                    .autocast = TN_AUTOCAST_WIDEST};
+    uint32_t casts = define_with(&low), promotes = define_with(&widest);
+    add_row("cpu", low.schema, 0, do_nothing, NULL);
+    add_row("cpu", widest.schema, 0, do_nothing, NULL);
+    tn_tensor *x = rows(2, 2, first), *h = tn_to(s, x, TN_FLOAT16), *whole = tn_to(s, x, TN_INT32);
+    tn_tensor *const with_x[] = {NULL, whole, x}, *const with_h[] = {h, NULL};
+    tn_scope *outer = s;
+    s = tn_scope_open_child(outer, &o);
+    cr_expect_eq(tn_tensor_dtype(CALL(casts, tn_value_tensor(x), tn_value_tensors(with_x, 3))), TN_FLOAT16);
+    cr_expect_eq(tn_tensor_dtype(CALL(casts, tn_value_tensor(whole), tn_value_tensors(with_x, 3))), TN_INT32);
+    cr_expect_eq(tn_tensor_dtype(CALL(promotes, tn_value_tensor(h), tn_value_tensors(with_x, 3))),
+                 TN_FLOAT32);
+    cr_expect_eq(tn_tensor_dtype(CALL(promotes, tn_value_tensor(h), tn_value_tensors(with_h, 2))),
+                 TN_FLOAT16);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
     tn_scope_close(s);
     s = outer;
 }

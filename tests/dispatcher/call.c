@@ -106,6 +106,26 @@ Test(call, a_mistyped_fallback_policy)
     tn_context_destroy(other);
 }
 
+/* Empty variables are as if they were not set. */
+Test(call, settings_of_calls_that_are_empty)
+{
+    char line[256] = "";
+    const tn_context_options options = {.size = sizeof options, .log = keep_line, .log_user = line};
+    tn_context *other;
+    setenv("TENON_FALLBACK", "", 1);
+    setenv("TENON_BLOCKING", "", 1);
+    setenv("TENON_TRACE", "", 1);
+    cr_assert_eq(tn_context_create(&options, &other), TN_OK);
+    tn_context_destroy(other);
+    setenv("TENON_BLOCKING", "0", 1);
+    cr_assert_eq(tn_context_create(&options, &other), TN_OK);
+    tn_context_destroy(other);
+    cr_expect_str_eq(line, "");
+    setenv("TENON_BLOCKING", "2", 1);
+    cr_expect_eq(tn_context_create(&options, &other), TN_E_ARGUMENT);
+    expect_text(tn_last_error(), TN_E_ARGUMENT, "TENON_BLOCKING is '2' (expected 0 or 1)");
+}
+
 Test(call, arity)
 {
     tn_value t = tn_value_tensor(x), one = tn_value_int(1);

@@ -236,6 +236,35 @@ static int many_tensors(void)
     return sum && tn_item_double(s, sum) == 3 * MANY;
 }
 
+/* Lists of which some items are copied, lists of results, and lists of given tensors that change their size. */
+static int lists(void)
+{
+    tn_device d = tn_device_parse(ctx, "reference:0");
+    tn_tensor *x = tn_full(s, TN_INTS(3, 3), 2, .dtype = TN_COMPLEX64, .device = d);
+    tn_tensor *turned = tn_conj(s, tn_t(s, x));
+    tn_tensor *both = tn_cat(s, TN_TENSORS(x, turned)), *product = tn_mm(s, turned, turned);
+    tn_tensor *out = tn_zeros(s, TN_INTS(3)), *a = tn_full(s, TN_INTS(2), 1, .dtype = TN_FLOAT32);
+    tn_tensors parts = tn_split_copy(s, tn_arange(s, 6, .dtype = TN_FLOAT32), 2);
+    if (!a || !out) return 0;
+    tn__foreach_maximum_list_out(s, TN_TENSORS(a), TN_TENSORS(tn_neg(s, a)), TN_TENSORS(out));
+    if (!both || !product || parts.count != 3 || tn_scope_failed(s)) return 0;
+    return tn_item_double(s, tn_real(s, tn_sum(s, both))) == 36 &&
+           tn_item_double(s, tn_real(s, tn_sum(s, product))) == 108 &&
+           tn_item_double(s, tn_sum(s, parts.data[2])) == 9 && tn_item_double(s, tn_sum(s, out)) == 2;
+}
+
+/* An operator that exists once its name is looked up. */
+static int derived_forms(void)
+{
+    uint32_t op = tn_operator_find(ctx, "aten::linalg_lstsq.out"),
+             out = tn_operator_find(ctx, "aten::flip.out");
+    if (!op || !out) return 0;
+    tn_tensor *x = tn_arange(s, 3, .dtype = TN_FLOAT32), *to = tn_zeros(s, TN_INTS(3));
+    tn_tensor *y =
+        x && to ? CALL(out, tn_value_tensor(x), tn_value_ints(&(int64_t){0}, 1), tn_value_tensor(to)) : NULL;
+    return y == to && y && tn_item_double(s, tn_select(s, y, 0, 0)) == 2;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -249,7 +278,9 @@ static const struct {
                  {"composites", results_of_composites},
                  {"copies", copies_around_kernels},
                  {"scopes", kernels_with_a_scope},
-                 {"many", many_tensors}};
+                 {"many", many_tensors},
+                 {"lists", lists},
+                 {"derived forms", derived_forms}};
 
 /* 1: the scenario gave its result; 0: it reported a failure. `fail_at` counts from after the context is made. */
 static int run_once(int (*scenario)(void), uint32_t flags, long long fail_at, counting *memory)

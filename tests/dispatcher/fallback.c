@@ -117,6 +117,81 @@ Test(fallback, written_arguments_come_back_and_device_arguments_say_cpu)
 }
 
 /* The same on the CPU, with a list in place of a tensor: the result is not the counter. */
+/* An argument that is on the CPU is not copied: the kernel writes it itself. */
+Test(fallback, a_written_number_of_the_cpu)
+{
+    const char *schema = "test::count(Tensor x, Tensor(a!) counter, Device where) -> Tensor";
+    uint32_t op = define(schema);
+    tn_tensor *counter = tn_full(s, TN_NO_INTS, 5, .dtype = TN_FLOAT32);
+    add_row("cpu", schema, 0, count_and_double, NULL);
+    tn_tensor *y =
+        CALL(op, tn_value_tensor(on_device(4, 3)), tn_value_tensor(counter), tn_value_device(device));
+    cr_assert_not_null(y, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect_eq(sum_of(y), 24);
+    cr_expect_eq(tn_item_double(s, counter), 6);
+}
+
+static int32_t two_of_it(void *self, const tn_call *call)
+{
+    tn_scope *own = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_mul_scalar(own, call->args[0].as.tensor, 2));
+}
+
+static int32_t fails_without_a_text(void *self, const tn_call *call)
+{
+    return TN_E_DTYPE;
+}
+
+static int32_t fails_on_its_scope(void *self, const tn_call *call)
+{
+    tn_scope *own = call->host->call_scope(call);
+    tn_reshape(own, call->args[0].as.tensor, TN_INTS(7));
+    return TN_E_DTYPE;
+}
+
+static int32_t infer_like_the_first(void *self, const tn_call *call)
+{
+    const tn_tensor *x = call->args[0].as.tensor;
+    return slot_define(call, call->host, 0, TN_FLOAT32, tn_tensor_rank(x), tn_tensor_sizes(x),
+                       tn_tensor_device(x));
+}
+
+/* An operator with a shape rule and a composite: where it has no kernel, the composite runs on the device. */
+Test(fallback, a_composite_in_place_of_a_kernel)
+{
+    tn_operator_def def = {.size = sizeof def,
+                           .schema = "test::twice(Tensor x) -> Tensor",
+                           .infer = infer_like_the_first,
+                           .composite = two_of_it};
+    uint32_t op = define_with(&def);
+    tn_fallback_info info = {.size = sizeof info};
+    tn_tensor *x = on_device(4, 3), *y = CALL(op, tn_value_tensor(x));
+    cr_assert_not_null(y, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect_eq(tn_tensor_device(y), device);
+    cr_expect_eq(sum_of(y), 24);
+    for (uint32_t i = 0; i < tn_inspect_fallback_count(ctx); i++) {
+        cr_assert_eq(tn_inspect_fallback(ctx, i, &info), TN_OK);
+        cr_expect_str_neq(info.name, "test::twice", "it ran on the device");
+    }
+    cr_expect_eq(tn_inspect_fallback(ctx, 0, NULL), TN_E_NOT_FOUND);
+    def.schema = "test::silent(Tensor x) -> Tensor";
+    def.composite = fails_without_a_text;
+    cr_expect_null(CALL(define_with(&def), tn_value_tensor(x)));
+    expect_failure(TN_E_DTYPE, "silent");
+    def.schema = "test::loud(Tensor x) -> Tensor";
+    def.composite = fails_on_its_scope;
+    cr_expect_null(CALL(define_with(&def), tn_value_tensor(x)));
+    expect_failure(TN_E_SHAPE, "shape '[7]' is invalid for input of size 3");
+}
+
+/* The dtype in the text is that of the first tensor. */
+Test(fallback, operators_that_nobody_implements)
+{
+    uint32_t op = define("test::missing(int n, Tensor x) -> Tensor");
+    cr_expect_null(CALL(op, tn_value_int(3), tn_value_tensor(tn_ones(s, TN_INTS(2), .dtype = TN_INT16))));
+    expect_failure(TN_E_UNSUPPORTED, "\"missing\" not implemented for 'Short' on device cpu");
+}
+
 Test(fallback, a_written_argument_is_not_an_out_argument)
 {
     const char *schema = "test::sum_and_count(Tensor?[] list, Tensor(a!) counter) -> Tensor";

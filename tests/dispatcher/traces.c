@@ -139,6 +139,32 @@ Test(traces, a_view_that_no_call_made)
     tn_call_trace_release(trace);
 }
 
+/* Views that differ from the input in one thing each. A detached tensor is the same elements: it is the input. */
+Test(traces, views_that_are_not_the_input)
+{
+    tn_tensor *x = tn_full(s, TN_INTS(2, 2), 3, .dtype = TN_COMPLEX64), *out;
+    tn_tensor *r = tn_full(s, TN_INTS(2, 2), 3, .dtype = TN_FLOAT32);
+    tn_tensor *const views[] = {tn_conj(s, x), tn_view_as_real(s, x), tn_t(s, x),
+                                tn_slice(s, x, .dim = 0, .end = 1), tn_slice(s, x, .dim = 0, .start = 1)};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+        tn_tensor *y = tn_mul(s, views[i], views[i]);
+        cr_expect_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_E_STATE, "%d", (int)i);
+        tn_call_trace_release(trace);
+    }
+    tn_tensor *bits = tn_view_dtype(s, r, TN_INT32), *same = tn_detach(s, r);
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(r));
+    tn_tensor *y = tn_neg(s, bits);
+    cr_expect_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_E_STATE);
+    tn_call_trace_release(trace);
+    trace = tn_call_trace_begin(ctx, TN_TENSORS(r));
+    y = tn_add(s, same, r);
+    cr_assert_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_OK);
+    cr_assert_eq(tn_call_trace_run(s, trace, TN_TENSORS(tn_ones(s, TN_INTS(2, 2))), &out), TN_OK);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, out)), 8);
+    tn_call_trace_release(trace);
+}
+
 Test(traces, a_step_that_fails_when_run)
 {
     tn_tensor *x = tn_ones(s, TN_INTS(2, 3)), *w = tn_ones(s, TN_INTS(3, 4)), *out;

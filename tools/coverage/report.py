@@ -28,6 +28,7 @@ EXCLUDED = Path(__file__).resolve().parent / "excluded.txt"
 RULES = (
     (re.compile(r"\batomic_compare_exchange_weak\w*\("), "fails when another thread is faster, or for no reason"),
     (re.compile(r"^\s*assert\("), "its failing side ends the process; release builds leave it out"),
+    (re.compile(r"__builtin_unreachable\(\)"), "says to the compiler what cannot be"),
     (re.compile(r"^\s*cJSON_ArrayForEach\("), "the macro asks whether the list is NULL, which its callers never pass"),
 )
 

@@ -727,6 +727,7 @@ Test(plugins, without_memory_for_what_is_found, .timeout = 60)
     manifest("c.json", "skewed", "skewed_unloads", "");
     manifest("d.json", "testlib", "library", ", \"requires\": [\"absent\"]");
     manifest("e.json", "testlib", "nothing", "");
+    manifest("f.json", "other_cpu", "skewed_named_cpu", "");
     create_without_memory(0);
     create_without_memory(
         TN_CONTEXT_DEBUG_HANDLES); /* no block is kept for reuse: more allocations can fail */
