@@ -12,9 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define DECLARE(table, slot, level) extern const cpu_fft_kernels table;
-CPU_FFT_LISTS(DECLARE)
-static cpu_kernel_table fft_table = {CPU_FFT_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table fft_table, CPU_FFT_LISTS, cpu_fft_kernels);
 
 /* Lines whose lanes need more memory than this run one at a time, because they would leave the second-level cache. */
 #define LANES_BYTES (512 << 10)

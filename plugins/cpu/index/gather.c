@@ -95,9 +95,8 @@ static int32_t list_offsets(const tn_call *call, const tn_tensor_desc *index, co
 
 /* ---- Reductions into self -------------------------------------------------------------------------- */
 
-#define DECLARE(table, slot, level) extern const cpu_combine_fn table[CPU_COMBINE_COUNT];
-CPU_COMBINE_LISTS(DECLARE)
-static cpu_kernel_table combine_table = {CPU_COMBINE_LISTS(CPU_LISTED_KERNELS)};
+typedef cpu_combine_fn cpu_combine_list[CPU_COMBINE_COUNT];
+CPU_KERNEL_TABLE(static cpu_kernel_table combine_table, CPU_COMBINE_LISTS, cpu_combine_list);
 
 static const cpu_combine_fn *combine_list(int32_t slot)
 {

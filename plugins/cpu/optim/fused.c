@@ -11,9 +11,7 @@
 #include <stdatomic.h>
 #include <tenon/kernel.h>
 
-#define DECLARE(table, slot, level) extern const cpu_fused_kernels table;
-CPU_FUSED_LISTS(DECLARE)
-static cpu_kernel_table fused_table = {CPU_FUSED_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table fused_table, CPU_FUSED_LISTS, cpu_fused_kernels);
 
 enum { PIECE = 16384 }; /* elements */
 

@@ -32,8 +32,8 @@ static const uint8_t looks_closer[CPU_OP_COUNT] = {
 /* 1 for the others if all their operands are of type T. Filled with the kernels. */
 static uint8_t is_plain[CPU_OP_COUNT];
 
-#define DECLARE(table, slot, level) extern const cpu_pointwise_entry table[];
-CPU_POINTWISE_LISTS(DECLARE)
+#define DECLARE(table, slot, level, type) extern const type table[];
+CPU_POINTWISE_LISTS(DECLARE, cpu_pointwise_entry)
 
 static void enter(const cpu_pointwise_entry *list, uint32_t level)
 {
@@ -45,8 +45,8 @@ __attribute__((constructor(102))) static void fill_table(void)
 {
     for (uint32_t i = 0; i < CPU_OP_COUNT; i++)
         is_plain[i] = !looks_closer[i] && !ops[i].types[strspn(ops[i].types, "T")];
-#define ENTER(table, slot, level) enter(table, level);
-    CPU_POINTWISE_LISTS(ENTER)
+#define ENTER(table, slot, level, type) enter(table, level);
+    CPU_POINTWISE_LISTS(ENTER, cpu_pointwise_entry)
 }
 
 cpu_pointwise_fn cpu_pointwise_kernel(uint32_t op, int32_t hub)

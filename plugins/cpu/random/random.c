@@ -19,9 +19,7 @@ typedef struct draw_call {
     int32_t wide;        /* 64-bit words */
 } draw_call;
 
-#define DECLARE(table, slot, level) extern const cpu_draw_fn table;
-CPU_RANDOM_LISTS(DECLARE)
-static cpu_kernel_table draw_table = {CPU_RANDOM_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table draw_table, CPU_RANDOM_LISTS, cpu_draw_fn);
 
 static void draw_run(void *user, void *const *pointers, int64_t n, int64_t position)
 {

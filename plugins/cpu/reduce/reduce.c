@@ -59,9 +59,8 @@ typedef struct reduce_call {
 
 /* ---- Kernels by hub ------------------------------------------------------------------------------------ */
 
-#define DECLARE(table, slot, level) extern const cpu_reduce_kernel table[];
-CPU_REDUCE_LISTS(DECLARE)
-static cpu_kernel_table reduce_table = {CPU_REDUCE_LISTS(CPU_LISTED_KERNELS)};
+typedef cpu_reduce_kernel cpu_reduce_list[];
+CPU_KERNEL_TABLE(static cpu_kernel_table reduce_table, CPU_REDUCE_LISTS, cpu_reduce_list);
 
 static const cpu_reduce_kernel *find_kernel(uint32_t op, int32_t slot)
 {

@@ -5,9 +5,7 @@
  * cpu_x_kernels_f32_avx2 and so on. Its x.c joins them in a table:
  *
  *     #include "kernel_lists.h"
- *     #define DECLARE(table, slot, level) extern const cpu_x_kernels table;
- *     CPU_X_LISTS(DECLARE)
- *     static cpu_kernel_table x_table = {CPU_X_LISTS(CPU_LISTED_KERNELS)};
+ *     CPU_KERNEL_TABLE(static cpu_kernel_table x_table, CPU_X_LISTS, cpu_x_kernels);
  *     ...
  *     const cpu_x_kernels *kernels = cpu_kernels_of(x_table, out->dtype);
  */
@@ -32,7 +30,10 @@ static inline const void *cpu_kernels_of(cpu_kernel_table table, tn_dtype dtype)
     return slot < 0 ? NULL : cpu_kernels_at(table, slot);
 }
 
-/* An entry of a table that is made from a list of kernel_lists.h. */
-#define CPU_LISTED_KERNELS(table, slot, level) [level][slot] = &table,
+/* Defines a table with the entries of a list of kernel_lists.h, which are of `type`. */
+#define CPU_KERNEL_TABLE(definition, list, type) \
+    list(CPU_LISTED_EXTERN, type) definition = {list(CPU_LISTED_ENTRY, type)}
+#define CPU_LISTED_EXTERN(table, slot, level, type) extern const type table;
+#define CPU_LISTED_ENTRY(table, slot, level, type)  [level][slot] = &table,
 
 #endif

@@ -39,9 +39,7 @@ int32_t cpu_slot(tn_dtype dtype)
 
 /* ---- Conversion -------------------------------------------------------------------------------------- */
 
-#define DECLARE(table, slot, level) extern const cpu_hub table;
-CPU_CONVERT_LISTS(DECLARE)
-static cpu_kernel_table hub_table = {CPU_CONVERT_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table hub_table, CPU_CONVERT_LISTS, cpu_hub);
 
 static inline const cpu_hub *find_hub(int32_t slot)
 {

@@ -10,9 +10,7 @@
 #include "walk/staging.h"
 #include <math.h>
 
-#define DECLARE(table, slot, level) extern const cpu_attention_kernels table;
-CPU_ATTENTION_LISTS(DECLARE)
-static cpu_kernel_table attention_table = {CPU_ATTENTION_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table attention_table, CPU_ATTENTION_LISTS, cpu_attention_kernels);
 
 /* The most blocks of queries of a part: the packing of a tile of keys is shared by them. */
 #define MAX_BLOCKS 8

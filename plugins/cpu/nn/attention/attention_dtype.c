@@ -523,8 +523,7 @@ static void backward(const cpu_attention *a, const cpu_attention_part *part, cha
                       r.grad_query + (g * rows + i) * wide);
 }
 
-extern const cpu_attention_kernels CPU_NAME(cpu_attention_kernels);
-const cpu_attention_kernels CPU_NAME(cpu_attention_kernels) = {
+CPU_KERNELS(cpu_attention_kernels) = {
     .forward_room = forward_room_bytes,
     .backward_room = backward_room_bytes,
     .forward = forward,

@@ -9,9 +9,7 @@
 #include "nn/product/gemm.h"
 #include <string.h>
 
-#define DECLARE(table, slot, level) extern const cpu_conv_columns_kernels table;
-CPU_CONV_COLUMNS_LISTS(DECLARE)
-cpu_kernel_table cpu_conv_columns_table = {CPU_CONV_COLUMNS_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(cpu_kernel_table cpu_conv_columns_table, CPU_CONV_COLUMNS_LISTS, cpu_conv_columns_kernels);
 
 enum { WEIGHT_PARTS = 8 };
 #define PARTS_BYTES (64 << 20) /* limit of the memory for parts of weight gradients */

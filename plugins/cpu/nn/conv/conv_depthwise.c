@@ -9,9 +9,8 @@
 #include "support/kernel_table.h"
 #include <string.h>
 
-#define DECLARE(table, slot, level) extern const cpu_conv_depthwise_kernels table;
-CPU_CONV_DEPTHWISE_LISTS(DECLARE)
-static cpu_kernel_table conv_depthwise_table = {CPU_CONV_DEPTHWISE_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table conv_depthwise_table, CPU_CONV_DEPTHWISE_LISTS,
+                 cpu_conv_depthwise_kernels);
 
 typedef struct depthwise_job {
     const cpu_conv_pass *pass;

@@ -9,9 +9,7 @@
 #include "support/kernel_table.h"
 #include <string.h>
 
-#define DECLARE(table, slot, level) extern const cpu_conv_direct_kernels table;
-CPU_CONV_DIRECT_LISTS(DECLARE)
-static cpu_kernel_table conv_direct_table = {CPU_CONV_DIRECT_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table conv_direct_table, CPU_CONV_DIRECT_LISTS, cpu_conv_direct_kernels);
 
 /* Scratch memory for padded images in the weights pass: enough work for the threads between two phases. */
 #define PLACED_BYTES (8 << 20)

@@ -5,9 +5,7 @@
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
 
-#define DECLARE(table, slot, level) extern const cpu_distance_kernels table;
-CPU_DISTANCE_LISTS(DECLARE)
-static cpu_kernel_table distance_table = {CPU_DISTANCE_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table distance_table, CPU_DISTANCE_LISTS, cpu_distance_kernels);
 
 enum { A, B, GRAD, DISTANCE, OUT, OPERANDS };
 

@@ -8,9 +8,7 @@
 #include "nn/contiguous.h"
 #include <string.h>
 
-#define DECLARE(table, slot, level) extern const cpu_embedding_kernels table;
-CPU_EMBEDDING_LISTS(DECLARE)
-cpu_kernel_table cpu_embedding_table = {CPU_EMBEDDING_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(cpu_kernel_table cpu_embedding_table, CPU_EMBEDDING_LISTS, cpu_embedding_kernels);
 
 int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t limit, cpu_indices *out)
 {

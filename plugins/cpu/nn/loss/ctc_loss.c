@@ -8,9 +8,7 @@
 #include <stdatomic.h>
 #include <tenon/kernel.h>
 
-#define DECLARE(table, slot, level) extern const cpu_ctc_loss_kernels table;
-CPU_CTC_LOSS_LISTS(DECLARE)
-static cpu_kernel_table ctc_loss_table = {CPU_CTC_LOSS_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table ctc_loss_table, CPU_CTC_LOSS_LISTS, cpu_ctc_loss_kernels);
 
 typedef struct ctc_job {
     const tn_call *call;

@@ -6,9 +6,7 @@
 #include "nn/embedding/embedding.h"
 #include "support/kernel_table.h"
 
-#define DECLARE(table, slot, level) extern const cpu_margin_loss_kernels table;
-CPU_MARGIN_LOSS_LISTS(DECLARE)
-static cpu_kernel_table margin_loss_table = {CPU_MARGIN_LOSS_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table margin_loss_table, CPU_MARGIN_LOSS_LISTS, cpu_margin_loss_kernels);
 
 enum { INPUT, WEIGHT, GRAD, LABELS_IN, OUT, LABELS_OUT, OPERANDS };
 

@@ -9,9 +9,7 @@
 #include "support/kernel_table.h"
 #include <string.h>
 
-#define DECLARE(table, slot, level) extern const cpu_nll_loss_kernels table;
-CPU_NLL_LOSS_LISTS(DECLARE)
-static cpu_kernel_table nll_loss_table = {CPU_NLL_LOSS_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table nll_loss_table, CPU_NLL_LOSS_LISTS, cpu_nll_loss_kernels);
 
 enum { RANGE = 4096 };
 

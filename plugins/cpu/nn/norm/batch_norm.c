@@ -8,9 +8,7 @@
 #include "norm.h"
 #include "support/kernel_table.h"
 
-#define DECLARE(table, slot, level) extern const cpu_batch_norm_kernels table;
-CPU_BATCH_NORM_LISTS(DECLARE)
-static cpu_kernel_table batch_norm_table = {CPU_BATCH_NORM_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table batch_norm_table, CPU_BATCH_NORM_LISTS, cpu_batch_norm_kernels);
 
 /* The positions of the arguments in a schema; -1 if it lacks one. */
 typedef struct norm_form {

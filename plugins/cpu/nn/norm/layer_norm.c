@@ -10,9 +10,7 @@
 #include <float.h>
 #include <string.h>
 
-#define DECLARE(table, slot, level) extern const cpu_layer_norm_kernels table;
-CPU_LAYER_NORM_LISTS(DECLARE)
-static cpu_kernel_table layer_norm_table = {CPU_LAYER_NORM_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table layer_norm_table, CPU_LAYER_NORM_LISTS, cpu_layer_norm_kernels);
 
 enum { ROW_PARTS = 16 };
 

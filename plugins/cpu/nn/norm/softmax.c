@@ -6,9 +6,7 @@
 #include "support/kernel_table.h"
 #include "walk/staging.h"
 
-#define DECLARE(table, slot, level) extern const cpu_softmax_kernels table;
-CPU_SOFTMAX_LISTS(DECLARE)
-static cpu_kernel_table softmax_table = {CPU_SOFTMAX_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table softmax_table, CPU_SOFTMAX_LISTS, cpu_softmax_kernels);
 
 typedef struct softmax_job {
     const cpu_softmax_kernels *kernels;

@@ -10,14 +10,9 @@
 #include "nn/product/gemm.h"
 #include "support/kernel_table.h"
 
-#define DECLARE(table, slot, level) extern const cpu_pool_kernels table;
-CPU_POOL_LISTS(DECLARE)
-#undef DECLARE
-static cpu_kernel_table pool_table = {CPU_POOL_LISTS(CPU_LISTED_KERNELS)};
-#define DECLARE(table, slot, level) extern const cpu_pool_kernels table;
-CPU_POOL_CHANNELS_LAST_LISTS(DECLARE)
-#undef DECLARE
-static cpu_kernel_table pool_channels_last_table = {CPU_POOL_CHANNELS_LAST_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table pool_table, CPU_POOL_LISTS, cpu_pool_kernels);
+CPU_KERNEL_TABLE(static cpu_kernel_table pool_channels_last_table, CPU_POOL_CHANNELS_LAST_LISTS,
+                 cpu_pool_kernels);
 
 /* The data of a row: the number of spatial dimensions and the kind of pooling. */
 typedef enum pool_work { MAX, AVERAGE, MAX_BACKWARD, AVERAGE_BACKWARD, UNPOOL, FRACTIONAL } pool_work;

@@ -18,9 +18,7 @@
 #include <limits.h>
 #include <math.h>
 
-#define DECLARE(table, slot, level) extern const cpu_gemm_kernels table;
-CPU_GEMM_LISTS(DECLARE)
-cpu_kernel_table cpu_gemm_table = {CPU_GEMM_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(cpu_kernel_table cpu_gemm_table, CPU_GEMM_LISTS, cpu_gemm_kernels);
 
 /* Up to this number of multiplications C loops compute the product: one that is alone is not worth opening a
  * library for, one of a batch not a call of it. */

@@ -339,8 +339,7 @@ static void narrow_row(const float *from, int64_t count, const double beta[2], v
 #define narrow_row NULL
 #endif
 
-extern const cpu_gemm_kernels CPU_NAME(cpu_gemm_kernels);
-const cpu_gemm_kernels CPU_NAME(cpu_gemm_kernels) = {
+CPU_KERNELS(cpu_gemm_kernels) = {
     .acc_bytes = sizeof(W),
     .gemm = gemm,
     .gemv = gemv,

@@ -9,9 +9,7 @@
 #include "nn/contiguous.h"
 #include "packed.h"
 
-#define DECLARE(table, slot, level) extern const cpu_packed_kernels table;
-CPU_PACKED_LISTS(DECLARE)
-static cpu_kernel_table packed_table = {CPU_PACKED_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table packed_table, CPU_PACKED_LISTS, cpu_packed_kernels);
 
 enum { PANEL_FLOATS = 1 << 16 }; /* 256 KiB: half of a second-level cache */
 

@@ -5,9 +5,7 @@
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
 
-#define DECLARE(table, slot, level) extern const cpu_grid_sample_kernels table;
-CPU_GRID_SAMPLE_LISTS(DECLARE)
-static cpu_kernel_table grid_sample_table = {CPU_GRID_SAMPLE_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table grid_sample_table, CPU_GRID_SAMPLE_LISTS, cpu_grid_sample_kernels);
 
 typedef struct sample_job {
     const tn_call *call;

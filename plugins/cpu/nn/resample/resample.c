@@ -4,9 +4,7 @@
 #include "resample.h"
 #include "nn/contiguous.h"
 
-#define DECLARE(table, slot, level) extern const cpu_resample_kernels table;
-CPU_RESAMPLE_LISTS(DECLARE)
-cpu_kernel_table cpu_resample_table = {CPU_RESAMPLE_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(cpu_kernel_table cpu_resample_table, CPU_RESAMPLE_LISTS, cpu_resample_kernels);
 
 typedef struct resample_job {
     const tn_call *call;

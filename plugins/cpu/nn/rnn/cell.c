@@ -5,9 +5,7 @@
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
 
-#define DECLARE(table, slot, level) extern const cpu_cell_kernels table;
-CPU_CELL_LISTS(DECLARE)
-static cpu_kernel_table cell_table = {CPU_CELL_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table cell_table, CPU_CELL_LISTS, cpu_cell_kernels);
 
 typedef struct cell_job {
     cpu_cell c;

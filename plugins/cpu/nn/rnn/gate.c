@@ -5,9 +5,7 @@
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
 
-#define DECLARE(table, slot, level) extern const cpu_gate_kernels table;
-CPU_GATE_LISTS(DECLARE)
-static cpu_kernel_table gate_table = {CPU_GATE_LISTS(CPU_LISTED_KERNELS)};
+CPU_KERNEL_TABLE(static cpu_kernel_table gate_table, CPU_GATE_LISTS, cpu_gate_kernels);
 
 static uint32_t wrapped(int64_t dim, const tn_tensor_desc *t)
 {
