@@ -239,12 +239,5 @@ static void log_add(tn_scope *s, const tn_value *args, tn_value *outs, double ba
     formula_give(s, outs, tn_where(s, infinite, high, tn_add(s, high, more)), dtype);
 }
 
-void composite_logaddexp(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    log_add(s, args, outs, M_E);
-}
-
-void composite_logaddexp2(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    log_add(s, args, outs, 2);
-}
+FORWARD(composite_logaddexp, log_add, M_E)
+FORWARD(composite_logaddexp2, log_add, 2)

@@ -63,14 +63,8 @@ static void adaptive_avg_pool_backward(tn_scope *s, const tn_value *args, tn_val
     tni_give_resampled(s, outs, 0, t, self, dtype_of(self));
 }
 
-void composite_adaptive_avg_pool2d_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    adaptive_avg_pool_backward(s, args, outs, 2);
-}
-void composite_adaptive_avg_pool3d_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    adaptive_avg_pool_backward(s, args, outs, 3);
-}
+FORWARD(composite_adaptive_avg_pool2d_backward_lowering, adaptive_avg_pool_backward, 2)
+FORWARD(composite_adaptive_avg_pool3d_backward_lowering, adaptive_avg_pool_backward, 3)
 
 /* ---- maxima ---- */
 
@@ -199,11 +193,5 @@ static void fractional(tn_scope *s, const tn_value *args, tn_value *outs, int64_
     give_largest(s, outs, tni_reshape(s, all, windows), tni_reshape(s, places, windows), self);
 }
 
-void composite_fractional_max_pool2d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    fractional(s, args, outs, 2);
-}
-void composite_fractional_max_pool3d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    fractional(s, args, outs, 3);
-}
+FORWARD(composite_fractional_max_pool2d, fractional, 2)
+FORWARD(composite_fractional_max_pool3d, fractional, 3)

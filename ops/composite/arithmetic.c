@@ -233,14 +233,8 @@ static void times(tn_scope *s, const tn_value *args, tn_value *outs, double fact
     formula_give(s, outs, tn_mul_scalar(s, x[0], factor), dtype);
 }
 
-void composite_deg2rad(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    times(s, args, outs, M_PI / 180);
-}
-void composite_rad2deg(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    times(s, args, outs, 180 / M_PI);
-}
+FORWARD(composite_deg2rad, times, M_PI / 180)
+FORWARD(composite_rad2deg, times, 180 / M_PI)
 
 /* Real input: 0 or pi, and NaN for NaN. */
 void composite_angle(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -141,6 +141,13 @@ static inline void give_list(tn_value *outs, uint32_t i, tn_tensors list)
     outs[i] = tn_value_tensors(list.data, list.count);
 }
 
+/* The composite `name` calls `function`, which several share, with its own arguments behind theirs. */
+#define FORWARD(name, function, ...)                             \
+    void name(tn_scope *s, const tn_value *args, tn_value *outs) \
+    {                                                            \
+        function(s, args, outs, __VA_ARGS__);                    \
+    }
+
 /* ---- tensors ---- */
 static inline int64_t rank_of(const tn_tensor *t)
 {

@@ -73,18 +73,9 @@ static void give_conv(tn_scope *s, const tn_value *args, tn_value *outs, int64_t
                      {zeros, dims},       arg_int(args, 6),    0};
     give(outs, 0, conv(s, &c, dims, name));
 }
-void composite_conv1d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_conv(s, args, outs, 1, "conv1d");
-}
-void composite_conv2d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_conv(s, args, outs, 2, "conv2d");
-}
-void composite_conv3d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_conv(s, args, outs, 3, "conv3d");
-}
+FORWARD(composite_conv1d, give_conv, 1, "conv1d")
+FORWARD(composite_conv2d, give_conv, 2, "conv2d")
+FORWARD(composite_conv3d, give_conv, 3, "conv3d")
 
 /* (input, weight, bias, stride, padding, output_padding, groups, dilation) */
 static void give_transposed(tn_scope *s, const tn_value *args, tn_value *outs, int64_t dims, const char *name)
@@ -94,18 +85,9 @@ static void give_transposed(tn_scope *s, const tn_value *args, tn_value *outs, i
                      arg_ints(args, 5),   arg_int(args, 6),    1};
     give(outs, 0, conv(s, &c, dims, name));
 }
-void composite_conv_transpose1d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_transposed(s, args, outs, 1, "conv_transpose1d");
-}
-void composite_conv_transpose2d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_transposed(s, args, outs, 2, "conv_transpose2d");
-}
-void composite_conv_transpose3d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_transposed(s, args, outs, 3, "conv_transpose3d");
-}
+FORWARD(composite_conv_transpose1d, give_transposed, 1, "conv_transpose1d")
+FORWARD(composite_conv_transpose2d, give_transposed, 2, "conv_transpose2d")
+FORWARD(composite_conv_transpose3d, give_transposed, 3, "conv_transpose3d")
 
 void composite_convolution_flags(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -215,18 +197,9 @@ static void give_named(tn_scope *s, const tn_value *args, tn_value *outs, int64_
     out = conv_mode(s, &c, arg_string(args, 4));
     give(outs, 0, unbatched ? tn_squeeze_dim(s, out, 0) : out);
 }
-void composite_conv1d_padding(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_named(s, args, outs, 1, "conv1d");
-}
-void composite_conv2d_padding(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_named(s, args, outs, 2, "conv2d");
-}
-void composite_conv3d_padding(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_named(s, args, outs, 3, "conv3d");
-}
+FORWARD(composite_conv1d_padding, give_named, 1, "conv1d")
+FORWARD(composite_conv2d_padding, give_named, 2, "conv2d")
+FORWARD(composite_conv3d_padding, give_named, 3, "conv3d")
 
 /* ---- time, batch, channels ---- */
 

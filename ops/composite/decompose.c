@@ -283,15 +283,8 @@ static void give_cholesky(tn_scope *s, const tn_value *args, tn_value *outs, con
     give(outs, 0, r.L);
 }
 
-void composite_linalg_cholesky(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_cholesky(s, args, outs, "linalg.cholesky");
-}
-
-void composite_cholesky(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_cholesky(s, args, outs, "cholesky");
-}
+FORWARD(composite_linalg_cholesky, give_cholesky, "linalg.cholesky")
+FORWARD(composite_cholesky, give_cholesky, "cholesky")
 
 void composite_linalg_lu_factor(tn_scope *s, const tn_value *args, tn_value *outs)
 {

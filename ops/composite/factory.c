@@ -41,15 +41,8 @@ static void give_filled(tn_scope *s, const tn_value *args, tn_value *outs, int64
          filled(s, tni_empty_with(s, arg_ints(args, 0), tni_options_at(s, args, 1)), tn_value_int(value)));
 }
 
-void composite_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_filled(s, args, outs, 0);
-}
-
-void composite_ones(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_filled(s, args, outs, 1);
-}
+FORWARD(composite_zeros, give_filled, 0)
+FORWARD(composite_ones, give_filled, 1)
 
 void composite_scalar_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -95,15 +88,8 @@ static void give_new_filled(tn_scope *s, const tn_value *args, tn_value *outs, i
          filled(s, tni_empty_with(s, arg_ints(args, 1), options_like_self(s, args, 2)), tn_value_int(value)));
 }
 
-void composite_new_ones(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_new_filled(s, args, outs, 1);
-}
-
-void composite_new_zeros(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_new_filled(s, args, outs, 0);
-}
+FORWARD(composite_new_ones, give_new_filled, 1)
+FORWARD(composite_new_zeros, give_new_filled, 0)
 
 /* ---- steps ---- */
 

@@ -109,14 +109,8 @@ static void max_pool(tn_scope *s, const tn_value *args, tn_value *outs, int64_t 
     give_like(s, outs, 1, places_of(s, &w, columns, at), self, size, TN_INT64);
 }
 
-void composite_max_pool2d_with_indices(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    max_pool(s, args, outs, 2);
-}
-void composite_max_pool3d_with_indices(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    max_pool(s, args, outs, 3);
-}
+FORWARD(composite_max_pool2d_with_indices, max_pool, 2)
+FORWARD(composite_max_pool3d_with_indices, max_pool, 3)
 
 /* Adds each gradient to the element that its value came from. */
 static void to_places(tn_scope *s, const tn_value *args, tn_value *outs, int64_t space, uint32_t indices)
@@ -133,30 +127,12 @@ static void to_places(tn_scope *s, const tn_value *args, tn_value *outs, int64_t
     give_like(s, outs, 0, sum, self, sizes_of(self), dtype_of(self));
 }
 
-void composite_max_pool2d_with_indices_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    to_places(s, args, outs, 2, 7);
-}
-void composite_max_pool3d_with_indices_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    to_places(s, args, outs, 3, 7);
-}
-void composite_adaptive_max_pool2d_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    to_places(s, args, outs, 2, 2);
-}
-void composite_adaptive_max_pool3d_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    to_places(s, args, outs, 3, 2);
-}
-void composite_fractional_max_pool2d_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    to_places(s, args, outs, 2, 4);
-}
-void composite_fractional_max_pool3d_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    to_places(s, args, outs, 3, 4);
-}
+FORWARD(composite_max_pool2d_with_indices_backward, to_places, 2, 7)
+FORWARD(composite_max_pool3d_with_indices_backward, to_places, 3, 7)
+FORWARD(composite_adaptive_max_pool2d_backward, to_places, 2, 2)
+FORWARD(composite_adaptive_max_pool3d_backward, to_places, 3, 2)
+FORWARD(composite_fractional_max_pool2d_backward, to_places, 2, 4)
+FORWARD(composite_fractional_max_pool3d_backward, to_places, 3, 4)
 
 /* ---- mean: (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) ---- */
 
@@ -193,14 +169,8 @@ static void avg_pool(tn_scope *s, const tn_value *args, tn_value *outs, int64_t 
     give_like(s, outs, 0, mean, self, pooled_sizes(s, &w, self), dtype_of(self));
 }
 
-void composite_avg_pool2d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    avg_pool(s, args, outs, 2);
-}
-void composite_avg_pool3d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    avg_pool(s, args, outs, 3);
-}
+FORWARD(composite_avg_pool2d, avg_pool, 2)
+FORWARD(composite_avg_pool3d, avg_pool, 3)
 
 static void avg_pool_backward(tn_scope *s, const tn_value *args, tn_value *outs, int64_t space)
 {
@@ -215,11 +185,5 @@ static void avg_pool_backward(tn_scope *s, const tn_value *args, tn_value *outs,
     give_like(s, outs, 0, tni_windows_fold(s, &w, columns), self, sizes_of(self), dtype_of(self));
 }
 
-void composite_avg_pool2d_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    avg_pool_backward(s, args, outs, 2);
-}
-void composite_avg_pool3d_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    avg_pool_backward(s, args, outs, 3);
-}
+FORWARD(composite_avg_pool2d_backward, avg_pool_backward, 2)
+FORWARD(composite_avg_pool3d_backward, avg_pool_backward, 3)

@@ -5,6 +5,7 @@
  * computed from those that it has.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <tenon/random.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
@@ -188,14 +189,17 @@ void composite_bernoulli_p(tn_scope *s, const tn_value *args, tn_value *outs)
                         arg_float(args, 1), arg_generator(args, 2)));
 }
 
+static int32_t check_positive(tn_scope *s, const char *op, const char *name, double value)
+{
+    if (value > 0) return TN_OK;
+    return tni_scope_failf(s, TN_E_ARGUMENT, "%s expects %s > 0.0, but found %s=%g", op, name, name, value);
+}
+
 void composite_exponential(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
     double rate = arg_float(args, 1);
-    if (check_floating(s, self, "Exponential")) return;
-    if (!(rate > 0))
-        return (void)tni_scope_failf(s, TN_E_ARGUMENT,
-                                     "exponential_ expects lambda > 0.0, but found lambda=%g", rate);
+    if (check_floating(s, self, "Exponential") || check_positive(s, "exponential_", "lambda", rate)) return;
     tni_fill_random(s, self, TN_RANDOM_EXPONENTIAL, tn_value_float(rate), tn_value_float(0),
                     arg_generator(args, 2));
     give(outs, 0, self);
@@ -212,29 +216,18 @@ void composite_geometric(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, arg_tensor(args, 0));
 }
 
-void composite_cauchy(tn_scope *s, const tn_value *args, tn_value *outs)
+/* (self, place, scale, generator); the names are those of the scale, of the distribution and of the operator. */
+static void give_scaled(tn_scope *s, const tn_value *args, tn_value *outs, int64_t kind, const char *scale,
+                        const char *distribution, const char *op)
 {
     tn_tensor *self = arg_tensor(args, 0);
-    double sigma = arg_float(args, 2);
-    if (check_floating(s, self, "Cauchy")) return;
-    if (!(sigma > 0))
-        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "cauchy_ expects sigma > 0.0, but found sigma=%g",
-                                     sigma);
-    tni_fill_random(s, self, TN_RANDOM_CAUCHY, args[1], args[2], arg_generator(args, 3));
+    if (check_floating(s, self, distribution) || check_positive(s, op, scale, arg_float(args, 2))) return;
+    tni_fill_random(s, self, kind, args[1], args[2], arg_generator(args, 3));
     give(outs, 0, self);
 }
 
-void composite_log_normal(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    tn_tensor *self = arg_tensor(args, 0);
-    double std = arg_float(args, 2);
-    if (check_floating(s, self, "Log-normal")) return;
-    if (!(std > 0))
-        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "log_normal_ expects std > 0.0, but found std=%g",
-                                     std);
-    tni_fill_random(s, self, TN_RANDOM_LOG_NORMAL, args[1], args[2], arg_generator(args, 3));
-    give(outs, 0, self);
-}
+FORWARD(composite_cauchy, give_scaled, TN_RANDOM_CAUCHY, "sigma", "Cauchy", "cauchy_")
+FORWARD(composite_log_normal, give_scaled, TN_RANDOM_LOG_NORMAL, "std", "Log-normal", "log_normal_")
 
 /* ---- normal distributions with tensors of means and deviations ---- */
 
@@ -295,94 +288,57 @@ void composite_normal_float_float(tn_scope *s, const tn_value *args, tn_value *o
                      arg_generator(args, 3)));
 }
 
-void composite_rand(tn_scope *s, const tn_value *args, tn_value *outs)
+typedef tn_tensor *fill_fn(tn_scope *s, tn_tensor *t, double a, double b, tn_generator *generator);
+
+/* (size, [generator,] dtype, layout, device, pin_memory) */
+static void give_random(tn_scope *s, const tn_value *args, tn_value *outs, fill_fn *fill, bool has_generator)
 {
-    give(outs, 0, fill_uniform(s, empty(s, args, arg_ints(args, 0), 1, 0), 0, 1, NULL));
+    tn_tensor *t = empty(s, args, arg_ints(args, 0), 1 + has_generator, 0);
+    give(outs, 0, fill(s, t, 0, 1, has_generator ? arg_generator(args, 1) : NULL));
 }
 
-void composite_rand_generator(tn_scope *s, const tn_value *args, tn_value *outs)
+/* (self, [generator,] dtype, layout, device, pin_memory, memory_format) */
+static void give_random_like(tn_scope *s, const tn_value *args, tn_value *outs, fill_fn *fill,
+                             bool has_generator)
 {
-    give(outs, 0, fill_uniform(s, empty(s, args, arg_ints(args, 0), 2, 0), 0, 1, arg_generator(args, 1)));
+    tn_tensor *t = tni_empty_like_with(s, args, 1 + has_generator);
+    give(outs, 0, fill(s, t, 0, 1, has_generator ? arg_generator(args, 1) : NULL));
 }
 
-void composite_rand_like(tn_scope *s, const tn_value *args, tn_value *outs)
+FORWARD(composite_rand, give_random, fill_uniform, false)
+FORWARD(composite_rand_generator, give_random, fill_uniform, true)
+FORWARD(composite_rand_like, give_random_like, fill_uniform, false)
+FORWARD(composite_rand_like_generator, give_random_like, fill_uniform, true)
+FORWARD(composite_randn, give_random, fill_normal, false)
+FORWARD(composite_randn_generator, give_random, fill_normal, true)
+FORWARD(composite_randn_like, give_random_like, fill_normal, false)
+FORWARD(composite_randn_like_generator, give_random_like, fill_normal, true)
+
+/* ([low,] high, size, [generator,] dtype, layout, device, pin_memory) */
+static void give_range(tn_scope *s, const tn_value *args, tn_value *outs, bool has_low, bool has_generator)
 {
-    give(outs, 0, fill_uniform(s, tni_empty_like_with(s, args, 1), 0, 1, NULL));
+    tn_generator *generator = has_generator ? arg_generator(args, 2 + has_low) : NULL;
+    tn_tensor *t = empty(s, args, arg_ints(args, 1 + has_low), 2 + has_low + has_generator, TN_INT64);
+    give(outs, 0, fill_range(s, t, has_low ? arg_int(args, 0) : 0, arg_int(args, has_low), generator));
 }
 
-void composite_rand_like_generator(tn_scope *s, const tn_value *args, tn_value *outs)
+/* (self, [low,] high, [generator,] dtype, layout, device, pin_memory, memory_format) */
+static void give_range_like(tn_scope *s, const tn_value *args, tn_value *outs, bool has_low,
+                            bool has_generator)
 {
-    give(outs, 0, fill_uniform(s, tni_empty_like_with(s, args, 2), 0, 1, arg_generator(args, 1)));
+    tn_generator *generator = has_generator ? arg_generator(args, 2 + has_low) : NULL;
+    tn_tensor *t = tni_empty_like_with(s, args, 2 + has_low + has_generator);
+    give(outs, 0, fill_range(s, t, has_low ? arg_int(args, 1) : 0, arg_int(args, 1 + has_low), generator));
 }
 
-void composite_randn(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, fill_normal(s, empty(s, args, arg_ints(args, 0), 1, 0), 0, 1, NULL));
-}
-
-void composite_randn_generator(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, fill_normal(s, empty(s, args, arg_ints(args, 0), 2, 0), 0, 1, arg_generator(args, 1)));
-}
-
-void composite_randn_like(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, fill_normal(s, tni_empty_like_with(s, args, 1), 0, 1, NULL));
-}
-
-void composite_randn_like_generator(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, fill_normal(s, tni_empty_like_with(s, args, 2), 0, 1, arg_generator(args, 1)));
-}
-
-void composite_randint(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, fill_range(s, empty(s, args, arg_ints(args, 1), 2, TN_INT64), 0, arg_int(args, 0), NULL));
-}
-
-void composite_randint_generator(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0,
-         fill_range(s, empty(s, args, arg_ints(args, 1), 3, TN_INT64), 0, arg_int(args, 0),
-                    arg_generator(args, 2)));
-}
-
-void composite_randint_low(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0,
-         fill_range(s, empty(s, args, arg_ints(args, 2), 3, TN_INT64), arg_int(args, 0), arg_int(args, 1),
-                    NULL));
-}
-
-void composite_randint_low_generator(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0,
-         fill_range(s, empty(s, args, arg_ints(args, 2), 4, TN_INT64), arg_int(args, 0), arg_int(args, 1),
-                    arg_generator(args, 3)));
-}
-
-void composite_randint_like(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, fill_range(s, tni_empty_like_with(s, args, 2), 0, arg_int(args, 1), NULL));
-}
-
-void composite_randint_like_generator(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0,
-         fill_range(s, tni_empty_like_with(s, args, 3), 0, arg_int(args, 1), arg_generator(args, 2)));
-}
-
-void composite_randint_like_low_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0, fill_range(s, tni_empty_like_with(s, args, 3), arg_int(args, 1), arg_int(args, 2), NULL));
-}
-
-void composite_randint_like_low_generator_dtype(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give(outs, 0,
-         fill_range(s, tni_empty_like_with(s, args, 4), arg_int(args, 1), arg_int(args, 2),
-                    arg_generator(args, 3)));
-}
+FORWARD(composite_randint, give_range, false, false)
+FORWARD(composite_randint_generator, give_range, false, true)
+FORWARD(composite_randint_low, give_range, true, false)
+FORWARD(composite_randint_low_generator, give_range, true, true)
+FORWARD(composite_randint_like, give_range_like, false, false)
+FORWARD(composite_randint_like_generator, give_range_like, false, true)
+FORWARD(composite_randint_like_low_dtype, give_range_like, true, false)
+FORWARD(composite_randint_like_low_generator_dtype, give_range_like, true, true)
 
 static int64_t high_of(tn_scope *s, const tn_tensor *high)
 {

@@ -56,22 +56,10 @@ static void give_moments(tn_scope *s, const tn_value *args, tn_value *outs, uint
     tn_scope_call(s, op, v, 4, outs, n_outs);
 }
 
-void composite_var(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_moments(s, args, outs, TN_OP_VAR_CORRECTION, 1);
-}
-void composite_std(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_moments(s, args, outs, TN_OP_STD_CORRECTION, 1);
-}
-void composite_var_mean(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_moments(s, args, outs, TN_OP_VAR_MEAN_CORRECTION, 2);
-}
-void composite_std_mean(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_moments(s, args, outs, TN_OP_STD_MEAN_CORRECTION, 2);
-}
+FORWARD(composite_var, give_moments, TN_OP_VAR_CORRECTION, 1)
+FORWARD(composite_std, give_moments, TN_OP_STD_CORRECTION, 1)
+FORWARD(composite_var_mean, give_moments, TN_OP_VAR_MEAN_CORRECTION, 2)
+FORWARD(composite_std_mean, give_moments, TN_OP_STD_MEAN_CORRECTION, 2)
 
 /* ---- norms ---- */
 

@@ -54,14 +54,8 @@ static void x_log(tn_scope *s, const tn_value *args, tn_value *outs,
     formula_give(s, outs, zero_where(s, zero, tn_mul(s, x[0], log_of(s, x[1]))), dtype);
 }
 
-void composite_xlogy(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    x_log(s, args, outs, tn_log);
-}
-void composite_xlog1py(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    x_log(s, args, outs, tn_log1p);
-}
+FORWARD(composite_xlogy, x_log, tn_log)
+FORWARD(composite_xlog1py, x_log, tn_log1p)
 
 /* -x log x, -inf below 0. */
 void composite_entr(tn_scope *s, const tn_value *args, tn_value *outs)

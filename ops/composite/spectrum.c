@@ -150,13 +150,18 @@ static tn_tensor *pinv_call(tn_scope *s, tn_tensor *self, tn_tensor *atol, tn_te
     return tn_linalg_pinv_atol_rtol_tensor(s, self, .atol = atol, .rtol = rtol, .hermitian = hermitian);
 }
 
-void composite_linalg_pinv_floats(tn_scope *s, const tn_value *args, tn_value *outs)
+typedef tn_tensor *tolerant_fn(tn_scope *s, tn_tensor *self, tn_tensor *atol, tn_tensor *rtol,
+                               int32_t hermitian);
+
+/* (self, atol, rtol, hermitian): the tolerances are numbers. */
+static void give_with_numbers(tn_scope *s, const tn_value *args, tn_value *outs, tolerant_fn *function)
 {
-    tn_tensor *self = arg_tensor(args, 0);
-    give(outs, 0,
-         pinv_call(s, self, number_or_none(s, self, args, 1), number_or_none(s, self, args, 2),
-                   arg_bool(args, 3)));
+    tn_tensor *self = arg_tensor(args, 0), *atol = number_or_none(s, self, args, 1),
+              *rtol = number_or_none(s, self, args, 2);
+    give(outs, 0, function(s, self, atol, rtol, arg_bool(args, 3)));
 }
+
+FORWARD(composite_linalg_pinv_floats, give_with_numbers, pinv_call)
 
 /* (self, rcond, hermitian): rcond is a number or a tensor. */
 void composite_linalg_pinv(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -192,13 +197,7 @@ void composite_matrix_rank_tensors(tn_scope *s, const tn_value *args, tn_value *
          rank_of_matrix(s, arg_tensor(args, 0), arg_tensor(args, 1), arg_tensor(args, 2), arg_bool(args, 3)));
 }
 
-void composite_matrix_rank_floats(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    tn_tensor *a = arg_tensor(args, 0);
-    give(outs, 0,
-         rank_of_matrix(s, a, number_or_none(s, a, args, 1), number_or_none(s, a, args, 2),
-                        arg_bool(args, 3)));
-}
+FORWARD(composite_matrix_rank_floats, give_with_numbers, rank_of_matrix)
 
 /* (self, tol, hermitian): tol is an absolute tolerance, a scalar or a tensor; rtol is 0. */
 void composite_matrix_rank(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -47,27 +47,24 @@ static tn_ints zeros_of(tn_scope *s, int64_t count)
     return (tn_ints){list, list ? count : 0};
 }
 
-void composite_chunk(tn_scope *s, const tn_value *args, tn_value *outs)
+static void give_chunks(tn_scope *s, const tn_value *args, tn_value *outs, int32_t is_unsafe)
 {
     tn_tensor *self = arg_tensor(args, 0);
     int64_t chunks = arg_int(args, 1), dim = arg_int(args, 2), size = chunk_size(s, self, chunks, dim);
     if (size < 0) return;
-    if (size == 0)
-        give_list(outs, 0, tn_split_with_sizes(s, self, zeros_of(s, chunks), .dim = dim));
-    else
-        give_list(outs, 0, tn_split(s, self, size, .dim = dim));
+    if (size == 0) {
+        tn_ints zeros = zeros_of(s, chunks);
+        give_list(outs, 0,
+                  is_unsafe ? tn_unsafe_split_with_sizes(s, self, zeros, .dim = dim)
+                            : tn_split_with_sizes(s, self, zeros, .dim = dim));
+    } else
+        give_list(outs, 0,
+                  is_unsafe ? tn_unsafe_split(s, self, size, .dim = dim)
+                            : tn_split(s, self, size, .dim = dim));
 }
 
-void composite_unsafe_chunk(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    tn_tensor *self = arg_tensor(args, 0);
-    int64_t chunks = arg_int(args, 1), dim = arg_int(args, 2), size = chunk_size(s, self, chunks, dim);
-    if (size < 0) return;
-    if (size == 0)
-        give_list(outs, 0, tn_unsafe_split_with_sizes(s, self, zeros_of(s, chunks), .dim = dim));
-    else
-        give_list(outs, 0, tn_unsafe_split(s, self, size, .dim = dim));
-}
+FORWARD(composite_chunk, give_chunks, 0)
+FORWARD(composite_unsafe_chunk, give_chunks, 1)
 
 /* ---- tensor_split ---- */
 
@@ -184,32 +181,9 @@ static void split_named(tn_scope *s, const tn_value *args, tn_value *outs, const
     split_sections(s, self, sections, dim, outs);
 }
 
-void composite_hsplit(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    split_named(s, args, outs, &hsplit, 0);
-}
-
-void composite_hsplit_array(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    split_named(s, args, outs, &hsplit, 1);
-}
-
-void composite_vsplit(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    split_named(s, args, outs, &vsplit, 0);
-}
-
-void composite_vsplit_array(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    split_named(s, args, outs, &vsplit, 1);
-}
-
-void composite_dsplit(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    split_named(s, args, outs, &dsplit, 0);
-}
-
-void composite_dsplit_array(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    split_named(s, args, outs, &dsplit, 1);
-}
+FORWARD(composite_hsplit, split_named, &hsplit, 0)
+FORWARD(composite_hsplit_array, split_named, &hsplit, 1)
+FORWARD(composite_vsplit, split_named, &vsplit, 0)
+FORWARD(composite_vsplit_array, split_named, &vsplit, 1)
+FORWARD(composite_dsplit, split_named, &dsplit, 0)
+FORWARD(composite_dsplit_array, split_named, &dsplit, 1)

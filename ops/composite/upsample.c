@@ -41,54 +41,18 @@ static void resize(tn_scope *s, const tn_value *args, tn_value *outs, uint32_t o
     tn_scope_call(s, op, v, n, outs, 1);
 }
 
-void composite_upsample_nearest1d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP_UPSAMPLE_NEAREST1D, 1, 0);
-}
-void composite_upsample_nearest2d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP_UPSAMPLE_NEAREST2D, 2, 0);
-}
-void composite_upsample_nearest3d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP_UPSAMPLE_NEAREST3D, 3, 0);
-}
-void composite_upsample_nearest_exact1d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP__UPSAMPLE_NEAREST_EXACT1D, 1, 0);
-}
-void composite_upsample_nearest_exact2d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP__UPSAMPLE_NEAREST_EXACT2D, 2, 0);
-}
-void composite_upsample_nearest_exact3d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP__UPSAMPLE_NEAREST_EXACT3D, 3, 0);
-}
-void composite_upsample_linear1d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP_UPSAMPLE_LINEAR1D, 1, 1);
-}
-void composite_upsample_bilinear2d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP_UPSAMPLE_BILINEAR2D, 2, 1);
-}
-void composite_upsample_trilinear3d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP_UPSAMPLE_TRILINEAR3D, 3, 1);
-}
-void composite_upsample_bicubic2d_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP_UPSAMPLE_BICUBIC2D, 2, 1);
-}
-void composite_upsample_bilinear2d_aa_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP__UPSAMPLE_BILINEAR2D_AA, 2, 1);
-}
-void composite_upsample_bicubic2d_aa_vec(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    resize(s, args, outs, TN_OP__UPSAMPLE_BICUBIC2D_AA, 2, 1);
-}
+FORWARD(composite_upsample_nearest1d_vec, resize, TN_OP_UPSAMPLE_NEAREST1D, 1, 0)
+FORWARD(composite_upsample_nearest2d_vec, resize, TN_OP_UPSAMPLE_NEAREST2D, 2, 0)
+FORWARD(composite_upsample_nearest3d_vec, resize, TN_OP_UPSAMPLE_NEAREST3D, 3, 0)
+FORWARD(composite_upsample_nearest_exact1d_vec, resize, TN_OP__UPSAMPLE_NEAREST_EXACT1D, 1, 0)
+FORWARD(composite_upsample_nearest_exact2d_vec, resize, TN_OP__UPSAMPLE_NEAREST_EXACT2D, 2, 0)
+FORWARD(composite_upsample_nearest_exact3d_vec, resize, TN_OP__UPSAMPLE_NEAREST_EXACT3D, 3, 0)
+FORWARD(composite_upsample_linear1d_vec, resize, TN_OP_UPSAMPLE_LINEAR1D, 1, 1)
+FORWARD(composite_upsample_bilinear2d_vec, resize, TN_OP_UPSAMPLE_BILINEAR2D, 2, 1)
+FORWARD(composite_upsample_trilinear3d_vec, resize, TN_OP_UPSAMPLE_TRILINEAR3D, 3, 1)
+FORWARD(composite_upsample_bicubic2d_vec, resize, TN_OP_UPSAMPLE_BICUBIC2D, 2, 1)
+FORWARD(composite_upsample_bilinear2d_aa_vec, resize, TN_OP__UPSAMPLE_BILINEAR2D_AA, 2, 1)
+FORWARD(composite_upsample_bicubic2d_aa_vec, resize, TN_OP__UPSAMPLE_BICUBIC2D_AA, 2, 1)
 
 /* ---- grids ---- */
 

@@ -203,54 +203,18 @@ static void upsample_backward(tn_scope *s, const tn_value *args, tn_value *outs,
     tni_give_resampled(s, outs, 0, t, grad, dtype_of(grad));
 }
 
-void composite_upsample_nearest_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample(s, args, outs, NEAREST);
-}
-void composite_upsample_nearest_exact_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample(s, args, outs, NEAREST_EXACT);
-}
-void composite_upsample_linear_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample(s, args, outs, LINEAR);
-}
-void composite_upsample_cubic_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample(s, args, outs, CUBIC);
-}
-void composite_upsample_linear_smooth_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample(s, args, outs, LINEAR_SMOOTH);
-}
-void composite_upsample_cubic_smooth_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample(s, args, outs, CUBIC_SMOOTH);
-}
-void composite_upsample_nearest_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample_backward(s, args, outs, NEAREST);
-}
-void composite_upsample_nearest_exact_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample_backward(s, args, outs, NEAREST_EXACT);
-}
-void composite_upsample_linear_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample_backward(s, args, outs, LINEAR);
-}
-void composite_upsample_cubic_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample_backward(s, args, outs, CUBIC);
-}
-void composite_upsample_linear_smooth_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample_backward(s, args, outs, LINEAR_SMOOTH);
-}
-void composite_upsample_cubic_smooth_backward_lowering(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    upsample_backward(s, args, outs, CUBIC_SMOOTH);
-}
+FORWARD(composite_upsample_nearest_lowering, upsample, NEAREST)
+FORWARD(composite_upsample_nearest_exact_lowering, upsample, NEAREST_EXACT)
+FORWARD(composite_upsample_linear_lowering, upsample, LINEAR)
+FORWARD(composite_upsample_cubic_lowering, upsample, CUBIC)
+FORWARD(composite_upsample_linear_smooth_lowering, upsample, LINEAR_SMOOTH)
+FORWARD(composite_upsample_cubic_smooth_lowering, upsample, CUBIC_SMOOTH)
+FORWARD(composite_upsample_nearest_backward_lowering, upsample_backward, NEAREST)
+FORWARD(composite_upsample_nearest_exact_backward_lowering, upsample_backward, NEAREST_EXACT)
+FORWARD(composite_upsample_linear_backward_lowering, upsample_backward, LINEAR)
+FORWARD(composite_upsample_cubic_backward_lowering, upsample_backward, CUBIC)
+FORWARD(composite_upsample_linear_smooth_backward_lowering, upsample_backward, LINEAR_SMOOTH)
+FORWARD(composite_upsample_cubic_smooth_backward_lowering, upsample_backward, CUBIC_SMOOTH)
 
 /* ---- padding by reflection and replication: (self, padding) and (grad_output, self, padding) ---- */
 
@@ -293,19 +257,7 @@ static void pad_backward(tn_scope *s, const tn_value *args, tn_value *outs, int3
     tni_give_resampled(s, outs, 0, t, self, dtype_of(self));
 }
 
-void composite_reflection_pad(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    pad(s, args, outs, 1);
-}
-void composite_replication_pad(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    pad(s, args, outs, 0);
-}
-void composite_reflection_pad_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    pad_backward(s, args, outs, 1);
-}
-void composite_replication_pad_backward(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    pad_backward(s, args, outs, 0);
-}
+FORWARD(composite_reflection_pad, pad, 1)
+FORWARD(composite_replication_pad, pad, 0)
+FORWARD(composite_reflection_pad_backward, pad_backward, 1)
+FORWARD(composite_replication_pad_backward, pad_backward, 0)

@@ -307,18 +307,9 @@ static void give_at_least(tn_scope *s, const tn_value *args, tn_value *outs, int
     else
         give(outs, 0, at_least(s, arg_tensor(args, 0), rank));
 }
-void composite_atleast_1d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_at_least(s, args, outs, 1);
-}
-void composite_atleast_2d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_at_least(s, args, outs, 2);
-}
-void composite_atleast_3d(tn_scope *s, const tn_value *args, tn_value *outs)
-{
-    give_at_least(s, args, outs, 3);
-}
+FORWARD(composite_atleast_1d, give_at_least, 1)
+FORWARD(composite_atleast_2d, give_at_least, 2)
+FORWARD(composite_atleast_3d, give_at_least, 3)
 
 /* ---- grids ---- */
 
