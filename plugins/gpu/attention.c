@@ -231,11 +231,7 @@ static const char *can_backward(void *self, const tn_call *call)
     return can_attend(call, 1, 6);
 }
 
-#define ROW(text, function, can)                                                           \
-    {                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
-        .dtypes = gpu_float_dtypes, .run = function, .can_run = can                        \
-    }
+#define ROW(text, function, can) GPU_ROW(ANY, text, gpu_float_dtypes, .run = function, .can_run = can)
 static const tn_kernel_row rows[] = {
     ROW("_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float "
         "dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor "

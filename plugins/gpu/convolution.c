@@ -324,11 +324,7 @@ static const char *can_convolve_backward(void *self, const tn_call *call)
     return gpu_can_run(self, call);
 }
 
-#define ROW(text, function, can)                                                                  \
-    {                                                                                             \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = "aten::" text, \
-        .dtypes = gpu_float_dtypes, .run = function, .can_run = can                               \
-    }
+#define ROW(text, function, can) GPU_ROW(CONTIGUOUS, text, gpu_float_dtypes, .run = function, .can_run = can)
 static const tn_kernel_row rows[] = {
     ROW("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
         "dilation, "

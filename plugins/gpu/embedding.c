@@ -85,11 +85,7 @@ static const char *can_scatter(void *self, const tn_call *call)
 static const tn_dtype full_floats[] = {TN_FLOAT32, TN_FLOAT64,
                                        0}; /* sums in half types would round each time */
 
-#define ROW(text, list, function, can)                                                            \
-    {                                                                                             \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = "aten::" text, \
-        .dtypes = list, .run = function, .can_run = can                                           \
-    }
+#define ROW(text, list, function, can) GPU_ROW(CONTIGUOUS, text, list, .run = function, .can_run = can)
 static const tn_kernel_row rows[] = {
     ROW("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
         "sparse=False) -> Tensor",

@@ -307,6 +307,12 @@ extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_produ
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 
+/* A row of aten::`text`; further slots follow `list`, its dtypes. */
+#define GPU_ROW(layout, text, list, ...)                                                        \
+    {                                                                                           \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_##layout, .schema = "aten::" text, \
+        .dtypes = list, __VA_ARGS__                                                             \
+    }
 #define GPU_ROW_LIST(list)                                 \
     {                                                      \
         list, (uint32_t)(sizeof(list) / sizeof((list)[0])) \

@@ -378,11 +378,7 @@ static int32_t nonzero(void *self, const tn_call *call)
     return gpu_launch(&write, (uint64_t)parts, GPU_HEAVY);
 }
 
-#define ROW(text, function, can)                                                           \
-    {                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
-        .dtypes = gpu_all_dtypes, .run = function, .can_run = can                          \
-    }
+#define ROW(text, function, can) GPU_ROW(ANY, text, gpu_all_dtypes, .run = function, .can_run = can)
 static const tn_kernel_row rows[] = {
     ROW("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", gather,
         gpu_can_move),

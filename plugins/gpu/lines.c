@@ -195,11 +195,8 @@ static const char *can_layer_norm_backward(void *self, const tn_call *call)
 static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT16, TN_BFLOAT16, 0};
 static const int32_t logarithm = 1;
 
-#define ROW(text, function, can, extra)                                                           \
-    {                                                                                             \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = "aten::" text, \
-        .dtypes = dtypes, .run = function, .can_run = can, .data = extra                          \
-    }
+#define ROW(text, function, can, extra) \
+    GPU_ROW(CONTIGUOUS, text, dtypes, .run = function, .can_run = can, .data = extra)
 static const tn_kernel_row rows[] = {
     ROW("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax, can_softmax, NULL),
     ROW("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax, can_softmax, &logarithm),

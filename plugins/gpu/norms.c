@@ -206,11 +206,8 @@ static const char *can_backward(void *self, const tn_call *call)
 static const forward_form full_form = {.running = 3, .training = 5, .momentum = 6},
                           plain_form = {.running = -1, .training = 3, .momentum = 4};
 #define BATCH_NORM "Tensor input, Tensor? weight, Tensor? bias, "
-#define ROW(text, function, can, form)                                                            \
-    {                                                                                             \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = "aten::" text, \
-        .dtypes = gpu_float_dtypes, .run = function, .can_run = can, .data = form                 \
-    }
+#define ROW(text, function, can, form) \
+    GPU_ROW(CONTIGUOUS, text, gpu_float_dtypes, .run = function, .can_run = can, .data = form)
 static const tn_kernel_row rows[] = {
     ROW("native_batch_norm(" BATCH_NORM
         "Tensor? running_mean, Tensor? running_var, bool training, float momentum, "

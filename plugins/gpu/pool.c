@@ -95,14 +95,8 @@ static const char *can_pool(void *self, const tn_call *call)
 
 #define KERNEL(n) "int[" #n "] kernel_size, int[" #n "] stride=[], int[" #n "] padding=0, "
 #define GIVEN(n)  "int[" #n "] kernel_size, int[" #n "] stride, int[" #n "] padding, "
-#define ROW(text, list, ...)                                                                      \
-    {                                                                                             \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = "aten::" text, \
-        .dtypes = list, .run = pool, .can_run = can_pool, .data = &(const pool_form)              \
-        {                                                                                         \
-            __VA_ARGS__                                                                           \
-        }                                                                                         \
-    }
+#define ROW(text, list, ...) \
+    GPU_ROW(CONTIGUOUS, text, list, .run = pool, .can_run = can_pool, .data = &(const pool_form){__VA_ARGS__})
 #define POOL_ROWS(n)                                                                                        \
     ROW("max_pool" #n "d_with_indices(Tensor self, " KERNEL(n) "int[" #n                                    \
                                                                "] dilation=1, bool ceil_mode=False) -> "    \

@@ -242,11 +242,7 @@ static const char *can_linear(void *self, const tn_call *call)
     return gpu_can_run(self, call);
 }
 
-#define ROW(text, list, function, can)                                                                     \
-    {                                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, .dtypes = list, \
-        .run = function, .can_run = can                                                                    \
-    }
+#define ROW(text, list, function, can) GPU_ROW(ANY, text, list, .run = function, .can_run = can)
 static const tn_kernel_row rows[] = {
     ROW("mm(Tensor self, Tensor mat2) -> Tensor", gpu_number_dtypes, product, gpu_can_run),
     ROW("bmm(Tensor self, Tensor mat2) -> Tensor", gpu_number_dtypes, product, gpu_can_run),

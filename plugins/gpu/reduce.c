@@ -193,14 +193,9 @@ static int32_t run(void *self, const tn_call *call)
     return r->is_scan ? scan(call, &p, lines) : reduce(call, &p, lines);
 }
 
-#define ROW_OF(text, list, ...)                                                                            \
-    {                                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, .dtypes = list, \
-        .run = run, .can_run = gpu_can_run, .data = &(const reduction)                                     \
-        {                                                                                                  \
-            .opcode = __VA_ARGS__                                                                          \
-        }                                                                                                  \
-    }
+#define ROW_OF(text, list, ...)                                  \
+    GPU_ROW(ANY, text, list, .run = run, .can_run = gpu_can_run, \
+            .data = &(const reduction){.opcode = __VA_ARGS__})
 #define ROW(text, ...) ROW_OF(text, gpu_all_dtypes, __VA_ARGS__)
 #define LOG_ROW(text)  ROW_OF(text, gpu_float_dtypes, GPU_LOG_SUM, .is_scan = 1)
 #define DIMS                                                                     \

@@ -29,6 +29,12 @@ static gpu_job kernel_of(const sorting *s, const char *kernel)
     return job;
 }
 
+static void give_half(gpu_job *job, const half *h)
+{
+    gpu_give(job, &h->keys, sizeof h->keys);
+    gpu_give(job, &h->places, sizeof h->places);
+}
+
 static void swap(sorting *s)
 {
     half from = s->from;
@@ -43,8 +49,7 @@ static int32_t make_keys(const sorting *s, const char *kernel, uint64_t items, i
     gpu_give_memory(&job, s->in->allocation);
     gpu_give_memory(&job, s->memory);
     gpu_give_memory(&job, s->memory);
-    gpu_give(&job, &s->from.keys, sizeof s->from.keys);
-    gpu_give(&job, &s->from.places, sizeof s->from.places);
+    give_half(&job, &s->from);
     gpu_give(&job, &s->nest, sizeof s->nest);
     return gpu_launch(&job, items, is_heavy);
 }
@@ -69,10 +74,8 @@ static int32_t sort_digit(const sorting *s, uint32_t shift, uint32_t parts)
     gpu_give(&places, &s->lines, sizeof s->lines);
     if (!status) status = gpu_launch(&places, s->lines, GPU_HEAVY);
     for (uint32_t k = 0; k < 5; k++) gpu_give_memory(&move, s->memory);
-    gpu_give(&move, &s->to.keys, sizeof s->to.keys);
-    gpu_give(&move, &s->to.places, sizeof s->to.places);
-    gpu_give(&move, &s->from.keys, sizeof s->from.keys);
-    gpu_give(&move, &s->from.places, sizeof s->from.places);
+    give_half(&move, &s->to);
+    give_half(&move, &s->from);
     gpu_give(&move, &s->counts, sizeof s->counts);
     gpu_give(&move, &shift, sizeof shift);
     gpu_give(&move, &s->nest, sizeof s->nest);
@@ -95,10 +98,8 @@ static int32_t merge(const sorting *s)
 {
     gpu_job job = kernel_of(s, "sort_merge");
     for (uint32_t k = 0; k < 4; k++) gpu_give_memory(&job, s->memory);
-    gpu_give(&job, &s->to.keys, sizeof s->to.keys);
-    gpu_give(&job, &s->to.places, sizeof s->to.places);
-    gpu_give(&job, &s->from.keys, sizeof s->from.keys);
-    gpu_give(&job, &s->from.places, sizeof s->from.places);
+    give_half(&job, &s->to);
+    give_half(&job, &s->from);
     gpu_give(&job, &s->nest, sizeof s->nest);
     return gpu_launch(&job, s->nest.numel, GPU_LIGHT);
 }
@@ -217,11 +218,7 @@ static int32_t topk(void *self, const tn_call *call)
                call->args[1].as.i);
 }
 
-#define ROW(text, function)                                                                \
-    {                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
-        .dtypes = gpu_all_dtypes, .run = function, .can_run = gpu_can_run                  \
-    }
+#define ROW(text, function) GPU_ROW(ANY, text, gpu_all_dtypes, .run = function, .can_run = gpu_can_run)
 static const tn_kernel_row rows[] = {
     ROW("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
         "Tensor indices)",

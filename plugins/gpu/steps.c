@@ -109,11 +109,7 @@ static const step_form sgd_form = {.kernel = "sgd_step", .n_lists = 3, .steps = 
     "(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] " \
     "max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, "     \
     "float eps, bool amsgrad, bool maximize, " SCALED
-#define ROW(text, form)                                                                    \
-    {                                                                                      \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = "aten::" text, \
-        .dtypes = gpu_float_dtypes, .run = step, .can_run = can_step, .data = form         \
-    }
+#define ROW(text, form) GPU_ROW(ANY, text, gpu_float_dtypes, .run = step, .can_run = can_step, .data = form)
 static const tn_kernel_row rows[] = {
     ROW("_fused_sgd_" SGD, &sgd_form),
     ROW("_fused_adam_" ADAM, &adam_form),
