@@ -105,12 +105,7 @@ static const char *once_name(const tn_node *node)
     return "Error";
 }
 
-static void once_destroy(tn_node *node)
-{
-    tni_free(node->ctx, node, node->bytes);
-}
-
-static const tni_node_class once_class = {.run = once_run, .name = once_name, .destroy = once_destroy};
+static const tni_node_class once_class = {.run = once_run, .name = once_name, .destroy = tni_node_free};
 
 static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
 {

@@ -181,6 +181,8 @@ static inline tn_node *tni_node_retain(tn_node *node)
     return node;
 }
 void tni_node_release(tn_node *node);
+/* destroy of a class whose nodes own nothing but their edges. */
+void tni_node_free(tn_node *node);
 /* Fills the common part: one reference, a sequence number, nothing else yet. */
 static inline void tni_node_init(tn_node *node, tn_context *ctx, const tni_node_class *type, uint64_t bytes)
 {

@@ -10,6 +10,11 @@
 
 #include "dispatcher/registry.h"
 
+void tni_node_free(tn_node *node)
+{
+    tni_free(node->ctx, node, node->bytes);
+}
+
 static void destroy_node(tn_node *node)
 {
     tni_edge *edges = node->edges;

@@ -36,12 +36,7 @@ static const char *view_name(const tn_node *node)
     return "AsStridedBackward";
 }
 
-static void view_destroy(tn_node *node)
-{
-    tni_free(node->ctx, node, node->bytes);
-}
-
-static const tni_node_class view_class = {.run = view_run, .name = view_name, .destroy = view_destroy};
+static const tni_node_class view_class = {.run = view_run, .name = view_name, .destroy = tni_node_free};
 
 static int32_t make_view_node(tn_tensor *view, tni_edge base_edge, view_node **out)
 {
