@@ -108,6 +108,13 @@ static void pair_turn(pair *z, int k)
     else
         mpfr_neg(z->im, z->im, MPFR_RNDN);
 }
+/* The function of i z, times -i. */
+static void pair_turned(pair *z, void (*function)(pair *z))
+{
+    pair_turn(z, 1);
+    function(z);
+    pair_turn(z, -1);
+}
 
 /* sinh x cos y + i cosh x sin y, or cosh x cos y + i sinh x sin y */
 static void sinh_or_cosh(pair *z, int is_cosh)
@@ -172,9 +179,7 @@ static void pair_asinh(pair *z)
 }
 static void pair_asin(pair *z)
 {
-    pair_turn(z, 1);
-    pair_asinh(z);
-    pair_turn(z, -1);
+    pair_turned(z, pair_asinh);
 }
 /* pi / 2 - asin z */
 static void pair_acos(pair *z)
@@ -210,15 +215,11 @@ static void pair_atanh(pair *z)
 }
 static void pair_atan(pair *z)
 {
-    pair_turn(z, 1);
-    pair_atanh(z);
-    pair_turn(z, -1);
+    pair_turned(z, pair_atanh);
 }
 static void pair_sin(pair *z)
 {
-    pair_turn(z, 1);
-    pair_sinh(z);
-    pair_turn(z, -1);
+    pair_turned(z, pair_sinh);
 }
 static void pair_cos(pair *z)
 {
@@ -227,9 +228,7 @@ static void pair_cos(pair *z)
 }
 static void pair_tan(pair *z)
 {
-    pair_turn(z, 1);
-    pair_tanh(z);
-    pair_turn(z, -1);
+    pair_turned(z, pair_tanh);
 }
 static void pair_square(pair *z)
 {
