@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
+#include "child.h"
 
 static tn_context *open_plain(void)
 {
@@ -168,9 +168,7 @@ Test(context, is_refused_after_fork)
         tn_context_destroy(own);
         _exit(ok ? 0 : 1);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    cr_assert_eq(status, 0);
+    expect_success_of(child);
     cr_assert_eq(tni_context_check(ctx), TN_OK);
     tn_context_destroy(ctx);
 }
@@ -187,9 +185,7 @@ Test(context, scope_is_refused_after_fork)
                  tn_last_error()->code == TN_E_FORKED && tn_scope_close(s) == TN_E_FORKED;
         _exit(ok ? 0 : 1);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    cr_assert_eq(status, 0);
+    expect_success_of(child);
     cr_assert_not_null(tn_scope_memory(s, 8));
     cr_assert_eq(tn_scope_close(s), TN_OK);
     tn_context_destroy(ctx);

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "core/debug.h"
 #include "core/log.h"
 #include "core/scope.h"
 #include "fake_driver.h"
 #include "log_lines.h"
+#include "child.h"
 
 /* ---- Where lines go ------------------------------------------------------------------------------------ */
 
@@ -341,9 +341,7 @@ Test(debug, after_a_fork)
         tn_release(t);
         _exit(tn_scope_open(ctx) != NULL);
     }
-    int status = -1;
-    waitpid(child, &status, 0);
-    cr_assert_eq(status, 0);
+    expect_success_of(child);
     tn_scope_close(s);
     tn_release(t);
     tn_context_destroy(ctx);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "fake_driver.h"
+#include "child.h"
 
 static int32_t add_type(tn_context *ctx, fake *f)
 {
@@ -292,9 +292,7 @@ Test(device, answers_forked_in_a_child)
         tn_context_destroy(ctx);
         _exit(ok && cpu.closed == 0 ? 0 : 1);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    expect_success_of(child);
     cr_assert_not_null(tni_device_get(ctx, TN_CPU));
     tn_context_destroy(ctx);
 }

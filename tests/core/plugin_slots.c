@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "core/allocator.h"
 #include "core/transfer.h"
 #include "fixture.h"
+#include "child.h"
 
 /* A second driver, whose slots a test replaces before it adds it. */
 static fake f;
@@ -470,9 +470,7 @@ Test(plugin_slots, after_a_fork)
         ok = ok && tn_stream_synchronize(stream) == TN_E_FORKED;
         _exit(ok ? 0 : 1);
     }
-    int status = -1;
-    waitpid(child, &status, 0);
-    cr_assert_eq(status, 0);
+    expect_success_of(child);
     tn_stream_release(stream);
     tn_event_release(event);
     tni_block_free(b);

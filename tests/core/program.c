@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
+#include "child.h"
 
 static tn_context *watched(const char *wishes, lines *l)
 {
@@ -246,9 +246,7 @@ Test(program, calls_are_refused_after_fork)
                  tn_scope_close(s) == TN_E_FORKED;
         _exit(ok ? 0 : 1);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    cr_assert_eq(status, 0);
+    expect_success_of(child);
     cr_assert_eq(tn_item_double(s, tn_sum(s, tn_add(s, x, x))), 4);
     tn_scope_close(s);
     tn_context_destroy(ctx);

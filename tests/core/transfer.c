@@ -5,7 +5,6 @@
 #include <complex.h>
 #include <criterion/criterion.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <tenon/collectives.h>
 #include <unistd.h>
 #include "core/graph.h"
@@ -13,6 +12,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "fixture.h"
+#include "child.h"
 
 TestSuite(transfer, .init = open_full_fakes, .fini = close_fakes);
 
@@ -412,9 +412,7 @@ Test(transfer, handles_in_a_child)
         ok = ok && gpu.live_communicators == 1 && gpu.live_events == 1 && !gpu.closed;
         _exit(!ok);
     }
-    int status = -1;
-    waitpid(child, &status, 0);
-    cr_assert_eq(status, 0);
+    expect_success_of(child);
     tn_communicator_release(c);
     tn_graph_release(g);
     tn_profile_release(p);

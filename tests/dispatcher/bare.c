@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device plugin "bare": two devices that have memory and copies, but no kernel. Its memory is known by handles
- * alone, its work is done when a slot returns. It has classes of mixed precision. A slot fails if the environment variable TENON_TEST_BARE names it.
+ * alone, its work is done when a slot returns. It has classes of mixed precision. A slot fails if the environment
+ * variable TENON_TEST_BARE names it.
  */
 #include <stdlib.h>
-#include <string.h>
-#include <tenon/plugin.h>
+#include "../plugins/host_slots.h"
 
 static int32_t fails(const char *slot)
 {
@@ -23,34 +23,22 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
     static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
-    tn_device_facts f = {.size = out->size,
-                         .device_class = TN_DEVICE_VIRTUAL,
-                         .memory_kinds = TN_MEMORY_DEVICE,
-                         .compute_units = 1,
-                         .alignment = 64,
-                         .dtypes = dtypes,
-                         .peers = 3,
-                         .name = "bare"};
+    const tn_device_facts f = {.size = out->size,
+                               .device_class = TN_DEVICE_VIRTUAL,
+                               .memory_kinds = TN_MEMORY_DEVICE,
+                               .compute_units = 1,
+                               .alignment = 64,
+                               .dtypes = dtypes,
+                               .peers = 3,
+                               .name = "bare"};
     (void)self, (void)index;
-    memcpy(out, &f, out->size < sizeof f ? out->size : sizeof f);
-    return TN_OK;
+    return host_facts(&f, out);
 }
 
 static int32_t open_device(void *self, uint32_t index, const tn_device_options *options, void **out)
 {
     (void)options;
     *out = (char *)self + index;
-    return TN_OK;
-}
-
-static void nothing(void *self, void *device)
-{
-    (void)self, (void)device;
-}
-
-static int32_t synchronize(void *self, void *device)
-{
-    (void)self, (void)device;
     return TN_OK;
 }
 
@@ -72,47 +60,29 @@ static void give_back(void *self, void *device, const tn_memory *memory)
 static int32_t fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                     uint32_t value, void *stream)
 {
-    (void)self, (void)device, (void)stream;
-    memset((char *)allocation + offset, (int)value, bytes);
+    host_fill(self, device, allocation, offset, bytes, value, stream);
     return fails("fill");
-}
-
-static int32_t info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
-{
-    (void)self, (void)device;
-    *out_free = *out_total = 0;
-    return TN_OK;
 }
 
 static int32_t upload(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                       const tn_memory *pinned, uint64_t bytes, void *stream)
 {
-    (void)self, (void)device, (void)pinned, (void)stream;
-    memcpy((char *)allocation + offset, host, bytes);
+    host_to_device(self, device, allocation, offset, host, pinned, bytes, stream);
     return fails("upload");
 }
 
 static int32_t download(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
                         uint64_t offset, uint64_t bytes, void *stream)
 {
-    (void)self, (void)device, (void)pinned, (void)stream;
-    memcpy(host, (const char *)allocation + offset, bytes);
+    host_from_device(self, device, host, pinned, allocation, offset, bytes, stream);
     return fails("download");
-}
-
-static int32_t copy(void *self, void *device, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
-                    uint64_t bytes, void *stream)
-{
-    (void)self, (void)device, (void)stream;
-    memcpy((char *)to + to_offset, (const char *)from + from_offset, bytes);
-    return TN_OK;
 }
 
 static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offset, void *from_device,
                          void *from, uint64_t from_offset, uint64_t bytes, void *stream)
 {
     (void)from_device;
-    copy(self, to_device, to, to_offset, from, from_offset, bytes, stream);
+    host_within_device(self, to_device, to, to_offset, from, from_offset, bytes, stream);
     return fails("peer");
 }
 
@@ -124,43 +94,24 @@ static int32_t create_stream(void *self, void *device, const tn_stream_options *
     return TN_OK;
 }
 
-static void destroy_stream(void *self, void *device, void *stream)
-{
-    (void)self, (void)device, (void)stream;
-}
-
-static int32_t query_stream(void *self, void *device, void *stream, int32_t *out_done)
-{
-    (void)self, (void)device, (void)stream;
-    *out_done = 1;
-    return TN_OK;
-}
-
-static int32_t synchronize_stream(void *self, void *device, void *stream)
-{
-    (void)self, (void)device, (void)stream;
-    return TN_OK;
-}
-
 static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
                                                      .type = "bare",
                                                      .enumerate = enumerate,
                                                      .facts = facts,
                                                      .open = open_device,
-                                                     .close = nothing,
-                                                     .synchronize = synchronize};
-static const tn_memory_interface memory_interface = {
-    .size = sizeof(tn_memory_interface), .alloc = take, .free = give_back, .fill = fill, .info = info};
+                                                     HOST_DEVICE_DONE_SLOTS};
+static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
+                                                     .alloc = take,
+                                                     .free = give_back,
+                                                     .fill = fill,
+                                                     .info = host_info_unknown};
 static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
                                                  .host_to_device = upload,
                                                  .device_to_host = download,
-                                                 .device_to_device = copy,
+                                                 .device_to_device = host_within_device,
                                                  .peer = copy_peer};
-static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
-                                                     .create = create_stream,
-                                                     .destroy = destroy_stream,
-                                                     .query = query_stream,
-                                                     .synchronize = synchronize_stream};
+static const tn_stream_interface stream_interface = {
+    .size = sizeof(tn_stream_interface), .create = create_stream, HOST_STREAM_SLOTS};
 
 static int32_t class_of(void *self, const char *op)
 {
@@ -192,19 +143,9 @@ static int32_t init(const tn_host *host, void **out_self)
     return TN_OK;
 }
 
-static void shutdown(void *self)
-{
-    (void)self;
-}
-
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status != TN_OK) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
+    return host_entry(offer, out, init, get_interface);
 }
 
 TN_DEFINE_PLUGIN("bare", "1", "Tests", 0, entry);

@@ -5,11 +5,12 @@
  * replaces the row of aten::cosh there until native::remove is called.
  */
 #define TN_PLUGIN
-#include <tenon/operator_library.h>
+#include "../plugins/slots.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/operator_library.h>
 #include <tenon/ops.h>
 
 /* ---- The vendor's API: what the reference device calls its context ---------------------------------------- */
@@ -105,13 +106,6 @@ static int32_t run_pair(void *self, const tn_call *call)
     return tn_scope_failed(s);
 }
 
-static int32_t infer_like_first(void *self, const tn_call *call)
-{
-    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
-    const tn_output out = {.size = sizeof out, .dtype = x->dtype, .rank = x->rank, .sizes = x->sizes};
-    return call->host->define_output(call, 0, &out);
-}
-
 /* ---- Rows --------------------------------------------------------------------------------------------------- */
 
 #define SCALE "native::scale(Tensor x, float by) -> Tensor"
@@ -144,8 +138,8 @@ static int32_t remove_rows(void *self, const tn_call *call)
 
 static int32_t init(const tn_host *host, void **out_self)
 {
-    const tn_operator_def scale = {.size = sizeof scale, .schema = SCALE, .infer = infer_like_first},
-                          pair = {.size = sizeof pair, .schema = PAIR, .infer = infer_like_first},
+    const tn_operator_def scale = {.size = sizeof scale, .schema = SCALE, .infer = slot_infer_like_first},
+                          pair = {.size = sizeof pair, .schema = PAIR, .infer = slot_infer_like_first},
                           removal = {.size = sizeof removal,
                                      .schema = "native::remove(Tensor x) -> Tensor",
                                      .composite = remove_rows,

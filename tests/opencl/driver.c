@@ -1,27 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenCL driver and the cache of programs alone, below the contract: what `tenon check` cannot reach. */
-#include "gpu.h"
+#include "../gpu/driver_fixture.h"
 
-#include <criterion/criterion.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char last_error[8192];
-static int32_t last_native;
-
-static int32_t record_error(void *context, int32_t status, const char *message)
-{
-    snprintf(last_error, sizeof last_error, "%s", message);
-    return status;
-}
-static int32_t record_native(void *context, int32_t status, const char *message, int32_t native,
-                             const char *name)
-{
-    last_native = native;
-    return record_error(context, status, message);
-}
 static char folder[] = "/tmp/tenon_cache_XXXXXX";
 static int32_t folder_status;
 static int32_t give_folder(void *context, const char *name, char *out, uint32_t bytes)
@@ -29,28 +13,12 @@ static int32_t give_folder(void *context, const char *name, char *out, uint32_t 
     snprintf(out, bytes, "%s", folder);
     return strcmp(name, "opencl") ? TN_E_ARGUMENT : folder_status;
 }
-static const tn_host host = {.size = sizeof(tn_host),
-                             .error = record_error,
-                             .error_native = record_native,
-                             .cache_folder = give_folder};
-static gpu_plugin plugin = {.host = &host};
-static void *device;
-static const gpu_driver *const driver = &gpu_the_driver;
-
 static void open_first(void)
 {
-    uint32_t count = 0;
-    const char *reason = NULL;
-    cr_assert_eq(driver->find(&plugin, &count, &reason), TN_OK);
-    if (!count) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd): %s", reason);
-    cr_assert_eq(driver->open(&plugin, 0, &device), TN_OK, "%s", last_error);
+    host.cache_folder = give_folder;
+    open_first_device("no OpenCL device (Debian: pocl-opencl-icd)");
 }
-static void close_it(void)
-{
-    if (device) driver->close(device);
-    driver->forget(&plugin);
-}
-TestSuite(driver, .init = open_first, .fini = close_it);
+TestSuite(driver, .init = open_first, .fini = close_first_device);
 
 static const char doubling[] = "__kernel void doubled(__global float *x) { x[get_global_id(0)] *= 2.0f; }";
 
@@ -124,6 +92,7 @@ Test(driver, more_memory_than_the_device_allocates)
 
 static void make_folder(void)
 {
+    host.cache_folder = give_folder;
     cr_assert_not_null(mkdtemp(folder));
     gpu_cache_find(&plugin);
     cr_assert_str_eq(plugin.cache_folder, folder);

@@ -5,9 +5,12 @@
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define TN_PLUGIN
+#include "../plugins/slots.h"
+
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <stdint.h>
+#include <tenon/operator_library.h>
 #include <tenon/ops.h>
 
 static const char source[] =
@@ -93,13 +96,6 @@ static int32_t scale(void *self, const tn_call *call)
     return result;
 }
 
-static int32_t infer_like_first(void *self, const tn_call *call)
-{
-    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
-    const tn_output out = {.size = sizeof out, .dtype = x->dtype, .rank = x->rank, .sizes = x->sizes};
-    return call->host->define_output(call, 0, &out);
-}
-
 #define SCALE "clnative::scale(Tensor x, float by) -> Tensor"
 static const tn_dtype floats[] = {TN_FLOAT32, 0};
 static const tn_kernel_row rows[] = {
@@ -107,26 +103,16 @@ static const tn_kernel_row rows[] = {
 
 static int32_t init(const tn_host *host, void **out_self)
 {
-    const tn_operator_def op = {.size = sizeof op, .schema = SCALE, .infer = infer_like_first};
+    const tn_operator_def op = {.size = sizeof op, .schema = SCALE, .infer = slot_infer_like_first};
     int32_t status = host->register_operator(host->context, &op);
     *out_self = (void *)(uintptr_t)host;
     return status ? status
                   : host->register_kernels(host->context, "opencl", *out_self, rows, 1, sizeof *rows);
 }
-static const void *get_interface(void *self, const char *name, uint32_t version)
-{
-    return NULL;
-}
-static void shutdown(void *self) {}
 
 static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 {
-    int32_t status = tn_negotiate(offer, out);
-    if (status) return status;
-    out->init = init;
-    out->get_interface = get_interface;
-    out->shutdown = shutdown;
-    return TN_OK;
+    return tn_operators_entry(offer, out, init);
 }
 
 TN_DEFINE_PLUGIN("clnative", "1.0", "Tests", 0, entry);

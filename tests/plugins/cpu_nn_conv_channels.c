@@ -296,19 +296,36 @@ static int check_transposed(fixture *f, const shape *s, operands *o, int32_t thr
     return taken;
 }
 
+/* Calls `run` for every shape in every pair of layouts; returns how many calls were taken. */
+static int run_all(fixture *f, int (*run)(fixture *f, const shape *s, operands *o, int32_t layout))
+{
+    int taken = 0;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        for (int32_t layout = 0; layout < 4; layout++) {
+            operands o = make_operands(f, &shapes[i], layout & 1, layout >> 1);
+            taken += run(f, &shapes[i], &o, layout);
+            free_operands(f, &o);
+        }
+    if (first_row(f, "aten::convolution")->priority == 0)
+        cr_skip_test("neither build nor machine has the library");
+    return taken;
+}
+
+static int run_transposed(fixture *f, const shape *s, operands *o, int32_t layout)
+{
+    return check_transposed(f, s, o, 1 + layout % 2);
+}
+
+static int run_values_and_gradients(fixture *f, const shape *s, operands *o, int32_t layout)
+{
+    return check(f, s, o, 1, 0) + check(f, s, o, 2, 0) + check_bfloat16(f, s, o, 2);
+}
+
 Test(cpu_nn_conv_channels, transposed_in_both_layouts)
 {
     fixture f;
     fixture_open(&f);
-    int taken = 0;
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        for (int layout = 0; layout < 4; layout++) {
-            operands o = make_operands(&f, &shapes[i], layout & 1, layout >> 1);
-            taken += check_transposed(&f, &shapes[i], &o, 1 + layout % 2);
-            free_operands(&f, &o);
-        }
-    if (first_row(&f, "aten::convolution")->priority == 0)
-        cr_skip_test("neither build nor machine has the library");
+    int taken = run_all(&f, run_transposed);
     cr_expect_geq(taken, 24, "only %d of 48 calls were taken", taken);
     fixture_close(&f);
 }
@@ -317,18 +334,8 @@ Test(cpu_nn_conv_channels, values_and_gradients_in_both_layouts)
 {
     fixture f;
     fixture_open(&f);
-    int taken = 0;
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        for (int layout = 0; layout < 4; layout++) {
-            operands o = make_operands(&f, &shapes[i], layout & 1, layout >> 1);
-            for (int32_t threads = 1; threads <= 2; threads++) {
-                taken += check(&f, &shapes[i], &o, threads, 0);
-                if (threads == 2) taken += check_bfloat16(&f, &shapes[i], &o, threads);
-            }
-            free_operands(&f, &o);
-        }
-    if (first_row(&f, "aten::convolution")->priority == 0 || taken == 0)
-        cr_skip_test("neither build nor machine has the library");
+    if (run_all(&f, run_values_and_gradients) == 0)
+        cr_skip_test("the machine has no instructions for the library");
     fixture_close(&f);
 }
 

@@ -111,10 +111,10 @@ static inline int32_t host_order(void *self, void *device, void *a, void *b)
 }
 
 /* What the tables of such a device have beside their sizes and the slots that make objects. */
-#define HOST_DEVICE_SLOTS \
-    .enumerate = host_enumerate_one, .close = host_close, .synchronize = host_device_done
-#define HOST_STREAM_SLOTS .destroy = host_destroy, .query = host_query_done, .synchronize = host_done
-#define HOST_EVENT_SLOTS  HOST_STREAM_SLOTS, .record = host_order
+#define HOST_DEVICE_DONE_SLOTS .close = host_close, .synchronize = host_device_done
+#define HOST_DEVICE_SLOTS      .enumerate = host_enumerate_one, HOST_DEVICE_DONE_SLOTS
+#define HOST_STREAM_SLOTS      .destroy = host_destroy, .query = host_query_done, .synchronize = host_done
+#define HOST_EVENT_SLOTS       HOST_STREAM_SLOTS, .record = host_order
 
 static inline void host_no_shutdown(void *self)
 {

@@ -95,4 +95,13 @@ static inline int32_t slot_define(const tn_call *call, const tn_host *host, uint
     return host->define_output(call, i, &output);
 }
 
+/* A shape rule: one output like the first argument, a tensor. */
+static inline int32_t slot_infer_like_first(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    const tn_output out = {.size = sizeof out, .dtype = x->dtype, .rank = x->rank, .sizes = x->sizes};
+    (void)self;
+    return call->host->define_output(call, 0, &out);
+}
+
 #endif

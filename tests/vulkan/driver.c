@@ -3,49 +3,20 @@
  * The Vulkan driver alone, below the contract: the order of batches, fills and copies of every form, launches of many
  * groups, and what happens when Vulkan refuses a call, for which functions of the device's table are replaced.
  */
+#include "../gpu/driver_fixture.h"
 #include "vulkan.h"
 #include "device/operators.h"
 
-#include <criterion/criterion.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-static char last_error[8192];
-static int32_t last_native;
-
-static int32_t record_error(void *context, int32_t status, const char *message)
-{
-    snprintf(last_error, sizeof last_error, "%s", message);
-    return status;
-}
-static int32_t record_native(void *context, int32_t status, const char *message, int32_t native,
-                             const char *name)
-{
-    last_native = native;
-    return record_error(context, status, message);
-}
-static const tn_host host = {.size = sizeof(tn_host), .error = record_error, .error_native = record_native};
-static gpu_plugin plugin = {.host = &host};
-static void *device;
-static const gpu_driver *const driver = &gpu_the_driver;
-
 static void open_first(void)
 {
-    uint32_t count = 0;
-    const char *reason = NULL;
-    cr_assert_eq(driver->find(&plugin, &count, &reason), TN_OK);
-    if (!count) cr_skip_test("no Vulkan device (Debian: mesa-vulkan-drivers): %s", reason);
-    cr_assert_eq(driver->open(&plugin, 0, &device), TN_OK, "%s", last_error);
+    open_first_device("no Vulkan device (Debian: mesa-vulkan-drivers)");
 }
-static void close_it(void)
-{
-    if (device) driver->close(device);
-    driver->forget(&plugin);
-}
-TestSuite(driver, .init = open_first, .fini = close_it, .timeout = 100);
+TestSuite(driver, .init = open_first, .fini = close_first_device, .timeout = 100);
 
 static void *queue_of_test(void)
 {

@@ -294,6 +294,15 @@ static void sound_image(image *f)
     put_block(f, 62);
 }
 
+static void expect_refusals(const wrong *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        image f;
+        sound_image(&f);
+        expect_refusal(&cases[i], &f);
+    }
+}
+
 Test(elf_info, each_wrong_field_of_the_file_has_its_text)
 {
     static const wrong cases[] = {
@@ -322,11 +331,7 @@ Test(elf_info, each_wrong_field_of_the_file_has_its_text)
         {0x418 + 16, 8, 247, "'tenon_plugin' is too small: expected 248 bytes, found 247"},
         {0x418 + 8, 8, 0x1ff0, "'tenon_plugin' lies in .bss"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        image f;
-        sound_image(&f);
-        expect_refusal(&cases[i], &f);
-    }
+    expect_refusals(cases, sizeof cases / sizeof *cases);
 }
 
 /* The name differs in one letter and the chain leads back to itself: the walk ends all the same. */
@@ -459,11 +464,7 @@ Test(elf_info, each_wrong_field_of_the_block_has_its_text)
         {0x850, 1, 0x7f, "version: character 0x7f is not allowed"},
         {0x850, 1, 0x1f, "version: character 0x1f is not allowed"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        image f;
-        sound_image(&f);
-        expect_refusal(&cases[i], &f);
-    }
+    expect_refusals(cases, sizeof cases / sizeof *cases);
 }
 
 Test(elf_info, a_host_of_another_byte_order_or_later_generations)
