@@ -18,6 +18,7 @@ extern const embedded_file new_operators_files[];
 extern const embedded_file new_classify_files[];
 extern const embedded_file new_gpt2_files[];
 extern const embedded_file new_char_lstm_files[];
+extern const embedded_file new_resnet_files[];
 extern const embedded_file new_gpt2_cpp_files[];
 
 #endif

@@ -6,11 +6,13 @@
 
 Nothing but the installed files is on any search path. Prints `N passed, N failed, N skipped`.
 """
+import gzip
 import json
 import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -303,11 +305,21 @@ def check_new_operators(house):
     expect("zeta::smooth_max" in output and " 0 not as expected" in output, "what the check prints", output)
 
 
+def small_mnist(folder):
+    """Files of the form of Fashion-MNIST: 128 images to train on, 8 to test."""
+    folder.mkdir(mode=0o755)
+    for part, count in (("train", 128), ("t10k", 8)):
+        for kind, head, item in (("images-idx3", struct.pack(">BBBBIII", 0, 0, 8, 3, count, 28, 28), 784), ("labels-idx1", struct.pack(">BBBBI", 0, 0, 8, 1, count), 1)):
+            data = bytes(i // item % 10 for i in range(count * item))
+            (folder / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(head + data))
+    return folder
+
+
 def check_new_app(house):
     """Each template builds alone under a new name, and does what its README says."""
     text = house.root / "text"
     text.write_text("the core does the semantics, a plugin the arithmetic. " * 100)
-    runs = {"classify": [[]], "gpt2": [["train", text, "3"], ["write", "the core", "5"]], "char_lstm": [[text, "3"]], "gpt2_cpp": [["train", text, "3"], ["write", "the core", "5"]]}
+    runs = {"classify": [[]], "gpt2": [["train", text, "3"], ["write", "the core", "5"]], "char_lstm": [[text, "3"]], "resnet": [[small_mnist(house.root / "mnist"), "1"]], "gpt2_cpp": [["train", text, "3"], ["write", "the core", "5"]]}
     for template, calls in runs.items():
         folder = house.root / f"app_{template}"
         house.use("tenon", "new-app", "--name", "zeta", "--from", template, "--dir", folder, "--license", "MIT")
@@ -320,6 +332,8 @@ def check_new_app(house):
             expect((folder / "loss.svg").read_text().startswith("<svg") and (folder / "weights.safetensors").is_file(), "its files")
         if template.startswith("gpt2"):
             expect(outputs[1].startswith("the core") and len(outputs[1]) >= 14, "it goes on with the prompt", outputs[1])
+        if template == "resnet":
+            expect(re.search(r"^test accuracy: [\d.]+ %$", outputs[0], re.M) and (folder / "resnet18.safetensors").is_file(), "it trains", outputs[0])
         if template == "char_lstm":
             expect(len(outputs[0]) >= 100, "it writes 300 bytes", outputs[0])
     default = house.root / "app_default"

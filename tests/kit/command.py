@@ -298,7 +298,7 @@ def check_new_others(tool, _):
     with tempfile.TemporaryDirectory() as folder:
         for command, arguments, expected in (
                 ("new-app", [], "tenon new-app: --name is missing"),
-                ("new-app", ["--name", "a", "--from", "bert"], "--from 'bert' is not one of classify, gpt2, char_lstm, gpt2_cpp"),
+                ("new-app", ["--name", "a", "--from", "bert"], "--from 'bert' is not one of classify, gpt2, char_lstm, resnet, gpt2_cpp"),
                 ("new-app", ["--name", "a", "--vendor", "A"], "unexpected argument '--vendor'"),
                 ("new-app", ["--name", "A"], "must be small letters"),
                 ("new-operators", ["--name", "a", "--from", "gpt2"], "unexpected argument '--from'"),
