@@ -220,6 +220,18 @@ static const char *find_fault(const tn_events *e, const char *tag)
     return !e ? "argument 'e' is NULL" : !tag || !*tag ? "argument 'tag' is NULL or empty" : NULL;
 }
 
+/* A scope for the work of a call on tensors, without recording; NULL after failing `s` for bad arguments. */
+static tn_scope *open_for(tn_scope *s, const tn_events *e, const char *tag, const char *call)
+{
+    const tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
+    const char *fault = find_fault(e, tag);
+    char text[128];
+    if (!fault) return tn_scope_open_child(s, &options);
+    snprintf(text, sizeof text, "%s: %s", call, fault);
+    tn_scope_fail(s, TN_E_ARGUMENT, text);
+    return NULL;
+}
+
 int32_t tn_events_scalar(tn_events *e, const char *tag, int64_t step, double value)
 {
     const char *fault = find_fault(e, tag);
@@ -247,14 +259,8 @@ static void put_histogram(message *m, const double figures[5], const double *cou
 
 int32_t tn_events_histogram(tn_scope *s, tn_events *e, const char *tag, int64_t step, tn_tensor *t)
 {
-    const char *fault = find_fault(e, tag);
-    char text[128];
-    if (fault) {
-        snprintf(text, sizeof text, "events_histogram: %s", fault);
-        return tn_scope_fail(s, TN_E_ARGUMENT, text);
-    }
-    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    tn_scope *own = tn_scope_open_child(s, &options);
+    tn_scope *own = open_for(s, e, tag, "events_histogram");
+    if (!own) return tn_scope_failed(s);
     double counts[BINS] = {0}, figures[5] = {0};
     tn_tensor *x = tn_to(own, tn_detach(own, t), TN_FLOAT32);
     x = tn_masked_select(own, x, tn_isfinite(own, x));
@@ -288,9 +294,8 @@ static tn_tensor *as_picture(tn_scope *s, tn_tensor *t)
     if (!t || !(rank == 2 || (rank == 3 && (sizes[0] == 1 || sizes[0] == 3))) ||
         !(is_float || dtype == TN_UINT8)) {
         tn_scope_fail(s, TN_E_ARGUMENT,
-                      "events_image: argument 't': it must be [height, width], [1, height, width] or [3, "
-                      "height, width] of uint8 "
-                      "or a floating dtype");
+                      "events_image: argument 't': it must be [height, width], [1, height, width] or "
+                      "[3, height, width] of uint8 or a floating dtype");
         return NULL;
     }
     tn_tensor *x = tn_detach(s, t);
@@ -323,14 +328,8 @@ static size_t encode_png(const tn_tensor *picture, uint8_t **out)
 
 int32_t tn_events_image(tn_scope *s, tn_events *e, const char *tag, int64_t step, tn_tensor *t)
 {
-    const char *fault = find_fault(e, tag);
-    char text[128];
-    if (fault) {
-        snprintf(text, sizeof text, "events_image: %s", fault);
-        return tn_scope_fail(s, TN_E_ARGUMENT, text);
-    }
-    tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    tn_scope *own = tn_scope_open_child(s, &options);
+    tn_scope *own = open_for(s, e, tag, "events_image");
+    if (!own) return tn_scope_failed(s);
     tn_tensor *picture = as_picture(own, t);
     uint8_t *png = NULL;
     size_t bytes = 0;
