@@ -289,9 +289,10 @@ Test(refusals, facts_that_no_device_has)
         {TN_E_CONTRACT, "plugin fake: facts of a device returned 4711, which is not a valid status"},
         {TN_E_DEVICE, "facts of a device"},
     };
+    static const char *const types[] = {"odd0", "odd1", "odd2",
+                                        "odd3", "odd4", "odd5"}; /* the context keeps them */
     for (odd_facts = 0; odd_facts < 6; odd_facts++) {
-        char type[16];
-        snprintf(type, sizeof type, "odd%d", odd_facts);
+        const char *type = types[odd_facts];
         fake odd = {.type = type, .count = 1, .device_class = TN_DEVICE_DISCRETE};
         tni_driver d = fake_driver(&odd);
         d.device.facts = facts_of_odd_devices;

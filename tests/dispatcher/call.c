@@ -217,6 +217,13 @@ Test(call, results)
     }
     cr_assert_eq(tn_operator_find(ctx, "aten::nothing_at_all_like_it"), 0);
     cr_assert_null(strstr(tn_last_error()->message, "did you mean"), "%s", tn_last_error()->message);
+    char long_name[400];
+    memset(long_name, 'a', sizeof long_name);
+    long_name[sizeof long_name - 1] = 0;
+    cr_assert_eq(tn_operator_find(ctx, long_name), 0);
+    cr_assert_null(strstr(tn_last_error()->message, "did you mean"), "%s", tn_last_error()->message);
+    cr_assert_eq(tn_operator_find(ctx, "a:softmax"), 0); /* one colon ends no namespace */
+    cr_assert_null(strstr(tn_last_error()->message, "aten::softmin"), "%s", tn_last_error()->message);
     cr_assert_eq(tn_operator_find(ctx, NULL), 0);
 }
 
@@ -399,6 +406,8 @@ Test(handles, released_tensors)
 {
     tn_tensor *y = tn_ones(s, TN_INTS(4, 5));
     tn_drop(s, y);
+    cr_assert_null(tn_cat(s, TN_TENSORS(y, x)));
+    expect_error(TN_E_DEAD_HANDLE, "cat(): argument 'tensors' (position 1): ");
     cr_assert_null(tn_add(s, x, y));
     expect_error(TN_E_DEAD_HANDLE, "add(): argument 'other' (position 2): tensor");
     cr_assert_null(tn_cat(s, TN_TENSORS(x, y)));

@@ -544,6 +544,30 @@ Test(definitions, questions_that_have_no_answer)
     tn_namespace_remove(ctx, "test");
     cr_expect_eq(tn_inspect_operator_count(ctx), count);
     cr_expect_eq(tn_inspect_operator_by_number(ctx, number, &op), TN_E_NOT_FOUND);
+    cr_expect_eq(tn_inspect_operator(ctx, count, &op), TN_E_NOT_FOUND, "it is passed over");
+}
+
+static int32_t count_runs(void *self, const tn_call *call)
+{
+    ++*(int *)(uintptr_t)call->data;
+    return TN_OK;
+}
+
+/* A row for an operator that was removed waits for the next one of that name. */
+Test(definitions, a_row_between_two_operators_of_a_name)
+{
+    static const char schema[] = "test::again(Tensor x) -> Tensor";
+    int runs = 0;
+    const tn_kernel_row row = {.size = sizeof row, .schema = schema, .run = count_runs, .data = &runs};
+    uint32_t first = define(schema);
+    cr_assert_eq(tn_namespace_remove(ctx, "test"), TN_OK);
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    uint32_t second = define(schema);
+    cr_expect_neq(first, second);
+    cr_expect_not_null(CALL(second, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
+    cr_expect_eq(runs, 1);
+    cr_expect_null(CALL(first, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
+    expect_failure(TN_E_NOT_FOUND, "there is no operator with this number");
 }
 
 Test(definitions, boxed_calls_with_null)

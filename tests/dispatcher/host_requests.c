@@ -389,6 +389,25 @@ Test(host_requests_alone, blocking_calls_do_not_wait_in_a_capture)
     close_context();
 }
 
+/* ---- Pinned results ---------------------------------------------------------------------------------------------- */
+
+/* A copy to the host that need not wait goes to memory that the device can write meanwhile. */
+Test(host_requests, copies_to_pinned_memory)
+{
+    tn_tensor *x = tn_full(s, TN_INTS(2, 3), 7, .dtype = TN_FLOAT32, .device = device);
+    tn_tensor *soon = tn__to_copy(s, x, .device = TN_CPU, .non_blocking = 1);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    cr_expect_eq(tn_is_pinned(soon), 1);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, soon)), 42);
+    tn_tensor *turned = tn__to_copy(s, tn_t(s, soon), .pin_memory = 1);
+    cr_expect_eq(tn_is_pinned(turned), 1);
+    cr_expect_eq(tn_item_double(s, tn_select(s, tn_select(s, turned, 0, 2), 0, 1)), 7);
+    cr_expect_eq(tn_is_pinned(tn__to_copy(s, x, .device = TN_CPU)), 0);
+    cr_expect_eq(tn_is_pinned(tn__to_copy(s, tn_ones(s, TN_INTS(2)), .dtype = TN_INT32, .non_blocking = 1)),
+                 0);
+    cr_expect_eq(tn_scope_failed(s), TN_OK);
+}
+
 /* ---- Limits of rows ------------------------------------------------------------------------------------------ */
 
 static const char *which;

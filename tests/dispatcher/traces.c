@@ -230,6 +230,38 @@ Test(traces, results_that_are_not_there)
     tn_call_trace_release(trace);
 }
 
+static int32_t one_of_two(void *self, const tn_call *call)
+{
+    static tn_tensor *items[2];
+    items[0] = tn_mul_scalar(call->host->call_scope(call), call->args[0].as.tensor, 2);
+    call->outs[0] = tn_value_tensors(items, 2);
+    return TN_OK;
+}
+
+/* A composite may leave items of its list out. */
+Test(traces, items_that_are_not_there)
+{
+    const tn_operator_def def = {
+        .size = sizeof def, .schema = "test::some(Tensor x) -> Tensor[]", .composite = one_of_two};
+    uint32_t op = define_with(&def);
+    tn_tensor *x = tn_ones(s, TN_INTS(2)), *out = NULL;
+    tn_value arg = tn_value_tensor(x), list;
+    char text[512];
+    tn_call_trace *trace = tn_call_trace_begin(ctx, TN_TENSORS(x));
+    cr_assert_eq(tn_scope_call(s, op, &arg, 1, &list, 1), TN_OK, "%s",
+                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_assert_eq(list.count, 2);
+    cr_expect_null(list.as.tensors[1]);
+    tn_tensor *y = tn_neg(s, list.as.tensors[0]);
+    cr_assert_eq(tn_call_trace_end(trace, TN_TENSORS(y)), TN_OK);
+    tn_call_trace_text(trace, text, sizeof text);
+    cr_expect_str_eq(text, "%1, _ = test::some(%0)\n%2 = aten::neg(%1)\n");
+    cr_assert_eq(
+        tn_call_trace_run(s, trace, TN_TENSORS(tn_full(s, TN_INTS(2), 4, .dtype = TN_FLOAT32)), &out), TN_OK);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, out)), -16);
+    tn_call_trace_release(trace);
+}
+
 /* ---- TENON_TRACE ---- */
 
 Test(trace_file, the_file_of_calls)

@@ -185,6 +185,26 @@ Test(discovery, what_others_may_write_is_refused)
     cr_assert_eq(chmod(folder, 0755), 0);
 }
 
+/* Members of a group may write what belongs to it, unless the group is root's or the owner's own. */
+Test(discovery, what_a_group_may_write_is_refused)
+{
+    tni_plugin_settings s = {.path = folder};
+    char path[2 * PATH_MAX];
+    if (geteuid() != 0) cr_skip_test("only root can give files to a group");
+    copy_plugin("sound", "libx.so");
+    manifest_for("x.json", "skewed", "libx.so", "");
+    snprintf(path, sizeof path, "%s/libx.so", folder);
+    cr_assert_eq(chmod(path, 0664), 0);
+    tni_discovery d = discover(&s);
+    expect(&d, 0, "skewed", TNI_CANDIDATE_READY, "");
+    tni_discovery_finish(&d);
+    cr_assert_eq(chown(path, 0, 4321), 0);
+    cr_assert_eq(chmod(path, 0664), 0);
+    d = discover(&s);
+    expect(&d, 0, "skewed", TN_CANDIDATE_FAILED, "is writable by group 4321 (mode 0664)");
+    tni_discovery_finish(&d);
+}
+
 Test(discovery, links_are_resolved_and_seen_through)
 {
     tni_plugin_settings s = {.path = folder};
