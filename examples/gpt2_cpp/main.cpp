@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPT-2 (Radford et al. 2019) over the bytes of a text, in C++: trains on a file, and goes on with a prompt.
+ * GPT-2 (Radford et al. 2019) over the bytes of a text, in C++: trains on a file, and goes on with a prompt, keeping the keys and
+ * values of the tokens so far.
  *
  *     gpt2_cpp train TEXT [STEPS]      gpt2_cpp write PROMPT [BYTES]
  */
@@ -21,13 +22,19 @@ struct block : nn::module {
               c_proj = nn::linear(*this, "attn.c_proj", width, width), ln_2 = nn::layer_norm(*this, "ln_2", TN_INTS(width)),
               c_fc = nn::linear(*this, "mlp.c_fc", width, 4 * width), out = nn::linear(*this, "mlp.c_proj", 4 * width, width);
 
+    tensor keys, values; /* of the tokens so far, while it writes */
+
     block(const nn::layer &parent, const std::string &name) : module(parent, name, "Block") {}
 
     tensor forward(const tensor &x) override
     {
         auto part = tenon::split(c_attn(ln_1(x)), width, {.dim = 2});
         for (auto &t : part) t = tenon::transpose(tenon::view(t, TN_INTS(x.size(0), x.size(1), heads, width / heads)), 1, 2);
-        tensor y = tenon::scaled_dot_product_attention(part[0], part[1], part[2], {.is_causal = 1});
+        if (keys) {
+            part[1] = keys = tenon::cat(TN_TENSORS(keys, part[1]), {.dim = 2});
+            part[2] = values = tenon::cat(TN_TENSORS(values, part[2]), {.dim = 2});
+        }
+        tensor y = tenon::scaled_dot_product_attention(part[0], part[1], part[2], {.is_causal = !keys});
         tensor z = x + c_proj(tenon::reshape(tenon::transpose(y, 1, 2), TN_INTS(x.size(0), x.size(1), width)));
         return z + out(tenon::gelu(c_fc(ln_2(z)), {.approximate = "tanh"}));
     }
@@ -51,11 +58,11 @@ struct gpt2 : nn::module {
         to(device);
     }
 
-    tensor forward(const tensor &tokens) override
+    tenon::tensors forward(const tenon::tensors &in) override
     {
-        tensor x = wte(tokens) + wpe(tenon::arange(tokens.size(1), {.dtype = TN_INT64, .device = tokens.device()}));
+        tensor x = wte(in[0]) + wpe(in[1]);
         for (auto &b : blocks) x = b(x);
-        return head(ln_f(x));
+        return {head(ln_f(x))};
     }
 };
 
@@ -81,7 +88,7 @@ static void train(tn_context *ctx, tn_device device, gpt2 &model, const char *pa
         tenon::scope s;
         tensor from = tenon::randint((int64_t)bytes.size() - length, TN_INTS(batch, 1), {.dtype = TN_INT64, .device = device});
         tensor tokens = tenon::take(text, from + window).to(TN_INT64);
-        tensor y = tenon::view(model(tenon::narrow(tokens, 1, 0, length)), TN_INTS(-1, vocabulary));
+        tensor y = tenon::view(model(tenon::narrow(tokens, 1, 0, length), tenon::narrow(window, 0, 0, length)), TN_INTS(-1, vocabulary));
         tensor loss = tenon::cross_entropy_loss(y, tenon::reshape(tenon::narrow(tokens, 1, 1, length), TN_INTS(-1)));
         loss.backward();
         o.step(tn_lr_warm_up_cosine(i, 1e-3, steps / 10, steps), 1);
@@ -94,15 +101,15 @@ static void write(tn_context *ctx, tn_device device, gpt2 &model, const std::str
 {
     tenon::scope outer(ctx);
     tenon::no_grad off;
-    std::vector<int64_t> tokens(prompt.begin(), prompt.end());
-    std::cout << prompt;
-    for (int64_t i = 0; i < count; i++) {
+    for (auto &b : model.blocks) b.keys = b.values = tenon::zeros(TN_INTS(1, heads, 0, width / heads), {.device = device});
+    std::string text = prompt;
+    for (int64_t i = 0; i < length && i + 1 < (int64_t)prompt.size() + count; i++) {
         tenon::scope s;
-        std::vector<int64_t> last(tokens.end() - std::min<int64_t>(tokens.size(), length), tokens.end());
-        tensor y = model(tenon::from<int64_t>({1, (int64_t)last.size()}, last).to_device(device))[0][(int64_t)last.size() - 1];
-        tokens.push_back(tenon::multinomial(tenon::softmax(y / 0.8, 0), 1).item<int64_t>());
-        std::cout << (char)tokens.back();
+        tensor token = tenon::full(TN_INTS(1, 1), (unsigned char)text[i], {.dtype = TN_INT64, .device = device});
+        tensor y = tenon::flatten(model(token, tenon::full(TN_INTS(1), i, {.dtype = TN_INT64, .device = device})));
+        if (i + 1 == (int64_t)text.size()) text += (char)tenon::multinomial(tenon::softmax(y / 0.8, 0), 1).item<int>();
     }
+    std::cout << text;
     std::cout << '\n';
 }
 
