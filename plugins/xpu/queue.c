@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues of the Level Zero driver, which are immediate command lists. Commands of a list may overlap, so a barrier stands
+ * between any two; a list is not safe for threads, so it has a lock. Events are taken from pools and used again.
+ */
+#include "xpu.h"
+
+#include <stdlib.h>
+
+#define POOL_EVENTS 64
+#define FOR_EVER    UINT64_MAX
+
+struct xpu_pool {
+    struct xpu_pool *next;
+    ze_event_pool_handle_t handle;
+    uint32_t count; /* events that were created */
+    xpu_event events[POOL_EVENTS];
+};
+
+/* ---- Events of pools --------------------------------------------------------------------------------------- */
+
+static int32_t add_pool(xpu_device *d)
+{
+    const ze_event_pool_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
+                                       .flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE |
+                                                ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP,
+                                       .count = POOL_EVENTS};
+    xpu_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return xpu_no_memory(d);
+    int32_t status = xpu_check(d, d->ze->zeEventPoolCreate(d->context, &desc, 1, &d->handle, &pool->handle),
+                               "zeEventPoolCreate");
+    if (status) {
+        free(pool);
+        return status;
+    }
+    pool->next = d->pools;
+    d->pools = pool;
+    return TN_OK;
+}
+
+/* The oldest event that was given back, if its signal has come: until then a reset would undo the wrong one. */
+static xpu_event *used_event(xpu_device *d)
+{
+    xpu_event *e = d->first;
+    if (!e || d->ze->zeEventQueryStatus(e->handle) != ZE_RESULT_SUCCESS) return NULL;
+    d->first = e->next;
+    if (!d->first) d->last = NULL;
+    return e;
+}
+
+static int32_t new_event(xpu_device *d, xpu_event **out)
+{
+    int32_t status = !d->pools || d->pools->count == POOL_EVENTS ? add_pool(d) : TN_OK;
+    if (status) return status;
+    xpu_pool *pool = d->pools;
+    const ze_event_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_DESC,
+                                  .index = pool->count,
+                                  .signal = ZE_EVENT_SCOPE_FLAG_HOST,
+                                  .wait = ZE_EVENT_SCOPE_FLAG_HOST};
+    xpu_event *e = &pool->events[pool->count];
+    status = xpu_check(d, d->ze->zeEventCreate(pool->handle, &desc, &e->handle), "zeEventCreate");
+    if (!status) pool->count++;
+    *out = e;
+    return status;
+}
+
+/* An event that is not signalled, with one reference. */
+static int32_t take_event(xpu_device *d, xpu_event **out)
+{
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&d->lock);
+    *out = used_event(d);
+    if (*out)
+        status = xpu_check(d, d->ze->zeEventHostReset((*out)->handle), "zeEventHostReset");
+    else
+        status = new_event(d, out);
+    pthread_mutex_unlock(&d->lock);
+    if (!status) __atomic_store_n(&(*out)->references, 1, __ATOMIC_RELAXED);
+    return status;
+}
+
+static void release_event(xpu_device *d, xpu_event *e)
+{
+    if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL)) return;
+    pthread_mutex_lock(&d->lock);
+    e->next = NULL;
+    if (d->last)
+        d->last->next = e;
+    else
+        d->first = e;
+    d->last = e;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void xpu_events_finish(xpu_device *d)
+{
+    for (xpu_pool *pool = d->pools, *next; pool; pool = next) {
+        next = pool->next;
+        for (uint32_t i = 0; i < pool->count; i++) d->ze->zeEventDestroy(pool->events[i].handle);
+        d->ze->zeEventPoolDestroy(pool->handle);
+        free(pool);
+    }
+}
+
+static int32_t event_state(xpu_device *d, const xpu_event *e, int32_t *out_done)
+{
+    ze_result_t result = d->ze->zeEventQueryStatus(e->handle);
+    *out_done = result == ZE_RESULT_SUCCESS;
+    return result == ZE_RESULT_NOT_READY ? TN_OK : xpu_check(d, result, "queued work");
+}
+
+/* ---- Queues ------------------------------------------------------------------------------------------------ */
+
+static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t is_wrapped, void **out_queue)
+{
+    xpu_queue *q = calloc(1, sizeof *q);
+    if (!q) return xpu_no_memory(d);
+    *q = (xpu_queue){.list = list, .is_wrapped = is_wrapped};
+    int32_t status = take_event(d, &q->reached);
+    if (status) {
+        free(q);
+        return status;
+    }
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->finishing, NULL);
+    *out_queue = q;
+    return TN_OK;
+}
+
+int32_t xpu_queue_create_urgent(void *device, int32_t priority, void **out_queue)
+{
+    xpu_device *d = device;
+    const ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
+                                          .ordinal = d->ordinal,
+                                          .mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
+                                          .priority = priority < 0   ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH
+                                                      : priority > 0 ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_LOW
+                                                                     : ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
+    ze_command_list_handle_t list;
+    int32_t status = xpu_check(d, d->ze->zeCommandListCreateImmediate(d->context, d->handle, &desc, &list),
+                               "zeCommandListCreateImmediate");
+    if (status) return status;
+    status = make_queue(d, list, 0, out_queue);
+    if (status) d->ze->zeCommandListDestroy(list);
+    return status;
+}
+
+/* An immediate command list of the program, which it does not append to while one of ours does. */
+int32_t xpu_queue_wrap(void *device, uint64_t native, void **out_queue)
+{
+    return make_queue(device, (ze_command_list_handle_t)(uintptr_t)native, 1, out_queue);
+}
+
+/* Gives back events whose waits have passed; under the queue's lock. */
+static void drop_waits(xpu_device *d, xpu_queue *q)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < q->n_waits; i++) {
+        if (q->waits[i].position > q->finished)
+            q->waits[kept++] = q->waits[i];
+        else
+            release_event(d, q->waits[i].event);
+    }
+    q->n_waits = kept;
+}
+
+/* The host has waited for the queue, or lost the device. */
+void xpu_queue_destroy(void *device, void *queue)
+{
+    xpu_device *d = device;
+    xpu_queue *q = queue;
+    if (!q->is_wrapped) d->ze->zeCommandListDestroy(q->list);
+    q->finished = UINT64_MAX;
+    drop_waits(d, q);
+    release_event(d, q->marker);
+    release_event(d, q->reached);
+    pthread_mutex_destroy(&q->finishing);
+    pthread_mutex_destroy(&q->lock);
+    free(q->waits);
+    free(q);
+}
+
+/* A barrier behind all work, which waits for `wait` and then signals `signal` (each may be NULL); under the lock. */
+static int32_t append_barrier(xpu_device *d, xpu_queue *q, const xpu_event *signal, const xpu_event *wait)
+{
+    ze_event_handle_t waited = wait ? wait->handle : NULL;
+    int32_t status = xpu_check(d,
+                               d->ze->zeCommandListAppendBarrier(q->list, signal ? signal->handle : NULL,
+                                                                 wait ? 1 : 0, wait ? &waited : NULL),
+                               "a barrier");
+    if (!status) q->is_open = q->is_wrapped;
+    return status;
+}
+
+/* Takes the queue's lock and sees that the next command begins when the last one has ended. */
+int32_t xpu_begin(xpu_device *d, xpu_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    int32_t status = q->is_open || q->is_wrapped ? append_barrier(d, q, NULL, NULL) : TN_OK;
+    if (status) pthread_mutex_unlock(&q->lock);
+    return status;
+}
+
+int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *what)
+{
+    q->is_open = 1;
+    q->queued++;
+    pthread_mutex_unlock(&q->lock);
+    return xpu_check(d, result, what);
+}
+
+/* Puts a marker behind all work, in place of an earlier one; under the lock. */
+static int32_t mark(xpu_device *d, xpu_queue *q)
+{
+    xpu_event *marker;
+    int32_t status = take_event(d, &marker);
+    if (status) return status;
+    status = append_barrier(d, q, marker, NULL);
+    if (status) {
+        release_event(d, marker);
+        return status;
+    }
+    release_event(d, q->marker);
+    q->marker = marker;
+    q->marked = q->queued;
+    return TN_OK;
+}
+
+static void passed(xpu_device *d, xpu_queue *q, uint64_t position)
+{
+    if (q->finished < position) q->finished = position;
+    drop_waits(d, q);
+}
+
+int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done)
+{
+    xpu_device *d = device;
+    xpu_queue *q = queue;
+    int32_t status = TN_OK, done = 0;
+    pthread_mutex_lock(&q->lock);
+    if (q->is_wrapped && q->finished == q->queued) q->queued++; /* the program may have queued work since */
+    if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q);
+    if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
+    if (done) passed(d, q, q->marked);
+    *out_done = q->finished == q->queued;
+    pthread_mutex_unlock(&q->lock);
+    return status;
+}
+
+int32_t xpu_queue_finish(void *device, void *queue)
+{
+    xpu_device *d = device;
+    xpu_queue *q = queue;
+    pthread_mutex_lock(&q->finishing);
+    pthread_mutex_lock(&q->lock);
+    uint64_t before = q->queued;
+    int32_t has_work = q->finished < before || q->is_wrapped, status = TN_OK;
+    if (has_work) status = xpu_check(d, d->ze->zeEventHostReset(q->reached->handle), "zeEventHostReset");
+    if (has_work && !status) status = append_barrier(d, q, q->reached, NULL);
+    pthread_mutex_unlock(&q->lock);
+    if (has_work && !status)
+        status = xpu_check(d, d->ze->zeEventHostSynchronize(q->reached->handle, FOR_EVER), "queued work");
+    if (has_work && !status) {
+        pthread_mutex_lock(&q->lock);
+        passed(d, q, before);
+        pthread_mutex_unlock(&q->lock);
+    }
+    pthread_mutex_unlock(&q->finishing);
+    return status;
+}
+
+/* Appends a wait for the event, and keeps it until the queue has passed. */
+int32_t xpu_queue_wait(void *device, void *queue, void *event)
+{
+    xpu_device *d = device;
+    xpu_queue *q = queue;
+    int32_t status;
+    pthread_mutex_lock(&q->lock);
+    if (q->n_waits == q->most_waits) {
+        uint32_t most = q->most_waits ? 2 * q->most_waits : 16;
+        xpu_wait *larger = realloc(q->waits, most * sizeof *larger);
+        if (larger) q->waits = larger;
+        if (larger) q->most_waits = most;
+    }
+    if (q->n_waits == q->most_waits)
+        status = xpu_no_memory(d);
+    else
+        status = append_barrier(d, q, NULL, event);
+    if (!status) {
+        __atomic_add_fetch(&((xpu_event *)event)->references, 1, __ATOMIC_RELAXED);
+        q->waits[q->n_waits++] = (xpu_wait){event, ++q->queued};
+    }
+    pthread_mutex_unlock(&q->lock);
+    return status;
+}
+
+/* The list of another library cannot tell when it has passed a wait, so the host waits. */
+int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event)
+{
+    xpu_device *d = device;
+    return xpu_check(d, d->ze->zeEventHostSynchronize(((xpu_event *)event)->handle, FOR_EVER), "queued work");
+}
+
+/* ---- Callbacks: Level Zero has none, so a thread waits for the work before and then signals an event ---------- */
+
+typedef struct callback_call {
+    xpu_device *device;
+    void (*callback)(void *user);
+    void *user;
+    xpu_event *reached;  /* the work before it has finished */
+    xpu_event *returned; /* later work waits for it */
+} callback_call;
+
+static void *run_callback(void *data)
+{
+    callback_call *c = data;
+    xpu_device *d = c->device;
+    d->ze->zeEventHostSynchronize(c->reached->handle, FOR_EVER);
+    c->callback(c->user);
+    d->ze->zeEventHostSignal(c->returned->handle);
+    release_event(d, c->reached);
+    release_event(d, c->returned);
+    free(c);
+    pthread_mutex_lock(&d->lock);
+    if (--d->callbacks == 0) pthread_cond_broadcast(&d->idle);
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+static int32_t start_callback(callback_call *c)
+{
+    xpu_device *d = c->device;
+    pthread_t thread;
+    pthread_mutex_lock(&d->lock);
+    int32_t failed = pthread_create(&thread, NULL, run_callback, c) != 0;
+    if (!failed) d->callbacks++;
+    pthread_mutex_unlock(&d->lock);
+    if (failed) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "no thread for a callback");
+    pthread_detach(thread);
+    return TN_OK;
+}
+
+int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
+{
+    xpu_device *d = device;
+    void *reached = NULL;
+    callback_call *c = malloc(sizeof *c);
+    if (!c) return xpu_no_memory(d);
+    *c = (callback_call){.device = d, .callback = callback, .user = user};
+    int32_t status = take_event(d, &c->returned);
+    if (!status) status = xpu_event_record(d, queue, &reached);
+    if (!status) {
+        xpu_event *returned = c->returned;
+        c->reached = reached;
+        status = xpu_queue_wait(d, queue, returned);
+        if (!status) status = start_callback(c);
+        if (!status) return TN_OK;
+    }
+    if (c->returned) d->ze->zeEventHostSignal(c->returned->handle); /* nobody will call back */
+    release_event(d, c->reached);
+    release_event(d, c->returned);
+    free(c);
+    return status;
+}
+
+/* ---- Events of the host ------------------------------------------------------------------------------------ */
+
+int32_t xpu_event_record(void *device, void *queue, void **out_event)
+{
+    xpu_device *d = device;
+    xpu_queue *q = queue;
+    xpu_event *e;
+    int32_t status = take_event(d, &e);
+    if (status) return status;
+    pthread_mutex_lock(&q->lock);
+    status = append_barrier(d, q, e, NULL);
+    if (!status) q->queued++;
+    pthread_mutex_unlock(&q->lock);
+    if (status)
+        release_event(d, e);
+    else
+        *out_event = e;
+    return status;
+}
+
+void xpu_event_release(void *device, void *event)
+{
+    release_event(device, event);
+}
+
+int32_t xpu_event_query(void *device, void *event, int32_t *out_done)
+{
+    return event_state(device, event, out_done);
+}
+
+int32_t xpu_event_wait(void *device, void *event)
+{
+    xpu_device *d = device;
+    return xpu_check(d, d->ze->zeEventHostSynchronize(((xpu_event *)event)->handle, FOR_EVER), "queued work");
+}
+
+/* Timestamps wrap at some bits: a difference of more than half of them is a negative one. */
+int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms)
+{
+    xpu_device *d = device;
+    ze_kernel_timestamp_result_t from, to;
+    int32_t status = xpu_event_wait(d, start);
+    if (!status) status = xpu_event_wait(d, stop);
+    if (!status)
+        status = xpu_check(d, d->ze->zeEventQueryKernelTimestamp(((xpu_event *)start)->handle, &from),
+                           "the time of an event");
+    if (!status)
+        status = xpu_check(d, d->ze->zeEventQueryKernelTimestamp(((xpu_event *)stop)->handle, &to),
+                           "the time of an event");
+    if (status) return status;
+    uint64_t ticks = (to.global.kernelEnd - from.global.kernelEnd) & d->valid_ticks;
+    double signed_ticks = ticks > d->valid_ticks / 2 ? -(double)(d->valid_ticks - ticks + 1) : (double)ticks;
+    *out_ms = signed_ticks * d->nanoseconds / 1e6;
+    return TN_OK;
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------------------ */
+
+static int32_t move(xpu_device *d, xpu_queue *q, void *to, const void *from, uint64_t bytes, const char *what)
+{
+    int32_t status = xpu_begin(d, q);
+    if (status) return status;
+    return xpu_end(d, q, d->ze->zeCommandListAppendMemoryCopy(q->list, to, from, bytes, NULL, 0, NULL), what);
+}
+
+int32_t xpu_write(void *device, void *queue, void *memory, uint64_t offset, const void *host, uint64_t bytes)
+{
+    return move(device, queue, (char *)memory + offset, host, bytes, "a copy to the device");
+}
+
+int32_t xpu_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes)
+{
+    return move(device, queue, host, (const char *)memory + offset, bytes, "a copy to the host");
+}
+
+int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
+                 uint64_t bytes)
+{
+    return move(device, queue, (char *)to + to_offset, (const char *)from + from_offset, bytes, "a copy");
+}
+
+int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
+                 const void *pattern, uint32_t pattern_bytes)
+{
+    xpu_device *d = device;
+    xpu_queue *q = queue;
+    int32_t status = xpu_begin(d, q);
+    if (status) return status;
+    return xpu_end(d, q,
+                   d->ze->zeCommandListAppendMemoryFill(q->list, (char *)memory + offset, pattern,
+                                                        pattern_bytes, bytes, NULL, 0, NULL),
+                   "a fill");
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the Level Zero driver share. xpu.c has the loader, devices, memory and the table of the driver; queue.c
+ * events, queues, callbacks and copies; program.c modules and launches.
+ */
+#ifndef TENON_XPU_XPU_H
+#define TENON_XPU_XPU_H
+
+#include "gpu.h"
+#include "symbols.h"
+
+/* An event of a pool. It is given back when nobody refers to it, and used again when it has been signalled. */
+typedef struct xpu_event {
+    struct xpu_event *next; /* in the list of those given back */
+    ze_event_handle_t handle;
+    uint32_t references;
+} xpu_event;
+
+typedef struct xpu_pool xpu_pool;
+
+typedef struct xpu_device {
+    gpu_plugin *plugin;
+    const xpu_symbols *ze;
+    ze_device_handle_t handle;
+    ze_context_handle_t context;
+    uint32_t ordinal;     /* of the group of queues that computes and copies */
+    double nanoseconds;   /* of a tick of timestamps */
+    uint64_t valid_ticks; /* the bits of timestamps that count */
+    ze_result_t lost;     /* the result with which the device was lost, else 0; atomic */
+    pthread_mutex_t lock; /* of the rest */
+    pthread_cond_t idle;
+    uint32_t callbacks; /* threads that wait for work or run a callback */
+    xpu_pool *pools;
+    xpu_event *first, *last; /* given back, the oldest first */
+    void **borrowed;         /* memory of other libraries, once for each time it was taken */
+    uint32_t n_borrowed, most_borrowed;
+} xpu_device;
+
+/* An event that a queue waits for, until the queue has passed the wait. */
+typedef struct xpu_wait {
+    xpu_event *event;
+    uint64_t position;
+} xpu_wait;
+
+typedef struct xpu_queue {
+    ze_command_list_handle_t list;
+    pthread_mutex_t lock;      /* of the list and the rest */
+    int32_t is_wrapped;        /* the program appends, too */
+    int32_t is_open;           /* there may be a command behind the last barrier */
+    uint64_t queued;           /* pieces of work so far */
+    uint64_t finished;         /* of these, the first ones that are known to have finished */
+    uint64_t marked;           /* of these, the first ones that the marker stands behind */
+    xpu_event *marker;         /* for queries, or NULL */
+    xpu_event *reached;        /* for finish, which has to work when there is no memory for an event */
+    pthread_mutex_t finishing; /* one at a time uses it */
+    xpu_wait *waits;
+    uint32_t n_waits, most_waits;
+} xpu_queue;
+
+/* The status of a call; records its error, in which `what` failed. */
+int32_t xpu_check(xpu_device *d, ze_result_t result, const char *what);
+/* The name of a result, for errors. */
+const char *xpu_result_name(ze_result_t result);
+/* Records that there is no memory of the host. */
+int32_t xpu_no_memory(const xpu_device *d);
+
+/* queue.c. `begin` takes the queue's lock and puts a barrier before the next command, `end` counts the command and lets go of
+ * the lock. */
+int32_t xpu_begin(xpu_device *d, xpu_queue *q);
+int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *what);
+/* Destroys the events of a device whose queues are gone. */
+void xpu_events_finish(xpu_device *d);
+int32_t xpu_queue_create_urgent(void *device, int32_t priority, void **out_queue);
+int32_t xpu_queue_wrap(void *device, uint64_t native, void **out_queue);
+void xpu_queue_destroy(void *device, void *queue);
+int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done);
+int32_t xpu_queue_finish(void *device, void *queue);
+int32_t xpu_queue_wait(void *device, void *queue, void *event);
+int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event);
+int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
+int32_t xpu_event_record(void *device, void *queue, void **out_event);
+void xpu_event_release(void *device, void *event);
+int32_t xpu_event_query(void *device, void *event, int32_t *out_done);
+int32_t xpu_event_wait(void *device, void *event);
+int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms);
+int32_t xpu_write(void *device, void *queue, void *memory, uint64_t offset, const void *host, uint64_t bytes);
+int32_t xpu_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
+int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
+                 uint64_t bytes);
+int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
+                 const void *pattern, uint32_t pattern_bytes);
+
+/* program.c */
+int32_t xpu_program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
+                           void **out_program, gpu_binary *out_binary);
+void xpu_program_destroy(void *device, void *program);
+int32_t xpu_kernel_create(void *device, void *program, const char *name, void **out_kernel);
+void xpu_kernel_destroy(void *device, void *kernel);
+int32_t xpu_launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
+                   uint32_t n_arguments, uint64_t items, uint32_t group);
+
+#endif
