@@ -46,7 +46,7 @@ static void print_sizes(const tn_tensor *t)
     putchar(']');
 }
 
-/* ---- list ---------------------------------------------------------------------------------------------- */
+/* ---- list --------------------------------------------------------------------------------------------- */
 
 static uint64_t bytes_of(const tn_tensor *t)
 {
@@ -81,7 +81,7 @@ static int list(request *r)
     return CMD_OK;
 }
 
-/* ---- convert ------------------------------------------------------------------------------------------- */
+/* ---- convert ------------------------------------------------------------------------------------------ */
 
 static int convert(request *r)
 {
@@ -102,7 +102,7 @@ static int convert(request *r)
     return status;
 }
 
-/* ---- compare ------------------------------------------------------------------------------------------- */
+/* ---- compare ------------------------------------------------------------------------------------------ */
 
 static int has(tn_file *f, const char *name)
 {
@@ -118,7 +118,8 @@ static int is_same_shape(const tn_tensor *a, const tn_tensor *b)
     return !rank || !memcmp(tn_tensor_sizes(a), tn_tensor_sizes(b), (size_t)rank * 8);
 }
 
-/* The largest |a - b| / (1 + |b|); infinite where one of them is not finite and the other is something else. */
+/* The largest |a - b| / (1 + |b|); infinite where one of them is not finite and the other is something
+ * else. */
 static double difference(tn_scope *s, tn_tensor *a, tn_tensor *b)
 {
     const tn_dtype wide = tn_dtype_is_complex(tn_tensor_dtype(a)) ? TN_COMPLEX128 : TN_FLOAT64;
@@ -176,7 +177,7 @@ static int compare(request *r)
     return differences ? CMD_FAILED : CMD_OK;
 }
 
-/* ---- check --------------------------------------------------------------------------------------------- */
+/* ---- check -------------------------------------------------------------------------------------------- */
 
 static int check(request *r)
 {
@@ -200,7 +201,7 @@ static int check(request *r)
     return CMD_OK;
 }
 
-/* ---- The command --------------------------------------------------------------------------------------- */
+/* ---- The command -------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

@@ -249,6 +249,7 @@ static int32_t check(tn_module *m)
         const nn_option *o = &layer->options[i];
         if (!o->is_given || o->kind != NN_INT || !strcmp(o->name, "dim")) continue;
         int64_t value = nn_integer(m, i);
+        if (m->is_lazy && i == 0) continue;
         if (value < 0)
             return nn_fail(m, TN_E_ARGUMENT, "%s '%s': %s: got %lld, expected 0 or more", m->class->name,
                            m->name, o->name, (long long)value);
@@ -259,22 +260,55 @@ static int32_t check(tn_module *m)
     return check_options(m);
 }
 
+/* Linear layers, convolutions, and norms over channels: their first argument is a size of the input. */
+static int32_t can_be_lazy(const nn_layer *layer)
+{
+    static const char *const names[] = {"Linear", "Conv", "BatchNorm", "InstanceNorm"};
+    for (uint32_t i = 0; i < 4; i++)
+        if (!strncmp(layer->class.name, names[i], strlen(names[i]))) return 1;
+    return 0;
+}
+
+/* Makes the tensors. */
+static void fill(tn_module *m)
+{
+    const nn_layer *layer = nn_layer_of(m);
+    tn_scope *s = nn_scope(m);
+    add_tensors(s, m);
+    if (layer->init && !tn_scope_failed(s) && !m->tree->status) layer->init(s, m);
+    nn_scope_close(m, s);
+}
+
 tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void *options)
 {
     const nn_options_head *head = options;
     tn_module *m = head ? tn_module_add(parent, head->name, &layer->class) : NULL;
     if (!m) return NULL;
     int32_t status = own_options(m, options);
+    m->is_lazy = !status && can_be_lazy(layer) && nn_integer(m, 0) == TN_LAZY;
     if (!status) status = check(m);
     if (status) {
         tn_module_fail(m, status, NULL);
         return NULL;
     }
-    tn_scope *s = nn_scope(m);
-    add_tensors(s, m);
-    if (layer->init && !tn_scope_failed(s) && !m->tree->status) layer->init(s, m);
-    nn_scope_close(m, s);
+    if (!m->is_lazy) fill(m);
     return m->tree->status ? NULL : m;
+}
+
+/* Channels stand before the dimensions that a layer works in; the features of Linear last, of the norms second. */
+int32_t nn_materialize(tn_scope *s, tn_module *m, tn_tensors in)
+{
+    const nn_layer *layer = nn_layer_of(m);
+    const int64_t rank = tn_tensor_rank(in.data[0]);
+    const int32_t is_norm = strstr(layer->class.name, "Norm") != NULL;
+    const int64_t dim = !layer->rank ? rank - 1 : is_norm ? 1 : rank - layer->rank - 1;
+    if (dim < 0 || dim >= rank)
+        return tn_scope_fail(s, TN_E_SHAPE, "a lazy layer got an input of too few dimensions");
+    *(int64_t *)((char *)m->state + layer->options[0].offset) = tn_tensor_size(in.data[0], dim);
+    m->is_lazy = 0;
+    if (!check(m)) fill(m);
+    m->tree->generation++;
+    return m->tree->status ? tn_scope_fail(s, m->tree->status, tn_module_error(m)) : TN_OK;
 }
 
 /* ---- Running ------------------------------------------------------------------------------------------- */
@@ -397,6 +431,8 @@ static void print_value(const tn_module *m, const nn_shown *shown, char *text, u
     const char *quote = shown->how & NN_UNQUOTED ? "" : "'";
     if (shown->how & NN_OR_NONE && nn_number(m, i) == 0)
         snprintf(text, bytes, "None");
+    else if (o->kind == NN_INT && i == 0 && m->is_lazy)
+        snprintf(text, bytes, "lazy");
     else if (o->kind == NN_INT)
         snprintf(text, bytes, "%lld", (long long)nn_integer(m, i));
     else if (o->kind == NN_BOOL)

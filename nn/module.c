@@ -141,12 +141,35 @@ static void destroy(tn_module *m)
         tn_release(m->slots[i].tensor);
         free(m->slots[i].name);
     }
+    for (uint32_t i = 0; i < m->computed_count; i++) free(m->computed[i].name);
     free(m->children);
     free(m->slots);
+    free(m->computed);
     free(m->hooks);
     free(m->state);
     free(m->name);
     free(m);
+}
+
+void nn_remove_slot(tn_module *m, const char *name)
+{
+    nn_slot *slot = nn_slot_find(m, name);
+    if (!slot) return;
+    tn_release(slot->tensor);
+    free(slot->name);
+    memmove(slot, slot + 1, (m->slot_count - (uint32_t)(slot - m->slots) - 1) * sizeof *slot);
+    m->slot_count--;
+}
+
+void nn_remove_child(tn_module *m, tn_module *child)
+{
+    for (uint32_t i = 0; i < m->child_count; i++) {
+        if (m->children[i] != child) continue;
+        memmove(&m->children[i], &m->children[i + 1], (m->child_count - i - 1) * sizeof *m->children);
+        m->child_count--;
+        destroy(child);
+        return;
+    }
 }
 
 static tn_module *make(nn_tree *tree, const char *name, uint64_t bytes, const tn_module_class *class)
@@ -469,6 +492,15 @@ static void gather_one(gathering *g, const char *name, tn_tensor *t, uint64_t us
 /* PyTorch's order: the module's own tensors, then its children; in a state parameters stand before buffers. */
 static void gather(gathering *g, const tn_module *m, uint64_t used)
 {
+    if (tn_scope_failed(g->scope)) return;
+    if (m->is_lazy) {
+        char path[PATH_BYTES], text[PATH_BYTES + 128];
+        snprintf(text, sizeof text,
+                 "module '%s' is lazy: its tensors are made by the first call, which must come before",
+                 nn_label(m, path, sizeof path));
+        tn_scope_fail(g->scope, TN_E_STATE, text);
+        return;
+    }
     for (int32_t parameters = 1; parameters >= 0; parameters--)
         for (uint32_t i = 0; i < m->slot_count; i++)
             if (m->slots[i].is_parameter == parameters && is_wanted(g, &m->slots[i]))

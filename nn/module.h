@@ -10,12 +10,21 @@ typedef struct nn_slot {
     tn_tensor *tensor; /* one reference; NULL: absent */
     int32_t is_parameter;
     int32_t is_persistent;
+    int32_t is_extra; /* added to a finished module by pruning; not one of the layer's own */
 } nn_slot;
 
 typedef struct nn_hook {
     uint64_t handle;
     tn_module_hook hook;
 } nn_hook;
+
+/* A slot that is empty between calls: a call computes its tensor from others. */
+typedef struct nn_computed {
+    char *name; /* of the slot */
+    tn_module
+        *holder; /* of the originals: "parametrizations.NAME"; NULL: NAME_orig times NAME_mask, of pruning */
+    const tn_parametrization *how;
+} nn_computed;
 
 /* What the whole tree shares; it belongs to the root. */
 typedef struct nn_tree {
@@ -38,8 +47,10 @@ struct tn_module {
     tn_module **children;
     nn_slot *slots;
     nn_hook *hooks;
-    uint32_t child_count, slot_count, hook_count;
+    nn_computed *computed;
+    uint32_t child_count, slot_count, hook_count, computed_count;
     int32_t is_training;
+    int32_t is_lazy; /* a layer whose tensors the first call makes */
 };
 
 /* The array with room for one more item, or NULL when out of memory (the old one stays). Grows by doubling. */
@@ -52,6 +63,14 @@ static inline tn_scope *nn_without_recording(tn_scope *s)
         .size = sizeof options, .grad_mode = TN_GRAD_OFF, .autocast = TN_SCOPE_AUTOCAST_OFF};
     return tn_scope_open_child(s, &options);
 }
+/* Fills the slots of m that are computed; the tensors belong to the scope. nn_computed_end empties them again. */
+int32_t nn_computed_begin(tn_scope *s, tn_module *m);
+void nn_computed_end(tn_module *m);
+/* Makes the tensors of a lazy layer for this input. Returns the status of the scope. */
+int32_t nn_materialize(tn_scope *s, tn_module *m, tn_tensors in);
+void nn_remove_slot(tn_module *m, const char *name);
+/* Destroys a child and all below it. */
+void nn_remove_child(tn_module *m, tn_module *child);
 /* Sets the error of a call that was given no module, and returns its status. */
 int32_t nn_is_null(const char *call);
 /* Runs the children one after another. */

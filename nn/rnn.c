@@ -101,7 +101,9 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     }
     tn_tensor **weights = tn_scope_memory(s, (m->slot_count + 1) * sizeof *weights);
     if (!weights) return NULL;
-    for (uint32_t i = 0; i < m->slot_count; i++) weights[i] = m->slots[i].tensor;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->slot_count; i++)
+        if (!m->slots[i].is_extra) weights[n++] = m->slots[i].tensor;
     uint32_t op = is_lstm(m)                         ? TN_OP_LSTM
                   : gates_of(m) == 3                 ? TN_OP_GRU
                   : !strcmp(o->nonlinearity, "relu") ? TN_OP_RNN_RELU
@@ -109,7 +111,7 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     tn_value out[3] = {tn_value_none(), tn_value_none(), tn_value_none()};
     tn_value args[] = {tn_value_tensor(x),
                        is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
-                       tn_value_tensors(weights, m->slot_count),
+                       tn_value_tensors(weights, n),
                        tn_value_bool(o->bias),
                        tn_value_int(o->num_layers),
                        tn_value_float(o->dropout),

@@ -169,9 +169,12 @@ static tn_outputs call(tn_scope *s, tn_module *m, tn_tensors in)
                       "module: 1000 calls of forward are inside one another: does one call itself?");
         return y;
     }
+    if (m->is_lazy && nn_materialize(s, m, in)) return y;
+    if (m->computed_count && nn_computed_begin(s, m)) return y;
     depth++;
     y.first = m->hook_count ? run_with_hooks(s, m, in, more) : run(s, m, in, more);
     depth--;
+    if (m->computed_count) nn_computed_end(m);
     for (uint32_t i = MORE; i < MORE + FENCE; i++)
         if (more[i])
             tn_scope_fail(s, TN_E_CONTRACT, "module: forward wrote more[7] or behind it; it has 7 places");

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kinds up to this one are in rules.c; TN_LBFGS has a file of its own. */
-#define KINDS TN_LBFGS
+/* The rules of all kinds are in rules.c, but for TN_LBFGS, which has a file of its own. */
+#define KINDS TN_SPARSEADAM
 
 int32_t optim_fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char *text)
 {
@@ -27,7 +27,7 @@ int32_t tn_rank_over_1(const tn_tensor *parameter)
 /* What is wrong with the options, or NULL. */
 static const char *fault_of(uint32_t kind, const tn_optimizer_options *o)
 {
-    if (kind < 1 || kind > KINDS) return "kind: not one of TN_SGD to TN_LBFGS";
+    if (kind < 1 || kind > KINDS) return "kind: not one of TN_SGD to TN_SPARSEADAM";
     if (!o || o->options_size < sizeof *o) return "options: absent, or of another size";
     if (!(o->lr >= 0 && isfinite(o->lr))) return "lr: must be 0 or more, and finite";
     if (!(o->weight_decay >= 0)) return "weight_decay: must be 0 or more";
@@ -36,10 +36,16 @@ static const char *fault_of(uint32_t kind, const tn_optimizer_options *o)
     if (!(o->beta2 >= 0 && o->beta2 < 1)) return "beta2: must be from 0 to 1, 1 not included";
     if (!(o->eps >= 0)) return "eps: must be 0 or more";
     if (!(o->rho >= 0 && o->rho <= 1)) return "rho: must be from 0 to 1";
-    if (o->nesterov && (o->momentum == 0 || o->dampening != 0))
+    if (kind != TN_MUON && o->nesterov && (o->momentum == 0 || o->dampening != 0))
         return "nesterov: needs a momentum and no dampening";
     if (kind == TN_RPROP && !(o->eta_minus > 0 && o->eta_minus < 1 && o->eta_plus > 1))
         return "eta_minus must be between 0 and 1, eta_plus above 1";
+    if (kind == TN_MUON && (o->ns_steps < 0 || o->ns_steps >= 100)) return "ns_steps: must be from 0 to 99";
+    if (kind == TN_MUON && o->adjust_lr && strcmp(o->adjust_lr, "original") &&
+        strcmp(o->adjust_lr, "match_rms_adamw"))
+        return "adjust_lr: must be NULL, \"original\" or \"match_rms_adamw\"";
+    if (kind == TN_SPARSEADAM)
+        return "it waits for sparse tensors; use tn_adam_create, whose gradients are dense";
     if (kind == TN_LBFGS && o->max_iter < 1) return "max_iter: must be 1 or more";
     if (kind == TN_LBFGS && o->line_search && strcmp(o->line_search, "strong_wolfe"))
         return "line_search: must be NULL or \"strong_wolfe\"";
@@ -52,6 +58,13 @@ static int32_t add_parameter(tn_scope *s, tn_optimizer *o, const char *name, tn_
         if (o->parameters[i].tensor == t)
             return optim_fail(s, TN_E_EXISTS, o, "a parameter is in a group already");
     if (!t || !tn_is_leaf(t)) return optim_fail(s, TN_E_ARGUMENT, o, "a parameter is NULL, or not a leaf");
+    if (o->kind == TN_MUON && tn_tensor_rank(t) != 2) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "only supports 2D parameters; '%.120s' has %lld dimensions (see tn_optimizer_create_of)",
+                 name, (long long)tn_tensor_rank(t));
+        return optim_fail(s, TN_E_ARGUMENT, o, text);
+    }
     optim_parameter *grown = o->parameters;
     if (!(o->count & (o->count - 1))) /* room for the next power of two */
         grown = realloc(grown, (o->count ? 2 * (size_t)o->count : 1) * sizeof *grown);
@@ -99,7 +112,8 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
     if (!o)
         tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
     else if (fault)
-        optim_fail(s, TN_E_ARGUMENT, kind == o->kind ? o : NULL, fault);
+        optim_fail(s, kind == TN_SPARSEADAM ? TN_E_UNSUPPORTED : TN_E_ARGUMENT, kind == o->kind ? o : NULL,
+                   fault);
     else if (!parameters.count && !tn_scope_failed(s))
         optim_fail(s, TN_E_ARGUMENT, o, "optimizer got an empty parameter list");
     else
@@ -118,7 +132,8 @@ tn_optimizer_options tn_optimizer_defaults(uint32_t kind)
         [TN_ASGD] = {TN_ASGD_DEFAULTS},         [TN_NADAM] = {TN_NADAM_DEFAULTS},
         [TN_RADAM] = {TN_ADAM_DEFAULTS},        [TN_RMSPROP] = {TN_RMSPROP_DEFAULTS},
         [TN_RPROP] = {TN_RPROP_DEFAULTS},       [TN_ADAFACTOR] = {TN_ADAFACTOR_DEFAULTS},
-        [TN_LBFGS] = {TN_LBFGS_DEFAULTS},
+        [TN_LBFGS] = {TN_LBFGS_DEFAULTS},       [TN_MUON] = {TN_MUON_DEFAULTS},
+        [TN_SPARSEADAM] = {TN_ADAM_DEFAULTS},
     };
     tn_optimizer_options o = {0};
     if (!kind || kind >= sizeof defaults / sizeof *defaults) return o;
@@ -175,6 +190,9 @@ static tn_optimizer_options inherited(const tn_optimizer_options *options, const
         from->fused};
     for (double *field = first; field <= last; field++)
         if (*field == TN_NOT_GIVEN) *field = (&from->lr)[field - first];
+    for (int i = 0; i < 3; i++)
+        if ((&all.ns_a)[i] == TN_NOT_GIVEN) (&all.ns_a)[i] = (&from->ns_a)[i];
+    if (!all.ns_steps) all.ns_steps = from->ns_steps;
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (*flags[i] < 0) *flags[i] = of_first[i];
     return all;

@@ -2,6 +2,7 @@
 /* One step of each kind, in PyTorch's order of operations. `decay` is the weight decay of the parameter. */
 #include <float.h>
 #include <math.h>
+#include <string.h>
 #include "optimizer.h"
 
 tn_tensor *optim_real(tn_scope *s, tn_tensor *t)
@@ -348,6 +349,35 @@ static void adafactor(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor 
     tn_add_(s, p, update, .alpha = TN_SCALAR(-alpha / denominator));
 }
 
+/* The nearest orthogonal matrix, nearly: a polynomial of the matrix that takes its singular values towards 1. */
+static tn_tensor *orthogonalized(tn_scope *s, tn_tensor *g, const tn_optimizer_options *o)
+{
+    const int32_t is_tall = tn_tensor_size(g, 0) > tn_tensor_size(g, 1);
+    tn_tensor *x = tn_to(s, g, TN_BFLOAT16);
+    if (is_tall) x = tn_t(s, x);
+    x = tn_div(s, x, tn_clamp(s, tn_linalg_vector_norm(s, x), .min = TN_SCALAR(o->eps)));
+    for (int64_t i = 0; i < o->ns_steps; i++) {
+        tn_tensor *gram = tn_mm(s, x, tn_t(s, x));
+        tn_tensor *update =
+            tn_addmm(s, gram, gram, gram, .beta = TN_SCALAR(o->ns_b), .alpha = TN_SCALAR(o->ns_c));
+        x = tn_addmm(s, x, update, x, .beta = TN_SCALAR(o->ns_a));
+    }
+    return is_tall ? tn_t(s, x) : x;
+}
+
+static void muon(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor *g, const tn_optimizer_options *o,
+                 double decay)
+{
+    const double rows = (double)tn_tensor_size(p, 0), columns = (double)tn_tensor_size(p, 1);
+    const double ratio = o->adjust_lr && !strcmp(o->adjust_lr, "match_rms_adamw")
+                             ? 0.2 * sqrt(fmax(rows, columns))
+                             : sqrt(fmax(1, rows / columns));
+    tn_tensor *mean = mean_of(s, optim_state(s, at, 0, p), g, o->momentum);
+    tn_tensor *update = orthogonalized(s, o->nesterov ? tn_lerp_scalar(s, g, mean, o->momentum) : mean, o);
+    if (decay != 0) tn_mul_scalar_(s, p, 1 - o->lr * decay);
+    tn_add_(s, p, update, .alpha = TN_SCALAR(-o->lr * ratio));
+}
+
 const optim_kind optim_kinds[] = {
     {0},
     {.name = "SGD", .states = {"momentum_buffer"}, .step = sgd, .fused = sgd_fused},
@@ -366,4 +396,6 @@ const optim_kind optim_kinds[] = {
     {.name = "Rprop", .states = {"prev", "step_size"}, .step = rprop},
     {.name = "Adafactor", .states = {"row_var", "col_var", "variance"}, .step = adafactor},
     {.name = "LBFGS"},
+    {.name = "Muon", .states = {"momentum_buffer"}, .step = muon},
+    {.name = "SparseAdam"},
 };

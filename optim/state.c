@@ -12,7 +12,7 @@
 #include <tenon/files.h>
 
 #define KIND          "#kind"
-#define GROUP_NUMBERS 28
+#define GROUP_NUMBERS 31
 
 /* The options that are numbers, in a fixed order. */
 static void group_numbers(tn_optimizer_options *o, double *values, int32_t write)
@@ -39,7 +39,10 @@ static void group_numbers(tn_optimizer_options *o, double *values, int32_t write
                               &o->eps2,
                               &o->d,
                               &o->tolerance_grad,
-                              &o->tolerance_change};
+                              &o->tolerance_change,
+                              &o->ns_a,
+                              &o->ns_b,
+                              &o->ns_c};
     int32_t *const flags[] = {&o->maximize, &o->nesterov, &o->amsgrad, &o->centered,
                               &o->decoupled_weight_decay};
     uint32_t n = 0;

@@ -65,7 +65,7 @@ static void expect_values(tn_tensor *t, int64_t count, const float *want)
     for (int64_t i = 0; i < count; i++) cr_assert_eq(have[i], want[i]);
 }
 
-/* ---- Files of any kind --------------------------------------------------------------------------------- */
+/* ---- Files of any kind -------------------------------------------------------------------------------- */
 
 static tn_named_tensors three(void)
 {
@@ -184,7 +184,7 @@ Test(file, damaged_indices)
     }
 }
 
-/* ---- Whole runs ---------------------------------------------------------------------------------------- */
+/* ---- Whole runs --------------------------------------------------------------------------------------- */
 
 typedef struct run {
     tn_module *net;
@@ -205,7 +205,8 @@ static int32_t add_noise(void *user, tn_scope *scope, uint64_t seed, tn_tensor *
     return tn_scope_failed(scope);
 }
 
-/* A run with all that has a state: random numbers in the model and in the data, momentum, running statistics. */
+/* A run with all that has a state: random numbers in the model and in the data, momentum, running
+ * statistics. */
 static run begin_run(uint64_t seed, tn_dataset *of)
 {
     run r = {.plateau = {.lr = 0.1, .patience = 1}};

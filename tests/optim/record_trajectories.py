@@ -60,6 +60,15 @@ def main():
             if k in (0, 6, 19):
                 for i, p in enumerate(params):
                     out[f'{name}.{k}.{i}'] = p.detach().clone()
+    for name, options in (('muon', {'lr': 0.1}), ('muon_rms', {'lr': 0.1, 'weight_decay': 0.3, 'nesterov': False, 'ns_steps': 4,
+                                                               'adjust_lr_fn': 'match_rms_adamw'})):
+        p = START[0].clone().requires_grad_()
+        o = optim.Muon([p], **options)
+        for k in range(20):
+            p.grad = GRADS[0][k].clone()
+            o.step()
+            if k in (0, 6, 19):
+                out[f'{name}.{k}.0'] = p.detach().clone()
     for name, search in (('lbfgs', None), ('lbfgs_wolfe', 'strong_wolfe')):
         p = torch.tensor([-1.2, 1.0], requires_grad=True)
         o = optim.LBFGS([p], lr=1 if search else 1e-3, max_iter=5, history_size=3, line_search_fn=search)

@@ -332,7 +332,7 @@ Test(trajectories, bad_options_are_named)
     expect_last_error("LBFGS: line_search");
     cr_assert_null(tn_optimizer_create(
         99, &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .module = m}));
-    expect_last_error("optimizer: kind: not one of TN_SGD to TN_LBFGS");
+    expect_last_error("optimizer: kind: not one of TN_SGD to TN_SPARSEADAM");
     cr_assert_null(tn_lbfgs_create(m, .max_iter = -3));
     expect_last_error("LBFGS: max_iter");
     tn_module *empty = tn_module_create(ctx, "empty", NULL);
@@ -445,6 +445,58 @@ Test(trajectories, complex_parameters_are_pairs)
     }
     expect_same("adam.19.1", tn_reshape(s, tn_view_as_real(s, tn_detach(s, z)), TN_INTS(4)));
     tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+/* ---- Muon */
+
+/* Its products are in bfloat16, whose roundings differ between libraries: a few units of 2^-8 in each step of 0.1. */
+static void follow_muon(const char *name, tn_optimizer *o, tn_tensor *p)
+{
+    cr_assert_not_null(o, "%s", tn_last_error() ? tn_last_error()->message : "");
+    for (int64_t k = 0; k < 20; k++) {
+        char key[64];
+        tn_set_grad(p, tn_clone(s, tn_select(s, recorded("grads.0"), 0, k)));
+        cr_assert_eq(tn_optimizer_step(s, o), TN_OK, "%s",
+                     tn_scope_error(s) ? tn_scope_error(s)->message : "");
+        if (k != 0 && k != 6 && k != 19) continue;
+        snprintf(key, sizeof key, "%s.%lld.0", name, (long long)k);
+        double off = tn_item_double(s, tn_max(s, tn_abs(s, tn_sub(s, tn_detach(s, p), recorded(key)))));
+        cr_assert_lt(off, 0.1 * 0x1p-7 * (double)(k + 1), "%s: %g", key, off);
+    }
+    tn_optimizer_destroy(o);
+}
+
+Test(trajectories, muon)
+{
+    for (int32_t rms = 0; rms < 2; rms++) {
+        tn_module *m = tn_module_create(ctx, "m", NULL);
+        tn_tensor *p = tn_module_add_parameter(m, "a", tn_clone(s, recorded("start.0")));
+        if (rms)
+            follow_muon("muon_rms",
+                        tn_muon_create(m, .lr = 0.1, .weight_decay = 0.3, .nesterov = 0, .ns_steps = 4,
+                                       .adjust_lr = "match_rms_adamw"),
+                        p);
+        else
+            follow_muon("muon", tn_muon_create(m, .lr = 0.1), p);
+        tn_module_destroy(m);
+    }
+}
+
+Test(trajectories, what_muon_and_sparseadam_refuse)
+{
+    tn_module *m = tn_module_create(ctx, "m", NULL);
+    tn_linear_create(m, "fc", 2, 3);
+    cr_assert_null(tn_muon_create(m, .lr = 0.1));
+    expect_last_error("Muon: only supports 2D parameters; 'fc.bias' has 1 dimensions");
+    tn_module_set_absent(tn_module_child(m, "fc"), "bias");
+    cr_assert_null(tn_muon_create(m, .adjust_lr = "other"));
+    expect_last_error("Muon: adjust_lr: must be NULL");
+    cr_assert_null(tn_muon_create(m, .ns_steps = 100));
+    expect_last_error("Muon: ns_steps: must be from 0 to 99");
+    cr_assert_null(tn_sparseadam_create(m, .lr = 0.1));
+    cr_assert_eq(tn_last_error()->code, TN_E_UNSUPPORTED);
+    expect_last_error("SparseAdam: it waits for sparse tensors; use tn_adam_create");
     tn_module_destroy(m);
 }
 

@@ -93,6 +93,13 @@ TN_API int32_t tn_module_set_absent(tn_module *m, const char *name);
 /* Grows whenever a tensor of the tree is exchanged (set, moved). Optimisers and averages take the new one by its name. */
 TN_API uint64_t tn_module_generation(const tn_module *m);
 
+/*
+ * Stands for the first argument of a Linear, a convolution, a batch norm or an instance norm: the first call takes it from
+ * its input and makes the tensors. Until then the tree has no list of tensors, so that nothing can miss one: optimisers,
+ * files and lists fail with TN_E_STATE. The first call is for one thread.
+ */
+#define TN_LAZY INT64_MIN
+
 /* ---- Asking -------------------------------------------------------------------------------------------- */
 
 /* By name, from this module on, with dots: "h.0.fc", "h.0.fc.weight". NULL if there is none. Borrowed. */
@@ -179,6 +186,57 @@ typedef struct tn_module_hook {
 /* Returns a handle, or 0 when out of memory. */
 TN_API uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook);
 TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
+
+/* ---- Tensors computed from others ---------------------------------------------------------------------- */
+
+/*
+ * A parameter that each call computes from others: the originals, which are trained in its place. The module
+ * "parametrizations.NAME" below the parameter's module holds them, as "original", or "original0", "original1", ...; the
+ * module "0" in it has buffers and options of the parametrisation. Names and formulas are those of torch.nn.utils.
+ * Parametrise before the optimiser is made. A tree with such a parameter runs on one thread at a time; between calls
+ * tn_module_tensor gives NULL for it.
+ */
+typedef struct tn_parametrization {
+    uint32_t size;
+    uint32_t reserved;
+    tn_module_class class_; /* of the module "0"; its state_bytes are those of the options */
+    TN_NULLABLE tn_tensor *(*forward)(tn_scope *s, tn_module *zero, tn_tensors originals);
+    /* The originals of a value, into out[0], out[1], ... (TN_MODULE_MAX_OUTPUTS places, NULL at the start); buffers are
+     * added to `zero`. Returns the status of the scope. NULL: the value is the one original. */
+    int32_t (*right_inverse)(tn_scope *s, tn_module *zero, tn_tensor *value, tn_tensor **out);
+} tn_parametrization;
+/* `options` (state_bytes of the class; may be NULL) is copied. Returns a status, which is that of the tree on failure;
+ * TN_E_EXISTS for a parameter that is parametrised or pruned. `how` must live as long as the module. */
+TN_API int32_t tn_module_parametrize(tn_module *m, const char *parameter, const tn_parametrization *how,
+                                     TN_NULLABLE const void *options);
+/* The present value becomes the parameter again. */
+TN_API int32_t tn_module_remove_parametrization(tn_module *m, const char *parameter);
+/* The present value of any tensor of the module. */
+TN_API TN_SCOPED tn_tensor *tn_module_compute(tn_scope *s, tn_module *m, const char *name);
+
+/* Salimans and Kingma 2016: a length and a direction. `dim` keeps its own lengths; -1: one length for all. */
+TN_API int32_t tn_weight_norm(tn_module *m, const char *parameter, int64_t dim);
+/* Miyato et al. 2018: divided by the largest singular value, by `iterations` (0: 1) steps of the power method in each call
+ * in training mode. `dim` is that of the outputs (0, and 1 for transposed convolutions). */
+TN_API int32_t tn_spectral_norm(tn_module *m, const char *parameter, int64_t iterations, int64_t dim);
+/* Orthogonal columns or rows (Lezcano-Casado 2019). map "matrix_exp", "cayley" or "householder"; NULL: "matrix_exp" for
+ * square matrices, else "householder". It begins with the orthogonal matrix near the present one. */
+TN_API int32_t tn_orthogonal(tn_module *m, const char *parameter, TN_NULLABLE const char *map);
+
+/*
+ * Pruning: the parameter NAME becomes NAME_orig times the buffer NAME_mask. `amount` is a share below 1 or a number of
+ * elements (of slices, for tn_prune_ln_structured), of those that are not pruned yet. Return a status.
+ */
+TN_API int32_t tn_prune_l1_unstructured(tn_module *m, const char *parameter, double amount);
+/* Draws from the device's default generator. */
+TN_API int32_t tn_prune_random_unstructured(tn_module *m, const char *parameter, double amount);
+/* Whole slices along a dimension: those whose norm of order n is smallest. */
+TN_API int32_t tn_prune_ln_structured(tn_module *m, const char *parameter, double amount, double n,
+                                      int64_t dim);
+/* A mask of the program's: 0 prunes. */
+TN_API int32_t tn_prune_custom(tn_module *m, const char *parameter, tn_tensor *mask);
+/* The pruned value becomes the parameter. */
+TN_API int32_t tn_prune_remove(tn_module *m, const char *parameter);
 
 /* ---- State --------------------------------------------------------------------------------------------- */
 

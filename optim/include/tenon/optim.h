@@ -21,19 +21,21 @@ TN_BEGIN_DECLS
 
 typedef struct tn_optimizer tn_optimizer;
 
-#define TN_SGD       1u
-#define TN_ADAM      2u
-#define TN_ADAMW     3u
-#define TN_ADAGRAD   4u
-#define TN_ADADELTA  5u
-#define TN_ADAMAX    6u
-#define TN_ASGD      7u
-#define TN_NADAM     8u
-#define TN_RADAM     9u
-#define TN_RMSPROP   10u
-#define TN_RPROP     11u
-#define TN_ADAFACTOR 12u
-#define TN_LBFGS     13u
+#define TN_SGD        1u
+#define TN_ADAM       2u
+#define TN_ADAMW      3u
+#define TN_ADAGRAD    4u
+#define TN_ADADELTA   5u
+#define TN_ADAMAX     6u
+#define TN_ASGD       7u
+#define TN_NADAM      8u
+#define TN_RADAM      9u
+#define TN_RMSPROP    10u
+#define TN_RPROP      11u
+#define TN_ADAFACTOR  12u
+#define TN_LBFGS      13u
+#define TN_MUON       14u
+#define TN_SPARSEADAM 15u /* refused: it waits for sparse tensors */
 
 /*
  * Options of a group of parameters: those of the optimiser's kind count, under PyTorch's names (betas are beta1 and
@@ -61,6 +63,11 @@ typedef struct tn_optimizer_options {
     const char *line_search; /* lbfgs: NULL, or "strong_wolfe" */
     /* weight_decay is for the parameters for which this returns 1; NULL: all */
     int32_t (*decay_if)(const tn_tensor *parameter);
+    /* muon: the polynomial and the number of its Newton-Schulz steps, and how the rate follows the sizes of a matrix: NULL
+     * or "original", or "match_rms_adamw" */
+    double ns_a, ns_b, ns_c;
+    int64_t ns_steps;
+    const char *adjust_lr;
 } tn_optimizer_options;
 
 /* 1 for matrices and tensors of more dimensions: weights, but not biases and norms. */
@@ -93,7 +100,7 @@ TN_API int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameter
     .initial_accumulator_value = TN_NOT_GIVEN, .lambd = TN_NOT_GIVEN, .t0 = TN_NOT_GIVEN,                  \
     .momentum_decay = TN_NOT_GIVEN, .eta_minus = TN_NOT_GIVEN, .eta_plus = TN_NOT_GIVEN,                   \
     .step_min = TN_NOT_GIVEN, .step_max = TN_NOT_GIVEN, .beta2_decay = TN_NOT_GIVEN, .eps2 = TN_NOT_GIVEN, \
-    .d = TN_NOT_GIVEN
+    .d = TN_NOT_GIVEN, .ns_a = TN_NOT_GIVEN, .ns_b = TN_NOT_GIVEN, .ns_c = TN_NOT_GIVEN
 TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
 
 #define TN_OPTIMIZER(kind, ...)                                             \
@@ -113,6 +120,10 @@ TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
 #define TN_ADAFACTOR_DEFAULTS .lr = 1e-2, .beta2_decay = -0.8, .eps2 = 1e-3, .d = 1
 #define TN_LBFGS_DEFAULTS \
     .lr = 1, .max_iter = 20, .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100
+
+#define TN_MUON_DEFAULTS                                                                           \
+    .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95, .nesterov = 1, .eps = 1e-7, .ns_a = 3.4445, \
+    .ns_b = -4.775, .ns_c = 2.0315, .ns_steps = 5
 
 /* The defaults of a kind, as the macros below have them, for other languages. All 0 for an unknown kind. */
 TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
@@ -143,6 +154,12 @@ TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
 #define tn_adafactor_create(...) TN_OPTIMIZER(TN_ADAFACTOR, TN_ADAFACTOR_DEFAULTS, .module = __VA_ARGS__)
 /* Liu and Nocedal 1989. Its step is tn_optimizer_step_closure. */
 #define tn_lbfgs_create(...) TN_OPTIMIZER(TN_LBFGS, TN_LBFGS_DEFAULTS, .module = __VA_ARGS__)
+
+/* Jordan et al. 2024, for matrices alone: give the other parameters to another optimiser (tn_optimizer_create_of). The
+ * products of its Newton-Schulz steps are in bfloat16, as in PyTorch. */
+#define tn_muon_create(...) TN_OPTIMIZER(TN_MUON, TN_MUON_DEFAULTS, .module = __VA_ARGS__)
+/* Waits for sparse tensors: NULL, and TN_E_UNSUPPORTED with what to use instead. */
+#define tn_sparseadam_create(...) TN_OPTIMIZER(TN_SPARSEADAM, TN_ADAM_DEFAULTS, .module = __VA_ARGS__)
 
 /* ---- Steps ----------------------------------------------------------------------------------------------- */
 

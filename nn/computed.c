@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors that a call computes: parametrised and pruned parameters. Between calls their slot is empty, so
+ * that lists of tensors have the originals alone.
+ */
+#include "computed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+nn_computed *nn_computed_find(const tn_module *m, const char *name)
+{
+    for (uint32_t i = 0; m && name && i < m->computed_count; i++)
+        if (!strcmp(m->computed[i].name, name)) return &m->computed[i];
+    return NULL;
+}
+
+static tn_tensor *value_of(tn_scope *s, const tn_module *m, const nn_computed *c)
+{
+    if (c->holder) {
+        tn_tensor *originals[TN_MODULE_MAX_OUTPUTS];
+        for (uint32_t i = 0; i < c->holder->slot_count; i++) originals[i] = c->holder->slots[i].tensor;
+        return c->how->forward(s, c->holder->children[0], (tn_tensors){originals, c->holder->slot_count});
+    }
+    char name[NN_NAME_BYTES];
+    tn_tensor *original = tn_module_tensor(m, nn_pruned_name(c->name, "_orig", name));
+    return tn_mul(s, original, tn_module_tensor(m, nn_pruned_name(c->name, "_mask", name)));
+}
+
+int32_t nn_computed_begin(tn_scope *s, tn_module *m)
+{
+    for (uint32_t i = 0; i < m->computed_count; i++) {
+        tn_tensor *t = value_of(s, m, &m->computed[i]);
+        if (!t && !tn_scope_failed(s))
+            tn_scope_fail(s, TN_E_STATE, "module: a parametrization returned NULL without an error");
+        nn_slot_find(m, m->computed[i].name)->tensor = tn_scope_failed(s) ? NULL : tn_retain(t);
+    }
+    if (tn_scope_failed(s)) nn_computed_end(m);
+    return tn_scope_failed(s);
+}
+
+void nn_computed_end(tn_module *m)
+{
+    for (uint32_t i = 0; i < m->computed_count; i++) {
+        nn_slot *slot = nn_slot_find(m, m->computed[i].name);
+        tn_release(slot->tensor);
+        slot->tensor = NULL;
+    }
+}
+
+tn_tensor *tn_module_compute(tn_scope *s, tn_module *m, const char *name)
+{
+    const nn_computed *c = nn_computed_find(m, name);
+    if (tn_scope_failed(s)) return NULL;
+    tn_tensor *t = c ? value_of(s, m, c) : tn_module_tensor(m, name);
+    if (!t && !tn_scope_failed(s))
+        tn_scope_fail(s, TN_E_NOT_FOUND, "tn_module_compute: the module has no such tensor");
+    return t && !c ? tn_scope_adopt(s, tn_retain(t)) : t;
+}
+
+int32_t nn_computed_add(tn_module *m, const char *name, tn_module *holder, const tn_parametrization *how)
+{
+    nn_slot *slot = nn_slot_find(m, name);
+    void *grown = nn_grown(m->computed, m->computed_count, sizeof *m->computed);
+    if (grown) m->computed = grown;
+    char *own = grown ? strdup(name) : NULL;
+    if (!own) return tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL);
+    m->computed[m->computed_count++] = (nn_computed){own, holder, how};
+    tn_release(slot->tensor);
+    slot->tensor = NULL;
+    m->tree->generation++;
+    return TN_OK;
+}
+
+int32_t nn_computed_remove(tn_module *m, nn_computed *c)
+{
+    tn_scope *s = nn_scope(m);
+    tn_tensor *value = value_of(s, m, c);
+    tn_tensor *t = value ? tn_clone(s, tn_detach(s, value)) : NULL;
+    if (t) tn_set_requires_grad(t, 1);
+    tn_retain(t);
+    int32_t status = nn_scope_close(m, s);
+    if (status) return status;
+    nn_slot_find(m, c->name)->tensor = t;
+    free(c->name);
+    memmove(c, c + 1, (m->computed_count - (uint32_t)(c - m->computed) - 1) * sizeof *c);
+    m->computed_count--;
+    m->tree->generation++;
+    return TN_OK;
+}
+
+tn_tensor *nn_parameter_to_compute(tn_module *m, const char *call, const char *name)
+{
+    const nn_slot *slot = m && name ? nn_slot_find(m, name) : NULL;
+    const char *why = !slot || !slot->is_parameter || !slot->tensor ? "there is no such parameter"
+                      : !m->class->forward ? "a module without a forward of its own is a chain"
+                                           : NULL;
+    if (m && m->tree->status) return NULL;
+    if (m && nn_computed_find(m, name))
+        return nn_fail(m, TN_E_EXISTS, "%s: '%s': it is parametrized or pruned", call, name), NULL;
+    if (m && why) return nn_fail(m, TN_E_ARGUMENT, "%s: '%s': %s", call, name ? name : "(null)", why), NULL;
+    return m ? slot->tensor : (nn_is_null(call), NULL);
+}
+
+/* ---- Parametrisations --------------------------------------------------------------------------------- */
+
+/* The originals of a value, as parameters of `holder`. */
+static void add_originals(tn_scope *s, tn_module *holder, tn_module *zero, const tn_parametrization *how,
+                          tn_tensor *value)
+{
+    tn_tensor *out[TN_MODULE_MAX_OUTPUTS] = {tn_clone(s, tn_detach(s, value))};
+    int32_t n = 1;
+    if (how->right_inverse) {
+        tn_tensor *from = out[0];
+        out[0] = NULL;
+        if (how->right_inverse(s, zero, from, out)) return;
+        for (n = 0; n < TN_MODULE_MAX_OUTPUTS && out[n]; n++) continue;
+    }
+    for (int32_t i = 0; i < n && !tn_scope_failed(s); i++) {
+        char name[16];
+        snprintf(name, sizeof name, n == 1 ? "original" : "original%d", i);
+        tn_module_add_parameter(holder, name, out[i]);
+    }
+}
+
+int32_t tn_module_parametrize(tn_module *m, const char *name, const tn_parametrization *how,
+                              const void *options)
+{
+    char path[NN_NAME_BYTES];
+    tn_tensor *value = nn_parameter_to_compute(m, "tn_module_parametrize", name);
+    if (!value) return m ? tn_module_failed(m) : TN_E_STATE;
+    if (!how || how->size < sizeof *how || how->class_.size < sizeof how->class_ || !how->forward)
+        return nn_fail(m, TN_E_ARGUMENT,
+                       "tn_module_parametrize: argument 'how': it is NULL, too small, or has no forward");
+    snprintf(path, sizeof path, "parametrizations.%s", name);
+    tn_module *holder = tn_module_list_create(m, path), *zero = tn_module_add(holder, "0", &how->class_);
+    if (!zero) return tn_module_failed(m);
+    if (options) memcpy(zero->state, options, (size_t)how->class_.state_bytes);
+    tn_scope *s = nn_scope(m);
+    add_originals(s, holder, zero, how, value);
+    if (nn_scope_close(m, s)) return tn_module_failed(m);
+    return nn_computed_add(m, name, holder, how);
+}
+
+int32_t tn_module_remove_parametrization(tn_module *m, const char *name)
+{
+    nn_computed *c = nn_computed_find(m, name);
+    tn_module *holder = c ? c->holder : NULL, *all = m ? tn_module_child(m, "parametrizations") : NULL;
+    if (!m) return nn_is_null("tn_module_remove_parametrization");
+    if (!holder)
+        return nn_fail(m, TN_E_NOT_FOUND, "tn_module_remove_parametrization: '%s' is not parametrized",
+                       name ? name : "(null)");
+    int32_t status = nn_computed_remove(m, c);
+    if (status) return status;
+    nn_remove_child(all, holder);
+    if (!all->child_count) nn_remove_child(m, all);
+    return TN_OK;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What parametrisations and pruning share. */
+#ifndef NN_COMPUTED_H
+#define NN_COMPUTED_H
+
+#include "module.h"
+
+#include <stdio.h>
+
+#define NN_NAME_BYTES 512
+
+nn_computed *nn_computed_find(const tn_module *m, const char *name);
+/* The parameter, which is neither parametrised nor pruned yet; NULL, and the tree has failed. */
+tn_tensor *nn_parameter_to_compute(tn_module *m, const char *call, const char *name);
+/* Empties the slot; from now on each call fills it. */
+int32_t nn_computed_add(tn_module *m, const char *name, tn_module *holder, const tn_parametrization *how);
+/* The present value becomes the parameter. */
+int32_t nn_computed_remove(tn_module *m, nn_computed *c);
+/* "weight_orig", "weight_mask". */
+static inline const char *nn_pruned_name(const char *name, const char *end, char text[NN_NAME_BYTES])
+{
+    snprintf(text, NN_NAME_BYTES, "%s%s", name, end);
+    return text;
+}
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parametrised, pruned and lazy modules. What PyTorch computes is in parametrizations.safetensors, which
+ * record_parametrizations.py wrote.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/files.h>
+#include <tenon/optim.h>
+#include "../autograd/suite.h"
+
+static tn_file *file;
+static tn_module *net;
+
+static void open_file(void)
+{
+    begin();
+    cr_assert_eq(tn_file_open(ctx, PARAMETRIZATIONS_FILE, &file), TN_OK);
+    net = tn_module_create(ctx, "net", NULL);
+}
+
+static void close_file(void)
+{
+    tn_module_destroy(net);
+    tn_file_close(file);
+    end();
+}
+
+TestSuite(parametrizations, .init = open_file, .fini = close_file);
+TestSuite(prune, .init = open_file, .fini = close_file);
+TestSuite(lazy, .init = open_file, .fini = close_file);
+
+static tn_tensor *recorded(const char *name, const char *part)
+{
+    char key[160];
+    snprintf(key, sizeof key, "%s.%s", name, part);
+    tn_tensor *t = tn_file_get(s, file, key, TN_CPU);
+    cr_assert_not_null(t, "%s", tn_scope_error(s)->message);
+    return t;
+}
+
+static void expect_same(const char *name, const char *part, tn_tensor *have)
+{
+    tn_tensor *want = recorded(name, part);
+    expect_sound(s);
+    cr_assert_not_null(have, "%s.%s", name, part);
+    cr_assert_eq(tn_tensor_numel(have), tn_tensor_numel(want), "%s.%s", name, part);
+    double off = tn_item_double(s, tn_max(s, tn_abs(s, tn_sub(s, tn_detach(s, have), want))));
+    cr_assert_lt(off, 1e-12, "%s.%s: %g", name, part, off);
+}
+
+/* The recorded tensors of a part, under their own names. */
+static tn_named_tensors part_of(const char *name, const char *part)
+{
+    char prefix[96];
+    tn_named_tensor *list = tn_scope_memory(s, (tn_file_count(file) + 1) * sizeof *list);
+    int64_t n = 0;
+    snprintf(prefix, sizeof prefix, "%s.%s.", name, part);
+    for (uint64_t i = 0; i < tn_file_count(file); i++) {
+        const char *key = tn_file_name(file, i);
+        if (!strncmp(key, prefix, strlen(prefix)))
+            list[n++] = (tn_named_tensor){key + strlen(prefix), tn_file_get(s, file, key, TN_CPU)};
+    }
+    cr_assert_gt(n, part[0] == 'a' ? -1 : 0, "%s", prefix);
+    return (tn_named_tensors){list, n};
+}
+
+static const char *error_of(tn_module *m)
+{
+    return tn_module_failed(m) ? tn_module_error(m) : tn_last_error() ? tn_last_error()->message : "";
+}
+
+/* Names, output, gradients and changed buffers are PyTorch's. */
+static void expect_pytorch(const char *name, tn_module *m, int32_t status)
+{
+    cr_assert_eq(status, TN_OK, "%s: %s", name, error_of(net));
+    cr_assert_eq(tn_module_load_state(m, part_of(name, "state"), TN_STRICT), TN_OK, "%s: %s", name,
+                 error_of(net));
+    tn_tensor *x = recorded(name, "x"), *y = tn_module_forward(s, m, x);
+    expect_same(name, "y", y);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_mul(s, y, y))), TN_OK, "%s", tn_scope_error(s)->message);
+    tn_named_tensors grads = part_of(name, "grad"), after = part_of(name, "after");
+    for (int64_t i = 0; i < grads.count; i++) {
+        char part[128];
+        snprintf(part, sizeof part, "grad.%s", grads.data[i].name);
+        expect_same(name, part, tn_grad_of(s, tn_module_tensor(m, grads.data[i].name)));
+    }
+    for (int64_t i = 0; i < after.count; i++) {
+        char part[128];
+        snprintf(part, sizeof part, "after.%s", after.data[i].name);
+        expect_same(name, part, tn_module_tensor(m, after.data[i].name));
+    }
+    tn_module_train(m, 0);
+    expect_same(name, "eval", tn_module_forward(s, m, x));
+}
+
+static tn_module *linear(const char *name, int64_t in, int64_t out)
+{
+    tn_module_to(net, 0, TN_FLOAT64);
+    return tn_linear_create(net, name, in, out);
+}
+
+Test(parametrizations, are_those_of_pytorch)
+{
+    tn_module *m = linear("a", 3, 4);
+    expect_pytorch("weight_norm", m, tn_weight_norm(m, "weight", 0));
+    m = tn_conv1d_create(net, "b", 2, 3, TN_INTS(2));
+    expect_pytorch("weight_norm_all", m, tn_weight_norm(m, "weight", -1));
+    m = linear("c", 3, 4);
+    expect_pytorch("spectral_norm", m, tn_spectral_norm(m, "weight", 0, 0));
+    m = tn_conv_transpose1d_create(net, "d", 2, 3, TN_INTS(2));
+    expect_pytorch("spectral_norm_dim", m, tn_spectral_norm(m, "weight", 2, 1));
+    m = linear("e", 4, 4);
+    expect_pytorch("orthogonal_square", m, tn_orthogonal(m, "weight", NULL));
+    m = linear("f", 3, 5);
+    expect_pytorch("orthogonal_tall", m, tn_orthogonal(m, "weight", NULL));
+    m = linear("g", 5, 3);
+    expect_pytorch("orthogonal_wide", m, tn_orthogonal(m, "weight", "cayley"));
+    m = linear("h", 3, 4);
+    expect_pytorch("orthogonal_exp", m, tn_orthogonal(m, "weight", "matrix_exp"));
+}
+
+static double distance(tn_tensor *a, tn_tensor *b)
+{
+    return tn_item_double(s, tn_max(s, tn_abs(s, tn_sub(s, a, b))));
+}
+
+/* Weight norm begins with the weight as it is; the others with one of their kind. */
+Test(parametrizations, begin_near_the_parameter)
+{
+    tn_module *m = linear("a", 3, 4);
+    tn_tensor *before = tn_clone(s, tn_detach(s, tn_module_tensor(m, "weight")));
+    cr_assert_eq(tn_weight_norm(m, "weight", 0), TN_OK);
+    cr_assert_null(tn_module_tensor(m, "weight"));
+    cr_assert_lt(distance(tn_module_compute(s, m, "weight"), before), 1e-14);
+    static const int64_t sizes[][2] = {{4, 4}, {3, 5}, {5, 3}};
+    static const char *const maps[] = {"matrix_exp", "cayley", "householder"};
+    for (int i = 0; i < 9; i++) {
+        char name[8];
+        const int64_t *size = sizes[i % 3], least = size[0] < size[1] ? size[0] : size[1];
+        snprintf(name, sizeof name, "o%d", i);
+        m = linear(name, size[0], size[1]);
+        cr_assert_eq(tn_orthogonal(m, "weight", maps[i / 3]), TN_OK, "%s", tn_module_error(net));
+        tn_tensor *q = tn_module_compute(s, m, "weight");
+        tn_tensor *product = size[1] >= size[0] ? tn_mm(s, tn_t(s, q), q) : tn_mm(s, q, tn_t(s, q));
+        cr_assert_lt(distance(product, tn_eye(s, least, .dtype = TN_FLOAT64)), 1e-13, "%s", maps[i / 3]);
+    }
+    m = linear("s", 6, 6);
+    cr_assert_eq(tn_spectral_norm(m, "weight", 50, 0), TN_OK);
+    tn_module_forward(s, m, tn_ones(s, TN_INTS(1, 6), .dtype = TN_FLOAT64));
+    tn_module_train(m, 0);
+    tn_tensor *largest = tn_linalg_matrix_norm_str_ord(s, tn_module_compute(s, m, "weight"), .ord = "nuc");
+    cr_assert_gt(tn_item_double(s, largest), 1); /* at least the largest one, which is 1 */
+}
+
+Test(parametrizations, are_trained_and_removed)
+{
+    tn_module *m = linear("a", 3, 4);
+    cr_assert_eq(tn_orthogonal(m, "weight", NULL), TN_OK);
+    tn_optimizer *o = tn_sgd_create(net, .lr = 0.1);
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3), .dtype = TN_FLOAT64), *first = NULL, *last = NULL;
+    for (int i = 0; i < 20; i++) {
+        tn_tensor *y = tn_module_forward(s, m, x);
+        last = tn_sum(s, tn_mul(s, y, y));
+        if (!first) first = last;
+        cr_assert_eq(tn_backward(s, last), TN_OK);
+        cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+        tn_optimizer_zero_grad(o);
+    }
+    cr_assert_lt(tn_item_double(s, last), tn_item_double(s, first));
+    tn_tensor *y = tn_module_forward(s, m, x);
+    cr_assert_eq(tn_module_remove_parametrization(m, "weight"), TN_OK);
+    cr_assert_null(tn_module_child(m, "parametrizations"));
+    tn_tensor *w = tn_module_tensor(m, "weight");
+    cr_assert_eq(tn_requires_grad(w), 1);
+    cr_assert_lt(distance(tn_mm(s, tn_t(s, w), w), tn_eye(s, 3, .dtype = TN_FLOAT64)), 1e-12);
+    cr_assert_lt(distance(tn_module_forward(s, m, x), y), 1e-14);
+    tn_optimizer_destroy(o);
+}
+
+static void expect_tree_error(int32_t status, int32_t expected, const char *words)
+{
+    cr_assert_eq(status, expected, "%d", status);
+    cr_assert_not_null(strstr(tn_module_error(net), words), "%s", tn_module_error(net));
+    tn_module_destroy(net);
+    net = tn_module_create(ctx, "net", NULL);
+}
+
+Test(parametrizations, refusals)
+{
+    tn_module *m = linear("a", 3, 4);
+    cr_assert_eq(tn_weight_norm(m, "weight", 0), TN_OK);
+    expect_tree_error(tn_spectral_norm(m, "weight", 1, 0), TN_E_EXISTS,
+                      "'weight': it is parametrized or pruned");
+    expect_tree_error(tn_weight_norm(linear("a", 3, 4), "other", 0), TN_E_ARGUMENT,
+                      "'other': there is no such parameter");
+    expect_tree_error(tn_orthogonal(linear("a", 3, 4), "weight", "x"), TN_E_ARGUMENT,
+                      "argument 'map': got 'x'");
+    expect_tree_error(tn_orthogonal(linear("a", 3, 4), "bias", NULL), TN_E_SHAPE,
+                      "it must have 2 dimensions");
+    expect_tree_error(tn_spectral_norm(linear("a", 3, 4), "weight", 1, 2), TN_E_ARGUMENT,
+                      "'iterations' or 'dim'");
+    expect_tree_error(tn_module_remove_parametrization(linear("a", 3, 4), "weight"), TN_E_NOT_FOUND,
+                      "is not parametrized");
+    expect_tree_error(tn_prune_remove(linear("a", 3, 4), "weight"), TN_E_NOT_FOUND, "is not pruned");
+    expect_tree_error(tn_prune_l1_unstructured(linear("a", 3, 4), "weight", 1.5), TN_E_ARGUMENT,
+                      "argument 'amount': got 1.5");
+    expect_tree_error(tn_prune_l1_unstructured(linear("a", 3, 4), "weight", 13), TN_E_ARGUMENT, "at most 12");
+    expect_tree_error(tn_prune_ln_structured(linear("a", 3, 4), "bias", 0.5, 2, 0), TN_E_ARGUMENT,
+                      "argument 'dim'");
+    expect_tree_error(tn_prune_custom(linear("a", 3, 4), "weight", tn_ones(s, TN_INTS(2))), TN_E_SHAPE,
+                      "argument 'mask'");
+    cr_assert_eq(tn_weight_norm(NULL, "weight", 0), TN_E_STATE);
+}
+
+/* ---- Pruning ------------------------------------------------------------------------------------------ */
+
+Test(prune, masks_are_those_of_pytorch)
+{
+    tn_module *m = linear("a", 4, 5);
+    tn_init_constant(s, tn_module_tensor(m, "weight"), 0);
+    const tn_named_tensor state[] = {{"weight", recorded("prune", "weight")},
+                                     {"bias", recorded("prune", "bias")}};
+    cr_assert_eq(tn_module_load_state(m, (tn_named_tensors){state, 2}, TN_STRICT), TN_OK);
+    cr_assert_eq(tn_prune_l1_unstructured(m, "weight", 0.3), TN_OK, "%s", error_of(net));
+    expect_same("prune", "mask.0", tn_module_tensor(m, "weight_mask"));
+    cr_assert_eq(tn_prune_l1_unstructured(m, "weight", 3), TN_OK);
+    expect_same("prune", "mask.1", tn_module_tensor(m, "weight_mask"));
+    cr_assert_eq(tn_prune_ln_structured(m, "weight", 0.4, 2, 0), TN_OK, "%s", error_of(net));
+    expect_same("prune", "mask.2", tn_module_tensor(m, "weight_mask"));
+    expect_same("prune", "y", tn_module_forward(s, m, recorded("prune", "x")));
+    tn_named_tensors all = tn_module_tensors(s, m, TN_STATE);
+    cr_assert_eq(all.count, 3);
+    cr_assert_str_eq(all.data[0].name, "bias");
+    cr_assert_str_eq(all.data[1].name, "weight_orig");
+    cr_assert_str_eq(all.data[2].name, "weight_mask");
+    cr_assert_eq(tn_prune_remove(m, "weight"), TN_OK);
+    expect_same("prune", "y", tn_module_forward(s, m, recorded("prune", "x")));
+    all = tn_module_tensors(s, m, TN_STATE);
+    cr_assert_eq(all.count, 2);
+    cr_assert_str_eq(all.data[0].name, "weight");
+}
+
+Test(prune, random_and_custom_masks)
+{
+    tn_module *m = linear("a", 10, 10);
+    cr_assert_eq(tn_prune_random_unstructured(m, "weight", 0.25), TN_OK);
+    cr_assert_eq(tn_item_double(s, tn_sum(s, tn_module_tensor(m, "weight_mask"))), 75);
+    tn_tensor *first = tn_clone(s, tn_module_tensor(m, "weight_mask"));
+    cr_assert_eq(tn_prune_random_unstructured(m, "weight", 25), TN_OK);
+    cr_assert_eq(tn_item_double(s, tn_sum(s, tn_module_tensor(m, "weight_mask"))), 50);
+    cr_assert(tn_item_bool(
+        s, tn_all(s, tn_le(s, tn_module_tensor(m, "weight_mask"), first)))); /* none comes back */
+    tn_tensor *mask = tn_zeros(s, TN_INTS(10, 10));
+    cr_assert_eq(tn_prune_custom(m, "weight", mask), TN_OK);
+    EXPECT(s, tn_sum(s, tn_abs(s, tn_module_compute(s, m, "weight"))), 0);
+    tn_module *lstm = tn_lstm_create(net, "lstm", 2, 3); /* its tensors are a list without the pruned ones */
+    tn_tensor *x = tn_ones(s, TN_INTS(4, 1, 2), .dtype = TN_FLOAT64), *y = tn_module_forward(s, lstm, x);
+    cr_assert_eq(tn_prune_l1_unstructured(lstm, "weight_hh_l0", 0.0), TN_OK);
+    cr_assert_lt(distance(tn_module_forward(s, lstm, x), y), 1e-15);
+}
+
+/* ---- Lazy layers -------------------------------------------------------------------------------------- */
+
+Test(lazy, sizes_come_from_the_first_input)
+{
+    tn_conv2d_create(net, "conv", TN_LAZY, 4, TN_INTS(3));
+    tn_batch_norm2d_create(net, "norm", TN_LAZY);
+    tn_flatten_create(net, "flatten");
+    tn_linear_create(net, "fc", TN_LAZY, 2);
+    cr_assert_eq(tn_module_failed(net), TN_OK, "%s", error_of(net));
+    cr_assert_not_null(
+        strstr(tn_module_format(s, net), "Linear(in_features=lazy, out_features=2, bias=True)"));
+    cr_assert_null(tn_sgd_create(net, .lr = 1));
+    expect_last_error("module 'conv' is lazy");
+    cr_assert_eq(tn_module_save(net, "/tmp/never"), TN_E_STATE);
+    tn_tensor *y = tn_module_forward(s, net, tn_ones(s, TN_INTS(5, 3, 6, 7)));
+    expect_sound(s);
+    cr_assert_eq(tn_tensor_size(y, 1), 2);
+    static const int64_t weight[] = {4, 3, 3, 3};
+    for (int d = 0; d < 4; d++)
+        cr_assert_eq(tn_tensor_size(tn_module_tensor(net, "conv.weight"), d), weight[d]);
+    cr_assert_eq(tn_tensor_size(tn_module_tensor(net, "norm.running_mean"), 0), 4);
+    cr_assert_eq(tn_tensor_size(tn_module_tensor(net, "fc.weight"), 1), 4 * 4 * 5);
+    cr_assert_not_null(strstr(tn_module_format(s, net), "Linear(in_features=80, out_features=2, bias=True)"));
+    tn_optimizer *o = tn_sgd_create(net, .lr = 1);
+    cr_assert_not_null(o);
+    tn_optimizer_destroy(o);
+}
+
+/* Unbatched inputs have no first dimension; values are drawn as those of a layer that knew its sizes. */
+Test(lazy, values_are_those_of_other_layers)
+{
+    tn_module *lazy = tn_conv1d_create(net, "a", TN_LAZY, 3, TN_INTS(2));
+    tn_manual_seed(ctx, 4);
+    tn_module_forward(s, lazy, tn_ones(s, TN_INTS(2, 5)));
+    tn_manual_seed(ctx, 4);
+    tn_module *sized = tn_conv1d_create(net, "b", 2, 3, TN_INTS(2));
+    cr_assert(tn_equal(s, tn_module_tensor(lazy, "weight"), tn_module_tensor(sized, "weight")));
+    cr_assert(tn_equal(s, tn_module_tensor(lazy, "bias"), tn_module_tensor(sized, "bias")));
+    cr_assert_null(tn_lstm_create(net, "lstm", TN_LAZY, 3)); /* other layers refuse it */
+    cr_assert_not_null(strstr(tn_module_error(net), "input_size: got -"));
+}
