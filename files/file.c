@@ -9,13 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "pt.h"
 
 #define INDEX      "model.safetensors.index.json"
@@ -44,17 +44,7 @@ struct tn_file {
     uint64_t count;
 };
 
-__attribute__((format(printf, 4, 5))) static int32_t fail(tn_scope *s, const char *path, int32_t status,
-                                                          const char *format, ...)
-{
-    char text[1024];
-    int n = snprintf(text, sizeof text, "file: '%.400s': ", path);
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text + n, sizeof text - (size_t)n, format, list);
-    va_end(list);
-    return tn_scope_fail(s, status, text);
-}
+#define fail(s, path, ...) files_fail(s, "file", path, __VA_ARGS__)
 
 static int32_t no_memory(const tn_file *f)
 {

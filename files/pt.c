@@ -4,12 +4,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>
 
+#include "fail.h"
 #include "pickle.h"
 #include "pt.h"
 
@@ -37,17 +37,7 @@ struct tn_pt {
 /* ---- Errors ---------------------------------------------------------------------------------------------------- */
 
 /* Puts an error in the scope that begins with the path. */
-__attribute__((format(printf, 4, 5))) static int32_t fail(tn_scope *s, const char *path, int32_t status,
-                                                          const char *format, ...)
-{
-    char text[1024];
-    int n = snprintf(text, sizeof text, "pt: '%.400s': ", path);
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text + n, sizeof text - (size_t)n, format, list);
-    va_end(list);
-    return tn_scope_fail(s, status, text);
-}
+#define fail(s, path, ...) files_fail(s, "pt", path, __VA_ARGS__)
 
 /* ---- The archive ------------------------------------------------------------------------------------------------- */
 
