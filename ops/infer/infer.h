@@ -7,6 +7,7 @@
 #ifndef TNI_OPS_INFER_H
 #define TNI_OPS_INFER_H
 
+#include <string.h>
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/shape.h"
@@ -38,6 +39,10 @@ static inline const int64_t *sizes_of(const tn_tensor *t)
 static inline const int64_t *strides_of(const tn_tensor *t)
 {
     return t->desc.strides;
+}
+static inline int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)
+{
+    return rank_of(a) == rank_of(b) && !memcmp(sizes_of(a), sizes_of(b), a->desc.rank * sizeof(int64_t));
 }
 static inline int32_t is_inplace(const tni_frame *f)
 {

@@ -461,8 +461,7 @@ int32_t infer_multilabel_margin_loss(tni_frame *f)
     const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1);
     tni_text a, b;
     TNI_TRY(check_margin_input(f, self));
-    if (rank_of(target) != rank_of(self) ||
-        memcmp(sizes_of(target), sizes_of(self), self->desc.rank * sizeof(int64_t)))
+    if (!same_sizes(target, self))
         return tni_fail(f, TN_E_SHAPE, "inconsistent target size: %s for input of size: %s",
                         tni_sizes_text(target, &a), tni_sizes_text(self, &b));
     f->keep_dtype = TNI_KEEP(1);

@@ -29,8 +29,7 @@ int32_t infer_tensor_lists(tni_frame *f)
                                 "argument '%s': all tensors must have one dtype (got %s, expected %s)", name,
                                 tni_dtype_error_name(dtype_of(t)),
                                 tni_dtype_error_name(dtype_of(self.as.tensors[0])));
-            if (t->desc.rank != like->desc.rank ||
-                memcmp(sizes_of(t), sizes_of(like), t->desc.rank * sizeof(int64_t)))
+            if (!same_sizes(t, like))
                 return tni_fail(
                     f, TN_E_SHAPE,
                     "argument '%s': tensor %u must have the sizes of that of self (got %s, expected %s)",

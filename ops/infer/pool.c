@@ -260,8 +260,7 @@ int32_t infer_max_unpool(tni_frame *f)
                         "Input to max_unpooling%lldd should be a %lldd or %lldd Tensor, but got a tensor "
                         "with %u dimensions.",
                         (long long)space, (long long)space + 1, (long long)space + 2, self->desc.rank);
-    if (rank_of(indices) != rank_of(self) ||
-        memcmp(sizes_of(indices), sizes_of(self), self->desc.rank * sizeof(int64_t)))
+    if (!same_sizes(indices, self))
         return tni_fail(f, TN_E_SHAPE,
                         "Expected shape of indices to be same as that of the input tensor (%s) but got "
                         "indices tensor with shape: %s",

@@ -106,8 +106,7 @@ static int32_t check_search(tni_frame *f, const tn_tensor *sorted, const tn_tens
         return tni_fail(f, TN_E_DTYPE,
                         "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
                         tni_dtype_error_name(dtype_of(sorter)));
-    if (rank_of(sorter) != rank_of(sorted) ||
-        memcmp(sizes_of(sorter), sizes_of(sorted), sorted->desc.rank * sizeof(int64_t)))
+    if (!same_sizes(sorter, sorted))
         return tni_fail(f, TN_E_SHAPE,
                         "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
                         "tensor %s and got sorter tensor %s",
