@@ -69,9 +69,9 @@ int32_t tn_device_is_same(tn_context *ctx, tn_device a, tn_device b)
     return a == b || is_same_hardware(&f, &g);
 }
 
+/* Best first; from `distinct` on, devices whose hardware was there before. */
 typedef struct ranking {
-    tni_device
-        *devices[MOST_DEVICES]; /* best first; from `distinct` on, those whose hardware was there before */
+    tni_device *devices[MOST_DEVICES];
     uint32_t count, distinct;
 } ranking;
 
@@ -82,8 +82,10 @@ static void add_in_order(ranking *r, tni_device *d)
     r->devices[at] = d;
 }
 
-static int32_t has_more_features(const tni_device *a, const tni_device *b)
+/* Of two devices of one hardware; a virtual one is used only if it is named. */
+static int32_t serves_better(const tni_device *a, const tni_device *b)
 {
+    if (a->facts.device_class == TN_DEVICE_VIRTUAL && b->facts.device_class != TN_DEVICE_VIRTUAL) return 0;
     return __builtin_popcount(a->facts.features) > __builtin_popcount(b->facts.features);
 }
 
@@ -98,7 +100,7 @@ static void separate_twins(ranking *r)
         while (k < r->distinct && !is_same_hardware(&r->devices[k]->facts, &d->facts)) k++;
         if (k == r->distinct) {
             r->devices[r->distinct++] = d;
-        } else if (has_more_features(d, r->devices[k])) {
+        } else if (serves_better(d, r->devices[k])) {
             twins[n_twins++] = r->devices[k];
             r->devices[k] = d;
         } else {

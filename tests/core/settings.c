@@ -384,3 +384,27 @@ Test(settings, one_device_for_each_hardware)
         "is card:2, too");
     expect_choice("card:2", "card:2", "the program asks for card:2");
 }
+
+static int32_t facts_of_a_ghost(void *self, uint32_t index, tn_device_facts *out)
+{
+    int32_t status = facts_of_cards(self, 0, out);
+    out->device_class = TN_DEVICE_VIRTUAL;
+    out->features = TN_FEATURE_FLOAT64 | TN_FEATURE_ADDRESSES;
+    return status;
+}
+
+/* Whatever features it has. */
+Test(settings, a_virtual_device_does_not_stand_for_its_hardware)
+{
+    static fake cards = {.type = "card", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+    static fake ghosts = {.type = "ghost", .count = 1, .device_class = TN_DEVICE_VIRTUAL};
+    tni_driver c = fake_driver(&cards), g = fake_driver(&ghosts);
+    int32_t count = tn_device_count(ctx, NULL);
+    c.device.facts = facts_of_cards;
+    g.device.facts = facts_of_a_ghost;
+    cr_assert_eq(tni_device_type_add(ctx, &g), TN_OK);
+    cr_assert_eq(tni_device_type_add(ctx, &c), TN_OK);
+    cr_expect_eq(tn_device_count(ctx, NULL), count + 1);
+    cr_expect_eq(tn_device_at(ctx, count + 1), tn_device_parse(ctx, "ghost:0"));
+    cr_expect_eq(tn_device_choose(ctx, "pci:0000:0a:00.0", NULL), tn_device_parse(ctx, "card:0"));
+}
