@@ -80,9 +80,17 @@ static int measure(bench *b, double seconds, double *out_ns, int64_t *out_n)
     return 0;
 }
 
+void *bench_state(bench *b, size_t bytes)
+{
+    b->state = calloc(1, bytes);
+    if (!b->state) bench_absent(b, "no memory");
+    return b->state;
+}
+
 static void close_case(bench *b)
 {
-    if (b->current && b->current->close) b->current->close(b);
+    if (b->state && b->current->close) b->current->close(b);
+    free(b->state);
     b->current = NULL;
     b->state = NULL;
 }

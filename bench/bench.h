@@ -28,9 +28,9 @@
 typedef struct bench bench;
 
 /*
- * `open` creates b->state, or reports with bench_absent why the case cannot run. `run` repeats the case n
- * times and returns nonzero on failure (after bench_absent). `close` accepts whatever `open` left, also after
- * a failure.
+ * `open` asks for its state with bench_state, or reports with bench_absent why the case cannot run. `run` repeats the
+ * case n times and returns nonzero on failure (after bench_absent). `close` finishes whatever `open` left in the state,
+ * also after a failure; it is not called without a state.
  */
 typedef struct bench_case {
     const char *name;
@@ -49,6 +49,8 @@ struct bench {
     char reason[512];
 };
 
+/* Zeroed memory at b->state, which is freed behind `close`; or NULL, after bench_absent. */
+void *bench_state(bench *b, size_t bytes);
 /* Records why a case cannot run and returns 1. */
 int bench_absent(bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The error of a scope (or of the thread, with NULL) as the reason; returns 1. */

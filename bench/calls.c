@@ -3,7 +3,6 @@
  * The overhead of a call: all tensors have one element. And of recording: chains of 100 products, forward
  * only, recorded, and with backward.
  */
-#include <stdlib.h>
 #include "bench.h"
 
 #define CHAIN 100
@@ -17,9 +16,8 @@ typedef struct calls {
 static int calls_open(bench *b)
 {
     static const float one = 1.0f, rows[16];
-    calls *c = calloc(1, sizeof *c);
-    if (!c) return bench_absent(b, "no memory");
-    b->state = c;
+    calls *c = bench_state(b, sizeof *c);
+    if (!c) return 1;
     c->s = tn_scope_open(b->ctx);
     c->a = tn_from_data(c->s, TN_FLOAT32, TN_INTS(1), &one, TN_CPU);
     c->b = tn_from_data(c->s, TN_FLOAT32, TN_INTS(1), &one, TN_CPU);
@@ -39,8 +37,7 @@ static int chain_open(bench *b)
 static void calls_close(bench *b)
 {
     calls *c = b->state;
-    if (c) tn_scope_close(c->s);
-    free(c);
+    tn_scope_close(c->s);
 }
 
 static int end(bench *b, tn_scope *s)

@@ -54,9 +54,8 @@ static int loader_open(bench *b)
     static const tn_dataset_class images = {
         .size = sizeof images, .name = "images", .count = image_count, .get = image_get};
     const loading_case *c = b->current->data;
-    loading *l = calloc(1, sizeof *l);
-    if (!l) return bench_absent(b, "no memory");
-    b->state = l;
+    loading *l = bench_state(b, sizeof *l);
+    if (!l) return 1;
     if (c->decodes) {
         if (make_png(l)) return bench_absent(b, "the image cannot be written");
         l->set = tn_dataset_create(b->ctx, &images, l);
@@ -76,11 +75,9 @@ static int loader_open(bench *b)
 static void loader_close(bench *b)
 {
     loading *l = b->state;
-    if (!l) return;
     tn_loader_destroy(l->loader);
     tn_dataset_destroy(l->set);
     free(l->png);
-    free(l);
 }
 
 static int loader_run(bench *b, int64_t n)

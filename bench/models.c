@@ -371,9 +371,8 @@ static int model_open(bench *b)
     tn_dtype dtype = !strcmp(name, "bfloat16")  ? TN_BFLOAT16
                      : !strcmp(name, "float64") ? TN_FLOAT64
                                                 : TN_FLOAT32;
-    training *t = calloc(1, sizeof *t);
-    if (!t) return bench_absent(b, "no memory");
-    b->state = t;
+    training *t = bench_state(b, sizeof *t);
+    if (!t) return 1;
     t->model = b->current->data;
     t->z = b->request && cJSON_IsTrue(cJSON_GetObjectItem(b->request, "small")) ? t->model->small
                                                                                 : t->model->full;
@@ -391,11 +390,9 @@ static int model_open(bench *b)
 static void model_close(bench *b)
 {
     training *t = b->state;
-    if (!t) return;
     tn_optimizer_destroy(t->optimizer);
     tn_module_destroy(t->net);
     tn_scope_close(t->s);
-    free(t);
 }
 
 static tn_tensor *forward(training *t, tn_scope *s)

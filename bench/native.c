@@ -37,9 +37,8 @@ static float *numbers(int64_t n)
 
 static int native_open(bench *b)
 {
-    native *p = calloc(1, sizeof *p);
-    if (!p) return bench_absent(b, "no memory");
-    b->state = p;
+    native *p = bench_state(b, sizeof *p);
+    if (!p) return 1;
     *p = (native){.batch = number(b, "batch", 1),
                   .m = number(b, "m", 1),
                   .n = number(b, "n", 1),
@@ -55,11 +54,9 @@ static int native_open(bench *b)
 static void native_close(bench *b)
 {
     native *p = b->state;
-    if (!p) return;
     free(p->a);
     free(p->b);
     free(p->c);
-    free(p);
 }
 
 /* Copies n elements of `m` from a to c, split over the threads. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any operator with any arguments, through the boxed call: {"open": "call"} and the members that
  * kit/calls/request.h lists. */
-#include <stdlib.h>
 #include "bench.h"
 #include "kit/calls/request.h"
 
@@ -17,9 +16,8 @@ typedef struct operation {
 static int call_open(bench *b)
 {
     const cJSON *name = cJSON_GetObjectItem(b->request, "op");
-    operation *o = calloc(1, sizeof *o);
-    if (!o) return bench_absent(b, "no memory");
-    b->state = o;
+    operation *o = bench_state(b, sizeof *o);
+    if (!o) return 1;
     o->s = tn_scope_open(b->ctx);
     o->op = cJSON_IsString(name) ? tn_operator_find(b->ctx, name->valuestring) : 0;
     if (!o->op) return bench_absent(b, "no such operator");
@@ -33,10 +31,8 @@ static int call_open(bench *b)
 static void call_close(bench *b)
 {
     operation *o = b->state;
-    if (!o) return;
     tn_scope_close(o->s);
     cJSON_Delete(o->request);
-    free(o);
 }
 
 static int call_run(bench *b, int64_t n)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One training step of the network of examples/fashion_mnist on a batch of 128 synthetic images. */
-#include <stdlib.h>
 #include "bench.h"
 #include "demo.h"
 
@@ -18,9 +17,8 @@ static int step_open(bench *b)
 {
     static float images[BATCH * 28 * 28];
     static int64_t labels[BATCH];
-    training *t = calloc(1, sizeof *t);
-    if (!t) return bench_absent(b, "no memory");
-    b->state = t;
+    training *t = bench_state(b, sizeof *t);
+    if (!t) return 1;
     for (int i = 0; i < BATCH * 28 * 28; i++) images[i] = (float)(i * 7919 % 1000) / 500.0f - 1.0f;
     for (int i = 0; i < BATCH; i++) labels[i] = i % CLASSES;
     t->s = tn_scope_open(b->ctx);
@@ -36,11 +34,9 @@ static int step_open(bench *b)
 static void step_close(bench *b)
 {
     training *t = b->state;
-    if (!t) return;
     tn_optimizer_destroy(t->optimizer);
     tn_module_destroy(t->net);
     tn_scope_close(t->s);
-    free(t);
 }
 
 static int step_run(bench *b, int64_t n)
