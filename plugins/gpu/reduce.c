@@ -2,6 +2,8 @@
 /* Reductions and scans: lines are cut into parts, as many as keep the device busy (device/reduce.cl). */
 #include "gpu.h"
 
+#include <stdlib.h>
+
 typedef struct reduction {
     uint32_t opcode;
     uint32_t is_scan;
@@ -9,11 +11,12 @@ typedef struct reduction {
 
 #define LEAST_PART 1024 /* elements for which an item and its state are worth their cost */
 
-/* The parts of a line: enough items for the device, none too short. */
-static void cut(const gpu_device *d, gpu_nest *nest, uint32_t kept, uint64_t lines)
+/* The parts of a line: enough for the device if `width` items take a part, none shorter than `least`. */
+static void cut(const gpu_device *d, gpu_nest *nest, uint32_t kept, uint64_t lines, uint32_t width,
+                uint64_t least)
 {
-    uint64_t size = nest->numel / lines, wanted = gpu_items_wanted(d), parts = (wanted + lines - 1) / lines;
-    uint64_t most = (size + LEAST_PART - 1) / LEAST_PART;
+    uint64_t size = nest->numel / lines, tasks = gpu_items_wanted(d) / width;
+    uint64_t parts = (tasks + lines - 1) / lines, most = (size + least - 1) / least;
     if (parts > most) parts = most;
     if (parts < 1) parts = 1;
     uint64_t length = (size + parts - 1) / parts;
@@ -95,11 +98,63 @@ static int32_t reduce_columns(pass *p, const tn_operand *in, uint64_t lines)
     return status ? status : gpu_launch(&job, blocks * parts, GPU_HEAVY);
 }
 
+/* ---- Groups of a GPU ----------------------------------------------------------------------------------- */
+
+#define GROUP     128 /* items of a group: launch.c */
+#define FEW_LINES 32  /* fewer neighbouring lines do not fill a read of memory */
+
+/* The largest power of two that is at most n and a group. */
+static uint32_t width_for(uint64_t n)
+{
+    uint32_t width = GROUP;
+    while (width > n) width /= 2;
+    return width;
+}
+
+/* How many items take a part: one where many lines lie beside each other, else as many as have work. */
+static uint32_t width_of(const gpu_nest *n, uint32_t kept, uint64_t lines)
+{
+    if (kept && kept < n->rank && lines >= FEW_LINES && llabs(n->strides[1][0]) < llabs(n->strides[1][kept]))
+        return 1;
+    return width_for(n->numel / lines);
+}
+
+/* As reduce_all_parts, but `width` items take a part. */
+static int32_t reduce_by_groups(const tn_call *call, pass *p, uint64_t lines)
+{
+    const tn_operand *out = tn_nest_operand(call->nest, 0), *in = tn_nest_operand(call->nest, 1);
+    uint32_t width = width_of(&p->nest, call->nest->kept, lines);
+    uint64_t least = width == 1 ? 64 : 8 * (uint64_t)width; /* elements for which a state is worth its cost */
+    cut(gpu_device_of(call), &p->nest, call->nest->kept, lines, width, least);
+    uint64_t parts = p->nest.scalars[2];
+    int32_t status = parts > 1 ? make_states(p, lines * parts) : TN_OK;
+    gpu_job job = job_of(p, "reduce_group");
+    gpu_give_memory(&job, out->allocation);
+    gpu_give_memory(&job, in->allocation);
+    gpu_give_memory(&job, p->states);
+    gpu_give(&job, &p->first_state, sizeof p->first_state);
+    gpu_give(&job, &width, sizeof width);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    if (!status) status = gpu_launch(&job, lines * parts * width, GPU_HEAVY);
+    if (status || parts == 1) return status;
+    uint32_t merging = width_for(parts);
+    gpu_job merge = job_of(p, "merge_group");
+    gpu_give_memory(&merge, out->allocation);
+    gpu_give_memory(&merge, p->states);
+    gpu_give(&merge, &p->first_state, sizeof p->first_state);
+    gpu_give(&merge, &merging, sizeof merging);
+    gpu_give(&merge, &p->nest, sizeof p->nest);
+    return gpu_launch(&merge, lines * merging, GPU_HEAVY);
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------ */
+
 static int32_t reduce(const tn_call *call, pass *p, uint64_t lines)
 {
     const tn_operand *out = tn_nest_operand(call->nest, 0), *in = tn_nest_operand(call->nest, 1);
     uint64_t parts = p->nest.scalars[2];
     int32_t status = TN_OK;
+    if (!gpu_device_of(call)->properties.is_processor) return reduce_by_groups(call, p, lines);
     if (are_columns(p, lines)) {
         status = reduce_columns(p, in, lines);
     } else {
@@ -189,7 +244,7 @@ static int32_t run(void *self, const tn_call *call)
     p.nest.opcode = r->opcode;
     if (out == TN_BOOL && r->opcode == GPU_SUM) p.nest.opcode = GPU_ANY;
     if (out == TN_BOOL && r->opcode == GPU_PROD) p.nest.opcode = GPU_ALL;
-    cut(gpu_device_of(call), &p.nest, nest->kept, lines);
+    cut(gpu_device_of(call), &p.nest, nest->kept, lines, 1, LEAST_PART);
     return r->is_scan ? scan(call, &p, lines) : reduce(call, &p, lines);
 }
 

@@ -343,6 +343,23 @@ CALCULATION(products_of_rows, tn_prod_dim(at, tn_mul_scalar(at, ROWS(a), 0.25), 
 CALCULATION(any_of_rows, tn_any_dim(at, tn_gt_scalar(at, ROWS(a), TN_SCALAR(7.85)), 1))
 CALCULATION(sums_of_integers,
             tn_sum_dim(at, tn__to_copy(at, tn_mul_scalar(at, ROWS(a), 64.0), .dtype = TN_INT64), TN_INTS(1)))
+/* Reductions of each form: few lines beside each other, short lines, several dimensions, equal elements, NaN. */
+#define PLANES(x) tn_view(at, tn_slice(at, x, .end = 69984), TN_INTS(6, 54, 6, 36))
+CALCULATION(sums_of_few_columns,
+            tn_sum_dim(at, tn_view(at, tn_slice(at, a, .end = 70000), TN_INTS(14000, 5)), TN_INTS(0)))
+CALCULATION(sums_of_short_rows,
+            tn_sum_dim(at, tn_view(at, tn_slice(at, a, .end = 70000), TN_INTS(7000, 10)), TN_INTS(1)))
+CALCULATION(sums_of_channels, tn_sum_dim(at, PLANES(a), TN_INTS(0, 2, 3)))
+CALCULATION(sums_of_planes, tn_sum_dim(at, PLANES(a), TN_INTS(1, 3)))
+CALCULATION(means_of_every_other,
+            tn_mean_dim(at, tn_slice(at, PLANES(a), .dim = 3, .step = 2), TN_INTS(0, 2)))
+CALCULATION(largest_of_channels, tn_amax(at, PLANES(b), .dim = TN_INTS(0, 2, 3)))
+CALCULATION(first_of_largest, tn_argmax(at, a))
+CALCULATION(first_of_least, tn_argmin(at, ROWS(a), .dim = 0))
+CALCULATION(places_of_nan, tn_argmax(at, tn_log(at, ROWS(a)), .dim = 1))
+CALCULATION(least_with_nan, tn_amin(at, tn_log(at, ROWS(a)), .dim = TN_INTS(0)))
+CALCULATION(all_of_columns, tn_all_dim(at, tn_gt_scalar(at, ROWS(a), TN_SCALAR(-7.7)), 0))
+CALCULATION(sum_of_infinities, tn_sum_dim(at, tn_reciprocal(at, tn_relu(at, ROWS(a))), TN_INTS(0)))
 CALCULATION(matrix_and_vector, tn_mv(at, ROWS(a), tn_slice(at, b, .end = 700)))
 CALCULATION(one_row, tn_linear(at, tn_slice(at, a, .end = 700), ROWS(b)))
 CALCULATION(gradient_of_shares,
@@ -461,6 +478,18 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(products_of_rows, 1),
         ROW(any_of_rows, 0),
         ROW(sums_of_integers, 0),
+        ROW(sums_of_few_columns, 1),
+        ROW(sums_of_short_rows, 1),
+        ROW(sums_of_channels, 1),
+        ROW(sums_of_planes, 1),
+        ROW(means_of_every_other, 1),
+        ROW(largest_of_channels, 0),
+        ROW(first_of_largest, 0),
+        ROW(first_of_least, 0),
+        ROW(places_of_nan, 0),
+        ROW(least_with_nan, 0),
+        ROW(all_of_columns, 0),
+        ROW(sum_of_infinities, 0),
         ROW(matrix_and_vector, 1),
         ROW(one_row, 1),
         ROW(gradient_of_shares, 1),

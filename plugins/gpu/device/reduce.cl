@@ -9,6 +9,9 @@
  *   scalars[1]  lines           scalars[3]  elements of a part
  *
  * Operands: out, in, and of cummax and cummin the positions.
+ *
+ * On a GPU reductions are done by groups: `width` items take a part of a line together, so that neighbouring items
+ * read neighbouring elements (reduce_group, merge_group).
  */
 #include "dialect.h"
 
@@ -358,6 +361,7 @@ GPU_KERNEL void reduce(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GP
         gpu_keep(states + first, item, s);
 }
 
+#if GPU_PROCESSOR
 /* An item a line: merges its parts, which are in order. */
 GPU_KERNEL void reduce_parts(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int64_t *states, int64_t first, gpu_nest nest)
 {
@@ -370,6 +374,141 @@ GPU_KERNEL void reduce_parts(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int64_t *
     for (uint32_t p = 0; p < parts; p++) s = gpu_merge(nest.opcode, s, states + first, line * parts + p);
     gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, nest.numel / lines);
 }
+#else
+#define GPU_GROUP_ITEMS 128 /* of a GPU's group */
+#define GPU_AHEAD       4   /* elements that an item reads before it takes the first of them */
+
+/* Both states in one. Of equal elements the one with the lower position counts. */
+GPU_FUNCTION gpu_state gpu_join(uint32_t opcode, gpu_state s, gpu_state t)
+{
+    if (t.position < 0) return s;
+    if (s.position < 0) return t;
+    if (opcode == GPU_ARGMAX || opcode == GPU_ARGMIN) {
+        int is_same = t.value == s.value || (is_nan(t.value) && is_nan(s.value));
+        if (gpu_replaces(opcode, t.value, s.value) || (is_same && t.position < s.position)) return t;
+        return s;
+    }
+    s = gpu_take(opcode == GPU_COUNT ? GPU_SUM : opcode, s, t.value, t.position);
+    s.rest += t.rest;
+    return s;
+}
+
+#define GPU_LOCAL_STATES                      \
+    GPU_LOCAL T values[GPU_GROUP_ITEMS];      \
+    GPU_LOCAL T rests[GPU_GROUP_ITEMS];       \
+    GPU_LOCAL int64_t positions[GPU_GROUP_ITEMS];
+#define GPU_SHARE(s, me)           \
+    values[me] = (s).value;        \
+    rests[me] = (s).rest;          \
+    positions[me] = (s).position;
+/* The first of each `width` items, a power of two, gets the states of all of them in its s. All items of a group do this. */
+#define GPU_TREE(s, me, width, opcode)                                            \
+    GPU_SHARE(s, me)                                                              \
+    for (uint32_t half_way = (width) / 2; half_way > 0; half_way /= 2) {          \
+        GPU_BARRIER();                                                            \
+        if ((me) % (width) < half_way) {                                          \
+            gpu_state other;                                                      \
+            other.value = values[(me) + half_way];                                \
+            other.rest = rests[(me) + half_way];                                  \
+            other.position = positions[(me) + half_way];                          \
+            s = gpu_join(opcode, s, other);                                       \
+            GPU_SHARE(s, me)                                                      \
+        }                                                                         \
+    }
+
+#define GPU_READ_AHEAD(code)                                                               \
+    case code:                                                                             \
+        for (uint32_t j = 0; j < GPU_AHEAD; j++) x[j] = gpu_load(in + from[j], code);       \
+        break;
+
+/*
+ * Adds up one part by `width` items, a power of two that divides a group. Neighbouring tasks have the same part of
+ * neighbouring lines, so that memory is read in its order also where lines lie beside each other and width is 1.
+ */
+GPU_KERNEL void reduce_group(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *states,
+                             int64_t first, uint32_t width, gpu_nest nest)
+{
+    GPU_LOCAL_STATES
+    uint32_t me = gpu_group_item(), task = gpu_item() / width, kept = (uint32_t)nest.scalars[0];
+    uint32_t lines = (uint32_t)nest.scalars[1], parts = (uint32_t)nest.scalars[2], length = (uint32_t)nest.scalars[3];
+    uint32_t size = nest.numel / lines, line = task % lines, part = task / lines, rest = line;
+    uint32_t is_run = kept + 1 == nest.rank, dtype = nest.dtypes[1];
+    int64_t at[2] = {nest.offsets[0], nest.offsets[1]}, step = is_run ? nest.strides[1][kept] : 0;
+    GPU_WALK(nest, 0, kept, rest, at, 2)
+    gpu_state s = gpu_start(nest.opcode), t = gpu_start(nest.opcode);
+    if (part < parts) {
+        uint32_t k = part * length, end = size - k < length ? size : k + length;
+        for (k += me % width; k + (GPU_AHEAD - 1) * width < end; k += GPU_AHEAD * width) {
+            int64_t from[GPU_AHEAD];
+            T x[GPU_AHEAD];
+            for (uint32_t j = 0; j < GPU_AHEAD; j++) {
+                if (is_run) {
+                    from[j] = at[1] + (int64_t)(k + j * width) * step;
+                } else {
+                    GPU_LINE(place, nest, kept, 1, at[1], k + j * width)
+                    from[j] = place;
+                }
+            }
+            switch (dtype) {
+#if GPU_TYPE == 32
+                GPU_READ_AHEAD(GPU_F16)
+                GPU_READ_AHEAD(GPU_BF16)
+                GPU_READ_AHEAD(GPU_F32)
+#endif
+#if GPU_TYPE == 64
+                GPU_READ_AHEAD(GPU_F64)
+#endif
+#if GPU_TYPE == 1
+                GPU_READ_AHEAD(GPU_I64)
+#endif
+            default:
+                for (uint32_t j = 0; j < GPU_AHEAD; j++) x[j] = gpu_load(in + from[j], dtype);
+                break;
+            }
+            for (uint32_t j = 0; j < GPU_AHEAD; j += 2) {
+                s = gpu_take(nest.opcode, s, x[j], k + j * width);
+                t = gpu_take(nest.opcode, t, x[j + 1], k + (j + 1) * width);
+            }
+        }
+        for (; k < end; k += width) {
+            GPU_LINE(place, nest, kept, 1, at[1], k)
+            s = gpu_take(nest.opcode, s, gpu_load(in + place, dtype), k);
+        }
+    }
+    s = gpu_join(nest.opcode, s, t);
+    GPU_TREE(s, me, width, nest.opcode)
+    if (me % width == 0 && part < parts) {
+        if (parts == 1)
+            gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, size);
+        else
+            gpu_keep(states + first, line * parts + part, s);
+    }
+}
+
+/* `width` items merge the parts of a line. */
+GPU_KERNEL void merge_group(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int64_t *states, int64_t first, uint32_t width,
+                            gpu_nest nest)
+{
+    GPU_LOCAL_STATES
+    uint32_t me = gpu_group_item(), line = gpu_item() / width, parts = (uint32_t)nest.scalars[2];
+    uint32_t kept = (uint32_t)nest.scalars[0], lines = (uint32_t)nest.scalars[1], rest = line;
+    int64_t at[1] = {nest.offsets[0]};
+    GPU_WALK(nest, 0, kept, rest, at, 1)
+    gpu_state s = gpu_start(nest.opcode);
+    if (line < lines) {
+        for (uint32_t p = me % width; p < parts; p += width) {
+            gpu_state other;
+            other.value = gpu_value((uint64_t)states[first + 2 * (int64_t)(line * parts + p)]);
+            other.rest = 0;
+            other.position = states[first + 2 * (int64_t)(line * parts + p) + 1];
+            s = gpu_join(nest.opcode, s, other);
+        }
+    }
+    GPU_TREE(s, me, width, nest.opcode)
+    if (me % width == 0 && line < lines)
+        gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, nest.numel / lines);
+}
+#endif
 
 /* An item a line: the state of each part becomes that of all before it. */
 GPU_KERNEL void scan_parts(GPU_GLOBAL int64_t *states, int64_t first, gpu_nest nest)
