@@ -46,7 +46,7 @@ static inline lanes lanes_load(const E *x)
     memcpy(&h, x, sizeof h);
     return (lanes)(__builtin_convertvector(h, words) << 16);
 #else
-    lanes v;
+    lanes v = {0};
     for (int j = 0; j < LANE_COUNT; j++) v[j] = load(&x[j]);
     return v;
 #endif
