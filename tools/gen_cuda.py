@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the device code of the GPU family with nvcc, a program for each variant of a file, and lists what came out.
+"""Compiles the device code of the GPU family with nvcc or hipcc, a program for each variant of a file, and lists what came out.
 
     gen_cuda.py include NVCC                prints the folder of its headers
     gen_cuda.py program NVCC FOLDER[,FOLDER...] FILE VARIANT OUT.fatbin OUT.txt
+    gen_cuda.py program HIPCC:TARGET[,TARGET...] FOLDER[,FOLDER...] FILE VARIANT OUT.fatbin OUT.txt
     gen_cuda.py table FILE... FATBIN...     prints C: the programs, with their images by .incbin, and the names of the files
     gen_cuda.py registers TXT...            prints Markdown: registers of each kernel for each architecture
     gen_cuda.py twins FOLDER[,FOLDER...] FILE... FATBIN...  prints C: each kernel in the images with its arguments
 
 A VARIANT is FILE_TYPE_GROUP[_DTYPE], as plugins/gpu/launch.c asks for it; it is the name of the program. A kernel of it is
-KERNEL__VARIANT, so that names are unique among all programs. An image has machine code for sm_80 and sm_90, and PTX for
-all later GPUs. A kernel that spills registers is an error.
+KERNEL__VARIANT, so that names are unique among all programs. An image of nvcc has machine code for sm_80 and sm_90, and PTX
+for all later GPUs; one of hipcc has machine code for each target. A kernel that spills registers is an error.
 """
 import hashlib
 import re
@@ -22,7 +23,10 @@ from pathlib import Path
 from gen_device import expand, without_comments
 
 RUN = 4  # elements that an item of a dense program computes: gpu_dense_run of plugins/gpu/launch.c
-ARCHITECTURES = ["-gencode", "arch=compute_80,code=[sm_80,sm_90,compute_80]"]
+# Products and sums stay apart as the dialect says; an unused function is an ordinary thing in a shared header.
+NVCC = ["-fatbin", "--no-compress", "-gencode", "arch=compute_80,code=[sm_80,sm_90,compute_80]", "-O3", "-fmad=false",
+        "-Xptxas", "-v", "-diag-suppress", "177,550"]
+HIPCC = ["--genco", "-O3", "-ffp-contract=off", "-Wno-pass-failed", "-Rpass-analysis=kernel-resource-usage"]
 KERNEL = re.compile(r"\bGPU_KERNEL\s+void\s+(\w+)\s*\(([^)]*)\)")
 
 
@@ -56,11 +60,11 @@ def text_of(path, folders):
     return without_comments("\n".join(expand(Path(path), [Path(f) for f in folders.split(",")], set())))
 
 
-def program(nvcc, folders, path, variant, out, log):
-    source = Path(out).with_suffix(".cu")
-    # Products and sums stay apart as the dialect says; an unused function is an ordinary thing in a shared header.
-    command = [nvcc, "-fatbin", "--no-compress", *ARCHITECTURES, "-O3", "-fmad=false", "-Xptxas", "-v", "-diag-suppress", "177,550",
-               *(word for word in options(variant) if not word.startswith("-cl")), str(source), "-o", out]
+def program(compiler, folders, path, variant, out, log):
+    compiler, _, targets = compiler.partition(":")
+    flags = HIPCC + [f"--offload-arch={t}" for t in targets.split(",")] if targets else NVCC
+    source = Path(out).with_suffix(".hip" if targets else ".cu")
+    command = [compiler, *flags, *(word for word in options(variant) if not word.startswith("-cl")), str(source), "-o", out]
     text = f"// {' '.join(command)}\n" + KERNEL.sub(lambda m: m[0].replace(m[1], f"{m[1]}__{variant}", 1), text_of(path, folders))
     if Path(out).exists() and Path(log).exists() and source.exists() and source.read_text() == text:
         Path(out).touch()  # a comment changed, or a header of other files
@@ -72,7 +76,7 @@ def program(nvcc, folders, path, variant, out, log):
     Path(log).write_text(run.stdout + run.stderr)
     if run.returncode:
         source.unlink()
-        sys.exit(f"{variant}: nvcc failed\n" + "\n".join(said))
+        sys.exit(f"{variant}: {Path(compiler).name} failed\n" + "\n".join(said))
     spilling = [name for name, _, _, spilled in resources(log) if spilled]
     if spilling:
         source.unlink()  # so that the next build says it again
@@ -80,16 +84,19 @@ def program(nvcc, folders, path, variant, out, log):
 
 
 def resources(log):
-    """Kernel, architecture, registers and spilled bytes of each kernel in the text of ptxas."""
+    """Kernel, architecture, registers and what is spilled (bytes, or vector registers) of each kernel in a compiler's text."""
+    text = Path(log).read_text()
     name = architecture = None
     spilled = 0
-    for line in Path(log).read_text().splitlines():
+    for line in text.splitlines():
         if match := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
             name, architecture = match[1], match[2]
         elif match := re.search(r"(\d+) bytes spill stores", line):
             spilled = int(match[1])
         elif match := re.search(r"Used (\d+) registers", line):
             yield name, architecture, int(match[1]), spilled
+    for part in text.split("Function Name: ")[1:]:  # of hipcc, for each target in turn
+        yield (part.split()[0], "", int(re.search(r" VGPRs: (\d+)", part)[1]), int(re.search(r"VGPRs Spill: (\d+)", part)[1]))
 
 
 def table(paths):
@@ -97,13 +104,13 @@ def table(paths):
     print('/* Made by tools/gen_cuda.py. */\n#include "gpu.h"\n#include "modules.h"\n')
     for image in images:
         name = Path(image).stem
-        print(f'__asm__(".pushsection .rodata\\n.balign 64\\ncuda_image_{name}:\\n.incbin \\"{image}\\"\\n.balign 64\\n.popsection\\n");\n'
-              f'extern const uint8_t cuda_image_{name}[] __attribute__((visibility("hidden")));')
+        print(f'__asm__(".pushsection .rodata\\n.balign 64\\ngpu_image_{name}:\\n.incbin \\"{image}\\"\\n.balign 64\\n.popsection\\n");\n'
+              f'extern const uint8_t gpu_image_{name}[] __attribute__((visibility("hidden")));')
     print("\nconst gpu_module gpu_modules[] = {")
     for image in images:
         name, data = Path(image).stem, Path(image).read_bytes()
         digest = hashlib.sha256(data).hexdigest()[:16]  # so that this text changes with the image
-        print(f'    {{"{parts_of(name)[0]}.cl", "{" ".join(options(name))}", cuda_image_{name}, {len(data)}}}, /* {digest} */')
+        print(f'    {{"{parts_of(name)[0]}.cl", "{" ".join(options(name))}", gpu_image_{name}, {len(data)}}}, /* {digest} */')
     print("    {0, 0, 0, 0},\n};\n\nconst gpu_source gpu_sources[] = {")
     for path in paths:
         if path not in images:
@@ -168,8 +175,8 @@ def twins(folders, paths):
         variant = Path(image).stem
         stem = parts_of(variant)[0]
         for_each = list(kernels_of_image(image))
-        if len(for_each) != 2 or for_each[0] != for_each[1] or not for_each[0]:
-            sys.exit(f"{variant}: sm_80 and sm_90 have different kernels")
+        if not for_each or not for_each[0] or any(names != for_each[0] for names in for_each):
+            sys.exit(f"{variant}: the architectures have different kernels")
         for name in sorted(for_each[0]):
             kernel = name.split("__")[0]
             if name != f"{kernel}__{variant}" or kernel not in signatures[stem]:

@@ -1,68 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver of the GPU family, over the driver API. Memory is an address, and a stream is a CUstream. Each
- * device uses its primary context, which other libraries of the process share; a slot makes it current for its own
- * calls only. Programs are images of the build. Read it from the bottom.
+ * What is CUDA's alone in the CUDA driver: the primary context of each device, which other libraries of the process share
+ * and a slot makes current for its own calls only; the statuses of CUDA's results; the GPUs that the plugin takes. The rest
+ * is in driver.c.
  */
 #include "cuda_driver.h"
-#include "modules.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#define LIBRARY "libcuda.so.1"
-#define MOST    64 /* devices: as many as the facts have bits for peers */
 #define LEAST_DRIVER \
     (CUDA_VERSION / 1000 * 1000) /* images need a driver for the compiler's generation of CUDA */
-#define LEAST_COMPUTE 8          /* the PTX of the images is for compute capability 8.0 */
-#define NAME(x)       NAME_OF(x) /* the symbol behind a macro of cuda.h */
-#define NAME_OF(x)    #x
-
-/* ---- The library, devices and statuses --------------------------------------------------------------------- */
-
-typedef struct cuda_state {
-    cuda_symbols cu;
-    void *library;
-    uint32_t count;
-    CUdevice devices[MOST];
-    char reason[256];
-} cuda_state;
-
-struct cuda_event {
-    CUevent event;
-    cuda_event *next; /* in the pool */
-    uint32_t has_time;
-};
-
-/* Memory of another library, which `free` leaves alone. */
-struct borrowed {
-    borrowed *next;
-    void *memory;
-    uint32_t count;
-};
 
 int32_t cuda_enter(const cuda_device *d)
 {
     CUcontext current = NULL;
     if (d->cu->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == d->context) return 0;
-    return d->cu->cuCtxPushCurrent(d->context) == CUDA_SUCCESS;
+    return d->cu->cuCtxPushCurrent(d->context) == CUDA_SUCCESS ? 1 : -1;
 }
 
 void cuda_leave(const cuda_device *d, int32_t was_entered)
 {
     CUcontext before;
-    if (was_entered) d->cu->cuCtxPopCurrent(&before);
+    if (was_entered > 0) d->cu->cuCtxPopCurrent(&before);
 }
 
-static const char *result_name(const cuda_symbols *cu, CUresult result)
+int32_t cuda_open(cuda_device *d)
+{
+    return cuda_check(d, d->cu->cuDevicePrimaryCtxRetain(&d->context, d->id), "cuDevicePrimaryCtxRetain");
+}
+
+void cuda_close(cuda_device *d)
+{
+    cuda_blas_destroy(d);
+    d->cu->cuDevicePrimaryCtxRelease(d->id);
+}
+
+int32_t cuda_stream_context(cuda_device *d, CUstream stream, CUcontext *out)
+{
+    return CHECKED(d, cuStreamGetCtx, stream, out);
+}
+
+/* After a fault CUDA does not call back; then waits for the stream fail. */
+int32_t cuda_call_back(cuda_device *d, CUstream stream, void (*callback)(void *user), void *user)
+{
+    return CHECKED(d, cuLaunchHostFunc, stream, callback, user);
+}
+
+const char *cuda_result_name(const cuda_symbols *cu, CUresult result)
 {
     const char *name = NULL;
     return cu->cuGetErrorName(result, &name) == CUDA_SUCCESS && name ? name : "unknown result";
 }
 
 /* Results of faults and of hardware that fails stay with the context: every later call returns them. */
-static int32_t status_of(CUresult result)
+int32_t cuda_status_of(CUresult result)
 {
     switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
@@ -102,669 +93,23 @@ static int32_t status_of(CUresult result)
     }
 }
 
-int32_t cuda_check(cuda_device *d, CUresult result, const char *what)
+int32_t cuda_driver_fits(const cuda_symbols *cu, char *reason, size_t size)
 {
-    if (result == CUDA_SUCCESS) return TN_OK;
-    int32_t status = status_of(result);
-    if (status == TN_E_DEVICE_LOST) __atomic_store_n(&d->lost, result, __ATOMIC_RELEASE);
-    const char *name = result_name(d->cu, result);
-    return gpu_error_native(d->plugin, status, (int32_t)result, name, "%s failed: %s", what, name);
+    int version = 0;
+    cu->cuDriverGetVersion(&version);
+    if (version < LEAST_DRIVER)
+        snprintf(reason, size, "the NVIDIA driver is for CUDA %d.%d, the plugin needs %d.%d", version / 1000,
+                 version % 1000 / 10, LEAST_DRIVER / 1000, LEAST_DRIVER % 1000 / 10);
+    return version >= LEAST_DRIVER;
 }
 
-static int32_t device_status(void *device)
+int32_t cuda_device_fits(const cuda_symbols *cu, CUdevice id)
 {
-    cuda_device *d = device;
-    CUresult lost = __atomic_load_n(&d->lost, __ATOMIC_ACQUIRE);
-    if (lost == CUDA_SUCCESS) return TN_OK;
-    const char *name = result_name(d->cu, lost);
-    return gpu_error_native(d->plugin, TN_E_DEVICE_LOST, (int32_t)lost, name, "the context is lost: %s",
-                            name);
+    return cuda_number_of(cu, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= LEAST_COMPUTE;
 }
 
-static cuda_state *state_of(gpu_plugin *plugin)
+void cuda_write_architecture(const cuda_symbols *cu, CUdevice id, char *out, size_t size)
 {
-    return *gpu_driver_state(plugin);
+    snprintf(out, size, "sm_%d%d", cuda_number_of(cu, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+             cuda_number_of(cu, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
 }
-
-static int32_t load(cuda_state *s)
-{
-    s->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!s->library) {
-        snprintf(s->reason, sizeof s->reason, LIBRARY " not found: no NVIDIA driver is installed");
-        return 0;
-    }
-#define LOAD(name)                                                                                \
-    *(void **)(void *)&s->cu.name = dlsym(s->library, NAME(name));                                \
-    if (!s->cu.name) {                                                                            \
-        snprintf(s->reason, sizeof s->reason, LIBRARY " has no %s: the NVIDIA driver is too old", \
-                 NAME(name));                                                                     \
-        return 0;                                                                                 \
-    }
-    CUDA_REQUIRED(LOAD)
-#undef LOAD
-    return 1;
-}
-
-static int32_t number_of(const cuda_state *s, CUdevice id, CUdevice_attribute what)
-{
-    int number = 0;
-    return s->cu.cuDeviceGetAttribute(&number, what, id) == CUDA_SUCCESS ? number : 0;
-}
-
-static void find_devices(cuda_state *s)
-{
-    int version = 0, count = 0;
-    CUresult result = s->cu.cuInit(0);
-    if (result != CUDA_SUCCESS) {
-        snprintf(s->reason, sizeof s->reason, "cuInit failed: %s%s", result_name(&s->cu, result),
-                 result == CUDA_ERROR_NOT_INITIALIZED ? ": this process was forked from one that uses CUDA"
-                                                      : "");
-        return;
-    }
-    s->cu.cuDriverGetVersion(&version);
-    if (version < LEAST_DRIVER) {
-        snprintf(s->reason, sizeof s->reason, "the NVIDIA driver is for CUDA %d.%d, the plugin needs %d.%d",
-                 version / 1000, version % 1000 / 10, LEAST_DRIVER / 1000, LEAST_DRIVER % 1000 / 10);
-        return;
-    }
-    result = s->cu.cuDeviceGetCount(&count);
-    if (result != CUDA_SUCCESS) {
-        snprintf(s->reason, sizeof s->reason, "cuDeviceGetCount failed: %s", result_name(&s->cu, result));
-        return;
-    }
-    for (int i = 0; i < count && s->count < MOST; i++) {
-        CUdevice id;
-        if (s->cu.cuDeviceGet(&id, i) == CUDA_SUCCESS &&
-            number_of(s, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= LEAST_COMPUTE)
-            s->devices[s->count++] = id;
-    }
-    if (!s->count)
-        snprintf(s->reason, sizeof s->reason, "found %d GPU%s, none of compute capability %d.0 or later",
-                 count, count == 1 ? "" : "s", LEAST_COMPUTE);
-}
-
-static int32_t find(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason)
-{
-    cuda_state *s = calloc(1, sizeof *s);
-    if (!s) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *gpu_driver_state(plugin) = s;
-    if (load(s)) find_devices(s);
-    *out_count = s->count;
-    *out_reason = s->count ? NULL : s->reason;
-    return TN_OK;
-}
-
-/* The library stays loaded: it has threads and exit handlers of its own. */
-static void forget(gpu_plugin *plugin)
-{
-    free(state_of(plugin));
-    *gpu_driver_state(plugin) = NULL;
-}
-
-static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
-{
-    const cuda_state *s = state_of(plugin);
-    CUdevice id = s->devices[index];
-    CUuuid uuid = {{0}};
-    size_t bytes = 0;
-    int version = 0, can = 0;
-    int32_t is_integrated = number_of(s, id, CU_DEVICE_ATTRIBUTE_INTEGRATED);
-    s->cu.cuDeviceTotalMem(&bytes, id);
-    s->cu.cuDriverGetVersion(&version);
-    *out = (gpu_properties){
-        .device_class = is_integrated ? TN_DEVICE_INTEGRATED : TN_DEVICE_DISCRETE,
-        .compute_units = (uint32_t)number_of(s, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
-        .memory_bytes = bytes,
-        .alignment = 256, /* of cuMemAlloc */
-        .has_double = 1,
-        .has_addresses = 1,
-        .is_precompiled = 1,
-        .has_dense = 1,
-        .priority_high = -5, /* CUDA takes any number and moves it into its range */
-    };
-    if (s->cu.cuDeviceGetUuid(&uuid, id) == CUDA_SUCCESS) memcpy(out->uuid, uuid.bytes, sizeof out->uuid);
-    if (s->cu.cuDeviceGetPCIBusId(out->pci_address, sizeof out->pci_address, id) != CUDA_SUCCESS)
-        out->pci_address[0] = 0;
-    if (s->cu.cuDeviceGetName(out->name, sizeof out->name, id) != CUDA_SUCCESS) out->name[0] = 0;
-    for (uint32_t i = 0; i < s->count; i++)
-        if (i != index && s->cu.cuDeviceCanAccessPeer(&can, id, s->devices[i]) == CUDA_SUCCESS && can)
-            out->peers |= (uint64_t)1 << i;
-    snprintf(out->architecture, sizeof out->architecture, "sm_%d%d",
-             number_of(s, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-             number_of(s, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-    snprintf(out->identity, sizeof out->identity, "%s|%s|%d", out->name, out->architecture, version);
-}
-
-static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
-{
-    const cuda_state *s = state_of(plugin);
-    cuda_device *d = calloc(1, sizeof *d);
-    if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *d = (cuda_device){.plugin = plugin, .cu = &s->cu, .index = index, .id = s->devices[index]};
-    CUresult result = s->cu.cuDevicePrimaryCtxRetain(&d->context, d->id);
-    if (result != CUDA_SUCCESS) {
-        int32_t failed = cuda_check(d, result, "cuDevicePrimaryCtxRetain");
-        free(d);
-        return failed;
-    }
-    pthread_mutex_init(&d->lock, NULL);
-    *out_device = d;
-    return TN_OK;
-}
-
-static void program_destroy(void *device, void *program);
-static void kernel_destroy(void *device, void *kernel) {}
-
-static void close_device(void *device)
-{
-    cuda_device *d = device;
-    cuda_blas_destroy(d);
-    if (d->fill_program) program_destroy(d, d->fill_program);
-    for (uint32_t kind = 0; kind < 2; kind++)
-        for (cuda_event *e = d->pool[kind], *next; e; e = next) {
-            next = e->next;
-            CALL(d, cuEventDestroy, e->event);
-            free(e);
-        }
-    for (borrowed *b = d->borrowed, *next; b; b = next) {
-        next = b->next;
-        free(b);
-    }
-    d->cu->cuDevicePrimaryCtxRelease(d->id);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
-}
-
-/* ---- Memory ------------------------------------------------------------------------------------------------ */
-
-static CUdeviceptr address_of(const void *memory, uint64_t offset)
-{
-    return (CUdeviceptr)(uintptr_t)memory + offset;
-}
-
-static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
-{
-    cuda_device *d = device;
-    CUdeviceptr address = 0;
-    char what[64];
-    CUresult result = CALL(d, cuMemAlloc, &address, bytes);
-    if (result != CUDA_SUCCESS) {
-        snprintf(what, sizeof what, "cuMemAlloc of %llu bytes", (unsigned long long)bytes);
-        return cuda_check(d, result, what);
-    }
-    *out_memory = (void *)(uintptr_t)address;
-    return TN_OK;
-}
-
-/* Takes one reference from memory of another library; 0 if it is the plugin's own. */
-static int32_t give_back(cuda_device *d, const void *memory)
-{
-    if (!__atomic_load_n(&d->borrowed, __ATOMIC_ACQUIRE)) return 0;
-    pthread_mutex_lock(&d->lock);
-    borrowed **at = &d->borrowed, *found;
-    while (*at && (*at)->memory != memory) at = &(*at)->next;
-    found = *at;
-    if (found && --found->count == 0) {
-        __atomic_store_n(at, found->next, __ATOMIC_RELEASE);
-        free(found);
-    }
-    pthread_mutex_unlock(&d->lock);
-    return found != NULL;
-}
-
-static void free_memory(void *device, void *memory)
-{
-    cuda_device *d = device;
-    if (!give_back(d, memory)) CALL(d, cuMemFree, address_of(memory, 0));
-}
-
-/* The address may lie inside an allocation: then the bytes are those behind it. */
-static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
-{
-    cuda_device *d = device;
-    CUdeviceptr base = 0;
-    size_t bytes = 0;
-    int ordinal = -1;
-    CUresult result =
-        CALL(d, cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address_of(memory, 0));
-    if (result == CUDA_SUCCESS) result = CALL(d, cuMemGetAddressRange, &base, &bytes, address_of(memory, 0));
-    if (result != CUDA_SUCCESS || ordinal != d->id)
-        return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not memory of this device (%s)", memory,
-                         result_name(d->cu, result));
-    pthread_mutex_lock(&d->lock);
-    borrowed *b = d->borrowed;
-    while (b && b->memory != memory) b = b->next;
-    if (!b && (b = calloc(1, sizeof *b)) != NULL) {
-        *b = (borrowed){.next = d->borrowed, .memory = memory};
-        __atomic_store_n(&d->borrowed, b, __ATOMIC_RELEASE);
-    }
-    if (b) b->count++;
-    pthread_mutex_unlock(&d->lock);
-    if (!b) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *out_bytes = base + bytes - address_of(memory, 0);
-    return TN_OK;
-}
-
-/* Pinned for all devices of the process. */
-static int32_t host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
-{
-    cuda_device *d = device;
-    void *host = NULL;
-    int32_t status = CHECKED(d, cuMemHostAlloc, &host, bytes, CU_MEMHOSTALLOC_PORTABLE);
-    if (status) return status;
-    *out_memory = *out_host = host;
-    return TN_OK;
-}
-
-static void host_free(void *device, void *memory, void *host)
-{
-    CALL((cuda_device *)device, cuMemFreeHost, host);
-}
-
-static int32_t memory_info(void *device, uint64_t *out_free, uint64_t *out_total)
-{
-    cuda_device *d = device;
-    size_t available = 0, total = 0;
-    int32_t status = CHECKED(d, cuMemGetInfo, &available, &total);
-    if (status) return status;
-    *out_free = available;
-    *out_total = total;
-    return TN_OK;
-}
-
-/* ---- Queues ------------------------------------------------------------------------------------------------ */
-
-static int32_t make_queue(cuda_device *d, CUstream stream, int32_t is_wrapped, void **out_queue)
-{
-    cuda_queue *q = malloc(sizeof *q);
-    if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *q = (cuda_queue){stream, is_wrapped};
-    *out_queue = q;
-    return TN_OK;
-}
-
-/* Such streams do not wait for the program's default stream. */
-static int32_t queue_create_urgent(void *device, int32_t priority, void **out_queue)
-{
-    cuda_device *d = device;
-    CUstream stream = NULL;
-    int32_t status = CHECKED(d, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING, priority);
-    if (status) return status;
-    status = make_queue(d, stream, 0, out_queue);
-    if (status) CALL(d, cuStreamDestroy, stream);
-    return status;
-}
-
-static int32_t queue_create(void *device, void **out_queue)
-{
-    return queue_create_urgent(device, 0, out_queue);
-}
-
-/* The default streams (NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) are those of the context that is current. */
-static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
-{
-    cuda_device *d = device;
-    CUstream stream = (CUstream)(uintptr_t)native;
-    CUcontext context = d->context;
-    if (native > (uintptr_t)CU_STREAM_PER_THREAD) {
-        int32_t status = CHECKED(d, cuStreamGetCtx, stream, &context);
-        if (status) return status;
-    }
-    if (context != d->context) return gpu_error(d->plugin, TN_E_ARGUMENT, "the stream is of another context");
-    return make_queue(d, stream, 1, out_queue);
-}
-
-static void queue_destroy(void *device, void *queue)
-{
-    if (!((cuda_queue *)queue)->is_wrapped)
-        CALL((cuda_device *)device, cuStreamDestroy, cuda_stream_of(queue));
-    free(queue);
-}
-
-static int32_t queue_query(void *device, void *queue, int32_t *out_done)
-{
-    cuda_device *d = device;
-    CUresult result = CALL(d, cuStreamQuery, cuda_stream_of(queue));
-    *out_done = result == CUDA_SUCCESS;
-    return result == CUDA_ERROR_NOT_READY ? TN_OK : cuda_check(d, result, "queued work");
-}
-
-static int32_t queue_finish(void *device, void *queue)
-{
-    cuda_device *d = device;
-    return cuda_check(d, CALL(d, cuStreamSynchronize, cuda_stream_of(queue)), "queued work");
-}
-
-/* A wait is for what the event has recorded now, so that the event may be recorded again at once. */
-static int32_t native_wait(void *device, uint64_t native, void *event)
-{
-    cuda_device *d = device;
-    return CHECKED(d, cuStreamWaitEvent, (CUstream)(uintptr_t)native, ((cuda_event *)event)->event,
-                   CU_EVENT_WAIT_DEFAULT);
-}
-
-static int32_t queue_wait(void *device, void *queue, void *event)
-{
-    return native_wait(device, (uintptr_t)cuda_stream_of(queue), event);
-}
-
-static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
-{
-    const cuda_device *d = device;
-    switch (kind) {
-    case TN_NATIVE_DEVICE:
-        *out = (uint64_t)d->id;
-        return TN_OK;
-    case TN_NATIVE_CONTEXT:
-        *out = (uintptr_t)d->context;
-        return TN_OK;
-    case TN_NATIVE_STREAM:
-        *out = (uintptr_t)cuda_stream_of(handle);
-        return TN_OK;
-    case TN_NATIVE_ALLOCATION:
-        *out = (uintptr_t)handle;
-        return TN_OK;
-    default:
-        return TN_E_UNSUPPORTED;
-    }
-}
-
-/* After a fault CUDA does not call back; then waits for the stream fail. */
-static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
-{
-    cuda_device *d = device;
-    return CHECKED(d, cuLaunchHostFunc, cuda_stream_of(queue), callback, user);
-}
-
-/* ---- Events ------------------------------------------------------------------------------------------------ */
-
-/* An event of the pool, or a new one. */
-static int32_t take_event(cuda_device *d, uint32_t has_time, cuda_event **out)
-{
-    pthread_mutex_lock(&d->lock);
-    cuda_event *e = d->pool[has_time];
-    if (e) d->pool[has_time] = e->next;
-    pthread_mutex_unlock(&d->lock);
-    if (!e) {
-        e = malloc(sizeof *e);
-        if (!e) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-        *e = (cuda_event){.has_time = has_time};
-        int32_t status =
-            CHECKED(d, cuEventCreate, &e->event, has_time ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
-        if (status) {
-            free(e);
-            return status;
-        }
-    }
-    *out = e;
-    return TN_OK;
-}
-
-static void event_release(void *device, void *event)
-{
-    cuda_device *d = device;
-    cuda_event *e = event;
-    pthread_mutex_lock(&d->lock);
-    e->next = d->pool[e->has_time];
-    d->pool[e->has_time] = e;
-    pthread_mutex_unlock(&d->lock);
-}
-
-static int32_t event_record_as(void *device, void *queue, uint32_t flags, void **out_event)
-{
-    cuda_device *d = device;
-    cuda_event *e = NULL;
-    int32_t status = take_event(d, (flags & TN_EVENT_TIMING) != 0, &e);
-    if (status) return status;
-    status = CHECKED(d, cuEventRecord, e->event, cuda_stream_of(queue));
-    if (status)
-        event_release(d, e);
-    else
-        *out_event = e;
-    return status;
-}
-
-static int32_t event_record(void *device, void *queue, void **out_event)
-{
-    return event_record_as(device, queue, TN_EVENT_TIMING, out_event);
-}
-
-static int32_t event_query(void *device, void *event, int32_t *out_done)
-{
-    cuda_device *d = device;
-    CUresult result = CALL(d, cuEventQuery, ((cuda_event *)event)->event);
-    *out_done = result == CUDA_SUCCESS;
-    return result == CUDA_ERROR_NOT_READY ? TN_OK : cuda_check(d, result, "queued work");
-}
-
-static int32_t event_wait(void *device, void *event)
-{
-    cuda_device *d = device;
-    return cuda_check(d, CALL(d, cuEventSynchronize, ((cuda_event *)event)->event), "queued work");
-}
-
-static int32_t event_elapsed(void *device, void *start, void *end, double *out_ms)
-{
-    cuda_device *d = device;
-    const cuda_event *from = start, *to = end;
-    float ms = 0;
-    if (!from->has_time || !to->has_time)
-        return gpu_error(d->plugin, TN_E_STATE,
-                         "elapsed: both events must have been created with TN_EVENT_TIMING");
-    int32_t status = event_wait(d, end);
-    if (!status) status = event_wait(d, start);
-    if (!status) status = CHECKED(d, cuEventElapsedTime, &ms, from->event, to->event);
-    if (!status) *out_ms = (double)ms;
-    return status;
-}
-
-/* ---- Programs ---------------------------------------------------------------------------------------------- */
-
-typedef struct cuda_module {
-    CUmodule module;
-    char name[64]; /* of the program, FILE_TYPE_GROUP[_DTYPE]: its kernels' names end in it */
-} cuda_module;
-
-static int32_t option(const char *options, const char *name)
-{
-    const char *at = strstr(options, name);
-    return at ? atoi(at + strlen(name)) : -1;
-}
-
-/* `source` is the name of the file without its ending. */
-static int32_t program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
-                              void **out_program, gpu_binary *out_binary)
-{
-    cuda_device *d = device;
-    char name[64];
-    int32_t dtype = option(options, "-DGPU_DTYPE=");
-    int n = snprintf(name, sizeof name, "%s_%d_%d", source, option(options, "-DGPU_TYPE="),
-                     option(options, "-DGPU_GROUP="));
-    if (dtype >= 0) snprintf(name + n, sizeof name - (size_t)n, "_%d", dtype);
-    const gpu_module *compiled = gpu_module_find(source, options);
-    if (!compiled)
-        return gpu_error(d->plugin, TN_E_INTERNAL, "the plugin was built without the program %s", name);
-    cuda_module *m = malloc(sizeof *m);
-    if (!m) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    memcpy(m->name, name, sizeof name);
-    int32_t status = CHECKED(d, cuModuleLoadData, &m->module, compiled->bytes);
-    if (status)
-        free(m);
-    else
-        *out_program = m;
-    return status;
-}
-
-static void program_destroy(void *device, void *program)
-{
-    CALL((cuda_device *)device, cuModuleUnload, ((cuda_module *)program)->module);
-    free(program);
-}
-
-static int32_t kernel_create(void *device, void *program, const char *name, void **out_kernel)
-{
-    cuda_device *d = device;
-    const cuda_module *m = program;
-    CUfunction function = NULL;
-    char symbol[128];
-    snprintf(symbol, sizeof symbol, "%s__%s", name, m->name);
-    int32_t status = cuda_check(d, CALL(d, cuModuleGetFunction, &function, m->module, symbol), symbol);
-    if (!status) *out_kernel = function;
-    return status;
-}
-
-static int32_t launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
-                      uint32_t n_arguments, uint64_t items, uint32_t group)
-{
-    cuda_device *d = device;
-    CUdeviceptr addresses[GPU_ARGUMENTS];
-    void *values[GPU_ARGUMENTS];
-    for (uint32_t i = 0; i < n_arguments; i++) {
-        addresses[i] = address_of(arguments[i].value, 0);
-        values[i] = arguments[i].is_memory ? (void *)&addresses[i] : (void *)(uintptr_t)arguments[i].value;
-    }
-    return CHECKED(d, cuLaunchKernel, kernel, (unsigned)(items / group), 1, 1, group, 1, 1, 0,
-                   cuda_stream_of(queue), values, NULL);
-}
-
-/* ---- Copies ------------------------------------------------------------------------------------------------ */
-
-static int32_t write_memory(void *device, void *queue, void *memory, uint64_t offset, const void *host,
-                            uint64_t bytes)
-{
-    cuda_device *d = device;
-    return CHECKED(d, cuMemcpyHtoDAsync, address_of(memory, offset), host, bytes, cuda_stream_of(queue));
-}
-
-static int32_t read_memory(void *device, void *queue, void *host, void *memory, uint64_t offset,
-                           uint64_t bytes)
-{
-    cuda_device *d = device;
-    return CHECKED(d, cuMemcpyDtoHAsync, host, address_of(memory, offset), bytes, cuda_stream_of(queue));
-}
-
-static int32_t copy_memory(void *device, void *queue, void *to, uint64_t to_offset, void *from,
-                           uint64_t from_offset, uint64_t bytes)
-{
-    cuda_device *d = device;
-    return CHECKED(d, cuMemcpyDtoDAsync, address_of(to, to_offset), address_of(from, from_offset), bytes,
-                   cuda_stream_of(queue));
-}
-
-static int32_t peer_copy(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
-                         void *from, uint64_t from_offset, uint64_t bytes)
-{
-    cuda_device *d = to_device;
-    const cuda_device *other = from_device;
-    uint64_t bit = (uint64_t)1 << other->index;
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&d->lock);
-    if (!(d->peers & bit)) result = CALL(d, cuCtxEnablePeerAccess, other->context, 0);
-    if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) result = CUDA_SUCCESS; /* by another library */
-    if (result == CUDA_SUCCESS) d->peers |= bit;
-    pthread_mutex_unlock(&d->lock);
-    int32_t status = cuda_check(d, result, "cuCtxEnablePeerAccess");
-    if (status) return status;
-    return CHECKED(d, cuMemcpyPeerAsync, address_of(to, to_offset), d->context, address_of(from, from_offset),
-                   other->context, bytes, cuda_stream_of(queue));
-}
-
-static int32_t find_fill(cuda_device *d)
-{
-    int32_t status = TN_OK;
-    pthread_mutex_lock(&d->lock);
-    if (!d->fill_program)
-        status = program_create(d, gpu_sources[GPU_FILE_MEMORY].text,
-                                "-DGPU_TYPE=0 -DGPU_GROUP=0 -DGPU_PROCESSOR=0", NULL, &d->fill_program, NULL);
-    if (!status && !d->fill_kernel) status = kernel_create(d, d->fill_program, "fill", &d->fill_kernel);
-    pthread_mutex_unlock(&d->lock);
-    return status;
-}
-
-/* Patterns that CUDA does not set. */
-static int32_t fill_by_kernel(cuda_device *d, void *queue, void *memory, uint64_t offset, uint64_t bytes,
-                              const void *pattern, uint32_t pattern_bytes)
-{
-    const uint64_t most = (uint64_t)1 << 30;
-    const uint32_t group = 128;
-    int32_t status = find_fill(d);
-    for (uint64_t first = 0, count = bytes / pattern_bytes; first < count && !status; first += most) {
-        uint32_t now = (uint32_t)(count - first < most ? count - first : most);
-        gpu_nest nest = {.numel = now, .rank = 1, .opcode = pattern_bytes, .sizes = {now}};
-        nest.strides[0][0] = pattern_bytes;
-        nest.offsets[0] = (int64_t)(offset + first * pattern_bytes);
-        memcpy(nest.values, pattern, pattern_bytes);
-        const gpu_argument arguments[] = {{.is_memory = 1, .value = memory},
-                                          {.bytes = sizeof nest, .value = &nest}};
-        status = launch(d, queue, d->fill_kernel, arguments, 2, (now + group - 1) / group * (uint64_t)group,
-                        group);
-    }
-    return status;
-}
-
-static int32_t fill_memory(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
-                           const void *pattern, uint32_t pattern_bytes)
-{
-    cuda_device *d = device;
-    CUdeviceptr to = address_of(memory, offset);
-    CUstream stream = cuda_stream_of(queue);
-    uint32_t word = 0;
-    int32_t has_one_word = 1;
-    memcpy(&word, pattern, pattern_bytes < sizeof word ? pattern_bytes : sizeof word);
-    for (uint32_t i = sizeof word; i < pattern_bytes; i += sizeof word)
-        has_one_word &= memcmp((const char *)pattern + i, &word, sizeof word) == 0;
-    if (pattern_bytes == 1) return CHECKED(d, cuMemsetD8Async, to, (unsigned char)word, bytes, stream);
-    if (pattern_bytes == 2) return CHECKED(d, cuMemsetD16Async, to, (unsigned short)word, bytes / 2, stream);
-    if (has_one_word) return CHECKED(d, cuMemsetD32Async, to, word, bytes / 4, stream);
-    return fill_by_kernel(d, queue, memory, offset, bytes, pattern, pattern_bytes);
-}
-
-/* ---- The driver -------------------------------------------------------------------------------------------- */
-
-const gpu_driver gpu_the_driver = {
-    .type = "cuda",
-    .version = "0.1",
-    .dlpack_type = 2,
-    .find = find,
-    .forget = forget,
-    .describe = describe,
-    .open = open_device,
-    .close = close_device,
-    .status = device_status,
-    .native = native,
-    .alloc = alloc,
-    .free = free_memory,
-    .retain = retain,
-    .host_alloc = host_alloc,
-    .host_free = host_free,
-    .queue_create = queue_create,
-    .queue_wrap = queue_wrap,
-    .queue_destroy = queue_destroy,
-    .queue_query = queue_query,
-    .queue_finish = queue_finish,
-    .queue_wait = queue_wait,
-    .native_wait = native_wait,
-    .queue_callback = queue_callback,
-    .event_record = event_record,
-    .event_release = event_release,
-    .event_query = event_query,
-    .event_wait = event_wait,
-    .event_elapsed = event_elapsed,
-    .write = write_memory,
-    .read = read_memory,
-    .copy = copy_memory,
-    .fill = fill_memory,
-    .program_create = program_create,
-    .program_destroy = program_destroy,
-    .kernel_create = kernel_create,
-    .kernel_destroy = kernel_destroy,
-    .launch = launch,
-    .queue_create_urgent = queue_create_urgent,
-    .event_record_as = event_record_as,
-    .memory_info = memory_info,
-    .peer_copy = peer_copy,
-    .graphs = &cuda_graphs,
-    .libraries = &cuda_libraries,
-};
-
-TN_DEFINE_PLUGIN("cuda", "0.1", "Tenon", 0, gpu_entry);

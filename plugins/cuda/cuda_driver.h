@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the CUDA driver share: devices, queues, and calls of CUDA in a device's context. */
+/*
+ * What the files of the CUDA driver share: devices, queues, and calls of CUDA in a device's context. The HIP plugin takes this
+ * file and driver.c with its own symbols.h, which gives each name of CUDA here its name in HIP.
+ */
 #ifndef TENON_CUDA_DRIVER_H
 #define TENON_CUDA_DRIVER_H
 
-#include "symbols.h"
+#include <symbols.h>
 
 typedef struct cuda_event cuda_event;
 typedef struct borrowed borrowed;
@@ -34,21 +37,42 @@ static inline CUstream cuda_stream_of(const void *queue)
     return ((const cuda_queue *)queue)->stream;
 }
 
-/* Makes the device's context current on this thread; 1 if it was not, for cuda_leave. */
-int32_t cuda_enter(const cuda_device *d);
-void cuda_leave(const cuda_device *d, int32_t was_entered);
+#define NAME(x)    NAME_OF(x) /* the symbol behind a macro of the vendor's header */
+#define NAME_OF(x) #x
+
 /* The status of a result; records the error of one that is not CUDA_SUCCESS, and whether the context is lost. */
 int32_t cuda_check(cuda_device *d, CUresult result, const char *what);
 
 /* Calls a function of CUDA with the device's context: CALL gives its result, CHECKED our status and its error. */
-#define CALL(d, function, ...)                                 \
-    ({                                                         \
-        int32_t was_entered = cuda_enter(d);                   \
-        CUresult call_result = (d)->cu->function(__VA_ARGS__); \
-        cuda_leave(d, was_entered);                            \
-        call_result;                                           \
+#define CALL(d, function, ...)                                                             \
+    ({                                                                                     \
+        int32_t was_entered = cuda_enter(d);                                               \
+        CUresult call_result =                                                             \
+            was_entered < 0 ? CUDA_ERROR_INVALID_CONTEXT : (d)->cu->function(__VA_ARGS__); \
+        cuda_leave(d, was_entered);                                                        \
+        call_result;                                                                       \
     })
-#define CHECKED(d, function, ...) cuda_check(d, CALL(d, function, __VA_ARGS__), #function)
+#define CHECKED(d, function, ...) cuda_check(d, CALL(d, function, __VA_ARGS__), NAME(function))
+
+/* An attribute of a device, or 0. */
+int32_t cuda_number_of(const cuda_symbols *cu, CUdevice id, CUdevice_attribute what);
+
+/* What each vendor does in its own way: cuda.c, or hip.c of the HIP plugin. */
+/* Makes the device current on this thread. Gives 0 if it was current, less if it cannot be; cuda_leave takes what it gave. */
+int32_t cuda_enter(const cuda_device *d);
+void cuda_leave(const cuda_device *d, int32_t was_entered);
+/* Sets the device's context. */
+int32_t cuda_open(cuda_device *d);
+void cuda_close(cuda_device *d);
+/* The context of a stream that the plugin has not made. */
+int32_t cuda_stream_context(cuda_device *d, CUstream stream, CUcontext *out);
+int32_t cuda_call_back(cuda_device *d, CUstream stream, void (*callback)(void *user), void *user);
+const char *cuda_result_name(const cuda_symbols *cu, CUresult result);
+int32_t cuda_status_of(CUresult result);
+/* Whether the installed driver runs the plugin's programs; else writes the reason. */
+int32_t cuda_driver_fits(const cuda_symbols *cu, char *reason, size_t size);
+int32_t cuda_device_fits(const cuda_symbols *cu, CUdevice id);
+void cuda_write_architecture(const cuda_symbols *cu, CUdevice id, char *out, size_t size);
 
 extern const gpu_graph_driver cuda_graphs; /* graph.c */
 /* blas.c */

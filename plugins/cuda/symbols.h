@@ -68,10 +68,25 @@
     X(cuGraphExecDestroy)          \
     X(cuGraphDestroy)
 
+#define CUDA_OPTIONAL(X) /* none */
+
 typedef struct cuda_symbols {
 #define CUDA_DECLARE(name) __typeof__(&name) name;
     CUDA_REQUIRED(CUDA_DECLARE)
 #undef CUDA_DECLARE
 } cuda_symbols;
+
+/* What driver.c says of the vendor. */
+#define VENDOR_TYPE      "cuda"
+#define VENDOR_NAME      "CUDA"
+#define VENDOR_DLPACK    2
+#define VENDOR_LIBRARY   "libcuda.so.1"
+#define VENDOR_LACKS     "no NVIDIA driver is installed"
+#define VENDOR_TOO_OLD   "the NVIDIA driver is too old"
+#define LEAST_COMPUTE    8 /* the PTX of the images is for compute capability 8.0 */
+#define VENDOR_NEEDS     "compute capability 8.0 or later"
+#define VENDOR_URGENT    (-5) /* CUDA takes any priority and moves it into its range */
+#define VENDOR_GRAPHS    (&cuda_graphs)
+#define VENDOR_LIBRARIES (&cuda_libraries)
 
 #endif

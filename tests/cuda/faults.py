@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each function of CUDA that the plugin calls fails once, and work.c goes on: every failure is an error by name, none is a crash,
-a wrong result or a leak. Machines without a device say why.
+"""Each function of CUDA, or of HIP, that the plugin calls fails once, and work.c goes on: every failure is an error by name,
+none is a crash, a wrong result or a leak. Machines without a device say why.
 
     faults.py WORK TENON SYMBOLS_H
+
+SYMBOLS_H is that of a plugin. The HIP plugin's gives each function of CUDA its name in HIP.
 """
 import os
 import re
@@ -13,11 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 # Where a failure changes no result: the function gives a fact of the device, asks, or gives something back.
 FACTS = {"cuDriverGetVersion", "cuGetErrorName", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetPCIBusId",
-         "cuDeviceGetAttribute", "cuDeviceTotalMem", "cuDeviceCanAccessPeer", "cuCtxGetCurrent", "cuCtxPopCurrent"}
+         "cuDeviceGetAttribute", "cuDeviceTotalMem", "cuDeviceCanAccessPeer", "cuCtxGetCurrent", "cuCtxPopCurrent", "hipGetDeviceProperties", "hipGetDevice"}
 GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload", "cuGraphDestroy",
               "cuGraphExecDestroy", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxGetCurrent"}
 UNUSED = {"cuStreamGetCtx"}  # of streams of the program
 NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
+HIP_NAMES = {1: "hipErrorInvalidValue", 2: "hipErrorOutOfMemory", 201: "hipErrorInvalidContext", 700: "hipErrorIllegalAddress"}
+HIP_OWN = ["hipGetDevice", "hipSetDevice", "hipGetDeviceProperties", "cuLaunchHostFunc"]  # the last is behind hipStreamAddCallback
 
 # What the library says of itself, and what `tenon doctor` makes of it.
 ABSENT = [({"FAULTY_FAIL": "cuInit:1:100"}, "cuInit failed: CUDA_ERROR_NO_DEVICE"),
@@ -25,6 +29,10 @@ ABSENT = [({"FAULTY_FAIL": "cuInit:1:100"}, "cuInit failed: CUDA_ERROR_NO_DEVICE
           ({"CUDA_TEST_COMPUTE": "7"}, "found 2 GPUs, none of compute capability 8.0 or later"),
           ({"CUDA_TEST_DRIVER": "12080"}, "the NVIDIA driver is for CUDA 12.8, the plugin needs 13.0"),
           ({"LD_LIBRARY_PATH": ""}, "libcuda.so.1 not found: no NVIDIA driver is installed")]
+HIP_ABSENT = [({"FAULTY_FAIL": "cuInit:1:100"}, "hipInit failed: hipErrorNoDevice"),
+              ({"CUDA_TEST_DEVICES": "0"}, "found 0 GPUs, none of the architectures gfx"),
+              ({"HIP_TEST_ARCHITECTURE": "gfx90"}, "found 2 GPUs, none of the architectures gfx"),
+              ({"HIP_TEST_ARCHITECTURE": "gfx803:xnack-"}, "found 2 GPUs, none of the architectures gfx")]
 
 
 def run(work, fault=None):
@@ -33,7 +41,7 @@ def run(work, fault=None):
     return done.returncode, done.stdout + done.stderr
 
 
-def check(work, function, call, result):
+def check(work, names, function, call, result):
     """What is wrong about a run in which one call fails, or None."""
     status, said = run(work, f"{function}:{call}:{result}")
     where = f"call {call} of {function} returns {result}: "
@@ -42,10 +50,11 @@ def check(work, function, call, result):
     if "no device" in said:
         return None if function in FACTS | {"cuInit", "cuDeviceGetCount"} else where + said
     live = int(re.search(r"live (-?\d+)", said)[1])
-    if live < 0 or live > (1 if function in GIVES_BACK else 0):
+    has_lost = names is HIP_NAMES and result == 700  # HIP gives the context up at the end of the process only
+    if live < 0 or live > (1 if function in GIVES_BACK else 0) and not has_lost:
         return where + f"{live} objects are left\n{said}"
     is_silent = function in FACTS | GIVES_BACK | UNUSED or result == 2  # for memory there is a second try
-    if NAMES[result] not in said and call == 1 and not is_silent:
+    if names[result] not in said and call == 1 and not is_silent:
         return where + f"no error names it\n{said}"
     return None
 
@@ -59,17 +68,20 @@ def main():
     failures = []
     if status or not re.fullmatch(r"status 0, other 0\ncalled 1, live 0\n", said):
         failures.append(f"without a fault:\n{said}")
-    functions = re.findall(r"^ +X\((cu\w+)\)", open(header).read(), re.M)
+    text = open(header).read()
+    functions = re.findall(r"^#define (cu[A-Z]\w+) +hip", text, re.M)
+    is_hip = len(functions) > 0
+    functions = functions + HIP_OWN if is_hip else re.findall(r"^ +X\((cu\w+)\)", text, re.M)
     cases = [(f, 1, result) for f in functions for result in (1, 700)] + [("work", call, 700) for call in (3, 6, 12)]
     cases += [(f, call, 2) for f in functions if re.search("Alloc|Create|Load|Launch", f) for call in (1, 2)]
     with ThreadPoolExecutor(2) as pool:
-        failures += [wrong for wrong in pool.map(lambda case: check(work, *case), cases) if wrong]
-    for settings, reason in ABSENT:
+        failures += [wrong for wrong in pool.map(lambda case: check(work, HIP_NAMES if is_hip else NAMES, *case), cases) if wrong]
+    for settings, reason in HIP_ABSENT if is_hip else ABSENT:
         done = subprocess.run([tool, "doctor"], capture_output=True, text=True, timeout=60, env={**os.environ, **settings})
         if reason not in done.stdout:
             failures.append(f"{settings}: doctor does not say '{reason}':\n{done.stdout}{done.stderr}")
     print(*failures, sep="\n")
-    print(f"{len(cases) + len(ABSENT) + 1 - len(failures)} passed, {len(failures)} failed, 0 skipped")
+    print(f"{len(cases) + len(HIP_ABSENT if is_hip else ABSENT) + 1 - len(failures)} passed, {len(failures)} failed, 0 skipped")
     return 1 if failures else 0
 
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.dont_write_bytecode = True
 import mutation  # noqa: E402
 
-FILE = "plugins/cuda/cuda.c"
+FILE = "plugins/cuda/driver.c"
 # (what is forgotten, file, text, replacement)
 WAITS = [
     ("synchronise: the wait", FILE, "return cuda_check(d, CALL(d, cuStreamSynchronize, cuda_stream_of(queue)), \"queued work\");",
@@ -24,7 +24,7 @@ WAITS = [
     ("event: the state", FILE, "CUresult result = CALL(d, cuEventQuery, ((cuda_event *)event)->event);",
      "CUresult result = CUDA_SUCCESS;"),
     ("elapsed: the wait for both events", FILE, "int32_t status = event_wait(d, end);", "int32_t status = TN_OK;"),
-    ("callback: its place in the stream", FILE, "return CHECKED(d, cuLaunchHostFunc, cuda_stream_of(queue), callback, user);",
+    ("callback: its place in the stream", FILE, "return cuda_call_back(device, cuda_stream_of(queue), callback, user);",
      "callback(user);\n    return TN_OK;"),
 ]
 GRAPH = "plugins/gpu/graph.c"

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work of every kind on a CUDA device, whatever fails: memory, streams, events, copies, fills, kernels, DLPack, a callback.
+ * Work of every kind on a device of CUDA or HIP, whatever fails: memory, streams, events, copies, fills, kernels, DLPack, a callback.
  * Prints each error as `STATUS MESSAGE`, then what the library for tests still has. faults.py looks at it.
  */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <tenon/tenon.h>
 #include "../behaviour/dlpack.h"
+
+#ifndef DEVICE
+#define DEVICE  "cuda"
+#define LIBRARY "libcuda.so.1"
+#endif
 
 #define COUNT 70000 /* enough for a dense kernel */
 
@@ -69,7 +74,9 @@ static void use_streams(void)
         tn_tensor *x = tn_full(s, TN_INTS(10), tn_value_float(2), .dtype = TN_FLOAT32, .device = device);
         tn_add_scalar_(s, x, 1.0);
         report(tn_stream_add_callback(home, call, NULL));
-        report(tn_stream_wait_stream(side, home));
+        int32_t status = tn_stream_wait_stream(side, home);
+        report(status);
+        if (status) report(tn_stream_synchronize(home)); /* so that x is whole all the same */
         tn_stream_set_current(ctx, side);
         tn_add_scalar_(s, x, 1.0);
         report_scope();
@@ -144,8 +151,8 @@ int main(void)
 {
     int32_t status = tn_context_create(NULL, &ctx);
     if (status) return 1;
-    device = tn_device_parse(ctx, "cuda:0");
-    other = tn_device_parse(ctx, "cuda:1");
+    device = tn_device_parse(ctx, DEVICE ":0");
+    other = tn_device_parse(ctx, DEVICE ":1");
     if (!device) {
         printf("no device\n");
         tn_context_destroy(ctx);
@@ -164,7 +171,7 @@ int main(void)
     tn_scope_close(s);
     tn_context_destroy(ctx);
     int (*live)(void);
-    *(void **)(void *)&live = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuda_test_live");
+    *(void **)(void *)&live = dlsym(dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD), "cuda_test_live");
     printf("called %d, live %d\n", called, live ? live() : 0);
     return 0;
 }
