@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is HIP's alone in the HIP driver: the current device of a thread, the statuses of HIP's results, callbacks, and the GPUs
+ * that the plugin takes. The rest is ../cuda/driver.c.
+ */
+#include "cuda_driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Gives one more than the device that was current. */
+int32_t cuda_enter(const cuda_device *d)
+{
+    int before = 0;
+    if (d->cu->hipGetDevice(&before) == hipSuccess && before == d->id) return 0;
+    return d->cu->hipSetDevice(d->id) == hipSuccess ? before + 1 : -1;
+}
+
+void cuda_leave(const cuda_device *d, int32_t was_entered)
+{
+    if (was_entered > 0) d->cu->hipSetDevice(was_entered - 1);
+}
+
+/* HIP opens a device when it is first used. */
+int32_t cuda_open(cuda_device *d)
+{
+    d->context = d->id;
+    return TN_OK;
+}
+
+void cuda_close(cuda_device *d) {}
+
+int32_t cuda_stream_context(cuda_device *d, hipStream_t stream, int *out)
+{
+    if (!d->cu->hipStreamGetDevice)
+        return gpu_error(d->plugin, TN_E_UNSUPPORTED,
+                         "a stream of the program needs hipStreamGetDevice, which this HIP runtime lacks");
+    return CHECKED(d, hipStreamGetDevice, stream, out);
+}
+
+typedef struct call_back {
+    void (*function)(void *user);
+    void *user;
+} call_back;
+
+/* After a failure the function is not called, as in CUDA; then waits for the stream fail. */
+static void run_call_back(hipStream_t stream, hipError_t result, void *data)
+{
+    call_back *c = data;
+    if (result == hipSuccess) c->function(c->user);
+    free(c);
+}
+
+int32_t cuda_call_back(cuda_device *d, hipStream_t stream, void (*callback)(void *user), void *user)
+{
+    call_back *c = malloc(sizeof *c);
+    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *c = (call_back){callback, user};
+    int32_t status = CHECKED(d, hipStreamAddCallback, stream, run_call_back, c, 0);
+    if (status) free(c);
+    return status;
+}
+
+const char *cuda_result_name(const cuda_symbols *cu, hipError_t result)
+{
+    const char *name = cu->hipGetErrorName(result);
+    return name ? name : "unknown result";
+}
+
+/* After a fault, and when the hardware fails, every later call on the device fails. */
+int32_t cuda_status_of(hipError_t result)
+{
+    switch (result) {
+    case hipErrorOutOfMemory:
+        return TN_E_OUT_OF_MEMORY;
+    case hipErrorDeinitialized:
+    case hipErrorInvalidContext:
+    case hipErrorECCNotCorrectable:
+    case hipErrorIllegalAddress:
+    case hipErrorLaunchTimeOut:
+    case hipErrorContextIsDestroyed:
+    case hipErrorAssert:
+    case hipErrorLaunchFailure:
+    case hipErrorUnknown:
+        return TN_E_DEVICE_LOST;
+    default:
+        return TN_E_INTERNAL;
+    }
+}
+
+/* The library's name has its generation. */
+int32_t cuda_driver_fits(const cuda_symbols *cu, char *reason, size_t size)
+{
+    return 1;
+}
+
+/* "gfx90a" of "gfx90a:sramecc+:xnack-": images are for either setting of the features. */
+void cuda_write_architecture(const cuda_symbols *cu, hipDevice_t id, char *out, size_t size)
+{
+    hipDeviceProp_t properties = {0};
+    if (cu->hipGetDeviceProperties(&properties, id) != hipSuccess) properties.gcnArchName[0] = 0;
+    snprintf(out, size, "%.*s", (int)strcspn(properties.gcnArchName, ":"), properties.gcnArchName);
+}
+
+int32_t cuda_device_fits(const cuda_symbols *cu, hipDevice_t id)
+{
+    char name[32];
+    cuda_write_architecture(cu, id, name, sizeof name);
+    for (const char *at = HIP_TARGETS; *name && *at; at += strspn(at, ",")) {
+        const size_t length = strcspn(at, ",");
+        if (strlen(name) == length && memcmp(at, name, length) == 0) return 1;
+        at += length;
+    }
+    return 0;
+}
