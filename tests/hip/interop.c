@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the plugin shares with HIP's other users: identity of devices, streams, addresses, the current device of a thread. */
+#define __HIP_PLATFORM_AMD__ 1
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <hip/hip_runtime_api.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include "../behaviour/dlpack.h"
+
+#define DL_ROCM 10
+
+static tn_context *ctx;
+static tn_device device, other;
+static tn_scope *s;
+
+#define HIP(function) ((__typeof__(&function))(uintptr_t)dlsym(dlopen(LIBRARY, RTLD_NOW), #function))
+
+static void open_device(void)
+{
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    device = tn_device_parse(ctx, "hip:0");
+    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
+    other = tn_device_parse(ctx, "hip:1");
+    s = tn_scope_open(ctx);
+}
+
+static void close_device(void)
+{
+    if (s) tn_scope_close(s);
+    tn_context_destroy(ctx);
+}
+TestSuite(interop, .init = open_device, .fini = close_device, .timeout = 60);
+
+static void expect_pair(tn_tensor *t, float first, float second)
+{
+    float got[2] = {0};
+    cr_assert_eq(tn_to_host(s, t, got, sizeof got), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_assert(got[0] == first && got[1] == second, "%g, %g", got[0], got[1]);
+}
+
+static tn_tensor *pair(tn_device on, float first, float second)
+{
+    return tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){first, second}, on);
+}
+
+Test(interop, a_device_says_who_it_is)
+{
+    tn_device_facts facts = {.size = sizeof facts};
+    cr_assert_eq(tn_device_get_facts(ctx, other, &facts), TN_OK);
+    cr_assert_str_eq(facts.name, "Test GPU 1");
+    cr_assert_str_eq(facts.architecture, "gfx90a");
+    cr_assert_str_eq(facts.pci_address, "0000:66:00.0");
+    cr_assert_eq(memcmp(facts.uuid, "bbbbbbbbbbbbbbbb", 16), 0);
+    cr_assert_eq(facts.total_memory, (uint64_t)4 << 30);
+    cr_assert_eq(facts.peers, 1);
+    cr_assert(facts.priority_high == -1 && facts.priority_low == 0);
+}
+
+Test(interop, the_current_device_of_the_program_stays)
+{
+    int now = -1;
+    cr_assert_eq(HIP(hipSetDevice)(0), hipSuccess);
+    expect_pair(tn_mul_scalar(s, pair(other, 3, 4), 2), 6, 8);
+    cr_assert_eq(HIP(hipGetDevice)(&now), hipSuccess);
+    cr_assert_eq(now, 0, "%d", now);
+    cr_assert_eq(HIP(hipSetDevice)(1), hipSuccess);
+    expect_pair(tn_mul_scalar(s, pair(device, 3, 4), 2), 6, 8);
+    cr_assert_eq(HIP(hipGetDevice)(&now), hipSuccess);
+    cr_assert_eq(now, 1, "%d", now);
+}
+
+Test(interop, memory_is_of_the_device_that_was_asked_for)
+{
+    struct DLManagedTensorVersioned *c = NULL;
+    tn_tensor *t = pair(other, 1, 2);
+    int ordinal = -1;
+    cr_assert_eq(HIP(hipSetDevice)(0), hipSuccess);
+    cr_assert_eq(tn_to_dlpack(t, &c), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(c->tensor.device.type, DL_ROCM);
+    cr_assert_eq(c->tensor.device.id, 1);
+    cr_assert_eq(HIP(hipPointerGetAttribute)(&ordinal, HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                             (char *)c->tensor.data + c->tensor.byte_offset),
+                 hipSuccess);
+    cr_assert_eq(ordinal, 1, "%d", ordinal);
+    c->deleter(c);
+}
+
+Test(interop, a_stream_of_another_device_is_refused_and_the_programs_own_stays)
+{
+    hipStream_t made;
+    tn_stream *stream;
+    expect_pair(pair(device, 1, 2), 1, 2);
+    cr_assert_eq(HIP(hipSetDevice)(0), hipSuccess);
+    cr_assert_eq(HIP(hipStreamCreateWithPriority)(&made, hipStreamNonBlocking, 0), hipSuccess);
+    cr_assert_eq(tn_stream_wrap(ctx, other, (uintptr_t)made, &stream), TN_E_ARGUMENT);
+    cr_assert_eq(tn_stream_wrap(ctx, device, (uintptr_t)made, &stream), TN_OK, "%s",
+                 tn_last_error()->message);
+    cr_assert_eq(tn_stream_set_current(ctx, stream), TN_OK);
+    expect_pair(tn_add(s, pair(device, 1, 2), pair(device, 3, 4)), 4, 6);
+    tn_stream_set_current(ctx, tn_stream_default(ctx, device));
+    tn_stream_release(stream);
+    cr_assert_eq(HIP(hipStreamDestroy)(made), hipSuccess);
+}
+
+static void count(void *user)
+{
+    ++*(int *)user;
+}
+
+Test(interop, a_callback_runs_once)
+{
+    int calls = 0;
+    tn_stream *stream = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_stream_add_callback(stream, count, &calls), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_stream_synchronize(stream), TN_OK);
+    cr_assert_eq(calls, 1);
+}
