@@ -281,7 +281,7 @@ EXPORT hipError_t hipStreamDestroy(hipStream_t stream)
     return (hipError_t)cuStreamDestroy((CUstream)stream);
 }
 
-/* Not in the header of every HIP. */
+hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t *out); /* not in every header */
 EXPORT hipError_t hipStreamGetDevice(hipStream_t stream, hipDevice_t *out)
 {
     CUcontext of_stream = NULL, context = NULL;
