@@ -35,7 +35,7 @@ MUTANTS = [
     ("close: the wait for callbacks", "plugins/opencl/opencl.c",
      "while (d->callbacks) pthread_cond_wait(&d->idle, &d->lock);", ""),
     ("wait for an event of another device", "plugins/gpu/plugin.c",
-     "else if (r) /* of another device, with a context of its own */\n        status = driver->event_wait(r->device->handle, r->event);", ""),
+     "status = driver->event_wait(r->device->handle, r->event);\n    }\n    record_release(r);", "}\n    record_release(r);"),
     ("synchronise a stream", "plugins/gpu/plugin.c", "if (!status) status = driver->queue_finish(s->device->handle, s->queue);", ""),
     ("nonzero: the wait for the count", "plugins/gpu/index.c",
      "if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);", ""),
