@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 #include "core/allocator.h"
 #include "fake_driver.h"
+#include "at_end.h"
 
 #define MIB (1024ull * 1024)
 
@@ -31,8 +32,8 @@ static void open_gpu(void)
 static void close_gpu(void)
 {
     tn_context_destroy(ctx);
-    cr_expect_eq(gpu.live_allocations, 0);
-    cr_expect_eq(gpu.breaches, 0);
+    MUST_HOLD(gpu.live_allocations == 0);
+    MUST_HOLD(gpu.breaches == 0);
 }
 
 TestSuite(allocator_options, .init = open_gpu, .fini = close_gpu);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "fake_driver.h"
+#include "at_end.h"
 
 static fake cpu, gpu;
 static tn_context *ctx;
@@ -31,7 +32,7 @@ static void stop(void)
     char command[128];
     tn_context_destroy(ctx);
     snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_expect_eq(system(command), 0);
+    MUST_HOLD(system(command) == 0);
 }
 
 TestSuite(device_measured, .init = start, .fini = stop);

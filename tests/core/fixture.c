@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <criterion/criterion.h>
+#include "at_end.h"
 
 tn_context *ctx;
 fake cpu, gpu;
@@ -30,8 +31,8 @@ void close_fakes(void)
 {
     tn_scope_close(s);
     tn_context_destroy(ctx);
-    cr_assert_eq(cpu.closed, cpu.opened);
-    cr_assert_eq(cpu.breaches + gpu.breaches, 0);
+    MUST_HOLD(cpu.closed == cpu.opened);
+    MUST_HOLD(cpu.breaches + gpu.breaches == 0);
 }
 
 void expect_last(int32_t status, const char *text)

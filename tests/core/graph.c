@@ -5,6 +5,7 @@
 #include <string.h>
 #include "core/capture.h"
 #include "fixture.h"
+#include "at_end.h"
 
 static tn_device first, second;
 static tn_graph *g;
@@ -25,17 +26,17 @@ static void open_graph(void)
 static void close_graph(void)
 {
     int32_t launches = gpu.launches;
-    cr_expect_eq(tn_graph_reset(g), TN_OK);
-    cr_expect_eq(tn_graph_capture_begin(g, stream), TN_OK);
-    cr_expect_eq(tn_graph_capture_end(g), TN_OK);
-    cr_expect_eq(tn_graph_replay(g), TN_OK);
-    cr_expect_eq(gpu.launches, launches + 1);
+    MUST_HOLD(tn_graph_reset(g) == TN_OK);
+    MUST_HOLD(tn_graph_capture_begin(g, stream) == TN_OK);
+    MUST_HOLD(tn_graph_capture_end(g) == TN_OK);
+    MUST_HOLD(tn_graph_replay(g) == TN_OK);
+    MUST_HOLD(gpu.launches == launches + 1);
     tn_graph_release(g);
     tn_stream_release(stream);
     tn_stream_release(other);
     tn_stream_release(elsewhere);
     close_fakes();
-    cr_assert_eq(gpu.live_graphs + gpu.live_executables, 0);
+    MUST_HOLD(gpu.live_graphs + gpu.live_executables == 0);
 }
 
 TestSuite(graph, .init = open_graph, .fini = close_graph);

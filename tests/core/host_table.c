@@ -8,6 +8,7 @@
 #include <tenon/plugin.h>
 #include <unistd.h>
 #include "fixture.h"
+#include "at_end.h"
 
 static char folder[] = "/tmp/tenon-host-XXXXXX";
 static const tn_host *host;
@@ -24,7 +25,7 @@ static void close_host(void)
     char command[64];
     close_fakes();
     snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_assert_eq(system(command), 0);
+    MUST_HOLD(system(command) == 0);
 }
 
 TestSuite(host_table, .init = open_host, .fini = close_host);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <tenon/checkpoint.h>
 #include <unistd.h>
+#include "../core/at_end.h"
 
 static tn_context *ctx;
 static tn_scope *s;
@@ -26,7 +27,7 @@ static void end(void)
     tn_scope_close(s);
     tn_context_destroy(ctx);
     snprintf(command, sizeof command, "rm -r %s", folder);
-    cr_assert_eq(system(command), 0);
+    MUST_HOLD(system(command) == 0);
 }
 
 TestSuite(file, .init = begin, .fini = end, .timeout = 60);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "../core/at_end.h"
 
 static char folder[] = "/tmp/tenon_cache_XXXXXX";
 static int32_t folder_status;
@@ -101,7 +102,7 @@ static void remove_folder(void)
 {
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert_eq(system(command), 0);
+    MUST_HOLD(system(command) == 0);
 }
 TestSuite(cache, .init = make_folder, .fini = remove_folder);
 

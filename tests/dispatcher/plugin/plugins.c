@@ -11,6 +11,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 #include "../../torture/counting.h"
+#include "../../core/at_end.h"
 
 #define assert_contains(text, part) \
     cr_assert(strstr((text), (part)) != NULL, "expected '%s' in '%s'", (part), (text))
@@ -36,7 +37,7 @@ static void remove_folder(void)
 {
     char command[PATH_MAX + 16];
     snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
+    MUST_HOLD(system(command) == 0);
 }
 
 static void manifest(const char *file, const char *name, const char *library, const char *more)
