@@ -301,6 +301,30 @@ Test(loader, batches_of_the_program)
     tn_dataset_destroy(d);
 }
 
+/* Through pinned memory to a device that works later than its calls: by rows, by samples, and without workers. */
+Test(loader, batches_on_a_device)
+{
+    const tn_device device = tn_device_parse(ctx, "reference:0");
+    tn_dataset *d = numbers(30), *noisy = tn_map_dataset_create(d, add_noise, NULL);
+    int64_t want[60], have[60];
+    tn_loader *l = tn_loader_create(d, .batch = 4, .shuffle = 1, .seed = 2);
+    take_numbers(l, 16, want);
+    tn_loader_destroy(l);
+    for (int32_t workers = 0; workers <= 2; workers++) {
+        l = tn_loader_create(workers == 1 ? d : noisy, .batch = 4, .shuffle = 1, .seed = 2,
+                             .workers = workers, .device = device);
+        tn_tensors batch = tn_loader_next(s, l);
+        cr_assert_eq(batch.count, workers == 1 ? 1 : 2);
+        cr_assert_eq(tn_tensor_device(batch.data[0]), device);
+        cr_assert_eq(tn_to_host(s, batch.data[0], have, 32), TN_OK);
+        take_numbers(l, 15, have + 4);
+        cr_assert_arr_eq(have, want, sizeof want, "%d workers", workers);
+        tn_loader_destroy(l);
+    }
+    tn_dataset_destroy(noisy);
+    tn_dataset_destroy(d);
+}
+
 /* ---- Data sets --------------------------------------------------------------------------------------------- */
 
 static atomic_int inside, most_inside;
