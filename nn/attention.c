@@ -12,6 +12,8 @@ tn_tensor *nn_transformer_stack_forward(tn_scope *s, tn_module *m, tn_tensors in
 void nn_multihead_attention_init(tn_scope *s, tn_module *m);
 void nn_transformer_layer_init(tn_scope *s, tn_module *m);
 void nn_transformer_stack_init(tn_scope *s, tn_module *m);
+tn_tensor *nn_transformer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
+void nn_transformer_init(tn_scope *s, tn_module *m);
 
 static tn_tensor *add_xavier(tn_scope *s, tn_module *m, const char *name, int64_t rows, int64_t columns)
 {
@@ -238,4 +240,37 @@ tn_tensor *nn_transformer_stack_forward(tn_scope *s, tn_module *m, tn_tensors in
         inputs[0] = tn_module_call(s, tn_module_child_at(layers, i), (tn_tensors){inputs, in.count}).first;
     tn_module *norm = tn_module_child(m, "norm");
     return norm && inputs[0] ? tn_module_forward(s, norm, inputs[0]) : inputs[0];
+}
+
+/* ---- Both stacks ----------------------------------------------------------------------------------------- */
+
+void nn_transformer_init(tn_scope *s, tn_module *m)
+{
+    const tn_transformer_options *o = m->state;
+    (void)s;
+    tn_transformer_encoder_create(
+        m, "encoder", o->d_model, o->nhead, o->num_encoder_layers, .dim_feedforward = o->dim_feedforward,
+        .dropout = o->dropout, .activation = o->activation, .layer_norm_eps = o->layer_norm_eps,
+        .batch_first = o->batch_first, .norm_first = o->norm_first, .bias = o->bias, .norm = 1);
+    tn_transformer_decoder_create(
+        m, "decoder", o->d_model, o->nhead, o->num_decoder_layers, .dim_feedforward = o->dim_feedforward,
+        .dropout = o->dropout, .activation = o->activation, .layer_norm_eps = o->layer_norm_eps,
+        .batch_first = o->batch_first, .norm_first = o->norm_first, .bias = o->bias, .norm = 1);
+    tn_named_tensors all = tn_module_tensors(s, m, TN_PARAMETERS);
+    for (int64_t i = 0; i < all.count; i++)
+        if (tn_tensor_rank(all.data[i].tensor) > 1) tn_init_xavier_uniform(s, all.data[i].tensor, 1, NULL);
+}
+
+tn_tensor *nn_transformer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    (void)more;
+    if (!nn_input(in, 1)) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "Transformer: the second input, the target, is missing");
+        return NULL;
+    }
+    if (nn_refuse_inputs(s, m, in, 6)) return NULL;
+    tn_tensor *const encoder[] = {in.data[0], nn_input(in, 2), nn_input(in, 5)};
+    tn_tensor *memory = tn_module_call(s, tn_module_child(m, "encoder"), (tn_tensors){encoder, 3}).first;
+    tn_tensor *const decoder[] = {in.data[1], memory, nn_input(in, 3), nn_input(in, 4)};
+    return memory ? tn_module_call(s, tn_module_child(m, "decoder"), (tn_tensors){decoder, 4}).first : NULL;
 }

@@ -158,7 +158,12 @@ typedef struct test_case {
     X(transformer_encoder,                                                                                   \
       tn_transformer_encoder_create(net, "m", 4, 2, 2, .dim_feedforward = 6, .dropout = 0, .norm = 1))       \
     X(transformer_decoder,                                                                                   \
-      tn_transformer_decoder_create(net, "m", 4, 2, 2, .dim_feedforward = 6, .dropout = 0))
+      tn_transformer_decoder_create(net, "m", 4, 2, 2, .dim_feedforward = 6, .dropout = 0))                  \
+    X(transformer, tn_transformer_create(net, "m", 4, 2, 1, 2, .dim_feedforward = 6, .dropout = 0))          \
+    X(adaptive_log_softmax,                                                                                  \
+      tn_adaptive_log_softmax_with_loss_create(net, "m", 6, 9, I(3, 5), .div_value = 2))                     \
+    X(adaptive_log_softmax_head, tn_adaptive_log_softmax_with_loss_create(net, "m", 6, 9, I(3, 5, 7),        \
+                                                                          .div_value = 1.5, .head_bias = 1))
 
 static tn_scope *s; /* of the case that runs */
 

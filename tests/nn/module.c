@@ -91,6 +91,12 @@ Test(module, a_negative_size_is_refused)
     expect_failed(TN_E_ARGUMENT, "Linear 'fc': in_features: got -1, expected 0 or more");
 }
 
+Test(module, cutoffs_that_do_not_rise_are_refused)
+{
+    cr_assert_null(tn_adaptive_log_softmax_with_loss_create(net, "soft", 6, 9, TN_INTS(5, 5)));
+    expect_failed(TN_E_ARGUMENT, "AdaptiveLogSoftmaxWithLoss 'soft': cutoffs must rise");
+}
+
 /* ---- A module of the program */
 
 typedef struct block {

@@ -124,6 +124,9 @@ CASES = {
     'transformer_decoder_layer': (nn.TransformerDecoderLayer(4, 2, 6, dropout=0.0), [r(3, 2, 4), r(5, 2, 4)]),
     'transformer_encoder': (nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0), 2, nn.LayerNorm(4), enable_nested_tensor=False), [r(3, 2, 4)]),
     'transformer_decoder': (nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 6, dropout=0.0), 2), [r(3, 2, 4), r(4, 2, 4)]),
+    'transformer': (nn.Transformer(4, 2, 1, 2, 6, dropout=0.0), [r(3, 2, 4), r(5, 2, 4)]),
+    'adaptive_log_softmax': (nn.AdaptiveLogSoftmaxWithLoss(6, 9, [3, 5], div_value=2.0), [r(5, 6), torch.tensor([0, 8, 2, 4, 5])]),
+    'adaptive_log_softmax_head': (nn.AdaptiveLogSoftmaxWithLoss(6, 9, [3, 5, 7], head_bias=True, div_value=1.5), [r(6), torch.tensor(6)]),
 }
 
 

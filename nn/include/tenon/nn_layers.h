@@ -934,6 +934,19 @@ TN_API tn_module *tn_ctc_loss_create_with(tn_module *parent, const tn_ctc_loss_o
 #define tn_ctc_loss_create(parent, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_ctc_loss_create_with(parent, \
     &(tn_ctc_loss_options){.options_size = sizeof(tn_ctc_loss_options), .reduction = "mean", .name = __VA_ARGS__}))
+/* nn.AdaptiveLogSoftmaxWithLoss: Grave et al. 2017: classes by their frequency in clusters that begin at `cutoffs`.
+ * Two inputs: x [N, in_features] or [in_features], classes [N] or []. The log probability of each class; a further
+ * output is the loss. */
+typedef struct tn_adaptive_log_softmax_with_loss_options { uint32_t options_size; uint32_t reserved; const char
+    *name; int64_t in_features; int64_t n_classes; tn_ints cutoffs; double div_value; int32_t head_bias; }
+    tn_adaptive_log_softmax_with_loss_options;
+TN_API tn_module *tn_adaptive_log_softmax_with_loss_create_with(tn_module *parent, const
+    tn_adaptive_log_softmax_with_loss_options *options);
+#define tn_adaptive_log_softmax_with_loss_create(parent, name_, in_features_, n_classes_, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_log_softmax_with_loss_create_with(parent, \
+    &(tn_adaptive_log_softmax_with_loss_options){.options_size = sizeof(tn_adaptive_log_softmax_with_loss_options), \
+    .div_value = 4, .name = (name_), .in_features = (in_features_), .n_classes = (n_classes_), .cutoffs = \
+    __VA_ARGS__}))
 /* nn.RNN: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
@@ -1054,6 +1067,18 @@ TN_API tn_module *tn_transformer_decoder_create_with(tn_module *parent, const tn
     &(tn_transformer_decoder_options){.options_size = sizeof(tn_transformer_decoder_options), .dim_feedforward = \
     2048, .dropout = 0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = (name_), .d_model = \
     (d_model_), .nhead = (nhead_), .num_layers = __VA_ARGS__}))
+/* nn.Transformer: Encoder and decoder (Vaswani et al. 2017). Inputs: source, target; then, each optional, the masks
+ * of source, target and memory, and the source's padding. */
+typedef struct tn_transformer_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t d_model;
+    int64_t nhead; int64_t num_encoder_layers; int64_t num_decoder_layers; int64_t dim_feedforward; double dropout;
+    const char *activation; double layer_norm_eps; int32_t batch_first; int32_t norm_first; int32_t bias; }
+    tn_transformer_options;
+TN_API tn_module *tn_transformer_create_with(tn_module *parent, const tn_transformer_options *options);
+#define tn_transformer_create(parent, name_, d_model_, nhead_, num_encoder_layers_, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_transformer_create_with(parent, \
+    &(tn_transformer_options){.options_size = sizeof(tn_transformer_options), .dim_feedforward = 2048, .dropout = \
+    0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = (name_), .d_model = (d_model_), .nhead = \
+    (nhead_), .num_encoder_layers = (num_encoder_layers_), .num_decoder_layers = __VA_ARGS__}))
 /* clang-format on */
 
 TN_END_DECLS

@@ -653,6 +653,15 @@ struct ctc_loss_options { int64_t blank{}; const char *reduction{"mean"}; int32_
 inline layer ctc_loss(const layer &parent, const std::string &name, const ctc_loss_options &o = {})
 { tn_ctc_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.blank = o.blank; c.reduction =
     o.reduction; c.zero_infinity = o.zero_infinity; return layer(parent, tn_ctc_loss_create_with(parent, &c)); }
+/* nn.AdaptiveLogSoftmaxWithLoss: Grave et al. 2017: classes by their frequency in clusters that begin at `cutoffs`.
+ * Two inputs: x [N, in_features] or [in_features], classes [N] or []. The log probability of each class; a further
+ * output is the loss. */
+struct adaptive_log_softmax_with_loss_options { double div_value{4}; int32_t head_bias{}; };
+inline layer adaptive_log_softmax_with_loss(const layer &parent, const std::string &name, int64_t in_features,
+    int64_t n_classes, tn_ints cutoffs, const adaptive_log_softmax_with_loss_options &o = {})
+{ tn_adaptive_log_softmax_with_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_features =
+    in_features; c.n_classes = n_classes; c.cutoffs = cutoffs; c.div_value = o.div_value; c.head_bias = o.head_bias;
+    return layer(parent, tn_adaptive_log_softmax_with_loss_create_with(parent, &c)); }
 /* nn.RNN: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
@@ -763,6 +772,17 @@ inline layer transformer_decoder(const layer &parent, const std::string &name, i
     = nhead; c.num_layers = num_layers; c.dim_feedforward = o.dim_feedforward; c.dropout = o.dropout; c.activation =
     o.activation; c.layer_norm_eps = o.layer_norm_eps; c.batch_first = o.batch_first; c.norm_first = o.norm_first;
     c.bias = o.bias; c.norm = o.norm; return layer(parent, tn_transformer_decoder_create_with(parent, &c)); }
+/* nn.Transformer: Encoder and decoder (Vaswani et al. 2017). Inputs: source, target; then, each optional, the masks
+ * of source, target and memory, and the source's padding. */
+struct transformer_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char *activation{"relu"};
+    double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1}; };
+inline layer transformer(const layer &parent, const std::string &name, int64_t d_model, int64_t nhead, int64_t
+    num_encoder_layers, int64_t num_decoder_layers, const transformer_options &o = {})
+{ tn_transformer_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.d_model = d_model; c.nhead =
+    nhead; c.num_encoder_layers = num_encoder_layers; c.num_decoder_layers = num_decoder_layers; c.dim_feedforward =
+    o.dim_feedforward; c.dropout = o.dropout; c.activation = o.activation; c.layer_norm_eps = o.layer_norm_eps;
+    c.batch_first = o.batch_first; c.norm_first = o.norm_first; c.bias = o.bias; return layer(parent,
+    tn_transformer_create_with(parent, &c)); }
 
 } // namespace tenon::nn
 
