@@ -184,6 +184,7 @@ def main():
     else:
         print_rooms(counts)
         print(f"excluded: {excluded[0]} lines and {excluded[1]} branches (tools/coverage/excluded.txt and the rules of report.py)")
+        print("docs/coverage.md says what remains, and why")
         print("\n".join(errors), end="\n" if errors else "")
     return 1 if errors and not args.missed else 0
 
