@@ -230,3 +230,60 @@ Test(refusals_math, of_solvers)
             "_chunk_cat expects all input tensors with the same dtype");
     end();
 }
+
+Test(refusals_math, spectra_of_parts)
+{
+    tn_tensor *signal = ones(TN_INTS(16)), *cube = ones(TN_INTS(2, 2, 2)), *window = ones(TN_INTS(4));
+    REFUSED(tn_stft(s, signal, 4, .hop_length = 0, .return_complex = 1),
+            "stft: expected hop_length > 0, but got hop_length=0");
+    REFUSED(tn_stft(s, signal, 4, .win_length = 5, .return_complex = 1),
+            "stft: expected 0 < win_length <= n_fft, but got win_length=5");
+    REFUSED(tn_stft(s, signal, 8, .window = window, .return_complex = 1),
+            "stft: expected a 1D window tensor of size equal to win_length=8, but got window with size [4]");
+    REFUSED(tn_stft(s, tn_to(s, signal, TN_INT64), 4, .return_complex = 1),
+            "stft: expected a tensor of floating point or complex values");
+    REFUSED(tn_stft(s, cube, 2, .return_complex = 1), "stft: expected a 1D or 2D tensor");
+    tn_tensor *spectra = tn_stft(s, signal, 4, .return_complex = 1),
+              *turning = tn_to(s, window, TN_COMPLEX128);
+    cr_assert_not_null(spectra);
+    REFUSED(tn_istft(s, signal, 4), "istft requires a complex-valued input tensor");
+    REFUSED(tn_istft(s, tn_to(s, ones(TN_INTS(0)), TN_COMPLEX128), 4),
+            "istft: input tensor cannot be empty.");
+    REFUSED(tn_istft(s, tn_select(s, spectra, 0, 0), 4),
+            "istft: expected a tensor with 2 or 3 dimensions, but got 1");
+    REFUSED(tn_istft(s, spectra, 8),
+            "istft: expected the frequency dimension (2nd to the last) of the input tensor to "
+            "match n_fft / 2 + 1 when onesided=True, but got 3");
+    REFUSED(tn_istft(s, spectra, 4, .hop_length = 5), "istft: expected 0 < hop_length <= win_length");
+    REFUSED(tn_istft(s, spectra, 4, .win_length = 5), "istft: expected 0 < win_length <= n_fft");
+    REFUSED(tn_istft(s, spectra, 4, .window = ones(TN_INTS(3))), "istft: Invalid window shape.");
+    REFUSED(tn_istft(s, spectra, 4, .window = turning, .onesided = 1),
+            "Complex windows are incompatible with return_complex=False");
+    REFUSED(tn_istft(s, spectra, 4, .onesided = 1, .return_complex = 1),
+            "Cannot have onesided output if window or input is complex");
+    end();
+}
+
+/* Two sequences of at most three steps and four labels. */
+Test(refusals_math, losses_of_sequences)
+{
+    tn_tensor *p = ones(TN_INTS(3, 2, 4)), *targets = tn_to(s, ones(TN_INTS(2, 2)), TN_INT64);
+    const tn_ints three = TN_INTS(3, 3), two = TN_INTS(2, 2);
+    REFUSED(tn__ctc_loss(s, ones(TN_INTS(3, 4)), targets, three, two).result0,
+            "argument 'log_probs': must have 3 dimensions (got 2)");
+    REFUSED(tn__ctc_loss(s, ones(TN_INTS(0, 2, 4)), targets, three, two).result0,
+            "log_probs tensor must not be empty");
+    REFUSED(tn__ctc_loss(s, p, ones(TN_INTS(2, 2)), three, two).result0,
+            "argument 'targets': must be integers (got Double)");
+    REFUSED(tn__ctc_loss(s, p, targets, three, two, .blank = 4).result0, "blank must be in label range");
+    REFUSED(tn__ctc_loss(s, p, targets, TN_INTS(3), two).result0, "input_lengths must be of size batch_size");
+    REFUSED(tn__ctc_loss(s, p, targets, three, TN_INTS(2)).result0,
+            "target_lengths must be of size batch_size");
+    REFUSED(tn__ctc_loss(s, p, targets, TN_INTS(3, 4), two).result0,
+            "Expected input_lengths to have value at most 3, but got value 4");
+    REFUSED(tn__ctc_loss(s, p, targets, three, TN_INTS(2, -1)).result0,
+            "Expected target_lengths to have value at least 0, but got value -1");
+    REFUSED(tn__ctc_loss(s, p, targets, three, TN_INTS(2, 3)).result0,
+            "argument 'targets': must have 5 elements, or the size [2, 3] or more (got [2, 2])");
+    end();
+}
