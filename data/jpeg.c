@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JPEG by libjpeg-turbo. Its errors jump; a file that ends early is an error here, other warnings are
- * none. */
+ * ignored. */
 #include "image.h"
 
 #include <stdio.h>

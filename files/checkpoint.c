@@ -197,7 +197,7 @@ static int32_t check(tn_scope *s, const tn_checkpoint_parts *p)
     return TN_OK;
 }
 
-/* A scope for a call; NULL and an error for parts that are none. */
+/* A scope for a call; NULL and an error if the path or the module is missing. */
 static tn_scope *open_scope(const tn_checkpoint_parts *p)
 {
     const tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};

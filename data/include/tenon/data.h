@@ -225,7 +225,7 @@ typedef struct tn_loader_state {
 } tn_loader_state;
 /* The caller sets out->size. */
 TN_API void tn_loader_get_state(const tn_loader *l, TN_OUT tn_loader_state *out);
-/* TN_E_ARGUMENT for an epoch or batch that there is not. */
+/* TN_E_ARGUMENT if there is no such epoch or batch. */
 TN_API int32_t tn_loader_set_state(tn_loader *l, const tn_loader_state *state);
 
 /* The error of a failed call says where the program made it. */
