@@ -143,3 +143,15 @@ Test(values, of_layers)
           TN_INTS(1, 1, 3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0);
     end();
 }
+
+Test(values, set_to_a_part_of_a_storage)
+{
+    tn_tensor *source = tn_arange(s, 12, .dtype = TN_FLOAT64),
+              *self = tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT64);
+    cr_expect_eq(tn_set_source_tensor_storage_offset_(s, self, source, 2, TN_INTS(2, 3)), self);
+    EXPECT(s, self, 2, 3, 4, 5, 6, 7);
+    tn_set_source_tensor_storage_offset_(s, self, source, 1, TN_INTS(2, 2), .stride = TN_INTS(1, 5));
+    tn_fill_scalar_(s, tn_select(s, source, 0, 6), 60);
+    EXPECT(s, self, 1, 60, 2, 7);
+    end();
+}
