@@ -200,6 +200,82 @@ ALWAYS_INLINE T log_of_sum(T a, T b)
     return a == b && (a == INFINITY || a == -INFINITY) ? a : most + FN(log1p)(FN(exp)(apart));
 }
 BINARY(logaddexp, log_of_sum(a, b))
+BINARY(xlog1py, b != b ? b : a == 0 ? 0 : a * FN(log1p)(b))
+UNARY(entr, a != a ? a : a > 0 ? -a * FN(log)(a) : a == 0 ? (T)0 : -INFINITY)
+
+/* y > 0 with erfc(y) = q, q <= 1/2: a rational start (A and S 26.2.23), then Halley steps on log(erfc(y) / q). */
+ALWAYS_INLINE T inverse_erfc(T q)
+{
+    T t = FN(sqrt)(-2 * FN(log)(q / 2));
+    T y = (t - ((T)2.515517 + t * ((T)0.802853 + t * (T)0.010328)) /
+                   (1 + t * ((T)1.432788 + t * ((T)0.189269 + t * (T)0.001308)))) *
+          (T)0.70710678118654752440;
+    for (int k = 0; k < 2; k++) {
+        T area = FN(erfc)(y), slope = (T)1.12837916709551257390 * FN(exp)(-y * y) / area;
+        T step = FN(log)(area / q) / slope;
+        y += step / (1 + step * (slope / 2 - y));
+    }
+    return y;
+}
+/* y with erf(y) = x, |x| <= 1/2: a term of the series, then Halley steps. */
+ALWAYS_INLINE T inverse_erf(T x)
+{
+    T y = x * (T)0.88622692545275801365 * (1 + (T)0.26179938779914943654 * x * x);
+    for (int k = 0; k < 3; k++) {
+        T step = (FN(erf)(y) - x) * (T)0.88622692545275801365 * FN(exp)(y * y);
+        y -= step / (1 + step * y);
+    }
+    return y;
+}
+ALWAYS_INLINE T erfinv_of(T x)
+{
+    T z = FN(fabs)(x);
+    if (!(z <= 1)) return FN(log)((T)-1);
+    if (z == 1) return x * INFINITY;
+    return z > (T)0.5 ? FN(copysign)(inverse_erfc(1 - z), x) : inverse_erf(x);
+}
+UNARY(erfinv, erfinv_of(a))
+
+/* Modified Bessel functions of order 0 and 1: the series (DLMF 10.25.2), whose terms have one sign, and for large z
+ * Hankel's expansion of e^-z I(z) (DLMF 10.40.1). */
+#define BESSEL_LARGE (GPU_TYPE == 32 ? (T)12 : (T)30) /* the error e^-2z of the expansion is negligible */
+ALWAYS_INLINE T bessel_series(T z, T order)
+{
+    T square = z * z / 4, term = 1, sum = 1;
+    for (int k = 1; k < 100; k++) {
+        term *= square / ((T)k * ((T)k + order));
+        sum += term;
+        if (term < sum * (T)1e-17) break;
+    }
+    return order != 0 ? sum * z / 2 : sum;
+}
+ALWAYS_INLINE T bessel_expansion(T z, T order)
+{
+    T term = 1, sum = 1;
+    for (int k = 1; k < 24; k++) {
+        T odd = (T)(2 * k - 1);
+        term *= (odd * odd - 4 * order) / (8 * (T)k * z);
+        sum += term;
+    }
+    return sum / ((T)2.50662827463100050242 * FN(sqrt)(z)); /* sqrt(2 pi) */
+}
+ALWAYS_INLINE T bessel_i(T x, T order)
+{
+    T z = FN(fabs)(x), half_power = FN(exp)(z / 2);
+    T value =
+        z < BESSEL_LARGE ? bessel_series(z, order) : bessel_expansion(z, order) * half_power * half_power;
+    return order != 0 && x < 0 ? -value : value;
+}
+ALWAYS_INLINE T scaled_bessel_i(T x, T order)
+{
+    T z = FN(fabs)(x);
+    T value = z < BESSEL_LARGE ? bessel_series(z, order) * FN(exp)(-z) : bessel_expansion(z, order);
+    return order != 0 && x < 0 ? -value : value;
+}
+UNARY(i0, bessel_i(a, 0))
+UNARY(i1, bessel_i(a, 1))
+UNARY(i0e, scaled_bessel_i(a, 0))
+UNARY(i1e, scaled_bessel_i(a, 1))
 #endif
 
 #define GPU_CASE(op, formula) \
