@@ -508,6 +508,23 @@ Test(program, large_calls_agree_with_the_cpu)
     expect_as_cpu("comparison", TN_UINT8, 0, comparison_of);
 }
 
+Test(program, large_sums_have_the_same_bits_each_time)
+{
+    static float numbers[LARGE], first[700], again[700];
+    for (int i = 0; i < LARGE; i++) numbers[i] = 1.0f / (float)(1 + i % 1013);
+    tn_tensor *a = tn_from_data(s, TN_FLOAT32, TN_INTS(LARGE), numbers, device);
+    tn_tensor *rows = tn_view(s, tn_slice(s, a, .end = 70000), TN_INTS(100, 700));
+    for (int k = 0; k < 4; k++) {
+        cr_assert_eq(tn_to_host(s, tn_sum(s, a), k ? again : first, sizeof *first), TN_OK);
+        cr_assert_eq(memcmp(first, again, k ? sizeof *first : 0), 0);
+    }
+    for (int k = 0; k < 4; k++) {
+        tn_tensor *sums = tn_sum_dim(s, rows, TN_INTS(0));
+        cr_assert_eq(tn_to_host(s, sums, k ? again : first, sizeof first), TN_OK);
+        cr_assert_eq(memcmp(first, again, k ? sizeof first : 0), 0);
+    }
+}
+
 /* ---- Pinned memory, queues of the program --------------------------------------------------------------- */
 
 Test(program, copies_with_pinned_memory_need_not_be_waited_for)
