@@ -155,13 +155,17 @@ static void close_gate(tn_stream *stream)
 
 /* ---- pinned memory ------------------------------------------------------------------------------------ */
 
-/* float64 on the CPU, in pinned memory. */
-static tn_tensor *pinned(world *w, int64_t count, double value)
+/* float64 on the CPU, in memory that a device pinned. */
+static tn_tensor *pinned_by(world *w, tn_device device, int64_t count, double value)
 {
     tn_tensor *t =
-        tn_pin_memory(w->s, tn_full(w->s, TN_INTS(count), TN_SCALAR(value), .dtype = TN_FLOAT64), w->device);
+        tn_pin_memory(w->s, tn_full(w->s, TN_INTS(count), TN_SCALAR(value), .dtype = TN_FLOAT64), device);
     cr_assert(tn_is_pinned(t));
     return t;
+}
+static tn_tensor *pinned(world *w, int64_t count, double value)
+{
+    return pinned_by(w, w->device, count, value);
 }
 
 static void set_all(const tn_tensor *t, double value)
@@ -268,14 +272,14 @@ Test(waits, a_copy_between_devices_that_are_no_peers)
     cr_assert_eq(tn_device_synchronize(w.ctx, w.device), TN_OK);
     tn_tensor *there = tn_empty(w.s, TN_INTS(5 << 18), .dtype = TN_FLOAT64, .device = other);
     tn_copy_(w.s, there, here);
-    for (int i = 0; i < 3; i++) pinned(&w, 1 << 19, -1);
+    for (int i = 0; i < 3; i++) pinned_by(&w, other, 1 << 19, -1);
     expect_row(&w, there);
     tn_tensor *few = filled(&w, COUNT, 4);
     tn_stream *target = tn_stream_default(w.ctx, other);
     close_gate(target);
     there = tn_to_dtype_layout(w.s, few, .device = other);
     cr_assert_eq(tn_stream_query(target), 0, "the copy returned before the target had it");
-    for (int i = 0; i < 3; i++) pinned(&w, COUNT, -1);
+    for (int i = 0; i < 3; i++) pinned_by(&w, other, COUNT, -1);
     sem_post(&gate);
     expect_all(&w, there, 4);
     close_world(&w);
