@@ -168,6 +168,7 @@ enum {
 #define GPU_GROUP_ACTIVATION 2
 #define GPU_GROUP_FUNCTION   3
 #define GPU_GROUP_RARE       4
+#define GPU_GROUP_SPECIAL    5
 
 /* Codes of faults, and the operations that they name. */
 enum { GPU_FAULT_NONE, GPU_FAULT_INDEX, GPU_FAULT_DIVISION };

@@ -202,7 +202,9 @@ ALWAYS_INLINE T log_of_sum(T a, T b)
 BINARY(logaddexp, log_of_sum(a, b))
 BINARY(xlog1py, b != b ? b : a == 0 ? 0 : a * FN(log1p)(b))
 UNARY(entr, a != a ? a : a > 0 ? -a * FN(log)(a) : a == 0 ? (T)0 : -INFINITY)
+#endif
 
+#if GPU_GROUP == GPU_GROUP_SPECIAL
 /* y > 0 with erfc(y) = q, q <= 1/2: a rational start (A and S 26.2.23), then Halley steps on log(erfc(y) / q). */
 ALWAYS_INLINE T inverse_erfc(T q)
 {
@@ -296,8 +298,10 @@ GPU_FUNCTION T gpu_compute(uint32_t opcode, GPU_SIGNATURE)
         GPU_ACTIVATION_OPS(GPU_CASE)
 #elif GPU_GROUP == GPU_GROUP_FUNCTION
         GPU_FUNCTION_OPS(GPU_CASE)
-#else
+#elif GPU_GROUP == GPU_GROUP_RARE
         GPU_RARE_OPS(GPU_CASE)
+#else
+        GPU_SPECIAL_OPS(GPU_CASE)
 #endif
     default:
         return a;

@@ -154,21 +154,23 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(erf, erf)             \
     X(erfc, erfc)
 
-#define GPU_RARE_OPS(X)       \
-    X(sinh, sinh)             \
-    X(cosh, cosh)             \
-    X(asinh, asinh)           \
-    X(acosh, acosh)           \
-    X(atanh, atanh)           \
-    X(pow, pow)               \
-    X(pow_scalar, power)      \
-    X(atan2, atan2)           \
-    X(hypot, hypot)           \
-    X(lgamma, lgamma)         \
-    X(xlogy, xlogy)           \
-    X(xlog1py, xlog1py)       \
-    X(entr, entr)             \
-    X(logaddexp, logaddexp)   \
+#define GPU_RARE_OPS(X)  \
+    X(sinh, sinh)        \
+    X(cosh, cosh)        \
+    X(asinh, asinh)      \
+    X(acosh, acosh)      \
+    X(atanh, atanh)      \
+    X(pow, pow)          \
+    X(pow_scalar, power) \
+    X(atan2, atan2)      \
+    X(hypot, hypot)      \
+    X(lgamma, lgamma)    \
+    X(xlogy, xlogy)      \
+    X(xlog1py, xlog1py)  \
+    X(entr, entr)        \
+    X(logaddexp, logaddexp)
+
+#define GPU_SPECIAL_OPS(X)    \
     X(erfinv, erfinv)         \
     X(i0, i0)                 \
     X(i0e, i0e)               \
