@@ -207,8 +207,8 @@ int main(int argc, char **argv)
     if (!failed) failed = train(&many) || train(&one);
     if (!failed) {
         double apart = distance(&many, &one);
-        printf("loss %.6f to %.6f on %u device(s), to %.6f on one: relative difference %.1e\n", many.losses[0],
-               many.losses[STEPS - 1], many.count, one.losses[STEPS - 1], apart);
+        printf("loss %.6f to %.6f on %u device(s), to %.6f on one: relative difference %.1e\n",
+               many.losses[0], many.losses[STEPS - 1], many.count, one.losses[STEPS - 1], apart);
         /* Sums of another order: all digits but the last ones agree. */
         failed = !(apart < (is_double ? 1e-10 : 1e-3)) || !(many.losses[STEPS - 1] < many.losses[0] / 4);
         if (failed) fprintf(stderr, "data_parallel: the runs differ, or have not learnt\n");

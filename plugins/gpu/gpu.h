@@ -31,7 +31,7 @@ struct gpu_plugin {
     tn_copy_interface copy_interface;     /* with what the driver can */
     pthread_mutex_t lock;                 /* of the list of devices */
     gpu_device *devices;
-    char cache_folder[4096];    /* of compiled programs; "" if there is none */
+    char cache_folder[4096];                  /* of compiled programs; "" if there is none */
     int32_t blocking, no_cache, no_libraries; /* settings, changed atomically */
 };
 
