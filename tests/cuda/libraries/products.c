@@ -86,6 +86,7 @@ enum {
     LINEAR,
     ROW,
     SLICE,
+    EVERY_EIGHTH,
     CONVOLUTION,
     FORMS
 };
@@ -120,6 +121,8 @@ static tn_tensor *multiply(int form, tn_dtype t)
         return tn_mm(s, numbers(t, TN_INTS(1, 33)), b);
     case SLICE: /* rows that are further apart than they are long */
         return tn_mm(s, tn_narrow(s, numbers(t, TN_INTS(7, 40)), 1, 5, 33), b);
+    case EVERY_EIGHTH: /* neither rows nor columns are contiguous */
+        return tn_mm(s, tn_slice(s, numbers(t, TN_INTS(7, 264)), .dim = 1, .step = 8), b);
     default:
         return tn_conv2d(s, numbers(t, TN_INTS(2, 3, 8, 8)), numbers(t, TN_INTS(4, 3, 3, 3)));
     }
@@ -142,8 +145,9 @@ Test(products, the_library_computes_what_the_kernels_compute)
             double most = difference(got, want);
             cr_assert_leq(most, dtypes[i].tolerance, "form %d, dtype %d: the difference is %g", form, i,
                           most);
-            /* a scaled bias, one of float64, and windows that are not float32 are the kernels' */
-            int is_left = form == ADDMM_HALF_BIAS ||
+            /* a scaled bias, columns apart from each other, a bias of float64, and windows that are not
+             * float32 are the kernels' */
+            int is_left = form == ADDMM_HALF_BIAS || form == EVERY_EIGHTH ||
                           (dtypes[i].dtype == TN_FLOAT64 && (form == ADDMM_BIAS || form == LINEAR)) ||
                           (i != 2 && form == CONVOLUTION);
             int did = count(PRODUCTS) - (before < 0 ? 0 : before);
