@@ -21,6 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 STRICT = ["-Wall", "-Wextra", "-Werror"]
+TRAIN_ROOMS = ("nn", "optim", "files", "data", "progress")  # of libtenon-train
 
 
 class Failure(Exception):
@@ -85,7 +86,8 @@ class House:
         """Compiles one file with strict warnings against the installed headers and gives the program."""
         compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, "-std=c++17")
         program = source.parent / name
-        uses_train = re.search(r"<tenon/(nn|optim|files|data|progress|train)\.h", source.read_text())
+        used = set(re.findall(r"<tenon/([\w.]+)>", source.read_text()))
+        uses_train = used & {p.name for room in TRAIN_ROOMS for p in (self.source / room / "include/tenon").iterdir()}
         package = "tenon-train" if uses_train else "tenon"
         self.run([*compiler, standard, *STRICT, *self.config("--cflags", package=package), source,
                   *self.config("--libs", package=package), *libraries, "-o", program])
@@ -109,7 +111,7 @@ def check_tree(house):
     expect(plugins.is_relative_to(house.prefix), "plugindir moves with the prefix", str(plugins))
     for name in ("cpu", "reference"):
         expect((plugins / f"{name}.json").is_file(), f"manifest of {name}", str(sorted(plugins.glob("*"))))
-    headers = {p.name for room in ("abi", "nn", "optim", "files", "data", "progress") for p in (house.source / room / "include/tenon").glob("*.h")}
+    headers = {p.name for room in ("abi", *TRAIN_ROOMS) for p in (house.source / room / "include/tenon").glob("*.h")}
     installed = {p.name for p in (house.prefix / "include/tenon").glob("*.h")}
     expect(headers == installed, "all headers and no others", str(headers ^ installed))
     expect(list(house.library.glob("libtenon.so*")), "the library", str(house.library))
