@@ -17,6 +17,7 @@
 #include <tenon/nn.h>
 #include <tenon/optim.h>
 #include "bench.h"
+#include "training.h"
 
 /* Inputs: `length` tokens, pixels of a side, or elements of a row. */
 typedef struct sizes {
@@ -390,9 +391,7 @@ static int model_open(bench *b)
 static void model_close(bench *b)
 {
     training *t = b->state;
-    tn_optimizer_destroy(t->optimizer);
-    tn_module_destroy(t->net);
-    tn_scope_close(t->s);
+    training_close(t->optimizer, t->net, t->s);
 }
 
 static tn_tensor *forward(training *t, tn_scope *s)
@@ -412,8 +411,7 @@ static int train_run(bench *b, int64_t n)
 {
     training *t = b->state;
     for (int64_t i = 0; i < n; i++) {
-        TN_STEP(s, b->ctx)
-        {
+        TN_STEP (s, b->ctx) {
             tn_tensor *y = tn_reshape(s, forward(t, s), TN_INTS(-1, t->z.classes));
             if (t->autocast) y = tn_to(s, y, TN_FLOAT32);
             tn_tensor *loss = tn_cross_entropy_loss(s, y, t->labels);

@@ -17,7 +17,7 @@
 #endif
 
 typedef struct native {
-    float *a, *b, *c;
+    float *memory, *a, *b, *c; /* all in one block of memory */
     int64_t batch, m, n, k;
     int transposed; /* the right factor is stored [n, k] */
 } native;
@@ -28,10 +28,12 @@ static int64_t number(const bench *b, const char *key, int64_t otherwise)
     return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : otherwise;
 }
 
-static float *numbers(int64_t n)
+/* Begins an array of n elements at *next and moves *next to where the one behind it begins, on a line of the cache. */
+static float *numbers(float **next, int64_t n)
 {
-    float *out = aligned_alloc(64, ((uint64_t)n * 4 / 64 + 1) * 64);
-    for (int64_t i = 0; out && i < n; i++) out[i] = (float)(i % 97) / 97.0f;
+    float *out = *next;
+    for (int64_t i = 0; i < n; i++) out[i] = (float)(i % 97) / 97.0f;
+    *next += (n / 16 + 1) * 16;
     return out;
 }
 
@@ -44,19 +46,19 @@ static int native_open(bench *b)
                   .n = number(b, "n", 1),
                   .k = number(b, "k", 1),
                   .transposed = cJSON_IsTrue(cJSON_GetObjectItem(b->request, "transposed"))};
-    p->a = numbers(p->batch * p->m * p->k);
-    p->b = numbers(p->batch * p->k * p->n);
-    p->c = numbers(p->batch * p->m * p->n);
+    int64_t a = p->batch * p->m * p->k, right = p->batch * p->k * p->n, c = p->batch * p->m * p->n;
+    float *next = p->memory = aligned_alloc(64, ((uint64_t)(a + right + c) / 16 + 3) * 64);
+    if (!next) return bench_absent(b, "no memory");
+    p->a = numbers(&next, a);
+    p->b = numbers(&next, right);
+    p->c = numbers(&next, c);
     omp_set_num_threads(bench_threads());
-    return p->a && p->b && p->c ? 0 : bench_absent(b, "no memory");
+    return 0;
 }
 
 static void native_close(bench *b)
 {
-    native *p = b->state;
-    free(p->a);
-    free(p->b);
-    free(p->c);
+    free(((native *)b->state)->memory);
 }
 
 /* Copies n elements of `m` from a to c, split over the threads. */

@@ -456,10 +456,59 @@ def print_workload(calls, found, absent):
         print(f"  absent ({len(missing)}): {text}")
 
 
+# ---- Programs of the examples, beside the same ones in Python ----------------------------------------------------
+
+def code_lines(path):
+    """Lines that are neither empty nor comments; and those of them that have more than braces."""
+    text = path.read_text()
+    text = re.sub(r'""".*?"""|^ *#.*?$' if path.suffix == ".py" else r"/\*.*?\*/", "", text, flags=re.S | re.M)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return len(lines), sum(bool(re.search(r"\w", line)) for line in lines)
+
+
+def last_loss(*command, folder, given=None, **environment):
+    """The last loss that a program shows, None if it shows none, and its failure."""
+    done = subprocess.run(list(map(str, command)), cwd=folder, input=given, capture_output=True, text=True, errors="replace",
+                          env={**os.environ, **environment}, check=False)
+    losses = re.findall(r"loss ([\d.]+)", done.stderr)
+    return float(losses[-1]) if losses else None, done.stderr.strip().splitlines()[-1] if done.returncode else None
+
+
+def example_program(b, name, folder):
+    """An example compiled against the build."""
+    rooms = [f"-I{ROOT / room / 'include'}" for room in ("abi", "nn", "optim", "data", "files", "progress")]
+    program = folder / name
+    subprocess.run(["cc", "-O2", "-std=gnu17", *rooms, ROOT / "examples" / name / "main.c", f"-L{b.options.build}",
+                    "-ltenon-train", "-ltenon", "-lm", f"-Wl,-rpath,{b.options.build.resolve()}", "-o", program], check=True)
+    return program
+
+
+def bench_programs(b):
+    report = Report("programs: lines of code in C and Python, without empty ones and comments (in C also without those of braces "
+                    "alone), and the loss of the last of 20 steps", ["program", "C", "without braces", "Python", "C/Python", "loss", "torch"])
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        text = folder / "text"
+        text.write_bytes(b"".join(file.read_bytes() for file in sorted((ROOT / "docs").glob("*.md"))))
+        for name, arguments in (("gpt2", [text, 20]), ("decode", None), ("char_lstm", [text, 20]), ("resnet", None)):
+            (c, plain), (python, _) = code_lines(ROOT / f"examples/{name}/main.c"), code_lines(HERE / f"programs/{name}.py")
+            program, losses, why = example_program(b, name, folder), [None, None], None
+            if arguments:
+                losses[0], why = last_loss(program, *arguments, folder=folder, TENON_DEVICE="cpu")
+                if b.python and not why:
+                    losses[1], why = last_loss(b.python, HERE / f"programs/{name}.py", *arguments, folder=folder)
+            elif name == "decode":
+                for command in ([program, "gpt2.safetensors"], [b.python, HERE / "programs/decode.py", "gpt2.pt"] if b.python else None):
+                    why = why or (command and last_loss(*command, 20, folder=folder, given="the core\n", TENON_DEVICE="cpu")[1])
+            report.add([name, str(c), str(plain), str(python), figure(c / python, 2), *(figure(loss, 4) for loss in losses)], why)
+            b.keep("programs", {"program": name, "c": c, "c_without_braces": plain, "python": python, "losses": losses})
+    report.show()
+
+
 # ---- The program -------------------------------------------------------------------------------------------------
 
 BENCHES = {"calls": bench_calls, "recording": bench_recording, "pointwise": bench_pointwise, "gemm": bench_gemm,
-           "conv": bench_conv, "step": bench_step, "models": bench_models, "loader": bench_loader, "start": bench_start, "workload": bench_workload}
+           "conv": bench_conv, "step": bench_step, "models": bench_models, "programs": bench_programs, "loader": bench_loader, "start": bench_start, "workload": bench_workload}
 
 
 def main():

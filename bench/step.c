@@ -2,6 +2,7 @@
 /* One training step of the network of examples/fashion_mnist on a batch of 128 synthetic images. */
 #include "bench.h"
 #include "demo.h"
+#include "training.h"
 
 #define BATCH 128
 
@@ -34,9 +35,7 @@ static int step_open(bench *b)
 static void step_close(bench *b)
 {
     training *t = b->state;
-    tn_optimizer_destroy(t->optimizer);
-    tn_module_destroy(t->net);
-    tn_scope_close(t->s);
+    training_close(t->optimizer, t->net, t->s);
 }
 
 static int step_run(bench *b, int64_t n)

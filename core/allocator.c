@@ -80,22 +80,24 @@ void tni_cache_choose(struct tni_allocator *a)
     atomic_store(&a->cache_most, has_cache ? TNI_SMALL_BLOCK : 0);
 }
 
-/* Takes the thread out of those that hold something, see allocator.h. Under the lock. */
-static void end_busy(struct tni_allocator *a)
+void tni_allocator_end_busy(struct tni_allocator *a)
 {
-    if (--a->busy == 0) pthread_cond_broadcast(&a->quiet);
+    a->busy--;
+    pthread_cond_broadcast(&a->quiet);
 }
 
 void tni_allocator_leave(struct tni_allocator *a)
 {
-    tni_allocation *gone = a->gone;
-    a->gone = NULL;
-    a->busy += gone != NULL;
+    tni_allocation *gone = a->gone, *cut = a->cut;
+    a->gone = a->cut = NULL;
+    a->busy += gone || cut;
     pthread_mutex_unlock(&a->lock);
-    if (TNI_LIKELY(!gone)) return;
+    if (TNI_LIKELY(!gone && !cut)) return;
     tni_allocations_destroy(a, gone);
+    tni_expandable_finish_cut(a, cut);
     pthread_mutex_lock(&a->lock);
-    end_busy(a);
+    for (tni_allocation *s = cut; s; s = s->next_cut) s->is_resizing = 0;
+    tni_allocator_end_busy(a);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -297,7 +299,7 @@ void tni_allocator_settle(struct tni_allocator *a)
         tni_active_end(a, b);
         tni_pool_give(a, b);
     }
-    end_busy(a);
+    tni_allocator_end_busy(a);
 }
 
 /* Moves what a pool has to another one of the same kind. */
@@ -459,6 +461,7 @@ void tni_allocator_collect(struct tni_allocator *a)
     while (a->busy) pthread_cond_wait(&a->quiet, &a->lock);
     tni_allocator_settle(a);
     tni_allocations_release(a, 0);
+    tni_expandable_cut(a);
     tni_allocator_leave(a);
 }
 
@@ -475,8 +478,7 @@ static void count_request(struct tni_allocator *a, const tni_request *r, tni_blo
     if (r->counts) tni_block_count(a, b);
 }
 
-/* A block from the free lists; *out is NULL if there is none. Under the lock. */
-static int32_t take(struct tni_allocator *a, const tni_request *r, tni_block **out)
+int32_t tni_central_take(struct tni_allocator *a, const tni_request *r, tni_block **out)
 {
     tni_pool *pool = tni_pool_find(a, r->stream, r->bytes <= TNI_SMALL_BLOCK);
     *out = pool ? tni_pool_take(a, pool, r->bytes) : NULL;
@@ -495,12 +497,11 @@ static void collect_old(struct tni_allocator *a)
     tni_allocator_leave(a);
 }
 
-/* A block from a new allocation of so many bytes. */
-static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t bytes, tni_block **out)
+int32_t tni_central_grow(struct tni_allocator *a, const tni_request *r, uint64_t bytes, uint64_t range,
+                         tni_block **out)
 {
     tni_allocation *made;
-    collect_old(a);
-    int32_t status = tni_allocation_create(a, bytes, &made);
+    int32_t status = tni_allocation_create(a, bytes, range, &made);
     if (status) return status;
     tni_allocator_enter(a);
     tni_pool *pool = tni_pool_find(a, r->stream, r->bytes <= TNI_SMALL_BLOCK);
@@ -517,6 +518,14 @@ static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t byte
     }
     tni_allocator_leave(a);
     return status;
+}
+
+/* A block that the free lists do not have: the device gives at least `bytes` more. */
+static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t bytes, tni_block **out)
+{
+    collect_old(a);
+    if (tni_is_expandable(a, r->stream)) return tni_expandable_grow(a, r, bytes, out);
+    return tni_central_grow(a, r, bytes, 0, out);
 }
 
 int32_t tni_allocator_check_caching(const struct tni_allocator *a, const char *what)
@@ -566,7 +575,7 @@ static int32_t grow_again(struct tni_allocator *a, const tni_request *r, tni_blo
 {
     reclaim(a);
     tni_allocator_enter(a);
-    int32_t status = take(a, r, out);
+    int32_t status = tni_central_take(a, r, out);
     tni_allocator_leave(a);
     uint64_t bytes = allocation_bytes(r->bytes);
     if (!status && !*out) {
@@ -589,7 +598,7 @@ int32_t tni_central_alloc(struct tni_allocator *a, const tni_request *request, t
     tni_allocator_enter(a);
     if (r->asked) r->bytes = tni_round_up(a, r->asked);
     if (a->waiting) tni_allocator_settle(a);
-    int32_t status = take(a, r, &b);
+    int32_t status = tni_central_take(a, r, &b);
     tni_allocator_leave(a);
     if (!status && !b) {
         status = grow(a, r, allocation_bytes(r->bytes), &b);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The caching allocator's own structures, shared by its files: allocator.c (handing out and freeing, streams),
- * allocator_shortage.c (running out of memory), allocator_pool.c (allocations and free lists), allocator_cache.c (small
- * blocks of host devices), allocator_uncached.c (blocks without a cache), allocator_user.c (a user's allocator),
- * allocator_stats.c (the public functions).
+ * allocator_shortage.c (running out of memory), allocator_pool.c (allocations and free lists), allocator_expandable.c
+ * (allocations that grow), allocator_cache.c (small blocks of host devices), allocator_uncached.c (blocks without a
+ * cache), allocator_user.c (a user's allocator), allocator_stats.c (the public functions).
  *
  * A device that pins memory of the host has a second allocator for it (pinned.c). The host uses such memory as soon as
  * it gets it, so a block of it waits for every stream that used it.
@@ -13,7 +13,7 @@
  *
  * One mutex guards all lists and counts, and no function of the driver is called under it. What needs the
  * driver is taken off the lists first, and `busy` counts the threads that hold something so: blocks whose
- * streams are asked, or allocations that go back to the device.
+ * streams are asked, or allocations that go back to the device. An allocation that is resized stays on the lists.
  */
 #ifndef TNI_CORE_ALLOCATOR_H
 #define TNI_CORE_ALLOCATOR_H
@@ -42,6 +42,7 @@ typedef struct tni_memory_options {
     double collect_above; /* part of the limit above which old free memory goes back; 0: none does */
     double fraction;      /* of the device's memory that becomes the limit; 0: no limit */
     int32_t no_cache;
+    int32_t expandable; /* no effect on devices without memory.reserve */
     uint32_t n_divisions;
     tni_division divisions[TNI_DIVISIONS];
     /* "[TYPE=]LIBRARY:ALLOC:FREE" in the text that was read, valid as long as that; NULL: none was named. */
@@ -50,18 +51,18 @@ typedef struct tni_memory_options {
 } tni_memory_options;
 
 /* Statistics under PyTorch's names, each for all blocks and for those of a group (TNI_GROUP_...). */
-enum {
-    TNI_STAT_ALLOCATION,
-    TNI_STAT_SEGMENT,
-    TNI_STAT_ACTIVE,
-    TNI_STAT_INACTIVE_SPLIT,
-    TNI_STAT_ALLOCATED_BYTES,
-    TNI_STAT_RESERVED_BYTES,
-    TNI_STAT_ACTIVE_BYTES,
-    TNI_STAT_INACTIVE_SPLIT_BYTES,
-    TNI_STAT_REQUESTED_BYTES,
-    TNI_STAT_COUNT
-};
+#define TNI_STAT_LIST(X)                          \
+    X(ALLOCATION, allocation)                     \
+    X(SEGMENT, segment)                           \
+    X(ACTIVE, active)                             \
+    X(INACTIVE_SPLIT, inactive_split)             \
+    X(ALLOCATED_BYTES, allocated_bytes)           \
+    X(RESERVED_BYTES, reserved_bytes)             \
+    X(ACTIVE_BYTES, active_bytes)                 \
+    X(INACTIVE_SPLIT_BYTES, inactive_split_bytes) \
+    X(REQUESTED_BYTES, requested_bytes)
+#define TNI_STAT_NUMBER(upper, lower) TNI_STAT_##upper,
+enum { TNI_STAT_LIST(TNI_STAT_NUMBER) TNI_STAT_COUNT };
 typedef struct tni_stat {
     int64_t current, peak, allocated, freed;
 } tni_stat;
@@ -87,7 +88,7 @@ typedef struct tni_pool {
 } tni_pool;
 
 typedef struct tni_allocation {
-    struct tni_allocation *previous, *next;
+    struct tni_allocation *previous, *next, *next_cut;
     tni_pool *pool;
     tni_block *first;
     tn_memory memory; /* as the plugin gave it */
@@ -95,6 +96,8 @@ typedef struct tni_allocation {
     int32_t is_captured; /* memory of a capture */
     uint64_t place;      /* see tni_place_of */
     uint64_t freed_at;   /* grows with each allocation that becomes wholly free */
+    uint64_t range;      /* addresses to grow into, see allocator_expandable.c; 0: of fixed size */
+    int32_t is_resizing; /* by a thread without the lock, so it stays on the lists */
     int32_t waits; /* programs may have used it on any stream: the device is waited for before it goes */
 } tni_allocation;
 
@@ -126,7 +129,7 @@ typedef struct tni_shard {
 struct tni_allocator {
     tni_device *device;
     pthread_mutex_t lock; /* of all that follows but `shards`, `empty`, `direct`, `granule`, `cache_most` */
-    pthread_cond_t quiet; /* busy became 0 */
+    pthread_cond_t quiet; /* busy became less */
     uint32_t busy;        /* threads that hold blocks or allocations which are in no list */
     uint64_t granule;     /* sizes are multiples of it */
     uint64_t limit;       /* most bytes reserved; 0: none */
@@ -135,6 +138,7 @@ struct tni_allocator {
     tni_pool *pools;
     tni_allocation *allocations;
     tni_allocation *gone; /* taken off the lists; tni_allocator_leave gives them back to the device */
+    tni_allocation *cut;  /* linked by next_cut: tni_allocator_leave takes memory from their ends */
     tni_block *waiting;
     tn_memory_stats stats;
     tni_memory_options options;
@@ -170,6 +174,8 @@ static inline void tni_allocator_enter(struct tni_allocator *a)
 }
 /* Unlocks, then gives to the device what has gone from the lists. */
 void tni_allocator_leave(struct tni_allocator *a);
+/* Under the lock: takes the thread out of those that hold something. */
+void tni_allocator_end_busy(struct tni_allocator *a);
 /* TNI_WATCH_...: someone wants to be told of each block from now on, or no longer. */
 void tni_allocator_watch(struct tni_allocator *a, uint32_t watcher, int32_t on);
 int32_t tni_allocator_is_replaced(const struct tni_allocator *a);
@@ -208,6 +214,11 @@ void tni_cache_choose(struct tni_allocator *a);
 void tni_block_count(struct tni_allocator *a, const tni_block *block);
 void tni_block_uncount(struct tni_allocator *a, const tni_block *block);
 int32_t tni_central_alloc(struct tni_allocator *a, const tni_request *request, tni_block **out);
+/* Under the lock: a block from the free lists; *out is NULL if there is none. */
+int32_t tni_central_take(struct tni_allocator *a, const tni_request *request, tni_block **out);
+/* Without the lock: a new allocation of so many bytes, and a block of it. `range`: as for tni_allocation_create. */
+int32_t tni_central_grow(struct tni_allocator *a, const tni_request *request, uint64_t bytes, uint64_t range,
+                         tni_block **out);
 /* Gives a list of blocks, linked by `next`, back to their pools. They are not counted, and no stream uses
  * them. */
 void tni_central_free_list(struct tni_allocator *a, tni_block *list);
@@ -238,6 +249,8 @@ tni_block *tni_pool_take(struct tni_allocator *a, tni_pool *pool, uint64_t bytes
 /* The same from a given free block that is large enough. */
 void tni_pool_take_block(struct tni_allocator *a, tni_block *block, uint64_t bytes);
 void tni_pool_give(struct tni_allocator *a, tni_block *block);
+/* A block that shows nothing yet of an allocation; NULL without memory. */
+tni_block *tni_block_create(struct tni_allocator *a, tni_allocation *part_of);
 /* A block of a capture's pool is free. */
 void tni_pool_give_captured(struct tni_allocator *a, tni_block *block);
 /* TN_OK if a plugin's slot gave memory as it was asked for: kernels rely on alignment and addresses without a check of
@@ -246,6 +259,9 @@ int32_t tni_memory_check(const tni_device *d, const char *slot, const tn_memory 
 /* Without the lock: asks the device for memory (`flags`: TN_REQUEST_...), within the limit, and checks what it gave. The
  * bytes count as reserved from then on. */
 int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, uint32_t flags, tn_memory *out);
+/* Without the lock: counts `bytes` more as reserved, or TN_E_OUT_OF_MEMORY where the limit forbids it. */
+int32_t tni_reserve_bytes(struct tni_allocator *a, uint64_t bytes);
+void tni_unreserve_bytes(struct tni_allocator *a, uint64_t bytes);
 /* Makes a block show all of the memory. */
 static inline void tni_block_show(tni_block *b, const tn_memory *memory)
 {
@@ -258,8 +274,13 @@ static inline void tni_block_show(tni_block *b, const tn_memory *memory)
 void tni_device_free(const struct tni_allocator *a, const tn_memory *memory);
 /* Counts what tni_device_alloc gave. */
 void tni_device_alloc_count(struct tni_allocator *a);
-/* Without the lock: a new allocation, not in a list yet. */
-int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, tni_allocation **out);
+/* Without the lock: a new allocation, not in a list yet. `range`: addresses to grow into, or 0. */
+int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, uint64_t range, tni_allocation **out);
+/* An allocation has grown by so many bytes, which are free. `spare`: an empty block for them. */
+void tni_allocation_grown(struct tni_allocator *a, tni_allocation *allocation, uint64_t bytes,
+                          tni_block *spare);
+/* Takes whole multiples of `unit` that are free off the end of an allocation. Returns how many bytes. */
+uint64_t tni_allocation_cut(struct tni_allocator *a, tni_allocation *allocation, uint64_t unit);
 /* Puts a new allocation into a pool, all free. */
 void tni_allocation_add(struct tni_allocator *a, tni_pool *pool, tni_allocation *allocation);
 /* Takes wholly free allocations off the lists until at most `keep` bytes of them are left. */
@@ -271,6 +292,20 @@ void tni_allocations_collect(struct tni_allocator *a, uint64_t most);
 void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list);
 /* Gives all back, whatever its state; the device is about to close. */
 void tni_pools_finish(struct tni_allocator *a);
+
+/* allocator_expandable.c */
+/* TN_OK if the device's allocations can grow. */
+int32_t tni_expandable_check(const struct tni_allocator *a);
+/* Without the lock: whether memory for the stream comes from allocations that grow. */
+int32_t tni_is_expandable(struct tni_allocator *a, const tn_stream *stream);
+/* Without the lock: asks for the addresses of an allocation, and for memory behind the first `bytes` of them. */
+int32_t tni_expandable_alloc(struct tni_allocator *a, uint64_t range, uint64_t bytes, tn_memory *out);
+/* Without the lock: a block from an allocation that has grown by at least `bytes`, or from a new one. */
+int32_t tni_expandable_grow(struct tni_allocator *a, const tni_request *r, uint64_t bytes, tni_block **out);
+/* Under the lock: free memory at the ends of allocations is to go back to the device. */
+void tni_expandable_cut(struct tni_allocator *a);
+/* Without the lock: takes it from the allocations of a list, linked by next_cut, that no thread resizes. */
+void tni_expandable_finish_cut(struct tni_allocator *a, tni_allocation *list);
 
 /* allocator_user.c */
 /* Memory of the user's allocator, for a stream; *out_pointer is what its function gave. */

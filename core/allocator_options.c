@@ -75,14 +75,9 @@ static int32_t read_no_cache(const setting *s, tni_memory_options *out)
     return read_bool(s, &out->no_cache);
 }
 
-/* No interface of plugins maps memory into a range of addresses that grows. */
 static int32_t read_expandable(const setting *s, tni_memory_options *out)
 {
-    int32_t on, status = read_bool(s, &on);
-    (void)out;
-    if (status || !on) return status;
-    return tni_error(TN_E_UNSUPPORTED, "%s: %s is 'True', but no device can map memory into a growing range",
-                     s->source, s->key);
+    return read_bool(s, &out->expandable);
 }
 
 /* [TYPE=]LIBRARY:ALLOC:FREE */
@@ -286,6 +281,7 @@ int32_t tn_memory_configure(tn_context *ctx, tn_device device, const char *optio
     tni_allocator_leave(d->allocator);
     o.fraction = 0;
     int32_t status = tni_memory_options_read("memory_configure", options, &o);
+    if (!status && o.expandable) status = tni_expandable_check(d->allocator);
     if (!status) status = tni_allocator_configure(d->allocator, &o);
     if (!status && o.no_cache) status = tn_memory_empty_cache(ctx, device);
     return status;

@@ -106,8 +106,7 @@ static tni_block *best_fit(const struct tni_allocator *a, const tni_pool *pool, 
     return bits ? smallest(pool->bins[word * 64 + (uint32_t)__builtin_ctzll(bits)], bytes) : NULL;
 }
 
-/* A block that shows nothing yet of an allocation; NULL without memory. */
-static tni_block *new_block(struct tni_allocator *a, tni_allocation *part_of)
+tni_block *tni_block_create(struct tni_allocator *a, tni_allocation *part_of)
 {
     tni_block *b = tni_alloc_zeroed(a->device->ctx, sizeof *b);
     if (!b) return NULL;
@@ -118,24 +117,30 @@ static tni_block *new_block(struct tni_allocator *a, tni_allocation *part_of)
     return b;
 }
 
+/* Puts a new block of so many bytes behind `b`. */
+static void follow(tni_block *b, tni_block *r, uint64_t bytes)
+{
+    r->offset = b->offset + b->bytes;
+    r->bytes = bytes;
+    r->host = b->host ? (char *)b->host + b->bytes : NULL;
+    r->address = b->address ? b->address + b->bytes : 0;
+    r->before = b;
+    r->after = b->after;
+    if (r->after) r->after->before = r;
+    b->after = r;
+}
+
 /* Cuts a block (in no bin) after `bytes`; the rest becomes a free block. Without memory for the rest's struct
  * the block stays whole. */
 static void split(struct tni_allocator *a, tni_block *b, uint64_t bytes)
 {
     uint64_t rest = b->bytes - bytes, most = a->options.max_split;
-    if (most && !b->part_of->pool->small && bytes >= most) return;
+    if (most && !b->part_of->pool->small && !b->part_of->range && bytes >= most) return;
     if (b->part_of->pool->small ? rest < a->granule : rest <= TNI_SMALL_BLOCK) return;
-    tni_block *r = new_block(a, b->part_of);
+    tni_block *r = tni_block_create(a, b->part_of);
     if (!r) return;
-    r->offset = b->offset + bytes;
-    r->bytes = rest;
-    r->host = b->host ? (char *)b->host + bytes : NULL;
-    r->address = b->address ? b->address + bytes : 0;
-    r->before = b;
-    r->after = b->after;
-    if (r->after) r->after->before = r;
-    b->after = r;
     b->bytes = bytes;
+    follow(b, r, rest);
     bin_add(a, r);
 }
 
@@ -144,7 +149,7 @@ static void split(struct tni_allocator *a, tni_block *b, uint64_t bytes)
 static int32_t may_serve(const struct tni_allocator *a, const tni_block *b, uint64_t bytes)
 {
     uint64_t most = a->options.max_split;
-    if (!most) return 1;
+    if (!most || b->part_of->range) return 1;
     return bytes < most ? b->bytes < most : b->bytes < bytes + TNI_LARGE_ALLOCATION;
 }
 
@@ -267,8 +272,7 @@ static int32_t check_pinned(const tni_device *d, const tn_memory *memory, uint64
                      (unsigned long long)memory->bytes, memory->host, (unsigned long long)bytes);
 }
 
-/* Counts `bytes` as reserved, if the limit allows. */
-static int32_t reserve(struct tni_allocator *a, uint64_t bytes)
+int32_t tni_reserve_bytes(struct tni_allocator *a, uint64_t bytes)
 {
     tni_allocator_enter(a);
     uint64_t limit = a->limit;
@@ -278,6 +282,13 @@ static int32_t reserve(struct tni_allocator *a, uint64_t bytes)
     if (fits) return TN_OK;
     return tni_error(TN_E_OUT_OF_MEMORY, "the allocator's limit of %llu bytes is reached",
                      (unsigned long long)limit);
+}
+
+void tni_unreserve_bytes(struct tni_allocator *a, uint64_t bytes)
+{
+    tni_allocator_enter(a);
+    a->stats.reserved_bytes -= bytes;
+    tni_allocator_leave(a);
 }
 
 static int32_t ask_driver(const struct tni_allocator *a, uint64_t bytes, uint32_t flags, tn_memory *out)
@@ -305,7 +316,7 @@ void tni_device_free(const struct tni_allocator *a, const tn_memory *memory)
 int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, uint32_t flags, tn_memory *out)
 {
     tn_memory memory = {.size = sizeof memory};
-    int32_t status = reserve(a, bytes);
+    int32_t status = tni_reserve_bytes(a, bytes);
     if (status) return status;
     status = ask_driver(a, bytes, flags, &memory);
     int32_t was_given = !status;
@@ -314,9 +325,7 @@ int32_t tni_device_alloc(struct tni_allocator *a, uint64_t bytes, uint32_t flags
                               : tni_memory_check(a->device, "memory.alloc", &memory, bytes);
     if (status && was_given && (memory.allocation || memory.host)) tni_device_free(a, &memory);
     if (status) {
-        tni_allocator_enter(a);
-        a->stats.reserved_bytes -= bytes;
-        tni_allocator_leave(a);
+        tni_unreserve_bytes(a, bytes);
         return status;
     }
     if (!memory.bytes) memory.bytes = bytes;
@@ -331,18 +340,21 @@ void tni_device_alloc_count(struct tni_allocator *a)
     if (a->stats.reserved_bytes > a->stats.reserved_peak) a->stats.reserved_peak = a->stats.reserved_bytes;
 }
 
-int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, tni_allocation **out)
+int32_t tni_allocation_create(struct tni_allocator *a, uint64_t bytes, uint64_t range, tni_allocation **out)
 {
     tn_context *ctx = a->device->ctx;
     tni_allocation *s = tni_alloc_zeroed(ctx, sizeof *s);
-    int32_t status = s && (s->first = new_block(a, s)) ? TN_OK : TN_E_OUT_OF_MEMORY;
-    if (!status) status = tni_device_alloc(a, bytes, 0, &s->memory);
+    int32_t status = s && (s->first = tni_block_create(a, s)) ? TN_OK : TN_E_OUT_OF_MEMORY;
+    if (!status)
+        status = range ? tni_expandable_alloc(a, range, bytes, &s->memory)
+                       : tni_device_alloc(a, bytes, 0, &s->memory);
     if (status) {
         if (s) tni_free(ctx, s->first, sizeof *s->first);
         tni_free(ctx, s, sizeof *s);
         return status;
     }
     s->bytes = bytes;
+    s->range = range;
     tni_block_show(s->first, &s->memory);
     s->first->bytes = bytes;
     *out = s;
@@ -366,7 +378,7 @@ void tni_allocation_add(struct tni_allocator *a, tni_pool *pool, tni_allocation 
 
 static int32_t is_wholly_free(const tni_allocation *s)
 {
-    return !s->first->after && s->first->state == TNI_BLOCK_FREE;
+    return !s->first->after && s->first->state == TNI_BLOCK_FREE && !s->is_resizing;
 }
 
 void tni_allocations_release(struct tni_allocator *a, uint64_t keep)
@@ -388,9 +400,64 @@ void tni_allocations_collect(struct tni_allocator *a, uint64_t most)
                 oldest = s;
         }
         if (!oldest) return;
+        oldest->waits = !a->device->synchronous; /* its stream's work may not have run */
         bin_remove(a, oldest->first);
         let_go(a, oldest);
     }
+}
+
+/* ---- Allocations that grow ----------------------------------------------------------------------------- */
+
+/* The bytes of an allocation have changed by so many; no free block of it is in a bin as the whole of it. */
+static void count_change(struct tni_allocator *a, tni_allocation *s, int64_t bytes)
+{
+    tn_memory_pool *owner = s->pool->owner;
+    uint64_t end = s->place + s->bytes, amount = (uint64_t)(bytes < 0 ? -bytes : bytes);
+    s->bytes += (uint64_t)bytes;
+    tni_stat_add(a, TNI_STAT_RESERVED_BYTES, tni_groups_of(s->pool), bytes);
+    if (owner) owner->stats.reserved_bytes += (uint64_t)bytes;
+    if (owner && owner->stats.reserved_bytes > owner->stats.reserved_peak)
+        owner->stats.reserved_peak = owner->stats.reserved_bytes;
+    if (a->history)
+        tni_history_note(a, bytes > 0 ? TNI_HISTORY_SEGMENT_MAP : TNI_HISTORY_SEGMENT_UNMAP,
+                         bytes > 0 ? end : end - amount, amount, s->pool->stream);
+}
+
+void tni_allocation_grown(struct tni_allocator *a, tni_allocation *s, uint64_t bytes, tni_block *spare)
+{
+    tni_block *last = s->first;
+    while (last->after) last = last->after;
+    if (last->state == TNI_BLOCK_FREE) bin_remove(a, last);
+    count_change(a, s, (int64_t)bytes);
+    if (a->stats.reserved_bytes > a->stats.reserved_peak) a->stats.reserved_peak = a->stats.reserved_bytes;
+    a->stats.device_allocations++;
+    follow(last, spare, bytes);
+    if (last->state != TNI_BLOCK_FREE) {
+        bin_add(a, spare);
+        return;
+    }
+    join(a, last, spare);
+    bin_add(a, last);
+}
+
+uint64_t tni_allocation_cut(struct tni_allocator *a, tni_allocation *s, uint64_t unit)
+{
+    tni_block *last = s->first;
+    while (last->after) last = last->after;
+    uint64_t start = last->offset - s->first->offset, keep = (start + unit - 1) / unit * unit;
+    if (last->state != TNI_BLOCK_FREE || !start || keep >= s->bytes) return 0;
+    uint64_t bytes = s->bytes - keep;
+    bin_remove(a, last);
+    count_change(a, s, -(int64_t)bytes);
+    a->stats.reserved_bytes -= bytes;
+    if (keep > start) {
+        last->bytes = keep - start;
+        bin_add(a, last);
+    } else {
+        last->before->after = NULL;
+        tni_free(a->device->ctx, last, sizeof *last);
+    }
+    return bytes;
 }
 
 /* ---- Memory of captures -------------------------------------------------------------------------------- */

@@ -172,7 +172,7 @@ static void put_segment(writer *w, const struct tni_allocator *a, const tni_allo
     next(w);
     put_number(w, s->pool->capture + s->pool->number); /* at most one of them is not 0 */
     close_with(w, ']');
-    flag_item(w, "is_expandable", 0);
+    flag_item(w, "is_expandable", s->range != 0);
     put_frames(w, tni_history_origin(a, s->place, TNI_HISTORY_SEGMENT_ALLOC));
     key(w, "blocks");
     open(w, '[');
@@ -189,6 +189,8 @@ static void put_event(writer *w, const tni_history_event *e)
         [TNI_HISTORY_FREE_COMPLETED] = "free_completed",
         [TNI_HISTORY_SEGMENT_ALLOC] = "segment_alloc",
         [TNI_HISTORY_SEGMENT_FREE] = "segment_free",
+        [TNI_HISTORY_SEGMENT_MAP] = "segment_map",
+        [TNI_HISTORY_SEGMENT_UNMAP] = "segment_unmap",
         [TNI_HISTORY_OOM] = "oom",
     };
     next(w);

@@ -71,17 +71,8 @@ int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes)
 
 /* ---- Statistics by name -------------------------------------------------------------------------------- */
 
-static const char *const stat_names[TNI_STAT_COUNT] = {
-    [TNI_STAT_ALLOCATION] = "allocation",
-    [TNI_STAT_SEGMENT] = "segment",
-    [TNI_STAT_ACTIVE] = "active",
-    [TNI_STAT_INACTIVE_SPLIT] = "inactive_split",
-    [TNI_STAT_ALLOCATED_BYTES] = "allocated_bytes",
-    [TNI_STAT_RESERVED_BYTES] = "reserved_bytes",
-    [TNI_STAT_ACTIVE_BYTES] = "active_bytes",
-    [TNI_STAT_INACTIVE_SPLIT_BYTES] = "inactive_split_bytes",
-    [TNI_STAT_REQUESTED_BYTES] = "requested_bytes",
-};
+#define NAME(upper, lower) #lower,
+static const char *const stat_names[TNI_STAT_COUNT] = {TNI_STAT_LIST(NAME)};
 static const char *const pool_names[TNI_GROUPS] = {"all", "small_pool", "large_pool", "private_pools"};
 static const char *const metric_names[] = {"current", "peak", "allocated", "freed"};
 #define METRICS (sizeof metric_names / sizeof *metric_names)

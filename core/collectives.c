@@ -359,6 +359,15 @@ static int32_t fill_ranks(const tn_communicator *c, const char *call, tn_tensor 
     return status;
 }
 
+/* Fills the ranks and takes the lock of the calls, which finish gives back. */
+static int32_t begin(const tn_communicator *c, const char *call, tn_tensor *const *from, tn_tensor *const *to,
+                     tn_collective_rank *ranks)
+{
+    int32_t status = fill_ranks(c, call, from, to, ranks);
+    if (!status) pthread_mutex_lock(&c->type->collectives);
+    return status;
+}
+
 static int32_t finish(tn_communicator *c, int32_t status, const char *call, tn_tensor *const *written)
 {
     pthread_mutex_unlock(&c->type->collectives);
@@ -381,10 +390,7 @@ int32_t tn_communicator_all_reduce(tn_communicator *communicator, tn_tensor *con
     int32_t status = check_call(c, call, count);
     if (!status) status = check_list(c, &(list){call, "tensors", tensors, 1});
     if (!status) status = check_reduction(c, call, tensors[0]->desc.dtype, reduction);
-    if (status || !tensors[0]->numel) return status;
-    status = fill_ranks(c, call, tensors, tensors, ranks);
-    if (status) return status;
-    pthread_mutex_lock(&c->type->collectives);
+    if (status || !tensors[0]->numel || (status = begin(c, call, tensors, tensors, ranks))) return status;
     status = slots(c)->all_reduce(c->type->driver.self, c->handle, ranks, sizeof *ranks,
                                   (uint64_t)tensors[0]->numel, tensors[0]->desc.dtype, reduction);
     return finish(c, status, call, tensors);
@@ -400,10 +406,7 @@ int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *cons
     if (!status && root >= c->world)
         status = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, c->world - 1);
     if (!status) status = check_list(c, &(list){call, "tensors", tensors, 1});
-    if (status || !tensors[0]->numel) return status;
-    status = fill_ranks(c, call, tensors, tensors, ranks);
-    if (status) return status;
-    pthread_mutex_lock(&c->type->collectives);
+    if (status || !tensors[0]->numel || (status = begin(c, call, tensors, tensors, ranks))) return status;
     status = slots(c)->broadcast(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(tensors[0]),
                                  root);
     return finish(c, status, call, tensors);
@@ -417,10 +420,7 @@ int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tensor *con
     tn_collective_rank ranks[MOST_RANKS];
     int32_t status = check_call(c, call, count);
     if (!status) status = check_parts(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
-    if (status || !inputs[0]->numel) return status;
-    status = fill_ranks(c, call, inputs, outs, ranks);
-    if (status) return status;
-    pthread_mutex_lock(&c->type->collectives);
+    if (status || !inputs[0]->numel || (status = begin(c, call, inputs, outs, ranks))) return status;
     status = slots(c)->all_gather(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(inputs[0]));
     return finish(c, status, call, outs);
 }
@@ -459,10 +459,7 @@ int32_t tn_communicator_all_to_all(tn_communicator *communicator, tn_tensor *con
     int32_t status = check_call(c, call, count);
     if (!status)
         status = check_exchange(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
-    if (status || !inputs[0]->numel) return status;
-    status = fill_ranks(c, call, inputs, outs, ranks);
-    if (status) return status;
-    pthread_mutex_lock(&c->type->collectives);
+    if (status || !inputs[0]->numel || (status = begin(c, call, inputs, outs, ranks))) return status;
     status = slots(c)->all_to_all(c->type->driver.self, c->handle, ranks, sizeof *ranks,
                                   bytes_of(inputs[0]) / c->world);
     return finish(c, status, call, outs);
@@ -477,10 +474,7 @@ int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_tensor 
     int32_t status = check_call(c, call, count);
     if (!status) status = check_parts(c, &(list){call, "inputs", inputs, 0}, &(list){call, "outs", outs, 1});
     if (!status) status = check_reduction(c, call, outs[0]->desc.dtype, reduction);
-    if (status || !outs[0]->numel) return status;
-    status = fill_ranks(c, call, inputs, outs, ranks);
-    if (status) return status;
-    pthread_mutex_lock(&c->type->collectives);
+    if (status || !outs[0]->numel || (status = begin(c, call, inputs, outs, ranks))) return status;
     status = slots(c)->reduce_scatter(c->type->driver.self, c->handle, ranks, sizeof *ranks,
                                       (uint64_t)outs[0]->numel, outs[0]->desc.dtype, reduction);
     return finish(c, status, call, outs);
@@ -492,9 +486,8 @@ int32_t tn_communicator_barrier(tn_communicator *communicator)
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
     int32_t status = check_call(c, call, c ? c->count : 0);
-    if (!status) status = fill_ranks(c, call, NULL, NULL, ranks);
+    if (!status) status = begin(c, call, NULL, NULL, ranks);
     if (status) return status;
-    pthread_mutex_lock(&c->type->collectives);
     status = slots(c)->barrier(c->type->driver.self, c->handle, ranks, sizeof *ranks);
     return finish(c, status, call, NULL);
 }

@@ -324,7 +324,7 @@ tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, c
     return copy;
 }
 
-void tni_error_restore(const tn_error *error)
+static void restore(const tn_error *error, int32_t is_placed)
 {
     const tn_error *chain[MAX_CHAIN];
     uint32_t count = 0;
@@ -334,7 +334,7 @@ void tni_error_restore(const tn_error *error)
     for (uint32_t i = 0; i < count; i++) {
         const tn_error *e = chain[count - 1 - i];
         error_record *r = &slot->records[i];
-        set_record(r, e->code, bare_message(e));
+        set_record(r, e->code, is_placed && e == error ? e->message : bare_message(e));
         r->error.native_code = e->native_code;
         set_text(r->op, sizeof(r->op), e->op);
         set_text(r->plugin, sizeof(r->plugin), e->plugin);
@@ -342,6 +342,16 @@ void tni_error_restore(const tn_error *error)
     }
     slot->depth = count;
     link_records(slot);
+}
+
+void tni_error_restore(const tn_error *error)
+{
+    restore(error, 0);
+}
+
+void tni_error_restore_placed(const tn_error *error)
+{
+    restore(error, 1);
 }
 
 void tn_error_release(tn_error *error)

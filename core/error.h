@@ -35,6 +35,8 @@ tn_error *tni_error_copy(void);
 tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, const char *more);
 /* Puts a copied error back into the slot, without its place. */
 void tni_error_restore(const tn_error *error);
+/* The same with the place of the call in front of the message. */
+void tni_error_restore_placed(const tn_error *error);
 /* If the slot is empty or of another code (a callee failed silently), records a plain error for `code`. */
 int32_t tni_error_ensure(int32_t code, const char *who);
 

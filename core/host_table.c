@@ -132,24 +132,10 @@ static tn_dtype host_intern_dtype(void *context, const char *name, uint32_t bits
 
 void tni_host_init(tn_context *ctx)
 {
-    ctx->host = (tn_host){
-        .size = sizeof(tn_host),
-        .abi_major = TN_ABI_MAJOR,
-        .abi_minor = TN_ABI_MINOR,
-        .context = ctx,
-        .error = host_error,
-        .error_native = host_error_native,
-        .log = host_log,
-        .intern = host_intern,
-        .interned = host_interned,
-        .alloc = host_alloc,
-        .free = host_free,
-        .scope_failed = host_scope_failed,
-        .scope_fail = host_scope_fail,
-        .scope_memory = host_scope_memory,
-        .drop = host_drop,
-        .report = host_report,
-        .cache_folder = host_cache_folder,
-        .intern_dtype = host_intern_dtype,
-    };
+    ctx->host = (tn_host)TN_INTERFACE(
+        tn_host, .abi_major = TN_ABI_MAJOR, .abi_minor = TN_ABI_MINOR, .context = ctx, .error = host_error,
+        .error_native = host_error_native, .log = host_log, .intern = host_intern, .interned = host_interned,
+        .alloc = host_alloc, .free = host_free, .scope_failed = host_scope_failed,
+        .scope_fail = host_scope_fail, .scope_memory = host_scope_memory, .drop = host_drop,
+        .report = host_report, .cache_folder = host_cache_folder, .intern_dtype = host_intern_dtype);
 }

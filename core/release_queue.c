@@ -22,7 +22,7 @@ struct tni_release_queue {
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t changed;
-    pending *first, *last;
+    pending *first, **end; /* the oldest; where the next one goes */
     int32_t stopping;
     int32_t is_busy; /* the thread waits for an event or is in a release */
 };
@@ -67,6 +67,7 @@ static void *work(void *argument)
         pending *p = q->first;
         if (!p) break;
         q->first = p->next;
+        if (!q->first) q->end = &q->first;
         q->is_busy = 1;
         pthread_mutex_unlock(&q->lock);
         wait_for(d, p);
@@ -97,6 +98,7 @@ static struct tni_release_queue *create(tni_device *d)
     struct tni_release_queue *q = tni_alloc_zeroed(d->ctx, sizeof *q);
     if (!q) return NULL;
     q->device = d;
+    q->end = &q->first;
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
     if (start(q)) return q;
@@ -140,11 +142,8 @@ static int32_t push(tni_device *d, tn_stream *stream, tni_kept *kept)
         return 0;
     }
     pthread_mutex_lock(&q->lock);
-    if (q->first)
-        q->last->next = p;
-    else
-        q->first = p;
-    q->last = p;
+    *q->end = p;
+    q->end = &p->next;
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     return 1;

@@ -204,6 +204,8 @@ static __attribute__((noinline)) void close_rest(tn_scope *s)
         s->parent->status = s->status;
         s->parent->error = s->error;
     } else {
+        /* With the place of the call and the names of modules, which the thread's own copy does not have. */
+        if (!s->parent) tni_error_restore_placed(s->error);
         tn_error_release(s->error);
     }
 }

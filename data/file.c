@@ -84,13 +84,18 @@ int32_t data_read_file(tn_scope *s, const char *reader, const char *path, uint8_
     return failed;
 }
 
+tn_tensor *data_give(tn_scope *s, const tn_blob *blob)
+{
+    tn_tensor *t = tn_from_blob(s, blob);
+    if (!t) blob->deleter(blob->user);
+    return t;
+}
+
 tn_tensor *data_tensor_of(tn_scope *s, tn_dtype dtype, tn_ints sizes, uint8_t *bytes)
 {
     const tn_blob blob = {
         .size = sizeof blob, .dtype = dtype, .data = bytes, .sizes = sizes, .deleter = free, .user = bytes};
-    tn_tensor *t = tn_from_blob(s, &blob);
-    if (!t) free(bytes);
-    return t;
+    return data_give(s, &blob);
 }
 
 int64_t data_bytes(tn_ints sizes, int64_t element)

@@ -25,6 +25,8 @@ int32_t data_read(tn_scope *s, const data_source *from, void *to, uint64_t bytes
 int32_t data_read_new(tn_scope *s, const data_source *from, uint64_t bytes, const char *what, uint8_t **out);
 /* A whole file, in the same way. */
 int32_t data_read_file(tn_scope *s, const char *reader, const char *path, uint8_t **out, uint64_t *out_bytes);
+/* A tensor that owns the data of the blob; without one they are deleted here. */
+tn_tensor *data_give(tn_scope *s, const tn_blob *blob);
 /* A row-major tensor that owns `bytes` (of malloc), or frees it. */
 tn_tensor *data_tensor_of(tn_scope *s, tn_dtype dtype, tn_ints sizes, uint8_t *bytes);
 /* sizes[0] * ... * element, or -1 if that is more than INT64_MAX or a size is negative. */

@@ -147,7 +147,8 @@ tn_dataset *tn_folder_dataset_create(tn_context *ctx, const char *path, uint32_t
     folder *f = calloc(1, sizeof *f);
     int32_t status = f ? fill_folder(f, path) : TN_E_OUT_OF_MEMORY;
     if (!status && !f->paths.count)
-        status = data_fail(NULL, TN_E_NOT_FOUND, "folder_dataset", path, "there is no image in its folders");
+        status = data_fail(NULL, TN_E_NOT_FOUND, "folder_dataset", path,
+                           "there is no image in its folders, one for each class");
     else if (status)
         data_fail(NULL, status, "folder_dataset", path, "%s",
                   status == TN_E_IO ? strerror(errno) : "out of host memory");

@@ -214,11 +214,17 @@ static tn_tensors next_of_workers(tn_scope *s, tn_loader *l)
     return hand_over(s, l, taken.out);
 }
 
+static void fail_null(tn_scope *s)
+{
+    const tn_error *e = tn_last_error(); /* why it was not made, perhaps */
+    data_fail(s, TN_E_ARGUMENT, "loader", NULL, "argument 'l': it is NULL%s%.500s%s",
+              e ? " (the last error: " : "", e ? e->message : "", e ? ")" : "");
+}
+
 tn_tensors tn_loader_next(tn_scope *s, tn_loader *l)
 {
     if (tn_scope_failed(s)) return (tn_tensors){NULL, 0};
-    if (!l)
-        return data_fail(s, TN_E_ARGUMENT, "loader", NULL, "argument 'l': it is NULL"), (tn_tensors){NULL, 0};
+    if (!l) return fail_null(s), (tn_tensors){NULL, 0};
     return l->o.workers ? next_of_workers(s, l) : next_without_workers(s, l);
 }
 
@@ -347,6 +353,8 @@ tn_loader *tn_loader_create_with(const tn_loader_options *options)
     tn_loader_options o = *options;
     const int64_t samples = sampler_count(&o),
                   batches = o.drop_last ? samples / o.batch : (samples + o.batch - 1) / o.batch;
+    if (!samples)
+        return data_fail(NULL, TN_E_ARGUMENT, "loader", NULL, "argument 'dataset': it has no samples"), NULL;
     if (!batches)
         return data_fail(NULL, TN_E_ARGUMENT, "loader", NULL,
                          "argument 'batch': %lld samples make no batch of %lld", (long long)samples,

@@ -184,9 +184,7 @@ static tn_tensor *read_array(tn_scope *s, const data_source *from)
                           .strides = {strides, h.rank},
                           .deleter = free,
                           .user = bytes};
-    tn_tensor *t = tn_from_blob(s, &blob);
-    if (!t) free(bytes);
-    return t;
+    return data_give(s, &blob);
 }
 
 static int64_t read_file(void *user, void *to, uint64_t bytes)
@@ -283,22 +281,17 @@ static size_t make_header(const tn_tensor *t, char *text, size_t room)
     return n;
 }
 
-/* Through a file beside it, which replaces `path` at the end. 0, or -1 and errno. */
+/* 0, or -1 and errno. */
 static int write_file(const char *path, const char *head, size_t head_bytes, const uint8_t *data,
                       size_t bytes)
 {
-    char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= PATH_MAX)
-        return errno = ENAMETOOLONG, -1;
-    FILE *file = fopen(temporary, "wbxe");
-    if (!file) return -1;
-    int failed = fwrite(head, 1, head_bytes, file) != head_bytes || fwrite(data, 1, bytes, file) != bytes ||
-                 fflush(file) || fsync(fileno(file));
-    if (fclose(file)) failed = 1;
-    if (!failed && rename(temporary, path) == 0) return 0;
-    int why = errno;
-    unlink(temporary);
-    return errno = why, -1;
+    tn_replacement file;
+    int32_t why = tn_replace_begin(&file, path);
+    if (!why)
+        why = tn_replace_end(&file, fwrite(head, 1, head_bytes, file.to) == head_bytes &&
+                                        fwrite(data, 1, bytes, file.to) == bytes);
+    if (why) errno = why;
+    return why ? -1 : 0;
 }
 
 int32_t tn_npy_save(tn_scope *s, const char *path, tn_tensor *t)

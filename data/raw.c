@@ -75,9 +75,7 @@ static tn_tensor *map(tn_scope *s, const char *path, int file, tn_dtype dtype, t
                           .sizes = {all, sizes.count},
                           .deleter = unmap,
                           .user = p};
-    tn_tensor *t = tn_from_blob(s, &blob);
-    if (!t) unmap(p);
-    return t;
+    return data_give(s, &blob);
 }
 
 tn_tensor *tn_raw_map(tn_scope *s, const char *path, tn_dtype dtype, tn_ints sizes, int64_t offset)

@@ -74,23 +74,12 @@ enum { FITS, DOES_NOT_FIT, FITS_CONVERTED };
 /* The tag of lists of this type; 0 for a type that has no lists. */
 static uint32_t list_tag(int32_t type)
 {
-    switch (type) {
-    case TNI_TYPE_TENSOR:
-        return TN_TAG_TENSORS;
-    case TNI_TYPE_INT:
-        return TN_TAG_INTS;
-    case TNI_TYPE_FLOAT:
-        return TN_TAG_FLOATS;
-    case TNI_TYPE_BOOL:
-        return TN_TAG_BOOLS;
-    case TNI_TYPE_SCALAR:
-        return TN_TAG_SCALARS;
-    case TNI_TYPE_STRING:
-    case TNI_TYPE_DIMNAME:
-        return TN_TAG_STRINGS;
-    default:
-        return 0;
-    }
+    static const uint8_t tags[TNI_TYPE_COUNT] = {
+        [TNI_TYPE_TENSOR] = TN_TAG_TENSORS, [TNI_TYPE_INT] = TN_TAG_INTS,
+        [TNI_TYPE_FLOAT] = TN_TAG_FLOATS,   [TNI_TYPE_BOOL] = TN_TAG_BOOLS,
+        [TNI_TYPE_SCALAR] = TN_TAG_SCALARS, [TNI_TYPE_STRING] = TN_TAG_STRINGS,
+        [TNI_TYPE_DIMNAME] = TN_TAG_STRINGS};
+    return tags[type];
 }
 
 static int32_t fits_list(const tni_argument *a, const tn_value *v)
@@ -118,6 +107,12 @@ static int32_t take_absent(const tni_op *op, uint32_t i, tn_value *v)
 
 static int32_t fits_item(const tni_argument *a, const tn_value *v)
 {
+    /* of types that only one tag fits */
+    static const uint8_t only[TNI_TYPE_COUNT] = {
+        [TNI_TYPE_STRING] = TN_TAG_STRING,      [TNI_TYPE_DIMNAME] = TN_TAG_STRING,
+        [TNI_TYPE_DTYPE] = TN_TAG_DTYPE,        [TNI_TYPE_LAYOUT] = TN_TAG_LAYOUT,
+        [TNI_TYPE_DEVICE] = TN_TAG_DEVICE,      [TNI_TYPE_MEMORY_FORMAT] = TN_TAG_MEMORY_FORMAT,
+        [TNI_TYPE_GENERATOR] = TN_TAG_GENERATOR};
     switch (a->type) {
     case TNI_TYPE_TENSOR:
         return v->tag == TN_TAG_TENSOR ? 0 : tni_is_number(v->tag) ? 2 : 1;
@@ -130,21 +125,8 @@ static int32_t fits_item(const tni_argument *a, const tn_value *v)
     case TNI_TYPE_SCALAR:
     case TNI_TYPE_COMPLEX:
         return tni_is_number(v->tag) ? 0 : 1;
-    case TNI_TYPE_STRING:
-    case TNI_TYPE_DIMNAME:
-        return v->tag != TN_TAG_STRING;
-    case TNI_TYPE_DTYPE:
-        return v->tag != TN_TAG_DTYPE;
-    case TNI_TYPE_LAYOUT:
-        return v->tag != TN_TAG_LAYOUT;
-    case TNI_TYPE_DEVICE:
-        return v->tag != TN_TAG_DEVICE;
-    case TNI_TYPE_MEMORY_FORMAT:
-        return v->tag != TN_TAG_MEMORY_FORMAT;
-    case TNI_TYPE_GENERATOR:
-        return v->tag != TN_TAG_GENERATOR;
     default:
-        return 0;
+        return only[a->type] && v->tag != only[a->type];
     }
 }
 

@@ -26,7 +26,7 @@ typedef struct one_loop {
     int64_t size;
     int64_t strides[3]; /* of the result, of the inputs, of scalars */
     tn_operand operands[MAX_INPUTS + 1];
-    char scalars[MAX_INPUTS][16];
+    _Alignas(16) char scalars[MAX_INPUTS][16];
 } one_loop;
 
 static inline int32_t same_sizes(const tn_tensor *a, const tn_tensor *b)

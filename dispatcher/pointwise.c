@@ -10,7 +10,8 @@
 typedef struct inputs {
     tn_tensor *tensors[TNI_MAX_OPERANDS];
     uint8_t position[TNI_MAX_OPERANDS]; /* of the argument */
-    char scalars[TNI_MAX_OPERANDS][16]; /* values of the 0-dim tensors that are passed by value */
+    /* Values of the 0-dim tensors that are passed by value. */
+    _Alignas(16) char scalars[TNI_MAX_OPERANDS][16];
     uint8_t is_scalar[TNI_MAX_OPERANDS];
     uint32_t count;
 } inputs;

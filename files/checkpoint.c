@@ -71,19 +71,13 @@ static tn_tensor *find(tn_named_tensors all, const char *name)
     return NULL;
 }
 
-static int64_t bits_of(double x)
-{
+/* Reals lie in the file as the integers with the same bits. */
+typedef union number {
+    double real;
     int64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static double real_of(int64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+} number;
+#define BITS_OF(x) ((number){.real = (x)}.bits)
+#define REAL_OF(n) ((number){.bits = (n)}.real)
 
 /* ---- Generators --------------------------------------------------------------------------------------- */
 
@@ -154,12 +148,12 @@ static void save_numbers(list *l, const tn_checkpoint_parts *p)
     if (p->scaler) {
         tn_grad_scaler_state state = {.size = sizeof state};
         tn_grad_scaler_get_state(p->scaler, &state);
-        add_numbers(l, "scaler", (const int64_t[]){bits_of(state.scale), state.good}, 2);
+        add_numbers(l, "scaler", (const int64_t[]){BITS_OF(state.scale), state.good}, 2);
     }
     if (p->plateau) {
         const tn_plateau *t = p->plateau;
         add_numbers(l, "plateau",
-                    (const int64_t[]){bits_of(t->lr), bits_of(t->best), t->bad, t->cooling, t->count}, 5);
+                    (const int64_t[]){BITS_OF(t->lr), BITS_OF(t->best), t->bad, t->cooling, t->count}, 5);
     }
     if (p->step) add_numbers(l, "step", p->step, 1);
 }
@@ -169,13 +163,13 @@ static int32_t load_numbers(tn_scope *s, const tn_checkpoint_parts *p, int64_t n
     const tn_loader_state at = {
         .size = sizeof at, .seed = (uint64_t)n[LOADER][0], .epoch = n[LOADER][1], .batch = n[LOADER][2]};
     const tn_grad_scaler_state scale = {
-        .size = sizeof scale, .scale = real_of(n[SCALER][0]), .good = n[SCALER][1]};
+        .size = sizeof scale, .scale = REAL_OF(n[SCALER][0]), .good = n[SCALER][1]};
     int32_t status = p->loader ? tn_loader_set_state(p->loader, &at) : TN_OK;
     if (!status && p->scaler) status = tn_grad_scaler_set_state(p->scaler, &scale);
     if (status) return tn_scope_fail(s, status, tn_last_error()->message);
     if (p->plateau) {
-        p->plateau->lr = real_of(n[PLATEAU][0]);
-        p->plateau->best = real_of(n[PLATEAU][1]);
+        p->plateau->lr = REAL_OF(n[PLATEAU][0]);
+        p->plateau->best = REAL_OF(n[PLATEAU][1]);
         p->plateau->bad = n[PLATEAU][2];
         p->plateau->cooling = n[PLATEAU][3];
         p->plateau->count = n[PLATEAU][4];

@@ -187,19 +187,20 @@ static char *in_folder(const char *folder)
     return asprintf(&path, "%s/" SINGLE, folder) < 0 ? NULL : path;
 }
 
-static int32_t is_zip(const char *path)
+static int32_t ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* By its content, or by its name, so that one of an old form is not called a damaged safetensors file. */
+static int32_t is_pt(const char *path)
 {
     char magic[4] = "";
     FILE *file = fopen(path, "rbe");
     int32_t is = file && fread(magic, 1, sizeof magic, file) == sizeof magic && !memcmp(magic, "PK\3\4", 4);
     if (file) fclose(file);
-    return is;
-}
-
-static int32_t ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
+    return is || ends_with(path, ".pt") || ends_with(path, ".pth");
 }
 
 int32_t tn_file_open(tn_context *ctx, const char *path, tn_file **out)
@@ -214,14 +215,12 @@ int32_t tn_file_open(tn_context *ctx, const char *path, tn_file **out)
     f->path = stat(path, &there) == 0 && S_ISDIR(there.st_mode) ? in_folder(path) : strdup(path);
     int32_t status = !f->path ? fail(NULL, path, TN_E_OUT_OF_MEMORY, "out of host memory")
                      : ends_with(f->path, ".json") ? open_index(f)
-                     : is_zip(f->path)             ? open_pt(f)
+                     : is_pt(f->path)              ? open_pt(f)
                                                    : open_single(f);
     if (!status) status = sort(f);
-    if (status)
-        tn_file_close(f);
-    else
-        *out = f;
-    return status;
+    if (status) return tn_file_close(f), status;
+    *out = f;
+    return TN_OK;
 }
 
 void tn_file_close(tn_file *f)
@@ -284,6 +283,18 @@ tn_tensor *tn_file_map(tn_scope *s, tn_file *f, const char *name)
 
 tn_named_tensors tn_file_tensors(tn_scope *s, tn_file *f)
 {
+    return tn_file_tensors_on(s, f, TN_CPU);
+}
+
+/* On another device than the CPU a copy. */
+static tn_tensor *on_device(tn_scope *s, tn_file *f, const char *name, tn_device device)
+{
+    tn_tensor *t = tn_file_map(s, f, name);
+    return t && device && device != TN_CPU ? tn__to_copy(s, t, .device = device) : t;
+}
+
+tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *f, tn_device device)
+{
     const tn_named_tensors none = {NULL, 0};
     if (tn_scope_failed(s)) return none;
     if (!f) return tn_scope_fail(s, TN_E_ARGUMENT, "file: argument 'file': it is NULL"), none;
@@ -291,7 +302,8 @@ tn_named_tensors tn_file_tensors(tn_scope *s, tn_file *f)
     for (uint64_t i = 0; list && i < f->count && !tn_scope_failed(s); i++) {
         char *own = tn_scope_memory(s, strlen(f->places[i].name) + 1);
         if (own)
-            list[i] = (tn_named_tensor){strcpy(own, f->places[i].name), tn_file_map(s, f, f->places[i].name)};
+            list[i] =
+                (tn_named_tensor){strcpy(own, f->places[i].name), on_device(s, f, f->places[i].name, device)};
     }
     return tn_scope_failed(s) ? none : (tn_named_tensors){list, (int64_t)f->count};
 }

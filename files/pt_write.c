@@ -6,52 +6,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zip.h>
 
+#include "bytes.h"
 #include "pickle.h"
 
-/* A text that grows; `failed` stays set. */
-typedef struct writer {
-    uint8_t *bytes;
-    size_t count, room;
-    int32_t failed;
-} writer;
-
-static void put(writer *w, const void *bytes, size_t count)
+static void put_opcode(byte_buffer *w, uint8_t opcode)
 {
-    if (w->failed) return;
-    if (w->count + count > w->room) {
-        size_t room = 2 * (w->count + count);
-        uint8_t *larger = realloc(w->bytes, room);
-        if (!larger) {
-            w->failed = 1;
-            return;
-        }
-        w->bytes = larger;
-        w->room = room;
-    }
-    memcpy(w->bytes + w->count, bytes, count);
-    w->count += count;
+    put_raw(w, &opcode, 1);
 }
 
-static void put_opcode(writer *w, uint8_t opcode)
-{
-    put(w, &opcode, 1);
-}
-
-static void put_number(writer *w, uint64_t n, uint32_t bytes)
+static void put_number(byte_buffer *w, uint64_t n, uint32_t bytes)
 {
     for (uint32_t i = 0; i < bytes; i++) put_opcode(w, (uint8_t)(n >> 8 * i));
 }
 
-static void put_text(writer *w, const char *text)
+static void put_text(byte_buffer *w, const char *text)
 {
     put_opcode(w, 'X');
     put_number(w, strlen(text), 4);
-    put(w, text, strlen(text));
+    put_raw(w, text, strlen(text));
 }
 
-static void put_int(writer *w, int64_t n)
+static void put_int(byte_buffer *w, int64_t n)
 {
     int32_t is_short = n >= INT32_MIN && n <= INT32_MAX;
     put_opcode(w, is_short ? 'J' : 0x8a); /* BININT, LONG1 */
@@ -59,24 +37,24 @@ static void put_int(writer *w, int64_t n)
     put_number(w, (uint64_t)n, is_short ? 4 : 8);
 }
 
-static void put_ints(writer *w, const int64_t *n, int64_t count)
+static void put_ints(byte_buffer *w, const int64_t *n, int64_t count)
 {
     put_opcode(w, '(');
     for (int64_t i = 0; i < count; i++) put_int(w, n[i]);
     put_opcode(w, 't');
 }
 
-static void put_global(writer *w, const char *module, const char *name)
+static void put_global(byte_buffer *w, const char *module, const char *name)
 {
     put_opcode(w, 'c');
-    put(w, module, strlen(module));
+    put_raw(w, module, strlen(module));
     put_opcode(w, '\n');
-    put(w, name, strlen(name));
+    put_raw(w, name, strlen(name));
     put_opcode(w, '\n');
 }
 
 /* A call of _rebuild_tensor_v2, or of _v3 for dtypes without a class of storages, for a row-major tensor. */
-static void put_tensor(writer *w, const tn_tensor *t, uint64_t number)
+static void put_tensor(byte_buffer *w, const tn_tensor *t, uint64_t number)
 {
     const int64_t rank = tn_tensor_rank(t), *sizes = tn_tensor_sizes(t);
     const char *class = pickle_storage_name(tn_tensor_dtype(t));
@@ -95,27 +73,27 @@ static void put_tensor(writer *w, const tn_tensor *t, uint64_t number)
     put_text(w, key);
     put_text(w, "cpu");
     put_int(w, class ? tn_tensor_numel(t) : tn_tensor_numel(t) * tn_dtype_bytes(tn_tensor_dtype(t)));
-    put(w, "tQ", 2); /* the tuple is the name of a storage */
+    put_raw(w, "tQ", 2); /* the tuple is the name of a storage */
     put_int(w, 0);
     put_ints(w, sizes, rank);
     put_ints(w, strides, rank);
     put_opcode(w, 0x89); /* requires no gradient */
     put_global(w, "collections", "OrderedDict");
-    put(w, ")R", 2); /* no hooks */
+    put_raw(w, ")R", 2); /* no hooks */
     if (!class) put_global(w, "torch", pickle_dtype_name(tn_tensor_dtype(t)));
-    put(w, "tR", 2);
+    put_raw(w, "tR", 2);
 }
 
-static void put_dictionary(writer *w, tn_named_tensors tensors)
+static void put_dictionary(byte_buffer *w, tn_named_tensors tensors)
 {
-    put(w, "\x80\x02", 2);
+    put_raw(w, "\x80\x02", 2);
     put_global(w, "collections", "OrderedDict");
-    put(w, ")R(", 3);
+    put_raw(w, ")R(", 3);
     for (int64_t i = 0; i < tensors.count; i++) {
         put_text(w, tensors.data[i].name);
         put_tensor(w, tensors.data[i].tensor, (uint64_t)i);
     }
-    put(w, "u.", 2);
+    put_raw(w, "u.", 2);
 }
 
 /* Adds a record that is not compressed and has a fixed date; `bytes` are borrowed until the archive closes. */
@@ -159,14 +137,20 @@ int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors)
 {
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *own = tn_scope_open_child(s, &options);
-    writer w = {0};
+    byte_buffer w = {0};
     zip_t *zip = NULL;
+    char *real = NULL;
+    int32_t is_file = 1;
     int code = 0;
     if (!path) tn_scope_fail(own, TN_E_ARGUMENT, "pt: argument 'path': it is NULL");
     tn_named_tensors host = on_host(own, tensors);
     if (!tn_scope_failed(own)) {
         put_dictionary(&w, host);
-        zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &code);
+        struct stat there;
+        if (lstat(path, &there) == 0 && S_ISLNK(there.st_mode))
+            real = realpath(path, NULL);                             /* the link stays one */
+        is_file = stat(path, &there) != 0 || S_ISREG(there.st_mode); /* libzip does not look */
+        if (is_file) zip = zip_open(real ? real : path, ZIP_CREATE | ZIP_TRUNCATE, &code);
     }
     int32_t good = zip && !w.failed && add_record(zip, "archive/data.pkl", w.bytes, w.count) &&
                    add_record(zip, "archive/byteorder", "little", 6) &&
@@ -186,10 +170,12 @@ int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors)
         snprintf(text, sizeof text, "pt: '%.400s' cannot be written: %s", path,
                  is_memory ? "out of host memory"
                  : zip     ? zip_strerror(zip)
-                           : strerror(errno));
+                 : is_file ? strerror(errno)
+                           : "not a regular file");
         tn_scope_fail(own, is_memory ? TN_E_OUT_OF_MEMORY : TN_E_IO, text);
     }
     if (zip) zip_discard(zip);
+    free(real);
     free(w.bytes);
     return tn_scope_close(own);
 }

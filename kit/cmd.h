@@ -67,6 +67,12 @@ void json_open(json *j, const char *key, char bracket);
 void json_close(json *j, char bracket);
 /* NULL text is null. */
 void json_text(json *j, const char *key, const char *text);
+/* A text for each key, up to a key that is NULL: JSON_TEXTS(j, {"name", name}, {"kind", kind}). */
+typedef struct json_member {
+    const char *key, *text;
+} json_member;
+void json_texts(json *j, const json_member *members);
+#define JSON_TEXTS(j, ...) json_texts(j, (const json_member[]){__VA_ARGS__, {NULL, NULL}})
 void json_real(json *j, const char *key, double number);
 void json_number(json *j, const char *key, uint64_t number);
 void json_flag(json *j, const char *key, int on);

@@ -121,14 +121,9 @@ static int self_test(report *r, uint32_t i)
 static void json_candidate(json *j, const tn_candidate_info *c)
 {
     json_open(j, NULL, '{');
-    json_text(j, "name", c->name);
-    json_text(j, "state", state_name(c->state));
-    json_text(j, "reason", c->reason);
-    json_text(j, "manifest", c->manifest);
-    json_text(j, "library", c->library);
-    json_text(j, "version", c->version);
-    json_text(j, "vendor", c->vendor);
-    json_text(j, "device_type", c->device_type);
+    JSON_TEXTS(j, {"name", c->name}, {"state", state_name(c->state)}, {"reason", c->reason},
+               {"manifest", c->manifest}, {"library", c->library}, {"version", c->version},
+               {"vendor", c->vendor}, {"device_type", c->device_type});
     json_number(j, "devices", c->device_count);
     json_text(j, "shim", c->shim && c->shim[0] ? c->shim : NULL);
     json_text(j, "experimental", c->experimental && c->experimental[0] ? c->experimental : NULL);

@@ -179,6 +179,12 @@ static int compare(request *r)
 
 /* ---- check -------------------------------------------------------------------------------------------- */
 
+/* 8-bit numbers have no kernels of their own. */
+static tn_tensor *wide_enough(tn_scope *s, tn_tensor *t)
+{
+    return tn_dtype_bytes(tn_tensor_dtype(t)) == 1 ? tn_to(s, t, TN_FLOAT32) : t;
+}
+
 static int check(request *r)
 {
     tn_file *f = r->open[0];
@@ -188,7 +194,7 @@ static int check(request *r)
         const tn_dtype dtype = t ? tn_tensor_dtype(t) : 0;
         int64_t odd = 0;
         if (t && (tn_dtype_is_floating(dtype) || tn_dtype_is_complex(dtype)))
-            odd = tn_item_int(s, tn_sum(s, tn_logical_not(s, tn_isfinite(s, t))));
+            odd = tn_item_int(s, tn_sum(s, tn_logical_not(s, tn_isfinite(s, wide_enough(s, t)))));
         int status = tn_scope_failed(s) ? failed(s) : CMD_OK;
         if (odd)
             printf("%s: %lld of %lld elements are not finite\n", tn_file_name(f, i), (long long)odd,

@@ -11,10 +11,11 @@
 static const char help[] =
     "usage: tenon golden DIR [OPTIONS]\n\n"
     "Runs the recorded calls in DIR/cases and compares results, changed arguments, gradients and "
-    "refusals.\n\n"
+    "refusals. Operators that ran on the CPU because the device has no kernel are listed, the most frequent "
+    "first.\n\n"
     "  --device D      cpu (default), reference:0, ...\n"
     "  --filter RE     only operators whose name matches, e.g. 'aten::add($|\\.)'\n"
-    "  --json FILE     scores per operator and all failures\n"
+    "  --json FILE     scores per operator, all failures, and what ran on the CPU\n"
     "  --jobs N        processes at once (default: the number of cores)\n"
     "  --timeout S     seconds for one file of cases (default 300)\n"
     "  --failures      print each failure with its case\n"

@@ -159,10 +159,12 @@ static const template app_templates[] = {
     {"gpt2", new_gpt2_files, "'gpt2'", "build/gpt2"},
     {"char_lstm", new_char_lstm_files, "'char_lstm'", "build/char_lstm"},
     {"resnet", new_resnet_files, "'resnet'", "build/resnet"},
+    {"decode", new_decode_files, "'decode'", "build/decode"},
+    {"data_parallel", new_data_parallel_files, "'data_parallel'", "build/data_parallel"},
     {"gpt2_cpp", new_gpt2_cpp_files, "'gpt2_cpp'", "build/gpt2_cpp"},
     {0},
 };
-#define APP_CHOICES "classify, gpt2, char_lstm, resnet, gpt2_cpp"
+#define APP_CHOICES "classify, gpt2, decode, char_lstm, resnet, data_parallel, gpt2_cpp"
 
 static const char app_help[] =
     "usage: tenon new-app --name NAME [--from EXAMPLE] [--dir DIR] [--license SPDX]\n\n"

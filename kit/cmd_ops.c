@@ -80,11 +80,8 @@ static void json_operator(json *j, tn_context *ctx, const tn_operator_info *op)
     json_open(j, NULL, '{');
     json_text(j, "name", op->name);
     json_number(j, "number", op->number);
-    json_text(j, "schema", op->schema);
-    json_text(j, "kind", op->kind);
-    json_text(j, "form", op->form);
-    json_text(j, "tags", op->tags);
-    json_text(j, "doc", op->doc);
+    JSON_TEXTS(j, {"schema", op->schema}, {"kind", op->kind}, {"form", op->form}, {"tags", op->tags},
+               {"doc", op->doc});
     json_flag(j, "gradient", op->has_gradient != 0);
     json_open(j, "kernels", '[');
     for (uint32_t i = 0; i < tn_inspect_kernel_count(ctx, op->base); i++) {

@@ -16,6 +16,8 @@ extern const embedded_file new_plugin_files[];
 extern const embedded_file new_plugin_opaque_files[];
 extern const embedded_file new_operators_files[];
 extern const embedded_file new_classify_files[];
+extern const embedded_file new_data_parallel_files[];
+extern const embedded_file new_decode_files[];
 extern const embedded_file new_gpt2_files[];
 extern const embedded_file new_char_lstm_files[];
 extern const embedded_file new_resnet_files[];

@@ -50,6 +50,11 @@ void json_text(json *j, const char *key, const char *text)
         fputs("null", j->file);
 }
 
+void json_texts(json *j, const json_member *members)
+{
+    for (; members->key; members++) json_text(j, members->key, members->text);
+}
+
 void json_number(json *j, const char *key, uint64_t number)
 {
     begin(j, key);

@@ -326,6 +326,8 @@ static tn_tensor *upsample(tn_scope *s, tn_tensor *x, tn_ints size, double facto
         {"trilinear", 3, TN_OP_UPSAMPLE_TRILINEAR3D_VEC, 1}};
     int64_t dims = tn_tensor_rank(x) - 2, sizes[3];
     double factors[3] = {factor, factor, factor};
+    if ((size.data != NULL) == (factor != 0))
+        return tn_scope_fail(s, TN_E_ARGUMENT, "Upsample: give either size or scale_factor"), NULL;
     for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].mode, mode) || rows[i].dims != dims) continue;
         for (int64_t d = 0; d < dims && size.data; d++) sizes[d] = size.data[size.count == 1 ? 0 : d];
@@ -343,37 +345,25 @@ static tn_tensor *upsample(tn_scope *s, tn_tensor *x, tn_ints size, double facto
     return NULL;
 }
 
-static int32_t check_size(tn_scope *s, tn_ints size, double factor)
-{
-    if ((size.data != NULL) != (factor != 0)) return TN_OK;
-    return tn_scope_fail(s, TN_E_ARGUMENT, "Upsample: give either size or scale_factor");
-}
-
 tn_tensor *nn_upsample_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_upsample_options *o = m->state;
     (void)more;
-    return check_size(s, o->size, o->scale_factor)
-               ? NULL
-               : upsample(s, in.data[0], o->size, o->scale_factor, o->mode, o->align_corners);
+    return upsample(s, in.data[0], o->size, o->scale_factor, o->mode, o->align_corners);
 }
 
 tn_tensor *nn_upsampling_nearest2d_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_upsampling_nearest2d_options *o = m->state;
     (void)more;
-    return check_size(s, o->size, o->scale_factor)
-               ? NULL
-               : upsample(s, in.data[0], o->size, o->scale_factor, "nearest", 0);
+    return upsample(s, in.data[0], o->size, o->scale_factor, "nearest", 0);
 }
 
 tn_tensor *nn_upsampling_bilinear2d_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_upsampling_bilinear2d_options *o = m->state;
     (void)more;
-    return check_size(s, o->size, o->scale_factor)
-               ? NULL
-               : upsample(s, in.data[0], o->size, o->scale_factor, "bilinear", 1);
+    return upsample(s, in.data[0], o->size, o->scale_factor, "bilinear", 1);
 }
 
 /* ---- Losses -------------------------------------------------------------------------------------------- */

@@ -42,13 +42,35 @@ const char *tn_module_error(const tn_module *m)
     return m->tree->error ? m->tree->error : tn_status_text(m->tree->status);
 }
 
+/* Of the thread: where the program makes the call that builds a tree. */
+static _Thread_local struct {
+    const char *file; /* NULL: unknown */
+    int32_t line;
+} place;
+
+void tn_module_place(const char *file, int32_t line)
+{
+    place.file = file;
+    place.line = line;
+}
+
+tn_module *tn_module_placed(tn_module *m)
+{
+    place.file = NULL;
+    return m;
+}
+
 int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
 {
     if (!m || !code) return code;
-    if (m->tree->status) return m->tree->status;
+    if (m->tree->status) return tn_scope_fail(NULL, m->tree->status, m->tree->error);
     m->tree->status = code;
-    m->tree->error = text ? strdup(text) : NULL;
-    return code;
+    if (!text && place.file) text = tn_status_text(code);
+    if (!place.file)
+        m->tree->error = text ? strdup(text) : NULL;
+    else if (asprintf(&m->tree->error, "%s:%d: %s", place.file, place.line, text) < 0)
+        m->tree->error = NULL;
+    return tn_scope_fail(NULL, code, m->tree->error); /* and it is tn_last_error() */
 }
 
 int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...)
@@ -260,9 +282,13 @@ static tn_module *parent_of(tn_module *m, const char **name)
 tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_class *class)
 {
     if (!parent || parent->tree->status) return NULL;
+    char path[PATH_BYTES], number[16];
+    if (!name) {
+        snprintf(number, sizeof number, "%u", parent->child_count);
+        name = number;
+    }
     const char *last = name;
-    char path[PATH_BYTES];
-    if (!name || !*name) {
+    if (!*name) {
         nn_fail(parent, TN_E_ARGUMENT, "module '%s': a child needs a name",
                 nn_label(parent, path, sizeof path));
         return NULL;
@@ -526,6 +552,35 @@ tn_named_tensors tn_module_tensors(tn_scope *s, const tn_module *m, uint32_t wha
     return (tn_named_tensors){g.items, tn_scope_failed(s) ? 0 : g.count};
 }
 
+tn_tensor *tn_named_get(tn_scope *s, tn_named_tensors all, const char *name)
+{
+    char text[640];
+    if (tn_scope_failed(s)) return NULL;
+    for (int64_t i = 0; name && i < all.count; i++)
+        if (all.data[i].name && !strcmp(all.data[i].name, name)) return all.data[i].tensor;
+    snprintf(text, sizeof text, "tn_named_get: no tensor '%.512s' among %lld", name ? name : "(null)",
+             (long long)all.count);
+    tn_scope_fail(s, TN_E_NOT_FOUND, text);
+    return NULL;
+}
+
+tn_named_tensors tn_named_below(tn_scope *s, tn_named_tensors from, const char *folder)
+{
+    const uint64_t bytes = folder ? strlen(folder) : 0;
+    tn_named_tensor *items = tn_scope_memory(s, (uint64_t)(from.count + 1) * sizeof *items);
+    int64_t count = 0;
+    for (int64_t i = 0; items && i < from.count; i++) {
+        const char *name = from.data[i].name;
+        if (bytes && (strncmp(name, folder, bytes) != 0 || name[bytes] != '.')) continue;
+        items[count++] = (tn_named_tensor){name + (bytes ? bytes + 1 : 0), from.data[i].tensor};
+    }
+    if (count || !items) return (tn_named_tensors){items, count};
+    char text[640];
+    snprintf(text, sizeof text, "tn_named_below: no name begins with '%.512s.'", folder ? folder : "");
+    tn_scope_fail(s, TN_E_NOT_FOUND, text);
+    return (tn_named_tensors){NULL, 0};
+}
+
 tn_tensors tn_module_parameters(tn_scope *s, const tn_module *m)
 {
     tn_named_tensors all = tn_module_tensors(s, m, TN_PARAMETERS);
@@ -686,13 +741,22 @@ int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
 /* ---- Steps --------------------------------------------------------------------------------------------- */
 
 /* Of the thread: open steps, and the status of the last, or of the first that failed inside the outermost open one. */
+#define WATCHED_STEPS \
+    32 /* deeper ones are open, but tn_step_status does not see that they failed before they close */
+static _Thread_local tn_scope *watched_steps[WATCHED_STEPS];
 static _Thread_local uint32_t open_steps;
 static _Thread_local int32_t step_status;
 
 tn_scope *tn_step_open(tn_context *ctx)
 {
-    tn_scope *s = tn_scope_open(ctx);
+    return tn_step_open_with(ctx, NULL);
+}
+
+tn_scope *tn_step_open_with(tn_context *ctx, const tn_scope_options *options)
+{
+    tn_scope *s = tn_scope_open_with(ctx, options);
     if (!open_steps) step_status = TN_OK;
+    if (s && open_steps < WATCHED_STEPS) watched_steps[open_steps] = s;
     if (s)
         open_steps++;
     else if (!step_status)
@@ -710,5 +774,8 @@ tn_scope *tn_step_close(tn_scope *s)
 
 int32_t tn_step_status(void)
 {
-    return step_status;
+    const uint32_t watched = open_steps < WATCHED_STEPS ? open_steps : WATCHED_STEPS;
+    int32_t status = step_status;
+    for (uint32_t i = 0; i < watched && !status; i++) status = tn_scope_failed(watched_steps[i]);
+    return status;
 }

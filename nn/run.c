@@ -205,6 +205,27 @@ tn_outputs tn_module_call(tn_scope *s, tn_module *m, tn_tensors in)
     return y;
 }
 
+tn_outputs tn_child_call(tn_scope *s, tn_module *m, const char *name, tn_tensors in)
+{
+    tn_module *child = tn_module_child(m, name);
+    if (m && !child && !tn_scope_failed(s) && !m->tree->status) {
+        char path[512], text[1024];
+        snprintf(text, sizeof text, "module '%s' (%s) has no child '%s'", nn_label(m, path, sizeof path),
+                 tn_module_class_name(m), name ? name : "(null)");
+        tn_scope_fail(s, TN_E_NOT_FOUND, text);
+    }
+    return tn_module_call(s, child ? child : m, in); /* fails with the tree or the scope if there is none */
+}
+
+int32_t tn_module_takes(tn_scope *s, tn_tensors in, int64_t count)
+{
+    char text[96];
+    if (in.count == count) return TN_OK;
+    snprintf(text, sizeof text, "module: forward takes %lld inputs, got %lld", (long long)count,
+             (long long)in.count);
+    return tn_scope_fail(s, TN_E_ARGUMENT, text);
+}
+
 /* ---- Hooks --------------------------------------------------------------------------------------------- */
 
 uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook)

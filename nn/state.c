@@ -20,6 +20,7 @@ int32_t tn_module_save(const tn_module *m, const char *path)
 
 /* Where values come from: a file, or tensors of the program. */
 typedef struct source {
+    const char *path; /* NULL: tensors of the program */
     tn_file *file;
     tn_named_tensors list;
 } source;
@@ -80,6 +81,30 @@ static void compare_names(nn_text *t, tn_named_tensors state, const source *from
     }
 }
 
+/* What stands before the module's names in all those of the source: "model", in memory of the scope. NULL: they differ by
+ * more than that. */
+static const char *folder_of(tn_scope *s, tn_named_tensors state, const source *from)
+{
+    const char *first = state.count ? state.data[0].name : "";
+    const uint64_t wanted = strlen(first);
+    for (int64_t i = 0; wanted && i < count_of(from); i++) {
+        const char *name = name_of(from, i);
+        const uint64_t bytes = strlen(name);
+        if (bytes < wanted + 2 || name[bytes - wanted - 1] != '.' || strcmp(name + bytes - wanted, first))
+            continue;
+        nn_text folder = {.scope = s};
+        int32_t is_there = 1;
+        nn_print(&folder, "%.*s", (int)(bytes - wanted - 1), name);
+        for (int64_t k = 0; k < state.count && is_there && folder.text; k++) {
+            nn_text full = {.scope = s};
+            nn_print(&full, "%s.%s", folder.text, state.data[k].name);
+            is_there = full.text && find_name(from, full.text) >= 0;
+        }
+        if (is_there) return folder.text;
+    }
+    return NULL;
+}
+
 /* Reads all values first, so that a wrong one leaves the module as it was, and copies them then. */
 static void load(tn_scope *s, tn_module *m, tn_named_tensors state, const source *from, uint32_t mode)
 {
@@ -102,7 +127,15 @@ static void load(tn_scope *s, tn_module *m, tn_named_tensors state, const source
     if (mode == TN_LENIENT && !fits && state.count) nn_print(&wrong, "no name fits: %s", report.text);
     if (wrong.bytes && !tn_scope_failed(s)) {
         nn_text all = {.scope = s};
-        nn_print(&all, "module state: %s", wrong.text);
+        const char *folder = fits ? NULL : folder_of(s, state, from);
+        nn_print(&all, from->path ? "module state: '%s': " : "module state: ", from->path);
+        if (folder)
+            nn_print(
+                &all,
+                "the module's names stand below '%s': give tn_module_load_state what tn_named_below gives",
+                folder);
+        else
+            nn_print(&all, "%s", wrong.text);
         tn_scope_fail(s, TN_E_SHAPE, all.text);
     }
     for (int64_t i = 0; i < state.count && values && !tn_scope_failed(s); i++)
@@ -128,7 +161,7 @@ static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
 
 int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 {
-    source from = {NULL, {NULL, 0}};
+    source from = {path, NULL, {NULL, 0}};
     if (!m) return nn_is_null("tn_module_load");
     int32_t status = tn_file_open(m->tree->ctx, path, &from.file);
     if (status) return status;
@@ -139,6 +172,6 @@ int32_t tn_module_load(tn_module *m, const char *path, uint32_t mode)
 
 int32_t tn_module_load_state(tn_module *m, tn_named_tensors state, uint32_t mode)
 {
-    source from = {NULL, state};
+    source from = {NULL, NULL, state};
     return m ? load_from(m, &from, mode) : nn_is_null("tn_module_load_state");
 }

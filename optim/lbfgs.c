@@ -9,10 +9,15 @@
 #include <string.h>
 #include "optimizer.h"
 
+/* How the gradient changed over a step: y, s and 1 / (y s) of the paper; holds a reference to both. */
+typedef struct pair {
+    tn_tensor *change, *step;
+    double ro;
+} pair;
+
 struct optim_lbfgs {
     tn_tensor *direction, *previous; /* one reference each */
-    tn_tensor **changes, **steps;    /* y and s of the last pairs, oldest first */
-    double *ro;
+    pair *pairs;                     /* oldest first */
     uint32_t count, room;
     double h, t, previous_loss;
     int64_t iterations;
@@ -36,18 +41,19 @@ static void replace(tn_tensor **held, tn_tensor *t)
     *held = t;
 }
 
+static void forget(pair *p)
+{
+    tn_release(p->change);
+    tn_release(p->step);
+}
+
 void optim_lbfgs_destroy(struct optim_lbfgs *l)
 {
     if (!l) return;
-    for (uint32_t i = 0; i < l->count; i++) {
-        tn_release(l->changes[i]);
-        tn_release(l->steps[i]);
-    }
+    while (l->count) forget(&l->pairs[--l->count]);
     tn_release(l->direction);
     tn_release(l->previous);
-    free(l->changes);
-    free(l->steps);
-    free(l->ro);
+    free(l->pairs);
     free(l);
 }
 
@@ -213,13 +219,15 @@ static tn_tensor *direction_of(run *r, const struct optim_lbfgs *l, tn_tensor *g
     double *al = tn_scope_memory(s, (l->count + 1) * sizeof *al);
     tn_tensor *q = tn_neg(s, g);
     for (uint32_t i = l->count; al && i-- > 0;) {
-        al[i] = dot(s, l->steps[i], q) * l->ro[i];
-        tn_add_(s, q, l->changes[i], .alpha = TN_SCALAR(-al[i]));
+        const pair *p = &l->pairs[i];
+        al[i] = dot(s, p->step, q) * p->ro;
+        tn_add_(s, q, p->change, .alpha = TN_SCALAR(-al[i]));
     }
     q = tn_mul_scalar(s, q, l->h);
     for (uint32_t i = 0; al && i < l->count; i++) {
-        double be = dot(s, l->changes[i], q) * l->ro[i];
-        tn_add_(s, q, l->steps[i], .alpha = TN_SCALAR(al[i] - be));
+        const pair *p = &l->pairs[i];
+        double be = dot(s, p->change, q) * p->ro;
+        tn_add_(s, q, p->step, .alpha = TN_SCALAR(al[i] - be));
     }
     return q;
 }
@@ -231,16 +239,10 @@ static int32_t remember(run *r, struct optim_lbfgs *l, tn_tensor *g)
     double ys = dot(r->s, y, step);
     if (!(ys > 1e-10) || !l->room) return tn_scope_failed(r->s);
     if (l->count == l->room) {
-        tn_release(l->changes[0]);
-        tn_release(l->steps[0]);
-        l->count--;
-        memmove(l->changes, l->changes + 1, l->count * sizeof *l->changes);
-        memmove(l->steps, l->steps + 1, l->count * sizeof *l->steps);
-        memmove(l->ro, l->ro + 1, l->count * sizeof *l->ro);
+        forget(&l->pairs[0]);
+        memmove(l->pairs, l->pairs + 1, --l->count * sizeof *l->pairs);
     }
-    l->changes[l->count] = tn_retain(y);
-    l->steps[l->count] = tn_retain(step);
-    l->ro[l->count++] = 1 / ys;
+    l->pairs[l->count++] = (pair){tn_retain(y), tn_retain(step), 1 / ys};
     l->h = ys / dot(r->s, y, y);
     return tn_scope_failed(r->s);
 }
@@ -250,12 +252,10 @@ static struct optim_lbfgs *create(const tn_optimizer_options *o)
     struct optim_lbfgs *l = calloc(1, sizeof *l);
     uint32_t room = o->history_size > 0 ? (uint32_t)o->history_size : 0;
     if (!l) return NULL;
-    l->changes = calloc(room + 1u, sizeof *l->changes);
-    l->steps = calloc(room + 1u, sizeof *l->steps);
-    l->ro = calloc(room + 1u, sizeof *l->ro);
+    l->pairs = calloc(room + 1u, sizeof *l->pairs);
     l->room = room;
     l->h = 1;
-    if (l->changes && l->steps && l->ro) return l;
+    if (l->pairs) return l;
     optim_lbfgs_destroy(l);
     return NULL;
 }

@@ -103,10 +103,40 @@ static int32_t add_group(tn_scope *s, tn_optimizer *o, tn_named_tensors paramete
     return tn_scope_failed(s);
 }
 
+/* The options with those of `from` for what is not given. */
+static tn_optimizer_options inherited(const tn_optimizer_options *options, const tn_optimizer_options *from)
+{
+    tn_optimizer_options all = *options;
+    double *const first = &all.lr, *const last = &all.d;
+    int32_t *const flags[] = {
+        &all.maximize, &all.nesterov, &all.amsgrad, &all.centered, &all.decoupled_weight_decay, &all.fused};
+    const int32_t of_first[] = {
+        from->maximize, from->nesterov, from->amsgrad, from->centered, from->decoupled_weight_decay,
+        from->fused};
+    for (double *field = first; field <= last; field++)
+        if (*field == TN_NOT_GIVEN) *field = (&from->lr)[field - first];
+    for (int i = 0; i < 3; i++)
+        if ((&all.ns_a)[i] == TN_NOT_GIVEN) (&all.ns_a)[i] = (&from->ns_a)[i];
+    if (!all.ns_steps) all.ns_steps = from->ns_steps;
+    if (all.max_iter == TN_NONE) all.max_iter = from->max_iter;
+    if (all.history_size == TN_NONE) all.history_size = from->history_size;
+    if (all.tolerance_grad == TN_NOT_GIVEN) all.tolerance_grad = from->tolerance_grad;
+    if (all.tolerance_change == TN_NOT_GIVEN) all.tolerance_change = from->tolerance_change;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (*flags[i] < 0) *flags[i] = of_first[i];
+    return all;
+}
+
 static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors parameters, uint32_t kind,
                             const tn_optimizer_options *options)
 {
     tn_optimizer *o = calloc(1, sizeof *o);
+    tn_optimizer_options all;
+    if (options && options->options_size >= sizeof all) {
+        const tn_optimizer_options defaults = tn_optimizer_defaults(kind);
+        all = inherited(options, &defaults);
+        options = &all;
+    }
     if (o) *o = (tn_optimizer){.ctx = ctx, .kind = kind >= 1 && kind <= KINDS ? kind : TN_SGD};
     const char *fault = fault_of(kind, options);
     if (!o)
@@ -178,26 +208,6 @@ tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uin
     return s ? create(s, ctx, numbered(s, parameters, 0), kind, options) : NULL;
 }
 
-/* The options with those of `from` for what is not given. */
-static tn_optimizer_options inherited(const tn_optimizer_options *options, const tn_optimizer_options *from)
-{
-    tn_optimizer_options all = *options;
-    double *const first = &all.lr, *const last = &all.d;
-    int32_t *const flags[] = {
-        &all.maximize, &all.nesterov, &all.amsgrad, &all.centered, &all.decoupled_weight_decay, &all.fused};
-    const int32_t of_first[] = {
-        from->maximize, from->nesterov, from->amsgrad, from->centered, from->decoupled_weight_decay,
-        from->fused};
-    for (double *field = first; field <= last; field++)
-        if (*field == TN_NOT_GIVEN) *field = (&from->lr)[field - first];
-    for (int i = 0; i < 3; i++)
-        if ((&all.ns_a)[i] == TN_NOT_GIVEN) (&all.ns_a)[i] = (&from->ns_a)[i];
-    if (!all.ns_steps) all.ns_steps = from->ns_steps;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (*flags[i] < 0) *flags[i] = of_first[i];
-    return all;
-}
-
 int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
                                     const tn_optimizer_options *options)
 {
@@ -225,6 +235,31 @@ void tn_optimizer_destroy(tn_optimizer *o)
 
 /* ---- Exchanged parameters -------------------------------------------------------------------------------- */
 
+/* The other names of a parameter: that of its original while it is pruned or parametrized, and back. */
+static tn_tensor *renamed(const tn_optimizer *o, optim_parameter *at)
+{
+    static const char holder[] = "parametrizations.", original[] = ".original", pruned[] = "_orig";
+    const char *name = at->name, *last = strrchr(name, '.'), *in = strstr(name, holder);
+    const size_t n = strlen(name), before = last ? (size_t)(last - name) + 1 : 0;
+    char other[4][640] = {{0}};
+    tn_tensor *t = NULL;
+    if (n > 512) return NULL;
+    snprintf(other[0], sizeof other[0], "%s%s", name, pruned);
+    snprintf(other[1], sizeof other[1], "%.*s%s%s%s", (int)before, name, holder, name + before, original);
+    if (n > 5 && !strcmp(name + n - 5, pruned)) snprintf(other[2], sizeof other[2], "%.*s", (int)n - 5, name);
+    if (in && n > 9 && !strcmp(name + n - 9, original))
+        snprintf(other[3], sizeof other[3], "%.*s%.*s", (int)(in - name), name,
+                 (int)(name + n - 9 - in - (sizeof holder - 1)), in + sizeof holder - 1);
+    for (int32_t i = 0; i < 4 && !t; i++) {
+        t = tn_module_tensor(o->module, other[i]);
+        char *own = t ? strdup(other[i]) : NULL;
+        if (!own) continue; /* without memory the tensor is found again at the next step */
+        free(at->name);
+        at->name = own;
+    }
+    return t;
+}
+
 int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
 {
     uint64_t now = tn_module_generation(o->module);
@@ -233,6 +268,7 @@ int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
     for (uint32_t i = 0; i < o->of_module && !tn_scope_failed(s); i++) {
         optim_parameter *at = &o->parameters[i];
         tn_tensor *t = tn_module_tensor(o->module, at->name), *state[OPTIM_MAX_STATES];
+        if (!t) t = renamed(o, at);
         if (!t || t == at->tensor) continue;
         if (o->kind == TN_LBFGS && o->lbfgs) {
             optim_fail(s, TN_E_STATE, o,
@@ -340,7 +376,13 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
 {
     tn_optimizer *o = options ? options->optimizer : NULL;
     if (tn_scope_failed(scope)) return tn_scope_failed(scope);
-    if (!o) return optim_fail(scope, TN_E_STATE, NULL, "it is NULL");
+    if (!o) {
+        char text[600];
+        const tn_error *e = tn_last_error(); /* why it was not made, perhaps */
+        snprintf(text, sizeof text, "it is NULL%s%.500s%s", e ? " (the last error: " : "",
+                 e ? e->message : "", e ? ")" : "");
+        return optim_fail(scope, TN_E_STATE, NULL, text);
+    }
     if (o->kind == TN_LBFGS) return optim_fail(scope, TN_E_STATE, o, "its step is tn_optimizer_step_closure");
     int32_t has_lr = options->lr != TN_NOT_GIVEN;
     if (has_lr && !(options->lr >= 0 && isfinite(options->lr)))

@@ -15,76 +15,54 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bytes.h"
+
 #define KEPT (1 << 16) /* bytes of records that wait for a write */
 #define BINS 64        /* of a histogram */
-
-/* Bytes that grow; `failed` stays set. */
-typedef struct message {
-    uint8_t *bytes;
-    size_t count, room;
-    int32_t failed;
-} message;
 
 struct tn_events {
     FILE *file;
     char *path;
-    message waiting; /* records */
+    byte_buffer waiting; /* records */
     int32_t status;
 };
-
-static void put(message *m, const void *bytes, size_t count)
-{
-    if (m->failed || !count) return;
-    if (m->count + count > m->room) {
-        size_t room = 2 * (m->count + count);
-        uint8_t *larger = realloc(m->bytes, room);
-        if (!larger) {
-            m->failed = 1;
-            return;
-        }
-        m->bytes = larger;
-        m->room = room;
-    }
-    memcpy(m->bytes + m->count, bytes, count);
-    m->count += count;
-}
 
 /* ---- Protocol buffers: a field is its number and kind, then its value ---------------------------------- */
 
 enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 };
 
-static void put_varint(message *m, uint64_t n)
+static void put_varint(byte_buffer *m, uint64_t n)
 {
-    for (; n >= 0x80; n >>= 7) put(m, &(uint8_t){(uint8_t)(n | 0x80)}, 1);
-    put(m, &(uint8_t){(uint8_t)n}, 1);
+    for (; n >= 0x80; n >>= 7) put_raw(m, &(uint8_t){(uint8_t)(n | 0x80)}, 1);
+    put_raw(m, &(uint8_t){(uint8_t)n}, 1);
 }
 
-static void put_key(message *m, uint32_t field, uint32_t kind)
+static void put_key(byte_buffer *m, uint32_t field, uint32_t kind)
 {
     put_varint(m, field << 3 | kind);
 }
 
-static void put_int(message *m, uint32_t field, int64_t n)
+static void put_int(byte_buffer *m, uint32_t field, int64_t n)
 {
     put_key(m, field, VARINT);
     put_varint(m, (uint64_t)n);
 }
 
-static void put_double(message *m, uint32_t field, double x)
+static void put_double(byte_buffer *m, uint32_t field, double x)
 {
     put_key(m, field, EIGHT_BYTES);
-    put(m, &x, sizeof x); /* little-endian, as every machine that Tenon runs on */
+    put_raw(m, &x, sizeof x); /* little-endian, as every machine that Tenon runs on */
 }
 
-static void put_bytes(message *m, uint32_t field, const void *bytes, size_t count)
+static void put_bytes(byte_buffer *m, uint32_t field, const void *bytes, size_t count)
 {
     put_key(m, field, LENGTH);
     put_varint(m, count);
-    put(m, bytes, count);
+    put_raw(m, bytes, count);
 }
 
 /* Puts a message into another one, as a field, and frees it. */
-static void put_message(message *m, uint32_t field, message *inner)
+static void put_message(byte_buffer *m, uint32_t field, byte_buffer *inner)
 {
     put_bytes(m, field, inner->bytes, inner->count);
     m->failed |= inner->failed;
@@ -131,24 +109,24 @@ static double seconds_now(void)
 }
 
 /* Adds a record of the message and frees it. */
-static int32_t add_record(tn_events *e, message *event)
+static int32_t add_record(tn_events *e, byte_buffer *event)
 {
     uint64_t length = event->count;
     uint32_t of_length = checksum((const uint8_t *)&length, sizeof length),
              of_event = checksum(event->bytes, event->count);
     e->waiting.failed |= event->failed;
-    put(&e->waiting, &length, sizeof length);
-    put(&e->waiting, &of_length, sizeof of_length);
-    put(&e->waiting, event->bytes, event->count);
-    put(&e->waiting, &of_event, sizeof of_event);
+    put_raw(&e->waiting, &length, sizeof length);
+    put_raw(&e->waiting, &of_length, sizeof of_length);
+    put_raw(&e->waiting, event->bytes, event->count);
+    put_raw(&e->waiting, &of_event, sizeof of_event);
     free(event->bytes);
     return e->waiting.count >= KEPT || e->waiting.failed || e->status ? tn_events_flush(e) : TN_OK;
 }
 
 /* Event {wall_time = 1, step = 2, summary = 5 {value = 1}}; frees the value. */
-static int32_t add_value(tn_events *e, int64_t step, message *value)
+static int32_t add_value(tn_events *e, int64_t step, byte_buffer *value)
 {
-    message summary = {0}, event = {0};
+    byte_buffer summary = {0}, event = {0};
     put_double(&event, 1, seconds_now());
     put_int(&event, 2, step);
     put_message(&summary, 1, value);
@@ -190,7 +168,7 @@ int32_t tn_events_create(const char *folder, tn_events **out)
         free(e);
         return status;
     }
-    message event = {0};
+    byte_buffer event = {0};
     put_double(&event, 1, seconds_now());
     put_bytes(&event, 3, "brain.Event:2", 13); /* the version of the format */
     add_record(e, &event);
@@ -236,18 +214,18 @@ int32_t tn_events_scalar(tn_events *e, const char *tag, int64_t step, double val
 {
     const char *fault = find_fault(e, tag);
     if (fault) return refuse(TN_E_ARGUMENT, "events_scalar", fault);
-    message m = {0};
+    byte_buffer m = {0};
     float simple = (float)value;
     put_bytes(&m, 1, tag, strlen(tag));
     put_key(&m, 2, FOUR_BYTES);
-    put(&m, &simple, sizeof simple);
+    put_raw(&m, &simple, sizeof simple);
     return add_value(e, step, &m);
 }
 
 /* HistogramProto: min, max, num, sum and sum of squares, the upper ends of the bins, the counts. */
-static void put_histogram(message *m, const double figures[5], const double *counts)
+static void put_histogram(byte_buffer *m, const double figures[5], const double *counts)
 {
-    message histogram = {0};
+    byte_buffer histogram = {0};
     double limits[BINS];
     for (int i = 0; i < BINS; i++)
         limits[i] = i + 1 < BINS ? figures[0] + (figures[1] - figures[0]) * (i + 1) / BINS : figures[1];
@@ -276,7 +254,7 @@ int32_t tn_events_histogram(tn_scope *s, tn_events *e, const char *tag, int64_t 
     }
     int32_t status = tn_scope_close(own);
     if (status) return status;
-    message m = {0};
+    byte_buffer m = {0};
     put_bytes(&m, 1, tag, strlen(tag));
     put_histogram(&m, figures, counts);
     status = add_value(e, step, &m);
@@ -333,7 +311,7 @@ int32_t tn_events_image(tn_scope *s, tn_events *e, const char *tag, int64_t step
     tn_tensor *picture = as_picture(own, t);
     uint8_t *png = NULL;
     size_t bytes = 0;
-    message m = {0}, image = {0};
+    byte_buffer m = {0}, image = {0};
     if (!tn_scope_failed(own)) {
         bytes = encode_png(picture, &png);
         if (!bytes)

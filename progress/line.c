@@ -28,8 +28,10 @@ static double now(void)
 
 tn_progress *tn_progress_create_with(const char *label, int64_t steps, const tn_progress_options *options)
 {
+    static const tn_progress_options defaults = {.options_size = sizeof defaults};
     tn_progress *p = calloc(1, sizeof *p);
     if (!p) return NULL;
+    if (!options) options = &defaults;
     p->to = options->to ? options->to : stderr;
     p->label = strdup(label ? label : "");
     p->unit = strdup(options->unit ? options->unit : "steps");

@@ -276,22 +276,17 @@ static const char *find_fault(const char *path, tn_series_list series, const tn_
 
 int32_t tn_plot_svg_with(const char *path, tn_series_list series, const tn_plot_options *options)
 {
+    static const tn_plot_options defaults = {.options_size = sizeof defaults};
+    if (!options) options = &defaults;
     const char *fault = find_fault(path, series, options);
     if (fault) return refuse(TN_E_ARGUMENT, path ? path : "", fault);
-    size_t length = strlen(path) + 32;
-    char *other = malloc(length);
-    if (!other) return refuse(TN_E_OUT_OF_MEMORY, path, "out of host memory");
-    snprintf(other, length, "%s.%ld.part", path, (long)getpid());
-    plot p = {.to = fopen(other, "we")};
-    int32_t good = p.to != NULL;
-    if (good) {
+    tn_replacement file;
+    int32_t reason = tn_replace_begin(&file, path);
+    if (!reason) {
+        plot p = {.to = file.to};
         measure(&p, series, options);
         put_picture(&p, series, options);
-        good = !ferror(p.to);
-        good = fclose(p.to) == 0 && good && rename(other, path) == 0;
+        reason = tn_replace_end(&file, 1);
     }
-    int reason = errno;
-    if (!good && p.to) unlink(other);
-    free(other);
-    return good ? TN_OK : refuse(TN_E_IO, path, strerror(reason));
+    return reason ? refuse(TN_E_IO, path, strerror(reason)) : TN_OK;
 }

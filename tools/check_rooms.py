@@ -15,8 +15,8 @@ ROOMS = ("abi", "core", "dispatcher", "autograd", "ops", "plugins", "kit", "nn",
 LIBRARY = ("core", "dispatcher", "autograd", "ops", "plugins", "nn", "optim", "files", "data", "progress")
 FORBIDDEN = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort|err|errx)\s*\("
                        r"|(?<![\w.>])(fprintf|fputs|fputc|vfprintf|fwrite)\s*\([^;]*\bstd(?:out|err)\b")
-# The one function of the library that prints: lines of the log, where the environment asks for them.
-PRINTS = {"core/log.c": "write_to_stderr"}
+# The functions that print: lines of the log, where the environment asks for them, and a program's main function in a header.
+PRINTS = {"core/log.c": "write_to_stderr", "nn/include/tenon/program.h": "tn_main"}
 # Headers that vendors may not see: they declare functions of the library.
 CLIENT_ONLY = {"tenon.h", "autograd.h", "inspect.h", "io.h", "trace.h"}
 SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cu", ".cl"}
@@ -64,7 +64,7 @@ def check_calls(path, code):
     if path.parts[0] not in LIBRARY or path.suffix == ".py":
         return
     if str(path) in PRINTS:
-        code = re.sub(rf"^static void {PRINTS[str(path)]}\(.*?^}}", blank, code, count=1, flags=re.S | re.M)
+        code = re.sub(rf"^static (?:inline )?\w+ {PRINTS[str(path)]}\(.*?^}}", blank, code, count=1, flags=re.S | re.M)
     for match in FORBIDDEN.finditer(code):
         number = code.count("\n", 0, match.start()) + 1
         yield f"{path}:{number}: library code may not call {match[1] or match[2]}"

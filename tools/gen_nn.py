@@ -131,7 +131,7 @@ class Layer:
         first = [f'.options_size = sizeof(tn_{self.c}_options)'] + [f".{o['name']} = {self.default(o)}" for o in free if self.default(o)]
         first += [f'.{n} = ({n}_)' for n in names[:-1]] + [f'.{names[-1]} = __VA_ARGS__']
         lines += wrap(f'#define tn_{self.c}_create({params}) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR('
-                      f"tn_{self.c}_create_with(parent, &(tn_{self.c}_options){{{', '.join(first)}}}))", macro=True)
+                      f"TN_BUILDS(tn_{self.c}_create_with(parent, &(tn_{self.c}_options){{{', '.join(first)}}})))", macro=True)
         return lines
 
     @staticmethod

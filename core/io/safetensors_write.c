@@ -251,6 +251,9 @@ static int32_t write_file(writer *w, const char *header)
     /* Renaming would put a file in the place of a device, and privileged programs may. */
     if (stat(w->path, &there) == 0 && !S_ISREG(there.st_mode))
         return tni_error(TN_E_IO, "%s: not a regular file", w->path);
+    char real[PATH_MAX];
+    if (lstat(w->path, &there) == 0 && S_ISLNK(there.st_mode) && realpath(w->path, real))
+        w->path = real; /* the link stays one */
     int32_t status = open_temporary(w, temporary);
     if (status) return status;
     status = write_content(w, header);

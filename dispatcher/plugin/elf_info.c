@@ -185,28 +185,12 @@ static int32_t read_program_headers(reader *r, const unsigned char *header)
 
 static void take_dynamic(reader *r, uint64_t tag, uint64_t value)
 {
-    switch (tag) {
-    case DT_SYMTAB:
-        r->symbols = value;
-        break;
-    case DT_STRTAB:
-        r->strings = value;
-        break;
-    case DT_STRSZ:
-        r->strings_bytes = value;
-        break;
-    case DT_SYMENT:
-        r->symbol_bytes = value;
-        break;
-    case DT_HASH:
-        r->hash = value;
-        break;
-    case DT_GNU_HASH:
-        r->gnu_hash = value;
-        break;
-    default:
-        break;
-    }
+    const struct {
+        uint64_t tag, *to;
+    } entries[] = {{DT_SYMTAB, &r->symbols},      {DT_STRTAB, &r->strings}, {DT_STRSZ, &r->strings_bytes},
+                   {DT_SYMENT, &r->symbol_bytes}, {DT_HASH, &r->hash},      {DT_GNU_HASH, &r->gnu_hash}};
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+        if (entries[i].tag == tag) *entries[i].to = value;
 }
 
 static int32_t read_dynamic(reader *r)

@@ -158,27 +158,22 @@ static void end_group(pid_t child)
 
 /* ---- Judging ----------------------------------------------------------------------------------------- */
 
+#define NAME(signal) \
+    case signal:     \
+        return #signal
+
 static const char *signal_name(int signal)
 {
     switch (signal) {
-    case SIGSEGV:
-        return "SIGSEGV";
-    case SIGABRT:
-        return "SIGABRT";
-    case SIGBUS:
-        return "SIGBUS";
-    case SIGILL:
-        return "SIGILL";
-    case SIGFPE:
-        return "SIGFPE";
-    case SIGKILL:
-        return "SIGKILL";
-    case SIGTERM:
-        return "SIGTERM";
-    case SIGTRAP:
-        return "SIGTRAP";
-    case SIGSYS:
-        return "SIGSYS";
+        NAME(SIGSEGV);
+        NAME(SIGABRT);
+        NAME(SIGBUS);
+        NAME(SIGILL);
+        NAME(SIGFPE);
+        NAME(SIGKILL);
+        NAME(SIGTERM);
+        NAME(SIGTRAP);
+        NAME(SIGSYS);
     default:
         return "a signal";
     }

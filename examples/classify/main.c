@@ -34,8 +34,8 @@ static int train(tn_context *ctx, tn_device device, tn_module *net)
     static double losses[STEPS];
     tn_optimizer *o = tn_adamw_create(net, .lr = 0.01);
     tn_progress *p = tn_progress_create("training", STEPS, .unit = "points", .units_a_step = BATCH);
-    for (int64_t i = 0; i < STEPS && o && !tn_step_status(); i++) TN_STEP(s, ctx)
-        {
+    for (int64_t i = 0; i < STEPS && o && !tn_step_status(); i++)
+        TN_STEP (s, ctx) {
             tn_tensor *label, *x = spirals(s, device, &label);
             tn_tensor *y = tn_squeeze_dim(s, tn_module_forward(s, net, x), 1);
             tn_tensor *loss = tn_binary_cross_entropy_with_logits(s, y, label);
@@ -59,8 +59,7 @@ static double test(tn_context *ctx, tn_device device, tn_module *net)
 {
     double right = NAN;
     tn_module_train(net, 0);
-    TN_STEP(s, ctx)
-    {
+    TN_STEP (s, ctx) {
         tn_tensor *label, *x = spirals(s, device, &label);
         tn_tensor *seen = tn_gt_scalar(s, tn_squeeze_dim(s, tn_module_forward(s, net, x), 1), 0);
         right =
@@ -76,6 +75,7 @@ int main(void)
     const char *why;
     if (tn_context_create(NULL, &ctx)) return failed("context");
     tn_device device = tn_device_choose(ctx, NULL, &why);
+    if (device & TN_DEVICE_MISSING) return failed("device");
     printf("%s: %s\n", tn_device_format(ctx, device, name, sizeof name), why);
     tn_manual_seed(ctx, 0);
 

@@ -101,22 +101,15 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
 
 /* ---- Tables: what the host sees. A slot that is not named is absent, and the host's default serves. ---- */
 
-static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
-                                                     .type = "acme",
-                                                     .enumerate = enumerate,
-                                                     .facts = facts,
-                                                     .open = device_open,
-                                                     .close = device_close,
-                                                     .synchronize = acme_synchronize};
-static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
-                                                     .alloc = memory_alloc,
-                                                     .free = memory_free,
-                                                     .fill = memory_fill,
-                                                     .info = memory_info};
-static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
-                                                 .host_to_device = host_to_device,
-                                                 .device_to_host = device_to_host,
-                                                 .device_to_device = device_to_device};
+static const tn_device_interface device_interface =
+    TN_INTERFACE(tn_device_interface, .type = "acme", .enumerate = enumerate, .facts = facts,
+                 .open = device_open, .close = device_close, .synchronize = acme_synchronize);
+static const tn_memory_interface memory_interface =
+    TN_INTERFACE(tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill,
+                 .info = memory_info);
+static const tn_copy_interface copy_interface =
+    TN_INTERFACE(tn_copy_interface, .host_to_device = host_to_device, .device_to_host = device_to_host,
+                 .device_to_device = device_to_device);
 
 static const tn_named_interface interfaces[] = {
     {"tenon.device", &device_interface}, {"tenon.memory", &memory_interface},

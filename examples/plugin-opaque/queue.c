@@ -128,16 +128,10 @@ static int32_t stream_wait_event(void *self, void *device, void *stream, void *e
     return e.stream ? tn_worker_wait_for(stream, e.stream, e.number) : TN_OK;
 }
 
-const tn_stream_interface acme_streams = {.size = sizeof(tn_stream_interface),
-                                          .create = stream_create,
-                                          .destroy = stream_destroy,
-                                          .query = stream_query,
-                                          .synchronize = stream_synchronize,
-                                          .wait_event = stream_wait_event,
-                                          .host_callback = stream_host_callback};
-const tn_event_interface acme_events = {.size = sizeof(tn_event_interface),
-                                        .create = event_create,
-                                        .destroy = event_destroy,
-                                        .record = event_record,
-                                        .query = event_query,
-                                        .synchronize = event_synchronize};
+const tn_stream_interface acme_streams =
+    TN_INTERFACE(tn_stream_interface, .create = stream_create, .destroy = stream_destroy,
+                 .query = stream_query, .synchronize = stream_synchronize, .wait_event = stream_wait_event,
+                 .host_callback = stream_host_callback);
+const tn_event_interface acme_events =
+    TN_INTERFACE(tn_event_interface, .create = event_create, .destroy = event_destroy, .record = event_record,
+                 .query = event_query, .synchronize = event_synchronize);

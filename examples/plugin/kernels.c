@@ -43,7 +43,6 @@ static const tn_kernel_row rows[] = {
     ROW("aten::relu(Tensor self) -> Tensor", tn_plain_numbers, 0, relu, .opcode = 0),
 };
 
-const tn_kernels_interface acme_kernels = {.size = sizeof(tn_kernels_interface),
-                                           .count = sizeof(rows) / sizeof(rows[0]),
-                                           .row_bytes = sizeof(rows[0]),
-                                           .rows = rows};
+const tn_kernels_interface acme_kernels =
+    TN_INTERFACE(tn_kernels_interface, .count = sizeof(rows) / sizeof(rows[0]), .row_bytes = sizeof(rows[0]),
+                 .rows = rows);

@@ -195,10 +195,12 @@ static void run_threads(check_target *t, const check_case *c, check_result *out)
 
 void check_tier0_streams(check_target *t, check_list *list)
 {
-    check_add(list, &(check_case){.run = run_create}, "0/stream/create");
-    check_add(list, &(check_case){.run = run_order}, "0/stream/order");
-    check_add(list, &(check_case){.run = run_two_streams}, "0/stream/wait");
-    check_add(list, &(check_case){.run = run_events}, "0/event/states");
-    check_add(list, &(check_case){.run = run_timing}, "0/event/timing");
-    check_add(list, &(check_case){.run = run_threads}, "0/stream/threads");
+    static const struct {
+        const char *name;
+        void (*run)(check_target *t, const check_case *c, check_result *out);
+    } cases[] = {{"0/stream/create", run_create},    {"0/stream/order", run_order},
+                 {"0/stream/wait", run_two_streams}, {"0/event/states", run_events},
+                 {"0/event/timing", run_timing},     {"0/stream/threads", run_threads}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_add(list, &(check_case){.run = cases[i].run}, "%s", cases[i].name);
 }

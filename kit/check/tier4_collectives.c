@@ -206,8 +206,9 @@ static void run_call(check_target *t, const check_case *c, check_result *out)
     static const int64_t sizes[] = {1, 5, 1000, 70001};
     ring r;
     if (open_ring(t, out, &r)) {
-        if (p->call <= REDUCE_SCATTER && !tn_communicator_reduces(r.all, p->dtype, TN_REDUCE_SUM))
-            check_skip(out, "not among the dtypes that the plugin reduces");
+        if (p->call <= REDUCE_SCATTER && !tn_communicator_reduces(r.all, p->dtype, p->reduction))
+            check_skip(out, "the plugin does not reduce %s by %s", tn_dtype_name(p->dtype),
+                       reduction_names[p->reduction]);
         else if (p->call > REDUCE_SCATTER && !check_has_dtype(t, p->dtype))
             check_skip(out, "the device has no such dtype");
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes && out->outcome == CHECK_PASSED; i++)

@@ -12,16 +12,18 @@
 
 cJSON *check_subject(const check_target *t)
 {
+    const char *const texts[][2] = {{"plugin", t->plugin},
+                                    {"version", t->version},
+                                    {"vendor", t->vendor},
+                                    {"library", t->library},
+                                    {"experimental", t->experimental},
+                                    {"device", t->name},
+                                    {"compared_with", t->other_name},
+                                    {"class", device_class_name(t->facts.device_class)},
+                                    {"name", t->facts.name}};
     cJSON *j = cJSON_CreateObject(), *dtypes;
-    cJSON_AddStringToObject(j, "plugin", t->plugin);
-    cJSON_AddStringToObject(j, "version", t->version);
-    cJSON_AddStringToObject(j, "vendor", t->vendor);
-    cJSON_AddStringToObject(j, "library", t->library);
-    cJSON_AddStringToObject(j, "experimental", t->experimental);
-    cJSON_AddStringToObject(j, "device", t->name);
-    cJSON_AddStringToObject(j, "compared_with", t->other_name);
-    cJSON_AddStringToObject(j, "class", device_class_name(t->facts.device_class));
-    cJSON_AddStringToObject(j, "name", t->facts.name);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        cJSON_AddStringToObject(j, texts[i][0], texts[i][1]);
     cJSON_AddNumberToObject(j, "devices", t->device_count);
     dtypes = cJSON_AddArrayToObject(j, "dtypes");
     for (const tn_dtype *d = t->facts.dtypes; d && *d; d++)

@@ -19,7 +19,17 @@
 typedef struct operator_score {
     char name[96];
     uint32_t outcomes[GOLDEN_OUTCOMES];
+    uint32_t fell_back; /* cases in which something ran on the CPU */
 } operator_score;
+
+/* An operator that ran on the CPU because the device has no kernel, in cases of whatever operators. */
+typedef struct fallback_score {
+    char name[96], reason[160];
+    uint32_t cases;
+    uint64_t calls;
+    uint32_t last_file; /* the case that was counted last */
+    int64_t last_case;
+} fallback_score;
 
 typedef struct dtype_score {
     char name[12];
@@ -29,6 +39,8 @@ typedef struct dtype_score {
 typedef struct totals {
     operator_score *operators;
     uint32_t n_operators;
+    fallback_score *fallbacks;
+    uint32_t n_fallbacks, fell_back; /* cases */
     dtype_score dtypes[24];
     uint32_t n_dtypes, refusals, same_texts;
     cJSON *failures;
@@ -39,6 +51,7 @@ typedef struct worker {
     int fd;
     uint32_t file;
     int64_t running; /* id of the case that runs, -1: none */
+    int fell_back;   /* the case that runs */
     char op[96], dtype[12];
     char buffer[4096];
     size_t used;
@@ -55,6 +68,26 @@ typedef struct job {
 } job;
 
 /* ---- one file, in the child ---- */
+
+typedef struct watcher {
+    tn_context *ctx;
+    FILE *out;
+} watcher;
+
+/* Writes a line for each operator that ran on the CPU between the two calls. */
+static void watch(void *user, int on)
+{
+    const watcher *w = user;
+    if (on) {
+        tn_inspect_fallback_reset(w->ctx);
+        return;
+    }
+    for (uint32_t i = 0, n = tn_inspect_fallback_count(w->ctx); i < n; i++) {
+        tn_fallback_info f = {.size = sizeof f};
+        if (!tn_inspect_fallback(w->ctx, i, &f))
+            fprintf(w->out, "F\t%llu\t%s\t%s\n", (unsigned long long)f.count, f.name, f.reason);
+    }
+}
 
 static void run_line(const golden_file *file, const cJSON *line, FILE *out)
 {
@@ -114,6 +147,8 @@ static int run_file(const golden_options *o, const char *name, int64_t first, in
     FILE *out = fdopen(fd, "w");
     int status;
     if (!out || tn_context_create(&options, &file.ctx)) return 3;
+    file.watch = watch;
+    file.user = &(watcher){file.ctx, out};
     file.device = device_of(file.ctx, o);
     snprintf(path, sizeof path, "%s/cases/%s.safetensors", o->folder, name);
     if (!file.device || tn_safetensors_open(file.ctx, path, &file.tensors)) {
@@ -131,21 +166,43 @@ static int run_file(const golden_options *o, const char *name, int64_t first, in
 
 /* ---- scores, in the parent ---- */
 
+/* Makes room for one more item of a list whose room is the next power of two. */
+static void *grown(void *list, uint32_t count, size_t bytes)
+{
+    if ((count & (count - 1)) == 0) list = realloc(list, (count ? count * 2 : 1) * bytes);
+    if (!list) exit(2);
+    memset((char *)list + count * bytes, 0, bytes);
+    return list;
+}
+
 static operator_score *score_of(totals *t, const char *name)
 {
     operator_score *s;
     for (uint32_t i = t->n_operators; i-- > 0;) {
         if (strcmp(t->operators[i].name, name) == 0) return &t->operators[i];
     }
-    if ((t->n_operators & (t->n_operators - 1)) == 0) {
-        s = realloc(t->operators, (t->n_operators ? t->n_operators * 2 : 1) * sizeof *s);
-        if (!s) exit(2);
-        t->operators = s;
-    }
+    t->operators = grown(t->operators, t->n_operators, sizeof *s);
     s = &t->operators[t->n_operators++];
-    memset(s, 0, sizeof *s);
     snprintf(s->name, sizeof s->name, "%s", name);
     return s;
+}
+
+/* A line of `watch`. Forward and backward of a case are one case. */
+static void count_fallback(totals *t, worker *w, uint64_t calls, const char *name, const char *reason)
+{
+    fallback_score *f = t->fallbacks, *end = f + t->n_fallbacks;
+    w->fell_back = 1;
+    while (f < end && (strcmp(f->name, name) || strncmp(f->reason, reason, sizeof f->reason - 1))) f++;
+    if (f == end) {
+        t->fallbacks = grown(t->fallbacks, t->n_fallbacks, sizeof *f);
+        f = &t->fallbacks[t->n_fallbacks++];
+        snprintf(f->name, sizeof f->name, "%s", name);
+        snprintf(f->reason, sizeof f->reason, "%s", reason);
+    }
+    if (!f->cases || f->last_file != w->file || f->last_case != w->running) f->cases++;
+    f->calls += calls;
+    f->last_file = w->file;
+    f->last_case = w->running;
 }
 
 static void count_dtype(totals *t, const char *name, int32_t outcome)
@@ -162,7 +219,10 @@ static void count_dtype(totals *t, const char *name, int32_t outcome)
 static void count(job *j, const worker *w, const golden_result *r, int32_t refusal)
 {
     totals *t = &j->totals;
-    score_of(t, w->op)->outcomes[r->outcome]++;
+    operator_score *score = score_of(t, w->op);
+    score->outcomes[r->outcome]++;
+    score->fell_back += w->fell_back ? 1 : 0;
+    t->fell_back += w->fell_back ? 1 : 0;
     count_dtype(t, w->dtype, r->outcome);
     j->cases++;
     t->refusals += (uint32_t)refusal;
@@ -193,6 +253,12 @@ static void take_line(job *j, worker *w, char *line)
         w->running = strtoll(line + 2, NULL, 10);
         snprintf(w->op, sizeof w->op, "%s", op + 1);
         snprintf(w->dtype, sizeof w->dtype, "%s", dtype + 1);
+        w->fell_back = 0;
+    } else if (line[0] == 'F') {
+        char *op = strchr(line + 2, '\t'), *reason = op ? strchr(op + 1, '\t') : NULL;
+        if (!reason) return;
+        *reason = 0;
+        count_fallback(&j->totals, w, strtoull(line + 2, NULL, 10), op + 1, reason + 1);
     } else if (sscanf(line, "E\t%d\t%d\t%d\t%lg\t%lg\t%n", &r.outcome, &refusal, &r.same_text, &r.difference,
                       &r.tolerances, &at) >= 5 &&
                r.outcome >= 0 && r.outcome < GOLDEN_OUTCOMES) {
@@ -298,6 +364,13 @@ static int by_operator(const void *a, const void *b)
     return strcmp(((const operator_score *)a)->name, ((const operator_score *)b)->name);
 }
 
+static int by_cases(const void *a, const void *b)
+{
+    const fallback_score *x = a, *y = b;
+    if (x->cases != y->cases) return x->cases < y->cases ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
 static int list_files(job *j)
 {
     char path[4096];
@@ -326,8 +399,9 @@ static void print_report(const job *j, uint32_t *sum)
         const uint32_t *o = t->operators[i].outcomes;
         for (int k = 0; k < GOLDEN_OUTCOMES; k++) sum[k] += o[k];
         if (o[GOLDEN_FAILED] + o[GOLDEN_ACCEPTED] || (j->options->all && !o[GOLDEN_ABSENT])) {
-            printf("%-60s passed %5u  failed %5u  wrongly accepted %3u\n", t->operators[i].name,
-                   o[GOLDEN_PASSED], o[GOLDEN_FAILED], o[GOLDEN_ACCEPTED]);
+            printf("%-60s passed %5u  failed %5u  wrongly accepted %3u  fell back %5u\n",
+                   t->operators[i].name, o[GOLDEN_PASSED], o[GOLDEN_FAILED], o[GOLDEN_ACCEPTED],
+                   t->operators[i].fell_back);
         }
     }
     cJSON_ArrayForEach(f, t->failures)
@@ -339,6 +413,12 @@ static void print_report(const job *j, uint32_t *sum)
     }
     for (uint32_t i = 0; i < t->n_dtypes; i++) {
         printf("%-6s %6u of %6u\n", t->dtypes[i].name, t->dtypes[i].passed, t->dtypes[i].all);
+    }
+    if (t->n_fallbacks)
+        printf("%u cases ran on the CPU in part or wholly; by operator: cases, calls, why\n", t->fell_back);
+    for (uint32_t i = 0; i < t->n_fallbacks; i++) {
+        const fallback_score *b = &t->fallbacks[i];
+        printf("%-60s %5u %7llu  %s\n", b->name, b->cases, (unsigned long long)b->calls, b->reason);
     }
     printf("refusals with the same text: %u of %u\n", t->same_texts, t->refusals);
     printf("golden: %u cases: %u passed, %u failed, %u wrongly accepted, %u not there yet\n", j->cases,
@@ -355,6 +435,18 @@ static int write_json(const job *j)
         cJSON *o = cJSON_AddObjectToObject(operators, j->totals.operators[i].name);
         for (int k = 0; k < GOLDEN_OUTCOMES; k++)
             cJSON_AddNumberToObject(o, names[k], j->totals.operators[i].outcomes[k]);
+        cJSON_AddNumberToObject(o, "fell_back", j->totals.operators[i].fell_back);
+    }
+    cJSON *fallbacks = cJSON_AddArrayToObject(root, "fallbacks");
+    cJSON_AddNumberToObject(root, "fell_back", j->totals.fell_back);
+    for (uint32_t i = 0; i < j->totals.n_fallbacks; i++) {
+        const fallback_score *b = &j->totals.fallbacks[i];
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "operator", b->name);
+        cJSON_AddStringToObject(o, "reason", b->reason);
+        cJSON_AddNumberToObject(o, "cases", b->cases);
+        cJSON_AddNumberToObject(o, "calls", (double)b->calls);
+        cJSON_AddItemToArray(fallbacks, o);
     }
     cJSON_AddItemReferenceToObject(root, "failures", j->totals.failures);
     text = cJSON_Print(root);
@@ -420,6 +512,7 @@ static void finish_job(job *j)
     for (uint32_t i = 0; i < j->n_files; i++) free(j->files[i]);
     free(j->files);
     free(j->totals.operators);
+    free(j->totals.fallbacks);
 }
 
 int golden_run(const golden_options *options)
@@ -432,6 +525,8 @@ int golden_run(const golden_options *options)
         run_all(&j);
         if (j.totals.n_operators)
             qsort(j.totals.operators, j.totals.n_operators, sizeof *j.totals.operators, by_operator);
+        if (j.totals.n_fallbacks)
+            qsort(j.totals.fallbacks, j.totals.n_fallbacks, sizeof *j.totals.fallbacks, by_cases);
         print_report(&j, sum);
         status = sum[GOLDEN_FAILED] + sum[GOLDEN_ACCEPTED] ? 1 : 0;
         if (j.unread) status = 2;

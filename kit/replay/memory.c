@@ -65,12 +65,15 @@ static void compare_bytes(replay_player *p, const replay_call *s, const void *fo
 
 /* ---- Allocations ------------------------------------------------------------------------------------- */
 
-/* An allocation for argument i; the file counts its bytes from `from` on. */
-static int32_t allocate(replay_player *p, const replay_call *s, uint64_t bytes, uint32_t i, uint64_t from)
+/* An allocation of `slot` for argument i; the file counts its bytes from `from` on. */
+static int32_t allocate(replay_player *p,
+                        int32_t (*slot)(void *self, void *device, const tn_memory_request *request,
+                                        tn_memory *out),
+                        const replay_call *s, uint64_t bytes, uint32_t i, uint64_t from)
 {
     const tn_memory_request request = replay_request(p, bytes);
     tn_memory made = {.size = sizeof(made)};
-    int32_t status = p->memory->alloc(p->self, replay_here(p, s, 'd', 0), &request, &made);
+    int32_t status = slot(p->self, replay_here(p, s, 'd', 0), &request, &made);
     status = replay_made(p, s, status, 'a', i, made.allocation);
     if (status) return status;
     replay_keep_memory(&p->handles[p->n_handles - 1], &made);
@@ -81,7 +84,17 @@ static int32_t allocate(replay_player *p, const replay_call *s, uint64_t bytes, 
 
 int32_t replay_memory_alloc(replay_player *p, const replay_call *s)
 {
-    return allocate(p, s, s->values[4], 7, s->values[8]);
+    return allocate(p, p->memory->alloc, s, s->values[4], 7, s->values[8]);
+}
+
+int32_t replay_memory_reserve(replay_player *p, const replay_call *s)
+{
+    return allocate(p, p->memory->reserve, s, s->values[4], 7, s->values[8]);
+}
+
+int32_t replay_memory_resize(replay_player *p, const replay_call *s)
+{
+    return p->memory->resize(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 'a', 1), s->values[2]);
 }
 
 static void free_block(replay_player *p, replay_handle *h, void *stream)

@@ -198,19 +198,23 @@ void *replay_here(replay_player *p, const replay_call *s, int32_t kind, uint32_t
  * `status` is an error. */
 int32_t replay_made(replay_player *p, const replay_call *s, int32_t status, int32_t kind, uint32_t i,
                     void *made);
-int32_t replay_memory_alloc(replay_player *p, const replay_call *s);
-int32_t replay_memory_free(replay_player *p, const replay_call *s);
-int32_t replay_memory_fill(replay_player *p, const replay_call *s);
-int32_t replay_to_device(replay_player *p, const replay_call *s);
-int32_t replay_to_host(replay_player *p, const replay_call *s);
-int32_t replay_on_device(replay_player *p, const replay_call *s);
-int32_t replay_peer(replay_player *p, const replay_call *s);
-int32_t replay_allocator_alloc(replay_player *p, const replay_call *s);
-int32_t replay_allocator_free(replay_player *p, const replay_call *s);
-int32_t replay_map(replay_player *p, const replay_call *s);
-int32_t replay_unmap(replay_player *p, const replay_call *s);
-int32_t replay_pin(replay_player *p, const replay_call *s);
-int32_t replay_unpin(replay_player *p, const replay_call *s);
+#define CALL(name) int32_t replay_##name(replay_player *p, const replay_call *s)
+CALL(memory_alloc);
+CALL(memory_reserve);
+CALL(memory_resize);
+CALL(memory_free);
+CALL(memory_fill);
+CALL(to_device);
+CALL(to_host);
+CALL(on_device);
+CALL(peer);
+CALL(allocator_alloc);
+CALL(allocator_free);
+CALL(map);
+CALL(unmap);
+CALL(pin);
+CALL(unpin);
+#undef CALL
 
 /* ---- the rest ---------------------------------------------------------------------------------------- */
 

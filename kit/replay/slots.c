@@ -177,6 +177,8 @@ static const struct {
     {"memory.map", replay_map, "da", 6},
     {"memory.unmap", replay_unmap, "da", 3},
     {"memory.trim", trim, "d", 1},
+    {"memory.reserve", replay_memory_reserve, "d", 13},
+    {"memory.resize", replay_memory_resize, "da", 3},
     {"stream.host_callback", host_callback, "ds", 4},
     {"stream.create", stream_create, "d", 4},
     {"stream.destroy", stream_destroy, "d", 2},
@@ -253,9 +255,14 @@ int replay_slot(replay_player *p, replay_cursor *c)
     int damaged = c->bad || (i < n && known[i].run && s.count < known[i].arguments);
     for (const char *kind = i < n ? known[i].needs : ""; *kind && !damaged && !s.status; kind++)
         damaged = *kind != '.' && !replay_handle_find(p, *kind, s.values[kind - known[i].needs]);
-    if (damaged || i == n) {
+    int grows = i < n && (known[i].run == replay_memory_reserve || known[i].run == replay_memory_resize);
+    int cannot_grow = grows && !REPLAY_HAS(p->memory, resize);
+    if (damaged || i == n || cannot_grow) {
         snprintf(p->mini.error, sizeof(p->mini.error), "call %llu, %s: %s", (unsigned long long)s.number,
-                 s.name, damaged ? "the record is damaged, or names an unknown handle" : why_refused(s.name));
+                 s.name,
+                 damaged       ? "the record is damaged, or names an unknown handle"
+                 : cannot_grow ? "the plugin gives no memory that grows: record without expandable_segments"
+                               : why_refused(s.name));
         return -1;
     }
     if (s.status || !known[i].run) {

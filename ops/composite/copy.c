@@ -68,24 +68,23 @@ void composite_to_dtype_layout(tn_scope *s, const tn_value *args, tn_value *outs
                      .format = arg_format(args, 7)}));
 }
 
+static wanted like(const tn_tensor *other)
+{
+    return (wanted){.dtype = dtype_of(other), .device = tn_tensor_device(other), .format = -1};
+}
+
 void composite_to_other(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *other = arg_tensor(args, 1);
-    give(outs, 0,
-         to(s, arg_tensor(args, 0),
-            (wanted){.dtype = dtype_of(other),
-                     .device = tn_tensor_device(other),
-                     .non_blocking = arg_bool(args, 2),
-                     .copy = arg_bool(args, 3),
-                     .format = arg_format(args, 4)}));
+    wanted w = like(arg_tensor(args, 1));
+    w.non_blocking = arg_bool(args, 2);
+    w.copy = arg_bool(args, 3);
+    w.format = arg_format(args, 4);
+    give(outs, 0, to(s, arg_tensor(args, 0), w));
 }
 
 void composite_type_as(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *other = arg_tensor(args, 1);
-    give(outs, 0,
-         to(s, arg_tensor(args, 0),
-            (wanted){.dtype = dtype_of(other), .device = tn_tensor_device(other), .format = -1}));
+    give(outs, 0, to(s, arg_tensor(args, 0), like(arg_tensor(args, 1))));
 }
 
 /* ---- filling in place ---- */

@@ -286,13 +286,19 @@ static void give_cholesky(tn_scope *s, const tn_value *args, tn_value *outs, con
 FORWARD(composite_linalg_cholesky, give_cholesky, "linalg.cholesky")
 FORWARD(composite_cholesky, give_cholesky, "cholesky")
 
+/* `r`: the factors, the pivots, and whether it failed. */
+static void give_factors(tn_scope *s, const tn_value *args, tn_value *outs, const char *name, tn_tensor *r[3])
+{
+    check_factors(s, r[2], name, args);
+    give(outs, 0, r[0]);
+    give(outs, 1, r[1]);
+}
+
 void composite_linalg_lu_factor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_linalg_lu_factor_ex_result r =
         tn_linalg_lu_factor_ex(s, arg_tensor(args, 0), .pivot = arg_bool(args, 1));
-    check_factors(s, r.info, "linalg.lu_factor", args);
-    give(outs, 0, r.LU);
-    give(outs, 1, r.pivots);
+    give_factors(s, args, outs, "linalg.lu_factor", (tn_tensor *[]){r.LU, r.pivots, r.info});
 }
 
 /* (self, pivot, check_errors) */
@@ -319,9 +325,7 @@ void composite_linalg_ldl_factor(tn_scope *s, const tn_value *args, tn_value *ou
 {
     tn_linalg_ldl_factor_ex_result r =
         tn_linalg_ldl_factor_ex(s, arg_tensor(args, 0), .hermitian = arg_bool(args, 1));
-    check_factors(s, r.info, "linalg.ldl_factor", args);
-    give(outs, 0, r.LD);
-    give(outs, 1, r.pivots);
+    give_factors(s, args, outs, "linalg.ldl_factor", (tn_tensor *[]){r.LD, r.pivots, r.info});
 }
 
 /* ---- QR ---- */

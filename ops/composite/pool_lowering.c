@@ -63,18 +63,8 @@ static tn_tensor *columns_of(tn_scope *s, const tni_windows *w, tn_tensor *t, tn
 
 static tn_value lowest_of(tn_dtype dtype)
 {
-    switch (dtype) {
-    case TN_INT8:
-        return tn_value_int(INT8_MIN);
-    case TN_INT16:
-        return tn_value_int(INT16_MIN);
-    case TN_INT32:
-        return tn_value_int(INT32_MIN);
-    case TN_INT64:
-        return tn_value_int(-INT64_MAX - 1);
-    default:
-        return is_float(dtype) ? tn_value_float(-(double)INFINITY) : tn_value_int(0);
-    }
+    if (is_float(dtype)) return tn_value_float(-(double)INFINITY);
+    return tn_value_int(TN_DTYPE_CODE(dtype) == TN_CODE_INT ? INT64_MIN >> (64 - TN_DTYPE_BITS(dtype)) : 0);
 }
 
 /*

@@ -27,13 +27,17 @@ static tn_tensor *as_real(tn_scope *s, tn_tensor *t)
     return t && is_complex(dtype_of(t)) ? tn_view_as_real(s, t) : t;
 }
 
+/* ATen's check by the kernel of that name. */
+static int32_t check_not_integer(tn_scope *s, const tn_tensor *self, const char *kernel)
+{
+    if (!is_integer(dtype_of(self))) return TN_OK;
+    return tni_scope_failf(s, TN_E_DTYPE, "\"%s\" not implemented for '%s'", kernel,
+                           tn_dtype_name(dtype_of(self)));
+}
+
 static tn_tensor *fill_uniform(tn_scope *s, tn_tensor *self, double from, double to, tn_generator *g)
 {
-    if (!self) return NULL;
-    if (is_integer(dtype_of(self)))
-        return tni_scope_failf(s, TN_E_DTYPE, "\"check_uniform_bounds\" not implemented for '%s'",
-                               tn_dtype_name(dtype_of(self))),
-               NULL;
+    if (!self || check_not_integer(s, self, "check_uniform_bounds")) return NULL;
     if (!(from <= to))
         return tni_scope_failf(s, TN_E_ARGUMENT,
                                "uniform_ expects to return a [from, to) range, but found from=%g > to=%g",
@@ -46,11 +50,7 @@ static tn_tensor *fill_uniform(tn_scope *s, tn_tensor *self, double from, double
 /* Complex numbers: each part has half of the variance. */
 static tn_tensor *fill_normal(tn_scope *s, tn_tensor *self, double mean, double std, tn_generator *g)
 {
-    if (!self) return NULL;
-    if (is_integer(dtype_of(self)))
-        return tni_scope_failf(s, TN_E_DTYPE, "\"normal_kernel_cpu\" not implemented for '%s'",
-                               tn_dtype_name(dtype_of(self))),
-               NULL;
+    if (!self || check_not_integer(s, self, "normal_kernel_cpu")) return NULL;
     if (!(std >= 0))
         return tni_scope_failf(s, TN_E_ARGUMENT, "normal expects std >= 0.0, but found std %g", std), NULL;
     if (!is_complex(dtype_of(self)))
@@ -290,55 +290,46 @@ void composite_normal_float_float(tn_scope *s, const tn_value *args, tn_value *o
 
 typedef tn_tensor *fill_fn(tn_scope *s, tn_tensor *t, double a, double b, tn_generator *generator);
 
-/* (size, [generator,] dtype, layout, device, pin_memory) */
-static void give_random(tn_scope *s, const tn_value *args, tn_value *outs, fill_fn *fill, bool has_generator)
+/* (size, [generator,] dtype, layout, device, pin_memory), or (self, ..., memory_format): of the same size as self */
+static void give_random(tn_scope *s, const tn_value *args, tn_value *outs, fill_fn *fill, bool is_like,
+                        bool has_generator)
 {
-    tn_tensor *t = empty(s, args, arg_ints(args, 0), 1 + has_generator, 0);
+    uint32_t options = 1 + has_generator;
+    tn_tensor *t =
+        is_like ? tni_empty_like_with(s, args, options) : empty(s, args, arg_ints(args, 0), options, 0);
     give(outs, 0, fill(s, t, 0, 1, has_generator ? arg_generator(args, 1) : NULL));
 }
 
-/* (self, [generator,] dtype, layout, device, pin_memory, memory_format) */
-static void give_random_like(tn_scope *s, const tn_value *args, tn_value *outs, fill_fn *fill,
-                             bool has_generator)
-{
-    tn_tensor *t = tni_empty_like_with(s, args, 1 + has_generator);
-    give(outs, 0, fill(s, t, 0, 1, has_generator ? arg_generator(args, 1) : NULL));
-}
+FORWARD(composite_rand, give_random, fill_uniform, false, false)
+FORWARD(composite_rand_generator, give_random, fill_uniform, false, true)
+FORWARD(composite_rand_like, give_random, fill_uniform, true, false)
+FORWARD(composite_rand_like_generator, give_random, fill_uniform, true, true)
+FORWARD(composite_randn, give_random, fill_normal, false, false)
+FORWARD(composite_randn_generator, give_random, fill_normal, false, true)
+FORWARD(composite_randn_like, give_random, fill_normal, true, false)
+FORWARD(composite_randn_like_generator, give_random, fill_normal, true, true)
 
-FORWARD(composite_rand, give_random, fill_uniform, false)
-FORWARD(composite_rand_generator, give_random, fill_uniform, true)
-FORWARD(composite_rand_like, give_random_like, fill_uniform, false)
-FORWARD(composite_rand_like_generator, give_random_like, fill_uniform, true)
-FORWARD(composite_randn, give_random, fill_normal, false)
-FORWARD(composite_randn_generator, give_random, fill_normal, true)
-FORWARD(composite_randn_like, give_random_like, fill_normal, false)
-FORWARD(composite_randn_like_generator, give_random_like, fill_normal, true)
-
-/* ([low,] high, size, [generator,] dtype, layout, device, pin_memory) */
-static void give_range(tn_scope *s, const tn_value *args, tn_value *outs, bool has_low, bool has_generator)
+/* ([low,] high, size, [generator,] dtype, layout, device, pin_memory), or (self, [low,] high, [generator,] dtype, layout,
+ * device, pin_memory, memory_format): of the same size as self */
+static void give_range(tn_scope *s, const tn_value *args, tn_value *outs, bool is_like, bool has_low,
+                       bool has_generator)
 {
+    uint32_t options = 2 + has_low + has_generator;
     tn_generator *generator = has_generator ? arg_generator(args, 2 + has_low) : NULL;
-    tn_tensor *t = empty(s, args, arg_ints(args, 1 + has_low), 2 + has_low + has_generator, TN_INT64);
-    give(outs, 0, fill_range(s, t, has_low ? arg_int(args, 0) : 0, arg_int(args, has_low), generator));
+    tn_tensor *t = is_like ? tni_empty_like_with(s, args, options)
+                           : empty(s, args, arg_ints(args, 1 + has_low), options, TN_INT64);
+    give(outs, 0,
+         fill_range(s, t, has_low ? arg_int(args, is_like) : 0, arg_int(args, is_like + has_low), generator));
 }
 
-/* (self, [low,] high, [generator,] dtype, layout, device, pin_memory, memory_format) */
-static void give_range_like(tn_scope *s, const tn_value *args, tn_value *outs, bool has_low,
-                            bool has_generator)
-{
-    tn_generator *generator = has_generator ? arg_generator(args, 2 + has_low) : NULL;
-    tn_tensor *t = tni_empty_like_with(s, args, 2 + has_low + has_generator);
-    give(outs, 0, fill_range(s, t, has_low ? arg_int(args, 1) : 0, arg_int(args, 1 + has_low), generator));
-}
-
-FORWARD(composite_randint, give_range, false, false)
-FORWARD(composite_randint_generator, give_range, false, true)
-FORWARD(composite_randint_low, give_range, true, false)
-FORWARD(composite_randint_low_generator, give_range, true, true)
-FORWARD(composite_randint_like, give_range_like, false, false)
-FORWARD(composite_randint_like_generator, give_range_like, false, true)
-FORWARD(composite_randint_like_low_dtype, give_range_like, true, false)
-FORWARD(composite_randint_like_low_generator_dtype, give_range_like, true, true)
+FORWARD(composite_randint, give_range, false, false, false)
+FORWARD(composite_randint_generator, give_range, false, false, true)
+FORWARD(composite_randint_low, give_range, false, true, false)
+FORWARD(composite_randint_low_generator, give_range, false, true, true)
+FORWARD(composite_randint_like, give_range, true, false, false)
+FORWARD(composite_randint_like_generator, give_range, true, false, true)
+FORWARD(composite_randint_like_low_dtype, give_range, true, true, false)
+FORWARD(composite_randint_like_low_generator_dtype, give_range, true, true, true)
 
 static int64_t high_of(tn_scope *s, const tn_tensor *high)
 {

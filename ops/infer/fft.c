@@ -35,14 +35,19 @@ static int32_t check_normalization(tni_frame *f)
     return tni_fail(f, TN_E_ARGUMENT, "argument 'normalization': must be 0, 1 or 2 (got %lld)", (long long)n);
 }
 
+static int32_t check_call(tni_frame *f, int32_t fits, const char *expected, int64_t *out_dim)
+{
+    TNI_TRY(check_dtype(f, fits, expected));
+    TNI_TRY(last_dim(f, out_dim));
+    return check_normalization(f);
+}
+
 /* _fft_c2c (self, dim, normalization, forward). */
 int32_t infer_fft_c2c(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
     int64_t dim;
-    TNI_TRY(check_dtype(f, is_complex(dtype_of(self)), "complex"));
-    TNI_TRY(last_dim(f, &dim));
-    TNI_TRY(check_normalization(f));
+    TNI_TRY(check_call(f, is_complex(dtype_of(self)), "complex", &dim));
     return tni_out(f, 0, dtype_of(self), self->desc.rank, sizes_of(self));
 }
 
@@ -61,9 +66,7 @@ int32_t infer_fft_r2c(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
     int64_t dim;
-    TNI_TRY(check_dtype(f, is_float(dtype_of(self)), "floating point"));
-    TNI_TRY(last_dim(f, &dim));
-    TNI_TRY(check_normalization(f));
+    TNI_TRY(check_call(f, is_float(dtype_of(self)), "floating point", &dim));
     int64_t n = dim < rank_of(self) ? sizes_of(self)[dim] : 0;
     return out_spectrum(f, tni_dtype_to_complex(dtype_of(self)), dim, tni_arg_bool(f, 3) ? n / 2 + 1 : n);
 }
@@ -73,9 +76,7 @@ int32_t infer_fft_c2r(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
     int64_t dim, n = tni_arg_int(f, 3);
-    TNI_TRY(check_dtype(f, is_complex(dtype_of(self)), "complex"));
-    TNI_TRY(last_dim(f, &dim));
-    TNI_TRY(check_normalization(f));
+    TNI_TRY(check_call(f, is_complex(dtype_of(self)), "complex", &dim));
     if (n < 1)
         return tni_fail(f, TN_E_ARGUMENT, "Invalid number of data points (%lld) specified", (long long)n);
     if (dim < rank_of(self) && sizes_of(self)[dim] != n / 2 + 1)

@@ -5,18 +5,9 @@
  * are kept, and choosing is slow. What the library refuses before it has queued anything is left to the family's kernels.
  */
 #include "cublaslt.h"
-#include "cuda_driver.h"
-
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define NEWEST "libcublasLt.so.13"
-#define OLDER  "libcublasLt.so.12"
+#include "libraries.h"
 
 enum {
-    BUCKETS = 256,
-    PLANS = 4096,         /* as many are kept; then all are made anew */
     BIAS_ALIGNMENT = 16,  /* bytes; the library has no preference for it */
     WORKSPACE = 32 << 20, /* bytes that a plan may ask for: what NVIDIA advises for sm_90 */
 };
@@ -31,132 +22,29 @@ typedef struct plan_key {
 } plan_key;
 
 typedef struct plan {
-    struct plan *next;
+    cuda_plan head;
     plan_key key;
-    int32_t is_supported;
     void *description, *layouts[4]; /* of b, a, added, out, in the library's order */
     lt_choice choice;
 } plan;
 
-struct cuda_blas {
+typedef struct cuda_blas {
+    cuda_library base;
 #define DECLARE(result, name, arguments) result(*name) arguments;
     CUBLASLT_FUNCTIONS(DECLARE)
 #undef DECLARE
-    void *library, *handle; /* handle NULL: the library is not there, or it has failed */
-    pthread_mutex_t lock;
-    plan *plans[BUCKETS];
-    uint32_t n_plans;
-};
-
-/* ---- The library -------------------------------------------------------------------------------------------- */
-
-/* A line for the program's log, once for each device. */
-static void tell(const cuda_device *d, const char *text)
-{
-    const tn_host *host = d->plugin->host;
-    char line[160];
-    snprintf(line, sizeof line, "cuda:%u: %s", d->index, text);
-    host->log(host->context, TN_LOG_INFO, line);
-}
-
-static int32_t load(cuda_blas *b)
-{
-    b->library = dlopen(NEWEST, RTLD_NOW | RTLD_LOCAL);
-    if (!b->library) b->library = dlopen(OLDER, RTLD_NOW | RTLD_LOCAL);
-    if (!b->library) return 0;
-#define LOAD(result, name, arguments)                      \
-    *(void **)(void *)&b->name = dlsym(b->library, #name); \
-    if (!b->name) return 0;
-    CUBLASLT_FUNCTIONS(LOAD)
-#undef LOAD
-    return 1;
-}
-
-static cuda_blas *make_blas(cuda_device *d)
-{
-    char text[128];
-    cuda_blas *b = calloc(1, sizeof *b);
-    if (!b) return NULL;
-    pthread_mutex_init(&b->lock, NULL);
-    if (!load(b)) {
-        tell(d, b->library ? "cuBLASLt lacks a function: the plugin's own kernels compute products"
-                           : NEWEST " not found: the plugin's own kernels compute products");
-        return b;
-    }
-    int32_t was_entered = cuda_enter(d);
-    int result = b->cublasLtCreate(&b->handle);
-    cuda_leave(d, was_entered);
-    if (result) {
-        b->handle = NULL;
-        snprintf(text, sizeof text, "cublasLtCreate failed (%s): the plugin's own kernels compute products",
-                 b->cublasLtGetStatusName(result));
-    } else {
-        snprintf(text, sizeof text, "cuBLASLt %zu computes products", b->cublasLtGetVersion());
-    }
-    tell(d, text);
-    return b;
-}
-
-/* The device's library, which may have no handle; NULL without host memory. */
-static cuda_blas *blas_of(cuda_device *d)
-{
-    cuda_blas *b = __atomic_load_n(&d->blas, __ATOMIC_ACQUIRE);
-    if (b) return b;
-    pthread_mutex_lock(&d->lock);
-    b = d->blas;
-    if (!b) {
-        b = make_blas(d);
-        __atomic_store_n(&d->blas, b, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&d->lock);
-    return b;
-}
-
-static void destroy_plan(const cuda_blas *b, plan *p)
-{
-    for (uint32_t k = 0; k < 4; k++)
-        if (p->layouts[k]) b->cublasLtMatrixLayoutDestroy(p->layouts[k]);
-    if (p->description) b->cublasLtMatmulDescDestroy(p->description);
-    free(p);
-}
-
-static void forget_plans(cuda_blas *b)
-{
-    for (uint32_t i = 0; i < BUCKETS; i++) {
-        for (plan *p = b->plans[i], *next; p; p = next) {
-            next = p->next;
-            destroy_plan(b, p);
-        }
-        b->plans[i] = NULL;
-    }
-    b->n_plans = 0;
-}
-
-/* The library stays loaded, as that of the driver does. */
-void cuda_blas_destroy(cuda_device *d)
-{
-    cuda_blas *b = d->blas;
-    if (!b) return;
-    forget_plans(b);
-    int32_t was_entered = cuda_enter(d);
-    if (b->handle) b->cublasLtDestroy(b->handle);
-    cuda_leave(d, was_entered);
-    pthread_mutex_destroy(&b->lock);
-    free(b);
-}
+} cuda_blas;
 
 /* ---- Plans -------------------------------------------------------------------------------------------------- */
 
-static const void *matrix_at(const gpu_matrix *m)
+static void *matrix_at(const gpu_matrix *m)
 {
-    return (const char *)m->memory + m->offset;
+    return cuda_place(m->memory, m->offset);
 }
 
-/* The largest power of two, up to 256, of which an address is a multiple. */
 static uint32_t alignment_of(const gpu_matrix *m)
 {
-    uintptr_t address = (uintptr_t)matrix_at(m) | 256;
-    return (uint32_t)(address & -address);
+    return cuda_alignment(matrix_at(m));
 }
 
 /*
@@ -264,37 +152,30 @@ static int choose(const cuda_blas *b, plan *p)
         result = b->cublasLtMatmulPreferenceSetAttribute(preference, LT_PREFER_ALIGNMENT + i,
                                                          &p->key.alignments[i], sizeof p->key.alignments[i]);
     if (!result)
-        result = b->cublasLtMatmulAlgoGetHeuristic(b->handle, p->description, p->layouts[0], p->layouts[1],
-                                                   p->layouts[2], p->layouts[3], preference, 1, &p->choice,
-                                                   &count);
+        result = b->cublasLtMatmulAlgoGetHeuristic(b->base.handle, p->description, p->layouts[0],
+                                                   p->layouts[1], p->layouts[2], p->layouts[3], preference, 1,
+                                                   &p->choice, &count);
     b->cublasLtMatmulPreferenceDestroy(preference);
     if (result) return result;
     return count ? p->choice.status : CUBLAS_NOT_SUPPORTED;
 }
 
-static uint32_t bucket_of(const plan_key *key)
+static int make_plan(cuda_library *l, cuda_plan *made, const void *matrices)
 {
-    const uint8_t *bytes = (const uint8_t *)key;
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < sizeof *key; i++) hash = (hash ^ bytes[i]) * 16777619u;
-    return (hash ^ hash >> 16) % BUCKETS;
+    const cuda_blas *b = (cuda_blas *)l;
+    plan *p = (plan *)made;
+    int result = make_description(b, p, matrices);
+    if (!result) result = make_layouts(b, &p->key, p->layouts);
+    return result ? result : choose(b, p);
 }
 
-/* The plan for a product, or NULL without host memory. A plan that could not be made is kept as one that is not supported. */
-static plan *find_plan(cuda_blas *b, const plan_key *key, const gpu_matrices *m)
+static void destroy_plan(const cuda_library *l, cuda_plan *made)
 {
-    plan **bucket = &b->plans[bucket_of(key)], *p = *bucket;
-    while (p && memcmp(&p->key, key, sizeof *key) != 0) p = p->next;
-    if (p) return p;
-    if (b->n_plans == PLANS) forget_plans(b);
-    p = calloc(1, sizeof *p);
-    if (!p) return NULL;
-    p->key = *key;
-    p->is_supported = !make_description(b, p, m) && !make_layouts(b, key, p->layouts) && !choose(b, p);
-    p->next = *bucket;
-    *bucket = p;
-    b->n_plans++;
-    return p;
+    const cuda_blas *b = (const cuda_blas *)l;
+    const plan *p = (const plan *)made;
+    for (uint32_t k = 0; k < 4; k++)
+        if (p->layouts[k]) b->cublasLtMatrixLayoutDestroy(p->layouts[k]);
+    if (p->description) b->cublasLtMatmulDescDestroy(p->description);
 }
 
 /* ---- Products ------------------------------------------------------------------------------------------------ */
@@ -316,10 +197,10 @@ static int32_t multiply(cuda_device *d, const cuda_blas *b, plan *p, void *queue
     int result = m->bias.memory ? set_bias(b, p, m) : CUBLAS_SUCCESS;
     if (!result)
         result = b->cublasLtMatmul(
-            b->handle, p->description, is_double ? (const void *)&m->alpha : &alpha, matrix_at(&m->b),
+            b->base.handle, p->description, is_double ? (const void *)&m->alpha : &alpha, matrix_at(&m->b),
             p->layouts[0], matrix_at(&m->a), p->layouts[1], is_double ? (const void *)&m->beta : &beta,
-            matrix_at(added), p->layouts[2], (char *)m->out.memory + m->out.offset, p->layouts[3],
-            &p->choice.algorithm, (char *)workspace + offset, p->choice.workspace, cuda_stream_of(queue));
+            matrix_at(added), p->layouts[2], matrix_at(&m->out), p->layouts[3], &p->choice.algorithm,
+            cuda_place(workspace, offset), p->choice.workspace, cuda_stream_of(queue));
     cuda_leave(d, was_entered);
     switch (result) {
     case CUBLAS_SUCCESS:
@@ -327,27 +208,40 @@ static int32_t multiply(cuda_device *d, const cuda_blas *b, plan *p, void *queue
     case CUBLAS_INVALID_VALUE:
     case CUBLAS_ARCH_MISMATCH:
     case CUBLAS_NOT_SUPPORTED:
-        p->is_supported = 0;
+        p->head.is_supported = 0;
         return TN_E_UNSUPPORTED;
     default:
-        return gpu_error_native(d->plugin, result == CUBLAS_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                                result, b->cublasLtGetStatusName(result), "cublasLtMatmul failed: %s",
-                                b->cublasLtGetStatusName(result));
+        return cuda_library_error(d, &b->base,
+                                  result == CUBLAS_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL, result,
+                                  "cublasLtMatmul");
     }
 }
 
-static int32_t product(void *device, void *queue, const tn_call *call, const gpu_matrices *m)
+/* ---- The library -------------------------------------------------------------------------------------------- */
+
+#define NAME_OF_SYMBOL(result, name, arguments) #name,
+static const char *const symbols[] = {CUBLASLT_FUNCTIONS(NAME_OF_SYMBOL)};
+static const cuda_library_kind kind = {.name = "cuBLASLt",
+                                       .work = "products",
+                                       .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                                       .symbols = symbols,
+                                       .n_symbols = sizeof symbols / sizeof *symbols,
+                                       .size = sizeof(cuda_blas),
+                                       .key_bytes = sizeof(plan_key),
+                                       .plan_bytes = sizeof(plan),
+                                       .destroy_plan = destroy_plan};
+
+int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m)
 {
     cuda_device *d = device;
-    cuda_blas *b = blas_of(d);
-    if (!b || !b->handle || m->batches > INT32_MAX || alignment_of(&m->bias) < BIAS_ALIGNMENT)
-        return TN_E_UNSUPPORTED;
+    if (m->batches > INT32_MAX || alignment_of(&m->bias) < BIAS_ALIGNMENT) return TN_E_UNSUPPORTED;
+    cuda_library *l = cuda_library_of(d, &kind);
+    if (!l) return TN_E_UNSUPPORTED;
     const plan_key key = key_of(call, m);
-    pthread_mutex_lock(&b->lock);
-    plan *p = find_plan(b, &key, m);
-    int32_t status = p && p->is_supported ? multiply(d, b, p, queue, call, m) : TN_E_UNSUPPORTED;
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_lock(&l->lock);
+    plan *p = (plan *)cuda_plan_find(l, &key, make_plan, m);
+    int32_t status =
+        p && p->head.is_supported ? multiply(d, (cuda_blas *)l, p, queue, call, m) : TN_E_UNSUPPORTED;
+    pthread_mutex_unlock(&l->lock);
     return status;
 }
-
-const gpu_library_driver cuda_libraries = {.product = product};

@@ -31,7 +31,7 @@ int32_t cuda_open(cuda_device *d)
 
 void cuda_close(cuda_device *d)
 {
-    cuda_blas_destroy(d);
+    cuda_libraries_close(d);
     d->cu->cuDevicePrimaryCtxRelease(d->id);
 }
 

@@ -10,7 +10,10 @@
 
 typedef struct cuda_event cuda_event;
 typedef struct borrowed borrowed;
-typedef struct cuda_blas cuda_blas;
+typedef struct cuda_share cuda_share;
+typedef struct cuda_library cuda_library; /* libraries.h */
+
+enum { CUDA_LIBRARIES = 4 }; /* of the vendor, at most */
 
 typedef struct cuda_device {
     gpu_plugin *plugin;
@@ -23,9 +26,17 @@ typedef struct cuda_device {
     pthread_mutex_t lock;
     cuda_event *pool[2]; /* events without and with time */
     borrowed *borrowed;  /* atomic, too: most devices have none */
+    cuda_share *shares;  /* so is this */
     void *fill_program, *fill_kernel;
-    cuda_blas *blas; /* NULL: no product was computed yet; atomic */
+    cuda_library *libraries[CUDA_LIBRARIES]; /* in the order in which they were first needed; atomic */
 } cuda_device;
+
+struct cuda_event {
+    CUevent event;
+    cuda_event *next; /* in the pool */
+    uint32_t has_time;
+    uint32_t is_shared; /* with other processes: it is not of the pool */
+};
 
 typedef struct cuda_queue {
     CUstream stream; /* NULL is one: the default stream of the program */
@@ -74,9 +85,16 @@ int32_t cuda_driver_fits(const cuda_symbols *cu, char *reason, size_t size);
 int32_t cuda_device_fits(const cuda_symbols *cu, CUdevice id);
 void cuda_write_architecture(const cuda_symbols *cu, CUdevice id, char *out, size_t size);
 
-extern const gpu_graph_driver cuda_graphs; /* graph.c */
-/* blas.c */
+extern const gpu_graph_driver cuda_graphs;              /* graph.c */
+extern const tn_collectives_interface cuda_collectives; /* nccl.c */
+/* ranges.c */
+int32_t cuda_range_begin(const char *name);
+void cuda_range_end(void);
+/* share.c */
+extern const gpu_share_driver cuda_shares;
+/* Frees memory that processes share; 0 if it is other memory. */
+int32_t cuda_share_free(cuda_device *d, const void *memory);
 extern const gpu_library_driver cuda_libraries;
-void cuda_blas_destroy(cuda_device *d);
+void cuda_libraries_close(cuda_device *d);
 
 #endif

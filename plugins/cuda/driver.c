@@ -16,18 +16,11 @@
 /* ---- The library, devices and statuses --------------------------------------------------------------------- */
 
 typedef struct cuda_state {
+    gpu_found found;
     cuda_symbols cu;
     void *library;
-    uint32_t count;
     CUdevice devices[MOST];
-    char reason[256];
 } cuda_state;
-
-struct cuda_event {
-    CUevent event;
-    cuda_event *next; /* in the pool */
-    uint32_t has_time;
-};
 
 /* Memory of another library, which `free` leaves alone. */
 struct borrowed {
@@ -57,23 +50,19 @@ static int32_t device_status(void *device)
                             name);
 }
 
-static cuda_state *state_of(gpu_plugin *plugin)
-{
-    return *gpu_driver_state(plugin);
-}
-
 static int32_t load(cuda_state *s)
 {
     s->library = dlopen(VENDOR_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!s->library) {
-        snprintf(s->reason, sizeof s->reason, VENDOR_LIBRARY " not found: " VENDOR_LACKS);
+        snprintf(s->found.reason, sizeof s->found.reason, VENDOR_LIBRARY " not found: " VENDOR_LACKS);
         return 0;
     }
-#define LOAD(name)                                                                                       \
-    *(void **)(void *)&s->cu.name = dlsym(s->library, NAME(name));                                       \
-    if (!s->cu.name) {                                                                                   \
-        snprintf(s->reason, sizeof s->reason, VENDOR_LIBRARY " has no %s: " VENDOR_TOO_OLD, NAME(name)); \
-        return 0;                                                                                        \
+#define LOAD(name)                                                                                      \
+    *(void **)(void *)&s->cu.name = dlsym(s->library, NAME(name));                                      \
+    if (!s->cu.name) {                                                                                  \
+        snprintf(s->found.reason, sizeof s->found.reason, VENDOR_LIBRARY " has no %s: " VENDOR_TOO_OLD, \
+                 NAME(name));                                                                           \
+        return 0;                                                                                       \
     }
     CUDA_REQUIRED(LOAD)
 #undef LOAD
@@ -89,55 +78,40 @@ int32_t cuda_number_of(const cuda_symbols *cu, CUdevice id, CUdevice_attribute w
     return cu->cuDeviceGetAttribute(&number, what, id) == CUDA_SUCCESS ? number : 0;
 }
 
-static void find_devices(cuda_state *s)
+static void find(void *state)
 {
+    cuda_state *s = state;
     int count = 0;
+    if (!load(s)) return;
     CUresult result = s->cu.cuInit(0);
     if (result != CUDA_SUCCESS) {
-        snprintf(s->reason, sizeof s->reason, NAME(cuInit) " failed: %s%s", cuda_result_name(&s->cu, result),
+        snprintf(s->found.reason, sizeof s->found.reason, NAME(cuInit) " failed: %s%s",
+                 cuda_result_name(&s->cu, result),
                  result == CUDA_ERROR_NOT_INITIALIZED
                      ? ": this process was forked from one that uses " VENDOR_NAME
                      : "");
         return;
     }
-    if (!cuda_driver_fits(&s->cu, s->reason, sizeof s->reason)) return;
+    if (!cuda_driver_fits(&s->cu, s->found.reason, sizeof s->found.reason)) return;
     result = s->cu.cuDeviceGetCount(&count);
     if (result != CUDA_SUCCESS) {
-        snprintf(s->reason, sizeof s->reason, NAME(cuDeviceGetCount) " failed: %s",
+        snprintf(s->found.reason, sizeof s->found.reason, NAME(cuDeviceGetCount) " failed: %s",
                  cuda_result_name(&s->cu, result));
         return;
     }
-    for (int i = 0; i < count && s->count < MOST; i++) {
+    for (int i = 0; i < count && s->found.count < MOST; i++) {
         CUdevice id;
         if (s->cu.cuDeviceGet(&id, i) == CUDA_SUCCESS && cuda_device_fits(&s->cu, id))
-            s->devices[s->count++] = id;
+            s->devices[s->found.count++] = id;
     }
-    if (!s->count)
-        snprintf(s->reason, sizeof s->reason, "found %d GPU%s, none of " VENDOR_NEEDS, count,
+    if (!s->found.count)
+        snprintf(s->found.reason, sizeof s->found.reason, "found %d GPU%s, none of " VENDOR_NEEDS, count,
                  count == 1 ? "" : "s");
-}
-
-static int32_t find(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason)
-{
-    cuda_state *s = calloc(1, sizeof *s);
-    if (!s) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *gpu_driver_state(plugin) = s;
-    if (load(s)) find_devices(s);
-    *out_count = s->count;
-    *out_reason = s->count ? NULL : s->reason;
-    return TN_OK;
-}
-
-/* The library stays loaded: it has threads and exit handlers of its own. */
-static void forget(gpu_plugin *plugin)
-{
-    free(state_of(plugin));
-    *gpu_driver_state(plugin) = NULL;
 }
 
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
-    const cuda_state *s = state_of(plugin);
+    const cuda_state *s = gpu_driver_state(plugin);
     CUdevice id = s->devices[index];
     CUuuid uuid = {{0}};
     size_t bytes = 0;
@@ -160,7 +134,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
     if (s->cu.cuDeviceGetPCIBusId(out->pci_address, sizeof out->pci_address, id) != CUDA_SUCCESS)
         out->pci_address[0] = 0;
     if (s->cu.cuDeviceGetName(out->name, sizeof out->name, id) != CUDA_SUCCESS) out->name[0] = 0;
-    for (uint32_t i = 0; i < s->count; i++)
+    for (uint32_t i = 0; i < s->found.count; i++)
         if (i != index && s->cu.cuDeviceCanAccessPeer(&can, id, s->devices[i]) == CUDA_SUCCESS && can)
             out->peers |= (uint64_t)1 << i;
     cuda_write_architecture(&s->cu, id, out->architecture, sizeof out->architecture);
@@ -169,7 +143,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
 {
-    const cuda_state *s = state_of(plugin);
+    const cuda_state *s = gpu_driver_state(plugin);
     cuda_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     *d = (cuda_device){.plugin = plugin, .cu = &s->cu, .index = index, .id = s->devices[index]};
@@ -245,7 +219,7 @@ static int32_t give_back(cuda_device *d, const void *memory)
 static void free_memory(void *device, void *memory)
 {
     cuda_device *d = device;
-    if (!give_back(d, memory)) CALL(d, cuMemFree, address_of(memory, 0));
+    if (!give_back(d, memory) && !VENDOR_FREE_SHARED(d, memory)) CALL(d, cuMemFree, address_of(memory, 0));
 }
 
 /* The address may lie inside an allocation: then the bytes are those behind it. */
@@ -432,6 +406,11 @@ static void event_release(void *device, void *event)
 {
     cuda_device *d = device;
     cuda_event *e = event;
+    if (e->is_shared) {
+        CALL(d, cuEventDestroy, e->event);
+        free(e);
+        return;
+    }
     pthread_mutex_lock(&d->lock);
     e->next = d->pool[e->has_time];
     d->pool[e->has_time] = e;
@@ -615,7 +594,7 @@ static int32_t fill_by_kernel(cuda_device *d, void *queue, void *memory, uint64_
                               const void *pattern, uint32_t pattern_bytes)
 {
     const uint64_t most = (uint64_t)1 << 30;
-    const uint32_t group = 128;
+    const uint32_t group = GPU_GROUP_ITEMS;
     int32_t status = find_fill(d);
     for (uint64_t first = 0, count = bytes / pattern_bytes; first < count && !status; first += most) {
         uint32_t now = (uint32_t)(count - first < most ? count - first : most);
@@ -650,50 +629,29 @@ static int32_t fill_memory(void *device, void *queue, void *memory, uint64_t off
 
 /* ---- The driver -------------------------------------------------------------------------------------------- */
 
-const gpu_driver gpu_the_driver = {
-    .type = VENDOR_TYPE,
-    .version = "0.1",
-    .dlpack_type = VENDOR_DLPACK,
-    .find = find,
-    .forget = forget,
-    .describe = describe,
-    .open = open_device,
-    .close = close_device,
-    .status = device_status,
-    .native = native,
-    .alloc = alloc,
-    .free = free_memory,
-    .retain = retain,
-    .host_alloc = host_alloc,
-    .host_free = host_free,
-    .queue_create = queue_create,
-    .queue_wrap = queue_wrap,
-    .queue_destroy = queue_destroy,
-    .queue_query = queue_query,
-    .queue_finish = queue_finish,
-    .queue_wait = queue_wait,
-    .native_wait = native_wait,
-    .queue_callback = queue_callback,
-    .event_record = event_record,
-    .event_release = event_release,
-    .event_query = event_query,
-    .event_wait = event_wait,
-    .event_elapsed = event_elapsed,
-    .write = write_memory,
-    .read = read_memory,
-    .copy = copy_memory,
-    .fill = fill_memory,
-    .program_create = program_create,
-    .program_destroy = program_destroy,
-    .kernel_create = kernel_create,
-    .kernel_destroy = kernel_destroy,
-    .launch = launch,
-    .queue_create_urgent = queue_create_urgent,
-    .event_record_as = event_record_as,
-    .memory_info = memory_info,
-    .peer_copy = peer_copy,
-    .graphs = VENDOR_GRAPHS,
-    .libraries = VENDOR_LIBRARIES,
-};
-
-TN_DEFINE_PLUGIN(VENDOR_TYPE, "0.1", "Tenon", 0, gpu_entry);
+GPU_DEFINE_DRIVER(VENDOR_TYPE,
+                  /* Devices */
+                  .dlpack_type = VENDOR_DLPACK, .state_bytes = sizeof(cuda_state), .find = find,
+                  .describe = describe, .open = open_device, .close = close_device, .status = device_status,
+                  .native = native,
+                  /* Memory */
+                  .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc,
+                  .host_free = host_free, .memory_info = memory_info,
+                  /* Queues */
+                  .queue_create = queue_create, .queue_create_urgent = queue_create_urgent,
+                  .queue_wrap = queue_wrap, .queue_destroy = queue_destroy, .queue_query = queue_query,
+                  .queue_finish = queue_finish, .queue_wait = queue_wait, .native_wait = native_wait,
+                  .queue_callback = queue_callback,
+                  /* Events */
+                  .event_record = event_record, .event_record_as = event_record_as,
+                  .event_release = event_release, .event_query = event_query, .event_wait = event_wait,
+                  .event_elapsed = event_elapsed,
+                  /* Copies */
+                  .write = write_memory, .read = read_memory, .copy = copy_memory, .peer_copy = peer_copy,
+                  .fill = fill_memory,
+                  /* Programs */
+                  .program_create = program_create, .program_destroy = program_destroy,
+                  .kernel_create = kernel_create, .kernel_destroy = kernel_destroy, .launch = launch,
+                  /* Optional parts */
+                  .graphs = VENDOR_GRAPHS, .libraries = VENDOR_LIBRARIES, .range_begin = VENDOR_RANGE_BEGIN,
+                  .range_end = VENDOR_RANGE_END, .shares = VENDOR_SHARES, .collectives = &cuda_collectives);

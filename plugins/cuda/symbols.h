@@ -11,62 +11,74 @@
 #include <cuda.h>
 
 /* A name stands here as cuda.h renames it: cuMemAlloc is the symbol cuMemAlloc_v2. */
-#define CUDA_REQUIRED(X)           \
-    X(cuInit)                      \
-    X(cuDriverGetVersion)          \
-    X(cuGetErrorName)              \
-    X(cuDeviceGetCount)            \
-    X(cuDeviceGet)                 \
-    X(cuDeviceGetName)             \
-    X(cuDeviceGetUuid)             \
-    X(cuDeviceGetPCIBusId)         \
-    X(cuDeviceGetAttribute)        \
-    X(cuDeviceTotalMem)            \
-    X(cuDeviceCanAccessPeer)       \
-    X(cuDevicePrimaryCtxRetain)    \
-    X(cuDevicePrimaryCtxRelease)   \
-    X(cuCtxGetCurrent)             \
-    X(cuCtxPushCurrent)            \
-    X(cuCtxPopCurrent)             \
-    X(cuCtxEnablePeerAccess)       \
-    X(cuMemGetInfo)                \
-    X(cuMemAlloc)                  \
-    X(cuMemFree)                   \
-    X(cuMemHostAlloc)              \
-    X(cuMemFreeHost)               \
-    X(cuMemGetAddressRange)        \
-    X(cuPointerGetAttribute)       \
-    X(cuMemcpyHtoDAsync)           \
-    X(cuMemcpyDtoHAsync)           \
-    X(cuMemcpyDtoDAsync)           \
-    X(cuMemcpyPeerAsync)           \
-    X(cuMemsetD8Async)             \
-    X(cuMemsetD16Async)            \
-    X(cuMemsetD32Async)            \
-    X(cuStreamCreateWithPriority)  \
-    X(cuStreamDestroy)             \
-    X(cuStreamGetCtx)              \
-    X(cuStreamQuery)               \
-    X(cuStreamSynchronize)         \
-    X(cuStreamWaitEvent)           \
-    X(cuLaunchHostFunc)            \
-    X(cuEventCreate)               \
-    X(cuEventDestroy)              \
-    X(cuEventRecord)               \
-    X(cuEventQuery)                \
-    X(cuEventSynchronize)          \
-    X(cuEventElapsedTime)          \
-    X(cuModuleLoadData)            \
-    X(cuModuleUnload)              \
-    X(cuModuleGetFunction)         \
-    X(cuLaunchKernel)              \
-    X(cuStreamBeginCapture)        \
-    X(cuStreamEndCapture)          \
-    X(cuGraphInstantiateWithFlags) \
-    X(cuGraphLaunch)               \
-    X(cuGraphExecUpdate)           \
-    X(cuGraphExecDestroy)          \
-    X(cuGraphDestroy)
+#define CUDA_REQUIRED(X)              \
+    X(cuInit)                         \
+    X(cuDriverGetVersion)             \
+    X(cuGetErrorName)                 \
+    X(cuDeviceGetCount)               \
+    X(cuDeviceGet)                    \
+    X(cuDeviceGetName)                \
+    X(cuDeviceGetUuid)                \
+    X(cuDeviceGetPCIBusId)            \
+    X(cuDeviceGetAttribute)           \
+    X(cuDeviceTotalMem)               \
+    X(cuDeviceCanAccessPeer)          \
+    X(cuDevicePrimaryCtxRetain)       \
+    X(cuDevicePrimaryCtxRelease)      \
+    X(cuCtxGetCurrent)                \
+    X(cuCtxPushCurrent)               \
+    X(cuCtxPopCurrent)                \
+    X(cuCtxEnablePeerAccess)          \
+    X(cuMemGetInfo)                   \
+    X(cuMemAlloc)                     \
+    X(cuMemFree)                      \
+    X(cuMemHostAlloc)                 \
+    X(cuMemFreeHost)                  \
+    X(cuMemGetAddressRange)           \
+    X(cuPointerGetAttribute)          \
+    X(cuMemcpyHtoDAsync)              \
+    X(cuMemcpyDtoHAsync)              \
+    X(cuMemcpyDtoDAsync)              \
+    X(cuMemcpyPeerAsync)              \
+    X(cuMemsetD8Async)                \
+    X(cuMemsetD16Async)               \
+    X(cuMemsetD32Async)               \
+    X(cuStreamCreateWithPriority)     \
+    X(cuStreamDestroy)                \
+    X(cuStreamGetCtx)                 \
+    X(cuStreamQuery)                  \
+    X(cuStreamSynchronize)            \
+    X(cuStreamWaitEvent)              \
+    X(cuLaunchHostFunc)               \
+    X(cuEventCreate)                  \
+    X(cuEventDestroy)                 \
+    X(cuEventRecord)                  \
+    X(cuEventQuery)                   \
+    X(cuEventSynchronize)             \
+    X(cuEventElapsedTime)             \
+    X(cuModuleLoadData)               \
+    X(cuModuleUnload)                 \
+    X(cuModuleGetFunction)            \
+    X(cuLaunchKernel)                 \
+    X(cuStreamBeginCapture)           \
+    X(cuStreamEndCapture)             \
+    X(cuGraphInstantiateWithFlags)    \
+    X(cuGraphLaunch)                  \
+    X(cuGraphExecUpdate)              \
+    X(cuGraphExecDestroy)             \
+    X(cuGraphDestroy)                 \
+    X(cuMemGetAllocationGranularity)  \
+    X(cuMemCreate)                    \
+    X(cuMemRelease)                   \
+    X(cuMemAddressReserve)            \
+    X(cuMemAddressFree)               \
+    X(cuMemMap)                       \
+    X(cuMemSetAccess)                 \
+    X(cuMemUnmap)                     \
+    X(cuMemExportToShareableHandle)   \
+    X(cuMemImportFromShareableHandle) \
+    X(cuIpcGetEventHandle)            \
+    X(cuIpcOpenEventHandle)
 
 #define CUDA_OPTIONAL(X) /* none */
 
@@ -77,16 +89,24 @@ typedef struct cuda_symbols {
 } cuda_symbols;
 
 /* What driver.c says of the vendor. */
-#define VENDOR_TYPE      "cuda"
-#define VENDOR_NAME      "CUDA"
-#define VENDOR_DLPACK    2
-#define VENDOR_LIBRARY   "libcuda.so.1"
-#define VENDOR_LACKS     "no NVIDIA driver is installed"
-#define VENDOR_TOO_OLD   "the NVIDIA driver is too old"
-#define LEAST_COMPUTE    8 /* the PTX of the images is for compute capability 8.0 */
-#define VENDOR_NEEDS     "compute capability 8.0 or later"
-#define VENDOR_URGENT    (-5) /* CUDA takes any priority and moves it into its range */
-#define VENDOR_GRAPHS    (&cuda_graphs)
-#define VENDOR_LIBRARIES (&cuda_libraries)
+#define VENDOR_TYPE        "cuda"
+#define VENDOR_NAME        "CUDA"
+#define VENDOR_DLPACK      2
+#define VENDOR_LIBRARY     "libcuda.so.1"
+#define VENDOR_LACKS       "no NVIDIA driver is installed"
+#define VENDOR_TOO_OLD     "the NVIDIA driver is too old"
+#define LEAST_COMPUTE      8 /* the PTX of the images is for compute capability 8.0 */
+#define VENDOR_NEEDS       "compute capability 8.0 or later"
+#define VENDOR_URGENT      (-5) /* CUDA takes any priority and moves it into its range */
+#define VENDOR_GRAPHS      (&cuda_graphs)
+#define VENDOR_LIBRARIES   (&cuda_libraries)
+#define VENDOR_COLLECTIVES "libnccl.so.2"
+#define VENDOR_NCCL        "NCCL"
+
+#define VENDOR_SHARES      (&cuda_shares)
+#define VENDOR_FREE_SHARED cuda_share_free
+
+#define VENDOR_RANGE_BEGIN cuda_range_begin
+#define VENDOR_RANGE_END   cuda_range_end
 
 #endif

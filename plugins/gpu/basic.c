@@ -149,6 +149,8 @@ static int32_t copy(void *self, const tn_call *call)
         return gpu_the_driver.copy(d->handle, gpu_stream_of(call)->queue, to->allocation, to->byte_offset,
                                    from->allocation, from->byte_offset, (uint64_t)nest.numel * bytes);
     int32_t status;
+    if (!moves && (gpu_is_complex(to->dtype) || gpu_is_complex(from->dtype)))
+        return gpu_complex_convert(call, &nest, to, from);
     if (!moves &&
         gpu_convert_dense(call, &nest, gpu_type(from->dtype), to->allocation, from->allocation, &status))
         return status;
@@ -163,7 +165,9 @@ static int32_t copy(void *self, const tn_call *call)
 static const char *can_copy(void *self, const tn_call *call)
 {
     const tn_tensor_desc *to = gpu_tensor(call->args[0]), *from = gpu_tensor(call->args[1]);
-    return to->dtype == from->dtype ? gpu_can_move(self, call) : gpu_can_run(self, call);
+    if (to->dtype == from->dtype) return gpu_can_move(self, call);
+    if (!gpu_is_complex(to->dtype) && !gpu_is_complex(from->dtype)) return gpu_can_run(self, call);
+    return gpu_can_move(self, call) ? gpu_can_move(self, call) : gpu_can_complex(call);
 }
 
 /* prim::iota(Tensor(a!) self, Scalar start, Scalar step) */

@@ -3,7 +3,7 @@
  * Convolutions. In the words of gpu_window a convolution goes from `in` to `out`; a transposed one the other way. Its
  * passes are products with the windows of the image as a matrix, where there is enough to multiply, else kernels without a
  * product (device/windows.cl): of a processor an item computes a row, of a GPU an element. Processors pack the windows into
- * panels, GPUs unfold them.
+ * panels, GPUs unfold them. A library of the vendor is asked first.
  */
 #include "gpu.h"
 
@@ -222,6 +222,42 @@ static int32_t weight_products(const convolution *c, operand weight, operand in,
     return status;
 }
 
+/* ---- The vendor's library --------------------------------------------------------------------------------- */
+
+/* out += bias, which has an element for each channel of `out` with so many elements. */
+static int32_t add_bias(const convolution *c, operand out, operand bias, uint32_t channels, uint64_t size)
+{
+    const int64_t bytes = gpu_code_bytes(c->w.dtype), row = (int64_t)size * bytes;
+    const uint64_t numel = size * channels * c->w.images;
+    gpu_nest n = {.rank = 3, .sizes = {(uint32_t)size, channels, c->w.images}, .numel = (uint32_t)numel};
+    for (uint32_t k = 0; k < 3; k++) n.dtypes[k] = c->w.dtype;
+    for (uint32_t k = 0; k < 2; k++) {
+        n.offsets[k] = out.offset;
+        n.strides[k][0] = bytes;
+        n.strides[k][1] = row;
+        n.strides[k][2] = row * channels;
+    }
+    n.offsets[2] = bias.offset;
+    n.strides[2][1] = bytes;
+    return gpu_add(c->call, &n, out.memory, out.memory, bias.memory);
+}
+
+/* A pass, then the bias of what it computes; TN_E_UNSUPPORTED without an error: nothing was queued. */
+static int32_t run_library(const convolution *c, uint32_t pass, operand in, operand weight, operand out,
+                           operand bias)
+{
+    const gpu_window *w = &c->w;
+    const gpu_convolution g = {.pass = pass,
+                               .window = w,
+                               .in = {in.memory, (uint64_t)in.offset},
+                               .weight = {weight.memory, (uint64_t)weight.offset},
+                               .out = {out.memory, (uint64_t)out.offset}};
+    int32_t status = gpu_library_convolve(c->call, &g);
+    if (status || !bias.memory) return status;
+    return pass == GPU_CONVOLVE_OUT ? add_bias(c, out, bias, w->groups * w->out_channels, c->out_size)
+                                    : add_bias(c, in, bias, w->groups * w->in_channels, c->in_size);
+}
+
 /* ---- Passes ------------------------------------------------------------------------------------------------ */
 
 /* Items that compute one channel of an image with these sizes: GPU_RUN elements of a row each. */
@@ -236,6 +272,8 @@ static int32_t run_forward(convolution *c, operand out, operand in, operand weig
     uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.out_channels * runs_of(c, c->w.out);
     const operand operands[] = {out, in, weight};
     if (!items) return TN_OK;
+    int32_t status = run_library(c, GPU_CONVOLVE_OUT, in, weight, out, bias);
+    if (status != TN_E_UNSUPPORTED) return status;
     return uses_products(c, &at_once) ? forward_products(c, out, in, weight, bias, at_once)
                                       : run_directly(c, "convolve", operands, &bias, items);
 }
@@ -245,6 +283,8 @@ static int32_t run_transposed(convolution *c, operand in, operand out, operand w
     uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.in_channels * runs_of(c, c->w.in);
     const operand operands[] = {in, out, weight};
     if (!items) return TN_OK;
+    int32_t status = run_library(c, GPU_CONVOLVE_IN, in, weight, out, bias);
+    if (status != TN_E_UNSUPPORTED) return status;
     return uses_products(c, &at_once) ? transposed_products(c, in, out, weight, bias, at_once)
                                       : run_directly(c, "convolve_transposed", operands, &bias, items);
 }
@@ -254,6 +294,8 @@ static int32_t run_weight(convolution *c, operand weight, operand in, operand ou
     uint64_t at_once, items = (uint64_t)c->w.groups * c->w.out_channels * c->w.in_channels * c->elements;
     const operand operands[] = {weight, in, out};
     if (!items) return TN_OK;
+    int32_t status = run_library(c, GPU_CONVOLVE_WEIGHT, in, weight, out, (operand){0});
+    if (status != TN_E_UNSUPPORTED) return status;
     int32_t is_wide =
         gpu_bytes(c->dtype) == 4 || c->w.images == 1; /* sums of several rounds are kept in the result */
     return uses_products(c, &at_once) && (is_wide || at_once == c->w.images)

@@ -10,6 +10,8 @@
 #define TN_PLUGIN
 #include <tenon/plugin.h>
 
+#include <pthread.h>
+
 typedef struct gpu_plugin gpu_plugin;
 
 /* What the family wants to know of a device. Numbers that are not known are 0. */
@@ -66,6 +68,20 @@ typedef struct gpu_graph_driver {
     void (*executable_destroy)(void *device, void *executable);
 } gpu_graph_driver;
 
+/* Memory and events that other processes open, as tn_interop_interface says (tenon/plugin.h). */
+typedef struct gpu_share_driver {
+    /* Memory for other processes, of *out_bytes, which may be more than asked for; `free` gives it back. */
+    int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory, uint64_t *out_bytes);
+    int32_t (*export_memory)(void *device, void *memory, tn_process_handle *out);
+    /* `free` lets go of it. */
+    int32_t (*import_memory)(void *device, const tn_process_handle *handle, void **out_memory);
+    /* An event that is recorded again and again, and then is as those of event_record. NULL, as the others: there are none. */
+    int32_t (*event_create)(void *device, void **out_event);
+    int32_t (*event_record)(void *device, void *queue, void *event);
+    int32_t (*export_event)(void *device, void *event, tn_process_handle *out);
+    int32_t (*import_event)(void *device, const tn_process_handle *handle, void **out_event);
+} gpu_share_driver;
+
 /* A matrix of which the rows are contiguous, or, if it is transposed, the columns. */
 typedef struct gpu_matrix {
     void *memory;
@@ -85,13 +101,64 @@ typedef struct gpu_matrices {
     gpu_matrix bias;      /* one row for all rows and batches; without memory: there is none */
 } gpu_matrices;
 
+/* A place in memory; the offset is in bytes. */
+typedef struct gpu_place {
+    void *memory;
+    uint64_t offset;
+} gpu_place;
+
+/* Which tensor of a convolution is computed from the two others. */
+enum { GPU_CONVOLVE_OUT, GPU_CONVOLVE_IN, GPU_CONVOLVE_WEIGHT };
+
+/*
+ * A pass of a convolution, without a bias. The window has the sizes (device/arguments.h); the tensors are in row-major order
+ * and of one dtype (GPU_F16, GPU_BF16, GPU_F32 or GPU_F64).
+ */
+typedef struct gpu_convolution {
+    uint32_t pass;
+    const struct gpu_window *window;
+    gpu_place in, weight, out;
+} gpu_convolution;
+
+/* What is done with column-major matrices, in place. */
+enum {
+    GPU_FACTOR_CHOLESKY,
+    GPU_FACTOR_LU,          /* extra: pivots (int32) */
+    GPU_FACTOR_SOLVE,       /* extra: pivots, a: the factors of LU, b: the right sides become the solutions */
+    GPU_FACTOR_QR,          /* extra: the lengths of the reflectors */
+    GPU_FACTOR_REFLECTORS,  /* extra: their lengths; the reflectors become their product */
+    GPU_FACTOR_EIGENVALUES, /* extra: eigenvalues */
+    GPU_FACTOR_SINGULAR /* extra: singular values, b and c: vectors of the left, as columns, and of the right, as rows */
+};
+
+/* The matrices of a batch, one after the other, as are all other parts; of GPU_F32 or GPU_F64. */
+typedef struct gpu_factors {
+    uint32_t kind, dtype, is_upper, is_transposed, wants_vectors;
+    uint64_t rows, columns, batches;
+    uint64_t count;       /* of the elements of extra, for each matrix */
+    uint64_t right_sides; /* columns of b */
+    gpu_place a, b, c, extra;
+    gpu_place infos; /* int32: what LAPACK says of each matrix */
+} gpu_factors;
+
 /*
  * Libraries of the vendor. Each may be absent. TN_E_UNSUPPORTED, without an error, means that nothing was queued and that
  * the family's own kernels do the work.
  */
 typedef struct gpu_library_driver {
     int32_t (*product)(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
+    int32_t (*convolve)(void *device, void *queue, const tn_call *call,
+                        const gpu_convolution *c); /* NULL: never */
+    /* Whether `factor` can be called, which then does not give TN_E_UNSUPPORTED. Both NULL: never. */
+    int32_t (*can_factor)(void *device);
+    int32_t (*factor)(void *device, void *queue, const tn_call *call, const gpu_factors *f);
 } gpu_library_driver;
+
+/* What `find` found: the head of a driver's state. */
+typedef struct gpu_found {
+    uint32_t count;
+    char reason[512]; /* why there is no device */
+} gpu_found;
 
 /*
  * `device` is what open gave; queues, events, memory and programs belong to it. Slots may be called by several
@@ -102,9 +169,11 @@ typedef struct gpu_driver {
     const char *version;
     int32_t dlpack_type;                   /* the type of its devices in DLPack */
     const tn_settings_interface *settings; /* of its own, behind those of the family; NULL: it has none */
-    /* Loads the runtime and finds devices. Without one: TN_OK, 0, and a text that lives as long as the plugin. */
-    int32_t (*find)(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason);
-    void (*forget)(gpu_plugin *plugin);
+    size_t state_bytes;                    /* of what it knows of the process; begins with a gpu_found */
+    /* Loads the runtime, finds devices and counts them; where there is none, writes the reason. `state` is zeroed. */
+    void (*find)(void *state);
+    /* Before the family frees the state. NULL: there is nothing to do. */
+    void (*forget)(void *state);
     void (*describe)(gpu_plugin *plugin, uint32_t index, gpu_properties *out);
     int32_t (*open)(gpu_plugin *plugin, uint32_t index, void **out_device);
     void (*close)(void *device);
@@ -175,13 +244,26 @@ typedef struct gpu_driver {
     /* Copies between two devices on a queue of the destination. */
     int32_t (*peer_copy)(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
                          void *from, uint64_t from_offset, uint64_t bytes);
+    /* A range with a name, of this thread, for a profiler of the vendor: 0 if nobody asks for it. NULL: there are none. */
+    int32_t (*range_begin)(const char *name);
+    void (*range_end)(void);
     /* NULL: the host refuses graphs. */
     const gpu_graph_driver *graphs;
     /* NULL: there are none. */
     const gpu_library_driver *libraries;
+    /* NULL: nothing is shared with other processes. */
+    const gpu_share_driver *shares;
+    /* Its `self` is the plugin; devices and streams are those of gpu.h. NULL: the host refuses collectives. */
+    const tn_collectives_interface *collectives;
 } gpu_driver;
 
 extern const gpu_driver gpu_the_driver;
+
+/* Defines the driver, slot by slot, and the plugin with it, of which the device type is `name`. */
+#define GPU_DEFINE_DRIVER(name, ...)                                                       \
+    const gpu_driver gpu_the_driver = {.type = name, .version = GPU_VERSION, __VA_ARGS__}; \
+    TN_DEFINE_PLUGIN(name, GPU_VERSION, "Tenon", 0, gpu_entry)
+#define GPU_VERSION "0.1"
 
 /* Records an error of the plugin: "opencl: " and the text. A vendor's number and its name may be given. */
 int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, ...)
@@ -189,10 +271,30 @@ int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, 
 int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* A case of a switch over a vendor's statuses, for a list of them. */
+#define GPU_NAME_CASE(status) \
+    case status:              \
+        return #status;
+
+/* Gives the handle of a kind (TN_NATIVE_...) from a list of all; TN_E_UNSUPPORTED where it is NULL. */
+int32_t gpu_native_of(const void *const *of_kind, uint32_t count, uint32_t kind, uint64_t *out);
+
 /* Writes "0000:65:00.0". */
 void gpu_write_pci(gpu_properties *out, uint32_t domain, uint32_t bus, uint32_t device, uint32_t function);
 
-/* The driver's own state, which find makes and forget frees. */
-void **gpu_driver_state(gpu_plugin *plugin);
+/* The driver's state, NULL before `find`. Runtimes stay loaded when it is freed: they have threads and exit handlers. */
+void *gpu_driver_state(const gpu_plugin *plugin);
+
+/* Threads that run callbacks of the program, for runtimes that have no such thread. */
+typedef struct gpu_callbacks {
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    uint32_t running;
+} gpu_callbacks;
+void gpu_callbacks_init(gpu_callbacks *c);
+/* Waits for all threads. */
+void gpu_callbacks_finish(gpu_callbacks *c);
+/* Calls run(data) on a thread of its own. */
+int32_t gpu_callbacks_start(const gpu_plugin *plugin, gpu_callbacks *c, void (*run)(void *data), void *data);
 
 #endif

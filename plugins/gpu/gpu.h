@@ -29,7 +29,8 @@ struct gpu_plugin {
     tn_kernels_interface kernels;
     tn_device_interface device_interface; /* with the driver's type */
     tn_copy_interface copy_interface;     /* with what the driver can */
-    pthread_mutex_t lock;                 /* of the list of devices */
+    tn_interop_interface interop_interface;
+    pthread_mutex_t lock; /* of the list of devices */
     gpu_device *devices;
     char cache_folder[4096];                  /* of compiled programs; "" if there is none */
     int32_t blocking, no_cache, no_libraries; /* settings, changed atomically */
@@ -49,6 +50,7 @@ enum {
     GPU_FILE_NORMS,
     GPU_FILE_STEPS,
     GPU_FILE_ATTENTION,
+    GPU_FILE_COMPLEX,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -86,6 +88,9 @@ typedef struct gpu_program {
     } kernels[GPU_PROGRAM_KERNELS];
 } gpu_program;
 
+/* Items of a group on a GPU, for device code, too (device/dialect.h); one size, as some drivers compile a kernel again for each. */
+#define GPU_GROUP_ITEMS 128
+
 struct gpu_device {
     gpu_plugin *plugin;
     gpu_device *next;
@@ -109,9 +114,14 @@ struct gpu_stream {
 
 /* interop.c */
 extern const tn_settings_interface gpu_settings_interface;
-extern const tn_interop_interface gpu_interop_interface;
+/* With what the driver can. */
+void gpu_interop_make(tn_interop_interface *out);
 /* The vendor's queue waits for what the event has recorded. */
 int32_t gpu_event_wait_native(void *event, uint64_t native);
+/* An event of the program with this one of the driver, which processes share; NULL without host memory. */
+void *gpu_event_shared(gpu_device *device, void *event);
+/* The driver's event of one that was made so. */
+void *gpu_event_of_share(const void *event);
 
 /* graph.c */
 extern const tn_graph_interface gpu_graph_interface;
@@ -126,7 +136,7 @@ int32_t gpu_stream_check_runs(const gpu_stream *stream, const char *what);
 /* Where kernels write the faults that they find: memory of the stream, or of the graph that it captures. */
 void *gpu_stream_fault_memory(gpu_stream *stream);
 
-/* The entry of the plugin, which the driver's file names in TN_DEFINE_PLUGIN. */
+/* The entry of the plugin, which GPU_DEFINE_DRIVER names. */
 int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
 
 /* ---- Elements and calls -------------------------------------------------------------------------------- */
@@ -180,6 +190,19 @@ static inline const tn_tensor_desc *gpu_result(const tn_call *call, uint32_t i)
 uint64_t gpu_numel(const tn_tensor_desc *t);
 int32_t gpu_is_contiguous(const tn_tensor_desc *t);
 
+/* ---- Complex numbers ------------------------------------------------------------------------------------ */
+
+int32_t gpu_is_complex(tn_dtype dtype);
+/* Whether an argument or a result of the call is complex. */
+int32_t gpu_has_complex(const tn_call *call);
+/* Why the device does not take the call with complex tensors, or NULL. */
+const char *gpu_can_complex(const tn_call *call);
+const char *gpu_can_complex_pointwise(const tn_call *call, uint32_t op);
+int32_t gpu_complex_pointwise(const tn_call *call, uint32_t op);
+/* Copies `from`, operand 1 of the nest, to `to`, operand 0, of another dtype; one of them is complex. */
+int32_t gpu_complex_convert(const tn_call *call, gpu_nest *nest, const tn_tensor_desc *to,
+                            const tn_tensor_desc *from);
+
 /* ---- Nests --------------------------------------------------------------------------------------------- */
 
 /* A nest of these tensors' sizes, with the first tensor as operand 0; others must be broadcast to it already. */
@@ -225,6 +248,8 @@ uint32_t gpu_dense_run(const gpu_device *device);
 /* The same for a group of heavy items: such kernels do not look whether there is an element. */
 uint32_t gpu_dense_group(const gpu_device *device);
 
+/* The largest power of two that is at most n and a group of heavy items of a GPU: how many items share n elements. */
+uint32_t gpu_width_for(uint64_t n);
 /* How many items a device needs to be busy. */
 uint64_t gpu_items_wanted(const gpu_device *device);
 
@@ -263,6 +288,9 @@ enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_SCATTER_REDUCE,
 int32_t gpu_convert_dense(const tn_call *call, const gpu_nest *nest, uint8_t type, void *out, void *in,
                           int32_t *out_status);
 
+/* Operand 0 of the nest = operand 1 + operand 2, which are floats of one dtype. */
+int32_t gpu_add(const tn_call *call, const gpu_nest *nest, void *out, void *a, void *b);
+
 /* ---- Products ------------------------------------------------------------------------------------------ */
 
 /* A product in preparation: device/numbers.cl says what the nest has. */
@@ -277,6 +305,8 @@ void gpu_product_scale(gpu_product *p, double alpha, double beta);
 int32_t gpu_product_run(gpu_product *p);
 /* The product by the vendor's library, or TN_E_UNSUPPORTED without an error. */
 int32_t gpu_library_product(const gpu_product *p);
+/* A pass of a convolution by the vendor's library, or TN_E_UNSUPPORTED without an error. */
+int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c);
 /* What the windows of a convolution with so many columns and such a depth take, in bytes; 0 if it is no product. */
 uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth);
 
@@ -303,7 +333,7 @@ typedef struct gpu_rows {
 } gpu_rows;
 extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows,
     gpu_line_rows, gpu_norm_rows, gpu_convolution_rows, gpu_pool_rows, gpu_step_rows, gpu_embedding_rows,
-    gpu_attention_rows;
+    gpu_attention_rows, gpu_factor_rows;
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 
@@ -319,7 +349,7 @@ uint32_t gpu_pointwise_rows(tn_kernel_row *out);
     }
 
 /* Sets of dtypes for rows. */
-extern const tn_dtype gpu_all_dtypes[], gpu_number_dtypes[], gpu_float_dtypes[], gpu_integer_dtypes[],
-    gpu_integral_dtypes[];
+extern const tn_dtype gpu_everything_dtypes[], gpu_inexact_dtypes[], gpu_number_or_complex_dtypes[],
+    gpu_all_dtypes[], gpu_number_dtypes[], gpu_float_dtypes[], gpu_integer_dtypes[], gpu_integral_dtypes[];
 
 #endif

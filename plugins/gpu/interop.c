@@ -41,8 +41,8 @@ static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
     return TN_OK;
 }
 
-const tn_settings_interface gpu_settings_interface = {
-    .size = sizeof(tn_settings_interface), .describe = describe, .get = get, .set = set};
+const tn_settings_interface gpu_settings_interface =
+    TN_INTERFACE(tn_settings_interface, .describe = describe, .get = get, .set = set);
 
 /* ---- DLPack -------------------------------------------------------------------------------------------- */
 
@@ -82,9 +82,52 @@ static int32_t wait_native(void *self, void *device, uint64_t native, void *even
     return gpu_event_wait_native(event, native);
 }
 
-/* No memory or event of another process: OpenCL 1.2 has none. */
-const tn_interop_interface gpu_interop_interface = {.size = sizeof(tn_interop_interface),
-                                                    .dlpack_device = dlpack_device,
-                                                    .wait_native = wait_native,
-                                                    .import_pointer = import_pointer,
-                                                    .release_memory = release_memory};
+/* ---- Other processes ------------------------------------------------------------------------------------ */
+
+static int32_t export_memory(void *self, void *device, void *allocation, tn_process_handle *out)
+{
+    return gpu_the_driver.shares->export_memory(((const gpu_device *)device)->handle, allocation, out);
+}
+
+static int32_t import_memory(void *self, void *device, const tn_process_handle *handle, tn_memory *out)
+{
+    const gpu_device *d = device;
+    int32_t status = gpu_the_driver.shares->import_memory(d->handle, handle, &out->allocation);
+    if (status) return status;
+    out->kind = TN_MEMORY_DEVICE;
+    out->bytes = handle->bytes;
+    if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
+    return TN_OK;
+}
+
+static int32_t export_event(void *self, void *device, void *event, tn_process_handle *out)
+{
+    return gpu_the_driver.shares->export_event(((const gpu_device *)device)->handle,
+                                               gpu_event_of_share(event), out);
+}
+
+static int32_t import_event(void *self, void *device, const tn_process_handle *handle, void **out_event)
+{
+    gpu_device *d = device;
+    void *event = NULL;
+    int32_t status = gpu_the_driver.shares->import_event(d->handle, handle, &event);
+    if (status) return status;
+    *out_event = gpu_event_shared(d, event);
+    if (*out_event) return TN_OK;
+    gpu_the_driver.event_release(d->handle, event);
+    return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+}
+
+void gpu_interop_make(tn_interop_interface *out)
+{
+    const gpu_share_driver *shares = gpu_the_driver.shares;
+    *out = (tn_interop_interface)TN_INTERFACE(tn_interop_interface, .dlpack_device = dlpack_device,
+                                              .wait_native = wait_native, .import_pointer = import_pointer,
+                                              .release_memory = release_memory);
+    if (!shares) return;
+    out->export_memory = export_memory;
+    out->import_memory = import_memory;
+    if (!shares->event_create) return;
+    out->export_event = export_event;
+    out->import_event = import_event;
+}

@@ -15,7 +15,14 @@
 static uint32_t group_of(const gpu_device *d, int32_t is_heavy)
 {
     if (d->properties.is_processor) return is_heavy ? 1 : 64;
-    return 128;
+    return GPU_GROUP_ITEMS;
+}
+
+uint32_t gpu_width_for(uint64_t n)
+{
+    uint32_t width = GPU_GROUP_ITEMS;
+    while (width > n && width > 1) width /= 2;
+    return width;
 }
 
 uint32_t gpu_dense_run(const gpu_device *d)
@@ -150,7 +157,7 @@ void gpu_give_faults(gpu_job *job)
     gpu_give_memory(job, gpu_stream_fault_memory(gpu_stream_of(job->call)));
 }
 
-int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
+static int32_t launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
 {
     gpu_device *d = gpu_device_of(job->call);
     gpu_stream *stream = gpu_stream_of(job->call);
@@ -165,6 +172,14 @@ int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
                                        (items + group - 1) / group * group, group);
     if (!status && job->looks_for_faults && !gpu_stream_capture(stream)) stream->may_have_fault = 1;
     pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+int32_t gpu_launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
+{
+    int32_t has_range = gpu_the_driver.range_begin && gpu_the_driver.range_begin(job->call->name);
+    int32_t status = launch(job, items, is_heavy);
+    if (has_range) gpu_the_driver.range_end();
     return status ? status : gpu_queued(job->call);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work for a vendor's library: what the family describes by nests becomes matrices, where it has their form. */
+/* Work for the vendor's libraries: what the family describes by nests becomes matrices, where it has their form. */
 #include "gpu.h"
 
 /*
@@ -73,15 +73,31 @@ static int32_t make_matrices(const gpu_product *p, gpu_matrices *m)
            (count == 3 || make_added(m, &n, bytes));
 }
 
+/* The vendor's libraries for a call on these floats, or NULL. The device may have none, or they are switched off. */
+static const gpu_library_driver *libraries_of(const tn_call *call, uint32_t dtype)
+{
+    const gpu_device *d = gpu_device_of(call);
+    if (__atomic_load_n(&d->plugin->no_libraries, __ATOMIC_RELAXED)) return NULL;
+    return dtype >= GPU_F16 && dtype <= GPU_F64 ? gpu_the_driver.libraries : NULL;
+}
+
 int32_t gpu_library_product(const gpu_product *p)
 {
     const gpu_device *d = gpu_device_of(p->call);
+    const gpu_library_driver *libraries = libraries_of(p->call, p->nest.dtypes[0]);
     gpu_matrices m;
-    if (!gpu_the_driver.libraries || __atomic_load_n(&d->plugin->no_libraries, __ATOMIC_RELAXED) ||
-        p->nest.dtypes[0] < GPU_F16 || p->nest.dtypes[0] > GPU_F64 || !make_matrices(p, &m))
-        return TN_E_UNSUPPORTED;
+    if (!libraries || !make_matrices(p, &m)) return TN_E_UNSUPPORTED;
     int32_t status = gpu_the_driver.status(d->handle);
-    if (!status)
-        status = gpu_the_driver.libraries->product(d->handle, gpu_stream_of(p->call)->queue, p->call, &m);
+    if (!status) status = libraries->product(d->handle, gpu_stream_of(p->call)->queue, p->call, &m);
     return status ? status : gpu_queued(p->call);
+}
+
+int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c)
+{
+    const gpu_device *d = gpu_device_of(call);
+    const gpu_library_driver *libraries = libraries_of(call, c->window->dtype);
+    if (!libraries || !libraries->convolve) return TN_E_UNSUPPORTED;
+    int32_t status = gpu_the_driver.status(d->handle);
+    if (!status) status = libraries->convolve(d->handle, gpu_stream_of(call)->queue, call, c);
+    return status ? status : gpu_queued(call);
 }

@@ -12,6 +12,10 @@ static const tn_dtype dtypes_by_code[GPU_DTYPES] = {
 
 #define INTEGERS TN_UINT8, TN_INT8, TN_INT16, TN_INT32, TN_INT64
 #define FLOATS   TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64
+#define COMPLEX  TN_COMPLEX64, TN_COMPLEX128
+const tn_dtype gpu_everything_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, COMPLEX, 0};
+const tn_dtype gpu_number_or_complex_dtypes[] = {INTEGERS, FLOATS, COMPLEX, 0};
+const tn_dtype gpu_inexact_dtypes[] = {FLOATS, COMPLEX, 0};
 const tn_dtype gpu_all_dtypes[] = {TN_BOOL, INTEGERS, FLOATS, 0};
 const tn_dtype gpu_number_dtypes[] = {INTEGERS, FLOATS, 0};
 const tn_dtype gpu_float_dtypes[] = {FLOATS, 0};

@@ -8,13 +8,17 @@ typedef struct channel_job {
     gpu_channels c;
     tn_dtype dtype;
     void *workspace;
+    uint32_t width; /* items of a GPU that take a part */
 } channel_job;
 
-#define LEAST_PART 2048 /* elements that repay an item */
+#define LEAST_PART 2048 /* elements that repay an item of a processor or a group of a GPU */
+#define FEW        32   /* neighbours that fill a read of a GPU's memory */
 
 static int32_t begin(channel_job *job, const tn_call *call, const tn_tensor_desc *x)
 {
-    uint64_t offset, wanted = gpu_items_wanted(gpu_device_of(call)), bytes = gpu_type(x->dtype) == 64 ? 8 : 4;
+    const gpu_device *device = gpu_device_of(call);
+    uint64_t offset, wanted = gpu_items_wanted(device), bytes = gpu_type(x->dtype) == 64 ? 8 : 4,
+                     least = LEAST_PART;
     gpu_channels *c = &job->c;
     job->call = call;
     job->dtype = x->dtype;
@@ -22,9 +26,15 @@ static int32_t begin(channel_job *job, const tn_call *call, const tn_tensor_desc
     c->channels = (uint32_t)x->sizes[1];
     c->inner = 1;
     for (uint32_t d = 2; d < x->rank; d++) c->inner *= (uint32_t)x->sizes[d];
+    if (!device->properties.is_processor) {
+        int32_t lie_beside = c->inner < FEW && c->channels >= FEW;
+        job->width = lie_beside ? 1 : gpu_width_for((uint64_t)c->images * c->inner);
+        wanted = (wanted + job->width - 1) / job->width;
+        if (lie_beside) least = 64;
+    }
     c->parts = (uint32_t)((wanted + c->channels - 1) / c->channels);
     c->length = (c->images + c->parts - 1) / c->parts;
-    if ((uint64_t)c->length * c->inner < LEAST_PART) c->length = (LEAST_PART + c->inner - 1) / c->inner;
+    if ((uint64_t)c->length * c->inner < least) c->length = (uint32_t)((least + c->inner - 1) / c->inner);
     c->parts = (c->images + c->length - 1) / c->length;
     int32_t status =
         gpu_workspace(call, (uint64_t)c->channels * (2 * c->parts + 4) * bytes, &job->workspace, &offset);
@@ -48,8 +58,10 @@ static int32_t run_parts(const channel_job *job, const tn_tensor_desc *x, const 
     gpu_give_memory(&k, x->allocation);
     gpu_give_memory(&k, g ? g->allocation : NULL);
     gpu_give_memory(&k, job->workspace);
+    if (job->width) gpu_give(&k, &job->width, sizeof job->width);
     gpu_give(&k, &job->c, sizeof job->c);
-    return gpu_launch(&k, (uint64_t)job->c.channels * job->c.parts, GPU_HEAVY);
+    return gpu_launch(&k, (uint64_t)job->c.channels * job->c.parts * (job->width ? job->width : 1),
+                      GPU_HEAVY);
 }
 
 static int32_t run_apply(channel_job *job, void *out, int64_t offset, const tn_tensor_desc *x,

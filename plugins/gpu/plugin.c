@@ -42,9 +42,9 @@ int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t nativ
     return plugin->host->error_native(plugin->host->context, status, text, native, native_name);
 }
 
-void **gpu_driver_state(gpu_plugin *plugin)
+void *gpu_driver_state(const gpu_plugin *plugin)
 {
-    return &plugin->driver_state;
+    return plugin->driver_state;
 }
 
 /* ---- Devices --------------------------------------------------------------------------------------------- */
@@ -55,12 +55,23 @@ void gpu_write_pci(gpu_properties *out, uint32_t domain, uint32_t bus, uint32_t 
              device & 0xff, function & 0xf);
 }
 
+int32_t gpu_native_of(const void *const *of_kind, uint32_t count, uint32_t kind, uint64_t *out)
+{
+    if (kind >= count || !of_kind[kind]) return TN_E_UNSUPPORTED;
+    *out = (uintptr_t)of_kind[kind];
+    return TN_OK;
+}
+
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
     gpu_plugin *p = self;
-    int32_t status = driver->find(p, out_count, out_reason);
-    if (!status) p->n_devices = *out_count;
-    return status;
+    gpu_found *found = calloc(1, driver->state_bytes);
+    if (!found) return gpu_error(p, TN_E_OUT_OF_MEMORY, "out of host memory");
+    p->driver_state = found;
+    driver->find(found);
+    *out_count = p->n_devices = found->count;
+    *out_reason = found->count ? NULL : found->reason;
+    return TN_OK;
 }
 
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
@@ -259,7 +270,7 @@ typedef struct gpu_record {
 typedef struct gpu_event {
     uint32_t flags; /* TN_EVENT_... */
     pthread_mutex_t lock;
-    gpu_record *last; /* NULL: never recorded */
+    gpu_record *last; /* NULL: never recorded. Of an event that processes share it is always the same */
 } gpu_event;
 
 static void record_release(gpu_record *r)
@@ -280,14 +291,46 @@ static gpu_record *record_retain(gpu_event *e)
     return r;
 }
 
-static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
+static gpu_event *make_event(uint32_t flags, gpu_record *last)
 {
     gpu_event *e = calloc(1, sizeof *e);
-    if (!e) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
+    if (!e) return NULL;
     e->flags = flags;
+    e->last = last;
     pthread_mutex_init(&e->lock, NULL);
-    *out_event = e;
-    return TN_OK;
+    return e;
+}
+
+void *gpu_event_shared(gpu_device *device, void *event)
+{
+    gpu_record *r = malloc(sizeof *r);
+    if (!r) return NULL;
+    *r = (gpu_record){.device = device, .event = event, .references = 1};
+    gpu_event *e = make_event(TN_EVENT_INTERPROCESS, r);
+    if (!e) free(r);
+    return e;
+}
+
+void *gpu_event_of_share(const void *event)
+{
+    return ((const gpu_event *)event)->last->event;
+}
+
+static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
+{
+    gpu_device *d = device;
+    void *event = NULL;
+    if (flags & TN_EVENT_INTERPROCESS) {
+        if (flags & TN_EVENT_TIMING)
+            return gpu_error(self, TN_E_UNSUPPORTED, "an event that processes share has no time");
+        int32_t status = driver->shares->event_create(d->handle, &event);
+        if (status) return status;
+        *out_event = gpu_event_shared(d, event);
+        if (!*out_event) driver->event_release(d->handle, event);
+    } else {
+        *out_event = make_event(flags, NULL);
+    }
+    return *out_event ? TN_OK : gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
 }
 
 static void event_destroy(void *self, void *device, void *event)
@@ -303,6 +346,10 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
     gpu_event *e = event;
     gpu_stream *s = stream;
     int32_t status = device_status(self, device);
+    if (!status && e->flags & TN_EVENT_INTERPROCESS) {
+        status = gpu_stream_check_runs(s, "an event that processes share");
+        return status ? status : driver->shares->event_record(s->device->handle, s->queue, e->last->event);
+    }
     if (status) return status;
     gpu_record *r = malloc(sizeof *r), *before;
     if (!r) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
@@ -399,12 +446,15 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
         return gpu_error(self, TN_E_OUT_OF_MEMORY,
                          "cannot allocate %llu bytes: the largest allocation of the device has %llu bytes",
                          (unsigned long long)bytes, (unsigned long long)d->properties.largest_allocation);
-    int32_t status = device_status(self, device);
-    if (!status) status = driver->alloc(d->handle, bytes, &out->allocation);
-    if (status) return status;
-    __atomic_fetch_add(&d->allocated, bytes, __ATOMIC_RELAXED);
-    out->kind = TN_MEMORY_DEVICE;
     out->bytes = bytes;
+    int32_t status = device_status(self, device);
+    if (!status)
+        status = request->flags & TN_REQUEST_SHAREABLE && driver->shares
+                     ? driver->shares->alloc(d->handle, bytes, &out->allocation, &out->bytes)
+                     : driver->alloc(d->handle, bytes, &out->allocation);
+    if (status) return status;
+    __atomic_fetch_add(&d->allocated, out->bytes, __ATOMIC_RELAXED);
+    out->kind = TN_MEMORY_DEVICE;
     if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
     return TN_OK;
 }
@@ -483,40 +533,23 @@ static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offs
 
 /* ---- Tables ----------------------------------------------------------------------------------------------- */
 
-static const tn_device_interface device_interface_of_type = {.size = sizeof(tn_device_interface),
-                                                             .type = NULL,
-                                                             .enumerate = enumerate,
-                                                             .facts = facts,
-                                                             .open = device_open,
-                                                             .close = device_close,
-                                                             .status = device_status,
-                                                             .synchronize = device_synchronize,
-                                                             .native = device_native};
-static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
-                                                     .alloc = memory_alloc,
-                                                     .free = memory_free,
-                                                     .fill = memory_fill,
-                                                     .info = memory_info};
-static const tn_copy_interface copy_interface_of_all = {.size = sizeof(tn_copy_interface),
-                                                        .host_to_device = host_to_device,
-                                                        .device_to_host = device_to_host,
-                                                        .device_to_device = device_to_device,
-                                                        .peer = copy_peer};
-static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
-                                                     .create = stream_create,
-                                                     .destroy = stream_destroy,
-                                                     .query = stream_query,
-                                                     .synchronize = stream_synchronize,
-                                                     .wait_event = stream_wait_event,
-                                                     .host_callback = stream_host_callback,
-                                                     .wrap = stream_wrap};
-static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
-                                                   .create = event_create,
-                                                   .destroy = event_destroy,
-                                                   .record = event_record,
-                                                   .query = event_query,
-                                                   .synchronize = event_synchronize,
-                                                   .elapsed = event_elapsed};
+static const tn_device_interface device_interface_of_type =
+    TN_INTERFACE(tn_device_interface, .type = NULL, .enumerate = enumerate, .facts = facts,
+                 .open = device_open, .close = device_close, .status = device_status,
+                 .synchronize = device_synchronize, .native = device_native);
+static const tn_memory_interface memory_interface =
+    TN_INTERFACE(tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill,
+                 .info = memory_info);
+static const tn_copy_interface copy_interface_of_all =
+    TN_INTERFACE(tn_copy_interface, .host_to_device = host_to_device, .device_to_host = device_to_host,
+                 .device_to_device = device_to_device, .peer = copy_peer);
+static const tn_stream_interface stream_interface =
+    TN_INTERFACE(tn_stream_interface, .create = stream_create, .destroy = stream_destroy,
+                 .query = stream_query, .synchronize = stream_synchronize, .wait_event = stream_wait_event,
+                 .host_callback = stream_host_callback, .wrap = stream_wrap);
+static const tn_event_interface event_interface =
+    TN_INTERFACE(tn_event_interface, .create = event_create, .destroy = event_destroy, .record = event_record,
+                 .query = event_query, .synchronize = event_synchronize, .elapsed = event_elapsed);
 
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
@@ -528,7 +561,8 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (!strcmp(name, "tenon.stream")) return &stream_interface;
     if (!strcmp(name, "tenon.event")) return &event_interface;
     if (!strcmp(name, "tenon.settings")) return &gpu_settings_interface;
-    if (!strcmp(name, "tenon.interop")) return &gpu_interop_interface;
+    if (!strcmp(name, "tenon.interop")) return &p->interop_interface;
+    if (!strcmp(name, "tenon.collectives")) return driver->collectives;
     if (!strcmp(name, "tenon.graph")) return driver->graphs ? &gpu_graph_interface : NULL;
     return strcmp(name, "tenon.kernels") ? NULL : &p->kernels;
 }
@@ -537,7 +571,8 @@ static void shutdown(void *self)
 {
     gpu_plugin *p = self;
     const tn_host *host = p->host;
-    driver->forget(p);
+    if (p->driver_state && driver->forget) driver->forget(p->driver_state);
+    free(p->driver_state);
     pthread_mutex_destroy(&p->lock);
     if (p->rows) host->free(host->context, p->rows, p->n_rows * sizeof *p->rows);
     host->free(host->context, p, sizeof *p);
@@ -551,6 +586,7 @@ static int32_t init(const tn_host *host, void **out_self)
         .host = host, .device_interface = device_interface_of_type, .copy_interface = copy_interface_of_all};
     p->device_interface.type = driver->type;
     if (!driver->peer_copy) p->copy_interface.peer = NULL;
+    gpu_interop_make(&p->interop_interface);
     pthread_mutex_init(&p->lock, NULL);
     int32_t status = gpu_rows_make(p);
     if (status)

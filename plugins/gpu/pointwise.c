@@ -26,14 +26,17 @@ static const pointwise_op ops[] = {POINTWISE_OPS(DEFINE_OP)};
 #define IN_FUNCTION(op, formula)   [GPU_OP_##op] = GPU_GROUP_FUNCTION,
 #define IN_RARE(op, formula)       [GPU_OP_##op] = GPU_GROUP_RARE,
 #define IN_SPECIAL(op, formula)    [GPU_OP_##op] = GPU_GROUP_SPECIAL,
-static const uint8_t float_groups[GPU_OP_COUNT] = {
-    GPU_BASIC_OPS(IN_ARITHMETIC) GPU_FLOAT_OPS(IN_ARITHMETIC) GPU_ACTIVATION_OPS(IN_ACTIVATION)
-        GPU_FUNCTION_OPS(IN_FUNCTION) GPU_RARE_OPS(IN_RARE) GPU_SPECIAL_OPS(IN_SPECIAL)};
+#define IN_GAMMA(op, formula)      [GPU_OP_##op] = GPU_GROUP_GAMMA,
+static const uint8_t float_groups[GPU_OP_COUNT] = {GPU_BASIC_OPS(IN_ARITHMETIC) GPU_FLOAT_OPS(
+    IN_ARITHMETIC) GPU_ACTIVATION_OPS(IN_ACTIVATION) GPU_FUNCTION_OPS(IN_FUNCTION) GPU_RARE_OPS(IN_RARE)
+                                                       GPU_SPECIAL_OPS(IN_SPECIAL) GPU_GAMMA_OPS(IN_GAMMA)};
 static const uint8_t integer_groups[GPU_OP_COUNT] = {
     GPU_BASIC_OPS(IN_ARITHMETIC) GPU_INTEGER_OPS(IN_ARITHMETIC) GPU_TRIVIAL_OPS(IN_ARITHMETIC)};
 
+/* The tail of ndtri is too small for erfc in float64: there the formula has too few digits. */
 static uint8_t group_of(uint32_t op, uint8_t type)
 {
+    if (op == GPU_OP_ndtri && type == 64) return 0;
     return type == 1 ? integer_groups[op] : float_groups[op];
 }
 
@@ -263,10 +266,26 @@ int32_t gpu_convert_dense(const tn_call *call, const gpu_nest *nest, uint8_t typ
     return 1;
 }
 
+int32_t gpu_add(const tn_call *call, const gpu_nest *nest, void *out, void *a, void *b)
+{
+    const uint8_t type = nest->dtypes[0] == GPU_F64 ? 64 : 32;
+    pointwise_call p = {.call = call,
+                        .nest = *nest,
+                        .type = type,
+                        .group = group_of(GPU_OP_add, type),
+                        .allocations = {out, a, b}};
+    uint16_t splat;
+    p.nest.immediate = 0x8; /* there is no third input */
+    p.nest.opcode = GPU_OP_add;
+    p.nest.scalars[0] = gpu_number_bits(type, tn_number_real(1));
+    return is_dense(&p, &splat) ? run_dense(&p, splat) : run_any(&p);
+}
+
 static int32_t run(void *self, const tn_call *call)
 {
     const pointwise_op *op = call->data;
     const tn_nest *from = call->nest;
+    if (gpu_has_complex(call)) return gpu_complex_pointwise(call, op->number);
     tn_dtype dtype = tn_nest_operand(from, leading_operand(from, op->types))->dtype;
     int32_t number = choose_variant(call, op->number, dtype);
     pointwise_call p = {.call = call, .type = gpu_type(dtype)};
@@ -312,6 +331,7 @@ static const char *can_run(void *self, const tn_call *call)
     const pointwise_op *op = call->data;
     const char *types = op->types + 1, *reason = gpu_can_move(self, call);
     const tn_tensor_desc *leading = NULL;
+    if (!reason && gpu_has_complex(call)) return gpu_can_complex_pointwise(call, op->number);
     if (!reason) reason = check_dtypes(call);
     if (reason) return reason;
     for (uint32_t i = 0; i < call->n_args && *types; i++) {
@@ -327,12 +347,12 @@ static const char *can_run(void *self, const tn_call *call)
 /* ---- Rows ------------------------------------------------------------------------------------------------- */
 
 /* The sets of dtypes of pointwise_list.h, without those that the family does not compute in. */
-#define everything_dtypes gpu_all_dtypes
-#define all_dtypes        gpu_all_dtypes
+#define everything_dtypes gpu_everything_dtypes
+#define all_dtypes        gpu_everything_dtypes
 #define ordered_dtypes    gpu_all_dtypes
-#define number_dtypes     gpu_number_dtypes
+#define number_dtypes     gpu_number_or_complex_dtypes
 #define real_dtypes       gpu_number_dtypes
-#define inexact_dtypes    gpu_float_dtypes
+#define inexact_dtypes    gpu_inexact_dtypes
 #define float_dtypes      gpu_float_dtypes
 #define full_float_dtypes gpu_float_dtypes
 #define integral_dtypes   gpu_integral_dtypes
@@ -356,7 +376,8 @@ uint32_t gpu_pointwise_rows(tn_kernel_row *out)
     uint32_t n = 0;
     for (uint32_t op = 0; op < GPU_OP_COUNT; op++) {
         uint32_t listed = listed_op(op);
-        if (!rows[op].schema || (!float_groups[listed] && !integer_groups[listed])) continue;
+        int32_t has_formula = float_groups[listed] || integer_groups[listed] || op == GPU_OP_complex;
+        if (!rows[op].schema || !has_formula) continue;
         if (out) out[n] = rows[op];
         n++;
     }

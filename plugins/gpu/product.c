@@ -87,7 +87,6 @@ static int32_t multiply_panels(gpu_product *p)
 
 #define TILE_ROWS    32 /* of product_tiles */
 #define TILE_COLUMNS 64
-#define TILE_ITEMS   128
 
 /* The windows of an image as a matrix of float32 in memory, which becomes the right one. For GPUs. */
 static int32_t unfold(gpu_product *p)
@@ -121,7 +120,7 @@ static int32_t unfold(gpu_product *p)
     return gpu_launch(&job, batches * matrix, GPU_LIGHT);
 }
 
-/* On GPUs: a group is a tile, and 128 items are a group there. */
+/* On GPUs: a group is a tile. */
 static int32_t multiply_tiles(const gpu_product *p, uint8_t type)
 {
     const gpu_nest *n = &p->nest;
@@ -131,18 +130,17 @@ static int32_t multiply_tiles(const gpu_product *p, uint8_t type)
     job.program.dtypes[0] = (uint8_t)n->dtypes[1];
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
     gpu_give(&job, n, sizeof *n);
-    return gpu_launch(&job, n->numel / n->sizes[0] / n->sizes[1] * tiles * TILE_ITEMS, GPU_HEAVY);
+    return gpu_launch(&job, n->numel / n->sizes[0] / n->sizes[1] * tiles * GPU_GROUP_ITEMS, GPU_HEAVY);
 }
 
-#define GROUP_ITEMS 128 /* of a GPU */
-#define FEW         4   /* rows or columns for which tiles and panels are mostly empty */
+#define FEW 4 /* rows or columns for which tiles and panels are mostly empty */
 
 /* Whether the elements that are multiplied are neighbours in both matrices, and there are few rows or columns. */
 static int32_t wants_dots(const gpu_product *p, uint8_t type)
 {
     const gpu_nest *n = &p->nest;
     int64_t bytes = gpu_code_bytes(n->dtypes[1]);
-    uint64_t least = gpu_device_of(p->call)->properties.is_processor ? 32 : 2 * GROUP_ITEMS;
+    uint64_t least = gpu_device_of(p->call)->properties.is_processor ? 32 : 2 * GPU_GROUP_ITEMS;
     return type != 1 && n->dtypes[1] == n->dtypes[2] && (int64_t)n->scalars[1] == bytes &&
            n->values[0] == 1 && (int64_t)n->scalars[2] == bytes && n->scalars[0] >= least &&
            (n->sizes[0] < FEW || n->sizes[1] < FEW);
@@ -156,7 +154,7 @@ static int32_t multiply_dots(const gpu_product *p, uint8_t type)
     job.program.dtypes[0] = (uint8_t)n->dtypes[1];
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
     gpu_give(&job, n, sizeof *n);
-    return gpu_launch(&job, is_processor ? n->numel : (uint64_t)n->numel * GROUP_ITEMS,
+    return gpu_launch(&job, is_processor ? n->numel : (uint64_t)n->numel * GPU_GROUP_ITEMS,
                       is_processor ? GPU_LIGHT : GPU_HEAVY);
 }
 

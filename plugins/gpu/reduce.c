@@ -100,23 +100,14 @@ static int32_t reduce_columns(pass *p, const tn_operand *in, uint64_t lines)
 
 /* ---- Groups of a GPU ----------------------------------------------------------------------------------- */
 
-#define GROUP     128 /* items of a group: launch.c */
-#define FEW_LINES 32  /* fewer neighbouring lines do not fill a read of memory */
-
-/* The largest power of two that is at most n and a group. */
-static uint32_t width_for(uint64_t n)
-{
-    uint32_t width = GROUP;
-    while (width > n) width /= 2;
-    return width;
-}
+#define FEW_LINES 32 /* fewer neighbouring lines do not fill a read of memory */
 
 /* How many items take a part: one where many lines lie beside each other, else as many as have work. */
 static uint32_t width_of(const gpu_nest *n, uint32_t kept, uint64_t lines)
 {
     if (kept && kept < n->rank && lines >= FEW_LINES && llabs(n->strides[1][0]) < llabs(n->strides[1][kept]))
         return 1;
-    return width_for(n->numel / lines);
+    return gpu_width_for(n->numel / lines);
 }
 
 /* As reduce_all_parts, but `width` items take a part. */
@@ -137,7 +128,7 @@ static int32_t reduce_by_groups(const tn_call *call, pass *p, uint64_t lines)
     gpu_give(&job, &p->nest, sizeof p->nest);
     if (!status) status = gpu_launch(&job, lines * parts * width, GPU_HEAVY);
     if (status || parts == 1) return status;
-    uint32_t merging = width_for(parts);
+    uint32_t merging = gpu_width_for(parts);
     gpu_job merge = job_of(p, "merge_group");
     gpu_give_memory(&merge, out->allocation);
     gpu_give_memory(&merge, p->states);
@@ -232,6 +223,37 @@ static void arrange(pass *p, const tn_nest *nest)
     p->nest = n;
 }
 
+static int32_t run_lines(pass *p, const reduction *r, uint64_t lines)
+{
+    cut(gpu_device_of(p->call), &p->nest, p->call->nest->kept, lines, 1, LEAST_PART);
+    return r->is_scan ? scan(p->call, p, lines) : reduce(p->call, p, lines);
+}
+
+/* Sums of complex numbers: those of their real parts, then those of their imaginary ones. */
+static int32_t run_parts(const pass *whole, const reduction *r, uint64_t lines)
+{
+    uint8_t is_wide = tn_nest_operand(whole->call->nest, 0)->dtype == TN_COMPLEX128;
+    int32_t status = TN_OK;
+    for (int32_t part = 0; part < 2 && !status; part++) {
+        pass p = *whole;
+        p.type = is_wide ? 64 : 32;
+        for (uint32_t k = 0; k < 2; k++) {
+            p.nest.dtypes[k] = is_wide ? GPU_F64 : GPU_F32;
+            p.nest.offsets[k] += part * (is_wide ? 8 : 4);
+        }
+        status = run_lines(&p, r, lines);
+    }
+    return status;
+}
+
+static const char *can_sum(void *self, const tn_call *call)
+{
+    const char *reason = gpu_can_move(self, call);
+    if (reason || !gpu_has_complex(call)) return gpu_can_run(self, call);
+    if (gpu_tensor(call->args[0])->dtype != gpu_result(call, 0)->dtype) return "the result has another dtype";
+    return gpu_can_complex(call);
+}
+
 static int32_t run(void *self, const tn_call *call)
 {
     const reduction *r = call->data;
@@ -242,26 +264,29 @@ static int32_t run(void *self, const tn_call *call)
     for (uint32_t d = 0; d < nest->kept; d++) lines *= (uint64_t)nest->sizes[d];
     arrange(&p, nest);
     p.nest.opcode = r->opcode;
+    if (gpu_is_complex(out)) return run_parts(&p, r, lines);
     if (out == TN_BOOL && r->opcode == GPU_SUM) p.nest.opcode = GPU_ANY;
     if (out == TN_BOOL && r->opcode == GPU_PROD) p.nest.opcode = GPU_ALL;
-    cut(gpu_device_of(call), &p.nest, nest->kept, lines, 1, LEAST_PART);
-    return r->is_scan ? scan(call, &p, lines) : reduce(call, &p, lines);
+    return run_lines(&p, r, lines);
 }
 
 #define ROW_OF(text, list, ...)                                  \
     GPU_ROW(ANY, text, list, .run = run, .can_run = gpu_can_run, \
             .data = &(const reduction){.opcode = __VA_ARGS__})
 #define ROW(text, ...) ROW_OF(text, gpu_all_dtypes, __VA_ARGS__)
-#define LOG_ROW(text)  ROW_OF(text, gpu_float_dtypes, GPU_LOG_SUM, .is_scan = 1)
+#define SUM_ROW(text, ...)                                                    \
+    GPU_ROW(ANY, text, gpu_everything_dtypes, .run = run, .can_run = can_sum, \
+            .data = &(const reduction){.opcode = __VA_ARGS__})
+#define LOG_ROW(text) ROW_OF(text, gpu_float_dtypes, GPU_LOG_SUM, .is_scan = 1)
 #define DIMS                                                                     \
     "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) " \
     "-> Tensor"
 #define TOTAL "(Tensor self, *, ScalarType? dtype=None) -> Tensor"
 static const tn_kernel_row rows[] = {
-    ROW("sum" TOTAL, GPU_SUM),
-    ROW("sum.dim_IntList" DIMS, GPU_SUM),
-    ROW("mean" TOTAL, GPU_MEAN),
-    ROW("mean.dim" DIMS, GPU_MEAN),
+    SUM_ROW("sum" TOTAL, GPU_SUM),
+    SUM_ROW("sum.dim_IntList" DIMS, GPU_SUM),
+    SUM_ROW("mean" TOTAL, GPU_MEAN),
+    SUM_ROW("mean.dim" DIMS, GPU_MEAN),
     ROW("prod" TOTAL, GPU_PROD),
     ROW("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? "
         "dtype=None) -> Tensor",
@@ -278,7 +303,7 @@ static const tn_kernel_row rows[] = {
     ROW("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", GPU_ALL),
     ROW("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", GPU_ARGMAX),
     ROW("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", GPU_ARGMIN),
-    ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", GPU_SUM, .is_scan = 1),
+    SUM_ROW("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", GPU_SUM, .is_scan = 1),
     ROW("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", GPU_PROD, .is_scan = 1),
     LOG_ROW("logcumsumexp(Tensor self, int dim) -> Tensor"),
     LOG_ROW("_logcumsumexp(Tensor self, int dim) -> Tensor"),

@@ -73,26 +73,28 @@ static int32_t broadcast(void *self, void *communicator, const tn_collective_ran
     return TN_OK;
 }
 
-static int32_t all_gather(void *self, void *communicator, const tn_collective_rank *ranks,
-                          uint32_t rank_bytes, uint64_t bytes)
+/* Rank i gets a part of each rank's source, which begins i * step bytes behind its start. */
+static int32_t gather(void *communicator, const tn_collective_rank *ranks, uint32_t rank_bytes,
+                      uint64_t bytes, uint64_t step)
 {
     uint32_t count = *(const uint32_t *)communicator;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t part = 0; part < count; part++)
             memmove((char *)target(rank_at(ranks, rank_bytes, i)) + part * bytes,
-                    source(rank_at(ranks, rank_bytes, part)), (size_t)bytes);
+                    (const char *)source(rank_at(ranks, rank_bytes, part)) + i * step, (size_t)bytes);
     return TN_OK;
+}
+
+static int32_t all_gather(void *self, void *communicator, const tn_collective_rank *ranks,
+                          uint32_t rank_bytes, uint64_t bytes)
+{
+    return gather(communicator, ranks, rank_bytes, bytes, 0);
 }
 
 static int32_t all_to_all(void *self, void *communicator, const tn_collective_rank *ranks,
                           uint32_t rank_bytes, uint64_t bytes)
 {
-    uint32_t count = *(const uint32_t *)communicator;
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t part = 0; part < count; part++)
-            memcpy((char *)target(rank_at(ranks, rank_bytes, i)) + part * bytes,
-                   (const char *)source(rank_at(ranks, rank_bytes, part)) + i * bytes, (size_t)bytes);
-    return TN_OK;
+    return gather(communicator, ranks, rank_bytes, bytes, bytes);
 }
 
 static int32_t reduce_scatter(void *self, void *communicator, const tn_collective_rank *ranks,
@@ -107,15 +109,7 @@ static int32_t barrier(void *self, void *communicator, const tn_collective_rank 
     return TN_OK;
 }
 
-const tn_collectives_interface null_collectives_interface = {.size = sizeof(tn_collectives_interface),
-                                                             .supports = supports,
-                                                             .create = create,
-                                                             .destroy = destroy,
-                                                             .status = status_of,
-                                                             .abort = abort_calls,
-                                                             .all_reduce = all_reduce,
-                                                             .broadcast = broadcast,
-                                                             .all_gather = all_gather,
-                                                             .reduce_scatter = reduce_scatter,
-                                                             .all_to_all = all_to_all,
-                                                             .barrier = barrier};
+const tn_collectives_interface null_collectives_interface = TN_INTERFACE(
+    tn_collectives_interface, .supports = supports, .create = create, .destroy = destroy, .status = status_of,
+    .abort = abort_calls, .all_reduce = all_reduce, .broadcast = broadcast, .all_gather = all_gather,
+    .reduce_scatter = reduce_scatter, .all_to_all = all_to_all, .barrier = barrier);

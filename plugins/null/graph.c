@@ -201,11 +201,7 @@ static void destroy_executable(void *self, void *device, void *handle)
     free(e);
 }
 
-const tn_graph_interface null_graph_interface = {.size = sizeof(tn_graph_interface),
-                                                 .begin = graph_begin,
-                                                 .end = graph_end,
-                                                 .destroy = graph_destroy,
-                                                 .instantiate = graph_instantiate,
-                                                 .launch = graph_launch,
-                                                 .update = graph_update,
-                                                 .destroy_executable = destroy_executable};
+const tn_graph_interface null_graph_interface =
+    TN_INTERFACE(tn_graph_interface, .begin = graph_begin, .end = graph_end, .destroy = graph_destroy,
+                 .instantiate = graph_instantiate, .launch = graph_launch, .update = graph_update,
+                 .destroy_executable = destroy_executable);

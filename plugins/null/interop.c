@@ -31,8 +31,8 @@ static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
     return TN_OK;
 }
 
-const tn_settings_interface null_settings_interface = {
-    .size = sizeof(tn_settings_interface), .describe = describe, .get = get, .set = set};
+const tn_settings_interface null_settings_interface =
+    TN_INTERFACE(tn_settings_interface, .describe = describe, .get = get, .set = set);
 
 /* ---- tenon.interop ------------------------------------------------------------------------------------- */
 
@@ -66,8 +66,6 @@ static int32_t import_pointer(void *self, void *device, void *data, uint64_t byt
 
 static void release_memory(void *self, void *device, const tn_memory *memory) {}
 
-const tn_interop_interface null_interop_interface = {.size = sizeof(tn_interop_interface),
-                                                     .dlpack_device = dlpack_device,
-                                                     .wait_native = wait_native,
-                                                     .import_pointer = import_pointer,
-                                                     .release_memory = release_memory};
+const tn_interop_interface null_interop_interface =
+    TN_INTERFACE(tn_interop_interface, .dlpack_device = dlpack_device, .wait_native = wait_native,
+                 .import_pointer = import_pointer, .release_memory = release_memory);

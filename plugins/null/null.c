@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ALIGNMENT 64u
 
@@ -92,9 +93,14 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     return TN_OK;
 }
 
+static char of_reserve; /* its address is the state of what memory_reserve gave */
+
 static void memory_free(void *self, void *device, const tn_memory *memory)
 {
-    free(memory->allocation);
+    if (memory->state == &of_reserve)
+        munmap(memory->allocation, memory->bytes);
+    else
+        free(memory->allocation);
 }
 
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
@@ -137,6 +143,26 @@ static int32_t memory_unmap(void *self, void *device, void *allocation, void *ho
 
 /* Without it: there is nothing to give back. */
 static int32_t memory_trim(void *self, void *device)
+{
+    return TN_OK;
+}
+
+/* Without reserve and resize: allocations have one size. The system gives pages when they are touched. */
+static int32_t memory_reserve(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    void *range = mmap(NULL, (size_t)request->bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED) return fail(self, TN_E_OUT_OF_MEMORY, "null: out of addresses");
+    out->kind = request->kind;
+    out->allocation = range;
+    out->host = range;
+    out->address = (uint64_t)(uintptr_t)range;
+    out->bytes = request->bytes;
+    out->state = &of_reserve;
+    return TN_OK;
+}
+
+static int32_t memory_resize(void *self, void *device, void *allocation, uint64_t bytes)
 {
     return TN_OK;
 }
@@ -274,57 +300,36 @@ static void allocator_free(void *self, void *device, const tn_memory *memory, vo
 
 /* ---- The tables: what the host sees ------------------------------------------------------------------- */
 
-static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
-                                                     .type = "null",
-                                                     .enumerate = device_enumerate,
-                                                     .facts = device_facts,
-                                                     .open = device_open,
-                                                     .close = device_close,
-                                                     .status = device_status,
-                                                     .synchronize = device_synchronize,
-                                                     .native = device_native};
-static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
-                                                     .alloc = memory_alloc,
-                                                     .free = memory_free,
-                                                     .fill = memory_fill,
-                                                     .info = memory_info,
-                                                     .pin = memory_pin,
-                                                     .unpin = memory_unpin,
-                                                     .map = memory_map,
-                                                     .unmap = memory_unmap,
-                                                     .trim = memory_trim};
-static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
-                                                 .host_to_device = copy_host_to_device,
-                                                 .device_to_host = copy_device_to_host,
-                                                 .device_to_device = copy_device_to_device,
-                                                 .peer = copy_peer};
-static const tn_stream_interface stream_interface = {.size = sizeof(tn_stream_interface),
-                                                     .create = stream_create,
-                                                     .destroy = stream_destroy,
-                                                     .query = stream_query,
-                                                     .synchronize = stream_synchronize,
-                                                     .wait_event = stream_wait_event,
-                                                     .host_callback = stream_host_callback,
-                                                     .wrap = stream_wrap};
-static const tn_event_interface event_interface = {.size = sizeof(tn_event_interface),
-                                                   .create = event_create,
-                                                   .destroy = event_destroy,
-                                                   .record = event_record,
-                                                   .query = event_query,
-                                                   .synchronize = event_synchronize,
-                                                   .elapsed = event_elapsed};
+static const tn_device_interface device_interface =
+    TN_INTERFACE(tn_device_interface, .type = "null", .enumerate = device_enumerate, .facts = device_facts,
+                 .open = device_open, .close = device_close, .status = device_status,
+                 .synchronize = device_synchronize, .native = device_native);
+static const tn_memory_interface memory_interface = TN_INTERFACE(
+    tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill, .info = memory_info,
+    .pin = memory_pin, .unpin = memory_unpin, .map = memory_map, .unmap = memory_unmap, .trim = memory_trim,
+    .reserve = memory_reserve, .resize = memory_resize);
+static const tn_copy_interface copy_interface = TN_INTERFACE(
+    tn_copy_interface, .host_to_device = copy_host_to_device, .device_to_host = copy_device_to_host,
+    .device_to_device = copy_device_to_device, .peer = copy_peer);
+static const tn_stream_interface stream_interface =
+    TN_INTERFACE(tn_stream_interface, .create = stream_create, .destroy = stream_destroy,
+                 .query = stream_query, .synchronize = stream_synchronize, .wait_event = stream_wait_event,
+                 .host_callback = stream_host_callback, .wrap = stream_wrap);
+static const tn_event_interface event_interface =
+    TN_INTERFACE(tn_event_interface, .create = event_create, .destroy = event_destroy, .record = event_record,
+                 .query = event_query, .synchronize = event_synchronize, .elapsed = event_elapsed);
 /* Zero rows are legal: operators run on the CPU, counted. `tenon doctor --fallbacks` lists them. */
-static const tn_kernels_interface kernels_interface = {
-    .size = sizeof(tn_kernels_interface), .count = 0, .row_bytes = sizeof(tn_kernel_row), .rows = NULL};
-static const tn_autocast_interface autocast_interface = {
-    .size = sizeof(tn_autocast_interface), .low_dtype = TN_BFLOAT16, .classify = autocast_classify};
-static const tn_allocator_interface allocator_interface = {
-    .size = sizeof(tn_allocator_interface), .alloc = allocator_alloc, .free = allocator_free};
+static const tn_kernels_interface kernels_interface =
+    TN_INTERFACE(tn_kernels_interface, .count = 0, .row_bytes = sizeof(tn_kernel_row), .rows = NULL);
+static const tn_autocast_interface autocast_interface =
+    TN_INTERFACE(tn_autocast_interface, .low_dtype = TN_BFLOAT16, .classify = autocast_classify);
+static const tn_allocator_interface allocator_interface =
+    TN_INTERFACE(tn_allocator_interface, .alloc = allocator_alloc, .free = allocator_free);
 
 /* No experimental interface: the list is empty. */
 static const char *const experimental_names[] = {NULL};
-static const tn_experimental_interface experimental_interface = {.size = sizeof experimental_interface,
-                                                                 .names = experimental_names};
+static const tn_experimental_interface experimental_interface =
+    TN_INTERFACE(tn_experimental_interface, .names = experimental_names);
 
 static const tn_named_interface interfaces[] = {
     {"tenon.device", &device_interface},

@@ -23,11 +23,10 @@ typedef struct found_device {
 } found_device;
 
 typedef struct opencl_state {
+    gpu_found found;
     opencl_symbols cl;
     void *loader;
-    uint32_t count;
     found_device devices[MOST * MOST];
-    char reason[256];
 } opencl_state;
 
 typedef struct opencl_device {
@@ -37,9 +36,7 @@ typedef struct opencl_device {
     cl_context context;
     char options[96]; /* of every program */
     cl_int lost;      /* the status with which the context was lost, else 0; atomic */
-    pthread_mutex_t lock;
-    pthread_cond_t idle;
-    uint32_t callbacks; /* threads that wait for work or run a callback; under the lock */
+    gpu_callbacks callbacks;
 } opencl_device;
 
 typedef struct opencl_queue {
@@ -55,11 +52,7 @@ typedef struct opencl_queue {
 static const char *status_name(cl_int status)
 {
     switch (status) {
-#define CASE(name) \
-    case name:     \
-        return #name;
-        OPENCL_STATUSES(CASE)
-#undef CASE
+        OPENCL_STATUSES(GPU_NAME_CASE)
     default:
         return "unknown status";
     }
@@ -115,66 +108,46 @@ static int32_t device_status(void *device)
                             status_name(lost));
 }
 
-static opencl_state *state_of(gpu_plugin *plugin)
-{
-    return *gpu_driver_state(plugin);
-}
-
 static int32_t load(opencl_state *s)
 {
     s->loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
     if (!s->loader) {
-        snprintf(s->reason, sizeof s->reason, "the ICD loader " LOADER " is not installed");
+        snprintf(s->found.reason, sizeof s->found.reason, "the ICD loader " LOADER " is not installed");
         return 0;
     }
-#define LOAD(name)                                                                                      \
-    *(void **)(void *)&s->cl.name = dlsym(s->loader, #name);                                            \
-    if (!s->cl.name) {                                                                                  \
-        snprintf(s->reason, sizeof s->reason, LOADER " has no " #name ": it is older than OpenCL 1.2"); \
-        return 0;                                                                                       \
+#define LOAD(name)                                                         \
+    *(void **)(void *)&s->cl.name = dlsym(s->loader, #name);               \
+    if (!s->cl.name) {                                                     \
+        snprintf(s->found.reason, sizeof s->found.reason,                  \
+                 LOADER " has no " #name ": it is older than OpenCL 1.2"); \
+        return 0;                                                          \
     }
     OPENCL_REQUIRED(LOAD)
 #undef LOAD
     return 1;
 }
 
-static void find_devices(opencl_state *s)
+static void find(void *state)
 {
+    opencl_state *s = state;
     cl_platform_id platforms[MOST];
     cl_device_id ids[MOST];
     cl_uint n_platforms = 0, n = 0;
+    if (!load(s)) return;
     cl_int status = s->cl.clGetPlatformIDs(MOST, platforms, &n_platforms);
     if (status != CL_SUCCESS || !n_platforms) {
-        snprintf(s->reason, sizeof s->reason, LOADER " found no driver (ICD)");
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found no driver (ICD)");
         return;
     }
     if (n_platforms > MOST) n_platforms = MOST;
     for (cl_uint p = 0; p < n_platforms; p++) {
         if (s->cl.clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MOST, ids, &n) != CL_SUCCESS) continue;
         for (cl_uint i = 0; i < n && i < MOST; i++)
-            s->devices[s->count++] = (found_device){platforms[p], ids[i]};
+            s->devices[s->found.count++] = (found_device){platforms[p], ids[i]};
     }
-    if (!s->count)
-        snprintf(s->reason, sizeof s->reason, LOADER " found %u driver%s (ICD) without a device", n_platforms,
-                 n_platforms == 1 ? "" : "s");
-}
-
-static int32_t find(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason)
-{
-    opencl_state *s = calloc(1, sizeof *s);
-    if (!s) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *gpu_driver_state(plugin) = s;
-    if (load(s)) find_devices(s);
-    *out_count = s->count;
-    *out_reason = s->count ? NULL : s->reason;
-    return TN_OK;
-}
-
-/* The loader stays loaded: drivers have threads and exit handlers of their own. */
-static void forget(gpu_plugin *plugin)
-{
-    free(state_of(plugin));
-    *gpu_driver_state(plugin) = NULL;
+    if (!s->found.count)
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found %u driver%s (ICD) without a device",
+                 n_platforms, n_platforms == 1 ? "" : "s");
 }
 
 static void device_text(const opencl_state *s, cl_device_id id, cl_device_info what, char *out, size_t bytes)
@@ -206,7 +179,7 @@ static void identify(const opencl_state *s, cl_device_id id, gpu_properties *out
 
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
-    const opencl_state *s = state_of(plugin);
+    const opencl_state *s = gpu_driver_state(plugin);
     cl_device_id id = s->devices[index].id;
     cl_device_type type = device_number(s, id, CL_DEVICE_TYPE);
     char platform[64] = "", driver_version[48], version[64];
@@ -236,7 +209,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
 {
-    const opencl_state *s = state_of(plugin);
+    const opencl_state *s = gpu_driver_state(plugin);
     cl_int status;
     opencl_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
@@ -251,8 +224,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         free(d);
         return failed;
     }
-    pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->idle, NULL);
+    gpu_callbacks_init(&d->callbacks);
     *out_device = d;
     return TN_OK;
 }
@@ -260,11 +232,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
 static void close_device(void *device)
 {
     opencl_device *d = device;
-    pthread_mutex_lock(&d->lock);
-    while (d->callbacks) pthread_cond_wait(&d->idle, &d->lock);
-    pthread_mutex_unlock(&d->lock);
-    pthread_cond_destroy(&d->idle);
-    pthread_mutex_destroy(&d->lock);
+    gpu_callbacks_finish(&d->callbacks);
     d->cl->clReleaseContext(d->context);
     free(d);
 }
@@ -488,9 +456,7 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
                              [TN_NATIVE_STREAM] =
                                  kind == TN_NATIVE_STREAM ? ((opencl_queue *)handle)->queue : NULL,
                              [TN_NATIVE_ALLOCATION] = handle};
-    if (kind >= sizeof of_kind / sizeof *of_kind || !of_kind[kind]) return TN_E_UNSUPPORTED;
-    *out = (uintptr_t)of_kind[kind];
-    return TN_OK;
+    return gpu_native_of(of_kind, sizeof of_kind / sizeof *of_kind, kind, out);
 }
 
 typedef struct callback_call {
@@ -502,7 +468,7 @@ typedef struct callback_call {
 } callback_call;
 
 /* Callbacks have threads of their own: drivers call some of theirs on the thread that asks for them. */
-static void *run_callback(void *data)
+static void run_callback(void *data)
 {
     callback_call *c = data;
     opencl_device *d = c->device;
@@ -512,22 +478,6 @@ static void *run_callback(void *data)
     d->cl->clReleaseEvent(c->reached);
     d->cl->clReleaseEvent(c->returned);
     free(c);
-    pthread_mutex_lock(&d->lock);
-    if (--d->callbacks == 0) pthread_cond_broadcast(&d->idle);
-    pthread_mutex_unlock(&d->lock);
-    return NULL;
-}
-
-static int32_t start_callback(callback_call *c)
-{
-    opencl_device *d = c->device;
-    pthread_t thread;
-    pthread_mutex_lock(&d->lock);
-    int32_t failed = pthread_create(&thread, NULL, run_callback, c) != 0;
-    if (!failed) d->callbacks++;
-    pthread_mutex_unlock(&d->lock);
-    if (!failed) pthread_detach(thread);
-    return failed ? gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "no thread for a callback") : TN_OK;
 }
 
 /* A thread waits for a marker, and a barrier holds later work until the callback has returned. */
@@ -549,7 +499,7 @@ static int32_t queue_callback(void *device, void *queue, void (*callback)(void *
         queued(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &c->reached), "a marker");
     if (!failed) {
         failed = queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &returned, NULL), "a barrier");
-        if (!failed) failed = start_callback(c);
+        if (!failed) failed = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
         if (!failed) return TN_OK;
         d->cl->clSetUserEventStatus(returned, CL_COMPLETE); /* nobody will call back */
         d->cl->clReleaseEvent(c->reached);
@@ -746,44 +696,22 @@ static int32_t launch(void *device, void *queue, void *kernel, const gpu_argumen
 
 /* ---- The driver ------------------------------------------------------------------------------------------- */
 
-const gpu_driver gpu_the_driver = {
-    .type = "opencl",
-    .version = "0.1",
-    .dlpack_type = 4,
-    .find = find,
-    .forget = forget,
-    .describe = describe,
-    .open = open_device,
-    .close = close_device,
-    .status = device_status,
-    .native = native,
-    .alloc = alloc,
-    .free = free_memory,
-    .retain = retain,
-    .host_alloc = host_alloc,
-    .host_free = host_free,
-    .queue_create = queue_create,
-    .queue_wrap = queue_wrap,
-    .queue_destroy = queue_destroy,
-    .queue_query = queue_query,
-    .queue_finish = queue_finish,
-    .queue_wait = queue_wait,
-    .native_wait = native_wait,
-    .queue_callback = queue_callback,
-    .event_record = event_record,
-    .event_release = event_release,
-    .event_query = event_query,
-    .event_wait = event_wait,
-    .event_elapsed = event_elapsed,
-    .write = write_memory,
-    .read = read_memory,
-    .copy = copy_memory,
-    .fill = fill_memory,
-    .program_create = program_create,
-    .program_destroy = program_destroy,
-    .kernel_create = kernel_create,
-    .kernel_destroy = kernel_destroy,
-    .launch = launch,
-};
-
-TN_DEFINE_PLUGIN("opencl", "0.1", "Tenon", 0, gpu_entry);
+GPU_DEFINE_DRIVER("opencl",
+                  /* Devices */
+                  .dlpack_type = 4, .state_bytes = sizeof(opencl_state), .find = find, .describe = describe,
+                  .open = open_device, .close = close_device, .status = device_status, .native = native,
+                  /* Memory */
+                  .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc,
+                  .host_free = host_free,
+                  /* Queues */
+                  .queue_create = queue_create, .queue_wrap = queue_wrap, .queue_destroy = queue_destroy,
+                  .queue_query = queue_query, .queue_finish = queue_finish, .queue_wait = queue_wait,
+                  .native_wait = native_wait, .queue_callback = queue_callback,
+                  /* Events */
+                  .event_record = event_record, .event_release = event_release, .event_query = event_query,
+                  .event_wait = event_wait, .event_elapsed = event_elapsed,
+                  /* Copies */
+                  .write = write_memory, .read = read_memory, .copy = copy_memory, .fill = fill_memory,
+                  /* Programs */
+                  .program_create = program_create, .program_destroy = program_destroy,
+                  .kernel_create = kernel_create, .kernel_destroy = kernel_destroy, .launch = launch);

@@ -175,36 +175,35 @@ char *reference_board_window(const reference_board *b, uint32_t rank)
     return b->windows + (uint64_t)rank * REFERENCE_BOARD_WINDOW;
 }
 
-int32_t reference_board_send(reference_board *b, uint32_t from, uint32_t to, const char *data, uint64_t bytes,
-                             char *text)
+/* Writes `data` into the slots of a pair of ranks, or reads it from them, as they become empty or full. */
+static int32_t move(reference_board *b, uint64_t pair, int is_read, char *data, uint64_t bytes, char *text)
 {
-    uint64_t pair = (uint64_t)from * b->world + to;
+    char *slot = b->slots + pair * REFERENCE_BOARD_SLOT;
     int32_t status = TN_OK;
     for (uint64_t at = 0; at < bytes && !status; at += REFERENCE_BOARD_SLOT) {
         uint64_t n = bytes - at < REFERENCE_BOARD_SLOT ? bytes - at : REFERENCE_BOARD_SLOT;
-        status = wait_until(b, is_empty, pair, 0, 0, text);
+        status = wait_until(b, is_read ? is_full : is_empty, pair, 0, 0, text);
         if (status) break;
-        memcpy(b->slots + pair * REFERENCE_BOARD_SLOT, data + at, n);
-        atomic_fetch_add(&b->pairs[pair].written, 1);
+        if (is_read)
+            memcpy(data + at, slot, n);
+        else
+            memcpy(slot, data + at, n);
+        atomic_fetch_add(is_read ? &b->pairs[pair].read : &b->pairs[pair].written, 1);
         reference_futex_wake(&b->head->changes);
     }
     return status;
 }
 
+int32_t reference_board_send(reference_board *b, uint32_t from, uint32_t to, const char *data, uint64_t bytes,
+                             char *text)
+{
+    return move(b, (uint64_t)from * b->world + to, 0, (char *)data, bytes, text); /* which is only read */
+}
+
 int32_t reference_board_receive(reference_board *b, uint32_t to, uint32_t from, char *data, uint64_t bytes,
                                 char *text)
 {
-    uint64_t pair = (uint64_t)from * b->world + to;
-    int32_t status = TN_OK;
-    for (uint64_t at = 0; at < bytes && !status; at += REFERENCE_BOARD_SLOT) {
-        uint64_t n = bytes - at < REFERENCE_BOARD_SLOT ? bytes - at : REFERENCE_BOARD_SLOT;
-        status = wait_until(b, is_full, pair, 0, 0, text);
-        if (status) break;
-        memcpy(data + at, b->slots + pair * REFERENCE_BOARD_SLOT, n);
-        atomic_fetch_add(&b->pairs[pair].read, 1);
-        reference_futex_wake(&b->head->changes);
-    }
-    return status;
+    return move(b, (uint64_t)from * b->world + to, 1, data, bytes, text);
 }
 
 /* ---- Life -------------------------------------------------------------------------------------------- */

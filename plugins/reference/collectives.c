@@ -567,14 +567,17 @@ static int32_t meet_to_reduce(void *self, void *handle, const tn_collective_rank
     return meet(self, handle, ranks, rank_bytes, what, bytes * parts, bytes);
 }
 
+static meeting reducing(void (*work)(const meeting *m), int32_t (*exchange)(const meeting *m, char *text),
+                        uint64_t count, tn_dtype dtype, uint32_t reduction)
+{
+    return (meeting){
+        .work = work, .exchange = exchange, .length = count, .dtype = dtype, .reduction = reduction};
+}
+
 static int32_t all_reduce(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                           uint64_t count, tn_dtype dtype, uint32_t reduction)
 {
-    const meeting what = {.work = work_all_reduce,
-                          .exchange = exchange_all_reduce,
-                          .length = count,
-                          .dtype = dtype,
-                          .reduction = reduction};
+    const meeting what = reducing(work_all_reduce, exchange_all_reduce, count, dtype, reduction);
     return meet_to_reduce(self, handle, ranks, rank_bytes, &what, 1);
 }
 
@@ -605,11 +608,7 @@ static int32_t all_to_all(void *self, void *handle, const tn_collective_rank *ra
 static int32_t reduce_scatter(void *self, void *handle, const tn_collective_rank *ranks, uint32_t rank_bytes,
                               uint64_t count, tn_dtype dtype, uint32_t reduction)
 {
-    const meeting what = {.work = work_reduce_scatter,
-                          .exchange = exchange_reduce_scatter,
-                          .length = count,
-                          .dtype = dtype,
-                          .reduction = reduction};
+    const meeting what = reducing(work_reduce_scatter, exchange_reduce_scatter, count, dtype, reduction);
     return meet_to_reduce(self, handle, ranks, rank_bytes, &what, ((const communicator *)handle)->world);
 }
 
@@ -706,20 +705,9 @@ static int32_t receive_from(void *self, void *handle, const tn_collective_rank *
     return push_point(self, handle, rank, to_rank, what);
 }
 
-const tn_collectives_interface reference_collectives_interface = {
-    .size = sizeof(tn_collectives_interface),
-    .supports = supports,
-    .unique_id = unique_id,
-    .create = collectives_create,
-    .destroy = collectives_destroy,
-    .status = collectives_status,
-    .abort = collectives_abort,
-    .all_reduce = all_reduce,
-    .broadcast = broadcast,
-    .all_gather = all_gather,
-    .reduce_scatter = reduce_scatter,
-    .all_to_all = all_to_all,
-    .barrier = barrier,
-    .send = send_to,
-    .receive = receive_from,
-};
+const tn_collectives_interface reference_collectives_interface =
+    TN_INTERFACE(tn_collectives_interface, .supports = supports, .unique_id = unique_id,
+                 .create = collectives_create, .destroy = collectives_destroy, .status = collectives_status,
+                 .abort = collectives_abort, .all_reduce = all_reduce, .broadcast = broadcast,
+                 .all_gather = all_gather, .reduce_scatter = reduce_scatter, .all_to_all = all_to_all,
+                 .barrier = barrier, .send = send_to, .receive = receive_from);

@@ -77,33 +77,15 @@ static int unary(int32_t opcode, double complex z, double complex *out)
         return 1;
     }
     switch (opcode) {
-    case OP_ABS:
-        *out = cabs(z);
-        break;
-    case OP_NEG:
-        *out = -z;
-        break;
-    case OP_SGN:
-        *out = z == 0 ? 0 : z / cabs(z);
-        break;
-    case OP_RSQRT:
-        *out = 1 / csqrt(z);
-        break;
-    case OP_RECIPROCAL:
-        *out = 1 / z;
-        break;
-    case OP_EXP2:
-        *out = cexp(z * M_LN2);
-        break;
-    case OP_LOG2:
-        *out = clog(z) / M_LN2;
-        break;
-    case OP_LOG10:
-        *out = clog(z) / M_LN10;
-        break;
-    case OP_SIGMOID:
-        *out = 1 / (1 + cexp(-z));
-        break;
+        GIVES(OP_ABS, cabs(z));
+        GIVES(OP_NEG, -z);
+        GIVES(OP_SGN, z == 0 ? 0 : z / cabs(z));
+        GIVES(OP_RSQRT, 1 / csqrt(z));
+        GIVES(OP_RECIPROCAL, 1 / z);
+        GIVES(OP_EXP2, cexp(z * M_LN2));
+        GIVES(OP_LOG2, clog(z) / M_LN2);
+        GIVES(OP_LOG10, clog(z) / M_LN10);
+        GIVES(OP_SIGMOID, 1 / (1 + cexp(-z)));
     default:
         return 0;
     }
@@ -116,25 +98,13 @@ static int binary(int32_t opcode, double complex a, double complex b, const poin
     number n = number_in(DOMAIN_COMPLEX, p->alpha);
     double complex alpha = make(n.re, n.im);
     switch (opcode) {
-    case OP_ADD:
-        *out = a + (alpha == 1 ? b : multiply(alpha, b));
-        break;
-    case OP_SUB:
-        *out = a - (alpha == 1 ? b : multiply(alpha, b));
-        break;
-    case OP_RSUB:
-        *out = b - (alpha == 1 ? a : multiply(alpha, a));
-        break;
-    case OP_MUL:
-        *out = multiply(a, b);
-        break;
+        GIVES(OP_ADD, a + (alpha == 1 ? b : multiply(alpha, b)));
+        GIVES(OP_SUB, a - (alpha == 1 ? b : multiply(alpha, b)));
+        GIVES(OP_RSUB, b - (alpha == 1 ? a : multiply(alpha, a)));
+        GIVES(OP_MUL, multiply(a, b));
     case OP_DIV:
-    case OP_DIV_MODE:
-        *out = a / b;
-        break;
-    case OP_POW:
-        *out = power(a, b);
-        break;
+        GIVES(OP_DIV_MODE, a / b);
+        GIVES(OP_POW, power(a, b));
     default:
         return 0;
     }
@@ -145,15 +115,9 @@ static int truth(int32_t opcode, double complex a, double complex b, int *out)
 {
     int has_nan = isnan(creal(a)) || isnan(cimag(a)), has_infinity = isinf(creal(a)) || isinf(cimag(a));
     switch (opcode) {
-    case OP_ISNAN:
-        *out = has_nan;
-        break;
-    case OP_ISINF:
-        *out = has_infinity;
-        break;
-    case OP_ISFINITE:
-        *out = !has_nan && !has_infinity;
-        break;
+        GIVES(OP_ISNAN, has_nan);
+        GIVES(OP_ISINF, has_infinity);
+        GIVES(OP_ISFINITE, !has_nan && !has_infinity);
     default:
         return pointwise_truth(opcode, a == b, a != 0, b != 0, out);
     }

@@ -440,12 +440,6 @@ static int32_t event_elapsed(void *self, void *device, void *start, void *end, d
     return TN_OK;
 }
 
-const tn_event_interface reference_event_interface = {
-    .size = sizeof(tn_event_interface),
-    .create = event_create,
-    .destroy = event_destroy,
-    .record = event_record,
-    .query = event_query,
-    .synchronize = event_synchronize,
-    .elapsed = event_elapsed,
-};
+const tn_event_interface reference_event_interface =
+    TN_INTERFACE(tn_event_interface, .create = event_create, .destroy = event_destroy, .record = event_record,
+                 .query = event_query, .synchronize = event_synchronize, .elapsed = event_elapsed);

@@ -375,13 +375,7 @@ static int32_t graph_update(void *self, void *device, void *handle, void *from)
                            "reference: the graph has other operations than the executable");
 }
 
-const tn_graph_interface reference_graph_interface = {
-    .size = sizeof(tn_graph_interface),
-    .begin = graph_begin,
-    .end = graph_end,
-    .destroy = graph_destroy,
-    .instantiate = graph_instantiate,
-    .launch = graph_launch,
-    .update = graph_update,
-    .destroy_executable = destroy_executable,
-};
+const tn_graph_interface reference_graph_interface =
+    TN_INTERFACE(tn_graph_interface, .begin = graph_begin, .end = graph_end, .destroy = graph_destroy,
+                 .instantiate = graph_instantiate, .launch = graph_launch, .update = graph_update,
+                 .destroy_executable = destroy_executable);

@@ -71,35 +71,19 @@ static int unary(int32_t opcode, domain d, int64_t a, const pointwise_parameters
 {
     int is_bool = TN_DTYPE_CODE(p->dtype) == TN_CODE_BOOL, negative = d == DOMAIN_SIGNED && a < 0;
     switch (opcode) {
-    case OP_ABS:
-        *out = negative ? subtract(0, a) : a;
-        break;
-    case OP_NEG:
-        *out = subtract(0, a);
-        break;
-    case OP_SGN:
-        *out = negative ? -1 : a != 0;
-        break;
+        GIVES(OP_ABS, negative ? subtract(0, a) : a);
+        GIVES(OP_NEG, subtract(0, a));
+        GIVES(OP_SGN, negative ? -1 : a != 0);
     case OP_CEIL:
     case OP_FLOOR:
     case OP_TRUNC:
     case OP_ROUND:
-    case OP_CONJ:
-        *out = a;
-        break;
-    case OP_BITWISE_NOT:
-        *out = is_bool ? a == 0 : ~a;
-        break;
-    case OP_SIGNBIT:
-        *out = negative;
-        break;
+        GIVES(OP_CONJ, a);
+        GIVES(OP_BITWISE_NOT, is_bool ? a == 0 : ~a);
+        GIVES(OP_SIGNBIT, negative);
     case OP_ISNAN:
-    case OP_ISINF:
-        *out = 0;
-        break;
-    case OP_ISFINITE:
-        *out = 1;
-        break;
+        GIVES(OP_ISINF, 0);
+        GIVES(OP_ISFINITE, 1);
     default:
         return 0;
     }
@@ -110,24 +94,12 @@ static int compare(int32_t opcode, domain d, int64_t a, int64_t b, int64_t *out)
 {
     int order = number_compare((number){d, a, 0, 0}, (number){d, b, 0, 0});
     switch (opcode) {
-    case OP_MAXIMUM:
-        *out = order > 0 ? a : b;
-        break;
-    case OP_MINIMUM:
-        *out = order < 0 ? a : b;
-        break;
-    case OP_LT:
-        *out = order < 0;
-        break;
-    case OP_LE:
-        *out = order <= 0;
-        break;
-    case OP_GT:
-        *out = order > 0;
-        break;
-    case OP_GE:
-        *out = order >= 0;
-        break;
+        GIVES(OP_MAXIMUM, order > 0 ? a : b);
+        GIVES(OP_MINIMUM, order < 0 ? a : b);
+        GIVES(OP_LT, order < 0);
+        GIVES(OP_LE, order <= 0);
+        GIVES(OP_GT, order > 0);
+        GIVES(OP_GE, order >= 0);
     default:
         return 0;
     }
@@ -138,37 +110,17 @@ static int binary(int32_t opcode, domain d, int64_t a, int64_t b, const pointwis
 {
     int64_t alpha = number_in(DOMAIN_SIGNED, p->alpha).i;
     switch (opcode) {
-    case OP_ADD:
-        *out = add(a, multiply(alpha, b));
-        break;
-    case OP_SUB:
-        *out = subtract(a, multiply(alpha, b));
-        break;
-    case OP_RSUB:
-        *out = subtract(b, multiply(alpha, a));
-        break;
-    case OP_MUL:
-        *out = multiply(a, b);
-        break;
-    case OP_POW:
-        *out = power(d, a, b);
-        break;
-    case OP_BITWISE_AND:
-        *out = a & b;
-        break;
-    case OP_BITWISE_OR:
-        *out = a | b;
-        break;
-    case OP_BITWISE_XOR:
-        *out = a ^ b;
-        break;
+        GIVES(OP_ADD, add(a, multiply(alpha, b)));
+        GIVES(OP_SUB, subtract(a, multiply(alpha, b)));
+        GIVES(OP_RSUB, subtract(b, multiply(alpha, a)));
+        GIVES(OP_MUL, multiply(a, b));
+        GIVES(OP_POW, power(d, a, b));
+        GIVES(OP_BITWISE_AND, a & b);
+        GIVES(OP_BITWISE_OR, a | b);
+        GIVES(OP_BITWISE_XOR, a ^ b);
     case OP_LEFT_SHIFT:
-    case OP_RIGHT_SHIFT:
-        *out = shift(d, opcode, a, b, TN_DTYPE_BITS(p->dtype));
-        break;
-    case OP_GCD:
-        *out = greatest_divisor(d, a, b);
-        break;
+        GIVES(OP_RIGHT_SHIFT, shift(d, opcode, a, b, TN_DTYPE_BITS(p->dtype)));
+        GIVES(OP_GCD, greatest_divisor(d, a, b));
     default:
         return compare(opcode, d, a, b, out);
     }

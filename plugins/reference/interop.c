@@ -100,14 +100,7 @@ static int32_t import_event(void *self, void *device, const tn_process_handle *h
     return reference_event_import(self, handle, out_event);
 }
 
-const tn_interop_interface reference_interop_interface = {
-    .size = sizeof(tn_interop_interface),
-    .dlpack_device = dlpack_device,
-    .wait_native = wait_native,
-    .import_pointer = import_pointer,
-    .release_memory = release_memory,
-    .export_memory = export_memory,
-    .import_memory = import_memory,
-    .export_event = export_event,
-    .import_event = import_event,
-};
+const tn_interop_interface reference_interop_interface = TN_INTERFACE(
+    tn_interop_interface, .dlpack_device = dlpack_device, .wait_native = wait_native,
+    .import_pointer = import_pointer, .release_memory = release_memory, .export_memory = export_memory,
+    .import_memory = import_memory, .export_event = export_event, .import_event = import_event);

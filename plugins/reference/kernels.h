@@ -131,6 +131,12 @@ int32_t pointwise_real(int32_t opcode, const number *in, const pointwise_paramet
 int32_t pointwise_complex(int32_t opcode, const number *in, const pointwise_parameters *p, number *out,
                           reference_failure *failure);
 
+/* A case of a switch over opcodes: what *out becomes. */
+#define GIVES(opcode, value) \
+    case opcode:             \
+        *out = value;        \
+        break
+
 /* What all domains say alike: equality and logic, from whether the operands are equal and whether each is not 0. 0 for
  * other opcodes. */
 int pointwise_truth(int32_t opcode, int are_equal, int a, int b, int *out);

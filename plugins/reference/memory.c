@@ -39,20 +39,28 @@ static int map_twice(reference_allocation *a, int file)
     return good;
 }
 
-/* New memory, in a file that stays open if others may open it; it cannot shrink below their mappings. */
+static int keeps_file(const reference_allocation *a)
+{
+    return a->shareable || a->grows;
+}
+
+/* New memory, in a file that stays open if others may open it, or if it grows. Only then may it shrink below mappings. */
 static int make(reference_allocation *a)
 {
     a->file = memfd_create("tenon-reference", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int good = a->file >= 0 && ftruncate(a->file, (off_t)a->mapped) == 0 &&
-               fcntl(a->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0 && map_twice(a, a->file);
-    if (a->file >= 0 && !(good && a->shareable)) close(a->file);
+    int good = a->file >= 0;
+    if (good && !a->grows)
+        good = ftruncate(a->file, (off_t)a->mapped) == 0 &&
+               fcntl(a->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
+    good = good && map_twice(a, a->file);
+    if (a->file >= 0 && !(good && keeps_file(a))) close(a->file);
     return good;
 }
 
 static void unmap(const reference_allocation *a)
 {
     if (a->borrowed) return;
-    if (a->shareable) close(a->file);
+    if (keeps_file(a)) close(a->file);
     munmap(a->handle - page_bytes(), region_bytes(a));
 }
 
@@ -102,7 +110,7 @@ static int insert(reference_state *state, reference_allocation *a)
     if (a->bytes > bytes_left(a->device) || !reserve_entry(state) || !make(a)) return 0;
     add(state, a);
     a->device->used += a->bytes;
-    reference_poison(&state->chaos, a->data, a->mapped);
+    if (!a->grows) reference_poison(&state->chaos, a->data, a->mapped);
     return 1;
 }
 
@@ -136,9 +144,10 @@ static void quarantine(reference_state *state, const reference_allocation *a)
     state->quarantine[state->n_quarantine++] = *a;
 }
 
-static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+/* `grows`: addresses without memory. */
+static int32_t give(reference_state *state, void *device, const tn_memory_request *request, int32_t grows,
+                    tn_memory *out)
 {
-    reference_state *state = self;
     uint64_t bytes = request->bytes;
     int32_t status = reference_check_lost(device);
     if (status) return status;
@@ -149,10 +158,12 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
         return reference_error(state, TN_E_UNSUPPORTED, "reference: memory aligned to %u bytes",
                                request->alignment);
     uint64_t page = page_bytes();
-    reference_allocation a = {
-        .bytes = bytes, .device = device, .shareable = (request->flags & TN_REQUEST_SHAREABLE) != 0};
+    reference_allocation a = {.bytes = grows ? 0 : bytes,
+                              .device = device,
+                              .shareable = (request->flags & TN_REQUEST_SHAREABLE) != 0,
+                              .grows = grows};
     int good = 0;
-    if (bytes <= atomic_load(&state->memory_limit)) {
+    if (grows || bytes <= atomic_load(&state->memory_limit)) {
         a.mapped = (bytes + page - 1) / page * page;
         pthread_mutex_lock(&state->memory_lock);
         good = insert(state, &a);
@@ -166,6 +177,16 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     out->address = (uint64_t)(uintptr_t)a.handle;
     out->bytes = bytes;
     return TN_OK;
+}
+
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    return give(self, device, request, 0, out);
+}
+
+static int32_t memory_reserve(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    return give(self, device, request, 1, out);
 }
 
 /* With the lock held. */
@@ -195,12 +216,43 @@ static void memory_free(void *self, void *device, const tn_memory *memory)
     if (at) {
         const reference_allocation a = take_out(state, at);
         a.device->used -= a.bytes;
-        if (a.shareable)
-            unmap(&a); /* other processes may go on */
+        if (keeps_file(&a))
+            unmap(&a); /* other processes may go on, and what grows has only a part of its pages */
         else
             quarantine(state, &a);
     }
     pthread_mutex_unlock(&state->memory_lock);
+}
+
+#define UNIT ((uint64_t)2 << 20) /* of sizes of memory that grows */
+
+/* With the lock held. */
+static int32_t set_bytes(reference_state *state, reference_allocation *a, uint64_t bytes)
+{
+    uint64_t before = a->bytes;
+    if ((bytes > before && bytes - before > bytes_left(a->device)) || ftruncate(a->file, (off_t)bytes) != 0)
+        return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: memory cannot grow to %llu bytes",
+                               (unsigned long long)bytes);
+    if (bytes > before) reference_poison(&state->chaos, a->data + before, bytes - before);
+    a->device->used += bytes - before;
+    a->bytes = bytes;
+    return TN_OK;
+}
+
+static int32_t memory_resize(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    reference_state *state = self;
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
+    pthread_mutex_lock(&state->memory_lock);
+    reference_allocation *a = find(state, allocation);
+    if (a && a->grows && a->device == device && bytes % UNIT == 0 && bytes <= a->mapped)
+        status = set_bytes(state, a, bytes);
+    else
+        status = reference_error(state, TN_E_CONTRACT, "reference: %p cannot have %llu bytes", allocation,
+                                 (unsigned long long)bytes);
+    pthread_mutex_unlock(&state->memory_lock);
+    return status;
 }
 
 char *reference_resolve(reference_device *device, const void *handle, uint64_t offset, uint64_t bytes)
@@ -273,6 +325,7 @@ static int borrow(reference_device *device, const reference_allocation *from)
     int good = at || reserve_entry(state);
     if (at) {
         at->borrowed++;
+        at->bytes = from->bytes; /* it may have grown */
     } else if (good) {
         reference_allocation a = *from;
         a.device = device;
@@ -515,21 +568,10 @@ static int32_t memory_unmap(void *self, void *device, void *allocation, void *ho
 }
 
 /* No trim: nothing is cached. */
-const tn_memory_interface reference_memory_interface = {
-    .size = sizeof(tn_memory_interface),
-    .alloc = memory_alloc,
-    .free = memory_free,
-    .fill = memory_fill,
-    .info = memory_info,
-    .pin = memory_pin,
-    .unpin = memory_unpin,
-    .map = memory_map,
-    .unmap = memory_unmap,
-};
-const tn_copy_interface reference_copy_interface = {
-    .size = sizeof(tn_copy_interface),
-    .host_to_device = host_to_device,
-    .device_to_host = device_to_host,
-    .device_to_device = device_to_device,
-    .peer = peer,
-};
+const tn_memory_interface reference_memory_interface =
+    TN_INTERFACE(tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill,
+                 .info = memory_info, .pin = memory_pin, .unpin = memory_unpin, .map = memory_map,
+                 .unmap = memory_unmap, .reserve = memory_reserve, .resize = memory_resize);
+const tn_copy_interface reference_copy_interface =
+    TN_INTERFACE(tn_copy_interface, .host_to_device = host_to_device, .device_to_host = device_to_host,
+                 .device_to_device = device_to_device, .peer = peer);

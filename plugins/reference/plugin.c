@@ -107,17 +107,10 @@ static int32_t device_native(void *self, void *device, uint32_t kind, void *hand
     return TN_OK;
 }
 
-static const tn_device_interface device_interface = {
-    .size = sizeof(tn_device_interface),
-    .type = REFERENCE_NAME,
-    .enumerate = device_enumerate,
-    .facts = device_facts,
-    .open = device_open,
-    .close = device_close,
-    .status = device_status,
-    .synchronize = device_synchronize,
-    .native = device_native,
-};
+static const tn_device_interface device_interface =
+    TN_INTERFACE(tn_device_interface, .type = REFERENCE_NAME, .enumerate = device_enumerate,
+                 .facts = device_facts, .open = device_open, .close = device_close, .status = device_status,
+                 .synchronize = device_synchronize, .native = device_native);
 
 /* ---- The plugin -------------------------------------------------------------------------------------- */
 

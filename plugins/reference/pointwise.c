@@ -49,24 +49,12 @@ number number_smaller(number a, number b)
 int pointwise_truth(int32_t opcode, int are_equal, int a, int b, int *out)
 {
     switch (opcode) {
-    case OP_EQ:
-        *out = are_equal;
-        break;
-    case OP_NE:
-        *out = !are_equal;
-        break;
-    case OP_LOGICAL_NOT:
-        *out = !a;
-        break;
-    case OP_LOGICAL_AND:
-        *out = a && b;
-        break;
-    case OP_LOGICAL_OR:
-        *out = a || b;
-        break;
-    case OP_LOGICAL_XOR:
-        *out = a != b;
-        break;
+        GIVES(OP_EQ, are_equal);
+        GIVES(OP_NE, !are_equal);
+        GIVES(OP_LOGICAL_NOT, !a);
+        GIVES(OP_LOGICAL_AND, a && b);
+        GIVES(OP_LOGICAL_OR, a || b);
+        GIVES(OP_LOGICAL_XOR, a != b);
     default:
         return 0;
     }

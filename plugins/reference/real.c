@@ -95,30 +95,14 @@ static int unary(int32_t opcode, double x, const pointwise_parameters *p, double
         return 1;
     }
     switch (opcode) {
-    case OP_NEG:
-        *out = -x;
-        break;
-    case OP_SGN:
-        *out = (double)((x > 0) - (x < 0));
-        break;
-    case OP_ROUND:
-        *out = round_to(x, p);
-        break;
-    case OP_RSQRT:
-        *out = 1 / sqrt(x);
-        break;
-    case OP_RECIPROCAL:
-        *out = 1 / x;
-        break;
-    case OP_SIGMOID:
-        *out = 1 / (1 + exp(-x));
-        break;
-    case OP_POLYGAMMA:
-        *out = special_polygamma(p->integer, x);
-        break;
-    case OP_CONJ:
-        *out = x;
-        break;
+        GIVES(OP_NEG, -x);
+        GIVES(OP_SGN, (double)((x > 0) - (x < 0)));
+        GIVES(OP_ROUND, round_to(x, p));
+        GIVES(OP_RSQRT, 1 / sqrt(x));
+        GIVES(OP_RECIPROCAL, 1 / x);
+        GIVES(OP_SIGMOID, 1 / (1 + exp(-x)));
+        GIVES(OP_POLYGAMMA, special_polygamma(p->integer, x));
+        GIVES(OP_CONJ, x);
     default:
         return 0;
     }
@@ -129,52 +113,22 @@ static int binary(int32_t opcode, double a, double b, const pointwise_parameters
 {
     double alpha = number_in(DOMAIN_REAL, p->alpha).re;
     switch (opcode) {
-    case OP_ADD:
-        *out = a + alpha * b;
-        break;
-    case OP_SUB:
-        *out = a - alpha * b;
-        break;
-    case OP_RSUB:
-        *out = b - alpha * a;
-        break;
-    case OP_MUL:
-        *out = a * b;
-        break;
+        GIVES(OP_ADD, a + alpha * b);
+        GIVES(OP_SUB, a - alpha * b);
+        GIVES(OP_RSUB, b - alpha * a);
+        GIVES(OP_MUL, a * b);
     case OP_DIV:
-    case OP_DIV_MODE:
-        *out = divide(a, b, p);
-        break;
-    case OP_FLOOR_DIVIDE:
-        *out = floor_divide(a, b);
-        break;
-    case OP_REMAINDER:
-        *out = modulo(a, b);
-        break;
-    case OP_FMOD:
-        *out = fmod(a, b);
-        break;
-    case OP_POW:
-        *out = pow(a, b);
-        break;
-    case OP_ATAN2:
-        *out = atan2(a, b);
-        break;
-    case OP_MAXIMUM:
-        *out = larger(a, b);
-        break;
-    case OP_MINIMUM:
-        *out = smaller(a, b);
-        break;
-    case OP_NEXTAFTER:
-        *out = element_next_after(p->dtype, a, b);
-        break;
-    case OP_IGAMMA:
-        *out = special_igamma(a, b);
-        break;
-    case OP_IGAMMAC:
-        *out = special_igammac(a, b);
-        break;
+        GIVES(OP_DIV_MODE, divide(a, b, p));
+        GIVES(OP_FLOOR_DIVIDE, floor_divide(a, b));
+        GIVES(OP_REMAINDER, modulo(a, b));
+        GIVES(OP_FMOD, fmod(a, b));
+        GIVES(OP_POW, pow(a, b));
+        GIVES(OP_ATAN2, atan2(a, b));
+        GIVES(OP_MAXIMUM, larger(a, b));
+        GIVES(OP_MINIMUM, smaller(a, b));
+        GIVES(OP_NEXTAFTER, element_next_after(p->dtype, a, b));
+        GIVES(OP_IGAMMA, special_igamma(a, b));
+        GIVES(OP_IGAMMAC, special_igammac(a, b));
     default:
         return 0;
     }
@@ -184,30 +138,14 @@ static int binary(int32_t opcode, double a, double b, const pointwise_parameters
 static int truth(int32_t opcode, double a, double b, int *out)
 {
     switch (opcode) {
-    case OP_LT:
-        *out = a < b;
-        break;
-    case OP_LE:
-        *out = a <= b;
-        break;
-    case OP_GT:
-        *out = a > b;
-        break;
-    case OP_GE:
-        *out = a >= b;
-        break;
-    case OP_SIGNBIT:
-        *out = signbit(a) != 0;
-        break;
-    case OP_ISNAN:
-        *out = isnan(a);
-        break;
-    case OP_ISINF:
-        *out = isinf(a) != 0;
-        break;
-    case OP_ISFINITE:
-        *out = isfinite(a);
-        break;
+        GIVES(OP_LT, a < b);
+        GIVES(OP_LE, a <= b);
+        GIVES(OP_GT, a > b);
+        GIVES(OP_GE, a >= b);
+        GIVES(OP_SIGNBIT, signbit(a) != 0);
+        GIVES(OP_ISNAN, isnan(a));
+        GIVES(OP_ISINF, isinf(a) != 0);
+        GIVES(OP_ISFINITE, isfinite(a));
     default:
         return pointwise_truth(opcode, a == b, a != 0, b != 0, out);
     }

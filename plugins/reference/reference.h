@@ -76,6 +76,7 @@ typedef struct reference_allocation {
     uint64_t mapped; /* in whole pages */
     reference_device *device;
     int32_t shareable; /* `file` stays open for other processes */
+    int32_t grows;     /* `file` stays open, and has the `bytes` that memory.resize gave it */
     int32_t file;
     uint32_t borrowed; /* times that another state's memory was imported; it is unmapped there */
     uint32_t imported; /* 1: of another process, mapped here and not counted */

@@ -204,9 +204,6 @@ static const tn_kernel_row rows[] = {
      .run = reference_nonzero},
 };
 
-const tn_kernels_interface reference_kernels_interface = {
-    .size = sizeof(tn_kernels_interface),
-    .count = sizeof(rows) / sizeof(rows[0]),
-    .row_bytes = sizeof(rows[0]),
-    .rows = rows,
-};
+const tn_kernels_interface reference_kernels_interface =
+    TN_INTERFACE(tn_kernels_interface, .count = sizeof(rows) / sizeof(rows[0]), .row_bytes = sizeof(rows[0]),
+                 .rows = rows);

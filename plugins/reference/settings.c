@@ -4,36 +4,41 @@
 
 enum { POISON, LAZY, MEMORY, TIMEOUT, SEED, COUNT };
 
+static void set_text(tn_setting *s, const char *name, const char *meaning)
+{
+    s->name = name;
+    s->meaning = meaning;
+}
+
+/* A whole number, with what it is at first and at least. */
+static void set_number(tn_setting *s, int64_t value, int64_t minimum)
+{
+    s->default_value = tn_value_int(value);
+    s->minimum = tn_value_int(minimum);
+}
+
 static void describe_one(uint32_t i, tn_setting *s)
 {
     switch (i) {
     case POISON:
-        s->name = "poison";
-        s->meaning = "fresh and freed memory is filled with 0xff";
+        set_text(s, "poison", "fresh and freed memory is filled with 0xff");
         s->default_value = tn_value_bool(0);
         break;
     case LAZY:
-        s->name = "lazy";
-        s->meaning = "milliseconds that work is held unless somebody waits for it";
-        s->default_value = tn_value_int(0);
-        s->minimum = tn_value_int(0);
+        set_text(s, "lazy", "milliseconds that work is held unless somebody waits for it");
+        set_number(s, 0, 0);
         s->maximum = tn_value_int(REFERENCE_MOST_LAZY);
         break;
     case MEMORY:
-        s->name = "memory";
-        s->meaning = "bytes of memory that each device has";
-        s->default_value = tn_value_int(REFERENCE_MEMORY);
-        s->minimum = tn_value_int(0);
+        set_text(s, "memory", "bytes of memory that each device has");
+        set_number(s, REFERENCE_MEMORY, 0);
         break;
     case TIMEOUT:
-        s->name = "timeout";
-        s->meaning = "milliseconds that a communicator waits for ranks of other processes";
-        s->default_value = tn_value_int(REFERENCE_TIMEOUT);
-        s->minimum = tn_value_int(1);
+        set_text(s, "timeout", "milliseconds that a communicator waits for ranks of other processes");
+        set_number(s, REFERENCE_TIMEOUT, 1);
         break;
     default:
-        s->name = "seed";
-        s->meaning = "TENON_REFERENCE_CHAOS, 0 is off";
+        set_text(s, "seed", "TENON_REFERENCE_CHAOS, 0 is off");
         s->default_value = tn_value_int(0);
         s->flags = TN_SETTING_READ_ONLY;
     }
@@ -79,7 +84,5 @@ static int32_t settings_set(void *self, void *device, uint32_t i, const tn_value
     return TN_OK;
 }
 
-const tn_settings_interface reference_settings_interface = {.size = sizeof(tn_settings_interface),
-                                                            .describe = settings_describe,
-                                                            .get = settings_get,
-                                                            .set = settings_set};
+const tn_settings_interface reference_settings_interface = TN_INTERFACE(
+    tn_settings_interface, .describe = settings_describe, .get = settings_get, .set = settings_set);

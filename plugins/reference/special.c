@@ -130,22 +130,30 @@ static double upper_fraction(double a, double x)
     return h * gamma_prefix(a, x);
 }
 
+/* Whether the lower function is known at once: at the ends of the ranges, and outside of them. */
+static int is_edge(double a, double x, double *lower)
+{
+    if (isnan(a) || isnan(x) || a < 0 || x < 0 || (isinf(a) && isinf(x)) || (a == 0 && x == 0))
+        *lower = NAN;
+    else if (a == 0 || isinf(x))
+        *lower = 1;
+    else if (x == 0 || isinf(a))
+        *lower = 0;
+    else
+        return 0;
+    return 1;
+}
+
 double special_igamma(double a, double x)
 {
-    if (isnan(a) || isnan(x) || a < 0 || x < 0) return NAN;
-    if (a == 0) return x > 0 ? 1 : NAN;
-    if (x == 0) return 0;
-    if (isinf(a)) return isinf(x) ? NAN : 0;
-    if (isinf(x)) return 1;
+    double lower;
+    if (is_edge(a, x, &lower)) return lower;
     return x < a + 1 ? lower_series(a, x) : 1 - upper_fraction(a, x);
 }
 
 double special_igammac(double a, double x)
 {
-    if (isnan(a) || isnan(x) || a < 0 || x < 0) return NAN;
-    if (a == 0) return x > 0 ? 0 : NAN;
-    if (x == 0) return 1;
-    if (isinf(a)) return isinf(x) ? NAN : 1;
-    if (isinf(x)) return 0;
+    double lower;
+    if (is_edge(a, x, &lower)) return 1 - lower;
     return x < a + 1 ? 1 - lower_series(a, x) : upper_fraction(a, x);
 }

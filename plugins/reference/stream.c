@@ -18,9 +18,8 @@ struct reference_stream {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    reference_task *first;
-    reference_task *last;
-    uint64_t queued; /* number of the last task pushed, and of the last one finished */
+    reference_task *first, **end; /* the next task to run; where the next one pushed goes */
+    uint64_t queued;              /* number of the last task pushed, and of the last one finished */
     uint64_t finished;
     uint64_t asked;      /* tasks up to this number are waited for */
     uint64_t drop_until; /* tasks up to this number are behind an error that was reported */
@@ -77,7 +76,7 @@ static reference_task *pop(reference_stream *s)
 {
     reference_task *task = s->first;
     s->first = task->next;
-    if (!s->first) s->last = NULL;
+    if (!s->first) s->end = &s->first;
     return task;
 }
 
@@ -156,11 +155,8 @@ int32_t reference_stream_push(reference_stream *s, reference_task *task)
     pthread_mutex_lock(&s->lock);
     reference_pace_set(&s->pace, task, s->queued - s->finished);
     task->number = ++s->queued;
-    if (s->last)
-        s->last->next = task;
-    else
-        s->first = task;
-    s->last = task;
+    *s->end = task;
+    s->end = &task->next;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     return TN_OK;
@@ -306,6 +302,7 @@ static int32_t stream_create(void *self, void *device, const tn_stream_options *
     reference_stream *s = calloc(1, sizeof(*s));
     if (!s) return reference_error(state, TN_E_OUT_OF_MEMORY, "reference: no host memory for a stream");
     s->device = device;
+    s->end = &s->first;
     s->owners = 1;
     reference_pace_init(&s->pace, &state->chaos);
     pthread_mutex_init(&s->lock, NULL);
@@ -421,13 +418,7 @@ static int32_t stream_host_callback(void *self, void *device, void *stream, void
     return reference_stream_push(stream, &c->task);
 }
 
-const tn_stream_interface reference_stream_interface = {
-    .size = sizeof(tn_stream_interface),
-    .create = stream_create,
-    .destroy = stream_destroy,
-    .query = stream_query,
-    .synchronize = stream_synchronize,
-    .wait_event = stream_wait_event,
-    .host_callback = stream_host_callback,
-    .wrap = stream_wrap,
-};
+const tn_stream_interface reference_stream_interface =
+    TN_INTERFACE(tn_stream_interface, .create = stream_create, .destroy = stream_destroy,
+                 .query = stream_query, .synchronize = stream_synchronize, .wait_event = stream_wait_event,
+                 .host_callback = stream_host_callback, .wrap = stream_wrap);

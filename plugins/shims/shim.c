@@ -223,8 +223,8 @@ static int32_t shim_configure(void *self, const char *setting)
     return shim_tool_here.configure ? shim_tool_here.configure(self, setting) : TN_OK;
 }
 
-static const tn_shim_interface shim_table = {
-    .size = sizeof(tn_shim_interface), .configure = shim_configure, .wrap = shim_wrap};
+static const tn_shim_interface shim_table =
+    TN_INTERFACE(tn_shim_interface, .configure = shim_configure, .wrap = shim_wrap);
 
 /* ---- The shim as a plugin ---------------------------------------------------------------------------- */
 

@@ -189,6 +189,14 @@ typedef struct shim_tool {
     void (*after)(shim_call *c);
 } shim_tool;
 extern const shim_tool shim_tool_here;
+/* Defines it from the functions TOOL_configure, TOOL_finish, TOOL_before and TOOL_after; more slots may follow. */
+#define SHIM_TOOL(tool, ...)                                         \
+    const shim_tool shim_tool_here = {.name = #tool,                 \
+                                      .configure = tool##_configure, \
+                                      .finish = tool##_finish,       \
+                                      .before = tool##_before,       \
+                                      .after = tool##_after,         \
+                                      __VA_ARGS__}
 
 /* The shim in one context. */
 struct shim {

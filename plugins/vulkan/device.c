@@ -14,23 +14,17 @@
 #define MOST   16 /* devices */
 
 typedef struct vulkan_state {
+    gpu_found found;
     vulkan_symbols vk;
     void *loader;
     VkInstance instance;
-    uint32_t count;
     VkPhysicalDevice devices[MOST];
     vulkan_settings settings;
-    char reason[512];
 } vulkan_state;
-
-static vulkan_state *state_of(gpu_plugin *plugin)
-{
-    return *gpu_driver_state(plugin);
-}
 
 const vulkan_settings *vulkan_settings_of(gpu_plugin *plugin)
 {
-    return &state_of(plugin)->settings;
+    return &((vulkan_state *)gpu_driver_state(plugin))->settings;
 }
 
 /* ---- Statuses --------------------------------------------------------------------------------------------- */
@@ -38,11 +32,7 @@ const vulkan_settings *vulkan_settings_of(gpu_plugin *plugin)
 static const char *result_name(VkResult result)
 {
     switch (result) {
-#define CASE(name) \
-    case name:     \
-        return #name;
-        VULKAN_RESULTS(CASE)
-#undef CASE
+        VULKAN_RESULTS(GPU_NAME_CASE)
     default:
         return "unknown result";
     }
@@ -190,25 +180,27 @@ static int32_t load(vulkan_state *s)
 {
     s->loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
     if (!s->loader) {
-        snprintf(s->reason, sizeof s->reason, "the loader " LOADER " is not installed");
+        snprintf(s->found.reason, sizeof s->found.reason, "the loader " LOADER " is not installed");
         return 0;
     }
     PFN_vkGetInstanceProcAddr get;
     *(void **)(void *)&get = dlsym(s->loader, "vkGetInstanceProcAddr");
     if (!get) {
-        snprintf(s->reason, sizeof s->reason, LOADER " has no vkGetInstanceProcAddr");
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " has no vkGetInstanceProcAddr");
         return 0;
     }
-#define LOAD(name)                                                                                        \
-    s->vk.name = (PFN_vk##name)get(s->instance, "vk" #name);                                              \
-    if (!s->vk.name) {                                                                                    \
-        snprintf(s->reason, sizeof s->reason, LOADER " has no vk" #name ": it is older than Vulkan 1.2"); \
-        return 0;                                                                                         \
+#define LOAD(name)                                                           \
+    s->vk.name = (PFN_vk##name)get(s->instance, "vk" #name);                 \
+    if (!s->vk.name) {                                                       \
+        snprintf(s->found.reason, sizeof s->found.reason,                    \
+                 LOADER " has no vk" #name ": it is older than Vulkan 1.2"); \
+        return 0;                                                            \
     }
     VULKAN_LOADER(LOAD)
     VkResult result = create_instance(s);
     if (result != VK_SUCCESS) {
-        snprintf(s->reason, sizeof s->reason, LOADER " found no driver (ICD): %s", result_name(result));
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found no driver (ICD): %s",
+                 result_name(result));
         return 0;
     }
     VULKAN_INSTANCE(LOAD)
@@ -228,32 +220,25 @@ static void find_devices(vulkan_state *s)
         s->vk.GetPhysicalDeviceProperties2(found[i], &p);
         const char *lacking = lacks(&s->vk, found[i], &p.properties);
         if (!lacking)
-            s->devices[s->count++] = found[i];
-        else if (at < sizeof s->reason)
-            at += (size_t)snprintf(s->reason + at, sizeof s->reason - at, "%s%s lacks %s", at ? "; " : "",
-                                   p.properties.deviceName, lacking);
+            s->devices[s->found.count++] = found[i];
+        else if (at < sizeof s->found.reason)
+            at += (size_t)snprintf(s->found.reason + at, sizeof s->found.reason - at, "%s%s lacks %s",
+                                   at ? "; " : "", p.properties.deviceName, lacking);
     }
-    if (!n) snprintf(s->reason, sizeof s->reason, LOADER " found no device");
+    if (!n) snprintf(s->found.reason, sizeof s->found.reason, LOADER " found no device");
 }
 
-static int32_t find(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason)
+static void find(void *state)
 {
-    vulkan_state *s = calloc(1, sizeof *s);
-    if (!s) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    vulkan_state *s = state;
     s->settings.low_watermark = s->settings.high_watermark = -1;
-    *gpu_driver_state(plugin) = s;
     if (load(s)) find_devices(s);
-    *out_count = s->count;
-    *out_reason = s->count ? NULL : s->reason;
-    return TN_OK;
 }
 
-/* The loader stays loaded: drivers have threads and exit handlers of their own. */
-static void forget(gpu_plugin *plugin)
+static void forget(void *state)
 {
-    vulkan_state *s = state_of(plugin);
-    if (s && s->instance) s->vk.DestroyInstance(s->instance, NULL);
-    free(s);
+    vulkan_state *s = state;
+    if (s->instance) s->vk.DestroyInstance(s->instance, NULL);
 }
 
 /* ---- Memory of a device ------------------------------------------------------------------------------------ */
@@ -324,7 +309,7 @@ static void describe_more(const vulkan_symbols *vk, VkPhysicalDevice id, gpu_pro
 
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
-    const vulkan_state *s = state_of(plugin);
+    const vulkan_state *s = gpu_driver_state(plugin);
     VkPhysicalDeviceVulkan12Properties driver = {.sType =
                                                      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
     VkPhysicalDeviceVulkan11Properties limits = {
@@ -398,7 +383,7 @@ static void destroy(vulkan_device *d)
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
 {
-    const vulkan_state *s = state_of(plugin);
+    const vulkan_state *s = gpu_driver_state(plugin);
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     vulkan_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
@@ -495,7 +480,7 @@ static int32_t default_ratio(const vulkan_device *d, uint32_t i)
 
 static int32_t *setting(gpu_plugin *plugin, uint32_t i)
 {
-    vulkan_settings *s = &state_of(plugin)->settings;
+    vulkan_settings *s = &((vulkan_state *)gpu_driver_state(plugin))->settings;
     int32_t *const of[SETTINGS] = {&s->fast_math, &s->staging, &s->low_watermark, &s->high_watermark};
     return of[i];
 }
@@ -540,50 +525,29 @@ static int32_t set_setting(void *self, void *device, uint32_t i, const tn_value 
     return TN_OK;
 }
 
-static const tn_settings_interface settings = {
-    .size = sizeof settings, .describe = describe_setting, .get = get_setting, .set = set_setting};
+static const tn_settings_interface settings =
+    TN_INTERFACE(tn_settings_interface, .describe = describe_setting, .get = get_setting, .set = set_setting);
 
 /* ---- The driver -------------------------------------------------------------------------------------------- */
 
-const gpu_driver gpu_the_driver = {
-    .type = "vulkan",
-    .version = "0.1",
-    .dlpack_type = 7,
-    .settings = &settings,
-    .find = find,
-    .forget = forget,
-    .describe = describe,
-    .open = open_device,
-    .close = close_device,
-    .status = vulkan_status,
-    .native = native,
-    .alloc = vulkan_alloc,
-    .free = vulkan_free,
-    .retain = vulkan_retain,
-    .memory_of = vulkan_memory_of,
-    .host_alloc = vulkan_host_alloc,
-    .host_free = vulkan_host_free,
-    .queue_create = vulkan_queue_create,
-    .queue_destroy = vulkan_queue_destroy,
-    .queue_query = vulkan_queue_query,
-    .queue_finish = vulkan_queue_finish,
-    .queue_wait = vulkan_queue_wait,
-    .native_wait = vulkan_native_wait,
-    .queue_callback = vulkan_queue_callback,
-    .event_record = vulkan_event_record,
-    .event_release = vulkan_event_release,
-    .event_query = vulkan_event_query,
-    .event_wait = vulkan_event_wait,
-    .event_elapsed = vulkan_event_elapsed,
-    .write = vulkan_write,
-    .read = vulkan_read,
-    .copy = vulkan_copy,
-    .fill = vulkan_fill,
-    .program_create = vulkan_program_create,
-    .program_destroy = vulkan_program_destroy,
-    .kernel_create = vulkan_kernel_create,
-    .kernel_destroy = vulkan_kernel_destroy,
-    .launch = vulkan_launch,
-};
-
-TN_DEFINE_PLUGIN("vulkan", "0.1", "Tenon", 0, gpu_entry);
+GPU_DEFINE_DRIVER(
+    "vulkan",
+    /* Devices */
+    .settings = &settings, .dlpack_type = 7, .state_bytes = sizeof(vulkan_state), .find = find,
+    .forget = forget, .describe = describe, .open = open_device, .close = close_device,
+    .status = vulkan_status, .native = native,
+    /* Memory */
+    .alloc = vulkan_alloc, .free = vulkan_free, .retain = vulkan_retain, .memory_of = vulkan_memory_of,
+    .host_alloc = vulkan_host_alloc, .host_free = vulkan_host_free,
+    /* Queues */
+    .queue_create = vulkan_queue_create, .queue_destroy = vulkan_queue_destroy,
+    .queue_query = vulkan_queue_query, .queue_finish = vulkan_queue_finish, .queue_wait = vulkan_queue_wait,
+    .native_wait = vulkan_native_wait, .queue_callback = vulkan_queue_callback,
+    /* Events */
+    .event_record = vulkan_event_record, .event_release = vulkan_event_release,
+    .event_query = vulkan_event_query, .event_wait = vulkan_event_wait, .event_elapsed = vulkan_event_elapsed,
+    /* Copies */
+    .write = vulkan_write, .read = vulkan_read, .copy = vulkan_copy, .fill = vulkan_fill,
+    /* Programs */
+    .program_create = vulkan_program_create, .program_destroy = vulkan_program_destroy,
+    .kernel_create = vulkan_kernel_create, .kernel_destroy = vulkan_kernel_destroy, .launch = vulkan_launch);

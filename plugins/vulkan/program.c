@@ -322,7 +322,8 @@ static int32_t fill_by_kernel(vulkan_device *d, vulkan_queue *q, vulkan_memory *
         memcpy(nest.values, pattern, pattern_bytes);
         const gpu_argument arguments[] = {{.is_memory = 1, .value = m},
                                           {.bytes = sizeof nest, .value = &nest}};
-        status = encode_launch(q, d->fill_kernel, arguments, 2, (part + 127) / 128, 128);
+        status = encode_launch(q, d->fill_kernel, arguments, 2,
+                               (part + GPU_GROUP_ITEMS - 1) / GPU_GROUP_ITEMS, GPU_GROUP_ITEMS);
     }
     return status;
 }

@@ -44,7 +44,7 @@ static xpu_event *used_event(xpu_device *d)
     xpu_event *e = d->first;
     if (!e || d->ze->zeEventQueryStatus(e->handle) != ZE_RESULT_SUCCESS) return NULL;
     d->first = e->next;
-    if (!d->first) d->last = NULL;
+    if (!d->first) d->end = &d->first;
     return e;
 }
 
@@ -84,11 +84,8 @@ static void release_event(xpu_device *d, xpu_event *e)
     if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL)) return;
     pthread_mutex_lock(&d->lock);
     e->next = NULL;
-    if (d->last)
-        d->last->next = e;
-    else
-        d->first = e;
-    d->last = e;
+    *d->end = e;
+    d->end = &e->next;
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -311,7 +308,7 @@ typedef struct callback_call {
     xpu_event *returned; /* later work waits for it */
 } callback_call;
 
-static void *run_callback(void *data)
+static void run_callback(void *data)
 {
     callback_call *c = data;
     xpu_device *d = c->device;
@@ -321,23 +318,6 @@ static void *run_callback(void *data)
     release_event(d, c->reached);
     release_event(d, c->returned);
     free(c);
-    pthread_mutex_lock(&d->lock);
-    if (--d->callbacks == 0) pthread_cond_broadcast(&d->idle);
-    pthread_mutex_unlock(&d->lock);
-    return NULL;
-}
-
-static int32_t start_callback(callback_call *c)
-{
-    xpu_device *d = c->device;
-    pthread_t thread;
-    pthread_mutex_lock(&d->lock);
-    int32_t failed = pthread_create(&thread, NULL, run_callback, c) != 0;
-    if (!failed) d->callbacks++;
-    pthread_mutex_unlock(&d->lock);
-    if (failed) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "no thread for a callback");
-    pthread_detach(thread);
-    return TN_OK;
 }
 
 int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
@@ -353,7 +333,7 @@ int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *use
         xpu_event *returned = c->returned;
         c->reached = reached;
         status = xpu_queue_wait(d, queue, returned);
-        if (!status) status = start_callback(c);
+        if (!status) status = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
         if (!status) return TN_OK;
     }
     if (c->returned) d->ze->zeEventHostSignal(c->returned->handle); /* nobody will call back */

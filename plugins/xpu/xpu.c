@@ -20,21 +20,16 @@ typedef struct found_device {
 } found_device;
 
 typedef struct xpu_state {
+    gpu_found found;
     xpu_symbols ze;
     void *loader;
-    uint32_t count;
     found_device devices[MOST * MOST];
-    char reason[256];
 } xpu_state;
 
 const char *xpu_result_name(ze_result_t result)
 {
     switch (result) {
-#define CASE(name) \
-    case name:     \
-        return #name;
-        XPU_RESULTS(CASE)
-#undef CASE
+        XPU_RESULTS(GPU_NAME_CASE)
     default:
         return "unknown result";
     }
@@ -77,23 +72,19 @@ static int32_t device_status(void *device)
                             "the device is lost: %s", xpu_result_name(lost));
 }
 
-static xpu_state *state_of(gpu_plugin *plugin)
-{
-    return *gpu_driver_state(plugin);
-}
-
 static int32_t load(xpu_state *s)
 {
     s->loader = dlopen(LOADER, RTLD_NOW | RTLD_LOCAL);
     if (!s->loader) {
-        snprintf(s->reason, sizeof s->reason, "the Level Zero loader " LOADER " is not installed");
+        snprintf(s->found.reason, sizeof s->found.reason,
+                 "the Level Zero loader " LOADER " is not installed");
         return 0;
     }
-#define LOAD(name)                                                      \
-    *(void **)(void *)&s->ze.name = dlsym(s->loader, #name);            \
-    if (!s->ze.name) {                                                  \
-        snprintf(s->reason, sizeof s->reason, LOADER " has no " #name); \
-        return 0;                                                       \
+#define LOAD(name)                                                                  \
+    *(void **)(void *)&s->ze.name = dlsym(s->loader, #name);                        \
+    if (!s->ze.name) {                                                              \
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " has no " #name); \
+        return 0;                                                                   \
     }
     XPU_REQUIRED(LOAD)
 #undef LOAD
@@ -102,43 +93,28 @@ static int32_t load(xpu_state *s)
 #undef LOAD
     ze_result_t result = s->ze.zeInit(0);
     if (result == ZE_RESULT_SUCCESS) return 1;
-    snprintf(s->reason, sizeof s->reason, LOADER " found no driver: zeInit gives %s",
+    snprintf(s->found.reason, sizeof s->found.reason, LOADER " found no driver: zeInit gives %s",
              xpu_result_name(result));
     return 0;
 }
 
-static void find_devices(xpu_state *s)
+static void find(void *state)
 {
+    xpu_state *s = state;
     ze_driver_handle_t drivers[MOST];
     ze_device_handle_t handles[MOST];
     uint32_t n_drivers = MOST, n;
+    if (!load(s)) return;
     if (s->ze.zeDriverGet(&n_drivers, drivers) != ZE_RESULT_SUCCESS) n_drivers = 0;
     for (uint32_t k = 0; k < n_drivers; k++) {
         n = MOST;
         if (s->ze.zeDeviceGet(drivers[k], &n, handles) != ZE_RESULT_SUCCESS) continue;
-        for (uint32_t i = 0; i < n; i++) s->devices[s->count++] = (found_device){drivers[k], handles[i]};
+        for (uint32_t i = 0; i < n; i++)
+            s->devices[s->found.count++] = (found_device){drivers[k], handles[i]};
     }
-    if (!s->count)
-        snprintf(s->reason, sizeof s->reason, LOADER " found %u driver%s without a device", n_drivers,
-                 n_drivers == 1 ? "" : "s");
-}
-
-static int32_t find(gpu_plugin *plugin, uint32_t *out_count, const char **out_reason)
-{
-    xpu_state *s = calloc(1, sizeof *s);
-    if (!s) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *gpu_driver_state(plugin) = s;
-    if (load(s)) find_devices(s);
-    *out_count = s->count;
-    *out_reason = s->count ? NULL : s->reason;
-    return TN_OK;
-}
-
-/* The loader stays loaded: drivers have threads and exit handlers of their own. */
-static void forget(gpu_plugin *plugin)
-{
-    free(state_of(plugin));
-    *gpu_driver_state(plugin) = NULL;
+    if (!s->found.count)
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found %u driver%s without a device",
+                 n_drivers, n_drivers == 1 ? "" : "s");
 }
 
 static ze_device_properties_t properties_of(const xpu_state *s, ze_device_handle_t device)
@@ -162,7 +138,7 @@ static uint64_t memory_of(const xpu_state *s, ze_device_handle_t device)
 
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
-    const xpu_state *s = state_of(plugin);
+    const xpu_state *s = gpu_driver_state(plugin);
     const found_device *found = &s->devices[index];
     ze_device_properties_t p = properties_of(s, found->handle);
     ze_device_module_properties_t module = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES};
@@ -210,7 +186,7 @@ static uint32_t computing_group(const xpu_state *s, ze_device_handle_t device)
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
 {
-    const xpu_state *s = state_of(plugin);
+    const xpu_state *s = gpu_driver_state(plugin);
     const found_device *found = &s->devices[index];
     const ze_context_desc_t context = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
     xpu_device *d = calloc(1, sizeof *d);
@@ -231,7 +207,8 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         return status;
     }
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->idle, NULL);
+    gpu_callbacks_init(&d->callbacks);
+    d->end = &d->first;
     *out_device = d;
     return TN_OK;
 }
@@ -239,11 +216,8 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
 static void close_device(void *device)
 {
     xpu_device *d = device;
-    pthread_mutex_lock(&d->lock);
-    while (d->callbacks) pthread_cond_wait(&d->idle, &d->lock);
-    pthread_mutex_unlock(&d->lock);
+    gpu_callbacks_finish(&d->callbacks);
     xpu_events_finish(d);
-    pthread_cond_destroy(&d->idle);
     pthread_mutex_destroy(&d->lock);
     d->ze->zeContextDestroy(d->context);
     free(d->borrowed);
@@ -357,52 +331,28 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
                              [TN_NATIVE_STREAM] =
                                  kind == TN_NATIVE_STREAM ? ((xpu_queue *)handle)->list : NULL,
                              [TN_NATIVE_ALLOCATION] = handle};
-    if (kind >= sizeof of_kind / sizeof *of_kind || !of_kind[kind]) return TN_E_UNSUPPORTED;
-    *out = (uintptr_t)of_kind[kind];
-    return TN_OK;
+    return gpu_native_of(of_kind, sizeof of_kind / sizeof *of_kind, kind, out);
 }
 
 /* ---- The driver -------------------------------------------------------------------------------------------- */
 
-const gpu_driver gpu_the_driver = {
-    .type = "xpu",
-    .version = "0.1",
-    .dlpack_type = 14, /* oneAPI */
-    .find = find,
-    .forget = forget,
-    .describe = describe,
-    .open = open_device,
-    .close = close_device,
-    .status = device_status,
-    .native = native,
-    .alloc = alloc,
-    .free = free_memory,
-    .retain = retain,
-    .host_alloc = host_alloc,
-    .host_free = host_free,
-    .queue_create_urgent = xpu_queue_create_urgent,
+GPU_DEFINE_DRIVER(
+    "xpu",
+    /* Devices */
+    .dlpack_type = 14 /* oneAPI */, .state_bytes = sizeof(xpu_state), .find = find, .describe = describe,
+    .open = open_device, .close = close_device, .status = device_status, .native = native,
+    /* Memory */
+    .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc, .host_free = host_free,
     .memory_info = memory_info,
-    .queue_wrap = xpu_queue_wrap,
-    .queue_destroy = xpu_queue_destroy,
-    .queue_query = xpu_queue_query,
-    .queue_finish = xpu_queue_finish,
-    .queue_wait = xpu_queue_wait,
-    .native_wait = xpu_native_wait,
-    .queue_callback = xpu_queue_callback,
-    .event_record = xpu_event_record,
-    .event_release = xpu_event_release,
-    .event_query = xpu_event_query,
-    .event_wait = xpu_event_wait,
-    .event_elapsed = xpu_event_elapsed,
-    .write = xpu_write,
-    .read = xpu_read,
-    .copy = xpu_copy,
-    .fill = xpu_fill,
-    .program_create = xpu_program_create,
-    .program_destroy = xpu_program_destroy,
-    .kernel_create = xpu_kernel_create,
-    .kernel_destroy = xpu_kernel_destroy,
-    .launch = xpu_launch,
-};
-
-TN_DEFINE_PLUGIN("xpu", "0.1", "Tenon", 0, gpu_entry);
+    /* Queues */
+    .queue_create_urgent = xpu_queue_create_urgent, .queue_wrap = xpu_queue_wrap,
+    .queue_destroy = xpu_queue_destroy, .queue_query = xpu_queue_query, .queue_finish = xpu_queue_finish,
+    .queue_wait = xpu_queue_wait, .native_wait = xpu_native_wait, .queue_callback = xpu_queue_callback,
+    /* Events */
+    .event_record = xpu_event_record, .event_release = xpu_event_release, .event_query = xpu_event_query,
+    .event_wait = xpu_event_wait, .event_elapsed = xpu_event_elapsed,
+    /* Copies */
+    .write = xpu_write, .read = xpu_read, .copy = xpu_copy, .fill = xpu_fill,
+    /* Programs */
+    .program_create = xpu_program_create, .program_destroy = xpu_program_destroy,
+    .kernel_create = xpu_kernel_create, .kernel_destroy = xpu_kernel_destroy, .launch = xpu_launch);

@@ -28,10 +28,9 @@ typedef struct xpu_device {
     uint64_t valid_ticks; /* the bits of timestamps that count */
     ze_result_t lost;     /* the result with which the device was lost, else 0; atomic */
     pthread_mutex_t lock; /* of the rest */
-    pthread_cond_t idle;
-    uint32_t callbacks; /* threads that wait for work or run a callback */
+    gpu_callbacks callbacks;
     xpu_pool *pools;
-    xpu_event *first, *last; /* given back, the oldest first */
+    xpu_event *first, **end; /* given back, the oldest first; where the next one goes */
     void **borrowed;         /* memory of other libraries, once for each time it was taken */
     uint32_t n_borrowed, most_borrowed;
 } xpu_device;

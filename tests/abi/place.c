@@ -5,21 +5,7 @@
 #include <string.h>
 #include <tenon/optim.h>
 #include <tenon/data.h>
-
-static tn_context *ctx;
-static tn_scope *s;
-
-static void begin(void)
-{
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    s = tn_scope_open(ctx);
-}
-
-static void end(void)
-{
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
-}
+#include "../core/client_suite.h"
 
 TestSuite(place, .init = begin, .fini = end);
 

@@ -198,9 +198,8 @@ Test(autocast, operators_of_a_program_have_a_class)
                                  .schema = "mine::twice(Tensor x) -> Tensor",
                                  .composite = twice,
                                  .autocast = TN_AUTOCAST_LOW};
-    uint32_t op = 0;
     tn_value out, x = tn_value_tensor(matrix(TN_FLOAT32, TN_CPU));
-    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    const uint32_t op = define(ctx, &def);
     tn_scope *r = region(TN_SCOPE_AUTOCAST_ON, TN_FLOAT16, 0);
     cr_assert_eq(tn_scope_call(r, op, &x, 1, &out, 1), TN_OK);
     EXPECT_DTYPE(r, out.as.tensor, TN_FLOAT16);

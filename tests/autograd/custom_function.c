@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a program with gradients of their own, and operators defined with one. */
 #include "suite.h"
+#include "../core/gate.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <semaphore.h>
 #include <tenon/plugin.h>
+#include "../core/refused.h"
 
 TestSuite(function, .init = begin);
 
@@ -145,8 +146,7 @@ Test(function, operator_with_a_gradient)
                            .saves = "x, result0",
                            .composite = cube_body,
                            .backward = cube_backward};
-    uint32_t op = 0;
-    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    const uint32_t op = define(ctx, &def);
     tn_tensor *x = VECTOR(s, 1, 1, 2);
     const tn_value args[] = {tn_value_tensor(x), tn_value_float(2)};
     tn_value out;
@@ -166,10 +166,13 @@ Test(function, operator_with_a_gradient)
  * A gate in the first call of backward: a second run of the node meets it between its start and its first
  * saved tensor.
  */
-typedef struct gate {
-    sem_t entered, open;
+typedef struct gated_node {
+    gate gate;
     atomic_int calls;
-} gate;
+    tn_tensor *loss;
+    tn_backward_options options; /* of both runs */
+    int32_t status;              /* of the first */
+} gated_node;
 
 static int32_t gated_forward(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
 {
@@ -180,52 +183,40 @@ static int32_t gated_forward(tn_function_call *call, tn_scope *scope, tn_tensors
 
 static int32_t gated_backward(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
 {
-    gate *g = tn_function_user(call);
-    if (atomic_fetch_add(&g->calls, 1) == 0) {
-        sem_post(&g->entered);
-        sem_wait(&g->open);
-    }
+    gated_node *n = tn_function_user(call);
+    if (atomic_fetch_add(&n->calls, 1) == 0) gate_wait(&n->gate);
     tn_tensor *x = tn_function_saved(call, scope, 0);
     out[0] = tn_mul(scope, grads.data[0], tn_mul_scalar(scope, x, 2));
     return TN_OK;
 }
 
-typedef struct gated_run {
-    tn_tensor *loss;
-    tn_backward_options options;
-    int32_t status;
-} gated_run;
-
 static void *run_backward(void *user)
 {
-    gated_run *r = user;
+    gated_node *n = user;
     tn_scope *own = tn_scope_open(ctx);
-    tn_backward_with(own, TN_TENSORS(r->loss), &r->options);
-    r->status = tn_scope_close(own);
+    tn_backward_with(own, TN_TENSORS(n->loss), &n->options);
+    n->status = tn_scope_close(own);
     return NULL;
 }
 
 /* Gives the gradient after a run that waits at the gate, and another one in between. */
 static tn_tensor *run_twice(int32_t keep, const char *error)
 {
-    gate g = {.calls = 0};
+    gated_node n = {.options = {.size = sizeof n.options, .retain_graph = keep}};
     tn_function f = {
         .size = sizeof f, .name = "Square", .forward = gated_forward, .backward = gated_backward};
     tn_tensor *x = VECTOR(s, 1, 3, 5), *out;
     pthread_t thread;
-    sem_init(&g.entered, 0, 0);
-    sem_init(&g.open, 0, 0);
-    cr_assert_eq(tn_function_apply(s, &f, &g, TN_TENSORS(x), &out, 1), TN_OK);
-    gated_run r = {.loss = tn_sum(s, out), .options = {.size = sizeof r.options, .retain_graph = keep}};
-    cr_assert_eq(pthread_create(&thread, NULL, run_backward, &r), 0);
-    sem_wait(&g.entered);
-    tn_backward_with(s, TN_TENSORS(r.loss), &r.options);
+    gate_init(&n.gate);
+    cr_assert_eq(tn_function_apply(s, &f, &n, TN_TENSORS(x), &out, 1), TN_OK);
+    n.loss = tn_sum(s, out);
+    cr_assert_eq(pthread_create(&thread, NULL, run_backward, &n), 0);
+    sem_wait(&n.gate.reached);
+    tn_backward_with(s, TN_TENSORS(n.loss), &n.options);
     if (error) expect_error(s, error);
-    sem_post(&g.open);
+    gate_open(&n.gate);
     pthread_join(thread, NULL);
-    cr_assert_eq(r.status, TN_OK);
-    sem_destroy(&g.entered);
-    sem_destroy(&g.open);
+    cr_assert_eq(n.status, TN_OK);
     tn_tensor *grad = tn_grad_of(s, x);
     tn_drop(s, out);
     return grad;
@@ -389,9 +380,8 @@ static tn_value call_weighted(const char *saves, tn_tensor *const *list)
         .saves = saves,
         .composite = weighted_body,
         .backward = weighted_backward};
-    uint32_t op = 0;
     tn_value out = tn_value_none();
-    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    const uint32_t op = define(ctx, &def);
     const tn_value args[] = {tn_value_tensors(list, 2), tn_value_floats(weights, 2),
                              tn_value_scalars(factors, 2), tn_value_none()};
     tn_scope_call(s, op, args, 4, &out, 1);
@@ -422,9 +412,7 @@ Test(function, operator_that_sets_a_gradient_for_a_number)
 /* What an operator saves is looked up when it is recorded first. */
 Test(function, operators_that_save_what_there_is_not)
 {
-    static const struct {
-        const char *saves, *text;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"w", "mylib::weighted: `saves` lists the non-tensor argument 'w'; non-tensors are always passed"},
         {"xs, other", "mylib::weighted: `saves` lists 'other', which is neither an argument nor a result"},
         {"result1", "`saves` lists 'result1', which is neither"},
@@ -432,7 +420,7 @@ Test(function, operators_that_save_what_there_is_not)
     };
     tn_tensor *const list[] = {VECTOR(s, 1, 1, 2), VECTOR(s, 1, 3, -4)};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        call_weighted(cases[i].saves, list);
+        call_weighted(cases[i].given, list);
         expect_error(s, cases[i].text);
         cr_assert_eq(tn_namespace_remove(ctx, "mylib"), TN_OK);
     }

@@ -512,8 +512,7 @@ Test(engine, an_operator_that_returns_its_argument)
                                  .schema = "mylib::same(Tensor x) -> Tensor",
                                  .composite = give_it_back,
                                  .backward = five_times};
-    uint32_t op = 0;
-    cr_assert_eq(tn_operator_define(ctx, &def, &op), TN_OK);
+    const uint32_t op = define(ctx, &def);
     tn_tensor *x = VECTOR(s, 1, 2, 3);
     tn_value arg = tn_value_tensor(x), out;
     cr_assert_eq(tn_scope_call(s, op, &arg, 1, &out, 1), TN_OK);

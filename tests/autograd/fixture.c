@@ -2,8 +2,10 @@
 #include "fixture.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../core/at_end.h"
 #include "../torture/counting.h"
 
 static counting memory;
@@ -22,7 +24,16 @@ tn_context *open_context(void)
 void close_context(tn_context *ctx)
 {
     tn_context_destroy(ctx);
-    cr_assert_eq(atomic_load(&memory.live), 0, "%lld blocks are left", atomic_load(&memory.live));
+    if (atomic_load(&memory.live)) fprintf(stderr, "%lld blocks are left\n", atomic_load(&memory.live));
+    MUST_HOLD(atomic_load(&memory.live) == 0);
+}
+
+uint32_t define(tn_context *ctx, const tn_operator_def *def)
+{
+    uint32_t op = 0;
+    cr_assert_eq(tn_operator_define(ctx, def, &op), TN_OK, "%s: %s", def->schema,
+                 tn_last_error() ? tn_last_error()->message : "");
+    return op;
 }
 
 tn_tensor *make(tn_scope *s, tn_ints sizes, const double *values, int32_t wants)
@@ -47,6 +58,12 @@ void expect_values(tn_scope *s, tn_tensor *t, int64_t count, const double *want,
         cr_assert(same, "element %lld is %.17g, not %.17g", (long long)i, have[i], want[i]);
     }
     free(have);
+}
+
+bool is_sound(tn_scope *s)
+{
+    if (tn_scope_failed(s)) fprintf(stderr, "%s\n", tn_scope_error(s) ? tn_scope_error(s)->message : "?");
+    return !tn_scope_failed(s);
 }
 
 void expect_sound(tn_scope *s)

@@ -7,12 +7,16 @@
 #define TESTS_AUTOGRAD_FIXTURE_H
 
 #include <criterion/criterion.h>
+#include <stdbool.h>
 #include <tenon/ops.h>
 #include <tenon/tenon.h>
 
 tn_context *open_context(void);
-/* Fails the test if memory of the context is left. */
+/* The test fails if memory of the context is left, in a fini, too. */
 void close_context(tn_context *ctx);
+
+/* The number of the operator that is defined. */
+uint32_t define(tn_context *ctx, const tn_operator_def *def);
 
 /* A float64 tensor of one or more dimensions; with `wants` a leaf that requires a gradient. */
 tn_tensor *make(tn_scope *s, tn_ints sizes, const double *values, int32_t wants);
@@ -26,8 +30,9 @@ void expect_values(tn_scope *s, tn_tensor *t, int64_t count, const double *want,
 #define EXPECT(s, t, ...)                                                                                    \
     expect_values(s, t, (int64_t)(sizeof((const double[]){__VA_ARGS__}) / 8), (const double[]){__VA_ARGS__}, \
                   1e-12)
-/* The scope has not failed. */
+/* The scope has not failed; is_sound prints the error. */
 void expect_sound(tn_scope *s);
+bool is_sound(tn_scope *s);
 /* The scope has failed with a text that contains `part`; clears it. */
 void expect_error(tn_scope *s, const char *part);
 /* The thread's last error contains `part`. */

@@ -43,12 +43,14 @@ Test(metadata, only_tensors_with_a_gradient_retain_it)
 }
 
 /* The error of a saved tensor that was written names its type as ATen does. */
+typedef struct type_text {
+    tn_dtype dtype;
+    const char *text;
+} type_text;
+
 Test(metadata, types_in_the_error_of_a_changed_tensor)
 {
-    static const struct {
-        tn_dtype dtype;
-        const char *text;
-    } types[] = {
+    static const type_text types[] = {
         {TN_FLOAT16, "[torch.HalfTensor [2]]"},
         {TN_BFLOAT16, "[torch.BFloat16Tensor [2]]"},
         {TN_FLOAT32, "[torch.FloatTensor [2]]"},

@@ -8,6 +8,7 @@
 #define TESTS_AUTOGRAD_SUITE_H
 
 #include "fixture.h"
+#include "../core/at_end.h"
 
 static tn_context *ctx;
 static tn_scope *s;
@@ -20,7 +21,7 @@ static void begin(void)
 
 static void end(void)
 {
-    expect_sound(s);
+    MUST_HOLD(is_sound(s));
     tn_scope_close(s);
     close_context(ctx);
 }

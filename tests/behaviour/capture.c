@@ -167,17 +167,24 @@ Test(capture, a_training_step_learns_as_it_does_without_a_graph)
 
 /* ---- Streams ----------------------------------------------------------------------------------------- */
 
+/* a * factor on the other stream, which joins the capture; the side stream is current again. */
+static tn_tensor *times_elsewhere(world *w, tn_tensor *a, double factor)
+{
+    cr_assert_eq(tn_stream_wait_stream(w->other, w->side), TN_OK);
+    cr_assert_eq(tn_stream_set_current(w->ctx, w->other), TN_OK);
+    tn_tensor *b = tn_mul_scalar(w->s, a, TN_SCALAR(factor));
+    cr_assert_eq(tn_stream_set_current(w->ctx, w->side), TN_OK);
+    return b;
+}
+
 Test(capture, another_stream_takes_part_through_events)
 {
     world w = open_world();
     tn_tensor *x = filled(&w, 2);
     begin(&w, w.graph);
     tn_tensor *a = tn_add_scalar(w.s, x, 1.0);
-    cr_assert_eq(tn_stream_wait_stream(w.other, w.side), TN_OK);
+    tn_tensor *b = times_elsewhere(&w, a, 10);
     cr_assert(tn_stream_is_capturing(w.other));
-    cr_assert_eq(tn_stream_set_current(w.ctx, w.other), TN_OK);
-    tn_tensor *b = tn_mul_scalar(w.s, a, 10.0);
-    cr_assert_eq(tn_stream_set_current(w.ctx, w.side), TN_OK);
     tn_tensor *c = tn_mul_scalar(w.s, a, 100.0);
     cr_assert_eq(tn_stream_wait_stream(w.side, w.other), TN_OK);
     tn_tensor *d = tn_add(w.s, b, c);
@@ -518,11 +525,8 @@ Test(capture, a_block_that_two_captured_streams_use_is_not_used_again_within)
     tn_tensor *x = filled(&w, 1);
     begin(&w, w.graph);
     tn_tensor *a = tn_add_scalar(w.s, x, 1.0);
-    cr_assert_eq(tn_stream_wait_stream(w.other, w.side), TN_OK);
-    cr_assert_eq(tn_stream_set_current(w.ctx, w.other), TN_OK);
-    tn_tensor *b = tn_mul_scalar(w.s, a, 5.0);
+    tn_tensor *b = times_elsewhere(&w, a, 5);
     cr_assert_eq(tn_record_stream(a, w.other), TN_OK);
-    cr_assert_eq(tn_stream_set_current(w.ctx, w.side), TN_OK);
     expect_sound(&w);
     uint64_t offset = tn_desc(a)->byte_offset;
     tn_drop(w.s, a);

@@ -69,6 +69,12 @@ static void expect_values(const world *w, tn_tensor *t, const double *want, int6
         cr_assert(got[i] == want[i], "element %lld is %g instead of %g", (long long)i, got[i], want[i]);
 }
 
+/* Every rank has one element of this value. */
+static void expect_each(const world *w, tn_tensor *const *t, double want)
+{
+    for (uint32_t r = 0; r < RANKS; r++) expect_values(w, t[r], &want, 1);
+}
+
 static void expect_error(int32_t status, int32_t want, const char *words)
 {
     cr_assert_eq(status, want, "%d: %s", status, tn_last_error() ? tn_last_error()->message : "");
@@ -280,7 +286,6 @@ Test(collectives, a_barrier_orders_what_lies_on_both_sides)
 Test(collectives, a_late_error_of_one_rank_is_late_on_all)
 {
     setenv("TENON_REFERENCE_FAIL", "3", 1);
-    static const double ones[] = {1}, fours[] = {4};
     world w = open_world();
     tn_tensor *t[RANKS];
     make_ones(&w, t);
@@ -293,14 +298,14 @@ Test(collectives, a_late_error_of_one_rank_is_late_on_all)
             tn_zeros(w.s, TN_INTS(1), .device = w.devices[r]); /* the third task of the others */
         (void)spare;
         (void)tn_device_synchronize(w.ctx, w.devices[r]);
-        expect_values(&w, t[r], ones, 1);
     }
+    expect_each(&w, t, 1);
     expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_INTERNAL, "reference: ");
     cr_assert_eq(tn_communicator_abort(w.all), TN_OK);
     tn_communicator_release(w.all);
     cr_assert_eq(tn_communicator_create(w.ctx, w.devices, RANKS, &w.all), TN_OK);
     cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
-    for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], fours, 1);
+    expect_each(&w, t, 4);
     close_world(&w);
 }
 
@@ -308,15 +313,14 @@ Test(collectives, a_late_error_of_one_rank_is_late_on_all)
 Test(collectives, a_call_that_is_refused_does_nothing_on_any_rank)
 {
     setenv("TENON_REFERENCE_REFUSE", "5", 1);
-    static const double ones[] = {1}, fours[] = {4};
     world w = open_world();
     tn_tensor *t[RANKS];
     make_ones(&w, t);
     expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_INTERNAL,
                  "this call fails");
-    for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], ones, 1);
+    expect_each(&w, t, 1);
     cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
-    for (uint32_t r = 0; r < RANKS; r++) expect_values(&w, t[r], fours, 1);
+    expect_each(&w, t, 4);
     close_world(&w);
 }
 

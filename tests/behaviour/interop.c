@@ -11,27 +11,6 @@
 
 typedef struct DLManagedTensorVersioned capsule;
 
-typedef struct side {
-    tn_context *ctx;
-    tn_scope *s;
-    tn_device device;
-} side;
-
-static side open_side(void)
-{
-    side a;
-    a.ctx = open_reference(&a.device);
-    a.s = tn_scope_open(a.ctx);
-    return a;
-}
-
-static void close_side(side *a)
-{
-    cr_assert_not(tn_scope_failed(a->s), "%s", tn_scope_failed(a->s) ? tn_scope_error(a->s)->message : "");
-    tn_scope_close(a->s);
-    tn_context_destroy(a->ctx);
-}
-
 static tn_tensor *three(side *a)
 {
     return tn_from_data(a->s, TN_FLOAT32, TN_INTS(3), (float[]){1, 2, 3}, a->device);

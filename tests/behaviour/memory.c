@@ -311,3 +311,51 @@ Test(user_allocator, the_largest_allocation_and_its_operator)
     }
     tn_scope_close(s);
 }
+
+/* ---- Segments that grow -------------------------------------------------------------------------------- */
+
+TestSuite(segments, .init = open_context, .fini = close_context);
+
+#define ELEMENTS (2 << 20) /* 8 MiB of float32 */
+
+static double sum_of(tn_tensor *t)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    double sum = tn_item_double(s, tn_sum(s, t));
+    tn_scope_close(s);
+    return sum;
+}
+
+static tn_tensor *filled(double value)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *t = tn_retain(tn_full(s, TN_INTS(ELEMENTS), value, .device = device));
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_error(s)->message);
+    tn_scope_close(s);
+    return t;
+}
+
+/* Growing and cutting the end change nothing in tensors that stay, and there is one segment of them. */
+Test(segments, keep_what_they_hold)
+{
+    tn_tensor *t[7];
+    int64_t segments, reserved;
+    cr_assert_eq(tn_memory_configure(ctx, device, "expandable_segments:True"), TN_OK);
+    for (int i = 0; i < 7; i++) t[i] = filled(i + 1);
+    for (int i = 0; i < 7; i++) cr_expect_eq(sum_of(t[i]), (i + 1.0) * ELEMENTS);
+    cr_assert_eq(tn_memory_get_stat(ctx, device, "segment.large_pool.current", &segments), TN_OK);
+    cr_expect_eq(segments, 1);
+    for (int i = 3; i < 7; i++) tn_release(t[i]);
+    cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_OK);
+    cr_assert_eq(tn_memory_get_stat(ctx, device, "reserved_bytes.large_pool.current", &reserved), TN_OK);
+    cr_expect_eq(reserved, 24 << 20);
+    for (int i = 0; i < 3; i++) cr_expect_eq(sum_of(t[i]), (i + 1.0) * ELEMENTS);
+    for (int i = 3; i < 7; i++) t[i] = filled(-i);
+    for (int i = 3; i < 7; i++) cr_expect_eq(sum_of(t[i]), -(double)i * ELEMENTS);
+    for (int i = 0; i < 3; i++) cr_expect_eq(sum_of(t[i]), (i + 1.0) * ELEMENTS);
+    for (int i = 0; i < 7; i++) tn_release(t[i]);
+    cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_OK);
+    cr_assert_eq(tn_memory_get_stat(ctx, device, "reserved_bytes.all.current", &reserved), TN_OK);
+    cr_expect_eq(reserved, 0);
+    cr_expect_eq(tn_memory_configure(ctx, TN_CPU, "expandable_segments:True"), TN_E_UNSUPPORTED);
+}

@@ -4,6 +4,7 @@
  * saw was right; else it says on standard error what was not.
  *
  *     partner double SOCKET        receives float32 tensors, doubles them in place, answers with a byte
+ *     partner follow SOCKET        is ready, then doubles a tensor that comes with an event, and again when it gets a byte
  *     partner send SOCKET DEVICE   sends a shared tensor and ends
  *     partner event SOCKET         sends a tensor and an event that comes half a second later
  *     partner orphan SOCKET        sends a tensor and an event that never comes, and is killed
@@ -21,6 +22,9 @@
 #include <unistd.h>
 
 #define MOST 8
+#ifndef PARTNER_DEVICE
+#define PARTNER_DEVICE "reference:0"
+#endif
 
 static tn_context *ctx;
 static tn_scope *s;
@@ -54,6 +58,31 @@ static void run_double(int socket)
     expect(read(socket, &byte, 1) == 0, "the other side goes first"); /* the memory stays until then */
 }
 
+/* The work of each round waits for what the event has recorded by then. */
+static void run_follow(int socket)
+{
+    tn_event *event = NULL;
+    tn_tensor *t = NULL;
+    char byte;
+    tn_device device = tn_device_choose(ctx, PARTNER_DEVICE, NULL);
+    tn_mul_scalar_(s, tn_ones(s, TN_INTS(2), .device = device), 2); /* the first use of a device takes long */
+    expect(!tn_device_synchronize(ctx, device), "beginning");
+    expect(write(socket, "r", 1) == 1, "being ready");
+    for (int i = 0; i < 2; i++) {
+        if (i)
+            expect(read(socket, &byte, 1) == 1, "the second round");
+        else
+            t = tn_share_receive(s, socket, &event);
+        expect(t && event, "receiving");
+        expect(!tn_stream_wait_event(tn_stream_current(ctx, tn_tensor_device(t)), event), "the stream waits");
+        tn_mul_scalar_(s, t, 2);
+        expect(!tn_device_synchronize(ctx, tn_tensor_device(t)), "doubling");
+        expect(write(socket, "d", 1) == 1, "answering");
+    }
+    tn_event_release(event);
+    expect(read(socket, &byte, 1) == 0, "the other side goes first");
+}
+
 static void run_send(int socket, const char *device)
 {
     const float values[] = {1, 2, 3, 4};
@@ -65,7 +94,7 @@ static void run_send(int socket, const char *device)
 /* A tensor that is 7 only when held work has run. */
 static void run_event(int socket, int is_killed)
 {
-    tn_device device = tn_device_choose(ctx, "reference:0", NULL);
+    tn_device device = tn_device_choose(ctx, PARTNER_DEVICE, NULL);
     tn_tensor *t = tn_share(s, tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT32, .device = device));
     tn_event *event;
     expect(t && !tn_device_synchronize(ctx, device), "sharing");
@@ -91,8 +120,9 @@ typedef struct ranks {
 
 static void join(char **argv, ranks *r)
 {
-    unsigned char id[64];
+    unsigned char id[128];
     uint64_t bytes = strlen(argv[0]) / 2;
+    expect(bytes <= sizeof id, "the id fits");
     for (uint64_t i = 0; i < bytes; i++) {
         unsigned byte;
         expect(sscanf(argv[0] + 2 * i, "%2x", &byte) == 1, "the id");
@@ -100,7 +130,7 @@ static void join(char **argv, ranks *r)
     }
     *r = (ranks){
         .world = (uint32_t)atoi(argv[1]), .first = (uint32_t)atoi(argv[2]), .count = (uint32_t)atoi(argv[3])};
-    tn_device first = tn_device_choose(ctx, "reference:0", NULL);
+    tn_device first = tn_device_choose(ctx, PARTNER_DEVICE, NULL);
     for (uint32_t i = 0; i < r->count; i++) r->devices[i] = TN_DEVICE(TN_DEVICE_TYPE(first), i);
     const tn_communicator_group group = {.size = sizeof group,
                                          .count = r->count,
@@ -231,18 +261,16 @@ static void run_rank(char **argv)
     tn_communicator_release(r.all);
 }
 
-/* The error comes with a wait, within seconds, and stays with the communicator. */
+/* The error comes with a wait, which the test's own limit ends otherwise, and stays with the communicator. */
 static void run_stay(char **argv)
 {
     ranks r;
     tn_tensor *a[MOST];
     join(argv, &r);
     fill(&r, 3, STEP, a);
-    time_t before = time(NULL);
     expect(!tn_communicator_all_reduce(r.all, a, r.count, TN_REDUCE_SUM), "queueing");
     expect(tn_device_synchronize(ctx, r.devices[0]) == TN_E_STATE, "an error");
     expect(strstr(tn_last_error()->message, "has ended") != NULL, "which rank it was");
-    expect(time(NULL) - before < 5, "in time");
     expect(tn_communicator_status(r.all) == TN_E_STATE, "the status");
     expect(strstr(tn_last_error()->message, "the process of rank ") != NULL, "the status says it");
     expect(tn_communicator_all_reduce(r.all, a, r.count, TN_REDUCE_SUM) == TN_E_STATE, "later calls");
@@ -262,6 +290,7 @@ int main(int argc, char **argv)
     s = tn_scope_open(ctx);
     const char *what = argv[1];
     if (!strcmp(what, "double")) run_double(atoi(argv[2]));
+    if (!strcmp(what, "follow")) run_follow(atoi(argv[2]));
     if (!strcmp(what, "send")) run_send(atoi(argv[2]), argv[3]);
     if (!strcmp(what, "event")) run_event(atoi(argv[2]), 0);
     if (!strcmp(what, "orphan")) run_event(atoi(argv[2]), 1);

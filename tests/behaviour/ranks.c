@@ -7,62 +7,43 @@
 #include <tenon/ops.h>
 #include "reference.h"
 
-/* An id as text, from a context that ends. */
-static void make_id(char text[129])
+/* An id from a context that ends. */
+static void make_reference_id(char text[ID_TEXT])
 {
     tn_device device;
-    unsigned char id[64];
-    uint64_t bytes = 0;
     tn_context *ctx = open_reference(&device);
-    cr_assert_eq(tn_communicator_unique_id(ctx, device, id, 3, &bytes), TN_E_ARGUMENT);
-    cr_assert_eq(tn_communicator_unique_id(ctx, device, id, sizeof id, &bytes), TN_OK, "%s",
-                 tn_last_error()->message);
-    for (uint64_t i = 0; i < bytes; i++) snprintf(text + 2 * i, 3, "%02x", id[i]);
+    make_id(ctx, device, text);
     tn_context_destroy(ctx);
 }
 
-static pid_t start_rank(const char *what, char *id, uint32_t world, uint32_t first, uint32_t count)
+static void run_reference_world(uint32_t processes, uint32_t count)
 {
-    char numbers[3][12];
-    snprintf(numbers[0], 12, "%u", world);
-    snprintf(numbers[1], 12, "%u", first);
-    snprintf(numbers[2], 12, "%u", count);
-    char *const argv[] = {"partner", (char *)(uintptr_t)what, id, numbers[0], numbers[1], numbers[2], NULL};
-    return start_partner(argv);
-}
-
-/* So many processes with `count` ranks each. */
-static void run_world(uint32_t processes, uint32_t count)
-{
-    char id[129], devices[12];
-    pid_t children[8];
-    make_id(id);
+    char id[ID_TEXT], devices[12];
+    make_reference_id(id);
     snprintf(devices, sizeof devices, "%u", count);
     setenv("TENON_REFERENCE_DEVICES", devices, 1);
-    for (uint32_t i = 0; i < processes; i++)
-        children[i] = start_rank("rank", id, processes * count, i * count, count);
-    for (uint32_t i = 0; i < processes; i++) expect_good(children[i]);
+    run_world(id, processes, count);
 }
 
 Test(ranks, two_processes)
 {
-    run_world(2, 1);
+    run_reference_world(2, 1);
 }
 
 Test(ranks, four_processes)
 {
-    run_world(4, 1);
+    run_reference_world(4, 1);
 }
 
 Test(ranks, two_processes_with_two_devices_each)
 {
-    run_world(2, 2);
+    run_reference_world(2, 2);
 }
 
 Test(ranks, a_process_that_is_killed_is_reported_to_the_others)
 {
-    char id[129];
-    make_id(id);
+    char id[ID_TEXT];
+    make_reference_id(id);
     pid_t first = start_rank("stay", id, 3, 0, 1), second = start_rank("stay", id, 3, 1, 1);
     pid_t killed = start_rank("leave", id, 3, 2, 1);
     int status;

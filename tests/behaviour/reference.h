@@ -21,6 +21,28 @@ static inline tn_context *open_reference(tn_device *out_first)
     return ctx;
 }
 
+/* Such a context with a scope, which must not have failed at the end. */
+typedef struct side {
+    tn_context *ctx;
+    tn_scope *s;
+    tn_device device;
+} side;
+
+static inline side open_side(void)
+{
+    side a;
+    a.ctx = open_reference(&a.device);
+    a.s = tn_scope_open(a.ctx);
+    return a;
+}
+
+static inline void close_side(side *a)
+{
+    cr_assert_not(tn_scope_failed(a->s), "%s", tn_scope_failed(a->s) ? tn_scope_error(a->s)->message : "");
+    tn_scope_close(a->s);
+    tn_context_destroy(a->ctx);
+}
+
 static inline void expect_floats(tn_scope *s, tn_tensor *t, const float *want, uint64_t count)
 {
     float got[16];

@@ -12,38 +12,24 @@
 #include "reference.h"
 
 typedef struct pair {
-    tn_context *ctx;
-    tn_scope *s;
-    tn_device device;
+    side own;
     int socket;
     pid_t child;
 } pair;
 
-/* The other process runs `what`; `more` is another argument or NULL. */
 static pair open_pair(const char *what, const char *more)
 {
-    pair p = {.child = -1};
-    int ends[2];
-    char end[16];
-    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    cr_assert_eq(fcntl(ends[0], F_SETFD, FD_CLOEXEC), 0);
-    snprintf(end, sizeof end, "%d", ends[1]);
-    char *const argv[] = {"partner", (char *)(uintptr_t)what, end, (char *)(uintptr_t)more, NULL};
-    p.socket = ends[0];
-    p.child = start_partner(argv);
-    close(ends[1]);
-    p.ctx = open_reference(&p.device);
-    p.s = tn_scope_open(p.ctx);
+    pair p;
+    p.child = start_with_socket(what, more, &p.socket);
+    p.own = open_side();
     return p;
 }
 
 static void close_pair(pair *p)
 {
-    cr_assert_not(tn_scope_failed(p->s), "%s", tn_scope_failed(p->s) ? tn_scope_error(p->s)->message : "");
     close(p->socket);
     expect_good(p->child);
-    tn_scope_close(p->s);
-    tn_context_destroy(p->ctx);
+    close_side(&p->own);
 }
 
 /* ---- Both sides ---------------------------------------------------------------------------------------- */
@@ -51,19 +37,20 @@ static void close_pair(pair *p)
 Test(sharing, another_process_writes_to_our_tensors)
 {
     pair p = open_pair("double", NULL);
-    const tn_device devices[] = {TN_CPU, p.device};
+    const tn_device devices[] = {TN_CPU, p.own.device};
     for (int i = 0; i < 2; i++) {
         char byte = 0;
-        tn_tensor *x = tn_from_data(p.s, TN_FLOAT32, TN_INTS(2, 3), (float[]){1, 2, 3, 4, 5, 6}, devices[i]);
-        tn_tensor *whole = tn_share(p.s, x);
-        cr_assert_not_null(whole, "%s", tn_scope_error(p.s)->message);
+        tn_tensor *x =
+            tn_from_data(p.own.s, TN_FLOAT32, TN_INTS(2, 3), (float[]){1, 2, 3, 4, 5, 6}, devices[i]);
+        tn_tensor *whole = tn_share(p.own.s, x);
+        cr_assert_not_null(whole, "%s", tn_scope_error(p.own.s)->message);
         cr_assert_not(tn_tensor_is_alias(x, whole));
-        cr_assert_eq(tn_share(p.s, whole), whole);
-        tn_tensor *column = tn_select(p.s, whole, 1, 1);
+        cr_assert_eq(tn_share(p.own.s, whole), whole);
+        tn_tensor *column = tn_select(p.own.s, whole, 1, 1);
         cr_assert_eq(tn_share_send(p.socket, column, NULL), TN_OK, "%s", tn_last_error()->message);
         cr_assert_eq(read(p.socket, &byte, 1), 1);
-        expect_floats(p.s, whole, (float[]){1, 4, 3, 4, 10, 6}, 6);
-        expect_floats(p.s, x, (float[]){1, 2, 3, 4, 5, 6}, 6);
+        expect_floats(p.own.s, whole, (float[]){1, 4, 3, 4, 10, 6}, 6);
+        expect_floats(p.own.s, x, (float[]){1, 2, 3, 4, 5, 6}, 6);
     }
     close_pair(&p);
 }
@@ -71,20 +58,21 @@ Test(sharing, another_process_writes_to_our_tensors)
 static void expect_sent(const char *device)
 {
     pair p = open_pair("send", device);
-    tn_tensor *t = tn_share_receive(p.s, p.socket, NULL);
-    cr_assert_not_null(t, "%s", tn_scope_error(p.s)->message);
+    tn_tensor *t = tn_share_receive(p.own.s, p.socket, NULL);
+    cr_assert_not_null(t, "%s", tn_scope_error(p.own.s)->message);
     int status;
     cr_assert_eq(waitpid(p.child, &status, 0), p.child); /* the exporter is gone */
     cr_assert_eq(status, 0);
     char name[32];
-    cr_assert_str_eq(tn_device_format(p.ctx, tn_tensor_device(t), name, sizeof name), device);
-    expect_floats(p.s, t, (float[]){1, 2, 3, 4}, 4);
-    tn_add_scalar_(p.s, t, 1);
-    expect_floats(p.s, t, (float[]){2, 3, 4, 5}, 4);
-    cr_assert_null(tn_share_receive(p.s, p.socket, NULL));
-    cr_assert_str_eq(tn_scope_error(p.s)->message, "tn_share_receive: the other side has closed the socket");
-    tn_scope_close(p.s);
-    tn_context_destroy(p.ctx);
+    cr_assert_str_eq(tn_device_format(p.own.ctx, tn_tensor_device(t), name, sizeof name), device);
+    expect_floats(p.own.s, t, (float[]){1, 2, 3, 4}, 4);
+    tn_add_scalar_(p.own.s, t, 1);
+    expect_floats(p.own.s, t, (float[]){2, 3, 4, 5}, 4);
+    cr_assert_null(tn_share_receive(p.own.s, p.socket, NULL));
+    cr_assert_str_eq(tn_scope_error(p.own.s)->message,
+                     "tn_share_receive: the other side has closed the socket");
+    tn_scope_close(p.own.s);
+    tn_context_destroy(p.own.ctx);
 }
 
 Test(sharing, memory_outlives_the_process_that_made_it)
@@ -99,15 +87,15 @@ Test(sharing, a_stream_waits_for_an_event_of_another_process)
 {
     pair p = open_pair("event", NULL);
     tn_event *event = NULL;
-    tn_tensor *t = tn_share_receive(p.s, p.socket, &event);
+    tn_tensor *t = tn_share_receive(p.own.s, p.socket, &event);
     cr_assert_not_null(event);
     cr_assert_eq(tn_event_query(event), 0, "%s", tn_last_error() ? tn_last_error()->message : "");
     cr_assert_eq(write(p.socket, "r", 1), 1);
-    cr_assert_eq(tn_stream_wait_event(tn_stream_current(p.ctx, p.device), event), TN_OK);
-    expect_floats(p.s, tn_add_scalar(p.s, t, 1), (float[]){8, 8}, 2);
+    cr_assert_eq(tn_stream_wait_event(tn_stream_current(p.own.ctx, p.own.device), event), TN_OK);
+    expect_floats(p.own.s, tn_add_scalar(p.own.s, t, 1), (float[]){8, 8}, 2);
     cr_assert_eq(tn_event_query(event), 1);
     cr_assert_eq(tn_event_synchronize(event), TN_OK);
-    cr_assert_eq(tn_event_record(event, tn_stream_current(p.ctx, p.device)), TN_E_STATE);
+    cr_assert_eq(tn_event_record(event, tn_stream_current(p.own.ctx, p.own.device)), TN_E_STATE);
     cr_assert_eq(write(p.socket, "d", 1), 1);
     tn_event_release(event);
     close_pair(&p);
@@ -117,18 +105,18 @@ Test(sharing, waiting_for_a_process_that_is_killed_fails)
 {
     pair p = open_pair("orphan", NULL);
     tn_event *event = NULL;
-    cr_assert_not_null(tn_share_receive(p.s, p.socket, &event));
-    cr_assert_eq(tn_stream_wait_event(tn_stream_current(p.ctx, p.device), event), TN_OK);
+    cr_assert_not_null(tn_share_receive(p.own.s, p.socket, &event));
+    cr_assert_eq(tn_stream_wait_event(tn_stream_current(p.own.ctx, p.own.device), event), TN_OK);
     cr_assert_eq(write(p.socket, "r", 1), 1);
-    cr_assert_eq(tn_device_synchronize(p.ctx, p.device), TN_E_STATE);
+    cr_assert_eq(tn_device_synchronize(p.own.ctx, p.own.device), TN_E_STATE);
     cr_assert(strstr(tn_last_error()->message, "the process that records an event has ended"), "%s",
               tn_last_error()->message);
     cr_assert_eq(tn_event_synchronize(event), TN_E_STATE);
     tn_event_release(event);
     int status;
     cr_assert_eq(waitpid(p.child, &status, 0), p.child);
-    tn_scope_close(p.s);
-    tn_context_destroy(p.ctx);
+    tn_scope_close(p.own.s);
+    tn_context_destroy(p.own.ctx);
 }
 
 Test(sharing, events_for_this_process_alone_are_not_exported)
@@ -234,37 +222,32 @@ Test(sharing, shared_memory_counts)
 
 Test(sharing, wrong_descriptions_are_refused)
 {
-    tn_device device;
-    tn_context *ctx = open_reference(&device);
-    tn_scope *s = tn_scope_open(ctx);
-    const tn_device devices[] = {TN_CPU, device};
+    side a = open_side();
+    const tn_device devices[] = {TN_CPU, a.device};
     for (int i = 0; i < 2; i++) {
         tn_shared_tensor good = {.size = sizeof good};
-        tn_tensor *plain = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32, .device = devices[i]);
+        tn_tensor *plain = tn_ones(a.s, TN_INTS(4, 4), .dtype = TN_FLOAT32, .device = devices[i]);
         cr_assert_eq(tn_share_export(plain, &good), TN_E_STATE);
-        cr_assert_eq(tn_share_export(tn_share(s, plain), &good), TN_OK, "%s", tn_last_error()->message);
+        cr_assert_eq(tn_share_export(tn_share(a.s, plain), &good), TN_OK, "%s", tn_last_error()->message);
         cr_assert_eq(good.sizes[1], 4);
-        cr_assert_not_null(tn_share_import(s, &good));
-        expect_refusals(ctx, &good);
+        cr_assert_not_null(tn_share_import(a.s, &good));
+        expect_refusals(a.ctx, &good);
         close(good.memory.file);
     }
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
+    close_side(&a);
 }
 
 /* A file that its owner could cut would end this process with a signal. */
 Test(sharing, a_file_that_may_shrink_is_refused)
 {
-    tn_device device;
-    tn_context *ctx = open_reference(&device);
-    tn_scope *s = tn_scope_open(ctx);
+    side a = open_side();
     tn_shared_tensor t = {.size = sizeof t};
     struct {
         uint64_t device, inode;
     } id;
     struct stat facts;
     cr_assert_eq(
-        tn_share_export(tn_share(s, tn_ones(s, TN_INTS(4), .dtype = TN_FLOAT32, .device = TN_CPU)), &t),
+        tn_share_export(tn_share(a.s, tn_ones(a.s, TN_INTS(4), .dtype = TN_FLOAT32, .device = TN_CPU)), &t),
         TN_OK);
     close(t.memory.file);
     t.memory.file = memfd_create("loose", MFD_ALLOW_SEALING);
@@ -273,10 +256,9 @@ Test(sharing, a_file_that_may_shrink_is_refused)
     id.device = facts.st_dev;
     id.inode = facts.st_ino;
     memcpy(t.memory.id, &id, sizeof id);
-    expect_no_import(ctx, &t, "it lacks F_SEAL_SHRINK");
+    expect_no_import(a.ctx, &t, "it lacks F_SEAL_SHRINK");
     close(t.memory.file);
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
+    close_side(&a);
 }
 
 Test(sharing, what_is_not_a_tensor_is_refused_on_a_socket)

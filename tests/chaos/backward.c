@@ -5,6 +5,15 @@
  */
 #include "fixture.h"
 
+/* x * factor on the side stream; the home stream is current again. */
+static tn_tensor *times_on_side(world *w, tn_tensor *x, double factor)
+{
+    move_to_side(w);
+    tn_tensor *y = tn_mul_scalar(w->s, x, TN_SCALAR(factor));
+    on(w, w->home);
+    return y;
+}
+
 /* The forward pass on the side stream, then at once backward from the default one. */
 Test(backward, of_a_forward_pass_on_another_stream)
 {
@@ -23,9 +32,7 @@ Test(backward, waits_for_a_gradient_that_is_given)
 {
     world w = open_world();
     tn_tensor *x = leaf(&w, 3);
-    move_to_side(&w);
-    tn_tensor *y = tn_mul_scalar(w.s, x, 2.0);
-    on(&w, w.home);
+    tn_tensor *y = times_on_side(&w, x, 2);
     tn_tensor *given = plus(&w, filled(&w, COUNT, 1), 4);
     tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(given)};
     cr_assert_eq(tn_backward_with(w.s, TN_TENSORS(y), &options), TN_OK);
@@ -61,9 +68,7 @@ Test(backward, accumulates_in_a_leaf_after_both)
 {
     world w = open_world();
     tn_tensor *x = leaf(&w, 3);
-    move_to_side(&w);
-    tn_tensor *a = tn_mul_scalar(w.s, x, 10.0);
-    on(&w, w.home);
+    tn_tensor *a = times_on_side(&w, x, 10);
     tn_tensor *b = tn_mul_scalar(w.s, x, 100.0);
     cr_assert_eq(tn_stream_wait_stream(w.home, w.side), TN_OK);
     for (int i = 1; i <= 2; i++) {
@@ -83,9 +88,7 @@ Test(backward, keeps_a_handed_over_gradient_until_it_is_read)
     world w = open_world();
     tn_tensor *x = leaf(&w, 3), *other = leaf(&w, 2);
     tn_tensor *last = tn_mul_scalar(w.s, other, 3.0);
-    move_to_side(&w);
-    tn_tensor *a = tn_mul_scalar(w.s, x, 10.0);
-    on(&w, w.home);
+    tn_tensor *a = times_on_side(&w, x, 10);
     cr_assert_eq(tn_stream_wait_stream(w.home, w.side), TN_OK);
     tn_tensor *y = tn_add(w.s, tn_mul_scalar(w.s, a, 2.0), last);
     tn_backward_options options = {.size = sizeof options, .grad_outputs = TN_TENSORS(filled(&w, COUNT, 1))};

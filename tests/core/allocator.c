@@ -317,12 +317,19 @@ Test(allocator, a_segment_may_be_as_small_as_its_block)
     close_gpu();
 }
 
+/* A device of so much memory, and a stream on it. */
+static tn_stream *open_with_stream(uint64_t memory)
+{
+    tn_stream *s = NULL;
+    gpu.memory = memory;
+    open_gpu();
+    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    return s;
+}
+
 Test(allocator, out_of_memory_waits_for_recorded_streams)
 {
-    gpu.memory = 32 * MIB;
-    open_gpu();
-    tn_stream *s = NULL;
-    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tn_stream *s = open_with_stream(32 * MIB);
     tni_block *a = get(d, 30 * MIB);
     tni_block_record(a, s);
     fake_work(s);
@@ -421,7 +428,6 @@ Test(allocator, host_memory_goes_back_to_the_system)
 
 #define BLOCKS 64
 typedef struct worker {
-    tni_device *device;
     uint32_t seed;
     int32_t failed;
 } worker;
@@ -439,7 +445,7 @@ static void *work(void *user)
             blocks[k] = NULL;
         } else {
             uint64_t bytes = 4 + ((w->seed >> 8 & 0xff) << (w->seed >> 4 & 15));
-            if (tni_block_alloc(w->device, bytes, w->device->default_stream, &blocks[k])) w->failed = 1;
+            if (tni_block_alloc(d, bytes, d->default_stream, &blocks[k])) w->failed = 1;
             *(uint32_t *)blocks[k]->host = (uint32_t)(uintptr_t)blocks[k];
         }
     }
@@ -454,7 +460,7 @@ Test(allocator, many_threads)
     pthread_t threads[8];
     worker workers[8];
     for (uint32_t i = 0; i < 8; i++) {
-        workers[i] = (worker){d, i, 0};
+        workers[i] = (worker){i, 0};
         pthread_create(&threads[i], NULL, work, &workers[i]);
     }
     for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
@@ -658,15 +664,21 @@ Test(allocator, memory_of_another_device)
     close_gpu();
 }
 
+static tn_graph *open_with_graph(void)
+{
+    tn_graph *g = NULL;
+    gpu.has_graphs = 1;
+    open_gpu();
+    cr_assert_eq(tn_graph_create(ctx, d->id, &g), TN_OK);
+    return g;
+}
+
 /* A capture waits for its streams when it begins, so a block that one of them used is free at once. */
 Test(allocator, a_use_by_a_stream_that_captures)
 {
-    gpu.has_graphs = 1;
-    open_gpu();
     tn_stream *s = NULL;
-    tn_graph *g = NULL;
+    tn_graph *g = open_with_graph();
     cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
-    cr_assert_eq(tn_graph_create(ctx, d->id, &g), TN_OK);
     tni_block *before = get(d, 4 * KIB), *later = get(d, 8 * KIB);
     cr_assert_eq(tni_block_record(before, s), TN_OK);
     cr_assert_eq(tni_block_record(later, s), TN_OK);
@@ -688,14 +700,11 @@ Test(allocator, a_use_by_a_stream_that_captures)
 /* What a stream leaves goes to the default stream's pool of the same kind, not to that of a capture on it. */
 Test(allocator, the_heir_of_a_streams_memory)
 {
-    gpu.has_graphs = 1;
-    open_gpu();
     tn_stream *s = NULL;
-    tn_graph *g = NULL;
+    tn_graph *g = open_with_graph();
     tni_block *small = NULL, *large = NULL, *captured = NULL;
     tni_block_free(get(d, 4 * KIB));
     tni_block_free(get(d, 4 * MIB));
-    cr_assert_eq(tn_graph_create(ctx, d->id, &g), TN_OK);
     cr_assert_eq(tn_graph_capture_begin(g, d->default_stream), TN_OK);
     cr_assert_eq(tni_block_alloc(d, 4 * KIB, d->default_stream, &captured), TN_OK);
     tni_block_free(captured);
@@ -725,10 +734,7 @@ Test(allocator, the_heir_of_a_streams_memory)
 /* What waited for a stream is free after the wait: no second request is needed. */
 Test(allocator, out_of_memory_finds_what_waited)
 {
-    gpu.memory = 24 * MIB;
-    open_gpu();
-    tn_stream *s = NULL;
-    cr_assert_eq(tn_stream_create(ctx, d->id, 0, &s), TN_OK);
+    tn_stream *s = open_with_stream(24 * MIB);
     tni_block *kept = get(d, 2 * MIB), *waits = get(d, 18 * MIB);
     cr_assert_eq(tni_block_record(waits, s), TN_OK);
     fake_work(s);

@@ -14,6 +14,7 @@
 #include "core/allocator.h"
 #include "fake_driver.h"
 #include "at_end.h"
+#include "refused.h"
 
 #define MIB (1024ull * 1024)
 
@@ -67,9 +68,7 @@ static void refuse(const char *options, int32_t status, const char *part)
 
 Test(allocator_options, wrong_options_are_named)
 {
-    static const struct {
-        const char *options, *part;
-    } wrong[] = {
+    static const refused_text wrong[] = {
         {"colour:3", "memory_configure: unknown option 'colour' (expected max_split_size_mb, "},
         {"max_split_size_mb", "'max_split_size_mb' has no value (expected key:value,...)"},
         {"max_split_size_mb:20",
@@ -90,9 +89,9 @@ Test(allocator_options, wrong_options_are_named)
         {"max_split_size_mc:64", "unknown option 'max_split_size_mc'"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        refuse(wrong[i].options, TN_E_ARGUMENT, wrong[i].part);
+        refuse(wrong[i].given, TN_E_ARGUMENT, wrong[i].text);
     refuse("expandable_segments:True", TN_E_UNSUPPORTED,
-           "expandable_segments is 'True', but no device can map memory into a growing range");
+           "expandable_segments is 'True', but plugin fake gives no memory that grows");
 }
 
 Test(allocator_options, wrong_values_are_named)
@@ -210,9 +209,12 @@ Test(allocator_options, old_memory_goes_back_first)
     configure("garbage_collection_threshold:0.6");
     cr_assert_eq(tn_memory_set_limit(ctx, d->id, 100 * MIB), TN_OK);
     tni_block *old = get(30 * MIB), *young = get(32 * MIB);
+    fake_work(tni_current_stream(d)); /* it may use both */
     tni_block_free(old);
     tni_block_free(young);
+    int32_t waits = gpu.synchronizes;
     tni_block *b = get(34 * MIB); /* 62 of 100 are reserved, more than 60: the older one goes */
+    cr_expect_gt(gpu.synchronizes, waits, "memory went back to the device under work that may use it");
     cr_expect_eq(stat("reserved_bytes.all.current"), 66 * (int64_t)MIB);
     tni_block_free(b);
     b = get(32 * MIB);

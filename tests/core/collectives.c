@@ -7,6 +7,10 @@
 #include "fixture.h"
 #include "at_end.h"
 
+/* A call is refused with a text that begins with its name. */
+#define REFUSES(call, arguments, status, text) \
+    REFUSED(tn_communicator_##call arguments, status, "tn_communicator_" #call ": " text)
+
 static tn_device devices[2];
 static tn_communicator *c;
 static tn_tensor *a[2], *b[2], *none[2];
@@ -53,14 +57,10 @@ Test(collectives, communicators_that_cannot_be_made)
     tn_communicator *other = NULL;
     const tn_device twice[] = {devices[0], devices[0]}, mixed[] = {devices[0], TN_CPU}, host[] = {TN_CPU};
     const tn_device missing[] = {tn_device_parse(ctx, "gpu:7")};
-    REFUSED(tn_communicator_create(ctx, devices, 0, &other), TN_E_ARGUMENT,
-            "tn_communicator_create: 0 devices; 1 to 64 are possible");
-    REFUSED(tn_communicator_create(ctx, devices, 65, &other), TN_E_ARGUMENT,
-            "tn_communicator_create: 65 devices; 1 to 64 are possible");
-    REFUSED(tn_communicator_create(ctx, twice, 2, &other), TN_E_DEVICE,
-            "tn_communicator_create: devices[0] and devices[1] are the same");
-    REFUSED(tn_communicator_create(ctx, mixed, 2, &other), TN_E_DEVICE,
-            "tn_communicator_create: devices[1] is of another type than devices[0]");
+    REFUSES(create, (ctx, devices, 0, &other), TN_E_ARGUMENT, "0 devices; 1 to 64 are possible");
+    REFUSES(create, (ctx, devices, 65, &other), TN_E_ARGUMENT, "65 devices; 1 to 64 are possible");
+    REFUSES(create, (ctx, twice, 2, &other), TN_E_DEVICE, "devices[0] and devices[1] are the same");
+    REFUSES(create, (ctx, mixed, 2, &other), TN_E_DEVICE, "devices[1] is of another type than devices[0]");
     REFUSED(tn_communicator_create(ctx, host, 1, &other), TN_E_UNSUPPORTED,
             "plugin fake has no collectives (no interface tenon.collectives)");
     REFUSED(tn_communicator_create(ctx, missing, 1, &other), TN_E_DEVICE,
@@ -78,11 +78,9 @@ Test(collectives, groups_over_processes)
     uint64_t bytes = 0;
     tn_communicator_group group = {
         .size = sizeof group, .count = 2, .first_rank = 2, .world = 3, .devices = devices};
-    REFUSED(tn_communicator_join(ctx, &group, &other), TN_E_ARGUMENT,
-            "tn_communicator_join: ranks 2 to 3 of 3");
+    REFUSES(join, (ctx, &group, &other), TN_E_ARGUMENT, "ranks 2 to 3 of 3");
     group.first_rank = 4;
-    REFUSED(tn_communicator_join(ctx, &group, &other), TN_E_ARGUMENT,
-            "tn_communicator_join: ranks 4 to 5 of 3");
+    REFUSES(join, (ctx, &group, &other), TN_E_ARGUMENT, "ranks 4 to 5 of 3");
     group = (tn_communicator_group){.size = sizeof group, .count = 2, .world = 4, .devices = devices};
     const char *const without =
         "tn_communicator_join: argument 'id': missing, but 2 of 4 ranks are elsewhere";
@@ -113,8 +111,7 @@ Test(collectives, groups_over_processes)
     cr_assert_eq(tn_communicator_device(other, 1), devices[1]);
     cr_assert_eq(tn_communicator_device(other, 2), 0);
     cr_assert_eq(tn_communicator_broadcast(other, a, 2, 3), TN_OK, "a root elsewhere");
-    REFUSED(tn_communicator_broadcast(other, a, 2, 4), TN_E_ARGUMENT,
-            "tn_communicator_broadcast: root 4; the ranks are 0 to 3");
+    REFUSES(broadcast, (other, a, 2, 4), TN_E_ARGUMENT, "root 4; the ranks are 0 to 3");
     tn_communicator_release(other);
 }
 
@@ -147,11 +144,10 @@ Test(collectives, one_process_only)
 
 Test(collectives, communicators_that_are_missing)
 {
-    REFUSED(tn_communicator_status(NULL), TN_E_ARGUMENT, "tn_communicator_status: no communicator");
-    REFUSED(tn_communicator_abort(NULL), TN_E_ARGUMENT, "tn_communicator_abort: no communicator");
-    REFUSED(tn_communicator_barrier(NULL), TN_E_ARGUMENT, "tn_communicator_barrier: no communicator");
-    REFUSED(tn_communicator_all_reduce(NULL, a, 2, TN_REDUCE_SUM), TN_E_ARGUMENT,
-            "tn_communicator_all_reduce: no communicator");
+    REFUSES(status, (NULL), TN_E_ARGUMENT, "no communicator");
+    REFUSES(abort, (NULL), TN_E_ARGUMENT, "no communicator");
+    REFUSES(barrier, (NULL), TN_E_ARGUMENT, "no communicator");
+    REFUSES(all_reduce, (NULL, a, 2, TN_REDUCE_SUM), TN_E_ARGUMENT, "no communicator");
     cr_assert_eq(tn_communicator_size(NULL), 0);
     cr_assert_eq(tn_communicator_device(NULL, 0), 0);
     cr_assert_not(tn_communicator_reduces(NULL, TN_FLOAT32, TN_REDUCE_SUM));
@@ -162,24 +158,21 @@ Test(collectives, lists_of_tensors)
 {
     tn_tensor *swapped[] = {a[1], a[0]}, *holes[] = {a[0], NULL}, *other[2];
     const int64_t turned[] = {4, 2}, strides[] = {1, 4};
-    REFUSED(tn_communicator_all_reduce(c, a, 1, TN_REDUCE_SUM), TN_E_ARGUMENT,
-            "tn_communicator_all_reduce: 1 tensors for 2 ranks");
-    REFUSED(tn_communicator_all_reduce(c, NULL, 2, TN_REDUCE_SUM), TN_E_ARGUMENT,
-            "tn_communicator_all_reduce: 'tensors' is missing");
-    REFUSED(tn_communicator_all_reduce(c, holes, 2, TN_REDUCE_SUM), TN_E_ARGUMENT,
-            "tn_communicator_all_reduce: tensors[1] is missing");
-    REFUSED(tn_communicator_all_reduce(c, swapped, 2, TN_REDUCE_SUM), TN_E_DEVICE,
-            "tn_communicator_all_reduce: tensors[0] is on gpu:1; rank 0 is gpu:0");
+    REFUSES(all_reduce, (c, a, 1, TN_REDUCE_SUM), TN_E_ARGUMENT, "1 tensors for 2 ranks");
+    REFUSES(all_reduce, (c, NULL, 2, TN_REDUCE_SUM), TN_E_ARGUMENT, "'tensors' is missing");
+    REFUSES(all_reduce, (c, holes, 2, TN_REDUCE_SUM), TN_E_ARGUMENT, "tensors[1] is missing");
+    REFUSES(all_reduce, (c, swapped, 2, TN_REDUCE_SUM), TN_E_DEVICE,
+            "tensors[0] is on gpu:1; rank 0 is gpu:0");
     other[0] = a[0];
     other[1] = tensor(1, TN_FLOAT64, TN_INTS(2, 4));
-    REFUSED(tn_communicator_all_reduce(c, other, 2, TN_REDUCE_SUM), TN_E_DTYPE,
-            "tn_communicator_all_reduce: tensors[1] is float64, but tensors[0] is float32");
+    REFUSES(all_reduce, (c, other, 2, TN_REDUCE_SUM), TN_E_DTYPE,
+            "tensors[1] is float64, but tensors[0] is float32");
     other[1] = tensor(1, TN_FLOAT32, TN_INTS(4, 2));
-    REFUSED(tn_communicator_all_reduce(c, other, 2, TN_REDUCE_SUM), TN_E_SHAPE,
-            "tn_communicator_all_reduce: tensors[1] has the shape [4, 2], but tensors[0] [2, 4]");
+    REFUSES(all_reduce, (c, other, 2, TN_REDUCE_SUM), TN_E_SHAPE,
+            "tensors[1] has the shape [4, 2], but tensors[0] [2, 4]");
     other[1] = tensor(1, TN_FLOAT32, TN_INTS(8));
-    REFUSED(tn_communicator_all_reduce(c, other, 2, TN_REDUCE_SUM), TN_E_SHAPE,
-            "tn_communicator_all_reduce: tensors[1] has the shape [8], but tensors[0] [2, 4]");
+    REFUSES(all_reduce, (c, other, 2, TN_REDUCE_SUM), TN_E_SHAPE,
+            "tensors[1] has the shape [8], but tensors[0] [2, 4]");
     cr_assert_eq(tni_tensor_view(a[0], 2, turned, strides, 0, &other[0]), TN_OK);
     const char *const strided =
         "tn_communicator_all_reduce: tensors[0] must be contiguous (and not lazily conjugated or negated)";
@@ -196,14 +189,12 @@ Test(collectives, reductions)
     pair(complex_pair, TN_COMPLEX64, TN_INTS(2));
     pair(whole, TN_INT64, TN_INTS(2));
     pair(small, TN_FLOAT8_E4M3FN, TN_INTS(2));
-    REFUSED(tn_communicator_all_reduce(c, a, 2, 5), TN_E_ARGUMENT,
-            "tn_communicator_all_reduce: there is no reduction 5 (TN_REDUCE_...)");
-    REFUSED(tn_communicator_all_reduce(c, complex_pair, 2, TN_REDUCE_MIN), TN_E_DTYPE,
-            "tn_communicator_all_reduce: TN_REDUCE_MIN is not for complex64");
-    REFUSED(tn_communicator_all_reduce(c, whole, 2, TN_REDUCE_AVERAGE), TN_E_DTYPE,
-            "tn_communicator_all_reduce: TN_REDUCE_AVERAGE is not for int64");
-    REFUSED(tn_communicator_all_reduce(c, small, 2, TN_REDUCE_SUM), TN_E_DTYPE,
-            "tn_communicator_all_reduce: plugin fake does not reduce float8_e4m3fn by TN_REDUCE_SUM");
+    REFUSES(all_reduce, (c, a, 2, 5), TN_E_ARGUMENT, "there is no reduction 5 (TN_REDUCE_...)");
+    REFUSES(all_reduce, (c, complex_pair, 2, TN_REDUCE_MIN), TN_E_DTYPE,
+            "TN_REDUCE_MIN is not for complex64");
+    REFUSES(all_reduce, (c, whole, 2, TN_REDUCE_AVERAGE), TN_E_DTYPE, "TN_REDUCE_AVERAGE is not for int64");
+    REFUSES(all_reduce, (c, small, 2, TN_REDUCE_SUM), TN_E_DTYPE,
+            "plugin fake does not reduce float8_e4m3fn by TN_REDUCE_SUM");
     cr_assert_eq(tn_communicator_all_reduce(c, complex_pair, 2, TN_REDUCE_AVERAGE), TN_OK);
     cr_assert_not(tn_communicator_reduces(c, TN_FLOAT32, 5));
     cr_assert(tn_communicator_reduces(c, TN_FLOAT32, TN_REDUCE_MAX));
@@ -216,42 +207,32 @@ Test(collectives, parts_of_tensors)
     pair(part, TN_FLOAT32, TN_INTS(4));
     pair(whole, TN_INT32, TN_INTS(2, 4));
     pair(third, TN_FLOAT32, TN_INTS(3));
-    REFUSED(tn_communicator_all_gather(c, whole, part, 2), TN_E_DTYPE,
-            "tn_communicator_all_gather: outs are int32, but inputs float32");
-    REFUSED(tn_communicator_all_gather(c, a, third, 2), TN_E_SHAPE,
-            "tn_communicator_all_gather: outs have 8 elements; 2 ranks with inputs of 3 make 6");
-    REFUSED(tn_communicator_all_gather(c, a, NULL, 2), TN_E_ARGUMENT,
-            "tn_communicator_all_gather: 'inputs' is missing");
-    REFUSED(tn_communicator_reduce_scatter(c, NULL, a, 2, TN_REDUCE_SUM), TN_E_ARGUMENT,
-            "tn_communicator_reduce_scatter: 'outs' is missing");
-    REFUSED(tn_communicator_reduce_scatter(c, part, a, 2, 9), TN_E_ARGUMENT,
-            "tn_communicator_reduce_scatter: there is no reduction 9 (TN_REDUCE_...)");
+    REFUSES(all_gather, (c, whole, part, 2), TN_E_DTYPE, "outs are int32, but inputs float32");
+    REFUSES(all_gather, (c, a, third, 2), TN_E_SHAPE,
+            "outs have 8 elements; 2 ranks with inputs of 3 make 6");
+    REFUSES(all_gather, (c, a, NULL, 2), TN_E_ARGUMENT, "'inputs' is missing");
+    REFUSES(reduce_scatter, (c, NULL, a, 2, TN_REDUCE_SUM), TN_E_ARGUMENT, "'outs' is missing");
+    REFUSES(reduce_scatter, (c, part, a, 2, 9), TN_E_ARGUMENT, "there is no reduction 9 (TN_REDUCE_...)");
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(tni_tensor_view(a[i], 1, &size, NULL, 2, &within[i]), TN_OK);
         cr_assert_eq(tni_tensor_view(a[i], 1, &size, NULL, 4 * i, &own[i]), TN_OK);
     }
-    REFUSED(tn_communicator_all_gather(c, a, within, 2), TN_E_ARGUMENT,
-            "tn_communicator_all_gather: outs[0] and inputs[0] overlap; only a rank's own part of the larger "
+    REFUSES(all_gather, (c, a, within, 2), TN_E_ARGUMENT,
+            "outs[0] and inputs[0] overlap; only a rank's own part of the larger "
             "may be "
             "shared");
     cr_assert_eq(tn_communicator_all_gather(c, a, own, 2), TN_OK, "each rank's own part");
-    REFUSED(tn_communicator_all_to_all(c, a, within, 2), TN_E_SHAPE,
-            "tn_communicator_all_to_all: outs have 8 elements of float32, inputs 4 of float32");
-    REFUSED(tn_communicator_all_to_all(c, a, NULL, 2), TN_E_ARGUMENT,
-            "tn_communicator_all_to_all: 'inputs' is missing");
-    REFUSED(tn_communicator_all_to_all(c, NULL, a, 2), TN_E_ARGUMENT,
-            "tn_communicator_all_to_all: 'outs' is missing");
-    REFUSED(tn_communicator_all_to_all(c, within, own, 2), TN_E_ARGUMENT,
-            "tn_communicator_all_to_all: outs[0] and inputs[0] overlap");
-    REFUSED(tn_communicator_all_to_all(c, own, within, 2), TN_E_ARGUMENT,
-            "tn_communicator_all_to_all: outs[0] and inputs[0] overlap");
+    REFUSES(all_to_all, (c, a, within, 2), TN_E_SHAPE,
+            "outs have 8 elements of float32, inputs 4 of float32");
+    REFUSES(all_to_all, (c, a, NULL, 2), TN_E_ARGUMENT, "'inputs' is missing");
+    REFUSES(all_to_all, (c, NULL, a, 2), TN_E_ARGUMENT, "'outs' is missing");
+    REFUSES(all_to_all, (c, within, own, 2), TN_E_ARGUMENT, "outs[0] and inputs[0] overlap");
+    REFUSES(all_to_all, (c, own, within, 2), TN_E_ARGUMENT, "outs[0] and inputs[0] overlap");
     pair(third, TN_INT32, TN_INTS(2, 4));
-    REFUSED(tn_communicator_all_to_all(c, a, third, 2), TN_E_SHAPE,
-            "tn_communicator_all_to_all: outs have 8 elements of float32, inputs 8 of int32");
+    REFUSES(all_to_all, (c, a, third, 2), TN_E_SHAPE, "outs have 8 elements of float32, inputs 8 of int32");
     pair(third, TN_FLOAT32, TN_INTS(3));
     pair(whole, TN_FLOAT32, TN_INTS(3));
-    REFUSED(tn_communicator_all_to_all(c, third, whole, 2), TN_E_SHAPE,
-            "tn_communicator_all_to_all: 3 elements are not 2 equal parts");
+    REFUSES(all_to_all, (c, third, whole, 2), TN_E_SHAPE, "3 elements are not 2 equal parts");
     for (int i = 0; i < 2; i++) {
         tn_release(within[i]);
         tn_release(own[i]);

@@ -37,6 +37,13 @@ static const char *printed_by(void (*run)(void))
     return text;
 }
 
+/* What `run` prints with TENON_LOG set to `level`. */
+static void expect_printed(const char *level, void (*run)(void), const char *text)
+{
+    setenv("TENON_LOG", level, 1);
+    cr_assert_str_eq(printed_by(run), text, "TENON_LOG=%s", level);
+}
+
 static void log_all_levels(void)
 {
     tn_context *ctx = NULL;
@@ -65,13 +72,10 @@ Test(debug, without_a_sink_nothing_is_printed)
 
 Test(debug, log_prints_up_to_its_level)
 {
-    setenv("TENON_LOG", "error", 1);
-    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\n");
-    setenv("TENON_LOG", "info", 1);
-    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\ntenon: warn: b\ntenon: info: c\n");
-    setenv("TENON_LOG", "3", 1);
-    cr_assert_str_eq(printed_by(log_all_levels),
-                     "tenon: error: a 1\ntenon: warn: b\ntenon: info: c\ntenon: debug: d\n");
+    expect_printed("error", log_all_levels, "tenon: error: a 1\n");
+    expect_printed("info", log_all_levels, "tenon: error: a 1\ntenon: warn: b\ntenon: info: c\n");
+    expect_printed("3", log_all_levels,
+                   "tenon: error: a 1\ntenon: warn: b\ntenon: info: c\ntenon: debug: d\n");
     setenv("TENON_LOG", "loud", 1);
     cr_assert_str_eq(
         printed_by(log_all_levels),
@@ -91,8 +95,7 @@ static void log_odd_levels(void)
 
 Test(debug, levels_that_there_are_not)
 {
-    setenv("TENON_LOG", "debug", 1);
-    cr_assert_str_eq(printed_by(log_odd_levels), "tenon: error: below\n");
+    expect_printed("debug", log_odd_levels, "tenon: error: below\n");
     static const char *const words[] = {"4", "/", "errors"};
     for (int i = 0; i < 3; i++) {
         char text[160];
@@ -100,22 +103,19 @@ Test(debug, levels_that_there_are_not)
                  "tenon: warn: TENON_LOG is '%s' (expected error, warn, info or debug); warn is assumed\n"
                  "tenon: error: below\n",
                  words[i]);
-        setenv("TENON_LOG", words[i], 1);
-        cr_assert_str_eq(printed_by(log_odd_levels), text);
+        expect_printed(words[i], log_odd_levels, text);
     }
     setenv("TENON_LOG", "", 1);
     setenv("TENON_DEBUG", "", 1);
     cr_assert_str_eq(printed_by(log_odd_levels), "");
-    setenv("TENON_LOG", "0", 1);
-    cr_assert_str_eq(printed_by(log_odd_levels), "tenon: error: below\n");
+    expect_printed("0", log_odd_levels, "tenon: error: below\n");
 }
 
 Test(debug, layer_of_the_environment_prints_warnings)
 {
     setenv("TENON_DEBUG", "leaks", 1);
     cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\ntenon: warn: b\n");
-    setenv("TENON_LOG", "error", 1);
-    cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\n");
+    expect_printed("error", log_all_levels, "tenon: error: a 1\n");
 }
 
 static void warn_of_a_setting(void)
@@ -134,21 +134,23 @@ Test(debug, a_wrong_setting_is_always_said)
     setenv("TENON_TRACE", "/nonexistent/file", 1); /* a layer: its warnings are printed */
     cr_assert_str_eq(printed_by(warn_of_a_setting), expected);
     cr_assert_str_eq(printed_by(log_all_levels), "tenon: error: a 1\ntenon: warn: b\n");
-    setenv("TENON_LOG", "error", 1);
-    cr_assert_str_eq(printed_by(warn_of_a_setting), "");
+    expect_printed("error", warn_of_a_setting, "");
 }
 
 /* ---- TENON_DEBUG --------------------------------------------------------------------------------------- */
 
-static tn_context *watched(const char *wishes, lines *l, fake *cpu)
+static fake cpu;
+static lines l; /* of the log */
+
+static tn_context *watched(const char *wishes)
 {
     tn_context *ctx = NULL;
     const tn_context_options options = {
-        .size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY, .log = keep_line, .log_user = l};
+        .size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY, .log = keep_line, .log_user = &l};
     setenv("TENON_DEBUG", wishes, 1);
     cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
-    *cpu = (fake){.type = "cpu", .count = 1};
-    const tni_driver driver = fake_driver(cpu);
+    cpu = (fake){.type = "cpu", .count = 1};
+    const tni_driver driver = fake_driver(&cpu);
     cr_assert_eq(tni_device_type_add(ctx, &driver), TN_OK);
     return ctx;
 }
@@ -164,12 +166,10 @@ Test(debug, unknown_words_are_refused)
 
 Test(debug, words_are_read)
 {
-    fake cpu;
-    lines l = {.count = 0};
-    tn_context *ctx = watched("nan,,leaks,handles", &l, &cpu);
+    tn_context *ctx = watched("nan,,leaks,handles");
     cr_assert_eq(tni_debug_wishes(ctx), TNI_DEBUG_HANDLES | TNI_DEBUG_LEAKS | TNI_DEBUG_NAN);
     tn_context_destroy(ctx);
-    ctx = watched("", &l, &cpu);
+    ctx = watched("");
     cr_assert_eq(tni_debug_wishes(ctx), 0);
     tn_context_destroy(ctx);
     cr_assert_eq(l.count, 0, "%s", l.text);
@@ -177,9 +177,7 @@ Test(debug, words_are_read)
 
 Test(debug, leaks_are_listed_with_their_makers)
 {
-    fake cpu;
-    lines l = {.count = 0};
-    tn_context *ctx = watched("leaks", &l, &cpu);
+    tn_context *ctx = watched("leaks");
     tn_scope *s = tn_scope_open(ctx), *child = tn_scope_open_child(s, NULL);
     tn_tensor *kept = tn_retain(tn_from_data(child, TN_FLOAT32, TN_INTS(2, 3), (float[6]){0}, TN_CPU));
     tn_from_data(child, TN_INT64, TN_INTS(1), (int64_t[]){1}, TN_CPU);
@@ -200,9 +198,7 @@ Test(debug, leaks_are_listed_with_their_makers)
 
 Test(debug, program_without_leaks_is_silent)
 {
-    fake cpu;
-    lines l = {.count = 0};
-    tn_context *ctx = watched("handles,leaks,nan", &l, &cpu);
+    tn_context *ctx = watched("handles,leaks,nan");
     for (int i = 0; i < 3; i++) {
         tn_scope *s = tn_scope_open(ctx);
         tn_tensor *t = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
@@ -216,9 +212,7 @@ Test(debug, program_without_leaks_is_silent)
 
 Test(debug, use_after_the_end_is_logged)
 {
-    fake cpu;
-    lines l = {.count = 0};
-    tn_context *ctx = watched("handles", &l, &cpu);
+    tn_context *ctx = watched("handles");
     tn_scope *s = tn_scope_open(ctx), *other = tn_scope_open(ctx);
     tn_tensor *t = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
     tn_scope_close(s);
@@ -245,9 +239,7 @@ Test(debug, use_after_the_end_is_logged)
 /* What is found inside a call waits for the call's place, as far as there is room; elsewhere it is logged at once. */
 Test(debug, findings_and_the_places_of_calls)
 {
-    fake cpu;
-    lines l = {.count = 0};
-    tn_context *ctx = watched("nan", &l, &cpu);
+    tn_context *ctx = watched("nan");
     tn_scope *s = tn_scope_open(ctx);
     tni_debug_found(ctx, "zero");
     cr_assert_str_eq(l.text, "TENON_DEBUG: zero\n");
@@ -269,9 +261,8 @@ Test(debug, findings_and_the_places_of_calls)
 /* A place that begins in one context and ends in another without TENON_DEBUG, as in a call inside a call. */
 Test(debug, places_of_another_context)
 {
-    fake cpu, plain = {.type = "cpu", .count = 1};
-    lines l = {.count = 0};
-    tn_context *ctx = watched("leaks", &l, &cpu);
+    fake plain = {.type = "cpu", .count = 1};
+    tn_context *ctx = watched("leaks");
     unsetenv("TENON_DEBUG");
     tn_context *other = fake_context(&plain, NULL);
     tn_scope *s = tn_scope_open(ctx), *o = tn_scope_open(other);
@@ -295,11 +286,9 @@ Test(debug, reports_are_short)
 {
     static tn_tensor *kept[60];
     static tn_scope *open[60];
-    fake cpu;
-    lines l = {.count = 0};
     pthread_t thread;
     void *foreign = NULL;
-    tn_context *ctx = watched("leaks", &l, &cpu);
+    tn_context *ctx = watched("leaks");
     tn_scope *s = tn_scope_open(ctx);
     cr_assert_eq(tn_scope_place_begin(s), TN_PLACE_WANTED);
     tn_scope *t = tn_scope_open(ctx);
@@ -317,7 +306,7 @@ Test(debug, reports_are_short)
     tn_release(one);
     for (int i = 0; i < 59; i++) tn_release(kept[i]);
     l = (lines){.count = 0};
-    ctx = watched("leaks", &l, &cpu);
+    ctx = watched("leaks");
     for (int i = 0; i < 60; i++) open[i] = tn_scope_open(ctx);
     tn_tensor *last = tn_retain(tn_scalar_tensor_of(open[0], tn_value_int(1), 0, TN_CPU));
     tn_context_destroy(ctx);
@@ -329,9 +318,7 @@ Test(debug, reports_are_short)
 /* In a child of the program nothing is written down: another thread may have held the lock at the fork. */
 Test(debug, after_a_fork)
 {
-    fake cpu;
-    lines l = {.count = 0};
-    tn_context *ctx = watched("leaks", &l, &cpu);
+    tn_context *ctx = watched("leaks");
     tn_scope *s = tn_scope_open(ctx);
     tn_tensor *t = tn_retain(tn_scalar_tensor_of(s, tn_value_int(1), 0, TN_CPU));
     fflush(NULL);

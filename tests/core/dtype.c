@@ -106,12 +106,14 @@ Test(dtype, list)
     cr_assert_eq(tni_dtype_at(25), 0);
 }
 
+typedef struct named_dtype {
+    const char *name;
+    tn_dtype dtype;
+} named_dtype;
+
 Test(dtype, names)
 {
-    static const struct {
-        const char *name;
-        tn_dtype dtype;
-    } names[] = {
+    static const named_dtype names[] = {
         {"bool", TN_BOOL},
         {"float", TN_FLOAT32},
         {"float32", TN_FLOAT32},

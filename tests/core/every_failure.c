@@ -5,6 +5,7 @@
  * more. Whatever fails: nothing crashes, a wrong result has an error, the scenario runs afterwards, nothing leaks.
  */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 #include <tenon/collectives.h>
 #include <tenon/interop.h>
@@ -15,6 +16,7 @@
 #include "core/profile.h"
 #include "core/transfer.h"
 #include "fake_driver.h"
+#include "rows.h"
 
 /* A scenario's state, and what is to be released at its end. */
 typedef struct run {
@@ -344,13 +346,47 @@ enum { ALLOCATION, SLOT, NOTHING, KINDS };
 
 static const char *const kinds[] = {"allocation", "slot", "slot that makes something"};
 
+/* A scenario on a device, and how many allocations and slots it has at the least. */
+#define GPU                                                                                               \
+    .type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE, .has_graphs = 1, .has_collectives = 1, \
+    .are_peers = 1
+static const struct {
+    const char *name;
+    scenario *what;
+    fake device;
+    int32_t least;
+} sweeps[] = {
+    {"graphs", graphs, {GPU}, 20},
+    {"graphs that are made anew", graphs, {GPU, .graph_update_status = TN_E_UNSUPPORTED}, 20},
+    {"collectives", collectives, {GPU}, 20},
+    {"transfers", transfers, {GPU}, 10},
+    {"transfers through maps", transfers, {GPU, .has_maps = 1}, 10},
+    {"pinned memory of the device", pinned, {GPU, .gives_pinned = 1}, 10},
+    {"pages that are pinned", pinned, {GPU, .pins_pages = 1}, 10},
+    {"pinned memory that is not there", pinned, {GPU}, 5},
+    {"copies through the host", through_host, {GPU}, 10},
+    {"copies through pinned memory", through_host, {GPU, .gives_pinned = 1}, 10},
+    {"what processes share", shared_with_others, {GPU, .has_interop = 1}, 10},
+    {"profiles", profiles, {GPU}, 20},
+    {"profiles without events", profiles, {GPU, .no_events = 1}, 20},
+    {"releases", releases, {GPU}, 5},
+    {"releases by callbacks", releases, {GPU, .no_events = 1, .has_callbacks = 1}, 5},
+    {"releases without events", releases, {GPU, .no_events = 1}, 5},
+    {"streams", streams, {GPU}, 20},
+    {"streams without events", streams, {GPU, .no_events = 1}, 10},
+    {"streams of a driver with an allocator", streams, {GPU, .own_allocator = 1}, 20},
+};
+
 /* 1: the n-th one failed. */
-static int32_t attempt(scenario *what, const fake *device, int kind, int32_t n)
+static int32_t attempt(int k, int kind, int32_t n)
 {
-    fake f = *device, cpu = {.type = "cpu", .count = 1};
+    fake f = sweeps[k].device, cpu = {.type = "cpu", .count = 1};
+    scenario *what = sweeps[k].what;
+    char at[96];
     counting c = {0};
     tn_context *ctx = counted_context(&c, &f);
     const tni_driver host = fake_driver(&cpu);
+    snprintf(at, sizeof at, "%s, %s %d", sweeps[k].name, kinds[kind], n);
     cr_assert_not_null(ctx);
     cr_assert_eq(tni_device_type_add(ctx, &host), TN_OK);
     if (kind == ALLOCATION)
@@ -359,111 +395,39 @@ static int32_t attempt(scenario *what, const fake *device, int kind, int32_t n)
         *(kind == SLOT ? &f.fail_slot : &f.empty_slot) = n;
     int32_t first = try(what, ctx, &f);
     int32_t reached = kind == ALLOCATION ? c.calls >= c.fail_at : !f.fail_slot && !f.empty_slot;
-    cr_expect_neq(first, WRONG, "%s %d: a wrong result without an error", kinds[kind], n);
-    if (!reached) cr_expect_eq(first, TN_OK, "nothing failed: %s", tn_last_error()->message);
+    cr_expect_neq(first, WRONG, "%s: a wrong result without an error", at);
+    if (!reached) cr_expect_eq(first, TN_OK, "%s: nothing failed: %s", at, tn_last_error()->message);
     c.fail_at = 0;
     f.fail_slot = f.empty_slot = 0;
     /* An error that a call without a status met, a release, is told by the next wait. */
     int32_t second = try(what, ctx, &f);
     if (second) second = try(what, ctx, &f);
-    cr_expect_eq(second, TN_OK, "%s %d: afterwards %d, %s", kinds[kind], n, second,
+    cr_expect_eq(second, TN_OK, "%s: afterwards %d, %s", at, second,
                  tn_last_error() ? tn_last_error()->message : "a wrong result");
     tni_profile_finish(ctx); /* the dispatcher's in a whole library */
     tn_context_destroy(ctx);
-    cr_expect_eq(c.live, 0, "%s %d: %d blocks left", kinds[kind], n, (int)c.live);
-    cr_expect_eq(f.breaches, 0, "%s %d", kinds[kind], n);
-    cr_expect_eq(f.closed, f.opened, "%s %d", kinds[kind], n);
-    cr_expect_eq(f.live_communicators, 0, "%s %d", kinds[kind], n);
+    cr_expect_eq(c.live, 0, "%s: %d blocks left", at, (int)c.live);
+    cr_expect_eq(f.breaches, 0, "%s", at);
+    cr_expect_eq(f.closed, f.opened, "%s", at);
+    cr_expect_eq(f.live_communicators, 0, "%s", at);
     return reached;
 }
 
-static void sweep(scenario *what, const fake *device, int32_t least)
+ParameterizedTestParameters(every_failure, of_a_scenario)
+{
+    static int rows[sizeof sweeps / sizeof *sweeps];
+    return row_numbers(rows, sizeof rows / sizeof *rows);
+}
+
+ParameterizedTest(const int *row, every_failure, of_a_scenario)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         int32_t n = 1;
-        while (attempt(what, device, kind, n)) {
+        while (attempt(*row, kind, n)) {
             n++;
             cr_assert_lt(n, 2000);
         }
-        cr_assert_gt(n, kind == NOTHING ? 2 : least, "only %d of kind %s", n, kinds[kind]);
+        cr_assert_gt(n, kind == NOTHING ? 2 : sweeps[*row].least, "%s: only %d of kind %s", sweeps[*row].name,
+                     n, kinds[kind]);
     }
-}
-
-static const fake gpu = {.type = "gpu",
-                         .count = 2,
-                         .device_class = TN_DEVICE_DISCRETE,
-                         .has_graphs = 1,
-                         .has_collectives = 1,
-                         .are_peers = 1};
-
-Test(every_failure, of_graphs)
-{
-    fake other = gpu;
-    sweep(graphs, &gpu, 20);
-    other.graph_update_status = TN_E_UNSUPPORTED;
-    sweep(graphs, &other, 20);
-}
-
-Test(every_failure, of_collectives)
-{
-    sweep(collectives, &gpu, 20);
-}
-
-Test(every_failure, of_transfers)
-{
-    fake mapped = gpu;
-    mapped.has_maps = 1;
-    sweep(transfers, &gpu, 10);
-    sweep(transfers, &mapped, 10);
-}
-
-Test(every_failure, of_pinned_memory)
-{
-    fake gives = gpu, pins = gpu;
-    gives.gives_pinned = pins.pins_pages = 1;
-    sweep(pinned, &gives, 10);
-    sweep(pinned, &pins, 10);
-    sweep(pinned, &gpu, 5);
-}
-
-Test(every_failure, of_copies_through_the_host)
-{
-    fake pins = gpu;
-    pins.gives_pinned = 1;
-    sweep(through_host, &gpu, 10);
-    sweep(through_host, &pins, 10);
-}
-
-Test(every_failure, of_what_processes_share)
-{
-    fake shares = gpu;
-    shares.has_interop = 1;
-    sweep(shared_with_others, &shares, 10);
-}
-
-Test(every_failure, of_profiles)
-{
-    fake plain = gpu;
-    plain.no_events = 1;
-    sweep(profiles, &gpu, 20);
-    sweep(profiles, &plain, 20);
-}
-
-Test(every_failure, of_releases)
-{
-    fake called_back = gpu, plain = gpu;
-    called_back.no_events = called_back.has_callbacks = plain.no_events = 1;
-    sweep(releases, &gpu, 5);
-    sweep(releases, &called_back, 5);
-    sweep(releases, &plain, 5);
-}
-
-Test(every_failure, of_streams)
-{
-    fake plain = gpu, other = gpu;
-    plain.no_events = 1;
-    other.own_allocator = 1;
-    sweep(streams, &gpu, 20);
-    sweep(streams, &plain, 10);
-    sweep(streams, &other, 20);
 }

@@ -4,10 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef struct fake_block {
     char *data;
     uint64_t bytes;
+    int32_t grows; /* `data` has addresses for `bytes`, and memory for `given` */
+    uint64_t given;
 } fake_block;
 typedef struct fake_stream {
     _Atomic uint64_t submitted, completed;
@@ -45,6 +48,11 @@ static int32_t fails(fake *f)
     f->failed_with = TN_E_INTERNAL;
     return 1;
 }
+
+/* Most slots begin with it: a slot that has to fail ends here. */
+#define ENTER(f)            \
+    fake *f = called(self); \
+    if (fails(f)) return f->failed_with
 
 /* 1: a slot that makes something gives nothing. */
 static int32_t is_empty(fake *f)
@@ -93,8 +101,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 
 static int32_t device_open(void *self, uint32_t index, const tn_device_options *options, void **out_device)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if (is_empty(f)) return TN_OK;
     f->opened++;
     *out_device = self;
@@ -110,24 +117,58 @@ static void device_close(void *self, void *device)
         f->breaches++;
 }
 
-static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+/* A new block is what the plugin gives. */
+static void show(fake *f, fake_block *b, const tn_memory_request *request, tn_memory *out)
 {
-    fake *f = called(self);
-    uint64_t bytes = request->bytes;
-    if (fails(f)) return f->failed_with;
-    if (f->memory && bytes > f->memory - f->used) return TN_E_OUT_OF_MEMORY;
-    if (is_empty(f)) return TN_OK;
-    fake_block *b = malloc(sizeof *b);
-    if (posix_memalign((void **)&b->data, 64, bytes)) abort();
-    b->bytes = bytes;
-    f->used += bytes;
     f->allocations++;
     f->live_allocations++;
     out->kind = request->kind;
     out->allocation = b;
     out->host = is_shown(f, request->kind) ? b->data : NULL;
-    out->bytes = bytes;
+    out->bytes = b->bytes;
     out->state = b;
+}
+
+static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    ENTER(f);
+    uint64_t bytes = request->bytes;
+    if (f->memory && bytes > f->memory - f->used) return TN_E_OUT_OF_MEMORY;
+    if (is_empty(f)) return TN_OK;
+    fake_block *b = malloc(sizeof *b);
+    if (posix_memalign((void **)&b->data, 64, bytes)) abort();
+    *b = (fake_block){.data = b->data, .bytes = bytes, .given = bytes};
+    f->used += bytes;
+    show(f, b, request, out);
+    return TN_OK;
+}
+
+static int32_t memory_reserve(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    fake *f = called(self);
+    if (fails(f)) return f->failed_with;
+    if (is_empty(f)) return TN_OK;
+    if (request->bytes % FAKE_UNIT) f->breaches++;
+    fake_block *b = malloc(sizeof *b);
+    *b = (fake_block){.bytes = request->bytes, .grows = 1};
+    b->data = mmap(NULL, b->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b->data == MAP_FAILED) abort();
+    show(f, b, request, out);
+    return TN_OK;
+}
+
+static int32_t memory_resize(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    fake *f = called(self);
+    fake_block *b = allocation;
+    f->resizes++;
+    if (!b->grows || bytes % FAKE_UNIT || bytes > b->bytes || bytes == b->given) f->breaches++;
+    if (fails(f)) return f->failed_with;
+    if (bytes > b->given && f->memory && bytes - b->given > f->memory - f->used) return TN_E_OUT_OF_MEMORY;
+    f->used += bytes - b->given;
+    b->given = bytes;
+    mprotect(b->data, b->bytes, PROT_NONE);
+    mprotect(b->data, bytes, PROT_READ | PROT_WRITE);
     return TN_OK;
 }
 
@@ -138,9 +179,12 @@ static void memory_free(void *self, void *device, const tn_memory *memory)
     if (b->bytes != memory->bytes || memory->state != b ||
         memory->host != (is_shown(f, memory->kind) ? b->data : NULL))
         f->breaches++;
-    f->used -= memory->bytes;
+    f->used -= b->given;
     f->live_allocations--;
-    free(b->data);
+    if (b->grows)
+        munmap(b->data, b->bytes);
+    else
+        free(b->data);
     free(b);
 }
 
@@ -160,8 +204,7 @@ static int32_t memory_trim(void *self, void *device)
 
 static int32_t memory_pin(void *self, void *device, void *host, uint64_t bytes, tn_memory *out)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if ((uintptr_t)host % 4096 || bytes % 4096) f->breaches++;
     f->live_pins++;
     out->kind = TN_MEMORY_HOST;
@@ -188,8 +231,7 @@ static void note_pinned(fake *f, const void *host, const tn_memory *pinned, uint
 static int32_t host_to_device(void *self, void *device, void *allocation, uint64_t offset, const void *host,
                               const tn_memory *pinned, uint64_t bytes, void *stream)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     note_pinned(f, host, pinned, bytes);
     memcpy(((fake_block *)allocation)->data + offset, host, bytes);
     return TN_OK;
@@ -198,8 +240,7 @@ static int32_t host_to_device(void *self, void *device, void *allocation, uint64
 static int32_t device_to_host(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
                               uint64_t offset, uint64_t bytes, void *stream)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     note_pinned(f, host, pinned, bytes);
     memcpy(host, ((fake_block *)allocation)->data + offset, bytes);
     return TN_OK;
@@ -208,16 +249,14 @@ static int32_t device_to_host(void *self, void *device, void *host, const tn_mem
 static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_offset, void *from,
                                 uint64_t from_offset, uint64_t bytes, void *stream)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     memmove(((fake_block *)to)->data + to_offset, ((fake_block *)from)->data + from_offset, bytes);
     return TN_OK;
 }
 
 static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if (is_empty(f)) return TN_OK;
     f->streams++;
     f->live_streams++;
@@ -236,18 +275,16 @@ static void stream_destroy(void *self, void *device, void *stream)
 
 static int32_t stream_query(void *self, void *device, void *stream, int32_t *out_done)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_stream *s = stream;
-    if (fails(f)) return f->failed_with;
     *out_done = s->completed == s->submitted;
     return TN_OK;
 }
 
 static int32_t stream_synchronize(void *self, void *device, void *stream)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_stream *s = stream;
-    if (fails(f)) return f->failed_with;
     f->synchronizes++;
     if (s->captures) f->breaches++;
     complete(s);
@@ -256,8 +293,7 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     f->waits++;
     return TN_OK;
 }
@@ -272,8 +308,7 @@ static int32_t device_native(void *self, void *device, uint32_t kind, void *hand
 
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if (is_empty(f)) return TN_OK;
     f->events++;
     f->live_events++;
@@ -289,9 +324,8 @@ static void event_destroy(void *self, void *device, void *event)
 
 static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_event *e = event;
-    if (fails(f)) return f->failed_with;
     e->stream = stream;
     e->point = e->stream->submitted;
     return TN_OK;
@@ -299,26 +333,23 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
 
 static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_event *e = event;
-    if (fails(f)) return f->failed_with;
     *out_done = e->stream->completed >= e->point;
     return TN_OK;
 }
 
 static int32_t event_synchronize(void *self, void *device, void *event)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_event *e = event;
-    if (fails(f)) return f->failed_with;
     if (e->stream->completed < e->point) e->stream->completed = e->point;
     return TN_OK;
 }
 
 static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     *out_ms = (double)(((fake_event *)end)->point - ((fake_event *)start)->point);
     return TN_OK;
 }
@@ -335,9 +366,8 @@ static void own_free(void *self, void *device, const tn_memory *memory, void *st
 
 static int32_t host_callback(void *self, void *device, void *stream, void (*callback)(void *user), void *user)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_stream *s = stream;
-    if (fails(f)) return f->failed_with;
     if (s->n_callbacks == 8) abort();
     s->callbacks[s->n_callbacks].callback = callback;
     s->callbacks[s->n_callbacks++].user = user;
@@ -348,8 +378,7 @@ static int32_t host_callback(void *self, void *device, void *stream, void (*call
 static int32_t memory_map(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                           uint32_t flags, void **out_host)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if (is_empty(f)) return TN_OK;
     f->live_maps++;
     *out_host = ((fake_block *)allocation)->data + offset;
@@ -358,8 +387,7 @@ static int32_t memory_map(void *self, void *device, void *allocation, uint64_t o
 
 static int32_t memory_unmap(void *self, void *device, void *allocation, void *host)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     f->live_maps--;
     return TN_OK;
 }
@@ -367,8 +395,7 @@ static int32_t memory_unmap(void *self, void *device, void *allocation, void *ho
 static int32_t memory_fill(void *self, void *device, void *allocation, uint64_t offset, uint64_t bytes,
                            uint32_t value, void *stream)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     memset(((fake_block *)allocation)->data + offset, (int)value, bytes);
     return TN_OK;
 }
@@ -385,8 +412,7 @@ static int32_t copy_peer(void *self, void *to_device, void *to, uint64_t to_offs
 
 static int32_t export_memory(void *self, void *device, void *allocation, tn_process_handle *out)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     memcpy(out->id, &allocation, sizeof allocation);
     out->bytes = ((fake_block *)allocation)->bytes;
     return TN_OK;
@@ -394,9 +420,8 @@ static int32_t export_memory(void *self, void *device, void *allocation, tn_proc
 
 static int32_t import_memory(void *self, void *device, const tn_process_handle *handle, tn_memory *out)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_block *b;
-    if (fails(f)) return f->failed_with;
     if (is_empty(f)) return TN_OK;
     memcpy(&b, handle->id, sizeof b);
     out->kind = TN_MEMORY_DEVICE;
@@ -415,17 +440,15 @@ static void release_memory(void *self, void *device, const tn_memory *memory)
 
 static int32_t export_event(void *self, void *device, void *event, tn_process_handle *out)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     memcpy(out->id, &event, sizeof event);
     return TN_OK;
 }
 
 static int32_t import_event(void *self, void *device, const tn_process_handle *handle, void **out_event)
 {
-    fake *f = called(self);
+    ENTER(f);
     fake_event *e;
-    if (fails(f)) return f->failed_with;
     if (is_empty(f)) return TN_OK;
     memcpy(&e, handle->id, sizeof e);
     f->live_events++;
@@ -450,8 +473,7 @@ static int32_t wait_native(void *self, void *device, uint64_t native, void *even
 
 static int32_t graph_begin(void *self, void *device, void *stream)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     ((fake_stream *)stream)->captures = 1;
     return TN_OK;
 }
@@ -476,8 +498,7 @@ static void graph_destroy(void *self, void *device, void *graph)
 static int32_t graph_instantiate(void *self, void *device, void *graph, const tn_graph_options *options,
                                  void **out_executable)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if (is_empty(f)) return TN_OK;
     f->live_executables++;
     *out_executable = calloc(1, 1);
@@ -486,8 +507,7 @@ static int32_t graph_instantiate(void *self, void *device, void *graph, const tn
 
 static int32_t graph_launch(void *self, void *device, void *executable, void *stream)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     f->launches++;
     ((fake_stream *)stream)->submitted++;
     return TN_OK;
@@ -515,8 +535,7 @@ static int32_t supports(void *self, tn_dtype dtype, uint32_t reduction)
 
 static int32_t unique_id(void *self, void *id, uint64_t room, uint64_t *out_bytes)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if (room < 4) return TN_E_ARGUMENT;
     memcpy(id, "fake", 4);
     *out_bytes = 4;
@@ -525,8 +544,7 @@ static int32_t unique_id(void *self, void *id, uint64_t room, uint64_t *out_byte
 
 static int32_t communicator_create(void *self, const tn_communicator_options *options, void **out)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     if (is_empty(f)) return TN_OK;
     f->live_communicators++;
     *out = calloc(1, 1);
@@ -547,8 +565,7 @@ static int32_t communicator_status(void *self, void *communicator)
 
 static int32_t collective(void *self)
 {
-    fake *f = called(self);
-    if (fails(f)) return f->failed_with;
+    ENTER(f);
     f->collectives++;
     return TN_OK;
 }
@@ -583,6 +600,10 @@ static void add_optional(tni_driver *d, const fake *f)
     if (f->has_maps) {
         d->memory.map = memory_map;
         d->memory.unmap = memory_unmap;
+    }
+    if (f->grows) {
+        d->memory.reserve = memory_reserve;
+        d->memory.resize = memory_resize;
     }
     if (f->pins_pages) {
         d->memory.pin = memory_pin;
@@ -630,8 +651,8 @@ tni_driver fake_driver(fake *f)
         .self = f,
         .device = {sizeof d.device, 0, f->type, enumerate, facts, device_open, device_close, NULL, NULL,
                    device_native},
-        .memory = {sizeof d.memory, 0, memory_alloc, memory_free, memory_fill, memory_info, NULL, NULL, NULL,
-                   NULL, memory_trim},
+        .memory = TN_INTERFACE(tn_memory_interface, .alloc = memory_alloc, .free = memory_free,
+                               .fill = memory_fill, .info = memory_info, .trim = memory_trim),
         .copy = {sizeof d.copy, 0, host_to_device, device_to_host, device_to_device, NULL},
         .stream = {sizeof d.stream, 0, stream_create, stream_destroy, stream_query, stream_synchronize,
                    stream_wait_event, NULL, NULL},
@@ -708,4 +729,11 @@ tn_context *counted_context(counting *c, fake *f)
     const tni_driver driver = fake_driver(f);
     tn_context *ctx = NULL;
     return tn_context_create(&options, &ctx) || tni_device_type_add(ctx, &driver) ? NULL : ctx;
+}
+
+tn_context *failing_context(counting *c, fake *f, int64_t n)
+{
+    tn_context *ctx = counted_context(c, f);
+    c->fail_at = c->calls + n;
+    return ctx;
 }

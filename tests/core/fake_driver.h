@@ -25,6 +25,7 @@ typedef struct fake {
     /* Optional slots and interfaces. */
     int32_t has_graphs, has_collectives, has_callbacks, has_maps, are_peers, has_interop;
     int32_t gives_pinned, pins_pages; /* memory of the host, allocated or pinned */
+    int32_t grows;                    /* allocations can */
     int32_t graph_update_status;
     int32_t enumerate_status; /* what enumerate returns */
     /* What has happened. */
@@ -32,13 +33,15 @@ typedef struct fake {
     _Atomic int32_t enumerated, allocations, streams, events, opened, closed;
     _Atomic int32_t live_allocations, live_streams, live_events;
     _Atomic int32_t live_graphs, live_executables, live_communicators, live_maps, live_pins;
-    _Atomic int32_t synchronizes, trims, waits, launches, collectives, peer_copies;
+    _Atomic int32_t synchronizes, trims, waits, launches, collectives, peer_copies, resizes;
     _Atomic int32_t pinned_copies; /* from or to pinned memory */
     _Atomic int32_t breaches;      /* calls that the contract forbids */
     /* A lock that must not be held when a slot is called, and the number of calls that came under it. */
     pthread_mutex_t *forbidden;
     _Atomic int32_t under_lock;
 } fake;
+
+#define FAKE_UNIT (2ull << 20) /* of sizes of memory that grows, by the contract */
 
 tni_driver fake_driver(fake *f);
 /* A context with one fake host device "cpu" as described, and one of another type where `second` is given. */
@@ -59,5 +62,7 @@ typedef struct counting {
 tn_host_allocator counting_allocator(counting *c);
 /* A context whose allocations are counted, with the devices of one fake driver alone. */
 tn_context *counted_context(counting *c, fake *f);
+/* The same; the n-th allocation from here on fails. */
+tn_context *failing_context(counting *c, fake *f, int64_t n);
 
 #endif

@@ -126,8 +126,7 @@ Test(host_table, dtypes_without_memory)
     for (int64_t n = 1;; n++) {
         fake device = {.type = "gpu", .count = 1};
         counting c = {0};
-        tn_context *own = counted_context(&c, &device);
-        c.fail_at = c.calls + n;
+        tn_context *own = failing_context(&c, &device, n);
         tn_dtype d = tn_dtype_intern(
             own, "a dtype whose name is longer than one block of memory of the smallest size", 3);
         int32_t reached = c.calls >= c.fail_at;

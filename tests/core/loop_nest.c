@@ -65,6 +65,20 @@ static void reduce(tni_nest *n, const operand *out, const operand *in, uint64_t 
     tni_nest_add(n, &in->t, 0);
 }
 
+/* The same, finished. */
+static void finish_pointwise(tni_nest *n, const operand *out, const operand *in)
+{
+    pointwise(n, out, in);
+    tni_nest_finish(n, 0);
+}
+
+static void finish_reduction(tni_nest *n, const operand *out, const operand *in, uint64_t mask,
+                             int32_t keepdim)
+{
+    reduce(n, out, in, mask, keepdim);
+    tni_nest_finish(n, mask);
+}
+
 Test(loop_nest, contiguous_operands_are_one_dimension)
 {
     operand out, a;
@@ -99,8 +113,7 @@ Test(loop_nest, one_element_has_rank_0)
     tni_nest n;
     set_contiguous(&out, 0, LIST(0));
     set_contiguous(&a, 2, LIST(1, 1));
-    pointwise(&n, &out, &a);
-    tni_nest_finish(&n, 0);
+    finish_pointwise(&n, &out, &a);
     expect(&n, 0, 0, NULL);
     cr_assert_eq(n.nest.numel, 1);
 }
@@ -132,8 +145,7 @@ Test(loop_nest, transposed_operands_become_one_dimension)
     tni_nest n;
     set_operand(&out, 4, LIST(2, 3, 4, 5), LIST(60, 1, 15, 3));
     set_operand(&a, 4, LIST(2, 3, 4, 5), LIST(60, 1, 15, 3));
-    pointwise(&n, &out, &a);
-    tni_nest_finish(&n, 0);
+    finish_pointwise(&n, &out, &a);
     expect(&n, 1, 1, LIST(120));
     expect_strides(&n, 1, LIST(4));
 }
@@ -144,8 +156,7 @@ Test(loop_nest, the_output_decides_the_order)
     tni_nest n;
     set_contiguous(&out, 2, LIST(3, 4));
     set_operand(&a, 2, LIST(3, 4), LIST(1, 3));
-    pointwise(&n, &out, &a);
-    tni_nest_finish(&n, 0);
+    finish_pointwise(&n, &out, &a);
     expect(&n, 2, 2, LIST(4, 3));
     expect_strides(&n, 1, LIST(12, 4));
 }
@@ -156,25 +167,21 @@ Test(loop_nest, reduced_dimensions_come_last)
     tni_nest n;
     set_contiguous(&in, 3, LIST(2, 3, 4));
     set_contiguous(&out, 2, LIST(2, 4));
-    reduce(&n, &out, &in, 2, 0);
-    tni_nest_finish(&n, 2);
+    finish_reduction(&n, &out, &in, 2, 0);
     expect(&n, 3, 2, LIST(4, 2, 3));
     expect_strides(&n, 0, LIST(4, 16, 0));
     expect_strides(&n, 1, LIST(4, 48, 16));
     set_contiguous(&out, 3, LIST(2, 1, 4));
-    reduce(&n, &out, &in, 2, 1);
-    tni_nest_finish(&n, 2);
+    finish_reduction(&n, &out, &in, 2, 1);
     expect(&n, 3, 2, LIST(4, 2, 3));
     expect_strides(&n, 0, LIST(4, 16, 0));
     set_contiguous(&out, 1, LIST(2));
-    reduce(&n, &out, &in, 6, 0);
-    tni_nest_finish(&n, 6);
+    finish_reduction(&n, &out, &in, 6, 0);
     expect(&n, 2, 1, LIST(2, 12));
     expect_strides(&n, 0, LIST(4, 0));
     expect_strides(&n, 1, LIST(48, 4));
     set_contiguous(&out, 0, LIST(0));
-    reduce(&n, &out, &in, 7, 0);
-    tni_nest_finish(&n, 7);
+    finish_reduction(&n, &out, &in, 7, 0);
     expect(&n, 1, 0, LIST(24));
     expect_strides(&n, 0, LIST(0));
     expect_strides(&n, 1, LIST(4));
@@ -186,8 +193,7 @@ Test(loop_nest, reduced_dimensions_of_one_element_vanish)
     tni_nest n;
     set_contiguous(&in, 2, LIST(3, 1));
     set_contiguous(&out, 1, LIST(3));
-    reduce(&n, &out, &in, 2, 0);
-    tni_nest_finish(&n, 2);
+    finish_reduction(&n, &out, &in, 2, 0);
     expect(&n, 1, 1, LIST(3));
     expect_strides(&n, 0, LIST(4));
 }

@@ -363,8 +363,7 @@ Test(transfer, scopes_that_cannot_grow)
     for (int64_t n = 1;; n++) {
         fake device = {.type = "cpu", .count = 1};
         counting c = {0};
-        tn_context *own = counted_context(&c, &device);
-        c.fail_at = c.calls + n;
+        tn_context *own = failing_context(&c, &device, n);
         tn_scope *scope = tn_scope_open(own);
         int made = 0;
         for (int i = 0; scope && i < 100; i++)

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <string.h>
 #include "demo.h"
+#include "../gpu/device_suite.h"
 
 #define BATCH 4
 #define STEPS 4
@@ -18,31 +19,25 @@
 #define CU(function) \
     ((__typeof__(&function))(uintptr_t)dlsym(dlopen("libcuda.so.1", RTLD_NOW), NAME(function)))
 
-static tn_context *ctx;
-static tn_device device;
-static tn_scope *s;
 static tn_stream *home, *side;
 static tn_graph *graph;
 
 static void open_device(void)
 {
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    device = tn_device_parse(ctx, "cuda:0");
-    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
-    s = tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), .device = device});
+    open_first(NULL, "cuda", NO_TWINS);
+    s = scope_on_device();
     home = tn_stream_current(ctx, device);
     cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
     cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK, "%s", tn_last_error()->message);
 }
 
-static void close_device(void)
+static void close_graph(void)
 {
     tn_graph_release(graph);
-    if (s) tn_scope_close(s);
     tn_stream_release(side);
-    tn_context_destroy(ctx);
+    close_device();
 }
-TestSuite(graphs, .init = open_device, .fini = close_device, .timeout = 300);
+TestSuite(graphs, .init = open_device, .fini = close_graph, .timeout = 300);
 
 static void begin(void)
 {

@@ -8,6 +8,7 @@
 #include <tenon/tenon.h>
 #include <unistd.h>
 #include "../behaviour/dlpack.h"
+#include "second_device.h"
 
 #define DL_CUDA  2
 #define NAME(x)  NAME_(x)
@@ -15,52 +16,20 @@
 
 typedef struct DLManagedTensorVersioned capsule;
 
-static tn_context *ctx;
-static tn_device device, other;
-static tn_scope *s;
-
 /* A function of libcuda.so.1, by the name that cuda.h gives it. */
 #define CU(function) \
     ((__typeof__(&function))(uintptr_t)dlsym(dlopen("libcuda.so.1", RTLD_NOW), NAME(function)))
 
 static void open_device(void)
 {
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    device = tn_device_parse(ctx, "cuda:0");
-    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
-    other = tn_device_parse(ctx, "cuda:1");
-    s = tn_scope_open(ctx);
+    open_both("cuda");
 }
 
-static void close_device(void)
-{
-    if (s) tn_scope_close(s);
-    tn_context_destroy(ctx);
-}
 TestSuite(interop, .init = open_device, .fini = close_device, .timeout = 60);
-
-static void expect_pair(tn_tensor *t, float first, float second)
-{
-    float got[2] = {0};
-    cr_assert_eq(tn_to_host(s, t, got, sizeof got), TN_OK, "%s", tn_scope_error(s)->message);
-    cr_assert(got[0] == first && got[1] == second, "%g, %g", got[0], got[1]);
-}
-
-static tn_tensor *pair(float first, float second)
-{
-    return tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){first, second}, device);
-}
 
 Test(interop, a_device_says_who_it_is)
 {
-    tn_device_facts facts = {.size = sizeof facts};
-    cr_assert_eq(tn_device_get_facts(ctx, other, &facts), TN_OK);
-    cr_assert_str_eq(facts.name, "Test GPU 1");
-    cr_assert_str_eq(facts.architecture, "sm_90");
-    cr_assert_str_eq(facts.pci_address, "0000:66:00.0");
-    cr_assert_eq(memcmp(facts.uuid, "bbbbbbbbbbbbbbbb", 16), 0);
-    cr_assert_eq(facts.total_memory, (uint64_t)4 << 30);
-    cr_assert_eq(facts.peers, 1);
+    const tn_device_facts facts = expect_facts("sm_90");
     cr_assert(facts.priority_high < 0 && facts.priority_low == 0);
     cr_assert(facts.features & TN_FEATURE_FLOAT64);
 }
@@ -73,7 +42,7 @@ Test(interop, the_default_stream_of_the_program_is_a_stream)
     cr_assert_eq(tn_stream_native(stream, &native), TN_OK);
     cr_assert_eq(native, 0);
     cr_assert_eq(tn_stream_set_current(ctx, stream), TN_OK);
-    expect_pair(tn_add(s, pair(1, 2), pair(3, 4)), 4, 6);
+    expect_pair(tn_add(s, pair(device, 1, 2), pair(device, 3, 4)), 4, 6);
     tn_stream_set_current(ctx, tn_stream_default(ctx, device));
     tn_stream_release(stream);
 }
@@ -84,7 +53,7 @@ Test(interop, a_stream_of_another_device_is_refused_and_the_programs_own_stays)
     CUstream made;
     CUcontext before;
     tn_stream *stream;
-    pair(1, 2);
+    pair(device, 1, 2);
     cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
     CU(cuCtxPushCurrent)((CUcontext)(uintptr_t)context);
     cr_assert_eq(CU(cuStreamCreateWithPriority)(&made, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
@@ -99,13 +68,12 @@ Test(interop, the_programs_context_stays_current)
 {
     uint64_t context;
     CUcontext now = NULL;
-    tn_tensor *there = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, other);
-    expect_pair(there, 1, 2);
+    expect_pair(pair(other, 1, 2), 1, 2);
     cr_assert_eq(CU(cuCtxGetCurrent)(&now), CUDA_SUCCESS);
     cr_assert_null(now, "the plugin left a context");
     cr_assert_eq(tn_device_native(ctx, other, TN_NATIVE_CONTEXT, &context), TN_OK);
     CU(cuCtxPushCurrent)((CUcontext)(uintptr_t)context);
-    expect_pair(tn_mul_scalar(s, pair(3, 4), 2), 6, 8);
+    expect_pair(tn_mul_scalar(s, pair(device, 3, 4), 2), 6, 8);
     cr_assert_eq(CU(cuCtxGetCurrent)(&now), CUDA_SUCCESS);
     cr_assert_eq(now, (CUcontext)(uintptr_t)context);
     CU(cuCtxPopCurrent)(&now);
@@ -131,7 +99,7 @@ Test(interop, dlpack_has_addresses_and_takes_one_inside_an_allocation)
 Test(interop, the_host_cannot_touch_device_memory)
 {
     capsule *c = NULL;
-    cr_assert_eq(tn_to_dlpack(pair(1, 2), &c), TN_OK);
+    cr_assert_eq(tn_to_dlpack(pair(device, 1, 2), &c), TN_OK);
     int ends[2];
     cr_assert_eq(pipe(ends), 0);
     /* The kernel refuses to read from it. */
@@ -141,7 +109,7 @@ Test(interop, the_host_cannot_touch_device_memory)
 
 Test(interop, a_child_of_a_process_that_uses_cuda_is_told)
 {
-    pair(1, 2);
+    pair(device, 1, 2);
     pid_t child = fork();
     if (!child) {
         tn_context *own;

@@ -9,7 +9,7 @@
  *
  *   FAULTY_FAIL=FUNCTION:N:RESULT      call N of the function (from 1 on) returns the result; FUNCTION may be `work`, for
  *                                      what a stream runs. A result that CUDA keeps stays with the context
- *   FAULTY_DELAY=MS                    work that writes device memory begins that much later
+ *   FAULTY_DELAY, FAULTY_GATE          work that writes device memory is late: ../gpu/late.h
  *   CUDA_TEST_DEVICES=N, CUDA_TEST_DRIVER=VERSION, CUDA_TEST_COMPUTE=MAJOR  what the driver says of itself
  */
 #define CL_TARGET_OPENCL_VERSION 200
@@ -20,11 +20,14 @@
 #include <CL/cl.h>
 #include <cuda.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include "../gpu/late.h"
 
 #define DEVICES 2
 #define MEMORY  ((size_t)4 << 30)
@@ -36,8 +39,17 @@ EXPORT int cuda_test_live(void);
 
 /* ---- State -------------------------------------------------------------------------------------------------- */
 
+/* Memory that is mapped: a file stands for it. */
+typedef struct physical {
+    CUcontext context;
+    int file, references;
+    size_t bytes;
+} physical;
+
 typedef struct block {
     size_t begin, bytes;
+    int is_usable; /* not: addresses without memory */
+    physical *mapped;
 } block;
 
 struct CUctx_st {
@@ -45,6 +57,7 @@ struct CUctx_st {
     CUresult sticky; /* a fault, which every later call returns */
     char *range;     /* the addresses of the device */
     char *bytes;     /* where they lie */
+    int file;        /* of them */
     block blocks[BLOCKS];
     int n_blocks;
     CUstream default_stream;
@@ -65,6 +78,12 @@ struct CUevent_st {
     struct timespec time;
     CUgraph capture; /* in which it was recorded, else NULL */
     node_set before; /* the nodes of the capture before it */
+    /* Of an event that processes share. */
+    struct shared_event {
+        atomic_ullong issued, done;
+    } * shared;
+    char name[64]; /* of its file */
+    int is_opened;
 };
 
 typedef struct work work;
@@ -180,6 +199,11 @@ static CUresult enter(const char *function, int needs_context)
     end:                         \
     pthread_mutex_unlock(&lock); \
     return result;
+/* The whole of a call that only answers. */
+#define ANSWER(statement) \
+    BEGIN(0)              \
+    statement;            \
+    END
 #define REFUSE(condition, with) \
     if (condition) {            \
         result = (with);        \
@@ -271,7 +295,8 @@ static char *place_of(CUcontext c, CUdeviceptr address, size_t bytes)
 {
     size_t at = (size_t)address - (size_t)c->range;
     for (int i = 0; i < c->n_blocks; i++)
-        if (at >= c->blocks[i].begin && at + bytes <= c->blocks[i].begin + c->blocks[i].bytes)
+        if (c->blocks[i].is_usable && at >= c->blocks[i].begin &&
+            at + bytes <= c->blocks[i].begin + c->blocks[i].bytes)
             return c->bytes + at;
     return NULL;
 }
@@ -331,9 +356,33 @@ static CUresult run_library(CUstream s, work *w)
 static void release_graph(CUgraph g);
 static void run_graph(CUstream s, work *w);
 
+static unsigned long long issued_of(const struct CUevent_st *e)
+{
+    return e->shared ? atomic_load(&e->shared->issued) : e->issued;
+}
+
+static unsigned long long done_of(const struct CUevent_st *e)
+{
+    return e->shared ? atomic_load(&e->shared->done) : e->done;
+}
+
+/* Under the lock, until something changes. Another process does not say so. */
+static void wait_for(const struct CUevent_st *e)
+{
+    if (!e->shared) {
+        pthread_cond_wait(&changed, &lock);
+        return;
+    }
+    pthread_mutex_unlock(&lock);
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    pthread_mutex_lock(&lock);
+}
+
 static void release_event(CUevent e)
 {
     if (--e->references) return;
+    if (e->shared) munmap(e->shared, sizeof *e->shared);
+    if (e->shared && !e->is_opened) unlink(e->name);
     release_graph(e->capture);
     free(e);
 }
@@ -343,10 +392,8 @@ static void run(CUstream s, work *w)
 {
     CUresult result = s->context->sticky;
     if (!result && w->kind <= LIBRARY) {
-        const long ms =
-            w->kind == LAUNCH || w->kind == LIBRARY || w->to_device ? setting("FAULTY_DELAY", 0) : 0;
         pthread_mutex_unlock(&lock);
-        if (ms) nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+        if (w->kind == LAUNCH || w->kind == LIBRARY || w->to_device) late_begin();
         pthread_mutex_lock(&lock);
         result = asked_fault("work");
         if (!result)
@@ -358,10 +405,10 @@ static void run(CUstream s, work *w)
     }
     if (w->kind == RECORD) {
         w->event->done = w->record;
+        if (w->event->shared) atomic_store(&w->event->shared->done, w->record);
         clock_gettime(CLOCK_MONOTONIC, &w->event->time);
     }
-    while (w->kind == WAIT && w->event->done < w->record && !s->context->sticky)
-        pthread_cond_wait(&changed, &lock);
+    while (w->kind == WAIT && done_of(w->event) < w->record && !s->context->sticky) wait_for(w->event);
     if (w->event) release_event(w->event);
     if (w->kind == GRAPH) run_graph(s, w);
     if (w->kind == CALLBACK && !result) { /* CUDA does not call after a fault */
@@ -508,40 +555,18 @@ EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuDeviceGetCount(int *count)
-{
-    BEGIN(0)
-    *count = (int)setting("CUDA_TEST_DEVICES", DEVICES);
-    END
-}
+EXPORT CUresult cuDeviceGetCount(int *count){ANSWER(*count = (int)setting("CUDA_TEST_DEVICES", DEVICES))}
 
-EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
-{
-    BEGIN(0)
-    *device = ordinal;
-    END
-}
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal){ANSWER(*device = ordinal)}
 
-EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)
-{
-    BEGIN(0)
-    snprintf(name, (size_t)bytes, "Test GPU %d", device);
-    END
-}
+EXPORT CUresult cuDeviceGetName(char *name, int bytes,
+                                CUdevice device){ANSWER(snprintf(name, (size_t)bytes, "Test GPU %d", device))}
 
-EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
-{
-    BEGIN(0)
-    memset(uuid->bytes, 'a' + device, sizeof uuid->bytes);
-    END
-}
+EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device){
+    ANSWER(memset(uuid->bytes, 'a' + device, sizeof uuid->bytes))}
 
-EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
-{
-    BEGIN(0)
-    snprintf(text, (size_t)bytes, "0000:%02x:00.0", 0x65 + device);
-    END
-}
+EXPORT CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device){
+    ANSWER(snprintf(text, (size_t)bytes, "0000:%02x:00.0", 0x65 + device))}
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
@@ -552,19 +577,9 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
     END
 }
 
-EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
-{
-    BEGIN(0)
-    *bytes = MEMORY;
-    END
-}
+EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device){ANSWER(*bytes = MEMORY)}
 
-EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-    BEGIN(0)
-    *can = device != peer;
-    END
-}
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer){ANSWER(*can = device != peer)}
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
@@ -576,7 +591,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
         x->device = device;
         x->range = mmap(NULL, MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         x->bytes = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-        close(file);
+        x->file = file;
     }
     *out = x;
     END
@@ -597,12 +612,7 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     END
 }
 
-EXPORT CUresult cuCtxGetCurrent(CUcontext *out)
-{
-    BEGIN(0)
-    *out = c;
-    END
-}
+EXPORT CUresult cuCtxGetCurrent(CUcontext *out){ANSWER(*out = c)}
 
 EXPORT CUresult cuCtxPushCurrent(CUcontext x)
 {
@@ -633,23 +643,46 @@ EXPORT CUresult cuMemGetInfo(size_t *available, size_t *total)
     END
 }
 
+/* Blocks are in the order of their addresses, 256 bytes apart. NULL: there is no room. */
+static block *make_block(CUcontext c, size_t bytes, size_t alignment)
+{
+    size_t at = alignment;
+    int i = 0;
+    while (i < c->n_blocks && c->blocks[i].begin < at + bytes + 256) {
+        at = (c->blocks[i].begin + c->blocks[i].bytes + 255 + alignment) / alignment * alignment;
+        i++;
+    }
+    if (bytes > MEMORY || at + bytes > MEMORY || c->n_blocks == BLOCKS) return NULL;
+    memmove(c->blocks + i + 1, c->blocks + i, (size_t)(c->n_blocks++ - i) * sizeof *c->blocks);
+    c->blocks[i] = (block){.begin = at, .bytes = bytes};
+    c->live++;
+    return &c->blocks[i];
+}
+
+/* The block that begins at the address, or NULL. */
+static block *block_at(CUcontext c, CUdeviceptr address)
+{
+    for (int i = 0; i < c->n_blocks; i++)
+        if (c->range + c->blocks[i].begin == (char *)(uintptr_t)address) return &c->blocks[i];
+    return NULL;
+}
+
+static void remove_block(CUcontext c, block *b)
+{
+    memmove(b, b + 1, (size_t)(--c->n_blocks - (b - c->blocks)) * sizeof *b);
+    c->live--;
+}
+
 EXPORT CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
 {
     BEGIN(1)
     REFUSE(!bytes, CUDA_ERROR_INVALID_VALUE)
     REFUSE((result = unsafe()), result)
-    size_t at = 256; /* blocks are in the order of their addresses, 256 bytes apart */
-    int i = 0;
-    while (i < c->n_blocks && c->blocks[i].begin < at + bytes + 256) {
-        at = (c->blocks[i].begin + c->blocks[i].bytes + 511) / 256 * 256;
-        i++;
-    }
-    REFUSE(bytes > MEMORY || at + bytes > MEMORY || c->n_blocks == BLOCKS, CUDA_ERROR_OUT_OF_MEMORY)
-    memmove(c->blocks + i + 1, c->blocks + i, (size_t)(c->n_blocks++ - i) * sizeof *c->blocks);
-    c->blocks[i] = (block){at, bytes};
-    memset(c->bytes + at, 0xff, bytes);
-    *out = (CUdeviceptr)(uintptr_t)(c->range + at);
-    c->live++;
+    block *b = make_block(c, bytes, 256);
+    REFUSE(!b, CUDA_ERROR_OUT_OF_MEMORY)
+    b->is_usable = 1;
+    memset(c->bytes + b->begin, 0xff, bytes);
+    *out = (CUdeviceptr)(uintptr_t)(c->range + b->begin);
     END
 }
 
@@ -657,12 +690,144 @@ EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
     BEGIN(1)
     REFUSE((result = unsafe()), result)
-    int i = 0;
-    while (i < c->n_blocks && c->range + c->blocks[i].begin != (char *)(uintptr_t)address) i++;
-    REFUSE(i == c->n_blocks, CUDA_ERROR_INVALID_VALUE)
-    memset(c->bytes + c->blocks[i].begin, 0xff, c->blocks[i].bytes);
-    memmove(c->blocks + i, c->blocks + i + 1, (size_t)(--c->n_blocks - i) * sizeof *c->blocks);
-    c->live--;
+    block *b = block_at(c, address);
+    REFUSE(!b || b->mapped || !b->is_usable, CUDA_ERROR_INVALID_VALUE)
+    memset(c->bytes + b->begin, 0xff, b->bytes);
+    remove_block(c, b);
+    END
+}
+
+/* ---- Memory that is mapped ---------------------------------------------------------------------------------- */
+
+#define GRANULARITY ((size_t)64 << 10)
+#define FILE_NAME   "cuda-test-memory"
+
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *properties,
+                                              CUmemAllocationGranularity_flags option)
+{
+    BEGIN(1)
+    *out = GRANULARITY;
+    END
+}
+
+static CUmemGenericAllocationHandle make_physical(CUcontext c, int file, size_t bytes)
+{
+    physical *p = malloc(sizeof *p);
+    *p = (physical){.context = c, .file = file, .references = 1, .bytes = bytes};
+    c->live++;
+    return (CUmemGenericAllocationHandle)(uintptr_t)p;
+}
+
+static void release_physical(physical *p)
+{
+    if (--p->references) return;
+    close(p->file);
+    p->context->live--;
+    free(p);
+}
+
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
+                            const CUmemAllocationProp *properties, unsigned long long flags)
+{
+    BEGIN(1)
+    REFUSE(properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || properties->location.id != c->device ||
+               properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !bytes ||
+               bytes % GRANULARITY,
+           CUDA_ERROR_INVALID_VALUE)
+    REFUSE(bytes > MEMORY, CUDA_ERROR_OUT_OF_MEMORY)
+    int file = memfd_create(FILE_NAME, MFD_CLOEXEC);
+    REFUSE(file < 0 || ftruncate(file, (off_t)bytes), CUDA_ERROR_OUT_OF_MEMORY)
+    *out = make_physical(c, file, bytes);
+    END
+}
+
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    BEGIN(1)
+    release_physical((physical *)(uintptr_t)handle);
+    END
+}
+
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wanted,
+                                    unsigned long long flags)
+{
+    BEGIN(1)
+    REFUSE(!bytes || bytes % GRANULARITY, CUDA_ERROR_INVALID_VALUE)
+    block *b = make_block(c, bytes, alignment ? alignment : GRANULARITY);
+    REFUSE(!b, CUDA_ERROR_OUT_OF_MEMORY)
+    *out = (CUdeviceptr)(uintptr_t)(c->range + b->begin);
+    END
+}
+
+EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
+{
+    BEGIN(1)
+    block *b = block_at(c, address);
+    REFUSE(!b || b->bytes != bytes || b->mapped || b->is_usable, CUDA_ERROR_INVALID_VALUE)
+    remove_block(c, b);
+    END
+}
+
+EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
+                         CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+    BEGIN(1)
+    physical *p = (physical *)(uintptr_t)handle;
+    block *b = block_at(c, address);
+    REFUSE(!b || b->bytes != bytes || b->mapped || b->is_usable || offset || bytes > p->bytes,
+           CUDA_ERROR_INVALID_VALUE)
+    void *at = mmap(c->bytes + b->begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->file, 0);
+    REFUSE(at == MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY)
+    b->mapped = p;
+    p->references++;
+    END
+}
+
+EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
+{
+    BEGIN(1)
+    block *b = block_at(c, address);
+    REFUSE(!b || b->bytes != bytes || !b->mapped || count != 1 || access->location.id != c->device ||
+               access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+           CUDA_ERROR_INVALID_VALUE)
+    b->is_usable = 1;
+    END
+}
+
+EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
+{
+    BEGIN(1)
+    block *b = block_at(c, address);
+    REFUSE(!b || b->bytes != bytes || !b->mapped, CUDA_ERROR_INVALID_VALUE)
+    mmap(c->bytes + b->begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, c->file,
+         (off_t)b->begin);
+    release_physical(b->mapped);
+    b->mapped = NULL;
+    b->is_usable = 0;
+    END
+}
+
+EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle,
+                                             CUmemAllocationHandleType type, unsigned long long flags)
+{
+    BEGIN(1)
+    REFUSE(type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_NOT_SUPPORTED)
+    int file = fcntl(((physical *)(uintptr_t)handle)->file, F_DUPFD_CLOEXEC, 0);
+    memcpy(out, &file, sizeof file);
+    END
+}
+
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *handle,
+                                               CUmemAllocationHandleType type)
+{
+    BEGIN(1)
+    char link[64], name[128] = "";
+    struct stat facts;
+    int file = (int)(uintptr_t)handle;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    REFUSE(readlink(link, name, sizeof name - 1) < 0 || !strstr(name, FILE_NAME) || fstat(file, &facts),
+           CUDA_ERROR_INVALID_VALUE)
+    *out = make_physical(c, fcntl(file, F_DUPFD_CLOEXEC, 0), (size_t)facts.st_size);
     END
 }
 
@@ -826,7 +991,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
         goto end;
     }
     event->references++;
-    result = queue(c, stream, (work){.kind = WAIT, .event = event, .record = event->issued});
+    result = queue(c, stream, (work){.kind = WAIT, .event = event, .record = issued_of(event)});
     if (result) event->references--;
     END
 }
@@ -838,12 +1003,54 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn callback, void *user)
     END
 }
 
+/* `name`: of the event of another process, else NULL. */
+static CUresult make_event(CUcontext c, unsigned flags, const char *name, CUevent *out)
+{
+    static int events;
+    CUevent e = calloc(1, sizeof *e);
+    *e = (struct CUevent_st){.context = c, .flags = flags, .references = 1, .is_opened = name != NULL};
+    if (flags & CU_EVENT_INTERPROCESS) {
+        if (name)
+            snprintf(e->name, sizeof e->name, "%s", name);
+        else
+            snprintf(e->name, sizeof e->name, "/dev/shm/cuda-test-event-%d-%d", (int)getpid(), events++);
+        int file = open(e->name, name ? O_RDWR | O_CLOEXEC : O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        void *at = MAP_FAILED;
+        if (file >= 0 && (name || ftruncate(file, sizeof *e->shared) == 0))
+            at = mmap(NULL, sizeof *e->shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (file >= 0) close(file);
+        if (at == MAP_FAILED) {
+            free(e);
+            return CUDA_ERROR_INVALID_HANDLE;
+        }
+        e->shared = at;
+    }
+    c->live++;
+    *out = e;
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
 {
     BEGIN(1)
-    *out = calloc(1, sizeof **out);
-    **out = (struct CUevent_st){.context = c, .flags = flags, .references = 1};
-    c->live++;
+    REFUSE(flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_VALUE)
+    result = make_event(c, flags, NULL, out);
+    END
+}
+
+EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event)
+{
+    BEGIN(1)
+    REFUSE(event->context != c || !event->shared || event->is_opened, CUDA_ERROR_INVALID_HANDLE)
+    memcpy(out->reserved, event->name, sizeof event->name);
+    END
+}
+
+EXPORT CUresult cuIpcOpenEventHandle(CUevent *out, CUipcEventHandle handle)
+{
+    BEGIN(1)
+    REFUSE(!memchr(handle.reserved, 0, sizeof handle.reserved), CUDA_ERROR_INVALID_VALUE)
+    result = make_event(c, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, handle.reserved, out);
     END
 }
 
@@ -867,8 +1074,11 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
     }
     release_graph(event->capture);
     event->capture = NULL;
+    REFUSE(event->is_opened, CUDA_ERROR_INVALID_HANDLE)
     event->references++;
-    result = queue(c, stream, (work){.kind = RECORD, .event = event, .record = ++event->issued});
+    event->issued++;
+    if (event->shared) atomic_store(&event->shared->issued, event->issued);
+    result = queue(c, stream, (work){.kind = RECORD, .event = event, .record = event->issued});
     END
 }
 
@@ -877,7 +1087,7 @@ EXPORT CUresult cuEventQuery(CUevent event)
     BEGIN(1)
     REFUSE(event->capture, captured(event))
     REFUSE((result = unsafe()), result)
-    result = event->done < event->issued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    result = done_of(event) < issued_of(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     END
 }
 
@@ -885,7 +1095,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     BEGIN(1)
     REFUSE(event->capture, captured(event))
-    while (event->done < event->issued) pthread_cond_wait(&changed, &lock);
+    while (done_of(event) < issued_of(event)) wait_for(event);
     result = c->sticky;
     END
 }

@@ -5,7 +5,9 @@
  */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <tenon/interop.h>
 #include <tenon/tenon.h>
+#include <unistd.h>
 #include "../behaviour/dlpack.h"
 
 #ifndef DEVICE
@@ -147,6 +149,32 @@ static void use_graphs(void)
     tn_stream_release(side);
 }
 
+/* What another process would open, opened here. */
+static void use_sharing(void)
+{
+    tn_shared_tensor description = {.size = sizeof description};
+    tn_process_handle handle = {.size = sizeof handle};
+    tn_event *event = NULL, *same = NULL;
+    tn_tensor *x = tn_full(s, TN_INTS(10), tn_value_float(5), .dtype = TN_FLOAT32, .device = device);
+    report_scope();
+    tn_tensor *whole = x ? tn_share(s, x) : NULL;
+    report_scope();
+    int32_t status = whole ? tn_share_export(whole, &description) : TN_E_STATE;
+    if (whole) report(status);
+    if (!status) {
+        expect(tn_share_import(s, &description), 5);
+        close(description.memory.file);
+    }
+    status = tn_event_create(ctx, device, TN_EVENT_INTERPROCESS, &event);
+    report(status);
+    if (!status) report(status = tn_event_record(event, tn_stream_current(ctx, device)));
+    if (!status) report(status = tn_event_export(event, &handle));
+    if (!status) report(status = tn_event_import(ctx, device, &handle, &same));
+    if (!status) report(tn_event_synchronize(same));
+    tn_event_release(same);
+    tn_event_release(event);
+}
+
 int main(void)
 {
     int32_t status = tn_context_create(NULL, &ctx);
@@ -164,6 +192,7 @@ int main(void)
     use_kernels();
     use_streams();
     use_graphs();
+    use_sharing();
     report(tn_device_synchronize(ctx, device));
     printf("status %d, other %d\n", tn_device_status(ctx, device), other ? tn_device_status(ctx, other) : 0);
     tn_tensor *on_cpu = tn_ones(s, TN_INTS(COUNT), .dtype = TN_FLOAT32);

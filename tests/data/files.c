@@ -136,26 +136,33 @@ Test(npy, what_is_written_is_what_numpy_writes)
     unlink(path);
     cr_assert_eq(tn_npy_save(s, "/nowhere/a.npy", tn_ones(s, TN_INTS(1))), TN_E_IO);
     expect_error(s, "it cannot be written: No such file");
+    struct stat there;
+    cr_assert_eq(tn_npy_save(s, "/dev/full", tn_ones(s, TN_INTS(1))), TN_E_IO);
+    cr_assert(stat("/dev/full", &there) == 0 && S_ISCHR(there.st_mode), "a device stays one");
+    expect_error(s, "No space left");
     cr_assert_eq(tn_npy_save(s, path, tn_ones(s, TN_INTS(1), .dtype = TN_BFLOAT16)), TN_E_UNSUPPORTED);
     expect_error(s, "NumPy has no dtype bfloat16");
+}
+
+/* The status of what has just been read: a failure has a message. */
+static int32_t read_status(void)
+{
+    int32_t status = tn_scope_failed(s);
+    cr_assert(!status || tn_scope_error(s)->message[0]);
+    tn_scope_clear(s);
+    return status;
 }
 
 static int32_t read_npy(const uint8_t *bytes, size_t count)
 {
     tn_npy_read(s, file_of(bytes, count));
-    int32_t status = tn_scope_failed(s);
-    cr_assert(!status || tn_scope_error(s)->message[0]);
-    tn_scope_clear(s);
-    return status;
+    return read_status();
 }
 
 static int32_t read_npz(const uint8_t *bytes, size_t count)
 {
     tn_npz_read(s, file_of(bytes, count));
-    int32_t status = tn_scope_failed(s);
-    cr_assert(!status || tn_scope_error(s)->message[0]);
-    tn_scope_clear(s);
-    return status;
+    return read_status();
 }
 
 Test(npy, damaged_files)

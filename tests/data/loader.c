@@ -180,6 +180,10 @@ Test(loader, wrong_options)
     expect_last_error("argument 'workers'");
     cr_assert_null(tn_loader_create(d, .batch = 5, .drop_last = 1));
     expect_last_error("4 samples make no batch of 5");
+    tn_dataset *none = numbers(0);
+    cr_assert_null(tn_loader_create(none, .batch = 5));
+    expect_last_error("argument 'dataset': it has no samples");
+    tn_dataset_destroy(none);
     cr_assert_null(tn_loader_create(d, .rank = 2, .ranks = 2));
     expect_last_error("argument 'rank'");
     cr_assert_null(tn_loader_create(d, .samples = 2));
@@ -394,7 +398,7 @@ Test(dataset, folders_of_images)
         mkdir(path, 0777);
     }
     cr_assert_null(tn_folder_dataset_create(ctx, folder, TN_IMAGE_RGB));
-    expect_last_error("there is no image in its folders");
+    expect_last_error("there is no image in its folders, one for each class");
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i][0]);
         copy_file(path_of(files[i][1]), path);

@@ -23,14 +23,8 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
     static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
-    const tn_device_facts f = {.size = out->size,
-                               .device_class = TN_DEVICE_VIRTUAL,
-                               .memory_kinds = TN_MEMORY_DEVICE,
-                               .compute_units = 1,
-                               .alignment = 64,
-                               .dtypes = dtypes,
-                               .peers = 3,
-                               .name = "bare"};
+    const tn_device_facts f = {HOST_FACTS(out, TN_MEMORY_DEVICE, dtypes, "bare"), .compute_units = 1,
+                               .peers = 3};
     (void)self, (void)index;
     return host_facts(&f, out);
 }
@@ -94,17 +88,11 @@ static int32_t create_stream(void *self, void *device, const tn_stream_options *
     return TN_OK;
 }
 
-static const tn_device_interface device_interface = {.size = sizeof(tn_device_interface),
-                                                     .type = "bare",
-                                                     .enumerate = enumerate,
-                                                     .facts = facts,
-                                                     .open = open_device,
-                                                     HOST_DEVICE_DONE_SLOTS};
-static const tn_memory_interface memory_interface = {.size = sizeof(tn_memory_interface),
-                                                     .alloc = take,
-                                                     .free = give_back,
-                                                     .fill = fill,
-                                                     .info = host_info_unknown};
+static const tn_device_interface device_interface = {
+    .size = sizeof(tn_device_interface),
+    HOST_DEVICE_SLOTS("bare", enumerate, facts, open_device, host_device_done)};
+static const tn_memory_interface memory_interface = {
+    .size = sizeof(tn_memory_interface), HOST_MEMORY_SLOTS(take, give_back, fill, host_info_unknown)};
 static const tn_copy_interface copy_interface = {.size = sizeof(tn_copy_interface),
                                                  .host_to_device = upload,
                                                  .device_to_host = download,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <tenon/plugin.h>
 #include "support.h"
+#include "../core/refused.h"
 
 TestSuite(definitions, .init = open_context, .fini = close_context);
 
@@ -194,10 +195,7 @@ static int32_t infer(void *self, const tn_call *call)
 
 Test(definitions, shape_rules_that_are_wrong)
 {
-    static const struct {
-        int32_t status;
-        const char *text;
-    } expected[] = {
+    static const refused_status expected[] = {
         {TN_E_CONTRACT, "ruled: the shape rule defined output 1 of rank 1"},
         {TN_E_CONTRACT, "ruled: the shape rule defined output 0 of rank 65"},
         {TN_E_CONTRACT, "ruled: the shape rule defined output 0 of rank 1"},
@@ -587,9 +585,7 @@ Test(definitions, boxed_calls_with_null)
 /* A list that was written as a plain number: the text says how to write it. */
 Test(definitions, plain_numbers_in_place_of_lists)
 {
-    static const struct {
-        const char *schema, *text;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"test::plain_t(Tensor x, Tensor[] l) -> Tensor",
          "must be Tensor[], not a plain number: write TN_TENSORS(...)"},
         {"test::plain_f(Tensor x, float[] l) -> Tensor",
@@ -603,7 +599,7 @@ Test(definitions, plain_numbers_in_place_of_lists)
     };
     tn_tensor *x = tn_ones(s, TN_INTS(1));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint32_t op = define(cases[i].schema);
+        uint32_t op = define(cases[i].given);
         cr_expect_null(CALL(op, tn_value_tensor(x), tn_value_make(TN_TAG_PLAIN, 3)));
         expect_failure(TN_E_ARGUMENT, cases[i].text);
     }

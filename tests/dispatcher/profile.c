@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 #include <cjson/cJSON.h>
 #include "support.h"
+#include "../behaviour/partner.h"
 
 TestSuite(profile, .init = open_context, .fini = close_context);
 
@@ -357,8 +356,8 @@ Test(profile, work_of_a_device)
     cr_assert_eq(tn_scope_failed(s), TN_OK);
     tn_profile_row mm = row_of(p, "aten::mm"), range = row_of(p, "range"),
                    copy = row_of(p, "copy to the device");
-    cr_expect_geq(mm.device_self, (uint64_t)wall / 10, "%llu of %lld", (unsigned long long)mm.device_self,
-                  (long long)wall);
+    cr_expect_geq(mm.device_self, 1000000, "%llu ns",
+                  (unsigned long long)mm.device_self); /* on any machine */
     cr_expect_leq(mm.device_self, (uint64_t)wall);
     cr_expect_eq(range.device_self, 0);
     cr_expect_geq(range.device_total, mm.device_self);
@@ -611,36 +610,15 @@ Test(profile_environment, writes_a_file)
     unlink(path);
 }
 
-static void run_in_child(void (*run)(void))
-{
-    int status = 0;
-    pid_t child = fork();
-    if (!child) {
-        run();
-        exit(0);
-    }
-    waitpid(child, &status, 0);
-    cr_assert(WIFEXITED(status) && !WEXITSTATUS(status));
-}
-
-static void work_and_leave(void)
-{
-    if (tn_context_create(NULL, &ctx)) _exit(1);
-    s = tn_scope_open(ctx);
-    tn_exp(s, tn_ones(s, TN_INTS(2)));
-    tn_device device = tn_device_parse(ctx, "reference:0");
-    tn_log(s, tn_ones(s, TN_INTS(2), .device = device));
-    if (tn_scope_failed(s)) _exit(1);
-}
-
-static void leave_at_once(void) {}
-
-/* The program exits with its context, its scope and work of a device. */
+/*
+ * The program exits with its context, its scope and work of a device. It is a process of its own, not the child of a
+ * fork: Criterion has threads here, and what is forked from several threads should start none.
+ */
 Test(profile_environment, writes_a_file_when_the_program_exits)
 {
     make_path();
     setenv("TENON_PROFILE", path, 1);
-    run_in_child(work_and_leave);
+    expect_good(start_partner((char *const[]){"leaves", NULL}));
     cJSON *json = read_json(path);
     cr_assert_not_null(event_of(json, "X", "aten::exp", 0));
     cr_assert_not_null(event_of(json, "X", "aten::log", 0));
@@ -657,7 +635,9 @@ Test(profile_environment, a_forked_child_writes_nothing)
     open_context();
     tn_exp(s, tn_ones(s, TN_INTS(2)));
     cr_assert_eq(stat(path, &before), 0);
-    run_in_child(leave_at_once);
+    pid_t child = fork();
+    if (!child) exit(0); /* runs what atexit has noted */
+    expect_good(child);
     cr_assert_eq(stat(path, &after), 0);
     cr_expect_eq(before.st_size, after.st_size);
     close_context();

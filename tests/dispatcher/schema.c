@@ -263,13 +263,15 @@ static const tni_argument *argument_of(const char *declaration)
     return &schema->args[0];
 }
 
+typedef struct default_number {
+    const char *declaration;
+    uint32_t tag;
+    double value;
+} default_number;
+
 Test(schema, numbers_as_defaults)
 {
-    static const struct {
-        const char *declaration;
-        uint32_t tag;
-        double value;
-    } table[] = {
+    static const default_number table[] = {
         {"Scalar x=3", TN_TAG_INT, 3},
         {"Scalar x=2.5", TN_TAG_FLOAT, 2.5},
         {"Scalar x=True", TN_TAG_BOOL, 1},

@@ -8,30 +8,27 @@
 #include <tenon/checkpoint.h>
 #include <unistd.h>
 #include "../core/at_end.h"
+#include "../core/client_suite.h"
 
-static tn_context *ctx;
-static tn_scope *s;
 static char folder[64];
 
-static void begin(void)
+static void make_folder(void)
 {
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    s = tn_scope_open(ctx);
+    begin();
     strcpy(folder, "/tmp/tenon_files_XXXXXX");
     cr_assert_not_null(mkdtemp(folder));
 }
 
-static void end(void)
+static void remove_folder(void)
 {
     char command[128];
-    tn_scope_close(s);
-    tn_context_destroy(ctx);
+    end();
     snprintf(command, sizeof command, "rm -r %s", folder);
     MUST_HOLD(system(command) == 0);
 }
 
-TestSuite(file, .init = begin, .fini = end, .timeout = 60);
-TestSuite(checkpoint, .init = begin, .fini = end, .timeout = 60);
+TestSuite(file, .init = make_folder, .fini = remove_folder, .timeout = 60);
+TestSuite(checkpoint, .init = make_folder, .fini = remove_folder, .timeout = 60);
 
 static const char *in_folder(const char *name)
 {

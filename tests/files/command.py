@@ -54,6 +54,10 @@ def main(tool):
         safetensors(a, {"x": [1, 2, 3], "y": [1, 2]})
         expect(["compare", "--tolerance", "0.2", a, b], 0, "0 differences")
         safetensors(nan, {"x": [1, float("nan"), float("-inf")]})
+        eight = folder / "eight.safetensors"
+        header = json.dumps({"x": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [0, 3]}}).encode()
+        eight.write_bytes(struct.pack("<Q", len(header)) + header + b"\x38\x7f\x00")  # 1, NaN, 0
+        expect(["check", eight], 0, "x: 1 of 3 elements are not finite", "sound")
         expect(["check", nan], 0, "x: 2 of 3 elements are not finite")
         expect(["compare", nan, nan], 0, "0 differences")
         safetensors(b, {"x": [1, 2, float("-inf")]})

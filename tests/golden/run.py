@@ -107,6 +107,12 @@ def main():
     if near:
         print(f"{near} results are up to {OTHER_LEVEL} tolerances off, with other vectors than those of the table ({TABLE_LEVEL})")
     print(f"{o.device}: {len(result['failures']) - len(surprises) - near} differences are explained, {absent} cases are of operators that are not there")
+    if result["fell_back"]:
+        counts = {}
+        for f in result["fallbacks"]: # one for each reason
+            counts[f["operator"]] = counts.get(f["operator"], 0) + f["cases"]
+        listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda c: (-c[1], c[0])))
+        print(f"{result['fell_back']} cases ran on the CPU in part or wholly, because of {listed}")
     print(f"{passed + near} passed, {len(surprises) + len(stale)} failed, 0 skipped")
     return 1 if surprises or stale else 0
 

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static char last_error[8192];
 static int32_t last_native;
@@ -32,16 +33,16 @@ static const gpu_driver *const driver = &gpu_the_driver;
 /* Skips the test if there is no device; `absent` says what is missing. */
 static void open_first_device(const char *absent)
 {
-    uint32_t count = 0;
-    const char *reason = NULL;
-    cr_assert_eq(driver->find(&plugin, &count, &reason), TN_OK);
-    if (!count) cr_skip_test("%s: %s", absent, reason);
+    gpu_found *found = plugin.driver_state = calloc(1, driver->state_bytes);
+    driver->find(found);
+    if (!found->count) cr_skip_test("%s: %s", absent, found->reason);
     cr_assert_eq(driver->open(&plugin, 0, &device), TN_OK, "%s", last_error);
 }
 static void close_first_device(void)
 {
     if (device) driver->close(device);
-    driver->forget(&plugin);
+    if (driver->forget) driver->forget(plugin.driver_state);
+    free(plugin.driver_state);
 }
 
 #endif

@@ -7,53 +7,21 @@
 #include <string.h>
 #include <tenon/tenon.h>
 #include "../behaviour/dlpack.h"
+#include "../cuda/second_device.h"
 
 #define DL_ROCM 10
-
-static tn_context *ctx;
-static tn_device device, other;
-static tn_scope *s;
 
 #define HIP(function) ((__typeof__(&function))(uintptr_t)dlsym(dlopen(LIBRARY, RTLD_NOW), #function))
 
 static void open_device(void)
 {
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    device = tn_device_parse(ctx, "hip:0");
-    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
-    other = tn_device_parse(ctx, "hip:1");
-    s = tn_scope_open(ctx);
-}
-
-static void close_device(void)
-{
-    if (s) tn_scope_close(s);
-    tn_context_destroy(ctx);
+    open_both("hip");
 }
 TestSuite(interop, .init = open_device, .fini = close_device, .timeout = 60);
 
-static void expect_pair(tn_tensor *t, float first, float second)
-{
-    float got[2] = {0};
-    cr_assert_eq(tn_to_host(s, t, got, sizeof got), TN_OK, "%s", tn_scope_error(s)->message);
-    cr_assert(got[0] == first && got[1] == second, "%g, %g", got[0], got[1]);
-}
-
-static tn_tensor *pair(tn_device on, float first, float second)
-{
-    return tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){first, second}, on);
-}
-
 Test(interop, a_device_says_who_it_is)
 {
-    tn_device_facts facts = {.size = sizeof facts};
-    cr_assert_eq(tn_device_get_facts(ctx, other, &facts), TN_OK);
-    cr_assert_str_eq(facts.name, "Test GPU 1");
-    cr_assert_str_eq(facts.architecture, "gfx90a");
-    cr_assert_str_eq(facts.pci_address, "0000:66:00.0");
-    cr_assert_eq(memcmp(facts.uuid, "bbbbbbbbbbbbbbbb", 16), 0);
-    cr_assert_eq(facts.total_memory, (uint64_t)4 << 30);
-    cr_assert_eq(facts.peers, 1);
+    const tn_device_facts facts = expect_facts("gfx90a");
     cr_assert(facts.priority_high == -1 && facts.priority_low == 0);
 }
 

@@ -39,13 +39,8 @@ static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
 
 int32_t honest_facts(void *self, uint32_t index, tn_device_facts *out)
 {
-    tn_device_facts facts = {.size = out->size,
-                             .device_class = TN_DEVICE_VIRTUAL,
-                             .memory_kinds = TN_MEMORY_DEVICE,
-                             .total_memory = (uint64_t)1 << 30,
-                             .alignment = 64,
-                             .dtypes = dtypes,
-                             .name = "Honest device"};
+    tn_device_facts facts = {HOST_FACTS(out, TN_MEMORY_DEVICE, dtypes, "Honest device"),
+                             .total_memory = (uint64_t)1 << 30};
     return host_facts(&facts, out);
 }
 
@@ -118,15 +113,9 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
 honest the = {
     .table = {.init = honest_init, .get_interface = get_interface, .shutdown = host_no_shutdown},
     .device = {.size = sizeof(tn_device_interface),
-               .type = "liar",
-               .facts = honest_facts,
-               .open = device_open,
-               HOST_DEVICE_SLOTS},
+               HOST_DEVICE_SLOTS("liar", host_enumerate_one, honest_facts, device_open, host_device_done)},
     .memory = {.size = sizeof(tn_memory_interface),
-               .alloc = honest_alloc,
-               .free = memory_free,
-               .fill = host_fill,
-               .info = host_info_unknown},
+               HOST_MEMORY_SLOTS(honest_alloc, memory_free, host_fill, host_info_unknown)},
     .copy = {.size = sizeof(tn_copy_interface), HOST_COPY_SLOTS},
     .stream = {.size = sizeof(tn_stream_interface),
                .create = make_stream,

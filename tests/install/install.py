@@ -58,13 +58,13 @@ class House:
         self.library = Path(self.config("--variable=libdir")[0])
         self.environment["PATH"] = f"{self.prefix / 'bin'}:{os.environ['PATH']}"
 
-    def run(self, command, folder=None, expect=0, **environment):
-        done = subprocess.run([str(c) for c in command], cwd=folder, env={**self.environment, **environment},
+    def run(self, command, folder=None, expect=0, given="", **environment):
+        done = subprocess.run([str(c) for c in command], cwd=folder, env={**self.environment, **environment}, input=given,
                               capture_output=True, text=True, errors="replace", timeout=240)
         if done.returncode != expect:
             raise Failure(f"{shlex.join(map(str, command))}\nstatus {done.returncode}, expected {expect}\n"
                           f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
-        return done.stdout
+        return done.stdout + done.stderr if expect else done.stdout
 
     def config(self, *arguments, package="tenon"):
         return shlex.split(self.run(["pkg-config", *arguments, package]))
@@ -82,9 +82,9 @@ class House:
             path.chmod(0o755 if path.is_dir() else 0o644)
         return folder
 
-    def program(self, source, name, *, language="c", libraries=()):
+    def program(self, source, name, *, language="c", standard="c++17", libraries=()):
         """Compiles one file with strict warnings against the installed headers and gives the program."""
-        compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, "-std=c++17")
+        compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, f"-std={standard}")
         program = source.parent / name
         used = set(re.findall(r"<tenon/([\w.]+)>", source.read_text()))
         uses_train = used & {p.name for room in TRAIN_ROOMS for p in (self.source / room / "include/tenon").iterdir()}
@@ -321,18 +321,29 @@ def check_new_app(house):
     """Each template builds alone under a new name, and does what its README says."""
     text = house.root / "text"
     text.write_text("the core does the semantics, a plugin the arithmetic. " * 100)
-    runs = {"classify": [[]], "gpt2": [["train", text, "3"], ["write", "the core", "5"]], "char_lstm": [[text, "3"]], "resnet": [[small_mnist(house.root / "mnist"), "1"]], "gpt2_cpp": [["train", text, "3"], ["write", "the core", "5"]]}
+    weights = house.root / "app_gpt2/gpt2.safetensors"
+    runs = {"classify": [[]], "gpt2": [[text, "3"]], "decode": [[weights, "5"]], "char_lstm": [[text, "3"]],
+            "resnet": [[small_mnist(house.root / "mnist"), "1"]], "data_parallel": [["--float64", "reference:0", "reference:1"]],
+            "gpt2_cpp": [["train", text, "3"], ["write", "the core", "5"]]}
     for template, calls in runs.items():
         folder = house.root / f"app_{template}"
         house.use("tenon", "new-app", "--name", "zeta", "--from", template, "--dir", folder, "--license", "MIT")
         expect("Apache" not in next(folder.glob("main.*")).read_text(), "the licence")
         program = built(house, folder) / "zeta"
-        outputs = [house.run([program, *call], folder, LD_LIBRARY_PATH=str(house.library), TENON_DEVICE="cpu") for call in calls]
+        device = {"TENON_REFERENCE_DEVICES": "2"} if template == "data_parallel" else {"TENON_DEVICE": "cpu"}
+        outputs = [house.run([program, *call], folder, given="the core\nplugins\n", LD_LIBRARY_PATH=str(house.library), **device) for call in calls]
         if template == "classify":
             accuracy = re.search(r"^accuracy: ([\d.]+) %$", outputs[0], re.M)
             expect(accuracy and float(accuracy[1]) > 97, "it learns", outputs[0])
             expect((folder / "loss.svg").read_text().startswith("<svg") and (folder / "weights.safetensors").is_file(), "its files")
-        if template.startswith("gpt2"):
+        if template == "gpt2":
+            expect((folder / "loss.svg").read_text().startswith("<svg") and weights.is_file(), "its files")
+        if template == "decode":
+            expect(outputs[0].startswith("the core") and "\nplugins" in outputs[0], "it goes on with each line", outputs[0])
+        if template == "data_parallel":
+            apart = re.search(r"relative difference ([\d.e+-]+)$", outputs[0], re.M)
+            expect(apart and float(apart[1]) < 1e-10, "two devices learn what one does", outputs[0])
+        if template == "gpt2_cpp":
             expect(outputs[1].startswith("the core") and len(outputs[1]) >= 14, "it goes on with the prompt", outputs[1])
         if template == "resnet":
             expect(re.search(r"^test accuracy: [\d.]+ %$", outputs[0], re.M) and (folder / "resnet18.safetensors").is_file(), "it trains", outputs[0])
@@ -499,8 +510,9 @@ def check_objects(house):
             (folder / "one.cpp").write_text(f"#include <tenon/{header.name}>\nint nothing;\n")
             house.run([*house.cxx, f"-std={standard}", *STRICT, "-Wpedantic", *house.config("--cflags"), "-fsyntax-only", folder / "one.cpp"])
     shutil.copy(HERE / "objects.cpp", folder)
-    output = house.use(house.program(folder / "objects.cpp", "objects", language="c++"))
-    expect(output == "well\n", "the objects", output)
+    for standard in ("c++17", "c++20"):
+        output = house.use(house.program(folder / "objects.cpp", "objects", language="c++", standard=standard))
+        expect(output == "well\n", f"the objects in {standard}", output)
 
 
 # What fragments of the documents may use without saying where it is from.
@@ -526,10 +538,14 @@ EPILOGUE = """
 """
 
 
+def has_main(block):
+    return re.search(r"\bmain\(|^TN_MAIN\(", block, re.M)
+
+
 def whole_program(block):
     """The block itself, with a main function if it has others, or a program around a fragment, in which a line may be an
     expression without its semicolon."""
-    if re.search(r"\bmain\(", block):
+    if has_main(block):
         return block
     if functions := re.findall(r"^static [^(\n]*?(\w+)\(", block, re.M):
         return block + "int main(void)\n{\n" + "".join(f"    (void){name};\n" for name in functions) + "    return 0;\n}\n"
@@ -550,7 +566,7 @@ def check_documents(house):
             source.write_text(whole_program(block))
             program = house.program(source, f"program{programs}", language="c++" if ending == "cpp" else "c")
             output = house.run([program], folder, LD_LIBRARY_PATH=str(house.library))
-            if "main(" in block:
+            if has_main(block):
                 refused = house.run([program], folder, expect=1, LD_LIBRARY_PATH=str(house.library), TENON_FALLBACK="eror")
                 expect("TENON_FALLBACK" in refused, f"{document.name}: a program says why it ends", refused)
             for said in re.findall(r"/\* (tensor\(.*\)) \*/", block):

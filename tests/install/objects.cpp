@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tenon.hpp and train.hpp: objects, operators, exceptions, modules as classes. Values are worked out by hand. */
+/* tenon.hpp and train.hpp: objects, operators, exceptions, modules as classes, options. Values are worked out by hand. */
 #include <cstdio>
+#include <cstring>
 #include <sstream>
+#include <tenon/lowrank.h>
 #include <tenon/progress.hpp>
 #include <tenon/train.hpp>
 
@@ -160,13 +162,156 @@ static int modules(tn_context *ctx)
     return 0;
 }
 
+/* The errors of methods and operators begin with this file and the line of the call. */
+static int places(tn_context *ctx)
+{
+    net model(ctx);
+    tenon::scope s(ctx);
+    tensor a = tenon::ones(TN_INTS(2, 3)), b = tenon::ones(TN_INTS(4)), leaf = tenon::clone(a).set_requires_grad();
+    nn::optimizer o(model, nn::sgd());
+    model.get("out.weight").set_requires_grad();
+    int64_t wide = 1;
+    int line = 0, failed = 0;
+#define AT(call)                                                                                        \
+    do {                                                                                                \
+        std::string text = thrown([&] { tenon::scope inner; line = __LINE__; call; });                  \
+        if (text.find("objects.cpp:" + std::to_string(line) + ": ") == std::string::npos) {             \
+            std::printf("%s: %s\n", #call, text.c_str());                                               \
+            failed = 1;                                                                                 \
+        }                                                                                               \
+    } while (0)
+    const tensor none;
+    AT(a + b);
+    AT(a - b);
+    AT(a * b);
+    AT(a / b);
+    AT(-none);
+    AT(none + 1);
+    AT(1.5f - none);
+    AT(none * 2);
+    AT(2 / none);
+    AT(a += b);
+    AT(leaf *= 3 * a);
+    AT(a.item<int>());
+    AT(a.item<double>());
+    AT(none.to_vector<float>());
+    AT(a.to_vector<int>());
+    AT(a.to(999));
+    AT(a.backward());
+    AT(model.lstm(b));
+    AT(model.out.call(a, b));
+    AT(o.step(-1));
+#undef AT
+    if (failed) return wrong("a place");
+    for (const std::string &text : {thrown([&] { tenon::scope inner; a[7]; }), thrown([&] { tenon::scope inner; none + wide; })})
+        if (text.empty() || text.find(".hpp") != std::string::npos) return wrong("a place in the library's header");
+    return is(a + wide, {2, 2, 2, 2, 2, 2}) && is(wide - a, {0, 0, 0, 0, 0, 0}) && is(wide + a - wide, {1, 1, 1, 1, 1, 1}) ? 0 : wrong("numbers of 64 bits");
+}
+
+static int vectors(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    tensor f = tenon::from<float>({2}, {1, 2});
+    std::string text = thrown([&] { f.to_vector<int>(); }, TN_E_DTYPE);
+    if (text.find("int32") == std::string::npos || text.find("float32") == std::string::npos) return wrong("elements of another type");
+    if (thrown([&] { f.to(TN_FLOAT16).to_vector<int16_t>(); }, TN_E_DTYPE).empty() || thrown([&] { f.to(TN_INT64).to_vector<double>(); }, TN_E_DTYPE).empty())
+        return wrong("elements of another type of the same size");
+    if (f.to(TN_FLOAT16).to_vector<uint16_t>() != std::vector<uint16_t>{0x3c00, 0x4000} || f.to(TN_BOOL).to_vector<uint8_t>() != std::vector<uint8_t>{1, 1})
+        return wrong("bits of dtypes that C++ has no type for");
+    return f.to(TN_INT64).to_vector<long long>() == std::vector<long long>{1, 2} && tenon::from<int16_t>({1}, {-3}).to_vector<int16_t>()[0] == -3
+               ? 0
+               : wrong("integers");
+}
+
+/* Options are structs whose members have the defaults; C++20 names them in the call. */
+static int options(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    tensor x = tenon::reshape(tenon::arange(12.0), TN_INTS(6, 2));
+    tenon::dataset set = tn_tensor_dataset_create(s, TN_TENSORS(x));
+    tn_loader_options lo;
+    if (lo.batch != 1 || lo.prefetch != 2 || lo.ranks != 1) return wrong("defaults of a loader");
+    lo.batch = 4;
+    tenon::loader l = tn_loader_create(set, lo), one = tn_loader_create(set);
+    if (tn_loader_batches(l) != 2 || tn_loader_batches(one) != 6 || !is(tenon::next(l)[0], {0, 1, 2, 3, 4, 5, 6, 7})) return wrong("a loader");
+    lo.batch = 0;
+    if (thrown([&] { tenon::loader bad = tn_loader_create(set, lo); }, TN_E_ARGUMENT).find("batch") == std::string::npos) return wrong("bad options");
+
+    net model(ctx);
+    uint32_t kinds = 0;
+    for (tn_optimizer *(*create)(tn_module *, tn_optimizer_options) :
+         {tn_sgd_create, tn_adam_create, tn_adamw_create, tn_adagrad_create, tn_adadelta_create, tn_adamax_create, tn_asgd_create, tn_nadam_create,
+          tn_radam_create, tn_rmsprop_create, tn_rprop_create, tn_adafactor_create, tn_lbfgs_create}) {
+        tn_optimizer_options given = tn_optimizer_defaults(++kinds), want = given;
+        tn_optimizer *o = create(model, {});
+        if (!o) return wrong(tn_last_error()->message);
+        given = *tn_optimizer_group(o, 0);
+        want.module = given.module;
+        tn_optimizer_destroy(o);
+        if (std::memcmp(&given, &want, sizeof want)) return wrong("defaults of an optimiser");
+    }
+    tn_optimizer_options oo;
+    oo.lr = 0.25;
+    oo.momentum = 0;
+    tn_optimizer *o = tn_sgd_create(model, oo);
+    tensor w = tenon::ones(TN_INTS(2)).set_requires_grad();
+    tn_optimizer_options group;
+    group.weight_decay = 0.5;
+    if (tn_optimizer_add_group(o, TN_TENSORS(w), group) || tn_optimizer_group(o, 1)->lr != 0.25) return wrong("a group");
+    tenon::sum(w).backward();
+    tn_step_options so;
+    so.lr = 0.5;
+    if (tn_optimizer_step(s, o, so) || !is(w, {0.25, 0.25})) return wrong("a step"); /* 1 - 0.5 * (1 + 0.5) */
+
+    int64_t step = 7, read = 0;
+    tn_checkpoint_parts parts;
+    parts.module = model;
+    parts.loader = l;
+    parts.step = &step;
+    tenon::check(tn_checkpoint_save("objects.ck", parts));
+    parts.step = &read;
+    tenon::check(tn_checkpoint_load("objects.ck", parts));
+    if (read != 7) return wrong("a checkpoint");
+
+    std::FILE *f = std::fopen("objects.csv", "w");
+    std::fputs("1,2\n3,4\n", f);
+    std::fclose(f);
+    if (!is(tn_csv_read(s, "objects.csv"), {1, 2, 3, 4})) return wrong("lines of numbers");
+    if (thrown([] { tenon::scope inner; tensor t = tn_csv_read(inner, "nothing.csv"); }).find("objects.cpp:") == std::string::npos) return wrong("place of a reader");
+    const double y[] = {3, 2, 1};
+    tn_series curve;
+    curve.y = y;
+    curve.count = 3;
+    if (tn_plot_svg("objects.svg", {&curve, 1})) return wrong("a plot");
+    tn_low_rank_options ro;
+    ro.q = 2;
+    tn_low_rank usv = tn_svd_lowrank(s, x, ro);
+    if (tensor(usv.s).size(0) != 2) return wrong("a low rank");
+    tn_progress_destroy(tn_progress_create("", 1));
+#if __cplusplus >= 202002L
+    tenon::loader by_name = tn_loader_create(set, {.batch = 2, .drop_last = 1});
+    if (tn_loader_batches(by_name) != 3) return wrong("named options of a loader");
+    if (!is(tn_csv_read(s, "objects.csv", {.skip_lines = 1}), {3, 4})) return wrong("named options of a reader");
+    if (tn_checkpoint_load("objects.ck", {.module = model, .loader = l, .step = &read})) return wrong("named parts of a run");
+    if (tn_plot_svg("objects.svg", TN_SERIES({.name = "loss", .y = y, .count = 3}), {.title = "loss"})) return wrong("a named plot");
+    if (tn_optimizer_step(s, o, {.clip_norm = 1, .lr = 0.1})) return wrong("named options of a step");
+    tn_optimizer *named = tn_adamw_create(model, {.lr = 0.125});
+    if (tn_optimizer_group(named, 0)->lr != 0.125 || tn_optimizer_group(named, 0)->beta2 != 0.999) return wrong("named options of an optimiser");
+    tn_optimizer_destroy(named);
+    tn_progress_destroy(tn_progress_create("", 1, {.unit = "images"}));
+#endif
+    tn_optimizer_destroy(o);
+    return 0;
+}
+
 int main()
 {
     tenon::context ctx;
     ctx.manual_seed(1);
     if (ctx.name(ctx.choose("cpu")) != "cpu" || thrown([&] { ctx.choose("nosuch"); }).find("nosuch") == std::string::npos) return wrong("devices");
-    if (arithmetic(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx)) return 1;
+    if (arithmetic(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || options(ctx)) return 1;
     tenon::progress p("", 1);
+    p.start_at(1);
     std::puts("well");
     return 0;
 }

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from files import golden_folder
 from suite import Failure, run_checks
 
 
@@ -114,6 +115,30 @@ def check_golden(tool, _):
         (Path(folder) / "cases" / "broken.safetensors").write_bytes(b"\xff" * 64)
         done = run(tool, "golden", folder)
         expect(done.returncode == 2 and "broken could not be run" in done.stderr, "a broken file of cases", done)
+
+
+def check_golden_fallbacks(tool, _):
+    """What ran on the CPU because the device has no kernel is counted, a case once."""
+    with tempfile.TemporaryDirectory() as folder:
+        cases, report = Path(folder) / "cases", Path(folder) / "golden.json"
+        golden_folder(cases)
+        lines = [json.loads(line) for line in (cases / "some.jsonl").read_text().splitlines()]
+        decomposition = {"op": "aten::geqrf", "dtype": "f32", "rtol": 0, "atol": 0, "values": False,
+                         "args": [{**lines[0]["args"][0], "name": "self"}],
+                         "out": [{"tensor": None, "dtype": "float32", "shape": shape} for shape in ([2, 3], [2])]}
+        with open(cases / "some.jsonl", "a") as out:
+            for number in (3, 4):
+                out.write(json.dumps({"id": number, **decomposition}, separators=(",", ":")) + "\n")
+        done = run(tool, "golden", folder, "--device", "reference:0", "--json", str(report))
+        scores = json.loads(report.read_text())
+        fell_back = {name: score["fell_back"] for name, score in scores["operators"].items()}
+        expect(fell_back["aten::geqrf"] == 2 and fell_back["aten::add.Tensor"] == 0, f"per operator: {fell_back}", done)
+        expect(scores["fell_back"] == sum(fell_back.values()), "in all", done)
+        expect(scores["fallbacks"] and all(f["cases"] == 2 and f["calls"] >= 2 and f["reason"] for f in scores["fallbacks"]),
+               f"by what ran on the CPU: {scores['fallbacks']}", done)
+        expect("2 cases ran on the CPU" in done.stdout and scores["fallbacks"][0]["operator"] in done.stdout, "as a table", done)
+        done = run(tool, "golden", folder, "--json", str(report))
+        expect(json.loads(report.read_text())["fallbacks"] == [], "none on the CPU", done)
 
 
 def check_devices(tool, _):
@@ -298,7 +323,7 @@ def check_new_others(tool, _):
     with tempfile.TemporaryDirectory() as folder:
         for command, arguments, expected in (
                 ("new-app", [], "tenon new-app: --name is missing"),
-                ("new-app", ["--name", "a", "--from", "bert"], "--from 'bert' is not one of classify, gpt2, char_lstm, resnet, gpt2_cpp"),
+                ("new-app", ["--name", "a", "--from", "bert"], "--from 'bert' is not one of classify, gpt2, decode, char_lstm, resnet, data_parallel, gpt2_cpp"),
                 ("new-app", ["--name", "a", "--vendor", "A"], "unexpected argument '--vendor'"),
                 ("new-app", ["--name", "A"], "must be small letters"),
                 ("new-operators", ["--name", "a", "--from", "gpt2"], "unexpected argument '--from'"),
@@ -374,7 +399,7 @@ def check_experimental(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_devices, check_ops, check_c_calls, check_doctor, check_twins, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_golden_fallbacks, check_devices, check_ops, check_c_calls, check_doctor, check_twins, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_others, check_new_plugin]
     return run_checks(checks, tool, skewed)
 

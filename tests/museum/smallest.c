@@ -9,12 +9,7 @@ static int32_t handle; /* its address stands for the device and the stream: noth
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
     static const tn_dtype none[] = {0};
-    tn_device_facts f = {.size = out->size,
-                         .device_class = TN_DEVICE_VIRTUAL,
-                         .memory_kinds = TN_MEMORY_UNIFIED,
-                         .alignment = 64,
-                         .dtypes = none,
-                         .name = "Smallest"};
+    const tn_device_facts f = {HOST_FACTS(out, TN_MEMORY_UNIFIED, none, "Smallest")};
     return host_facts(&f, out);
 }
 
@@ -46,16 +41,12 @@ static int32_t create(void *self, void *device, const tn_stream_options *options
 /* As short as the contract allows: an interface ends behind its last required slot. */
 #define UP_TO(type, slot) (uint32_t)(offsetof(type, slot) + sizeof(((type *)0)->slot))
 
-static const tn_device_interface device_interface = {.size = UP_TO(tn_device_interface, synchronize),
-                                                     .type = "smallest",
-                                                     .facts = facts,
-                                                     .open = open_device,
-                                                     HOST_DEVICE_SLOTS};
-static const tn_memory_interface memory_interface = {.size = UP_TO(tn_memory_interface, info),
-                                                     .alloc = alloc,
-                                                     .free = free_memory,
-                                                     .fill = host_fill,
-                                                     .info = host_info_unknown};
+static const tn_device_interface device_interface = {
+    .size = UP_TO(tn_device_interface, synchronize),
+    HOST_DEVICE_SLOTS("smallest", host_enumerate_one, facts, open_device, host_device_done)};
+static const tn_memory_interface memory_interface = {
+    .size = UP_TO(tn_memory_interface, info),
+    HOST_MEMORY_SLOTS(alloc, free_memory, host_fill, host_info_unknown)};
 static const tn_copy_interface copy_interface = {.size = UP_TO(tn_copy_interface, device_to_device),
                                                  HOST_COPY_SLOTS};
 static const tn_stream_interface stream_interface = {

@@ -1,34 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules: building, errors, states, hooks, moves, sharing. */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/nn.h>
+#include <sys/stat.h>
 #include <unistd.h>
-#include "../autograd/fixture.h"
-#include "../core/at_end.h"
+#include "../autograd/suite.h"
 
-static tn_context *ctx;
-static tn_scope *s;
 static tn_module *net;
 
-static void begin(void)
+static void open_module(void)
 {
-    ctx = open_context();
-    s = tn_scope_open(ctx);
+    begin();
     net = tn_module_create(ctx, "net", NULL);
     tn_module_to(net, 0, TN_FLOAT64);
 }
 
-static void end(void)
+static void close_module(void)
 {
     tn_module_destroy(net);
-    MUST_HOLD(tn_scope_close(s) == TN_OK);
-    close_context(ctx);
+    end();
 }
 
-TestSuite(module, .init = begin, .fini = end);
+TestSuite(module, .init = open_module, .fini = close_module);
 
 static void expect_failed(int32_t code, const char *part)
 {
@@ -127,6 +124,67 @@ static tn_module *block_create(tn_module *parent, const char *name, int64_t chan
     return tn_module_failed(m) ? NULL : m;
 }
 
+/* ---- Classes and children by name */
+
+TN_MODULE_CLASS(Double, scope, m, x)
+{
+    return tn_add(scope, tn_child_forward(scope, m, "fc.one", x), x);
+}
+
+TN_MODULE_CLASS_STATE(Scaled, double, scope, m, x)
+{
+    return tn_mul_scalar(scope, x, *(const double *)tn_module_state(m));
+}
+
+Test(module, a_class_by_macro)
+{
+    tn_module *m = tn_module_add(net, NULL, &Double), *two = tn_module_add(net, NULL, &Scaled);
+    tn_linear_create(m, "fc.one", 2, 2);
+    *(double *)tn_module_state(two) = 3;
+    tn_fill_scalar_(s, tn_detach(s, tn_module_tensor(m, "fc.one.weight")), 1);
+    tn_fill_scalar_(s, tn_detach(s, tn_module_tensor(m, "fc.one.bias")), 0.5);
+    tn_tensor *y = tn_module_forward(s, net, filled(TN_INTS(1, 2), 2)); /* (2 + 2 + 0.5 + 2) * 3 */
+    cr_assert_float_eq(tn_item_double(s, tn_mean(s, y)), 19.5, 1e-12);
+    cr_assert_str_eq(tn_module_class_name(tn_module_child(net, "0")), "Double");
+    cr_assert_eq(tn_module_child(net, "1"), two);
+    cr_assert_null(tn_module_forward(s, m, filled(TN_INTS(1, 2), 1), filled(TN_INTS(1, 2), 1)));
+    expect_error(s, "forward takes 1 inputs, got 2: in module '0' (Double)");
+}
+
+Test(module, a_child_that_is_not_there_is_named)
+{
+    tn_module *m = tn_module_add(net, "block", &Double);
+    cr_assert_null(tn_module_forward(s, m, filled(TN_INTS(1, 2), 1)));
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
+    expect_error(s, "module 'block' (Double) has no child 'fc.one'");
+}
+
+Test(module, an_error_of_a_layer_says_where_it_was_created)
+{
+    char place[512];
+    snprintf(place, sizeof place, "%s:%d: ", __FILE__, __LINE__ + 1);
+    tn_linear_create(net, "fc", -1, 3);
+    cr_assert_eq(strncmp(tn_module_error(net), place, strlen(place)), 0, "%s", tn_module_error(net));
+    tn_linear_create(net, "other", -1, 3);
+    cr_assert_eq(strncmp(tn_module_error(net), place, strlen(place)), 0, "%s", tn_module_error(net));
+}
+
+Test(module, an_error_of_the_program_has_no_place)
+{
+    tn_linear_create(net, "fc", 1, 3);
+    tn_module_fail(net, TN_E_ARGUMENT, "of the program");
+    cr_assert_str_eq(tn_module_error(net), "of the program");
+}
+
+Test(module, a_tensor_of_a_list_by_its_name)
+{
+    tn_linear_create(net, "fc", 2, 3);
+    tn_named_tensors all = tn_module_tensors(s, net, TN_STATE);
+    cr_assert_eq(tn_named_get(s, all, "fc.bias"), tn_module_tensor(net, "fc.bias"));
+    cr_assert_null(tn_named_get(s, all, "fc.bais"));
+    expect_error(s, "no tensor 'fc.bais' among 2");
+}
+
 static tn_tensor *endless_forward(tn_scope *scope, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     (void)more;
@@ -213,7 +271,9 @@ static void expect_refused(tn_module *(*create)(tn_module *parent), const char *
 {
     tn_module *root = tn_module_create(ctx, "root", NULL);
     cr_assert_null(create(root), "%s", text);
-    cr_assert_str_eq(tn_module_error(root), text);
+    const char *error = tn_module_error(root), *end = error + strlen(error) - strlen(text);
+    cr_assert(end > error, "%s", error);
+    cr_assert_str_eq(end, text); /* behind the place of the call */
     tn_module_destroy(root);
 }
 #define REFUSED(name, call)                   \
@@ -295,14 +355,13 @@ Test(module, a_load_reports_what_it_left_out)
 
 Test(module, a_step_around_others_fails_with_them)
 {
-    TN_STEP(outer, ctx)
-    {
-        TN_STEP(inner, ctx) tn_scope_fail(inner, TN_E_SHAPE, "on purpose");
-        TN_STEP(inner, ctx) tn_ones(inner, TN_INTS(2));
+    TN_STEP (outer, ctx) {
+        TN_STEP (inner, ctx) tn_scope_fail(inner, TN_E_SHAPE, "on purpose");
+        TN_STEP (inner, ctx) tn_ones(inner, TN_INTS(2));
         tn_ones(outer, TN_INTS(2));
     }
     cr_assert_eq(tn_step_status(), TN_E_SHAPE);
-    TN_STEP(next, ctx) tn_ones(next, TN_INTS(2));
+    TN_STEP (next, ctx) tn_ones(next, TN_INTS(2));
     cr_assert_eq(tn_step_status(), TN_OK);
 }
 
@@ -617,8 +676,8 @@ Test(module, summary)
 Test(module, steps)
 {
     int32_t runs = 0;
-    for (int64_t i = 0; i < 5 && !tn_step_status(); i++) TN_STEP(step, ctx)
-        {
+    for (int64_t i = 0; i < 5 && !tn_step_status(); i++)
+        TN_STEP (step, ctx) {
             runs++;
             tn_ones(step, TN_INTS(2));
             if (i == 2) tn_scope_fail(step, TN_E_SHAPE, "on purpose");
@@ -626,6 +685,193 @@ Test(module, steps)
     cr_assert_eq(runs, 3);
     cr_assert_eq(tn_step_status(), TN_E_SHAPE);
     expect_last_error("on purpose");
-    TN_STEP(step, ctx) tn_ones(step, TN_INTS(2));
+    TN_STEP (step, ctx) tn_ones(step, TN_INTS(2));
     cr_assert_eq(tn_step_status(), TN_OK);
+}
+
+Test(module, a_state_below_another_name_says_so)
+{
+    char below[] = "/tmp/tenon_below_XXXXXX";
+    tn_module *fc = tn_linear_create(net, "model.fc", 2, 2);
+    close(mkstemp(below));
+    cr_assert_eq(tn_module_save(net, below), TN_OK);
+    cr_assert_eq(tn_module_load(fc, below, TN_STRICT), TN_E_SHAPE);
+    unlink(below);
+    const char *text = tn_last_error()->message;
+    cr_assert(strstr(text, below) && strstr(text, "the module's names stand below 'model.fc'"), "%s", text);
+    cr_assert_null(strstr(text, "missing"), "%s", text);
+}
+
+Test(module, names_below_another)
+{
+    tn_module *fc = tn_linear_create(net, "model.fc", 2, 2);
+    tn_linear_create(net, "modelling", 2, 2);
+    tn_named_tensors all = tn_module_tensors(s, net, TN_STATE), below = tn_named_below(s, all, "model.fc");
+    cr_assert_eq(below.count, 2);
+    cr_assert_str_eq(below.data[1].name, "bias");
+    cr_assert_eq(below.data[1].tensor, tn_module_tensor(fc, "bias"));
+    cr_assert_eq(tn_named_below(s, all, "mode").count, 0);
+    expect_error(s, "no name begins with 'mode.'");
+}
+
+Test(module, a_failed_change_is_the_last_error)
+{
+    tn_linear_create(net, "fc", 2, 2);
+    tn_clear_error();
+    cr_assert_neq(tn_weight_norm(tn_module_child(net, "fc"), "wieght", 0), TN_OK);
+    cr_assert_not_null(strstr(tn_last_error()->message, "'wieght': there is no such parameter"));
+}
+
+Test(module, a_file_replaces_another_as_a_whole)
+{
+    char place[] = "/tmp/tenon_replace_XXXXXX", file[64], by_link[64], text[8] = "";
+    tn_replacement r;
+    cr_assert_not_null(mkdtemp(place));
+    snprintf(file, sizeof file, "%s/file", place);
+    snprintf(by_link, sizeof by_link, "%s/link", place);
+    cr_assert_eq(tn_replace_begin(&r, file), 0);
+    fputs("old", r.to);
+    cr_assert_eq(tn_replace_end(&r, 1), 0);
+    cr_assert_eq(symlink("file", by_link), 0);
+    for (int is_good = 0; is_good < 2; is_good++) { /* first one that is given up */
+        cr_assert_eq(tn_replace_begin(&r, by_link), 0);
+        fputs("new", r.to);
+        const int32_t status = tn_replace_end(&r, is_good);
+        cr_assert_eq(status == 0, is_good);
+        FILE *in = fopen(file, "r");
+        const size_t bytes = fread(text, 1, 3, in);
+        cr_assert_eq(bytes, 3);
+        fclose(in);
+        cr_assert_str_eq(text, is_good ? "new" : "old");
+    }
+    cr_assert_gt(readlink(by_link, text, sizeof text), 0, "the link stays one");
+    cr_assert_eq(tn_module_save(net, by_link), TN_OK);
+    cr_assert_gt(readlink(by_link, text, sizeof text), 0, "the link stays one");
+    cr_assert(unlink(by_link) == 0 && unlink(file) == 0);
+    cr_assert_eq(mkfifo(file, 0600), 0);
+    int end = open(file, O_RDWR);
+    cr_assert_eq(tn_replace_begin(&r, file), 0);
+    fputs("bytes", r.to);
+    cr_assert_eq(tn_replace_end(&r, 1), 0);
+    const ssize_t taken = read(end, text, sizeof text);
+    cr_assert_eq(taken, 5, "a pipe receives them");
+    close(end);
+    cr_assert_neq(tn_replace_begin(&r, place), 0, "a folder is refused");
+    cr_assert(unlink(file) == 0 && rmdir(place) == 0, "nothing is left");
+}
+
+/* ---- Programs */
+
+static int32_t left_in_the_middle(void)
+{
+    TN_STEPS (step, ctx, i, 5) {
+        TN_AUTO(tn_module) m = tn_module_create(ctx, "m", NULL);
+        tn_linear_create(m, "fc", 1, 1);
+        if (i == 2) return (int32_t)i;
+    }
+    return -1;
+}
+
+Test(module, a_step_may_be_left)
+{
+    cr_assert_eq(left_in_the_middle(), 2);
+    TN_STEP (step, ctx) tn_scope_fail(step, TN_E_SHAPE, "the only open step");
+    cr_assert_eq(tn_step_status(), TN_E_SHAPE); /* not one inside another, which would still be open */
+}
+
+Test(module, steps_end_with_the_first_that_fails)
+{
+    int64_t done = 0;
+    TN_STEPS (step, ctx, i, 5) {
+        done++;
+        if (i == 2) tn_scope_fail(step, TN_E_SHAPE, "on purpose");
+    }
+    cr_assert_eq(done, 3);
+    TN_STEPS (step, ctx, i, 5) done++;
+    cr_assert_eq(done, 3); /* nothing after a failure that nobody has looked at */
+    cr_assert_eq(tn_step_status(), TN_E_SHAPE);
+}
+
+Test(module, an_open_step_that_has_failed_ends_the_steps_in_it)
+{
+    int64_t done = 0;
+    TN_STEP (outer, ctx) {
+        tn_scope_fail(outer, TN_E_IO, "no file");
+        TN_STEPS (step, ctx, i, 5) done++;
+    }
+    cr_assert_eq(done, 0);
+    cr_assert_eq(tn_step_status(), TN_E_IO);
+}
+
+Test(module, options_of_a_step_hold_inside)
+{
+    tn_tensor *w = filled(TN_INTS(2), 1);
+    cr_assert_eq(tn_set_requires_grad(w, 1), TN_OK);
+    TN_STEP_WITH (outer, ctx, .grad_mode = TN_GRAD_OFF)
+        TN_STEPS (step, ctx, i, 1) cr_assert_not(tn_requires_grad(tn_mul(step, w, w)));
+    TN_STEP (step, ctx) cr_assert(tn_requires_grad(tn_mul(step, w, w)));
+    cr_assert_eq(tn_step_status(), TN_OK);
+}
+
+Test(module, the_error_of_a_step_is_the_last_one_and_says_its_place)
+{
+    char place[512];
+    TN_STEP (step, ctx) {
+        snprintf(place, sizeof place, "%s:%d: ", __FILE__, __LINE__ + 1);
+        tn_mm(step, tn_ones(step, TN_INTS(2, 3)), tn_ones(step, TN_INTS(2, 3)));
+        tn_module_to(NULL, 0, 0); /* a later failure that is not the step's */
+    }
+    const char *text = tn_last_error()->message;
+    cr_assert_eq(tn_last_error()->code, tn_step_status());
+    cr_assert_eq(strncmp(text, place, strlen(place)), 0, "%s", text);
+}
+
+static int32_t tried(int32_t status)
+{
+    TN_TRY(status);
+    return 77;
+}
+
+Test(module, try_and_within)
+{
+    tn_tensor *kept = NULL, *variable = NULL;
+    cr_assert_eq(tried(TN_E_SHAPE), TN_E_SHAPE);
+    cr_assert_eq(tried(TN_OK), 77);
+    TN_WITHIN (inner, s, .default_dtype = TN_FLOAT64)
+        kept = tn_scope_return(inner, tn_ones(inner, TN_INTS(2)));
+    cr_assert_eq(tn_tensor_dtype(kept), TN_FLOAT64);
+    cr_assert_float_eq(tn_item_double(s, tn_sum(s, kept)), 2, 0);
+    cr_assert_eq(tn_assign(&variable, kept), kept);
+    cr_assert_eq(tn_assign(&variable, NULL), NULL);
+    cr_assert_null(variable);
+}
+
+static int32_t failing_body(tn_context *own, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    TN_STEP (step, own) tn_scope_fail(step, TN_E_SHAPE, "in the body");
+    return TN_OK; /* the step's status ends the program all the same */
+}
+
+static int32_t asks_for_arguments(tn_context *own, int argc, char **argv)
+{
+    (void)own;
+    (void)argv;
+    return argc < 2 ? tn_usage("prog FILE") : TN_OK;
+}
+
+Test(module, a_main_function_says_its_error)
+{
+    char *arguments[] = {(char *)"some/prog", NULL}, text[256];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    int first = tn_main(1, arguments, failing_body), second = tn_main(1, arguments, asks_for_arguments);
+    dup2(before, STDERR_FILENO);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    cr_assert(first == 1 && second == 1);
+    cr_assert_str_eq(text, "prog: in the body\nprog: usage: prog FILE\n");
 }

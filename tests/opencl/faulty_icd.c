@@ -10,8 +10,8 @@
  *   FAULTY_NO_DOUBLE=1                    devices have no float64
  *   FAULTY_GPU=1                          devices say that they are GPUs, so kernels have the form for GPUs
  *   FAULTY_SOURCE=TEXT                    every program gets a line `#error TEXT`
- *   FAULTY_DELAY=MS                       work that writes device memory begins that much later, and
- *                                         clSetUserEventStatus returns that much later
+ *   FAULTY_DELAY, FAULTY_GATE             work that writes device memory is late (../gpu/late.h), and
+ *                                         clSetUserEventStatus returns later by the delay
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -22,8 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+#include "../gpu/late.h"
 
 /* Objects of OpenCL begin with a pointer to the dispatch table. */
 struct _cl_platform_id {
@@ -63,15 +63,9 @@ static cl_int fault_of(const char *function, cl_context context)
 
 /* ---- Delays ------------------------------------------------------------------------------------------------ */
 
-static void sleep_for_delay(void)
-{
-    const long ms = setting("FAULTY_DELAY");
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
 static void *open_gate(void *gate)
 {
-    sleep_for_delay();
+    late_begin();
     real.clSetUserEventStatus(gate, CL_COMPLETE);
     real.clReleaseEvent(gate);
     return NULL;
@@ -82,7 +76,7 @@ static void delay(cl_command_queue queue)
 {
     pthread_t thread;
     cl_int status;
-    if (!setting("FAULTY_DELAY")) return;
+    if (!late_delay()) return;
     cl_event gate = real.clCreateUserEvent(context_of(queue), &status);
     real.clEnqueueBarrierWithWaitList(queue, 1, &gate, NULL);
     if (pthread_create(&thread, NULL, open_gate, gate) != 0)
@@ -158,7 +152,7 @@ FAULTY(clWaitForEvents)(cl_uint n, const cl_event *list)
 FAULTY(clSetUserEventStatus)(cl_event event, cl_int status)
 {
     cl_int result = real.clSetUserEventStatus(event, status);
-    sleep_for_delay();
+    late_sleep(late_delay());
     return result;
 }
 FAULTY(clGetDeviceInfo)(cl_device_id id, cl_device_info what, size_t bytes, void *value, size_t *out_bytes)

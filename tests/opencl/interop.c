@@ -4,37 +4,18 @@
 #include <string.h>
 #include <tenon/tenon.h>
 #include "../behaviour/dlpack.h"
+#include "../gpu/device_suite.h"
 
 #define DL_OPENCL 4
 
 typedef struct DLManagedTensorVersioned capsule;
 
-static tn_context *ctx;
-static tn_device device;
-static tn_scope *s;
-
 static void open_device(void)
 {
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    device = tn_device_choose(ctx, "opencl:0", NULL);
-    if (device & TN_DEVICE_MISSING) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd)");
+    open_first(NULL, "opencl", "no OpenCL device (Debian: pocl-opencl-icd)");
     s = tn_scope_open(ctx);
 }
-
-static void close_device(void)
-{
-    if (s) tn_scope_close(s);
-    tn_context_destroy(ctx);
-}
 TestSuite(interop, .init = open_device, .fini = close_device);
-
-static void expect_floats(tn_tensor *t, float first, float second)
-{
-    float got[2];
-    cr_assert_eq(tn_to_host(s, t, got, sizeof got), TN_OK, "%s",
-                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
-    cr_assert(got[0] == first && got[1] == second, "%g, %g", got[0], got[1]);
-}
 
 /* The capsule has the buffer and an offset: a cl_mem has no address. */
 Test(interop, another_stream_of_the_context_takes_a_buffer)
@@ -53,13 +34,13 @@ Test(interop, another_stream_of_the_context_takes_a_buffer)
     cr_assert_eq(tn_stream_set_current(ctx, other), TN_OK);
     tn_tensor *taken = tn_from_dlpack(s, c);
     cr_assert_not_null(taken, "%s", tn_scope_error(s)->message);
-    expect_floats(tn_mul_scalar(s, taken, 10), 40, 50);
+    expect_pair(tn_mul_scalar(s, taken, 10), 40, 50);
     tn_mul_scalar_(s, taken, 2);
-    expect_floats(taken, 8, 10);
+    expect_pair(taken, 8, 10);
     cr_assert_eq(tn_stream_set_current(ctx, tn_stream_default(ctx, device)), TN_OK);
-    expect_floats(half, 8, 10);
+    expect_pair(half, 8, 10);
     tn_drop(s, taken);
-    expect_floats(tn_add_scalar(s, half, 1), 9, 11);
+    expect_pair(tn_add_scalar(s, half, 1), 9, 11);
     tn_stream_release(other);
 }
 
@@ -90,5 +71,5 @@ Test(interop, settings)
     tn_tensor *t = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, device);
     tn_tensor *sum = tn_add(s, t, t);
     cr_assert_eq(tn_stream_query(tn_stream_current(ctx, device)), 1);
-    expect_floats(sum, 2, 4);
+    expect_pair(sum, 2, 4);
 }

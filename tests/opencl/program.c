@@ -9,27 +9,16 @@
 #include <sys/wait.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
+#include "../gpu/device_suite.h"
 
 #ifndef DEVICE
 #define DEVICE "opencl" /* the type of the device; others run the tests of large calls only */
 #endif
 
-static tn_context *ctx;
-static tn_device device;
-static tn_scope *s;
-
 static void open_device(void)
 {
-    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
-    device = tn_device_parse(ctx, DEVICE ":0");
-    if (!tn_device_count(ctx, DEVICE)) cr_skip_test("no device of type " DEVICE);
-    tn_scope_options options = {.size = sizeof options, .device = device};
-    s = tn_scope_open_with(ctx, &options);
-}
-static void close_device(void)
-{
-    if (s) tn_scope_close(s);
-    tn_context_destroy(ctx);
+    open_first(NULL, DEVICE, "no device of type " DEVICE);
+    s = scope_on_device();
 }
 TestSuite(program, .init = open_device, .fini = close_device);
 
@@ -392,6 +381,44 @@ static tn_tensor *gradients_of_normalisation_of(tn_scope *at, tn_tensor *a, tn_t
                      tn_mul_scalar(at, g.result2, 0.1));
 }
 
+/* Lines that are not the last dimension, short ones, few long ones, and infinities. */
+CALCULATION(shares_of_columns, tn_softmax(at, ROWS(a), 0))
+CALCULATION(shares_of_channels, tn_log_softmax(at, IMAGES(b), 1))
+CALCULATION(shares_of_short_rows,
+            tn_softmax(at, tn_view(at, tn_slice(at, a, .end = 70000), TN_INTS(10000, 7)), 1))
+CALCULATION(shares_of_all, tn_log_softmax(at, a, 0))
+CALCULATION(shares_with_infinities,
+            tn_softmax(at, tn_log(at, tn_relu(at, tn_slice(at, ROWS(a), .end = 50))), 1))
+CALCULATION(shares_of_nothing, tn_softmax(at, tn_log(at, tn_mul_scalar(at, ROWS(a), 0.0)), 1))
+CALCULATION(gradient_of_log_shares,
+            tn__log_softmax_backward_data(at, IMAGES(b), tn_log_softmax(at, IMAGES(a), 1), 1,
+                                          tn_tensor_dtype(a)))
+CALCULATION(normalised_short_rows,
+            tn_layer_norm(at, tn_view(at, tn_slice(at, a, .end = 70000), TN_INTS(7000, 10)), TN_INTS(10)))
+CALCULATION(by_the_mean_square, tn_rms_norm(at, ROWS(a), TN_INTS(700), .weight = tn_slice(at, b, .end = 700)))
+CALCULATION(batch_of_vectors_normalised,
+            tn_native_batch_norm(at, ROWS(a), tn_slice(at, b, .end = 700), tn_slice(at, a, .end = 700), NULL,
+                                 NULL, 1, 0.1, 1e-5)
+                .result0)
+static tn_tensor *gradients_of_batch_normalisation_of(tn_scope *at, tn_tensor *a, tn_tensor *b)
+{
+    tn_tensor *x = tn_slice(at, IMAGES(a), .end = 4), *g_out = tn_slice(at, IMAGES(b), .end = 4);
+    tn_native_batch_norm_result n =
+        tn_native_batch_norm(at, x, CHANNEL(a), CHANNEL(b), NULL, NULL, 1, 0.1, 1e-5);
+    tn_native_batch_norm_backward_result g = tn_native_batch_norm_backward(
+        at, g_out, x, CHANNEL(a), NULL, NULL, n.result1, n.result2, 1, 1e-5, TN_BOOLS(1, 1, 1));
+    return in_a_line(at, tn_mul_scalar(at, g.result0, 0.1), tn_mul_scalar(at, g.result1, 0.001),
+                     tn_mul_scalar(at, g.result2, 0.001));
+}
+static tn_tensor *gradients_by_the_mean_square_of(tn_scope *at, tn_tensor *a, tn_tensor *b)
+{
+    tn_tensor *weight = tn_slice(at, b, .end = 700), *x = tn_slice(at, ROWS(a), .end = 90);
+    tn__fused_rms_norm_result n = tn__fused_rms_norm(at, x, TN_INTS(700), weight, 1e-5);
+    tn__fused_rms_norm_backward_result g = tn__fused_rms_norm_backward(
+        at, tn_slice(at, ROWS(b), .end = 90), x, TN_INTS(700), n.result1, weight, TN_BOOLS(1, 1));
+    return in_a_line(at, tn_mul_scalar(at, g.result0, 0.1), tn_mul_scalar(at, g.result1, 0.1), weight);
+}
+
 /* Attention: four heads of 50 positions with 70 features, and two heads of keys and values. */
 #define HEADS(x) tn_mul_scalar(at, tn_slice(at, IMAGES(x), .end = 1), 0.125)
 CALCULATION(attended, tn_scaled_dot_product_attention(at, HEADS(a), HEADS(b), HEADS(a), .is_causal = 1))
@@ -494,7 +521,19 @@ Test(program, large_calls_agree_with_the_cpu)
         ROW(one_row, 1),
         ROW(gradient_of_shares, 1),
         ROW(gradients_of_convolution, 1),
-        ROW(gradients_of_normalisation, 1)};
+        ROW(gradients_of_normalisation, 1),
+        ROW(shares_of_columns, 1),
+        ROW(shares_of_channels, 1),
+        ROW(shares_of_short_rows, 1),
+        ROW(shares_of_all, 1),
+        ROW(shares_with_infinities, 1),
+        ROW(shares_of_nothing, 1),
+        ROW(gradient_of_log_shares, 1),
+        ROW(normalised_short_rows, 1),
+        ROW(by_the_mean_square, 1),
+        ROW(batch_of_vectors_normalised, 1),
+        ROW(gradients_of_batch_normalisation, 1),
+        ROW(gradients_by_the_mean_square, 1)};
     static const struct {
         tn_dtype dtype;
         double tolerance;
@@ -506,6 +545,89 @@ Test(program, large_calls_agree_with_the_cpu)
     expect_as_cpu("sum", TN_INT32, 0, sum_of_both_of);
     expect_as_cpu("sum", TN_INT64, 0, sum_of_both_of);
     expect_as_cpu("comparison", TN_UINT8, 0, comparison_of);
+}
+
+/* Values from Abramowitz and Stegun's tables and closed forms: gamma's relatives and those of the normal distribution. */
+Test(program, special_functions_run_on_the_device)
+{
+    const float of_1[1] = {1};
+    tn_tensor *one = tn_from_data(s, TN_FLOAT32, TN_INTS(1), of_1, device);
+    tn_tensor *two = tn_add(s, one, one), *ten = tn_mul_scalar(s, one, 10.0);
+    tn_inspect_fallback_reset(ctx);
+    const struct {
+        tn_tensor *got;
+        double want;
+    } rows[] = {
+        {tn_digamma(s, one), -0.57721566},
+        {tn_polygamma(s, 1, one), 1.64493407},  /* pi^2 / 6 */
+        {tn_polygamma(s, 2, one), -2.40411381}, /* -2 zeta(3) */
+        {tn_special_zeta(s, two, one), 1.64493407},
+        {tn_special_zeta(s, tn_add(s, two, two), two), 0.08232323}, /* pi^4 / 90 - 1 */
+        {tn_igamma(s, two, one), 0.26424112},                       /* 1 - 2 / e */
+        {tn_igammac(s, two, one), 0.73575888},
+        {tn_igammac(s, tn_mul_scalar(s, one, 0.5), two), 0.04550026}, /* erfc(sqrt 2) */
+        {tn_igamma(s, tn_mul_scalar(s, one, 100.0), tn_mul_scalar(s, one, 100.0)), 0.51329880},
+        {tn_special_ndtri(s, tn_mul_scalar(s, one, 0.975)), 1.95996398},
+        {tn_special_ndtr(s, tn_neg(s, one)), 0.15865525},
+        {tn_special_log_ndtr(s, tn_neg(s, ten)), -53.23128515},
+        {tn_special_erfcx(s, ten), 0.05614099},
+        {tn_special_erfcx(s, tn_neg(s, one)), 5.00898008},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double got = tn_item_double(s, rows[i].got);
+        cr_assert_float_eq(got, rows[i].want, 2e-6 * (fabs(rows[i].want) + 1), "row %zu: %.9g, not %.9g", i,
+                           got, rows[i].want);
+    }
+    cr_assert_eq(tn_inspect_fallback_count(ctx), 0);
+}
+
+static void expect_complex(tn_tensor *t, int64_t count, const double *want)
+{
+    double got[8];
+    cr_assert_eq(tn_to_host(s, tn__to_copy(s, t, .dtype = TN_COMPLEX128), got, (uint64_t)count * 16), TN_OK);
+    for (int64_t i = 0; i < 2 * count; i++)
+        cr_assert_float_eq(got[i], want[i], 1e-6, "part %lld is %.9g, not %.9g", (long long)i, got[i],
+                           want[i]);
+}
+
+/* Two numbers, 1 + 2i and 3 - 4i, in both dtypes; nothing runs on the CPU. */
+Test(program, complex_numbers_are_computed_on_the_device)
+{
+    const double parts[4] = {1, 2, 3, -4};
+    tn_tensor *wide = tn_from_data(s, TN_COMPLEX128, TN_INTS(2), parts, device);
+    tn_tensor *both[] = {wide, tn__to_copy(s, wide, .dtype = TN_COMPLEX64)};
+    tn_inspect_fallback_reset(ctx);
+    for (int k = 0; k < 2; k++) {
+        tn_tensor *z = both[k], *first = tn_slice(s, z, .end = 1), *second = tn_slice(s, z, .start = 1);
+        expect_complex(tn_mul(s, first, second), 1, (double[]){11, 2});
+        expect_complex(tn_div(s, first, second), 1, (double[]){-0.2, 0.4});
+        expect_complex(tn_sub(s, first, second), 1, (double[]){-2, 6});
+        expect_complex(tn_sqrt(s, second), 1, (double[]){2, -1});
+        expect_complex(tn_exp(s, first), 1, (double[]){-1.1312043838, 2.4717266720});
+        expect_complex(tn_log(s, second), 1, (double[]){1.6094379124, -0.9272952180});
+        expect_complex(tn_reciprocal(s, second), 1, (double[]){0.12, 0.16});
+        expect_complex(tn_abs(s, z), 2, (double[]){2.2360679775, 0, 5, 0});
+        expect_complex(tn_angle(s, z), 2, (double[]){1.1071487178, 0, -0.9272952180, 0});
+        expect_complex(tn_conj_physical(s, z), 2, (double[]){1, -2, 3, 4});
+        expect_complex(tn_sum(s, z), 1, (double[]){4, -2});
+        expect_complex(tn_mean(s, z), 1, (double[]){2, -1});
+        expect_complex(tn_cumsum(s, z, 0), 2, (double[]){1, 2, 4, -2});
+        expect_complex(tn_eq(s, z, first), 2, (double[]){1, 0, 0, 0});
+        expect_complex(tn_mul_scalar(s, z, 2.0), 2, (double[]){2, 4, 6, -8});
+    }
+    cr_assert_eq(tn_inspect_fallback_count(ctx), 0);
+}
+
+Test(program, large_shares_have_the_same_bits_each_time)
+{
+    static float numbers[70000], first[70000], again[70000];
+    for (int i = 0; i < 70000; i++) numbers[i] = (float)(i % 1013) / 64;
+    tn_tensor *rows = tn_from_data(s, TN_FLOAT32, TN_INTS(100, 700), numbers, device);
+    for (int k = 0; k < 3; k++) {
+        tn_tensor *shares = tn_layer_norm(s, tn_softmax(s, rows, 1), TN_INTS(700));
+        cr_assert_eq(tn_to_host(s, shares, k ? again : first, sizeof first), TN_OK);
+        cr_assert_eq(memcmp(first, again, k ? sizeof first : 0), 0);
+    }
 }
 
 Test(program, large_sums_have_the_same_bits_each_time)

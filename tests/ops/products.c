@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of groups and of packed or scaled matrices, and the root mean square norm, against values of PyTorch 2.13. */
+/* Products of groups and of packed or scaled matrices, norms, and bags of rows, against values of PyTorch 2.13 or other layouts. */
 #include <math.h>
 #include "suite.h"
 
@@ -90,17 +90,33 @@ Test(products, of_int8_weights)
     end();
 }
 
-/* With several rows, several panels and a part of a panel, against the product of the weight in float32. */
+/* With few and with several rows, several panels and a part of a panel, against the product of the weight in float32. */
 Test(products, of_large_int8_weights)
 {
     tn_tensor *weight = tn_sub_scalar(
-        s, tn_remainder_scalar(s, tn_mul_scalar(s, tn_arange(s, 150 * 64, .dtype = TN_INT64), 7919), 255),
+        s, tn_remainder_scalar(s, tn_mul_scalar(s, tn_arange(s, 151 * 71, .dtype = TN_INT64), 7919), 255),
         127);
-    weight = tn_to(s, tn_reshape(s, weight, TN_INTS(150, 64)), TN_INT8);
-    tn_tensor *x = wave(0.3, TN_INTS(7, 64)), *scales = tn_abs(s, wave(0.5, TN_INTS(150)));
+    weight = tn_to(s, tn_reshape(s, weight, TN_INTS(151, 71)), TN_INT8);
+    tn_tensor *scales = tn_abs(s, wave(0.5, TN_INTS(151)));
     tn_tensor *wide = tn_mul(s, tn_to(s, weight, TN_FLOAT32), tn_unsqueeze(s, scales, 1));
-    tn_tensor *expected = tn_mm(s, x, tn_t(s, wide)), *got = tn__weight_int8pack_mm(s, x, weight, scales);
-    cr_expect(tn_allclose(s, got, expected, .rtol = 1e-5, .atol = 1e-3));
+    for (int64_t rows = 1; rows <= 7; rows += 3) {
+        tn_tensor *x = wave(0.3, TN_INTS(rows, 71));
+        tn_tensor *expected = tn_mm(s, x, tn_t(s, wide)), *got = tn__weight_int8pack_mm(s, x, weight, scales);
+        cr_expect(tn_allclose(s, got, expected, .rtol = 1e-5, .atol = 1e-3), "%lld rows", (long long)rows);
+    }
+    end();
+}
+
+/* A few rows of float16 that are stored by columns. */
+Test(products, of_few_rows_by_columns)
+{
+    tn_tensor *a = wave_in(TN_FLOAT16, 0.1, TN_INTS(40, 3)), *b = wave_in(TN_FLOAT16, 0.6, TN_INTS(40, 70));
+    tn_tensor *expected = tn_mm(s, tn_t(s, tn_to(s, a, TN_FLOAT64)), tn_to(s, b, TN_FLOAT64));
+    tn_tensor *got = tn_to(s, tn_mm(s, tn_t(s, a), b), TN_FLOAT64);
+    cr_expect(tn_allclose(s, got, expected, .rtol = 1e-3, .atol = 2e-3));
+    got = tn_to(s, tn_addmm(s, tn_select(s, b, 0, 0), tn_t(s, a), b), TN_FLOAT64);
+    expected = tn_add(s, expected, tn_select(s, b, 0, 0));
+    cr_expect(tn_allclose(s, got, expected, .rtol = 1e-3, .atol = 2e-3));
     end();
 }
 
@@ -192,6 +208,60 @@ Test(products, addmm_with_an_activation)
                   1.0033326148986816, 0, 0.6583635210990906, 0);
     tn__addmm_activation_out(s, bias, a, b, out, .use_gelu = 1);
     EXPECT_FLOATS(out, 0.35152682662010193, -0.15666872262954712, -0.07831104099750519, -0.13145199418067932);
+    end();
+}
+
+/* Batch normalisation of images whose channels are innermost: results and gradients in one dtype. */
+static void batch_norm(tn_dtype dtype, int32_t channels_last, int32_t train, tn_tensor **out)
+{
+    tn_tensor *x = wave_in(dtype, 0.2, TN_INTS(5, 3, 3, 83)),
+              *grad = wave_in(dtype, 0.8, TN_INTS(5, 3, 3, 83));
+    tn_tensor *weight = wave_in(TN_FLOAT64, 0.5, TN_INTS(83)), *mean = wave_in(TN_FLOAT64, 0.9, TN_INTS(83));
+    tn_tensor *var = tn_add_scalar(s, wave_in(TN_FLOAT64, 0.4, TN_INTS(83)), 2);
+    tn_dtype wide = dtype == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
+    x = tn_permute(s, x, TN_INTS(0, 3, 1, 2)), grad = tn_permute(s, grad, TN_INTS(0, 3, 1, 2));
+    if (!channels_last) x = tn_contiguous(s, x), grad = tn_contiguous(s, grad);
+    weight = tn_to(s, weight, wide), mean = tn_to(s, mean, wide), var = tn_to(s, var, wide);
+    tn_native_batch_norm_result r = tn_native_batch_norm(s, x, weight, mean, mean, var, train, 0.1, 1e-5);
+    tn_native_batch_norm_backward_result g =
+        tn_native_batch_norm_backward(s, grad, x, weight, mean, var, train ? r.result1 : NULL,
+                                      train ? r.result2 : NULL, train, 1e-5, TN_BOOLS(1, 1, 1));
+    tn_tensor *all[] = {r.result0, g.result0, g.result1, g.result2};
+    for (int i = 0; i < 4; i++) out[i] = tn_to(s, tn_contiguous(s, all[i]), TN_FLOAT64);
+}
+
+/* 83 channels: whole vectors, single ones and a rest at each level; 45 rows. The other layout is computed by other code. */
+Test(products, batch_norm_of_channels_last)
+{
+    static const struct {
+        tn_dtype dtype;
+        double tolerance;
+    } kinds[] = {{TN_FLOAT64, 1e-12}, {TN_FLOAT32, 1e-5}, {TN_BFLOAT16, 0.03}, {TN_FLOAT16, 0.004}};
+    for (int32_t train = 0; train < 2; train++) {
+        for (int i = 0; i < 4; i++) {
+            tn_tensor *expected[4], *got[4];
+            batch_norm(kinds[i].dtype, 0, train, expected);
+            batch_norm(kinds[i].dtype, 1, train, got);
+            for (int k = 0; k < 4; k++)
+                cr_expect(tn_allclose(s, got[k], expected[k], .rtol = kinds[i].tolerance,
+                                      .atol = kinds[i].tolerance),
+                          "dtype %d, training %d, result %d", i, train, k);
+        }
+    }
+    end();
+}
+
+/* Rows of 83 columns in bags, against the product with a matrix that counts them. */
+Test(products, sums_of_bags)
+{
+    tn_tensor *table = wave(0.4, TN_INTS(7, 83)),
+              *index = tn_remainder_scalar(s, tn_arange(s, 150, .dtype = TN_INT64), 7);
+    tn_tensor *starts = tn_to(s, VECTOR(s, 0, 0, 140), TN_INT64);
+    tn_tensor *counts =
+        make(s, TN_INTS(2, 7), (double[]){20, 20, 20, 20, 20, 20, 20, 2, 2, 2, 1, 1, 1, 1}, 0);
+    tn_tensor *expected = tn_mm(s, counts, tn_to(s, table, TN_FLOAT64));
+    tn_tensor *got = tn_to(s, tn__embedding_bag(s, table, index, starts).result0, TN_FLOAT64);
+    cr_expect(tn_allclose(s, got, expected, .rtol = 1e-5, .atol = 1e-5));
     end();
 }
 

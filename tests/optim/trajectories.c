@@ -9,28 +9,23 @@
 #include <string.h>
 #include <tenon/optim.h>
 #include <unistd.h>
-#include "../autograd/fixture.h"
-#include "../core/at_end.h"
+#include "../autograd/suite.h"
 
-static tn_context *ctx;
-static tn_scope *s;
 static tn_safetensors *file;
 
-static void begin(void)
+static void open_file(void)
 {
-    ctx = open_context();
-    s = tn_scope_open(ctx);
+    begin();
     cr_assert_eq(tn_safetensors_open(ctx, TRAJECTORIES_FILE, &file), TN_OK);
 }
 
-static void end(void)
+static void close_file(void)
 {
     tn_safetensors_close(file);
-    MUST_HOLD(tn_scope_close(s) == TN_OK);
-    close_context(ctx);
+    end();
 }
 
-TestSuite(trajectories, .init = begin, .fini = end);
+TestSuite(trajectories, .init = open_file, .fini = close_file);
 
 static tn_tensor *recorded(const char *name)
 {
@@ -552,4 +547,43 @@ Test(trajectories, scaler)
     tn_grad_scaler_destroy(g);
     tn_optimizer_destroy(o);
     tn_module_destroy(m);
+}
+
+/* The optimiser trains the parameter under whichever name it has. */
+static void expect_step(tn_module *fc, tn_optimizer *o, const char *name, double expected)
+{
+    tn_tensor *before = tn_clone(s, tn_detach(s, tn_module_tensor(fc, name)));
+    tn_backward(s, tn_sum(s, tn_module_forward(s, fc, tn_ones(s, TN_INTS(1, 2), .dtype = TN_FLOAT64))));
+    tn_optimizer_step(s, o);
+    tn_optimizer_zero_grad(o);
+    tn_tensor *moved = tn_sub(s, tn_detach(s, tn_module_tensor(fc, name)), before);
+    double most = tn_item_double(s, tn_max(s, tn_abs(s, moved)));
+    cr_assert_float_eq(most, expected, 1e-12, "%s: %g, expected %g", name, most, expected);
+}
+
+Test(trajectories, a_parameter_that_is_pruned_or_no_longer_so_is_trained_on)
+{
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_module_to(net, 0, TN_FLOAT64);
+    tn_module *fc = tn_linear_create(net, "a.fc", 2, 2);
+    tn_prune_l1_unstructured(fc, "weight", 1);
+    tn_optimizer *o = tn_sgd_create(net, .lr = 0.5, .momentum = 0.9);
+    expect_step(fc, o, "weight_orig", 0.5);
+    cr_assert_eq(tn_prune_remove(fc, "weight"), TN_OK);
+    expect_step(fc, o, "weight", 0.5 * 1.9); /* with the momentum of the step before */
+    cr_assert_eq(tn_prune_l1_unstructured(fc, "weight", 1), TN_OK);
+    expect_step(fc, o, "weight_orig", 0.5 * (0.9 * 1.9 + 1));
+    tn_optimizer_destroy(o);
+    tn_module_destroy(net);
+}
+
+Test(trajectories, an_optimizer_that_could_not_be_made_says_why_when_it_is_used)
+{
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_linear_create(net, "fc", 2, 2);
+    tn_optimizer *o = tn_sgd_create(net, .momentum = -1);
+    cr_assert_null(o);
+    tn_optimizer_step(s, o);
+    expect_error(s, "it is NULL (the last error: SGD: ");
+    tn_module_destroy(net);
 }

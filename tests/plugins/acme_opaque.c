@@ -6,43 +6,17 @@
  */
 #include "fixture.h"
 #include "slots.h"
+#include "../core/gate.h"
 
 #include <criterion/criterion.h>
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
-/* A gate in a stream: the callback waits until the test opens it. */
-typedef struct gate {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int is_open;
-    int is_passed;
-    pthread_t passed_by;
-} gate;
-
-static void wait_at(void *user)
-{
-    gate *g = user;
-    pthread_mutex_lock(&g->lock);
-    while (!g->is_open) pthread_cond_wait(&g->changed, &g->lock);
-    g->passed_by = pthread_self();
-    g->is_passed = 1;
-    pthread_mutex_unlock(&g->lock);
-}
-
+/* Holds the stream back until the gate opens. */
 static void close_gate(fixture *f, gate *g)
 {
-    *g = (gate){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    cr_assert_eq(f->streams->host_callback(f->self, f->device, f->stream, wait_at, g), TN_OK);
-}
-
-static void open_gate(gate *g)
-{
-    pthread_mutex_lock(&g->lock);
-    g->is_open = 1;
-    pthread_cond_broadcast(&g->changed);
-    pthread_mutex_unlock(&g->lock);
+    gate_init(g);
+    cr_assert_eq(f->streams->host_callback(f->self, f->device, f->stream, gate_wait, g), TN_OK);
 }
 
 static int is_done(fixture *f, void *stream)
@@ -86,7 +60,7 @@ Test(acme_opaque, work_is_later_in_order_and_on_another_thread)
                  TN_OK);
     cr_assert_eq(is_done(&f, f.stream), 0);
     cr_assert_eq(back[0], 7);
-    open_gate(&g);
+    gate_open(&g);
     cr_assert_eq(synchronize(&f, f.stream), TN_OK);
     cr_assert_eq(is_done(&f, f.stream), 1);
     cr_assert_arr_eq(back, ((float[]){5, 5}), 8);
@@ -110,12 +84,12 @@ Test(acme_opaque, an_error_is_late_drops_what_is_behind_it_and_is_reported_once)
     cr_assert_eq(fixture_run(&f, "aten::scatter_.value", scatter, 4, &out, 1, NULL), TN_OK);
     cr_assert_eq(fixture_run(&f, "prim::fill", fill, 2, &out, 1, NULL), TN_OK);
     close_gate(&f, &behind); /* callbacks run after an error, too */
-    open_gate(&behind);
-    open_gate(&g);
+    gate_open(&behind);
+    gate_open(&g);
     f.error_message[0] = 0;
     cr_assert_eq(synchronize(&f, f.stream), TN_E_INDEX);
     cr_assert_str_eq(f.error_message, "scatter: argument 'index' is out of bounds");
-    cr_assert(behind.is_passed);
+    cr_assert_eq(behind.calls, 1);
     cr_assert_eq(synchronize(&f, f.stream), TN_OK);
     cr_assert_eq(fixture_read(&f, &t, back), TN_OK);
     cr_assert_neq(back[1], 5, "the fill behind the error was dropped");
@@ -143,7 +117,7 @@ Test(acme_opaque, work_behind_a_reported_error_is_dropped)
     cr_assert_eq(fixture_run(&f, "prim::fill", fill, 2, &out, 1, NULL), TN_OK);
     while (!status) status = f.streams->query(f.self, f.device, f.stream, &done);
     cr_assert_eq(status, TN_E_INDEX);
-    open_gate(&g);
+    gate_open(&g);
     cr_assert_eq(fixture_read(&f, &t, back), TN_OK);
     cr_assert_neq(back[1], 5);
     fixture_close(&f);
@@ -186,7 +160,7 @@ Test(acme_opaque, events_order_streams)
         cr_assert_eq(is_done(&f, other), 0);
         sched_yield();
     }
-    open_gate(&g);
+    gate_open(&g);
     cr_assert_eq(f.events->synchronize(f.self, f.device, event), TN_OK);
     cr_assert_eq(f.events->query(f.self, f.device, event, &done), TN_OK);
     cr_assert_eq(done, 1);
@@ -207,7 +181,7 @@ Test(acme_opaque, two_contexts_have_streams_of_their_own)
     close_gate(&a, &g);
     cr_assert_eq(is_done(&a, a.stream), 0);
     cr_assert_eq(b.device_interface->synchronize(b.self, b.device), TN_OK);
-    open_gate(&g);
+    gate_open(&g);
     fixture_close(&b);
     fixture_close(&a);
 }

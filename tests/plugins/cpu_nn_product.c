@@ -147,6 +147,17 @@ Test(cpu_nn_product, batches)
     fixture_close(&f);
 }
 
+/* a @ b of one thread, in `first`, is that of several, in `second`, bit for bit. */
+static void expect_same_of_threads(fixture *f, fixture_tensor *a, fixture_tensor *b, fixture_tensor *first,
+                                   fixture_tensor *second, uint32_t threads)
+{
+    tn_value args[] = {fixture_value(a), fixture_value(b)};
+    tn_value one[] = {fixture_value(first)}, two[] = {fixture_value(second)};
+    cr_assert_eq(nn_run(f, "aten::mm", args, 2, one, 1, 1, TN_CALL_DETERMINISTIC), TN_OK);
+    cr_assert_eq(nn_run(f, "aten::mm", args, 2, two, 1, threads, TN_CALL_DETERMINISTIC), TN_OK);
+    cr_assert_arr_eq(first->desc.host, second->desc.host, first->bytes);
+}
+
 Test(cpu_nn_product, deterministic_results_do_not_depend_on_threads)
 {
     enum { M = 130, N = 70, DEPTH = 5000 };
@@ -154,11 +165,7 @@ Test(cpu_nn_product, deterministic_results_do_not_depend_on_threads)
     fixture_open(&f);
     fixture_tensor a = nn_tensor(&f, 2, SIZES(M, DEPTH), 5), b = nn_tensor(&f, 2, SIZES(DEPTH, N), 6);
     fixture_tensor first = nn_tensor(&f, 2, SIZES(M, N), 0), second = nn_tensor(&f, 2, SIZES(M, N), 0);
-    tn_value args[] = {fixture_value(&a), fixture_value(&b)};
-    tn_value one[] = {fixture_value(&first)}, two[] = {fixture_value(&second)};
-    cr_assert_eq(nn_run(&f, "aten::mm", args, 2, one, 1, 1, TN_CALL_DETERMINISTIC), TN_OK);
-    cr_assert_eq(nn_run(&f, "aten::mm", args, 2, two, 1, 3, TN_CALL_DETERMINISTIC), TN_OK);
-    cr_assert_arr_eq(first.desc.host, second.desc.host, first.bytes);
+    expect_same_of_threads(&f, &a, &b, &first, &second, 3);
     fixture_close(&f);
 }
 
@@ -369,11 +376,7 @@ Test(cpu_nn_product, deterministic_halves_do_not_depend_on_threads)
                        b = exact_tensor(&f, dtypes[d], 2, SIZES(DEPTH, N), 6),
                        first = exact_tensor(&f, dtypes[d], 2, SIZES(M, N), 7),
                        second = exact_tensor(&f, dtypes[d], 2, SIZES(M, N), 8);
-        tn_value args[] = {fixture_value(&a), fixture_value(&b)};
-        tn_value one[] = {fixture_value(&first)}, two[] = {fixture_value(&second)};
-        cr_assert_eq(nn_run(&f, "aten::mm", args, 2, one, 1, 1, TN_CALL_DETERMINISTIC), TN_OK);
-        cr_assert_eq(nn_run(&f, "aten::mm", args, 2, two, 1, 4, TN_CALL_DETERMINISTIC), TN_OK);
-        cr_assert_arr_eq(first.desc.host, second.desc.host, first.bytes);
+        expect_same_of_threads(&f, &a, &b, &first, &second, 4);
     }
     fixture_close(&f);
 }

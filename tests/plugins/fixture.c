@@ -2,6 +2,7 @@
 /* The host in miniature: loading, tensors, nests and calls. See fixture.h. */
 #include "fixture.h"
 #include "slots.h"
+#include "../core/at_end.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -99,7 +100,7 @@ void fixture_close(fixture *f)
         slot_free(f->memory, f->self, f->device, f->kept[f->n_kept].allocation, f->kept[f->n_kept].bytes);
     }
     if (f->stream) f->streams->destroy(f->self, f->device, f->stream);
-    if (f->table.quiesce) cr_assert_eq(f->table.quiesce(f->self), TN_OK);
+    if (f->table.quiesce) MUST_HOLD(f->table.quiesce(f->self) == TN_OK);
     if (f->device) f->device_interface->close(f->self, f->device);
     f->table.shutdown(f->self);
     /* Threads of a plugin without the flag may still run its code: it stays loaded. */

@@ -21,6 +21,11 @@ static inline int32_t host_enumerate_one(void *self, uint32_t *out_count, const 
     return TN_OK;
 }
 
+/* Facts that the devices of tests share, for an initialiser of tn_device_facts; others may follow. */
+#define HOST_FACTS(out, kinds, types, text)                                                         \
+    .size = (out)->size, .device_class = TN_DEVICE_VIRTUAL, .memory_kinds = kinds, .alignment = 64, \
+    .dtypes = types, .name = text
+
 /* As many bytes of `facts` as the host knows. */
 static inline int32_t host_facts(const tn_device_facts *facts, tn_device_facts *out)
 {
@@ -110,11 +115,14 @@ static inline int32_t host_order(void *self, void *device, void *a, void *b)
     return TN_OK;
 }
 
-/* What the tables of such a device have beside their sizes and the slots that make objects. */
-#define HOST_DEVICE_DONE_SLOTS .close = host_close, .synchronize = host_device_done
-#define HOST_DEVICE_SLOTS      .enumerate = host_enumerate_one, HOST_DEVICE_DONE_SLOTS
-#define HOST_STREAM_SLOTS      .destroy = host_destroy, .query = host_query_done, .synchronize = host_done
-#define HOST_EVENT_SLOTS       HOST_STREAM_SLOTS, .record = host_order
+/* The tables of such a device without their sizes: a plugin names what makes or fills objects, and what is its own. */
+#define HOST_DEVICE_SLOTS(name, enumerate_slot, facts_slot, open_slot, synchronize_slot)                    \
+    .type = name, .enumerate = enumerate_slot, .facts = facts_slot, .open = open_slot, .close = host_close, \
+    .synchronize = synchronize_slot
+#define HOST_MEMORY_SLOTS(alloc_slot, free_slot, fill_slot, info_slot) \
+    .alloc = alloc_slot, .free = free_slot, .fill = fill_slot, .info = info_slot
+#define HOST_STREAM_SLOTS .destroy = host_destroy, .query = host_query_done, .synchronize = host_done
+#define HOST_EVENT_SLOTS  HOST_STREAM_SLOTS, .record = host_order
 
 static inline void host_no_shutdown(void *self)
 {

@@ -113,6 +113,24 @@ Test(null, memory_is_the_hosts)
     fixture_close(&f);
 }
 
+Test(null, memory_grows)
+{
+    fixture f;
+    tn_memory memory = {.size = sizeof memory};
+    const tn_memory_request request = {.size = sizeof request, .kind = TN_MEMORY_HOST, .bytes = 64ull << 20};
+    setenv("TENON_NULL_DEVICES", "1", 1);
+    fixture_open(&f);
+    cr_assert_eq(f.memory->reserve(f.self, f.device, &request, &memory), TN_OK);
+    cr_assert_eq(memory.bytes, request.bytes);
+    cr_assert_eq(f.memory->resize(f.self, f.device, memory.allocation, 4ull << 20), TN_OK);
+    char *last = (char *)memory.host + (4ull << 20) - 1;
+    *last = 7;
+    cr_assert_eq(f.memory->resize(f.self, f.device, memory.allocation, 8ull << 20), TN_OK);
+    cr_assert_eq(*last, 7);
+    f.memory->free(f.self, f.device, &memory);
+    fixture_close(&f);
+}
+
 Test(null, refuses_a_device_that_is_not_there)
 {
     fixture f;

@@ -5,9 +5,9 @@
  */
 #include "fixture.h"
 #include "slots.h"
+#include "../core/gate.h"
 
 #include <criterion/criterion.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,27 +95,6 @@ Test(reference_device, memory_has_a_limit)
 
 /* ---- Order ------------------------------------------------------------------------------------------- */
 
-typedef struct gate {
-    sem_t reached;
-    sem_t open;
-    int calls;
-} gate;
-
-static void hold(void *user)
-{
-    gate *g = user;
-    sem_post(&g->reached);
-    sem_wait(&g->open);
-    g->calls++;
-}
-
-static void gate_init(gate *g)
-{
-    sem_init(&g->reached, 0, 0);
-    sem_init(&g->open, 0, 0);
-    g->calls = 0;
-}
-
 static int32_t fill_with(fixture *f, fixture_tensor *t, double value)
 {
     tn_value out = fixture_value(t), args[] = {out, tn_value_float(value)};
@@ -134,7 +113,7 @@ Test(reference_device, work_is_queued)
     fixture_open(&f);
     gate_init(&g);
     fixture_tensor t = fixture_tensor_make(&f, TN_FLOAT32, 1, four, zeros);
-    cr_assert_eq(f.streams->host_callback(f.self, f.device, f.stream, hold, &g), TN_OK);
+    cr_assert_eq(f.streams->host_callback(f.self, f.device, f.stream, gate_wait, &g), TN_OK);
     {
         fixture_tensor borrowed = t;
         cr_assert_eq(fill_with(&f, &borrowed, 2.5), TN_OK);
@@ -146,7 +125,7 @@ Test(reference_device, work_is_queued)
     cr_assert_eq(f.streams->query(f.self, f.device, f.stream, &done), TN_OK);
     cr_assert_eq(done, 0);
     cr_assert_eq(back[0], 9);
-    sem_post(&g.open);
+    gate_open(&g);
     cr_assert_eq(f.streams->synchronize(f.self, f.device, f.stream), TN_OK);
     cr_assert_eq(f.streams->query(f.self, f.device, f.stream, &done), TN_OK);
     cr_assert_eq(done, 1);
@@ -172,7 +151,7 @@ Test(reference_device, a_stream_waits_for_an_event)
     cr_assert_eq(f.events->query(f.self, f.device, event, &done), TN_OK);
     cr_assert_eq(done, 1, "an event that was never recorded is done");
     fixture_tensor t = fixture_tensor_make(&f, TN_FLOAT32, 1, four, NULL);
-    f.streams->host_callback(f.self, f.device, f.stream, hold, &g);
+    f.streams->host_callback(f.self, f.device, f.stream, gate_wait, &g);
     cr_assert_eq(fill_with(&f, &t, 7), TN_OK);
     cr_assert_eq(f.events->record(f.self, f.device, event, f.stream), TN_OK);
     cr_assert_eq(f.streams->wait_event(f.self, f.device, second, event), TN_OK);
@@ -185,7 +164,7 @@ Test(reference_device, a_stream_waits_for_an_event)
     f.streams->query(f.self, f.device, second, &done);
     cr_assert_eq(done, 0);
     cr_assert_eq(f.events->elapsed(f.self, f.device, event, late, &ms), TN_E_STATE);
-    sem_post(&g.open);
+    gate_open(&g);
     cr_assert_eq(f.events->synchronize(f.self, f.device, late), TN_OK);
     cr_assert_eq(back[3], 7);
     cr_assert_eq(f.events->elapsed(f.self, f.device, event, late, &ms), TN_OK);

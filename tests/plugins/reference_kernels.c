@@ -1,36 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of the reference plugin, a call or more of each family, against numbers known from elsewhere.
  */
-#include "fixture.h"
+#include "suite.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static fixture f;
-
-static void setup(void)
-{
-    fixture_open(&f);
-}
-
-static void teardown(void)
-{
-    fixture_close(&f);
-}
-
 TestSuite(reference_kernels, .init = setup, .fini = teardown);
-
-static fixture_tensor vector(tn_dtype dtype, int64_t size, const void *data)
-{
-    return fixture_tensor_make(&f, dtype, 1, &size, data);
-}
-
-static fixture_tensor matrix(tn_dtype dtype, int64_t rows, int64_t columns, const void *data)
-{
-    return fixture_tensor_make(&f, dtype, 2, (int64_t[]){rows, columns}, data);
-}
 
 static void drop(fixture_tensor *const *tensors, uint32_t count)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tenon/progress.h>
 #include <unistd.h>
 
@@ -164,6 +165,8 @@ Test(progress, odd_series)
     cr_assert_eq(tn_plot_svg("odd.svg", TN_SERIES({.x = x, .y = y, .count = 1}), .y_least = 7, .y_most = 9),
                  TN_OK);
     cr_assert(strstr(read_file("odd.svg"), "d='M430.0 394.0'"), "a single value is in the middle");
+    cr_assert_eq(tn_plot_svg_with("odd.svg", TN_SERIES({.x = x, .y = y, .count = 1}), NULL),
+                 TN_OK); /* the defaults */
     unlink("odd.svg");
 }
 
@@ -175,6 +178,9 @@ Test(progress, what_cannot_be_drawn_is_refused)
     cr_assert_eq(tn_plot_svg("x.svg", TN_SERIES({.y = y, .count = 1}), .y_least = 2, .y_most = 1),
                  TN_E_ARGUMENT);
     cr_assert_neq(access("x.svg", F_OK), 0, "nothing was written");
+    struct stat there;
+    cr_assert_eq(tn_plot_svg("/dev/full", TN_SERIES({.y = y, .count = 1})), TN_E_IO);
+    cr_assert(stat("/dev/full", &there) == 0 && S_ISCHR(there.st_mode), "a device stays one");
     cr_assert_eq(tn_plot_svg("/nowhere/x.svg", TN_SERIES({.y = y, .count = 1})), TN_E_IO);
     cr_assert_str_eq(tn_last_error()->message, "plot_svg: '/nowhere/x.svg': No such file or directory");
 }

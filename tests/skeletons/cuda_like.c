@@ -495,13 +495,7 @@ static const tn_memory_interface memory_interface = {MEMORY_SLOTS, .pin = memory
 static const tn_copy_interface copy_interface = {COPY_SLOTS, .peer = peer};
 static const tn_stream_interface stream_interface = {STREAM_SLOTS, .host_callback = stream_host_callback};
 static const tn_event_interface event_interface = {EVENT_SLOTS, .elapsed = event_elapsed};
-static const tn_graph_interface graph_interface = {.size = sizeof(tn_graph_interface),
-                                                   .begin = graph_begin,
-                                                   .end = graph_end,
-                                                   .destroy = graph_destroy,
-                                                   .instantiate = graph_instantiate,
-                                                   .launch = graph_launch,
-                                                   .destroy_executable = graph_destroy_executable};
+static const tn_graph_interface graph_interface = {GRAPH_SLOTS};
 static const tn_named_interface interfaces[] = {INTERFACES, {"tenon.graph", &graph_interface}};
 
 static const void *get_interface(void *self, const char *name, uint32_t version)

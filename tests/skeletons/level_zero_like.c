@@ -443,18 +443,10 @@ static const char *can_run_exp(void *self, const tn_call *call)
     return call->nest && call->nest->rank <= 1 ? NULL : "the kernel takes contiguous tensors";
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, 0};
-static const tn_kernel_row rows[] = {{.size = sizeof(tn_kernel_row),
-                                      .strides = TN_STRIDES_ANY,
-                                      .schema = "aten::exp(Tensor self) -> Tensor",
-                                      .dtypes = floats,
-                                      .run = run_exp,
-                                      .can_run = can_run_exp,
-                                      .max_rank = 1}};
-
 /* ---- Tables ------------------------------------------------------------------------------------------------- */
 
-#define NAME "zerolike"
+#define NAME       "zerolike"
+#define EXP_LIMITS .max_rank = 1
 #include "tables.h"
 
 static const tn_memory_interface memory_interface = {MEMORY_SLOTS};

@@ -2,8 +2,20 @@
 /*
  * The ends of the three plugins beside this header: slots that all three have, in the tables of the contract, and
  * the life of a `plugin`, which begins with its host. Included behind the slots, which have the names used here,
- * and behind `#define NAME`, the name of the plugin and of its devices.
+ * and behind `#define NAME`, the name of the plugin and of its devices. A plugin whose only kernel is exp defines
+ * EXP_LIMITS, members of its row.
  */
+#ifdef EXP_LIMITS
+static const tn_dtype floats[] = {TN_FLOAT32, 0};
+static const tn_kernel_row rows[] = {{.size = sizeof(tn_kernel_row),
+                                      .strides = TN_STRIDES_ANY,
+                                      .schema = "aten::exp(Tensor self) -> Tensor",
+                                      .dtypes = floats,
+                                      .run = run_exp,
+                                      .can_run = can_run_exp,
+                                      EXP_LIMITS}};
+#endif
+
 #define DEVICE_SLOTS                                                                                        \
     .size = sizeof(tn_device_interface), .type = NAME, .enumerate = enumerate, .facts = device_facts,       \
     .open = device_open, .close = device_close, .status = device_status, .synchronize = device_synchronize, \
@@ -24,6 +36,10 @@ static const tn_kernels_interface kernels_interface = {
 #define EVENT_SLOTS                                                                       \
     .size = sizeof(tn_event_interface), .create = event_create, .destroy = event_destroy, \
     .record = event_record, .query = event_query, .synchronize = event_synchronize
+
+#define GRAPH_SLOTS                                                                                       \
+    .size = sizeof(tn_graph_interface), .begin = graph_begin, .end = graph_end, .destroy = graph_destroy, \
+    .instantiate = graph_instantiate, .launch = graph_launch, .destroy_executable = graph_destroy_executable
 
 /* The interfaces that all three have; another may follow. */
 #define INTERFACES                                                            \

@@ -485,19 +485,10 @@ static const char *can_run_exp(void *self, const tn_call *call)
     return call->nest->numel > (INT64_C(1) << 25) ? "the tensor is larger than a binding" : NULL;
 }
 
-static const tn_dtype floats[] = {TN_FLOAT32, 0};
-static const tn_kernel_row rows[] = {{.size = sizeof(tn_kernel_row),
-                                      .flags = TN_ROW_INDEX32,
-                                      .strides = TN_STRIDES_ANY,
-                                      .schema = "aten::exp(Tensor self) -> Tensor",
-                                      .dtypes = floats,
-                                      .run = run_exp,
-                                      .can_run = can_run_exp,
-                                      .max_operands = 8}};
-
 /* ---- Tables ------------------------------------------------------------------------------------------------- */
 
-#define NAME "vulkanlike"
+#define NAME       "vulkanlike"
+#define EXP_LIMITS .flags = TN_ROW_INDEX32, .max_operands = 8
 #include "tables.h"
 
 static const tn_memory_interface memory_interface = {MEMORY_SLOTS, .pin = memory_pin, .unpin = memory_unpin,

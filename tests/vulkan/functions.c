@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../core/rows.h"
 
 #define GPU_FUNCTION  static inline
 #define ALWAYS_INLINE GPU_FUNCTION
@@ -56,87 +57,81 @@ static float sample(int i, double low, double high)
     return (float)(i % 2 && any >= low && any <= high ? any : even);
 }
 
-static void check_unary(const char *name, float (*f)(float), double (*right)(double), double low, double high,
-                        double bound)
-{
-    double greatest = 0;
-    float at = 0;
-    srand(1);
-    for (int i = 0; i < SAMPLES + SPECIAL; i++) {
-        float x = i < SAMPLES ? sample(i, low, high) : special[i - SAMPLES];
-        double error = ulps(f(x), right(x));
-        if (error > greatest) at = x;
-        if (error > greatest) greatest = error;
+/* A function of one argument or of two, the C library's in double precision, the range of the samples, and the bound in ULP. */
+typedef struct function {
+    const char *name;
+    struct {
+        float (*one)(float);
+        float (*two)(float, float);
+    } f;
+    struct {
+        double (*one)(double);
+        double (*two)(double, double);
+    } right;
+    double low, high, bound;
+} function;
+
+#define ONE(name)              \
+#name, {fn_##name, NULL }, \
+    {                          \
+        name, NULL             \
     }
-    cr_expect_leq(greatest, bound, "%s(%.9g) = %.9g, and not %.9g: %.2f ULP", name, (double)at, (double)f(at),
-                  right(at), greatest);
+#define TWO(name)              \
+#name, {NULL, fn_##name }, \
+    {                          \
+        NULL, name             \
+    }
+static const function functions[] = {
+    {ONE(exp), -104, 89, 1},      {ONE(exp2), -150, 129, 1},    {ONE(expm1), -20, 89, 1.5},
+    {ONE(sinh), -89, 89, 2.5},    {ONE(cosh), -89, 89, 2.5},    {ONE(tanh), -10, 10, 1.5},
+    {ONE(log), 0, 4, 1},          {ONE(log2), 0, 4, 1},         {ONE(log10), 0, 4, 1},
+    {ONE(log1p), -1, 4, 1.5},     {ONE(asinh), -10, 10, 1.5},   {ONE(acosh), 1, 10, 3},
+    {ONE(atanh), -1, 1, 1.5},     {ONE(sin), -1e4, 1e4, 3},     {ONE(cos), -1e4, 1e4, 3},
+    {ONE(tan), -1e4, 1e4, 4},     {ONE(sin), -1e30, 1e30, 3},   {ONE(asin), -1, 1, 2.5},
+    {ONE(acos), -1, 1, 2},        {ONE(atan), -50, 50, 2.5},    {ONE(erf), -5, 5, 1.5},
+    {ONE(erfc), -4, 9, 6},        {ONE(lgamma), 0.25, 100, 20}, /* -2.5 is near a zero */
+    {TWO(atan2), -10, 10, 2.5},   {TWO(pow), 0, 50, 1.5},       {TWO(pow), -20, 20, 1.5},
+    {TWO(hypot), -1e6, 1e6, 1.5}, {TWO(fmod), -1e6, 1e6, 0},
+};
+
+static float value(const function *p, float x, float y)
+{
+    return p->f.one ? p->f.one(x) : p->f.two(x, y);
 }
 
-static void check_binary(const char *name, float (*f)(float, float), double (*right)(double, double),
-                         double low, double high, double bound)
+static double right_value(const function *p, float x, float y)
 {
+    return p->right.one ? p->right.one(x) : p->right.two(x, y);
+}
+
+ParameterizedTestParameters(functions, within_their_bounds)
+{
+    static int rows[sizeof functions / sizeof *functions];
+    return row_numbers(rows, sizeof rows / sizeof *rows);
+}
+
+ParameterizedTest(const int *row, functions, within_their_bounds)
+{
+    const function *p = &functions[*row];
+    const int is_pair = p->f.two != NULL, n_special = is_pair ? SPECIAL * SPECIAL : SPECIAL;
     double greatest = 0;
     float at = 0, by = 0;
     srand(1);
-    for (int i = 0; i < SAMPLES + SPECIAL * SPECIAL; i++) {
+    for (int i = 0; i < SAMPLES + n_special; i++) {
         int k = i - SAMPLES;
-        float x = k < 0 ? sample(i, low, high) : special[k / SPECIAL];
-        float y = k < 0 ? sample(i / 2, low, high) : special[k % SPECIAL];
-        double error = ulps(f(x, y), right(x, y));
+        float x = k < 0 ? sample(i, p->low, p->high) : special[is_pair ? k / SPECIAL : k], y = 0;
+        if (is_pair) y = k < 0 ? sample(i / 2, p->low, p->high) : special[k % SPECIAL];
+        double error = ulps(value(p, x, y), right_value(p, x, y));
         if (error > greatest) at = x, by = y;
         if (error > greatest) greatest = error;
     }
-    cr_expect_leq(greatest, bound, "%s(%.9g, %.9g) = %.9g, and not %.9g: %.2f ULP", name, (double)at,
-                  (double)by, (double)f(at, by), right(at, by), greatest);
+    cr_expect_leq(greatest, p->bound, "%s(%.9g, %.9g) = %.9g, and not %.9g: %.2f ULP", p->name, (double)at,
+                  (double)by, (double)value(p, at, by), right_value(p, at, by), greatest);
 }
 
-Test(functions, exponentials)
+/* Between its poles the function has zeros, where only the absolute error is small. */
+Test(functions, gamma_of_negative_numbers)
 {
-    check_unary("exp", fn_exp, exp, -104, 89, 1);
-    check_unary("exp2", fn_exp2, exp2, -150, 129, 1);
-    check_unary("expm1", fn_expm1, expm1, -20, 89, 1.5);
-    check_unary("sinh", fn_sinh, sinh, -89, 89, 2.5);
-    check_unary("cosh", fn_cosh, cosh, -89, 89, 2.5);
-    check_unary("tanh", fn_tanh, tanh, -10, 10, 1.5);
-}
-
-Test(functions, logarithms)
-{
-    check_unary("log", fn_log, log, 0, 4, 1);
-    check_unary("log2", fn_log2, log2, 0, 4, 1);
-    check_unary("log10", fn_log10, log10, 0, 4, 1);
-    check_unary("log1p", fn_log1p, log1p, -1, 4, 1.5);
-    check_unary("asinh", fn_asinh, asinh, -10, 10, 1.5);
-    check_unary("acosh", fn_acosh, acosh, 1, 10, 3);
-    check_unary("atanh", fn_atanh, atanh, -1, 1, 1.5);
-}
-
-Test(functions, angles)
-{
-    check_unary("sin", fn_sin, sin, -1e4, 1e4, 3);
-    check_unary("cos", fn_cos, cos, -1e4, 1e4, 3);
-    check_unary("tan", fn_tan, tan, -1e4, 1e4, 4);
-    check_unary("sin", fn_sin, sin, -1e30, 1e30, 3);
-    check_unary("asin", fn_asin, asin, -1, 1, 2.5);
-    check_unary("acos", fn_acos, acos, -1, 1, 2);
-    check_unary("atan", fn_atan, atan, -50, 50, 2.5);
-    check_binary("atan2", fn_atan2, atan2, -10, 10, 2.5);
-}
-
-Test(functions, powers_and_rests)
-{
-    check_binary("pow", fn_pow, pow, 0, 50, 1.5);
-    check_binary("pow", fn_pow, pow, -20, 20, 1.5);
-    check_binary("hypot", fn_hypot, hypot, -1e6, 1e6, 1.5);
-    check_binary("fmod", fn_fmod, fmod, -1e6, 1e6, 0);
-}
-
-Test(functions, error_function_and_gamma)
-{
-    check_unary("erf", fn_erf, erf, -5, 5, 1.5);
-    check_unary("erfc", fn_erfc, erfc, -4, 9, 6);
-    check_unary("lgamma", fn_lgamma, lgamma, 0.25, 100, 20); /* -2.5 is near a zero */
-    /* Between its poles the function has zeros, where only the absolute error is small. */
     for (float x = -19.97f; x < 0; x += 0.0371f)
         cr_expect_lt(fabs((double)fn_lgamma(x) - lgamma((double)x)), 1e-5, "lgamma(%.9g)", (double)x);
 }

@@ -4,17 +4,17 @@
  * submissions to the driver in their order; one with kernels sleeps before. The loader takes the layer from VK_LAYER_PATH and
  * VK_INSTANCE_LAYERS. The environment, which may change while the program runs:
  *
- *   FAULTY_DELAY=MS          how late submissions with kernels are
- *   ZE_TEST_REPORT=FILE      reports are appended to it (default: standard error)
+ *   FAULTY_DELAY, FAULTY_GATE   how late submissions with kernels are: ../gpu/late.h
+ *   ZE_TEST_REPORT=FILE         reports are appended to it (default: standard error)
  */
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
+#include "../gpu/late.h"
+#include "../gpu/report.h"
 
 #define MOST 8 /* semaphores and command buffers of a submission */
 
@@ -67,19 +67,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here *
 static device *devices;
 static PFN_vkGetInstanceProcAddr next_instance_address;
 
-__attribute__((format(printf, 1, 2))) static void report(const char *format, ...)
-{
-    const char *path = getenv("ZE_TEST_REPORT");
-    FILE *file = path ? fopen(path, "a") : stderr;
-    va_list list;
-    if (!file) return;
-    va_start(list, format);
-    fprintf(file, "late_layer: ");
-    vfprintf(file, format, list);
-    fputc('\n', file);
-    va_end(list);
-    if (path) fclose(file);
-}
+#define report(...) report_of("late_layer", __VA_ARGS__)
 
 /* Programs of these tests have one device at a time for each handle. Under the lock. */
 static device *device_of(VkDevice handle)
@@ -133,9 +121,8 @@ static void *serve(void *data)
             pthread_cond_wait(&d->changed, &lock);
             continue;
         }
-        const char *delay = getenv("FAULTY_DELAY");
         pthread_mutex_unlock(&lock);
-        if (s->is_late && delay) usleep((useconds_t)atoi(delay) * 1000);
+        if (s->is_late) late_begin();
         pthread_mutex_lock(&lock);
         hand_over(d, s);
         d->first = s->next;

@@ -29,7 +29,7 @@ MUTANTS = [
     ("elapsed: timestamps wrap", FILE, "& d->valid_ticks;", "& UINT64_MAX;"),
     ("callback: the wait for the work before it", FILE, "d->ze->zeEventHostSynchronize(c->reached->handle, FOR_EVER);", ""),
     ("callback: the wait of later work", FILE, "status = xpu_queue_wait(d, queue, returned);", ""),
-    ("close: the wait for callbacks", "plugins/xpu/xpu.c", "while (d->callbacks) pthread_cond_wait(&d->idle, &d->lock);", ""),
+    ("close: the wait for callbacks", "plugins/gpu/callbacks.c", "while (c->running) pthread_cond_wait(&c->idle, &c->lock);", ""),
     ("lifetime: an event that queues wait for", FILE,
      "__atomic_add_fetch(&((xpu_event *)event)->references, 1, __ATOMIC_RELAXED);", ""),
     ("lifetime: an event is used again before its signal", FILE,

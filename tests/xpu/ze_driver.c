@@ -21,8 +21,8 @@
  *   ZE_TEST_PRIORITIES=1                the priority of each new list is reported
  *   FAULTY_LARGEST=BYTES                larger memory is not allocated
  *   FAULTY_NO_DOUBLE=1                  devices have no float64
- *   FAULTY_DELAY=MS                     work that writes device memory begins that much later, and zeEventHostSignal returns
- *                                       that much later
+ *   FAULTY_DELAY, FAULTY_GATE           work that writes device memory is late (../gpu/late.h), and zeEventHostSignal returns
+ *                                       later by the delay
  */
 #define CL_TARGET_OPENCL_VERSION 200
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -34,7 +34,6 @@
 #include <level_zero/zet_ddi.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +41,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "../gpu/late.h"
+#include "../gpu/report.h"
 
 #define DEVICES     2
 #define MEMORY      ((uint64_t)4 << 30)  /* of a device */
@@ -58,19 +59,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here *
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int is_lost; /* under the lock */
 
-__attribute__((format(printf, 1, 2))) static void report(const char *format, ...)
-{
-    const char *path = getenv("ZE_TEST_REPORT");
-    FILE *file = path ? fopen(path, "a") : stderr;
-    va_list list;
-    if (!file) return;
-    va_start(list, format);
-    fprintf(file, "ze_driver: ");
-    vfprintf(file, format, list);
-    fputc('\n', file);
-    va_end(list);
-    if (path) fclose(file);
-}
+#define report(...) report_of("ze_driver", __VA_ARGS__)
 
 /* The result that this call has to give, or ZE_RESULT_SUCCESS; under the lock. */
 static ze_result_t fault_of(const char *function)
@@ -95,11 +84,6 @@ static long setting(const char *name)
 {
     const char *text = getenv(name);
     return text ? atol(text) : 0;
-}
-
-static void sleep_for_delay(void)
-{
-    usleep((useconds_t)setting("FAULTY_DELAY") * 1000);
 }
 
 static uint64_t now(void)
@@ -232,7 +216,7 @@ static ze_result_t leave(ze_result_t result)
 static void call_begin(object *o, const char *function)
 {
     if (__atomic_exchange_n(&o->is_called, 1, __ATOMIC_ACQ_REL)) report("%s: two threads at once", function);
-    if (setting("FAULTY_DELAY")) usleep(1000);
+    if (late_delay()) usleep(1000);
 }
 static void call_end(object *o)
 {
@@ -515,10 +499,9 @@ static void *run_list(void *data)
     pthread_mutex_lock(&lock);
     for (;;) {
         command *c = is_lost ? NULL : choose(list);
-        if (c && writes_device(c) &&
-            setting("FAULTY_DELAY")) { /* more commands may come, and change the choice */
+        if (c && writes_device(c) && late_delay()) { /* more commands may come, and change the choice */
             pthread_mutex_unlock(&lock);
-            sleep_for_delay();
+            late_begin();
             pthread_mutex_lock(&lock);
             c = is_lost ? NULL : choose(list);
         }
@@ -741,7 +724,7 @@ ze_result_t ZE_APICALL zeEventHostSignal(ze_event_handle_t e)
     pthread_cond_broadcast(&changed);
     ze_context_handle_t context = e->pool->context;
     pthread_mutex_unlock(&lock);
-    sleep_for_delay();
+    late_sleep(late_delay());
     pthread_mutex_lock(&lock);
     if (context->o.is_dead) report("%s: the context ended before the call did", __func__);
     return leave(ZE_RESULT_SUCCESS);

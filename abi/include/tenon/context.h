@@ -134,7 +134,8 @@ TN_API tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *opt
 /* A scope inside another, for the same thread. Its error moves to the parent when it closes. */
 TN_API tn_scope *tn_scope_open_child(tn_scope *parent,
                                      TN_NULLABLE const tn_scope_options *options) TN_SCOPE_THREAD;
-/* Releases what the scope owns and returns the status of its first error (0: none). NULL is ignored. */
+/* Releases what the scope owns and returns the status of its first error (0: none), which is then tn_last_error() with the
+ * file and line of its call, unless it moves to a parent. NULL is ignored. */
 TN_API int32_t tn_scope_close(TN_TAKES TN_NULLABLE tn_scope *s) TN_SCOPE_THREAD;
 TN_API tn_context *tn_scope_context(const tn_scope *s);
 /* Status of the scope's first error, 0 before it. TN_E_STATE for a NULL scope. */

@@ -6,6 +6,9 @@
 #ifndef TENON_CPLUSPLUS_HPP
 #define TENON_CPLUSPLUS_HPP
 
+#ifndef TN_PLUGIN
+#include <tenon/context.h>
+#endif
 #include <tenon/value.h>
 
 /* A scalar as the calls take it: any number. */
@@ -93,5 +96,25 @@ struct tn_place {
     static constexpr tn_place here() { return {nullptr, 0}; }
 #endif
 };
+
+#ifndef TN_PLUGIN
+/* The place of the calls that are made while the object is there, where they have none of their own. */
+struct tn_placed {
+    tn_placed(tn_scope *s, tn_place at) : s_(s), at_(at), before_(at.file ? tn_scope_place_begin(s) : 0) {}
+    ~tn_placed()
+    {
+        if (!at_.file) return;
+        if (before_ == TN_PLACE_WANTED) tn_scope_call_place(s_, at_.file, at_.line);
+        if (before_ <= 0 && s_ && tn_scope_failed(s_) && !tn_scope_error(s_)->file) tn_scope_place(s_, at_.file, at_.line);
+    }
+    tn_placed(const tn_placed &) = delete;
+    tn_placed &operator=(const tn_placed &) = delete;
+
+private:
+    tn_scope *s_;
+    tn_place at_;
+    int32_t before_;
+};
+#endif
 
 #endif

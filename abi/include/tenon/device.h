@@ -246,7 +246,9 @@ TN_API int32_t tn_memory_set_fraction(tn_context *ctx, tn_device device, double 
  *   per_process_memory_fraction:X   tn_memory_set_fraction
  *   no_cache:True                   every tensor is a request to the device, and freeing waits for it: slow, for
  *                                   tools that look for misuse of memory
- *   expandable_segments:True        refused with TN_E_UNSUPPORTED: no plugin can map memory into a growing range
+ *   expandable_segments:True        a stream's memory is one range of addresses that grows, instead of many allocations
+ *                                   with gaps between them; max_split_size_mb has no effect on it. TN_E_UNSUPPORTED
+ *                                   if the plugin lacks memory.reserve; TENON_ALLOC_CONF leaves such devices as they are
  *   pluggable_allocator:L:A:F       tn_memory_set_allocator with the library L and the functions A and F; with
  *                                   cuda=L only for devices of the type "cuda"
  *

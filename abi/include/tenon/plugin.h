@@ -222,8 +222,8 @@ struct tn_host {
                             TN_OUT tn_memory *out) TN_ANY_THREAD TN_IN_KERNEL;
     void (*memory_free)(void *context, void *device, const tn_memory *memory) TN_ANY_THREAD TN_IN_KERNEL;
     /* For a plugin whose vendor library has no device memory left: waits for the device and gives cached memory
-     * back to it (memory.free and memory.trim are called meanwhile). *out_bytes: how much. Not from memory.alloc,
-     * whose TN_E_OUT_OF_MEMORY does the same. */
+     * back to it (memory.free and memory.trim are called meanwhile). *out_bytes: how much. Not from memory.alloc
+     * and memory.resize, whose TN_E_OUT_OF_MEMORY does the same. */
     int32_t (*reclaim)(void *context, void *device, TN_OUT uint64_t *out_bytes) TN_ANY_THREAD TN_IN_KERNEL;
     /* A folder for compiled code that outlives the process: `tenon/plugins/NAME` in $XDG_CACHE_HOME or
      * $HOME/.cache. The host makes it, for this user alone. Writes the path with its terminating zero. TN_E_IO: there
@@ -345,6 +345,14 @@ typedef struct tn_memory_interface {
     int32_t (*unmap)(void *self, void *device, void *allocation, void *host);
     /* Frees memory that the plugin itself caches. NULL: it caches none. */
     int32_t (*trim)(void *self, void *device);
+    /* Reserves `request->bytes` addresses, a multiple of 2 MiB, with no memory behind them, and gives them as an
+     * allocation: kernels and copies use the part that resize has given memory. free gives back both. NULL, like
+     * resize: the device's allocations do not grow. */
+    int32_t (*reserve)(void *self, void *device, const tn_memory_request *request, TN_OUT tn_memory *out);
+    /* Gives the first `bytes` bytes of what reserve gave memory, a multiple of 2 MiB, and takes it from the rest,
+     * which no unfinished work uses. What has memory before and after keeps its contents. A failure changes
+     * nothing. NULL: as for reserve. */
+    int32_t (*resize)(void *self, void *device, void *allocation, uint64_t bytes);
 } tn_memory_interface;
 
 /*
@@ -855,6 +863,14 @@ static inline int32_t tn_negotiate_slots(const tn_host_offer *offer, tn_plugin_t
     for (; i < out->size && i < (uint32_t)sizeof(*slots); i++) ((char *)out)[i] = ((const char *)slots)[i];
     return TN_OK;
 }
+
+/* Begins and ends the value of an interface's table, whose size it sets; the slots follow, by name:
+ *   static const tn_copy_interface copies = TN_INTERFACE(tn_copy_interface, .host_to_device = to, .device_to_host = from);
+ * A slot that is not named is NULL, which is: absent. */
+#define TN_INTERFACE(type, ...)           \
+    {                                     \
+        .size = sizeof(type), __VA_ARGS__ \
+    }
 
 /* An interface of a plugin and its name, for tn_interface_find. */
 typedef struct tn_named_interface {

@@ -12,12 +12,15 @@
  * Scopes: calls run in the current scope, the last one of the thread that was opened and is still there. Scopes are local
  * variables, which end in the reverse order. A tensor keeps its memory for as long as one of its objects is there, also
  * beyond the scope.
- * Errors: a call that fails throws tenon::error. The scope has failed with it: leave it, and catch the error outside.
+ * Errors: a call that fails throws tenon::error. The scope has failed with it: leave it, and catch the error outside. Its
+ * text begins with the place of the call in the program; x[i], `out << x`, and `x + n`, `x - n`, `n + x` with an n of 64 bits
+ * have no place (tenon::select, tn_format, tenon::add_scalar have).
  * Threads: as in C; each thread has its own current scope.
  */
 #ifndef TENON_TENON_HPP
 #define TENON_TENON_HPP
 
+#include <cstddef>
 #include <exception>
 #include <ostream>
 #include <stdexcept>
@@ -159,6 +162,35 @@ private:
     uint32_t before_;
 };
 
+namespace detail {
+/* What a function of C returns that has no place of its own: the place is set before the result becomes an object. */
+template <class F> auto placed(tn_place at, F call)
+{
+    tn_scope *s = scope::current();
+    tn_placed here(s, at);
+    return call(s);
+}
+
+/* The dtype of a type of C++, 0 if there is none. */
+template <class T> constexpr tn_dtype dtype_of()
+{
+    if constexpr (std::is_same_v<T, float>)
+        return TN_FLOAT32;
+    else if constexpr (std::is_same_v<T, double>)
+        return TN_FLOAT64;
+    else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+        return std::is_signed_v<T> ? (sizeof(T) == 1 ? TN_INT8 : sizeof(T) == 2 ? TN_INT16 : sizeof(T) == 4 ? TN_INT32 : TN_INT64)
+                                   : (sizeof(T) == 1 ? TN_UINT8 : sizeof(T) == 2 ? TN_UINT16 : sizeof(T) == 4 ? TN_UINT32 : TN_UINT64);
+    else
+        return 0;
+}
+constexpr bool is_of_cplusplus(tn_dtype d)
+{
+    return d == TN_FLOAT32 || d == TN_FLOAT64 || d == TN_INT8 || d == TN_INT16 || d == TN_INT32 || d == TN_INT64 || d == TN_UINT8 || d == TN_UINT16 ||
+           d == TN_UINT32 || d == TN_UINT64;
+}
+} // namespace detail
+
 /* ---- Tensors ------------------------------------------------------------------------------------------- */
 
 /* One reference to a tensor; copies share it. */
@@ -202,28 +234,39 @@ public:
     std::vector<int64_t> sizes() const { return {tn_tensor_sizes(t_), tn_tensor_sizes(t_) + dim()}; }
 
     /* The only element, as a number. Waits for the device. */
-    template <class T> T item() const
+    template <class T> T item(tn_place at = tn_place::here()) const
     {
-        tn_scope *s = scope::current();
-        T x;
-        if constexpr (std::is_integral_v<T>)
-            x = static_cast<T>(tn_item_int(s, t_));
-        else
-            x = static_cast<T>(tn_item_double(s, t_));
-        if (tn_scope_failed(s)) detail::fail(TN_E_STATE, tn_scope_error(s));
+        T x = detail::placed(at, [&](tn_scope *s) {
+            if constexpr (std::is_integral_v<T>)
+                return static_cast<T>((tn_item_int)(s, t_));
+            else
+                return static_cast<T>((tn_item_double)(s, t_));
+        });
+        if (tn_scope_failed(scope::current())) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
         return x;
     }
-    /* All elements, row-major. T must have the size of the dtype. */
-    template <class T> std::vector<T> to_vector() const
+    /* All elements, row-major. T is the type of the dtype. Of a dtype that C++ has no type for (bool, float16, complex64) it is
+     * an unsigned integer or a class of the same size. Others throw: to(dtype) converts. */
+    template <class T> std::vector<T> to_vector(tn_place at = tn_place::here()) const
     {
+        constexpr tn_dtype own = detail::dtype_of<T>();
+        if (t_ && (detail::is_of_cplusplus(dtype()) ? own != dtype() : own && !std::is_unsigned_v<T>)) {
+            std::string text = std::string("tenon::tensor::to_vector: elements of ") + (own ? tn_dtype_name(own) : "a class") +
+                               " were wanted of a tensor of " + tn_dtype_name(dtype());
+            throw error(TN_E_DTYPE, at.file ? at.file + (":" + std::to_string(at.line)) + ": " + text : text);
+        }
         std::vector<T> out(static_cast<size_t>(numel()));
-        if (tn_to_host(scope::current(), t_, out.data(), out.size() * sizeof(T))) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        if (detail::placed(at, [&](tn_scope *s) { return (tn_to_host)(s, t_, out.data(), out.size() * sizeof(T)); }))
+            detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
         return out;
     }
 
-    tensor to(tn_dtype dtype) const { return tn_to(scope::current(), t_, dtype); }
-    tensor to_device(tn_device device) const { return tn_to_device(scope::current(), t_, device, dtype()); }
-    tensor detach() const { return tn_detach(scope::current(), t_); }
+    tensor to(tn_dtype dtype, tn_place at = tn_place::here()) const { return tn_to(scope::current(), t_, dtype, {}, at); }
+    tensor to_device(tn_device device, tn_place at = tn_place::here()) const { return tn_to_device(scope::current(), t_, device, dtype(), {}, at); }
+    tensor detach(tn_place at = tn_place::here()) const
+    {
+        return detail::placed(at, [&](tn_scope *s) { return tn_detach(s, t_); });
+    }
 
     bool requires_grad() const { return tn_requires_grad(t_) != 0; }
     tensor &set_requires_grad(bool on = true)
@@ -231,9 +274,9 @@ public:
         check(tn_set_requires_grad(t_, on));
         return *this;
     }
-    void backward() const
+    void backward(tn_place at = tn_place::here()) const
     {
-        if (tn_backward(scope::current(), t_)) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        if (detail::placed(at, [&](tn_scope *s) { return (tn_backward)(s, t_); })) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
     }
     /* The gradient, or an absent tensor. */
     tensor grad() const
@@ -243,7 +286,7 @@ public:
     }
 
     /* x[i] selects along the first dimension. */
-    tensor operator[](int64_t i) const { return tn_select(scope::current(), t_, 0, i); }
+    tensor operator[](int64_t i) const { return tn_select(scope::current(), t_, 0, i, tn_place{nullptr, 0}); }
 
 private:
     tn_tensor *t_ = nullptr;
@@ -252,20 +295,17 @@ private:
 using tensors = std::vector<tensor>;
 
 /* A tensor of these sizes on the CPU with a copy of the values: from<float>({2, 2}, {1, 2, 3, 4}). */
-template <class T> tensor from(const std::vector<int64_t> &sizes, const std::vector<T> &values)
+template <class T> tensor from(const std::vector<int64_t> &sizes, const std::vector<T> &values, tn_place at = tn_place::here())
 {
-    constexpr tn_dtype dtype = std::is_same_v<T, float>     ? TN_FLOAT32
-                               : std::is_same_v<T, double>  ? TN_FLOAT64
-                               : std::is_same_v<T, int64_t> ? TN_INT64
-                               : std::is_same_v<T, int32_t> ? TN_INT32
-                               : std::is_same_v<T, uint8_t> ? TN_UINT8
-                                                            : 0;
-    static_assert(dtype != 0, "a tensor of float, double, int64_t, int32_t or uint8_t; for others see tn_from_data");
+    constexpr tn_dtype dtype = detail::dtype_of<T>();
+    static_assert(dtype != 0, "a tensor of float, double or integers; for others see tn_from_data");
     int64_t n = 1;
     for (int64_t size : sizes) n *= size;
     if (n != static_cast<int64_t>(values.size()))
         throw error(TN_E_SHAPE, "tenon::from: " + std::to_string(values.size()) + " values for sizes of " + std::to_string(n));
-    return tn_from_data(scope::current(), dtype, tn_ints{sizes.data(), static_cast<int64_t>(sizes.size())}, values.data(), TN_CPU);
+    return detail::placed(at, [&](tn_scope *s) {
+        return (tn_from_data)(s, dtype, tn_ints{sizes.data(), static_cast<int64_t>(sizes.size())}, values.data(), TN_CPU);
+    });
 }
 
 namespace detail {
@@ -280,30 +320,52 @@ template <class T, class R> T take(tn_scope *s, R result)
 }
 
 template <class T> using number = std::enable_if_t<std::is_arithmetic_v<T>, int>;
+/* Beside + and - of a tensor and a ptrdiff_t stand those of pointers. */
+template <class T> using offset = std::enable_if_t<std::is_same_v<T, std::ptrdiff_t>, int>;
+template <class T> using no_offset = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, std::ptrdiff_t>, int>;
 } // namespace detail
 
-inline tensor operator+(const tensor &a, const tensor &b) { return tn_add(scope::current(), a, b); }
-inline tensor operator-(const tensor &a, const tensor &b) { return tn_sub(scope::current(), a, b); }
-inline tensor operator*(const tensor &a, const tensor &b) { return tn_mul(scope::current(), a, b); }
-inline tensor operator/(const tensor &a, const tensor &b) { return tn_div(scope::current(), a, b); }
-inline tensor operator-(const tensor &a) { return tn_neg(scope::current(), a); }
-template <class T, detail::number<T> = 0> tensor operator+(const tensor &a, T b) { return tn_add_scalar(scope::current(), a, b); }
-template <class T, detail::number<T> = 0> tensor operator-(const tensor &a, T b) { return tn_sub_scalar(scope::current(), a, b); }
-template <class T, detail::number<T> = 0> tensor operator*(const tensor &a, T b) { return tn_mul_scalar(scope::current(), a, b); }
-template <class T, detail::number<T> = 0> tensor operator/(const tensor &a, T b) { return tn_div_scalar(scope::current(), a, b); }
-template <class T, detail::number<T> = 0> tensor operator+(T a, const tensor &b) { return b + a; }
-template <class T, detail::number<T> = 0> tensor operator*(T a, const tensor &b) { return b * a; }
-template <class T, detail::number<T> = 0> tensor operator-(T a, const tensor &b) { return tn_rsub_scalar(scope::current(), b, a); }
-template <class T, detail::number<T> = 0> tensor operator/(T a, const tensor &b) { return tn_mul_scalar(scope::current(), tn_reciprocal(scope::current(), b), a); }
+/* An operand: a tensor, and the place of the program where it became one. */
+class operand {
+public:
+    operand(const tensor &t, tn_place at = tn_place::here()) : t_(t), at_(at) {}
+    operand(tn_tensor *t, tn_place at = tn_place::here()) : t_(t), at_(at) {}
+    operator tn_tensor *() const noexcept { return t_; }
+    tn_place place() const noexcept { return at_; }
+
+private:
+    tn_tensor *t_;
+    tn_place at_;
+};
+
+inline tensor operator+(const tensor &a, const operand &b) { return tn_add(scope::current(), a, b, {}, b.place()); }
+inline tensor operator-(const tensor &a, const operand &b) { return tn_sub(scope::current(), a, b, {}, b.place()); }
+inline tensor operator*(const tensor &a, const operand &b) { return tn_mul(scope::current(), a, b, b.place()); }
+inline tensor operator/(const tensor &a, const operand &b) { return tn_div(scope::current(), a, b, b.place()); }
+inline tensor operator-(const operand &a) { return tn_neg(scope::current(), a, a.place()); }
+template <class T, detail::no_offset<T> = 0> tensor operator+(const operand &a, T b) { return tn_add_scalar(scope::current(), a, b, {}, a.place()); }
+template <class T, detail::no_offset<T> = 0> tensor operator-(const operand &a, T b) { return tn_sub_scalar(scope::current(), a, b, {}, a.place()); }
+template <class T, detail::number<T> = 0> tensor operator*(const operand &a, T b) { return tn_mul_scalar(scope::current(), a, b, a.place()); }
+template <class T, detail::number<T> = 0> tensor operator/(const operand &a, T b) { return tn_div_scalar(scope::current(), a, b, a.place()); }
+template <class T, detail::no_offset<T> = 0> tensor operator+(T a, const operand &b) { return tn_add_scalar(scope::current(), b, a, {}, b.place()); }
+template <class T, detail::number<T> = 0> tensor operator*(T a, const operand &b) { return tn_mul_scalar(scope::current(), b, a, b.place()); }
+template <class T, detail::number<T> = 0> tensor operator-(T a, const operand &b) { return tn_rsub_scalar(scope::current(), b, a, {}, b.place()); }
+template <class T, detail::number<T> = 0> tensor operator/(T a, const operand &b)
+{
+    return tn_mul_scalar(scope::current(), tn_reciprocal(scope::current(), b, b.place()), a, b.place());
+}
+template <class T, detail::offset<T> = 0> tensor operator+(const tensor &a, T b) { return tn_add_scalar(scope::current(), a, b, {}, {nullptr, 0}); }
+template <class T, detail::offset<T> = 0> tensor operator-(const tensor &a, T b) { return tn_sub_scalar(scope::current(), a, b, {}, {nullptr, 0}); }
+template <class T, detail::offset<T> = 0> tensor operator+(T a, const tensor &b) { return tn_add_scalar(scope::current(), b, a, {}, {nullptr, 0}); }
 /* In place, as add_ and its like: a leaf that requires a gradient is refused while gradients are recorded. */
-inline tensor &operator+=(tensor &a, const tensor &b) { return a = tn_add_(scope::current(), a, b); }
-inline tensor &operator-=(tensor &a, const tensor &b) { return a = tn_sub_(scope::current(), a, b); }
-inline tensor &operator*=(tensor &a, const tensor &b) { return a = tn_mul_(scope::current(), a, b); }
-inline tensor &operator/=(tensor &a, const tensor &b) { return a = tn_div_(scope::current(), a, b); }
+inline tensor &operator+=(tensor &a, const operand &b) { return a = tn_add_(scope::current(), a, b, {}, b.place()); }
+inline tensor &operator-=(tensor &a, const operand &b) { return a = tn_sub_(scope::current(), a, b, {}, b.place()); }
+inline tensor &operator*=(tensor &a, const operand &b) { return a = tn_mul_(scope::current(), a, b, b.place()); }
+inline tensor &operator/=(tensor &a, const operand &b) { return a = tn_div_(scope::current(), a, b, b.place()); }
 
 inline std::ostream &operator<<(std::ostream &out, const tensor &t)
 {
-    const char *text = tn_format(scope::current(), t, nullptr);
+    const char *text = (tn_format)(scope::current(), t, nullptr);
     if (!text) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
     return out << text;
 }

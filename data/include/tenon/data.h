@@ -46,19 +46,22 @@ TN_API int32_t tn_npy_save(tn_scope *s, const char *path, tn_tensor *t);
  * field is NaN. Numbers may stand in double quotes. An error names line and column.
  */
 typedef struct tn_csv_options {
-    uint32_t options_size;
-    tn_dtype dtype; /* of the result; 0: float64 */
-    const char *path;
-    const void *options_have_names; /* unused: `.skip_lines = 1`; a number without a name does not compile */
-    int64_t skip_lines;             /* at the start of the file: headings */
-    tn_ints columns;                /* the columns to take, from 0 on, in this order; empty: all */
-    char delimiter;                 /* 0: a comma */
-    char reserved[7];
+    uint32_t options_size TN_OPTION(sizeof(struct tn_csv_options));
+    tn_dtype dtype TN_OPTION(); /* of the result; 0: float64 */
+    const char *path TN_OPTION();
+    const void *options_have_names
+    TN_OPTION();                    /* unused: `.skip_lines = 1`; a number without a name does not compile */
+    int64_t skip_lines TN_OPTION(); /* at the start of the file: headings */
+    tn_ints columns TN_OPTION();    /* the columns to take, from 0 on, in this order; empty: all */
+    char delimiter TN_OPTION();     /* 0: a comma */
+    char reserved[7] TN_OPTION();
 } tn_csv_options;
 TN_API TN_SCOPED tn_tensor *tn_csv_read_with(tn_scope *s, const tn_csv_options *options);
+#ifndef __cplusplus /* in C++ they are functions, at the end of this file */
 #define tn_csv_read(s, ...)                             \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_csv_read_with(s, &(tn_csv_options){.options_size = sizeof(tn_csv_options), .path = __VA_ARGS__}))
+#endif
 
 /*
  * Elements as they are in memory, from byte `offset` of the file on. The first size may be -1: what the file
@@ -118,6 +121,9 @@ typedef struct tn_dataset_class {
 TN_API tn_dataset *tn_dataset_create(tn_context *ctx, const tn_dataset_class *class_, TN_NULLABLE void *user);
 /* After the loaders and data sets that use it. */
 TN_API void tn_dataset_destroy(TN_TAKES TN_NULLABLE tn_dataset *d);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_dataset, tn_dataset_destroy)
+#endif
 TN_API int64_t tn_dataset_count(const tn_dataset *d) TN_ANY_THREAD;
 /* One sample: the tensors in out[0..TN_SAMPLE_MAX - 1], NULL from their number on. Returns the status of the
  * scope. */
@@ -176,27 +182,31 @@ typedef struct tn_sampler {
  * once more at the end where they do not come out even (with drop_last the last ones are left out).
  */
 typedef struct tn_loader_options {
-    uint32_t options_size;
-    int32_t shuffle;
-    tn_dataset *dataset;
-    const void *options_have_names; /* unused: `.batch = 8`; a number without a name does not compile */
-    int64_t batch;                  /* samples of a batch */
-    int64_t samples;   /* of an epoch, for weights and samplers; 0: as many as the data set has */
-    int32_t drop_last; /* leaves out a last batch that is smaller */
-    int32_t workers;   /* threads; 0: tn_loader_next reads itself */
-    int32_t prefetch;  /* batches that each worker makes ahead */
-    tn_device device;  /* of the batches; 0: CPU. Where the device pins memory, copies do not block */
-    uint64_t seed;
-    int32_t rank, ranks;
-    tn_tensor *weights; /* copied */
-    tn_sampler sampler; /* .order NULL: none */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_loader_options));
+    int32_t shuffle TN_OPTION();
+    tn_dataset *dataset TN_OPTION();
+    const void *options_have_names
+    TN_OPTION();                   /* unused: `.batch = 8`; a number without a name does not compile */
+    int64_t batch TN_OPTION(1);    /* samples of a batch */
+    int64_t samples TN_OPTION();   /* of an epoch, for weights and samplers; 0: as many as the data set has */
+    int32_t drop_last TN_OPTION(); /* leaves out a last batch that is smaller */
+    int32_t workers TN_OPTION();   /* threads; 0: tn_loader_next reads itself */
+    int32_t prefetch TN_OPTION(2); /* batches that each worker makes ahead */
+    tn_device device
+    TN_OPTION(); /* of the batches; 0: CPU. Where the device pins memory, copies do not block */
+    uint64_t seed TN_OPTION();
+    int32_t rank TN_OPTION(), ranks TN_OPTION(1);
+    tn_tensor *weights TN_OPTION(); /* copied */
+    tn_sampler sampler TN_OPTION(); /* .order NULL: none */
     /* Makes a batch of samples: tensor k of sample i is samples[i * TN_SAMPLE_MAX + k], of the batch out[k].
      * NULL: stacks them along a new first dimension. */
-    int32_t (*collate)(void *user, tn_scope *s, tn_tensor *const *samples, int64_t count, tn_tensor **out);
-    void *collate_user;
+    int32_t (*collate)(void *user, tn_scope *s, tn_tensor *const *samples, int64_t count, tn_tensor **out)
+        TN_OPTION();
+    void *collate_user TN_OPTION();
 } tn_loader_options;
 /* NULL and tn_last_error() on bad options. The data set must live longer. */
 TN_API tn_loader *tn_loader_create_with(const tn_loader_options *options);
+#ifndef __cplusplus
 #define tn_loader_create(...)                                                                 \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(                                       \
         tn_loader_create_with(&(tn_loader_options){.options_size = sizeof(tn_loader_options), \
@@ -204,8 +214,12 @@ TN_API tn_loader *tn_loader_create_with(const tn_loader_options *options);
                                                    .prefetch = 2,                             \
                                                    .ranks = 1,                                \
                                                    .dataset = __VA_ARGS__}))
+#endif
 /* Ends the threads. */
 TN_API void tn_loader_destroy(TN_TAKES TN_NULLABLE tn_loader *l);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_loader, tn_loader_destroy)
+#endif
 
 /* Batches of an epoch. */
 TN_API int64_t tn_loader_batches(const tn_loader *l);
@@ -215,6 +229,14 @@ TN_API int64_t tn_loader_batches(const tn_loader *l);
  * next batch.
  */
 TN_API tn_tensors tn_loader_next(tn_scope *s, tn_loader *l);
+
+/* An epoch: a step (TN_STEPS, nn.h) with number i for each batch. Not for a loader that stands inside an epoch.
+ *
+ *     TN_BATCHES(s, ctx, i, loader, batch) { tn_tensor *x = tn_list_at(batch, 0), *y = tn_list_at(batch, 1); ... }
+ */
+#define TN_BATCHES(s, ctx, i, loader, batch)                       \
+    TN_STEPS (s, ctx, i, (loader) ? tn_loader_batches(loader) : 1) \
+        for (tn_tensors batch = tn_loader_next(s, loader); batch.count; batch.count = 0)
 
 /* Where a loader stands. A loader of the same options goes on from there with the same batches. */
 typedef struct tn_loader_state {
@@ -291,6 +313,22 @@ static inline tn_tensors tn_loader_next_at(const char *file, int32_t line, tn_sc
 #define tn_raw_map(...)       tn_raw_map_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_image_read(...)    tn_image_read_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_loader_next(...)   tn_loader_next_at(__FILE__, __LINE__, __VA_ARGS__)
+#endif
+
+#ifdef __cplusplus
+/* tn_loader_create(set, {.batch = 32}) from C++20 on; before it `tn_loader_options o; o.batch = 32;`. */
+static inline tn_loader *tn_loader_create(tn_dataset *dataset, tn_loader_options o = {})
+{
+    o.dataset = dataset;
+    return tn_loader_create_with(&o);
+}
+static inline tn_tensor *tn_csv_read(tn_scope *s, const char *path, tn_csv_options o = {},
+                                     tn_place at = tn_place::here())
+{
+    o.path = path;
+    tn_placed placed(s, at);
+    return (tn_csv_read_with)(s, &o);
+}
 #endif
 
 TN_END_DECLS

@@ -26,18 +26,18 @@ TN_BEGIN_DECLS
 
 /* The parts of a run; NULL: it has none of that kind. The same parts must be given to both calls. */
 typedef struct tn_checkpoint_parts {
-    uint32_t options_size;
-    uint32_t reserved;
-    const char *path;
-    const void *options_have_names; /* unused */
-    tn_module *module;              /* parameters and persistent buffers; must be given */
-    tn_optimizer *optimizer;        /* states and options */
-    tn_average *average;
-    tn_grad_scaler *scaler;
-    tn_loader *loader; /* where it stands */
-    tn_plateau *plateau;
-    int64_t *step;         /* any number of the program's */
-    tn_named_tensors more; /* tensors of the program's; loading copies into them */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_checkpoint_parts));
+    uint32_t reserved TN_OPTION();
+    const char *path TN_OPTION();
+    const void *options_have_names TN_OPTION(); /* unused */
+    tn_module *module TN_OPTION();              /* parameters and persistent buffers; must be given */
+    tn_optimizer *optimizer TN_OPTION();        /* states and options */
+    tn_average *average TN_OPTION();
+    tn_grad_scaler *scaler TN_OPTION();
+    tn_loader *loader TN_OPTION(); /* where it stands */
+    tn_plateau *plateau TN_OPTION();
+    int64_t *step TN_OPTION();         /* any number of the program's */
+    tn_named_tensors more TN_OPTION(); /* tensors of the program's; loading copies into them */
 } tn_checkpoint_parts;
 
 /*
@@ -51,12 +51,26 @@ TN_API int32_t tn_checkpoint_save_with(const tn_checkpoint_parts *parts);
  * devices goes on, but not bit for bit.
  */
 TN_API int32_t tn_checkpoint_load_with(const tn_checkpoint_parts *parts);
+#ifdef __cplusplus
+/* tn_checkpoint_save(path, {.module = net, .optimizer = o}) from C++20 on. */
+static inline int32_t tn_checkpoint_save(const char *path, tn_checkpoint_parts parts)
+{
+    parts.path = path;
+    return tn_checkpoint_save_with(&parts);
+}
+static inline int32_t tn_checkpoint_load(const char *path, tn_checkpoint_parts parts)
+{
+    parts.path = path;
+    return tn_checkpoint_load_with(&parts);
+}
+#else
 #define tn_checkpoint_save(...)                                                 \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_checkpoint_save_with( \
         &(tn_checkpoint_parts){.options_size = sizeof(tn_checkpoint_parts), .path = __VA_ARGS__}))
 #define tn_checkpoint_load(...)                                                 \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_checkpoint_load_with( \
         &(tn_checkpoint_parts){.options_size = sizeof(tn_checkpoint_parts), .path = __VA_ARGS__}))
+#endif
 
 TN_END_DECLS
 #endif

@@ -59,6 +59,9 @@ typedef struct tn_file tn_file;
  * the error names. */
 TN_API int32_t tn_file_open(tn_context *ctx, const char *path, TN_OUT TN_GIVES tn_file **out) TN_ANY_THREAD;
 TN_API void tn_file_close(TN_TAKES TN_NULLABLE tn_file *file);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_file, tn_file_close)
+#endif
 /* "safetensors", "pytorch" or "shards". */
 TN_API const char *tn_file_format(const tn_file *file);
 /* How many tensors, and their names in the file's order; NULL past the end. A name lives as long as the
@@ -72,6 +75,8 @@ TN_API TN_SCOPED tn_tensor *tn_file_get(tn_scope *s, tn_file *file, const char *
 TN_API TN_SCOPED tn_tensor *tn_file_map(tn_scope *s, tn_file *file, const char *name);
 /* All of them, as tn_file_map gives them. The list belongs to the scope. */
 TN_API tn_named_tensors tn_file_tensors(tn_scope *s, tn_file *file);
+/* The same on a device, where it is not the CPU as copies. */
+TN_API tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *file, tn_device device);
 
 /*
  * Writes tensors as a sharded checkpoint: folder/model-00001-of-00003.safetensors, ..., each of at most

@@ -22,7 +22,7 @@
 #ifndef TENON_NN_H
 #define TENON_NN_H
 
-#include <tenon/tenon.h>
+#include <tenon/program.h>
 
 #ifndef TN_PLUGIN
 TN_BEGIN_DECLS
@@ -55,25 +55,62 @@ typedef struct tn_module_class {
     void (*finish)(tn_module *m);
 } tn_module_class;
 
+/*
+ * A class and its forward function in one, for one input and one output. The children are called by their names.
+ *
+ *     TN_MODULE_CLASS(Residual, s, m, x)
+ *     {
+ *         return tn_add(s, x, tn_child_forward(s, m, "fc2", tn_relu(s, tn_child_forward(s, m, "fc1", x))));
+ *     }
+ *
+ *     tn_module *m = tn_module_add(net, "block", &Residual);
+ *     tn_linear_create(m, "fc1", 64, 64);
+ *     tn_linear_create(m, "fc2", 64, 64);
+ *
+ * Stands outside functions. TN_MODULE_CLASS_STATE gives each module a zeroed struct, tn_module_state(m).
+ */
+#define TN_MODULE_CLASS(class_, s, m, x)             TN_MODULE_CLASS_OF(class_, 0, s, m, x)
+#define TN_MODULE_CLASS_STATE(class_, type, s, m, x) TN_MODULE_CLASS_OF(class_, sizeof(type), s, m, x)
+#define TN_MODULE_CLASS_OF(class_, bytes, s, m, x)                                                     \
+    static tn_tensor *class_##_run(tn_scope *s, tn_module *m, tn_tensor *x);                           \
+    static tn_tensor *class_##_forward(tn_scope *s_, tn_module *m_, tn_tensors in_, tn_tensor **more_) \
+    {                                                                                                  \
+        (void)more_;                                                                                   \
+        return tn_module_takes(s_, in_, 1) ? NULL : class_##_run(s_, m_, in_.data[0]);                 \
+    }                                                                                                  \
+    static const tn_module_class class_ = {.size = sizeof(tn_module_class),                            \
+                                           .name = #class_,                                            \
+                                           .state_bytes = (bytes),                                     \
+                                           .forward = class_##_forward};                               \
+    static tn_tensor *class_##_run(tn_scope *s, __attribute__((unused)) tn_module *m, tn_tensor *x)
+
 /* ---- Building ------------------------------------------------------------------------------------------ */
 
 /* A root. NULL and tn_last_error() when out of memory. `class` NULL: children run one after another. */
 TN_API tn_module *tn_module_create(tn_context *ctx, const char *name,
                                    TN_NULLABLE const tn_module_class *class_);
 /* A child. A name with dots makes the modules on the way that are not there yet: "h.0.fc". A name that is taken fails
- * with TN_E_EXISTS. */
-TN_API tn_module *tn_module_add(tn_module *parent, const char *name,
+ * with TN_E_EXISTS. `name` NULL: the number of the parent's children before it, as in a list: "0", "1", ... */
+TN_API tn_module *tn_module_add(tn_module *parent, TN_NULLABLE const char *name,
                                 TN_NULLABLE const tn_module_class *class_);
 /* A list (nn.ModuleList, nn.ModuleDict): a module whose children run only when the program calls them. */
-TN_API tn_module *tn_module_list_create(tn_module *parent, const char *name);
+TN_API tn_module *tn_module_list_create(tn_module *parent, TN_NULLABLE const char *name);
 /* Destroys a root and all below it. NULL is ignored; a child fails the tree with TN_E_STATE. */
 TN_API void tn_module_destroy(TN_TAKES TN_NULLABLE tn_module *root);
+
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_module, tn_module_destroy)
+#endif
 
 /* Status of the tree's first error, 0 before it; TN_E_STATE for NULL. Its text, or NULL. */
 TN_API int32_t tn_module_failed(const tn_module *m);
 TN_API const char *tn_module_error(const tn_module *m);
 /* Records an error in the tree, unless it has one. Returns `code`. For the create functions of programs. */
 TN_API int32_t tn_module_fail(tn_module *m, int32_t code, const char *text);
+/* Where the program makes its next call that builds a tree: the error of a tree that fails until tn_module_placed begins
+ * with it. The macros say it. `file` is borrowed. */
+TN_API void tn_module_place(const char *file, int32_t line);
+TN_API tn_module *tn_module_placed(tn_module *m);
 
 /*
  * Adds a tensor under a name and takes a reference of its own. A leaf that requires a gradient is shared as it is:
@@ -128,6 +165,11 @@ typedef struct tn_named_tensors {
     int64_t count;
 } tn_named_tensors;
 TN_API tn_named_tensors tn_module_tensors(tn_scope *s, const tn_module *m, uint32_t what);
+/* The tensor of that name in a list; TN_E_NOT_FOUND if there is none. Borrowed. */
+TN_API tn_tensor *tn_named_get(tn_scope *s, tn_named_tensors list, const char *name);
+/* Those whose names begin with `folder` and a dot, without these; TN_E_NOT_FOUND if there is none. The list belongs to the scope.
+ * The weights of a checkpoint: tn_module_load_state(m, tn_named_below(s, tn_file_tensors(s, file), "module"), TN_STRICT). */
+TN_API tn_named_tensors tn_named_below(tn_scope *s, tn_named_tensors list, const char *folder);
 /* The parameters alone, as the functions below and optimisers take them. */
 TN_API tn_tensors tn_module_parameters(tn_scope *s, const tn_module *m);
 /* Elements of all parameters. */
@@ -154,6 +196,11 @@ static inline tn_tensor *tn_outputs_first(tn_outputs y)
 {
     return y.first;
 }
+/* The same for a child by its name (with dots, too): tn_child_forward(s, m, "attn.fc", x). TN_E_NOT_FOUND if there is none. */
+#define tn_child_forward(s, m, name, ...) tn_outputs_first(tn_child_call(s, m, name, TN_TENSORS(__VA_ARGS__)))
+TN_API tn_outputs tn_child_call(tn_scope *s, tn_module *m, const char *name, tn_tensors in);
+/* Fails the scope unless there are `count` inputs; returns its status. For forward functions. */
+TN_API int32_t tn_module_takes(tn_scope *s, tn_tensors in, int64_t count);
 /* Runs m with other tensors in the places of some of its parameters and buffers. Not while other threads run m. */
 TN_API tn_outputs tn_module_functional_call(tn_scope *s, tn_module *m, tn_named_tensors with, tn_tensors in);
 
@@ -193,7 +240,7 @@ TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
  * A parameter that each call computes from others: the originals, which are trained in its place. The module
  * "parametrizations.NAME" below the parameter's module holds them, as "original", or "original0", "original1", ...; the
  * module "0" in it has buffers and options of the parametrisation. Names and formulas are those of torch.nn.utils.
- * Parametrise before the optimiser is made. A tree with such a parameter runs on one thread at a time; between calls
+ * Parametrise with several originals before the optimiser is made. A tree with such a parameter runs on one thread at a time; between calls
  * tn_module_tensor gives NULL for it.
  */
 typedef struct tn_parametrization {
@@ -209,7 +256,7 @@ typedef struct tn_parametrization {
  * TN_E_EXISTS for a parameter that is parametrised or pruned. `how` must live as long as the module. */
 TN_API int32_t tn_module_parametrize(tn_module *m, const char *parameter, const tn_parametrization *how,
                                      TN_NULLABLE const void *options);
-/* The present value becomes the parameter again. */
+/* The present value becomes the parameter again, which an optimiser goes on with if there was one original. */
 TN_API int32_t tn_module_remove_parametrization(tn_module *m, const char *parameter);
 /* The present value of any tensor of the module. */
 TN_API TN_SCOPED tn_tensor *tn_module_compute(tn_scope *s, tn_module *m, const char *name);
@@ -298,17 +345,38 @@ TN_API double tn_init_gain(const char *nonlinearity, double slope);
 /* ---- Steps --------------------------------------------------------------------------------------------- */
 
 /*
- * A scope for one step of a loop: TN_STEP(s, ctx) { ... }. It closes at the end of the block (leave it by its end or
- * by `continue`, never by break, return or goto). The status of the last step of this thread is tn_step_status(), its
- * error tn_last_error(). A step around others fails with the first of them that fails, unless it failed itself. Look
+ * A scope for one step of a loop: TN_STEP(s, ctx) { ... }. It closes when the block is left: by its end, `continue`, `break`
+ * (which ends the step alone) or `return`, but not by goto. The status of the last step of this thread, or of an open one
+ * that has failed, is tn_step_status(), its error tn_last_error(). A step around others fails with the first of them that fails, unless it failed itself. Look
  * at the status after each step: the next one that succeeds sets it to 0.
  *
  *     for (int64_t i = 0; i < n && !tn_step_status(); i++) TN_STEP(s, ctx) { ... }
+ *
+ * TN_STEP_WITH takes options of the scope, which hold for steps inside, too:
+ *
+ *     TN_STEP_WITH(s, ctx, .grad_mode = TN_GRAD_OFF) { ... }
+ *
+ * TN_STEPS is a loop of n steps with number i, which ends with the first step that fails, and does nothing after a step
+ * that failed: so a program looks at tn_step_status() once behind several loops. `break` in it goes on with the next step.
+ *
+ *     TN_STEPS(s, ctx, i, n) { ... }
  */
 TN_API tn_scope *tn_step_open(tn_context *ctx);
+TN_API tn_scope *tn_step_open_with(tn_context *ctx, TN_NULLABLE const tn_scope_options *options);
 TN_API tn_scope *tn_step_close(TN_TAKES tn_scope *s);
 TN_API int32_t tn_step_status(void) TN_ANY_THREAD;
-#define TN_STEP(s, ctx) for (tn_scope *s = tn_step_open(ctx); s; s = tn_step_close(s))
+static inline void tn_step_left(tn_scope **s)
+{
+    if (*s) tn_step_close(*s);
+}
+#define TN_STEP_OF(s, open) \
+    for (__attribute__((cleanup(tn_step_left))) tn_scope *s = open; s; s = tn_step_close(s))
+#define TN_STEP(s, ctx) TN_STEP_OF(s, tn_step_open(ctx))
+#define TN_STEP_WITH(s, ctx, ...) \
+    TN_STEP_OF(s, tn_step_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), __VA_ARGS__}))
+#define TN_STEPS(s, ctx, i, n)                                                \
+    for (int64_t i = 0, i##_end = (n); i < i##_end && !tn_step_status(); i++) \
+        TN_STEP (s, ctx)
 
 /* The error of a failed call says where the program made it. */
 #ifndef TN_NO_PLACES
@@ -320,7 +388,24 @@ static inline tn_outputs tn_module_call_at(const char *file, int32_t line, tn_sc
     if (!y.first || before) tn_place_inner(s, before, file, line);
     return y;
 }
+static inline tn_outputs tn_child_call_at(const char *file, int32_t line, tn_scope *s, tn_module *m,
+                                          const char *name, tn_tensors in)
+{
+    int32_t before = tn_scope_place_begin(s);
+    tn_outputs y = tn_child_call(s, m, name, in);
+    if (!y.first || before) tn_place_inner(s, before, file, line);
+    return y;
+}
 #define tn_module_call(...) tn_module_call_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_child_call(...)  tn_child_call_at(__FILE__, __LINE__, __VA_ARGS__)
+#endif
+
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+#define TN_BUILDS(call)            (tn_module_place(__FILE__, __LINE__), tn_module_placed(call))
+#define tn_module_add(...)         TN_BUILDS(tn_module_add(__VA_ARGS__))
+#define tn_module_list_create(...) TN_BUILDS(tn_module_list_create(__VA_ARGS__))
+#else
+#define TN_BUILDS(call) call
 #endif
 
 TN_END_DECLS

@@ -20,24 +20,24 @@ typedef struct tn_identity_options { uint32_t options_size; uint32_t reserved; c
     tn_identity_options;
 TN_API tn_module *tn_identity_create_with(tn_module *parent, const tn_identity_options *options);
 #define tn_identity_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_identity_create_with(parent, \
-    &(tn_identity_options){.options_size = sizeof(tn_identity_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_identity_create_with(parent, \
+    &(tn_identity_options){.options_size = sizeof(tn_identity_options), .name = __VA_ARGS__})))
 /* nn.Linear: y = x A^T + b. weight [out_features, in_features], bias [out_features]. */
 typedef struct tn_linear_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t in_features;
     int64_t out_features; int32_t bias; } tn_linear_options;
 TN_API tn_module *tn_linear_create_with(tn_module *parent, const tn_linear_options *options);
 #define tn_linear_create(parent, name_, in_features_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_linear_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_linear_create_with(parent, \
     &(tn_linear_options){.options_size = sizeof(tn_linear_options), .bias = 1, .name = (name_), .in_features = \
-    (in_features_), .out_features = __VA_ARGS__}))
+    (in_features_), .out_features = __VA_ARGS__})))
 /* nn.Bilinear: y = x1^T A x2 + b. weight [out_features, in1_features, in2_features]. Two inputs. */
 typedef struct tn_bilinear_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     in1_features; int64_t in2_features; int64_t out_features; int32_t bias; } tn_bilinear_options;
 TN_API tn_module *tn_bilinear_create_with(tn_module *parent, const tn_bilinear_options *options);
 #define tn_bilinear_create(parent, name_, in1_features_, in2_features_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_bilinear_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_bilinear_create_with(parent, \
     &(tn_bilinear_options){.options_size = sizeof(tn_bilinear_options), .bias = 1, .name = (name_), .in1_features = \
-    (in1_features_), .in2_features = (in2_features_), .out_features = __VA_ARGS__}))
+    (in1_features_), .in2_features = (in2_features_), .out_features = __VA_ARGS__})))
 /* nn.Conv1d: Convolution. weight [out_channels, in_channels / groups, kernel_size...], bias [out_channels]. `same`
  * pads so that sizes stay (padding='same'). */
 typedef struct tn_conv1d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t in_channels;
@@ -45,9 +45,9 @@ typedef struct tn_conv1d_options { uint32_t options_size; uint32_t reserved; con
     int32_t bias; const char *padding_mode; int32_t same; } tn_conv1d_options;
 TN_API tn_module *tn_conv1d_create_with(tn_module *parent, const tn_conv1d_options *options);
 #define tn_conv1d_create(parent, name_, in_channels_, out_channels_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_conv1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv1d_create_with(parent, \
     &(tn_conv1d_options){.options_size = sizeof(tn_conv1d_options), .groups = 1, .bias = 1, .padding_mode = "zeros", \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__}))
+    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
 /* nn.Conv2d: Convolution. weight [out_channels, in_channels / groups, kernel_size...], bias [out_channels]. `same`
  * pads so that sizes stay (padding='same'). */
 typedef struct tn_conv2d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t in_channels;
@@ -55,9 +55,9 @@ typedef struct tn_conv2d_options { uint32_t options_size; uint32_t reserved; con
     int32_t bias; const char *padding_mode; int32_t same; } tn_conv2d_options;
 TN_API tn_module *tn_conv2d_create_with(tn_module *parent, const tn_conv2d_options *options);
 #define tn_conv2d_create(parent, name_, in_channels_, out_channels_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_conv2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv2d_create_with(parent, \
     &(tn_conv2d_options){.options_size = sizeof(tn_conv2d_options), .groups = 1, .bias = 1, .padding_mode = "zeros", \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__}))
+    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
 /* nn.Conv3d: Convolution. weight [out_channels, in_channels / groups, kernel_size...], bias [out_channels]. `same`
  * pads so that sizes stay (padding='same'). */
 typedef struct tn_conv3d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t in_channels;
@@ -65,9 +65,9 @@ typedef struct tn_conv3d_options { uint32_t options_size; uint32_t reserved; con
     int32_t bias; const char *padding_mode; int32_t same; } tn_conv3d_options;
 TN_API tn_module *tn_conv3d_create_with(tn_module *parent, const tn_conv3d_options *options);
 #define tn_conv3d_create(parent, name_, in_channels_, out_channels_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_conv3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv3d_create_with(parent, \
     &(tn_conv3d_options){.options_size = sizeof(tn_conv3d_options), .groups = 1, .bias = 1, .padding_mode = "zeros", \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__}))
+    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
 /* nn.ConvTranspose1d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
  * [out_channels]. */
 typedef struct tn_conv_transpose1d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
@@ -75,9 +75,9 @@ typedef struct tn_conv_transpose1d_options { uint32_t options_size; uint32_t res
     int64_t groups; int32_t bias; tn_ints dilation; } tn_conv_transpose1d_options;
 TN_API tn_module *tn_conv_transpose1d_create_with(tn_module *parent, const tn_conv_transpose1d_options *options);
 #define tn_conv_transpose1d_create(parent, name_, in_channels_, out_channels_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_conv_transpose1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv_transpose1d_create_with(parent, \
     &(tn_conv_transpose1d_options){.options_size = sizeof(tn_conv_transpose1d_options), .groups = 1, .bias = 1, \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__}))
+    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
 /* nn.ConvTranspose2d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
  * [out_channels]. */
 typedef struct tn_conv_transpose2d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
@@ -85,9 +85,9 @@ typedef struct tn_conv_transpose2d_options { uint32_t options_size; uint32_t res
     int64_t groups; int32_t bias; tn_ints dilation; } tn_conv_transpose2d_options;
 TN_API tn_module *tn_conv_transpose2d_create_with(tn_module *parent, const tn_conv_transpose2d_options *options);
 #define tn_conv_transpose2d_create(parent, name_, in_channels_, out_channels_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_conv_transpose2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv_transpose2d_create_with(parent, \
     &(tn_conv_transpose2d_options){.options_size = sizeof(tn_conv_transpose2d_options), .groups = 1, .bias = 1, \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__}))
+    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
 /* nn.ConvTranspose3d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
  * [out_channels]. */
 typedef struct tn_conv_transpose3d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
@@ -95,87 +95,87 @@ typedef struct tn_conv_transpose3d_options { uint32_t options_size; uint32_t res
     int64_t groups; int32_t bias; tn_ints dilation; } tn_conv_transpose3d_options;
 TN_API tn_module *tn_conv_transpose3d_create_with(tn_module *parent, const tn_conv_transpose3d_options *options);
 #define tn_conv_transpose3d_create(parent, name_, in_channels_, out_channels_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_conv_transpose3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv_transpose3d_create_with(parent, \
     &(tn_conv_transpose3d_options){.options_size = sizeof(tn_conv_transpose3d_options), .groups = 1, .bias = 1, \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__}))
+    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
 /* nn.MaxPool1d: Largest element of each window. With return_indices a second output has their places. */
 typedef struct tn_max_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; tn_ints dilation; int32_t ceil_mode; int32_t return_indices; }
     tn_max_pool1d_options;
 TN_API tn_module *tn_max_pool1d_create_with(tn_module *parent, const tn_max_pool1d_options *options);
 #define tn_max_pool1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_max_pool1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_max_pool1d_create_with(parent, \
     &(tn_max_pool1d_options){.options_size = sizeof(tn_max_pool1d_options), .name = (name_), .kernel_size = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.MaxPool2d: Largest element of each window. With return_indices a second output has their places. */
 typedef struct tn_max_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; tn_ints dilation; int32_t ceil_mode; int32_t return_indices; }
     tn_max_pool2d_options;
 TN_API tn_module *tn_max_pool2d_create_with(tn_module *parent, const tn_max_pool2d_options *options);
 #define tn_max_pool2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_max_pool2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_max_pool2d_create_with(parent, \
     &(tn_max_pool2d_options){.options_size = sizeof(tn_max_pool2d_options), .name = (name_), .kernel_size = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.MaxPool3d: Largest element of each window. With return_indices a second output has their places. */
 typedef struct tn_max_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; tn_ints dilation; int32_t ceil_mode; int32_t return_indices; }
     tn_max_pool3d_options;
 TN_API tn_module *tn_max_pool3d_create_with(tn_module *parent, const tn_max_pool3d_options *options);
 #define tn_max_pool3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_max_pool3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_max_pool3d_create_with(parent, \
     &(tn_max_pool3d_options){.options_size = sizeof(tn_max_pool3d_options), .name = (name_), .kernel_size = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.AvgPool1d: Mean of each window. */
 typedef struct tn_avg_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; int32_t ceil_mode; int32_t count_include_pad; }
     tn_avg_pool1d_options;
 TN_API tn_module *tn_avg_pool1d_create_with(tn_module *parent, const tn_avg_pool1d_options *options);
 #define tn_avg_pool1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_avg_pool1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_avg_pool1d_create_with(parent, \
     &(tn_avg_pool1d_options){.options_size = sizeof(tn_avg_pool1d_options), .count_include_pad = 1, .name = (name_), \
-    .kernel_size = __VA_ARGS__}))
+    .kernel_size = __VA_ARGS__})))
 /* nn.AvgPool2d: Mean of each window. divisor_override 0: the number of elements. */
 typedef struct tn_avg_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; int32_t ceil_mode; int32_t count_include_pad; int64_t
     divisor_override; } tn_avg_pool2d_options;
 TN_API tn_module *tn_avg_pool2d_create_with(tn_module *parent, const tn_avg_pool2d_options *options);
 #define tn_avg_pool2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_avg_pool2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_avg_pool2d_create_with(parent, \
     &(tn_avg_pool2d_options){.options_size = sizeof(tn_avg_pool2d_options), .count_include_pad = 1, .name = (name_), \
-    .kernel_size = __VA_ARGS__}))
+    .kernel_size = __VA_ARGS__})))
 /* nn.AvgPool3d: Mean of each window. divisor_override 0: the number of elements. */
 typedef struct tn_avg_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; int32_t ceil_mode; int32_t count_include_pad; int64_t
     divisor_override; } tn_avg_pool3d_options;
 TN_API tn_module *tn_avg_pool3d_create_with(tn_module *parent, const tn_avg_pool3d_options *options);
 #define tn_avg_pool3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_avg_pool3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_avg_pool3d_create_with(parent, \
     &(tn_avg_pool3d_options){.options_size = sizeof(tn_avg_pool3d_options), .count_include_pad = 1, .name = (name_), \
-    .kernel_size = __VA_ARGS__}))
+    .kernel_size = __VA_ARGS__})))
 /* nn.MaxUnpool1d: Puts the elements of a max pooling back to their places (second input); zeros elsewhere. */
 typedef struct tn_max_unpool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; } tn_max_unpool1d_options;
 TN_API tn_module *tn_max_unpool1d_create_with(tn_module *parent, const tn_max_unpool1d_options *options);
 #define tn_max_unpool1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_max_unpool1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_max_unpool1d_create_with(parent, \
     &(tn_max_unpool1d_options){.options_size = sizeof(tn_max_unpool1d_options), .name = (name_), .kernel_size = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.MaxUnpool2d: Puts the elements of a max pooling back to their places (second input); zeros elsewhere. */
 typedef struct tn_max_unpool2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; } tn_max_unpool2d_options;
 TN_API tn_module *tn_max_unpool2d_create_with(tn_module *parent, const tn_max_unpool2d_options *options);
 #define tn_max_unpool2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_max_unpool2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_max_unpool2d_create_with(parent, \
     &(tn_max_unpool2d_options){.options_size = sizeof(tn_max_unpool2d_options), .name = (name_), .kernel_size = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.MaxUnpool3d: Puts the elements of a max pooling back to their places (second input); zeros elsewhere. */
 typedef struct tn_max_unpool3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; } tn_max_unpool3d_options;
 TN_API tn_module *tn_max_unpool3d_create_with(tn_module *parent, const tn_max_unpool3d_options *options);
 #define tn_max_unpool3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_max_unpool3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_max_unpool3d_create_with(parent, \
     &(tn_max_unpool3d_options){.options_size = sizeof(tn_max_unpool3d_options), .name = (name_), .kernel_size = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.FractionalMaxPool2d: Max pooling over windows at random places (Graham 2015). A second output has the places
  * of the elements. */
 typedef struct tn_fractional_max_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name;
@@ -183,9 +183,9 @@ typedef struct tn_fractional_max_pool2d_options { uint32_t options_size; uint32_
 TN_API tn_module *tn_fractional_max_pool2d_create_with(tn_module *parent, const tn_fractional_max_pool2d_options
     *options);
 #define tn_fractional_max_pool2d_create(parent, name_, kernel_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fractional_max_pool2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_fractional_max_pool2d_create_with(parent, \
     &(tn_fractional_max_pool2d_options){.options_size = sizeof(tn_fractional_max_pool2d_options), .name = (name_), \
-    .kernel_size = (kernel_size_), .output_size = __VA_ARGS__}))
+    .kernel_size = (kernel_size_), .output_size = __VA_ARGS__})))
 /* nn.FractionalMaxPool3d: Max pooling over windows at random places (Graham 2015). A second output has the places
  * of the elements. */
 typedef struct tn_fractional_max_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name;
@@ -193,365 +193,378 @@ typedef struct tn_fractional_max_pool3d_options { uint32_t options_size; uint32_
 TN_API tn_module *tn_fractional_max_pool3d_create_with(tn_module *parent, const tn_fractional_max_pool3d_options
     *options);
 #define tn_fractional_max_pool3d_create(parent, name_, kernel_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fractional_max_pool3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_fractional_max_pool3d_create_with(parent, \
     &(tn_fractional_max_pool3d_options){.options_size = sizeof(tn_fractional_max_pool3d_options), .name = (name_), \
-    .kernel_size = (kernel_size_), .output_size = __VA_ARGS__}))
+    .kernel_size = (kernel_size_), .output_size = __VA_ARGS__})))
 /* nn.LPPool1d: The p-norm of each window. */
 typedef struct tn_lp_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; double norm_type;
     tn_ints kernel_size; tn_ints stride; int32_t ceil_mode; } tn_lp_pool1d_options;
 TN_API tn_module *tn_lp_pool1d_create_with(tn_module *parent, const tn_lp_pool1d_options *options);
 #define tn_lp_pool1d_create(parent, name_, norm_type_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lp_pool1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_lp_pool1d_create_with(parent, \
     &(tn_lp_pool1d_options){.options_size = sizeof(tn_lp_pool1d_options), .name = (name_), .norm_type = \
-    (norm_type_), .kernel_size = __VA_ARGS__}))
+    (norm_type_), .kernel_size = __VA_ARGS__})))
 /* nn.LPPool2d: The p-norm of each window. */
 typedef struct tn_lp_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name; double norm_type;
     tn_ints kernel_size; tn_ints stride; int32_t ceil_mode; } tn_lp_pool2d_options;
 TN_API tn_module *tn_lp_pool2d_create_with(tn_module *parent, const tn_lp_pool2d_options *options);
 #define tn_lp_pool2d_create(parent, name_, norm_type_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lp_pool2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_lp_pool2d_create_with(parent, \
     &(tn_lp_pool2d_options){.options_size = sizeof(tn_lp_pool2d_options), .name = (name_), .norm_type = \
-    (norm_type_), .kernel_size = __VA_ARGS__}))
+    (norm_type_), .kernel_size = __VA_ARGS__})))
 /* nn.LPPool3d: The p-norm of each window. */
 typedef struct tn_lp_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name; double norm_type;
     tn_ints kernel_size; tn_ints stride; int32_t ceil_mode; } tn_lp_pool3d_options;
 TN_API tn_module *tn_lp_pool3d_create_with(tn_module *parent, const tn_lp_pool3d_options *options);
 #define tn_lp_pool3d_create(parent, name_, norm_type_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lp_pool3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_lp_pool3d_create_with(parent, \
     &(tn_lp_pool3d_options){.options_size = sizeof(tn_lp_pool3d_options), .name = (name_), .norm_type = \
-    (norm_type_), .kernel_size = __VA_ARGS__}))
+    (norm_type_), .kernel_size = __VA_ARGS__})))
 /* nn.AdaptiveMaxPool1d: Max pooling to a given size. A second output has the places of the elements. */
 typedef struct tn_adaptive_max_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_max_pool1d_options;
 TN_API tn_module *tn_adaptive_max_pool1d_create_with(tn_module *parent, const tn_adaptive_max_pool1d_options
     *options);
 #define tn_adaptive_max_pool1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_max_pool1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_max_pool1d_create_with(parent, \
     &(tn_adaptive_max_pool1d_options){.options_size = sizeof(tn_adaptive_max_pool1d_options), .name = (name_), \
-    .output_size = __VA_ARGS__}))
+    .output_size = __VA_ARGS__})))
 /* nn.AdaptiveMaxPool2d: Max pooling to a given size. A second output has the places of the elements. */
 typedef struct tn_adaptive_max_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_max_pool2d_options;
 TN_API tn_module *tn_adaptive_max_pool2d_create_with(tn_module *parent, const tn_adaptive_max_pool2d_options
     *options);
 #define tn_adaptive_max_pool2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_max_pool2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_max_pool2d_create_with(parent, \
     &(tn_adaptive_max_pool2d_options){.options_size = sizeof(tn_adaptive_max_pool2d_options), .name = (name_), \
-    .output_size = __VA_ARGS__}))
+    .output_size = __VA_ARGS__})))
 /* nn.AdaptiveMaxPool3d: Max pooling to a given size. A second output has the places of the elements. */
 typedef struct tn_adaptive_max_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_max_pool3d_options;
 TN_API tn_module *tn_adaptive_max_pool3d_create_with(tn_module *parent, const tn_adaptive_max_pool3d_options
     *options);
 #define tn_adaptive_max_pool3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_max_pool3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_max_pool3d_create_with(parent, \
     &(tn_adaptive_max_pool3d_options){.options_size = sizeof(tn_adaptive_max_pool3d_options), .name = (name_), \
-    .output_size = __VA_ARGS__}))
+    .output_size = __VA_ARGS__})))
 /* nn.AdaptiveAvgPool1d: Mean pooling to a given size. */
 typedef struct tn_adaptive_avg_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_avg_pool1d_options;
 TN_API tn_module *tn_adaptive_avg_pool1d_create_with(tn_module *parent, const tn_adaptive_avg_pool1d_options
     *options);
 #define tn_adaptive_avg_pool1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_avg_pool1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_avg_pool1d_create_with(parent, \
     &(tn_adaptive_avg_pool1d_options){.options_size = sizeof(tn_adaptive_avg_pool1d_options), .name = (name_), \
-    .output_size = __VA_ARGS__}))
+    .output_size = __VA_ARGS__})))
 /* nn.AdaptiveAvgPool2d: Mean pooling to a given size. */
 typedef struct tn_adaptive_avg_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_avg_pool2d_options;
 TN_API tn_module *tn_adaptive_avg_pool2d_create_with(tn_module *parent, const tn_adaptive_avg_pool2d_options
     *options);
 #define tn_adaptive_avg_pool2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_avg_pool2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_avg_pool2d_create_with(parent, \
     &(tn_adaptive_avg_pool2d_options){.options_size = sizeof(tn_adaptive_avg_pool2d_options), .name = (name_), \
-    .output_size = __VA_ARGS__}))
+    .output_size = __VA_ARGS__})))
 /* nn.AdaptiveAvgPool3d: Mean pooling to a given size. */
 typedef struct tn_adaptive_avg_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     output_size; } tn_adaptive_avg_pool3d_options;
 TN_API tn_module *tn_adaptive_avg_pool3d_create_with(tn_module *parent, const tn_adaptive_avg_pool3d_options
     *options);
 #define tn_adaptive_avg_pool3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_avg_pool3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_avg_pool3d_create_with(parent, \
     &(tn_adaptive_avg_pool3d_options){.options_size = sizeof(tn_adaptive_avg_pool3d_options), .name = (name_), \
-    .output_size = __VA_ARGS__}))
+    .output_size = __VA_ARGS__})))
 /* nn.ZeroPad1d: Zeros around the last dimensions; padding [left, right, ...] or one number. */
 typedef struct tn_zero_pad1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints padding;
     } tn_zero_pad1d_options;
 TN_API tn_module *tn_zero_pad1d_create_with(tn_module *parent, const tn_zero_pad1d_options *options);
 #define tn_zero_pad1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_zero_pad1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_zero_pad1d_create_with(parent, \
     &(tn_zero_pad1d_options){.options_size = sizeof(tn_zero_pad1d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.ZeroPad2d: Zeros around the last dimensions; padding [left, right, ...] or one number. */
 typedef struct tn_zero_pad2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints padding;
     } tn_zero_pad2d_options;
 TN_API tn_module *tn_zero_pad2d_create_with(tn_module *parent, const tn_zero_pad2d_options *options);
 #define tn_zero_pad2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_zero_pad2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_zero_pad2d_create_with(parent, \
     &(tn_zero_pad2d_options){.options_size = sizeof(tn_zero_pad2d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.ZeroPad3d: Zeros around the last dimensions; padding [left, right, ...] or one number. */
 typedef struct tn_zero_pad3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints padding;
     } tn_zero_pad3d_options;
 TN_API tn_module *tn_zero_pad3d_create_with(tn_module *parent, const tn_zero_pad3d_options *options);
 #define tn_zero_pad3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_zero_pad3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_zero_pad3d_create_with(parent, \
     &(tn_zero_pad3d_options){.options_size = sizeof(tn_zero_pad3d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.ConstantPad1d: A value around the last dimensions. */
 typedef struct tn_constant_pad1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; double value; } tn_constant_pad1d_options;
 TN_API tn_module *tn_constant_pad1d_create_with(tn_module *parent, const tn_constant_pad1d_options *options);
 #define tn_constant_pad1d_create(parent, name_, padding_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_constant_pad1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_constant_pad1d_create_with(parent, \
     &(tn_constant_pad1d_options){.options_size = sizeof(tn_constant_pad1d_options), .name = (name_), .padding = \
-    (padding_), .value = __VA_ARGS__}))
+    (padding_), .value = __VA_ARGS__})))
 /* nn.ConstantPad2d: A value around the last dimensions. */
 typedef struct tn_constant_pad2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; double value; } tn_constant_pad2d_options;
 TN_API tn_module *tn_constant_pad2d_create_with(tn_module *parent, const tn_constant_pad2d_options *options);
 #define tn_constant_pad2d_create(parent, name_, padding_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_constant_pad2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_constant_pad2d_create_with(parent, \
     &(tn_constant_pad2d_options){.options_size = sizeof(tn_constant_pad2d_options), .name = (name_), .padding = \
-    (padding_), .value = __VA_ARGS__}))
+    (padding_), .value = __VA_ARGS__})))
 /* nn.ConstantPad3d: A value around the last dimensions. */
 typedef struct tn_constant_pad3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; double value; } tn_constant_pad3d_options;
 TN_API tn_module *tn_constant_pad3d_create_with(tn_module *parent, const tn_constant_pad3d_options *options);
 #define tn_constant_pad3d_create(parent, name_, padding_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_constant_pad3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_constant_pad3d_create_with(parent, \
     &(tn_constant_pad3d_options){.options_size = sizeof(tn_constant_pad3d_options), .name = (name_), .padding = \
-    (padding_), .value = __VA_ARGS__}))
+    (padding_), .value = __VA_ARGS__})))
 /* nn.ReflectionPad1d: The elements inside, mirrored at the edge. */
 typedef struct tn_reflection_pad1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_reflection_pad1d_options;
 TN_API tn_module *tn_reflection_pad1d_create_with(tn_module *parent, const tn_reflection_pad1d_options *options);
 #define tn_reflection_pad1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_reflection_pad1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_reflection_pad1d_create_with(parent, \
     &(tn_reflection_pad1d_options){.options_size = sizeof(tn_reflection_pad1d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.ReflectionPad2d: The elements inside, mirrored at the edge. */
 typedef struct tn_reflection_pad2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_reflection_pad2d_options;
 TN_API tn_module *tn_reflection_pad2d_create_with(tn_module *parent, const tn_reflection_pad2d_options *options);
 #define tn_reflection_pad2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_reflection_pad2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_reflection_pad2d_create_with(parent, \
     &(tn_reflection_pad2d_options){.options_size = sizeof(tn_reflection_pad2d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.ReflectionPad3d: The elements inside, mirrored at the edge. */
 typedef struct tn_reflection_pad3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_reflection_pad3d_options;
 TN_API tn_module *tn_reflection_pad3d_create_with(tn_module *parent, const tn_reflection_pad3d_options *options);
 #define tn_reflection_pad3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_reflection_pad3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_reflection_pad3d_create_with(parent, \
     &(tn_reflection_pad3d_options){.options_size = sizeof(tn_reflection_pad3d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.ReplicationPad1d: The element at the edge. */
 typedef struct tn_replication_pad1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_replication_pad1d_options;
 TN_API tn_module *tn_replication_pad1d_create_with(tn_module *parent, const tn_replication_pad1d_options *options);
 #define tn_replication_pad1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_replication_pad1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_replication_pad1d_create_with(parent, \
     &(tn_replication_pad1d_options){.options_size = sizeof(tn_replication_pad1d_options), .name = (name_), .padding \
-    = __VA_ARGS__}))
+    = __VA_ARGS__})))
 /* nn.ReplicationPad2d: The element at the edge. */
 typedef struct tn_replication_pad2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_replication_pad2d_options;
 TN_API tn_module *tn_replication_pad2d_create_with(tn_module *parent, const tn_replication_pad2d_options *options);
 #define tn_replication_pad2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_replication_pad2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_replication_pad2d_create_with(parent, \
     &(tn_replication_pad2d_options){.options_size = sizeof(tn_replication_pad2d_options), .name = (name_), .padding \
-    = __VA_ARGS__}))
+    = __VA_ARGS__})))
 /* nn.ReplicationPad3d: The element at the edge. */
 typedef struct tn_replication_pad3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_replication_pad3d_options;
 TN_API tn_module *tn_replication_pad3d_create_with(tn_module *parent, const tn_replication_pad3d_options *options);
 #define tn_replication_pad3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_replication_pad3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_replication_pad3d_create_with(parent, \
     &(tn_replication_pad3d_options){.options_size = sizeof(tn_replication_pad3d_options), .name = (name_), .padding \
-    = __VA_ARGS__}))
+    = __VA_ARGS__})))
 /* nn.CircularPad1d: The elements of the other side. */
 typedef struct tn_circular_pad1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_circular_pad1d_options;
 TN_API tn_module *tn_circular_pad1d_create_with(tn_module *parent, const tn_circular_pad1d_options *options);
 #define tn_circular_pad1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_circular_pad1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_circular_pad1d_create_with(parent, \
     &(tn_circular_pad1d_options){.options_size = sizeof(tn_circular_pad1d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.CircularPad2d: The elements of the other side. */
 typedef struct tn_circular_pad2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_circular_pad2d_options;
 TN_API tn_module *tn_circular_pad2d_create_with(tn_module *parent, const tn_circular_pad2d_options *options);
 #define tn_circular_pad2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_circular_pad2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_circular_pad2d_create_with(parent, \
     &(tn_circular_pad2d_options){.options_size = sizeof(tn_circular_pad2d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.CircularPad3d: The elements of the other side. */
 typedef struct tn_circular_pad3d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     padding; } tn_circular_pad3d_options;
 TN_API tn_module *tn_circular_pad3d_create_with(tn_module *parent, const tn_circular_pad3d_options *options);
 #define tn_circular_pad3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_circular_pad3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_circular_pad3d_create_with(parent, \
     &(tn_circular_pad3d_options){.options_size = sizeof(tn_circular_pad3d_options), .name = (name_), .padding = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_elu_options { uint32_t options_size; uint32_t reserved; const char *name; double alpha; }
     tn_elu_options;
 TN_API tn_module *tn_elu_create_with(tn_module *parent, const tn_elu_options *options);
-#define tn_elu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_elu_create_with(parent, \
-    &(tn_elu_options){.options_size = sizeof(tn_elu_options), .alpha = 1, .name = __VA_ARGS__}))
+#define tn_elu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_elu_create_with(parent, \
+    &(tn_elu_options){.options_size = sizeof(tn_elu_options), .alpha = 1, .name = __VA_ARGS__})))
 typedef struct tn_celu_options { uint32_t options_size; uint32_t reserved; const char *name; double alpha; }
     tn_celu_options;
 TN_API tn_module *tn_celu_create_with(tn_module *parent, const tn_celu_options *options);
-#define tn_celu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_celu_create_with(parent, \
-    &(tn_celu_options){.options_size = sizeof(tn_celu_options), .alpha = 1, .name = __VA_ARGS__}))
+#define tn_celu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_celu_create_with(parent, \
+    &(tn_celu_options){.options_size = sizeof(tn_celu_options), .alpha = 1, .name = __VA_ARGS__})))
 typedef struct tn_selu_options { uint32_t options_size; uint32_t reserved; const char *name;  } tn_selu_options;
 TN_API tn_module *tn_selu_create_with(tn_module *parent, const tn_selu_options *options);
-#define tn_selu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_selu_create_with(parent, \
-    &(tn_selu_options){.options_size = sizeof(tn_selu_options), .name = __VA_ARGS__}))
+#define tn_selu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_selu_create_with(parent, \
+    &(tn_selu_options){.options_size = sizeof(tn_selu_options), .name = __VA_ARGS__})))
 /* nn.GELU: approximate: "none" or "tanh". */
 typedef struct tn_gelu_options { uint32_t options_size; uint32_t reserved; const char *name; const char
     *approximate; } tn_gelu_options;
 TN_API tn_module *tn_gelu_create_with(tn_module *parent, const tn_gelu_options *options);
-#define tn_gelu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_gelu_create_with(parent, \
-    &(tn_gelu_options){.options_size = sizeof(tn_gelu_options), .approximate = "none", .name = __VA_ARGS__}))
+#define tn_gelu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_gelu_create_with(parent, \
+    &(tn_gelu_options){.options_size = sizeof(tn_gelu_options), .approximate = "none", .name = __VA_ARGS__})))
 typedef struct tn_glu_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t dim; }
     tn_glu_options;
 TN_API tn_module *tn_glu_create_with(tn_module *parent, const tn_glu_options *options);
-#define tn_glu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_glu_create_with(parent, \
-    &(tn_glu_options){.options_size = sizeof(tn_glu_options), .dim = -1, .name = __VA_ARGS__}))
+#define tn_glu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_glu_create_with(parent, \
+    &(tn_glu_options){.options_size = sizeof(tn_glu_options), .dim = -1, .name = __VA_ARGS__})))
 typedef struct tn_hardshrink_options { uint32_t options_size; uint32_t reserved; const char *name; double lambd; }
     tn_hardshrink_options;
 TN_API tn_module *tn_hardshrink_create_with(tn_module *parent, const tn_hardshrink_options *options);
 #define tn_hardshrink_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_hardshrink_create_with(parent, \
-    &(tn_hardshrink_options){.options_size = sizeof(tn_hardshrink_options), .lambd = 0.5, .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_hardshrink_create_with(parent, \
+    &(tn_hardshrink_options){.options_size = sizeof(tn_hardshrink_options), .lambd = 0.5, .name = __VA_ARGS__})))
 typedef struct tn_hardsigmoid_options { uint32_t options_size; uint32_t reserved; const char *name;  }
     tn_hardsigmoid_options;
 TN_API tn_module *tn_hardsigmoid_create_with(tn_module *parent, const tn_hardsigmoid_options *options);
 #define tn_hardsigmoid_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_hardsigmoid_create_with(parent, \
-    &(tn_hardsigmoid_options){.options_size = sizeof(tn_hardsigmoid_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_hardsigmoid_create_with(parent, \
+    &(tn_hardsigmoid_options){.options_size = sizeof(tn_hardsigmoid_options), .name = __VA_ARGS__})))
 typedef struct tn_hardswish_options { uint32_t options_size; uint32_t reserved; const char *name;  }
     tn_hardswish_options;
 TN_API tn_module *tn_hardswish_create_with(tn_module *parent, const tn_hardswish_options *options);
 #define tn_hardswish_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_hardswish_create_with(parent, \
-    &(tn_hardswish_options){.options_size = sizeof(tn_hardswish_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_hardswish_create_with(parent, \
+    &(tn_hardswish_options){.options_size = sizeof(tn_hardswish_options), .name = __VA_ARGS__})))
 typedef struct tn_hardtanh_options { uint32_t options_size; uint32_t reserved; const char *name; double min_val;
     double max_val; } tn_hardtanh_options;
 TN_API tn_module *tn_hardtanh_create_with(tn_module *parent, const tn_hardtanh_options *options);
 #define tn_hardtanh_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_hardtanh_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_hardtanh_create_with(parent, \
     &(tn_hardtanh_options){.options_size = sizeof(tn_hardtanh_options), .min_val = -1, .max_val = 1, .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_leaky_relu_options { uint32_t options_size; uint32_t reserved; const char *name; double
     negative_slope; } tn_leaky_relu_options;
 TN_API tn_module *tn_leaky_relu_create_with(tn_module *parent, const tn_leaky_relu_options *options);
 #define tn_leaky_relu_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_leaky_relu_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_leaky_relu_create_with(parent, \
     &(tn_leaky_relu_options){.options_size = sizeof(tn_leaky_relu_options), .negative_slope = 0.01, .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_log_sigmoid_options { uint32_t options_size; uint32_t reserved; const char *name;  }
     tn_log_sigmoid_options;
 TN_API tn_module *tn_log_sigmoid_create_with(tn_module *parent, const tn_log_sigmoid_options *options);
 #define tn_log_sigmoid_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_log_sigmoid_create_with(parent, \
-    &(tn_log_sigmoid_options){.options_size = sizeof(tn_log_sigmoid_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_log_sigmoid_create_with(parent, \
+    &(tn_log_sigmoid_options){.options_size = sizeof(tn_log_sigmoid_options), .name = __VA_ARGS__})))
 typedef struct tn_log_softmax_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t dim; }
     tn_log_softmax_options;
 TN_API tn_module *tn_log_softmax_create_with(tn_module *parent, const tn_log_softmax_options *options);
 #define tn_log_softmax_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_log_softmax_create_with(parent, \
-    &(tn_log_softmax_options){.options_size = sizeof(tn_log_softmax_options), .name = (name_), .dim = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_log_softmax_create_with(parent, \
+    &(tn_log_softmax_options){.options_size = sizeof(tn_log_softmax_options), .name = (name_), .dim = \
+    __VA_ARGS__})))
 typedef struct tn_mish_options { uint32_t options_size; uint32_t reserved; const char *name;  } tn_mish_options;
 TN_API tn_module *tn_mish_create_with(tn_module *parent, const tn_mish_options *options);
-#define tn_mish_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_mish_create_with(parent, \
-    &(tn_mish_options){.options_size = sizeof(tn_mish_options), .name = __VA_ARGS__}))
+#define tn_mish_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_mish_create_with(parent, \
+    &(tn_mish_options){.options_size = sizeof(tn_mish_options), .name = __VA_ARGS__})))
 /* nn.PReLU: weight [num_parameters]. */
 typedef struct tn_prelu_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_parameters; double init; } tn_prelu_options;
 TN_API tn_module *tn_prelu_create_with(tn_module *parent, const tn_prelu_options *options);
-#define tn_prelu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_prelu_create_with(parent, \
+#define tn_prelu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_prelu_create_with(parent, \
     &(tn_prelu_options){.options_size = sizeof(tn_prelu_options), .num_parameters = 1, .init = 0.25, .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_relu_options { uint32_t options_size; uint32_t reserved; const char *name;  } tn_relu_options;
 TN_API tn_module *tn_relu_create_with(tn_module *parent, const tn_relu_options *options);
-#define tn_relu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_relu_create_with(parent, \
-    &(tn_relu_options){.options_size = sizeof(tn_relu_options), .name = __VA_ARGS__}))
+#define tn_relu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_relu_create_with(parent, \
+    &(tn_relu_options){.options_size = sizeof(tn_relu_options), .name = __VA_ARGS__})))
 typedef struct tn_relu6_options { uint32_t options_size; uint32_t reserved; const char *name;  } tn_relu6_options;
 TN_API tn_module *tn_relu6_create_with(tn_module *parent, const tn_relu6_options *options);
-#define tn_relu6_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_relu6_create_with(parent, \
-    &(tn_relu6_options){.options_size = sizeof(tn_relu6_options), .name = __VA_ARGS__}))
+#define tn_relu6_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_relu6_create_with(parent, \
+    &(tn_relu6_options){.options_size = sizeof(tn_relu6_options), .name = __VA_ARGS__})))
 typedef struct tn_rrelu_options { uint32_t options_size; uint32_t reserved; const char *name; double lower; double
     upper; } tn_rrelu_options;
 TN_API tn_module *tn_rrelu_create_with(tn_module *parent, const tn_rrelu_options *options);
-#define tn_rrelu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_rrelu_create_with(parent, \
+#define tn_rrelu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_rrelu_create_with(parent, \
     &(tn_rrelu_options){.options_size = sizeof(tn_rrelu_options), .lower = 0.125, .upper = 0.3333333333333333, .name \
-    = __VA_ARGS__}))
+    = __VA_ARGS__})))
 typedef struct tn_sigmoid_options { uint32_t options_size; uint32_t reserved; const char *name;  }
     tn_sigmoid_options;
 TN_API tn_module *tn_sigmoid_create_with(tn_module *parent, const tn_sigmoid_options *options);
 #define tn_sigmoid_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_sigmoid_create_with(parent, \
-    &(tn_sigmoid_options){.options_size = sizeof(tn_sigmoid_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_sigmoid_create_with(parent, \
+    &(tn_sigmoid_options){.options_size = sizeof(tn_sigmoid_options), .name = __VA_ARGS__})))
 typedef struct tn_silu_options { uint32_t options_size; uint32_t reserved; const char *name;  } tn_silu_options;
 TN_API tn_module *tn_silu_create_with(tn_module *parent, const tn_silu_options *options);
-#define tn_silu_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_silu_create_with(parent, \
-    &(tn_silu_options){.options_size = sizeof(tn_silu_options), .name = __VA_ARGS__}))
+#define tn_silu_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_silu_create_with(parent, \
+    &(tn_silu_options){.options_size = sizeof(tn_silu_options), .name = __VA_ARGS__})))
 typedef struct tn_softmax_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t dim; }
     tn_softmax_options;
 TN_API tn_module *tn_softmax_create_with(tn_module *parent, const tn_softmax_options *options);
 #define tn_softmax_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_softmax_create_with(parent, \
-    &(tn_softmax_options){.options_size = sizeof(tn_softmax_options), .name = (name_), .dim = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_softmax_create_with(parent, \
+    &(tn_softmax_options){.options_size = sizeof(tn_softmax_options), .name = (name_), .dim = __VA_ARGS__})))
 typedef struct tn_softmax2d_options { uint32_t options_size; uint32_t reserved; const char *name;  }
     tn_softmax2d_options;
 TN_API tn_module *tn_softmax2d_create_with(tn_module *parent, const tn_softmax2d_options *options);
 #define tn_softmax2d_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_softmax2d_create_with(parent, \
-    &(tn_softmax2d_options){.options_size = sizeof(tn_softmax2d_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_softmax2d_create_with(parent, \
+    &(tn_softmax2d_options){.options_size = sizeof(tn_softmax2d_options), .name = __VA_ARGS__})))
 typedef struct tn_softmin_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t dim; }
     tn_softmin_options;
 TN_API tn_module *tn_softmin_create_with(tn_module *parent, const tn_softmin_options *options);
 #define tn_softmin_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_softmin_create_with(parent, \
-    &(tn_softmin_options){.options_size = sizeof(tn_softmin_options), .name = (name_), .dim = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_softmin_create_with(parent, \
+    &(tn_softmin_options){.options_size = sizeof(tn_softmin_options), .name = (name_), .dim = __VA_ARGS__})))
 typedef struct tn_softplus_options { uint32_t options_size; uint32_t reserved; const char *name; double beta; double
     threshold; } tn_softplus_options;
 TN_API tn_module *tn_softplus_create_with(tn_module *parent, const tn_softplus_options *options);
 #define tn_softplus_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_softplus_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_softplus_create_with(parent, \
     &(tn_softplus_options){.options_size = sizeof(tn_softplus_options), .beta = 1, .threshold = 20, .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_softshrink_options { uint32_t options_size; uint32_t reserved; const char *name; double lambd; }
     tn_softshrink_options;
 TN_API tn_module *tn_softshrink_create_with(tn_module *parent, const tn_softshrink_options *options);
 #define tn_softshrink_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_softshrink_create_with(parent, \
-    &(tn_softshrink_options){.options_size = sizeof(tn_softshrink_options), .lambd = 0.5, .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_softshrink_create_with(parent, \
+    &(tn_softshrink_options){.options_size = sizeof(tn_softshrink_options), .lambd = 0.5, .name = __VA_ARGS__})))
 typedef struct tn_softsign_options { uint32_t options_size; uint32_t reserved; const char *name;  }
     tn_softsign_options;
 TN_API tn_module *tn_softsign_create_with(tn_module *parent, const tn_softsign_options *options);
 #define tn_softsign_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_softsign_create_with(parent, \
-    &(tn_softsign_options){.options_size = sizeof(tn_softsign_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_softsign_create_with(parent, \
+    &(tn_softsign_options){.options_size = sizeof(tn_softsign_options), .name = __VA_ARGS__})))
 typedef struct tn_tanh_options { uint32_t options_size; uint32_t reserved; const char *name;  } tn_tanh_options;
 TN_API tn_module *tn_tanh_create_with(tn_module *parent, const tn_tanh_options *options);
-#define tn_tanh_create(parent, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_tanh_create_with(parent, \
-    &(tn_tanh_options){.options_size = sizeof(tn_tanh_options), .name = __VA_ARGS__}))
+#define tn_tanh_create(parent, ...) \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_tanh_create_with(parent, \
+    &(tn_tanh_options){.options_size = sizeof(tn_tanh_options), .name = __VA_ARGS__})))
 typedef struct tn_tanhshrink_options { uint32_t options_size; uint32_t reserved; const char *name;  }
     tn_tanhshrink_options;
 TN_API tn_module *tn_tanhshrink_create_with(tn_module *parent, const tn_tanhshrink_options *options);
 #define tn_tanhshrink_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_tanhshrink_create_with(parent, \
-    &(tn_tanhshrink_options){.options_size = sizeof(tn_tanhshrink_options), .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_tanhshrink_create_with(parent, \
+    &(tn_tanhshrink_options){.options_size = sizeof(tn_tanhshrink_options), .name = __VA_ARGS__})))
 typedef struct tn_threshold_options { uint32_t options_size; uint32_t reserved; const char *name; double threshold;
     double value; } tn_threshold_options;
 TN_API tn_module *tn_threshold_create_with(tn_module *parent, const tn_threshold_options *options);
 #define tn_threshold_create(parent, name_, threshold_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_threshold_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_threshold_create_with(parent, \
     &(tn_threshold_options){.options_size = sizeof(tn_threshold_options), .name = (name_), .threshold = \
-    (threshold_), .value = __VA_ARGS__}))
+    (threshold_), .value = __VA_ARGS__})))
 /* nn.BatchNorm1d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
  * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
 typedef struct tn_batch_norm1d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
@@ -559,9 +572,9 @@ typedef struct tn_batch_norm1d_options { uint32_t options_size; uint32_t reserve
     tn_batch_norm1d_options;
 TN_API tn_module *tn_batch_norm1d_create_with(tn_module *parent, const tn_batch_norm1d_options *options);
 #define tn_batch_norm1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_batch_norm1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_batch_norm1d_create_with(parent, \
     &(tn_batch_norm1d_options){.options_size = sizeof(tn_batch_norm1d_options), .eps = 1e-5, .momentum = 0.1, \
-    .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__}))
+    .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.BatchNorm2d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
  * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
 typedef struct tn_batch_norm2d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
@@ -569,9 +582,9 @@ typedef struct tn_batch_norm2d_options { uint32_t options_size; uint32_t reserve
     tn_batch_norm2d_options;
 TN_API tn_module *tn_batch_norm2d_create_with(tn_module *parent, const tn_batch_norm2d_options *options);
 #define tn_batch_norm2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_batch_norm2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_batch_norm2d_create_with(parent, \
     &(tn_batch_norm2d_options){.options_size = sizeof(tn_batch_norm2d_options), .eps = 1e-5, .momentum = 0.1, \
-    .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__}))
+    .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.BatchNorm3d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
  * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
 typedef struct tn_batch_norm3d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
@@ -579,117 +592,117 @@ typedef struct tn_batch_norm3d_options { uint32_t options_size; uint32_t reserve
     tn_batch_norm3d_options;
 TN_API tn_module *tn_batch_norm3d_create_with(tn_module *parent, const tn_batch_norm3d_options *options);
 #define tn_batch_norm3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_batch_norm3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_batch_norm3d_create_with(parent, \
     &(tn_batch_norm3d_options){.options_size = sizeof(tn_batch_norm3d_options), .eps = 1e-5, .momentum = 0.1, \
-    .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__}))
+    .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.InstanceNorm1d: Ulyanov et al. 2016. */
 typedef struct tn_instance_norm1d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_features; double eps; double momentum; int32_t affine; int32_t track_running_stats; int32_t bias; }
     tn_instance_norm1d_options;
 TN_API tn_module *tn_instance_norm1d_create_with(tn_module *parent, const tn_instance_norm1d_options *options);
 #define tn_instance_norm1d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_instance_norm1d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_instance_norm1d_create_with(parent, \
     &(tn_instance_norm1d_options){.options_size = sizeof(tn_instance_norm1d_options), .eps = 1e-5, .momentum = 0.1, \
-    .bias = 1, .name = (name_), .num_features = __VA_ARGS__}))
+    .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.InstanceNorm2d: Ulyanov et al. 2016. */
 typedef struct tn_instance_norm2d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_features; double eps; double momentum; int32_t affine; int32_t track_running_stats; int32_t bias; }
     tn_instance_norm2d_options;
 TN_API tn_module *tn_instance_norm2d_create_with(tn_module *parent, const tn_instance_norm2d_options *options);
 #define tn_instance_norm2d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_instance_norm2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_instance_norm2d_create_with(parent, \
     &(tn_instance_norm2d_options){.options_size = sizeof(tn_instance_norm2d_options), .eps = 1e-5, .momentum = 0.1, \
-    .bias = 1, .name = (name_), .num_features = __VA_ARGS__}))
+    .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.InstanceNorm3d: Ulyanov et al. 2016. */
 typedef struct tn_instance_norm3d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_features; double eps; double momentum; int32_t affine; int32_t track_running_stats; int32_t bias; }
     tn_instance_norm3d_options;
 TN_API tn_module *tn_instance_norm3d_create_with(tn_module *parent, const tn_instance_norm3d_options *options);
 #define tn_instance_norm3d_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_instance_norm3d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_instance_norm3d_create_with(parent, \
     &(tn_instance_norm3d_options){.options_size = sizeof(tn_instance_norm3d_options), .eps = 1e-5, .momentum = 0.1, \
-    .bias = 1, .name = (name_), .num_features = __VA_ARGS__}))
+    .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.GroupNorm: Wu and He 2018. weight, bias [num_channels]. */
 typedef struct tn_group_norm_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_groups; int64_t num_channels; double eps; int32_t affine; int32_t bias; } tn_group_norm_options;
 TN_API tn_module *tn_group_norm_create_with(tn_module *parent, const tn_group_norm_options *options);
 #define tn_group_norm_create(parent, name_, num_groups_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_group_norm_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_group_norm_create_with(parent, \
     &(tn_group_norm_options){.options_size = sizeof(tn_group_norm_options), .eps = 1e-5, .affine = 1, .bias = 1, \
-    .name = (name_), .num_groups = (num_groups_), .num_channels = __VA_ARGS__}))
+    .name = (name_), .num_groups = (num_groups_), .num_channels = __VA_ARGS__})))
 /* nn.LayerNorm: Ba et al. 2016. weight, bias [normalized_shape...]. */
 typedef struct tn_layer_norm_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     normalized_shape; double eps; int32_t elementwise_affine; int32_t bias; } tn_layer_norm_options;
 TN_API tn_module *tn_layer_norm_create_with(tn_module *parent, const tn_layer_norm_options *options);
 #define tn_layer_norm_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_layer_norm_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_layer_norm_create_with(parent, \
     &(tn_layer_norm_options){.options_size = sizeof(tn_layer_norm_options), .eps = 1e-5, .elementwise_affine = 1, \
-    .bias = 1, .name = (name_), .normalized_shape = __VA_ARGS__}))
+    .bias = 1, .name = (name_), .normalized_shape = __VA_ARGS__})))
 /* nn.RMSNorm: Zhang and Sennrich 2019. weight [normalized_shape...]. eps 0: the smallest difference of the dtype
  * (eps=None). */
 typedef struct tn_rms_norm_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     normalized_shape; double eps; int32_t elementwise_affine; } tn_rms_norm_options;
 TN_API tn_module *tn_rms_norm_create_with(tn_module *parent, const tn_rms_norm_options *options);
 #define tn_rms_norm_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_rms_norm_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_rms_norm_create_with(parent, \
     &(tn_rms_norm_options){.options_size = sizeof(tn_rms_norm_options), .elementwise_affine = 1, .name = (name_), \
-    .normalized_shape = __VA_ARGS__}))
+    .normalized_shape = __VA_ARGS__})))
 /* nn.LocalResponseNorm: Krizhevsky et al. 2012. */
 typedef struct tn_local_response_norm_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     size; double alpha; double beta; double k; } tn_local_response_norm_options;
 TN_API tn_module *tn_local_response_norm_create_with(tn_module *parent, const tn_local_response_norm_options
     *options);
 #define tn_local_response_norm_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_local_response_norm_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_local_response_norm_create_with(parent, \
     &(tn_local_response_norm_options){.options_size = sizeof(tn_local_response_norm_options), .alpha = 0.0001, .beta \
-    = 0.75, .k = 1, .name = (name_), .size = __VA_ARGS__}))
+    = 0.75, .k = 1, .name = (name_), .size = __VA_ARGS__})))
 typedef struct tn_dropout_options { uint32_t options_size; uint32_t reserved; const char *name; double p; }
     tn_dropout_options;
 TN_API tn_module *tn_dropout_create_with(tn_module *parent, const tn_dropout_options *options);
 #define tn_dropout_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_dropout_create_with(parent, \
-    &(tn_dropout_options){.options_size = sizeof(tn_dropout_options), .p = 0.5, .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_dropout_create_with(parent, \
+    &(tn_dropout_options){.options_size = sizeof(tn_dropout_options), .p = 0.5, .name = __VA_ARGS__})))
 typedef struct tn_dropout1d_options { uint32_t options_size; uint32_t reserved; const char *name; double p; }
     tn_dropout1d_options;
 TN_API tn_module *tn_dropout1d_create_with(tn_module *parent, const tn_dropout1d_options *options);
 #define tn_dropout1d_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_dropout1d_create_with(parent, \
-    &(tn_dropout1d_options){.options_size = sizeof(tn_dropout1d_options), .p = 0.5, .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_dropout1d_create_with(parent, \
+    &(tn_dropout1d_options){.options_size = sizeof(tn_dropout1d_options), .p = 0.5, .name = __VA_ARGS__})))
 typedef struct tn_dropout2d_options { uint32_t options_size; uint32_t reserved; const char *name; double p; }
     tn_dropout2d_options;
 TN_API tn_module *tn_dropout2d_create_with(tn_module *parent, const tn_dropout2d_options *options);
 #define tn_dropout2d_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_dropout2d_create_with(parent, \
-    &(tn_dropout2d_options){.options_size = sizeof(tn_dropout2d_options), .p = 0.5, .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_dropout2d_create_with(parent, \
+    &(tn_dropout2d_options){.options_size = sizeof(tn_dropout2d_options), .p = 0.5, .name = __VA_ARGS__})))
 typedef struct tn_dropout3d_options { uint32_t options_size; uint32_t reserved; const char *name; double p; }
     tn_dropout3d_options;
 TN_API tn_module *tn_dropout3d_create_with(tn_module *parent, const tn_dropout3d_options *options);
 #define tn_dropout3d_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_dropout3d_create_with(parent, \
-    &(tn_dropout3d_options){.options_size = sizeof(tn_dropout3d_options), .p = 0.5, .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_dropout3d_create_with(parent, \
+    &(tn_dropout3d_options){.options_size = sizeof(tn_dropout3d_options), .p = 0.5, .name = __VA_ARGS__})))
 typedef struct tn_alpha_dropout_options { uint32_t options_size; uint32_t reserved; const char *name; double p; }
     tn_alpha_dropout_options;
 TN_API tn_module *tn_alpha_dropout_create_with(tn_module *parent, const tn_alpha_dropout_options *options);
 #define tn_alpha_dropout_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_alpha_dropout_create_with(parent, \
-    &(tn_alpha_dropout_options){.options_size = sizeof(tn_alpha_dropout_options), .p = 0.5, .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_alpha_dropout_create_with(parent, \
+    &(tn_alpha_dropout_options){.options_size = sizeof(tn_alpha_dropout_options), .p = 0.5, .name = __VA_ARGS__})))
 typedef struct tn_feature_alpha_dropout_options { uint32_t options_size; uint32_t reserved; const char *name; double
     p; } tn_feature_alpha_dropout_options;
 TN_API tn_module *tn_feature_alpha_dropout_create_with(tn_module *parent, const tn_feature_alpha_dropout_options
     *options);
 #define tn_feature_alpha_dropout_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_feature_alpha_dropout_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_feature_alpha_dropout_create_with(parent, \
     &(tn_feature_alpha_dropout_options){.options_size = sizeof(tn_feature_alpha_dropout_options), .p = 0.5, .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.Embedding: Rows of weight [num_embeddings, embedding_dim]. padding_idx -1: none; max_norm 0: none. */
 typedef struct tn_embedding_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_embeddings; int64_t embedding_dim; int64_t padding_idx; double max_norm; double norm_type; int32_t
     scale_grad_by_freq; } tn_embedding_options;
 TN_API tn_module *tn_embedding_create_with(tn_module *parent, const tn_embedding_options *options);
 #define tn_embedding_create(parent, name_, num_embeddings_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_embedding_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_embedding_create_with(parent, \
     &(tn_embedding_options){.options_size = sizeof(tn_embedding_options), .padding_idx = -1, .norm_type = 2, .name = \
-    (name_), .num_embeddings = (num_embeddings_), .embedding_dim = __VA_ARGS__}))
+    (name_), .num_embeddings = (num_embeddings_), .embedding_dim = __VA_ARGS__})))
 /* nn.EmbeddingBag: Sums, means or maxima of bags of rows: inputs are indices [B, N], or indices [N] and offsets
  * [B]; a third input has per-sample weights. mode: "mean", "sum", "max". */
 typedef struct tn_embedding_bag_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
@@ -697,243 +710,244 @@ typedef struct tn_embedding_bag_options { uint32_t options_size; uint32_t reserv
     scale_grad_by_freq; const char *mode; int32_t include_last_offset; } tn_embedding_bag_options;
 TN_API tn_module *tn_embedding_bag_create_with(tn_module *parent, const tn_embedding_bag_options *options);
 #define tn_embedding_bag_create(parent, name_, num_embeddings_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_embedding_bag_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_embedding_bag_create_with(parent, \
     &(tn_embedding_bag_options){.options_size = sizeof(tn_embedding_bag_options), .padding_idx = -1, .norm_type = 2, \
-    .mode = "mean", .name = (name_), .num_embeddings = (num_embeddings_), .embedding_dim = __VA_ARGS__}))
+    .mode = "mean", .name = (name_), .num_embeddings = (num_embeddings_), .embedding_dim = __VA_ARGS__})))
 typedef struct tn_flatten_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t start_dim;
     int64_t end_dim; } tn_flatten_options;
 TN_API tn_module *tn_flatten_create_with(tn_module *parent, const tn_flatten_options *options);
 #define tn_flatten_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_flatten_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_flatten_create_with(parent, \
     &(tn_flatten_options){.options_size = sizeof(tn_flatten_options), .start_dim = 1, .end_dim = -1, .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_unflatten_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t dim;
     tn_ints unflattened_size; } tn_unflatten_options;
 TN_API tn_module *tn_unflatten_create_with(tn_module *parent, const tn_unflatten_options *options);
 #define tn_unflatten_create(parent, name_, dim_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_unflatten_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_unflatten_create_with(parent, \
     &(tn_unflatten_options){.options_size = sizeof(tn_unflatten_options), .name = (name_), .dim = (dim_), \
-    .unflattened_size = __VA_ARGS__}))
+    .unflattened_size = __VA_ARGS__})))
 typedef struct tn_fold_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints output_size;
     tn_ints kernel_size; tn_ints dilation; tn_ints padding; tn_ints stride; } tn_fold_options;
 TN_API tn_module *tn_fold_create_with(tn_module *parent, const tn_fold_options *options);
 #define tn_fold_create(parent, name_, output_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_fold_create_with(parent, &(tn_fold_options){.options_size \
-    = sizeof(tn_fold_options), .name = (name_), .output_size = (output_size_), .kernel_size = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_fold_create_with(parent, \
+    &(tn_fold_options){.options_size = sizeof(tn_fold_options), .name = (name_), .output_size = (output_size_), \
+    .kernel_size = __VA_ARGS__})))
 typedef struct tn_unfold_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints kernel_size;
     tn_ints dilation; tn_ints padding; tn_ints stride; } tn_unfold_options;
 TN_API tn_module *tn_unfold_create_with(tn_module *parent, const tn_unfold_options *options);
 #define tn_unfold_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_unfold_create_with(parent, \
-    &(tn_unfold_options){.options_size = sizeof(tn_unfold_options), .name = (name_), .kernel_size = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_unfold_create_with(parent, \
+    &(tn_unfold_options){.options_size = sizeof(tn_unfold_options), .name = (name_), .kernel_size = __VA_ARGS__})))
 typedef struct tn_pixel_shuffle_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     upscale_factor; } tn_pixel_shuffle_options;
 TN_API tn_module *tn_pixel_shuffle_create_with(tn_module *parent, const tn_pixel_shuffle_options *options);
 #define tn_pixel_shuffle_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_pixel_shuffle_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_pixel_shuffle_create_with(parent, \
     &(tn_pixel_shuffle_options){.options_size = sizeof(tn_pixel_shuffle_options), .name = (name_), .upscale_factor = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_pixel_unshuffle_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     downscale_factor; } tn_pixel_unshuffle_options;
 TN_API tn_module *tn_pixel_unshuffle_create_with(tn_module *parent, const tn_pixel_unshuffle_options *options);
 #define tn_pixel_unshuffle_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_pixel_unshuffle_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_pixel_unshuffle_create_with(parent, \
     &(tn_pixel_unshuffle_options){.options_size = sizeof(tn_pixel_unshuffle_options), .name = (name_), \
-    .downscale_factor = __VA_ARGS__}))
+    .downscale_factor = __VA_ARGS__})))
 typedef struct tn_channel_shuffle_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     groups; } tn_channel_shuffle_options;
 TN_API tn_module *tn_channel_shuffle_create_with(tn_module *parent, const tn_channel_shuffle_options *options);
 #define tn_channel_shuffle_create(parent, name_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_channel_shuffle_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_channel_shuffle_create_with(parent, \
     &(tn_channel_shuffle_options){.options_size = sizeof(tn_channel_shuffle_options), .name = (name_), .groups = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.Upsample: size or scale_factor. mode: "nearest", "linear", "bilinear", "bicubic", "trilinear". */
 typedef struct tn_upsample_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints size;
     double scale_factor; const char *mode; int32_t align_corners; } tn_upsample_options;
 TN_API tn_module *tn_upsample_create_with(tn_module *parent, const tn_upsample_options *options);
 #define tn_upsample_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_upsample_create_with(parent, \
-    &(tn_upsample_options){.options_size = sizeof(tn_upsample_options), .mode = "nearest", .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_upsample_create_with(parent, \
+    &(tn_upsample_options){.options_size = sizeof(tn_upsample_options), .mode = "nearest", .name = __VA_ARGS__})))
 typedef struct tn_upsampling_nearest2d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     size; double scale_factor; } tn_upsampling_nearest2d_options;
 TN_API tn_module *tn_upsampling_nearest2d_create_with(tn_module *parent, const tn_upsampling_nearest2d_options
     *options);
 #define tn_upsampling_nearest2d_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_upsampling_nearest2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_upsampling_nearest2d_create_with(parent, \
     &(tn_upsampling_nearest2d_options){.options_size = sizeof(tn_upsampling_nearest2d_options), .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_upsampling_bilinear2d_options { uint32_t options_size; uint32_t reserved; const char *name;
     tn_ints size; double scale_factor; } tn_upsampling_bilinear2d_options;
 TN_API tn_module *tn_upsampling_bilinear2d_create_with(tn_module *parent, const tn_upsampling_bilinear2d_options
     *options);
 #define tn_upsampling_bilinear2d_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_upsampling_bilinear2d_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_upsampling_bilinear2d_create_with(parent, \
     &(tn_upsampling_bilinear2d_options){.options_size = sizeof(tn_upsampling_bilinear2d_options), .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_cosine_similarity_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     dim; double eps; } tn_cosine_similarity_options;
 TN_API tn_module *tn_cosine_similarity_create_with(tn_module *parent, const tn_cosine_similarity_options *options);
 #define tn_cosine_similarity_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_cosine_similarity_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_cosine_similarity_create_with(parent, \
     &(tn_cosine_similarity_options){.options_size = sizeof(tn_cosine_similarity_options), .dim = 1, .eps = 1e-8, \
-    .name = __VA_ARGS__}))
+    .name = __VA_ARGS__})))
 typedef struct tn_pairwise_distance_options { uint32_t options_size; uint32_t reserved; const char *name; double p;
     double eps; int32_t keepdim; } tn_pairwise_distance_options;
 TN_API tn_module *tn_pairwise_distance_create_with(tn_module *parent, const tn_pairwise_distance_options *options);
 #define tn_pairwise_distance_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_pairwise_distance_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_pairwise_distance_create_with(parent, \
     &(tn_pairwise_distance_options){.options_size = sizeof(tn_pairwise_distance_options), .p = 2, .eps = 1e-6, .name \
-    = __VA_ARGS__}))
+    = __VA_ARGS__})))
 typedef struct tn_l1_loss_options { uint32_t options_size; uint32_t reserved; const char *name; const char
     *reduction; } tn_l1_loss_options;
 TN_API tn_module *tn_l1_loss_create_with(tn_module *parent, const tn_l1_loss_options *options);
 #define tn_l1_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_l1_loss_create_with(parent, \
-    &(tn_l1_loss_options){.options_size = sizeof(tn_l1_loss_options), .reduction = "mean", .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_l1_loss_create_with(parent, \
+    &(tn_l1_loss_options){.options_size = sizeof(tn_l1_loss_options), .reduction = "mean", .name = __VA_ARGS__})))
 typedef struct tn_mse_loss_options { uint32_t options_size; uint32_t reserved; const char *name; const char
     *reduction; } tn_mse_loss_options;
 TN_API tn_module *tn_mse_loss_create_with(tn_module *parent, const tn_mse_loss_options *options);
 #define tn_mse_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_mse_loss_create_with(parent, \
-    &(tn_mse_loss_options){.options_size = sizeof(tn_mse_loss_options), .reduction = "mean", .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_mse_loss_create_with(parent, \
+    &(tn_mse_loss_options){.options_size = sizeof(tn_mse_loss_options), .reduction = "mean", .name = __VA_ARGS__})))
 typedef struct tn_cross_entropy_loss_options { uint32_t options_size; uint32_t reserved; const char *name; tn_tensor
     *weight; int64_t ignore_index; const char *reduction; double label_smoothing; } tn_cross_entropy_loss_options;
 TN_API tn_module *tn_cross_entropy_loss_create_with(tn_module *parent, const tn_cross_entropy_loss_options
     *options);
 #define tn_cross_entropy_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_cross_entropy_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_cross_entropy_loss_create_with(parent, \
     &(tn_cross_entropy_loss_options){.options_size = sizeof(tn_cross_entropy_loss_options), .ignore_index = -100, \
-    .reduction = "mean", .name = __VA_ARGS__}))
+    .reduction = "mean", .name = __VA_ARGS__})))
 typedef struct tn_nll_loss_options { uint32_t options_size; uint32_t reserved; const char *name; tn_tensor *weight;
     int64_t ignore_index; const char *reduction; } tn_nll_loss_options;
 TN_API tn_module *tn_nll_loss_create_with(tn_module *parent, const tn_nll_loss_options *options);
 #define tn_nll_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_nll_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_nll_loss_create_with(parent, \
     &(tn_nll_loss_options){.options_size = sizeof(tn_nll_loss_options), .ignore_index = -100, .reduction = "mean", \
-    .name = __VA_ARGS__}))
+    .name = __VA_ARGS__})))
 typedef struct tn_poisson_nll_loss_options { uint32_t options_size; uint32_t reserved; const char *name; int32_t
     log_input; int32_t full; double eps; const char *reduction; } tn_poisson_nll_loss_options;
 TN_API tn_module *tn_poisson_nll_loss_create_with(tn_module *parent, const tn_poisson_nll_loss_options *options);
 #define tn_poisson_nll_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_poisson_nll_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_poisson_nll_loss_create_with(parent, \
     &(tn_poisson_nll_loss_options){.options_size = sizeof(tn_poisson_nll_loss_options), .log_input = 1, .eps = 1e-8, \
-    .reduction = "mean", .name = __VA_ARGS__}))
+    .reduction = "mean", .name = __VA_ARGS__})))
 /* nn.GaussianNLLLoss: Three inputs: the mean, the target, the variance. */
 typedef struct tn_gaussian_nll_loss_options { uint32_t options_size; uint32_t reserved; const char *name; int32_t
     full; double eps; const char *reduction; } tn_gaussian_nll_loss_options;
 TN_API tn_module *tn_gaussian_nll_loss_create_with(tn_module *parent, const tn_gaussian_nll_loss_options *options);
 #define tn_gaussian_nll_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_gaussian_nll_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_gaussian_nll_loss_create_with(parent, \
     &(tn_gaussian_nll_loss_options){.options_size = sizeof(tn_gaussian_nll_loss_options), .eps = 1e-6, .reduction = \
-    "mean", .name = __VA_ARGS__}))
+    "mean", .name = __VA_ARGS__})))
 /* nn.KLDivLoss: reduction may be "batchmean", too. */
 typedef struct tn_kl_div_loss_options { uint32_t options_size; uint32_t reserved; const char *name; const char
     *reduction; int32_t log_target; } tn_kl_div_loss_options;
 TN_API tn_module *tn_kl_div_loss_create_with(tn_module *parent, const tn_kl_div_loss_options *options);
 #define tn_kl_div_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_kl_div_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_kl_div_loss_create_with(parent, \
     &(tn_kl_div_loss_options){.options_size = sizeof(tn_kl_div_loss_options), .reduction = "mean", .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_bce_loss_options { uint32_t options_size; uint32_t reserved; const char *name; tn_tensor *weight;
     const char *reduction; } tn_bce_loss_options;
 TN_API tn_module *tn_bce_loss_create_with(tn_module *parent, const tn_bce_loss_options *options);
 #define tn_bce_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_bce_loss_create_with(parent, \
-    &(tn_bce_loss_options){.options_size = sizeof(tn_bce_loss_options), .reduction = "mean", .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_bce_loss_create_with(parent, \
+    &(tn_bce_loss_options){.options_size = sizeof(tn_bce_loss_options), .reduction = "mean", .name = __VA_ARGS__})))
 typedef struct tn_bce_with_logits_loss_options { uint32_t options_size; uint32_t reserved; const char *name;
     tn_tensor *weight; const char *reduction; tn_tensor *pos_weight; } tn_bce_with_logits_loss_options;
 TN_API tn_module *tn_bce_with_logits_loss_create_with(tn_module *parent, const tn_bce_with_logits_loss_options
     *options);
 #define tn_bce_with_logits_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_bce_with_logits_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_bce_with_logits_loss_create_with(parent, \
     &(tn_bce_with_logits_loss_options){.options_size = sizeof(tn_bce_with_logits_loss_options), .reduction = "mean", \
-    .name = __VA_ARGS__}))
+    .name = __VA_ARGS__})))
 /* nn.MarginRankingLoss: Three inputs: x1, x2, the target. */
 typedef struct tn_margin_ranking_loss_options { uint32_t options_size; uint32_t reserved; const char *name; double
     margin; const char *reduction; } tn_margin_ranking_loss_options;
 TN_API tn_module *tn_margin_ranking_loss_create_with(tn_module *parent, const tn_margin_ranking_loss_options
     *options);
 #define tn_margin_ranking_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_margin_ranking_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_margin_ranking_loss_create_with(parent, \
     &(tn_margin_ranking_loss_options){.options_size = sizeof(tn_margin_ranking_loss_options), .reduction = "mean", \
-    .name = __VA_ARGS__}))
+    .name = __VA_ARGS__})))
 typedef struct tn_hinge_embedding_loss_options { uint32_t options_size; uint32_t reserved; const char *name; double
     margin; const char *reduction; } tn_hinge_embedding_loss_options;
 TN_API tn_module *tn_hinge_embedding_loss_create_with(tn_module *parent, const tn_hinge_embedding_loss_options
     *options);
 #define tn_hinge_embedding_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_hinge_embedding_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_hinge_embedding_loss_create_with(parent, \
     &(tn_hinge_embedding_loss_options){.options_size = sizeof(tn_hinge_embedding_loss_options), .margin = 1, \
-    .reduction = "mean", .name = __VA_ARGS__}))
+    .reduction = "mean", .name = __VA_ARGS__})))
 typedef struct tn_multilabel_margin_loss_options { uint32_t options_size; uint32_t reserved; const char *name; const
     char *reduction; } tn_multilabel_margin_loss_options;
 TN_API tn_module *tn_multilabel_margin_loss_create_with(tn_module *parent, const tn_multilabel_margin_loss_options
     *options);
 #define tn_multilabel_margin_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_multilabel_margin_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_multilabel_margin_loss_create_with(parent, \
     &(tn_multilabel_margin_loss_options){.options_size = sizeof(tn_multilabel_margin_loss_options), .reduction = \
-    "mean", .name = __VA_ARGS__}))
+    "mean", .name = __VA_ARGS__})))
 typedef struct tn_huber_loss_options { uint32_t options_size; uint32_t reserved; const char *name; const char
     *reduction; double delta; } tn_huber_loss_options;
 TN_API tn_module *tn_huber_loss_create_with(tn_module *parent, const tn_huber_loss_options *options);
 #define tn_huber_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_huber_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_huber_loss_create_with(parent, \
     &(tn_huber_loss_options){.options_size = sizeof(tn_huber_loss_options), .reduction = "mean", .delta = 1, .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_smooth_l1_loss_options { uint32_t options_size; uint32_t reserved; const char *name; const char
     *reduction; double beta; } tn_smooth_l1_loss_options;
 TN_API tn_module *tn_smooth_l1_loss_create_with(tn_module *parent, const tn_smooth_l1_loss_options *options);
 #define tn_smooth_l1_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_smooth_l1_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_smooth_l1_loss_create_with(parent, \
     &(tn_smooth_l1_loss_options){.options_size = sizeof(tn_smooth_l1_loss_options), .reduction = "mean", .beta = 1, \
-    .name = __VA_ARGS__}))
+    .name = __VA_ARGS__})))
 typedef struct tn_soft_margin_loss_options { uint32_t options_size; uint32_t reserved; const char *name; const char
     *reduction; } tn_soft_margin_loss_options;
 TN_API tn_module *tn_soft_margin_loss_create_with(tn_module *parent, const tn_soft_margin_loss_options *options);
 #define tn_soft_margin_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_soft_margin_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_soft_margin_loss_create_with(parent, \
     &(tn_soft_margin_loss_options){.options_size = sizeof(tn_soft_margin_loss_options), .reduction = "mean", .name = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 typedef struct tn_multilabel_soft_margin_loss_options { uint32_t options_size; uint32_t reserved; const char *name;
     tn_tensor *weight; const char *reduction; } tn_multilabel_soft_margin_loss_options;
 TN_API tn_module *tn_multilabel_soft_margin_loss_create_with(tn_module *parent, const
     tn_multilabel_soft_margin_loss_options *options);
 #define tn_multilabel_soft_margin_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_multilabel_soft_margin_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_multilabel_soft_margin_loss_create_with(parent, \
     &(tn_multilabel_soft_margin_loss_options){.options_size = sizeof(tn_multilabel_soft_margin_loss_options), \
-    .reduction = "mean", .name = __VA_ARGS__}))
+    .reduction = "mean", .name = __VA_ARGS__})))
 /* nn.CosineEmbeddingLoss: Three inputs: x1, x2, the target. */
 typedef struct tn_cosine_embedding_loss_options { uint32_t options_size; uint32_t reserved; const char *name; double
     margin; const char *reduction; } tn_cosine_embedding_loss_options;
 TN_API tn_module *tn_cosine_embedding_loss_create_with(tn_module *parent, const tn_cosine_embedding_loss_options
     *options);
 #define tn_cosine_embedding_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_cosine_embedding_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_cosine_embedding_loss_create_with(parent, \
     &(tn_cosine_embedding_loss_options){.options_size = sizeof(tn_cosine_embedding_loss_options), .reduction = \
-    "mean", .name = __VA_ARGS__}))
+    "mean", .name = __VA_ARGS__})))
 typedef struct tn_multi_margin_loss_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t p;
     double margin; tn_tensor *weight; const char *reduction; } tn_multi_margin_loss_options;
 TN_API tn_module *tn_multi_margin_loss_create_with(tn_module *parent, const tn_multi_margin_loss_options *options);
 #define tn_multi_margin_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_multi_margin_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_multi_margin_loss_create_with(parent, \
     &(tn_multi_margin_loss_options){.options_size = sizeof(tn_multi_margin_loss_options), .p = 1, .margin = 1, \
-    .reduction = "mean", .name = __VA_ARGS__}))
+    .reduction = "mean", .name = __VA_ARGS__})))
 /* nn.TripletMarginLoss: Three inputs: anchor, positive, negative. */
 typedef struct tn_triplet_margin_loss_options { uint32_t options_size; uint32_t reserved; const char *name; double
     margin; double p; double eps; int32_t swap; const char *reduction; } tn_triplet_margin_loss_options;
 TN_API tn_module *tn_triplet_margin_loss_create_with(tn_module *parent, const tn_triplet_margin_loss_options
     *options);
 #define tn_triplet_margin_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_triplet_margin_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_triplet_margin_loss_create_with(parent, \
     &(tn_triplet_margin_loss_options){.options_size = sizeof(tn_triplet_margin_loss_options), .margin = 1, .p = 2, \
-    .eps = 1e-6, .reduction = "mean", .name = __VA_ARGS__}))
+    .eps = 1e-6, .reduction = "mean", .name = __VA_ARGS__})))
 /* nn.CTCLoss: Four inputs: log probabilities [T, N, C], targets, input lengths, target lengths. */
 typedef struct tn_ctc_loss_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t blank;
     const char *reduction; int32_t zero_infinity; } tn_ctc_loss_options;
 TN_API tn_module *tn_ctc_loss_create_with(tn_module *parent, const tn_ctc_loss_options *options);
 #define tn_ctc_loss_create(parent, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_ctc_loss_create_with(parent, \
-    &(tn_ctc_loss_options){.options_size = sizeof(tn_ctc_loss_options), .reduction = "mean", .name = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_ctc_loss_create_with(parent, \
+    &(tn_ctc_loss_options){.options_size = sizeof(tn_ctc_loss_options), .reduction = "mean", .name = __VA_ARGS__})))
 /* nn.AdaptiveLogSoftmaxWithLoss: Grave et al. 2017: classes by their frequency in clusters that begin at `cutoffs`.
  * Two inputs: x [N, in_features] or [in_features], classes [N] or []. The log probability of each class; a further
  * output is the loss. */
@@ -943,10 +957,10 @@ typedef struct tn_adaptive_log_softmax_with_loss_options { uint32_t options_size
 TN_API tn_module *tn_adaptive_log_softmax_with_loss_create_with(tn_module *parent, const
     tn_adaptive_log_softmax_with_loss_options *options);
 #define tn_adaptive_log_softmax_with_loss_create(parent, name_, in_features_, n_classes_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_adaptive_log_softmax_with_loss_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_adaptive_log_softmax_with_loss_create_with(parent, \
     &(tn_adaptive_log_softmax_with_loss_options){.options_size = sizeof(tn_adaptive_log_softmax_with_loss_options), \
     .div_value = 4, .name = (name_), .in_features = (in_features_), .n_classes = (n_classes_), .cutoffs = \
-    __VA_ARGS__}))
+    __VA_ARGS__})))
 /* nn.RNN: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
@@ -955,9 +969,9 @@ typedef struct tn_rnn_options { uint32_t options_size; uint32_t reserved; const 
     bidirectional; int64_t proj_size; const char *nonlinearity; } tn_rnn_options;
 TN_API tn_module *tn_rnn_create_with(tn_module *parent, const tn_rnn_options *options);
 #define tn_rnn_create(parent, name_, input_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_rnn_create_with(parent, &(tn_rnn_options){.options_size = \
-    sizeof(tn_rnn_options), .num_layers = 1, .bias = 1, .nonlinearity = "tanh", .name = (name_), .input_size = \
-    (input_size_), .hidden_size = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_rnn_create_with(parent, \
+    &(tn_rnn_options){.options_size = sizeof(tn_rnn_options), .num_layers = 1, .bias = 1, .nonlinearity = "tanh", \
+    .name = (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__})))
 /* nn.LSTM: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
@@ -966,9 +980,9 @@ typedef struct tn_lstm_options { uint32_t options_size; uint32_t reserved; const
     bidirectional; int64_t proj_size; const char *nonlinearity; } tn_lstm_options;
 TN_API tn_module *tn_lstm_create_with(tn_module *parent, const tn_lstm_options *options);
 #define tn_lstm_create(parent, name_, input_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lstm_create_with(parent, &(tn_lstm_options){.options_size \
-    = sizeof(tn_lstm_options), .num_layers = 1, .bias = 1, .nonlinearity = "tanh", .name = (name_), .input_size = \
-    (input_size_), .hidden_size = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_lstm_create_with(parent, \
+    &(tn_lstm_options){.options_size = sizeof(tn_lstm_options), .num_layers = 1, .bias = 1, .nonlinearity = "tanh", \
+    .name = (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__})))
 /* nn.GRU: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
@@ -977,36 +991,36 @@ typedef struct tn_gru_options { uint32_t options_size; uint32_t reserved; const 
     bidirectional; int64_t proj_size; const char *nonlinearity; } tn_gru_options;
 TN_API tn_module *tn_gru_create_with(tn_module *parent, const tn_gru_options *options);
 #define tn_gru_create(parent, name_, input_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_gru_create_with(parent, &(tn_gru_options){.options_size = \
-    sizeof(tn_gru_options), .num_layers = 1, .bias = 1, .nonlinearity = "tanh", .name = (name_), .input_size = \
-    (input_size_), .hidden_size = __VA_ARGS__}))
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_gru_create_with(parent, \
+    &(tn_gru_options){.options_size = sizeof(tn_gru_options), .num_layers = 1, .bias = 1, .nonlinearity = "tanh", \
+    .name = (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__})))
 /* nn.RNNCell: One step: the input [N, input_size], then the states, which may be left out. LSTMCell has two states
  * and two outputs. */
 typedef struct tn_rnn_cell_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t input_size;
     int64_t hidden_size; int32_t bias; const char *nonlinearity; } tn_rnn_cell_options;
 TN_API tn_module *tn_rnn_cell_create_with(tn_module *parent, const tn_rnn_cell_options *options);
 #define tn_rnn_cell_create(parent, name_, input_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_rnn_cell_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_rnn_cell_create_with(parent, \
     &(tn_rnn_cell_options){.options_size = sizeof(tn_rnn_cell_options), .bias = 1, .nonlinearity = "tanh", .name = \
-    (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__}))
+    (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__})))
 /* nn.LSTMCell: One step: the input [N, input_size], then the states, which may be left out. LSTMCell has two states
  * and two outputs. */
 typedef struct tn_lstm_cell_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     input_size; int64_t hidden_size; int32_t bias; const char *nonlinearity; } tn_lstm_cell_options;
 TN_API tn_module *tn_lstm_cell_create_with(tn_module *parent, const tn_lstm_cell_options *options);
 #define tn_lstm_cell_create(parent, name_, input_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lstm_cell_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_lstm_cell_create_with(parent, \
     &(tn_lstm_cell_options){.options_size = sizeof(tn_lstm_cell_options), .bias = 1, .nonlinearity = "tanh", .name = \
-    (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__}))
+    (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__})))
 /* nn.GRUCell: One step: the input [N, input_size], then the states, which may be left out. LSTMCell has two states
  * and two outputs. */
 typedef struct tn_gru_cell_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t input_size;
     int64_t hidden_size; int32_t bias; const char *nonlinearity; } tn_gru_cell_options;
 TN_API tn_module *tn_gru_cell_create_with(tn_module *parent, const tn_gru_cell_options *options);
 #define tn_gru_cell_create(parent, name_, input_size_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_gru_cell_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_gru_cell_create_with(parent, \
     &(tn_gru_cell_options){.options_size = sizeof(tn_gru_cell_options), .bias = 1, .nonlinearity = "tanh", .name = \
-    (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__}))
+    (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__})))
 /* nn.MultiheadAttention: Vaswani et al. 2017. Inputs: query, key, value [T, N, E] (batch_first: [N, T, E]), then a
  * key padding mask (bool [N, S], true: left out) and an attention mask ([T, S]; bool true: left out, or added),
  * each of which may be left out. A second output has the weights, the mean over heads, if need_weights. */
@@ -1016,9 +1030,9 @@ typedef struct tn_multihead_attention_options { uint32_t options_size; uint32_t 
 TN_API tn_module *tn_multihead_attention_create_with(tn_module *parent, const tn_multihead_attention_options
     *options);
 #define tn_multihead_attention_create(parent, name_, embed_dim_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_multihead_attention_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_multihead_attention_create_with(parent, \
     &(tn_multihead_attention_options){.options_size = sizeof(tn_multihead_attention_options), .bias = 1, .name = \
-    (name_), .embed_dim = (embed_dim_), .num_heads = __VA_ARGS__}))
+    (name_), .embed_dim = (embed_dim_), .num_heads = __VA_ARGS__})))
 /* nn.TransformerEncoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
  * target, the memory, the target's mask, the memory's mask. activation: "relu" or "gelu". */
 typedef struct tn_transformer_encoder_layer_options { uint32_t options_size; uint32_t reserved; const char *name;
@@ -1027,10 +1041,10 @@ typedef struct tn_transformer_encoder_layer_options { uint32_t options_size; uin
 TN_API tn_module *tn_transformer_encoder_layer_create_with(tn_module *parent, const
     tn_transformer_encoder_layer_options *options);
 #define tn_transformer_encoder_layer_create(parent, name_, d_model_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_transformer_encoder_layer_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_transformer_encoder_layer_create_with(parent, \
     &(tn_transformer_encoder_layer_options){.options_size = sizeof(tn_transformer_encoder_layer_options), \
     .dim_feedforward = 2048, .dropout = 0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = \
-    (name_), .d_model = (d_model_), .nhead = __VA_ARGS__}))
+    (name_), .d_model = (d_model_), .nhead = __VA_ARGS__})))
 /* nn.TransformerDecoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
  * target, the memory, the target's mask, the memory's mask. activation: "relu" or "gelu". */
 typedef struct tn_transformer_decoder_layer_options { uint32_t options_size; uint32_t reserved; const char *name;
@@ -1039,10 +1053,10 @@ typedef struct tn_transformer_decoder_layer_options { uint32_t options_size; uin
 TN_API tn_module *tn_transformer_decoder_layer_create_with(tn_module *parent, const
     tn_transformer_decoder_layer_options *options);
 #define tn_transformer_decoder_layer_create(parent, name_, d_model_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_transformer_decoder_layer_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_transformer_decoder_layer_create_with(parent, \
     &(tn_transformer_decoder_layer_options){.options_size = sizeof(tn_transformer_decoder_layer_options), \
     .dim_feedforward = 2048, .dropout = 0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = \
-    (name_), .d_model = (d_model_), .nhead = __VA_ARGS__}))
+    (name_), .d_model = (d_model_), .nhead = __VA_ARGS__})))
 /* nn.TransformerEncoder: num_layers such layers, and a norm behind them if `norm`. */
 typedef struct tn_transformer_encoder_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     d_model; int64_t nhead; int64_t num_layers; int64_t dim_feedforward; double dropout; const char *activation;
@@ -1051,10 +1065,10 @@ typedef struct tn_transformer_encoder_options { uint32_t options_size; uint32_t 
 TN_API tn_module *tn_transformer_encoder_create_with(tn_module *parent, const tn_transformer_encoder_options
     *options);
 #define tn_transformer_encoder_create(parent, name_, d_model_, nhead_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_transformer_encoder_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_transformer_encoder_create_with(parent, \
     &(tn_transformer_encoder_options){.options_size = sizeof(tn_transformer_encoder_options), .dim_feedforward = \
     2048, .dropout = 0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = (name_), .d_model = \
-    (d_model_), .nhead = (nhead_), .num_layers = __VA_ARGS__}))
+    (d_model_), .nhead = (nhead_), .num_layers = __VA_ARGS__})))
 /* nn.TransformerDecoder: num_layers such layers, and a norm behind them if `norm`. */
 typedef struct tn_transformer_decoder_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     d_model; int64_t nhead; int64_t num_layers; int64_t dim_feedforward; double dropout; const char *activation;
@@ -1063,10 +1077,10 @@ typedef struct tn_transformer_decoder_options { uint32_t options_size; uint32_t 
 TN_API tn_module *tn_transformer_decoder_create_with(tn_module *parent, const tn_transformer_decoder_options
     *options);
 #define tn_transformer_decoder_create(parent, name_, d_model_, nhead_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_transformer_decoder_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_transformer_decoder_create_with(parent, \
     &(tn_transformer_decoder_options){.options_size = sizeof(tn_transformer_decoder_options), .dim_feedforward = \
     2048, .dropout = 0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = (name_), .d_model = \
-    (d_model_), .nhead = (nhead_), .num_layers = __VA_ARGS__}))
+    (d_model_), .nhead = (nhead_), .num_layers = __VA_ARGS__})))
 /* nn.Transformer: Encoder and decoder (Vaswani et al. 2017). Inputs: source, target; then, each optional, the masks
  * of source, target and memory, and the source's padding. */
 typedef struct tn_transformer_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t d_model;
@@ -1075,10 +1089,10 @@ typedef struct tn_transformer_options { uint32_t options_size; uint32_t reserved
     tn_transformer_options;
 TN_API tn_module *tn_transformer_create_with(tn_module *parent, const tn_transformer_options *options);
 #define tn_transformer_create(parent, name_, d_model_, nhead_, num_encoder_layers_, ...) \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_transformer_create_with(parent, \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_transformer_create_with(parent, \
     &(tn_transformer_options){.options_size = sizeof(tn_transformer_options), .dim_feedforward = 2048, .dropout = \
     0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = (name_), .d_model = (d_model_), .nhead = \
-    (nhead_), .num_encoder_layers = (num_encoder_layers_), .num_decoder_layers = __VA_ARGS__}))
+    (nhead_), .num_encoder_layers = (num_encoder_layers_), .num_decoder_layers = __VA_ARGS__})))
 /* clang-format on */
 
 TN_END_DECLS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules and optimisers in C++17, over tenon.hpp, nn.h and optim.h.
+ * Modules, optimisers, data and checkpoints in C++17, over tenon.hpp, nn.h, optim.h, data.h and checkpoint.h.
  *
  *     struct net : tenon::nn::module {
  *         tenon::nn::layer in = tenon::nn::linear(*this, "in", 2, 64), out = tenon::nn::linear(*this, "out", 64, 1);
@@ -24,9 +24,60 @@
 #include <map>
 #include <mutex>
 
+#include <tenon/checkpoint.h>
+#include <tenon/data.h>
 #include <tenon/nn.h>
 #include <tenon/optim.h>
 #include <tenon/tenon.hpp>
+
+namespace tenon {
+
+/*
+ * An object of the C library, which is destroyed with this one; it is taken where a pointer to it is wanted.
+ *
+ *     tenon::dataset set = tn_tensor_dataset_create(s, TN_TENSORS(x, y));
+ *     tenon::loader batches = tn_loader_create(set, {.batch = 32}); // in C++17: tn_loader_options o; o.batch = 32;
+ *
+ * What others use is declared before them: the data set before its loader. NULL throws the thread's last error.
+ */
+template <class T, auto destroy> class owned {
+public:
+    owned() noexcept = default;
+    owned(T *object) : object_(object)
+    {
+        if (!object) detail::fail(TN_E_STATE, tn_last_error());
+    }
+    ~owned()
+    {
+        if (object_) destroy(object_);
+    }
+    owned(owned &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    owned &operator=(owned &&other) noexcept
+    {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    owned(const owned &) = delete;
+    owned &operator=(const owned &) = delete;
+    operator T *() const noexcept { return object_; }
+
+private:
+    T *object_ = nullptr;
+};
+using dataset = owned<tn_dataset, tn_dataset_destroy>;
+using loader = owned<tn_loader, tn_loader_destroy>;
+using average = owned<tn_average, tn_average_destroy>;
+using grad_scaler = owned<tn_grad_scaler, tn_grad_scaler_destroy>;
+
+/* The tensors of the next batch. */
+inline tensors next(const loader &l, tn_place at = tn_place::here())
+{
+    tn_tensors batch = detail::placed(at, [&](tn_scope *s) { return (tn_loader_next)(s, l); });
+    if (!batch.count) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+    return tensors(batch.data, batch.data + batch.count);
+}
+
+} // namespace tenon
 
 namespace tenon::nn {
 
@@ -46,9 +97,9 @@ public:
     operator tn_module *() const noexcept { return m_; }
 
     /* The first output. */
-    template <class... T> tensor operator()(const tensor &x, const T &...others) const { return tensor(run(x, others...).first); }
+    template <class... T> tensor operator()(const operand &x, const T &...others) const { return tensor(run(x, others...).first); }
     /* All outputs: of an LSTM the sequence, h and c. */
-    template <class... T> tensors call(const tensor &x, const T &...others) const
+    template <class... T> tensors call(const operand &x, const T &...others) const
     {
         tn_outputs y = run(x, others...);
         tensors all{tensor(y.first)};
@@ -85,11 +136,10 @@ protected:
     tn_module *m_ = nullptr;
 
 private:
-    template <class... T> tn_outputs run(const T &...in) const
+    template <class... T> tn_outputs run(const operand &x, const T &...in) const
     {
-        tn_scope *s = scope::current();
-        tn_outputs y = tn_module_call(s, m_, TN_TENSORS(in...));
-        if (!y.first) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(s));
+        tn_outputs y = ::tenon::detail::placed(x.place(), [&](tn_scope *s) { return (tn_module_call)(s, m_, TN_TENSORS(x, in...)); });
+        if (!y.first) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
         return y;
     }
 };
@@ -203,6 +253,10 @@ inline kind radam(double lr = TN_NOT_GIVEN) { return {TN_RADAM, lr}; }
 inline kind rmsprop(double lr = TN_NOT_GIVEN) { return {TN_RMSPROP, lr}; }
 inline kind rprop(double lr = TN_NOT_GIVEN) { return {TN_RPROP, lr}; }
 inline kind adafactor(double lr = TN_NOT_GIVEN) { return {TN_ADAFACTOR, lr}; }
+/* Its step is tn_optimizer_step_closure. */
+inline kind lbfgs(double lr = TN_NOT_GIVEN) { return {TN_LBFGS, lr}; }
+/* For matrices alone. */
+inline kind muon(double lr = TN_NOT_GIVEN) { return {TN_MUON, lr}; }
 
 class optimizer {
 public:
@@ -225,14 +279,12 @@ public:
     operator tn_optimizer *() const noexcept { return o_; }
 
     /* Changes the parameters from their gradients, and sets these to zero. */
-    void step(double lr = TN_NOT_GIVEN, double clip_norm = 0) const
+    void step(double lr = TN_NOT_GIVEN, double clip_norm = 0, tn_place at = tn_place::here()) const
     {
-        tn_step_options options{};
-        options.options_size = sizeof options;
-        options.optimizer = o_;
+        tn_step_options options;
         options.lr = lr;
         options.clip_norm = clip_norm;
-        if (tn_optimizer_step_with(scope::current(), &options)) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        if (tn_optimizer_step(scope::current(), o_, options, at)) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
         tn_optimizer_zero_grad(o_);
     }
     void save(const std::string &path) const { check(tn_optimizer_save(o_, path.c_str())); }

@@ -9,7 +9,7 @@
 #ifndef TENON_LOWRANK_H
 #define TENON_LOWRANK_H
 
-#include <tenon/tenon.h>
+#include <tenon/program.h>
 
 #ifndef TN_PLUGIN
 TN_BEGIN_DECLS
@@ -20,24 +20,48 @@ typedef struct tn_low_rank {
 } tn_low_rank;
 
 typedef struct tn_low_rank_options {
-    uint32_t options_size;
-    int32_t center;                 /* tn_pca_lowrank: subtract the mean of each column */
-    const void *options_have_names; /* unused: `.q = 8`; a number without a name does not compile */
-    int64_t q;                   /* the rank of the result; TN_NONE: 6, or the smaller size of the matrix */
-    int64_t niter;               /* iterations, of two products with the matrix each */
-    TN_NULLABLE tn_tensor *mean; /* tn_svd_lowrank: is subtracted from the matrix; PyTorch's M */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_low_rank_options));
+    int32_t center TN_OPTION(); /* tn_pca_lowrank: subtract the mean of each column */
+    const void *options_have_names
+    TN_OPTION();                /* unused: `.q = 8`; a number without a name does not compile */
+    int64_t q TN_OPTION(6);     /* the rank of the result; TN_NONE: 6, or the smaller size of the matrix */
+    int64_t niter TN_OPTION(2); /* iterations, of two products with the matrix each */
+    TN_NULLABLE tn_tensor *mean TN_OPTION(); /* tn_svd_lowrank: is subtracted from the matrix; PyTorch's M */
 } tn_low_rank_options;
 
 /* The factors of a matrix, or of each of a batch, by N. Halko, P. G. Martinsson and J. A. Tropp, "Finding structure with
  * randomness" (2009). They have gradients. */
 TN_API tn_low_rank tn_svd_lowrank_with(tn_scope *s, tn_tensor *a, const tn_low_rank_options *options);
+#ifdef __cplusplus
+/* tn_svd_lowrank(s, a, {.q = 8}) from C++20 on. */
+static inline tn_low_rank tn_svd_lowrank(tn_scope *s, tn_tensor *a, const tn_low_rank_options &o = {})
+{
+    return tn_svd_lowrank_with(s, a, &o);
+}
+#else
 #define tn_svd_lowrank(s, a, ...)                                           \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_svd_lowrank_with( \
         s, a,                                                               \
         &(tn_low_rank_options){                                             \
             .options_size = sizeof(tn_low_rank_options), .q = 6, .niter = 2, __VA_ARGS__}))
+#endif
 /* Principal components: the same of a matrix whose rows are samples. */
 TN_API tn_low_rank tn_pca_lowrank_with(tn_scope *s, tn_tensor *a, const tn_low_rank_options *options);
+#ifdef __cplusplus
+static inline tn_low_rank_options tn_pca_lowrank_defaults()
+{
+    tn_low_rank_options o;
+    o.center = 1;
+    o.q = TN_NONE;
+    return o;
+}
+/* The options of tn_pca_lowrank are changes of tn_pca_lowrank_defaults(). */
+static inline tn_low_rank tn_pca_lowrank(tn_scope *s, tn_tensor *a,
+                                         const tn_low_rank_options &o = tn_pca_lowrank_defaults())
+{
+    return tn_pca_lowrank_with(s, a, &o);
+}
+#else
 #define tn_pca_lowrank(s, a, ...)                                                               \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(                                         \
         tn_pca_lowrank_with(s, a,                                                               \
@@ -46,6 +70,7 @@ TN_API tn_low_rank tn_pca_lowrank_with(tn_scope *s, tn_tensor *a, const tn_low_r
                                                    .q = TN_NONE,                                \
                                                    .niter = 2,                                  \
                                                    __VA_ARGS__}))
+#endif
 
 /* A x = x diag(values), or A x = B x diag(values). Both are NULL on failure. */
 typedef struct tn_eigenpairs {
@@ -54,17 +79,19 @@ typedef struct tn_eigenpairs {
 } tn_eigenpairs;
 
 typedef struct tn_lobpcg_options {
-    uint32_t options_size;
-    int32_t largest;                /* 0: the smallest eigenvalues */
-    const void *options_have_names; /* unused */
-    int64_t k;                      /* number of pairs; 0: the columns of x, or 1 */
-    int64_t n;                      /* columns of the iteration, at least k; 0: k */
-    int64_t niter;                  /* at most so many iterations; -1: until they converge */
-    double tol;                     /* of residuals, relative to A and B; 0: the epsilon of the dtype */
-    TN_NULLABLE tn_tensor *b;       /* positive definite; NULL: the identity */
-    TN_NULLABLE tn_tensor *x;       /* where to begin; NULL: random */
-    TN_NULLABLE tn_tensor *ik;      /* an approximate inverse of A, which preconditions; NULL: the identity */
-    int64_t *out_iterations; /* receives the number of iterations (of a batch, the most); NULL: not wanted */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_lobpcg_options));
+    int32_t largest TN_OPTION(1);               /* 0: the smallest eigenvalues */
+    const void *options_have_names TN_OPTION(); /* unused */
+    int64_t k TN_OPTION();                      /* number of pairs; 0: the columns of x, or 1 */
+    int64_t n TN_OPTION();                      /* columns of the iteration, at least k; 0: k */
+    int64_t niter TN_OPTION(1000);              /* at most so many iterations; -1: until they converge */
+    double tol TN_OPTION();               /* of residuals, relative to A and B; 0: the epsilon of the dtype */
+    TN_NULLABLE tn_tensor *b TN_OPTION(); /* positive definite; NULL: the identity */
+    TN_NULLABLE tn_tensor *x TN_OPTION(); /* where to begin; NULL: random */
+    TN_NULLABLE tn_tensor *ik
+    TN_OPTION(); /* an approximate inverse of A, which preconditions; NULL: the identity */
+    int64_t *out_iterations
+    TN_OPTION(); /* receives the number of iterations (of a batch, the most); NULL: not wanted */
 } tn_lobpcg_options;
 
 /*
@@ -73,11 +100,18 @@ typedef struct tn_lobpcg_options {
  * for A and B, vectors have none.
  */
 TN_API tn_eigenpairs tn_lobpcg_with(tn_scope *s, tn_tensor *a, const tn_lobpcg_options *options);
+#ifdef __cplusplus
+static inline tn_eigenpairs tn_lobpcg(tn_scope *s, tn_tensor *a, const tn_lobpcg_options &o = {})
+{
+    return tn_lobpcg_with(s, a, &o);
+}
+#else
 #define tn_lobpcg(s, a, ...)                                           \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lobpcg_with( \
         s, a,                                                          \
         &(tn_lobpcg_options){                                          \
             .options_size = sizeof(tn_lobpcg_options), .largest = 1, .niter = 1000, __VA_ARGS__}))
+#endif
 
 TN_END_DECLS
 #endif

@@ -37,37 +37,48 @@ typedef struct tn_optimizer tn_optimizer;
 #define TN_MUON       14u
 #define TN_SPARSEADAM 15u /* refused: it waits for sparse tensors */
 
+#define TN_NOT_GIVEN (-1e300) /* a number that stands for none */
+
 /*
  * Options of a group of parameters: those of the optimiser's kind count, under PyTorch's names (betas are beta1 and
- * beta2, etas are eta_minus and eta_plus). The macros below set the defaults.
+ * beta2, etas are eta_minus and eta_plus). The macros below set the defaults. So does tn_optimizer_create, of what is
+ * TN_NOT_GIVEN, of flags that are -1, and of max_iter and history_size that are TN_NONE: as all of them are in C++ until
+ * the program sets them.
  */
 typedef struct tn_optimizer_options {
-    uint32_t options_size;
-    int32_t maximize;               /* steps go up the gradient */
-    tn_module *module;              /* whose parameters; unused in groups */
-    const void *options_have_names; /* unused: `.lr = 0.1`; a number without a name does not compile */
-    int32_t nesterov, amsgrad, centered, decoupled_weight_decay;
+    uint32_t options_size TN_OPTION(sizeof(struct tn_optimizer_options));
+    int32_t maximize TN_OPTION(-1); /* steps go up the gradient */
+    tn_module *module TN_OPTION();  /* whose parameters; unused in groups */
+    const void *options_have_names
+    TN_OPTION(); /* unused: `.lr = 0.1`; a number without a name does not compile */
+    int32_t nesterov TN_OPTION(-1), amsgrad TN_OPTION(-1), centered TN_OPTION(-1),
+        decoupled_weight_decay TN_OPTION(-1);
     /* 1: one call for many tensors (sgd, adam, adamw, adagrad); 0: an operator at a time; -1: 1 on the CPU */
-    int32_t fused;
-    int32_t reserved;
-    double lr, weight_decay;
-    double momentum, dampening;                             /* sgd, rmsprop */
-    double beta1, beta2, eps;                               /* adam and its family; eps: most */
-    double alpha, rho, lr_decay, initial_accumulator_value; /* rmsprop and asgd; adadelta; adagrad */
-    double lambd, t0;                                       /* asgd */
-    double momentum_decay;                                  /* nadam */
-    double eta_minus, eta_plus, step_min, step_max;         /* rprop */
-    double beta2_decay, eps2, d;                            /* adafactor; eps 0: that of the dtype */
-    int64_t max_iter, max_eval, history_size;               /* lbfgs; max_eval 0: 1.25 max_iter */
-    double tolerance_grad, tolerance_change;
-    const char *line_search; /* lbfgs: NULL, or "strong_wolfe" */
+    int32_t fused TN_OPTION(-1);
+    int32_t reserved TN_OPTION();
+    double lr TN_OPTION(TN_NOT_GIVEN), weight_decay TN_OPTION(TN_NOT_GIVEN);
+    double momentum TN_OPTION(TN_NOT_GIVEN), dampening TN_OPTION(TN_NOT_GIVEN); /* sgd, rmsprop */
+    double beta1 TN_OPTION(TN_NOT_GIVEN), beta2 TN_OPTION(TN_NOT_GIVEN),
+        eps TN_OPTION(TN_NOT_GIVEN); /* adam and its family; eps: most */
+    double alpha TN_OPTION(TN_NOT_GIVEN), rho TN_OPTION(TN_NOT_GIVEN), lr_decay TN_OPTION(TN_NOT_GIVEN),
+        initial_accumulator_value TN_OPTION(TN_NOT_GIVEN); /* rmsprop and asgd; adadelta; adagrad */
+    double lambd TN_OPTION(TN_NOT_GIVEN), t0 TN_OPTION(TN_NOT_GIVEN); /* asgd */
+    double momentum_decay TN_OPTION(TN_NOT_GIVEN);                    /* nadam */
+    double eta_minus TN_OPTION(TN_NOT_GIVEN), eta_plus TN_OPTION(TN_NOT_GIVEN),
+        step_min TN_OPTION(TN_NOT_GIVEN), step_max TN_OPTION(TN_NOT_GIVEN); /* rprop */
+    double beta2_decay TN_OPTION(TN_NOT_GIVEN), eps2 TN_OPTION(TN_NOT_GIVEN),
+        d TN_OPTION(TN_NOT_GIVEN); /* adafactor; eps 0: that of the dtype */
+    int64_t max_iter TN_OPTION(TN_NONE), max_eval TN_OPTION(),
+        history_size TN_OPTION(TN_NONE); /* lbfgs; max_eval 0: 1.25 max_iter */
+    double tolerance_grad TN_OPTION(TN_NOT_GIVEN), tolerance_change TN_OPTION(TN_NOT_GIVEN);
+    const char *line_search TN_OPTION(); /* lbfgs: NULL, or "strong_wolfe" */
     /* weight_decay is for the parameters for which this returns 1; NULL: all */
-    int32_t (*decay_if)(const tn_tensor *parameter);
+    int32_t (*decay_if)(const tn_tensor *parameter) TN_OPTION();
     /* muon: the polynomial and the number of its Newton-Schulz steps, and how the rate follows the sizes of a matrix: NULL
      * or "original", or "match_rms_adamw" */
-    double ns_a, ns_b, ns_c;
-    int64_t ns_steps;
-    const char *adjust_lr;
+    double ns_a TN_OPTION(TN_NOT_GIVEN), ns_b TN_OPTION(TN_NOT_GIVEN), ns_c TN_OPTION(TN_NOT_GIVEN);
+    int64_t ns_steps TN_OPTION();
+    const char *adjust_lr TN_OPTION();
 } tn_optimizer_options;
 
 /* 1 for matrices and tensors of more dimensions: weights, but not biases and norms. */
@@ -86,12 +97,19 @@ TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors paramete
  */
 TN_API int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
                                            const tn_optimizer_options *options);
-#define TN_NOT_GIVEN (-1e300) /* a number that stands for none */
+#ifdef __cplusplus
+static inline int32_t tn_optimizer_add_group(tn_optimizer *o, tn_tensors parameters,
+                                             const tn_optimizer_options &options)
+{
+    return tn_optimizer_add_group_with(o, parameters, &options);
+}
+#else
 #define tn_optimizer_add_group(o, parameters, ...)                                  \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_add_group_with( \
         o, parameters,                                                              \
         &(tn_optimizer_options){                                                    \
             .options_size = sizeof(tn_optimizer_options), TN_OPTIONS_NOT_GIVEN, __VA_ARGS__}))
+#endif
 #define TN_OPTIONS_NOT_GIVEN                                                                               \
     .maximize = -1, .nesterov = -1, .amsgrad = -1, .centered = -1, .decoupled_weight_decay = -1,           \
     .fused = -1, .lr = TN_NOT_GIVEN, .weight_decay = TN_NOT_GIVEN, .momentum = TN_NOT_GIVEN,               \
@@ -102,11 +120,40 @@ TN_API int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameter
     .step_min = TN_NOT_GIVEN, .step_max = TN_NOT_GIVEN, .beta2_decay = TN_NOT_GIVEN, .eps2 = TN_NOT_GIVEN, \
     .d = TN_NOT_GIVEN, .ns_a = TN_NOT_GIVEN, .ns_b = TN_NOT_GIVEN, .ns_c = TN_NOT_GIVEN
 TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_optimizer, tn_optimizer_destroy)
+#endif
 
+#ifdef __cplusplus
+/* tn_adamw_create(net, {.lr = 3e-4}) from C++20 on; before it `tn_optimizer_options o; o.lr = 3e-4;`. */
+#define TN_OPTIMIZER_CREATE(name, kind)                                                            \
+    static inline tn_optimizer *tn_##name##_create(tn_module *module, tn_optimizer_options o = {}) \
+    {                                                                                              \
+        o.module = module;                                                                         \
+        return tn_optimizer_create(kind, &o);                                                      \
+    }
+TN_OPTIMIZER_CREATE(sgd, TN_SGD)
+TN_OPTIMIZER_CREATE(adam, TN_ADAM)
+TN_OPTIMIZER_CREATE(adamw, TN_ADAMW)
+TN_OPTIMIZER_CREATE(adagrad, TN_ADAGRAD)
+TN_OPTIMIZER_CREATE(adadelta, TN_ADADELTA)
+TN_OPTIMIZER_CREATE(adamax, TN_ADAMAX)
+TN_OPTIMIZER_CREATE(asgd, TN_ASGD)
+TN_OPTIMIZER_CREATE(nadam, TN_NADAM)
+TN_OPTIMIZER_CREATE(radam, TN_RADAM)
+TN_OPTIMIZER_CREATE(rmsprop, TN_RMSPROP)
+TN_OPTIMIZER_CREATE(rprop, TN_RPROP)
+TN_OPTIMIZER_CREATE(adafactor, TN_ADAFACTOR)
+TN_OPTIMIZER_CREATE(lbfgs, TN_LBFGS)
+TN_OPTIMIZER_CREATE(muon, TN_MUON)
+TN_OPTIMIZER_CREATE(sparseadam, TN_SPARSEADAM)
+#undef TN_OPTIMIZER_CREATE
+#else
 #define TN_OPTIMIZER(kind, ...)                                             \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_create( \
         kind,                                                               \
         &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .fused = -1, __VA_ARGS__}))
+#endif
 #define TN_SGD_DEFAULTS       .lr = 1e-3
 #define TN_ADAM_DEFAULTS      .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
 #define TN_ADAMW_DEFAULTS     TN_ADAM_DEFAULTS, .weight_decay = 1e-2
@@ -126,8 +173,16 @@ TN_API void tn_optimizer_destroy(TN_TAKES TN_NULLABLE tn_optimizer *o);
     .ns_b = -4.775, .ns_c = 2.0315, .ns_steps = 5
 
 /* The defaults of a kind, as the macros below have them, for other languages. All 0 for an unknown kind. */
+#if defined(__clang__) && defined(__cplusplus)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wreturn-type-c-linkage" /* a struct of C, whose members have defaults */
+#endif
 TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
+#if defined(__clang__) && defined(__cplusplus)
+#pragma clang diagnostic pop
+#endif
 
+#ifndef __cplusplus
 /* Robbins and Monro 1951; with momentum Sutskever et al. 2013. */
 #define tn_sgd_create(...) TN_OPTIMIZER(TN_SGD, TN_SGD_DEFAULTS, .module = __VA_ARGS__)
 /* Kingma and Ba 2015; amsgrad Reddi et al. 2018. */
@@ -160,23 +215,27 @@ TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
 #define tn_muon_create(...) TN_OPTIMIZER(TN_MUON, TN_MUON_DEFAULTS, .module = __VA_ARGS__)
 /* Waits for sparse tensors: NULL, and TN_E_UNSUPPORTED with what to use instead. */
 #define tn_sparseadam_create(...) TN_OPTIMIZER(TN_SPARSEADAM, TN_ADAM_DEFAULTS, .module = __VA_ARGS__)
+#endif
 
 /* ---- Steps ----------------------------------------------------------------------------------------------- */
 
 typedef struct tn_step_options {
-    uint32_t options_size;
-    uint32_t reserved;
-    tn_optimizer *optimizer;
-    const void *options_have_names; /* unused: `.lr = 0.1`; a number without a name does not compile */
-    double clip_norm;               /* above 0: gradients are scaled so that their norm is at most this */
-    double lr;                      /* of all groups, from this step on; TN_NOT_GIVEN: they keep theirs */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_step_options));
+    uint32_t reserved TN_OPTION();
+    tn_optimizer *optimizer TN_OPTION();
+    const void *options_have_names
+    TN_OPTION();                       /* unused: `.lr = 0.1`; a number without a name does not compile */
+    double clip_norm TN_OPTION();      /* above 0: gradients are scaled so that their norm is at most this */
+    double lr TN_OPTION(TN_NOT_GIVEN); /* of all groups, from this step on; TN_NOT_GIVEN: they keep theirs */
 } tn_step_options;
 /* Changes the parameters from their gradients. Returns the status of the scope. */
 TN_API int32_t tn_optimizer_step_with(tn_scope *s, const tn_step_options *options);
+#ifndef __cplusplus /* in C++ it is a function, at the end of this file */
 #define tn_optimizer_step(s, ...)                                              \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_step_with( \
         s, &(tn_step_options){                                                 \
                .options_size = sizeof(tn_step_options), .lr = TN_NOT_GIVEN, .optimizer = __VA_ARGS__}))
+#endif
 /* A step that runs the model itself, as often as it needs: `closure` sets the gradients to zero, computes the loss,
  * runs backward, and returns the loss. lbfgs calls it several times, the others once. Returns the first loss, or NULL
  * if the step failed. */
@@ -254,6 +313,9 @@ TN_API int32_t tn_average_swap(tn_scope *s, tn_average *a);
 TN_API tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a);
 TN_API int32_t tn_average_load_state(tn_average *a, tn_named_tensors state);
 TN_API void tn_average_destroy(TN_TAKES TN_NULLABLE tn_average *a);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_average, tn_average_destroy)
+#endif
 
 /* ---- Scaling of gradients -----------------------------------------------------------------------------------
  * For float16: loss = tn_grad_scaler_scale(s, g, loss), backward, then tn_grad_scaler_step, which divides the
@@ -261,10 +323,10 @@ TN_API void tn_average_destroy(TN_TAKES TN_NULLABLE tn_average *a);
  */
 typedef struct tn_grad_scaler tn_grad_scaler;
 typedef struct tn_grad_scaler_options {
-    uint32_t options_size;
-    uint32_t reserved;
-    double scale, growth, backoff; /* 0: 65536, 2, 0.5 */
-    int64_t interval;              /* steps without an overflow before the scale grows; 0: 2000 */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_grad_scaler_options));
+    uint32_t reserved TN_OPTION();
+    double scale TN_OPTION(), growth TN_OPTION(), backoff TN_OPTION(); /* 0: 65536, 2, 0.5 */
+    int64_t interval TN_OPTION(); /* steps without an overflow before the scale grows; 0: 2000 */
 } tn_grad_scaler_options;
 TN_API tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx,
                                              TN_NULLABLE const tn_grad_scaler_options *options);
@@ -284,6 +346,9 @@ typedef struct tn_grad_scaler_state {
 TN_API void tn_grad_scaler_get_state(const tn_grad_scaler *g, TN_OUT tn_grad_scaler_state *out);
 TN_API int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *state);
 TN_API void tn_grad_scaler_destroy(TN_TAKES TN_NULLABLE tn_grad_scaler *g);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_grad_scaler, tn_grad_scaler_destroy)
+#endif
 
 /* The error of a failed call says where the program made it. */
 #ifndef TN_NO_PLACES
@@ -295,6 +360,16 @@ static inline int32_t tn_optimizer_step_at(const char *file, int32_t line, tn_sc
     return status;
 }
 #define tn_optimizer_step_with(...) tn_optimizer_step_at(__FILE__, __LINE__, __VA_ARGS__)
+#endif
+
+#ifdef __cplusplus
+static inline int32_t tn_optimizer_step(tn_scope *s, tn_optimizer *optimizer, tn_step_options o = {},
+                                        tn_place at = tn_place::here())
+{
+    o.optimizer = optimizer;
+    tn_placed placed(s, at);
+    return (tn_optimizer_step_with)(s, &o);
+}
 #endif
 
 TN_END_DECLS

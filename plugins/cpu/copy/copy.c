@@ -296,9 +296,5 @@ static int32_t copy(void *self, const tn_call *call)
     return cpu_copy_tensor(call, tensor_out(call, 0), tensor_arg(call, 1));
 }
 
-const tn_kernel_row cpu_copy_rows[] = {{.size = sizeof(tn_kernel_row),
-                                        .flags = TN_ROW_LAZY_BITS,
-                                        .strides = TN_STRIDES_ANY,
-                                        .schema = TN_SCHEMA_COPY,
-                                        .run = copy}};
+const tn_kernel_row cpu_copy_rows[] = {CPU_ROW(TN_SCHEMA_COPY, NULL, copy, .flags = TN_ROW_LAZY_BITS)};
 const uint32_t cpu_copy_row_count = CPU_ROW_COUNT(cpu_copy_rows);

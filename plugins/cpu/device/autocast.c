@@ -155,5 +155,5 @@ static int32_t classify(void *self, const char *op)
     return HAS(widest, op) ? TN_AUTOCAST_WIDEST : TN_AUTOCAST_NONE;
 }
 
-const tn_autocast_interface cpu_autocast_interface = {
-    .size = sizeof(tn_autocast_interface), .low_dtype = TN_BFLOAT16, .classify = classify};
+const tn_autocast_interface cpu_autocast_interface =
+    TN_INTERFACE(tn_autocast_interface, .low_dtype = TN_BFLOAT16, .classify = classify);

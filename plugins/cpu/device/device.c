@@ -98,16 +98,9 @@ static int32_t device_status(void *self, void *device)
     return TN_OK;
 }
 
-const tn_device_interface cpu_device_interface = {
-    .size = sizeof(tn_device_interface),
-    .type = "cpu",
-    .enumerate = enumerate,
-    .facts = facts,
-    .open = open_device,
-    .close = close_device,
-    .status = device_status,
-    .synchronize = device_status,
-};
+const tn_device_interface cpu_device_interface = TN_INTERFACE(
+    tn_device_interface, .type = "cpu", .enumerate = enumerate, .facts = facts, .open = open_device,
+    .close = close_device, .status = device_status, .synchronize = device_status);
 
 /* ---- Memory ------------------------------------------------------------------------------------------ */
 
@@ -164,15 +157,9 @@ static int32_t unmap(void *self, void *device, void *allocation, void *host)
     return TN_OK;
 }
 
-const tn_memory_interface cpu_memory_interface = {
-    .size = sizeof(tn_memory_interface),
-    .alloc = allocate,
-    .free = release,
-    .fill = fill_bytes,
-    .info = memory_info,
-    .map = map,
-    .unmap = unmap,
-};
+const tn_memory_interface cpu_memory_interface =
+    TN_INTERFACE(tn_memory_interface, .alloc = allocate, .free = release, .fill = fill_bytes,
+                 .info = memory_info, .map = map, .unmap = unmap);
 
 /* ---- Copies ------------------------------------------------------------------------------------------ */
 
@@ -197,12 +184,9 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
     return TN_OK;
 }
 
-const tn_copy_interface cpu_copy_interface = {
-    .size = sizeof(tn_copy_interface),
-    .host_to_device = host_to_device,
-    .device_to_host = device_to_host,
-    .device_to_device = device_to_device,
-};
+const tn_copy_interface cpu_copy_interface =
+    TN_INTERFACE(tn_copy_interface, .host_to_device = host_to_device, .device_to_host = device_to_host,
+                 .device_to_device = device_to_device);
 
 /* ---- Streams ----------------------------------------------------------------------------------------- */
 
@@ -238,15 +222,9 @@ static int32_t host_callback(void *self, void *device, void *stream, void (*call
     return TN_OK;
 }
 
-const tn_stream_interface cpu_stream_interface = {
-    .size = sizeof(tn_stream_interface),
-    .create = create_stream,
-    .destroy = destroy_stream,
-    .query = query_stream,
-    .synchronize = synchronize_stream,
-    .wait_event = wait_event,
-    .host_callback = host_callback,
-};
+const tn_stream_interface cpu_stream_interface = TN_INTERFACE(
+    tn_stream_interface, .create = create_stream, .destroy = destroy_stream, .query = query_stream,
+    .synchronize = synchronize_stream, .wait_event = wait_event, .host_callback = host_callback);
 
 /* ---- Events ------------------------------------------------------------------------------------------ */
 
@@ -295,12 +273,6 @@ static int32_t elapsed(void *self, void *device, void *start, void *end, double 
     return TN_OK;
 }
 
-const tn_event_interface cpu_event_interface = {
-    .size = sizeof(tn_event_interface),
-    .create = create_event,
-    .destroy = destroy_event,
-    .record = record_event,
-    .query = query_event,
-    .synchronize = synchronize_event,
-    .elapsed = elapsed,
-};
+const tn_event_interface cpu_event_interface =
+    TN_INTERFACE(tn_event_interface, .create = create_event, .destroy = destroy_event, .record = record_event,
+                 .query = query_event, .synchronize = synchronize_event, .elapsed = elapsed);

@@ -42,5 +42,5 @@ static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
     return TN_OK;
 }
 
-const tn_settings_interface cpu_settings_interface = {
-    .size = sizeof(tn_settings_interface), .describe = describe, .get = get, .set = set};
+const tn_settings_interface cpu_settings_interface =
+    TN_INTERFACE(tn_settings_interface, .describe = describe, .get = get, .set = set);

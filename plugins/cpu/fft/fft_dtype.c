@@ -694,11 +694,6 @@ static void pack(const cpu_fft_plan *plan, const void *in, void *out, int64_t be
     along_pairs(plan->turns, plan->n, x, z, max_i64(begin, 1), end, pack_cells, 1);
 }
 
-CPU_KERNELS(cpu_fft_kernels) = {.lanes = LANES,
-                                .cell_bytes = sizeof(cell),
-                                .run_lanes = run_lanes,
-                                .run_columns = run_columns,
-                                .run_rows = run_rows,
-                                .multiply = multiply,
-                                .unpack = unpack,
-                                .pack = pack};
+CPU_KERNELS(cpu_fft_kernels, .lanes = LANES, .cell_bytes = sizeof(cell), .run_lanes = run_lanes,
+            .run_columns = run_columns, .run_rows = run_rows, .multiply = multiply, .unpack = unpack,
+            .pack = pack);

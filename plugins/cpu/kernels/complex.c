@@ -14,18 +14,18 @@ typedef float complex C;
 typedef double complex C;
 #endif
 
-/* Copied, since re + im * I would turn infinities into NaN. */
+/* Seen as the other type, since re + im * I would turn infinities into NaN. */
+typedef union either {
+    T a;
+    C z;
+} either;
 ALWAYS_INLINE C complex_of(T a)
 {
-    C z;
-    memcpy(&z, &a, sizeof z);
-    return z;
+    return (either){.a = a}.z;
 }
 ALWAYS_INLINE T pair_of(C z)
 {
-    T a;
-    memcpy(&a, &z, sizeof a);
-    return a;
+    return (either){.z = z}.a;
 }
 
 ALWAYS_INLINE void real_result(void *const *p, int64_t n, R (*f)(T))

@@ -40,10 +40,10 @@
 #else
 #define CPU_NAME(op) CPU_EXPAND2(op, LEVEL)
 #endif
-/* Begins the definition of the table of kernels for this dtype and level; its type and its name are the same. */
-#define CPU_KERNELS(type)             \
+/* Defines the table of kernels for this dtype and level, slot by slot; its type and its name are the same. */
+#define CPU_KERNELS(type, ...)        \
     extern const type CPU_NAME(type); \
-    const type CPU_NAME(type)
+    const type CPU_NAME(type) = {__VA_ARGS__}
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
 

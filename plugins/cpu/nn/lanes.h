@@ -52,13 +52,28 @@ static inline lanes lanes_load(const E *x)
 #endif
 }
 
+/* v[j ^ width] in lane j. */
+#define LANES_FROM(width, j)   (j) ^ (width), ((j) + 1) ^ (width)
+#define LANES_FROM_4(width, j) LANES_FROM(width, j), LANES_FROM(width, (j) + 2)
+#define LANES_FROM_8(width, j) LANES_FROM_4(width, j), LANES_FROM_4(width, (j) + 4)
+#if defined(__AVX512F__) && !defined(DTYPE_F64)
+#define LANES_CROSSED(v, width) __builtin_shufflevector(v, v, LANES_FROM_8(width, 0), LANES_FROM_8(width, 8))
+#elif defined(__AVX512F__) || (defined(__AVX2__) && !defined(DTYPE_F64))
+#define LANES_CROSSED(v, width) __builtin_shufflevector(v, v, LANES_FROM_8(width, 0))
+#elif defined(__AVX2__) || !defined(DTYPE_F64)
+#define LANES_CROSSED(v, width) __builtin_shufflevector(v, v, LANES_FROM_4(width, 0))
+#else
+#define LANES_CROSSED(v, width) __builtin_shufflevector(v, v, LANES_FROM(width, 0))
+#endif
+
+/* The sum of the halves, of the halves of that, and so on. */
 static inline T lanes_total(lanes v)
 {
-    T part[LANE_COUNT];
-    memcpy(part, &v, sizeof(v));
-    for (int width = LANE_COUNT / 2; width; width /= 2)
-        for (int j = 0; j < width; j++) part[j] += part[j + width];
-    return part[0];
+    if (LANE_COUNT > 8) v += LANES_CROSSED(v, 8 % LANE_COUNT);
+    if (LANE_COUNT > 4) v += LANES_CROSSED(v, 4 % LANE_COUNT);
+    if (LANE_COUNT > 2) v += LANES_CROSSED(v, 2 % LANE_COUNT);
+    v += LANES_CROSSED(v, 1);
+    return v[0];
 }
 static inline T lanes_total_of_sets(const lanes sum[LANE_SETS])
 {

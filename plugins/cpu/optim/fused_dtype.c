@@ -99,4 +99,4 @@ static bool unscale(void *data, double factor, int64_t begin, int64_t end)
     return sum != sum;
 }
 
-CPU_KERNELS(cpu_fused_kernels) = {.sgd = sgd, .adam = adam, .adagrad = adagrad, .unscale = unscale};
+CPU_KERNELS(cpu_fused_kernels, .sgd = sgd, .adam = adam, .adagrad = adagrad, .unscale = unscale);

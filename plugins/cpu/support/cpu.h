@@ -202,6 +202,13 @@ int32_t cpu_thread_count(const tn_call *call);
  * n <= grain stays on the calling thread. For work whose result does not depend on where runs begin.
  */
 void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user);
+/* Defines the cpu_range_fn `name`, which only makes the call `work`; it may use `job`, the user's `type`, `begin` and `end`. */
+#define CPU_RANGE(name, type, work)                                          \
+    static void name(void *user, int64_t begin, int64_t end, int32_t thread) \
+    {                                                                        \
+        const type *job = user;                                              \
+        work;                                                                \
+    }
 
 /*
  * Cuts [0, n) into ranges of `grain` items, which depend on n and grain alone, and runs them in any order. A

@@ -137,18 +137,22 @@ static void back_16(wide_t *restrict to, const wide_t *restrict from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = from[-i];
 }
+/* A case of a switch over the bytes of an element. */
+#define CASE(bytes, work) \
+    case bytes:           \
+        work;             \
+        break
+
 static void move_back(void *to, const void *from, int64_t n, int64_t bytes)
 {
-    if (bytes == 1)
-        back_1(to, from, n);
-    else if (bytes == 2)
-        back_2(to, from, n);
-    else if (bytes == 4)
-        back_4(to, from, n);
-    else if (bytes == 8)
-        back_8(to, from, n);
-    else
+    switch (bytes) {
+        CASE(1, back_1(to, from, n));
+        CASE(2, back_2(to, from, n));
+        CASE(4, back_4(to, from, n));
+        CASE(8, back_8(to, from, n));
+    default:
         back_16(to, from, n);
+    }
 }
 
 void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t bytes)
@@ -166,21 +170,12 @@ void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride
         return;
     }
     switch (bytes) {
-    case 1:
-        move_strided(to, to_stride, from, from_stride, n, 1);
-        break;
-    case 2:
-        move_strided(to, to_stride, from, from_stride, n, 2);
-        break;
-    case 4:
-        move_strided(to, to_stride, from, from_stride, n, 4);
-        break;
-    case 8:
-        move_strided(to, to_stride, from, from_stride, n, 8);
-        break;
+        CASE(1, move_strided(to, to_stride, from, from_stride, n, 1));
+        CASE(2, move_strided(to, to_stride, from, from_stride, n, 2));
+        CASE(4, move_strided(to, to_stride, from, from_stride, n, 4));
+        CASE(8, move_strided(to, to_stride, from, from_stride, n, 8));
     default:
         move_strided(to, to_stride, from, from_stride, n, 16);
-        break;
     }
 }
 

@@ -20,6 +20,9 @@
 #define GPU_U16    10
 #define GPU_U32    11
 #define GPU_DTYPES 12
+/* Only device/complex.cl computes with these. */
+#define GPU_C64  12
+#define GPU_C128 13
 
 #define GPU_RANK     12
 #define GPU_OPERANDS 4
@@ -169,6 +172,7 @@ enum {
 #define GPU_GROUP_FUNCTION   3
 #define GPU_GROUP_RARE       4
 #define GPU_GROUP_SPECIAL    5
+#define GPU_GROUP_GAMMA      6
 
 /* Codes of faults, and the operations that they name. */
 enum { GPU_FAULT_NONE, GPU_FAULT_INDEX, GPU_FAULT_DIVISION };

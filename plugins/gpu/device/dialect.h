@@ -312,6 +312,20 @@ GPU_FUNCTION void gpu_move(GPU_GLOBAL uint8_t *to, GPU_GLOBAL const uint8_t *fro
         sum += lanes[0];                                                  \
     }
 
+#define GPU_GROUP_ITEMS 128 /* of a GPU's group */
+#define GPU_AHEAD       4   /* elements that an item reads before it takes the first of them */
+
+/* Adds up `value` over each `width` items, of which all get the sum. All items of a group do this. */
+#define GPU_ADD_GROUP(value, shared, me, width)                               \
+    shared[me] = value;                                                       \
+    for (uint32_t half_way = (width) / 2; half_way > 0; half_way /= 2) {      \
+        GPU_BARRIER();                                                        \
+        if ((me) % (width) < half_way) shared[me] += shared[(me) + half_way]; \
+    }                                                                         \
+    GPU_BARRIER();                                                            \
+    value = shared[(me) - (me) % (width)];                                    \
+    GPU_BARRIER();
+
 /* ---- Faults: what a kernel finds wrong with its data, which the host reports late ----------------------- */
 
 GPU_FUNCTION void gpu_fault(GPU_GLOBAL int32_t *fault, int32_t code, int32_t operation, int64_t index,

@@ -144,6 +144,34 @@ ALWAYS_INLINE T gelu_tanh_slope(T g, T a)
     return g * ((T)0.5 * (1 + t) + (T)0.5 * a * (1 - t * t) * inner);
 }
 BINARY(gelu_tanh_backward, gelu_tanh_slope(a, b))
+UNARY(ndtr, normal_area(a, normal_density(a)))
+/* e^(z^2 / 2) Phi(-z) for z > 0: by the asymptotic series where the tail is 0 in T. */
+ALWAYS_INLINE T scaled_tail(T z)
+{
+    T w = 1 / (z * z), series = 1 - w * (1 - 3 * w * (1 - 5 * w * (1 - 7 * w * (1 - 9 * w))));
+#if GPU_TYPE == 32
+    return z < (T)14.5 ? tail_ratio(z) : series * NORMAL_AT_0 / z;
+#else
+    T square = z * z, rest = fused(z, z, -square);
+    return z < 37 ? FN(exp)((T)0.5 * square) * (1 + (T)0.5 * rest) * (T)0.5 * FN(erfc)(z * ROOT_HALF)
+                  : series * NORMAL_AT_0 / z;
+#endif
+}
+ALWAYS_INLINE T log_of_normal_area(T a)
+{
+    T half_square = (T)-0.5 * a * a;
+    if (a < -1) return half_square == -INFINITY ? half_square : half_square + FN(log)(scaled_tail(-a));
+    return FN(log1p)(-normal_area(-a, normal_density(a)));
+}
+UNARY(log_ndtr, log_of_normal_area(a))
+/* e^(x^2) erfc(x), below 0 by reflection. */
+ALWAYS_INLINE T scaled_erfc(T x)
+{
+    T tail = 2 * scaled_tail(FN(fabs)(x) * (2 * ROOT_HALF)), square = x * x, rest = fused(x, x, -square);
+    if (x < 0) tail = square == INFINITY ? square : 2 * (FN(exp)(square) * (1 + rest)) - tail;
+    return tail;
+}
+UNARY(erfcx, scaled_erfc(a))
 /* x: factor of the result below 0; y: factor of the number above 0; z: factor of the number below 0. */
 UNARY_WITH(elu, a < 0 ? FN(expm1)(a * z) * x : a * y)
 /* x: beta; y: threshold. */
@@ -237,6 +265,16 @@ ALWAYS_INLINE T erfinv_of(T x)
     return z > (T)0.5 ? FN(copysign)(inverse_erfc(1 - z), x) : inverse_erf(x);
 }
 UNARY(erfinv, erfinv_of(a))
+/* The quantile of the normal distribution: by the tail that is nearer, which keeps its digits. */
+ALWAYS_INLINE T normal_quantile(T p)
+{
+    T tail = p > (T)0.5 ? 1 - p : p, y;
+    if (!(p >= 0 && p <= 1)) return FN(log)((T)-1);
+    if (tail == 0) return p == 0 ? -INFINITY : INFINITY;
+    y = tail < (T)0.25 ? -inverse_erfc(2 * tail) : inverse_erf(2 * tail - 1);
+    return (T)1.41421356237309504880 * (p > (T)0.5 ? -y : y);
+}
+UNARY(ndtri, normal_quantile(a))
 
 /* Modified Bessel functions of order 0 and 1: the series (DLMF 10.25.2), whose terms have one sign, and for large z
  * Hankel's expansion of e^-z I(z) (DLMF 10.40.1). */
@@ -280,6 +318,15 @@ UNARY(i0e, scaled_bessel_i(a, 0))
 UNARY(i1e, scaled_bessel_i(a, 1))
 #endif
 
+#if GPU_GROUP == GPU_GROUP_GAMMA
+#include "gamma.h"
+UNARY(digamma, digamma_of(a))
+UNARY_WITH(polygamma, polygamma_of(a, x))
+BINARY(zeta, zeta_of(a, b))
+BINARY(igamma, incomplete_gamma(a, b, 0))
+BINARY(igammac, incomplete_gamma(a, b, 1))
+#endif
+
 #define GPU_CASE(op, formula) \
     case GPU_OP_##op:         \
         return formula##_formula(a, b, c, x, y, z);
@@ -300,8 +347,10 @@ GPU_FUNCTION T gpu_compute(uint32_t opcode, GPU_SIGNATURE)
         GPU_FUNCTION_OPS(GPU_CASE)
 #elif GPU_GROUP == GPU_GROUP_RARE
         GPU_RARE_OPS(GPU_CASE)
-#else
+#elif GPU_GROUP == GPU_GROUP_SPECIAL
         GPU_SPECIAL_OPS(GPU_CASE)
+#else
+        GPU_GAMMA_OPS(GPU_CASE)
 #endif
     default:
         return a;

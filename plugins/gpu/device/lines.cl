@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Softmax, layer normalisation and their gradients for processors: an item is a line of contiguous elements of the dtype GPU_DTYPE,
- * which stays in the cache between its passes. Computed in float32, sums in GPU_LANES chains. scalars: the size of a
- * line, lines, and what the kernel says.
+ * Softmax, layer normalisation, normalisation by the root mean square, and their gradients, of lines of elements of the dtype
+ * GPU_DTYPE. On processors an item is a contiguous line, which stays in the cache between its passes; sums have GPU_LANES chains.
+ * On GPUs `width` items, a power of two that divides a group, take a line together: neighbouring items read neighbouring
+ * elements, and what they found is merged as a tree. scalars: the size of a line, lines, and what the kernel says.
  */
 #include "dialect.h"
 
-#define GPU_LANES   64
 #define GPU_STEP    GPU_BYTES(GPU_DTYPE)
 #define GPU_AT(p, i) gpu_load((p) + (int64_t)(i) * GPU_STEP, GPU_DTYPE)
+/* The numbers that a line was normalised with; operands 1 and 2 of the nest. Bit 1 of `immediate`: around 0, not a mean. */
+#define GPU_LINE_NUMBER(p, k, line) \
+    gpu_load((p) + nest.offsets[k] + (int64_t)(line) * GPU_BYTES(nest.dtypes[k]), nest.dtypes[k])
+#define GPU_LINE_MEAN(p, line) (nest.immediate & 2u ? (T)0 : GPU_LINE_NUMBER(p, 1, line))
+
+#if GPU_PROCESSOR
+#define GPU_LANES 64
 
 /* The largest element, or NaN. */
 GPU_FUNCTION float gpu_line_largest(GPU_GLOBAL const uint8_t *x, uint32_t size)
@@ -74,7 +81,7 @@ GPU_KERNEL void softmax_lines_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const
     }
 }
 
-/* scalars[2]: eps; bits of scalars[3]: 1 weight, 2 bias. Operands: out, mean, rstd, in; weight and bias are contiguous. */
+/* scalars[2]: eps; bits of scalars[3]: 1 weight, 2 bias, 4 around 0. Operands: out, mean, rstd, in; weight and bias are contiguous. */
 GPU_KERNEL void normalize_lines(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *means, GPU_GLOBAL uint8_t *rstds,
                                 GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *weight,
                                 GPU_GLOBAL const uint8_t *bias, int64_t first_weight, int64_t first_bias, gpu_nest nest)
@@ -86,13 +93,15 @@ GPU_KERNEL void normalize_lines(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *mea
     weight += first_weight;
     bias += first_bias;
     float sum = 0;
-    GPU_ADD_UP(sum, GPU_LANES, size, float a = GPU_AT(in, at);, a)
+    int has_mean = !(nest.scalars[3] & 4u);
+    if (has_mean) GPU_ADD_UP(sum, GPU_LANES, size, float a = GPU_AT(in, at);, a)
     float mean = sum / (float)size;
     float squares = 0;
     GPU_ADD_UP(squares, GPU_LANES, size, float a = GPU_AT(in, at);, (a - mean) * (a - mean))
     float rstd = 1.0f / sqrt(squares / (float)size + gpu_value(nest.scalars[2]));
     int has_weight = nest.scalars[3] & 1u, has_bias = nest.scalars[3] >> 1 & 1u;
-    gpu_store(means + nest.offsets[1] + (int64_t)line * GPU_BYTES(nest.dtypes[1]), nest.dtypes[1], mean);
+    if (has_mean)
+        gpu_store(means + nest.offsets[1] + (int64_t)line * GPU_BYTES(nest.dtypes[1]), nest.dtypes[1], mean);
     gpu_store(rstds + nest.offsets[2] + (int64_t)line * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2], rstd);
     if (has_weight && has_bias) {
         GPU_INDEPENDENT
@@ -113,10 +122,6 @@ GPU_KERNEL void normalize_lines(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *mea
     }
 }
 
-/* The numbers that a line was normalised with; operands 1 and 2 of the nest. */
-#define GPU_LINE_NUMBER(p, k, line) \
-    gpu_load((p) + nest.offsets[k] + (int64_t)(line) * GPU_BYTES(nest.dtypes[k]), nest.dtypes[k])
-
 /* The gradient of a line. Operands: out, mean, rstd, in; scalars[2], [3]: where grad and weight begin; bit 0 of `immediate`:
  * there is a weight. */
 GPU_KERNEL void normalize_lines_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *means,
@@ -125,7 +130,7 @@ GPU_KERNEL void normalize_lines_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL con
 {
     uint32_t size = (uint32_t)nest.scalars[0], line = gpu_item(), has_weight = nest.immediate & 1u;
     if (line >= (uint32_t)nest.scalars[1]) return;
-    float mean = GPU_LINE_NUMBER(means, 1, line), rstd = GPU_LINE_NUMBER(rstds, 2, line), sum = 0, dot = 0;
+    float mean = GPU_LINE_MEAN(means, line), rstd = GPU_LINE_NUMBER(rstds, 2, line), sum = 0, dot = 0;
     out += nest.offsets[0] + (int64_t)line * size * GPU_STEP;
     in += nest.offsets[3] + (int64_t)line * size * GPU_STEP;
     grad += (int64_t)nest.scalars[2] + (int64_t)line * size * GPU_STEP;
@@ -138,7 +143,7 @@ GPU_KERNEL void normalize_lines_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL con
         GPU_ADD_UP(sum, GPU_LANES, size, float g = GPU_AT(grad, at);, g)
         GPU_ADD_UP(dot, GPU_LANES, size, float g = GPU_AT(grad, at); float a = GPU_AT(in, at);, g * (a - mean))
     }
-    sum /= (float)size;
+    sum = nest.immediate & 2u ? 0 : sum / (float)size;
     dot *= rstd * rstd / (float)size;
     GPU_INDEPENDENT
     for (uint32_t i = 0; i < size; i++) {
@@ -162,7 +167,7 @@ GPU_KERNEL void normalize_columns(GPU_GLOBAL float *sums, GPU_GLOBAL const uint8
     uint32_t width = size - column < GPU_LANES ? size - column : GPU_LANES;
     for (int j = 0; j < GPU_LANES; j++) of_weight[j] = of_bias[j] = 0;
     for (uint32_t line = part * each; line < end; line++) {
-        float mean = GPU_LINE_NUMBER(means, 1, line), rstd = GPU_LINE_NUMBER(rstds, 2, line);
+        float mean = GPU_LINE_MEAN(means, line), rstd = GPU_LINE_NUMBER(rstds, 2, line);
         int64_t place = ((int64_t)line * size + column) * GPU_STEP;
         GPU_GLOBAL const uint8_t *x = in + nest.offsets[3] + place, *g = grad + (int64_t)nest.scalars[2] + place;
         for (uint32_t j = 0; j < width; j++) {
@@ -177,12 +182,205 @@ GPU_KERNEL void normalize_columns(GPU_GLOBAL float *sums, GPU_GLOBAL const uint8
     }
 }
 
+#else
+
+/* For k of an item of a line: several reads before the first is used. `body` gets the place `at` among the line's elements. */
+#define GPU_EACH_OF_LINE(body)                                                            \
+    for (; k + (GPU_AHEAD - 1) * width < end; k += GPU_AHEAD * width) {                   \
+        T x[GPU_AHEAD];                                                                   \
+        for (uint32_t j = 0; j < GPU_AHEAD; j++) x[j] = GPU_AT(in, (k + j * width) * inner); \
+        for (uint32_t j = 0; j < GPU_AHEAD; j++) {                                        \
+            T a = x[j];                                                                   \
+            body                                                                          \
+        }                                                                                 \
+    }                                                                                     \
+    for (; k < end; k += width) {                                                         \
+        T a = GPU_AT(in, k *inner);                                                       \
+        body                                                                              \
+    }
+
+/* What an exponential adds to a sum of exponentials minus `most`. While all are -inf the sum counts them. */
+GPU_FUNCTION T gpu_share(T a, T most)
+{
+    return a == -INFINITY ? (most == -INFINITY ? (T)1 : (T)0) : FN(exp)(a - most);
+}
+GPU_FUNCTION T gpu_rescale(T from, T to)
+{
+    return from == to ? (T)1 : FN(exp)(from - to);
+}
+
+/*
+ * Softmax in one pass for the largest element and the sum, and one for the result. Line l has the elements k inner apart from
+ * l / inner * size * inner + l % inner on; scalars[3] is inner. scalars[2]: 1 for the logarithm. Operands: out, in.
+ */
+GPU_KERNEL void softmax_group(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, uint32_t width, gpu_nest nest)
+{
+    GPU_LOCAL T mosts[GPU_GROUP_ITEMS];
+    GPU_LOCAL T sums[GPU_GROUP_ITEMS];
+    uint32_t me = gpu_group_item(), line = gpu_item() / width, size = (uint32_t)nest.scalars[0];
+    uint32_t is_there = line < (uint32_t)nest.scalars[1], end = is_there ? size : 0, k = me % width;
+    int64_t inner = (int64_t)nest.scalars[3];
+    int64_t first = ((int64_t)line / inner * size * inner + (int64_t)line % inner) * GPU_STEP;
+    T most = -INFINITY, sum = 0;
+    in += nest.offsets[1] + first;
+    out += nest.offsets[0] + first;
+    for (; k + (GPU_AHEAD - 1) * width < end; k += GPU_AHEAD * width) {
+        T x[GPU_AHEAD], more = most;
+        for (uint32_t j = 0; j < GPU_AHEAD; j++) x[j] = GPU_AT(in, (k + j * width) * inner);
+        for (uint32_t j = 0; j < GPU_AHEAD; j++) more = x[j] > more ? x[j] : more;
+        sum *= gpu_rescale(most, more);
+        most = more;
+        for (uint32_t j = 0; j < GPU_AHEAD; j++) sum += gpu_share(x[j], most);
+    }
+    for (; k < end; k += width) {
+        T a = GPU_AT(in, k * inner), more = a > most ? a : most;
+        sum = sum * gpu_rescale(most, more) + gpu_share(a, more);
+        most = more;
+    }
+    mosts[me] = most;
+    sums[me] = sum;
+    for (uint32_t half_way = width / 2; half_way > 0; half_way /= 2) {
+        GPU_BARRIER();
+        if (me % width < half_way) {
+            T other = mosts[me + half_way], more = other > mosts[me] ? other : mosts[me];
+            sums[me] = sums[me] * gpu_rescale(mosts[me], more) + sums[me + half_way] * gpu_rescale(other, more);
+            mosts[me] = more;
+        }
+    }
+    GPU_BARRIER();
+    most = mosts[me - me % width];
+    sum = sums[me - me % width];
+    if (nest.scalars[2]) {
+        T logarithm = FN(log)(sum);
+        for (k = me % width; k < end; k += width)
+            gpu_store(out + (int64_t)k * inner * GPU_STEP, GPU_DTYPE, (GPU_AT(in, k * inner) - most) - logarithm);
+    } else {
+        for (k = me % width; k < end; k += width)
+            gpu_store(out + (int64_t)k * inner * GPU_STEP, GPU_DTYPE, FN(exp)(GPU_AT(in, k * inner) - most) / sum);
+    }
+}
+
+/* The gradient of the above from the one of its result. Operands: out, the result (in), its gradient. */
+GPU_KERNEL void softmax_group_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in,
+                                       GPU_GLOBAL const uint8_t *grad, uint32_t width, gpu_nest nest)
+{
+    GPU_LOCAL T sums[GPU_GROUP_ITEMS];
+    uint32_t me = gpu_group_item(), line = gpu_item() / width, size = (uint32_t)nest.scalars[0];
+    uint32_t is_there = line < (uint32_t)nest.scalars[1], end = is_there ? size : 0, k;
+    int64_t inner = (int64_t)nest.scalars[3];
+    int64_t first = ((int64_t)line / inner * size * inner + (int64_t)line % inner) * GPU_STEP;
+    T sum = 0;
+    in += nest.offsets[1] + first;
+    out += nest.offsets[0] + first;
+    grad += nest.offsets[2] + first;
+    for (k = me % width; k < end; k += width) {
+        T g = GPU_AT(grad, k * inner);
+        sum += nest.scalars[2] ? g : g * GPU_AT(in, k * inner);
+    }
+    GPU_ADD_GROUP(sum, sums, me, width)
+    for (k = me % width; k < end; k += width) {
+        T g = GPU_AT(grad, k * inner), y = GPU_AT(in, k * inner);
+        gpu_store(out + (int64_t)k * inner * GPU_STEP, GPU_DTYPE,
+                  nest.scalars[2] ? g - FN(exp)(y) * sum : (g - sum) * y);
+    }
+}
+
+/* As normalize_lines: scalars[2]: eps; bits of scalars[3]: 1 weight, 2 bias, 4 around 0. Operands: out, mean, rstd, in. */
+GPU_KERNEL void normalize_group(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *means, GPU_GLOBAL uint8_t *rstds,
+                                GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *weight,
+                                GPU_GLOBAL const uint8_t *bias, int64_t first_weight, int64_t first_bias, uint32_t width,
+                                gpu_nest nest)
+{
+    GPU_LOCAL T sums[GPU_GROUP_ITEMS];
+    uint32_t me = gpu_group_item(), line = gpu_item() / width, size = (uint32_t)nest.scalars[0];
+    uint32_t is_there = line < (uint32_t)nest.scalars[1], end = is_there ? size : 0, k = me % width;
+    uint32_t has_weight = nest.scalars[3] & 1u, has_bias = nest.scalars[3] & 2u, has_mean = !(nest.scalars[3] & 4u);
+    int64_t inner = 1;
+    T mean = 0, squares = 0;
+    in += nest.offsets[3] + (int64_t)line * size * GPU_STEP;
+    out += nest.offsets[0] + (int64_t)line * size * GPU_STEP;
+    weight += first_weight;
+    bias += first_bias;
+    if (has_mean) {
+        GPU_EACH_OF_LINE(mean += a;)
+    }
+    GPU_ADD_GROUP(mean, sums, me, width)
+    mean /= (T)size;
+    k = me % width;
+    GPU_EACH_OF_LINE(squares += (a - mean) * (a - mean);)
+    GPU_ADD_GROUP(squares, sums, me, width)
+    T rstd = 1 / FN(sqrt)(squares / (T)size + gpu_value(nest.scalars[2]));
+    if (is_there && me % width == 0) {
+        if (has_mean)
+            gpu_store(means + nest.offsets[1] + (int64_t)line * GPU_BYTES(nest.dtypes[1]), nest.dtypes[1], mean);
+        gpu_store(rstds + nest.offsets[2] + (int64_t)line * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2], rstd);
+    }
+    for (k = me % width; k < end; k += width) {
+        T x = (GPU_AT(in, k) - mean) * rstd;
+        if (has_weight) x *= GPU_AT(weight, k);
+        if (has_bias) x += GPU_AT(bias, k);
+        gpu_store(out + (int64_t)k * GPU_STEP, GPU_DTYPE, x);
+    }
+}
+
+/* The gradient of a line, as normalize_lines_backward. */
+GPU_KERNEL void normalize_group_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *means,
+                                         GPU_GLOBAL const uint8_t *rstds, GPU_GLOBAL const uint8_t *in,
+                                         GPU_GLOBAL const uint8_t *grad, GPU_GLOBAL const uint8_t *weight, uint32_t width,
+                                         gpu_nest nest)
+{
+    GPU_LOCAL T sums[GPU_GROUP_ITEMS];
+    uint32_t me = gpu_group_item(), line = gpu_item() / width, size = (uint32_t)nest.scalars[0];
+    uint32_t is_there = line < (uint32_t)nest.scalars[1], end = is_there ? size : 0, k = me % width;
+    uint32_t has_weight = nest.immediate & 1u;
+    int64_t inner = 1;
+    T mean = is_there ? GPU_LINE_MEAN(means, line) : (T)0, rstd = is_there ? GPU_LINE_NUMBER(rstds, 2, line) : (T)0;
+    T sum = 0, dot = 0;
+    out += nest.offsets[0] + (int64_t)line * size * GPU_STEP;
+    in += nest.offsets[3] + (int64_t)line * size * GPU_STEP;
+    grad += (int64_t)nest.scalars[2] + (int64_t)line * size * GPU_STEP;
+    weight += (int64_t)nest.scalars[3];
+    for (; k < end; k += width) {
+        T g = has_weight ? GPU_AT(grad, k) * GPU_AT(weight, k) : GPU_AT(grad, k);
+        sum += g;
+        dot += g * (GPU_AT(in, k) - mean);
+    }
+    GPU_ADD_GROUP(sum, sums, me, width)
+    GPU_ADD_GROUP(dot, sums, me, width)
+    sum = nest.immediate & 2u ? (T)0 : sum / (T)size;
+    dot *= rstd * rstd / (T)size;
+    for (k = me % width; k < end; k += width) {
+        T g = has_weight ? GPU_AT(grad, k) * GPU_AT(weight, k) : GPU_AT(grad, k);
+        gpu_store(out + (int64_t)k * GPU_STEP, GPU_DTYPE, (g - sum - (GPU_AT(in, k) - mean) * dot) * rstd);
+    }
+}
+
+/* As normalize_columns, an item a column of a part, so that neighbouring items read neighbouring columns. */
+GPU_KERNEL void normalize_column(GPU_GLOBAL T *sums, GPU_GLOBAL const uint8_t *means, GPU_GLOBAL const uint8_t *rstds,
+                                 GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *grad, int64_t first, gpu_nest nest)
+{
+    uint32_t size = (uint32_t)nest.scalars[0], lines = (uint32_t)nest.scalars[1], each = (uint32_t)nest.scalars[3];
+    uint32_t parts = (lines + each - 1) / each, part = gpu_item() / size, column = gpu_item() % size;
+    uint32_t end = lines - part * each < each ? lines : part * each + each;
+    T of_weight = 0, of_bias = 0;
+    if (part >= parts) return;
+    for (uint32_t line = part * each; line < end; line++) {
+        int64_t place = ((int64_t)line * size + column) * GPU_STEP;
+        T g = GPU_AT(grad + (int64_t)nest.scalars[2] + place, 0), a = GPU_AT(in + nest.offsets[3] + place, 0);
+        of_weight += g * (a - GPU_LINE_MEAN(means, line)) * GPU_LINE_NUMBER(rstds, 2, line);
+        of_bias += g;
+    }
+    sums[first + (int64_t)part * size + column] = of_weight;
+    sums[first + ((int64_t)parts + part) * size + column] = of_bias;
+}
+#endif
+
 /* The sums of the parts, from `first` on: an item a column. */
-GPU_KERNEL void add_parts(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const float *sums, int64_t offset, int64_t first,
+GPU_KERNEL void add_parts(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const T *sums, int64_t offset, int64_t first,
                           uint32_t size, uint32_t parts)
 {
     uint32_t column = gpu_item();
-    float sum = 0;
+    T sum = 0;
     if (column >= size) return;
     for (uint32_t part = 0; part < parts; part++) sum += sums[first + (int64_t)part * size + column];
     gpu_store(out + offset + (int64_t)column * GPU_STEP, GPU_DTYPE, sum);

@@ -8,12 +8,15 @@
 
 #define GPU_STEP     GPU_BYTES(GPU_DTYPE)
 #define GPU_AT(p, i) gpu_load((p) + (int64_t)(i) * GPU_STEP, GPU_DTYPE)
-#define GPU_CHAINS   16
 
 /*
- * Item i: part i % parts of channel i / parts. c.mode: GPU_CHANNEL_SUMS keeps the sum of x; GPU_CHANNEL_MOMENTS the mean
- * and the sum of squares around it; GPU_CHANNEL_GRADIENTS, with x and the gradient g, the sums of g and g (x - mean).
+ * c.mode: GPU_CHANNEL_SUMS keeps the sum of x; GPU_CHANNEL_MOMENTS the mean and the sum of squares around it;
+ * GPU_CHANNEL_GRADIENTS, with x and the gradient g, the sums of g and g (x - mean). On a processor item i has part i % parts of
+ * channel i / parts. On a GPU `width` items, a power of two that divides a group, have a part; neighbouring ones read
+ * neighbouring elements of it or, if width is 1, the same part of neighbouring channels.
  */
+#if GPU_PROCESSOR
+#define GPU_CHAINS 16
 GPU_KERNEL void channel_parts(GPU_GLOBAL T *states, GPU_GLOBAL const uint8_t *x, GPU_GLOBAL const uint8_t *g,
                               GPU_GLOBAL const T *coefficients, gpu_channels c)
 {
@@ -45,6 +48,45 @@ GPU_KERNEL void channel_parts(GPU_GLOBAL T *states, GPU_GLOBAL const uint8_t *x,
     states[2 * gpu_item()] = first;
     states[2 * gpu_item() + 1] = second;
 }
+#else
+/* The elements of a part from k on, `width` apart: `body` gets the place of each. */
+#define GPU_EACH_OF_PART(body)                                                                  \
+    for (k = me % width, image = begin + k / c.inner, rest = k % c.inner; k < count; k += width) { \
+        int64_t at = ((int64_t)image * c.channels + channel) * c.inner + rest;                  \
+        body                                                                                    \
+        for (rest += width; rest >= c.inner; rest -= c.inner) image++;                          \
+    }
+GPU_KERNEL void channel_parts(GPU_GLOBAL T *states, GPU_GLOBAL const uint8_t *x, GPU_GLOBAL const uint8_t *g,
+                              GPU_GLOBAL const T *coefficients, uint32_t width, gpu_channels c)
+{
+    GPU_LOCAL T sums[GPU_GROUP_ITEMS];
+    uint32_t me = gpu_group_item(), task = gpu_item() / width, channel = task % c.channels, part = task / c.channels;
+    uint32_t is_there = part < c.parts, begin = part * c.length, k, image, rest;
+    uint32_t left = is_there ? c.images - begin : 0, count = (left < c.length ? left : c.length) * c.inner;
+    T first = 0, second = 0;
+    x += c.offsets[GPU_CHANNEL_X];
+    g += c.offsets[GPU_CHANNEL_G];
+    T mean = is_there && c.mode == GPU_CHANNEL_GRADIENTS
+                 ? coefficients[c.offsets[GPU_CHANNEL_COEFFICIENTS] + 4 * (int64_t)channel]
+                 : (T)0;
+    if (c.mode != GPU_CHANNEL_GRADIENTS) {
+        GPU_EACH_OF_PART(first += GPU_AT(x, at);)
+    } else {
+        GPU_EACH_OF_PART(T b = GPU_AT(g, at); first += b; second += b * (GPU_AT(x, at) - mean);)
+    }
+    GPU_ADD_GROUP(first, sums, me, width)
+    if (c.mode == GPU_CHANNEL_MOMENTS) {
+        first /= (T)count;
+        GPU_EACH_OF_PART(T a = GPU_AT(x, at) - first; second += a * a;)
+    }
+    GPU_ADD_GROUP(second, sums, me, width)
+    if (is_there && me % width == 0) {
+        states += c.offsets[GPU_CHANNEL_STATES] + 2 * ((int64_t)channel * c.parts + part);
+        states[0] = first;
+        states[1] = second;
+    }
+}
+#endif
 
 /* The sums become the result: an item a channel. */
 GPU_KERNEL void channel_sums(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const T *states, gpu_channels c)

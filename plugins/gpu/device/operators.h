@@ -135,7 +135,10 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(log_sigmoid_backward, log_sigmoid_backward) \
     X(elu, elu)                                   \
     X(softplus, softplus)                         \
-    X(softplus_backward, softplus_backward)
+    X(softplus_backward, softplus_backward)       \
+    X(ndtr, ndtr)                                 \
+    X(log_ndtr, log_ndtr)                         \
+    X(erfcx, erfcx)
 
 #define GPU_FUNCTION_OPS(X) \
     X(exp, exp)             \
@@ -172,11 +175,19 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
 
 #define GPU_SPECIAL_OPS(X)    \
     X(erfinv, erfinv)         \
+    X(ndtri, ndtri)           \
     X(i0, i0)                 \
     X(i0e, i0e)               \
     X(i1, i1)                 \
     X(i1e, i1e)               \
     X(modified_bessel_i0, i0) \
     X(modified_bessel_i1, i1)
+
+#define GPU_GAMMA_OPS(X)    \
+    X(digamma, digamma)     \
+    X(polygamma, polygamma) \
+    X(zeta, zeta)           \
+    X(igamma, igamma)       \
+    X(igammac, igammac)
 
 #endif

@@ -202,7 +202,6 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
 #endif
 
 #if GPU_IS_FLOAT
-#define GPU_GROUP_ITEMS 128 /* of a GPU's group */
 
 /*
  * For few rows or columns, where elements that are multiplied are neighbours in both matrices: a result is computed by an

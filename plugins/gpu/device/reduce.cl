@@ -375,9 +375,6 @@ GPU_KERNEL void reduce_parts(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int64_t *
     gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, nest.numel / lines);
 }
 #else
-#define GPU_GROUP_ITEMS 128 /* of a GPU's group */
-#define GPU_AHEAD       4   /* elements that an item reads before it takes the first of them */
-
 /* Both states in one. Of equal elements the one with the lower position counts. */
 GPU_FUNCTION gpu_state gpu_join(uint32_t opcode, gpu_state s, gpu_state t)
 {

@@ -195,8 +195,4 @@ static void inject_after(shim_call *c)
     c->status = fail(c, (int32_t)c->mark);
 }
 
-const shim_tool shim_tool_here = {.name = "inject",
-                                  .configure = inject_configure,
-                                  .finish = inject_finish,
-                                  .before = inject_before,
-                                  .after = inject_after};
+SHIM_TOOL(inject);

@@ -233,7 +233,8 @@ static void after_slot(shim_call *c)
     record_plugin *p = c->plugin->tool;
     record_buffer b = {0};
     uint64_t blob = is_copy(c->id) && c->status == TN_OK ? copied_bytes(c) : 0;
-    int32_t allocates = c->id == SHIM_MEMORY_ALLOC || c->id == SHIM_ALLOCATOR_ALLOC;
+    int32_t allocates =
+        c->id == SHIM_MEMORY_ALLOC || c->id == SHIM_MEMORY_RESERVE || c->id == SHIM_ALLOCATOR_ALLOC;
     if (allocates && c->status == TN_OK) record_allocated(p, *(void **)c->values[7].pointer);
     record_u64(&b, c->number);
     record_u32(&b, p->index);
@@ -291,10 +292,4 @@ static void record_after(shim_call *c)
         after_slot(c);
 }
 
-const shim_tool shim_tool_here = {.name = "record",
-                                  .configure = record_configure,
-                                  .finish = record_finish,
-                                  .attach = record_attach,
-                                  .detach = record_detach,
-                                  .before = record_before,
-                                  .after = record_after};
+SHIM_TOOL(record, .attach = record_attach, .detach = record_detach);

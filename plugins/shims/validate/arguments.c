@@ -150,7 +150,7 @@ static void check_numbers(validate_state *v, const shim_call *c)
     if (c->id == SHIM_EVENT_CREATE && a[1].number & ~(uint64_t)(TN_EVENT_TIMING | TN_EVENT_INTERPROCESS))
         validate_say(c, "unknown-flags", NULL, "the host makes an event with flags 0x%" PRIx64, a[1].number);
     if (c->id == SHIM_COPY_DEVICE_TO_DEVICE) check_overlap(c);
-    if (c->id == SHIM_MEMORY_ALLOC) {
+    if (c->id == SHIM_MEMORY_ALLOC || c->id == SHIM_MEMORY_RESERVE) {
         const validate_object *device = validate_argument(v, c, 0);
         uint64_t kind = a[1].number;
         if (device && (!(kind & device->kinds) || (kind & (kind - 1))))

@@ -313,10 +313,4 @@ static void validate_detach(shim_plugin *w)
     free(w->tool);
 }
 
-const shim_tool shim_tool_here = {.name = "validate",
-                                  .configure = validate_configure,
-                                  .finish = validate_finish,
-                                  .attach = validate_attach,
-                                  .detach = validate_detach,
-                                  .before = validate_before,
-                                  .after = validate_after};
+SHIM_TOOL(validate, .attach = validate_attach, .detach = validate_detach);

@@ -15,7 +15,7 @@
 #define TENON_PROGRESS_H
 
 #include <stdio.h>
-#include <tenon/tenon.h>
+#include <tenon/program.h>
 
 #ifndef TN_PLUGIN
 TN_BEGIN_DECLS
@@ -26,21 +26,30 @@ TN_BEGIN_DECLS
 typedef struct tn_progress tn_progress;
 
 typedef struct tn_progress_options {
-    uint32_t options_size;
-    uint32_t reserved;
-    const void *options_have_names; /* unused: `.unit = "images"` */
-    FILE *to;            /* NULL: stderr. A terminal shows one line that changes, a file a line each time */
-    const char *unit;    /* what the speed counts; NULL: "steps" */
-    double units_a_step; /* 0: 1 */
-    double seconds;      /* at least, between two lines; 0: 0.1 on a terminal, else 10 */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_progress_options));
+    uint32_t reserved TN_OPTION();
+    const void *options_have_names TN_OPTION(); /* unused: `.unit = "images"` */
+    FILE *to TN_OPTION(); /* NULL: stderr. A terminal shows one line that changes, a file a line each time */
+    const char *unit TN_OPTION();    /* what the speed counts; NULL: "steps" */
+    double units_a_step TN_OPTION(); /* 0: 1 */
+    double seconds TN_OPTION();      /* at least, between two lines; 0: 0.1 on a terminal, else 10 */
 } tn_progress_options;
 
 /* `label` is copied; `steps` 0: their number is not known. NULL when out of memory. */
 TN_API tn_progress *tn_progress_create_with(const char *label, int64_t steps,
                                             const tn_progress_options *options);
+#ifdef __cplusplus
+/* tn_progress_create("training", steps, {.unit = "images"}) from C++20 on. */
+static inline tn_progress *tn_progress_create(const char *label, int64_t steps,
+                                              const tn_progress_options &o = {})
+{
+    return tn_progress_create_with(label, steps, &o);
+}
+#else
 #define tn_progress_create(label, steps, ...)                                   \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_progress_create_with( \
         label, steps, &(tn_progress_options){.options_size = sizeof(tn_progress_options), __VA_ARGS__}))
+#endif
 /* One step is done. 1: it is time for a line; so a program reads the loss from a device only for lines that are shown.
  * The first and the last step have a line. */
 TN_API int32_t tn_progress_step(TN_NULLABLE tn_progress *p);
@@ -51,39 +60,53 @@ TN_API void tn_progress_show(TN_NULLABLE tn_progress *p, const char *format, ...
     __attribute__((format(printf, 2, 3)));
 /* Ends the line. */
 TN_API void tn_progress_destroy(TN_TAKES TN_NULLABLE tn_progress *p);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_progress, tn_progress_destroy)
+#endif
 
 /* ---- Curves -------------------------------------------------------------------------------------------- */
 
 /* One curve. Values that are not finite leave a gap. */
 typedef struct tn_series {
-    const char *name; /* for the legend; NULL: none */
-    const double *x;  /* NULL: 0, 1, 2, ... */
-    const double *y;
-    int64_t count;
-    double smooth; /* 0 to 1: the weight of the past in a moving average, drawn over the values; 0: none */
+    const char *name TN_OPTION(); /* for the legend; NULL: none */
+    const double *x TN_OPTION();  /* NULL: 0, 1, 2, ... */
+    const double *y TN_OPTION();
+    int64_t count TN_OPTION();
+    double smooth
+    TN_OPTION(); /* 0 to 1: the weight of the past in a moving average, drawn over the values; 0: none */
 } tn_series;
 
 typedef struct tn_series_list {
     const tn_series *data;
     int64_t count;
 } tn_series_list;
+#ifdef __cplusplus
+#define TN_SERIES(...) \
+    {                  \
+        __VA_ARGS__    \
+    } /* as an argument of tn_plot_svg */
+#else
 #define TN_SERIES(...)                            \
     ((tn_series_list){(tn_series[]){__VA_ARGS__}, \
                       (int64_t)(sizeof((tn_series[]){__VA_ARGS__}) / sizeof(tn_series))})
+#endif
 
 typedef struct tn_plot_options {
-    uint32_t options_size;
-    uint32_t log_y;                 /* 1: a logarithmic axis; values that are not positive leave a gap */
-    const void *options_have_names; /* unused: `.title = "loss"` */
-    const char *title, *x_label, *y_label;
-    double y_least, y_most; /* both 0: from the values */
+    uint32_t options_size TN_OPTION(sizeof(struct tn_plot_options));
+    uint32_t log_y TN_OPTION(); /* 1: a logarithmic axis; values that are not positive leave a gap */
+    const void *options_have_names TN_OPTION(); /* unused: `.title = "loss"` */
+    const char *title TN_OPTION(), *x_label TN_OPTION(), *y_label TN_OPTION();
+    double y_least TN_OPTION(), y_most TN_OPTION(); /* both 0: from the values */
 } tn_plot_options;
 
 /* Writes a picture of the curves as SVG. A temporary file replaces `path` at the end. Returns the status. */
-TN_API int32_t tn_plot_svg_with(const char *path, tn_series_list series, const tn_plot_options *options);
+TN_API int32_t tn_plot_svg_with(const char *path, tn_series_list series,
+                                TN_NULLABLE const tn_plot_options *options);
+#ifndef __cplusplus /* in C++ it is a function, at the end of this file */
 #define tn_plot_svg(path, series, ...)                                   \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_plot_svg_with( \
         path, series, &(tn_plot_options){.options_size = sizeof(tn_plot_options), __VA_ARGS__}))
+#endif
 
 /* ---- Event files --------------------------------------------------------------------------------------- */
 
@@ -106,5 +129,18 @@ TN_API int32_t tn_events_flush(tn_events *e);
 TN_API int32_t tn_events_destroy(TN_TAKES TN_NULLABLE tn_events *e);
 
 TN_END_DECLS
+
+#ifdef __cplusplus
+/* tn_plot_svg(path, TN_SERIES({.name = "loss", .y = y, .count = n}), {.title = "loss"}) from C++20 on. */
+static inline int32_t tn_plot_svg(const char *path, tn_series_list series, const tn_plot_options &o = {})
+{
+    return tn_plot_svg_with(path, series, &o);
+}
+template <size_t N>
+int32_t tn_plot_svg(const char *path, const tn_series (&series)[N], const tn_plot_options &o = {})
+{
+    return tn_plot_svg_with(path, {series, (int64_t)N}, &o);
+}
+#endif
 #endif
 #endif

@@ -7,32 +7,17 @@
  */
 #define TN_PLUGIN
 #include "cublaslt.h"
-#include "library.h"
-
-#include <tenon/kernel.h>
+#include "stand_in.h"
 
 #define DECLARE(result, name, arguments) TEST_API result name arguments;
 CUBLASLT_FUNCTIONS(DECLARE)
 /* Products, choices, objects that the plugin has not given back. */
-enum { PRODUCTS, CHOICES, LIVE, COUNTS };
+enum { PRODUCTS, CHOICES, LIVE };
 TEST_API int cublaslt_test_count(int what);
-
-#define FAULT(function)                      \
-    do {                                     \
-        int fault = library_fault(function); \
-        if (fault) return fault;             \
-    } while (0)
-
-static int counts[COUNTS];
 
 int cublaslt_test_count(int what)
 {
     return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
-}
-
-static int count(int what, int by)
-{
-    return __atomic_add_fetch(&counts[what], by, __ATOMIC_ACQ_REL);
 }
 
 /* Of all kinds. */
@@ -48,26 +33,19 @@ typedef struct object {
 
 static int create(void **out, object o)
 {
-    object *made = malloc(sizeof *made);
-    if (!made) return CUBLAS_ALLOC_FAILED;
-    *made = o;
-    *out = made;
-    count(LIVE, 1);
-    return CUBLAS_SUCCESS;
+    return make_object(out, &o, sizeof o, LIVE) ? CUBLAS_SUCCESS : CUBLAS_ALLOC_FAILED;
 }
 
 static int destroy(void *o)
 {
-    count(LIVE, -1);
-    free(o);
-    return CUBLAS_SUCCESS;
+    return destroy_object(o, sizeof(object), LIVE);
 }
 
 int cublasLtCreate(void **out)
 {
-    CUcontext context = NULL;
+    *out = out; /* after a failure anything may be there */
     FAULT(__func__);
-    if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return 1; /* not initialized */
+    if (!has_context()) return 1; /* not initialized */
     return create(out, (object){0});
 }
 
@@ -220,13 +198,6 @@ static double element(const product *p, int k, const char *at, uint64_t i)
     return value;
 }
 
-static double rounded(tn_dtype dtype, double value)
-{
-    uint64_t bits = 0;
-    tn_number_store(dtype, &bits, tn_number_real(value));
-    return tn_number_load(dtype, &bits).f;
-}
-
 static double sum_of(const product *p, char *const *at, uint64_t row, uint64_t column, uint64_t depth)
 {
     const int *t = p->description.transpose;
@@ -252,11 +223,7 @@ static CUresult run(CUcontext context, void *data)
     const uint64_t bytes = TN_DTYPE_BITS(dtype) / 8;
     const uint64_t depth = p->description.transpose[0] ? p->layouts[0].rows : p->layouts[0].columns;
     const char *bias = NULL;
-    if (p->workspace_bytes) {
-        void *workspace = cuda_test_place(context, p->workspace, p->workspace_bytes);
-        if (!workspace) return CUDA_ERROR_ILLEGAL_ADDRESS;
-        memset(workspace, 0xee, p->workspace_bytes);
-    }
+    if (!use_workspace(context, p->workspace, p->workspace_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (p->description.epilogue == LT_EPILOGUE_BIAS) {
         bias = cuda_test_place(context, (CUdeviceptr)(uintptr_t)p->description.bias, d->rows * bytes);
         if (!bias) return CUDA_ERROR_ILLEGAL_ADDRESS;

@@ -3,76 +3,16 @@
  * Products by a cuBLASLt for tests (libcublaslt.c) and by the plugin's own kernels: the same values, plans that are kept, TF32,
  * deterministic sums, and what happens when the library is absent or fails.
  */
-#include <criterion/criterion.h>
-#include <criterion/parameterized.h>
-#include <dlfcn.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <tenon/tenon.h>
+#define LIBRARY       "libcublasLt.so.13"
+#define LIBRARY_COUNT "cublaslt_test_count"
+#include "session.h"
 
 enum { PRODUCTS, CHOICES, LIVE };
 
-static tn_context *ctx;
-static tn_device device;
-static tn_scope *s;
-static char said[4096]; /* the log */
-
-static void keep_log(void *user, int32_t level, const char *text)
-{
-    size_t used = strlen(said);
-    snprintf(said + used, sizeof said - used, "%d %s\n", level, text);
-}
-
-static void open_device(void)
-{
-    tn_context_options options = {.size = sizeof options, .log = keep_log};
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK);
-    device = tn_device_parse(ctx, "cuda:0");
-    if (!device) cr_skip_test("no OpenCL device for the twins (Debian: pocl-opencl-icd)");
-    s = tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), .device = device});
-}
-
-static void close_device(void)
-{
-    if (s) tn_scope_close(s);
-    tn_context_destroy(ctx);
-    ctx = NULL;
-}
 TestSuite(products, .init = open_device, .fini = close_device, .timeout = 120);
 TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
 
-/* What the library counts, or -1: it is not loaded. */
-static int count(int what)
-{
-    void *library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
-    int (*function)(int);
-    if (!library) return -1;
-    *(void **)(void *)&function = dlsym(library, "cublaslt_test_count");
-    return function(what);
-}
-
-static void use_library(int32_t on)
-{
-    cr_assert_eq(tn_device_set_setting(ctx, device, "libraries", tn_value_bool(on)), TN_OK);
-}
-
-static tn_tensor *numbers(tn_dtype dtype, tn_ints sizes)
-{
-    tn_tensor *t = tn_empty(s, sizes, .dtype = TN_FLOAT32);
-    return tn_to(s, tn_uniform_(s, t, .from = -1, .to = 1), dtype);
-}
-
 /* ---- Values --------------------------------------------------------------------------------------------- */
-
-/* The largest difference, in float64. */
-static double difference(const tn_tensor *a, const tn_tensor *b)
-{
-    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
-    tn_tensor *d = tn_sub(s, tn_to(s, (tn_tensor *)a, TN_FLOAT64), tn_to(s, (tn_tensor *)b, TN_FLOAT64));
-    return tn_item_double(s, tn_max(s, tn_abs(s, d)));
-}
 
 enum {
     MM,
@@ -189,7 +129,6 @@ Test(products, a_plan_is_made_once_for_each_kind_of_product)
                  tn_last_error() ? tn_last_error()->message : "");
     cr_assert_gt(count(LIVE), 0);
     close_device();
-    s = NULL;
     cr_assert_eq(count(LIVE), 0, "objects of the library are left");
 }
 
@@ -295,13 +234,11 @@ static const char *const failures[] = {"cublasLtCreate:1:1",
 
 ParameterizedTestParameters(products, a_failure_before_the_work_is_left_to_the_kernels)
 {
-    static int numbers_of[sizeof failures / sizeof *failures];
-    for (int i = 0; i < (int)(sizeof failures / sizeof *failures); i++) numbers_of[i] = i;
-    return cr_make_param_array(int, numbers_of, sizeof failures / sizeof *failures);
+    static int rows[sizeof failures / sizeof *failures];
+    return row_numbers(rows, sizeof rows / sizeof *rows);
 }
 
-ParameterizedTest(const int *number, products, a_failure_before_the_work_is_left_to_the_kernels,
-                  .init = open_device)
+ParameterizedTest(const int *number, products, a_failure_before_the_work_is_left_to_the_kernels)
 {
     const char *failure = failures[*number];
     setenv("LIBRARY_FAIL", failure, 1);
@@ -316,7 +253,6 @@ ParameterizedTest(const int *number, products, a_failure_before_the_work_is_left
                  count(PRODUCTS));
     cr_assert(!is_create || strstr(said, "cublasLtCreate failed"), "%s", said);
     close_device();
-    s = NULL;
     cr_assert_eq(count(LIVE), 0, "%s: objects are left", failure);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "dispatcher/plugin/manifest.h"
+#include "../../core/refused.h"
 
 static int32_t parse(const char *text, tni_manifest *out, tni_reason *reason)
 {
@@ -135,15 +136,18 @@ Test(manifest, every_beginning_of_a_manifest_is_refused)
 
 Test(manifest, files_that_are_not_manifests)
 {
-    tni_manifest m;
-    tni_reason reason = {""};
-    int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    cr_assert_eq(tni_manifest_read(fd, &m, &reason), TN_E_CORRUPT);
-    cr_assert_str_eq(reason.text, "manifest: not a regular file");
-    close(fd);
-    fd = memfd_create("manifest", MFD_CLOEXEC);
-    cr_assert_eq(ftruncate(fd, 70000), 0);
-    cr_assert_eq(tni_manifest_read(fd, &m, &reason), TN_E_NOT_FOUND);
-    cr_assert_str_eq(reason.text, "not a manifest: 70000 bytes, at most 65536");
-    close(fd);
+    const int files[] = {open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                         memfd_create("manifest", MFD_CLOEXEC)};
+    static const refused_status expected[] = {
+        {TN_E_CORRUPT, "manifest: not a regular file"},
+        {TN_E_NOT_FOUND, "not a manifest: 70000 bytes, at most 65536"},
+    };
+    cr_assert_eq(ftruncate(files[1], 70000), 0);
+    for (int i = 0; i < 2; i++) {
+        tni_manifest m;
+        tni_reason reason = {""};
+        cr_expect_eq(tni_manifest_read(files[i], &m, &reason), expected[i].status);
+        cr_expect_str_eq(reason.text, expected[i].text);
+        close(files[i]);
+    }
 }

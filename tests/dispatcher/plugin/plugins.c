@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "../../torture/counting.h"
 #include "../../core/at_end.h"
+#include "../../core/refused.h"
 
 #define assert_contains(text, part) \
     cr_assert(strstr((text), (part)) != NULL, "expected '%s' in '%s'", (part), (text))
@@ -58,6 +59,20 @@ static tn_context *context_of(const char *path)
     cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s",
                  tn_last_error() ? tn_last_error()->message : "");
     return ctx;
+}
+
+/* A context of the folder that asks for the shim 'validate'. */
+static tn_context *validated_context(void)
+{
+    const tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
+    tn_context *ctx = NULL;
+    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    return ctx;
+}
+
+static void validate_manifest(const char *file, const char *name, const char *library)
+{
+    manifest(file, name, library, ", \"shim\": \"validate\"");
 }
 
 static tn_candidate_info candidate(tn_context *ctx, uint32_t i)
@@ -228,10 +243,14 @@ Test(plugins, names_of_tenons_own_devices_are_reserved)
         "of vendor "
         "'Tests' must choose another name",
     };
-    manifest("a.json", "other_best", "skewed_named_best", "");
-    manifest("b.json", "other_cpu", "skewed_named_cpu", "");
-    manifest("c.json", "other_cuda", "skewed_named_cuda", "");
-    manifest("d.json", "other_meta", "skewed_named_meta", "");
+    static const char *const types[] = {"best", "cpu", "cuda", "meta"};
+    for (int i = 0; i < 4; i++) {
+        char file[16], name[16], library[32];
+        snprintf(file, sizeof file, "%s.json", types[i]);
+        snprintf(name, sizeof name, "other_%s", types[i]);
+        snprintf(library, sizeof library, "skewed_named_%s", types[i]);
+        manifest(file, name, library, "");
+    }
     tn_context *ctx = context_of(folder);
     cr_assert_eq(tn_inspect_candidate_count(ctx), 4);
     for (uint32_t i = 0; i < 4; i++) {
@@ -376,9 +395,7 @@ Test(plugins, requirements_that_are_loaded_are_no_obstacle)
 /* A manifest that says "shim" and a library that is none, or is more than that. */
 Test(plugins, shims_must_be_shims)
 {
-    static const struct {
-        const char *library, *text;
-    } cases[] = {
+    static const refused_text cases[] = {
         {"skewed_operators",
          "the manifest says shim 'validate', but the library has no interface 'tenon.shim'"},
         {"skewed_shim_with_device", "the manifest says shim 'validate', but the library has a device"},
@@ -386,7 +403,7 @@ Test(plugins, shims_must_be_shims)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
         tn_context *ctx = NULL;
-        manifest("a.json", "skewed", cases[i].library, ", \"shim\": \"validate\"");
+        validate_manifest("a.json", "skewed", cases[i].given);
         cr_assert_eq(tn_context_create(&options, &ctx), TN_E_CONTRACT);
         assert_contains(tn_last_error()->message, "shim 'validate' was requested");
         assert_contains(tn_last_error()->message, cases[i].text);
@@ -400,18 +417,16 @@ Test(plugins, shims_must_be_shims)
 /* Behind a shim a plugin works as without it, and what it says of a failure is passed on. */
 Test(plugins, a_shim_that_passes_everything_on)
 {
-    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
-    tn_context *ctx = NULL;
-    manifest("a.json", "skewed", "skewed_shim_passes", ", \"shim\": \"validate\"");
+    validate_manifest("a.json", "skewed", "skewed_shim_passes");
     manifest("b.json", "other_skewed", "skewed_named_skewed", "");
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    tn_context *ctx = validated_context();
     expect_candidate(ctx, 0, TN_CANDIDATE_LOADED, "");
     expect_candidate(ctx, 1, TN_CANDIDATE_LOADED, "this is a test");
     tn_context_destroy(ctx);
-    manifest("a.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
+    validate_manifest("a.json", "other_shim", "skewed_other_shim");
     manifest("b.json", "skewed", "skewed_init_fails", "");
     setenv("TENON_PLUGIN_PROBE", "never", 1);
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    ctx = validated_context();
     expect_candidate(ctx, 1, TN_CANDIDATE_FAILED, "init failed: no licence for this machine");
     tn_context_destroy(ctx);
 }
@@ -419,11 +434,9 @@ Test(plugins, a_shim_that_passes_everything_on)
 /* A shim that is not named as one, but stands before the plugin all the same. */
 Test(plugins, a_shim_behind_a_shim_is_refused)
 {
-    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
-    tn_context *ctx = NULL;
-    manifest("a.json", "skewed", "skewed_shim_passes", ", \"shim\": \"validate\"");
+    validate_manifest("a.json", "skewed", "skewed_shim_passes");
     manifest("b.json", "other_shim", "skewed_other_shim", "");
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    tn_context *ctx = validated_context();
     cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_FAILED);
     assert_contains(candidate(ctx, 1).reason, "a shim: its manifest must have the key");
     tn_context_destroy(ctx);
@@ -445,18 +458,16 @@ Test(plugins, a_shim_that_refuses_its_setting)
 
 Test(plugins, a_shim_that_spoils_the_table_costs_the_plugin_behind_it)
 {
-    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
-    tn_context *ctx = NULL;
-    manifest("a.json", "skewed", "skewed_shim", ", \"shim\": \"validate\"");
+    validate_manifest("a.json", "skewed", "skewed_shim");
     manifest("b.json", "other_skewed", "skewed_named_skewed", "");
-    manifest("c.json", "skewed", "skewed_operators", ", \"shim\": \"validate\""); /* another of that name */
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    validate_manifest("c.json", "skewed", "skewed_operators"); /* another of that name */
+    tn_context *ctx = validated_context();
     cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED);
     cr_assert_str_eq(candidate(ctx, 1).reason, "init failed: a shim left the plugin's table incomplete");
     cr_assert_eq(candidate(ctx, 2).state, TN_CANDIDATE_SKIPPED);
     tn_context_destroy(ctx);
-    manifest("a.json", "skewed", "skewed_shim_hides_shutdown", ", \"shim\": \"validate\"");
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    validate_manifest("a.json", "skewed", "skewed_shim_hides_shutdown");
+    ctx = validated_context();
     cr_assert_str_eq(candidate(ctx, 1).reason, "init failed: a shim left the plugin's table incomplete");
     tn_context_destroy(ctx);
 }
@@ -497,11 +508,9 @@ Test(plugins, a_shim_that_no_folder_offers)
 /* Of two files for one shim the first serves; the other one's name is free, but it is not needed. */
 Test(plugins, two_files_for_one_shim)
 {
-    tn_context_options options = {.size = sizeof options, .plugin_path = folder, .shims = "validate=1"};
-    tn_context *ctx = NULL;
-    manifest("a.json", "skewed", "skewed_shim", ", \"shim\": \"validate\"");
-    manifest("b.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
-    cr_assert_eq(tn_context_create(&options, &ctx), TN_OK, "%s", tn_last_error()->message);
+    validate_manifest("a.json", "skewed", "skewed_shim");
+    validate_manifest("b.json", "other_shim", "skewed_other_shim");
+    tn_context *ctx = validated_context();
     cr_assert_eq(candidate(ctx, 0).state, TN_CANDIDATE_LOADED);
     cr_assert_eq(candidate(ctx, 1).state, TN_CANDIDATE_SKIPPED);
     cr_assert_str_eq(candidate(ctx, 1).reason, "another file serves as this shim");
@@ -723,8 +732,8 @@ static void create_without_memory(uint32_t flags)
 
 Test(plugins, without_memory_for_what_is_found, .timeout = 60)
 {
-    manifest("a.json", "skewed", "skewed_shim_passes", ", \"shim\": \"validate\"");
-    manifest("b.json", "other_shim", "skewed_other_shim", ", \"shim\": \"validate\"");
+    validate_manifest("a.json", "skewed", "skewed_shim_passes");
+    validate_manifest("b.json", "other_shim", "skewed_other_shim");
     manifest("c.json", "skewed", "skewed_unloads", "");
     manifest("d.json", "testlib", "library", ", \"requires\": [\"absent\"]");
     manifest("e.json", "testlib", "nothing", "");

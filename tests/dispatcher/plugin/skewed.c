@@ -8,7 +8,10 @@
 #include "../../plugins/host_slots.h"
 #include <unistd.h>
 
-/* Names, for the cases that are about them. */
+/* Names and the generation of the table, for the cases that are about them. */
+#ifndef TABLE_ABI
+#define TABLE_ABI out->abi
+#endif
 #ifndef PLUGIN_NAME
 #define PLUGIN_NAME "skewed"
 #endif
@@ -86,10 +89,7 @@ static const tn_memory_interface memory_interface = {
 #else
     .size = sizeof(tn_memory_interface),
 #endif
-    .alloc = alloc,
-    .free = free_memory,
-    .fill = host_fill,
-    .info = host_info_unknown,
+    HOST_MEMORY_SLOTS(alloc, free_memory, host_fill, host_info_unknown),
     .trim = host_device_done,
 };
 
@@ -245,16 +245,8 @@ static int32_t init(const tn_host *host, void **out_self)
     return TN_OK;
 }
 
-#ifdef CASE_quiesce_fails
-static int32_t quiesce(void *self)
-{
-    (void)self;
-    return TN_E_DEVICE_LOST;
-}
-#endif
-
-#ifdef CASE_self_test
-static int32_t self_test(void *self)
+#if defined(CASE_quiesce_fails) || defined(CASE_self_test)
+static int32_t lost(void *self)
 {
     (void)self;
     return TN_E_DEVICE_LOST;
@@ -266,9 +258,8 @@ static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 #ifdef CASE_declines
     static const char reason[] = "this plugin wants generation 9";
     for (uint32_t i = 0; i < sizeof(reason) && i < offer->reason_bytes; i++) offer->reason[i] = reason[i];
-    return TN_E_VERSION;
 #endif
-#ifdef CASE_declines_silently
+#if defined(CASE_declines) || defined(CASE_declines_silently)
     return TN_E_VERSION;
 #endif
     int32_t status = tn_negotiate(offer, out);
@@ -279,21 +270,15 @@ static int32_t entry(const tn_host_offer *offer, tn_plugin_table *out)
 #ifndef CASE_no_get_interface
     out->get_interface = get_interface;
 #endif
-#ifdef CASE_quiesce_fails
-    out->quiesce = quiesce;
-#endif
-#ifdef CASE_self_test
-    out->self_test = self_test;
+#if defined(CASE_quiesce_fails)
+    out->quiesce = lost;
+#elif defined(CASE_self_test)
+    out->self_test = lost;
 #endif
 #ifndef CASE_no_shutdown
     out->shutdown = host_no_shutdown;
 #endif
-#ifdef CASE_abi_zero
-    out->abi = 0;
-#endif
-#ifdef CASE_abi_nine
-    out->abi = 9;
-#endif
+    out->abi = TABLE_ABI;
     return TN_OK;
 }
 

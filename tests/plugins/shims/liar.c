@@ -26,12 +26,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
     static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
     uint32_t size = out->size;
-    *out = (tn_device_facts){.size = size,
-                             .device_class = TN_DEVICE_VIRTUAL,
-                             .memory_kinds = TN_MEMORY_UNIFIED,
-                             .alignment = 64,
-                             .dtypes = dtypes,
-                             .name = "Liar"};
+    *out = (tn_device_facts){HOST_FACTS(out, TN_MEMORY_UNIFIED, dtypes, "Liar")};
     if (lies("facts-past-size")) memset((char *)out + size, 7, 4);
     if (lies("size-changed")) out->size = size + 8;
     return TN_OK;
@@ -147,18 +142,11 @@ static tn_kernel_row rows[] = {
 
 /* ---- Tables ------------------------------------------------------------------------------------------ */
 
-static const tn_device_interface device_table = {.size = sizeof(device_table),
-                                                 .type = "liar",
-                                                 .enumerate = host_enumerate_one,
-                                                 .facts = facts,
-                                                 .open = open_device,
-                                                 .close = host_close,
-                                                 .synchronize = synchronize};
-static const tn_memory_interface memory_table = {.size = sizeof(memory_table),
-                                                 .alloc = memory_alloc,
-                                                 .free = memory_free,
-                                                 .fill = host_fill,
-                                                 .info = info};
+static const tn_device_interface device_table = {
+    .size = sizeof(device_table),
+    HOST_DEVICE_SLOTS("liar", host_enumerate_one, facts, open_device, synchronize)};
+static const tn_memory_interface memory_table = {
+    .size = sizeof(memory_table), HOST_MEMORY_SLOTS(memory_alloc, memory_free, host_fill, info)};
 static const tn_copy_interface copy_table = {.size = sizeof(copy_table), HOST_COPY_SLOTS};
 static const tn_stream_interface stream_table = {
     .size = sizeof(stream_table), .create = stream_create, HOST_STREAM_SLOTS, .host_callback = host_callback};

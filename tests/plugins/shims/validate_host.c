@@ -172,6 +172,20 @@ static void end_stream(const wrapped *w, int device, void *stream)
     w->streams->destroy(w->self, w->devices[device], stream);
 }
 
+static void expect_none(void)
+{
+    cr_assert_eq(n_found, 0, "%s: %s", found[0], texts[0]);
+}
+
+/* The end of a test of the reference device with one stream or two: nothing more is found. */
+static void end_soundly(wrapped *w, void *s, void *t)
+{
+    end_stream(w, 0, s);
+    if (t) end_stream(w, 0, t);
+    unwrap(w);
+    expect_none();
+}
+
 static void expect(const char *kind, const char *part)
 {
     cr_assert_eq(n_found, 1, "%u findings, expected one '%s': %s %s", n_found, kind, n_found ? found[0] : "",
@@ -179,11 +193,6 @@ static void expect(const char *kind, const char *part)
     cr_assert_str_eq(found[0], kind, "%s: %s", found[0], texts[0]);
     cr_assert_not_null(strstr(texts[0], part), "%s", texts[0]);
     n_found = 0;
-}
-
-static void expect_none(void)
-{
-    cr_assert_eq(n_found, 0, "%s: %s", found[0], texts[0]);
 }
 
 TestSuite(host, .init = load_shim, .fini = unload_shim);
@@ -225,9 +234,7 @@ Test(host, memory_that_was_freed)
     expect("double-free", "freed before");
     cr_assert_neq(w.memory->fill(w.self, w.devices[0], &w, 0, 8, 0, s), TN_OK);
     expect("unknown-handle", "is not a known allocation of this plugin");
-    end_stream(&w, 0, s);
-    unwrap(&w);
-    expect_none();
+    end_soundly(&w, s, NULL);
 }
 
 Test(host, a_stream_and_an_event_that_were_destroyed)
@@ -280,9 +287,7 @@ Test(host, a_handle_that_is_null)
     void *s = make_stream(&w, 0);
     w.streams->synchronize(w.self, w.devices[0], NULL);
     expect("null-handle", "stream.synchronize: argument 'stream' is NULL");
-    end_stream(&w, 0, s);
-    unwrap(&w);
-    expect_none();
+    end_soundly(&w, s, NULL);
 }
 
 /* ---- Ranges and numbers ------------------------------------------------------------------------------ */
@@ -445,9 +450,7 @@ Test(host, two_streams_without_an_event)
     expect("freed-in-use", "memory.fill on stream 1 writes; the host has not seen that finish");
     w.streams->destroy(w.self, w.devices[0], t);
     expect("destroyed-in-use", "stream 1, which it has not seen finish");
-    end_stream(&w, 0, s);
-    unwrap(&w);
-    expect_none();
+    end_soundly(&w, s, NULL);
 }
 
 Test(host, two_reads_are_no_race)
@@ -468,10 +471,7 @@ Test(host, two_reads_are_no_race)
     w.streams->synchronize(w.self, w.devices[0], s);
     w.streams->synchronize(w.self, w.devices[0], t);
     slot_free(w.memory, w.self, w.devices[0], a, 64);
-    end_stream(&w, 0, s);
-    end_stream(&w, 0, t);
-    unwrap(&w);
-    expect_none();
+    end_soundly(&w, s, t);
 }
 
 /* ---- Graphs and collectives -------------------------------------------------------------------------- */
@@ -508,10 +508,7 @@ Test(host, work_that_is_captured)
     w.graphs->destroy(w.self, d, graph);
     w.graphs->destroy_executable(w.self, d, executable);
     expect("destroyed-in-use", "an executable whose last launch");
-    end_stream(&w, 0, s);
-    end_stream(&w, 0, t);
-    unwrap(&w);
-    expect_none();
+    end_soundly(&w, s, t);
 }
 
 Test(host, ranks_of_a_collective)

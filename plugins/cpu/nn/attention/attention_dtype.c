@@ -523,9 +523,5 @@ static void backward(const cpu_attention *a, const cpu_attention_part *part, cha
                       r.grad_query + (g * rows + i) * wide);
 }
 
-CPU_KERNELS(cpu_attention_kernels) = {
-    .forward_room = forward_room_bytes,
-    .backward_room = backward_room_bytes,
-    .forward = forward,
-    .backward = backward,
-};
+CPU_KERNELS(cpu_attention_kernels, .forward_room = forward_room_bytes, .backward_room = backward_room_bytes,
+            .forward = forward, .backward = backward);

@@ -106,9 +106,5 @@ static void sum_channel(const void *y, int64_t batch, int64_t channels, int64_t 
     store_wide(&((E *)out)[channel], sum);
 }
 
-CPU_KERNELS(cpu_conv_columns_kernels) = {
-    .to_columns = to_columns,
-    .from_columns = from_columns,
-    .fill_channels = fill_channels,
-    .sum_channel = sum_channel,
-};
+CPU_KERNELS(cpu_conv_columns_kernels, .to_columns = to_columns, .from_columns = from_columns,
+            .fill_channels = fill_channels, .sum_channel = sum_channel);

@@ -120,4 +120,4 @@ static void weights(const cpu_conv *c, const void *x, void *w, const void *y)
     each_line(c, (E *)x, w, (E *)y, WEIGHTS);
 }
 
-CPU_KERNELS(cpu_conv_depthwise_kernels) = {.forward = forward, .data = data, .weights = weights};
+CPU_KERNELS(cpu_conv_depthwise_kernels, .forward = forward, .data = data, .weights = weights);

@@ -204,12 +204,5 @@ static void weights_block(const cpu_direct *d, const void *x_v, const void *y_v,
     }
 }
 
-CPU_KERNELS(cpu_conv_direct_kernels) = {
-    .rows = ROWS,
-    .slack = VECTORS * LANES,
-    .lanes = LANES,
-    .place = place,
-    .pack = pack,
-    .image_blocks = image_blocks,
-    .weights_block = weights_block,
-};
+CPU_KERNELS(cpu_conv_direct_kernels, .rows = ROWS, .slack = VECTORS * LANES, .lanes = LANES, .place = place,
+            .pack = pack, .image_blocks = image_blocks, .weights_block = weights_block);

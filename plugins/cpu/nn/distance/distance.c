@@ -83,46 +83,47 @@ static int32_t run(const tn_call *call, distance_job *job)
     return status;
 }
 
-static int32_t run_cdist(void *self, const tn_call *call)
+/* Distances of the rows of argument 0 to those of argument b, or, in pairs, to the later ones of its own. */
+static int32_t run_forward(const tn_call *call, uint32_t b, uint32_t p, bool pairs)
 {
     distance_job job = {
-        .operands = {[A] = tensor_arg(call, 0), [B] = tensor_arg(call, 1), [OUT] = tensor_out(call, 0)},
-        .d = {.p = float_arg(call, 2)}};
+        .operands = {[A] = tensor_arg(call, 0), [B] = tensor_arg(call, b), [OUT] = tensor_out(call, 0)},
+        .d = {.p = float_arg(call, p), .pairs = pairs}};
     job.batch = job.operands[OUT];
     return run(call, &job);
+}
+
+static int32_t run_backward(const tn_call *call, uint32_t b, uint32_t p, bool pairs)
+{
+    distance_job job = {.operands = {[GRAD] = tensor_arg(call, 0),
+                                     [A] = tensor_arg(call, 1),
+                                     [B] = tensor_arg(call, b),
+                                     [DISTANCE] = tensor_arg(call, p + 1),
+                                     [OUT] = tensor_out(call, 0)},
+                        .d = {.p = float_arg(call, p), .pairs = pairs},
+                        .back = true};
+    job.batch = job.operands[OUT];
+    return run(call, &job);
+}
+
+static int32_t run_cdist(void *self, const tn_call *call)
+{
+    return run_forward(call, 1, 2, false);
 }
 
 static int32_t run_cdist_backward(void *self, const tn_call *call)
 {
-    distance_job job = {.operands = {[GRAD] = tensor_arg(call, 0),
-                                     [A] = tensor_arg(call, 1),
-                                     [B] = tensor_arg(call, 2),
-                                     [DISTANCE] = tensor_arg(call, 4),
-                                     [OUT] = tensor_out(call, 0)},
-                        .d = {.p = float_arg(call, 3)},
-                        .back = true};
-    job.batch = job.operands[OUT];
-    return run(call, &job);
+    return run_backward(call, 2, 3, false);
 }
 
 static int32_t run_pdist(void *self, const tn_call *call)
 {
-    distance_job job = {
-        .operands = {[A] = tensor_arg(call, 0), [B] = tensor_arg(call, 0), [OUT] = tensor_out(call, 0)},
-        .d = {.p = float_arg(call, 1), .pairs = true}};
-    return run(call, &job);
+    return run_forward(call, 0, 1, true);
 }
 
 static int32_t run_pdist_backward(void *self, const tn_call *call)
 {
-    distance_job job = {.operands = {[GRAD] = tensor_arg(call, 0),
-                                     [A] = tensor_arg(call, 1),
-                                     [B] = tensor_arg(call, 1),
-                                     [DISTANCE] = tensor_arg(call, 3),
-                                     [OUT] = tensor_out(call, 0)},
-                        .d = {.p = float_arg(call, 2), .pairs = true},
-                        .back = true};
-    return run(call, &job);
+    return run_backward(call, 1, 2, true);
 }
 
 const tn_kernel_row cpu_distance_rows[] = {

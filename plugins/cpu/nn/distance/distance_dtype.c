@@ -73,4 +73,4 @@ static void backward(const cpu_distance *d, int64_t begin, int64_t end)
     }
 }
 
-CPU_KERNELS(cpu_distance_kernels) = {.forward = forward, .backward = backward};
+CPU_KERNELS(cpu_distance_kernels, .forward = forward, .backward = backward);

@@ -76,11 +76,7 @@ typedef struct table_job {
     int32_t status;
 } table_job;
 
-static void table_rows(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const table_job *job = user;
-    job->kernels->backward(job->bags, begin, end);
-}
+CPU_RANGE(table_rows, table_job, job->kernels->backward(job->bags, begin, end))
 
 static void table_rows_max(void *user, int64_t begin, int64_t end, int32_t thread)
 {

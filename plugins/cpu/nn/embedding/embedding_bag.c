@@ -11,17 +11,9 @@ typedef struct bag_job {
     cpu_bags bags;
 } bag_job;
 
-static void forward_range(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const bag_job *job = user;
-    job->kernels->forward(&job->bags, begin, end);
-}
+CPU_RANGE(forward_range, bag_job, job->kernels->forward(&job->bags, begin, end))
 
-static void backward_weights_range(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const bag_job *job = user;
-    job->kernels->backward_weights(&job->bags, begin, end);
-}
+CPU_RANGE(backward_weights_range, bag_job, job->kernels->backward_weights(&job->bags, begin, end))
 
 /* Writes int64 values to an output of either index dtype. */
 static void write_indices(const int64_t *from, const tn_tensor_desc *out)

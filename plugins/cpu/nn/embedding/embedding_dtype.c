@@ -23,7 +23,14 @@ typedef struct row_group {
     const E *rows[GROUP];
     T factors[GROUP];
     int count;
+    bool far; /* the table does not fit the second-level cache */
 } row_group;
+
+enum { NEAR_BYTES = 1 << 19 };
+static bool is_far(const cpu_bags *b)
+{
+    return b->rows * b->width * (int64_t)sizeof(E) > NEAR_BYTES;
+}
 
 /* Adds `sets` vectors of columns of all rows; the vectors stay in registers. */
 ALWAYS_INLINE void add_columns(const row_group *g, int64_t first, int sets, T *sum)
@@ -41,6 +48,7 @@ static void add_group(row_group *g, int64_t first, int64_t width, T *sum)
 {
     int64_t j = 0;
     for (; j + SETS * LANE_COUNT <= width; j += SETS * LANE_COUNT) add_columns(g, first + j, SETS, sum + j);
+    for (; j + 4 * LANE_COUNT <= width; j += 4 * LANE_COUNT) add_columns(g, first + j, 4, sum + j);
     for (; j + LANE_COUNT <= width; j += LANE_COUNT) add_columns(g, first + j, 1, sum + j);
     for (; j < width; j++)
         for (int k = 0; k < g->count; k++) sum[j] += load(&g->rows[k][first + j]) * g->factors[k];
@@ -51,7 +59,8 @@ static void enter_row(row_group *g, const E *row, T factor, int64_t first, int64
 {
     if (g->count == GROUP) add_group(g, first, width, sum);
     /* Rows are anywhere in the table: prefetch them while the group fills. */
-    for (int64_t j = 0; j < width; j += 64 / (int64_t)sizeof(E)) __builtin_prefetch(row + first + j);
+    for (int64_t j = 0; g->far && j < width; j += 64 / (int64_t)sizeof(E))
+        __builtin_prefetch(row + first + j);
     g->rows[g->count] = row;
     g->factors[g->count++] = factor;
 }
@@ -62,6 +71,7 @@ static void sum_bag(const cpu_bags *b, int64_t bag, int64_t first, int64_t width
     row_group g;
     E *out = (E *)b->out + bag * b->width + first;
     g.count = 0;
+    g.far = is_far(b);
     for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++)
         if (b->indices[i] != b->padding) enter_row(&g, table_row(b, i), weight_of(b, i), first, width, sum);
     add_group(&g, first, width, sum);
@@ -126,6 +136,7 @@ static void backward(const cpu_bags *b, int64_t begin, int64_t end)
             int64_t width = min_i64(STRETCH, b->width - first);
             row_group g;
             g.count = 0;
+            g.far = true; /* gradients of all bags */
             for (int64_t k = b->row_starts[row]; k < b->row_starts[row + 1]; k++) {
                 int64_t i = b->row_order[k], bag = b->bag_of ? b->bag_of[i] : i;
                 enter_row(&g, (const E *)b->grad + bag * b->width, share_of(b, i, bag), first, width, sum);
@@ -185,11 +196,5 @@ static void renorm(void *row_v, int64_t width, int64_t step, double max_norm, do
         store(&row[j * step], (T)((double)load(&row[j * step]) * (max_norm / (norm + 1e-7))));
 }
 
-CPU_KERNELS(cpu_embedding_kernels) = {
-    .acc_bytes = sizeof(T),
-    .forward = forward,
-    .backward = backward,
-    .backward_max = backward_max,
-    .backward_weights = backward_weights,
-    .renorm = renorm,
-};
+CPU_KERNELS(cpu_embedding_kernels, .acc_bytes = sizeof(T), .forward = forward, .backward = backward,
+            .backward_max = backward_max, .backward_weights = backward_weights, .renorm = renorm);

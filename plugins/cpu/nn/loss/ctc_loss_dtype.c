@@ -115,4 +115,4 @@ static void backward(const cpu_ctc *c)
     }
 }
 
-CPU_KERNELS(cpu_ctc_loss_kernels) = {.forward = forward, .backward = backward};
+CPU_KERNELS(cpu_ctc_loss_kernels, .forward = forward, .backward = backward);

@@ -107,9 +107,5 @@ static void labels_backward(const cpu_margin *m)
     }
 }
 
-CPU_KERNELS(cpu_margin_loss_kernels) = {
-    .forward = forward,
-    .backward = backward,
-    .labels_forward = labels_forward,
-    .labels_backward = labels_backward,
-};
+CPU_KERNELS(cpu_margin_loss_kernels, .forward = forward, .backward = backward,
+            .labels_forward = labels_forward, .labels_backward = labels_backward);

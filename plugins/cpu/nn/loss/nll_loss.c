@@ -92,11 +92,7 @@ static int32_t run_forward(void *self, const tn_call *call)
     return status;
 }
 
-static void backward_range(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const nll_job *job = user;
-    job->kernels->backward(&job->s, begin, end);
-}
+CPU_RANGE(backward_range, nll_job, job->kernels->backward(&job->s, begin, end))
 
 static int32_t run_backward(void *self, const tn_call *call)
 {

@@ -48,4 +48,4 @@ static void backward(const cpu_nll *s, int64_t begin, int64_t end)
     }
 }
 
-CPU_KERNELS(cpu_nll_loss_kernels) = {.forward = forward, .finish = finish, .backward = backward};
+CPU_KERNELS(cpu_nll_loss_kernels, .forward = forward, .finish = finish, .backward = backward);

@@ -165,25 +165,57 @@ static int64_t rows_of(const cpu_channels *d)
     return d->batch * d->inner;
 }
 
-/* Channels that are processed together. */
-enum { STRETCH = 256 };
+/* Rows whose sums are taken in T before they are added to the doubles, and vectors of channels that are summed at once. */
+enum { ROW_GROUP = 8, ROW_SETS = 4 };
 
-/* Adds `length` channels from c on, whose data starts at `at`, to the two sums. */
-static void add_row(const channel_job *job, int64_t at, int64_t c, int64_t length, double *restrict sum,
-                    double *restrict second)
+static void add_wide(const T *restrict from, int64_t count, double *restrict to)
 {
-    T rooms[2][STRETCH];
-    const T *restrict x = run_read((const E *)job->d->x + at, length, rooms[0]), *restrict mean =
-                                                                                     job->mean + c;
-    const T *restrict g = job->d->grad ? run_read((const E *)job->d->grad + at, length, rooms[1]) : NULL;
-    for (int64_t i = 0; i < length; i++) {
-        T apart = x[i] - mean[i], value = g ? g[i] : apart;
-        sum[i] += (double)value;
-        second[i] += (double)(value * apart);
-    }
+    for (int64_t i = 0; i < count; i++) to[i] += (double)from[i];
 }
 
-/* Part p computes two sums for each channel over its rows; job->a is subtracted from x. */
+/* Adds `rows` rows of some vectors of channels, whose first element is at `at`, to the two sums. */
+ALWAYS_INLINE void add_vectors(const channel_job *job, int64_t at, int64_t c, int64_t rows, const int sets,
+                               const bool has_grad, double *sum, double *second)
+{
+    const E *x = (const E *)job->d->x + at, *g = (const E *)job->d->grad + (has_grad ? at : 0);
+    lanes mean[ROW_SETS], total[ROW_SETS], dot[ROW_SETS];
+    for (int i = 0; i < sets; i++) {
+        mean[i] = lanes_of_acc(job->mean + c + i * LANE_COUNT);
+        total[i] = dot[i] = (lanes){0};
+    }
+    for (int64_t r = 0; r < rows; r++, x += job->d->channels, g += has_grad ? job->d->channels : 0)
+        for (int i = 0; i < sets; i++) {
+            /* The next group: columns of rows are too short for the processor to see where reading goes on. */
+            __builtin_prefetch(x + ROW_GROUP * job->d->channels + i * LANE_COUNT);
+            if (has_grad) __builtin_prefetch(g + ROW_GROUP * job->d->channels + i * LANE_COUNT);
+            lanes apart = lanes_load(x + i * LANE_COUNT) - mean[i];
+            lanes value = has_grad ? lanes_load(g + i * LANE_COUNT) : apart;
+            total[i] += value;
+            dot[i] += value * apart;
+        }
+    add_wide((const T *)(const void *)total, sets * LANE_COUNT, sum + c);
+    add_wide((const T *)(const void *)dot, sets * LANE_COUNT, second + c);
+}
+
+ALWAYS_INLINE void add_rows(const channel_job *job, int64_t first, int64_t rows, const bool has_grad,
+                            double *sum, double *second)
+{
+    const int64_t channels = job->d->channels, at = first * channels;
+    int64_t c = 0;
+    for (; c + ROW_SETS * LANE_COUNT <= channels; c += ROW_SETS * LANE_COUNT)
+        add_vectors(job, at + c, c, rows, ROW_SETS, has_grad, sum, second);
+    for (; c + LANE_COUNT <= channels; c += LANE_COUNT)
+        add_vectors(job, at + c, c, rows, 1, has_grad, sum, second);
+    for (; c < channels; c++)
+        for (int64_t r = 0; r < rows; r++) {
+            T apart = load((const E *)job->d->x + at + r * channels + c) - job->mean[c];
+            T value = has_grad ? load((const E *)job->d->grad + at + r * channels + c) : apart;
+            sum[c] += (double)value;
+            second[c] += (double)(value * apart);
+        }
+}
+
+/* Part p computes two sums for each channel over its rows; job->mean is subtracted from x. */
 static void row_sums(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const channel_job *job = user;
@@ -193,9 +225,11 @@ static void row_sums(void *user, int64_t begin, int64_t end, int32_t thread)
         double *sum = job->partials + part * 2 * channels, *second = sum + channels;
         int64_t first = rows_of(d) * part / ROW_PARTS, last = rows_of(d) * (part + 1) / ROW_PARTS;
         memset(sum, 0, (size_t)(2 * channels) * sizeof(double));
-        for (int64_t r = first; r < last; r++) {
-            for (int64_t c = 0; c < channels; c += STRETCH)
-                add_row(job, r * channels + c, c, min_i64(STRETCH, channels - c), sum + c, second + c);
+        for (int64_t r = first; r < last; r += ROW_GROUP) {
+            if (d->grad)
+                add_rows(job, r, min_i64(ROW_GROUP, last - r), true, sum, second);
+            else
+                add_rows(job, r, min_i64(ROW_GROUP, last - r), false, sum, second);
         }
     }
 }
@@ -226,25 +260,36 @@ static void row_affine(void *user, int64_t begin, int64_t end, int32_t thread)
     }
 }
 
-static void row_stretch(const channel_job *job, int64_t at, int64_t c, int64_t length)
+/* Channels that are processed together. */
+enum { STRETCH = 256 };
+
+ALWAYS_INLINE void row_stretch(const channel_job *job, int64_t at, int64_t c, int64_t length,
+                               const bool train)
 {
     T rooms[2][STRETCH], result[STRETCH];
     const T *restrict x = run_read((const E *)job->d->x + at, length, rooms[0]);
     const T *restrict g = run_read((const E *)job->d->grad + at, length, rooms[1]);
-    for (int64_t i = 0; i < length; i++) {
-        T apart = job->train ? job->sum[c + i] + (x[i] - job->mean[c + i]) * job->shift[c + i] : 0;
-        result[i] = (g[i] - apart) * job->scale[c + i];
-    }
+    const T *restrict mean = job->mean + c, *restrict average = job->sum + c,
+                      *restrict factor = job->shift + c, *restrict scale = job->scale + c;
+    for (int64_t i = 0; i < length; i++)
+        result[i] = (g[i] - (train ? average[i] + (x[i] - mean[i]) * factor[i] : 0)) * scale[i];
     run_write(result, length, (E *)job->d->out + at);
+}
+
+ALWAYS_INLINE void row_gradient(const channel_job *job, int64_t row, const bool train)
+{
+    for (int64_t c = 0; c < job->d->channels; c += STRETCH)
+        row_stretch(job, row * job->d->channels + c, c, min_i64(STRETCH, job->d->channels - c), train);
 }
 
 static void row_backward(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const channel_job *job = user;
-    const cpu_channels *d = job->d;
     for (int64_t r = begin; r < end; r++) {
-        for (int64_t c = 0; c < d->channels; c += STRETCH)
-            row_stretch(job, r * d->channels + c, c, min_i64(STRETCH, d->channels - c));
+        if (job->train)
+            row_gradient(job, r, true);
+        else
+            row_gradient(job, r, false);
     }
 }
 
@@ -337,17 +382,7 @@ static void scale_by(const void *by, int64_t count, void *to)
     for (int64_t i = 0; i < count; i++) ((T *)to)[i] *= ((const T *)by)[i];
 }
 
-CPU_KERNELS(cpu_batch_norm_kernels) = {
-    .acc_bytes = sizeof(T),
-    .read = params_read,
-    .write = params_write,
-    .moments = moments,
-    .affine = affine,
-    .round = round_values,
-    .inverse = inverse,
-    .coefficients = coefficients,
-    .update = update,
-    .backward_sums = backward_sums,
-    .backward = backward,
-    .scale = scale_by,
-};
+CPU_KERNELS(cpu_batch_norm_kernels, .acc_bytes = sizeof(T), .read = params_read, .write = params_write,
+            .moments = moments, .affine = affine, .round = round_values, .inverse = inverse,
+            .coefficients = coefficients, .update = update, .backward_sums = backward_sums,
+            .backward = backward, .scale = scale_by);

@@ -29,16 +29,8 @@ typedef struct norm_job {
     int64_t weights;               /* number of weights */
 } norm_job;
 
-static void run_ranges(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const norm_job *job = user;
-    job->k->forward(&job->runs, begin, end);
-}
-static void run_backward_ranges(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const norm_job *job = user;
-    job->k->backward(&job->runs, begin, end);
-}
+CPU_RANGE(run_ranges, norm_job, job->k->forward(&job->runs, begin, end))
+CPU_RANGE(run_backward_ranges, norm_job, job->k->backward(&job->runs, begin, end))
 static void run_row_parameters(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const norm_job *job = user;

@@ -195,13 +195,6 @@ static void add(const void *from, int64_t count, void *to)
     for (int64_t i = 0; i < count; i++) ((T *)to)[i] += ((const T *)from)[i];
 }
 
-CPU_KERNELS(cpu_layer_norm_kernels) = {
-    .acc_bytes = sizeof(T),
-    .read = params_read,
-    .write = params_write,
-    .forward = forward,
-    .backward = backward,
-    .row_parameters = row_parameters,
-    .channel_parameters = channel_parameters,
-    .add = add,
-};
+CPU_KERNELS(cpu_layer_norm_kernels, .acc_bytes = sizeof(T), .read = params_read, .write = params_write,
+            .forward = forward, .backward = backward, .row_parameters = row_parameters,
+            .channel_parameters = channel_parameters, .add = add);

@@ -14,14 +14,8 @@ typedef struct softmax_job {
     bool back;
 } softmax_job;
 
-static void run_lines(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const softmax_job *job = user;
-    if (job->back)
-        job->kernels->backward(&job->s, begin, end);
-    else
-        job->kernels->forward(&job->s, begin, end);
-}
+CPU_RANGE(run_lines, softmax_job,
+          (job->back ? job->kernels->backward : job->kernels->forward)(&job->s, begin, end))
 
 static void set_shape(cpu_softmax *s, const tn_tensor_desc *x, int64_t dim)
 {

@@ -199,4 +199,4 @@ static void backward(const cpu_softmax *s, int64_t begin, int64_t end)
     }
 }
 
-CPU_KERNELS(cpu_softmax_kernels) = {.forward = forward, .backward = backward};
+CPU_KERNELS(cpu_softmax_kernels, .forward = forward, .backward = backward);

@@ -294,11 +294,5 @@ static int64_t unpool(const cpu_pool *p, int64_t begin, int64_t end)
     return -1;
 }
 
-CPU_KERNELS(cpu_pool_kernels) = {
-    .acc_bytes = sizeof(W),
-    .max = max,
-    .average = average,
-    .average_backward = average_backward,
-    .max_backward = max_backward,
-    .unpool = unpool,
-};
+CPU_KERNELS(cpu_pool_kernels, .acc_bytes = sizeof(W), .max = max, .average = average,
+            .average_backward = average_backward, .max_backward = max_backward, .unpool = unpool);

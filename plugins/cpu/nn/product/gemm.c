@@ -202,11 +202,26 @@ static int32_t gemm_half(const tn_call *call, const cpu_gemm_kernels *kernels, c
 
 /* ---- One thread -------------------------------------------------------------------------------------- */
 
-/* A product with few rows that the C loops compute at the speed at which memory gives B. */
-static bool is_thin(const cpu_gemm_kernels *kernels, const cpu_gemm *g)
+/* A product with few rows that the C loops compute at the speed at which memory gives B. They want A by rows: where no
+ * library has products of the dtype, a copy of A pays. */
+static bool is_thin(tn_dtype dtype, const cpu_gemm *g)
 {
-    return kernels->thin && g->m <= THIN_ROWS && (g->a_col == 1 || g->k == 1) &&
+    bool by_rows = g->a_col == 1 || g->k == 1 || dtype == TN_FLOAT16;
+    return cpu_gemm_kernels_of(dtype)->thin && g->m <= THIN_ROWS && by_rows &&
            (g->b_row == 1 || g->b_col == 1) && g->k > 0;
+}
+
+static int32_t run_thin(const tn_call *call, tn_dtype dtype, cpu_gemm g)
+{
+    const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
+    void *rows = NULL;
+    int32_t status =
+        g.a_col == 1 || g.k == 1 ? TN_OK : make_dense(call, dtype, g.m, g.k, &g.a, &g.a_row, &g.a_col, &rows);
+    if (status != TN_OK) return status;
+    begin_with_bias(kernels, &g, tn_dtype_bytes(dtype));
+    kernels->thin(&g, 0, g.n);
+    cpu_free(call, rows, g.m * g.k * tn_dtype_bytes(dtype));
+    return TN_OK;
 }
 
 /* The transposed product, for a result of one column. */
@@ -251,11 +266,7 @@ static int32_t run_one(const tn_call *call, tn_dtype dtype, const cpu_gemm *g, i
         return TN_OK;
     }
     if (g->n == 1 && g->c_row == 1 && !g->bias) own = transposed(g);
-    if (is_thin(kernels, &own)) {
-        begin_with_bias(kernels, &own, tn_dtype_bytes(dtype));
-        kernels->thin(&own, 0, own.n);
-        return TN_OK;
-    }
+    if (is_thin(dtype, &own)) return run_thin(call, dtype, own);
     return cpu_gemm_with(call, dtype, cpu_gemm_choose(call, dtype, g), g);
 }
 
@@ -265,7 +276,7 @@ int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
     int32_t status = TN_E_UNSUPPORTED;
     if (g->count <= 1) return run_one(call, dtype, g, SMALL_PRODUCT);
     if (g->m * g->n * g->k > SMALL_PRODUCT && cpu_gemm_choose(call, dtype, g) == CPU_GEMM_ONEDNN &&
-        !is_thin(cpu_gemm_kernels_of(dtype), g))
+        !is_thin(dtype, g))
         status = gemm_library(call, dtype, CPU_GEMM_ONEDNN, *g);
     if (status != TN_E_UNSUPPORTED) return status;
     status = TN_OK;

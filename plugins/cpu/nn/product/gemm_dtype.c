@@ -339,16 +339,6 @@ static void narrow_row(const float *from, int64_t count, const double beta[2], v
 #define narrow_row NULL
 #endif
 
-CPU_KERNELS(cpu_gemm_kernels) = {
-    .acc_bytes = sizeof(W),
-    .gemm = gemm,
-    .gemv = gemv,
-    .dot = dot,
-    .dot_finish = dot_finish,
-    .outer = outer,
-    .thin = thin_product,
-    .gather = gather,
-    .add = add,
-    .widen = widen_rows,
-    .narrow = narrow_row,
-};
+CPU_KERNELS(cpu_gemm_kernels, .acc_bytes = sizeof(W), .gemm = gemm, .gemv = gemv, .dot = dot,
+            .dot_finish = dot_finish, .outer = outer, .thin = thin_product, .gather = gather, .add = add,
+            .widen = widen_rows, .narrow = narrow_row);

@@ -227,17 +227,9 @@ typedef struct vector_job {
     cpu_gemm g;
 } vector_job;
 
-static void run_thin_columns(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const vector_job *job = user;
-    job->kernels->thin(&job->g, begin, end);
-}
+CPU_RANGE(run_thin_columns, vector_job, job->kernels->thin(&job->g, begin, end))
 
-static void run_gemv_rows(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const vector_job *job = user;
-    job->kernels->gemv(&job->v, begin, end);
-}
+CPU_RANGE(run_gemv_rows, vector_job, job->kernels->gemv(&job->v, begin, end))
 
 /* The product with a vector as one of a row with the transposed matrix, if its elements are adjacent. */
 static bool is_row_product(const cpu_gemm_kernels *kernels, const tn_tensor_desc *a, const tn_tensor_desc *x)
@@ -309,11 +301,7 @@ static int32_t run_addmv(void *self, const tn_call *call)
     return run_gemv(call, tensor_arg(call, 1), tensor_arg(call, 2), alpha, beta);
 }
 
-static void run_outer_rows(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const vector_job *job = user;
-    job->kernels->outer(&job->g, begin, end);
-}
+CPU_RANGE(run_outer_rows, vector_job, job->kernels->outer(&job->g, begin, end))
 
 static int32_t run_addr(void *self, const tn_call *call)
 {

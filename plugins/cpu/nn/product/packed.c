@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products with weights of 8 or 4 bits. Some rows of the weight at a time become float32, in memory that fits the
- * cache, and are multiplied there; the weight is read from memory once, packed.
+ * cache, and are multiplied there; the weight is read from memory once, packed. A few rows are multiplied by 8-bit weights
+ * without that.
  */
 #include <string.h>
 #include "gemm.h"
@@ -12,6 +13,8 @@
 CPU_KERNEL_TABLE(static cpu_kernel_table packed_table, CPU_PACKED_LISTS, cpu_packed_kernels);
 
 enum { PANEL_FLOATS = 1 << 16 }; /* 256 KiB: half of a second-level cache */
+/* Up to so many rows are multiplied by 8-bit weights directly. */
+enum { FEW_ROWS = 4 };
 
 typedef struct packed_job {
     const tn_call *call;
@@ -40,12 +43,29 @@ static void unpack_row(const packed_job *job, int64_t row, float *to)
     }
 }
 
+static bool is_direct(const packed_job *job)
+{
+    return !job->group && job->m <= FEW_ROWS;
+}
+
+static void run_direct(const packed_job *job, int64_t first, int64_t rows)
+{
+    const int8_t *weight = (const int8_t *)job->weight + first * job->k;
+    for (int64_t i = 0; i < job->m; i++)
+        job->kernels->dots_int8(weight, rows, job->k, job->scales + first, job->x + i * job->k,
+                                job->out + i * job->n + first);
+}
+
 static void run_panels(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     packed_job *job = user;
     float *panel = job->panels + thread * job->panel * job->k;
     for (int64_t i = begin; i < end; i++) {
         int64_t first = i * job->panel, rows = min_i64(job->panel, job->n - first);
+        if (is_direct(job)) {
+            run_direct(job, first, rows);
+            continue;
+        }
         for (int64_t r = 0; r < rows; r++) unpack_row(job, first + r, panel + r * job->k);
         const cpu_gemm g = {.m = job->m,
                             .n = rows,
@@ -92,9 +112,10 @@ static int32_t run_packed(const tn_call *call, packed_job *job, const tn_tensor_
     job->x = read_floats(call, x);
     job->scales = read_floats(call, scales);
     job->out = is_half ? cpu_scratch(call, (uint64_t)(job->m * job->n) * sizeof *job->out) : to;
-    job->panels = cpu_scratch(call, (uint64_t)(cpu_thread_count(call) * job->panel * max_i64(job->k, 1)) *
-                                        sizeof *job->panels);
-    if (!job->x || !job->scales || !job->out || !job->panels) return TN_E_OUT_OF_MEMORY;
+    if (!is_direct(job))
+        job->panels = cpu_scratch(call, (uint64_t)(cpu_thread_count(call) * job->panel * max_i64(job->k, 1)) *
+                                            sizeof *job->panels);
+    if (!job->x || !job->scales || !job->out || !(job->panels || is_direct(job))) return TN_E_OUT_OF_MEMORY;
     cpu_parallel_ranges(call, ceil_div(job->n, job->panel), 1, run_panels, job);
     if (is_half) cpu_gemm_kernels_of(out->dtype)->narrow(job->out, job->m * job->n, zero, to);
     cpu_contiguous_finish(call, out, to);

@@ -12,6 +12,9 @@
 enum { CPU_PACKED_BLOCK = 32 };
 
 typedef struct cpu_packed_kernels {
+    /* out[r] = scales[r] * the sum of x[i] * row r[i], for `rows` rows that lie one behind the other. */
+    void (*dots_int8)(const int8_t *weight, int64_t rows, int64_t count, const float *scales, const float *x,
+                      float *out);
     /* to[i] = row[i] * scale. */
     void (*unpack_int8)(const int8_t *row, int64_t count, float scale, float *to);
     /* to[i] = (element i - 8) * scale + zero; count is a multiple of the block. */

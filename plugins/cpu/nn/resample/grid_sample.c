@@ -17,11 +17,7 @@ typedef struct sample_job {
 /* Operands of a call, row-major. */
 enum { INPUT, GRID, GRAD, Y, GRID_GRAD, OPERANDS };
 
-static void forward_range(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const sample_job *job = user;
-    job->kernels->forward(&job->s, begin, end);
-}
+CPU_RANGE(forward_range, sample_job, job->kernels->forward(&job->s, begin, end))
 
 static void backward_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {

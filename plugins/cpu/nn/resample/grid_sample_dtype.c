@@ -217,4 +217,4 @@ static void backward(const cpu_grid_sample *s, int64_t begin, int64_t end, void 
     }
 }
 
-CPU_KERNELS(cpu_grid_sample_kernels) = {.acc_bytes = sizeof(T), .forward = forward, .backward = backward};
+CPU_KERNELS(cpu_grid_sample_kernels, .acc_bytes = sizeof(T), .forward = forward, .backward = backward);

@@ -58,11 +58,7 @@ static bool choose_last(const resample_job *job, const tn_tensor_desc *in, const
     return cpu_is_channels_last(in) && cpu_is_channels_last(out);
 }
 
-static void run_lines(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    resample_job *job = user;
-    job->kernels->forward_last(&job->r, job->channels, begin, end);
-}
+CPU_RANGE(run_lines, resample_job, job->kernels->forward_last(&job->r, job->channels, begin, end))
 
 static void run_planes(void *user, int64_t begin, int64_t end, int32_t thread)
 {

@@ -307,13 +307,6 @@ static void fill(void *to, int64_t count, const double number[2])
     for (int64_t i = 0; i < count; i++) out[i] = value;
 }
 
-CPU_KERNELS(cpu_resample_kernels) = {
-    .line_bytes = sizeof(real),
-    .acc_bytes = sizeof(real),
-    .forward = forward,
-    .backward = backward,
-    .move = move,
-    .forward_last = forward_last,
-    .fill = fill,
-    .forward_images = forward_bytes,
-};
+CPU_KERNELS(cpu_resample_kernels, .line_bytes = sizeof(real), .acc_bytes = sizeof(real), .forward = forward,
+            .backward = backward, .move = move, .forward_last = forward_last, .fill = fill,
+            .forward_images = forward_bytes);

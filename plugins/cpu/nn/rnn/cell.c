@@ -12,11 +12,7 @@ typedef struct cell_job {
     cpu_cell_fn *run;
 } cell_job;
 
-static void run_rows(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const cell_job *job = user;
-    job->run(&job->c, begin, end);
-}
+CPU_RANGE(run_rows, cell_job, job->run(&job->c, begin, end))
 
 /* Which operand of the kernel each tensor of a call is, in the order of the schema. */
 typedef struct cell_form {

@@ -165,8 +165,5 @@ static void sum_rows(const void *in, void *out, int64_t rows, int64_t width)
     }
 }
 
-CPU_KERNELS(cpu_cell_kernels) = {.lstm = lstm,
-                                 .lstm_backward = lstm_backward,
-                                 .gru = gru,
-                                 .gru_backward = gru_backward,
-                                 .sum_rows = sum_rows};
+CPU_KERNELS(cpu_cell_kernels, .lstm = lstm, .lstm_backward = lstm_backward, .gru = gru,
+            .gru_backward = gru_backward, .sum_rows = sum_rows);

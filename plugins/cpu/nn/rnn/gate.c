@@ -19,14 +19,8 @@ typedef struct gate_job {
     bool back;
 } gate_job;
 
-static void run_gate(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const gate_job *job = user;
-    if (job->back)
-        job->kernels->glu_backward(&job->g, begin, end);
-    else
-        job->kernels->glu(&job->g, begin, end);
-}
+CPU_RANGE(run_gate, gate_job,
+          (job->back ? job->kernels->glu_backward : job->kernels->glu)(&job->g, begin, end))
 
 static int32_t run_glu(const tn_call *call, const tn_tensor_desc *x, const tn_tensor_desc *grad, int64_t dim)
 {
@@ -56,14 +50,8 @@ static int32_t run_glu_backward(void *self, const tn_call *call)
 
 enum { V, G, GRAD, NORMS, OPERANDS };
 
-static void run_slices(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const gate_job *job = user;
-    if (job->back)
-        job->kernels->weight_norm_backward(&job->w, begin, end);
-    else
-        job->kernels->weight_norm(&job->w, begin, end);
-}
+CPU_RANGE(run_slices, gate_job,
+          (job->back ? job->kernels->weight_norm_backward : job->kernels->weight_norm)(&job->w, begin, end))
 
 static int32_t run_weight_norm(const tn_call *call, const tn_tensor_desc *const operands[OPERANDS],
                                int64_t dim)

@@ -76,9 +76,5 @@ static void weight_norm_backward(const cpu_weight_norm *w, int64_t begin, int64_
     }
 }
 
-CPU_KERNELS(cpu_gate_kernels) = {
-    .glu = glu,
-    .glu_backward = glu_backward,
-    .weight_norm = weight_norm,
-    .weight_norm_backward = weight_norm_backward,
-};
+CPU_KERNELS(cpu_gate_kernels, .glu = glu, .glu_backward = glu_backward, .weight_norm = weight_norm,
+            .weight_norm_backward = weight_norm_backward);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program has around its work: a main function, the end of it on an error, and objects that are destroyed when
+ * their block is left. C only; C++ has tenon.hpp.
+ *
+ *     TN_MAIN(ctx, argc, argv)
+ *     {
+ *         TN_AUTO(tn_module) net = tn_module_create(ctx, "net", NULL);
+ *         ...
+ *         TN_AUTO(tn_optimizer) o = tn_adamw_create(net);
+ *         TN_STEPS(s, ctx, i, 100) { ... }
+ *         TN_TRY(tn_step_status());
+ *         return tn_module_save(net, "net.safetensors");
+ *     }
+ */
+#ifndef TENON_PROGRAM_H
+#define TENON_PROGRAM_H
+
+#include <tenon/tenon.h>
+
+/* The default of a member of a struct of options, nothing for 0. In C++ the member has it; in C the macro of the call
+ * sets it. */
+#ifdef __cplusplus
+#define TN_OPTION(...) \
+    {                  \
+        __VA_ARGS__    \
+    }
+#else
+#define TN_OPTION(...)
+#endif
+
+#ifndef TN_PLUGIN
+#include <stdio.h>
+#include <string.h>
+
+TN_BEGIN_DECLS
+
+/*
+ * A file that replaces another as a whole: between the two calls the program writes to r.to, and a failure leaves the old
+ * file. A link stays one: the file that it leads to is replaced. What is not a file (a pipe, /dev/null) is written as it is.
+ * Return 0 or a number of errno; after a failed begin there is no end. `is_good` 0: the old file stays.
+ */
+typedef struct tn_replacement {
+    FILE *to;
+    char *path, *other; /* private */
+} tn_replacement;
+TN_API int32_t tn_replace_begin(TN_OUT tn_replacement *r, const char *path) TN_ANY_THREAD;
+TN_API int32_t tn_replace_end(tn_replacement *r, int32_t is_good) TN_ANY_THREAD;
+
+TN_END_DECLS
+#endif
+
+#if !defined(TN_PLUGIN) && !defined(__cplusplus)
+
+/* A variable whose object is destroyed when its block is left, in any way but goto and longjmp; the last one declared
+ * first. It must get a value where it is declared. For tn_tensor: one reference, which is released. */
+#define TN_AUTO(type) __attribute__((cleanup(type##_left))) type *
+#define TN_AUTO_TYPE(type, destroy)           \
+    static inline void type##_left(type **at) \
+    {                                         \
+        destroy(*at);                         \
+    }
+TN_AUTO_TYPE(tn_context, tn_context_destroy)
+TN_AUTO_TYPE(tn_scope, tn_scope_close)
+TN_AUTO_TYPE(tn_tensor, tn_release)
+TN_AUTO_TYPE(tn_safetensors, tn_safetensors_close)
+
+/* Ends a function that returns a status with the status of a call that failed. */
+#define TN_TRY(call)                   \
+    do {                               \
+        int32_t tn_tried = (call);     \
+        if (tn_tried) return tn_tried; \
+    } while (0)
+
+/* A scope inside the scope s with options of its own, for a block. What is needed behind it leaves by tn_scope_return.
+ *
+ *     TN_WITHIN(low, s, .autocast = TN_SCOPE_AUTOCAST_ON) { loss = tn_scope_return(low, ...); }
+ */
+#define TN_WITHIN(inner, s, ...)                                                                         \
+    for (TN_AUTO(tn_scope) inner =                                                                       \
+             tn_scope_open_child(s, &(tn_scope_options){.size = sizeof(tn_scope_options), __VA_ARGS__}); \
+         inner; inner = tn_scope_ended(inner))
+static inline tn_scope *tn_scope_ended(tn_scope *s)
+{
+    tn_scope_close(s);
+    return NULL;
+}
+
+/* A variable that keeps a tensor beyond its scope: takes a reference to t, and releases the one before. Returns t. */
+static inline tn_tensor *tn_assign(tn_tensor **variable, tn_tensor *t)
+{
+    tn_tensor *before = *variable;
+    *variable = tn_retain(t);
+    tn_release(before);
+    return t;
+}
+
+/* Fails with the text that says how a program is called: `if (argc < 2) return tn_usage("FILE [STEPS]");`. */
+static inline int32_t tn_usage(const char *arguments)
+{
+    char text[512];
+    snprintf(text, sizeof text, "usage: %s", arguments);
+    return tn_scope_fail(NULL, TN_E_ARGUMENT, text);
+}
+
+/*
+ * The body of main: a context, which is destroyed at the end, and the arguments. It returns a status. One that is not 0, or
+ * that of the last step, ends the program with 1 and "PROGRAM: MESSAGE" on standard error.
+ */
+#define TN_MAIN(ctx, argc, argv)                                                                           \
+    static int32_t tn_main_body(tn_context *ctx, int argc, char **argv);                                   \
+    int main(int argc, char **argv)                                                                        \
+    {                                                                                                      \
+        return tn_main(argc, argv, tn_main_body);                                                          \
+    }                                                                                                      \
+    static int32_t tn_main_body(__attribute__((unused)) tn_context *ctx, __attribute__((unused)) int argc, \
+                                __attribute__((unused)) char **argv)
+
+TN_API int32_t tn_step_status(void) TN_ANY_THREAD; /* nn.h says what it is */
+static inline int tn_main(int argc, char **argv, int32_t (*body)(tn_context *ctx, int argc, char **argv))
+{
+    const char *path = argc > 0 ? argv[0] : "program", *slash = strrchr(path, '/');
+    tn_context *ctx = NULL;
+    int32_t status = tn_context_create(NULL, &ctx);
+    if (!status) status = body(ctx, argc, argv);
+    if (!status) status = tn_step_status();
+    if (status)
+        fprintf(stderr, "%s: %s\n", slash ? slash + 1 : path,
+                tn_last_error() ? tn_last_error()->message : tn_status_text(status));
+    tn_context_destroy(ctx);
+    return status != TN_OK;
+}
+#endif
+#endif

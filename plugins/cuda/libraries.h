@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the vendor's libraries share: how they are found and opened, one of each for a device, and the plans that they keep.
+ * A plan is what a library has chosen for one kind of work (sizes, strides, dtype, alignment, flags): choosing is slow.
+ */
+#ifndef TENON_CUDA_LIBRARIES_H
+#define TENON_CUDA_LIBRARIES_H
+
+#include "cuda_driver.h"
+
+typedef struct cuda_plan {
+    struct cuda_plan *next;
+    int64_t is_supported; /* 0: the plugin's own kernels do this work */
+} cuda_plan;              /* the key follows, then what the library needs */
+
+enum { CUDA_PLAN_BUCKETS = 256 };
+
+typedef struct cuda_library_kind cuda_library_kind;
+
+/* A library of one device; what a kind adds follows. Its functions and plans are used with the lock held. */
+struct cuda_library {
+    const cuda_library_kind *kind;
+    void *library, *handle; /* handle NULL: the library is not there, or it has failed */
+    pthread_mutex_t lock;
+    cuda_plan *plans[CUDA_PLAN_BUCKETS];
+    uint32_t n_plans;
+};
+
+struct cuda_library_kind {
+    const char *name, *work; /* "cuBLASLt", "products": for the log */
+    const char *otherwise;   /* who does the work without the library; NULL: the plugin's own kernels */
+    const char *files[3];    /* in the order in which they are tried; NULL ends them */
+    /* Its functions, which follow cuda_library in its structure. The first ones: int create(void **out_handle), destroy(handle),
+     * size_t version(void), const char *status_name(int); a kind that has the slots of these names lacks the last two. */
+    const char *const *symbols;
+    uint32_t n_symbols;
+    size_t size; /* of the structure */
+    size_t key_bytes, plan_bytes;
+    size_t (*version)(const cuda_library *l);
+    const char *(*status_name)(const cuda_library *l, int status);
+    void (*destroy_plan)(const cuda_library *l,
+                         cuda_plan *p); /* what the library has made of it, which may be a part */
+};
+
+/* The device's library, opened by its first call; NULL if the device has none. */
+cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind);
+
+/*
+ * The plan of a key (key_bytes, without gaps), or NULL without host memory. `make` fills in a new plan and gives a status of
+ * the library; a plan that it could not make is kept as one that is not supported.
+ */
+cuda_plan *cuda_plan_find(cuda_library *l, const void *key,
+                          int (*make)(cuda_library *l, cuda_plan *p, const void *user), const void *user);
+
+/* Records the error of a function of the library. */
+int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t status, int result,
+                           const char *function);
+
+/* An address for the library, and the largest power of two, up to 256, of which it is a multiple. */
+static inline void *cuda_place(void *memory, uint64_t offset)
+{
+    return (char *)memory + offset;
+}
+static inline uint32_t cuda_alignment(const void *place)
+{
+    uintptr_t address = (uintptr_t)place | 256;
+    return (uint32_t)(address & -address);
+}
+
+/* cuBLASLt: blas.c. cuDNN: dnn.c. cuSOLVER: solver.c. */
+int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
+int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c);
+int32_t cuda_solver_can_factor(void *device);
+int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Factors of matrices by cuSOLVER, if it is installed: one matrix after the other on the call's stream, in one workspace. The
+ * infos stay on the device. There are no plans: the length of a workspace follows from the sizes.
+ */
+#include "cusolver.h"
+#include "libraries.h"
+
+typedef struct cuda_solver {
+    cuda_library base;
+#define DECLARE(result, name, arguments) result(*name) arguments;
+    CUSOLVER_FUNCTIONS(DECLARE)
+#undef DECLARE
+} cuda_solver;
+
+/* The function of the dtype, float or double. */
+#define TYPED(s, f, name) ((f)->dtype == GPU_F64 ? (s)->cusolverDnD##name : (s)->cusolverDnS##name)
+
+static int length_of_work(const cuda_solver *s, const gpu_factors *f, int *out)
+{
+    void *handle = s->base.handle, *a = cuda_place(f->a.memory, f->a.offset);
+    const void *extra = cuda_place(f->extra.memory, f->extra.offset);
+    const int m = (int)f->rows, n = (int)f->columns, lda = m;
+    switch (f->kind) {
+    case GPU_FACTOR_CHOLESKY:
+        return TYPED(s, f, potrf_bufferSize)(handle, (int)f->is_upper, n, a, lda, out);
+    case GPU_FACTOR_LU:
+        return TYPED(s, f, getrf_bufferSize)(handle, m, n, a, lda, out);
+    case GPU_FACTOR_QR:
+        return TYPED(s, f, geqrf_bufferSize)(handle, m, n, a, lda, out);
+    case GPU_FACTOR_REFLECTORS:
+        return TYPED(s, f, orgqr_bufferSize)(handle, m, n, (int)f->count, a, lda, extra, out);
+    case GPU_FACTOR_EIGENVALUES:
+        return TYPED(s, f, syevd_bufferSize)(handle, (int)f->wants_vectors, (int)f->is_upper, n, a, lda,
+                                             extra, out);
+    case GPU_FACTOR_SINGULAR:
+        return TYPED(s, f, gesvd_bufferSize)(handle, m, n, out);
+    default:
+        *out = 0;
+        return SOLVER_SUCCESS;
+    }
+}
+
+/* Singular values of one matrix, of at least as many rows as columns; left vectors are `right_sides` columns. */
+static int find_singular_values(const cuda_solver *s, const gpu_factors *f, uint64_t i, void *a, void *extra,
+                                void *work, int length, int *info)
+{
+    const uint64_t bytes = gpu_code_bytes(f->dtype);
+    const int m = (int)f->rows, n = (int)f->columns;
+    const signed char how = !f->wants_vectors ? 'N' : f->right_sides == f->rows ? 'A' : 'S';
+    void *u = NULL, *vt = NULL;
+    if (f->wants_vectors) {
+        u = cuda_place(f->b.memory, f->b.offset + i * f->rows * f->right_sides * bytes);
+        vt = cuda_place(f->c.memory, f->c.offset + i * f->columns * f->columns * bytes);
+    }
+    return TYPED(s, f, gesvd)(s->base.handle, how, how, m, n, a, m, extra, u, m, vt, n, work, length, NULL,
+                              info);
+}
+
+/* The work of one matrix. */
+static int run(const cuda_solver *s, const gpu_factors *f, uint64_t i, void *work, int length)
+{
+    const uint64_t bytes = gpu_code_bytes(f->dtype);
+    const uint64_t extra_bytes =
+        f->kind == GPU_FACTOR_LU || f->kind == GPU_FACTOR_SOLVE ? sizeof(int) : bytes;
+    void *handle = s->base.handle,
+         *a = cuda_place(f->a.memory, f->a.offset + i * f->rows * f->columns * bytes);
+    void *extra = cuda_place(f->extra.memory, f->extra.offset + i * f->count * extra_bytes);
+    int *info = cuda_place(f->infos.memory, f->infos.offset + i * sizeof(int));
+    const int m = (int)f->rows, n = (int)f->columns, lda = m;
+    switch (f->kind) {
+    case GPU_FACTOR_CHOLESKY:
+        return TYPED(s, f, potrf)(handle, (int)f->is_upper, n, a, lda, work, length, info);
+    case GPU_FACTOR_LU:
+        return TYPED(s, f, getrf)(handle, m, n, a, lda, work, extra, info);
+    case GPU_FACTOR_SOLVE:
+        return TYPED(s, f, getrs)(
+            handle, (int)f->is_transposed, n, (int)f->right_sides, a, lda, extra,
+            cuda_place(f->b.memory, f->b.offset + i * f->columns * f->right_sides * bytes), n, info);
+    case GPU_FACTOR_QR:
+        return TYPED(s, f, geqrf)(handle, m, n, a, lda, extra, work, length, info);
+    case GPU_FACTOR_REFLECTORS:
+        return TYPED(s, f, orgqr)(handle, m, n, (int)f->count, a, lda, extra, work, length, info);
+    case GPU_FACTOR_SINGULAR:
+        return find_singular_values(s, f, i, a, extra, work, length, info);
+    default:
+        return TYPED(s, f, syevd)(handle, (int)f->wants_vectors, (int)f->is_upper, n, a, lda, extra, work,
+                                  length, info);
+    }
+}
+
+/* With the library's lock held and the device current. */
+static int32_t factor(cuda_device *d, const cuda_solver *s, void *queue, const tn_call *call,
+                      const gpu_factors *f)
+{
+    static const char *const names[] = {[GPU_FACTOR_CHOLESKY] = "potrf",   [GPU_FACTOR_LU] = "getrf",
+                                        [GPU_FACTOR_SOLVE] = "getrs",      [GPU_FACTOR_QR] = "geqrf",
+                                        [GPU_FACTOR_REFLECTORS] = "orgqr", [GPU_FACTOR_EIGENVALUES] = "syevd",
+                                        [GPU_FACTOR_SINGULAR] = "gesvd"};
+    char name[32] = "cusolverDnS";
+    int length = 0;
+    void *work = NULL;
+    uint64_t offset = 0;
+    int result = s->cusolverDnSetStream(s->base.handle, cuda_stream_of(queue));
+    if (!result) result = length_of_work(s, f, &length);
+    if (!result && length > 0) {
+        int32_t status = gpu_workspace(call, (uint64_t)length * gpu_code_bytes(f->dtype), &work, &offset);
+        if (status) return status;
+    }
+    for (uint64_t i = 0; i < f->batches && !result; i++)
+        result = run(s, f, i, cuda_place(work, offset), length);
+    if (!result) return TN_OK;
+    if (f->dtype == GPU_F64) name[10] = 'D';
+    memcpy(name + 11, names[f->kind], 6);
+    return cuda_library_error(d, &s->base, result == SOLVER_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
+                              result, name);
+}
+
+/* ---- The library -------------------------------------------------------------------------------------------- */
+
+static size_t version(const cuda_library *l)
+{
+    int number = 0;
+    ((const cuda_solver *)l)->cusolverGetVersion(&number);
+    return (size_t)number;
+}
+
+static const char *status_name(const cuda_library *l, int status)
+{
+    static const char *const names[] = {"CUSOLVER_STATUS_SUCCESS",
+                                        "CUSOLVER_STATUS_NOT_INITIALIZED",
+                                        "CUSOLVER_STATUS_ALLOC_FAILED",
+                                        "CUSOLVER_STATUS_INVALID_VALUE",
+                                        "CUSOLVER_STATUS_ARCH_MISMATCH",
+                                        "CUSOLVER_STATUS_MAPPING_ERROR",
+                                        "CUSOLVER_STATUS_EXECUTION_FAILED",
+                                        "CUSOLVER_STATUS_INTERNAL_ERROR",
+                                        "CUSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED",
+                                        "CUSOLVER_STATUS_NOT_SUPPORTED"};
+    static const int count = sizeof names / sizeof *names;
+    return status >= 0 && status < count ? names[status] : "unknown status";
+}
+
+#define NAME_OF_SYMBOL(result, name, arguments) #name,
+static const char *const symbols[] = {CUSOLVER_FUNCTIONS(NAME_OF_SYMBOL)};
+static const cuda_library_kind kind = {.name = "cuSOLVER",
+                                       .work = "factors of matrices",
+                                       .otherwise = "the CPU computes",
+                                       .files = {"libcusolver.so.12", "libcusolver.so.11"},
+                                       .symbols = symbols,
+                                       .n_symbols = sizeof symbols / sizeof *symbols,
+                                       .size = sizeof(cuda_solver),
+                                       .version = version,
+                                       .status_name = status_name};
+
+int32_t cuda_solver_can_factor(void *device)
+{
+    return cuda_library_of(device, &kind) != NULL;
+}
+
+int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f)
+{
+    cuda_device *d = device;
+    cuda_library *l = cuda_library_of(d, &kind);
+    if (!l) return TN_E_UNSUPPORTED;
+    pthread_mutex_lock(&l->lock);
+    int32_t was_entered = cuda_enter(d);
+    int32_t status = factor(d, (cuda_solver *)l, queue, call, f);
+    cuda_leave(d, was_entered);
+    pthread_mutex_unlock(&l->lock);
+    return status;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions by a cuDNN for tests (libcudnn.c) and by the plugin's own kernels: the same values of all passes, plans that are
+ * kept, which engine is chosen, order on streams, and what happens when the library is absent or fails.
+ */
+#define LIBRARY       "libcudnn.so.9"
+#define LIBRARY_COUNT "cudnn_test_count"
+#include "session.h"
+
+enum { CONVOLUTIONS, CHOICES, LIVE, ENGINE };
+enum { REDUCED, ROUNDED, UNORDERED, LARGE, PLAIN }; /* engines of the library */
+
+TestSuite(convolutions, .init = open_device, .fini = close_device, .timeout = 120);
+TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
+
+/* ---- Values --------------------------------------------------------------------------------------------- */
+
+typedef struct form {
+    const char *name;
+    int axes, is_transposed, has_bias;
+    int64_t images, in_channels, out_channels, groups;
+    int64_t size[3], kernel[3], stride[3], padding[3], dilation[3], output_padding[3];
+} form;
+
+static const form forms[] = {
+    {"plain", 2, 0, 0, 2, 3, 4, 1, {8, 7}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, {0, 0}},
+    {"bias", 2, 0, 1, 2, 3, 4, 1, {8, 7}, {3, 2}, {1, 1}, {1, 0}, {1, 1}, {0, 0}},
+    {"strided", 2, 0, 1, 1, 2, 3, 1, {9, 8}, {3, 3}, {2, 3}, {1, 2}, {1, 1}, {0, 0}},
+    {"dilated", 2, 0, 0, 1, 2, 3, 1, {9, 11}, {2, 3}, {1, 2}, {2, 1}, {3, 2}, {0, 0}},
+    {"grouped", 2, 0, 1, 2, 4, 6, 2, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {"depthwise", 2, 0, 0, 2, 4, 4, 4, {5, 6}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {"one axis", 1, 0, 1, 2, 3, 5, 1, {20}, {4}, {3}, {2}, {1}, {0}},
+    {"three axes", 3, 0, 1, 1, 2, 3, 1, {4, 5, 6}, {2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, {0, 0, 0}},
+    {"flat axis with padding",
+     3,
+     0,
+     0,
+     1,
+     2,
+     2,
+     1,
+     {1, 4, 4},
+     {1, 3, 3},
+     {3, 1, 1},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0, 0, 0}},
+    {"transposed", 2, 1, 1, 2, 4, 3, 1, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}},
+    {"transposed groups", 2, 1, 0, 1, 4, 6, 2, {3, 4}, {2, 3}, {1, 3}, {0, 1}, {2, 1}, {0, 2}},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static tn_ints sizes_of(int64_t *memory, int64_t first, int64_t second, const int64_t *rest, int n)
+{
+    memory[0] = first;
+    memory[1] = second;
+    memcpy(memory + 2, rest, (size_t)n * sizeof *rest);
+    return (tn_ints){memory, (uint32_t)(n + 2)};
+}
+
+static tn_ints axes_of(const form *f, const int64_t *values)
+{
+    return (tn_ints){values, (uint32_t)f->axes};
+}
+
+enum { OUT, GRAD_IN, GRAD_WEIGHT, GRAD_BIAS, RESULTS };
+
+/* All passes of a form. */
+static void convolve(const form *f, tn_dtype dtype, tn_tensor *out[RESULTS])
+{
+    int64_t memory[5];
+    const int32_t t = f->is_transposed;
+    tn_manual_seed(ctx, 5);
+    tn_tensor *x = numbers(dtype, sizes_of(memory, f->images, f->in_channels, f->size, f->axes));
+    tn_tensor *w =
+        numbers(dtype, sizes_of(memory, t ? f->in_channels : f->out_channels,
+                                (t ? f->out_channels : f->in_channels) / f->groups, f->kernel, f->axes));
+    tn_tensor *bias = f->has_bias ? numbers(dtype, TN_INTS(f->out_channels)) : NULL;
+    out[OUT] = tn_convolution(s, x, w, bias, axes_of(f, f->stride), axes_of(f, f->padding),
+                              axes_of(f, f->dilation), t, axes_of(f, f->output_padding), f->groups);
+    cr_assert_not(tn_scope_failed(s), "%s: %s", f->name,
+                  tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    tn_tensor *g =
+        tn_to(s, tn_uniform_(s, tn_empty_like(s, out[OUT], .dtype = TN_FLOAT32), .from = -1, .to = 1), dtype);
+    const uint8_t all[] = {1, 1, 1};
+    tn_convolution_backward_result r = tn_convolution_backward(
+        s, g, x, w, TN_INTS(f->out_channels), axes_of(f, f->stride), axes_of(f, f->padding),
+        axes_of(f, f->dilation), t, axes_of(f, f->output_padding), f->groups, (tn_bools){all, 3});
+    out[GRAD_IN] = r.result0;
+    out[GRAD_WEIGHT] = r.result1;
+    out[GRAD_BIAS] = r.result2;
+}
+
+Test(convolutions, the_library_computes_what_the_kernels_compute)
+{
+    static const struct {
+        tn_dtype dtype;
+        double tolerance; /* of sums of up to 170 products */
+    } dtypes[] = {{TN_FLOAT16, 2e-2}, {TN_BFLOAT16, 0.13}, {TN_FLOAT32, 2e-5}, {TN_FLOAT64, 1e-12}};
+    tn_set_call_flags(ctx, 0, TN_CALL_ALLOW_HALF_ACCUMULATION);
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < FORMS; k++) {
+            tn_tensor *want[RESULTS], *got[RESULTS];
+            use_library(0);
+            int before = count(CONVOLUTIONS);
+            convolve(&forms[k], dtypes[i].dtype, want);
+            cr_assert_eq(count(CONVOLUTIONS), before, "the library was off");
+            use_library(1);
+            convolve(&forms[k], dtypes[i].dtype, got);
+            for (int r = 0; r < RESULTS; r++) {
+                double most = difference(got[r], want[r]);
+                cr_assert_leq(most, dtypes[i].tolerance, "%s, dtype %d, result %d: the difference is %g",
+                              forms[k].name, i, r, most);
+            }
+            cr_assert_eq(count(CONVOLUTIONS) - (before < 0 ? 0 : before), 3,
+                         "%s, dtype %d: %d passes by the library", forms[k].name, i,
+                         count(CONVOLUTIONS) - before);
+        }
+    }
+    cr_assert(strstr(said, "2 cuda:0: cuDNN 90100 computes convolutions"), "%s", said);
+}
+
+/* ---- Plans ---------------------------------------------------------------------------------------------- */
+
+static tn_tensor *images, *kernels;
+
+static void make_tensors(tn_dtype dtype)
+{
+    images = numbers(dtype, TN_INTS(1, 8, 9, 9));
+    kernels = numbers(dtype, TN_INTS(4, 8, 5, 5));
+}
+
+static tn_tensor *convolve_simply(void)
+{
+    return tn_conv2d(s, images, kernels);
+}
+
+Test(convolutions, a_plan_is_made_once_for_each_kind_of_convolution)
+{
+    make_tensors(TN_FLOAT32);
+    for (int i = 0; i < 5; i++) convolve_simply();
+    cr_assert_eq(count(CHOICES), 1);
+    tn_conv2d(s, tn_clone(s, images), kernels);
+    cr_assert_eq(count(CHOICES), 1, "other memory, the same alignment");
+    tn_conv2d(s, images, kernels, .padding = TN_INTS(1, 1));
+    cr_assert_eq(count(CHOICES), 2, "another padding");
+    tn_conv2d(s, images, kernels, .dilation = TN_INTS(2, 1));
+    cr_assert_eq(count(CHOICES), 3, "another dilation");
+    tn_tensor *odd =
+        tn_reshape(s, tn_narrow(s, numbers(TN_FLOAT32, TN_INTS(649)), 0, 1, 648), TN_INTS(1, 8, 9, 9));
+    tn_conv2d(s, odd, kernels);
+    cr_assert_eq(count(CHOICES), 4, "another alignment");
+    cr_assert_eq(count(CONVOLUTIONS), 9);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_gt(count(LIVE), 0);
+    close_device();
+    cr_assert_eq(count(LIVE), 0, "objects of the library are left");
+}
+
+/* ---- Engines -------------------------------------------------------------------------------------------- */
+
+/* The engine that computes a convolution, with these flags of calls. */
+static int engine_of(tn_dtype dtype, uint32_t flags)
+{
+    make_tensors(dtype);
+    tn_set_call_flags(ctx, flags, TN_CALL_ALLOW_TF32 | TN_CALL_ALLOW_HALF_ACCUMULATION);
+    convolve_simply();
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    return count(ENGINE);
+}
+
+Test(convolutions, the_flags_of_a_call_choose_the_engine)
+{
+    cr_assert_eq(engine_of(TN_FLOAT32, 0), UNORDERED, "neither TF32 nor sums of less than float32");
+    cr_assert_eq(engine_of(TN_FLOAT32, TN_CALL_ALLOW_HALF_ACCUMULATION), UNORDERED,
+                 "sums of float32 stay float32");
+    cr_assert_eq(engine_of(TN_FLOAT32, TN_CALL_ALLOW_TF32), ROUNDED);
+    cr_assert_eq(engine_of(TN_FLOAT64, TN_CALL_ALLOW_TF32), ROUNDED, "tensor cores compute float64, too");
+    cr_assert_eq(engine_of(TN_FLOAT16, TN_CALL_ALLOW_HALF_ACCUMULATION), REDUCED);
+    cr_assert_eq(engine_of(TN_BFLOAT16, TN_CALL_ALLOW_TF32), ROUNDED);
+    tn_set_deterministic(ctx, 1);
+    cr_assert_eq(engine_of(TN_FLOAT32, 0), PLAIN, "not the one whose workspace is too large");
+    cr_assert_eq(engine_of(TN_FLOAT32, TN_CALL_ALLOW_TF32), ROUNDED);
+}
+
+/* A sum of 200 products in another order has other bits. */
+Test(convolutions, deterministic_calls_give_the_same_bits)
+{
+    for (int is_deterministic = 0; is_deterministic < 2; is_deterministic++) {
+        int n = 0;
+        tn_set_deterministic(ctx, is_deterministic);
+        make_tensors(TN_FLOAT32);
+        tn_tensor *first = convolve_simply();
+        for (int i = 0; i < 10; i++) n += !tn_equal(s, convolve_simply(), first);
+        cr_assert(is_deterministic ? n == 0 : n > 0, "%d of 10 calls differ", n);
+    }
+}
+
+/* ---- Streams and graphs --------------------------------------------------------------------------------- */
+
+Test(convolutions, work_is_in_the_order_of_its_stream)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *sides[2] = {NULL};
+    tn_tensor *outs[2];
+    setenv("FAULTY_DELAY", "20", 1);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(tn_stream_create(ctx, device, 0, &sides[i]), TN_OK);
+        tn_stream_set_current(ctx, sides[i]);
+        tn_tensor *x = tn_full(s, TN_INTS(1, 8, 6, 6), tn_value_float(i + 1), .dtype = TN_FLOAT32);
+        outs[i] = tn_conv2d(s, x, tn_ones(s, TN_INTS(4, 8, 2, 2), .dtype = TN_FLOAT32));
+    }
+    for (int i = 0; i < 2; i++) {
+        tn_stream_set_current(ctx, sides[i]);
+        cr_assert_eq(tn_item_double(s, tn_max(s, outs[i])), 32 * (i + 1));
+        cr_assert_eq(tn_item_double(s, tn_min(s, outs[i])), 32 * (i + 1));
+    }
+    unsetenv("FAULTY_DELAY");
+    tn_stream_set_current(ctx, home);
+    for (int i = 0; i < 2; i++) tn_stream_release(sides[i]);
+}
+
+Test(convolutions, convolutions_of_the_library_are_captured)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graph = NULL;
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 4, 4), .dtype = TN_FLOAT32);
+    tn_tensor *w = tn_ones(s, TN_INTS(3, 2, 2, 2), .dtype = TN_FLOAT32);
+    tn_tensor *out = tn_zeros(s, TN_INTS(1, 3, 3, 3), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
+    tn_copy_(s, out, tn_conv2d(s, x, w));
+    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
+    tn_stream_set_current(ctx, home);
+    for (int i = 1; i < 4; i++) {
+        tn_fill_scalar_(s, x, i);
+        cr_assert_eq(tn_graph_replay(graph), TN_OK);
+        cr_assert_eq(tn_item_double(s, tn_max(s, out)), 8.0 * i);
+    }
+    cr_assert_eq(count(CONVOLUTIONS), 1, "a replay does not call the library");
+    tn_graph_release(graph);
+    tn_stream_release(side);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------------------- */
+
+/* Whichever function fails before the work: another engine or the kernels compute it. How many of two calls the library does. */
+static const struct {
+    const char *failure;
+    int by_library, engine;
+} failures[] = {
+    {"cudnnCreate:1:1001", 0, -1},
+    {"cudnnBackendCreateDescriptor:1:4003", 0, -1},    /* a tensor */
+    {"cudnnBackendCreateDescriptor:4:4003", 0, -1},    /* the convolution */
+    {"cudnnBackendCreateDescriptor:5:4003", 0, -1},    /* the operation */
+    {"cudnnBackendCreateDescriptor:6:4003", 0, -1},    /* the graph */
+    {"cudnnBackendCreateDescriptor:7:4003", 2, PLAIN}, /* the choice */
+    {"cudnnBackendCreateDescriptor:9:4003", 2, PLAIN}, /* a configuration */
+    {"cudnnBackendSetAttribute:1:2000", 0, -1},        /* of a tensor */
+    {"cudnnBackendSetAttribute:16:2000", 0, -1},       /* of the convolution */
+    {"cudnnBackendSetAttribute:23:2000", 0, -1},       /* of the operation */
+    {"cudnnBackendSetAttribute:29:2000", 0, -1},       /* of the graph */
+    {"cudnnBackendSetAttribute:31:2000", 2, PLAIN},    /* of the choice */
+    {"cudnnBackendFinalize:1:2000", 0, -1},            /* a tensor */
+    {"cudnnBackendFinalize:4:2000", 0, -1},            /* the convolution */
+    {"cudnnBackendFinalize:5:3000", 0, -1},            /* the operation */
+    {"cudnnBackendFinalize:6:3000", 0, -1},            /* the graph */
+    {"cudnnBackendFinalize:7:3000", 2, PLAIN},         /* the choice */
+    {"cudnnBackendFinalize:8:3000", 2, PLAIN},         /* the plan of the first engine */
+    {"cudnnBackendFinalize:9:2000", 1, UNORDERED},     /* what the first call works with */
+    {"cudnnBackendGetAttribute:1:3000", 2, PLAIN},     /* the engines */
+    {"cudnnBackendGetAttribute:7:3000", 2, PLAIN},     /* the notes of the third one */
+    {"cudnnSetStream:1:4000", 1, UNORDERED},
+    {"cudnnBackendExecute:1:3000", 0, -1},
+    {"cudnnBackendExecute:1:2000", 0, -1},
+};
+enum { FAILURES = sizeof failures / sizeof *failures };
+
+ParameterizedTestParameters(convolutions, a_failure_before_the_work_is_left_to_the_kernels)
+{
+    static int rows[FAILURES];
+    return row_numbers(rows, FAILURES);
+}
+
+ParameterizedTest(const int *number, convolutions, a_failure_before_the_work_is_left_to_the_kernels)
+{
+    const char *failure = failures[*number].failure;
+    setenv("LIBRARY_FAIL", failure, 1);
+    make_tensors(TN_FLOAT32);
+    use_library(0);
+    tn_tensor *want = convolve_simply();
+    use_library(1);
+    for (int i = 0; i < 2; i++) cr_assert_lt(difference(convolve_simply(), want), 2e-5, "%s", failure);
+    cr_assert_eq(count(CONVOLUTIONS), failures[*number].by_library, "%s: %d convolutions by the library",
+                 failure, count(CONVOLUTIONS));
+    if (failures[*number].engine >= 0) cr_assert_eq(count(ENGINE), failures[*number].engine, "%s", failure);
+    cr_assert(
+        *number ||
+            strstr(said, "cudnnCreate failed (CUDNN_STATUS_NOT_SUPPORTED): the plugin's own kernels compute"),
+        "%s", said);
+    close_device();
+    cr_assert_eq(count(LIVE), 0, "%s: %d objects are left", failure, count(LIVE));
+}
+
+Test(convolutions, a_convolution_that_fails_is_an_error_with_its_name)
+{
+    setenv("LIBRARY_FAIL", "cudnnBackendExecute:1:5000", 1);
+    make_tensors(TN_FLOAT32);
+    convolve_simply();
+    cr_assert_eq(tn_scope_failed(s), TN_E_INTERNAL);
+    cr_assert(strstr(tn_scope_error(s)->message, "cudnnBackendExecute failed: CUDNN_STATUS_EXECUTION_FAILED"),
+              "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    convolve_simply();
+    cr_assert_eq(count(CONVOLUTIONS), 1);
+}
+
+/* Out of memory: the call is made once more. */
+Test(convolutions, a_convolution_without_memory_is_tried_again)
+{
+    setenv("LIBRARY_FAIL", "cudnnBackendExecute:1:4004", 1);
+    make_tensors(TN_FLOAT32);
+    convolve_simply();
+    cr_assert_not(tn_scope_failed(s));
+    cr_assert_eq(count(CONVOLUTIONS), 1);
+}
+
+/* In an environment without the library. */
+Test(absent, the_kernels_compute_convolutions_and_the_log_says_so)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 4, 4), .dtype = TN_FLOAT32);
+    cr_assert_eq(
+        tn_item_double(s, tn_max(s, tn_conv2d(s, x, tn_ones(s, TN_INTS(3, 2, 2, 2), .dtype = TN_FLOAT32)))),
+        8);
+    cr_assert_eq(count(CONVOLUTIONS), -1);
+    cr_assert(strstr(said, "libcudnn.so.9 not found: the plugin's own kernels compute convolutions"), "%s",
+              said);
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libcudnn.so.9 for tests: convolutions of the test driver's memory, on its streams, described by the graph API. It refuses
+ * what cuDNN refuses: attributes of another type or that are missing, descriptors that are not final, sizes that do not fit,
+ * pointers below the alignment of their tensors. It offers engines whose numbers differ, so that a wrong choice shows.
+ */
+#define TN_PLUGIN
+#include "cudnn.h"
+#include "stand_in.h"
+
+#define DECLARE(result, name, arguments) TEST_API result name arguments;
+CUDNN_FUNCTIONS(DECLARE)
+/* Convolutions, choices, objects that the plugin has not given back, the engine of the last convolution. */
+enum { CONVOLUTIONS, CHOICES, LIVE, ENGINE };
+TEST_API int cudnn_test_count(int what);
+
+int cudnn_test_count(int what)
+{
+    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
+}
+
+/* ---- Engines ------------------------------------------------------------------------------------------------ */
+
+/* In the order in which they are offered; the last one is the fallback. */
+enum { REDUCED, ROUNDED, UNORDERED, LARGE, PLAIN, ENGINES };
+static const struct {
+    int note; /* -1: none */
+    int64_t workspace;
+} engines[ENGINES] = {[REDUCED] = {DNN_NOTE_REDUCED_SUMS, 0},
+                      [ROUNDED] = {DNN_NOTE_TENSOR_CORE, 0},
+                      [UNORDERED] = {DNN_NOTE_NONDETERMINISTIC, 4096},
+                      [LARGE] = {-1, (int64_t)1 << 40},
+                      [PLAIN] = {-1, 4096}};
+
+/* ---- Descriptors -------------------------------------------------------------------------------------------- */
+
+enum { ATTRIBUTES = 8, VALUES = 5 };
+
+typedef struct attribute {
+    int name, type;
+    int64_t count;
+    int64_t values[VALUES]; /* as they were given, whatever their size */
+} attribute;
+
+typedef struct object {
+    int type, is_final, n, engine;
+    attribute attributes[ATTRIBUTES];
+    CUstream stream; /* of a handle */
+} object;
+
+/* The attributes that each descriptor needs; of an operation they begin at its own number. */
+static const struct {
+    int type, name, attribute_type;
+} known[] = {{DNN_CONVOLUTION, DNN_CONVOLUTION_SUMS, DNN_DATA_TYPE},
+             {DNN_CONVOLUTION, DNN_CONVOLUTION_KIND, DNN_CONVOLUTION_MODE},
+             {DNN_CONVOLUTION, DNN_CONVOLUTION_DILATIONS, DNN_INT64},
+             {DNN_CONVOLUTION, DNN_CONVOLUTION_STRIDES, DNN_INT64},
+             {DNN_CONVOLUTION, DNN_CONVOLUTION_POST_PADDINGS, DNN_INT64},
+             {DNN_CONVOLUTION, DNN_CONVOLUTION_PRE_PADDINGS, DNN_INT64},
+             {DNN_CONVOLUTION, DNN_CONVOLUTION_DIMENSIONS, DNN_INT64},
+             {DNN_CHOICE, DNN_CHOICE_HOW, DNN_CHOICE_MODE},
+             {DNN_CHOICE, DNN_CHOICE_GRAPH, DNN_DESCRIPTOR},
+             {DNN_PLAN, DNN_PLAN_HANDLE, DNN_HANDLE},
+             {DNN_PLAN, DNN_PLAN_CONFIG, DNN_DESCRIPTOR},
+             {DNN_GRAPH, DNN_GRAPH_HANDLE, DNN_HANDLE},
+             {DNN_GRAPH, DNN_GRAPH_OPERATIONS, DNN_DESCRIPTOR},
+             {DNN_TENSOR, DNN_TENSOR_ALIGNMENT, DNN_INT64},
+             {DNN_TENSOR, DNN_TENSOR_DATA_TYPE, DNN_DATA_TYPE},
+             {DNN_TENSOR, DNN_TENSOR_SIZES, DNN_INT64},
+             {DNN_TENSOR, DNN_TENSOR_STRIDES, DNN_INT64},
+             {DNN_TENSOR, DNN_TENSOR_ID, DNN_INT64},
+             {DNN_PACK, DNN_PACK_IDS, DNN_INT64},
+             {DNN_PACK, DNN_PACK_POINTERS, DNN_POINTER},
+             {DNN_PACK, DNN_PACK_WORKSPACE, DNN_POINTER}};
+enum { KNOWN = sizeof known / sizeof *known };
+
+static int first_attribute(int type)
+{
+    const int pass = type == DNN_FORWARD           ? 0
+                     : type == DNN_BACKWARD_DATA   ? 1
+                     : type == DNN_BACKWARD_WEIGHT ? 2
+                                                   : -1;
+    return pass < 0 ? -1 : DNN_OPERATION + DNN_OPERATION_ATTRIBUTES * pass;
+}
+
+static const attribute *find(const object *o, int name)
+{
+    for (int i = 0; i < o->n; i++)
+        if (o->attributes[i].name == name) return &o->attributes[i];
+    return NULL;
+}
+
+static int number_of(const object *o, int name)
+{
+    int number;
+    memcpy(&number, find(o, name)->values, sizeof number);
+    return number;
+}
+
+static const object *descriptor_of(const object *o, int name)
+{
+    return (const object *)(uintptr_t)find(o, name)->values[0];
+}
+
+/* Whether the attribute has this type; scalars of an operation are float, or double for sums of double. */
+static int is_known(const object *o, int name, int type)
+{
+    const int first = first_attribute(o->type);
+    if (first >= 0) {
+        if (name < first || name >= first + DNN_OPERATION_ATTRIBUTES) return 0;
+        return name - first <= DNN_OPERATION_BETA ? type == DNN_FLOAT || type == DNN_DOUBLE
+                                                  : type == DNN_DESCRIPTOR;
+    }
+    for (int i = 0; i < KNOWN; i++)
+        if (known[i].type == o->type && known[i].name == name) return known[i].attribute_type == type;
+    return 0;
+}
+
+static size_t size_of(int type)
+{
+    return type == DNN_DATA_TYPE || type == DNN_CONVOLUTION_MODE || type == DNN_CHOICE_MODE ||
+                   type == DNN_FLOAT
+               ? 4
+               : 8;
+}
+
+static int create(void **out, object o)
+{
+    return make_object(out, &o, sizeof o, LIVE) ? DNN_SUCCESS : DNN_HOST_ALLOCATION_FAILED;
+}
+
+static int destroy(void *o)
+{
+    return destroy_object(o, sizeof(object), LIVE);
+}
+
+int cudnnBackendCreateDescriptor(int type, void **out)
+{
+    FAULT(__func__);
+    return create(out, (object){.type = type, .engine = -1});
+}
+
+int cudnnBackendDestroyDescriptor(void *descriptor)
+{
+    return destroy(descriptor);
+}
+
+int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t n, const void *values)
+{
+    object *o = descriptor;
+    FAULT(__func__);
+    if (o->is_final || n < 1 || n > VALUES || o->n == ATTRIBUTES || !is_known(o, name, type) || find(o, name))
+        return DNN_BAD_PARAMETER;
+    attribute *a = &o->attributes[o->n++];
+    *a = (attribute){.name = name, .type = type, .count = n};
+    memcpy(a->values, values, (size_t)n * size_of(type));
+    if (type != DNN_DESCRIPTOR) return DNN_SUCCESS;
+    return descriptor_of(o, name)->is_final ? DNN_SUCCESS : DNN_BAD_PARAMETER;
+}
+
+/* ---- What is final ------------------------------------------------------------------------------------------- */
+
+/* A tensor is in row-major order. */
+static int is_tensor(const object *o)
+{
+    const attribute *sizes = find(o, DNN_TENSOR_SIZES), *strides = find(o, DNN_TENSOR_STRIDES);
+    int64_t stride = 1;
+    for (int64_t i = sizes->count - 1; i >= 0; i--) {
+        if (strides->values[i] != stride || sizes->values[i] < 1) return 0;
+        stride *= sizes->values[i];
+    }
+    return strides->count == sizes->count;
+}
+
+/* The sizes of an operation's tensors belong together. */
+static int is_operation(const object *o)
+{
+    const int first = first_attribute(o->type);
+    const object *c = descriptor_of(o, first + DNN_OPERATION_CONVOLUTION);
+    const attribute *in = find(descriptor_of(o, first + DNN_OPERATION_IN), DNN_TENSOR_SIZES);
+    const attribute *weight = find(descriptor_of(o, first + DNN_OPERATION_WEIGHT), DNN_TENSOR_SIZES);
+    const attribute *out = find(descriptor_of(o, first + DNN_OPERATION_OUT), DNN_TENSOR_SIZES);
+    const int is_double = number_of(c, DNN_CONVOLUTION_SUMS) == DNN_F64;
+    if (find(o, first)->type != (is_double ? DNN_DOUBLE : DNN_FLOAT)) return 0;
+    if (in->values[0] != out->values[0] || weight->values[0] != out->values[1]) return 0;
+    if (in->values[1] % weight->values[1] || weight->values[0] % (in->values[1] / weight->values[1]))
+        return 0;
+    for (int64_t i = 0; i < find(c, DNN_CONVOLUTION_DIMENSIONS)->values[0]; i++) {
+        int64_t padding = find(c, DNN_CONVOLUTION_PRE_PADDINGS)->values[i] +
+                          find(c, DNN_CONVOLUTION_POST_PADDINGS)->values[i];
+        int64_t reach = find(c, DNN_CONVOLUTION_DILATIONS)->values[i] * (weight->values[2 + i] - 1) + 1;
+        int64_t stride = find(c, DNN_CONVOLUTION_STRIDES)->values[i];
+        if (out->values[2 + i] != (in->values[2 + i] + padding - reach) / stride + 1) return 0;
+    }
+    return 1;
+}
+
+int cudnnBackendFinalize(void *descriptor)
+{
+    object *o = descriptor;
+    const int first = first_attribute(o->type);
+    FAULT(__func__);
+    for (int i = 0; i < KNOWN; i++)
+        if (known[i].type == o->type && !find(o, known[i].name)) return DNN_BAD_PARAMETER;
+    for (int i = 0; first >= 0 && i < DNN_OPERATION_ATTRIBUTES; i++)
+        if (!find(o, first + i)) return DNN_BAD_PARAMETER;
+    if (o->type == DNN_TENSOR && !is_tensor(o)) return DNN_BAD_PARAMETER;
+    if (first >= 0 && !is_operation(o)) return DNN_BAD_PARAMETER;
+    if (o->type == DNN_CHOICE) count(CHOICES, 1);
+    o->is_final = 1;
+    return DNN_SUCCESS;
+}
+
+/* ---- What the library gives ---------------------------------------------------------------------------------- */
+
+static int give_configs(const object *choice, int64_t wanted, int64_t *out_count, void **configs)
+{
+    const int first = number_of(choice, DNN_CHOICE_HOW) == DNN_CHOOSE_A ? 0 : PLAIN;
+    for (*out_count = 0; first + *out_count < ENGINES && *out_count < wanted; ++*out_count) {
+        object *config = configs[*out_count];
+        if (config->type != DNN_CONFIG) return DNN_BAD_PARAMETER;
+        *config = (object){.type = DNN_CONFIG, .is_final = 1, .engine = first + (int)*out_count};
+        config->attributes[0] =
+            (attribute){.name = DNN_CHOICE_GRAPH,
+                        .count = 1,
+                        .values = {(int64_t)(uintptr_t)descriptor_of(choice, DNN_CHOICE_GRAPH)}};
+        config->n = 1;
+    }
+    return DNN_SUCCESS;
+}
+
+int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t wanted, int64_t *out_count,
+                             void *values)
+{
+    const object *o = descriptor;
+    FAULT(__func__);
+    if (!o->is_final) return DNN_BAD_PARAMETER;
+    if (o->type == DNN_CHOICE && name == DNN_CHOICE_RESULTS && type == DNN_DESCRIPTOR)
+        return give_configs(o, wanted, out_count, values);
+    if (o->type == DNN_CONFIG && name == DNN_CONFIG_ENGINE && type == DNN_DESCRIPTOR && wanted == 1) {
+        **(object **)values = (object){.type = DNN_ENGINE, .is_final = 1, .engine = o->engine};
+        *out_count = 1;
+        return DNN_SUCCESS;
+    }
+    if (o->type == DNN_ENGINE && name == DNN_ENGINE_NOTES && type == DNN_NUMERICAL_NOTE) {
+        *out_count = engines[o->engine].note >= 0;
+        if (*out_count) *(int *)values = engines[o->engine].note;
+        return DNN_SUCCESS;
+    }
+    if (o->type != DNN_PLAN || name != DNN_PLAN_WORKSPACE || type != DNN_INT64) return DNN_BAD_PARAMETER;
+    *(int64_t *)values = engines[descriptor_of(o, DNN_PLAN_CONFIG)->engine].workspace;
+    *out_count = 1;
+    return DNN_SUCCESS;
+}
+
+/* ---- Convolutions -------------------------------------------------------------------------------------------- */
+
+typedef struct convolution {
+    int pass, type, engine, axes, turn;
+    int64_t sizes[3][5]; /* of in, weight, out; absent axes are 1 */
+    int64_t strides[3], paddings[3], dilations[3];
+    CUdeviceptr memory[3], workspace;
+    size_t workspace_bytes;
+} convolution;
+
+static tn_dtype dtype_of(int type)
+{
+    return type == DNN_F64    ? TN_FLOAT64
+           : type == DNN_F16  ? TN_FLOAT16
+           : type == DNN_BF16 ? TN_BFLOAT16
+                              : TN_FLOAT32;
+}
+
+/* An element; engines of tensor cores round float32 to the mantissa of float16, which is that of TF32. */
+static double element(const convolution *c, const char *at, int64_t i)
+{
+    const tn_dtype dtype = dtype_of(c->type);
+    double value = tn_number_load(dtype, at + i * (int64_t)(TN_DTYPE_BITS(dtype) / 8)).f;
+    return c->engine == ROUNDED && dtype == TN_FLOAT32 ? rounded(TN_FLOAT16, value) : value;
+}
+
+typedef struct sum {
+    float narrow;
+    double wide;
+} sum;
+
+static void add(const convolution *c, sum *s, double product)
+{
+    s->wide += product;
+    s->narrow += (float)product;
+    if (c->engine == REDUCED) s->narrow = (float)rounded(dtype_of(c->type), (double)s->narrow);
+}
+
+static int64_t volume(const int64_t *sizes, int first)
+{
+    int64_t n = 1;
+    for (int i = first; i < 5; i++) n *= sizes[i];
+    return n;
+}
+
+/* The places of a tensor in row-major order. */
+static void unravel(int64_t i, const int64_t *sizes, int64_t *out)
+{
+    for (int d = 4; d >= 0; d--) {
+        out[d] = i % sizes[d];
+        i /= sizes[d];
+    }
+}
+
+static int64_t ravel(const int64_t *at, const int64_t *sizes)
+{
+    int64_t i = 0;
+    for (int d = 0; d < 5; d++) i = i * sizes[d] + at[d];
+    return i;
+}
+
+/* Adds each product of a window and an element of the kernel to what the pass computes. */
+static void compute(const convolution *c, char *const at[3], sum *sums)
+{
+    const int64_t groups = c->sizes[0][1] / c->sizes[1][1], in_group = c->sizes[1][1];
+    const int64_t outs = volume(c->sizes[2], 0), terms = volume(c->sizes[1], 1);
+    for (int64_t n = 0; n < outs; n++) {
+        int64_t o[5], w[5], x[5];
+        unravel(n, c->sizes[2], o);
+        for (int64_t t = 0; t < terms; t++) {
+            const int64_t turned = c->engine == UNORDERED ? (t + c->turn) % terms : t;
+            unravel(o[1] * terms + turned, c->sizes[1], w);
+            x[0] = o[0];
+            x[1] = o[1] / (c->sizes[1][0] / groups) * in_group + w[1];
+            int is_inside = 1;
+            for (int d = 0; d < 3; d++) {
+                x[2 + d] = o[2 + d] * c->strides[d] - c->paddings[d] + w[2 + d] * c->dilations[d];
+                is_inside &= x[2 + d] >= 0 && x[2 + d] < c->sizes[0][2 + d];
+            }
+            if (!is_inside) continue;
+            const int64_t places[3] = {ravel(x, c->sizes[0]), ravel(w, c->sizes[1]), n};
+            const int result = c->pass == 0 ? 2 : c->pass == 1 ? 0 : 1;
+            double product = 1;
+            for (int k = 0; k < 3; k++)
+                if (k != result) product *= element(c, at[k], places[k]);
+            add(c, &sums[places[result]], product);
+        }
+    }
+}
+
+static CUresult run(CUcontext context, void *data)
+{
+    const convolution *c = data;
+    const tn_dtype dtype = dtype_of(c->type);
+    const int64_t bytes = TN_DTYPE_BITS(dtype) / 8;
+    const int result = c->pass == 0 ? 2 : c->pass == 1 ? 0 : 1;
+    char *at[3];
+    for (int k = 0; k < 3; k++) {
+        at[k] = cuda_test_place(context, c->memory[k], (size_t)(volume(c->sizes[k], 0) * bytes));
+        if (!at[k]) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    if (!use_workspace(context, c->workspace, c->workspace_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    const int64_t n = volume(c->sizes[result], 0);
+    sum *sums = calloc((size_t)n, sizeof *sums);
+    if (!sums) return CUDA_ERROR_OUT_OF_MEMORY;
+    compute(c, at, sums);
+    for (int64_t i = 0; i < n; i++)
+        tn_number_store(dtype, at[result] + i * bytes,
+                        tn_number_real(dtype == TN_FLOAT64 ? sums[i].wide : (double)sums[i].narrow));
+    free(sums);
+    return CUDA_SUCCESS;
+}
+
+int cudnnBackendExecute(void *handle, void *plan, void *pack)
+{
+    const object *config = descriptor_of(plan, DNN_PLAN_CONFIG),
+                 *graph = descriptor_of(config, DNN_CHOICE_GRAPH);
+    const object *op = descriptor_of(graph, DNN_GRAPH_OPERATIONS);
+    const int first = first_attribute(op->type);
+    const object *of_convolution = descriptor_of(op, first + DNN_OPERATION_CONVOLUTION);
+    const attribute *ids = find(pack, DNN_PACK_IDS), *pointers = find(pack, DNN_PACK_POINTERS);
+    static const int names[3] = {DNN_OPERATION_IN, DNN_OPERATION_WEIGHT, DNN_OPERATION_OUT};
+    convolution c = {.pass = (first - DNN_OPERATION) / DNN_OPERATION_ATTRIBUTES,
+                     .engine = config->engine,
+                     .axes = (int)find(of_convolution, DNN_CONVOLUTION_DIMENSIONS)->values[0],
+                     .workspace = (CUdeviceptr)find(pack, DNN_PACK_WORKSPACE)->values[0],
+                     .workspace_bytes = (size_t)engines[config->engine].workspace};
+    FAULT(__func__);
+    for (int k = 0; k < 3; k++) {
+        const object *t = descriptor_of(op, first + names[k]);
+        const attribute *sizes = find(t, DNN_TENSOR_SIZES);
+        c.type = number_of(t, DNN_TENSOR_DATA_TYPE);
+        for (int d = 0; d < 5; d++) c.sizes[k][d] = d < 2 ? sizes->values[d] : 1;
+        for (int d = 0; d < c.axes; d++) c.sizes[k][5 - c.axes + d] = sizes->values[2 + d];
+        for (int64_t i = 0; i < ids->count; i++)
+            if (ids->values[i] == find(t, DNN_TENSOR_ID)->values[0])
+                c.memory[k] = (CUdeviceptr)pointers->values[i];
+        if (!c.memory[k] || c.memory[k] % (CUdeviceptr)find(t, DNN_TENSOR_ALIGNMENT)->values[0])
+            return DNN_EXECUTION_FAILED;
+    }
+    for (int d = 0; d < 3; d++) {
+        const int from = d - (3 - c.axes);
+        c.strides[d] = from < 0 ? 1 : find(of_convolution, DNN_CONVOLUTION_STRIDES)->values[from];
+        c.paddings[d] = from < 0 ? 0 : find(of_convolution, DNN_CONVOLUTION_PRE_PADDINGS)->values[from];
+        c.dilations[d] = from < 0 ? 1 : find(of_convolution, DNN_CONVOLUTION_DILATIONS)->values[from];
+    }
+    c.turn = count(CONVOLUTIONS, 1);
+    __atomic_store_n(&counts[ENGINE], c.engine, __ATOMIC_RELEASE);
+    return cuda_test_queue(((object *)handle)->stream, run, &c, sizeof c) ? DNN_EXECUTION_FAILED
+                                                                          : DNN_SUCCESS;
+}
+
+/* ---- The handle ---------------------------------------------------------------------------------------------- */
+
+int cudnnCreate(void **out)
+{
+    FAULT(__func__);
+    if (!has_context()) return 1001; /* not initialized */
+    return create(out, (object){0});
+}
+
+int cudnnDestroy(void *handle)
+{
+    return destroy(handle);
+}
+
+int cudnnSetStream(void *handle, void *stream)
+{
+    FAULT(__func__);
+    ((object *)handle)->stream = stream;
+    return DNN_SUCCESS;
+}
+
+size_t cudnnGetVersion(void)
+{
+    return 90100;
+}
+
+const char *cudnnGetErrorString(int status)
+{
+    return status == DNN_EXECUTION_FAILED           ? "CUDNN_STATUS_EXECUTION_FAILED"
+           : status == DNN_DEVICE_ALLOCATION_FAILED ? "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"
+                                                    : "CUDNN_STATUS_NOT_SUPPORTED";
+}

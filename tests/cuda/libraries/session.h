@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests of the vendor's libraries share: a device whose log is kept, the setting that switches libraries off, tensors
+ * of random numbers and how far apart two are. A test file defines LIBRARY and LIBRARY_COUNT, the function that counts.
+ */
+#ifndef TESTS_CUDA_LIBRARIES_SESSION_H
+#define TESTS_CUDA_LIBRARIES_SESSION_H
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "../../core/rows.h"
+#include "../../gpu/device_suite.h"
+
+static char said[4096]; /* the log */
+
+static void keep_log(void *user, int32_t level, const char *text)
+{
+    size_t used = strlen(said);
+    snprintf(said + used, sizeof said - used, "%d %s\n", level, text);
+}
+
+static void open_device(void)
+{
+    tn_context_options options = {.size = sizeof options, .log = keep_log};
+    open_first(&options, "cuda", NO_TWINS);
+    s = scope_on_device();
+}
+
+/* What the library counts, or -1: it is not loaded. */
+static int count(int what)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+    int (*function)(int);
+    if (!library) return -1;
+    *(void **)(void *)&function = dlsym(library, LIBRARY_COUNT);
+    return function(what);
+}
+
+static void use_library(int32_t on)
+{
+    cr_assert_eq(tn_device_set_setting(ctx, device, "libraries", tn_value_bool(on)), TN_OK);
+}
+
+static tn_tensor *numbers(tn_dtype dtype, tn_ints sizes)
+{
+    tn_tensor *t = tn_empty(s, sizes, .dtype = TN_FLOAT32);
+    return tn_to(s, tn_uniform_(s, t, .from = -1, .to = 1), dtype);
+}
+
+/* The largest difference, in float64. */
+static double difference(const tn_tensor *a, const tn_tensor *b)
+{
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
+    tn_tensor *d = tn_sub(s, tn_to(s, (tn_tensor *)a, TN_FLOAT64), tn_to(s, (tn_tensor *)b, TN_FLOAT64));
+    return tn_item_double(s, tn_max(s, tn_abs(s, d)));
+}
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Factors of matrices by a cuSOLVER for tests (libcusolver.c): products of the factors are the matrix, infos are on the device,
+ * errors come where the CPU has them, and what happens when the library is absent or fails.
+ */
+#define LIBRARY       "libcusolver.so.12"
+#define LIBRARY_COUNT "cusolver_test_count"
+#include "session.h"
+
+enum { MATRICES, LIVE };
+
+TestSuite(factors, .init = open_device, .fini = close_device, .timeout = 120);
+TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
+
+static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64};
+static const double tolerances[] = {2e-5, 1e-12};
+
+/* Matrices whose rows, columns or neither are contiguous. */
+enum { ROW_MAJOR, COLUMN_MAJOR, EVERY_SECOND, LAYOUTS };
+
+static tn_tensor *matrices(tn_dtype dtype, tn_ints sizes, int layout)
+{
+    tn_tensor *t = numbers(dtype, sizes);
+    if (layout == COLUMN_MAJOR) return tn_mt(s, tn_contiguous(s, tn_mt(s, t)));
+    if (layout == EVERY_SECOND) return tn_select(s, tn_stack(s, TN_TENSORS(t, t), .dim = -1), -1, 1);
+    return t;
+}
+
+/* a' a + 1: positive-definite. */
+static tn_tensor *definite(tn_dtype dtype, tn_ints sizes, int layout)
+{
+    tn_tensor *a = matrices(dtype, sizes, layout),
+              *one = tn_eye(s, sizes.data[sizes.count - 1], .dtype = dtype);
+    return tn_add(s, tn_matmul(s, tn_mt(s, a), a), one);
+}
+
+static double largest(tn_tensor *t)
+{
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    return tn_item_double(s, tn_max(s, tn_abs(s, t)));
+}
+
+Test(factors, cholesky_of_all_sizes)
+{
+    for (int i = 0; i < 2; i++) {
+        for (int64_t n = 1; n < 21; n += n < 9 ? 1 : 4) {
+            for (int upper = 0; upper < 2; upper++) {
+                tn_tensor *a = definite(dtypes[i], TN_INTS(2, 3, n, n), (int)n % LAYOUTS);
+                const int before = count(MATRICES);
+                tn_linalg_cholesky_ex_result r = tn_linalg_cholesky_ex(s, a, .upper = upper);
+                cr_assert_eq(count(MATRICES) - (before < 0 ? 0 : before), 6, "one for each matrix");
+                tn_tensor *product =
+                    upper ? tn_matmul(s, tn_mt(s, r.L), r.L) : tn_matmul(s, r.L, tn_mt(s, r.L));
+                cr_assert_lt(difference(product, a), tolerances[i] * (double)(n + 1), "n = %d", (int)n);
+                tn_tensor *triangle = upper ? tn_triu(s, r.L) : tn_tril(s, r.L);
+                cr_assert_eq(difference(triangle, r.L), 0, "the other triangle of n = %d is not zero",
+                             (int)n);
+                cr_assert_eq(largest(r.info), 0);
+            }
+        }
+    }
+    cr_assert(strstr(said, "2 cuda:0: cuSOLVER 12000 computes factors of matrices"), "%s", said);
+}
+
+/* Of a matrix that is not definite the info says so on the device, and the operator without `_ex` refuses it. */
+Test(factors, a_matrix_that_is_not_positive_definite)
+{
+    tn_tensor *one = tn_eye(s, 3, .dtype = TN_FLOAT32), *a = tn_stack(s, TN_TENSORS(one, tn_neg(s, one)));
+    tn_linalg_cholesky_ex_result r = tn_linalg_cholesky_ex(s, a);
+    cr_assert_eq(tn_tensor_device(r.info), device);
+    cr_assert_eq(tn_item_double(s, tn_select(s, r.info, 0, 0)), 0);
+    cr_assert_eq(tn_item_double(s, tn_select(s, r.info, 0, 1)), 1);
+    tn_linalg_cholesky(s, a);
+    cr_assert_eq(tn_scope_failed(s), TN_E_ARGUMENT);
+    cr_assert(
+        strstr(tn_scope_error(s)->message, "(Batch element 1): The factorization could not be completed"),
+        "%s", tn_scope_error(s)->message);
+}
+
+Test(factors, lu_of_all_shapes)
+{
+    static const int64_t shapes[][2] = {{1, 1}, {5, 5}, {7, 4}, {3, 6}};
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 4 * LAYOUTS; k++) {
+            tn_tensor *a =
+                matrices(dtypes[i], TN_INTS(2, shapes[k / LAYOUTS][0], shapes[k / LAYOUTS][1]), k % LAYOUTS);
+            tn_linalg_lu_result r = tn_linalg_lu(s, a);
+            cr_assert_lt(difference(tn_matmul(s, r.P, tn_matmul(s, r.L, r.U)), a), tolerances[i], "case %d",
+                         k);
+        }
+    }
+    cr_assert_eq(count(MATRICES), 2 * 2 * 4 * LAYOUTS);
+}
+
+Test(factors, singular_matrices)
+{
+    tn_linalg_lu_factor_ex_result r =
+        tn_linalg_lu_factor_ex(s, tn_zeros(s, TN_INTS(3, 3), .dtype = TN_FLOAT32));
+    cr_assert_eq(tn_item_double(s, r.info), 1);
+    tn_linalg_inv(s, tn_zeros(s, TN_INTS(3, 3), .dtype = TN_FLOAT32));
+    cr_assert_eq(tn_scope_failed(s), TN_E_ARGUMENT);
+    cr_assert(strstr(tn_scope_error(s)->message, "singular"), "%s", tn_scope_error(s)->message);
+}
+
+/* A X = B, A' X = B, X A = B, X A' = B, with one A for two B. */
+Test(factors, systems_of_equations)
+{
+    for (int i = 0; i < 2; i++) {
+        for (int form = 0; form < 4 * LAYOUTS; form++) {
+            const int left = form & 1, adjoint = form >> 1 & 1;
+            tn_tensor *a = tn_add(s, matrices(dtypes[i], TN_INTS(5, 5), form % LAYOUTS),
+                                  tn_mul_scalar(s, tn_eye(s, 5, .dtype = dtypes[i]), 4.0));
+            tn_tensor *b = matrices(dtypes[i], left ? TN_INTS(2, 5, 3) : TN_INTS(2, 3, 5), form % LAYOUTS);
+            tn_linalg_lu_factor_ex_result lu = tn_linalg_lu_factor_ex(s, a);
+            const int before = count(MATRICES);
+            tn_tensor *x = tn_linalg_lu_solve(s, lu.LU, lu.pivots, b, .left = left, .adjoint = adjoint);
+            tn_tensor *of = adjoint ? tn_mt(s, a) : a;
+            tn_tensor *product = left ? tn_matmul(s, of, x) : tn_matmul(s, x, of);
+            cr_assert_lt(difference(product, b), tolerances[i], "left %d, adjoint %d", left, adjoint);
+            cr_assert_eq(count(MATRICES) - before, 2);
+        }
+        tn_tensor *a = tn_add(s, numbers(dtypes[i], TN_INTS(3, 6, 6)),
+                              tn_mul_scalar(s, tn_eye(s, 6, .dtype = dtypes[i]), 4.0));
+        tn_tensor *one = tn_expand(s, tn_eye(s, 6, .dtype = dtypes[i]), TN_INTS(3, 6, 6));
+        cr_assert_lt(difference(tn_matmul(s, tn_linalg_inv(s, a), a), one), tolerances[i]);
+        tn_tensor *two = tn_mul_scalar(s, tn_eye(s, 3, .dtype = dtypes[i]), 2.0);
+        cr_assert_float_eq(tn_item_double(s, tn_linalg_det(s, two)), 8, tolerances[i]);
+    }
+}
+
+Test(factors, qr_of_all_shapes)
+{
+    static const int64_t shapes[][2] = {{1, 1}, {5, 5}, {7, 4}, {3, 6}};
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 4 * LAYOUTS; k++) {
+            const int64_t m = shapes[k / LAYOUTS][0], n = shapes[k / LAYOUTS][1];
+            tn_tensor *a = matrices(dtypes[i], TN_INTS(2, m, n), k % LAYOUTS);
+            const int before = count(MATRICES);
+            tn_linalg_qr_result r = tn_linalg_qr(s, a, .mode = k & 1 ? "complete" : "reduced");
+            cr_assert_lt(difference(tn_matmul(s, r.Q, r.R), a), tolerances[i], "case %d", k);
+            tn_tensor *one = tn_eye(s, tn_tensor_sizes(r.Q)[2], .dtype = dtypes[i]);
+            cr_assert_lt(difference(tn_matmul(s, tn_mt(s, r.Q), r.Q), one), tolerances[i], "case %d", k);
+            cr_assert_eq(count(MATRICES) - (before < 0 ? 0 : before), 4,
+                         "reflectors and their product, case %d", k);
+        }
+    }
+}
+
+Test(factors, eigenvalues_of_symmetric_matrices)
+{
+    for (int i = 0; i < 2; i++) {
+        for (int upper = 0; upper < 2; upper++) {
+            tn_tensor *a = matrices(dtypes[i], TN_INTS(2, 6, 6), upper ? ROW_MAJOR : EVERY_SECOND);
+            tn_tensor *half = upper ? tn_triu(s, a) : tn_tril(s, a),
+                      *rest = upper ? tn_triu(s, a, .diagonal = 1) : tn_tril(s, a, .diagonal = -1);
+            tn_tensor *whole = tn_add(s, half, tn_mt(s, rest)); /* only one triangle of a counts */
+            tn_linalg_eigh_result r = tn_linalg_eigh(s, a, .UPLO = upper ? "U" : "L");
+            tn_tensor *scaled = tn_mul(s, r.eigenvectors, tn_unsqueeze(s, r.eigenvalues, -2));
+            cr_assert_lt(difference(tn_matmul(s, whole, r.eigenvectors), scaled), tolerances[i]);
+            cr_assert_lt(difference(tn_linalg_eigvalsh(s, a, .UPLO = upper ? "U" : "L"), r.eigenvalues),
+                         tolerances[i]);
+        }
+    }
+    cr_assert_eq(count(MATRICES), 16);
+    tn_tensor *bad = tn_full(s, TN_INTS(2, 2), tn_value_float((double)NAN), .dtype = TN_FLOAT32);
+    tn_linalg_eigh(s, bad);
+    cr_assert_eq(tn_scope_failed(s), TN_E_ARGUMENT);
+    cr_assert(strstr(tn_scope_error(s)->message, "linalg.eigh: The algorithm failed to converge"), "%s",
+              tn_scope_error(s)->message);
+}
+
+Test(factors, singular_values_of_all_shapes)
+{
+    static const int64_t shapes[][2] = {{1, 1}, {5, 5}, {7, 4}, {3, 6}};
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 4 * LAYOUTS * 2; k++) {
+            const int64_t m = shapes[k / 2 / LAYOUTS][0], n = shapes[k / 2 / LAYOUTS][1];
+            tn_tensor *a = matrices(dtypes[i], TN_INTS(2, m, n), k / 2 % LAYOUTS);
+            const int before = count(MATRICES);
+            tn_linalg_svd_result r = tn_linalg_svd(s, a, .full_matrices = k & 1);
+            cr_assert_eq(count(MATRICES) - (before < 0 ? 0 : before), 2);
+            const int64_t least = m < n ? m : n;
+            tn_tensor *u = tn_narrow(s, r.U, 2, 0, least), *vh = tn_narrow(s, r.Vh, 1, 0, least);
+            tn_tensor *product = tn_matmul(s, tn_mul(s, u, tn_unsqueeze(s, r.S, -2)), vh);
+            cr_assert_lt(difference(product, a), tolerances[i], "case %d", k);
+            tn_tensor *ones[] = {tn_eye(s, tn_tensor_sizes(r.U)[2], .dtype = dtypes[i]),
+                                 tn_eye(s, tn_tensor_sizes(r.Vh)[1], .dtype = dtypes[i])};
+            cr_assert_eq(tn_tensor_sizes(r.U)[2], k & 1 ? m : least);
+            cr_assert_lt(difference(tn_matmul(s, tn_mt(s, r.U), r.U), ones[0]), tolerances[i], "case %d", k);
+            cr_assert_lt(difference(tn_matmul(s, r.Vh, tn_mt(s, r.Vh)), ones[1]), tolerances[i], "case %d",
+                         k);
+            cr_assert_lt(difference(tn_linalg_svdvals(s, a), r.S), tolerances[i], "case %d", k);
+        }
+    }
+    tn_linalg_svd(s, tn_full(s, TN_INTS(2, 2, 2), tn_value_float((double)NAN), .dtype = TN_FLOAT32));
+    cr_assert_eq(tn_scope_failed(s), TN_E_ARGUMENT);
+    cr_assert(
+        strstr(tn_scope_error(s)->message, "linalg.svd: (Batch element 0): The algorithm failed to converge"),
+        "%s", tn_scope_error(s)->message);
+}
+
+/* Other forms of output, and gradients through the factors. */
+Test(factors, results_of_the_program_and_gradients)
+{
+    tn_tensor *a = definite(TN_FLOAT64, TN_INTS(4, 4), ROW_MAJOR),
+              *out = tn_empty(s, TN_INTS(4, 4), .dtype = TN_FLOAT64);
+    tn_tensor *info = tn_ones(s, (tn_ints){NULL, 0}, .dtype = TN_INT32);
+    tn_linalg_cholesky_ex_out(s, a, out, info);
+    cr_assert_lt(difference(tn_matmul(s, out, tn_mt(s, out)), a), 1e-12, "a result in row-major order");
+    cr_assert_eq(largest(info), 0);
+    tn_tensor *x = tn_detach(s, a), *gradient = NULL;
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    cr_assert_eq(tn_grad(s, TN_TENSORS(tn_logdet(s, x)), TN_TENSORS(x), NULL, &gradient), TN_OK);
+    cr_assert_lt(difference(gradient, tn_mt(s, tn_linalg_inv(s, a))), 1e-10,
+                 "the gradient of log det A is A^-T");
+}
+
+Test(factors, work_is_in_the_order_of_its_stream)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    setenv("FAULTY_DELAY", "20", 1);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    tn_stream_set_current(ctx, side);
+    tn_tensor *a = tn_mul_scalar(s, tn_eye(s, 4, .dtype = TN_FLOAT32), 9.0);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_linalg_cholesky_ex(s, a).L)), 3);
+    unsetenv("FAULTY_DELAY");
+    tn_stream_set_current(ctx, home);
+    tn_stream_release(side);
+}
+
+Test(factors, what_is_asked_at_once_or_cannot_be_is_left_to_the_cpu)
+{
+    tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR);
+    cr_assert_eq(largest(tn_linalg_cholesky_ex(s, a, .check_errors = 1).info), 0);
+    tn_linalg_cholesky_ex(s, tn_zeros(s, TN_INTS(0, 3, 3), .dtype = TN_FLOAT32));
+    use_library(0);
+    tn_linalg_cholesky_ex(s, a);
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_assert_leq(count(MATRICES), 0);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------------------- */
+
+static const char *const failures[] = {"cusolverDnSetStream:1:7", "potrf_bufferSize:1:7", "potrf:1:6",
+                                       "potrf:2:6"};
+
+ParameterizedTestParameters(factors, a_failure_is_an_error_with_its_name)
+{
+    static int numbers_of[] = {0, 1, 2, 3};
+    return cr_make_param_array(int, numbers_of, 4);
+}
+
+ParameterizedTest(const int *number, factors, a_failure_is_an_error_with_its_name)
+{
+    setenv("LIBRARY_FAIL", failures[*number], 1);
+    tn_tensor *a = definite(TN_FLOAT32, TN_INTS(2, 3, 3), ROW_MAJOR);
+    tn_linalg_cholesky_ex(s, a);
+    cr_assert_eq(tn_scope_failed(s), TN_E_INTERNAL, "%s", failures[*number]);
+    cr_assert(strstr(tn_scope_error(s)->message,
+                     *number < 2 ? "cusolverDnSpotrf failed: CUSOLVER_STATUS_INTERNAL_ERROR"
+                                 : "cusolverDnSpotrf failed: CUSOLVER_STATUS_EXECUTION_FAILED"),
+              "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    cr_assert_eq(largest(tn_linalg_cholesky_ex(s, a).info), 0);
+    close_device();
+    cr_assert_eq(count(LIVE), 0);
+}
+
+/* The copy to the result is queued by then, so the call is not made again. */
+Test(factors, a_failure_for_memory_says_so)
+{
+    setenv("LIBRARY_FAIL", "potrf:1:2", 1);
+    tn_linalg_cholesky_ex(s, definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR));
+    cr_assert_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY);
+    cr_assert(strstr(tn_scope_error(s)->message, "cusolverDnSpotrf failed: CUSOLVER_STATUS_ALLOC_FAILED"),
+              "%s", tn_scope_error(s)->message);
+}
+
+Test(factors, a_library_that_does_not_start_is_as_if_absent)
+{
+    setenv("LIBRARY_FAIL", "cusolverDnCreate:1:1", 1);
+    tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR);
+    cr_assert_eq(largest(tn_linalg_cholesky_ex(s, a).info), 0);
+    cr_assert_eq(count(MATRICES), 0);
+    cr_assert_not(strstr(said, "refused after it had agreed"), "%s", said);
+    cr_assert(strstr(said, "cusolverDnCreate failed (CUSOLVER_STATUS_NOT_INITIALIZED): the CPU computes "
+                           "factors of matrices"),
+              "%s", said);
+}
+
+/* In an environment without the library. */
+Test(absent, the_cpu_computes_factors_and_the_log_says_so)
+{
+    tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR);
+    cr_assert_eq(largest(tn_linalg_cholesky_ex(s, a).info), 0);
+    cr_assert_eq(count(MATRICES), -1);
+    cr_assert(strstr(said, "libcusolver.so.12 not found: the CPU computes factors of matrices"), "%s", said);
+}
