@@ -34,7 +34,7 @@ typedef struct tni_autograd_hooks {
 #define TNI_CONTEXT_FORKED 0x40000000u
 /* TENON_DEBUG=leaks: what begins and ends is told to core/debug.h. */
 #define TNI_CONTEXT_LEAKS 0x20000000u
-/* TENON_DEBUG=leaks or nan: calls tell core/debug.h where the program made them. */
+/* TENON_DEBUG: calls tell core/debug.h where the program made them. */
 #define TNI_CONTEXT_PLACES 0x10000000u
 /* Headers of tensors are no part of a block, because their end matters. */
 #define TNI_CONTEXT_SEPARATE_HEADERS (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_LEAKS)
@@ -113,7 +113,8 @@ const char *tni_interned_name(tn_context *ctx, uint32_t id);
 int32_t tni_context_check(tn_context *ctx);
 /* Logs if there is a sink; see log.c. */
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Records an error, and logs it: a mistake of the program that many of its calls have no status for. */
+/* Records an error, and logs it: a mistake of the program that many of its calls have no status for. With TENON_DEBUG the
+ * line has the place of the call. */
 int32_t tni_error_logged(tn_context *ctx, int32_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Copies as much as the caller's struct holds, whose size it keeps. `name` is for the error: size 0. */

@@ -81,7 +81,7 @@ int32_t tni_debug_init(tn_context *ctx)
     pthread_mutex_init(&d->lock, NULL);
     ctx->debug = d;
     if (wishes & TNI_DEBUG_LEAKS) atomic_fetch_or(&ctx->flags, TNI_CONTEXT_LEAKS);
-    if (wishes & (TNI_DEBUG_LEAKS | TNI_DEBUG_NAN)) atomic_fetch_or(&ctx->flags, TNI_CONTEXT_PLACES);
+    atomic_fetch_or(&ctx->flags, TNI_CONTEXT_PLACES);
     return TN_OK;
 }
 
@@ -177,7 +177,7 @@ static void log_found(tn_context *ctx, waiting *w, const char *place)
     w->thread = NULL;
 }
 
-void tni_debug_place_end(tn_scope *s, const char *file, uint32_t line)
+void tni_debug_place_end(tn_scope *s, uint64_t from, const char *file, uint32_t line)
 {
     struct tni_debug *d = s->ctx->debug;
     char place[PLACE_BYTES];
@@ -185,7 +185,7 @@ void tni_debug_place_end(tn_scope *s, const char *file, uint32_t line)
     if (!d) return;
     snprintf(place, sizeof place, "%s:%u", file, line);
     pthread_mutex_lock(&d->lock);
-    for (tni_alive *a = d->tensors; a && a->number > s->placed_from; a = a->next) {
+    for (tni_alive *a = d->tensors; a && a->number > from; a = a->next) {
         if (a->thread == &tni_tls) set_place(a, place);
     }
     if (*find(d, s)) set_place(*find(d, s), place);

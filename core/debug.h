@@ -6,7 +6,7 @@
  *   leaks     tensors and scopes that are alive when the context is destroyed are logged, with their makers
  *   nan       the first NaN and the first infinity that a call produces are logged, with the call
  *
- * Both name file and line of the program's call, if it was one of ops.h or place.h.
+ * All name file and line of the program's call, if it was one of ops.h or place.h.
  * What is found is logged as an error. The dispatcher watches the calls (dispatcher/debug.c).
  */
 #ifndef TNI_CORE_DEBUG_H
@@ -31,10 +31,10 @@ void tni_debug_scope_opened(tn_scope *s);
 void tni_debug_scope_closed(tn_scope *s);
 /*
  * A call of the program on this scope, whose place follows with tni_debug_place_end: what it makes and finds on
- * this thread until then gets the place. Calls of another scope may lie between.
+ * this thread until then gets the place; `from` is s->placed_from. Calls of another scope may lie between.
  */
 void tni_debug_place_begin(tn_scope *s);
-void tni_debug_place_end(tn_scope *s, const char *file, uint32_t line);
+void tni_debug_place_end(tn_scope *s, uint64_t from, const char *file, uint32_t line);
 /* Logs a finding about the call that is running, with its place as soon as that is known. */
 void tni_debug_found(tn_context *ctx, const char *text);
 /* Logs what is alive; the program lets go of the context. */

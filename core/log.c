@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/debug.h"
 #include "core/error.h"
 
 #define LINE_BYTES 2048
@@ -92,6 +93,9 @@ int32_t tni_error_logged(tn_context *ctx, int32_t status, const char *format, ..
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    tni_log(ctx, TN_LOG_ERROR, "%s", text);
+    if (ctx->debug)
+        tni_debug_found(ctx, text);
+    else
+        tni_log(ctx, TN_LOG_ERROR, "%s", text);
     return tni_error(status, "%s", text);
 }

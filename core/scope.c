@@ -59,25 +59,39 @@ static inline tn_scope *open_scope(tn_context *ctx, tn_scope *parent)
     return make_scope(ctx, parent);
 }
 
+/* Of the thread: the last scope whose misuse was logged. One is enough for a call and the questions that follow it. */
+static _Thread_local const tn_scope *last_misused;
+
+/* With TN_CONTEXT_DEBUG_HANDLES: closed, or another thread's. */
+static int32_t is_misused(const tn_scope *s)
+{
+    return s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES && (s->restores & CLOSED || s->thread != &tni_tls);
+}
+
+/* The error of a scope that is misused; it is logged once. */
+static int32_t refuse_misused(const tn_scope *s)
+{
+    const int32_t is_closed = (s->restores & CLOSED) != 0, status = is_closed ? TN_E_DEAD_HANDLE : TN_E_STATE;
+    const char *text = is_closed ? "scope %p was closed and is used again"
+                                 : "scope %p belongs to the thread that opened it and is used on another one";
+    if (last_misused == s) return tni_error(status, text, (const void *)s);
+    last_misused = s;
+    return tni_error_logged(s->ctx, status, text, (const void *)s);
+}
+
 int32_t tni_scope_check(const tn_scope *s)
 {
     if (TNI_UNLIKELY(!s))
         return tni_error(TN_E_STATE, "a scope is missing: opening it failed, or NULL was given in its place");
     if (TNI_LIKELY(!(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES))) return TN_OK;
     if (tni_context_is_forked(s->ctx)) return tni_context_check(s->ctx);
-    if (!(s->ctx->flags & TN_CONTEXT_DEBUG_HANDLES)) return TN_OK;
-    if (s->restores & CLOSED)
-        return tni_error_logged(s->ctx, TN_E_DEAD_HANDLE, "scope %p was closed and is used again",
-                                (const void *)s);
-    if (s->thread == &tni_tls) return TN_OK;
-    return tni_error_logged(s->ctx, TN_E_STATE,
-                            "scope %p belongs to the thread that opened it and is used on another one",
-                            (const void *)s);
+    return is_misused(s) ? refuse_misused(s) : TN_OK;
 }
 
 static void keep_dead(tn_scope *s)
 {
     tn_context *ctx = s->ctx;
+    if (last_misused == s) last_misused = NULL; /* now it is misused in another way */
     s->restores |= CLOSED;
     s->error = NULL;
     s->status = TN_OK;
@@ -88,6 +102,7 @@ static void keep_dead(tn_scope *s)
 void tni_dead_scopes_finish(tn_context *ctx)
 {
     tn_scope *s = atomic_exchange(&ctx->dead_scopes, NULL);
+    last_misused = NULL; /* its memory may become another scope */
     while (s) {
         tn_scope *next = s->parent;
         tni_free(ctx, s, sizeof(*s));
@@ -276,8 +291,13 @@ void tn_scope_add_to_error(tn_scope *s, const char *text)
     s->error = tni_error_extended(s->error, s->error->file, s->error->line, text);
 }
 
+/* A scope that is misused has not failed yet: the call finds that, and tn_scope_call_place says where. */
 int32_t tn_scope_place_begin(tn_scope *s)
 {
+    if (TNI_UNLIKELY(s && s->ctx->flags & TNI_CONTEXT_PLACES && is_misused(s))) {
+        tni_tls.place_follows = 1;
+        return TN_PLACE_WANTED;
+    }
     int32_t status = tn_scope_failed(s);
     if (status || TNI_LIKELY(!(s->ctx->flags & TNI_CONTEXT_PLACES))) return status;
     tni_debug_place_begin(s);
@@ -286,7 +306,11 @@ int32_t tn_scope_place_begin(tn_scope *s)
 
 void tn_scope_call_place(tn_scope *s, const char *file, uint32_t line)
 {
-    if (TNI_UNLIKELY(tni_tls.place_follows && s && !tni_scope_check(s))) tni_debug_place_end(s, file, line);
+    if (TNI_UNLIKELY(tni_tls.place_follows && s && !tni_context_is_forked(s->ctx))) {
+        const int32_t misused = is_misused(s);
+        tni_debug_place_end(s, misused ? UINT64_MAX : s->placed_from, file, line);
+        if (misused) return;
+    }
     if (s && s->status && s->wants_place) tn_scope_place(s, file, line);
 }
 

@@ -27,10 +27,12 @@ tn_dataset *tn_dataset_create(tn_context *ctx, const tn_dataset_class *class_, v
 
 void tn_dataset_destroy(tn_dataset *d)
 {
-    if (!d) return;
+    if (!d || !handle_end(&d->mark, d->class->name ? d->class->name : "dataset", __builtin_return_address(0)))
+        return;
     if (d->class->finish) d->class->finish(d->user);
     pthread_mutex_destroy(&d->lock);
-    free(d);
+    d->count = 0; /* no index is one of it */
+    handle_free(d);
 }
 
 int64_t tn_dataset_count(const tn_dataset *d)
@@ -61,6 +63,8 @@ int32_t tn_dataset_get(tn_scope *s, tn_dataset *d, int64_t index, uint64_t seed,
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     if (!d || !out) return data_fail(s, TN_E_ARGUMENT, "dataset", NULL, "argument 'd' or 'out': it is NULL");
+    if (handle_check(&d->mark, "it"))
+        return data_fail(s, TN_E_DEAD_HANDLE, "dataset", NULL, "%s", tn_last_error()->message);
     if (index < 0 || index >= d->count)
         return data_fail(s, TN_E_INDEX, "dataset", NULL, "argument 'index': %lld is not in [0, %lld)",
                          (long long)index, (long long)d->count);

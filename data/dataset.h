@@ -5,12 +5,14 @@
 
 #include <pthread.h>
 #include <tenon/data.h>
+#include "handle.h"
 
 struct tn_dataset {
     tn_context *ctx;
     const tn_dataset_class *class;
     void *user;
     int64_t count;
+    handle_mark mark;
     pthread_mutex_t lock; /* of get and get_batch, with TN_DATASET_ONE_THREAD */
 };
 

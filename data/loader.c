@@ -45,6 +45,7 @@ struct tn_loader {
     pthread_cond_t room, done; /* for workers; for the program */
     pthread_t *workers;
     int32_t started;
+    handle_mark mark;
 };
 
 static tn_scope *open_scope(tn_context *ctx)
@@ -225,6 +226,10 @@ tn_tensors tn_loader_next(tn_scope *s, tn_loader *l)
 {
     if (tn_scope_failed(s)) return (tn_tensors){NULL, 0};
     if (!l) return fail_null(s), (tn_tensors){NULL, 0};
+    if (handle_check(&l->mark, "it")) {
+        data_fail(s, TN_E_DEAD_HANDLE, "loader", NULL, "%s", tn_last_error()->message);
+        return (tn_tensors){NULL, 0};
+    }
     return l->o.workers ? next_of_workers(s, l) : next_without_workers(s, l);
 }
 
@@ -271,7 +276,7 @@ int32_t tn_loader_set_state(tn_loader *l, const tn_loader_state *state)
 
 void tn_loader_destroy(tn_loader *l)
 {
-    if (!l) return;
+    if (!l || !handle_end(&l->mark, "loader", __builtin_return_address(0))) return;
     pthread_mutex_lock(&l->lock);
     l->stops = 1;
     pthread_cond_broadcast(&l->room);
@@ -285,7 +290,7 @@ void tn_loader_destroy(tn_loader *l)
     free(l->workers);
     free(l->slots);
     free(l->order);
-    free(l);
+    handle_free(l);
 }
 
 static const char *fault_of(const tn_loader_options *o)

@@ -250,11 +250,11 @@ static inline __attribute__((always_inline)) int32_t scope_call(tn_scope *s, uin
     const uint32_t rare = TNI_CONTEXT_CHECKS_SCOPES | (placed ? TNI_CONTEXT_PLACES : 0);
     int32_t status;
     if (TNI_UNLIKELY(!s || s->status || s->ctx->flags & rare)) {
+        if (placed && s && !s->status && s->ctx->flags & TNI_CONTEXT_PLACES)
+            return call_and_want_place(s, op, args, n_args, outs, n_outs);
         status = tn_scope_failed(s);
         if (status && s && s->status) s->wants_place = 0;
         if (status) return tni_no_results(status, outs, n_outs);
-        if (placed && s->ctx->flags & TNI_CONTEXT_PLACES)
-            return call_and_want_place(s, op, args, n_args, outs, n_outs);
     }
     status = call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);
     if (TNI_UNLIKELY(status)) return tni_scope_record(s, status);

@@ -90,17 +90,22 @@ int32_t nn_computed_remove(tn_module *m, nn_computed *c)
     return TN_OK;
 }
 
+const char *nn_why_not_computed(const tn_module *m, const char *name, int32_t *out_status)
+{
+    const nn_slot *slot = name ? nn_slot_find(m, name) : NULL;
+    *out_status = nn_computed_find(m, name) ? TN_E_EXISTS : TN_E_ARGUMENT;
+    if (*out_status == TN_E_EXISTS) return "it is parametrized or pruned";
+    if (!slot || !slot->is_parameter || !slot->tensor) return "there is no such parameter";
+    return m->class->forward ? NULL : "a module without a forward of its own is a chain";
+}
+
 tn_tensor *nn_parameter_to_compute(tn_module *m, const char *call, const char *name)
 {
-    const nn_slot *slot = m && name ? nn_slot_find(m, name) : NULL;
-    const char *why = !slot || !slot->is_parameter || !slot->tensor ? "there is no such parameter"
-                      : !m->class->forward ? "a module without a forward of its own is a chain"
-                                           : NULL;
-    if (m && m->tree->status) return NULL;
-    if (m && nn_computed_find(m, name))
-        return nn_fail(m, TN_E_EXISTS, "%s: '%s': it is parametrized or pruned", call, name), NULL;
-    if (m && why) return nn_fail(m, TN_E_ARGUMENT, "%s: '%s': %s", call, name ? name : "(null)", why), NULL;
-    return m ? slot->tensor : (nn_is_null(call), NULL);
+    int32_t status;
+    if (!m || m->tree->status) return m ? NULL : (nn_is_null(call), NULL);
+    const char *why = nn_why_not_computed(m, name, &status);
+    if (why) return nn_fail(m, status, "%s: '%s': %s", call, name ? name : "(null)", why), NULL;
+    return nn_slot_find(m, name)->tensor;
 }
 
 /* ---- Parametrisations --------------------------------------------------------------------------------- */

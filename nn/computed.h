@@ -10,6 +10,8 @@
 #define NN_NAME_BYTES 512
 
 nn_computed *nn_computed_find(const tn_module *m, const char *name);
+/* Why a call cannot compute this parameter: it is computed already, or not there; NULL if it can. */
+const char *nn_why_not_computed(const tn_module *m, const char *name, int32_t *out_status);
 /* The parameter, which is neither parametrised nor pruned yet; NULL, and the tree has failed. */
 tn_tensor *nn_parameter_to_compute(tn_module *m, const char *call, const char *name);
 /* Empties the slot; from now on each call fills it. */

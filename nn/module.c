@@ -154,6 +154,7 @@ void *nn_grown(void *items, uint32_t count, uint64_t item_bytes)
     return realloc(items, (size_t)(count ? 2 * (uint64_t)count : 1) * item_bytes);
 }
 
+/* The struct of a module is the last to go: with TENON_DEBUG=handles it stays, without children and tensors. */
 static void destroy(tn_module *m)
 {
     if (!m) return;
@@ -169,8 +170,9 @@ static void destroy(tn_module *m)
     free(m->computed);
     free(m->hooks);
     free(m->state);
-    free(m->name);
-    free(m);
+    handle_free(m->name);
+    *m = (tn_module){.class = &sequential, .tree = m->tree, .parent = m->parent, .name = m->name};
+    handle_free(m);
 }
 
 void nn_remove_slot(tn_module *m, const char *name)
@@ -229,6 +231,7 @@ tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_c
 
 void tn_module_destroy(tn_module *root)
 {
+    char what[PATH_BYTES + 16];
     if (!root) return;
     if (root->parent) {
         char path[PATH_BYTES];
@@ -237,10 +240,20 @@ void tn_module_destroy(tn_module *root)
         return;
     }
     nn_tree *tree = root->tree;
+    snprintf(what, sizeof what, "module '%s'", root->name);
+    if (!handle_end(&tree->mark, what, __builtin_return_address(0))) return;
     destroy(root);
     free(tree->error);
     free(tree->report);
-    free(tree);
+    tree->report = NULL;
+    tree->status = TN_E_DEAD_HANDLE; /* with TENON_DEBUG=handles all calls of the tree fail from now on */
+    tree->error = NULL;
+    if (handle_is_kept()) {
+        strncat(what, " was destroyed and is used again", sizeof what - strlen(what) - 1);
+        tree->error = strdup(what);
+        handle_free(tree->error);
+    }
+    handle_free(tree);
 }
 
 static tn_module *find_child(const tn_module *m, const char *name, uint64_t bytes)

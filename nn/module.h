@@ -4,6 +4,7 @@
 #define NN_MODULE_H
 
 #include <tenon/nn.h>
+#include "handle.h"
 
 typedef struct nn_slot {
     char *name;
@@ -36,6 +37,7 @@ typedef struct nn_tree {
     char *report;        /* of the last load; NULL: "" */
     uint64_t generation; /* tensors were exchanged so often */
     uint64_t handles;
+    handle_mark mark;
 } nn_tree;
 
 struct tn_module {

@@ -12,18 +12,20 @@ struct tn_average {
     double decay;
     int64_t updates;
     tn_tensor **values, **means; /* one reference each */
+    handle_mark mark;
 };
 
 void tn_average_destroy(tn_average *a)
 {
-    if (!a) return;
+    if (!a || !handle_end(&a->mark, "average", __builtin_return_address(0))) return;
     for (uint32_t i = 0; i < a->count; i++) {
         tn_release(a->values[i]);
         tn_release(a->means[i]);
     }
     free(a->values);
     free(a->means);
-    free(a);
+    a->count = 0;
+    handle_free(a);
 }
 
 tn_average *tn_average_create(tn_module *module, double decay)
@@ -160,6 +162,7 @@ struct tn_grad_scaler {
     int64_t interval, good;       /* steps since the last overflow */
     const tn_optimizer *unscaled; /* whose gradients are divided already */
     int32_t found;
+    handle_mark mark;
 };
 
 tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_options *options)
@@ -177,7 +180,7 @@ tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_opti
 
 void tn_grad_scaler_destroy(tn_grad_scaler *g)
 {
-    free(g);
+    if (g && handle_end(&g->mark, "grad scaler", __builtin_return_address(0))) handle_free(g);
 }
 
 double tn_grad_scaler_get_scale(const tn_grad_scaler *g)

@@ -221,7 +221,7 @@ int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
 
 void tn_optimizer_destroy(tn_optimizer *o)
 {
-    if (!o) return;
+    if (!o || !handle_end(&o->mark, "optimizer", __builtin_return_address(0))) return;
     for (uint32_t i = 0; i < o->count; i++) {
         for (uint32_t k = 0; k < OPTIM_MAX_STATES; k++) tn_release(o->parameters[i].state[k]);
         tn_release(o->parameters[i].tensor);
@@ -230,7 +230,8 @@ void tn_optimizer_destroy(tn_optimizer *o)
     optim_lbfgs_destroy(o->lbfgs);
     free(o->parameters);
     free(o->groups);
-    free(o);
+    *o = (tn_optimizer){.ctx = o->ctx, .kind = o->kind, .mark = o->mark};
+    handle_free(o);
 }
 
 /* ---- Exchanged parameters -------------------------------------------------------------------------------- */
@@ -383,6 +384,7 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
                  e ? e->message : "", e ? ")" : "");
         return optim_fail(scope, TN_E_STATE, NULL, text);
     }
+    if (handle_check(&o->mark, "it")) return optim_fail(scope, TN_E_DEAD_HANDLE, o, tn_last_error()->message);
     if (o->kind == TN_LBFGS) return optim_fail(scope, TN_E_STATE, o, "its step is tn_optimizer_step_closure");
     int32_t has_lr = options->lr != TN_NOT_GIVEN;
     if (has_lr && !(options->lr >= 0 && isfinite(options->lr)))

@@ -4,6 +4,7 @@
 #define OPTIM_OPTIMIZER_H
 
 #include <tenon/optim.h>
+#include "handle.h"
 
 #define OPTIM_MAX_STATES 4
 
@@ -39,6 +40,7 @@ struct tn_optimizer {
     tn_optimizer_options *groups;
     optim_parameter *parameters;
     struct optim_lbfgs *lbfgs;
+    handle_mark mark;
 };
 
 extern const optim_kind optim_kinds[];

@@ -4,6 +4,7 @@
  * message (tensorflow/core/lib/io/record_writer.h describes it); the messages are protocol buffers
  * (tensorflow/core/util/event.proto, framework/summary.proto), written by hand: six of their fields are in use.
  */
+#include "handle.h"
 #include <tenon/progress.h>
 
 #include <errno.h>
@@ -25,6 +26,7 @@ struct tn_events {
     char *path;
     byte_buffer waiting; /* records */
     int32_t status;
+    handle_mark mark;
 };
 
 /* ---- Protocol buffers: a field is its number and kind, then its value ---------------------------------- */
@@ -183,11 +185,12 @@ int32_t tn_events_create(const char *folder, tn_events **out)
 int32_t tn_events_destroy(tn_events *e)
 {
     if (!e) return TN_OK;
+    if (!handle_end(&e->mark, "events", __builtin_return_address(0))) return TN_E_DEAD_HANDLE;
     int32_t status = tn_events_flush(e);
     if (fclose(e->file) && !status) status = refuse(TN_E_IO, e->path, strerror(errno));
     free(e->waiting.bytes);
     free(e->path);
-    free(e);
+    handle_free(e);
     return status;
 }
 

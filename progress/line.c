@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The line of progress: how many steps are done, how fast, how long it still takes. */
+#include "handle.h"
 #include <tenon/progress.h>
 
 #include <stdarg.h>
@@ -17,6 +18,7 @@ struct tn_progress {
     int64_t steps, done, first;   /* `first`: done before this run */
     double started, last;         /* times; `last`: of the last line */
     int32_t is_terminal, is_open; /* a line without its end was written */
+    handle_mark mark;
 };
 
 static double now(void)
@@ -106,12 +108,12 @@ void tn_progress_show(tn_progress *p, const char *format, ...)
 
 void tn_progress_destroy(tn_progress *p)
 {
-    if (!p) return;
+    if (!p || !handle_end(&p->mark, "progress", __builtin_return_address(0))) return;
     if (p->is_open) {
         putc('\n', p->to);
         fflush(p->to);
     }
     free(p->label);
     free(p->unit);
-    free(p);
+    handle_free(p);
 }

@@ -86,6 +86,18 @@ def takes_file(page):
         any(re.search(rf"\] ({FILES})$", line.strip()) for line in page.usage)
 
 
+def choices_of(text):
+    """The words that an option takes, where its text lists them: "a, b, c" at the start, or "a: what it does; b: ..."."""
+    listed = re.match(r"\w+(?:, \w+)+\b", text)
+    named = re.findall(r"(?:^|; )([\w-]+)(?: \(default\))?: ", text)
+    return listed[0].split(", ") if listed else named if len(named) > 1 else []
+
+
+def subcommands_of(page):
+    """`list` and `convert` of "tenon file [list] FILE" and "tenon file convert FILE FILE"."""
+    return [word[1] for word in (re.match(r"tenon \S+ \[?([a-z]+)\]?(?: |$)", line.strip()) for line in page.usage) if word]
+
+
 def quoted(text):
     return "'" + text.replace("'", "'\\''") + "'"
 
@@ -98,9 +110,13 @@ def bash(pages):
         words = " ".join([*(option for option, _, _ in page.options), "--help"])
         cases.append(f"    {name})\n"
                      + (f"      case $previous in {files}) COMPREPLY=($(compgen -f -- \"$word\")); return ;; esac\n" if files else "")
+                     + "".join(f"      case $previous in {option}) COMPREPLY=($(compgen -W {quoted(' '.join(choices_of(what)))} -- \"$word\")); return ;; esac\n"
+                               for option, argument, what in page.options if argument and choices_of(what))
                      + (f"      case $previous in {values}) return ;; esac\n" if values else "")
                      + f"      COMPREPLY=($(compgen -W {quoted(words)} -- \"$word\"))\n"
                      + ("      [[ $word == -* ]] || COMPREPLY=($(compgen -f -- \"$word\"))\n" if takes_file(page) else "")
+                     + (f"      [[ $COMP_CWORD -gt 2 || $word == -* ]] || COMPREPLY+=($(compgen -W {quoted(' '.join(subcommands_of(page)))} -- \"$word\"))\n"
+                        if subcommands_of(page) else "")
                      + "      ;;\n")
     return ("# Made by gen_pages.py. Completion of tenon for bash.\n_tenon() {\n"
             "  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n  COMPREPLY=()\n"
@@ -117,8 +133,11 @@ def zsh(pages, summaries):
     for name, page in pages.items():
         rows = [quoted("--help[prints what the command does]")]
         for option, argument, what in page.options:
-            value = f":{argument}:{'_files' if re.fullmatch(FILES, argument) else ' '}" if argument else ""
+            values = f"({' '.join(choices_of(what))})" if choices_of(what) else "_files" if re.fullmatch(FILES, argument) else " "
+            value = f":{argument}:{values}" if argument else ""
             rows.append(quoted(f"{option}[{text(what)}]{value}"))
+        if subcommands_of(page):
+            rows.append(quoted(f"1:command or file:{{ compadd {' '.join(subcommands_of(page))}; _files }}"))
         if takes_file(page):
             rows.append(quoted("*:file:_files"))
         cases.append(f"    {name}) _arguments " + " \\\n      ".join(rows) + " ;;\n")
@@ -136,7 +155,12 @@ def fish(pages, summaries):
         under = f"complete -c tenon -n '__fish_seen_subcommand_from {name}'"
         for option, argument, what in [*page.options, ("--help", "", "prints what the command does")]:
             value = " -r -F" if re.fullmatch(FILES, argument) else " -x" if argument else ""
+            if argument and choices_of(what):
+                value += f" -a {quoted(' '.join(choices_of(what)))}"
             lines.append(f"{under} -l {option.lstrip('-')}{value} -d {quoted(what)}")
+        if subcommands_of(page):
+            lines.append(f"complete -c tenon -n '__fish_seen_subcommand_from {name}; and test (count (commandline -opc)) -eq 2'"
+                         f" -a {quoted(' '.join(subcommands_of(page)))}")
         if takes_file(page):
             lines.append(f"{under} -F")
     return "\n".join(lines) + "\n"

@@ -85,6 +85,9 @@ TN_MAIN(ctx, argc, argv)
     m.keys = tn_zeros(outer, TN_INTS(DEPTH, 1, HEADS, LENGTH, WIDTH / HEADS), .device = device);
     m.values = tn_zeros_like(outer, m.keys);
     TN_TRY(tn_scope_failed(outer));
-    while (fgets(line, sizeof line, stdin)) TN_TRY(go_on(ctx, &m, line, count));
+    if (!fgets(line, sizeof line, stdin))
+        return tn_scope_fail(NULL, TN_E_ARGUMENT, "standard input has no line");
+    do TN_TRY(go_on(ctx, &m, line, count));
+    while (fgets(line, sizeof line, stdin));
     return TN_OK;
 }

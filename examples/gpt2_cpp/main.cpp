@@ -116,7 +116,7 @@ static void write(tn_context *ctx, tn_device device, gpt2 &model, const std::str
 int main(int argc, char **argv)
 try {
     std::string verb = argc > 2 ? argv[1] : "";
-    if (verb != "train" && verb != "write") return std::cerr << "usage: gpt2_cpp train TEXT [STEPS]\n       gpt2_cpp write PROMPT [BYTES]\n", 2;
+    if ((verb != "train" && verb != "write") || !*argv[2]) return std::cerr << "usage: gpt2_cpp train TEXT [STEPS]\n       gpt2_cpp write PROMPT [BYTES]\n", 2;
     tenon::context ctx;
     ctx.manual_seed(0);
     gpt2 model(ctx, ctx.choose());

@@ -234,6 +234,36 @@ Test(debug, use_after_the_end_is_logged)
     tn_context_destroy(ctx);
 }
 
+/* Each misuse is logged once, with the place of the call, and the questions behind the call log nothing. */
+Test(debug, misused_handles_have_the_place_of_the_call)
+{
+    char text[256];
+    tn_context *ctx = watched("handles");
+    tn_scope *s = tn_scope_open(ctx), *other = tn_scope_open(ctx);
+    tn_tensor *t = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
+    tn_scope_close(s);
+    tn_release(t);
+    cr_assert_eq(tn_scope_place_begin(s), TN_PLACE_WANTED);
+    cr_assert_null(tn_scope_memory(s, 8));
+    cr_assert_str_eq(l.text, "");
+    tn_scope_call_place(s, "model.c", 12);
+    cr_assert_eq(tn_scope_failed(s), TN_E_DEAD_HANDLE);
+    snprintf(text, sizeof text, "TENON_DEBUG: model.c:12: scope %p was closed and is used again\n",
+             (void *)s);
+    cr_assert_str_eq(l.text, text);
+    l.text[0] = 0;
+    cr_assert_eq(tn_scope_place_begin(other), TN_PLACE_WANTED);
+    tn_item_double(other, t);
+    tn_scope_call_place(other, "model.c", 13);
+    snprintf(
+        text, sizeof text,
+        "TENON_DEBUG: model.c:13: tensor %p of sizes [2] and dtype float32 was released and is used again\n",
+        (void *)t);
+    cr_assert_str_eq(l.text, text);
+    tn_scope_close(other);
+    tn_context_destroy(ctx);
+}
+
 /* ---- Places ------------------------------------------------------------------------------------------------- */
 
 /* What is found inside a call waits for the call's place, as far as there is room; elsewhere it is logged at once. */

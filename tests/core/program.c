@@ -175,6 +175,37 @@ Test(program, places_of_leaks)
     tn_release(nowhere);
 }
 
+/* Typed calls and calls of place.h, on a scope that was closed and with a tensor that was released. */
+Test(program, places_of_dead_handles)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("handles", &l);
+    tn_scope *s = tn_scope_open(ctx), *dead = tn_scope_open(ctx), *other = tn_scope_open(ctx);
+    tn_tensor *x = tn_ones(s, TN_INTS(3)), *gone = tn_retain(tn_ones(dead, TN_INTS(2)));
+    tn_scope_close(dead);
+    tn_release(gone);
+    int line = __LINE__ + 1;
+    cr_assert_null(tn_exp(dead, x));
+    cr_assert_null(tn_add(s, x, gone));
+    cr_assert_eq(tn_scope_error(s)->line, line + 1);
+    cr_assert(isnan(tn_item_double(other, gone)));
+    cr_assert_eq(l.count, 3, "%s", l.text);
+    cr_assert_not_null(strstr(line_at(&l, line), " was closed and is used again"), "%s", l.text);
+    cr_assert_not_null(
+        strstr(line_at(&l, line + 1), "of sizes [2] and dtype float32 was released and is used"));
+    cr_assert_not_null(
+        strstr(line_at(&l, line + 3), "of sizes [2] and dtype float32 was released and is used"));
+    tn_scope_close(s);
+    tn_scope_close(other);
+    tn_scope *last = tn_scope_open(ctx);
+    tn_scope_close(last);
+    line = __LINE__ + 1;
+    tn_from_data(last, TN_FLOAT32, TN_INTS(1), (float[]){1}, TN_CPU);
+    cr_assert_eq(l.count, 4, "%s", l.text);
+    cr_assert_not_null(strstr(line_at(&l, line), " was closed and is used again"), "%s", l.text);
+    tn_context_destroy(ctx);
+}
+
 static int line_inside;
 
 static int32_t log_inside(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **out)

@@ -45,6 +45,26 @@ static void expect_numbers(tn_loader *l, int64_t batches, tn_ints want)
         cr_assert_eq(have[i], want.data[i], "%lld: %lld", (long long)i, (long long)have[i]);
 }
 
+Test(loader, destroyed_twice_is_an_error_with_debug_handles)
+{
+    setenv("TENON_DEBUG", "handles", 1);
+    tn_dataset *d = numbers(5);
+    tn_loader *l = tn_loader_create(d, .batch = 2, .workers = 2);
+    tn_loader_destroy(l);
+    tn_dataset_destroy(d);
+    tn_clear_error();
+    tn_loader_destroy(l);
+    expect_last_error("loader was destroyed and is destroyed again at ");
+    tn_dataset_destroy(d);
+    expect_last_error("tensor_dataset was destroyed and is destroyed again at ");
+    cr_assert_eq(tn_loader_next(s, l).count, 0);
+    expect_error(s, "loader: it was destroyed and is used again");
+    tn_tensor *out[TN_SAMPLE_MAX];
+    cr_assert_eq(tn_dataset_get(s, d, 0, 0, out), TN_E_DEAD_HANDLE);
+    expect_error(s, "dataset: it was destroyed and is used again");
+    unsetenv("TENON_DEBUG");
+}
+
 Test(loader, batches_in_order)
 {
     tn_dataset *d = numbers(5);

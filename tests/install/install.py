@@ -257,7 +257,9 @@ def check_pages(house):
         expect(all(f"\\fB{o}\\fR" in page for o in options), f"options of {command}", page)
     ask = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tenon; printf "%s\\n" "${COMPREPLY[@]}"'
     for words, expected in ((["tenon", "go"], ["golden"]), (["tenon", "golden", "--fi"], ["--filter"]),
-                            (["tenon", "check", "--json", "/us"], ["/usr"]), (["tenon", "check", "--seed", ""], [""])):
+                            (["tenon", "check", "--json", "/us"], ["/usr"]), (["tenon", "check", "--seed", ""], [""]),
+                            (["tenon", "new-app", "--from", "gpt2"], ["gpt2", "gpt2_cpp"]), (["tenon", "file", "conv"], ["convert"]),
+                            (["tenon", "file", "compare", "conv"], [""]), (["tenon", "new-plugin", "--memory", ""], ["host", "opaque"])):
         done = house.run(["bash", "-c", ask, "bash", share / "bash-completion/completions/tenon", *words]).splitlines()
         expect(done == expected, f"completion of {words}", str(done))
     for shell, file in (("zsh", "zsh/site-functions/_tenon"), ("fish", "fish/vendor_completions.d/tenon.fish")):
@@ -340,11 +342,15 @@ def check_new_app(house):
             expect((folder / "loss.svg").read_text().startswith("<svg") and weights.is_file(), "its files")
         if template == "decode":
             expect(outputs[0].startswith("the core") and "\nplugins" in outputs[0], "it goes on with each line", outputs[0])
+            nothing = house.run([program, weights], folder, expect=1, given="", LD_LIBRARY_PATH=str(house.library), **device)
+            expect("standard input has no line" in nothing, "an input without a line is an error", nothing)
         if template == "data_parallel":
             apart = re.search(r"relative difference ([\d.e+-]+)$", outputs[0], re.M)
             expect(apart and float(apart[1]) < 1e-10, "two devices learn what one does", outputs[0])
         if template == "gpt2_cpp":
             expect(outputs[1].startswith("the core") and len(outputs[1]) >= 14, "it goes on with the prompt", outputs[1])
+            nothing = house.run([program, "write", ""], folder, expect=2, LD_LIBRARY_PATH=str(house.library), **device)
+            expect("usage: gpt2_cpp" in nothing, "an empty prompt is an error", nothing)
         if template == "resnet":
             expect(re.search(r"^test accuracy: [\d.]+ %$", outputs[0], re.M) and (folder / "resnet18.safetensors").is_file(), "it trains", outputs[0])
         if template == "char_lstm":

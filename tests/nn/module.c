@@ -94,6 +94,29 @@ Test(module, cutoffs_that_do_not_rise_are_refused)
     expect_failed(TN_E_ARGUMENT, "AdaptiveLogSoftmaxWithLoss 'soft': cutoffs must rise");
 }
 
+/* ---- The end */
+
+Test(module, destroyed_twice_is_an_error_with_debug_handles)
+{
+    setenv("TENON_DEBUG", "nan,handles", 1);
+    tn_module *m = tn_module_create(ctx, "twice", NULL), *fc = tn_linear_create(m, "fc", 3, 4);
+    tn_module_destroy(m);
+    tn_clear_error();
+    tn_module_destroy(m);
+    cr_assert_not_null(tn_last_error());
+    cr_assert_eq(tn_last_error()->code, TN_E_DEAD_HANDLE);
+    static const char text[] = "module 'twice' was destroyed and is destroyed again at ";
+    cr_assert_eq(strncmp(tn_last_error()->message, text, sizeof text - 1), 0, "%s", tn_last_error()->message);
+    cr_assert_not_null(strstr(tn_last_error()->message, "+0x"), "%s", tn_last_error()->message);
+    cr_assert_eq(tn_module_failed(fc), TN_E_DEAD_HANDLE);
+    cr_assert_null(tn_linear_create(m, "other", 3, 4));
+    cr_assert_null(tn_module_forward(s, m, filled(TN_INTS(2, 3), 1)));
+    expect_error(s, "module 'twice' was destroyed and is used again");
+    cr_assert_null(tn_module_tensor(fc, "weight"));
+    cr_assert_eq(tn_module_failed(net), TN_OK); /* another tree */
+    unsetenv("TENON_DEBUG");
+}
+
 /* ---- A module of the program */
 
 typedef struct block {

@@ -204,14 +204,6 @@ Test(parametrizations, refusals)
                       "'iterations' or 'dim'");
     expect_tree_error(tn_module_remove_parametrization(linear("a", 3, 4), "weight"), TN_E_NOT_FOUND,
                       "is not parametrized");
-    expect_tree_error(tn_prune_remove(linear("a", 3, 4), "weight"), TN_E_NOT_FOUND, "is not pruned");
-    expect_tree_error(tn_prune_l1_unstructured(linear("a", 3, 4), "weight", 1.5), TN_E_ARGUMENT,
-                      "argument 'amount': got 1.5");
-    expect_tree_error(tn_prune_l1_unstructured(linear("a", 3, 4), "weight", 13), TN_E_ARGUMENT, "at most 12");
-    expect_tree_error(tn_prune_ln_structured(linear("a", 3, 4), "bias", 0.5, 2, 0), TN_E_ARGUMENT,
-                      "argument 'dim'");
-    expect_tree_error(tn_prune_custom(linear("a", 3, 4), "weight", tn_ones(s, TN_INTS(2))), TN_E_SHAPE,
-                      "argument 'mask'");
     cr_assert_eq(tn_weight_norm(NULL, "weight", 0), TN_E_STATE);
 }
 
@@ -260,6 +252,74 @@ Test(prune, random_and_custom_masks)
     tn_tensor *x = tn_ones(s, TN_INTS(4, 1, 2), .dtype = TN_FLOAT64), *y = tn_module_forward(s, lstm, x);
     cr_assert_eq(tn_prune_l1_unstructured(lstm, "weight_hh_l0", 0.0), TN_OK);
     cr_assert_lt(distance(tn_module_forward(s, lstm, x), y), 1e-15);
+}
+
+static void expect_refused(int32_t status, int32_t expected, const char *words)
+{
+    cr_assert_eq(status, expected, "%d", status);
+    cr_assert_eq(tn_last_error()->code, expected);
+    cr_assert_not_null(strstr(tn_last_error()->message, words), "%s", tn_last_error()->message);
+    cr_assert_eq(tn_module_failed(net), TN_OK, "%s", error_of(net));
+}
+
+/* A refusal leaves the module as it was, before it is pruned and afterwards. */
+Test(prune, refusals_change_nothing)
+{
+    tn_module *m = linear("a", 3, 4);
+    for (int pruned = 0; pruned < 2; pruned++) {
+        const int32_t most = pruned ? 10 : 12; /* elements that are left */
+        char words[32];
+        snprintf(words, sizeof words, "at most %d", most);
+        if (pruned) cr_assert_eq(tn_prune_l1_unstructured(m, "weight", 2), TN_OK);
+        expect_refused(tn_prune_l1_unstructured(m, "weight", 1.5), TN_E_ARGUMENT,
+                       "argument 'amount': got 1.5");
+        expect_refused(tn_prune_l1_unstructured(m, "weight", -1), TN_E_ARGUMENT, "argument 'amount': got -1");
+        expect_refused(tn_prune_random_unstructured(m, "weight", most + 1), TN_E_ARGUMENT, words);
+        expect_refused(tn_prune_ln_structured(m, "weight", 5, 2, 0), TN_E_ARGUMENT, "at most 4");
+        expect_refused(tn_prune_ln_structured(m, "weight", 1, 2, 2), TN_E_ARGUMENT, "argument 'dim': got 2");
+        expect_refused(tn_prune_random_structured(m, "bias", 1, 0), TN_E_ARGUMENT, "argument 'dim'");
+        expect_refused(tn_prune_custom(m, "weight", tn_ones(s, TN_INTS(2))), TN_E_SHAPE, "argument 'mask'");
+        expect_refused(tn_prune_custom(m, "weight", NULL), TN_E_ARGUMENT, "argument 'mask': it is NULL");
+        expect_refused(tn_prune_identity(m, "other"), TN_E_ARGUMENT, "'other': there is no such parameter");
+        expect_refused(tn_prune_remove(m, "bias"), TN_E_NOT_FOUND, "'bias' is not pruned");
+        expect_refused(tn_prune_global_l1_unstructured(&(tn_prune_target){m, "bias"}, 1, 7), TN_E_ARGUMENT,
+                       "at most 4");
+        cr_assert_eq(tn_is_pruned(net), pruned);
+        cr_assert_eq(tn_module_tensors(s, m, TN_STATE).count, 2 + pruned);
+        cr_assert_eq(tn_module_tensor(m, "weight") == NULL, pruned);
+        cr_assert_not_null(tn_module_tensor(m, "bias"));
+    }
+}
+
+Test(prune, slices_at_random_and_identity)
+{
+    tn_module *m = linear("a", 6, 8);
+    cr_assert_eq(tn_prune_identity(m, "weight"), TN_OK);
+    EXPECT(s, tn_sum(s, tn_module_tensor(m, "weight_mask")), 48);
+    cr_assert_eq(tn_prune_random_structured(m, "weight", 0.5, 1), TN_OK, "%s", error_of(net));
+    tn_tensor *columns = tn_sum_dim(s, tn_module_tensor(m, "weight_mask"), TN_INTS(0));
+    EXPECT(s, tn_sum(s, columns), 24);
+    EXPECT(s, tn_max(s, columns), 8);
+    EXPECT(s, tn_sum(s, tn_eq_scalar(s, columns, 0)), 3);
+    cr_assert_eq(tn_prune_random_structured(m, "weight", 3, 1), TN_OK); /* those that are left */
+    EXPECT(s, tn_sum(s, tn_module_tensor(m, "weight_mask")), 0);
+}
+
+/* The masks are those that prune.global_unstructured of PyTorch gives for these values: the smallest of all, by size, among
+ * those that are left. */
+Test(prune, several_parameters_together)
+{
+    tn_module *m = linear("a", 3, 2), *other = linear("b", 2, 2);
+    const double a[] = {0.1, -0.5, 0.3, 0.9, 0.05, -0.2}, b[] = {0.4, -0.15, 0.7, 0.02};
+    tn_module_set_tensor(m, "weight", tn_from_data(s, TN_FLOAT64, TN_INTS(2, 3), a, TN_CPU));
+    tn_module_set_tensor(other, "weight", tn_from_data(s, TN_FLOAT64, TN_INTS(2, 2), b, TN_CPU));
+    const tn_prune_target both[] = {{m, "weight"}, {other, "weight"}};
+    cr_assert_eq(tn_prune_global_l1_unstructured(both, 2, 0.3), TN_OK, "%s", error_of(net));
+    EXPECT(s, tn_module_tensor(m, "weight_mask"), 0, 1, 1, 1, 0, 1);
+    EXPECT(s, tn_module_tensor(other, "weight_mask"), 1, 1, 1, 0);
+    cr_assert_eq(tn_prune_global_l1_unstructured(both, 2, 2), TN_OK, "%s", error_of(net));
+    EXPECT(s, tn_module_tensor(m, "weight_mask"), 0, 1, 1, 1, 0, 0);
+    EXPECT(s, tn_module_tensor(other, "weight_mask"), 1, 0, 1, 0);
 }
 
 /* ---- Lazy layers -------------------------------------------------------------------------------------- */

@@ -127,6 +127,24 @@ FOLLOW(rprop, rprop, .step_max = 50)
 FOLLOW(adafactor, adafactor, .d = 1)
 FOLLOW(adafactor_all, adafactor, .lr = 0.3, .weight_decay = 0.1, .d = 1.5)
 
+Test(trajectories, destroyed_twice_is_an_error_with_debug_handles)
+{
+    setenv("TENON_DEBUG", "handles", 1);
+    tn_module *m = make_module();
+    tn_optimizer *o = tn_sgd_create(m, .lr = 0.1);
+    tn_average *a = tn_average_create(m, 0.9);
+    tn_optimizer_destroy(o);
+    tn_optimizer_destroy(o);
+    expect_last_error("optimizer was destroyed and is destroyed again at ");
+    cr_assert_eq(tn_optimizer_step(s, o), TN_E_DEAD_HANDLE);
+    expect_error(s, "was destroyed and is used again");
+    tn_average_destroy(a);
+    tn_average_destroy(a);
+    expect_last_error("average was destroyed and is destroyed again at ");
+    tn_module_destroy(m);
+    unsetenv("TENON_DEBUG");
+}
+
 /* ---- LBFGS: Rosenbrock's function */
 
 static tn_tensor *rosenbrock(void *user, tn_scope *scope)

@@ -95,7 +95,8 @@ TN_API tn_module *tn_module_add(tn_module *parent, TN_NULLABLE const char *name,
                                 TN_NULLABLE const tn_module_class *class_);
 /* A list (nn.ModuleList, nn.ModuleDict): a module whose children run only when the program calls them. */
 TN_API tn_module *tn_module_list_create(tn_module *parent, TN_NULLABLE const char *name);
-/* Destroys a root and all below it. NULL is ignored; a child fails the tree with TN_E_STATE. */
+/* Destroys a root and all below it. NULL is ignored; a child fails the tree with TN_E_STATE. What was destroyed must not be
+ * used or destroyed again: that is undefined, for all destroy functions. With TENON_DEBUG=handles it is TN_E_DEAD_HANDLE. */
 TN_API void tn_module_destroy(TN_TAKES TN_NULLABLE tn_module *root);
 
 #ifdef TN_AUTO_TYPE
@@ -272,7 +273,8 @@ TN_API int32_t tn_orthogonal(tn_module *m, const char *parameter, TN_NULLABLE co
 
 /*
  * Pruning: the parameter NAME becomes NAME_orig times the buffer NAME_mask. `amount` is a share below 1 or a number of
- * elements (of slices, for tn_prune_ln_structured), of those that are not pruned yet. Return a status.
+ * elements (of slices, for the structured ones), of those that are not pruned yet. Return a status; an argument that is
+ * refused leaves the module as it was, and the tree goes on.
  */
 TN_API int32_t tn_prune_l1_unstructured(tn_module *m, const char *parameter, double amount);
 /* Draws from the device's default generator. */
@@ -280,8 +282,19 @@ TN_API int32_t tn_prune_random_unstructured(tn_module *m, const char *parameter,
 /* Whole slices along a dimension: those whose norm of order n is smallest. */
 TN_API int32_t tn_prune_ln_structured(tn_module *m, const char *parameter, double amount, double n,
                                       int64_t dim);
+TN_API int32_t tn_prune_random_structured(tn_module *m, const char *parameter, double amount, int64_t dim);
+/* Masks nothing: NAME_orig and NAME_mask are there. */
+TN_API int32_t tn_prune_identity(tn_module *m, const char *parameter);
+/* The smallest elements of several parameters (of one device) together. */
+typedef struct tn_prune_target {
+    tn_module *module;
+    const char *parameter;
+} tn_prune_target;
+TN_API int32_t tn_prune_global_l1_unstructured(const tn_prune_target *targets, int64_t count, double amount);
 /* A mask of the program's: 0 prunes. */
 TN_API int32_t tn_prune_custom(tn_module *m, const char *parameter, tn_tensor *mask);
+/* 1 if a parameter of the module, or of one below it, is pruned. */
+TN_API int32_t tn_is_pruned(const tn_module *m);
 /* The pruned value becomes the parameter. */
 TN_API int32_t tn_prune_remove(tn_module *m, const char *parameter);
 
