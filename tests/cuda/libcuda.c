@@ -9,7 +9,8 @@
  *
  *   FAULTY_FAIL=FUNCTION:N:RESULT      call N of the function (from 1 on) returns the result; FUNCTION may be `work`, for
  *                                      what a stream runs. A result that CUDA keeps stays with the context
- *   FAULTY_DELAY, FAULTY_GATE          work that writes device memory is late: ../gpu/late.h
+ *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED   work that writes device memory is late: ../gpu/late.h. If the host has to
+ *                                      ask, reads wait for that, too, and what they read into is zero until then
  *   CUDA_TEST_DEVICES=N, CUDA_TEST_DRIVER=VERSION, CUDA_TEST_COMPUTE=MAJOR  what the driver says of itself
  */
 #define CL_TARGET_OPENCL_VERSION 200
@@ -106,6 +107,7 @@ struct work {
     CUhostFn callback;
     void *user;
     cuda_test_work *library;
+    unsigned long queued; /* how often the host had asked */
 };
 
 struct CUstream_st {
@@ -393,6 +395,7 @@ static void run(CUstream s, work *w)
     CUresult result = s->context->sticky;
     if (!result && w->kind <= LIBRARY) {
         pthread_mutex_unlock(&lock);
+        late_hold(w->queued);
         if (w->kind == LAUNCH || w->kind == LIBRARY || w->to_device) late_begin();
         pthread_mutex_lock(&lock);
         result = asked_fault("work");
@@ -458,6 +461,7 @@ static CUstream make_stream(CUcontext c)
 static void end_stream(CUstream s)
 {
     s->ends = 1;
+    late_asked();
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     pthread_join(s->thread, NULL);
@@ -489,6 +493,8 @@ static CUresult queue(CUcontext c, CUstream s, work w)
     work *copy = malloc(sizeof *copy);
     *copy = w;
     copy->next = NULL;
+    copy->queued = late_queued();
+    if (late_until_asked() && w.kind == COPY && !w.to_device) memset(w.to, 0, w.bytes);
     *s->last = copy;
     s->last = &copy->next;
     pthread_cond_broadcast(&changed);
@@ -967,6 +973,7 @@ EXPORT CUresult cuStreamQuery(CUstream stream)
     REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
     REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
     result = stream->first || stream->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    late_asked();
     END
 }
 
@@ -976,6 +983,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
     stream = stream_of(c, stream);
     REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
     REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
+    late_asked();
     while (stream->first || stream->busy) pthread_cond_wait(&changed, &lock);
     result = c->sticky;
     END
@@ -1088,6 +1096,7 @@ EXPORT CUresult cuEventQuery(CUevent event)
     REFUSE(event->capture, captured(event))
     REFUSE((result = unsafe()), result)
     result = done_of(event) < issued_of(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    late_asked();
     END
 }
 
@@ -1095,6 +1104,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     BEGIN(1)
     REFUSE(event->capture, captured(event))
+    late_asked();
     while (done_of(event) < issued_of(event)) wait_for(event);
     result = c->sticky;
     END

@@ -26,6 +26,10 @@ WAITS = [
     ("elapsed: the wait for both events", FILE, "int32_t status = event_wait(d, end);", "int32_t status = TN_OK;"),
     ("callback: its place in the stream", FILE, "return cuda_call_back(device, cuda_stream_of(queue), callback, user);",
      "callback(user);\n    return TN_OK;"),
+    ("nonzero: the wait for the count", "plugins/gpu/index.c",
+     "if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);", ""),
+    ("faults: the wait for the read", "plugins/gpu/launch.c",
+     "if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);\n    if (status || fault[0]", "if (status || fault[0]"),
 ]
 GRAPH = "plugins/gpu/graph.c"
 GRAPHS = [

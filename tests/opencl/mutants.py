@@ -39,8 +39,6 @@ MUTANTS = [
     ("synchronise a stream", "plugins/gpu/plugin.c", "if (!status) status = driver->queue_finish(s->device->handle, s->queue);", ""),
     ("nonzero: the wait for the count", "plugins/gpu/index.c",
      "if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);", ""),
-    ("faults: the wait for the read", "plugins/gpu/launch.c",
-     "if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);\n    if (status || fault[0]", "if (status || fault[0]"),
 ]
 
 

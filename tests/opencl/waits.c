@@ -2,7 +2,8 @@
 /*
  * Every wait of a plugin of the GPU family, on a driver whose kernels, writes, copies and fills begin DELAY milliseconds
  * late, and not before the gate is open (../gpu/late.h), while reads and markers do not. Each test needs one wait. mutants.py
- * takes them out one by one. Only what is wrong depends on the delay: what must be unfinished is held by the gate.
+ * takes them out one by one. Only what is wrong depends on the delay: what must be unfinished is held by the gate. The
+ * CUDA driver for tests delivers nothing, reads included, before the host waits or asks.
  */
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -51,6 +52,7 @@ static void open_device(void)
 {
     char delay[16];
     snprintf(delay, sizeof delay, "%d", DELAY);
+    setenv("FAULTY_UNASKED", "1", 1);
     open_first(NULL, DEVICE, "no device of type " DEVICE);
     s = scope_on_device();
     home = tn_stream_current(ctx, device);
@@ -66,6 +68,7 @@ static void close_streams(void)
 {
     open_gate();
     unsetenv("FAULTY_DELAY");
+    unsetenv("FAULTY_UNASKED");
     tn_stream_release(side);
     close_device();
 }
