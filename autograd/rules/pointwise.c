@@ -440,16 +440,16 @@ void grad_clamp_tensor(tn_scope *s, tni_grad *g)
 
 void grad_clamp_min_tensor(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *kept = tn_ge(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1));
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, keep_where(s, kept, grad));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, drop_where(s, kept, grad));
+    tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *min = tni_grad_saved(g, 1);
+    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, keep_where(s, tn_ge(s, x, min), grad));
+    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, keep_where(s, tn_lt(s, x, min), grad));
 }
 
 void grad_clamp_max_tensor(tn_scope *s, tni_grad *g)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *kept = tn_le(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1));
-    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, keep_where(s, kept, grad));
-    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, drop_where(s, kept, grad));
+    tn_tensor *grad = tni_grad_out(g, 0), *x = tni_grad_saved(g, 0), *max = tni_grad_saved(g, 1);
+    if (tni_grad_needs(g, 0)) tni_grad_set(g, 0, keep_where(s, tn_le(s, x, max), grad));
+    if (tni_grad_needs(g, 1)) tni_grad_set(g, 1, keep_where(s, tn_gt(s, x, max), grad));
 }
 
 /* ---- three arguments ---- */

@@ -102,7 +102,7 @@ static tn_tensor *integrate(tn_scope *s, tn_tensor *y, tn_tensor *x, tn_value dx
     dim = tni_dim(s, dim, rank_of(y));
     if (tn_scope_failed(s)) return NULL;
     if (tn_tensor_size(y, dim) == 0)
-        return running ? tni_zeros_on(s, y, 0, sizes_of(y))
+        return running ? tni_zeros_on(s, y, float_of(s, y->desc.dtype), sizes_of(y))
                        : tni_zeros_on(s, y, 0, tni_sizes_without(s, sizes_of(y), dim));
     tn_tensor *a = areas(s, y, x, dim, name);
     a = running ? tn_cumsum(s, a, dim) : tn_sum_dim(s, a, TN_INTS(dim));

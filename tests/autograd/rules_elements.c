@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules of pointwise operators, indices and bags that few programs differentiate twice. */
+#include <math.h>
 #include <tenon/ops.h>
 #include "rules.h"
 
@@ -46,5 +47,24 @@ Test(rules_elements, gradients_of_bags)
           of(constant(s, -1, 1, TN_INTS(3, 3))), of(indices), of(offsets), of(bags), whole(0), whole(-1));
     CHECK(s, TN_OP__EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD, of(grad),
           of(constant(s, -1, 1, TN_INTS(3, 3))), of(indices), of(offsets), of(bags), whole(0), whole(2));
+    rules_end(s);
+}
+
+/* As PyTorch 2.13: a NaN is on neither side of a limit, so neither operand has a part in the gradient. */
+Test(rules_elements, a_nan_is_beyond_no_limit)
+{
+    tn_scope *s = rules_begin();
+    for (int is_max = 0; is_max < 2; is_max++) {
+        tn_tensor *x = tn_from_data(s, TN_FLOAT64, TN_INTS(3), (double[]){1, NAN, 3}, TN_CPU);
+        tn_tensor *limit = tn_full(s, TN_INTS(3), 2.0, .dtype = TN_FLOAT64);
+        tn_requires_grad_(x, 1);
+        tn_requires_grad_(limit, 1);
+        tn_tensor *y = is_max ? tn_clamp_max_tensor(s, x, limit) : tn_clamp_min_tensor(s, x, limit);
+        tn_tensor *weights = tn_from_data(s, TN_FLOAT64, TN_INTS(3), (double[]){5, 6, 7}, TN_CPU);
+        tn_backward(s, tn_sum(s, tn_mul(s, y, weights)));
+        const double below[] = {5, 0, 0}, above[] = {0, 0, 7};
+        expect_values(s, tn_grad_of(s, x), 3, is_max ? below : above, 0);
+        expect_values(s, tn_grad_of(s, limit), 3, is_max ? above : below, 0);
+    }
     rules_end(s);
 }

@@ -155,3 +155,30 @@ Test(values, set_to_a_part_of_a_storage)
     EXPECT(s, self, 1, 60, 2, 7);
     end();
 }
+
+/* A NaN reaches what is computed from it, and nothing else. */
+Test(values, of_what_is_not_finite)
+{
+    tn_tensor *image = ramp(TN_INTS(1, 1, 5, 5), 25), *small = ramp(TN_INTS(1, 1, 3, 3), 9);
+    double *first = tn_tensor_data(image), *middle = (double *)tn_tensor_data(small) + 4;
+    *first = *middle = NAN;
+    GIVES(tn__upsample_bilinear2d_aa(s, image, TN_INTS(3, 3), 0), TN_INTS(1, 1, 3, 3), NAN, 29. / 7, 40. / 7,
+          73. / 7, 12, 95. / 7, 128. / 7, 139. / 7, 150. / 7);
+    GIVES(tn_upsample_bilinear2d(s, small, TN_INTS(3, 3), 1), TN_INTS(1, 1, 3, 3), 0, 1, 2, 3, NAN, 5, 6, 7,
+          8);
+    GIVES(tn_upsample_bilinear2d(s, small, TN_INTS(1, 5), 1), TN_INTS(1, 1, 1, 5), NAN, NAN, NAN, NAN, 2);
+    tn_tensor *sums = tn_view_as_real(
+        s, tn_scatter_add(s, tn_zeros(s, TN_INTS(3), .dtype = TN_COMPLEX128), 0, at,
+                          tn_complex(s, tn_from_data(s, TN_FLOAT64, TN_INTS(2), (double[]){NAN, 1}, TN_CPU),
+                                     tn_from_data(s, TN_FLOAT64, TN_INTS(2), (double[]){2, 1}, TN_CPU))));
+    GIVES(sums, TN_INTS(3, 2), NAN, 2, 0, 0, 1, 1);
+    end();
+}
+
+Test(values, of_nothing)
+{
+    tn_tensor *none = tn_zeros(s, TN_INTS(2, 0), .dtype = TN_INT64);
+    cr_expect_eq(tn_tensor_dtype(tn_cumulative_trapezoid(s, none, none)), TN_FLOAT32);
+    cr_expect_eq(tn_tensor_dtype(tn_trapezoid(s, none, none)), TN_INT64);
+    end();
+}

@@ -16,7 +16,8 @@ ALWAYS_INLINE T times(T a, T b)
 }
 ALWAYS_INLINE T plus_scaled(T a, T b, T alpha)
 {
-    T c = times(b, alpha);
+    /* A real factor scales each part alone, so that a NaN in one does not reach the other. */
+    T c = alpha.im == 0 ? from_parts(b.re * alpha.re, b.im * alpha.re) : times(b, alpha);
     return from_parts(a.re + c.re, a.im + c.im);
 }
 #else

@@ -41,6 +41,11 @@ static inline real kept(const cpu_resample *r, double weight)
     return (real)weight;
 }
 
+static inline bool is_input(const cpu_resample *r, real weight)
+{
+    return weight != 0 || !r->taps[2].has_spare;
+}
+
 /* Adds one input line times its weight. */
 static void add_line(const E *restrict from, real weight, int64_t count, real *restrict to)
 {
@@ -55,7 +60,7 @@ static void sum_lines(const cpu_resample *r, const E *plane, int64_t oz, int64_t
         for (int64_t j = 0; j < y->taps; j++) {
             real weight = kept(r, z->weight[oz * z->taps + i]) * kept(r, y->weight[oy * y->taps + j]);
             int64_t at = z->at[oz * z->taps + i] * r->in[1] + y->at[oy * y->taps + j];
-            if (weight != 0) add_line(plane + at * r->in[2], weight, r->in[2], line);
+            if (is_input(r, weight)) add_line(plane + at * r->in[2], weight, r->in[2], line);
         }
     }
 }
@@ -71,8 +76,10 @@ static void forward(const cpu_resample *r, int64_t begin, int64_t end, void *lin
             sum_lines(r, (const E *)r->x + plane * in, row / r->out[1], row % r->out[1], line);
             for (int64_t o = 0; o < r->out[2]; o++) {
                 real sum = 0;
-                for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
-                    sum += line[x->at[t]] * kept(r, x->weight[t]);
+                for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++) {
+                    real weight = kept(r, x->weight[t]);
+                    sum += is_input(r, weight) ? line[x->at[t]] * weight : 0;
+                }
                 out[o] = from_real(sum);
             }
         }
@@ -135,7 +142,7 @@ static void spread_line(const cpu_resample *r, const real *restrict line, int64_
             real weight = (real)(z->weight[oz * z->taps + i] * y->weight[oy * y->taps + j]);
             int64_t at = z->at[oz * z->taps + i] * r->in[1] + y->at[oy * y->taps + j];
             real *restrict to = sums + at * r->in[2];
-            for (int64_t k = 0; k < r->in[2]; k++) to[k] += line[k] * weight;
+            for (int64_t k = 0; is_input(r, weight) && k < r->in[2]; k++) to[k] += line[k] * weight;
         }
     }
 }
@@ -185,7 +192,8 @@ static void backward(const cpu_resample *r, int64_t begin, int64_t end, void *li
             if (moves) collect_moved(x, grad, r->out[2], line);
             for (int64_t o = 0; !moves && o < r->out[2]; o++)
                 for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
-                    line[x->at[t]] += TO_REAL(grad[o]) * (real)x->weight[t];
+                    if (is_input(r, (real)x->weight[t]))
+                        line[x->at[t]] += TO_REAL(grad[o]) * (real)x->weight[t];
             spread_line(r, line, row / r->out[1], row % r->out[1], sums);
         }
         write_sums(sums, in, out);
@@ -270,7 +278,7 @@ static void sum_pixel(const cpu_resample *r, const E *x, int64_t channels, const
             for (int64_t k = o[2] * tx->taps; k < (o[2] + 1) * tx->taps; k++) {
                 int64_t at = (tz->at[i] * r->in[1] + ty->at[j]) * r->in[2] + tx->at[k];
                 real weight = line * kept(r, tx->weight[k]);
-                if (weight == 0) continue;
+                if (!is_input(r, weight)) continue;
                 add_pixel(x + at * channels, weight, count, first, sum);
                 first = false;
             }

@@ -80,7 +80,7 @@ static void linear_taps(const tn_call *call, const cpu_resample_form *form, cons
         }
         apart = fmin(fmax(at - (double)low, 0), 1);
         out->at[2 * o] = low;
-        out->at[2 * o + 1] = min_i64(low + 1, r->in[i] - 1);
+        out->at[2 * o + 1] = r->in[i] == r->out[i] ? low : min_i64(low + 1, r->in[i] - 1);
         out->weight[2 * o] = 1 - apart;
         out->weight[2 * o + 1] = apart;
     }
@@ -107,8 +107,7 @@ static void cubic_taps(const tn_call *call, const cpu_resample_form *form, const
     }
 }
 
-/* ---- Antialiased: the filter is as wide as an output ----------------------------------------------------
- */
+/* ---- Antialiased: the filter is as wide as an output --------------------------------------------------- */
 
 static double filter(int32_t kind, double x)
 {
@@ -131,6 +130,7 @@ static void smooth_taps(const tn_call *call, const cpu_resample_form *form, cons
 {
     double step = step_of(call, form, r, i), support = support_of(form->kind, step),
            narrow = step >= 1 ? 1 / step : 1;
+    out->has_spare = true;
     for (int64_t o = 0; o < r->out[i]; o++) {
         double center = step * ((double)o + 0.5), sum = 0, *weight = out->weight + o * out->taps;
         int64_t low = max_i64((int64_t)(center - support + 0.5), 0);
