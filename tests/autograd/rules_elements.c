@@ -57,8 +57,8 @@ Test(rules_elements, a_nan_is_beyond_no_limit)
     for (int is_max = 0; is_max < 2; is_max++) {
         tn_tensor *x = tn_from_data(s, TN_FLOAT64, TN_INTS(3), (double[]){1, NAN, 3}, TN_CPU);
         tn_tensor *limit = tn_full(s, TN_INTS(3), 2.0, .dtype = TN_FLOAT64);
-        tn_requires_grad_(x, 1);
-        tn_requires_grad_(limit, 1);
+        tn_set_requires_grad(x, 1);
+        tn_set_requires_grad(limit, 1);
         tn_tensor *y = is_max ? tn_clamp_max_tensor(s, x, limit) : tn_clamp_min_tensor(s, x, limit);
         tn_tensor *weights = tn_from_data(s, TN_FLOAT64, TN_INTS(3), (double[]){5, 6, 7}, TN_CPU);
         tn_backward(s, tn_sum(s, tn_mul(s, y, weights)));
