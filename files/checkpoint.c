@@ -208,7 +208,7 @@ int32_t tn_checkpoint_save_with(const tn_checkpoint_parts *p)
     list l = {.scope = s};
     check(s, p);
     if (!tn_scope_failed(s)) {
-        add_all(&l, "module.", tn_module_tensors(s, p->module, TN_STATE));
+        add_all(&l, "module.", tn_module_state_dict(s, p->module));
         if (p->optimizer) add_all(&l, "optimizer.", tn_optimizer_tensors(s, p->optimizer));
         if (p->average) add_all(&l, "average.", tn_average_tensors(s, p->average));
         add_all(&l, "more.", p->more);

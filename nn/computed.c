@@ -21,7 +21,11 @@ static tn_tensor *value_of(tn_scope *s, const tn_module *m, const nn_computed *c
     if (c->holder) {
         tn_tensor *originals[TN_MODULE_MAX_OUTPUTS];
         for (uint32_t i = 0; i < c->holder->slot_count; i++) originals[i] = c->holder->slots[i].tensor;
-        return c->how->forward(s, c->holder->children[0], (tn_tensors){originals, c->holder->slot_count});
+        tn_tensor *t =
+            c->how[0]->forward(s, c->holder->children[0], (tn_tensors){originals, c->holder->slot_count});
+        for (uint32_t i = 1; i < c->count && t; i++)
+            t = c->how[i]->forward(s, c->holder->children[i], TN_TENSORS(t));
+        return t;
     }
     char name[NN_NAME_BYTES];
     tn_tensor *original = tn_module_tensor(m, nn_pruned_name(c->name, "_orig", name));
@@ -65,8 +69,14 @@ int32_t nn_computed_add(tn_module *m, const char *name, tn_module *holder, const
     void *grown = nn_grown(m->computed, m->computed_count, sizeof *m->computed);
     if (grown) m->computed = grown;
     char *own = grown ? strdup(name) : NULL;
-    if (!own) return tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL);
-    m->computed[m->computed_count++] = (nn_computed){own, holder, how};
+    const tn_parametrization **first = malloc(sizeof *first);
+    if (!own || !first) {
+        free(own);
+        free(first);
+        return tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL);
+    }
+    *first = how;
+    m->computed[m->computed_count++] = (nn_computed){own, holder, first, 1};
     tn_release(slot->tensor);
     slot->tensor = NULL;
     m->tree->generation++;
@@ -84,6 +94,7 @@ int32_t nn_computed_remove(tn_module *m, nn_computed *c)
     if (status) return status;
     nn_slot_find(m, c->name)->tensor = t;
     free(c->name);
+    free(c->how);
     memmove(c, c + 1, (m->computed_count - (uint32_t)(c - m->computed) - 1) * sizeof *c);
     m->computed_count--;
     m->tree->generation++;
@@ -129,23 +140,80 @@ static void add_originals(tn_scope *s, tn_module *holder, tn_module *zero, const
     }
 }
 
-int32_t tn_module_parametrize(tn_module *m, const char *name, const tn_parametrization *how,
-                              const void *options)
+static tn_module *add_number(tn_module *holder, const tn_parametrization *how, const void *options)
+{
+    tn_module *m = tn_module_add(holder, NULL, &how->class_);
+    if (m && options) memcpy(m->state, options, (size_t)how->class_.state_bytes);
+    return m;
+}
+
+/* The first one: the parameter becomes originals. */
+static int32_t parametrize(tn_module *m, const char *name, const tn_parametrization *how, const void *options)
 {
     char path[NN_NAME_BYTES];
     tn_tensor *value = nn_parameter_to_compute(m, "tn_module_parametrize", name);
-    if (!value) return m ? tn_module_failed(m) : TN_E_STATE;
-    if (!how || how->size < sizeof *how || how->class_.size < sizeof how->class_ || !how->forward)
-        return nn_fail(m, TN_E_ARGUMENT,
-                       "tn_module_parametrize: argument 'how': it is NULL, too small, or has no forward");
+    if (!value) return tn_module_failed(m);
     snprintf(path, sizeof path, "parametrizations.%s", name);
-    tn_module *holder = tn_module_list_create(m, path), *zero = tn_module_add(holder, "0", &how->class_);
+    tn_module *holder = tn_module_list_create(m, path),
+              *zero = holder ? add_number(holder, how, options) : NULL;
     if (!zero) return tn_module_failed(m);
-    if (options) memcpy(zero->state, options, (size_t)how->class_.state_bytes);
     tn_scope *s = nn_scope(m);
     add_originals(s, holder, zero, how, value);
     if (nn_scope_close(m, s)) return tn_module_failed(m);
     return nn_computed_add(m, name, holder, how);
+}
+
+/* The value and the one that a further parametrisation makes of it; its right inverse makes its buffers. */
+static void try_chained(tn_scope *s, tn_module *m, const nn_computed *c, tn_module *number,
+                        const tn_parametrization *how)
+{
+    tn_tensor *out[TN_MODULE_MAX_OUTPUTS] = {NULL}, *value = value_of(s, m, c);
+    value = value ? tn_clone(s, tn_detach(s, value)) : NULL;
+    if (value && how->right_inverse && how->right_inverse(s, number, value, out)) return;
+    tn_tensor *y = value && !out[1] ? how->forward(s, number, TN_TENSORS(value)) : NULL;
+    if (out[1])
+        tn_scope_fail(s, TN_E_ARGUMENT, "it has several originals, so that it can only be the first one");
+    else if (y && (!nn_same_sizes(y, value) || tn_tensor_dtype(y) != tn_tensor_dtype(value)))
+        tn_scope_fail(s, TN_E_SHAPE,
+                      "it changes the sizes or the dtype, so that it can only be the first one");
+    else if (!y && !tn_scope_failed(s))
+        tn_scope_fail(s, TN_E_STATE, "its forward returned NULL without an error");
+}
+
+/* A further one computes from the value of those before it; the originals stay. */
+static int32_t chain(tn_module *m, const char *name, const tn_parametrization *how, const void *options)
+{
+    nn_computed *c = nn_computed_find(m, name);
+    const tn_parametrization **grown = realloc(c->how, (c->count + 1) * sizeof *grown);
+    if (!grown) return tn_module_fail(m, TN_E_OUT_OF_MEMORY, NULL);
+    c->how = grown;
+    tn_module *number = add_number(c->holder, how, options);
+    if (!number) return tn_module_failed(m);
+    tn_scope *s = nn_scope(m);
+    try_chained(s, m, c, number, how);
+    if (nn_scope_close(number, s)) return tn_module_failed(m);
+    c->how[c->count++] = how;
+    m->tree->generation++;
+    return TN_OK;
+}
+
+int32_t tn_module_parametrize(tn_module *m, const char *name, const tn_parametrization *how,
+                              const void *options)
+{
+    if (!m) return nn_is_null("tn_module_parametrize");
+    if (m->tree->status) return m->tree->status;
+    if (!how || how->size < sizeof *how || how->class_.size < sizeof how->class_ || !how->forward)
+        return nn_fail(m, TN_E_ARGUMENT,
+                       "tn_module_parametrize: argument 'how': it is NULL, too small, or has no forward");
+    const nn_computed *c = nn_computed_find(m, name);
+    return (c && c->holder ? chain : parametrize)(m, name, how, options);
+}
+
+int32_t tn_module_is_parametrized(const tn_module *m, const char *name)
+{
+    for (uint32_t i = 0; m && i < m->computed_count; i++)
+        if (m->computed[i].holder && (!name || !strcmp(m->computed[i].name, name))) return 1;
+    return 0;
 }
 
 int32_t tn_module_remove_parametrization(tn_module *m, const char *name)

@@ -14,8 +14,13 @@ nn_computed *nn_computed_find(const tn_module *m, const char *name);
 const char *nn_why_not_computed(const tn_module *m, const char *name, int32_t *out_status);
 /* The parameter, which is neither parametrised nor pruned yet; NULL, and the tree has failed. */
 tn_tensor *nn_parameter_to_compute(tn_module *m, const char *call, const char *name);
-/* Empties the slot; from now on each call fills it. */
+/* Empties the slot; from now on each call fills it. `how` NULL: of pruning. */
 int32_t nn_computed_add(tn_module *m, const char *name, tn_module *holder, const tn_parametrization *how);
+/* Whether a parametrisation computes from the value of one before it, and not from an original. */
+static inline int32_t nn_is_chained(const tn_module *number)
+{
+    return number != number->parent->children[0];
+}
 /* The present value becomes the parameter. */
 int32_t nn_computed_remove(tn_module *m, nn_computed *c);
 /* "weight_orig", "weight_mask". */

@@ -17,22 +17,46 @@ static tn_tensors gradients(tn_scope *s, tn_tensors parameters)
     return (tn_tensors){items, n};
 }
 
+static tn_tensor *norm_of(tn_scope *s, tn_tensors list, double norm_type)
+{
+    if (!list.count) return tn_sum(s, tn_zeros(s, TN_INTS(0)));
+    tn_tensors norms = tn__foreach_norm(s, list, .ord = TN_SCALAR(norm_type));
+    return tn_linalg_vector_norm(s, tn_stack(s, norms), .ord = TN_SCALAR(norm_type));
+}
+
+static void scale(tn_scope *s, tn_tensors g, double max_norm, tn_tensor *norm)
+{
+    tn_tensor *factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, 1e-6)), max_norm);
+    if (g.count) tn__foreach_mul_(s, g, tn_clamp(s, factor, .max = TN_SCALAR(1.0)));
+}
+
 tn_tensor *tn_clip_grad_norm(tn_scope *scope, tn_tensors parameters, double max_norm, double norm_type)
 {
     tn_scope *s = nn_without_recording(scope);
     tn_tensors g = gradients(s, parameters);
-    tn_tensor *norm;
-    if (!g.count) {
-        norm = tn_zeros(s, TN_INTS(0));
-        norm = tn_sum(s, norm);
-    } else {
-        tn_tensors norms = tn__foreach_norm(s, g, .ord = TN_SCALAR(norm_type));
-        norm = tn_linalg_vector_norm(s, tn_stack(s, norms), .ord = TN_SCALAR(norm_type));
-        tn_tensor *factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, 1e-6)), max_norm);
-        tn__foreach_mul_(s, g, tn_clamp(s, factor, .max = TN_SCALAR(1.0)));
-    }
+    tn_tensor *norm = norm_of(s, g, norm_type);
+    if (norm) scale(s, g, max_norm, norm);
     if (norm) norm = tn_scope_return(s, norm);
     return tn_scope_close(s) ? NULL : norm;
+}
+
+tn_tensor *tn_get_total_norm(tn_scope *s, tn_tensors tensors, double norm_type)
+{
+    tn_tensor **items = tn_scope_memory(s, (uint64_t)(tensors.count + 1) * sizeof *items);
+    int64_t n = 0;
+    for (int64_t i = 0; items && i < tensors.count; i++)
+        if (tensors.data[i]) items[n++] = tensors.data[i];
+    return items ? norm_of(s, (tn_tensors){items, n}, norm_type) : NULL;
+}
+
+int32_t tn_clip_grads_with_norm(tn_scope *scope, tn_tensors parameters, double max_norm,
+                                tn_tensor *total_norm)
+{
+    tn_scope *s = nn_without_recording(scope);
+    if (s && !total_norm)
+        tn_scope_fail(s, TN_E_ARGUMENT, "tn_clip_grads_with_norm: argument 'total_norm' is NULL");
+    if (!tn_scope_failed(s)) scale(s, gradients(s, parameters), max_norm, total_norm);
+    return tn_scope_close(s);
 }
 
 int32_t tn_clip_grad_value(tn_scope *scope, tn_tensors parameters, double limit)

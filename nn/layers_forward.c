@@ -100,6 +100,7 @@ tn_tensor *nn_batch_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     double momentum = o->momentum;
     (void)more;
     if (check_rank(s, m, in.data[0], n == 1 ? 2 : n + 2, n + 2)) return NULL;
+    if (m->is_training && m->communicator) return nn_sync_batch_norm(s, m, in.data[0]);
     if (m->is_training && in.data[0] && tn_tensor_numel(in.data[0]) == tn_tensor_size(in.data[0], 1)) {
         nn_text t = {.scope = s};
         nn_print(&t, "Expected more than 1 value per channel when training, got input size [");

@@ -164,7 +164,10 @@ static void destroy(tn_module *m)
         tn_release(m->slots[i].tensor);
         free(m->slots[i].name);
     }
-    for (uint32_t i = 0; i < m->computed_count; i++) free(m->computed[i].name);
+    for (uint32_t i = 0; i < m->computed_count; i++) {
+        free(m->computed[i].name);
+        free(m->computed[i].how);
+    }
     free(m->children);
     free(m->slots);
     free(m->computed);
@@ -479,6 +482,7 @@ const char *tn_module_name(const tn_module *m)
 }
 const char *tn_module_class_name(const tn_module *m)
 {
+    if (m && m->communicator) return "SyncBatchNorm";
     return !m ? "" : m->class->name ? m->class->name : sequential.name;
 }
 void *tn_module_state(const tn_module *m)

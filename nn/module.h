@@ -24,7 +24,8 @@ typedef struct nn_computed {
     char *name; /* of the slot */
     tn_module
         *holder; /* of the originals: "parametrizations.NAME"; NULL: NAME_orig times NAME_mask, of pruning */
-    const tn_parametrization *how;
+    const tn_parametrization **how; /* one for each child of the holder, in order */
+    uint32_t count;
 } nn_computed;
 
 /* What the whole tree shares; it belongs to the root. */
@@ -52,7 +53,8 @@ struct tn_module {
     nn_computed *computed;
     uint32_t child_count, slot_count, hook_count, computed_count;
     int32_t is_training;
-    int32_t is_lazy; /* a layer whose tensors the first call makes */
+    int32_t is_lazy;               /* a layer whose tensors the first call makes */
+    tn_communicator *communicator; /* of a batch norm that looks at all ranks; borrowed */
 };
 
 /* The array with room for one more item, or NULL when out of memory (the old one stays). Grows by doubling. */

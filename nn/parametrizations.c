@@ -6,6 +6,26 @@
 #include <math.h>
 #include <string.h>
 
+/* Of a parameter, parametrised or not. */
+typedef struct shape {
+    int64_t rank, rows, columns; /* rank -1: there is no such parameter */
+    tn_dtype dtype;
+} shape;
+
+static shape shape_of(tn_module *m, const char *parameter)
+{
+    shape found = {.rank = -1};
+    if (!m || m->tree->status || !parameter) return found;
+    tn_scope *s = nn_scope(m);
+    const int32_t is_there = nn_computed_find(m, parameter) || tn_module_tensor(m, parameter);
+    const tn_tensor *t = is_there ? tn_module_compute(s, m, parameter) : NULL;
+    if (t) found = (shape){.rank = tn_tensor_rank(t), .dtype = tn_tensor_dtype(t)};
+    if (t && found.rank > 0) found.rows = tn_tensor_size(t, 0);
+    if (t && found.rank > 1) found.columns = tn_tensor_size(t, 1);
+    tn_scope_close(s);
+    return found;
+}
+
 /* ---- Weight norm: original0 are the lengths, original1 the direction ---------------------------------- */
 
 static tn_tensor *weight_norm_forward(tn_scope *s, tn_module *zero, tn_tensors originals)
@@ -99,8 +119,8 @@ int32_t tn_spectral_norm(tn_module *m, const char *parameter, int64_t iterations
         .class_ = {.size = sizeof how.class_, .name = "_SpectralNorm", .state_bytes = sizeof(spectral)},
         .forward = spectral_forward,
         .right_inverse = spectral_inverse};
-    const tn_tensor *t = tn_module_tensor(m, parameter);
-    if (m && (iterations < 0 || (t && (dim < 0 || dim >= tn_tensor_rank(t)))))
+    const shape t = shape_of(m, parameter);
+    if (m && (iterations < 0 || (t.rank >= 0 && (dim < 0 || dim >= t.rank))))
         return nn_fail(m, TN_E_ARGUMENT,
                        "tn_spectral_norm: argument 'iterations' or 'dim': got %lld and %lld",
                        (long long)iterations, (long long)dim);
@@ -142,7 +162,8 @@ static tn_tensor *orthogonal_forward(tn_scope *s, tn_module *zero, tn_tensors or
     const int32_t map = *(const int32_t *)zero->state;
     tn_tensor *x = originals.data[0];
     const int32_t is_wide = tn_tensor_size(x, 0) < tn_tensor_size(x, 1);
-    tn_tensor *q = tn_mm(s, tn_module_tensor(zero, "base"), orthogonal_of(s, is_wide ? tn_t(s, x) : x, map));
+    tn_tensor *q = orthogonal_of(s, is_wide ? tn_t(s, x) : x, map), *base = tn_module_tensor(zero, "base");
+    if (base) q = tn_mm(s, base, q);
     return is_wide ? tn_t(s, q) : q;
 }
 
@@ -168,6 +189,7 @@ static int32_t is_orthogonal(tn_scope *s, tn_tensor *q)
 static int32_t orthogonal_inverse(tn_scope *s, tn_module *zero, tn_tensor *value, tn_tensor **out)
 {
     const int32_t is_wide = tn_tensor_size(value, 0) < tn_tensor_size(value, 1);
+    if (nn_is_chained(zero)) return TN_OK; /* of the value of the one before, without a base */
     tn_tensor *q = is_wide ? tn_t(s, value) : value;
     const int64_t n = tn_tensor_size(q, 0), k = tn_tensor_size(q, 1);
     if (n != k) {
@@ -191,13 +213,12 @@ int32_t tn_orthogonal(tn_module *m, const char *parameter, const char *map)
         .forward = orthogonal_forward,
         .right_inverse = orthogonal_inverse};
     static const char *const names[] = {"matrix_exp", "cayley", "householder"};
-    const tn_tensor *t = tn_module_tensor(m, parameter);
-    int32_t is_complex = t && tn_dtype_is_complex(tn_tensor_dtype(t));
-    int32_t number =
-        t && (tn_tensor_size(t, 0) == tn_tensor_size(t, 1) || is_complex) ? MATRIX_EXP : HOUSEHOLDER;
+    const shape t = shape_of(m, parameter);
+    const int32_t is_complex = t.rank >= 0 && tn_dtype_is_complex(t.dtype);
+    int32_t number = t.rows == t.columns || is_complex ? MATRIX_EXP : HOUSEHOLDER;
     if (map)
         for (number = 0; number < 3 && strcmp(map, names[number]); number++) continue;
-    if (m && t && tn_tensor_rank(t) != 2)
+    if (m && t.rank >= 0 && t.rank != 2)
         return nn_fail(m, TN_E_SHAPE, "tn_orthogonal: '%s': it must have 2 dimensions", parameter);
     if (m && (number == 3 || (number == HOUSEHOLDER && is_complex)))
         return nn_fail(m, TN_E_ARGUMENT, "tn_orthogonal: argument 'map': got '%s', expected %s", map,

@@ -78,6 +78,71 @@ static tn_tensor *zeros(tn_scope *s, const tn_tensor *x, int64_t layers, int64_t
                     .device = tn_tensor_device(x));
 }
 
+/* The weights, without those that pruning added; out of memory: an empty list. */
+static tn_tensors weights_of(tn_scope *s, const tn_module *m)
+{
+    tn_tensor **weights = tn_scope_memory(s, (m->slot_count + 1) * sizeof *weights);
+    int64_t n = 0;
+    for (uint32_t i = 0; weights && i < m->slot_count; i++)
+        if (!m->slots[i].is_extra) weights[n++] = m->slots[i].tensor;
+    return (tn_tensors){weights, n};
+}
+
+static int64_t width_of(const tn_lstm_options *o, int64_t state)
+{
+    return state == 0 && o->proj_size ? o->proj_size : o->hidden_size;
+}
+
+/* Of the thread: the layer that is called with packed sequences, and how many of them have an element at each step. */
+static _Thread_local struct {
+    const tn_module *module;
+    tn_tensor *batch_sizes;
+} packed;
+
+tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_tensor *batch_sizes, tn_tensors in)
+{
+    const tn_outputs none = {NULL, {NULL}};
+    if (!m || m->class->forward != nn_recurrent_forward) {
+        tn_scope_fail(s, TN_E_ARGUMENT, "tn_module_call_packed: the module is not an RNN, LSTM or GRU");
+        return none;
+    }
+    packed.module = m;
+    packed.batch_sizes = batch_sizes;
+    const tn_outputs y = tn_module_call(s, m, in);
+    packed.module = NULL;
+    return y;
+}
+
+static tn_tensor *packed_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
+{
+    const tn_lstm_options *o = m->state;
+    tn_tensor *x = in.data[0], *sizes = packed.batch_sizes, *state[2] = {nn_input(in, 1), nn_input(in, 2)};
+    const int64_t states = is_lstm(m) ? 2 : 1, layers = o->num_layers * (o->bidirectional ? 2 : 1);
+    if (tn_tensor_rank(x) != 2 || tn_tensor_rank(sizes) != 1 || !tn_tensor_numel(sizes))
+        return tn_scope_fail(s, TN_E_SHAPE, "recurrent layer: packed sequences must have 2 dimensions"), NULL;
+    const int64_t batch = tn_item_int(s, tn_select(s, sizes, 0, 0));
+    for (int64_t i = 0; i < states; i++)
+        if (!state[i]) state[i] = zeros(s, x, layers, batch, width_of(o, i));
+    const tn_tensors weights = weights_of(s, m);
+    const uint32_t op = is_lstm(m)                         ? TN_OP_LSTM_DATA
+                        : gates_of(m) == 3                 ? TN_OP_GRU_DATA
+                        : !strcmp(o->nonlinearity, "relu") ? TN_OP_RNN_RELU_DATA
+                                                           : TN_OP_RNN_TANH_DATA;
+    tn_value out[3] = {tn_value_none(), tn_value_none(), tn_value_none()};
+    const tn_value args[] = {tn_value_tensor(x),
+                             tn_value_tensor(sizes),
+                             is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
+                             tn_value_tensors(weights.data, (uint32_t)weights.count),
+                             tn_value_bool(o->bias),
+                             tn_value_int(o->num_layers),
+                             tn_value_float(o->dropout),
+                             tn_value_bool(m->is_training),
+                             tn_value_bool(o->bidirectional)};
+    tn_scope_call(s, op, args, 9, out, (uint32_t)states + 1);
+    for (int64_t i = 0; i < states; i++) more[i] = tn_value_as_tensor(out[i + 1]);
+    return tn_value_as_tensor(out[0]);
+}
+
 tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_lstm_options *o = m->state;
@@ -85,6 +150,7 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     int64_t rank = tn_tensor_rank(x), states = is_lstm(m) ? 2 : 1,
             layers = o->num_layers * (o->bidirectional ? 2 : 1);
     if (refuse_states(s, m, in)) return NULL;
+    if (packed.module == m) return packed_forward(s, m, in, more);
     if (rank != 2 && rank != 3) {
         tn_scope_fail(s, TN_E_SHAPE, "recurrent layer: the input must have 2 dimensions (no batch) or 3");
         return NULL;
@@ -93,17 +159,12 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     if (is_single) x = tn_unsqueeze(s, x, o->batch_first ? 0 : 1);
     int64_t batch = tn_tensor_size(x, o->batch_first ? 0 : 1);
     for (int64_t i = 0; i < states; i++) {
-        int64_t width = i == 0 && o->proj_size ? o->proj_size : o->hidden_size;
         if (!state[i])
-            state[i] = zeros(s, x, layers, batch, width);
+            state[i] = zeros(s, x, layers, batch, width_of(o, i));
         else if (is_single)
             state[i] = tn_unsqueeze(s, state[i], 1);
     }
-    tn_tensor **weights = tn_scope_memory(s, (m->slot_count + 1) * sizeof *weights);
-    if (!weights) return NULL;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->slot_count; i++)
-        if (!m->slots[i].is_extra) weights[n++] = m->slots[i].tensor;
+    const tn_tensors weights = weights_of(s, m);
     uint32_t op = is_lstm(m)                         ? TN_OP_LSTM
                   : gates_of(m) == 3                 ? TN_OP_GRU
                   : !strcmp(o->nonlinearity, "relu") ? TN_OP_RNN_RELU
@@ -111,7 +172,7 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     tn_value out[3] = {tn_value_none(), tn_value_none(), tn_value_none()};
     tn_value args[] = {tn_value_tensor(x),
                        is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
-                       tn_value_tensors(weights, n),
+                       tn_value_tensors(weights.data, (uint32_t)weights.count),
                        tn_value_bool(o->bias),
                        tn_value_int(o->num_layers),
                        tn_value_float(o->dropout),

@@ -2,6 +2,7 @@
 /* Forward: hooks, the default forward, the names of modules in errors; functional_call; print and summary. */
 #include "module.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,11 +231,13 @@ int32_t tn_module_takes(tn_scope *s, tn_tensors in, int64_t count)
 
 uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook)
 {
-    if (!m || !hook || hook->size < sizeof *hook) return 0;
+    if (!m || !hook || hook->size < offsetof(tn_module_hook, save_begin)) return 0;
     void *grown = nn_grown(m->hooks, m->hook_count, sizeof *m->hooks);
     if (!grown) return 0;
     m->hooks = grown;
-    m->hooks[m->hook_count++] = (nn_hook){++m->tree->handles, *hook};
+    nn_hook *added = &m->hooks[m->hook_count++];
+    *added = (nn_hook){.handle = ++m->tree->handles};
+    memcpy(&added->hook, hook, hook->size < sizeof *hook ? hook->size : sizeof *hook);
     return m->tree->handles;
 }
 

@@ -8,15 +8,79 @@
 #include <stdlib.h>
 #include <string.h>
 
-int32_t tn_module_save(const tn_module *m, const char *path)
+/* ---- Hooks --------------------------------------------------------------------------------------------- */
+
+enum { SAVE_BEGIN, SAVE, LOAD, LOADED };
+
+/* The hooks of one module for a part of the work. */
+static tn_named_tensors run_hooks(tn_scope *s, tn_module *m, const char *prefix, int32_t part,
+                                  tn_named_tensors state)
+{
+    for (uint32_t i = 0; i < m->hook_count && !tn_scope_failed(s); i++) {
+        const tn_module_hook *h = &m->hooks[i].hook;
+        if (part == SAVE_BEGIN && h->save_begin) h->save_begin(h->user, s, m, prefix);
+        if (part == SAVE && h->save) state = h->save(h->user, s, m, prefix, state);
+        if (part == LOAD && h->load) state = h->load(h->user, s, m, prefix, state);
+        if (part == LOADED && h->loaded) h->loaded(h->user, s, m, prefix);
+    }
+    return state;
+}
+
+/* Those of the whole tree. `used` bytes of the prefix are this module's. */
+static tn_named_tensors run_all_hooks(tn_scope *s, tn_module *m, char prefix[512], uint64_t used,
+                                      int32_t part, tn_named_tensors state)
+{
+    const int32_t is_before = part == SAVE_BEGIN || part == LOAD;
+    if (is_before) state = run_hooks(s, m, prefix, part, state);
+    for (uint32_t i = 0; i < m->child_count && !tn_scope_failed(s); i++) {
+        const uint64_t more = used + strlen(m->children[i]->name) + 1;
+        if (more >= 512) continue; /* tn_module_tensors refuses such a path */
+        snprintf(prefix + used, 512 - used, "%s.", m->children[i]->name);
+        state = run_all_hooks(s, m->children[i], prefix, more, part, state);
+        prefix[used] = 0;
+    }
+    return is_before ? state : run_hooks(s, m, prefix, part, state);
+}
+
+static tn_named_tensors with_hooks(tn_scope *s, tn_module *m, int32_t part, tn_named_tensors state)
+{
+    char prefix[512] = "";
+    return run_all_hooks(s, m, prefix, 0, part, state);
+}
+
+static int32_t has_load_hook(const tn_module *m)
+{
+    for (uint32_t i = 0; i < m->hook_count; i++)
+        if (m->hooks[i].hook.load) return 1;
+    for (uint32_t i = 0; i < m->child_count; i++)
+        if (has_load_hook(m->children[i])) return 1;
+    return 0;
+}
+
+/* ---- Saving -------------------------------------------------------------------------------------------- */
+
+tn_named_tensors tn_module_state_dict(tn_scope *s, tn_module *m)
+{
+    const tn_named_tensors none = {NULL, 0};
+    if (!m) tn_scope_fail(s, TN_E_STATE, "tn_module_state_dict: the module is NULL");
+    if (tn_scope_failed(s)) return none;
+    with_hooks(s, m, SAVE_BEGIN, none);
+    tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
+    if (!tn_scope_failed(s)) state = with_hooks(s, m, SAVE, state);
+    return tn_scope_failed(s) ? none : state;
+}
+
+int32_t tn_module_save(tn_module *m, const char *path)
 {
     if (!m) return nn_is_null("tn_module_save");
     if (m->tree->status) return tn_scope_fail(NULL, m->tree->status, tn_module_error(m));
     tn_scope *s = nn_scope(m);
-    tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
+    tn_named_tensors state = tn_module_state_dict(s, m);
     if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);
     return tn_scope_close(s); /* a file that cannot be written does not make the module unusable */
 }
+
+/* ---- Loading ------------------------------------------------------------------------------------------- */
 
 /* Where values come from: a file, or tensors of the program. */
 typedef struct source {
@@ -152,10 +216,17 @@ const char *tn_module_load_report(const tn_module *m)
 
 static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
 {
+    const tn_named_tensors none = {NULL, 0};
     tn_scope *s = nn_scope(m);
     tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
+    source changed = *from;
     if (mode > TN_LENIENT) tn_scope_fail(s, TN_E_ARGUMENT, "module state: mode is TN_STRICT or TN_LENIENT");
-    if (!tn_scope_failed(s)) load(s, m, state, from, mode);
+    if (!tn_scope_failed(s) && has_load_hook(m)) {
+        changed.list = with_hooks(s, m, LOAD, from->file ? tn_file_tensors(s, from->file) : from->list);
+        changed.file = NULL;
+    }
+    if (!tn_scope_failed(s)) load(s, m, state, &changed, mode);
+    if (!tn_scope_failed(s)) with_hooks(s, m, LOADED, none);
     return tn_scope_close(s);
 }
 

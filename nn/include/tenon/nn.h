@@ -230,6 +230,18 @@ typedef struct tn_module_hook {
     /* The gradients of the first output (given) and of the inputs (to be returned or exchanged). */
     void (*backward)(void *user, tn_scope *s, tn_module *m, tn_tensor *grad_out, tn_tensor **grad_in,
                      uint32_t count);
+    /*
+     * Of states (tn_module_state_dict, tn_module_load). `prefix` is what stands before this module's names in the state, "" or
+     * "h.0.". `save` and `load` return the list to go on with: `state`, or another one in memory of the scope. A hook that
+     * fails the scope ends the call; nothing is changed then but by `loaded`.
+     */
+    void (*save_begin)(void *user, tn_scope *s, tn_module *m,
+                       const char *prefix); /* before those of children */
+    tn_named_tensors (*save)(void *user, tn_scope *s, tn_module *m, const char *prefix,
+                             tn_named_tensors state); /* the whole one so far; behind those of children */
+    tn_named_tensors (*load)(void *user, tn_scope *s, tn_module *m, const char *prefix,
+                             tn_named_tensors state); /* all that is loaded; before those of children */
+    void (*loaded)(void *user, tn_scope *s, tn_module *m, const char *prefix); /* behind those of children */
 } tn_module_hook;
 /* Returns a handle, or 0 when out of memory. */
 TN_API uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook);
@@ -243,6 +255,9 @@ TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
  * module "0" in it has buffers and options of the parametrisation. Names and formulas are those of torch.nn.utils.
  * Parametrise with several originals before the optimiser is made. A tree with such a parameter runs on one thread at a time; between calls
  * tn_module_tensor gives NULL for it.
+ *
+ * Parametrise it again, and the new one ("1", "2", ...) computes from the value of those before it, with the same sizes and
+ * dtype; the originals stay. Removing takes all of them away.
  */
 typedef struct tn_parametrization {
     uint32_t size;
@@ -254,9 +269,11 @@ typedef struct tn_parametrization {
     int32_t (*right_inverse)(tn_scope *s, tn_module *zero, tn_tensor *value, tn_tensor **out);
 } tn_parametrization;
 /* `options` (state_bytes of the class; may be NULL) is copied. Returns a status, which is that of the tree on failure;
- * TN_E_EXISTS for a parameter that is parametrised or pruned. `how` must live as long as the module. */
+ * TN_E_EXISTS for a parameter that is pruned. `how` must live as long as the module. */
 TN_API int32_t tn_module_parametrize(tn_module *m, const char *parameter, const tn_parametrization *how,
                                      TN_NULLABLE const void *options);
+/* 1 if the parameter (NULL: any of the module itself) is parametrised. */
+TN_API int32_t tn_module_is_parametrized(const tn_module *m, TN_NULLABLE const char *parameter);
 /* The present value becomes the parameter again, which an optimiser goes on with if there was one original. */
 TN_API int32_t tn_module_remove_parametrization(tn_module *m, const char *parameter);
 /* The present value of any tensor of the module. */
@@ -300,10 +317,12 @@ TN_API int32_t tn_prune_remove(tn_module *m, const char *parameter);
 
 /* ---- State --------------------------------------------------------------------------------------------- */
 
+/* What is saved: TN_STATE, as hooks change it. */
+TN_API tn_named_tensors tn_module_state_dict(tn_scope *s, tn_module *m);
 #define TN_STRICT  0u /* the names of file and module must be the same */
 #define TN_LENIENT 1u /* names that only one of them has are left out; one at least must be in both */
-/* Writes TN_STATE to a safetensors file, which is replaced as a whole. */
-TN_API int32_t tn_module_save(const tn_module *m, const char *path);
+/* Writes tn_module_state_dict to a safetensors file, which is replaced as a whole. */
+TN_API int32_t tn_module_save(tn_module *m, const char *path);
 /* Reads values into the tensors, cast to their dtype, from a file of tensors (tn_file_open): safetensors, a state_dict
  * that torch.save wrote, or a sharded checkpoint. With TN_STRICT the error names every tensor that is missing and every one
  * that is unexpected, and nothing is changed. Shapes must be equal in both modes. */
@@ -425,5 +444,6 @@ TN_END_DECLS
 #endif
 
 #include <tenon/nn_layers.h>
+#include <tenon/nn_utils.h>
 
 #endif

@@ -5,6 +5,8 @@
  * tn_linear_create(parent, "fc", 3, 4, .bias = 0): what must be given stands in order, options by their names. A
  * list option of one item stands for all dimensions: .stride = TN_INTS(2). NULL, and an error of the tree, for bad
  * arguments. Structs of options may grow: `options_size` says how much of one the program knows.
+ *
+ * The macros are for C; in C++ a layer is tenon::nn::linear(...) of train.hpp, or tn_linear_create_with.
  */
 #ifndef TENON_NN_LAYERS_H
 #define TENON_NN_LAYERS_H
