@@ -96,7 +96,9 @@ def resources(log):
         elif match := re.search(r"Used (\d+) registers", line):
             yield name, architecture, int(match[1]), spilled
     for part in text.split("Function Name: ")[1:]:  # of hipcc, for each target in turn
-        yield (part.split()[0], "", int(re.search(r" VGPRs: (\d+)", part)[1]), int(re.search(r"VGPRs Spill: (\d+)", part)[1]))
+        # gfx90a moves vector registers to its accumulators first, which costs no memory: then there is no scratch memory.
+        vectors, scratch, spilled = (int(re.search(p, part)[1]) for p in (r" VGPRs: (\d+)", r"ScratchSize [^:]*: (\d+)", r"VGPRs Spill: (\d+)"))
+        yield part.split()[0], "", vectors, spilled if scratch else 0
 
 
 def table(paths):
