@@ -40,7 +40,7 @@ IN_MEMORY = {"i8": "int8_t", "u8": "uint8_t", "i16": "int16_t", "u16": "uint16_t
 BYTES = {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "f32": 4, "void": 1}
 RANK = ["bool", "i32", "u32", "i64", "u64", "f32"]
 # Structs that are arguments of kernels: helper functions get the kernel's own.
-ARGUMENTS = {"gpu_nest", "gpu_window", "gpu_channels", "gpu_step"}
+ARGUMENTS = {"gpu_nest", "gpu_window", "gpu_channels", "gpu_step", "gpu_fft"}
 
 
 class Pointer:

@@ -18,6 +18,7 @@
 typedef struct gpu_device gpu_device;
 typedef struct gpu_stream gpu_stream;
 typedef struct gpu_graph gpu_graph;
+typedef struct gpu_fft_plan gpu_fft_plan; /* fft.h */
 
 /* The plugin's state in one context. */
 struct gpu_plugin {
@@ -51,6 +52,7 @@ enum {
     GPU_FILE_STEPS,
     GPU_FILE_ATTENTION,
     GPU_FILE_COMPLEX,
+    GPU_FILE_FFT,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -101,6 +103,11 @@ struct gpu_device {
     pthread_mutex_t lock; /* of the programs, launches and the list of streams */
     gpu_program *programs;
     gpu_stream *streams;
+    struct {
+        pthread_mutex_t lock;
+        gpu_fft_plan *plans;
+        uint64_t bytes; /* of their tables */
+    } fft;
 };
 
 struct gpu_stream {
@@ -135,6 +142,10 @@ void gpu_stream_join(gpu_stream *stream, gpu_graph *graph);
 int32_t gpu_stream_check_runs(const gpu_stream *stream, const char *what);
 /* Where kernels write the faults that they find: memory of the stream, or of the graph that it captures. */
 void *gpu_stream_fault_memory(gpu_stream *stream);
+
+/* fft_plan.c: when a device is opened, and closed. */
+void gpu_fft_init(gpu_device *d);
+void gpu_fft_finish(gpu_device *d);
 
 /* The entry of the plugin, which GPU_DEFINE_DRIVER names. */
 int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
@@ -333,7 +344,7 @@ typedef struct gpu_rows {
 } gpu_rows;
 extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows,
     gpu_line_rows, gpu_norm_rows, gpu_convolution_rows, gpu_pool_rows, gpu_step_rows, gpu_embedding_rows,
-    gpu_attention_rows, gpu_factor_rows;
+    gpu_attention_rows, gpu_fft_rows, gpu_factor_rows;
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 

@@ -117,6 +117,7 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
         return status;
     }
     pthread_mutex_init(&d->lock, NULL);
+    gpu_fft_init(d);
     pthread_mutex_lock(&p->lock);
     if (!p->cache_folder[0]) gpu_cache_find(p);
     d->next = p->devices;
@@ -134,6 +135,7 @@ static void device_close(void *self, void *device)
     while (*at && *at != d) at = &(*at)->next;
     if (*at) *at = d->next;
     pthread_mutex_unlock(&p->lock);
+    gpu_fft_finish(d);
     gpu_programs_destroy(d);
     driver->close(d->handle);
     pthread_mutex_destroy(&d->lock);

@@ -5,6 +5,8 @@
 
 #include "gpu.h"
 
+#include "device/transform.h"
+
 typedef struct twin {
     const char *name; /* in the images, where it is unique */
     const char *file; /* of gpu_sources */

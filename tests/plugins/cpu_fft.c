@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fourier transforms of the CPU plugin against the sum that defines them, in long double. */
 #include "cpu_nn.h"
+#include "frequency.h"
 
-#include <complex.h>
-#include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PI 3.14159265358979323846264338327950288L
-
-typedef long double _Complex number;
-
-/* Noise in [-1, 1) that float32 holds exactly. */
-static double noise(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (double)((int32_t)*state >> 8) / 8388608.0;
-}
 
 /* A tensor of a real or complex dtype, with noise in `parts` real numbers, which `copy` receives. */
 static fixture_tensor noisy(fixture *f, tn_dtype dtype, uint32_t rank, const int64_t *sizes, int64_t parts,
@@ -44,27 +31,6 @@ static void read_parts(fixture *f, const fixture_tensor *t, int64_t parts, doubl
         memcpy(&x, &narrow[i], sizeof x);
         out[i] = x;
     }
-}
-
-/* Frequency k of a line of n pairs, `step` pairs apart. */
-static number frequency(const double *line, int64_t n, int64_t step, int64_t k, int sign)
-{
-    number sum = 0;
-    for (int64_t j = 0; j < n; j++) {
-        long double angle = sign * 2 * PI * (long double)(j * k % n) / (long double)n;
-        sum +=
-            (line[2 * j * step] + I * (long double)line[2 * j * step + 1]) * (cosl(angle) + I * sinl(angle));
-    }
-    return sum;
-}
-
-/* Errors grow as the root of log n; the sums have the size of sqrt(n). */
-static void expect_near(number got, number expected, int64_t n, bool is_double, const char *what)
-{
-    long double bound =
-        (is_double ? 4e-16L : 2e-7L) * sqrtl((long double)n) * (1 + sqrtl(log2l((long double)n)));
-    cr_assert(cabsl(got - expected) <= bound, "%s of %lld: error %Lg, allowed %Lg", what, (long long)n,
-              cabsl(got - expected), bound);
 }
 
 /* Transforms dimension 1 of [a, n, b]; checks a few frequencies of each line. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes plans and keeps the latest. */
 #include "fft_kernels.h"
+#include "turn.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,20 +13,7 @@
 /* The longest split line whose twiddle factors are all stored; those of longer ones are products of two. */
 #define FULL_TWIDDLES (1 << 16)
 
-/* ---- Factors and twiddles ---------------------------------------------------------------------------- */
-
-/* e^(-2 pi i k / n), for 0 <= k < n. The angle is reduced to an eighth of a turn without rounding. */
-static void turn_of(int64_t k, int64_t n, double out[2])
-{
-    const double quarter = 1.57079632679489661923;
-    int64_t quadrant = 4 * k / n, rest = 4 * k % n;
-    bool swapped = 2 * rest > n;
-    double angle = quarter * (double)(swapped ? n - rest : rest) / (double)n;
-    double c = swapped ? sin(angle) : cos(angle), s = swapped ? cos(angle) : sin(angle);
-    const double re[4] = {c, -s, -c, s}, im[4] = {-s, -c, s, c};
-    out[0] = re[quadrant];
-    out[1] = im[quadrant];
-}
+/* ---- Factors ---------------------------------------------------------------------------- */
 
 /* Factors of n, at most one of them 2; 0 if there is a prime factor above 13. */
 static int32_t factors_of(int64_t n, bool many_eights, int32_t *out)

@@ -3,21 +3,8 @@
  * Pointwise operators of complex numbers, an element an item; T is the type of their parts. Products follow the plain formula and
  * quotients Smith's (1962), as on the CPU.
  */
-#include "dialect.h"
 #include "complex_list.h"
-
-typedef struct gpu_pair {
-    T re;
-    T im;
-} gpu_pair;
-
-GPU_FUNCTION gpu_pair pair_of(T re, T im)
-{
-    gpu_pair z;
-    z.re = re;
-    z.im = im;
-    return z;
-}
+#include "pair.h"
 
 /* An element of a complex or real dtype. */
 GPU_FUNCTION gpu_pair load_pair(GPU_GLOBAL const uint8_t *p, uint32_t dtype)
@@ -48,18 +35,6 @@ GPU_FUNCTION void store_pair(GPU_GLOBAL uint8_t *p, uint32_t dtype, gpu_pair z)
 
 /* ---- Formulas -------------------------------------------------------------------------------------------- */
 
-GPU_FUNCTION gpu_pair plus(gpu_pair a, gpu_pair b)
-{
-    return pair_of(a.re + b.re, a.im + b.im);
-}
-GPU_FUNCTION gpu_pair minus(gpu_pair a, gpu_pair b)
-{
-    return pair_of(a.re - b.re, a.im - b.im);
-}
-GPU_FUNCTION gpu_pair times(gpu_pair a, gpu_pair b)
-{
-    return pair_of(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-}
 GPU_FUNCTION gpu_pair over(gpu_pair a, gpu_pair b)
 {
     T re = FN(fabs)(b.re), im = FN(fabs)(b.im), ratio, share;
