@@ -279,8 +279,10 @@ static int32_t copy_into_self(tni_frame *f)
     tn_tensor *self = tn_value_as_tensor(f->args[0]);
     const tni_op *base = f->op->base;
     tn_value result[TNI_MAX_OUTPUTS];
-    int32_t status = tni_check_inplace(self);
-    if (!status && base->entry->infer) status = base->entry->infer(f); /* whether self may take the result */
+    int32_t status =
+        base->entry->infer ? base->entry->infer(f) : TN_OK; /* whether self may take the result */
+    if (status || f->done) return status;                   /* `done`: self is the result as it is */
+    status = tni_check_inplace(self);
     if (!status) status = call_on_clone(f, base, result, base->n_returns);
     if (status) return status;
     const tn_value args[] = {tn_value_tensor(self), result[0], tn_value_bool(0)};

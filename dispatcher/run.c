@@ -116,9 +116,10 @@ static int32_t run_kind(tni_frame *f)
     case TNI_KIND_COMPOSITE:
         /* foo of foo_: the composite writes argument 0, so it gets a clone. */
         if (f->op->base->form == TNI_FORM_INPLACE && f->op != f->op->base) return tni_run_structured(f);
-        if (f->op->base->entry->infer) { /* checks arguments that the composite does not see */
+        if (f->op->base->entry
+                ->infer) { /* checks arguments that the composite does not see, or has the result */
             int32_t status = f->op->base->entry->infer(f);
-            if (status) return status;
+            if (status || f->done) return status;
         }
         return tni_run_composite(f);
     case TNI_KIND_FOREACH:

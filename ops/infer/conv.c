@@ -62,7 +62,6 @@ static int32_t read_convolution(tni_frame *f, const tn_tensor *input, const tn_t
 static int32_t check_channels(tni_frame *f, const convolution *c, const tn_tensor *bias)
 {
     const int64_t *in = sizes_of(c->input), *w = sizes_of(c->weight);
-    int64_t expected = c->transposed ? w[0] : w[1] * c->groups, out = c->transposed ? w[1] * c->groups : w[0];
     tni_text a, b;
     if (w[0] < c->groups)
         return tni_fail(f, TN_E_SHAPE,
@@ -74,6 +73,7 @@ static int32_t check_channels(tni_frame *f, const convolution *c, const tn_tenso
                         "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got "
                         "weight of size %s instead",
                         (long long)c->groups, (long long)c->groups, tni_sizes_text(c->weight, &a));
+    int64_t expected = c->transposed ? w[0] : w[1] * c->groups, out = c->transposed ? w[1] * c->groups : w[0];
     if (in[1] != expected)
         return tni_fail(f, TN_E_SHAPE,
                         "Given %s=%lld, weight of size %s, expected input%s to have %lld channels, but got "
@@ -106,6 +106,11 @@ static int32_t output_space(tni_frame *f, const convolution *c, int64_t *sizes)
     int32_t fits = 1;
     char a[256], b[256];
     for (int64_t i = 0; i < c->space; i++) {
+        if (k[i]) continue;
+        product_text(k, c->space, a, sizeof(a));
+        return tni_fail(f, TN_E_SHAPE, "kernel size should be greater than zero, but got: %s", a);
+    }
+    for (int64_t i = 0; i < c->space; i++) {
         padded[i] = in[i] + 2 * c->padding[i];
         reach[i] = c->dilation[i] * (k[i] - 1) + 1;
         fits &= padded[i] >= reach[i];
@@ -124,6 +129,15 @@ static int32_t output_space(tni_frame *f, const convolution *c, int64_t *sizes)
                     "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be "
                     "greater than actual input size",
                     a, b);
+}
+
+/* Of the result; `bias` may be NULL. */
+static int32_t output_sizes(tni_frame *f, const convolution *c, const tn_tensor *bias, int64_t *sizes)
+{
+    TNI_TRY(check_channels(f, c, bias));
+    sizes[0] = sizes_of(c->input)[0];
+    sizes[1] = c->transposed ? sizes_of(c->weight)[1] * c->groups : sizes_of(c->weight)[0];
+    return output_space(f, c, sizes + 2);
 }
 
 /* Channels-last where the input or the weight is. */
@@ -151,10 +165,7 @@ int32_t infer_convolution(tni_frame *f)
     TNI_TRY(check_same_type(f, input, weight, "weight"));
     TNI_TRY(check_same_type(f, input, bias, "bias"));
     TNI_TRY(read_convolution(f, input, weight, 3, &c));
-    TNI_TRY(check_channels(f, &c, bias));
-    TNI_TRY(output_space(f, &c, sizes + 2));
-    sizes[0] = sizes_of(input)[0];
-    sizes[1] = c.transposed ? sizes_of(weight)[1] * c.groups : sizes_of(weight)[0];
+    TNI_TRY(output_sizes(f, &c, bias, sizes));
     return out_in_format(f, 0, format_of(&c), dtype_of(input), input->desc.rank, sizes);
 }
 
@@ -166,11 +177,14 @@ int32_t infer_convolution_backward(tni_frame *f)
                     *weight = tni_arg_tensor(f, 2);
     const uint8_t *mask =
         f->args[10].tag == TN_TAG_BOOLS && f->args[10].count == 3 ? f->args[10].as.bools : NULL;
+    int64_t sizes[TN_MAX_RANK];
     convolution c;
+    TNI_TRY(check_same_type(f, input, weight, "weight"));
     if (!mask) return tni_fail(f, TN_E_ARGUMENT, "output_mask must have three items");
     TNI_TRY(read_convolution(f, input, weight, 4, &c));
-    if (rank_of(grad) != rank_of(input))
-        return tni_fail(f, TN_E_SHAPE, "grad_output must have the dimensions of the output");
+    TNI_TRY(tni_check_dtype_like(f, 0, input));
+    TNI_TRY(output_sizes(f, &c, NULL, sizes));
+    TNI_TRY(tni_check_sizes(f, 0, rank_of(input), sizes));
     int32_t format = format_of(&c);
     if (mask[0]) TNI_TRY(out_in_format(f, 0, format, dtype_of(input), input->desc.rank, sizes_of(input)));
     if (mask[1]) TNI_TRY(out_in_format(f, 1, format, dtype_of(weight), weight->desc.rank, sizes_of(weight)));
@@ -310,15 +324,22 @@ static int32_t check_grid(tni_frame *f, const tn_tensor *input, const tn_tensor 
     return TN_OK;
 }
 
+/* The sizes of the samples. */
+static int32_t sampled_sizes(tni_frame *f, const tn_tensor *input, const tn_tensor *grid, int64_t *sizes)
+{
+    TNI_TRY(check_grid(f, input, grid));
+    sizes[0] = sizes_of(input)[0];
+    sizes[1] = sizes_of(input)[1];
+    memcpy(sizes + 2, sizes_of(grid) + 1, (input->desc.rank - 2) * sizeof(int64_t));
+    return TN_OK;
+}
+
 /* (input, grid, interpolation_mode, padding_mode, align_corners). */
 int32_t infer_grid_sampler(tni_frame *f)
 {
     const tn_tensor *input = tni_arg_tensor(f, 0), *grid = tni_arg_tensor(f, 1);
     int64_t sizes[5];
-    TNI_TRY(check_grid(f, input, grid));
-    sizes[0] = sizes_of(input)[0];
-    sizes[1] = sizes_of(input)[1];
-    memcpy(sizes + 2, sizes_of(grid) + 1, (input->desc.rank - 2) * sizeof(int64_t));
+    TNI_TRY(sampled_sizes(f, input, grid, sizes));
     return tni_out(f, 0, dtype_of(input), input->desc.rank, sizes);
 }
 
@@ -328,7 +349,10 @@ int32_t infer_grid_sampler_backward(tni_frame *f)
     const tn_tensor *input = tni_arg_tensor(f, 1), *grid = tni_arg_tensor(f, 2);
     const uint8_t *mask =
         f->args[6].tag == TN_TAG_BOOLS && f->args[6].count == 2 ? f->args[6].as.bools : NULL;
-    TNI_TRY(check_grid(f, input, grid));
+    int64_t sizes[5];
+    TNI_TRY(sampled_sizes(f, input, grid, sizes));
+    TNI_TRY(tni_check_dtype_like(f, 0, input));
+    TNI_TRY(tni_check_sizes(f, 0, rank_of(input), sizes));
     if (!mask || mask[0]) TNI_TRY(tni_out(f, 0, dtype_of(input), input->desc.rank, sizes_of(input)));
     return tni_out(f, 1, dtype_of(grid), grid->desc.rank, sizes_of(grid));
 }

@@ -63,5 +63,10 @@ int32_t infer_ctc_loss_backward(tni_frame *f)
     const tn_tensor *p = tni_arg_tensor(f, 1);
     int64_t most;
     TNI_TRY(check_ctc(f, 1, 3, tni_arg_int(f, 7), &most));
+    const int64_t alpha[] = {sizes_of(p)[1], sizes_of(p)[0], 2 * most + 1};
+    if (rank_of(tni_arg_tensor(f, 0))) TNI_TRY(tni_check_sizes(f, 0, 1, alpha)); /* or one for all */
+    TNI_TRY(tni_check_sizes(f, 5, 1, alpha));
+    TNI_TRY(tni_check_sizes(f, 6, 3, alpha));
+    for (uint32_t i = 0; i < 7; i += i ? 1 : 5) TNI_TRY(tni_check_dtype_like(f, i, p));
     return tni_out(f, 0, dtype_of(p), p->desc.rank, sizes_of(p));
 }

@@ -230,6 +230,13 @@ int32_t infer_index_select(tni_frame *f)
     return tni_out(f, 0, dtype_of(self), self->desc.rank, sizes);
 }
 
+/* A tensor without elements runs no kernel that could look at an index, but there is no place for one. */
+static int32_t check_has_place(tni_frame *f, const tn_tensor *self, int64_t dim)
+{
+    if (rank_of(self) == 0 || sizes_of(self)[dim]) return TN_OK;
+    return tni_fail(f, TN_E_INDEX, "index is out of bounds for dimension %lld with size 0", (long long)dim);
+}
+
 /* index_add_, index_copy_, index_reduce_ (self, dim, index, source, ...). */
 int32_t infer_index_write(tni_frame *f)
 {
@@ -264,6 +271,7 @@ int32_t infer_index_write(tni_frame *f)
                         "When source and destination are not scalars, their dimensionality must match. "
                         "Source dimensionality (%u), destination dimensionality (%u)",
                         source->desc.rank, self->desc.rank);
+    if (index->numel) TNI_TRY(check_has_place(f, self, dim));
     TNI_TRY(tni_check_apart(f, self, index, 0));
     TNI_TRY(tni_check_apart(f, self, source, 0));
     f->keep_dtype = UINT32_MAX;
@@ -280,6 +288,7 @@ static int32_t check_gather_shape(tni_frame *f, const tn_tensor *self, const tn_
     if (rank != index_rank)
         return tni_fail(f, TN_E_SHAPE, "Index tensor must have the same number of dimensions as %s tensor",
                         what);
+    TNI_TRY(check_has_place(f, self, dim));
     for (int64_t d = 0; d < rank_of(index) && d < rank_of(self); d++) {
         if (d != dim && sizes_of(index)[d] > sizes_of(self)[d])
             return tni_fail(f, TN_E_SHAPE,

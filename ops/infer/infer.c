@@ -25,9 +25,16 @@ int32_t tni_arg_spread(const tni_frame *f, uint32_t i, uint32_t count, const cha
 {
     tn_ints list = tni_arg_ints(f, i);
     if (list.count != 1 && list.count != (int64_t)count)
-        return tni_fail(f, TN_E_ARGUMENT, "%s must either be a single int, or a tuple of %u ints", name,
-                        count);
-    for (uint32_t k = 0; k < count; k++) out[k] = list.data[list.count == 1 ? 0 : k];
+        return tni_fail(f, TN_E_ARGUMENT,
+                        count < 4 ? "%s must either be a single int, or a tuple of %s ints"
+                                  : "%s must either be a single int, or a tuple of ints",
+                        name, (const char *const[]){"no", "one", "two", "three"}[count < 4 ? count : 0]);
+    for (uint32_t k = 0; k < count; k++) {
+        out[k] = list.data[list.count == 1 ? 0 : k];
+        if (out[k] > INT32_MAX || out[k] < -INT32_MAX) /* so that rules may multiply two of them */
+            return tni_fail(f, TN_E_ARGUMENT, "%s is out of range (got %lld, expected at most %d)", name,
+                            (long long)out[k], INT32_MAX);
+    }
     return TN_OK;
 }
 
@@ -47,6 +54,54 @@ int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int3
     if (dtype == TN_INT64 || (int32_too && dtype == TN_INT32)) return TN_OK;
     return tni_fail(f, TN_E_DTYPE, "Expected dtype int64%s for index, but got %s",
                     int32_too ? " or int32" : "", tni_dtype_error_name(dtype));
+}
+
+/* The first dimension that both have with another size; the last one if there is none. */
+static int64_t first_difference(const tn_tensor *t, int64_t rank, const int64_t *sizes)
+{
+    int64_t both = rank < rank_of(t) ? rank : rank_of(t), d = 0;
+    while (d < both - 1 && sizes_of(t)[d] == sizes[d]) d++;
+    return d;
+}
+
+int32_t tni_check_sizes(const tni_frame *f, uint32_t i, int64_t rank, const int64_t *sizes)
+{
+    const tn_tensor *t = tni_arg_tensor(f, i);
+    if (!t || (rank_of(t) == rank && !memcmp(sizes_of(t), sizes, (size_t)rank * sizeof(int64_t))))
+        return TN_OK;
+    const char *name = f->op->base->schema->args[i].name;
+    long long own = rank_of(t), wanted = rank, d = first_difference(t, rank, sizes);
+    if (!own || !wanted)
+        return tni_fail(f, TN_E_SHAPE,
+                        "argument '%s': Expected a tensor of dimension %lld but got: dimension %lld", name,
+                        wanted, own);
+    return tni_fail(
+        f, TN_E_SHAPE,
+        "argument '%s': Expected a tensor of dimension %lld and tensor.size[%lld] == %lld but got: "
+        "dimension %lld and tensor.size[%lld] = %lld",
+        name, wanted, d, (long long)sizes[d], own, d, (long long)sizes_of(t)[d]);
+}
+
+int32_t tni_check_count(const tni_frame *f, uint32_t i, int64_t count)
+{
+    const tn_tensor *t = tni_arg_tensor(f, i);
+    if (!t || t->numel == count) return TN_OK;
+    return tni_fail(f, TN_E_SHAPE, "%s should contain %lld elements not %lld",
+                    f->op->base->schema->args[i].name, (long long)count, (long long)t->numel);
+}
+
+int32_t tni_check_dtype_like(const tni_frame *f, uint32_t i, const tn_tensor *self)
+{
+    const tn_tensor *t = tni_arg_tensor(f, i);
+    if (!t || dtype_of(t) == dtype_of(self)) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE, "expected dtype %s for `%s` but got dtype %s",
+                    tni_dtype_error_name(dtype_of(self)), f->op->base->schema->args[i].name,
+                    tni_dtype_error_name(dtype_of(t)));
+}
+
+int32_t tni_arg_wants(const tni_frame *f, uint32_t mask, uint32_t i)
+{
+    return f->args[mask].tag == TN_TAG_BOOLS && i < f->args[mask].count && f->args[mask].as.bools[i];
 }
 
 int32_t tni_check_apart(const tni_frame *f, const tn_tensor *self, const tn_tensor *input, int32_t same_too)
@@ -157,4 +212,31 @@ int32_t tni_out_channels(tni_frame *f, uint32_t i, const tn_tensor *input, tn_dt
         return tni_out(f, i, dtype, (uint32_t)rank, sizes);
     TNI_TRY(tni_format_strides((uint32_t)rank, sizes, format, strides));
     return tni_out_strided(f, i, dtype, (uint32_t)rank, sizes, strides);
+}
+
+int32_t tni_out_gradient(tni_frame *f, uint32_t i, int32_t row_major)
+{
+    const tn_tensor *like = tni_arg_tensor(f, i);
+    for (uint32_t k = 0; k < f->n_args && k < 32; k++) {
+        const tn_tensor *t = tni_arg_tensor(f, k);
+        if (t && is_integer(dtype_of(t))) f->keep_dtype |= TNI_KEEP(k);
+    }
+    if (row_major) return tni_out(f, 0, dtype_of(like), like->desc.rank, sizes_of(like));
+    return tni_out_channels(f, 0, like, dtype_of(like), rank_of(like), sizes_of(like));
+}
+
+int64_t tni_space_of(const tni_frame *f)
+{
+    const char *name = f->op->base->name;
+    for (const char *p = name + strlen(name) - 1; p > name; p--) {
+        if (*p == 'd' && p[-1] >= '1' && p[-1] <= '3') return p[-1] - '0';
+    }
+    return 2;
+}
+
+void tni_sized_space(const tni_frame *f, const tn_tensor *self, uint32_t i, int64_t space, int64_t *sizes)
+{
+    tn_ints list = tni_arg_ints(f, i);
+    memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
+    for (int64_t k = 0; k < space; k++) sizes[rank_of(self) - space + k] = list.data[list.count == 1 ? 0 : k];
 }

@@ -70,6 +70,26 @@ const char *tni_list_text(tn_ints list, tni_text *text);
 
 /* Refuses dtypes other than int64 (or int32 if `int32_too`). */
 int32_t tni_check_index(const tni_frame *f, const tn_tensor *index, int32_t int32_too);
+/*
+ * Refuses a tensor argument that does not have these sizes; an absent one passes. What belongs to a result, such as
+ * its gradient, has the result's sizes: a kernel indexes one by the other.
+ */
+int32_t tni_check_sizes(const tni_frame *f, uint32_t i, int64_t rank, const int64_t *sizes);
+static inline int32_t tni_check_sizes_like(const tni_frame *f, uint32_t i, const tn_tensor *t)
+{
+    return tni_check_sizes(f, i, rank_of(t), sizes_of(t));
+}
+/* Refuses a tensor argument with another number of elements; an absent one passes. */
+int32_t tni_check_count(const tni_frame *f, uint32_t i, int64_t count);
+/* Refuses tensor argument i if its dtype is not that of `self`; an absent one passes. */
+int32_t tni_check_dtype_like(const tni_frame *f, uint32_t i, const tn_tensor *self);
+/*
+ * Output 0 in the size, dtype and memory format (row-major if `row_major`) of tensor argument i, whose gradient it is.
+ * Tensors of indices or flags keep their dtype.
+ */
+int32_t tni_out_gradient(tni_frame *f, uint32_t i, int32_t row_major);
+/* Whether a list of bools, as an output_mask is, asks for output i. */
+int32_t tni_arg_wants(const tni_frame *f, uint32_t mask, uint32_t i);
 /* Refuses an input that shares memory with the written-to tensor; the same tensor passes if `same_too`. */
 int32_t tni_check_apart(const tni_frame *f, const tn_tensor *self, const tn_tensor *input, int32_t same_too);
 /* The largest finite value of a real dtype; infinity for float64. */
@@ -97,5 +117,9 @@ int32_t tni_out_channels(tni_frame *f, uint32_t i, const tn_tensor *input, tn_dt
  * suggest.
  */
 int32_t tni_suggest_format(const tn_tensor *t);
+/* The number of spatial dimensions, from the operator's name: max_pool3d has 3. */
+int64_t tni_space_of(const tni_frame *f);
+/* The sizes of `self` with the list in argument i, which has `space` items, as its last ones. */
+void tni_sized_space(const tni_frame *f, const tn_tensor *self, uint32_t i, int64_t space, int64_t *sizes);
 
 #endif

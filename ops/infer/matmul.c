@@ -242,26 +242,49 @@ int32_t infer_cdist_backward(tni_frame *f)
     tni_shape shape = {.rank = 0};
     if (rank_of(a) < 2 || rank_of(b) < 2)
         return tni_fail(f, TN_E_SHAPE, "cdist only supports at least 2D tensors");
+    if (sizes_of(a)[rank_of(a) - 1] != sizes_of(b)[rank_of(b) - 1])
+        return tni_fail(f, TN_E_SHAPE, "X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
+                        (long long)sizes_of(a)[rank_of(a) - 1], (long long)sizes_of(b)[rank_of(b) - 1]);
+    for (uint32_t i = 0; i < 5; i += i == 2 ? 2 : 1) TNI_TRY(tni_check_dtype_like(f, i, a));
     TNI_TRY(tni_broadcast(&shape, a->desc.rank - 2, sizes_of(a)));
     TNI_TRY(tni_broadcast(&shape, b->desc.rank - 2, sizes_of(b)));
     shape.sizes[shape.rank++] = sizes_of(a)[rank_of(a) - 2];
-    shape.sizes[shape.rank++] = sizes_of(a)[rank_of(a) - 1];
+    shape.sizes[shape.rank++] = sizes_of(b)[rank_of(b) - 2];
+    TNI_TRY(tni_check_sizes(f, 0, shape.rank, shape.sizes));
+    TNI_TRY(tni_check_sizes(f, 4, shape.rank, shape.sizes));
+    shape.sizes[shape.rank - 1] = sizes_of(a)[rank_of(a) - 1];
     return tni_out(f, 0, dtype_of(a), shape.rank, shape.sizes);
+}
+
+/* The number of pairs of rows. */
+static int32_t count_pairs(tni_frame *f, const tn_tensor *self, int64_t *out)
+{
+    if (rank_of(self) != 2)
+        return tni_fail(f, TN_E_SHAPE, "pdist only supports 2D tensors, got: %uD", self->desc.rank);
+    int64_t n = sizes_of(self)[0];
+    *out = n > 1 ? n * (n - 1) / 2 : 0;
+    return TN_OK;
 }
 
 int32_t infer_pdist(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
-    if (rank_of(self) != 2)
-        return tni_fail(f, TN_E_SHAPE, "pdist only supports 2D tensors, got: %uD", self->desc.rank);
-    int64_t n = sizes_of(self)[0], count = n > 1 ? n * (n - 1) / 2 : 0;
+    int64_t count;
+    TNI_TRY(count_pairs(f, self, &count));
     return tni_out(f, 0, dtype_of(self), 1, &count);
 }
 
 /* _pdist_backward (grad, self, p, pdist). */
-int32_t infer_same_as_first_after_grad(tni_frame *f)
+int32_t infer_pdist_backward(tni_frame *f)
 {
-    return tni_out_like(f, 0, tni_arg_tensor(f, 1), 0);
+    const tn_tensor *self = tni_arg_tensor(f, 1);
+    int64_t count;
+    TNI_TRY(count_pairs(f, self, &count));
+    for (uint32_t i = 0; i < 4; i += 3) {
+        TNI_TRY(tni_check_dtype_like(f, i, self));
+        TNI_TRY(tni_check_sizes(f, i, 1, &count));
+    }
+    return tni_out_like(f, 0, self, 0);
 }
 
 /* ---- products with packed weights ---- */

@@ -1,58 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax, normalisation, losses, and gradients that have the shape of an argument. */
+/* Softmax, gates and normalisation, with their gradients. */
 #include <string.h>
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
 
-/* Tensors of indices or flags keep their dtype. */
-static void keep_integers(tni_frame *f)
-{
-    for (uint32_t i = 0; i < f->n_args && i < 32; i++) {
-        const tn_tensor *t = tni_arg_tensor(f, i);
-        if (t && is_integer(dtype_of(t))) f->keep_dtype |= TNI_KEEP(i);
-    }
-}
-
 static int32_t out_row_major(tni_frame *f, uint32_t i, const tn_tensor *t, tn_dtype dtype)
 {
     return tni_out(f, i, dtype, t->desc.rank, sizes_of(t));
-}
-
-static int32_t out_like_argument(tni_frame *f, uint32_t argument)
-{
-    const tn_tensor *t = tni_arg_tensor(f, argument);
-    keep_integers(f);
-    return tni_out_channels(f, 0, t, dtype_of(t), rank_of(t), sizes_of(t));
-}
-
-static int32_t check_gradient_dtype(const tni_frame *f)
-{
-    tn_dtype grad = dtype_of(tni_arg_tensor(f, 0)), self = dtype_of(tni_arg_tensor(f, 1));
-    if (grad == self) return TN_OK;
-    return tni_fail(f, TN_E_DTYPE, "expected dtype %s for `grad_output` but got dtype %s",
-                    tni_dtype_error_name(self), tni_dtype_error_name(grad));
-}
-
-/* Gradients (grad_output, self, ...). */
-int32_t infer_like_argument_self(tni_frame *f)
-{
-    TNI_TRY(check_gradient_dtype(f));
-    return out_like_argument(f, 1);
-}
-
-/* The same, row-major whatever the strides of self. */
-int32_t infer_row_major_like_self(tni_frame *f)
-{
-    const tn_tensor *self = tni_arg_tensor(f, 1);
-    TNI_TRY(check_gradient_dtype(f));
-    keep_integers(f);
-    return out_row_major(f, 0, self, dtype_of(self));
-}
-
-/* _segment_reduce_backward (grad, output, data, ...). */
-int32_t infer_like_argument_data(tni_frame *f)
-{
-    return out_like_argument(f, 2);
 }
 
 /* ---- softmax ---- */
@@ -77,9 +31,16 @@ int32_t infer_softmax(tni_frame *f)
 /* (grad_output, output, dim, input_dtype). */
 int32_t infer_softmax_backward(tni_frame *f)
 {
-    const tn_tensor *grad = tni_arg_tensor(f, 0);
+    const tn_tensor *grad = tni_arg_tensor(f, 0), *output = tni_arg_tensor(f, 1);
     tn_dtype dtype = tni_arg_dtype(f, 3);
     int64_t dim;
+    tni_text a, b;
+    if (!same_sizes(grad, output))
+        return tni_fail(f, TN_E_SHAPE,
+                        "Expected tensor for argument #1 'grad' to have same size as tensor for argument #2 "
+                        "'output'; but %s does not equal %s",
+                        tni_sizes_text(grad, &a), tni_sizes_text(output, &b));
+    TNI_TRY(tni_check_dtype_like(f, 1, grad));
     TNI_TRY(tni_arg_dim(f, 2, rank_of(grad), &dim));
     if (dtype && dtype != dtype_of(grad) && (dtype_of(grad) != TN_FLOAT32 || TN_DTYPE_BITS(dtype) != 16))
         return tni_fail(
@@ -88,18 +49,37 @@ int32_t infer_softmax_backward(tni_frame *f)
     return out_row_major(f, 0, grad, dtype ? dtype : dtype_of(grad));
 }
 
-int32_t infer_glu(tni_frame *f)
+/* The sizes of glu's result: half of self's in the dimension in argument i. */
+static int32_t glu_sizes(tni_frame *f, const tn_tensor *self, uint32_t i, int64_t *sizes)
 {
-    const tn_tensor *self = tni_arg_tensor(f, 0);
-    int64_t dim, sizes[TN_MAX_RANK];
+    int64_t dim;
     if (rank_of(self) == 0) return tni_fail(f, TN_E_SHAPE, "glu does not support 0-dimensional tensors");
-    TNI_TRY(tni_arg_dim(f, 1, rank_of(self), &dim));
+    TNI_TRY(tni_arg_dim(f, i, rank_of(self), &dim));
     memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
     if (sizes[dim] % 2)
         return tni_fail(f, TN_E_SHAPE, "Halving dimension must be even, but dimension %lld is size %lld",
                         (long long)dim, (long long)sizes[dim]);
     sizes[dim] /= 2;
+    return TN_OK;
+}
+
+int32_t infer_glu(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(glu_sizes(f, self, 1, sizes));
     return tni_out(f, 0, dtype_of(self), self->desc.rank, sizes);
+}
+
+/* (grad_output, self, dim). */
+int32_t infer_glu_backward(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 1);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(glu_sizes(f, self, 2, sizes));
+    TNI_TRY(tni_check_dtype_like(f, 0, self));
+    TNI_TRY(tni_check_sizes(f, 0, rank_of(self), sizes));
+    return tni_out_gradient(f, 1, 0);
 }
 
 int32_t infer_log_sigmoid_forward(tni_frame *f)
@@ -118,6 +98,25 @@ int32_t infer_prelu_kernel_backward(tni_frame *f)
 }
 
 /* ---- normalisation ---- */
+
+/* Parameters and statistics, arguments `first` to `last`, have the input's dtype, or are float32 beside half types. */
+static int32_t check_parameters(tni_frame *f, const tn_tensor *input, uint32_t first, uint32_t last)
+{
+    for (uint32_t i = first; i <= last; i++) {
+        const tn_tensor *t = tni_arg_tensor(f, i);
+        int32_t half = TN_DTYPE_BITS(dtype_of(input)) == 16;
+        if (!t || dtype_of(t) == dtype_of(input) || (half && dtype_of(t) == TN_FLOAT32)) continue;
+        if (half)
+            return tni_fail(
+                f, TN_E_DTYPE,
+                "mixed dtype (CPU): expect parameter to have scalar type of Float (got '%s' of %s)",
+                f->op->base->schema->args[i].name, tni_dtype_error_name(dtype_of(t)));
+        return tni_fail(f, TN_E_DTYPE, "expected scalar type %s but found %s (argument '%s')",
+                        tni_dtype_error_name(dtype_of(input)), tni_dtype_error_name(dtype_of(t)),
+                        f->op->base->schema->args[i].name);
+    }
+    return TN_OK;
+}
 
 /* Statistics of half types with float32 parameters are float32. */
 static tn_dtype statistics_dtype(const tn_tensor *input, const tn_tensor *parameter)
@@ -162,6 +161,15 @@ static int32_t check_layer_norm(tni_frame *f, const tn_tensor *input, tn_ints sh
     return TN_OK;
 }
 
+/* The gradient is argument 0, the input argument 1; statistic i has an element for each row of the input. */
+static int32_t check_layer_norm_gradient(tni_frame *f, uint32_t i, tn_ints shape)
+{
+    const tn_tensor *input = tni_arg_tensor(f, 1);
+    TNI_TRY(tni_check_dtype_like(f, 0, input));
+    TNI_TRY(tni_check_sizes_like(f, 0, input));
+    return tni_check_count(f, i, tni_product(sizes_of(input), 0, rank_of(input) - shape.count));
+}
+
 /* native_layer_norm (input, normalized_shape, weight, bias, eps). */
 int32_t infer_layer_norm(tni_frame *f)
 {
@@ -169,6 +177,7 @@ int32_t infer_layer_norm(tni_frame *f)
     tn_ints shape = tni_arg_ints(f, 1);
     int64_t sizes[TN_MAX_RANK];
     TNI_TRY(check_layer_norm(f, input, shape, weight, tni_arg_tensor(f, 3)));
+    TNI_TRY(check_parameters(f, input, 2, 3));
     for (int64_t d = 0; d < rank_of(input); d++)
         sizes[d] = d < rank_of(input) - shape.count ? sizes_of(input)[d] : 1;
     tn_dtype dtype = statistics_dtype(input, weight ? weight : tni_arg_tensor(f, 3));
@@ -176,11 +185,6 @@ int32_t infer_layer_norm(tni_frame *f)
     TNI_TRY(out_row_major(f, 0, input, dtype_of(input)));
     TNI_TRY(tni_out(f, 1, dtype, input->desc.rank, sizes));
     return tni_out(f, 2, dtype, input->desc.rank, sizes);
-}
-
-static int32_t wants(const tni_frame *f, uint32_t mask, uint32_t i)
-{
-    return f->args[mask].tag == TN_TAG_BOOLS && i < f->args[mask].count && f->args[mask].as.bools[i];
 }
 
 /* _fused_rms_norm (input, normalized_shape, weight, eps). The sums of half types are float32. */
@@ -205,9 +209,13 @@ int32_t infer_fused_rms_norm(tni_frame *f)
 int32_t infer_fused_rms_norm_backward(tni_frame *f)
 {
     const tn_tensor *input = tni_arg_tensor(f, 1), *weight = tni_arg_tensor(f, 4);
+    tn_ints shape = tni_arg_ints(f, 2);
+    TNI_TRY(check_layer_norm(f, input, shape, weight, NULL));
+    TNI_TRY(check_layer_norm_gradient(f, 3, shape));
+    TNI_TRY(check_parameters(f, input, 3, 4));
     f->keep_dtype = UINT32_MAX;
-    if (wants(f, 5, 0)) TNI_TRY(out_row_major(f, 0, input, dtype_of(input)));
-    if (!wants(f, 5, 1) || !weight) return TN_OK;
+    if (tni_arg_wants(f, 5, 0)) TNI_TRY(out_row_major(f, 0, input, dtype_of(input)));
+    if (!tni_arg_wants(f, 5, 1) || !weight) return TN_OK;
     return tni_out(f, 1, dtype_of(weight), weight->desc.rank, sizes_of(weight));
 }
 
@@ -217,10 +225,13 @@ int32_t infer_layer_norm_backward(tni_frame *f)
     const tn_tensor *input = tni_arg_tensor(f, 1), *weight = tni_arg_tensor(f, 5);
     tn_ints shape = tni_arg_ints(f, 2);
     tn_dtype dtype = weight ? dtype_of(weight) : dtype_of(input);
+    TNI_TRY(check_layer_norm(f, input, shape, weight, tni_arg_tensor(f, 6)));
+    for (uint32_t i = 3; i < 5; i++) TNI_TRY(check_layer_norm_gradient(f, i, shape));
+    TNI_TRY(check_parameters(f, input, 3, 6));
     f->keep_dtype = UINT32_MAX;
-    if (wants(f, 7, 0)) TNI_TRY(out_row_major(f, 0, input, dtype_of(input)));
-    if (wants(f, 7, 1)) TNI_TRY(tni_out(f, 1, dtype, (uint32_t)shape.count, shape.data));
-    if (wants(f, 7, 2)) TNI_TRY(tni_out(f, 2, dtype, (uint32_t)shape.count, shape.data));
+    if (tni_arg_wants(f, 7, 0)) TNI_TRY(out_row_major(f, 0, input, dtype_of(input)));
+    if (tni_arg_wants(f, 7, 1)) TNI_TRY(tni_out(f, 1, dtype, (uint32_t)shape.count, shape.data));
+    if (tni_arg_wants(f, 7, 2)) TNI_TRY(tni_out(f, 2, dtype, (uint32_t)shape.count, shape.data));
     return TN_OK;
 }
 
@@ -235,29 +246,39 @@ static int32_t check_vector(tni_frame *f, const tn_tensor *t, const char *name, 
                     name, name, tni_sizes_text(t, &a), tni_sizes_text(input, &b));
 }
 
+/* N, C, HxW and group are the arguments from `first` on; `bias` may be NULL. */
+static int32_t check_group_norm(tni_frame *f, uint32_t first, const tn_tensor *input, const tn_tensor *weight,
+                                const tn_tensor *bias)
+{
+    const int64_t sizes[] = {tni_arg_int(f, first), tni_arg_int(f, first + 1), tni_arg_int(f, first + 2)};
+    int64_t groups = tni_arg_int(f, first + 3), numel;
+    tni_text text;
+    if (groups <= 0)
+        return tni_fail(f, TN_E_ARGUMENT, "Expected num groups to be greater than 0, got %lld",
+                        (long long)groups);
+    if (sizes[1] % groups)
+        return tni_fail(f, TN_E_SHAPE,
+                        "Expected number of channels in input to be divisible by num_groups, but got input "
+                        "of shape %s and num_groups=%lld",
+                        tni_sizes_text(input, &text), (long long)groups);
+    TNI_TRY(check_vector(f, weight, "weight", sizes[1], input));
+    TNI_TRY(check_vector(f, bias, "bias", sizes[1], input));
+    TNI_TRY(tni_numel(3, sizes, &numel));
+    if (numel != input->numel)
+        return tni_fail(f, TN_E_SHAPE, "the input of shape %s does not have N * C * HxW elements",
+                        tni_sizes_text(input, &text));
+    return TN_OK;
+}
+
 /* native_group_norm (input, weight, bias, N, C, HxW, group, eps). */
 int32_t infer_group_norm(tni_frame *f)
 {
     const tn_tensor *input = tni_arg_tensor(f, 0), *weight = tni_arg_tensor(f, 1),
                     *bias = tni_arg_tensor(f, 2);
-    int64_t n = tni_arg_int(f, 3), channels = tni_arg_int(f, 4), space = tni_arg_int(f, 5),
-            groups = tni_arg_int(f, 6);
-    const int64_t sizes[] = {n, groups};
+    const int64_t sizes[] = {tni_arg_int(f, 3), tni_arg_int(f, 6)};
     tn_dtype dtype = statistics_dtype(input, weight ? weight : bias);
-    tni_text text;
-    if (groups <= 0)
-        return tni_fail(f, TN_E_ARGUMENT, "Expected num groups to be greater than 0, got %lld",
-                        (long long)groups);
-    if (channels % groups)
-        return tni_fail(f, TN_E_SHAPE,
-                        "Expected number of channels in input to be divisible by num_groups, but got input "
-                        "of shape %s and num_groups=%lld",
-                        tni_sizes_text(input, &text), (long long)groups);
-    TNI_TRY(check_vector(f, weight, "weight", channels, input));
-    TNI_TRY(check_vector(f, bias, "bias", channels, input));
-    if (n * channels * space != input->numel)
-        return tni_fail(f, TN_E_SHAPE, "the input of shape %s does not have N * C * HxW elements",
-                        tni_sizes_text(input, &text));
+    TNI_TRY(check_group_norm(f, 3, input, weight, bias));
+    TNI_TRY(check_parameters(f, input, 1, 2));
     f->keep_dtype = ~TNI_KEEP(0);
     TNI_TRY(tni_out_channels(f, 0, input, dtype_of(input), rank_of(input), sizes_of(input)));
     TNI_TRY(tni_out(f, 1, dtype, 2, sizes));
@@ -270,25 +291,30 @@ static int32_t out_gradients(tni_frame *f, uint32_t mask, const tn_tensor *input
 {
     tn_dtype dtype = weight ? dtype_of(weight) : dtype_of(input);
     f->keep_dtype = UINT32_MAX;
-    if (wants(f, mask, 0))
+    if (tni_arg_wants(f, mask, 0))
         TNI_TRY(tni_out_channels(f, 0, input, dtype_of(input), rank_of(input), sizes_of(input)));
-    if (wants(f, mask, 1)) TNI_TRY(tni_out(f, 1, dtype, 1, &channels));
-    if (wants(f, mask, 2)) TNI_TRY(tni_out(f, 2, dtype, 1, &channels));
+    if (tni_arg_wants(f, mask, 1)) TNI_TRY(tni_out(f, 1, dtype, 1, &channels));
+    if (tni_arg_wants(f, mask, 2)) TNI_TRY(tni_out(f, 2, dtype, 1, &channels));
     return TN_OK;
 }
 
 /* (grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask). */
 int32_t infer_group_norm_backward(tni_frame *f)
 {
-    return out_gradients(f, 9, tni_arg_tensor(f, 1), tni_arg_tensor(f, 4), tni_arg_int(f, 6));
+    const tn_tensor *input = tni_arg_tensor(f, 1), *weight = tni_arg_tensor(f, 4);
+    TNI_TRY(check_group_norm(f, 5, input, weight, NULL));
+    TNI_TRY(tni_check_dtype_like(f, 0, input));
+    TNI_TRY(tni_check_sizes_like(f, 0, input));
+    TNI_TRY(check_parameters(f, input, 2, 4));
+    for (uint32_t i = 2; i < 4; i++) TNI_TRY(tni_check_count(f, i, tni_arg_int(f, 5) * tni_arg_int(f, 8)));
+    return out_gradients(f, 9, input, weight, tni_arg_int(f, 6));
 }
 
-static int32_t check_channels(tni_frame *f, uint32_t i, const char *name, int64_t channels)
+/* Refuses what is not a vector with an element for each channel; an absent one passes. */
+static int32_t check_channels(tni_frame *f, uint32_t i, int64_t channels)
 {
-    const tn_tensor *t = tni_arg_tensor(f, i);
-    if (!t || t->numel == channels) return TN_OK;
-    return tni_fail(f, TN_E_SHAPE, "%s should contain %lld elements not %lld", name, (long long)channels,
-                    (long long)t->numel);
+    TNI_TRY(tni_check_count(f, i, channels));
+    return tni_check_sizes(f, i, 1, &channels);
 }
 
 /* Outputs of batch_norm; statistics that are not computed are empty. */
@@ -311,11 +337,12 @@ int32_t infer_batch_norm(tni_frame *f)
     if (rank_of(input) < 2)
         return tni_fail(f, TN_E_SHAPE, "expected at least 2D input (got %uD input)", input->desc.rank);
     int64_t channels = sizes_of(input)[1];
-    TNI_TRY(check_channels(f, 1, "weight", channels));
-    TNI_TRY(check_channels(f, 2, "bias", channels));
+    TNI_TRY(check_channels(f, 1, channels));
+    TNI_TRY(check_channels(f, 2, channels));
+    TNI_TRY(check_parameters(f, input, 1, has_running ? 4 : 2));
     if (has_running) {
-        TNI_TRY(check_channels(f, 3, "running_mean", channels));
-        TNI_TRY(check_channels(f, 4, "running_var", channels));
+        TNI_TRY(check_channels(f, 3, channels));
+        TNI_TRY(check_channels(f, 4, channels));
         if (!training && (!tni_arg_tensor(f, 3) || !tni_arg_tensor(f, 4)))
             return tni_fail(f, TN_E_ARGUMENT,
                             "running_mean and running_var must be defined in evaluation mode");
@@ -331,8 +358,8 @@ int32_t infer_batch_norm_reserve(tni_frame *f)
     const int64_t none = 0;
     if (rank_of(input) < 2)
         return tni_fail(f, TN_E_SHAPE, "expected at least 2D input (got %uD input)", input->desc.rank);
-    TNI_TRY(check_channels(f, 3, "running_mean", sizes_of(input)[1]));
-    TNI_TRY(check_channels(f, 4, "running_var", sizes_of(input)[1]));
+    for (uint32_t i = 1; i < 5; i++) TNI_TRY(check_channels(f, i, sizes_of(input)[1]));
+    TNI_TRY(check_parameters(f, input, 1, 4));
     TNI_TRY(out_batch_norm(f, tni_arg_tensor(f, 3), 1));
     return tni_out(f, 3, TN_UINT8, 1, &none);
 }
@@ -344,13 +371,34 @@ int32_t infer_batch_norm_backward(tni_frame *f)
     const tn_tensor *input = tni_arg_tensor(f, 1);
     if (rank_of(input) < 2)
         return tni_fail(f, TN_E_SHAPE, "expected at least 2D input (got %uD input)", input->desc.rank);
+    TNI_TRY(tni_check_dtype_like(f, 0, input));
+    TNI_TRY(tni_check_sizes_like(f, 0, input));
+    TNI_TRY(check_parameters(f, input, 2, 6));
+    for (uint32_t i = 2; i < 7; i++) {
+        const tn_tensor *t = tni_arg_tensor(f, i);
+        int32_t unused =
+            i > 4 && t && !t->numel && !tni_arg_bool(f, 7); /* statistics that evaluation does not save */
+        if (!unused) TNI_TRY(check_channels(f, i, sizes_of(input)[1]));
+    }
     return out_gradients(f, 9, input, tni_arg_tensor(f, 2), sizes_of(input)[1]);
+}
+
+/* v and g are the arguments from `first` on: g has an element for each slice of v along the dimension in argument `at`. */
+static int32_t check_weight_norm(tni_frame *f, uint32_t first, uint32_t at)
+{
+    const tn_tensor *v = tni_arg_tensor(f, first);
+    int64_t dim;
+    TNI_TRY(tni_arg_dim(f, at, rank_of(v), &dim));
+    if (!rank_of(v))
+        return tni_fail(f, TN_E_SHAPE, "argument 'v': must have a dimension (got a tensor without any)");
+    return tni_check_count(f, first + 1, sizes_of(v)[dim]);
 }
 
 /* _weight_norm_interface (v, g, dim): the result and the norms. */
 int32_t infer_weight_norm(tni_frame *f)
 {
     const tn_tensor *v = tni_arg_tensor(f, 0), *g = tni_arg_tensor(f, 1);
+    TNI_TRY(check_weight_norm(f, 0, 2));
     TNI_TRY(out_row_major(f, 0, v, dtype_of(v)));
     return out_row_major(f, 1, g, dtype_of(g) == TN_BFLOAT16 ? TN_FLOAT32 : dtype_of(g));
 }
@@ -359,113 +407,10 @@ int32_t infer_weight_norm(tni_frame *f)
 int32_t infer_weight_norm_backward(tni_frame *f)
 {
     const tn_tensor *v = tni_arg_tensor(f, 1), *g = tni_arg_tensor(f, 2);
+    TNI_TRY(check_weight_norm(f, 1, 4));
+    TNI_TRY(tni_check_sizes_like(f, 0, v));
+    TNI_TRY(tni_check_sizes_like(f, 3, g));
     f->keep_dtype = TNI_KEEP(3);
     TNI_TRY(out_row_major(f, 0, v, dtype_of(v)));
     return out_row_major(f, 1, g, dtype_of(g));
-}
-
-/* ---- losses ---- */
-
-static int32_t check_class_weight(tni_frame *f, const tn_tensor *weight, int64_t classes)
-{
-    tni_text text;
-    if (!weight || (rank_of(weight) == 1 && weight->numel == classes)) return TN_OK;
-    return tni_fail(f, TN_E_SHAPE,
-                    "weight tensor should be defined either for all %lld classes or no classes but got "
-                    "weight tensor of shape: %s",
-                    (long long)classes, tni_sizes_text(weight, &text));
-}
-
-static int32_t check_nll(tni_frame *f, const tn_tensor *self, const tn_tensor *target, int32_t spatial)
-{
-    const tn_tensor *weight = tni_arg_tensor(f, 2);
-    tni_text a, b;
-    int32_t same = 1;
-    if (!spatial && (rank_of(self) < 1 || rank_of(self) > 2))
-        return tni_fail(f, TN_E_SHAPE, "input tensor should be 1D or 2D");
-    if (!spatial && rank_of(target) > 1)
-        return tni_fail(f, TN_E_SHAPE, "0D or 1D target tensor expected, multi-target not supported");
-    if (spatial && rank_of(target) != 3)
-        return tni_fail(
-            f, TN_E_SHAPE,
-            "only batches of spatial targets supported (3D tensors) but got targets of dimension: %u",
-            target->desc.rank);
-    if (spatial && rank_of(self) != 4)
-        return tni_fail(
-            f, TN_E_SHAPE,
-            "only batches of spatial inputs supported (4D tensors), but got input of dimension: %u",
-            self->desc.rank);
-    if (dtype_of(target) != TN_INT64 && dtype_of(target) != TN_UINT8)
-        return tni_fail(f, TN_E_DTYPE, "expected target dtype to be Long or Byte, but got %s",
-                        tni_dtype_error_name(dtype_of(target)));
-    for (int64_t d = 0; d < rank_of(self) && rank_of(self) > 1; d++) {
-        if (d != 1) same &= sizes_of(self)[d] == (rank_of(target) ? sizes_of(target)[d ? d - 1 : 0] : 1);
-    }
-    if (!same)
-        return tni_fail(f, TN_E_SHAPE, "size mismatch (got input: %s, target: %s)", tni_sizes_text(self, &a),
-                        tni_sizes_text(target, &b));
-    TNI_TRY(check_class_weight(f, weight, sizes_of(self)[rank_of(self) == 1 ? 0 : 1]));
-    if (weight && dtype_of(weight) != dtype_of(self))
-        return tni_fail(f, TN_E_DTYPE, "expected scalar type %s but found %s",
-                        tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(weight)));
-    if (!is_float(dtype_of(self)))
-        return tni_fail(f, TN_E_UNSUPPORTED, "\"nll_loss\" not implemented for '%s'",
-                        tni_dtype_error_name(dtype_of(self)));
-    return TN_OK;
-}
-
-/* (self, target, weight, reduction, ignore_index): the loss and the sum of the weights used. */
-int32_t infer_nll_loss(tni_frame *f)
-{
-    const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1);
-    int32_t each = tni_arg_int(f, 3) == 0 && rank_of(self) > 1;
-    TNI_TRY(check_nll(f, self, target, f->op->base->number == TN_OP_NLL_LOSS2D_FORWARD));
-    f->keep_dtype = TNI_KEEP(1);
-    TNI_TRY(tni_out(f, 0, dtype_of(self), each ? target->desc.rank : 0, sizes_of(target)));
-    return tni_out(f, 1, dtype_of(self), 0, NULL);
-}
-
-static int32_t check_margin_input(tni_frame *f, const tn_tensor *self)
-{
-    int64_t rank = rank_of(self);
-    tni_text text;
-    if (rank <= 2 && (rank == 0 || sizes_of(self)[rank - 1] != 0)) return TN_OK;
-    return tni_fail(f, TN_E_SHAPE,
-                    "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s",
-                    tni_sizes_text(self, &text));
-}
-
-/* multi_margin_loss (self, target, p, margin, weight, reduction). */
-int32_t infer_multi_margin_loss(tni_frame *f)
-{
-    const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1),
-                    *weight = tni_arg_tensor(f, 4);
-    int64_t rows = rank_of(self) == 2 ? sizes_of(self)[0] : 1, p = tni_arg_int(f, 2);
-    tni_text a, b;
-    if (p != 1 && p != 2) return tni_fail(f, TN_E_ARGUMENT, "only p == 1 and p == 2 supported");
-    TNI_TRY(check_margin_input(f, self));
-    if (rank_of(target) > 1 || target->numel != rows)
-        return tni_fail(f, TN_E_SHAPE, "inconsistent target size, expected %lld but got %s", (long long)rows,
-                        tni_sizes_text(target, &a));
-    if (weight && weight->numel != (rank_of(self) ? sizes_of(self)[rank_of(self) - 1] : 1))
-        return tni_fail(f, TN_E_SHAPE, "inconsistent weight size, expected %lld but got %s",
-                        (long long)(rank_of(self) ? sizes_of(self)[rank_of(self) - 1] : 1),
-                        tni_sizes_text(weight, &b));
-    f->keep_dtype = TNI_KEEP(1);
-    return tni_out(f, 0, dtype_of(self), tni_arg_int(f, 5) == 0 ? target->desc.rank : 0, sizes_of(target));
-}
-
-/* multilabel_margin_loss_forward (self, target, reduction). */
-int32_t infer_multilabel_margin_loss(tni_frame *f)
-{
-    const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1);
-    tni_text a, b;
-    TNI_TRY(check_margin_input(f, self));
-    if (!same_sizes(target, self))
-        return tni_fail(f, TN_E_SHAPE, "inconsistent target size: %s for input of size: %s",
-                        tni_sizes_text(target, &a), tni_sizes_text(self, &b));
-    f->keep_dtype = TNI_KEEP(1);
-    TNI_TRY(
-        tni_out(f, 0, dtype_of(self), tni_arg_int(f, 2) == 0 && rank_of(self) == 2 ? 1 : 0, sizes_of(self)));
-    return out_row_major(f, 1, target, dtype_of(self));
 }

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pooling and resampling. Outputs follow the input's memory format, but for averages and adaptive pools of volumes. */
+/* Pooling and its gradients. Outputs follow the input's memory format, but for averages and adaptive pools of volumes. */
 #include <string.h>
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
 #include "ops/pooled.h"
-
-/* The number of spatial dimensions, from the operator's name: max_pool3d has 3. */
-static int64_t space_of(const tni_frame *f)
-{
-    const char *name = f->op->base->name;
-    for (const char *p = name + strlen(name) - 1; p > name; p--) {
-        if (*p == 'd' && p[-1] >= '1' && p[-1] <= '3') return p[-1] - '0';
-    }
-    return 2;
-}
 
 /* Output i of a pool whose results are row-major if they are volumes, as in ATen. */
 static int32_t out_pooled(tni_frame *f, uint32_t i, const tn_tensor *self, tn_dtype dtype, int64_t space,
@@ -50,6 +40,20 @@ static int32_t check_not_empty(tni_frame *f, const tn_tensor *self, int64_t spac
     return TN_OK;
 }
 
+/* The gradient, argument 0, belongs to a result of these sizes. */
+static int32_t check_gradient(tni_frame *f, const tn_tensor *self, const int64_t *sizes)
+{
+    TNI_TRY(tni_check_dtype_like(f, 0, self));
+    return tni_check_sizes(f, 0, rank_of(self), sizes);
+}
+
+/* So do the positions of the maxima, argument i. */
+static int32_t check_positions(tni_frame *f, uint32_t i, const tn_tensor *self, const int64_t *sizes)
+{
+    TNI_TRY(tni_check_index(f, tni_arg_tensor(f, i), 0));
+    return tni_check_sizes(f, i, rank_of(self), sizes);
+}
+
 /* ---- windows ---- */
 
 typedef struct window {
@@ -57,16 +61,16 @@ typedef struct window {
     int32_t ceil;
 } window;
 
-/* Arguments kernel_size, stride, padding from 1 on; an empty stride is the kernel size. */
-static int32_t read_window(tni_frame *f, int64_t space, window *w)
+/* Arguments kernel_size, stride, padding from `at` on; an empty stride is the kernel size. */
+static int32_t read_window(tni_frame *f, uint32_t at, int64_t space, window *w)
 {
     uint32_t n = (uint32_t)space;
-    TNI_TRY(tni_arg_spread(f, 1, n, "kernel_size", w->kernel));
-    if (tni_arg_ints(f, 2).count)
-        TNI_TRY(tni_arg_spread(f, 2, n, "stride", w->stride));
+    TNI_TRY(tni_arg_spread(f, at, n, "kernel_size", w->kernel));
+    if (tni_arg_ints(f, at + 1).count)
+        TNI_TRY(tni_arg_spread(f, at + 1, n, "stride", w->stride));
     else
         memcpy(w->stride, w->kernel, sizeof(w->stride));
-    TNI_TRY(tni_arg_spread(f, 3, n, "padding", w->padding));
+    TNI_TRY(tni_arg_spread(f, at + 2, n, "padding", w->padding));
     for (uint32_t i = 0; i < n; i++) {
         if (w->kernel[i] <= 0)
             return tni_fail(f, TN_E_ARGUMENT, "kernel size should be greater than zero, but got %lld",
@@ -121,44 +125,72 @@ static int32_t window_sizes(tni_frame *f, const tn_tensor *self, int64_t space, 
     return fits ? TN_OK : too_small(f, self, space, sizes);
 }
 
-/* avg_pool (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override). */
+/*
+ * What the result of avg_pool has for sizes: self is argument `first`; kernel_size, stride, padding, ceil_mode,
+ * count_include_pad, divisor_override follow.
+ */
+static int32_t avg_pool_sizes(tni_frame *f, uint32_t first, int64_t space, int64_t *sizes)
+{
+    const tn_tensor *self = tni_arg_tensor(f, first);
+    window w = {.dilation = {1, 1, 1}, .ceil = tni_arg_bool(f, first + 4)};
+    if (tni_arg_given(f, first + 6) && tni_arg_int(f, first + 6) == 0)
+        return tni_fail(f, TN_E_ARGUMENT, "divisor must be not zero");
+    TNI_TRY(check_rank(f, self, space));
+    TNI_TRY(read_window(f, first + 1, space, &w));
+    return window_sizes(f, self, space, &w, sizes);
+}
+
 int32_t infer_avg_pool(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
-    int64_t space = space_of(f), sizes[TN_MAX_RANK];
-    window w = {.dilation = {1, 1, 1}, .ceil = tni_arg_bool(f, 4)};
-    if (tni_arg_given(f, 6) && tni_arg_int(f, 6) == 0)
-        return tni_fail(f, TN_E_ARGUMENT, "divisor must be not zero");
-    TNI_TRY(check_rank(f, self, space));
-    TNI_TRY(read_window(f, space, &w));
-    TNI_TRY(window_sizes(f, self, space, &w, sizes));
+    int64_t space = tni_space_of(f), sizes[TN_MAX_RANK];
+    TNI_TRY(avg_pool_sizes(f, 0, space, sizes));
     return out_pooled(f, 0, self, dtype_of(self), space, sizes);
 }
 
-/* max_pool (self, kernel_size, stride, padding, dilation, ceil_mode): values and their indices. */
+/* (grad_output, self, ...). */
+int32_t infer_avg_pool_backward(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 1);
+    int64_t space = tni_space_of(f), sizes[TN_MAX_RANK];
+    TNI_TRY(avg_pool_sizes(f, 1, space, sizes));
+    TNI_TRY(check_gradient(f, self, sizes));
+    return tni_out_gradient(f, 1, space == 3);
+}
+
+/* Of max_pool: self is argument `first`; kernel_size, stride, padding, dilation, ceil_mode follow. */
+static int32_t max_pool_sizes(tni_frame *f, uint32_t first, int64_t space, int64_t *sizes)
+{
+    const tn_tensor *self = tni_arg_tensor(f, first);
+    window w = {.ceil = tni_arg_bool(f, first + 5)};
+    TNI_TRY(check_rank(f, self, space));
+    TNI_TRY(tni_arg_spread(f, first + 4, (uint32_t)space, "dilation", w.dilation));
+    TNI_TRY(read_window(f, first + 1, space, &w));
+    return window_sizes(f, self, space, &w, sizes);
+}
+
+/* Values and their indices. */
 int32_t infer_max_pool(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
-    int64_t space = space_of(f), sizes[TN_MAX_RANK];
-    window w = {.ceil = tni_arg_bool(f, 5)};
-    TNI_TRY(check_rank(f, self, space));
-    TNI_TRY(tni_arg_spread(f, 4, (uint32_t)space, "dilation", w.dilation));
-    TNI_TRY(read_window(f, space, &w));
-    TNI_TRY(window_sizes(f, self, space, &w, sizes));
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(max_pool_sizes(f, 0, tni_space_of(f), sizes));
     TNI_TRY(tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes));
     return tni_out_channels(f, 1, self, TN_INT64, rank_of(self), sizes);
 }
 
-/* ---- given output sizes ---- */
-
-/* The sizes of the input with the list in argument i as spatial sizes. */
-static int32_t sized_space(tni_frame *f, const tn_tensor *self, uint32_t i, int64_t space, int64_t *sizes)
+/* (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices). */
+int32_t infer_max_pool_backward(tni_frame *f)
 {
-    tn_ints list = tni_arg_ints(f, i);
-    memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
-    for (int64_t k = 0; k < space; k++) sizes[rank_of(self) - space + k] = list.data[list.count == 1 ? 0 : k];
-    return TN_OK;
+    const tn_tensor *self = tni_arg_tensor(f, 1);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(max_pool_sizes(f, 1, tni_space_of(f), sizes));
+    TNI_TRY(check_gradient(f, self, sizes));
+    TNI_TRY(check_positions(f, 7, self, sizes));
+    return tni_out_gradient(f, 1, 0);
 }
+
+/* ---- given output sizes ---- */
 
 static int32_t check_adaptive(tni_frame *f, const tn_tensor *self, int64_t space, const char *name)
 {
@@ -180,7 +212,7 @@ static int32_t check_adaptive(tni_frame *f, const tn_tensor *self, int64_t space
 int32_t infer_adaptive_pool(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
-    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    int64_t space = tni_space_of(f), sizes[TN_MAX_RANK];
     tn_ints list = tni_arg_ints(f, 1);
     if (list.count != space)
         return tni_fail(f, TN_E_ARGUMENT, "adaptive_avg_pool%lldd: output_size must be %lld",
@@ -194,21 +226,21 @@ int32_t infer_adaptive_pool(tni_frame *f)
                             (long long)space, (long long)list.data[0], (long long)list.data[1],
                             space == 2 ? "}" : "");
     }
-    TNI_TRY(sized_space(f, self, 1, space, sizes));
+    tni_sized_space(f, self, 1, space, sizes);
     return out_pooled(f, 0, self, dtype_of(self), space, sizes);
 }
 
 int32_t infer_adaptive_max_pool(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
-    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    int64_t space = tni_space_of(f), sizes[TN_MAX_RANK];
     tni_text text;
     if (tni_arg_ints(f, 1).count != space)
         return tni_fail(f, TN_E_ARGUMENT,
                         "adaptive_max_pool%lldd(): internal error: output_size.size() must be %lld",
                         (long long)space, (long long)space);
     TNI_TRY(check_adaptive(f, self, space, "adaptive_max_pool"));
-    TNI_TRY(sized_space(f, self, 1, space, sizes));
+    tni_sized_space(f, self, 1, space, sizes);
     for (int64_t d = 0; d < rank_of(self); d++) {
         if (sizes[d] < 0)
             return tni_fail(f, TN_E_SHAPE, "Trying to create tensor with negative dimension %lld: %s",
@@ -218,35 +250,130 @@ int32_t infer_adaptive_max_pool(tni_frame *f)
     return out_pooled(f, 1, self, TN_INT64, space, sizes);
 }
 
-/* fractional_max_pool (self, kernel_size, output_size, random_samples). */
-int32_t infer_fractional_max_pool(tni_frame *f)
+/*
+ * The gradient of an adaptive pool, (grad_output, self[, indices]): its spatial sizes are those that the forward call
+ * was given, the others those of self.
+ */
+static int32_t adaptive_backward(tni_frame *f, const char *name, const char *long_name)
 {
-    const tn_tensor *self = tni_arg_tensor(f, 0), *samples = tni_arg_tensor(f, 3);
-    int64_t space = space_of(f), rank = rank_of(self), sizes[TN_MAX_RANK], kernel[3], wanted[3];
-    TNI_TRY(tni_arg_spread(f, 1, (uint32_t)space, "kernel_size", kernel));
-    TNI_TRY(tni_arg_spread(f, 2, (uint32_t)space, "output_size", wanted));
+    const tn_tensor *grad = tni_arg_tensor(f, 0), *self = tni_arg_tensor(f, 1);
+    int64_t space = tni_space_of(f), rank = rank_of(self), sizes[TN_MAX_RANK];
+    tni_text text;
+    if (rank_of(grad) != space + 1 && rank_of(grad) != space + 2)
+        return tni_fail(f, TN_E_SHAPE, "%s%lldd_backward(): Expected %lldD or %lldD grad_output, but got: %s",
+                        long_name, (long long)space, (long long)space + 1, (long long)space + 2,
+                        tni_sizes_text(grad, &text));
+    if (rank_of(grad) != rank)
+        return tni_fail(f, TN_E_SHAPE, "Expected dimensions %lld for `grad_output` but got dimensions %lld",
+                        (long long)rank, (long long)rank_of(grad));
+    for (int64_t d = 1; d < rank; d++) {
+        if (sizes_of(grad)[d] == 0)
+            return tni_fail(f, TN_E_SHAPE,
+                            "%s%lldd_backward(): Expected grad_output to have non-zero size for non-batch "
+                            "dimensions, but grad_output has sizes %s with dimension %lld being empty",
+                            name, (long long)space, tni_sizes_text(grad, &text), (long long)d);
+    }
+    TNI_TRY(check_adaptive(f, self, space, name));
+    memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
+    memcpy(sizes + rank - space, sizes_of(grad) + rank - space, (uint64_t)space * sizeof(int64_t));
+    TNI_TRY(check_gradient(f, self, sizes));
+    if (f->n_args > 2) TNI_TRY(check_positions(f, 2, self, sizes));
+    return tni_out_gradient(f, 1, space == 3);
+}
+
+int32_t infer_adaptive_avg_pool_backward(tni_frame *f)
+{
+    return adaptive_backward(f, "adaptive_avg_pool", "adaptive_avg_pool");
+}
+
+int32_t infer_adaptive_max_pool_backward(tni_frame *f)
+{
+    return adaptive_backward(f, "adaptive_max_pool", "adaptive_max_pooling");
+}
+
+/* Of fractional_max_pool: self is argument `first`; kernel_size and output_size are at `at` and behind it. */
+static int32_t fractional_sizes(tni_frame *f, uint32_t first, uint32_t at, int64_t space, int64_t *sizes)
+{
+    const tn_tensor *self = tni_arg_tensor(f, first);
+    int64_t kernel[3], wanted[3];
+    TNI_TRY(tni_arg_spread(f, at, (uint32_t)space, "kernel_size", kernel));
+    TNI_TRY(tni_arg_spread(f, at + 1, (uint32_t)space, "output_size", wanted));
     TNI_TRY(check_rank(f, self, space));
     TNI_TRY(check_not_empty(f, self, space));
-    if (rank_of(samples) != 3 || sizes_of(samples)[2] != space)
-        return tni_fail(f, TN_E_SHAPE, "Expect _random_samples to have 3 dimensions, the last of size %lld",
-                        (long long)space);
     for (int64_t i = 0; i < space; i++) {
-        int64_t in = sizes_of(self)[rank - space + i];
+        int64_t in = sizes_of(self)[rank_of(self) - space + i];
         if (wanted[i] + kernel[i] - 1 > in || wanted[i] <= 0 || kernel[i] <= 0)
             return tni_fail(f, TN_E_SHAPE,
                             "pool size %lld and output size %lld do not fit into the input size %lld",
                             (long long)kernel[i], (long long)wanted[i], (long long)in);
     }
-    TNI_TRY(sized_space(f, self, 2, space, sizes));
+    tni_sized_space(f, self, at + 1, space, sizes);
+    return TN_OK;
+}
+
+/* A number in [0, 1) for each sample, channel and spatial dimension. */
+static int32_t check_samples(tni_frame *f, const tn_tensor *self, const tn_tensor *samples, int64_t space)
+{
+    int64_t first = rank_of(self) - space - 1, batch = first ? sizes_of(self)[0] : 1;
+    if (rank_of(samples) != 3 || sizes_of(samples)[2] != space)
+        return tni_fail(f, TN_E_SHAPE, "Expect _random_samples to have 3 dimensions, the last of size %lld",
+                        (long long)space);
+    if (sizes_of(samples)[0] < batch)
+        return tni_fail(f, TN_E_SHAPE, "Expect _random_samples.size(0) no less then input batch size.");
+    if (sizes_of(samples)[1] != sizes_of(self)[first])
+        return tni_fail(f, TN_E_SHAPE, "Expect _random_samples.size(1) equals to input channel size.");
+    return TN_OK;
+}
+
+/* fractional_max_pool (self, kernel_size, output_size, random_samples). */
+int32_t infer_fractional_max_pool(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0), *samples = tni_arg_tensor(f, 3);
+    int64_t space = tni_space_of(f), sizes[TN_MAX_RANK];
+    TNI_TRY(fractional_sizes(f, 0, 1, space, sizes));
+    TNI_TRY(check_samples(f, self, samples, space));
     TNI_TRY(tni_out(f, 0, dtype_of(self), self->desc.rank, sizes));
     return tni_out(f, 1, TN_INT64, self->desc.rank, sizes);
+}
+
+/* (grad_output, self, kernel_size, output_size, indices). */
+int32_t infer_fractional_max_pool_backward(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 1);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(fractional_sizes(f, 1, 2, tni_space_of(f), sizes));
+    TNI_TRY(check_gradient(f, self, sizes));
+    TNI_TRY(check_positions(f, 4, self, sizes));
+    return tni_out_gradient(f, 1, 0);
+}
+
+/* The dimensions behind the batch must have elements; stride and padding (arguments 3 and 4) are volumes' alone. */
+static int32_t check_unpooled(tni_frame *f, const tn_tensor *self, int64_t space)
+{
+    tni_text text;
+    for (int64_t d = 1; d < rank_of(self); d++) {
+        if (sizes_of(self)[d] == 0)
+            return tni_fail(f, TN_E_SHAPE,
+                            "max_unpooling%lldd_forward_out_cpu(): Expected input to have non-zero size for "
+                            "non-batch dimensions, but got %s with dimension %lld being empty.",
+                            (long long)space, tni_sizes_text(self, &text), (long long)d);
+    }
+    for (uint32_t i = 3; i < f->n_args; i++) {
+        if (tni_arg_ints(f, i).count != 3)
+            return tni_fail(
+                f, TN_E_ARGUMENT,
+                "There should be exactly three elements (depth, height, width) in %s, but got: %lld "
+                "elements.",
+                i == 3 ? "stride" : "padding", (long long)tni_arg_ints(f, i).count);
+    }
+    return TN_OK;
 }
 
 /* max_unpool (self, indices, output_size, ...). */
 int32_t infer_max_unpool(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *indices = tni_arg_tensor(f, 1);
-    int64_t space = space_of(f), sizes[TN_MAX_RANK];
+    int64_t space = tni_space_of(f), sizes[TN_MAX_RANK];
     tni_text a, b;
     if (dtype_of(indices) != TN_INT64)
         return tni_fail(f, TN_E_DTYPE, "elements in indices should be type int64 but got: %s",
@@ -265,65 +392,8 @@ int32_t infer_max_unpool(tni_frame *f)
                         "Expected shape of indices to be same as that of the input tensor (%s) but got "
                         "indices tensor with shape: %s",
                         tni_sizes_text(self, &a), tni_sizes_text(indices, &b));
-    TNI_TRY(sized_space(f, self, 2, space, sizes));
+    TNI_TRY(check_unpooled(f, self, space));
+    tni_sized_space(f, self, 2, space, sizes);
     f->keep_dtype = TNI_KEEP(1);
     return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
-}
-
-/* ---- upsampling ---- */
-
-static int32_t check_upsample(tni_frame *f, int64_t space, tn_ints output, const int64_t *input)
-{
-    if (output.count != space)
-        return tni_fail(f, TN_E_ARGUMENT, "It is expected output_size equals to %lld, but got size %lld",
-                        (long long)space, (long long)output.count);
-    for (int64_t i = 0; i < space; i++) {
-        if (output.data[i] <= 0 || input[i] <= 0)
-            return tni_fail(f, TN_E_SHAPE,
-                            "Input and output sizes should be greater than 0, but got input size %lld and "
-                            "output size %lld in dimension %lld",
-                            (long long)input[i], (long long)output.data[i], (long long)i);
-    }
-    return TN_OK;
-}
-
-int32_t infer_upsample(tni_frame *f)
-{
-    const tn_tensor *self = tni_arg_tensor(f, 0);
-    int64_t space = space_of(f), sizes[TN_MAX_RANK];
-    tni_text text;
-    if (rank_of(self) != space + 2)
-        return tni_fail(f, TN_E_SHAPE, "It is expected input_size equals to %lld, but got size %u",
-                        (long long)space + 2, self->desc.rank);
-    TNI_TRY(check_upsample(f, space, tni_arg_ints(f, 1), sizes_of(self) + 2));
-    if (sizes_of(self)[1] == 0)
-        return tni_fail(f, TN_E_SHAPE, "Non-empty %lldD data tensor expected but got a tensor with sizes %s",
-                        (long long)space + 2, tni_sizes_text(self, &text));
-    TNI_TRY(sized_space(f, self, 1, space, sizes));
-    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
-}
-
-/* (grad_output, output_size, input_size, ...). */
-int32_t infer_upsample_backward(tni_frame *f)
-{
-    const tn_tensor *grad = tni_arg_tensor(f, 0);
-    tn_ints input = tni_arg_ints(f, 2);
-    int64_t space = space_of(f);
-    if (input.count != space + 2)
-        return tni_fail(f, TN_E_ARGUMENT, "It is expected input_size equals to %lld, but got size %lld",
-                        (long long)space + 2, (long long)input.count);
-    TNI_TRY(check_upsample(f, space, tni_arg_ints(f, 1), input.data + 2));
-    if (rank_of(grad) != space + 2)
-        return tni_fail(f, TN_E_SHAPE,
-                        "Expected grad_output to be a tensor of dimension %lld but got: dimension %u",
-                        (long long)space + 2, grad->desc.rank);
-    for (int64_t d = 0; d < space + 2; d++) {
-        int64_t expected = d < 2 ? input.data[d] : tni_arg_ints(f, 1).data[d - 2];
-        if (sizes_of(grad)[d] != expected)
-            return tni_fail(f, TN_E_SHAPE,
-                            "Expected grad_output to have the same shape as output; output.size(%lld) = %lld "
-                            "but got grad_output.size(%lld) = %lld",
-                            (long long)d, (long long)expected, (long long)d, (long long)sizes_of(grad)[d]);
-    }
-    return tni_out_channels(f, 0, grad, dtype_of(grad), input.count, input.data);
 }

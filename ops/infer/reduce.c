@@ -340,6 +340,10 @@ int32_t infer_scan_sum(tni_frame *f)
 {
     tn_dtype dtype = tni_arg_dtype(f, 2);
     TNI_TRY(start_scan(f));
+    if (dtype && is_inplace(f) && dtype != f->call_dtype)
+        return tni_fail(f, TN_E_DTYPE,
+                        "Bad in-place call: input tensor dtype %s and output tensor dtype %s should match",
+                        tni_dtype_error_name(f->call_dtype), tni_dtype_error_name(dtype));
     if (!dtype && f->given[0]) dtype = dtype_of(f->given[0]);
     if (!dtype) dtype = is_integer(f->call_dtype) ? TN_INT64 : f->call_dtype;
     f->call_dtype = dtype;

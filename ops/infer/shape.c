@@ -147,6 +147,21 @@ int32_t infer_repeat_interleave(tni_frame *f)
     return tni_out(f, 0, dtype_of(repeats), 1, &count);
 }
 
+/* The gradient has the sizes of unfold's result: the windows in place of `dim`, and their elements behind. */
+static int32_t check_unfolded(tni_frame *f, tn_ints input, int64_t dim)
+{
+    int64_t sizes[TN_MAX_RANK + 1], length = input.count ? input.data[dim] : 1, size = tni_arg_int(f, 3),
+                                    step = tni_arg_int(f, 4);
+    if (size < 0 || step <= 0 || size > length)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "maximum size for tensor at dimension %lld is %lld but size is %lld and step %lld",
+                        (long long)dim, (long long)length, (long long)size, (long long)step);
+    if (input.count) memcpy(sizes, input.data, (size_t)input.count * sizeof(int64_t));
+    if (input.count) sizes[dim] = (length - size) / step + 1;
+    sizes[input.count] = size;
+    return tni_check_sizes(f, 0, input.count + 1, sizes);
+}
+
 /* unfold_backward (grad_in, input_sizes, dim, size, step). */
 int32_t infer_unfold_backward(tni_frame *f)
 {
@@ -155,6 +170,7 @@ int32_t infer_unfold_backward(tni_frame *f)
     if (sizes.count > TN_MAX_RANK)
         return tni_fail(f, TN_E_SHAPE, "the result would have more than %d dimensions", TN_MAX_RANK);
     TNI_TRY(tni_arg_dim(f, 2, sizes.count, &dim));
+    TNI_TRY(check_unfolded(f, sizes, dim));
     return tni_out(f, 0, dtype_of(tni_arg_tensor(f, 0)), (uint32_t)sizes.count, sizes.data);
 }
 
@@ -203,13 +219,17 @@ static int32_t check_mirror(tni_frame *f, const tn_tensor *self, tn_ints pad, in
     return TN_OK;
 }
 
-int32_t infer_pad(tni_frame *f)
+/* The sizes of the result: self is argument `first`, the padding the next one. */
+static int32_t pad_sizes(tni_frame *f, uint32_t first, int64_t *sizes)
 {
-    const tn_tensor *self = tni_arg_tensor(f, 0);
-    tn_ints pad = tni_arg_ints(f, 1);
-    int64_t rank = rank_of(self), sizes[TN_MAX_RANK];
+    const tn_tensor *self = tni_arg_tensor(f, first);
+    tn_ints pad = tni_arg_ints(f, first + 1);
+    int64_t rank = rank_of(self);
     const char *name = strstr(f->op->base->name, "::") + 2;
     int32_t constant = name[0] == 'c', reflects = !strncmp(name, "ref", 3);
+    if (!constant && pad.count != 2 * tni_space_of(f))
+        return tni_fail(f, TN_E_ARGUMENT, "padding size is expected to be %lld, but got: %lld",
+                        2 * (long long)tni_space_of(f), (long long)pad.count);
     TNI_TRY(check_pad(f, self, pad));
     if (!constant) TNI_TRY(check_mirror(f, self, pad, reflects));
     memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
@@ -227,5 +247,31 @@ int32_t infer_pad(tni_frame *f)
                                   "WHD"[i % 3], (long long)sizes_of(self)[d], "WHD"[i % 3],
                                   (long long)sizes[d]);
     }
-    return tni_out_channels(f, 0, self, dtype_of(self), rank, sizes);
+    return TN_OK;
+}
+
+int32_t infer_pad(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(pad_sizes(f, 0, sizes));
+    return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
+}
+
+/* (grad_output, self, padding). */
+int32_t infer_pad_backward(tni_frame *f)
+{
+    static const char *const names[] = {"width", "height", "depth"};
+    const tn_tensor *grad = tni_arg_tensor(f, 0), *self = tni_arg_tensor(f, 1);
+    int64_t space = tni_space_of(f), rank = rank_of(self), sizes[TN_MAX_RANK];
+    TNI_TRY(pad_sizes(f, 1, sizes));
+    TNI_TRY(tni_check_dtype_like(f, 0, self));
+    for (int64_t i = 0; i < space && rank_of(grad) == rank; i++) {
+        int64_t wanted = sizes[rank - 1 - i], got = sizes_of(grad)[rank - 1 - i];
+        if (got != wanted)
+            return tni_fail(f, TN_E_SHAPE, "grad_output %s unexpected. Expected: %lld, Got: %lld", names[i],
+                            (long long)wanted, (long long)got);
+    }
+    TNI_TRY(tni_check_sizes(f, 0, rank, sizes));
+    return tni_out_gradient(f, 1, 0);
 }

@@ -173,14 +173,13 @@ int32_t infer_multinomial(tni_frame *f)
     return tni_out(f, 0, TN_INT64, (uint32_t)rank, sizes);
 }
 
-/* segment_reduce (data, reduce, lengths, indices, offsets, axis, unsafe, initial). */
-int32_t infer_segment_reduce(tni_frame *f)
+/* The sizes of data with the number of segments for `axis`; `at`: the arguments lengths, offsets and axis. */
+static int32_t segmented_sizes(tni_frame *f, const tn_tensor *data, const uint32_t at[3], int64_t *sizes)
 {
-    const tn_tensor *data = tni_arg_tensor(f, 0), *lengths = tni_arg_tensor(f, 2),
-                    *offsets = tni_arg_tensor(f, 4);
+    const tn_tensor *lengths = tni_arg_tensor(f, at[0]), *offsets = tni_arg_tensor(f, at[1]);
     const tn_tensor *segments = offsets ? offsets : lengths;
-    int64_t axis, sizes[TN_MAX_RANK];
-    TNI_TRY(tni_arg_dim(f, 5, rank_of(data), &axis));
+    int64_t axis;
+    TNI_TRY(tni_arg_dim(f, at[2], rank_of(data), &axis));
     if (data->numel == 0) return tni_fail(f, TN_E_SHAPE, "Expected data to be a non-empty tensor");
     if (!segments) return tni_fail(f, TN_E_ARGUMENT, "Either lengths or offsets must be defined.");
     TNI_TRY(tni_check_index(f, segments, 1));
@@ -190,8 +189,30 @@ int32_t infer_segment_reduce(tni_frame *f)
                         (long long)axis);
     memcpy(sizes, sizes_of(data), data->desc.rank * sizeof(int64_t));
     sizes[axis] = sizes_of(segments)[axis] - (offsets ? 1 : 0);
+    return TN_OK;
+}
+
+/* segment_reduce (data, reduce, lengths, indices, offsets, axis, unsafe, initial). */
+int32_t infer_segment_reduce(tni_frame *f)
+{
+    const tn_tensor *data = tni_arg_tensor(f, 0);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(segmented_sizes(f, data, (const uint32_t[]){2, 4, 5}, sizes));
     f->keep_dtype = TNI_KEEP(2) | TNI_KEEP(3) | TNI_KEEP(4);
     return tni_out(f, 0, dtype_of(data), data->desc.rank, sizes);
+}
+
+/* (grad, output, data, reduce, lengths, offsets, axis, ...). */
+int32_t infer_segment_reduce_backward(tni_frame *f)
+{
+    const tn_tensor *data = tni_arg_tensor(f, 2);
+    int64_t sizes[TN_MAX_RANK];
+    TNI_TRY(segmented_sizes(f, data, (const uint32_t[]){4, 5, 6}, sizes));
+    for (uint32_t i = 0; i < 2; i++) {
+        TNI_TRY(tni_check_dtype_like(f, i, data));
+        TNI_TRY(tni_check_sizes(f, i, rank_of(data), sizes));
+    }
+    return tni_out_gradient(f, 2, 0);
 }
 
 /* An output like the input, and a bool mask. */
@@ -201,4 +222,15 @@ int32_t infer_with_mask(tni_frame *f)
     f->keep_dtype = UINT32_MAX;
     TNI_TRY(tni_out_like(f, 0, self, 0));
     return tni_out_like(f, 1, self, TN_BOOL);
+}
+
+/* dropout and its like (self, p, train): what drops nothing gives self as it is, so that it may be any tensor in place. */
+int32_t infer_dropout(tni_frame *f)
+{
+    tn_tensor *self = tni_arg_tensor(f, 0);
+    double p = tni_arg_float(f, 1);
+    if (!(p >= 0 && p <= 1))
+        return tni_fail(f, TN_E_ARGUMENT, "dropout probability has to be between 0 and 1, but got %g", p);
+    if (!is_inplace(f) || (p != 0 && tni_arg_bool(f, 2) && self->numel)) return TN_OK;
+    return tni_out_give(f, 0, tn_retain(self));
 }

@@ -101,9 +101,9 @@ Test(refusals_layers, of_convolutions)
     REFUSED(tn_convolution(s, x, r, NULL, TN_INTS(1), TN_INTS(0), TN_INTS(1), 0, TN_INTS(0), 1),
             "Expected 2-dimensional input for 2-dimensional weight[2, 3], but got 4-dimensional");
     REFUSED(tn_conv2d(s, x, w, .stride = TN_INTS(1, 1, 1)),
-            "stride must either be a single int, or a tuple of 2 ints");
+            "stride must either be a single int, or a tuple of two ints");
     REFUSED(tn_conv2d(s, x, w, .dilation = TN_INTS(1, 1, 1)),
-            "dilation must either be a single int, or a tuple of 2 ints");
+            "dilation must either be a single int, or a tuple of two ints");
     REFUSED(tn_conv2d_padding(s, x, w, .padding = "same", .stride = TN_INTS(1, 1, 1)),
             "stride cannot broadcast to 2 dimensions");
     REFUSED(tn_conv2d_padding(s, x, w, .padding = "same", .dilation = TN_INTS(1, 1, 1)),

@@ -136,8 +136,7 @@ Test(refusals_shapes, of_pads_and_splits)
             "Length of pad should be no more than twice the number of dimensions of the input.");
     REFUSED(tn_constant_pad_nd(s, v, TN_INTS(-2, -2)),
             "The input size 3, plus negative padding -2 and -2 resulted in a negative output");
-    REFUSED(tn_reflection_pad2d(s, x, TN_INTS(1, 1)),
-            "Expected 2D or 3D (batch mode) tensor with possibly 0 batch size and other non-zero");
+    REFUSED(tn_reflection_pad2d(s, x, TN_INTS(1, 1)), "padding size is expected to be 4, but got: 2");
     REFUSED(tn_reflection_pad2d(s, r, TN_INTS(1, 1, 1, 1)),
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero");
     REFUSED(tn_reflection_pad2d(s, x, TN_INTS(9, 1, 1, 1)),

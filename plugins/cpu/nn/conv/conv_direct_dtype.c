@@ -137,7 +137,7 @@ static void image_blocks(const cpu_direct *d, const void *image, const void *wei
     int64_t columns = d->in_channels * d->kernel_count;
     int64_t out_plane = d->out_size[0] * d->out_size[1] * d->out_size[2];
     int64_t stretch =
-        round_up(max_i64(4 * TILE, STRETCH_BYTES / (d->in_channels * (int64_t)sizeof(E))), TILE);
+        round_up(max_i64(4 * TILE, STRETCH_BYTES / (max_i64(1, d->in_channels) * (int64_t)sizeof(E))), TILE);
     for (int64_t p = 0; p < d->positions; p += stretch)
         for (int64_t block = begin; block < end; block++)
             block_positions(d, image, (const E *)weights + block * columns * ROWS, bias, block, p,

@@ -136,8 +136,10 @@ static int32_t run_dense_backward(void *self, const tn_call *call)
                      .out = out->host};
     int32_t status = cpu_contiguous_read(call, grad, &data);
     if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 8), &weights);
+    bool max = bags.mode == CPU_BAG_MAX;
+    const int64_t bounds[INDEX_TENSORS] = {rows, max ? -1 : grad->sizes[0], -1, max ? rows : -1};
     for (uint32_t i = 0; i < INDEX_TENSORS && status == TN_OK; i++)
-        status = cpu_indices_open(call, tensor_arg(call, i + 1), i == INDICES ? rows : -1, &lists[i]);
+        status = cpu_indices_open(call, tensor_arg(call, i + 1), bounds[i], &lists[i]);
     if (status == TN_OK && bags.mode != CPU_BAG_MAX && lists[BAG_OF].count != lists[INDICES].count)
         status = cpu_error(call, TN_E_ARGUMENT,
                            "argument 'offset2bag': must have one element for each "
@@ -160,14 +162,15 @@ static int32_t run_dense_backward(void *self, const tn_call *call)
     return status;
 }
 
-/* Computes the bag of each index from the offsets, for calls without offset2bag. */
-static void bags_from_offsets(const cpu_indices *offsets, int64_t count, int64_t *bag_of)
+/* Computes the bag of each index from the offsets, for calls without offset2bag. Returns the last one. */
+static int64_t bags_from_offsets(const cpu_indices *offsets, int64_t count, int64_t *bag_of)
 {
     int64_t bag = 0;
     for (int64_t i = 0; i < count; i++) {
         while (bag + 1 < offsets->count && offsets->data[bag + 1] <= i) bag++;
         bag_of[i] = bag;
     }
+    return count ? bag : -1;
 }
 
 /* (grad, weight, indices, offsets, offset2bag, mode, padding_idx) */
@@ -182,11 +185,13 @@ static int32_t run_backward_weights(void *self, const tn_call *call)
     if (status == TN_OK) status = cpu_contiguous_read(call, table, &rows);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 2), table->sizes[0], &indices);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 3), -1, &offsets);
-    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 4), -1, &bag_of);
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 4), grad->sizes[0], &bag_of);
     if (status == TN_OK) {
         made = cpu_scratch(call, (uint64_t)indices.count * 8);
         if (!made) status = TN_E_OUT_OF_MEMORY;
     }
+    if (status == TN_OK && bags_from_offsets(&offsets, indices.count, made) >= grad->sizes[0])
+        status = cpu_error(call, TN_E_INDEX, "argument 'offsets': starts more bags than 'grad' has rows");
     if (status == TN_OK) {
         bag_job job = {.kernels = cpu_kernels_of(cpu_embedding_table, table->dtype),
                        .bags = {.width = table->sizes[1],
@@ -196,7 +201,6 @@ static int32_t run_backward_weights(void *self, const tn_call *call)
                                 .table = rows,
                                 .grad = data,
                                 .out = out->host}};
-        bags_from_offsets(&offsets, indices.count, made);
         cpu_parallel_ranges(call, indices.count, grain_for(16384, table->sizes[1]), backward_weights_range,
                             &job);
     }
