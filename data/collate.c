@@ -83,8 +83,9 @@ static int32_t read_samples(tn_scope *s, const tn_loader_options *o, const batch
         char text[96];
         if (!tn_dataset_get(s, o->dataset, job->indices[i], job->seeds[i], samples + i * TN_SAMPLE_MAX))
             continue;
-        snprintf(text, sizeof text, " (sample %lld, batch %lld of epoch %lld)", (long long)job->indices[i],
-                 (long long)job->batch, (long long)job->epoch);
+        snprintf(text, sizeof text,
+                 job->epoch < 0 ? " (sample %lld)" : " (sample %lld, batch %lld of epoch %lld)",
+                 (long long)job->indices[i], (long long)job->batch, (long long)job->epoch);
         tn_scope_add_to_error(s, text);
     }
     return tn_scope_failed(s);
@@ -110,7 +111,7 @@ int32_t collate_batch(tn_scope *s, const tn_loader_options *o, tn_device pins, b
 {
     memset(job->out, 0, sizeof job->out);
     if (make(s, o, pins, job)) {
-        if (!strstr(tn_scope_error(s)->message, ", batch ")) {
+        if (job->epoch >= 0 && !strstr(tn_scope_error(s)->message, ", batch ")) {
             char text[96];
             snprintf(text, sizeof text, " (batch %lld of epoch %lld)", (long long)job->batch,
                      (long long)job->epoch);

@@ -7,7 +7,7 @@
 
 /* A batch to be made, and its tensors. */
 typedef struct batch_job {
-    int64_t epoch, batch; /* which one it is */
+    int64_t epoch, batch; /* which one it is; epoch -1: unknown, and errors do not say it */
     int64_t count;        /* samples */
     int64_t *indices;     /* room for those of a whole batch */
     uint64_t *seeds;

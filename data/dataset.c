@@ -9,8 +9,13 @@
 
 tn_dataset *tn_dataset_create(tn_context *ctx, const tn_dataset_class *class_, void *user)
 {
-    const int64_t count =
-        class_ && class_->size >= sizeof *class_ && class_->count ? class_->count(user) : -1;
+    return dataset_of_count(ctx, class_, user,
+                            class_ && class_->size >= sizeof *class_ && class_->count ? class_->count(user)
+                                                                                      : -1);
+}
+
+tn_dataset *dataset_of_count(tn_context *ctx, const tn_dataset_class *class_, void *user, int64_t count)
+{
     const char *wrong = !ctx ? "argument 'ctx': it is NULL"
                         : !class_ || class_->size < sizeof *class_
                             ? "argument 'class': it is NULL or too small"

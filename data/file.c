@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,6 +83,40 @@ int32_t data_read_file(tn_scope *s, const char *reader, const char *path, uint8_
     close(file);
     *out_bytes = (uint64_t)status.st_size;
     return failed;
+}
+
+typedef struct pages {
+    void *address;
+    uint64_t bytes;
+} pages;
+
+static void unmap(void *user)
+{
+    pages *p = user;
+    munmap(p->address, p->bytes);
+    free(p);
+}
+
+tn_tensor *data_map(tn_scope *s, const char *reader, const char *path, int file, int64_t offset,
+                    tn_dtype dtype, tn_ints sizes, int64_t bytes)
+{
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    pages *p = malloc(sizeof *p);
+    if (!p) return data_fail(s, TN_E_OUT_OF_MEMORY, reader, path, "out of host memory"), NULL;
+    p->bytes = (uint64_t)(offset % page + bytes);
+    p->address = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file,
+                      (off_t)(offset - offset % page));
+    if (p->address == MAP_FAILED) {
+        free(p);
+        return data_fail(s, TN_E_IO, reader, path, "%s", strerror(errno)), NULL;
+    }
+    const tn_blob blob = {.size = sizeof blob,
+                          .dtype = dtype,
+                          .data = (char *)p->address + offset % page,
+                          .sizes = sizes,
+                          .deleter = unmap,
+                          .user = p};
+    return data_give(s, &blob);
 }
 
 tn_tensor *data_give(tn_scope *s, const tn_blob *blob)

@@ -29,6 +29,9 @@ int32_t data_read_file(tn_scope *s, const char *reader, const char *path, uint8_
 tn_tensor *data_give(tn_scope *s, const tn_blob *blob);
 /* A row-major tensor that owns `bytes` (of malloc), or frees it. */
 tn_tensor *data_tensor_of(tn_scope *s, tn_dtype dtype, tn_ints sizes, uint8_t *bytes);
+/* A tensor over `bytes` of an open file, whose pages are read when they are touched; writing to it does not change the file. */
+tn_tensor *data_map(tn_scope *s, const char *reader, const char *path, int file, int64_t offset,
+                    tn_dtype dtype, tn_ints sizes, int64_t bytes);
 /* sizes[0] * ... * element, or -1 if that is more than INT64_MAX or a size is negative. */
 int64_t data_bytes(tn_ints sizes, int64_t element);
 /* Reverses the bytes of each number. */

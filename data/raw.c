@@ -4,23 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-typedef struct pages {
-    void *address;
-    uint64_t bytes;
-} pages;
-
-static void unmap(void *user)
-{
-    pages *p = user;
-    munmap(p->address, p->bytes);
-    free(p);
-}
 
 /* The sizes with the number that -1 stands for, in `out`. Returns their bytes, or -1 after a failure. */
 static int64_t complete(tn_scope *s, const char *path, tn_ints sizes, int64_t element, int64_t room,
@@ -55,27 +41,11 @@ static int64_t complete(tn_scope *s, const char *path, tn_ints sizes, int64_t el
 static tn_tensor *map(tn_scope *s, const char *path, int file, tn_dtype dtype, tn_ints sizes, int64_t offset,
                       int64_t room)
 {
-    const int64_t page = sysconf(_SC_PAGESIZE), element = tn_dtype_bytes(dtype);
     int64_t all[TN_MAX_RANK];
-    int64_t bytes = complete(s, path, sizes, element, room, all);
+    int64_t bytes = complete(s, path, sizes, tn_dtype_bytes(dtype), room, all);
     if (bytes < 0) return NULL;
     if (!bytes) return tn_empty(s, (tn_ints){all, sizes.count}, .dtype = dtype, .device = TN_CPU);
-    pages *p = malloc(sizeof *p);
-    if (!p) return data_fail(s, TN_E_OUT_OF_MEMORY, "raw", path, "out of host memory"), NULL;
-    p->bytes = (uint64_t)(offset % page + bytes);
-    p->address = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file,
-                      (off_t)(offset - offset % page));
-    if (p->address == MAP_FAILED) {
-        free(p);
-        return data_fail(s, TN_E_IO, "raw", path, "%s", strerror(errno)), NULL;
-    }
-    const tn_blob blob = {.size = sizeof blob,
-                          .dtype = dtype,
-                          .data = (char *)p->address + offset % page,
-                          .sizes = {all, sizes.count},
-                          .deleter = unmap,
-                          .user = p};
-    return data_give(s, &blob);
+    return data_map(s, "raw", path, file, offset, dtype, (tn_ints){all, sizes.count}, bytes);
 }
 
 tn_tensor *tn_raw_map(tn_scope *s, const char *path, tn_dtype dtype, tn_ints sizes, int64_t offset)

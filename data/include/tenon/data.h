@@ -156,6 +156,39 @@ TN_API const char *tn_folder_path(const tn_dataset *d, int64_t i);
 TN_API tn_dataset *tn_token_dataset_create(tn_context *ctx, const char *path, tn_dtype dtype, int64_t length,
                                            int64_t step);
 
+/* ---- Worker processes --------------------------------------------------------------------------------- */
+
+/*
+ * Processes that read samples, for readers that are not safe for threads and should still run at the same time.
+ *
+ * They are made at the beginning of main, while the program has one thread: a copy of a process with several threads has
+ * locks that nobody opens any more, and devices without their drivers' threads. TN_E_STATE if there are more. A call inside TN_MAIN
+ * is early enough. Each process makes a context of its own and calls `open`, with a copy of what `user` is now, for its data set.
+ *
+ *     tn_workers *w;
+ *     TN_TRY(tn_workers_create(4, open_images, "images", &w));
+ *     tn_dataset *set = tn_workers_dataset_create(ctx, w);
+ *     tn_loader *l = tn_loader_create(set, .batch = 32, .shuffle = 1, .workers = 4);
+ *
+ * A loader with as many workers as there are processes keeps all of them at work; order, seeds, errors and its state are as
+ * with any data set. The tensors of a batch come in memory that the processes share, without a copy in the program.
+ * A process that dies is an error of the batch that it read; the others go on.
+ */
+typedef struct tn_workers tn_workers;
+/* In the process. The data set lives as long as it; NULL is the error of every batch. */
+typedef tn_dataset *(*tn_workers_open)(void *user, tn_context *ctx);
+TN_API int32_t tn_workers_create(int32_t count, tn_workers_open open, TN_NULLABLE void *user,
+                                 TN_OUT TN_GIVES tn_workers **out);
+/* A data set whose samples are read by the processes, which must live longer. NULL and tn_last_error() on failure. */
+TN_API tn_dataset *tn_workers_dataset_create(tn_context *ctx, tn_workers *w);
+/* The number of process i for the system; 0 if there is none. */
+TN_API int64_t tn_workers_process(const tn_workers *w, int32_t i);
+/* Ends the processes, and waits for what they are reading. */
+TN_API void tn_workers_destroy(TN_TAKES TN_NULLABLE tn_workers *w);
+#ifdef TN_AUTO_TYPE
+TN_AUTO_TYPE(tn_workers, tn_workers_destroy)
+#endif
+
 /* ---- Loaders ------------------------------------------------------------------------------------------ */
 
 typedef struct tn_loader tn_loader;
