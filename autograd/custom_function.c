@@ -90,6 +90,7 @@ typedef struct once_node {
     tn_node node;
     tni_meta note;
     tni_edge edge;
+    int64_t sizes[]; /* of the note: the gradient may be freed before its node */
 } once_node;
 
 static int32_t once_run(tn_node *node, tni_step *step)
@@ -112,10 +113,14 @@ static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
     tni_edge edge;
     int32_t status = tni_gradient_edge(source, &edge);
     if (status || !edge.node || !grad || !tni_is_differentiable(grad->desc.dtype)) return status;
-    once_node *n = tni_alloc_zeroed(grad->ctx, sizeof *n);
+    const uint64_t size_bytes = grad->desc.rank * sizeof *grad->desc.sizes,
+                   bytes = sizeof(once_node) + size_bytes;
+    once_node *n = tni_alloc_zeroed(grad->ctx, bytes);
     if (!n) return TN_E_OUT_OF_MEMORY;
-    tni_node_init(&n->node, grad->ctx, &once_class, sizeof *n);
+    tni_node_init(&n->node, grad->ctx, &once_class, bytes);
     n->note = tni_note(grad);
+    n->note.sizes = n->sizes;
+    memcpy(n->sizes, grad->desc.sizes, size_bytes);
     n->node.inputs = &n->note;
     n->node.n_inputs = n->node.n_edges = 1;
     n->node.edges = &n->edge;
