@@ -381,14 +381,21 @@ static uint64_t bytes_of(const tn_tensor *t)
     return (uint64_t)t->numel * (uint64_t)tn_dtype_bytes(t->desc.dtype);
 }
 
+/* The call and its one list of tensors, which it writes. */
+static int32_t check_tensors(const tn_communicator *c, const char *call, tn_tensor *const *tensors,
+                             uint32_t count)
+{
+    int32_t status = check_call(c, call, count);
+    return status ? status : check_list(c, &(list){call, "tensors", tensors, 1});
+}
+
 int32_t tn_communicator_all_reduce(tn_communicator *communicator, tn_tensor *const *tensors, uint32_t count,
                                    uint32_t reduction)
 {
     static const char call[] = "tn_communicator_all_reduce";
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_call(c, call, count);
-    if (!status) status = check_list(c, &(list){call, "tensors", tensors, 1});
+    int32_t status = check_tensors(c, call, tensors, count);
     if (!status) status = check_reduction(c, call, tensors[0]->desc.dtype, reduction);
     if (status || !tensors[0]->numel || (status = begin(c, call, tensors, tensors, ranks))) return status;
     status = slots(c)->all_reduce(c->type->driver.self, c->handle, ranks, sizeof *ranks,
@@ -402,10 +409,9 @@ int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *cons
     static const char call[] = "tn_communicator_broadcast";
     tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_call(c, call, count);
+    int32_t status = check_tensors(c, call, tensors, count);
     if (!status && root >= c->world)
         status = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, c->world - 1);
-    if (!status) status = check_list(c, &(list){call, "tensors", tensors, 1});
     if (status || !tensors[0]->numel || (status = begin(c, call, tensors, tensors, ranks))) return status;
     status = slots(c)->broadcast(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(tensors[0]),
                                  root);

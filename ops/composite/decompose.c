@@ -218,6 +218,13 @@ static tn_tensor *sign_of(tn_scope *s, tn_tensor *pivots, tn_dtype dtype)
     return tn_rsub_scalar(s, tni_cast(s, tn_mul_scalar(s, odd, 2), dtype), 1);
 }
 
+static void give_three(tn_value *outs, tn_tensor *first, tn_tensor *second, tn_tensor *third)
+{
+    give(outs, 0, first);
+    give(outs, 1, second);
+    give(outs, 2, third);
+}
+
 /* (A) -> result, LU, pivots */
 void composite_linalg_det_factors(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -225,9 +232,8 @@ void composite_linalg_det_factors(tn_scope *s, const tn_value *args, tn_value *o
     if (tni_check_matrices(s, a, "linalg.det", 1)) return;
     tn_linalg_lu_factor_ex_result lu = tn_linalg_lu_factor_ex(s, a);
     diagonal = tn_diagonal(s, lu.LU, .dim1 = -2, .dim2 = -1);
-    give(outs, 0, tn_mul(s, tn_prod_dim(s, diagonal, -1), sign_of(s, lu.pivots, dtype_of(a))));
-    give(outs, 1, lu.LU);
-    give(outs, 2, lu.pivots);
+    tn_tensor *product = tn_mul(s, tn_prod_dim(s, diagonal, -1), sign_of(s, lu.pivots, dtype_of(a)));
+    give_three(outs, product, lu.LU, lu.pivots);
 }
 
 /* (A) -> sign, logabsdet, LU, pivots */
@@ -306,9 +312,7 @@ void composite_lu_with_info(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_linalg_lu_factor_ex_result r = tn_linalg_lu_factor_ex(
         s, arg_tensor(args, 0), .pivot = arg_bool(args, 1), .check_errors = arg_bool(args, 2));
-    give(outs, 0, r.LU);
-    give(outs, 1, r.pivots);
-    give(outs, 2, r.info);
+    give_three(outs, r.LU, r.pivots, r.info);
 }
 
 void composite_linalg_lu(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -316,9 +320,7 @@ void composite_linalg_lu(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_linalg_lu_factor_ex_result r =
         tn_linalg_lu_factor_ex(s, arg_tensor(args, 0), .pivot = arg_bool(args, 1));
     tn_lu_unpack_result u = tn_lu_unpack(s, r.LU, r.pivots);
-    give(outs, 0, u.P);
-    give(outs, 1, u.L);
-    give(outs, 2, u.U);
+    give_three(outs, u.P, u.L, u.U);
 }
 
 void composite_linalg_ldl_factor(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -219,13 +219,10 @@ static int32_t multiply(cuda_device *d, const cuda_blas *b, plan *p, void *queue
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
 
-#define NAME_OF_SYMBOL(result, name, arguments) #name,
-static const char *const symbols[] = {CUBLASLT_FUNCTIONS(NAME_OF_SYMBOL)};
 static const cuda_library_kind kind = {.name = "cuBLASLt",
                                        .work = "products",
                                        .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
-                                       .symbols = symbols,
-                                       .n_symbols = sizeof symbols / sizeof *symbols,
+                                       CUDA_LIBRARY_SYMBOLS(CUBLASLT_FUNCTIONS),
                                        .size = sizeof(cuda_blas),
                                        .key_bytes = sizeof(plan_key),
                                        .plan_bytes = sizeof(plan),

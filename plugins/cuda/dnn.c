@@ -317,13 +317,10 @@ static int32_t convolve(cuda_device *d, cuda_dnn *n, void *queue, const tn_call 
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
 
-#define NAME_OF_SYMBOL(result, name, arguments) #name,
-static const char *const symbols[] = {CUDNN_FUNCTIONS(NAME_OF_SYMBOL)};
 static const cuda_library_kind kind = {.name = "cuDNN",
                                        .work = "convolutions",
                                        .files = {"libcudnn.so.9"},
-                                       .symbols = symbols,
-                                       .n_symbols = sizeof symbols / sizeof *symbols,
+                                       CUDA_LIBRARY_SYMBOLS(CUDNN_FUNCTIONS),
                                        .size = sizeof(cuda_dnn),
                                        .key_bytes = sizeof(plan_key),
                                        .plan_bytes = sizeof(plan),

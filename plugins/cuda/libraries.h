@@ -42,6 +42,12 @@ struct cuda_library_kind {
                          cuda_plan *p); /* what the library has made of it, which may be a part */
 };
 
+/* Parts of a kind: its symbols, from a list of functions X(result, name, arguments). */
+#define CUDA_NAME_OF_SYMBOL(result, name, arguments) #name,
+#define CUDA_LIBRARY_SYMBOLS(FUNCTIONS)                               \
+    .symbols = (const char *const[]){FUNCTIONS(CUDA_NAME_OF_SYMBOL)}, \
+    .n_symbols = sizeof((const char *const[]){FUNCTIONS(CUDA_NAME_OF_SYMBOL)}) / sizeof(const char *)
+
 /* The device's library, opened by its first call; NULL if the device has none. */
 cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind);
 

@@ -141,14 +141,11 @@ static const char *status_name(const cuda_library *l, int status)
     return status >= 0 && status < count ? names[status] : "unknown status";
 }
 
-#define NAME_OF_SYMBOL(result, name, arguments) #name,
-static const char *const symbols[] = {CUSOLVER_FUNCTIONS(NAME_OF_SYMBOL)};
 static const cuda_library_kind kind = {.name = "cuSOLVER",
                                        .work = "factors of matrices",
                                        .otherwise = "the CPU computes",
                                        .files = {"libcusolver.so.12", "libcusolver.so.11"},
-                                       .symbols = symbols,
-                                       .n_symbols = sizeof symbols / sizeof *symbols,
+                                       CUDA_LIBRARY_SYMBOLS(CUSOLVER_FUNCTIONS),
                                        .size = sizeof(cuda_solver),
                                        .version = version,
                                        .status_name = status_name};

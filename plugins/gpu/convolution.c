@@ -267,26 +267,23 @@ static uint64_t runs_of(const convolution *c, const uint32_t sizes[3])
     return (uint64_t)sizes[0] * sizes[1] * ((sizes[2] + run - 1) / run);
 }
 
-static int32_t run_forward(convolution *c, operand out, operand in, operand weight, operand bias)
+/* Gives `to` from `from`: the out of a convolution from its in, or with `is_transposed` the in from the out. */
+static int32_t run_pass(convolution *c, int32_t is_transposed, operand to, operand from, operand weight,
+                        operand bias)
 {
-    uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.out_channels * runs_of(c, c->w.out);
-    const operand operands[] = {out, in, weight};
+    const gpu_window *w = &c->w;
+    const operand operands[] = {to, from, weight};
+    uint64_t at_once, images = (uint64_t)w->images * w->groups,
+                      items = is_transposed ? images * w->in_channels * runs_of(c, w->in)
+                                            : images * w->out_channels * runs_of(c, w->out);
     if (!items) return TN_OK;
-    int32_t status = run_library(c, GPU_CONVOLVE_OUT, in, weight, out, bias);
+    int32_t status = is_transposed ? run_library(c, GPU_CONVOLVE_IN, to, weight, from, bias)
+                                   : run_library(c, GPU_CONVOLVE_OUT, from, weight, to, bias);
     if (status != TN_E_UNSUPPORTED) return status;
-    return uses_products(c, &at_once) ? forward_products(c, out, in, weight, bias, at_once)
-                                      : run_directly(c, "convolve", operands, &bias, items);
-}
-
-static int32_t run_transposed(convolution *c, operand in, operand out, operand weight, operand bias)
-{
-    uint64_t at_once, items = (uint64_t)c->w.images * c->w.groups * c->w.in_channels * runs_of(c, c->w.in);
-    const operand operands[] = {in, out, weight};
-    if (!items) return TN_OK;
-    int32_t status = run_library(c, GPU_CONVOLVE_IN, in, weight, out, bias);
-    if (status != TN_E_UNSUPPORTED) return status;
-    return uses_products(c, &at_once) ? transposed_products(c, in, out, weight, bias, at_once)
-                                      : run_directly(c, "convolve_transposed", operands, &bias, items);
+    if (!uses_products(c, &at_once))
+        return run_directly(c, is_transposed ? "convolve_transposed" : "convolve", operands, &bias, items);
+    return is_transposed ? transposed_products(c, to, from, weight, bias, at_once)
+                         : forward_products(c, to, from, weight, bias, at_once);
 }
 
 static int32_t run_weight(convolution *c, operand weight, operand in, operand out)
@@ -314,9 +311,7 @@ static int32_t convolve(void *self, const tn_call *call)
     gpu_contiguous result;
     int32_t status = gpu_contiguous_begin(call, out, &result);
     operand to = {result.memory, result.offset};
-    if (!status)
-        status = is_transposed ? run_transposed(&c, to, operand_of(in), operand_of(weight), bias)
-                               : run_forward(&c, to, operand_of(in), operand_of(weight), bias);
+    if (!status) status = run_pass(&c, is_transposed, to, operand_of(in), operand_of(weight), bias);
     return status ? status : gpu_contiguous_end(call, &result);
 }
 
@@ -338,8 +333,7 @@ static int32_t convolve_backward(void *self, const tn_call *call)
         status = gpu_contiguous_begin(call, out, &result);
         operand to = {result.memory, result.offset};
         if (status) break;
-        if (i == 0 && is_transposed) status = run_forward(&c, to, g, k, none);
-        if (i == 0 && !is_transposed) status = run_transposed(&c, to, g, k, none);
+        if (i == 0) status = run_pass(&c, !is_transposed, to, g, k, none);
         if (i == 1) status = is_transposed ? run_weight(&c, to, g, x) : run_weight(&c, to, x, g);
         if (i == 2) status = gpu_channel_sums(call, grad, out);
         if (!status) status = gpu_contiguous_end(call, &result);

@@ -271,13 +271,38 @@ int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, 
 int32_t gpu_error_native(const gpu_plugin *plugin, int32_t status, int32_t native, const char *native_name,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* A case of a switch over a vendor's statuses, for a list of them. */
+/* The body of a function that gives the name of a vendor's status, for a list of them. */
 #define GPU_NAME_CASE(status) \
     case status:              \
         return #status;
+#define GPU_NAME_OF(status, LIST) \
+    switch (status) {             \
+        LIST(GPU_NAME_CASE)       \
+    default:                      \
+        return "unknown status";  \
+    }
 
-/* Gives the handle of a kind (TN_NATIVE_...) from a list of all; TN_E_UNSUPPORTED where it is NULL. */
-int32_t gpu_native_of(const void *const *of_kind, uint32_t count, uint32_t kind, uint64_t *out);
+/* Gives the handle of a kind (TN_NATIVE_...); `handle` is that of a stream or an allocation. TN_E_UNSUPPORTED where it is
+ * NULL. */
+int32_t gpu_native_of(uint32_t kind, const void *device, const void *context, const void *handle,
+                      uint64_t *out);
+
+/* Puts x into a list that `next` links and `lock` guards, and takes it out again if it is there. */
+#define GPU_LINK(lock, list, x)     \
+    do {                            \
+        pthread_mutex_lock(lock);   \
+        (x)->next = *(list);        \
+        *(list) = (x);              \
+        pthread_mutex_unlock(lock); \
+    } while (0)
+#define GPU_UNLINK(lock, list, x)                                        \
+    do {                                                                 \
+        __typeof__(list) link_at = (list);                               \
+        pthread_mutex_lock(lock);                                        \
+        while (*link_at && *link_at != (x)) link_at = &(*link_at)->next; \
+        if (*link_at) *link_at = (x)->next;                              \
+        pthread_mutex_unlock(lock);                                      \
+    } while (0)
 
 /* Writes "0000:65:00.0". */
 void gpu_write_pci(gpu_properties *out, uint32_t domain, uint32_t bus, uint32_t device, uint32_t function);

@@ -55,9 +55,14 @@ void gpu_write_pci(gpu_properties *out, uint32_t domain, uint32_t bus, uint32_t 
              device & 0xff, function & 0xf);
 }
 
-int32_t gpu_native_of(const void *const *of_kind, uint32_t count, uint32_t kind, uint64_t *out)
+int32_t gpu_native_of(uint32_t kind, const void *device, const void *context, const void *handle,
+                      uint64_t *out)
 {
-    if (kind >= count || !of_kind[kind]) return TN_E_UNSUPPORTED;
+    const void *const of_kind[] = {[TN_NATIVE_DEVICE] = device,
+                                   [TN_NATIVE_CONTEXT] = context,
+                                   [TN_NATIVE_STREAM] = handle,
+                                   [TN_NATIVE_ALLOCATION] = handle};
+    if (kind >= sizeof of_kind / sizeof *of_kind || !of_kind[kind]) return TN_E_UNSUPPORTED;
     *out = (uintptr_t)of_kind[kind];
     return TN_OK;
 }
@@ -130,11 +135,8 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
 static void device_close(void *self, void *device)
 {
     gpu_plugin *p = self;
-    gpu_device *d = device, **at = &p->devices;
-    pthread_mutex_lock(&p->lock);
-    while (*at && *at != d) at = &(*at)->next;
-    if (*at) *at = d->next;
-    pthread_mutex_unlock(&p->lock);
+    gpu_device *d = device;
+    GPU_UNLINK(&p->lock, &p->devices, d);
     gpu_fft_finish(d);
     gpu_programs_destroy(d);
     driver->close(d->handle);
@@ -176,10 +178,7 @@ static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, in
         free(s);
         return status;
     }
-    pthread_mutex_lock(&d->lock);
-    s->next = d->streams;
-    d->streams = s;
-    pthread_mutex_unlock(&d->lock);
+    GPU_LINK(&d->lock, &d->streams, s);
     *out_stream = s;
     return TN_OK;
 }
@@ -198,11 +197,8 @@ static int32_t stream_wrap(void *self, void *device, uint64_t native, void **out
 static void stream_destroy(void *self, void *device, void *stream)
 {
     gpu_device *d = device;
-    gpu_stream *s = stream, **at = &d->streams;
-    pthread_mutex_lock(&d->lock);
-    while (*at && *at != s) at = &(*at)->next;
-    if (*at) *at = s->next;
-    pthread_mutex_unlock(&d->lock);
+    gpu_stream *s = stream;
+    GPU_UNLINK(&d->lock, &d->streams, s);
     driver->queue_destroy(d->handle, s->queue);
     driver->free(d->handle, s->faults);
     gpu_graph_release(s->capture);

@@ -51,11 +51,7 @@ typedef struct opencl_queue {
 
 static const char *status_name(cl_int status)
 {
-    switch (status) {
-        OPENCL_STATUSES(GPU_NAME_CASE)
-    default:
-        return "unknown status";
-    }
+    GPU_NAME_OF(status, OPENCL_STATUSES)
 }
 
 static int32_t status_of(cl_int status)
@@ -451,12 +447,8 @@ static int32_t native_wait(void *device, uint64_t native_queue, void *event)
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
     opencl_device *d = device;
-    const void *of_kind[] = {[TN_NATIVE_DEVICE] = d->id,
-                             [TN_NATIVE_CONTEXT] = d->context,
-                             [TN_NATIVE_STREAM] =
-                                 kind == TN_NATIVE_STREAM ? ((opencl_queue *)handle)->queue : NULL,
-                             [TN_NATIVE_ALLOCATION] = handle};
-    return gpu_native_of(of_kind, sizeof of_kind / sizeof *of_kind, kind, out);
+    if (kind == TN_NATIVE_STREAM) handle = ((opencl_queue *)handle)->queue;
+    return gpu_native_of(kind, d->id, d->context, handle, out);
 }
 
 typedef struct callback_call {

@@ -31,11 +31,7 @@ const vulkan_settings *vulkan_settings_of(gpu_plugin *plugin)
 
 static const char *result_name(VkResult result)
 {
-    switch (result) {
-        VULKAN_RESULTS(GPU_NAME_CASE)
-    default:
-        return "unknown result";
-    }
+    GPU_NAME_OF(result, VULKAN_RESULTS)
 }
 
 static int32_t status_of(VkResult result)

@@ -414,10 +414,7 @@ int32_t vulkan_queue_create(void *device, void **out_queue)
         free(q);
         return status;
     }
-    pthread_mutex_lock(&d->lock);
-    q->next = d->queues;
-    d->queues = q;
-    pthread_mutex_unlock(&d->lock);
+    GPU_LINK(&d->lock, &d->queues, q);
     *out_queue = q;
     return TN_OK;
 }

@@ -28,11 +28,7 @@ typedef struct xpu_state {
 
 const char *xpu_result_name(ze_result_t result)
 {
-    switch (result) {
-        XPU_RESULTS(GPU_NAME_CASE)
-    default:
-        return "unknown result";
-    }
+    GPU_NAME_OF(result, XPU_RESULTS)
 }
 
 static int32_t status_of(ze_result_t result)
@@ -326,12 +322,8 @@ static int32_t memory_info(void *device, uint64_t *out_free, uint64_t *out_total
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
     xpu_device *d = device;
-    const void *of_kind[] = {[TN_NATIVE_DEVICE] = d->handle,
-                             [TN_NATIVE_CONTEXT] = d->context,
-                             [TN_NATIVE_STREAM] =
-                                 kind == TN_NATIVE_STREAM ? ((xpu_queue *)handle)->list : NULL,
-                             [TN_NATIVE_ALLOCATION] = handle};
-    return gpu_native_of(of_kind, sizeof of_kind / sizeof *of_kind, kind, out);
+    if (kind == TN_NATIVE_STREAM) handle = ((xpu_queue *)handle)->list;
+    return gpu_native_of(kind, d->handle, d->context, handle, out);
 }
 
 /* ---- The driver -------------------------------------------------------------------------------------------- */

@@ -896,16 +896,21 @@ EXPORT CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUst
     END
 }
 
+static work copy_between(CUcontext to_context, CUdeviceptr to, CUcontext from_context, CUdeviceptr from,
+                         size_t bytes)
+{
+    return (work){.kind = COPY,
+                  .to_device = to,
+                  .to_context = to_context,
+                  .from_device = from,
+                  .from_context = from_context,
+                  .bytes = bytes};
+}
+
 EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     BEGIN(1)
-    result = queue(c, stream,
-                   (work){.kind = COPY,
-                          .to_device = to,
-                          .to_context = c,
-                          .from_device = from,
-                          .from_context = c,
-                          .bytes = bytes});
+    result = queue(c, stream, copy_between(c, to, c, from, bytes));
     END
 }
 
@@ -913,13 +918,7 @@ EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdevice
                                   CUcontext from_context, size_t bytes, CUstream stream)
 {
     BEGIN(1)
-    result = queue(c, stream,
-                   (work){.kind = COPY,
-                          .to_device = to,
-                          .to_context = to_context,
-                          .from_device = from,
-                          .from_context = from_context,
-                          .bytes = bytes});
+    result = queue(c, stream, copy_between(to_context, to, from_context, from, bytes));
     END
 }
 

@@ -26,15 +26,12 @@ const cpu_fft_kernels *cpu_fft_kernels_of(tn_dtype dtype)
 typedef struct fft_job {
     const tn_call *call;
     const cpu_fft_kernels *kernels;
-    const cpu_fft_plan *plan;
-    cpu_fft_kind kind;
-    bool backward;
-    double scale;
-    int64_t n, read, written; /* elements of the signal, of an input line, of an output line */
+    cpu_fft_lanes lines; /* what all lines share: without their places and scratch memory */
+    int64_t read;        /* elements of an input line */
     const char *in;
     char *out;
-    int64_t in_step, out_step, in_bytes, out_bytes; /* of elements */
-    uint32_t rank;                                  /* of the other dimensions, the innermost last */
+    int64_t in_bytes, out_bytes; /* of elements */
+    uint32_t rank;               /* of the other dimensions, the innermost last */
     int64_t sizes[TN_MAX_RANK], in_strides[TN_MAX_RANK], out_strides[TN_MAX_RANK];
     int64_t count; /* lines */
     int64_t inner,
@@ -69,8 +66,8 @@ static void find_line(const fft_job *job, int64_t line, const char **in, char **
 
 static int64_t lanes_bytes(const fft_job *job)
 {
-    int64_t padded = job->plan->padded ? job->plan->padded->n : 0;
-    return 2 * max_i64(job->n + 1, padded) * job->kernels->cell_bytes;
+    int64_t padded = job->lines.plan->padded ? job->lines.plan->padded->n : 0;
+    return 2 * max_i64(job->lines.n + 1, padded) * job->kernels->cell_bytes;
 }
 
 static int64_t group_count(const fft_job *job)
@@ -83,15 +80,8 @@ static void run_groups(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     fft_job *job = user;
     int64_t bytes = lanes_bytes(job), lanes = job->kernels->lanes;
-    cpu_fft_lanes l = {.plan = job->plan,
-                       .kind = job->kind,
-                       .n = job->n,
-                       .written = job->written,
-                       .backward = job->backward,
-                       .scale = job->scale,
-                       .in_step = job->in_step,
-                       .out_step = job->out_step,
-                       .scratch = take_scratch(job, bytes)};
+    cpu_fft_lanes l = job->lines;
+    l.scratch = take_scratch(job, bytes);
     if (!l.scratch) return;
     for (int64_t g = begin; g < end; g++) {
         int64_t first = g * lanes, limit = job->count;
@@ -117,12 +107,12 @@ static const cpu_fft_plan *split_of(const cpu_fft_plan *plan)
 /* Cells of the middle of a split line, and of the scratch memory of its columns and rows. */
 static int64_t middle_cells(const fft_job *job)
 {
-    const cpu_fft_plan *p = split_of(job->plan);
+    const cpu_fft_plan *p = split_of(job->lines.plan);
     return round_up(p->columns->n, job->kernels->lanes) * p->rows->n / job->kernels->lanes;
 }
 static int64_t scratch_cells(const fft_job *job)
 {
-    const cpu_fft_plan *p = split_of(job->plan);
+    const cpu_fft_plan *p = split_of(job->lines.plan);
     return 2 * max_i64(p->columns->n, p->rows->n);
 }
 
@@ -135,7 +125,7 @@ typedef struct line_memory {
 static line_memory line_memory_of(const fft_job *job)
 {
     line_memory m;
-    int64_t at = 0, pair = 2 * job->real_bytes, n = job->n + 2;
+    int64_t at = 0, pair = 2 * job->real_bytes, n = job->lines.n + 2;
     m.input = (char *)(intptr_t)at;
     at += round_up(n * pair, 64);
     m.output = (char *)(intptr_t)at;
@@ -143,7 +133,7 @@ static line_memory line_memory_of(const fft_job *job)
     m.middle = (char *)(intptr_t)at;
     at += middle_cells(job) * job->kernels->cell_bytes;
     m.padded = (char *)(intptr_t)at;
-    at += job->plan->padded ? round_up(job->plan->padded->n * pair, 64) : 0;
+    at += job->lines.plan->padded ? round_up(job->lines.plan->padded->n * pair, 64) : 0;
     m.scratch = (char *)(intptr_t)at;
     at += scratch_cells(job) * job->kernels->cell_bytes;
     m.bytes = at;
@@ -194,7 +184,7 @@ static void run_split(fft_job *job, const line_memory *m, const cpu_fft_plan *pl
 static void run_contiguous(fft_job *job, const line_memory *m, const void *in, void *out, bool backward,
                            double scale)
 {
-    const cpu_fft_plan *plan = job->plan;
+    const cpu_fft_plan *plan = job->lines.plan;
     int64_t n = plan->n, padded = plan->padded ? plan->padded->n : 0, pair = 2 * job->real_bytes;
     if (!padded) {
         run_split(job, m, plan, in, out, backward, scale);
@@ -248,32 +238,32 @@ static void mirror(void *line, int64_t known, int64_t written, int64_t n, int64_
 /* A contiguous line of a real signal to `written` elements of its spectrum. */
 static void run_real_in(fft_job *job, const line_memory *m, const char *in, char *out)
 {
-    int64_t n = job->n, half = n / 2, pair = 2 * job->real_bytes;
+    int64_t n = job->lines.n, half = n / 2, pair = 2 * job->real_bytes;
     if (n % 2) {
         real_to_pairs(in, m->output, n, job->real_bytes);
-        run_contiguous(job, m, m->output, m->output, false, job->scale);
-        memcpy(out, m->output, (size_t)(job->written * pair));
+        run_contiguous(job, m, m->output, m->output, false, job->lines.scale);
+        memcpy(out, m->output, (size_t)(job->lines.written * pair));
         return;
     }
     run_contiguous(job, m, in, m->output, false, 1);
-    job->kernels->unpack(job->plan, m->output, job->scale, 0, half / 2 + 1);
-    memcpy(out, m->output, (size_t)(min_i64(job->written, half + 1) * pair));
-    mirror(out, half + 1, job->written, n, job->real_bytes);
+    job->kernels->unpack(job->lines.plan, m->output, job->lines.scale, 0, half / 2 + 1);
+    memcpy(out, m->output, (size_t)(min_i64(job->lines.written, half + 1) * pair));
+    mirror(out, half + 1, job->lines.written, n, job->real_bytes);
 }
 
 /* Half a spectrum to a contiguous line of the real signal. */
 static void run_real_out(fft_job *job, const line_memory *m, const char *in, char *out)
 {
-    int64_t n = job->n, half = n / 2, pair = 2 * job->real_bytes;
+    int64_t n = job->lines.n, half = n / 2, pair = 2 * job->real_bytes;
     if (n % 2 == 0) {
-        job->kernels->pack(job->plan, in, m->output, 0, half / 2 + 1);
-        run_contiguous(job, m, m->output, out, true, job->scale);
+        job->kernels->pack(job->lines.plan, in, m->output, 0, half / 2 + 1);
+        run_contiguous(job, m, m->output, out, true, job->lines.scale);
         return;
     }
     memcpy(m->output, in, (size_t)((half + 1) * pair));
     memset(m->output + job->real_bytes, 0, (size_t)job->real_bytes);
     mirror(m->output, half + 1, n, n, job->real_bytes);
-    run_contiguous(job, m, m->output, m->output, true, job->scale);
+    run_contiguous(job, m, m->output, m->output, true, job->lines.scale);
     copy_elements(m->output, pair, out, job->real_bytes, n, job->real_bytes);
 }
 
@@ -282,19 +272,21 @@ static void run_line(fft_job *job, const line_memory *m, int64_t line)
     const char *in;
     char *out, *to;
     find_line(job, line, &in, &out);
-    if (job->in_step != job->in_bytes) {
-        copy_elements(in, job->in_step, m->input, job->in_bytes, job->read, job->in_bytes);
+    if (job->lines.in_step != job->in_bytes) {
+        copy_elements(in, job->lines.in_step, m->input, job->in_bytes, job->read, job->in_bytes);
         in = m->input;
     }
-    to = job->out_step == job->out_bytes ? out
-                                         : m->input; /* the input has been read when the output is written */
-    if (job->kind == CPU_FFT_REAL_IN)
+    to = job->lines.out_step == job->out_bytes
+             ? out
+             : m->input; /* the input has been read when the output is written */
+    if (job->lines.kind == CPU_FFT_REAL_IN)
         run_real_in(job, m, in, to);
-    else if (job->kind == CPU_FFT_REAL_OUT)
+    else if (job->lines.kind == CPU_FFT_REAL_OUT)
         run_real_out(job, m, in, to);
     else
-        run_contiguous(job, m, in, to, job->backward, job->scale);
-    if (to != out) copy_elements(to, job->out_bytes, out, job->out_step, job->written, job->out_bytes);
+        run_contiguous(job, m, in, to, job->lines.backward, job->lines.scale);
+    if (to != out)
+        copy_elements(to, job->out_bytes, out, job->lines.out_step, job->lines.written, job->out_bytes);
 }
 
 static void run_line_range(void *user, int64_t begin, int64_t end, int32_t thread)
@@ -323,27 +315,27 @@ static bool prefers_line(const fft_job *job, int64_t complex_n)
 
 static int32_t run_dimension(fft_job *job)
 {
-    bool halved = job->kind != CPU_FFT_COMPLEX && job->n % 2 == 0;
-    int64_t complex_n = halved ? job->n / 2 : job->n;
+    bool halved = job->lines.kind != CPU_FFT_COMPLEX && job->lines.n % 2 == 0;
+    int64_t complex_n = halved ? job->lines.n / 2 : job->lines.n;
     cpu_fft_key key = {
         .n = complex_n, .dtype = job->real_bytes == 8 ? TN_FLOAT64 : TN_FLOAT32, .has_turns = halved};
     job->kernels = cpu_fft_kernels_of(key.dtype);
     job->inner = job->rank ? job->sizes[job->rank - 1] : 1;
     if (prefers_line(job, complex_n)) key.form = CPU_FFT_LINE;
-    job->plan = cpu_fft_plan_take(job->call, &key);
-    if (!job->plan) return TN_E_OUT_OF_MEMORY;
+    job->lines.plan = cpu_fft_plan_take(job->call, &key);
+    if (!job->lines.plan) return TN_E_OUT_OF_MEMORY;
     if (key.form == CPU_FFT_LINE) {
-        cpu_parallel_ranges(job->call, job->count, max_i64(grain_for(1 << 15, job->n), job->count / 64),
+        cpu_parallel_ranges(job->call, job->count, max_i64(grain_for(1 << 15, job->lines.n), job->count / 64),
                             run_line_range, job);
     } else {
         int64_t lanes = job->kernels->lanes, groups;
         job->per_row =
-            job->in_step != job->in_bytes && 2 * job->inner > lanes ? ceil_div(job->inner, lanes) : 0;
+            job->lines.in_step != job->in_bytes && 2 * job->inner > lanes ? ceil_div(job->inner, lanes) : 0;
         groups = group_count(job);
-        cpu_parallel_ranges(job->call, groups, max_i64(grain_for(1 << 15, job->n * lanes), groups / 64),
+        cpu_parallel_ranges(job->call, groups, max_i64(grain_for(1 << 15, job->lines.n * lanes), groups / 64),
                             run_groups, job);
     }
-    cpu_fft_plan_give_back(job->plan);
+    cpu_fft_plan_give_back(job->lines.plan);
     return atomic_load(&job->status);
 }
 
@@ -376,11 +368,13 @@ static void set_lines(fft_job *job, const operand *from, const operand *to, uint
     job->out = to->data;
     job->in_bytes = in;
     job->out_bytes = out;
-    job->in_step = from->strides[dim] * in;
-    job->out_step = to->strides[dim] * out;
+    job->lines.in_step = from->strides[dim] * in;
+    job->lines.out_step = to->strides[dim] * out;
     job->read = from->sizes[dim];
-    job->written = to->sizes[dim];
-    job->real_bytes = job->kind == CPU_FFT_REAL_OUT ? out : job->kind == CPU_FFT_REAL_IN ? in : out / 2;
+    job->lines.written = to->sizes[dim];
+    job->real_bytes = job->lines.kind == CPU_FFT_REAL_OUT  ? out
+                      : job->lines.kind == CPU_FFT_REAL_IN ? in
+                                                           : out / 2;
 }
 
 /* ---- rows ---- */
@@ -402,12 +396,12 @@ static int32_t run_dims(fft_job *job, const operand *from, const operand *to, ui
                         double scale)
 {
     int32_t status = TN_OK;
-    job->kind = CPU_FFT_COMPLEX;
+    job->lines.kind = CPU_FFT_COMPLEX;
     for (uint32_t i = count; i-- > 0 && status == TN_OK; from = to) {
         uint32_t dim = dim_arg(job->call, rank, i);
         set_lines(job, from, to, rank, dim);
-        job->n = to->sizes[dim];
-        job->scale = i == 0 ? scale : 1;
+        job->lines.n = to->sizes[dim];
+        job->lines.scale = i == 0 ? scale : 1;
         status = run_dimension(job);
     }
     return status;
@@ -425,7 +419,7 @@ static int32_t run_c2c(void *self, const tn_call *call)
 {
     const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0);
     operand from = operand_of(in), to = operand_of(out);
-    fft_job job = {.call = call, .backward = !bool_arg(call, 3)};
+    fft_job job = {.call = call, .lines.backward = !bool_arg(call, 3)};
     if (cpu_numel(out) == 0) return TN_OK;
     if (call->args[1].count == 0) {
         cpu_copy(call, in, out);
@@ -441,8 +435,8 @@ static int32_t run_r2c(void *self, const tn_call *call)
     uint32_t count = call->args[1].count, dim = dim_arg(call, in->rank, count - 1);
     operand from = operand_of(in), to = operand_of(out);
     double scale = scale_of(int_arg(call, 2), elements_of(call, in));
-    fft_job job = {
-        .call = call, .kind = CPU_FFT_REAL_IN, .n = in->sizes[dim], .scale = count == 1 ? scale : 1};
+    fft_job job = {.call = call,
+                   .lines = {.kind = CPU_FFT_REAL_IN, .n = in->sizes[dim], .scale = count == 1 ? scale : 1}};
     int32_t status;
     if (cpu_numel(out) == 0) return TN_OK;
     set_lines(&job, &from, &to, out->rank, dim);
@@ -457,7 +451,7 @@ static int32_t run_c2r(void *self, const tn_call *call)
     int64_t strides[TN_MAX_RANK], bytes = cpu_numel(in) * tn_dtype_bytes(in->dtype), step = 1;
     operand from = operand_of(in), to = operand_of(out), middle = {NULL, in->dtype, in->sizes, strides};
     double scale = scale_of(int_arg(call, 2), elements_of(call, out));
-    fft_job job = {.call = call, .backward = true};
+    fft_job job = {.call = call, .lines.backward = true};
     int32_t status = TN_OK;
     if (cpu_numel(out) == 0) return TN_OK;
     if (count > 1) {
@@ -466,9 +460,9 @@ static int32_t run_c2r(void *self, const tn_call *call)
         if (!middle.data) return TN_E_OUT_OF_MEMORY;
         status = run_dims(&job, &from, &middle, rank, count - 1, 1);
     }
-    job.kind = CPU_FFT_REAL_OUT;
-    job.n = out->sizes[dim];
-    job.scale = scale;
+    job.lines.kind = CPU_FFT_REAL_OUT;
+    job.lines.n = out->sizes[dim];
+    job.lines.scale = scale;
     set_lines(&job, count > 1 ? &middle : &from, &to, rank, dim);
     if (status == TN_OK) status = run_dimension(&job);
     cpu_free(call, middle.data, bytes);

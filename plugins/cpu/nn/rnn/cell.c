@@ -64,15 +64,16 @@ static int32_t sum_bias(const tn_call *call, uint32_t from, uint32_t to)
     return TN_OK;
 }
 
-/* (input_gates, hidden_gates, cx, input_bias, hidden_bias) -> hy, cy, workspace */
+/* A step forward: (input_gates, hidden_gates, state, input_bias, hidden_bias) */
+#define FORWARD_ARGS                                                                                      \
+    .args = {CPU_CELL_INPUT, CPU_CELL_HIDDEN, CPU_CELL_STATE, CPU_CELL_INPUT_BIAS, CPU_CELL_HIDDEN_BIAS}, \
+    .n_args = 5, .state = CPU_CELL_STATE
+
+/* -> hy, cy, workspace */
 static int32_t run_lstm(void *self, const tn_call *call)
 {
     static const cell_form form = {
-        .args = {CPU_CELL_INPUT, CPU_CELL_HIDDEN, CPU_CELL_STATE, CPU_CELL_INPUT_BIAS, CPU_CELL_HIDDEN_BIAS},
-        .n_args = 5,
-        .outs = {CPU_CELL_OUT, CPU_CELL_OUT_NEXT, CPU_CELL_WORKSPACE},
-        .n_outs = 3,
-        .state = CPU_CELL_STATE};
+        FORWARD_ARGS, .outs = {CPU_CELL_OUT, CPU_CELL_OUT_NEXT, CPU_CELL_WORKSPACE}, .n_outs = 3};
     return run(call, &form, kernels_of(tensor_arg(call, 2))->lstm);
 }
 
@@ -89,15 +90,10 @@ static int32_t run_lstm_backward(void *self, const tn_call *call)
     return status == TN_OK && bool_arg(call, 5) ? sum_bias(call, 0, 2) : status;
 }
 
-/* (input_gates, hidden_gates, hx, input_bias, hidden_bias) -> hy, workspace */
+/* -> hy, workspace */
 static int32_t run_gru(void *self, const tn_call *call)
 {
-    static const cell_form form = {
-        .args = {CPU_CELL_INPUT, CPU_CELL_HIDDEN, CPU_CELL_STATE, CPU_CELL_INPUT_BIAS, CPU_CELL_HIDDEN_BIAS},
-        .n_args = 5,
-        .outs = {CPU_CELL_OUT, CPU_CELL_WORKSPACE},
-        .n_outs = 2,
-        .state = CPU_CELL_STATE};
+    static const cell_form form = {FORWARD_ARGS, .outs = {CPU_CELL_OUT, CPU_CELL_WORKSPACE}, .n_outs = 2};
     return run(call, &form, kernels_of(tensor_arg(call, 2))->gru);
 }
 

@@ -37,6 +37,8 @@ ALWAYS_INLINE T gate(const E *row, const E *bias, int64_t at)
     return bias ? x + load(&bias[at]) : x;
 }
 
+typedef void rows_fn(const cpu_cell *c, int64_t begin, int64_t end, const E *x_bias, const E *h_bias);
+
 /* The workspace has the gates: input, forget, value, output. */
 ALWAYS_INLINE void lstm_rows(const cpu_cell *c, int64_t begin, int64_t end, const E *x_bias, const E *h_bias)
 {
@@ -63,13 +65,19 @@ ALWAYS_INLINE void lstm_rows(const cpu_cell *c, int64_t begin, int64_t end, cons
     }
 }
 
-static void lstm(const cpu_cell *c, int64_t begin, int64_t end)
+/* Compiled twice: without biases their loads go. */
+ALWAYS_INLINE void with_biases(const cpu_cell *c, int64_t begin, int64_t end, rows_fn *rows)
 {
     const E *x_bias = c->data[CPU_CELL_INPUT_BIAS], *h_bias = c->data[CPU_CELL_HIDDEN_BIAS];
     if (!x_bias && !h_bias)
-        lstm_rows(c, begin, end, NULL, NULL);
+        rows(c, begin, end, NULL, NULL);
     else
-        lstm_rows(c, begin, end, x_bias, h_bias);
+        rows(c, begin, end, x_bias, h_bias);
+}
+
+static void lstm(const cpu_cell *c, int64_t begin, int64_t end)
+{
+    with_biases(c, begin, end, lstm_rows);
 }
 
 static void lstm_backward(const cpu_cell *c, int64_t begin, int64_t end)
@@ -124,11 +132,7 @@ ALWAYS_INLINE void gru_rows(const cpu_cell *c, int64_t begin, int64_t end, const
 
 static void gru(const cpu_cell *c, int64_t begin, int64_t end)
 {
-    const E *x_bias = c->data[CPU_CELL_INPUT_BIAS], *h_bias = c->data[CPU_CELL_HIDDEN_BIAS];
-    if (!x_bias && !h_bias)
-        gru_rows(c, begin, end, NULL, NULL);
-    else
-        gru_rows(c, begin, end, x_bias, h_bias);
+    with_biases(c, begin, end, gru_rows);
 }
 
 static void gru_backward(const cpu_cell *c, int64_t begin, int64_t end)

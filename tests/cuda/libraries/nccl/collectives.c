@@ -487,22 +487,23 @@ Test(collectives, a_device_that_is_lost_leaves_the_others)
 
 /* ---- Several processes -------------------------------------------------------------------------------------- */
 
-Test(processes, two_with_a_device_each)
+static void run_two_processes(int devices_each)
 {
     char id[ID_TEXT];
     setenv("NCCL_TEST_WAIT", "60000", 1);
     make_id(ctx, devices[0], id);
-    run_world(id, 2, 1);
+    run_world(id, 2, devices_each);
     finish();
+}
+
+Test(processes, two_with_a_device_each)
+{
+    run_two_processes(1);
 }
 
 Test(processes, two_with_two_devices_each)
 {
-    char id[ID_TEXT];
-    setenv("NCCL_TEST_WAIT", "60000", 1);
-    make_id(ctx, devices[0], id);
-    run_world(id, 2, 2);
-    finish();
+    run_two_processes(2);
 }
 
 static int32_t join(const unsigned char *id, uint64_t bytes)
