@@ -111,12 +111,19 @@ static int has_events(const replay_player *p)
     return p->event && p->event->create && p->stream->wait_event;
 }
 
+/* Of a call whose argument i is an event: TN_OK and no event in `out` to skip it. */
+static int32_t event_here(replay_player *p, const replay_call *s, uint32_t i, void **out)
+{
+    *out = has_events(p) ? replay_here(p, s, 'e', i) : NULL;
+    return has_events(p) && !*out ? TN_E_CORRUPT : TN_OK;
+}
+
 static int32_t wait_event(replay_player *p, const replay_call *s)
 {
-    if (!has_events(p)) return TN_OK;
-    if (!replay_here(p, s, 'e', 2)) return TN_E_CORRUPT;
-    return p->stream->wait_event(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 's', 1),
-                                 replay_here(p, s, 'e', 2));
+    void *event;
+    int32_t status = event_here(p, s, 2, &event);
+    if (!event) return status;
+    return p->stream->wait_event(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 's', 1), event);
 }
 
 static int32_t trim(replay_player *p, const replay_call *s)
@@ -139,17 +146,17 @@ static int32_t event_destroy(replay_player *p, const replay_call *s)
 
 static int32_t event_record(replay_player *p, const replay_call *s)
 {
-    if (!has_events(p)) return TN_OK;
-    if (!replay_here(p, s, 'e', 1)) return TN_E_CORRUPT;
-    return p->event->record(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 'e', 1),
-                            replay_here(p, s, 's', 2));
+    void *event;
+    int32_t status = event_here(p, s, 1, &event);
+    return event ? p->event->record(p->self, replay_here(p, s, 'd', 0), event, replay_here(p, s, 's', 2))
+                 : status;
 }
 
 static int32_t event_synchronize(replay_player *p, const replay_call *s)
 {
-    if (!has_events(p)) return TN_OK;
-    if (!replay_here(p, s, 'e', 1)) return TN_E_CORRUPT;
-    return p->event->synchronize(p->self, replay_here(p, s, 'd', 0), replay_here(p, s, 'e', 1));
+    void *event;
+    int32_t status = event_here(p, s, 1, &event);
+    return event ? p->event->synchronize(p->self, replay_here(p, s, 'd', 0), event) : status;
 }
 
 /* ---- All of them ------------------------------------------------------------------------------------- */

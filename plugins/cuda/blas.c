@@ -224,9 +224,7 @@ static const cuda_library_kind kind = {.name = "cuBLASLt",
                                        .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
                                        CUDA_LIBRARY_SYMBOLS(CUBLASLT_FUNCTIONS),
                                        .size = sizeof(cuda_blas),
-                                       .key_bytes = sizeof(plan_key),
-                                       .plan_bytes = sizeof(plan),
-                                       .destroy_plan = destroy_plan};
+                                       CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
 
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m)
 {

@@ -322,9 +322,7 @@ static const cuda_library_kind kind = {.name = "cuDNN",
                                        .files = {"libcudnn.so.9"},
                                        CUDA_LIBRARY_SYMBOLS(CUDNN_FUNCTIONS),
                                        .size = sizeof(cuda_dnn),
-                                       .key_bytes = sizeof(plan_key),
-                                       .plan_bytes = sizeof(plan),
-                                       .destroy_plan = destroy_plan};
+                                       CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
 
 int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c)
 {

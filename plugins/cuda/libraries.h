@@ -47,6 +47,9 @@ struct cuda_library_kind {
 #define CUDA_LIBRARY_SYMBOLS(FUNCTIONS)                               \
     .symbols = (const char *const[]){FUNCTIONS(CUDA_NAME_OF_SYMBOL)}, \
     .n_symbols = sizeof((const char *const[]){FUNCTIONS(CUDA_NAME_OF_SYMBOL)}) / sizeof(const char *)
+/* Of one that keeps plans: the types of a key and of what follows it, and what ends a plan. */
+#define CUDA_LIBRARY_PLANS(key, plan, destroy) \
+    .key_bytes = sizeof(key), .plan_bytes = sizeof(plan), .destroy_plan = destroy
 
 /* The device's library, opened by its first call; NULL if the device has none. */
 cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind);

@@ -127,6 +127,19 @@ static operand moved(operand o, uint64_t bytes)
     return o;
 }
 
+/* The product reads windows of these images of `in`, as `part` describes them. */
+static void read_windows(const convolution *c, gpu_product *p, gpu_window *part, operand in, uint64_t image,
+                         uint64_t images)
+{
+    const gpu_window *w = &c->w;
+    const uint64_t bytes = image * w->groups * w->in_channels * c->in_size * gpu_bytes(c->dtype);
+    *part = *w;
+    part->images = (uint32_t)images;
+    part->offsets[1] = in.offset + (int64_t)bytes;
+    p->window = part;
+    p->memory[2] = in.memory;
+}
+
 /* out = bias + weight * windows of in, some images at once. */
 static int32_t forward_products(const convolution *c, operand out, operand in, operand weight, operand bias,
                                 uint64_t at_once)
@@ -137,12 +150,9 @@ static int32_t forward_products(const convolution *c, operand out, operand in, o
     int32_t status = TN_OK;
     for (uint64_t image = 0; image < w->images && !status; image += at_once) {
         uint64_t images = w->images - image < at_once ? w->images - image : at_once;
-        gpu_window part = *w;
+        gpu_window part;
         gpu_product p = product_of(c, c->out_size, w->out_channels, images);
-        part.images = (uint32_t)images;
-        part.offsets[1] = in.offset + (int64_t)(image * w->groups * w->in_channels * c->in_size * bytes);
-        p.window = &part;
-        p.memory[2] = in.memory;
+        read_windows(c, &p, &part, in, image, images);
         set_operand(&p, 0, moved(out, image * w->groups * result * bytes), bytes,
                     (const uint64_t[]){1, c->out_size, result, w->groups * result});
         set_operand(&p, 1, weight, bytes, (const uint64_t[]){0, depth, w->out_channels * depth, 0});
@@ -201,13 +211,10 @@ static int32_t weight_products(const convolution *c, operand weight, operand in,
     for (uint64_t image = 0; image < w->images && !status; image += at_once) {
         uint64_t images = w->images - image < at_once ? w->images - image : at_once;
         const uint64_t strides[] = {1, depth, w->out_channels * depth, 0};
-        gpu_window part = *w;
+        gpu_window part;
         gpu_product p = product_of(c, depth, w->out_channels, 1);
-        part.images = (uint32_t)images;
+        read_windows(c, &p, &part, in, image, images);
         part.flags |= GPU_WINDOW_TRANSPOSED;
-        part.offsets[1] = in.offset + (int64_t)(image * w->groups * w->in_channels * c->in_size * bytes);
-        p.window = &part;
-        p.memory[2] = in.memory;
         set_operand(&p, 0, weight, bytes, strides);
         set_operand(&p, 1, moved(out, image * w->groups * result * bytes), bytes,
                     (const uint64_t[]){0, c->out_size, result, 0});

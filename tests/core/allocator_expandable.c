@@ -6,27 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "core/allocator.h"
-#include "fake_driver.h"
+#include "allocator_suite.h"
 #include "at_end.h"
-
-#define MIB (1024ull * 1024)
-
-static fake gpu;
-static tn_context *ctx;
-static tni_device *d;
 
 static void open_gpu(void)
 {
-    gpu = (fake){.type = "gpu",
-                 .count = 1,
-                 .device_class = TN_DEVICE_DISCRETE,
-                 .memory = 1024 * MIB,
-                 .grows = 1,
-                 .has_graphs = 1};
-    ctx = fake_context(NULL, &gpu);
-    d = tni_device_get(ctx, tn_device_parse(ctx, "gpu:0"));
-    cr_assert_not_null(d);
+    open_as((fake){.type = "gpu",
+                   .count = 1,
+                   .device_class = TN_DEVICE_DISCRETE,
+                   .memory = 1024 * MIB,
+                   .grows = 1,
+                   .has_graphs = 1});
     cr_assert_eq(tn_memory_configure(ctx, d->id, "expandable_segments:True"), TN_OK);
     gpu.forbidden = &d->allocator->lock;
 }
@@ -42,14 +32,6 @@ static void close_gpu(void)
 }
 
 TestSuite(allocator_expandable, .init = open_gpu, .fini = close_gpu);
-
-static tni_block *get(uint64_t bytes)
-{
-    tni_block *b = NULL;
-    cr_assert_eq(tni_block_alloc(d, bytes, tni_current_stream(d), &b), TN_OK, "%llu bytes: %s",
-                 (unsigned long long)bytes, tn_last_error() ? tn_last_error()->message : "");
-    return b;
-}
 
 static uint64_t reserved(void)
 {

@@ -11,23 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 #include <cjson/cJSON.h>
-#include "core/allocator.h"
-#include "fake_driver.h"
+#include "allocator_suite.h"
 #include "at_end.h"
 #include "refused.h"
 
-#define MIB (1024ull * 1024)
-
-static fake gpu;
-static tn_context *ctx;
-static tni_device *d;
-
 static void open_gpu(void)
 {
-    gpu = (fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE, .memory = 1024 * MIB};
-    ctx = fake_context(NULL, &gpu);
-    d = tni_device_get(ctx, tn_device_parse(ctx, "gpu:0"));
-    cr_assert_not_null(d);
+    open_as((fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE, .memory = 1024 * MIB});
 }
 
 static void close_gpu(void)
@@ -38,14 +28,6 @@ static void close_gpu(void)
 }
 
 TestSuite(allocator_options, .init = open_gpu, .fini = close_gpu);
-
-static tni_block *get(uint64_t bytes)
-{
-    tni_block *b = NULL;
-    cr_assert_eq(tni_block_alloc(d, bytes, tni_current_stream(d), &b), TN_OK, "%llu bytes",
-                 (unsigned long long)bytes);
-    return b;
-}
 
 static int64_t stat(const char *key)
 {

@@ -965,12 +965,16 @@ EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
     END
 }
 
+/* A call that asks about a stream or waits for it, which a capture does not outlive. */
+#define BEGIN_OF_STREAM                        \
+    BEGIN(1)                                   \
+    stream = stream_of(c, stream);             \
+    REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE) \
+    REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
+
 EXPORT CUresult cuStreamQuery(CUstream stream)
 {
-    BEGIN(1)
-    stream = stream_of(c, stream);
-    REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
-    REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
+    BEGIN_OF_STREAM
     result = stream->first || stream->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     late_asked();
     END
@@ -978,10 +982,7 @@ EXPORT CUresult cuStreamQuery(CUstream stream)
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
-    BEGIN(1)
-    stream = stream_of(c, stream);
-    REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
-    REFUSE(capture_of(stream), break_capture(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED))
+    BEGIN_OF_STREAM
     late_asked();
     while (stream->first || stream->busy) pthread_cond_wait(&changed, &lock);
     result = c->sticky;

@@ -185,12 +185,15 @@ static int is_alive(const void *handle, char kind, const char *function)
     return 0;
 }
 
-/* Begins a function: the lock is taken, the handle is looked at, and a fault may end it. */
-#define ENTER(handle, kind)                                                                \
-    if (!(handle)) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;                             \
-    pthread_mutex_lock(&lock);                                                             \
-    if (!is_alive(handle, kind, __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT); \
-    ze_result_t fault = fault_of(__func__);                                                \
+/* Begins a function: the lock is taken, and the handle is looked at. */
+#define ENTER_TO_END(handle, kind)                             \
+    if (!(handle)) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE; \
+    pthread_mutex_lock(&lock);                                 \
+    if (!is_alive(handle, kind, __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT)
+/* The same of one that a fault may end. */
+#define ENTER(handle, kind)                 \
+    ENTER_TO_END(handle, kind);             \
+    ze_result_t fault = fault_of(__func__); \
     if (fault) return leave(fault)
 #define EXPECT_TYPE(desc, type) \
     if ((desc)->stype != (type)) report("%s: stype is %d, not %s", __func__, (int)(desc)->stype, #type)
@@ -584,9 +587,7 @@ ze_result_t ZE_APICALL zeCommandListCreateImmediate(ze_context_handle_t context,
 
 ze_result_t ZE_APICALL zeCommandListDestroy(ze_command_list_handle_t list)
 {
-    if (!list) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-    pthread_mutex_lock(&lock);
-    if (!is_alive(list, 'L', __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    ENTER_TO_END(list, 'L');
     if (list->first && !is_lost) report("%s: there is queued work", __func__);
     list->stops = list->o.is_dead = 1;
     list->context->children--;
@@ -706,9 +707,7 @@ static void expect_unused(ze_event_handle_t e, const char *function)
 
 ze_result_t ZE_APICALL zeEventDestroy(ze_event_handle_t e)
 {
-    if (!e) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-    pthread_mutex_lock(&lock);
-    if (!is_alive(e, 'E', __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    ENTER_TO_END(e, 'E');
     expect_unused(e, __func__);
     e->o.is_dead = 1;
     e->pool->used[e->index] = 0;
@@ -859,9 +858,7 @@ ze_result_t ZE_APICALL zeModuleCreate(ze_context_handle_t context, ze_device_han
 
 ze_result_t ZE_APICALL zeModuleDestroy(ze_module_handle_t module)
 {
-    if (!module) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-    pthread_mutex_lock(&lock);
-    if (!is_alive(module, 'M', __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    ENTER_TO_END(module, 'M');
     if (module->kernels) report("%s: %d kernels are alive", __func__, module->kernels);
     module->o.is_dead = 1;
     module->context->children--;
@@ -919,9 +916,7 @@ ze_result_t ZE_APICALL zeKernelCreate(ze_module_handle_t module, const ze_kernel
 
 ze_result_t ZE_APICALL zeKernelDestroy(ze_kernel_handle_t kernel)
 {
-    if (!kernel) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-    pthread_mutex_lock(&lock);
-    if (!is_alive(kernel, 'K', __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    ENTER_TO_END(kernel, 'K');
     if (kernel->o.in_use && !is_lost) report("%s: queued commands use the kernel", __func__);
     kernel->o.is_dead = 1;
     kernel->module->kernels--;
@@ -1113,9 +1108,7 @@ ze_result_t ZE_APICALL zeContextCreate(ze_driver_handle_t driver, const ze_conte
 
 ze_result_t ZE_APICALL zeContextDestroy(ze_context_handle_t context)
 {
-    if (!context) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
-    pthread_mutex_lock(&lock);
-    if (!is_alive(context, 'C', __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    ENTER_TO_END(context, 'C');
     if (context->children) report("%s: %d objects of the context are alive", __func__, context->children);
     context->o.is_dead = 1;
     return leave(ZE_RESULT_SUCCESS);

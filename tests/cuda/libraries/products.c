@@ -125,11 +125,7 @@ Test(products, a_plan_is_made_once_for_each_kind_of_product)
     tn_mm(s, odd, b);
     cr_assert_eq(count(CHOICES), 3, "another alignment");
     cr_assert_eq(count(PRODUCTS), 8);
-    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK, "%s",
-                 tn_last_error() ? tn_last_error()->message : "");
-    cr_assert_gt(count(LIVE), 0);
-    close_device();
-    cr_assert_eq(count(LIVE), 0, "objects of the library are left");
+    expect_objects_until_the_end(LIVE);
 }
 
 Test(products, each_call_has_its_own_bias)

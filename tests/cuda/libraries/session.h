@@ -39,6 +39,16 @@ static int count(int what)
     return function(what);
 }
 
+/* The library's objects live until the device is closed, and none stays. `live` counts them. */
+static inline void expect_objects_until_the_end(int live)
+{
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_gt(count(live), 0);
+    close_device();
+    cr_assert_eq(count(live), 0, "objects of the library are left");
+}
+
 static void use_library(int32_t on)
 {
     cr_assert_eq(tn_device_set_setting(ctx, device, "libraries", tn_value_bool(on)), TN_OK);

@@ -173,12 +173,17 @@ static norm_job layer_job(const tn_call *call, const tn_tensor_desc *x, uint32_t
                                .by_element = true}};
 }
 
+/* With eps and the weight, which the bias follows, at these arguments. */
+static int32_t run_norm(const tn_call *call, norm_job job, uint32_t eps, uint32_t weight)
+{
+    job.runs.eps = float_arg(call, eps);
+    return run_forward(call, &job, tensor_arg(call, weight), tensor_arg(call, weight + 1),
+                       tensor_out(call, 1), tensor_out(call, 2));
+}
+
 static int32_t run_layer_norm(void *self, const tn_call *call)
 {
-    norm_job job = layer_job(call, tensor_arg(call, 0), 1);
-    job.runs.eps = float_arg(call, 4);
-    return run_forward(call, &job, tensor_arg(call, 2), tensor_arg(call, 3), tensor_out(call, 1),
-                       tensor_out(call, 2));
+    return run_norm(call, layer_job(call, tensor_arg(call, 0), 1), 4, 2);
 }
 
 /* The machine epsilon of the dtype of the computation, without eps. */
@@ -226,10 +231,7 @@ static norm_job group_job(const tn_call *call, const tn_tensor_desc *x, uint32_t
 
 static int32_t run_group_norm(void *self, const tn_call *call)
 {
-    norm_job job = group_job(call, tensor_arg(call, 0), 3);
-    job.runs.eps = float_arg(call, 7);
-    return run_forward(call, &job, tensor_arg(call, 1), tensor_arg(call, 2), tensor_out(call, 1),
-                       tensor_out(call, 2));
+    return run_norm(call, group_job(call, tensor_arg(call, 0), 3), 7, 1);
 }
 
 static int32_t run_group_norm_backward(void *self, const tn_call *call)

@@ -151,11 +151,7 @@ Test(convolutions, a_plan_is_made_once_for_each_kind_of_convolution)
     tn_conv2d(s, odd, kernels);
     cr_assert_eq(count(CHOICES), 4, "another alignment");
     cr_assert_eq(count(CONVOLUTIONS), 9);
-    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK, "%s",
-                 tn_last_error() ? tn_last_error()->message : "");
-    cr_assert_gt(count(LIVE), 0);
-    close_device();
-    cr_assert_eq(count(LIVE), 0, "objects of the library are left");
+    expect_objects_until_the_end(LIVE);
 }
 
 /* ---- Engines -------------------------------------------------------------------------------------------- */
