@@ -38,8 +38,8 @@ def include(nvcc):
 
 def parts_of(variant):
     """File, type, group and dtype (None: any) of a variant."""
-    stem, *numbers = variant.split("_")
-    kind, group, *dtype = map(int, numbers)
+    stem, numbers = re.fullmatch(r"(\w+?)((?:_\d+)+)", variant).groups()
+    kind, group, *dtype = map(int, numbers[1:].split("_"))
     return stem, kind, group, dtype[0] if dtype else None
 
 

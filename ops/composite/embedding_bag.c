@@ -141,3 +141,17 @@ void composite_embedding_bag_per_sample_weights_backward_lowering(tn_scope *s, c
     sum = tn_where_scalarself(s, tn_eq_scalar(s, indices, arg_int(args, 6)), 0, sum);
     formula_give(s, outs, sum, dtype_of(grad));
 }
+
+/* embedding_renorm_ (self, indices, max_norm, norm_type): equal indices write the same row. */
+void composite_embedding_renorm(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *at = tni_reshape(s, arg_tensor(args, 1), TN_INTS(-1));
+    tn_tensor *rows = wide(s, tn_index_select(s, self, 0, at)), *norm, *scale;
+    norm =
+        tn_linalg_vector_norm(s, rows, .ord = TN_SCALAR(arg_float(args, 3)), .dim = TN_INTS(1), .keepdim = 1);
+    scale = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, 1e-7)), arg_float(args, 2));
+    scale = tn_where(s, tn_gt_scalar(s, norm, arg_float(args, 2)), scale, tn_ones_like(s, scale));
+    rows = tn_mul(s, rows, scale);
+    if (!tn_scope_failed(s)) tn_index_copy_(s, self, 0, at, tni_cast(s, rows, dtype_of(self)));
+    give(outs, 0, self);
+}

@@ -66,6 +66,41 @@ void composite_kthvalue(tn_scope *s, const tn_value *args, tn_value *outs)
     give_place(s, arg_tensor(args, 0), arg_int(args, 1) - 1, arg_int(args, 2), arg_bool(args, 3), outs);
 }
 
+/* 1 where a sorted element differs from the one before it; NaN are equal. */
+static tn_tensor *differs_from_last(tn_scope *s, tn_tensor *sorted, int64_t dim)
+{
+    int64_t size = tn_tensor_size(sorted, dim);
+    tn_tensor *first = tni_narrow(s, sorted, dim, 0, size - 1),
+              *second = tni_narrow(s, sorted, dim, 1, size - 1);
+    tn_tensor *differs = tn_ne(s, first, second);
+    if (is_float(dtype_of(sorted)))
+        differs = tn_logical_and(s, differs, tn_logical_not(s, tn_isnan(s, first)));
+    return differs;
+}
+
+/* mode (self, dim, keepdim): the smallest of the most frequent elements, and the last index of it. */
+void composite_mode(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    int64_t rank = rank_of(self), dim = tni_dim(s, arg_int(args, 1), rank);
+    if (tn_scope_failed(s)) return;
+    if (rank == 0) return give_place(s, self, 0, dim, 0, outs);
+    int64_t size = tn_tensor_size(self, dim);
+    tn_sort_stable_result r = tn_sort_stable(s, tn_transpose(s, self, dim, -1), 1, .dim = -1);
+    if (tn_scope_failed(s)) return;
+    tn_tensor *place = tn_arange(s, TN_SCALAR(size), .dtype = TN_INT64, .device = tn_tensor_device(self));
+    /* Where the run of an element begins: the largest place of a beginning up to it. */
+    tn_tensor *begins =
+        tn_mul(s, differs_from_last(s, r.values, rank - 1), tni_narrow(s, place, 0, 1, size - 1));
+    begins = tn_cummax(s, tn_constant_pad_nd(s, begins, TN_INTS(1, 0)), -1).values;
+    tn_tensor *end = tn_argmax(s, tn_sub(s, place, begins), .dim = -1, .keepdim = 1);
+    tn_tensor *found[] = {tn_gather(s, r.values, -1, end), tn_gather(s, r.indices, -1, end)};
+    for (uint32_t i = 0; i < 2; i++) {
+        tn_tensor *t = tn_transpose(s, found[i], dim, -1);
+        give(outs, i, tn_contiguous(s, arg_bool(args, 2) ? t : tn_squeeze_dim(s, t, dim)));
+    }
+}
+
 /* ---- medians: the lower of the two in the middle; NaN comes last in the order ---- */
 
 /* NaN if the dimension has one, else the median. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention in one pass, and its gradients, on processors (device/attention.cl). On GPUs the composite is used, whose products
- * are tiled.
+ * Attention in one pass, and its gradients: device/attention.cl for processors, where an item has a few queries, and
+ * device/attention_groups.cl for GPUs, where a group has a block of them.
  */
 #include "gpu.h"
 
 #include <math.h>
 
-#define ROWS       8 /* see device/attention.cl */
-#define COLUMNS    16
-#define MOST_WIDTH 256
+#define ROWS        8 /* see device/attention.cl */
+#define COLUMNS     16
+#define MOST_WIDTH  256
+#define FEW_QUERIES 8 /* which leave most of a group without work */
 
 /* A call in preparation, with its workspace. */
 typedef struct attention {
@@ -74,24 +75,28 @@ static void set_stats(attention *t, const tn_tensor_desc *stats)
     t->a.stats_dtype = (uint32_t)gpu_dtype(stats->dtype);
 }
 
-static gpu_job job_of(const attention *t, const char *kernel)
+static gpu_job job_of(const attention *t, uint32_t file, const char *kernel)
 {
-    gpu_job job = gpu_job_of(t->call, GPU_FILE_ATTENTION, t->type, kernel);
+    gpu_job job = gpu_job_of(t->call, file, t->type, kernel);
     job.program.dtypes[0] = (uint8_t)gpu_dtype(t->tensors[GPU_ATTENTION_QUERY]->dtype);
     return job;
 }
 
-/* The operands of the kernel in its order, then the workspace and the description. */
+/* The operands of the kernel in its order, then the workspace, if there is one, and the description. */
+static void give_operands(gpu_job *job, const attention *t, const uint32_t *operands, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        gpu_give_memory(job, t->tensors[operands[i]] ? t->tensors[operands[i]]->allocation : NULL);
+    if (t->work) gpu_give_memory(job, t->work);
+    gpu_give(job, &t->a, sizeof t->a);
+}
+
 static int32_t run(const attention *t, const char *kernel, const uint32_t *operands, uint32_t count,
                    uint64_t heads, uint64_t rows)
 {
-    const gpu_attention *a = &t->a;
-    gpu_job job = job_of(t, kernel);
-    for (uint32_t i = 0; i < count; i++)
-        gpu_give_memory(&job, t->tensors[operands[i]] ? t->tensors[operands[i]]->allocation : NULL);
-    gpu_give_memory(&job, t->work);
-    gpu_give(&job, a, sizeof *a);
-    return gpu_launch(&job, a->batches * heads * ((rows + ROWS - 1) / ROWS), GPU_HEAVY);
+    gpu_job job = job_of(t, GPU_FILE_ATTENTION, kernel);
+    give_operands(&job, t, operands, count);
+    return gpu_launch(&job, t->a.batches * heads * ((rows + ROWS - 1) / ROWS), GPU_HEAVY);
 }
 #define OPERANDS(...) \
     (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
@@ -107,7 +112,7 @@ static int32_t pack(const attention *t, uint32_t operand, uint32_t at)
     const gpu_attention *a = &t->a;
     uint32_t is_key = operand == GPU_ATTENTION_KEY || operand == GPU_ATTENTION_VALUE;
     uint32_t heads = is_key ? a->heads / a->shared : a->heads, rows = is_key ? a->keys : a->queries;
-    gpu_job job = job_of(t, "attention_pack");
+    gpu_job job = job_of(t, GPU_FILE_ATTENTION, "attention_pack");
     gpu_give_memory(&job, t->work);
     gpu_give_memory(&job, t->tensors[operand]->allocation);
     gpu_give(&job, &a->packed[at], sizeof a->packed[at]);
@@ -129,6 +134,105 @@ static int32_t make_workspace(attention *t, uint64_t blocks, uint64_t more)
     return status;
 }
 
+/* ---- On processors ---------------------------------------------------------------------------------------- */
+
+static int32_t forward_items(attention *t)
+{
+    int32_t status = make_workspace(t, t->a.heads / t->a.shared * blocks_of(t->a.keys), 0);
+    if (!status) status = pack(t, GPU_ATTENTION_KEY, 0);
+    return status ? status
+                  : run(t, "attention_forward",
+                        OPERANDS(GPU_ATTENTION_OUT, GPU_ATTENTION_STATS, GPU_ATTENTION_QUERY,
+                                 GPU_ATTENTION_VALUE, GPU_ATTENTION_MASK),
+                        t->a.heads, t->a.queries);
+}
+
+static int32_t sum_products(const attention *t)
+{
+    gpu_job job = job_of(t, GPU_FILE_ATTENTION, "attention_delta");
+    gpu_give_memory(&job, t->work);
+    gpu_give_memory(&job, t->tensors[GPU_ATTENTION_GRAD]->allocation);
+    gpu_give_memory(&job, t->tensors[GPU_ATTENTION_OUT]->allocation);
+    gpu_give(&job, &t->a, sizeof t->a);
+    return gpu_launch(&job, (uint64_t)t->a.batches * t->a.heads * t->a.queries, GPU_LIGHT);
+}
+
+static int32_t backward_items(attention *t)
+{
+    uint64_t of_keys = t->a.heads / t->a.shared * blocks_of(t->a.keys),
+             of_queries = t->a.heads * blocks_of(t->a.queries);
+    int32_t status = make_workspace(t, of_keys > of_queries ? of_keys : of_queries,
+                                    3ull * t->a.batches * t->a.heads * t->a.queries);
+    if (!status) status = sum_products(t);
+    if (!status) status = pack(t, GPU_ATTENTION_KEY, 0);
+    if (!status) status = pack(t, GPU_ATTENTION_VALUE, 1);
+    if (!status)
+        status = run(t, "attention_query",
+                     OPERANDS(GPU_ATTENTION_GRAD_QUERY, GPU_ATTENTION_QUERY, GPU_ATTENTION_KEY,
+                              GPU_ATTENTION_GRAD, GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
+                     t->a.heads, t->a.queries);
+    if (!status) status = pack(t, GPU_ATTENTION_QUERY, 0);
+    if (!status) status = pack(t, GPU_ATTENTION_GRAD, 1);
+    return status ? status
+                  : run(t, "attention_key",
+                        OPERANDS(GPU_ATTENTION_GRAD_KEY, GPU_ATTENTION_GRAD_VALUE, GPU_ATTENTION_QUERY,
+                                 GPU_ATTENTION_KEY, GPU_ATTENTION_VALUE, GPU_ATTENTION_GRAD,
+                                 GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
+                        t->a.heads / t->a.shared, t->a.keys);
+}
+
+/* ---- On GPUs ---------------------------------------------------------------------------------------------- */
+
+/* The program has registers for 64, 128 or 256 features; see device/attention_groups.cl. */
+static uint8_t width_group(const attention *t)
+{
+    return t->a.width <= 64 ? 0 : t->a.width <= 128 ? 1 : 2;
+}
+
+/* A group of items for each block of so many rows. */
+static int32_t run_groups(const attention *t, const char *kernel, const uint32_t *operands, uint32_t count,
+                          uint64_t heads, uint64_t rows, uint64_t block)
+{
+    gpu_job job = job_of(t, GPU_FILE_ATTENTION_GROUPS, kernel);
+    job.program.group = width_group(t);
+    give_operands(&job, t, operands, count);
+    return gpu_launch(&job, t->a.batches * heads * ((rows + block - 1) / block) * GPU_GROUP_ITEMS, GPU_HEAVY);
+}
+
+static int32_t forward_groups(const attention *t)
+{
+    return run_groups(t, "attention_forward_group",
+                      OPERANDS(GPU_ATTENTION_OUT, GPU_ATTENTION_STATS, GPU_ATTENTION_QUERY, GPU_ATTENTION_KEY,
+                               GPU_ATTENTION_VALUE, GPU_ATTENTION_MASK),
+                      t->a.heads, t->a.queries, width_group(t) < 2 ? 32 : 16);
+}
+
+static int32_t backward_groups(attention *t)
+{
+    uint64_t bytes = t->type / 8, numbers = 2ull * t->a.batches * t->a.heads * t->a.queries, offset;
+    int32_t status = gpu_workspace(t->call, numbers * bytes, &t->work, &offset);
+    t->a.delta = (int64_t)(offset / bytes);
+    if (!status)
+        status = run_groups(t, "attention_query_group",
+                            OPERANDS(GPU_ATTENTION_GRAD_QUERY, GPU_ATTENTION_QUERY, GPU_ATTENTION_KEY,
+                                     GPU_ATTENTION_VALUE, GPU_ATTENTION_GRAD, GPU_ATTENTION_OUT,
+                                     GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
+                            t->a.heads, t->a.queries, width_group(t) < 2 ? 32 : 16);
+    return status ? status
+                  : run_groups(t, "attention_key_group",
+                               OPERANDS(GPU_ATTENTION_GRAD_KEY, GPU_ATTENTION_GRAD_VALUE, GPU_ATTENTION_QUERY,
+                                        GPU_ATTENTION_KEY, GPU_ATTENTION_VALUE, GPU_ATTENTION_GRAD,
+                                        GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
+                               t->a.heads / t->a.shared, t->a.keys, 32u >> width_group(t));
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------ */
+
+static int32_t is_processor(const tn_call *call)
+{
+    return (int32_t)gpu_device_of(call)->properties.is_processor;
+}
+
 /*
  * _scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p, bool is_causal, *,
  * Tensor? attn_mask, float? scale)
@@ -138,23 +242,7 @@ static int32_t forward(void *self, const tn_call *call)
     attention t = describe(call, 0, 3);
     set_tensor(&t, GPU_ATTENTION_OUT, gpu_tensor(call->outs[0]));
     set_stats(&t, gpu_tensor(call->outs[1]));
-    int32_t status = make_workspace(&t, t.a.heads / t.a.shared * blocks_of(t.a.keys), 0);
-    if (!status) status = pack(&t, GPU_ATTENTION_KEY, 0);
-    return status ? status
-                  : run(&t, "attention_forward",
-                        OPERANDS(GPU_ATTENTION_OUT, GPU_ATTENTION_STATS, GPU_ATTENTION_QUERY,
-                                 GPU_ATTENTION_VALUE, GPU_ATTENTION_MASK),
-                        t.a.heads, t.a.queries);
-}
-
-static int32_t sum_products(const attention *t)
-{
-    gpu_job job = job_of(t, "attention_delta");
-    gpu_give_memory(&job, t->work);
-    gpu_give_memory(&job, t->tensors[GPU_ATTENTION_GRAD]->allocation);
-    gpu_give_memory(&job, t->tensors[GPU_ATTENTION_OUT]->allocation);
-    gpu_give(&job, &t->a, sizeof t->a);
-    return gpu_launch(&job, (uint64_t)t->a.batches * t->a.heads * t->a.queries, GPU_LIGHT);
+    return is_processor(call) ? forward_items(&t) : forward_groups(&t);
 }
 
 /*
@@ -164,30 +252,11 @@ static int32_t sum_products(const attention *t)
 static int32_t backward(void *self, const tn_call *call)
 {
     attention t = describe(call, 1, 6);
-    uint64_t of_keys = t.a.heads / t.a.shared * blocks_of(t.a.keys),
-             of_queries = t.a.heads * blocks_of(t.a.queries);
     set_tensor(&t, GPU_ATTENTION_GRAD, gpu_tensor(call->args[0]));
     set_tensor(&t, GPU_ATTENTION_OUT, gpu_tensor(call->args[4]));
     set_stats(&t, gpu_tensor(call->args[5]));
     for (uint32_t i = 0; i < 3; i++) set_tensor(&t, GPU_ATTENTION_GRAD_QUERY + i, gpu_tensor(call->outs[i]));
-    int32_t status = make_workspace(&t, of_keys > of_queries ? of_keys : of_queries,
-                                    3ull * t.a.batches * t.a.heads * t.a.queries);
-    if (!status) status = sum_products(&t);
-    if (!status) status = pack(&t, GPU_ATTENTION_KEY, 0);
-    if (!status) status = pack(&t, GPU_ATTENTION_VALUE, 1);
-    if (!status)
-        status = run(&t, "attention_query",
-                     OPERANDS(GPU_ATTENTION_GRAD_QUERY, GPU_ATTENTION_QUERY, GPU_ATTENTION_KEY,
-                              GPU_ATTENTION_GRAD, GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
-                     t.a.heads, t.a.queries);
-    if (!status) status = pack(&t, GPU_ATTENTION_QUERY, 0);
-    if (!status) status = pack(&t, GPU_ATTENTION_GRAD, 1);
-    return status ? status
-                  : run(&t, "attention_key",
-                        OPERANDS(GPU_ATTENTION_GRAD_KEY, GPU_ATTENTION_GRAD_VALUE, GPU_ATTENTION_QUERY,
-                                 GPU_ATTENTION_KEY, GPU_ATTENTION_VALUE, GPU_ATTENTION_GRAD,
-                                 GPU_ATTENTION_STATS, GPU_ATTENTION_MASK),
-                        t.a.heads / t.a.shared, t.a.keys);
+    return is_processor(call) ? backward_items(&t) : backward_groups(&t);
 }
 
 /* ---- What the kernels take ------------------------------------------------------------------------------- */
@@ -206,7 +275,8 @@ static const char *can_attend(const tn_call *call, uint32_t first, uint32_t opti
     const tn_tensor_desc *v = gpu_tensor(call->args[first + 2]),
                          *mask = gpu_argument_tensor(call, options + 2);
     const int64_t scores[4] = {q->sizes[0], q->sizes[1], q->sizes[2], k->sizes[2]};
-    if (!gpu_device_of(call)->properties.is_processor) return "the composite is better on this device";
+    if (gpu_device_of(call)->properties.lacks_attention) return "the device has no kernel for it";
+    if (!is_processor(call) && q->sizes[2] < FEW_QUERIES) return "the composite is better for few queries";
     if (!gpu_numel(q) || !gpu_numel(k)) return "a tensor is empty";
     if (q->sizes[3] > MOST_WIDTH || v->sizes[3] != q->sizes[3])
         return "queries and values have too many features";

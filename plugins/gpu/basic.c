@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill, copy, iota and random numbers. */
+/* fill, copy, iota, random numbers, and the parts of floats. */
 #include "gpu.h"
 
 /* 1 if the elements of operand k are contiguous in the nest's order. */
@@ -233,6 +233,18 @@ static const char *can_draw(void *self, const tn_call *call)
     return reason;
 }
 
+/* frexp.Tensor(Tensor self): mantissa and exponent. */
+static int32_t split(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *in = gpu_tensor(call->args[0]);
+    gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(in->dtype), "split_number");
+    gpu_nest nest;
+    gpu_nest_of_call(&nest, call->nest, 3);
+    for (uint32_t k = 0; k < 3; k++) gpu_give_memory(&job, tn_nest_operand(call->nest, k)->allocation);
+    gpu_give(&job, &nest, sizeof nest);
+    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+}
+
 #define ROW(text, list, function, can)                                                            \
     {                                                                                             \
         .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = text, .dtypes = list, \
@@ -243,5 +255,7 @@ static const tn_kernel_row rows[] = {
     ROW(TN_SCHEMA_COPY, NULL, copy, can_copy),
     ROW(TN_SCHEMA_IOTA, gpu_all_dtypes, iota, gpu_can_run),
     ROW(TN_SCHEMA_RANDOM, gpu_all_dtypes, draw, can_draw),
+    ROW("aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", gpu_float_dtypes, split,
+        gpu_can_run),
 };
 const gpu_rows gpu_basic_rows = GPU_ROW_LIST(rows);

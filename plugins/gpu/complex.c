@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Complex numbers: pointwise operators, and copies that convert (device/complex.cl). */
+/* Complex numbers: pointwise operators, products, and copies that convert (device/complex.cl). */
 #include "gpu.h"
 
 #include "device/complex_list.h"
@@ -58,20 +58,24 @@ static void parts_of_element(uint8_t type, tn_dtype dtype, const void *at, uint6
                                                  : tn_number_load(part, (const char *)at + gpu_bytes(part)));
 }
 
+/* A scalar as two T. */
+static void parts_of_scalar(uint8_t type, tn_value v, uint64_t out[2])
+{
+    tn_number re = tn_number_of(v), im = tn_number_whole(0);
+    if (v.tag == TN_TAG_COMPLEX) {
+        re = tn_number_real(v.as.floats[0]);
+        im = tn_number_real(v.as.floats[1]);
+    }
+    out[0] = gpu_number_bits(type, re);
+    out[1] = gpu_number_bits(type, im);
+}
+
 /* The first argument that is neither a tensor nor text, as two T. */
 static void scalar_of(const tn_call *call, uint8_t type, uint64_t out[2])
 {
     for (uint32_t i = 0; i < call->n_args; i++) {
         const tn_value *v = &call->args[i];
-        if (v->tag == TN_TAG_TENSOR || v->tag == TN_TAG_STRING) continue;
-        tn_number re = tn_number_of(*v), im = tn_number_whole(0);
-        if (v->tag == TN_TAG_COMPLEX) {
-            re = tn_number_real(v->as.floats[0]);
-            im = tn_number_real(v->as.floats[1]);
-        }
-        out[0] = gpu_number_bits(type, re);
-        out[1] = gpu_number_bits(type, im);
-        return;
+        if (v->tag != TN_TAG_TENSOR && v->tag != TN_TAG_STRING) return parts_of_scalar(type, *v, out);
     }
 }
 
@@ -116,4 +120,20 @@ int32_t gpu_complex_convert(const tn_call *call, gpu_nest *nest, const tn_tensor
     gpu_give_memory(&job, from->allocation);
     gpu_give(&job, nest, sizeof *nest);
     return gpu_launch(&job, nest->numel, GPU_LIGHT);
+}
+
+int32_t gpu_complex_product(gpu_product *p, tn_value alpha, tn_value beta)
+{
+    gpu_nest *n = &p->nest;
+    tn_dtype dtype = gpu_tensor(p->call->outs[0])->dtype;
+    uint8_t type = dtype == TN_COMPLEX128 ? 64 : 32;
+    if (!n->numel) return TN_OK;
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) n->dtypes[k] = code_of(dtype);
+    parts_of_scalar(type, alpha, n->values);
+    parts_of_scalar(type, beta, n->values + 2);
+    if (!p->memory[3]) n->immediate = 8;
+    gpu_job job = gpu_job_of(p->call, GPU_FILE_COMPLEX, type, "complex_product");
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
+    gpu_give(&job, n, sizeof *n);
+    return gpu_launch(&job, n->numel, GPU_LIGHT);
 }

@@ -27,6 +27,7 @@ typedef struct gpu_properties {
     uint32_t is_precompiled;
     uint32_t
         has_dense; /* of these, programs for dense operands of one dtype (GPU_DENSE of device/pointwise.cl) */
+    uint32_t lacks_attention;            /* it has no programs of device/attention_groups.cl */
     uint32_t has_addresses;              /* the handle of an allocation is its address for the device */
     int32_t priority_low, priority_high; /* of queues; lower numbers are more urgent */
     uint64_t peers;                      /* bit i: peer_copy reaches device i */

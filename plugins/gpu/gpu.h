@@ -53,6 +53,8 @@ enum {
     GPU_FILE_ATTENTION,
     GPU_FILE_COMPLEX,
     GPU_FILE_FFT,
+    GPU_FILE_ATTENTION_GROUPS,
+    GPU_FILE_SEARCH,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -290,7 +292,14 @@ void gpu_programs_destroy(gpu_device *device);
 /* What kernels of the stream have found wrong: TN_OK or the late error, after which there is none. Waits. */
 int32_t gpu_stream_faults(gpu_stream *stream);
 /* Operations that a fault names. */
-enum { GPU_BY_GATHER, GPU_BY_SCATTER, GPU_BY_SCATTER_ADD, GPU_BY_SCATTER_REDUCE, GPU_BY_EMBEDDING };
+enum {
+    GPU_BY_GATHER,
+    GPU_BY_SCATTER,
+    GPU_BY_SCATTER_ADD,
+    GPU_BY_SCATTER_REDUCE,
+    GPU_BY_EMBEDDING,
+    GPU_BY_SORTER
+};
 
 /*
  * The identity of elements, as a pointwise operator: converts operand 1 of the nest to operand 0. 0 if the
@@ -314,6 +323,8 @@ typedef struct gpu_product {
 /* Sets alpha and beta; the left matrix is in one part. */
 void gpu_product_scale(gpu_product *p, double alpha, double beta);
 int32_t gpu_product_run(gpu_product *p);
+/* The same for complex matrices; alpha and beta are scalars of the call. */
+int32_t gpu_complex_product(gpu_product *p, tn_value alpha, tn_value beta);
 /* The product by the vendor's library, or TN_E_UNSUPPORTED without an error. */
 int32_t gpu_library_product(const gpu_product *p);
 /* A pass of a convolution by the vendor's library, or TN_E_UNSUPPORTED without an error. */
@@ -344,7 +355,7 @@ typedef struct gpu_rows {
 } gpu_rows;
 extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows,
     gpu_line_rows, gpu_norm_rows, gpu_convolution_rows, gpu_pool_rows, gpu_step_rows, gpu_embedding_rows,
-    gpu_attention_rows, gpu_fft_rows, gpu_factor_rows;
+    gpu_attention_rows, gpu_fft_rows, gpu_search_rows, gpu_factor_rows;
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 

@@ -42,7 +42,8 @@ static void write_options(const gpu_device *d, gpu_program_key key, char *out, s
                      d->properties.is_processor, key.type == 32 ? " -cl-single-precision-constant" : "");
     int32_t has_dtype = key.file == GPU_FILE_LINES || key.file == GPU_FILE_WINDOWS ||
                         key.file == GPU_FILE_NORMS || key.file == GPU_FILE_STEPS ||
-                        key.file == GPU_FILE_PRODUCT || key.file == GPU_FILE_ATTENTION;
+                        key.file == GPU_FILE_PRODUCT || key.file == GPU_FILE_ATTENTION ||
+                        key.file == GPU_FILE_ATTENTION_GROUPS;
     if (has_dtype) snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u", key.dtypes[0]);
     if (key.is_dense && d->properties.is_precompiled)
         snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u -DGPU_DENSE=1 -DGPU_RUN=%u", key.dtypes[0],
@@ -232,6 +233,8 @@ int32_t gpu_stream_faults(gpu_stream *stream)
     if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);
     if (status) return status;
     if (fault[0] == GPU_FAULT_DIVISION) return gpu_error(d->plugin, TN_E_ARGUMENT, "ZeroDivisionError");
+    if (fault[1] == GPU_BY_SORTER)
+        return gpu_error(d->plugin, TN_E_INDEX, "torch.searchsorted(): sorter index out of range");
     if (fault[1] == GPU_BY_EMBEDDING) return gpu_error(d->plugin, TN_E_INDEX, "index out of range in self");
     memcpy(&index, fault + 2, sizeof index);
     memcpy(&size, fault + 4, sizeof size);

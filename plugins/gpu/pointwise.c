@@ -27,9 +27,10 @@ static const pointwise_op ops[] = {POINTWISE_OPS(DEFINE_OP)};
 #define IN_RARE(op, formula)       [GPU_OP_##op] = GPU_GROUP_RARE,
 #define IN_SPECIAL(op, formula)    [GPU_OP_##op] = GPU_GROUP_SPECIAL,
 #define IN_GAMMA(op, formula)      [GPU_OP_##op] = GPU_GROUP_GAMMA,
-static const uint8_t float_groups[GPU_OP_COUNT] = {GPU_BASIC_OPS(IN_ARITHMETIC) GPU_FLOAT_OPS(
-    IN_ARITHMETIC) GPU_ACTIVATION_OPS(IN_ACTIVATION) GPU_FUNCTION_OPS(IN_FUNCTION) GPU_RARE_OPS(IN_RARE)
-                                                       GPU_SPECIAL_OPS(IN_SPECIAL) GPU_GAMMA_OPS(IN_GAMMA)};
+static const uint8_t float_groups[GPU_OP_COUNT] = {
+    GPU_BASIC_OPS(IN_ARITHMETIC) GPU_FLOAT_OPS(IN_ARITHMETIC) GPU_ACTIVATION_OPS(IN_ACTIVATION)
+        GPU_FUNCTION_OPS(IN_FUNCTION) GPU_RARE_OPS(IN_RARE) GPU_SPECIAL_OPS(IN_SPECIAL)
+            GPU_POLYNOMIAL_OPS(IN_SPECIAL) GPU_GAMMA_OPS(IN_GAMMA)};
 static const uint8_t integer_groups[GPU_OP_COUNT] = {
     GPU_BASIC_OPS(IN_ARITHMETIC) GPU_INTEGER_OPS(IN_ARITHMETIC) GPU_TRIVIAL_OPS(IN_ARITHMETIC)};
 
@@ -71,6 +72,10 @@ static int32_t choose_variant(const tn_call *call, uint32_t op, tn_dtype dtype)
                                            : -1;
     case GPU_OP_bitwise_not:
         return dtype == TN_BOOL ? GPU_OP_logical_not : (int32_t)op;
+    case GPU_OP_nextafter:
+        return dtype == TN_FLOAT16    ? GPU_OP_nextafter_f16
+               : dtype == TN_BFLOAT16 ? GPU_OP_nextafter_bf16
+                                      : (int32_t)op;
     case GPU_OP_clamp_tensor:
         if (is_absent(call, 1)) return GPU_OP_clamp_max_tensor;
         return is_absent(call, 2) ? GPU_OP_clamp_min_tensor : (int32_t)op;

@@ -184,7 +184,7 @@ int32_t gpu_product_run(gpu_product *p)
  * its transpose if `is_weight`. `added` (may be NULL) is broadcast.
  */
 static int32_t multiply(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *b,
-                        int32_t is_weight, const tn_tensor_desc *added, double alpha, double beta)
+                        int32_t is_weight, const tn_tensor_desc *added, tn_value alpha, tn_value beta)
 {
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
     int64_t bytes = gpu_bytes(out->dtype);
@@ -203,52 +203,63 @@ static int32_t multiply(const tn_call *call, const tn_tensor_desc *a, const tn_t
     nest->scalars[0] = (uint64_t)a->sizes[a->rank - 1];
     nest->scalars[1] = (uint64_t)(a->strides[a->rank - 1] * bytes);
     nest->scalars[2] = (uint64_t)(b->strides[inner] * bytes);
-    gpu_product_scale(&p, alpha, beta);
     if (is_weight) { /* all of a's rows are rows of one product */
         for (uint32_t d = 2; d < nest->rank; d++) nest->strides[2][d] = 0;
         if (nest->rank == 1) nest->sizes[nest->rank++] = 1;
         gpu_nest_merge(nest, 1, GPU_OPERANDS);
         if (nest->rank == 1) nest->sizes[nest->rank++] = 1;
     }
+    if (gpu_is_complex(out->dtype)) return gpu_complex_product(&p, alpha, beta);
+    gpu_product_scale(&p, tn_number_of(alpha).f, tn_number_of(beta).f);
     return gpu_product_run(&p);
 }
 
 /* mm(Tensor self, Tensor mat2) and bmm */
 static int32_t product(void *self, const tn_call *call)
 {
-    return multiply(call, gpu_tensor(call->args[0]), gpu_tensor(call->args[1]), 0, NULL, 1, 0);
+    return multiply(call, gpu_tensor(call->args[0]), gpu_tensor(call->args[1]), 0, NULL, tn_value_float(1),
+                    tn_value_float(0));
 }
 
 /* addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) and baddbmm */
 static int32_t add_product(void *self, const tn_call *call)
 {
-    double beta = tn_number_of(call->args[3]).f, alpha = tn_number_of(call->args[4]).f;
-    const tn_tensor_desc *added = beta != 0 ? gpu_tensor(call->args[0]) : NULL;
-    return multiply(call, gpu_tensor(call->args[1]), gpu_tensor(call->args[2]), 0, added, alpha, beta);
+    tn_value beta = call->args[3];
+    int32_t is_added = beta.tag == TN_TAG_COMPLEX ? beta.as.floats[0] != 0 || beta.as.floats[1] != 0
+                                                  : tn_number_of(beta).f != 0;
+    return multiply(call, gpu_tensor(call->args[1]), gpu_tensor(call->args[2]), 0,
+                    is_added ? gpu_tensor(call->args[0]) : NULL, call->args[4], beta);
 }
 
 /* linear(Tensor input, Tensor weight, Tensor? bias=None) */
 static int32_t linear(void *self, const tn_call *call)
 {
     return multiply(call, gpu_tensor(call->args[0]), gpu_tensor(call->args[1]), 1,
-                    gpu_argument_tensor(call, 2), 1, 1);
+                    gpu_argument_tensor(call, 2), tn_value_float(1), tn_value_float(1));
+}
+
+static const char *can_multiply(void *self, const tn_call *call)
+{
+    const char *reason = gpu_can_move(self, call);
+    if (reason || !gpu_has_complex(call)) return reason ? reason : gpu_can_run(self, call);
+    return gpu_can_complex(call);
 }
 
 static const char *can_linear(void *self, const tn_call *call)
 {
     if (gpu_tensor(call->args[1])->rank != 2) return "the weight is no matrix";
-    return gpu_can_run(self, call);
+    return can_multiply(self, call);
 }
 
 #define ROW(text, list, function, can) GPU_ROW(ANY, text, list, .run = function, .can_run = can)
 static const tn_kernel_row rows[] = {
-    ROW("mm(Tensor self, Tensor mat2) -> Tensor", gpu_number_dtypes, product, gpu_can_run),
-    ROW("bmm(Tensor self, Tensor mat2) -> Tensor", gpu_number_dtypes, product, gpu_can_run),
+    ROW("mm(Tensor self, Tensor mat2) -> Tensor", gpu_number_or_complex_dtypes, product, can_multiply),
+    ROW("bmm(Tensor self, Tensor mat2) -> Tensor", gpu_number_or_complex_dtypes, product, can_multiply),
     ROW("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        gpu_float_dtypes, add_product, gpu_can_run),
+        gpu_inexact_dtypes, add_product, can_multiply),
     ROW("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-        gpu_float_dtypes, add_product, gpu_can_run),
-    ROW("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", gpu_float_dtypes, linear,
+        gpu_inexact_dtypes, add_product, can_multiply),
+    ROW("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", gpu_inexact_dtypes, linear,
         can_linear),
 };
 const gpu_rows gpu_product_rows = GPU_ROW_LIST(rows);

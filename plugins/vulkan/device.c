@@ -315,8 +315,10 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
     s->vk.GetPhysicalDeviceProperties2(s->devices[index], &p);
     const VkPhysicalDeviceProperties *of = &p.properties;
     memory_types types = find_types(&s->vk, s->devices[index]);
-    *out = (gpu_properties){
-        .memory_bytes = types.bytes, .largest_allocation = limits.maxMemoryAllocationSize, .alignment = 256};
+    *out = (gpu_properties){.memory_bytes = types.bytes,
+                            .largest_allocation = limits.maxMemoryAllocationSize,
+                            .alignment = 256,
+                            .lacks_attention = 1}; /* GLSL has no pointers into memory of a group */
     if (of->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
         out->compute_units = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     out->device_class = of->deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ? TN_DEVICE_INTEGRATED

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cpu_nn.h"
+#include "noise.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -18,11 +19,8 @@ int32_t nn_run(fixture *f, const char *name, const tn_value *args, uint32_t n_ar
 
 void nn_noise(float *to, int64_t count, uint32_t seed)
 {
-    uint32_t state = seed * 2654435761u + 1u;
-    for (int64_t i = 0; i < count; i++) {
-        state = state * 1664525u + 1013904223u;
-        to[i] = (float)(int32_t)state / 2147483648.0f;
-    }
+    uint32_t state = noise_begin(seed);
+    for (int64_t i = 0; i < count; i++) to[i] = noise_next(&state);
 }
 
 fixture_tensor nn_tensor(fixture *f, uint32_t rank, const int64_t *sizes, uint32_t seed)

@@ -6,19 +6,11 @@
  * each. Tensors have the dtype GPU_DTYPE and contiguous features. Computed in T, but scores of float32 in double: an
  * exponential makes a relative error of their rounding errors.
  */
-#include "dialect.h"
+#include "attention.h"
 
-#define GPU_STEP       GPU_BYTES(GPU_DTYPE)
 #define GPU_ROWS       8
 #define GPU_COLUMNS    16
 #define GPU_MOST_WIDTH 256 /* features */
-
-/* Where row `row` of a head of an operand begins, in bytes. */
-GPU_FUNCTION int64_t gpu_row_at(const gpu_attention *a, uint32_t operand, uint32_t batch, uint32_t head, uint32_t row)
-{
-    return a->offsets[operand] + (int64_t)batch * a->strides[operand][0] + (int64_t)head * a->strides[operand][1] +
-           (int64_t)row * a->strides[operand][2];
-}
 
 /* An item is a block of rows of `operand`, which has `heads` heads of `rows` rows. Rows beyond the last one are 0. */
 GPU_KERNEL void attention_pack(GPU_GLOBAL T *packed, GPU_GLOBAL const uint8_t *in, int64_t first, uint32_t operand,
@@ -34,12 +26,6 @@ GPU_KERNEL void attention_pack(GPU_GLOBAL T *packed, GPU_GLOBAL const uint8_t *i
             packed[e * GPU_COLUMNS + j] = begin + j < rows ? gpu_load(row + (int64_t)e * GPU_STEP, GPU_DTYPE) : (T)0;
     }
 }
-
-#if GPU_TYPE == 64 || (GPU_DTYPE == GPU_F32 && GPU_HAS_DOUBLE)
-typedef double gpu_score;
-#else
-typedef float gpu_score;
-#endif
 
 /*
  * `work` has three numbers for each query, from a.delta on: the sum over features of the gradient times the result, its
@@ -142,31 +128,6 @@ GPU_FUNCTION void gpu_put_rows(GPU_GLOBAL uint8_t *out, const T *sums, const gpu
     }
 }
 
-/* What the masks make of a score: -inf if the query must not see the key, which may be beyond the last one. */
-GPU_FUNCTION gpu_score gpu_masked(gpu_score score, GPU_GLOBAL const uint8_t *mask, const gpu_attention *a, uint32_t batch, uint32_t head,
-                          uint32_t query, uint32_t key)
-{
-    if (key >= a->keys || query >= a->queries || (a->flags & GPU_ATTENTION_CAUSAL && key > query)) return -INFINITY;
-    if (!(a->flags & GPU_ATTENTION_MASKED)) return score;
-    T m = gpu_load(mask + a->offsets[GPU_ATTENTION_MASK] + (int64_t)batch * a->strides[GPU_ATTENTION_MASK][0] +
-                       (int64_t)head * a->strides[GPU_ATTENTION_MASK][1] +
-                       (int64_t)query * a->strides[GPU_ATTENTION_MASK][2] + (int64_t)key * a->mask_step,
-                   a->mask_dtype);
-    return a->mask_dtype != GPU_BOOL ? score + m : m != 0 ? score : (gpu_score)-INFINITY;
-}
-
-/* Keys that the queries before `query` see at most. */
-GPU_FUNCTION uint32_t gpu_keys_before(const gpu_attention *a, uint32_t query)
-{
-    return a->flags & GPU_ATTENTION_CAUSAL && query < a->keys ? query : a->keys;
-}
-
-/* The logarithm of the sum of the exponentials of a query's scores. */
-GPU_FUNCTION T gpu_stat(GPU_GLOBAL const uint8_t *stats, const gpu_attention *a, uint32_t batch, uint32_t head, uint32_t query)
-{
-    return gpu_load(stats + gpu_row_at(a, GPU_ATTENTION_STATS, batch, head, query), a->stats_dtype);
-}
-
 /* An item is GPU_ROWS queries. `work` has the packed keys at packed[0]. */
 GPU_KERNEL void attention_forward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *stats, GPU_GLOBAL const uint8_t *q,
                                   GPU_GLOBAL const uint8_t *v, GPU_GLOBAL const uint8_t *mask, GPU_GLOBAL const T *work,
@@ -219,12 +180,6 @@ GPU_KERNEL void attention_forward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *s
 GPU_FUNCTION int64_t gpu_delta_at(const gpu_attention *a, uint32_t batch, uint32_t head, uint32_t query)
 {
     return a->delta + 3 * (((int64_t)batch * a->heads + head) * a->queries + query);
-}
-
-/* The weight of a key, from its score. */
-GPU_FUNCTION T gpu_weight(gpu_score score, T stat)
-{
-    return score == -INFINITY || stat == -INFINITY ? (T)0 : exp((T)(score - (gpu_score)stat));
 }
 
 /*

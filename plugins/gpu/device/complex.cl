@@ -192,3 +192,28 @@ GPU_KERNEL void complex_convert(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_
     GPU_WALK(nest, 0, nest.rank, rest, at, 2)
     store_pair(out + at[0], nest.dtypes[0], load_pair(in + at[1], nest.dtypes[1]));
 }
+
+/*
+ * Products of complex matrices, as `product` of numbers.cl. scalars: the inner size, and the strides of left and right along it.
+ * `values` has two words each, the parts, of alpha and beta.
+ */
+GPU_KERNEL void complex_product(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left, GPU_GLOBAL const uint8_t *right,
+                                GPU_GLOBAL const uint8_t *added, gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[4] = {nest.offsets[0], nest.offsets[1], nest.offsets[2], nest.offsets[3]};
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 4)
+    gpu_pair sum = pair_of(0, 0), alpha = pair_of(gpu_value(nest.values[0]), gpu_value(nest.values[1]));
+    for (uint64_t k = 0; k < nest.scalars[0]; k++) {
+        gpu_pair x = load_pair(left + at[1], nest.dtypes[1]), y = load_pair(right + at[2], nest.dtypes[2]);
+        sum = plus(sum, times(x, y));
+        at[1] += (int64_t)nest.scalars[1];
+        at[2] += (int64_t)nest.scalars[2];
+    }
+    sum = times_unless_1(alpha, sum);
+    if (!(nest.immediate & 8u))
+        sum = plus(sum, times_unless_1(pair_of(gpu_value(nest.values[2]), gpu_value(nest.values[3])),
+                                       load_pair(added + at[3], nest.dtypes[3])));
+    store_pair(out + at[0], nest.dtypes[0], sum);
+}

@@ -4,8 +4,11 @@
  * plain C or C++ for checks on the host. docs/gpu-dialect.md has the rules.
  *
  *   GPU_KERNEL, GPU_GLOBAL, GPU_LOCAL   qualifiers of kernels and pointers
+ *   GPU_LOCAL_ARGUMENT                  what a parameter of a helper is that points to local memory
  *   GPU_FUNCTION                        what every helper function is
  *   GPU_INDEPENDENT                     before a loop: no iteration reads what another one writes
+ *   GPU_UNROLL                          before a loop over private arrays, which then stay in registers
+ *   GPU_UNROLL_LITTLE                   before a loop that would take too many registers if it were unrolled
  *   gpu_item()                          the number of the work item; gpu_group_item(), its number in the group
  *   GPU_ATOMIC_CAS(p, expected, value)  32 bits in global memory; gives what was there
  *
@@ -22,6 +25,7 @@
 #define GPU_KERNEL           __kernel
 #define GPU_GLOBAL           __global
 #define GPU_LOCAL            __local
+#define GPU_LOCAL_ARGUMENT   __local
 #define GPU_FUNCTION         static inline
 #define GPU_INDEPENDENT      _Pragma("clang loop vectorize(assume_safety)")
 #define gpu_item()           ((uint32_t)get_global_id(0))
@@ -92,7 +96,10 @@ typedef long int64_t;
 #if defined(__HIPCC__)
 #define GPU_KERNEL extern "C" __global__ __launch_bounds__(128)
 #else
-#define GPU_KERNEL extern "C" __global__ __launch_bounds__(128, GPU_TYPE == 32 ? 8 : 4)
+#if !defined(GPU_GROUPS_AT_ONCE) /* a file may ask for fewer */
+#define GPU_GROUPS_AT_ONCE (GPU_TYPE == 32 ? 8 : 4)
+#endif
+#define GPU_KERNEL extern "C" __global__ __launch_bounds__(128, GPU_GROUPS_AT_ONCE)
 #endif
 #define GPU_LOCAL                          __shared__
 #define GPU_FUNCTION                       static __device__ inline
@@ -152,6 +159,17 @@ GPU_FUNCTION void gpu_half_store(void *p, float value)
     for (int half_i = 0; half_i < 16; half_i++) (to)[half_i] = gpu_half_load((const uint16_t *)(p) + half_i)
 #define gpu_half_store16(p, from) \
     for (int half_i = 0; half_i < 16; half_i++) gpu_half_store((uint16_t *)(p) + half_i, (from)[half_i])
+#endif
+
+#if !defined(GPU_LOCAL_ARGUMENT)
+#define GPU_LOCAL_ARGUMENT
+#endif
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define GPU_UNROLL        _Pragma("unroll")
+#define GPU_UNROLL_LITTLE _Pragma("unroll 4")
+#else
+#define GPU_UNROLL
+#define GPU_UNROLL_LITTLE
 #endif
 
 #include "arguments.h"

@@ -63,6 +63,41 @@ ALWAYS_INLINE T floored_quotient(T a, T b)
     whole += quotient - whole > (T)0.5 ? (T)1 : (T)0;
     return b == 0 ? ratio : quotient == 0 ? FN(copysign)((T)0, ratio) : whole;
 }
+/* Numbers of one sign are in the order of their bits: neighbours have neighbouring places, and both zeros have place 0. */
+#define GPU_SIGN_BIT ((uint64_t)1 << (GPU_TYPE - 1))
+ALWAYS_INLINE int64_t place_of_number(T a)
+{
+    uint64_t bits = gpu_bits(a);
+    return bits & GPU_SIGN_BIT ? -(int64_t)(bits & ~GPU_SIGN_BIT) : (int64_t)bits;
+}
+/* The next number from a towards b, among those whose places are multiples of `step`. */
+ALWAYS_INLINE T next_number(T a, T b, int64_t step)
+{
+    int64_t from = place_of_number(a), to = place_of_number(b);
+    if (is_nan(a) || is_nan(b)) return a + b;
+    if (from == to) return b;
+    int64_t next = from < to ? from + step : from - step;
+    return next < 0 ? gpu_value(GPU_SIGN_BIT | (uint64_t)-next) : gpu_value((uint64_t)next);
+}
+BINARY(nextafter, next_number(a, b, 1))
+#if GPU_TYPE == 32
+/* The same in the bits of float16. */
+ALWAYS_INLINE T next_half(T a, T b)
+{
+    int32_t from = tn_half_of_float(a), to = tn_half_of_float(b);
+    if (is_nan(a) || is_nan(b)) return a + b;
+    from = from & 0x8000 ? -(from & 0x7fff) : from;
+    to = to & 0x8000 ? -(to & 0x7fff) : to;
+    if (from == to) return b;
+    int32_t next = from < to ? from + 1 : from - 1;
+    return tn_float_of_half((uint16_t)(next < 0 ? 0x8000 | -next : next));
+}
+BINARY(nextafter_f16, next_half(a, b))
+BINARY(nextafter_bf16, next_number(a, b, 65536))
+#else /* never called */
+BINARY(nextafter_f16, next_number(a, b, 1))
+BINARY(nextafter_bf16, next_number(a, b, 1))
+#endif
 BINARY(fmod, FN(fmod)(a, b))
 BINARY(remainder, signed_remainder(a, b))
 BINARY(floor_divide, floored_quotient(a, b))
@@ -233,6 +268,20 @@ UNARY(entr, a != a ? a : a > 0 ? -a * FN(log)(a) : a == 0 ? (T)0 : -INFINITY)
 #endif
 
 #if GPU_GROUP == GPU_GROUP_SPECIAL
+#if GPU_HAS_DOUBLE
+typedef double W;
+#else
+typedef float W;
+#endif
+#define WIDE(name) FN(name)
+#if GPU_TYPE == 32
+#define MOST          ((W)3.40282346638528859812e+38)
+#define HERMITE_LIMIT 128 /* beyond it the values overflow for nearly all arguments */
+#else
+#define MOST          ((W)1.7976931348623157e+308)
+#define HERMITE_LIMIT 512
+#endif
+#include "polynomials.h"
 /* y > 0 with erfc(y) = q, q <= 1/2: a rational start (A and S 26.2.23), then Halley steps on log(erfc(y) / q). */
 ALWAYS_INLINE T inverse_erfc(T q)
 {
@@ -349,6 +398,7 @@ GPU_FUNCTION T gpu_compute(uint32_t opcode, GPU_SIGNATURE)
         GPU_RARE_OPS(GPU_CASE)
 #elif GPU_GROUP == GPU_GROUP_SPECIAL
         GPU_SPECIAL_OPS(GPU_CASE)
+        GPU_POLYNOMIAL_OPS(GPU_CASE)
 #else
         GPU_GAMMA_OPS(GPU_CASE)
 #endif

@@ -128,3 +128,41 @@ GPU_KERNEL void product(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left,
     if (!(nest.immediate & 8u)) sum += gpu_value(nest.values[3]) * gpu_load(added + at[3], nest.dtypes[3]);
     gpu_store(out + at[0], nest.dtypes[0], sum);
 }
+
+#if GPU_IS_FLOAT
+#if GPU_TYPE == 64
+#define GPU_FRACTION 52 /* bits */
+#define GPU_EXPONENT 2047u
+#define GPU_LIFT     54 /* a power of 2 that makes the smallest number one with a leading 1 */
+#else
+#define GPU_FRACTION 23
+#define GPU_EXPONENT 255u
+#define GPU_LIFT     24
+#endif
+
+/* An element is its mantissa, from 1/2 on below 1, times a power of 2, whose exponent is int32. Operands: mantissa, exponent, in. */
+GPU_KERNEL void split_number(GPU_GLOBAL uint8_t *mantissas, GPU_GLOBAL uint8_t *exponents, GPU_GLOBAL const uint8_t *in,
+                             gpu_nest nest)
+{
+    uint32_t i = gpu_item(), rest = i;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
+    int32_t exponent = 0;
+    if (i >= nest.numel) return;
+    GPU_WALK(nest, 0, nest.rank, rest, at, 3)
+    T x = gpu_load(in + at[2], nest.dtypes[2]);
+    uint64_t bits = gpu_bits(x), field = (uint64_t)GPU_EXPONENT << GPU_FRACTION;
+    if ((bits & field) == 0) { /* 0, or too small for a leading 1 */
+        x *= (T)((uint64_t)1 << GPU_LIFT);
+        bits = gpu_bits(x);
+        exponent = -GPU_LIFT;
+    }
+    if ((bits & field) == 0 || (bits & field) == field) {
+        exponent = 0;
+    } else {
+        exponent += (int32_t)(bits >> GPU_FRACTION & GPU_EXPONENT) - (int32_t)(GPU_EXPONENT / 2u - 1u);
+        x = gpu_value((bits & ~field) | (uint64_t)(GPU_EXPONENT / 2u - 1u) << GPU_FRACTION);
+    }
+    gpu_store(mantissas + at[0], nest.dtypes[0], x);
+    *(GPU_GLOBAL int32_t *)(exponents + at[1]) = exponent;
+}
+#endif

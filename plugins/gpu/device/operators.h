@@ -80,7 +80,10 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(isfinite, isfinite)                               \
     X(isposinf, isposinf)                               \
     X(isneginf, isneginf)                               \
-    X(conj_physical, conj_physical)
+    X(conj_physical, conj_physical)                     \
+    X(nextafter, nextafter)                             \
+    X(nextafter_f16, nextafter_f16)                     \
+    X(nextafter_bf16, nextafter_bf16)
 
 #define GPU_INTEGER_OPS(X)              \
     X(bitwise_and, bitwise_and)         \
@@ -182,6 +185,21 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(i1e, i1e)               \
     X(modified_bessel_i0, i0) \
     X(modified_bessel_i1, i1)
+
+/* In the program of the operators above. */
+#define GPU_POLYNOMIAL_OPS(X)                                         \
+    X(chebyshev_polynomial_t, chebyshev_polynomial_t)                 \
+    X(chebyshev_polynomial_u, chebyshev_polynomial_u)                 \
+    X(chebyshev_polynomial_v, chebyshev_polynomial_v)                 \
+    X(chebyshev_polynomial_w, chebyshev_polynomial_w)                 \
+    X(shifted_chebyshev_polynomial_t, shifted_chebyshev_polynomial_t) \
+    X(shifted_chebyshev_polynomial_u, shifted_chebyshev_polynomial_u) \
+    X(shifted_chebyshev_polynomial_v, shifted_chebyshev_polynomial_v) \
+    X(shifted_chebyshev_polynomial_w, shifted_chebyshev_polynomial_w) \
+    X(hermite_polynomial_h, hermite_polynomial_h)                     \
+    X(hermite_polynomial_he, hermite_polynomial_he)                   \
+    X(laguerre_polynomial_l, laguerre_polynomial_l)                   \
+    X(legendre_polynomial_p, legendre_polynomial_p)
 
 #define GPU_GAMMA_OPS(X)    \
     X(digamma, digamma)     \
