@@ -84,13 +84,19 @@ def operator_name(text):
     return f"{namespace}::{base}" + ("" if overload == "default" else "." + overload)
 
 
+# In-place calls that change the shape of their tensor, and the call with the same arguments that undoes each of them:
+# otherwise the tensor would grow from run to run.
+UNDONE_BY = {"aten::unsqueeze_": "aten::squeeze_.dim"}
+
+
 def request(operator, arguments):
     """`operator` as in aten.add.Tensor, `arguments` in the notation."""
     # The text comes from tables that the user names, and sees only the names above.
     args, kwargs = eval(arguments, dict(NAMES))  # pylint: disable=eval-used
     name, args = operator_name(operator), [encode(value) for value in args]
     limit_positions(name, args)
-    return {"open": "call", "op": name, "args": args, "kwargs": {key: encode(value) for key, value in kwargs.items()}}
+    call = {"open": "call", "op": name, "args": args, "kwargs": {key: encode(value) for key, value in kwargs.items()}}
+    return {**call, "undo": UNDONE_BY[name]} if name in UNDONE_BY else call
 
 
 def tensors(call):

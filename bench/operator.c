@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any operator with any arguments, through the boxed call: {"open": "call"} and the members that
- * kit/calls/request.h lists. */
+ * kit/calls/request.h lists. With "undo" an operator that takes the same arguments follows each call. */
 #include "bench.h"
 #include "kit/calls/request.h"
 
 #define MAX_RESULTS 16
 
 typedef struct operation {
-    tn_scope *s;    /* owns arguments and their lists */
-    cJSON *request; /* has their texts */
-    uint32_t op, n_args, n_outs;
+    tn_scope *s;                       /* owns arguments and their lists */
+    cJSON *request;                    /* has their texts */
+    uint32_t op, undo, n_args, n_outs; /* undo: 0 if there is none */
     tn_value args[REQUEST_MAX_ARGUMENTS];
 } operation;
 
+/* The operator that a member of the request names, or 0. */
+static uint32_t named_operator(const bench *b, const char *key)
+{
+    const cJSON *name = cJSON_GetObjectItem(b->request, key);
+    return cJSON_IsString(name) ? tn_operator_find(b->ctx, name->valuestring) : 0;
+}
+
 static int call_open(bench *b)
 {
-    const cJSON *name = cJSON_GetObjectItem(b->request, "op");
     operation *o = bench_state(b, sizeof *o);
     if (!o) return 1;
     o->s = tn_scope_open(b->ctx);
-    o->op = cJSON_IsString(name) ? tn_operator_find(b->ctx, name->valuestring) : 0;
+    o->op = named_operator(b, "op");
+    o->undo = named_operator(b, "undo");
     if (!o->op) return bench_absent(b, "no such operator");
     o->n_outs = tn_inspect_argument_count(b->ctx, o->op, 1);
     if (o->n_outs > MAX_RESULTS) return bench_absent(b, "the operator has too many results");
@@ -35,20 +42,28 @@ static void call_close(bench *b)
     cJSON_Delete(o->request);
 }
 
-static int call_run(bench *b, int64_t n)
+/* 0, or 1 with the error in the bench's answer. */
+static int call_once(bench *b, uint32_t op)
 {
     operation *o = b->state;
     tn_value outs[MAX_RESULTS];
     tn_error *error = NULL;
-    for (int64_t i = 0; i < n; i++) {
-        if (tn_call_operator(b->ctx, o->op, o->args, o->n_args, outs, o->n_outs, &error)) {
-            bench_absent(b, "%s", error ? error->message : "unknown error");
-            tn_error_release(error);
-            return 1;
-        }
-        for (uint32_t k = 0; k < o->n_outs; k++) tn_value_release(b->ctx, &outs[k]);
+    if (tn_call_operator(b->ctx, op, o->args, o->n_args, outs, o->n_outs, &error)) {
+        bench_absent(b, "%s", error ? error->message : "unknown error");
+        tn_error_release(error);
+        return 1;
     }
+    for (uint32_t k = 0; k < o->n_outs; k++) tn_value_release(b->ctx, &outs[k]);
     return 0;
+}
+
+static int call_run(bench *b, int64_t n)
+{
+    const operation *o = b->state;
+    int failed = 0;
+    for (int64_t i = 0; i < n && !failed; i++)
+        failed = call_once(b, o->op) || (o->undo && call_once(b, o->undo));
+    return failed;
 }
 
 int main(int argc, char **argv)

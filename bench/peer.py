@@ -125,7 +125,10 @@ def operator(name):
 def open_call(request):
     function = operator(request["op"])
     args, kwargs = value(request["args"]), {key: value(j) for key, j in request.get("kwargs", {}).items()}
-    return loop(lambda: function(*args, **kwargs))
+    if "undo" not in request:
+        return loop(lambda: function(*args, **kwargs))
+    undo = operator(request["undo"])
+    return loop(lambda: (function(*args, **kwargs), undo(*args)))
 
 
 # ---- The training step -------------------------------------------------------------------------------------------

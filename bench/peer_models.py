@@ -89,11 +89,12 @@ class Residual(nn.Module):
 
 
 def resnet(z):
-    bottleneck, channels = z.depth == 50, z.width
+    bottleneck, channels = z.depth != 18, z.width
+    depths = {18: [2, 2, 2, 2], 50: [3, 4, 6, 3], 14: [1, 1, 1, 1]}[z.depth]
     net = nn.Sequential()
     net.conv1, net.bn1 = nn.Conv2d(3, channels, 7, 2, 3, bias=False), nn.BatchNorm2d(channels)
     net.relu, net.pool = nn.ReLU(), nn.MaxPool2d(3, 2, 1)
-    for stage, depth in enumerate([3, 4, 6, 3] if bottleneck else [2, 2, 2, 2]):
+    for stage, depth in enumerate(depths):
         for i in range(depth):
             width = z.width << stage
             net.add_module(f"block{stage}_{i}", Residual(channels, width, 2 if stage and not i else 1, bottleneck))
@@ -125,7 +126,7 @@ MODELS = {
     "gpt2": (Sizes(4, 64, 768, 12, 12, 50257), Sizes(2, 8, 32, 2, 2, 101), Gpt2, "tokens", "adamw"),
     "gpt2_decode": (Sizes(1, 64, 768, 12, 12, 50257), Sizes(1, 16, 32, 2, 2, 101), Gpt2, "tokens", None),
     "resnet18": (Sizes(16, 112, 64, 18, 0, 1000), Sizes(2, 64, 8, 18, 0, 10), resnet, "images", "sgd"),
-    "resnet50": (Sizes(16, 112, 64, 50, 0, 1000), Sizes(2, 64, 8, 50, 0, 10), resnet, "images", "sgd"),
+    "resnet50": (Sizes(16, 112, 64, 50, 0, 1000), Sizes(2, 64, 8, 14, 0, 10), resnet, "images", "sgd"),
     "lstm": (Sizes(20, 35, 512, 2, 0, 10000), Sizes(2, 7, 16, 2, 0, 31), Lstm, "tokens", "sgd"),
     "vit": (Sizes(8, 224, 192, 12, 3, 1000), Sizes(2, 32, 16, 2, 2, 10), Vit, "images", "adamw"),
     "mlp": (Sizes(1, 784, 512, 2, 0, 10), Sizes(1, 20, 16, 2, 0, 10), mlp, "rows", "sgd"),

@@ -92,19 +92,19 @@ class Bench:
 
     def compare(self, workers, requests, rounds=None, seconds=None, long_run=math.inf):
         """Median nanoseconds for each worker, or None and the reason. A request None is skipped.
-        A case whose first run takes more than `long_run` seconds is not run again."""
-        reasons, samples = [None] * len(workers), [[] for _ in workers]
+        The first run is not counted: it touches new memory and chooses libraries. A case whose first run takes more
+        than `long_run` seconds has one round."""
+        reasons, samples, rounds_left = [None] * len(workers), [[] for _ in workers], [0] * len(workers)
         for i, (worker, request) in enumerate(zip(workers, requests)):
             if not worker or not request:
                 reasons[i] = "not asked for"
                 continue
             answer = worker.ask(**request)
             reasons[i] = answer.get("absent")
-            if answer.get("first", 0) > long_run * 1e9:
-                samples[i].append(answer["first"])
-        for _ in range(rounds or self.rounds):
+            rounds_left[i] = 1 if answer.get("first", 0) > long_run * 1e9 else rounds or self.rounds
+        for turn in range(rounds or self.rounds):
             for i, worker in enumerate(workers):
-                if reasons[i] or (samples[i] and samples[i][0] > long_run * 1e9):
+                if reasons[i] or turn >= rounds_left[i]:
                     continue
                 answer = worker.ask(time=seconds or self.seconds)
                 reasons[i] = answer.get("absent")
