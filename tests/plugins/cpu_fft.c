@@ -171,6 +171,29 @@ Test(cpu_fft, two_dims_and_scales)
     fixture_close(&f);
 }
 
+/* The same of complex32: 12, its root and 1 in float16; the columns of the input are apart. */
+Test(cpu_fft, two_dims_of_halves)
+{
+    fixture f;
+    fixture_open(&f);
+    const int64_t dims[] = {0, -1};
+    const uint16_t expected[] = {0x4a00, 0x42ee, 0x3c00};
+    uint16_t ones[24], got[24];
+    for (int i = 0; i < 24; i++) ones[i] = i % 2 ? 0 : 0x3c00;
+    fixture_tensor columns = fixture_tensor_make(&f, TN_COMPLEX32, 2, SIZES(4, 3), ones);
+    fixture_tensor x = nn_transposed(&columns, 0, 1);
+    for (int64_t scale = 0; scale < 3; scale++) {
+        fixture_tensor y = fixture_tensor_make(&f, TN_COMPLEX32, 2, SIZES(3, 4), NULL);
+        tn_value args[] = {fixture_value(&x), tn_value_ints(dims, 2), tn_value_int(scale), tn_value_bool(1)};
+        tn_value outs[] = {fixture_value(&y)};
+        cr_assert_eq(nn_run(&f, "aten::_fft_c2c", args, 4, outs, 1, 1, 0), TN_OK);
+        cr_assert_eq(fixture_read(&f, &y, got), TN_OK);
+        cr_assert_eq(got[0], expected[scale]);
+        for (int i = 1; i < 24; i++) cr_assert_eq(got[i] & 0x7fff, 0);
+    }
+    fixture_close(&f);
+}
+
 /* More plans than are kept at a time, and each twice. */
 Test(cpu_fft, plans_come_and_go)
 {

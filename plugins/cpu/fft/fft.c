@@ -5,6 +5,7 @@
  * lines are long, one at a time; what runs how depends on sizes and strides alone.
  */
 #include "kernel_lists.h"
+#include "copy/copy.h"
 #include "fft_kernels.h"
 #include "nn/contiguous.h"
 #include "support/kernel_table.h"
@@ -415,6 +416,28 @@ static double elements_of(const tn_call *call, const tn_tensor_desc *t)
     return n;
 }
 
+/* complex32 is transformed in a copy in complex64, and rounded once. */
+static int32_t run_c2c_half(const tn_call *call, const tn_tensor_desc *in, const tn_tensor_desc *out)
+{
+    int64_t strides[TN_MAX_RANK], bytes = cpu_numel(out) * tn_dtype_bytes(TN_COMPLEX64), step = 1;
+    tn_tensor_desc wide = *out;
+    fft_job job = {.call = call, .lines.backward = !bool_arg(call, 3)};
+    int32_t status;
+    for (uint32_t d = out->rank; d-- > 0; step *= out->sizes[d]) strides[d] = step;
+    wide.dtype = TN_COMPLEX64;
+    wide.strides = strides;
+    wide.host = cpu_alloc(call, bytes);
+    if (!wide.host) return TN_E_OUT_OF_MEMORY;
+    operand to = operand_of(&wide);
+    status = cpu_copy_tensor(call, &wide, in);
+    if (status == TN_OK)
+        status = run_dims(&job, &to, &to, out->rank, call->args[1].count,
+                          scale_of(int_arg(call, 2), elements_of(call, out)));
+    if (status == TN_OK) status = cpu_copy_tensor(call, out, &wide);
+    cpu_free(call, wide.host, bytes);
+    return status;
+}
+
 static int32_t run_c2c(void *self, const tn_call *call)
 {
     const tn_tensor_desc *in = tensor_arg(call, 0), *out = tensor_out(call, 0);
@@ -425,6 +448,7 @@ static int32_t run_c2c(void *self, const tn_call *call)
         cpu_copy(call, in, out);
         return TN_OK;
     }
+    if (out->dtype == TN_COMPLEX32) return run_c2c_half(call, in, out);
     return run_dims(&job, &from, &to, out->rank, call->args[1].count,
                     scale_of(int_arg(call, 2), elements_of(call, out)));
 }
@@ -469,9 +493,11 @@ static int32_t run_c2r(void *self, const tn_call *call)
     return status;
 }
 
+static const tn_dtype c2c_dtypes[] = {TN_COMPLEX32, TN_COMPLEX64, TN_COMPLEX128, 0};
+
 const tn_kernel_row cpu_fft_rows[] = {
     CPU_ROW("aten::_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
-            cpu_complex_dtypes, run_c2c),
+            c2c_dtypes, run_c2c),
     CPU_ROW("aten::_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
             cpu_full_float_dtypes, run_r2c),
     CPU_ROW("aten::_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
