@@ -100,6 +100,72 @@ Test(cpu_nn_layers, layer_norm_of_large_numbers)
     fixture_close(&f);
 }
 
+/* The gradient of the input, rstd (h - mean(h) - x mean(h x)) with h = grad weight and x normalised, and that of the weight. */
+static void expect_layer_norm_gradients(fixture *f, int64_t width)
+{
+    enum { ROWS = 3, WIDEST = 100 };
+    const double mean = 0.25, rstd = 1.5;
+    double expected[ROWS * WIDEST], weights[WIDEST] = {0};
+    fixture_tensor grad = nn_tensor(f, 2, SIZES(ROWS, width), 3), in = nn_tensor(f, 2, SIZES(ROWS, width), 4);
+    fixture_tensor weight = nn_tensor(f, 1, SIZES(width), 5), out = nn_tensor(f, 2, SIZES(ROWS, width), 0);
+    fixture_tensor to_weight = nn_tensor(f, 1, SIZES(width), 0), to_bias = nn_tensor(f, 1, SIZES(width), 0);
+    fixture_tensor means = floats(f, 2, SIZES(ROWS, 1), (float[]){0.25f, 0.25f, 0.25f});
+    fixture_tensor rstds = floats(f, 2, SIZES(ROWS, 1), (float[]){1.5f, 1.5f, 1.5f});
+    const float *g = grad.desc.host, *x = in.desc.host, *w = weight.desc.host;
+    for (int64_t r = 0; r < ROWS; r++) {
+        double sum = 0, dot = 0;
+        for (int64_t i = r * width; i < (r + 1) * width; i++) {
+            double h = (double)g[i] * (double)w[i - r * width], y = ((double)x[i] - mean) * rstd;
+            sum += h / (double)width;
+            dot += h * y / (double)width;
+            weights[i - r * width] += (double)g[i] * y;
+        }
+        for (int64_t i = r * width; i < (r + 1) * width; i++)
+            expected[i] =
+                rstd * ((double)g[i] * (double)w[i - r * width] - sum - ((double)x[i] - mean) * rstd * dot);
+    }
+    const uint8_t mask[3] = {1, 1, 1};
+    tn_value args[] = {fixture_value(&grad),  fixture_value(&in),     tn_value_ints(&width, 1),
+                       fixture_value(&means), fixture_value(&rstds),  fixture_value(&weight),
+                       tn_value_none(),       tn_value_bools(mask, 3)};
+    tn_value outs[] = {fixture_value(&out), fixture_value(&to_weight), fixture_value(&to_bias)};
+    cr_assert_eq(nn_run(f, "aten::native_layer_norm_backward", args, 8, outs, 3, 1, 0), TN_OK);
+    nn_expect(f, &out, expected, 1e-5, "gradient of the input");
+    nn_expect(f, &to_weight, weights, 1e-5, "gradient of the weight");
+}
+
+Test(cpu_nn_layers, layer_norm_gradients_of_any_width)
+{
+    for (int64_t width = 1; width <= 100; width++) {
+        fixture f;
+        fixture_open(&f);
+        expect_layer_norm_gradients(&f, width);
+        fixture_close(&f);
+    }
+}
+
+/* The largest element is in another lane for each length. */
+Test(cpu_nn_layers, softmax_of_lines_of_any_length)
+{
+    double expected[80];
+    for (int64_t size = 1; size <= 80; size++) {
+        fixture f;
+        fixture_open(&f);
+        double sum = 0;
+        fixture_tensor in = nn_tensor(&f, 2, SIZES(1, size), 11), out = nn_tensor(&f, 2, SIZES(1, size), 0);
+        float *x = in.desc.host;
+        x[size * 5 / 7] = 95; /* without the maximum taken off e^95 is infinite */
+        x[size - 1] = 94;
+        for (int64_t i = 0; i < size; i++) sum += exp((double)x[i] - 94);
+        for (int64_t i = 0; i < size; i++) expected[i] = exp((double)x[i] - 94) / sum;
+        tn_value args[] = {fixture_value(&in), tn_value_int(1), tn_value_bool(0)},
+                 outs[] = {fixture_value(&out)};
+        cr_assert_eq(nn_run(&f, "aten::_softmax", args, 3, outs, 1, 1, 0), TN_OK);
+        nn_expect(&f, &out, expected, 1e-6, "softmax");
+        fixture_close(&f);
+    }
+}
+
 Test(cpu_nn_layers, softmax_over_any_dimension)
 {
     fixture f;

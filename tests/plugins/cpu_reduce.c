@@ -106,3 +106,38 @@ Test(cpu_reduce, bytes_are_summed_in_int64)
     cr_assert_eq(got, 25500000);
     fixture_close(&f);
 }
+
+/* Runs of every length around whole vectors, neighbours of one another: each has one maximum, the last a NaN at its end. */
+Test(cpu_reduce, runs_of_any_length)
+{
+    enum { ROWS = 5, LONGEST = 300 };
+    static float a[ROWS * LONGEST];
+    static uint16_t ones[ROWS * LONGEST];
+    float got[ROWS];
+    int64_t at[ROWS];
+    fixture f;
+    fixture_open(&f);
+    for (int i = 0; i < ROWS * LONGEST; i++) ones[i] = 0x3c00; /* 1 in float16 */
+    for (int64_t n = 1; n <= LONGEST; n++) {
+        for (int64_t i = 0; i < ROWS * n; i++) a[i] = (float)(i % n + 1);
+        for (int64_t r = 0; r < ROWS; r++) a[r * n + (r * 37 + 5) % n] = 1000;
+        a[ROWS * n - 1] = NAN;
+        fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 2, (int64_t[]){ROWS, n}, a);
+        fixture_tensor half = fixture_tensor_make(&f, TN_FLOAT16, 2, (int64_t[]){ROWS, n}, ones);
+        reduce(&f, "aten::sum.dim_IntList", &x, 2, TN_FLOAT32, ROWS, got);
+        for (int64_t r = 0; r + 1 < ROWS; r++)
+            cr_assert_eq(got[r], (float)(n * (n + 1) / 2 + 1000 - (r * 37 + 5) % n - 1), "%d", (int)n);
+        cr_assert(isnan(got[ROWS - 1]));
+        reduce(&f, "aten::amax", &x, 2, TN_FLOAT32, ROWS, got);
+        for (int64_t r = 0; r + 1 < ROWS; r++) cr_assert_eq(got[r], 1000);
+        cr_assert(isnan(got[ROWS - 1]));
+        reduce(&f, "aten::argmax", &x, 2, TN_INT64, ROWS, at);
+        for (int64_t r = 0; r + 1 < ROWS; r++) cr_assert_eq(at[r], (r * 37 + 5) % n);
+        cr_assert_eq(at[ROWS - 1], n - 1);
+        reduce(&f, "aten::sum.dim_IntList", &half, 2, TN_FLOAT32, ROWS, got);
+        for (int64_t r = 0; r < ROWS; r++) cr_assert_eq(got[r], (float)n);
+        fixture_tensor_free(&f, &x);
+        fixture_tensor_free(&f, &half);
+    }
+    fixture_close(&f);
+}

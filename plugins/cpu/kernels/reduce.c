@@ -23,6 +23,10 @@ ALWAYS_INLINE cpu_lanes plane_of(cpu_lanes s, int64_t k)
 {
     return (cpu_lanes){(A *)s.words + k * s.stride, s.stride};
 }
+ALWAYS_INLINE cpu_lanes lane_of(cpu_lanes s, int64_t i)
+{
+    return (cpu_lanes){(A *)s.words + i, s.stride};
+}
 ALWAYS_INLINE void init_plane(cpu_lanes s, int64_t lanes, A value)
 {
     A *a = s.words;
@@ -284,17 +288,21 @@ static void merge_minmax(cpu_lanes s, cpu_lanes from, int64_t lanes)
 
 #include "reduce_runs.h"
 
-#define RUN(name, expression)                                                    \
-    static void run_##name(cpu_lanes s, const void *x, int64_t n, int64_t index) \
-    {                                                                            \
-        A *a = s.words;                                                          \
-        *a = expression;                                                         \
+#define RUN(name, expression)                                                                      \
+    static void run_##name(cpu_lanes s, const void *from, int64_t n, int64_t index, int64_t lanes, \
+                           int64_t apart)                                                          \
+    {                                                                                              \
+        A *a = s.words;                                                                            \
+        for (int64_t i = 0; i < lanes; i++) {                                                      \
+            const void *x = (const char *)from + i * apart;                                        \
+            a[i] = expression;                                                                     \
+        }                                                                                          \
     }
-RUN(sum, *a + sum_of(x, n))
-RUN(nansum, *a + sum_of_numbers(x, n))
-RUN(max, largest_of(x, n, *a))
-RUN(min, smallest_of(x, n, *a))
-RUN(norm_2, *a + sum_of_squares(x, n))
+RUN(sum, a[i] + sum_of(x, n))
+RUN(nansum, a[i] + sum_of_numbers(x, n))
+RUN(max, largest_of(x, n, a[i]))
+RUN(min, smallest_of(x, n, a[i]))
+RUN(norm_2, a[i] + sum_of_squares(x, n))
 
 /* ---- Positions of extremes. Two planes: value, position (-1 before the first element) ------------------ */
 
@@ -344,23 +352,26 @@ ALWAYS_INLINE void run_position(cpu_lanes s, const E *x, int64_t n, int64_t inde
     *position = (A)(index + i);
 }
 
-#define POSITION(name, sign)                                                     \
-    static void init_##name(cpu_lanes s, int64_t lanes)                          \
-    {                                                                            \
-        init_plane(s, lanes, 0);                                                 \
-        init_plane(plane_of(s, 1), lanes, -1);                                   \
-    }                                                                            \
-    TAKE(name)                                                                   \
-    {                                                                            \
-        take_position(s, x, lanes, index, step, sign);                           \
-    }                                                                            \
-    static void merge_##name(cpu_lanes s, cpu_lanes from, int64_t lanes)         \
-    {                                                                            \
-        merge_position(s, from, lanes, sign);                                    \
-    }                                                                            \
-    static void run_##name(cpu_lanes s, const void *x, int64_t n, int64_t index) \
-    {                                                                            \
-        run_position(s, x, n, index, sign);                                      \
+#define POSITION(name, sign)                                                                              \
+    static void init_##name(cpu_lanes s, int64_t lanes)                                                   \
+    {                                                                                                     \
+        init_plane(s, lanes, 0);                                                                          \
+        init_plane(plane_of(s, 1), lanes, -1);                                                            \
+    }                                                                                                     \
+    TAKE(name)                                                                                            \
+    {                                                                                                     \
+        take_position(s, x, lanes, index, step, sign);                                                    \
+    }                                                                                                     \
+    static void merge_##name(cpu_lanes s, cpu_lanes from, int64_t lanes)                                  \
+    {                                                                                                     \
+        merge_position(s, from, lanes, sign);                                                             \
+    }                                                                                                     \
+    static void run_##name(cpu_lanes s, const void *x, int64_t n, int64_t index, int64_t lanes,           \
+                           int64_t apart)                                                                 \
+    {                                                                                                     \
+        for (int64_t i = 0; i < lanes; i++)                                                               \
+            run_position(lane_of(s, i), (const E *)(const void *)((const char *)x + i * apart), n, index, \
+                         sign);                                                                           \
     }
 POSITION(argmax, 1)
 POSITION(argmin, -1)

@@ -52,10 +52,10 @@ typedef struct cpu_reduce_kernel {
     /* Lane i takes the state of lane i of `from`, whose elements come later. */
     void (*merge)(cpu_lanes s, cpu_lanes from, int64_t lanes);
     /*
-     * The first lane takes n contiguous elements; NULL: by `take`. Kernels of positions read the run twice,
-     * so they get no more than CPU_CHUNK elements.
+     * Each of `lanes` lanes takes n contiguous elements, `apart` bytes behind those of the lane before; NULL: by
+     * `take`. Kernels of positions read the run twice, so they get no more than CPU_CHUNK elements.
      */
-    void (*run)(cpu_lanes s, const void *x, int64_t n, int64_t index);
+    void (*run)(cpu_lanes s, const void *x, int64_t n, int64_t index, int64_t lanes, int64_t apart);
     /* Lane i takes element i of each of at most CPU_REDUCE_ROWS rows, `row_bytes` apart; NULL: by `take`. */
     void (*rows)(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes);
 } cpu_reduce_kernel;

@@ -110,6 +110,48 @@ ALWAYS_INLINE V join_stretch(const E *x, int64_t n, V (*map)(V), V (*step)(V, V)
     return sums[0];
 }
 
+/* The first `width` of the lanes with those behind them; a width that the compiler knows keeps them in registers. */
+ALWAYS_INLINE void join_half(A *lanes, int64_t width, A (*join)(A, A))
+{
+    for (int64_t k = 0; width < LANES && k < width; k++) lanes[k] = join(lanes[k], lanes[k + width]);
+}
+ALWAYS_INLINE A join_halves(A *lanes, A (*join)(A, A))
+{
+    join_half(lanes, 8, join);
+    join_half(lanes, 4, join);
+    join_half(lanes, 2, join);
+    join_half(lanes, 1, join);
+    return lanes[0];
+}
+
+/* A mask of the last n lanes. */
+ALWAYS_INLINE VB last_lanes(int64_t n)
+{
+    VB order;
+    for (int k = 0; k < LANES; k++) order[k] = k;
+    return order >= (bits_t)(LANES - n);
+}
+
+/* A run of fewer than AT_ONCE vectors; one that ends inside a vector reads the elements before its end again. */
+ALWAYS_INLINE A join_short(const E *x, int64_t n, A start, T neutral, V (*map)(V), V (*step)(V, V),
+                           A (*one)(T, double), A (*join)(A, A))
+{
+    A lanes[LANES];
+    T out[LANES];
+    V sum = (V){0} + neutral;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) sum = step(sum, map(vector_at(x + i)));
+    if (i > 0 && i < n) {
+        sum = step(sum, choose(last_lanes(n - i), map(vector_at(x + n - LANES)), (V){0} + neutral));
+        i = n;
+    }
+    memcpy(out, &sum, sizeof out);
+    for (int k = 0; k < LANES; k++) lanes[k] = (A)out[k];
+    A result = join(start, join_halves(lanes, join));
+    for (; i < n; i++) result = join(result, one(load(x + i), 0));
+    return result;
+}
+
 /* Runs are cut in the same way at every address, so the result depends on the elements alone. */
 ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*map)(V), V (*step)(V, V),
                          A (*one)(T, double), A (*join)(A, A))
@@ -125,18 +167,8 @@ ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*map)(V),
         for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (A)out[k]);
         i += m;
     }
-    if (i + LANES <= n) {
-        T out[LANES];
-        V sum = (V){0} + neutral;
-        for (; i + LANES <= n; i += LANES) sum = step(sum, map(vector_at(x + i)));
-        memcpy(out, &sum, sizeof out);
-        for (int k = 0; k < LANES; k++) lanes[k] = join(lanes[k], (A)out[k]);
-    }
-    for (int width = (int)LANES / 2; width > 0; width /= 2)
-        for (int k = 0; k < width; k++) lanes[k] = join(lanes[k], lanes[k + width]);
-    A result = join(start, lanes[0]);
-    for (; i < n; i++) result = join(result, one(load(x + i), 0));
-    return result;
+    if (whole > 0) start = join(start, join_halves(lanes, join));
+    return join_short(x + i, n - i, start, neutral, map, step, one, join);
 }
 ALWAYS_INLINE A sum_of(const E *x, int64_t n)
 {

@@ -119,6 +119,11 @@ static inline void lanes_moments(const E *x, int64_t count, T shift, T *out_sum,
             square[s] += d * d;
         }
     }
+    for (; i + LANE_COUNT <= count; i += LANE_COUNT) {
+        lanes d = lanes_load(x + i) - shift;
+        sum[0] += d;
+        square[0] += d * d;
+    }
     for (; i < count; i++) {
         T d = load(&x[i]) - shift;
         rest += d;
@@ -142,6 +147,15 @@ static inline T lanes_dot(const E *x, const E *y, int64_t count)
     return lanes_total_of_sets(sum) + rest;
 }
 
+/* A vector of the sums below. */
+ALWAYS_INLINE void lanes_product(const E *g, const E *x, const T *weight, T shift, lanes *sum, lanes *dot)
+{
+    lanes h = lanes_load(g);
+    if (weight) h *= lanes_of_acc(weight);
+    *sum += h;
+    *dot += h * (lanes_load(x) - shift);
+}
+
 /* Sums of h and of h * (x - shift), where h is g, or g * weight when there is one. */
 static inline void lanes_products(const E *g, const E *x, const T *weight, int64_t count, T shift, T *out_sum,
                                   T *out_dot)
@@ -149,14 +163,13 @@ static inline void lanes_products(const E *g, const E *x, const T *weight, int64
     lanes sum[LANE_SETS] = {{0}}, dot[LANE_SETS] = {{0}};
     T rest = 0, rest_dot = 0;
     int64_t i = 0;
-    for (; i + LANE_STEP <= count; i += LANE_STEP) {
+    for (; i + LANE_STEP <= count; i += LANE_STEP)
         for (int s = 0; s < LANE_SETS; s++) {
-            lanes h = lanes_load(g + i + s * LANE_COUNT);
-            if (weight) h *= lanes_of_acc(weight + i + s * LANE_COUNT);
-            sum[s] += h;
-            dot[s] += h * (lanes_load(x + i + s * LANE_COUNT) - shift);
+            int64_t at = i + s * LANE_COUNT;
+            lanes_product(g + at, x + at, weight ? weight + at : NULL, shift, &sum[s], &dot[s]);
         }
-    }
+    for (; i + LANE_COUNT <= count; i += LANE_COUNT)
+        lanes_product(g + i, x + i, weight ? weight + i : NULL, shift, &sum[0], &dot[0]);
     for (; i < count; i++) {
         T h = weight ? load(&g[i]) * weight[i] : load(&g[i]);
         rest += h;
@@ -176,11 +189,20 @@ static inline lanes lanes_larger(lanes candidate, lanes best)
     return (lanes)((take & (lane_bits)candidate) | (~take & (lane_bits)best));
 }
 
+static inline T lanes_largest(lanes v)
+{
+    if (LANE_COUNT > 8) v = lanes_larger(LANES_CROSSED(v, 8 % LANE_COUNT), v);
+    if (LANE_COUNT > 4) v = lanes_larger(LANES_CROSSED(v, 4 % LANE_COUNT), v);
+    if (LANE_COUNT > 2) v = lanes_larger(LANES_CROSSED(v, 2 % LANE_COUNT), v);
+    v = lanes_larger(LANES_CROSSED(v, 1), v);
+    return v[0];
+}
+
 /* The largest element; NaN if there is one. */
 static inline T lanes_max(const E *x, int64_t count)
 {
     lanes best[LANE_SETS];
-    T part[LANE_COUNT], result = LOWEST;
+    T result = LOWEST;
     int64_t i = 0;
     for (int s = 0; s < LANE_SETS; s++) best[s] = (lanes){0} + (T)LOWEST;
     for (; i + LANE_STEP <= count; i += LANE_STEP)
@@ -189,9 +211,7 @@ static inline T lanes_max(const E *x, int64_t count)
     for (; i + LANE_COUNT <= count; i += LANE_COUNT) best[0] = lanes_larger(lanes_load(x + i), best[0]);
     for (; i < count; i++) result = larger(load(&x[i]), result);
     best[0] = lanes_larger(lanes_larger(best[1], best[0]), lanes_larger(best[2], best[3]));
-    memcpy(part, &best[0], sizeof(part));
-    for (int j = 0; j < LANE_COUNT; j++) result = larger(part[j], result);
-    return result;
+    return larger(lanes_largest(best[0]), result);
 }
 
 #endif

@@ -111,7 +111,7 @@ static void take_run(const reduce_call *c, cpu_lanes total, const void *x, int64
 {
     uint64_t words[CPU_MAX_PLANES * RUN_LANES];
     if (c->kernel->run) {
-        c->kernel->run(total, x, n, index);
+        c->kernel->run(total, x, n, index, 1, 0);
         return;
     }
     int64_t width = n >= 4 * RUN_LANES ? RUN_LANES : n >= 16 ? 8 : 1, bytes = cpu_slot_bytes[c->hub];
@@ -161,6 +161,14 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
     int32_t direct = neighbours && o->slot == c->hub, converted = neighbours && !direct;
     _Alignas(64) char buffer[CPU_CHUNK * 16];
     char *address = input_at(c, first);
+    /*
+     * Without conversion and with one plane, runs are as long as possible, since each end of a run costs.
+     */
+    int64_t most = converted || c->kernel->planes > 1 || !c->kernel->run ? CPU_CHUNK : BLOCK_ELEMENTS;
+    if (direct && c->kernel->run && nest->kept == 1 && end - begin <= most) {
+        c->kernel->run(states, address + begin * o->bytes, end - begin, begin, n, c->input.strides[0]);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         run_state r = {c, lanes_at(states, i)};
         o->base = nest->kept == 1 ? address + i * c->input.strides[0] : input_at(c, first + i);
@@ -168,10 +176,6 @@ static void reduce_along(const reduce_call *c, cpu_lanes states, int64_t first, 
             cpu_plan_walk(&plan, begin, end, take_walked, &r);
             continue;
         }
-        /*
-         * Without conversion and with one plane, runs are as long as possible, since each end of a run costs.
-         */
-        int64_t most = converted || c->kernel->planes > 1 || !c->kernel->run ? CPU_CHUNK : BLOCK_ELEMENTS;
         for (int64_t k = begin; k < end; k += most) {
             int64_t m = end - k < most ? end - k : most;
             const void *from = o->base + k * o->bytes;

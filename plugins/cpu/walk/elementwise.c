@@ -124,17 +124,42 @@ static int32_t repeats(const cpu_plan *plan)
     return plan->n_operands > 1;
 }
 
-/* Writes an element of up to 16 bytes n times, by vectors; the last vector ends with the row. */
+/* An element of 1, 2, 4, 8 or 16 bytes, as often as 16 bytes hold it. */
+static void make_pattern(uint64_t pattern[2], const char *element, int64_t bytes)
+{
+    uint64_t word = 0;
+    switch (bytes) {
+    case 1:
+        word = *(const uint8_t *)element * UINT64_C(0x0101010101010101);
+        break;
+    case 2:
+        memcpy(&word, element, 2);
+        word *= UINT64_C(0x0001000100010001);
+        break;
+    case 4:
+        memcpy(&word, element, 4);
+        word *= UINT64_C(0x0000000100000001);
+        break;
+    default:
+        memcpy(&word, element, 8);
+    }
+    pattern[0] = pattern[1] = word;
+    if (bytes == 16) memcpy(&pattern[1], element + 8, 8);
+}
+
+/* Writes an element n times, by vectors; the last vector ends with the row. */
 static void repeat(char *to, const char *element, int64_t n, int64_t bytes)
 {
-    char pattern[16];
-    int64_t all = n * bytes;
+    uint64_t pattern[2];
+    int64_t all = n * bytes, i = 0;
+    make_pattern(pattern, element, bytes);
     if (all < 16) {
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * bytes, element, (size_t)bytes);
+        for (; i < all; i += bytes) memcpy(to + i, pattern, (size_t)bytes);
         return;
     }
-    for (int64_t i = 0; i < 16; i += bytes) memcpy(pattern + i, element, (size_t)bytes);
-    for (int64_t i = 0; i + 16 <= all; i += 16) memcpy(to + i, pattern, 16);
+    for (; i + 64 <= all; i += 64)
+        for (int k = 0; k < 4; k++) memcpy(to + i + 16 * k, pattern, 16);
+    for (; i + 16 <= all; i += 16) memcpy(to + i, pattern, 16);
     memcpy(to + all - 16, pattern, 16);
 }
 

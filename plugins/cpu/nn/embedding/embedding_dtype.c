@@ -17,7 +17,7 @@ static T weight_of(const cpu_bags *b, int64_t i)
 /* ---- Sums of rows ------------------------------------------------------------------------------------ */
 
 /* Columns are processed in stretches whose sums fit on the stack, rows in groups. */
-enum { STRETCH = 256, GROUP = 64, SETS = 8 };
+enum { STRETCH = 256, GROUP = 64, SETS = LANE_BYTES == 64 ? 12 : 8 };
 
 typedef struct row_group {
     const E *rows[GROUP];
@@ -26,7 +26,7 @@ typedef struct row_group {
     bool far; /* the table does not fit the second-level cache */
 } row_group;
 
-enum { NEAR_BYTES = 1 << 19 };
+enum { NEAR_BYTES = 1 << 20 };
 static bool is_far(const cpu_bags *b)
 {
     return b->rows * b->width * (int64_t)sizeof(E) > NEAR_BYTES;
@@ -48,6 +48,7 @@ static void add_group(row_group *g, int64_t first, int64_t width, T *sum)
 {
     int64_t j = 0;
     for (; j + SETS * LANE_COUNT <= width; j += SETS * LANE_COUNT) add_columns(g, first + j, SETS, sum + j);
+    if (SETS > 8 && j + 8 * LANE_COUNT <= width) add_columns(g, first + j, 8, sum + j), j += 8 * LANE_COUNT;
     for (; j + 4 * LANE_COUNT <= width; j += 4 * LANE_COUNT) add_columns(g, first + j, 4, sum + j);
     for (; j + LANE_COUNT <= width; j += LANE_COUNT) add_columns(g, first + j, 1, sum + j);
     for (; j < width; j++)

@@ -40,7 +40,9 @@ static int32_t run(const tn_call *call, softmax_job *job, const tn_tensor_desc *
         job->s.x = in;
         job->s.y = result;
         job->s.out = to;
-        job->s.streamed = cpu_numel(out) * tn_dtype_bytes(out->dtype) >= CPU_STREAM_BYTES;
+        /* Lines that end inside a cache line would write it twice. */
+        job->s.streamed = cpu_numel(out) * tn_dtype_bytes(out->dtype) >= CPU_STREAM_BYTES &&
+                          job->s.size * tn_dtype_bytes(out->dtype) % 64 == 0;
         items = job->s.inner == 1 ? job->s.outer : job->s.outer * ceil_div(job->s.inner, CPU_SOFTMAX_BLOCK);
         cpu_parallel_ranges(call, items,
                             grain_for(8192, job->s.size * min_i64(job->s.inner, CPU_SOFTMAX_BLOCK)),
