@@ -6,6 +6,8 @@
 #include <tenon/nn.h>
 #include "handle.h"
 
+#define NN_PATH_BYTES 512 /* of a path of names */
+
 typedef struct nn_slot {
     char *name;
     tn_tensor *tensor; /* one reference; NULL: absent */

@@ -9,19 +9,17 @@
 #include "allocator_suite.h"
 #include "at_end.h"
 
-static void open_gpu(void)
+static void open_growing_gpu(void)
 {
-    open_as((fake){.type = "gpu",
-                   .count = 1,
-                   .device_class = TN_DEVICE_DISCRETE,
-                   .memory = 1024 * MIB,
-                   .grows = 1,
-                   .has_graphs = 1});
+    gpu.memory = 1024 * MIB;
+    gpu.grows = 1;
+    gpu.has_graphs = 1;
+    open_gpu();
     cr_assert_eq(tn_memory_configure(ctx, d->id, "expandable_segments:True"), TN_OK);
     gpu.forbidden = &d->allocator->lock;
 }
 
-static void close_gpu(void)
+static void end_gpu(void)
 {
     gpu.forbidden = NULL;
     tn_context_destroy(ctx);
@@ -31,7 +29,7 @@ static void close_gpu(void)
     MUST_HOLD(gpu.under_lock == 0);
 }
 
-TestSuite(allocator_expandable, .init = open_gpu, .fini = close_gpu);
+TestSuite(allocator_expandable, .init = open_growing_gpu, .fini = end_gpu);
 
 static uint64_t reserved(void)
 {

@@ -15,19 +15,20 @@
 #include "at_end.h"
 #include "refused.h"
 
-static void open_gpu(void)
+static void open_large_gpu(void)
 {
-    open_as((fake){.type = "gpu", .count = 1, .device_class = TN_DEVICE_DISCRETE, .memory = 1024 * MIB});
+    gpu.memory = 1024 * MIB;
+    open_gpu();
 }
 
-static void close_gpu(void)
+static void end_gpu(void)
 {
     tn_context_destroy(ctx);
     MUST_HOLD(gpu.live_allocations == 0);
     MUST_HOLD(gpu.breaches == 0);
 }
 
-TestSuite(allocator_options, .init = open_gpu, .fini = close_gpu);
+TestSuite(allocator_options, .init = open_large_gpu, .fini = end_gpu);
 
 static int64_t stat(const char *key)
 {
@@ -540,12 +541,12 @@ Test(allocator_options, the_error_says_where_the_memory_is)
 Test(alloc_conf, is_for_all_devices)
 {
     setenv("TENON_ALLOC_CONF", "roundup_power2_divisions:[4:1,>:2],per_process_memory_fraction:0.5", 1);
-    open_gpu();
+    open_large_gpu();
     tni_block *b = get(5 * MIB), *c;
     cr_expect_eq(b->bytes, 6 * MIB);
     cr_expect_eq(tni_block_alloc(d, 600 * MIB, tni_current_stream(d), &c), TN_E_OUT_OF_MEMORY);
     tni_block_free(b);
-    close_gpu();
+    end_gpu();
 }
 
 Test(alloc_conf, bad_value)
