@@ -18,10 +18,10 @@ static void open_device(void)
 }
 TestSuite(attention, .init = open_device, .fini = close_device);
 
-/* A tensor of `count` numbers. */
-static tn_tensor *tensor_of(const double *numbers, tn_ints sizes, tn_dtype dtype)
+/* A tensor of these numbers. */
+static tn_tensor *tensor_of(const double *values, tn_ints sizes, tn_dtype dtype)
 {
-    return tn__to_copy(s, tn_from_data(s, TN_FLOAT64, sizes, numbers, device), .dtype = dtype);
+    return tn__to_copy(s, tn_from_data(s, TN_FLOAT64, sizes, values, device), .dtype = dtype);
 }
 
 /* The same numbers with heads and rows exchanged in memory, as a model has them that splits features into heads. */
