@@ -182,3 +182,14 @@ Test(values, of_nothing)
     cr_expect_eq(tn_tensor_dtype(tn_trapezoid(s, none, none)), TN_INT64);
     end();
 }
+
+/* Rows of -8 and 8: the variance is 64, and the sum of 4,096 squares more than float16 holds. */
+Test(values, of_a_long_batch_of_half_floats)
+{
+    tn_tensor *x =
+        tn_sub_scalar(s, tn_mul_scalar(s, tn_remainder_scalar(s, tn_arange(s, TN_SCALAR(4096)), 2), 16), 8);
+    x = tn_reshape(s, tn_to(s, x, TN_FLOAT16), TN_INTS(4096, 1));
+    tn_tensor *out = tn_native_batch_norm(s, x, NULL, NULL, NULL, NULL, 1, 0.1, 1e-5).result0;
+    GIVES(tn_to(s, tn_slice(s, tn_select(s, out, 1, 0), .end = 3), TN_FLOAT64), TN_INTS(3), -1, 1, -1);
+    end();
+}

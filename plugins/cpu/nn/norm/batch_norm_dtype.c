@@ -8,11 +8,15 @@
 #include "params.h"
 #include "nn/runs.h"
 
+#define LARGEST_HALF 65504.0F
+
 static void round_values(void *values, int64_t count, tn_dtype dtype, double factor)
 {
     T *at = values;
     for (int64_t i = 0; i < count; i++) {
         float value = (float)(at[i] * (T)factor);
+        if (dtype == TN_FLOAT16 && value > LARGEST_HALF)
+            continue; /* a sum that the dtype cannot hold stays exact */
         if (dtype == TN_BFLOAT16)
             at[i] = (T)(float_of_bfloat(bfloat_of_float(value)) / factor);
         else if (dtype == TN_FLOAT16)
