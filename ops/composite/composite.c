@@ -15,9 +15,16 @@ int32_t tni_same_sizes(tn_ints a, tn_ints b)
 
 const int64_t tni_no_sizes[TN_MAX_RANK] = {0};
 
+void *tni_scope_items(tn_scope *s, int64_t count, uint64_t bytes)
+{
+    uint64_t n = count > 0 ? (uint64_t)count : 1;
+    return tn_scope_memory(s,
+                           n > INT64_MAX / bytes ? INT64_MAX : n * bytes); /* the former is never to be had */
+}
+
 int64_t *tni_scope_ints(tn_scope *s, int64_t count)
 {
-    return tn_scope_memory(s, (uint64_t)(count > 0 ? count : 1) * sizeof(int64_t));
+    return tni_scope_items(s, count, sizeof(int64_t));
 }
 
 int64_t *tni_scope_ints_copy(tn_scope *s, tn_ints from)
@@ -29,7 +36,7 @@ int64_t *tni_scope_ints_copy(tn_scope *s, tn_ints from)
 
 tn_tensor **tni_scope_tensors(tn_scope *s, int64_t count)
 {
-    tn_tensor **list = tn_scope_memory(s, (uint64_t)(count > 0 ? count : 1) * sizeof(tn_tensor *));
+    tn_tensor **list = tni_scope_items(s, count, sizeof(tn_tensor *));
     if (list) memset(list, 0, (size_t)(count > 0 ? count : 1) * sizeof(tn_tensor *));
     return list;
 }

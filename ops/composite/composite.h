@@ -177,6 +177,8 @@ int32_t tni_same_sizes(tn_ints a, tn_ints b);
 
 /* ---- lists in the scope's memory; NULL (and a failed scope) without memory, at least one item ---- */
 int64_t *tni_scope_ints(tn_scope *s, int64_t count);
+/* The same for items of `bytes` each, whose elements are undefined. A count may come from a caller and be any number. */
+void *tni_scope_items(tn_scope *s, int64_t count, uint64_t bytes);
 int64_t *tni_scope_ints_copy(tn_scope *s, tn_ints from);
 tn_tensor **tni_scope_tensors(tn_scope *s, int64_t count);
 /* `size` with dimension `dim` replaced, removed, or inserted. */

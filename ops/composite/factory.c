@@ -323,6 +323,7 @@ static void triangle_indices(tn_scope *s, const tn_value *args, int32_t lower, t
     if (columns < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT, "col must be non-negative, got %lld",
                                      (long long)columns);
+    if (!columns) rows = 0;
     for (int32_t pass = 0; pass < 2; pass++) {
         int64_t *out = pass ? tni_scope_ints(s, 2 * count) : NULL;
         if (pass && !out) return;

@@ -49,6 +49,9 @@ void composite_fake_quantize_per_tensor_affine(tn_scope *s, const tn_value *args
 static int32_t check_channels(tn_scope *s, const tn_tensor *self, const tn_tensor *scale,
                               const tn_tensor *zero, int64_t axis)
 {
+    if (dtype_of(scale) != TN_FLOAT32 && dtype_of(scale) != TN_BFLOAT16)
+        return tni_scope_failf(s, TN_E_DTYPE, "Scale must be Float or BFloat16, found %s",
+                               tni_dtype_error_name(dtype_of(scale)));
     if (rank_of(scale) != 1) return tn_scope_fail(s, TN_E_SHAPE, "scale should be a 1-D tensor");
     if (rank_of(zero) != 1) return tn_scope_fail(s, TN_E_SHAPE, "zero point should be a 1-D tensor");
     if (tn_tensor_numel(scale) != tn_tensor_numel(zero))
@@ -61,13 +64,26 @@ static int32_t check_channels(tn_scope *s, const tn_tensor *self, const tn_tenso
     return TN_OK;
 }
 
+/* Whole zero points are levels. */
+static int32_t check_zeros(tn_scope *s, tn_tensor *zero, const tn_value *args, uint32_t range)
+{
+    if (!is_integer(dtype_of(zero)) || !tn_tensor_numel(zero)) return TN_OK;
+    tn_tensor *outside =
+        tn_logical_or(s, tn_lt_scalar(s, zero, args[range]), tn_gt_scalar(s, zero, args[range + 1]));
+    if (tn_item_bool(s, tn_any(s, outside)))
+        return tn_scope_fail(s, TN_E_ARGUMENT, "`zero_point` must be between `quant_min` and `quant_max`.");
+    return tn_scope_failed(s);
+}
+
 void composite_fake_quantize_per_channel_affine_cachemask(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *x = wide(s, self), *scale = arg_tensor(args, 1);
     tn_tensor *zero = arg_tensor(args, 2), *levels, *mask;
     int64_t axis = arg_int(args, 3);
     tn_ints size;
-    if (check_range(s, args, 4) || check_channels(s, self, scale, zero, axis)) return;
+    if (check_range(s, args, 4) || check_channels(s, self, scale, zero, axis) ||
+        check_zeros(s, zero, args, 4))
+        return;
     size = tni_ones_but(s, rank_of(self), axis, tn_tensor_numel(scale));
     scale = tn_reshape(s, scale, size);
     zero = tn_reshape(s, tni_cast(s, zero, TN_FLOAT32), size);

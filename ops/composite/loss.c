@@ -38,6 +38,16 @@ static tn_tensor *chain(tn_scope *s, tn_tensor *grad, tn_tensor *slope, int64_t 
     return slope ? tni_cast(s, slope, dtype) : NULL;
 }
 
+/* A product that has the size of its first factor, as if it were computed in place. */
+static tn_tensor *scaled_in_place(tn_scope *s, tn_tensor *t, tn_tensor *by)
+{
+    tn_tensor *out = tn_mul(s, t, by);
+    if (!out || tni_same_sizes(sizes_of(out), sizes_of(t))) return out;
+    tni_scope_failf(s, TN_E_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
+                    sizes_text(s, t), sizes_text(s, out));
+    return NULL;
+}
+
 /* ---- squared, absolute, smooth L1 and Huber losses ---- */
 
 void composite_mse_loss(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -116,7 +126,7 @@ void composite_huber_loss_backward(tn_scope *s, const tn_value *args, tn_value *
 /* log(1 + e^(-target * self)) */
 void composite_soft_margin_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *e = tn_exp(s, tn_mul(s, tn_neg(s, arg_tensor(args, 0)), arg_tensor(args, 1)));
+    tn_tensor *e = tn_exp(s, scaled_in_place(s, tn_neg(s, arg_tensor(args, 0)), arg_tensor(args, 1)));
     give(outs, 0, tni_reduce_loss(s, tn_log1p(s, e), arg_int(args, 2)));
 }
 
@@ -159,7 +169,7 @@ void composite_binary_cross_entropy(tn_scope *s, const tn_value *args, tn_value 
     yes = tn_clamp_min(s, tn_log(s, t.self), -100);
     no = tn_clamp_min(s, tn_log1p(s, tn_neg(s, t.self)), -100);
     loss = tn_sub(s, tn_mul(s, tn_sub_scalar(s, t.target, 1), no), tn_mul(s, t.target, yes));
-    if (weight) loss = tn_mul(s, loss, weight);
+    if (weight) loss = scaled_in_place(s, loss, weight);
     give(outs, 0, tni_give_loss(s, loss, arg_int(args, 3), dtype_of(arg_tensor(args, 0))));
 }
 
@@ -185,7 +195,7 @@ void composite_binary_cross_entropy_with_logits(tn_scope *s, const tn_value *arg
         log = tn_mul(s, tn_add_scalar(s, more, 1), log);
     }
     loss = tn_sub(s, loss, log);
-    if (weight) loss = tn_mul(s, loss, weight);
+    if (weight) loss = scaled_in_place(s, loss, weight);
     give(outs, 0, tni_reduce_loss(s, loss, arg_int(args, 4)));
 }
 

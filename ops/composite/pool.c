@@ -2,13 +2,30 @@
 /* Composites: pooling of one dimension through two, results without indices through those with indices. */
 #include "ops/composite/compute_dtype.h"
 
+/* The numbers of a window of one dimension are lists of one; only the stride may be an empty list. */
+static int32_t check_one_each(tn_scope *s, const tn_value *args, const char *op, uint32_t count)
+{
+    static const char *const names[] = {"kernel_size", "stride", "padding", "dilation"};
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t n = arg_ints(args, i + 1).count;
+        if (n != 1 && (n || i != 1))
+            return tni_scope_failf(s, TN_E_ARGUMENT, "%s() argument '%s' should contain one int (got %lld)",
+                                   op, names[i], (long long)n);
+    }
+    return TN_OK;
+}
+
 /* ---- max ---- */
 
-static int32_t check_max_pool1d(tn_scope *s, const tn_tensor *self, tn_ints kernel, tn_ints stride,
-                                tn_ints padding, tn_ints dilation, int32_t ceil_mode)
+static int32_t check_max_pool1d(tn_scope *s, const tn_value *args)
 {
+    const tn_tensor *self = arg_tensor(args, 0);
+    tn_ints kernel = arg_ints(args, 1), stride = arg_ints(args, 2), padding = arg_ints(args, 3),
+            dilation = arg_ints(args, 4);
+    int32_t ceil_mode = arg_bool(args, 5);
     const int64_t *size = tni_sizes(self);
     int64_t rank = rank_of(self), k, step, pad, gap, length, out;
+    if (check_one_each(s, args, "max_pool1d", 4)) return TN_E_ARGUMENT;
     if (!((rank == 2 && size[0] && size[1]) || (rank == 3 && size[1] && size[2])))
         return tni_scope_failf(
             s, TN_E_SHAPE,
@@ -52,7 +69,7 @@ static tn_max_pool2d_with_indices_result max_pool1d(tn_scope *s, const tn_value 
     tn_ints kernel = arg_ints(args, 1), stride = arg_ints(args, 2), padding = arg_ints(args, 3);
     tn_ints dilation = arg_ints(args, 4);
     int32_t ceil_mode = arg_bool(args, 5);
-    if (check_max_pool1d(s, self, kernel, stride, padding, dilation, ceil_mode)) return r;
+    if (check_max_pool1d(s, args)) return r;
     if (!stride.count) stride = kernel;
     r = tn_max_pool2d_with_indices(s, tn_unsqueeze(s, self, -2), TN_INTS(1, kernel.data[0]),
                                    .stride = TN_INTS(1, stride.data[0]),
@@ -147,7 +164,7 @@ void composite_avg_pool1d(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *out;
     tn_ints kernel = arg_ints(args, 1), stride = arg_ints(args, 2);
-    if (check_rank1d(s, self, "avg_pool1d")) return;
+    if (check_rank1d(s, self, "avg_pool1d") || check_one_each(s, args, "avg_pool1d", 3)) return;
     if (!stride.count) stride = kernel;
     out =
         tn_avg_pool2d(s, tn_unsqueeze(s, self, -2), TN_INTS(1, kernel.data[0]),

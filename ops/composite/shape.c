@@ -372,12 +372,12 @@ void composite_pixel_shuffle(tn_scope *s, const tn_value *args, tn_value *outs)
         return (void)tni_scope_failf(
             s, TN_E_ARGUMENT, "pixel_shuffle expects a positive upscale_factor, but got %lld", (long long)f);
     int64_t c = tn_tensor_size(self, -3), h = tn_tensor_size(self, -2), w = tn_tensor_size(self, -1);
-    if (c % (f * f) || rank + 2 > TN_MAX_RANK)
+    if (f > INT32_MAX || c % (f * f) || rank + 2 > TN_MAX_RANK)
         return (void)tni_scope_failf(
             s, TN_E_SHAPE,
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
             "upscale_factor, but input.size(-3)=%lld is not divisible by %lld",
-            (long long)c, (long long)(f * f));
+            (long long)c, (long long)(f > INT32_MAX ? f : f * f));
     for (int64_t d = 0; d < batch; d++) {
         shape[d] = tn_tensor_size(self, d);
         order[d] = d;

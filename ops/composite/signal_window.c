@@ -84,7 +84,7 @@ static void make_window(tn_scope *s, const char *name, window_fn *value, const w
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "%s requires non-negative window_length, got window_length=%lld", name,
                                      (long long)length);
-    double *x = tn_scope_memory(s, (uint64_t)(length > 0 ? length : 1) * sizeof(double));
+    double *x = tni_scope_items(s, length, sizeof *x);
     for (int64_t n = 0; x && n < length; n++)
         x[n] = length == 1 ? 1 : value(w, (double)n / (double)(points - 1));
     if (!x) return;

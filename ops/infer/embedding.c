@@ -28,6 +28,22 @@ int32_t infer_embedding(tni_frame *f)
     return tni_out(f, 0, dtype_of(weight), indices->desc.rank + 1, sizes);
 }
 
+/* embedding_renorm_ (self, indices, max_norm, norm_type). */
+int32_t infer_embedding_renorm(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0), *indices = tni_arg_tensor(f, 1);
+    if (rank_of(self) != 2)
+        return tni_fail(
+            f, TN_E_SHAPE,
+            "Expected 2-dimensional tensor, but got %lld-dimensional tensor for argument #1 'self'",
+            (long long)rank_of(self));
+    TNI_TRY(check_indices(f, indices));
+    if (indices->numel && !sizes_of(self)[0])
+        return tni_fail(f, TN_E_INDEX, "index is out of bounds for dimension 0 with size 0");
+    f->keep_dtype = UINT32_MAX;
+    return tni_out_like(f, 0, self, 0);
+}
+
 /* embedding_dense_backward (grad_output, indices, num_weights, ...). */
 int32_t infer_embedding_dense_backward(tni_frame *f)
 {

@@ -68,6 +68,8 @@ int32_t infer_fft_r2c(tni_frame *f)
     int64_t dim;
     TNI_TRY(check_call(f, is_float(dtype_of(self)), "floating point", &dim));
     int64_t n = dim < rank_of(self) ? sizes_of(self)[dim] : 0;
+    if (dim < rank_of(self) && n < 1)
+        return tni_fail(f, TN_E_SHAPE, "Invalid number of data points (%lld) specified", (long long)n);
     return out_spectrum(f, tni_dtype_to_complex(dtype_of(self)), dim, tni_arg_bool(f, 3) ? n / 2 + 1 : n);
 }
 

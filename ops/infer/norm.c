@@ -356,8 +356,13 @@ int32_t infer_batch_norm_reserve(tni_frame *f)
 {
     const tn_tensor *input = tni_arg_tensor(f, 0);
     const int64_t none = 0;
+    tni_text text;
     if (rank_of(input) < 2)
         return tni_fail(f, TN_E_SHAPE, "expected at least 2D input (got %uD input)", input->desc.rank);
+    if (!input->numel)
+        return tni_fail(f, TN_E_SHAPE,
+                        "input tensor must have at least one element, but got input_sizes = %s",
+                        tni_sizes_text(input, &text));
     for (uint32_t i = 1; i < 5; i++) TNI_TRY(check_channels(f, i, sizes_of(input)[1]));
     TNI_TRY(check_parameters(f, input, 1, 4));
     TNI_TRY(out_batch_norm(f, tni_arg_tensor(f, 3), 1));

@@ -42,13 +42,15 @@ static int32_t unique_along(tni_frame *f, int64_t dim)
         return tni_fail(f, TN_E_INDEX, "Dimension specified as %lld but tensor has no dimensions",
                         (long long)dim);
     TNI_TRY(tni_wrap_dim(dim, rank_of(self), &dim));
-    int64_t length = sizes_of(self)[dim];
-    for (int64_t d = 0; d < rank_of(self) && length; d++) {
-        if (sizes_of(self)[d] == 0)
-            return tni_fail(
-                f, TN_E_SHAPE,
-                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
-    }
+    int64_t length = sizes_of(self)[dim], empty = 0;
+    for (int64_t d = 0; d < rank_of(self); d++) empty += sizes_of(self)[d] == 0;
+    if (empty && length)
+        return tni_fail(
+            f, TN_E_SHAPE,
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied");
+    if (empty > 1)
+        return tni_fail(f, TN_E_SHAPE,
+                        "Number of zero sized dimensions is more than one, so unique cannot be applied");
     TNI_TRY(tni_out(f, 0, dtype_of(self), self->desc.rank, sizes_of(self)));
     TNI_TRY(out_vector(f, 1, length));
     return out_vector(f, 2, length);

@@ -173,3 +173,31 @@ Test(refusals_layers, of_pools)
             "Expected grad_output to have the same shape as output; output.size(2) = 5 but got");
     end();
 }
+
+/* What ATen refuses although it could be computed, or what would have another size than ATen's result. */
+Test(refusals_layers, of_lists_and_sizes)
+{
+    tn_tensor *zero = tn_full(s, TN_INTS(3), 7, .dtype = TN_INT32),
+              *scale = tn_ones(s, TN_INTS(3), .dtype = TN_FLOAT32);
+    REFUSED(tn_avg_pool1d(s, m, TN_INTS(3, 2)),
+            "avg_pool1d() argument 'kernel_size' should contain one int (got 2)");
+    REFUSED(tn_max_pool1d(s, m, TN_NO_INTS),
+            "max_pool1d() argument 'kernel_size' should contain one int (got 0)");
+    REFUSED(tn_max_pool1d(s, m, TN_INTS(2), .padding = TN_INTS(1, 1)),
+            "argument 'padding' should contain one int (got 2)");
+    REFUSED(tn_binary_cross_entropy(s, r, r, .weight = ones(TN_INTS(1, 2, 3)), .reduction = 0),
+            "output with shape [2, 3] doesn't match the broadcast shape [1, 2, 3]");
+    REFUSED(tn_soft_margin_loss(s, z, ones(TN_INTS(1))),
+            "output with shape [] doesn't match the broadcast shape [1]");
+    REFUSED(tn_fake_quantize_per_channel_affine(s, m, scale, zero, 0, 0, 6),
+            "`zero_point` must be between `quant_min` and `quant_max`.");
+    REFUSED(tn_fake_quantize_per_channel_affine(s, m, v, zero, 0, 0, 7),
+            "Scale must be Float or BFloat16, found Double");
+    REFUSED(tn_embedding_renorm_(s, v, i, 1, 2),
+            "Expected 2-dimensional tensor, but got 1-dimensional tensor for argument #1");
+    REFUSED(tn_embedding_renorm_(s, ones(TN_INTS(0, 3)), i, 1, 2),
+            "index is out of bounds for dimension 0 with size 0");
+    REFUSED(tn_unique_dim(s, ones(TN_INTS(0, 0)), 0).result0,
+            "Number of zero sized dimensions is more than one");
+    end();
+}

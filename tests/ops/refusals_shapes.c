@@ -306,3 +306,19 @@ Test(refusals_shapes, of_samples_and_statistics)
             "Expected at most 2 dimensions, but got 3 dimensions instead.");
     end();
 }
+
+/* A count that comes from the caller may be any number: nothing is written behind what it asks for. */
+Test(refusals_shapes, of_counts_without_end)
+{
+    const int64_t endless = INT64_C(1) << 62;
+    REFUSED(tn_hann_window(s, endless), "memory");
+    REFUSED(tn_kaiser_window(s, endless), "memory");
+    REFUSED(tn_aten_tensor_split(s, v, endless), "memory");
+    REFUSED(tn_pixel_shuffle(s, x, endless), "is not divisible by 4611686018427387904");
+    REFUSED(tn_conv2d(s, x, w, .padding = TN_INTS(endless, 0)),
+            "padding is out of range (got 4611686018427387904");
+    REFUSED(tn__fft_r2c(s, ones(TN_INTS(2, 0)), TN_INTS(1), 0, 1),
+            "Invalid number of data points (0) specified");
+    cr_expect_eq(tn_tensor_numel(tn_tril_indices(s, endless, 0)), 0);
+    end();
+}
