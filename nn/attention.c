@@ -39,6 +39,9 @@ void nn_multihead_attention_init(tn_scope *s, tn_module *m)
         add_xavier(s, m, "v_proj_weight", e, v);
     }
     if (o->bias) tn_module_add_parameter(m, "in_proj_bias", tn_zeros(s, TN_INTS(3 * e)));
+    for (int32_t i = 0; i < 2 && o->add_bias_kv; i++)
+        tn_module_add_parameter(m, i ? "bias_v" : "bias_k",
+                                tn_init_xavier_normal(s, tn_empty(s, TN_INTS(1, 1, e)), 1, NULL));
     tn_module *out = tn_linear_create(m, "out_proj", e, e, .bias = o->bias);
     if (out && o->bias) tn_init_constant(s, tn_module_tensor(out, "bias"), 0);
 }
@@ -54,6 +57,18 @@ static tn_tensor *project(tn_scope *s, const tn_module *m, tn_tensor *x, int64_t
     return tn_linear(s, x, weight, .bias = bias ? tn_narrow(s, bias, 0, i * e, e) : NULL);
 }
 
+/* Keys (i = 1) and values (i = 2), [N, S, E], with those that options put behind them. */
+static tn_tensor *extend(tn_scope *s, const tn_module *m, tn_tensor *x, int64_t i)
+{
+    const tn_multihead_attention_options *o = m->state;
+    const int64_t n = tn_tensor_size(x, 0), e = o->embed_dim;
+    if (o->add_bias_kv) {
+        tn_tensor *bias = tn_module_tensor(m, i == 1 ? "bias_k" : "bias_v");
+        x = tn_cat(s, TN_TENSORS(x, tn_expand(s, bias, TN_INTS(n, 1, e))), .dim = 1);
+    }
+    return o->add_zero_attn ? tn_cat(s, TN_TENSORS(x, tn_new_zeros(s, x, TN_INTS(n, 1, e))), .dim = 1) : x;
+}
+
 /* [N, T, E] -> [N, H, T, D] */
 static tn_tensor *split_heads(tn_scope *s, tn_tensor *x, int64_t heads)
 {
@@ -62,24 +77,27 @@ static tn_tensor *split_heads(tn_scope *s, tn_tensor *x, int64_t heads)
                         2);
 }
 
-/* What is added to the scores: -inf where a bool mask is true. */
-static tn_tensor *additive(tn_scope *s, tn_tensor *mask, tn_dtype dtype)
+/* What is added to the scores: -inf where a bool mask is true, and 0 for `more` keys that it does not know. */
+static tn_tensor *additive(tn_scope *s, tn_tensor *mask, tn_dtype dtype, int64_t more)
 {
-    if (tn_tensor_dtype(mask) != TN_BOOL) return mask;
-    tn_tensor *zeros = tn_zeros_like(s, mask, .dtype = dtype);
-    return tn_masked_fill_scalar(s, zeros, mask, -INFINITY);
+    if (tn_tensor_dtype(mask) == TN_BOOL)
+        mask = tn_masked_fill_scalar(s, tn_zeros_like(s, mask, .dtype = dtype), mask, -INFINITY);
+    return more ? tn_constant_pad_nd(s, mask, TN_INTS(0, more)) : mask;
 }
 
 /* Both masks together, to be broadcast over [N, H, T, S]; NULL: none. */
-static tn_tensor *masks(tn_scope *s, tn_tensor *padding, tn_tensor *mask, int64_t heads, tn_dtype dtype)
+static tn_tensor *masks(tn_scope *s, const tn_module *m, tn_tensors in, tn_dtype dtype)
 {
+    const tn_multihead_attention_options *o = m->state;
+    tn_tensor *padding = nn_input(in, 3), *mask = nn_input(in, 4);
+    const int64_t heads = o->num_heads, more = (o->add_bias_kv != 0) + (o->add_zero_attn != 0);
     if (mask) {
-        mask = additive(s, mask, dtype);
+        mask = additive(s, mask, dtype, more);
         if (tn_tensor_rank(mask) == 3) /* [N * H, T, S] */
             mask = tn_reshape(s, mask, TN_INTS(-1, heads, tn_tensor_size(mask, 1), tn_tensor_size(mask, 2)));
     }
     if (!padding) return mask;
-    padding = additive(s, padding, dtype);
+    padding = additive(s, padding, dtype, more);
     padding = tn_reshape(s, padding, TN_INTS(-1, 1, 1, tn_tensor_size(padding, -1)));
     return mask ? tn_add(s, padding, mask) : padding;
 }
@@ -111,9 +129,11 @@ tn_tensor *nn_multihead_attention_forward(tn_scope *s, tn_module *m, tn_tensors 
     }
     for (int64_t i = 0; i < 3; i++) {
         part[i] = is_single ? tn_unsqueeze(s, x[i], 0) : first ? x[i] : tn_transpose(s, x[i], 0, 1);
-        part[i] = split_heads(s, project(s, m, part[i], i), o->num_heads);
+        part[i] = project(s, m, part[i], i);
+        if (i) part[i] = extend(s, m, part[i], i);
+        part[i] = split_heads(s, part[i], o->num_heads);
     }
-    tn_tensor *mask = masks(s, nn_input(in, 3), nn_input(in, 4), o->num_heads, tn_tensor_dtype(part[0])), *y;
+    tn_tensor *mask = masks(s, m, in, tn_tensor_dtype(part[0])), *y;
     if (o->need_weights)
         y = attend(s, m, part[0], part[1], part[2], mask, &more[0]);
     else

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes utils.safetensors: what PyTorch computes from packed sequences, with fused batch norms, chains of parametrisations and the
-losses of distances of a program, for utils.c. Made once, where PyTorch 2.13 is installed: record_utils.py OUT."""
+"""Writes utils.safetensors: what PyTorch computes from packed sequences, with fused batch norms, chains of parametrisations, losses of
+distances of a program and keys that attention adds, for utils.c. Made once, where PyTorch 2.13 is installed: record_utils.py OUT."""
 import sys
 from pathlib import Path
 
@@ -107,4 +107,17 @@ for name, options in (('triplet', {}), ('triplet_swap', {'swap': True, 'margin':
     out[f'{name}.loss'] = loss.detach()
     for i, (t, g) in enumerate(zip((anchor, positive, negative), grads)):
         out[f'{name}.in.{i}'], out[f'{name}.grad.{i}'] = t.detach(), g
+
+# Keys and values that attention adds, with both masks.
+layer = nn.MultiheadAttention(6, 2, kdim=5, vdim=4, add_bias_kv=True, add_zero_attn=True, batch_first=True)
+inputs = [torch.randn(2, 3, 6), torch.randn(2, 4, 5), torch.randn(2, 4, 4)]
+padding, mask = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 1]]).bool(), torch.randn(3, 4)
+y, weights = layer(*inputs, key_padding_mask=padding, attn_mask=torch.zeros(3, 4).bool() | (mask > 1))
+(y * y).sum().backward()
+state_of('attention', layer)
+out.update({'attention.y': y.detach(), 'attention.weights': weights.detach(), 'attention.padding': padding, 'attention.mask': mask > 1})
+for i, x in enumerate(inputs):
+    out[f'attention.in.{i}'] = x
+for key, p in layer.named_parameters():
+    out[f'attention.grad.{key}'] = p.grad
 write(sys.argv[1], out)

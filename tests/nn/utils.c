@@ -18,6 +18,7 @@ TestSuite(packed, .init = open_utils, .fini = close_file);
 TestSuite(fused, .init = open_utils, .fini = close_file);
 TestSuite(chain, .init = open_utils, .fini = close_file);
 TestSuite(states, .init = open_utils, .fini = close_file);
+TestSuite(attention, .init = open_utils, .fini = close_file);
 TestSuite(distance, .init = open_utils, .fini = close_file);
 TestSuite(norms, .init = open_utils, .fini = close_file);
 
@@ -351,6 +352,30 @@ Test(distance, triplets_are_those_of_pytorch)
     cr_assert_eq(calls, 3);
     cr_assert_null(tn_triplet_margin_with_distance_loss_create(net, "c", .margin = 0));
     cr_assert_not_null(strstr(tn_module_error(net), "margin is not above 0"));
+}
+
+/* ---- Attention with keys and values of its own --------------------------------------------------------- */
+
+Test(attention, more_keys_are_those_of_pytorch)
+{
+    tn_module *m = tn_multihead_attention_create(net, "a", 6, 2, .kdim = 5, .vdim = 4, .add_bias_kv = 1,
+                                                 .add_zero_attn = 1, .batch_first = 1, .need_weights = 1);
+    cr_assert_eq(tn_module_load_state(m, part_of("attention", "state"), TN_STRICT), TN_OK, "%s",
+                 error_of(net));
+    const tn_outputs y =
+        tn_module_call(s, m,
+                       TN_TENSORS(recorded("attention", "in.0"), recorded("attention", "in.1"),
+                                  recorded("attention", "in.2"), recorded("attention", "padding"),
+                                  recorded("attention", "mask")));
+    expect_same("attention", "y", y.first);
+    expect_same("attention", "weights", y.more[0]);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_mul(s, y.first, y.first))), TN_OK);
+    const tn_named_tensors all = tn_module_tensors(s, m, TN_PARAMETERS);
+    for (int64_t i = 0; i < all.count; i++) {
+        char part[64];
+        snprintf(part, sizeof part, "grad.%s", all.data[i].name);
+        expect_same("attention", part, tn_grad_of(s, all.data[i].tensor));
+    }
 }
 
 /* 3, 4 and 12 have the norm 13; clipped by a norm that is known beforehand. */

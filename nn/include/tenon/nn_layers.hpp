@@ -721,15 +721,16 @@ inline layer gru_cell(const layer &parent, const std::string &name, int64_t inpu
     tn_gru_cell_create_with(parent, &c)); }
 /* nn.MultiheadAttention: Vaswani et al. 2017. Inputs: query, key, value [T, N, E] (batch_first: [N, T, E]), then a
  * key padding mask (bool [N, S], true: left out) and an attention mask ([T, S]; bool true: left out, or added),
- * each of which may be left out. A second output has the weights, the mean over heads, if need_weights. */
+ * each of which may be left out. A second output has the weights, the mean over heads, if need_weights.
+ * add_bias_kv, add_zero_attn: one more key and value, learnt or 0. */
 struct multihead_attention_options { double dropout{}; int32_t bias{1}; int32_t batch_first{}; int32_t
-    need_weights{}; int64_t kdim{}; int64_t vdim{}; };
+    need_weights{}; int64_t kdim{}; int64_t vdim{}; int32_t add_bias_kv{}; int32_t add_zero_attn{}; };
 inline layer multihead_attention(const layer &parent, const std::string &name, int64_t embed_dim, int64_t num_heads,
     const multihead_attention_options &o = {})
 { tn_multihead_attention_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.embed_dim = embed_dim;
     c.num_heads = num_heads; c.dropout = o.dropout; c.bias = o.bias; c.batch_first = o.batch_first; c.need_weights =
-    o.need_weights; c.kdim = o.kdim; c.vdim = o.vdim; return layer(parent,
-    tn_multihead_attention_create_with(parent, &c)); }
+    o.need_weights; c.kdim = o.kdim; c.vdim = o.vdim; c.add_bias_kv = o.add_bias_kv; c.add_zero_attn =
+    o.add_zero_attn; return layer(parent, tn_multihead_attention_create_with(parent, &c)); }
 /* nn.TransformerEncoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
  * target, the memory, the target's mask, the memory's mask. activation: "relu" or "gelu". */
 struct transformer_encoder_layer_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char
