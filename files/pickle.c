@@ -22,7 +22,7 @@ typedef struct machine {
 
 static int32_t refuse(machine *m, int32_t status, const char *why, const char *what)
 {
-    if (!m->status) snprintf(m->p->error, sizeof m->p->error, "%s%.180s%s", why, what, *what ? "'" : "");
+    if (!m->status) snprintf(m->p->error, sizeof m->p->error, "%s%.150s%s", why, what, *what ? "'" : "");
     if (!m->status) m->status = status;
     return 0;
 }
@@ -227,6 +227,18 @@ static const char *const known[] = {"collections OrderedDict",
                                     "torch device",
                                     UNTYPED};
 
+static int32_t push_known(machine *m, const char *name)
+{
+    size_t i = 0;
+    while (i < sizeof known / sizeof *known && strcmp(known[i], name) != 0) i++;
+    if (i == sizeof known / sizeof *known && !dtype_of(name))
+        return refuse(
+            m, TN_E_UNSUPPORTED,
+            "it holds more than tensors, numbers, texts, lists and dictionaries (save a state_dict): '",
+            name);
+    return push(m, text_node(m, PICKLE_GLOBAL, (const uint8_t *)name, strlen(name)));
+}
+
 /* Two lines: module and name. */
 static int32_t push_global(machine *m)
 {
@@ -237,14 +249,17 @@ static int32_t push_global(machine *m)
     m->at = second + 1;
     snprintf(name, sizeof name, "%.*s %.*s", (int)(line - begin), (const char *)begin,
              (int)(second - line - 1), (const char *)line + 1);
-    size_t i = 0;
-    while (i < sizeof known / sizeof *known && strcmp(known[i], name) != 0) i++;
-    if (i == sizeof known / sizeof *known && !dtype_of(name))
-        return refuse(
-            m, TN_E_UNSUPPORTED,
-            "it holds more than tensors, numbers, texts, lists and dictionaries (save a state_dict): '",
-            name);
-    return push(m, text_node(m, PICKLE_GLOBAL, (const uint8_t *)name, strlen(name)));
+    return push_known(m, name);
+}
+
+/* The same from two texts on the stack. */
+static int32_t push_stack_global(machine *m)
+{
+    char text[160];
+    const pickle_node *name = pop(m), *module = m->status ? NULL : pop(m);
+    if (!module || name->kind != PICKLE_TEXT || module->kind != PICKLE_TEXT) return damaged(m);
+    snprintf(text, sizeof text, "%s %s", module->text, name->text);
+    return push_known(m, text);
 }
 
 static int32_t is_list_of(const pickle_node *n, uint32_t least)
@@ -296,7 +311,25 @@ static int32_t fits(const pickle_node *t)
     return is_empty || last < elements;
 }
 
-/* (storage, offset, sizes, strides, requires_grad, hooks, [dtype,] ...) */
+/* What stands in the metadata of a tensor: its conjugate and its negative bit. 0: something else does. */
+static int32_t take_metadata(machine *m, pickle_node *t, const pickle_node *metadata)
+{
+    if (metadata->kind == PICKLE_NONE) return 1;
+    if (metadata->kind != PICKLE_DICT) return damaged(m);
+    for (uint32_t i = 0; i + 1 < metadata->count; i += 2) {
+        const pickle_node *key = metadata->items[i], *value = metadata->items[i + 1];
+        if (key->kind != PICKLE_TEXT || value->kind != PICKLE_BOOL) return damaged(m);
+        const int64_t bit = !strcmp(key->text, "conj")  ? PICKLE_CONJUGATE
+                            : !strcmp(key->text, "neg") ? PICKLE_NEGATIVE
+                                                        : 0;
+        if (!bit && value->i)
+            return refuse(m, TN_E_UNSUPPORTED, "it has a tensor with the metadata '", key->text);
+        if (value->i) t->i |= bit;
+    }
+    return 1;
+}
+
+/* (storage, offset, sizes, strides, requires_grad, hooks, [dtype,] [metadata]) */
 static int32_t push_tensor(machine *m, const pickle_node *args, int32_t has_dtype)
 {
     if (!is_list_of(args, has_dtype ? 7 : 4) || args->items[0]->kind != PICKLE_STORAGE ||
@@ -310,6 +343,8 @@ static int32_t push_tensor(machine *m, const pickle_node *args, int32_t has_dtyp
     if (!t) return 0;
     t->dtype = has_dtype && args->items[6]->kind == PICKLE_GLOBAL ? dtype_of(args->items[6]->text)
                                                                   : args->items[0]->dtype;
+    const uint32_t metadata = has_dtype ? 7 : 6;
+    if (args->count > metadata && !take_metadata(m, t, args->items[metadata])) return 0;
     return t->dtype && fits(t) ? push(m, t) : damaged(m);
 }
 
@@ -433,7 +468,7 @@ static int32_t run_one(machine *m, uint8_t opcode)
     char name[16];
     switch (opcode) {
     case 0x80: /* PROTO */
-        return number(m, 1, 0) <= 4 || damaged(m);
+        return number(m, 1, 0) <= 5 || damaged(m);
     case 0x95: /* FRAME */
         return take(m, 8) != NULL;
     case '(':
@@ -460,6 +495,8 @@ static int32_t run_one(machine *m, uint8_t opcode)
         return push_text(m, 1);
     case 'c':
         return push_global(m);
+    case 0x93: /* STACK_GLOBAL */
+        return push_stack_global(m);
     case 'Q':
         return push_storage(m);
     case 'R':

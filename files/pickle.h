@@ -19,8 +19,12 @@ typedef enum pickle_kind {
     PICKLE_DICT,    /* items: key, value, key, value, ... */
     PICKLE_GLOBAL,  /* text: "torch FloatStorage" */
     PICKLE_STORAGE, /* text: the key of its record; dtype (0: bytes), i: elements */
-    PICKLE_TENSOR,  /* items: storage, offset, sizes, strides; dtype */
+    PICKLE_TENSOR,  /* items: storage, offset, sizes, strides; dtype; i: PICKLE_CONJUGATE, PICKLE_NEGATIVE */
 } pickle_kind;
+
+/* What a tensor's view does to the elements of its storage. */
+#define PICKLE_CONJUGATE 1
+#define PICKLE_NEGATIVE  2
 
 typedef struct pickle_node {
     pickle_kind kind;

@@ -326,6 +326,8 @@ tn_tensor *tn_pt_get(tn_scope *s, tn_pt *f, const char *name, tn_device device)
                                       .dtype = tn_tensor_dtype(host), .device = device)
                            : NULL;
     tn_tensor *done = copy ? tn_copy_(s, copy, host) : NULL;
+    if (done && n->i & PICKLE_CONJUGATE) done = tn_conj_physical_(s, done);
+    if (done && n->i & PICKLE_NEGATIVE) done = tn_neg_(s, done);
     tn_drop(s, host);
     return done;
 }

@@ -42,6 +42,16 @@ static void expect_error(int32_t status, int32_t expected, const char *words)
     cr_assert(error && strstr(error->message, words), "%s", error ? error->message : "no text");
 }
 
+/* Of pickle's protocol 5; their bits say what is done to the storage, which several share. */
+Test(pt, conjugate_and_negative_views)
+{
+    tn_pt *f = opened(path_of("views.pt"));
+    expect_tensor(f, "conjugate", "tensor([ 1.-2.j, -3.+4.j])");
+    expect_tensor(f, "plain", "tensor([ 1.+2.j, -3.-4.j])");
+    expect_tensor(f, "negative", "tensor([-4.,  8.])");
+    tn_pt_close(f);
+}
+
 Test(pt, values_and_tensors_have_dotted_names)
 {
     tn_pt *f = opened(path_of("checkpoint.pt"));

@@ -20,4 +20,6 @@ torch.save({
     "bfloat16": torch.tensor([3.0, -0.5], dtype=torch.bfloat16), "complex": torch.tensor([1 + 2j]), "unsigned": torch.tensor([65535], dtype=torch.uint16),
     "epoch": 3, "big": 2**40, "negative": -70000, "name": "übung", "done": True, "nothing": None, "shape": torch.Size([4, 5]),
 }, folder / "checkpoint.pt")
+complexes = torch.tensor([1 + 2j, -3 - 4j])
+torch.save({"conjugate": complexes.conj(), "plain": complexes, "negative": (2 * complexes).conj().imag}, folder / "views.pt", pickle_protocol=5)
 torch.save(torch.nn.Linear(2, 1), folder / "module.pt")  # a class of Python: to be refused
