@@ -11,9 +11,10 @@
 typedef struct cuda_event cuda_event;
 typedef struct borrowed borrowed;
 typedef struct cuda_share cuda_share;
+typedef struct cuda_segment cuda_segment;
 typedef struct cuda_library cuda_library; /* libraries.h */
 
-enum { CUDA_LIBRARIES = 4 }; /* of the vendor, at most */
+enum { CUDA_LIBRARIES = 5 }; /* of the vendor, at most */
 
 typedef struct cuda_device {
     gpu_plugin *plugin;
@@ -24,9 +25,10 @@ typedef struct cuda_device {
     CUresult lost;  /* the result with which the context was lost, else 0; atomic */
     uint64_t peers; /* bit i: access to the memory of device i is on; under the lock, as the rest */
     pthread_mutex_t lock;
-    cuda_event *pool[2]; /* events without and with time */
-    borrowed *borrowed;  /* atomic, too: most devices have none */
-    cuda_share *shares;  /* so is this */
+    cuda_event *pool[2];    /* events without and with time */
+    borrowed *borrowed;     /* atomic, too: most devices have none */
+    cuda_share *shares;     /* so is this */
+    cuda_segment *segments; /* and this */
     void *fill_program, *fill_kernel;
     cuda_library *libraries[CUDA_LIBRARIES]; /* in the order in which they were first needed; atomic */
 } cuda_device;
@@ -94,6 +96,11 @@ void cuda_range_end(void);
 extern const gpu_share_driver cuda_shares;
 /* Frees memory that processes share; 0 if it is other memory. */
 int32_t cuda_share_free(cuda_device *d, const void *memory);
+/* segments.c: memory that grows. */
+int32_t cuda_segment_reserve(void *device, uint64_t bytes, void **out_memory);
+int32_t cuda_segment_resize(void *device, void *memory, uint64_t bytes);
+/* Frees it with what is mapped; 0 if it is other memory. */
+int32_t cuda_segment_free(cuda_device *d, const void *memory);
 extern const gpu_library_driver cuda_libraries;
 void cuda_libraries_close(cuda_device *d);
 

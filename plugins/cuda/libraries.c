@@ -69,7 +69,11 @@ static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
     pthread_mutex_init(&l->lock, NULL);
     if (load(l)) {
         int32_t was_entered = cuda_enter(d);
-        int result = functions_of(l)[CREATE].create(&l->handle);
+        int result = 0;
+        if (kind->has_no_handle)
+            l->handle = l;
+        else
+            result = functions_of(l)[CREATE].create(&l->handle);
         cuda_leave(d, was_entered);
         if (result) l->handle = NULL;
         if (result)
@@ -164,7 +168,7 @@ void cuda_libraries_close(cuda_device *d)
         cuda_library *l = d->libraries[i];
         if (!l) continue;
         if (l->n_plans) forget_plans(l);
-        if (l->handle) functions_of(l)[DESTROY].destroy(l->handle);
+        if (l->handle && !l->kind->has_no_handle) functions_of(l)[DESTROY].destroy(l->handle);
         pthread_mutex_destroy(&l->lock);
         free(l);
     }
@@ -174,4 +178,5 @@ void cuda_libraries_close(cuda_device *d)
 const gpu_library_driver cuda_libraries = {.product = cuda_blas_product,
                                            .convolve = cuda_dnn_convolve,
                                            .can_factor = cuda_solver_can_factor,
-                                           .factor = cuda_solver_factor};
+                                           .factor = cuda_solver_factor,
+                                           .transform = cuda_fft_transform};

@@ -36,6 +36,7 @@ struct cuda_library_kind {
     uint32_t n_symbols;
     size_t size; /* of the structure */
     size_t key_bytes, plan_bytes;
+    int32_t has_no_handle; /* its first functions are others */
     size_t (*version)(const cuda_library *l);
     const char *(*status_name)(const cuda_library *l, int status);
     void (*destroy_plan)(const cuda_library *l,
@@ -76,10 +77,11 @@ static inline uint32_t cuda_alignment(const void *place)
     return (uint32_t)(address & -address);
 }
 
-/* cuBLASLt: blas.c. cuDNN: dnn.c. cuSOLVER: solver.c. */
+/* cuBLASLt: blas.c. cuDNN: dnn.c. cuSOLVER: solver.c. cuFFT: fft.c. */
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
 int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c);
 int32_t cuda_solver_can_factor(void *device);
 int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f);
+int32_t cuda_fft_transform(void *device, void *queue, const tn_call *call, const gpu_transform *t);
 
 #endif

@@ -106,6 +106,10 @@ typedef struct cuda_symbols {
 #define VENDOR_SHARES      (&cuda_shares)
 #define VENDOR_FREE_SHARED cuda_share_free
 
+#define VENDOR_RESERVE      cuda_segment_reserve
+#define VENDOR_RESIZE       cuda_segment_resize
+#define VENDOR_FREE_SEGMENT cuda_segment_free
+
 #define VENDOR_RANGE_BEGIN cuda_range_begin
 #define VENDOR_RANGE_END   cuda_range_end
 

@@ -143,6 +143,18 @@ typedef struct gpu_factors {
 } gpu_factors;
 
 /*
+ * Fourier transforms of lines, not scaled: of complex elements, or, of real lines, to the first half of their spectra. Steps are
+ * along a line, `apart` is what lies between lines; both in elements.
+ */
+typedef struct gpu_transform {
+    uint32_t dtype; /* of the parts: GPU_F32 or GPU_F64 */
+    uint32_t is_real, is_backward;
+    uint64_t size, lines;
+    int64_t in_step, in_apart, out_step, out_apart;
+    gpu_place in, out; /* may be the same */
+} gpu_transform;
+
+/*
  * Libraries of the vendor. Each may be absent. TN_E_UNSUPPORTED, without an error, means that nothing was queued and that
  * the family's own kernels do the work.
  */
@@ -153,6 +165,8 @@ typedef struct gpu_library_driver {
     /* Whether `factor` can be called, which then does not give TN_E_UNSUPPORTED. Both NULL: never. */
     int32_t (*can_factor)(void *device);
     int32_t (*factor)(void *device, void *queue, const tn_call *call, const gpu_factors *f);
+    int32_t (*transform)(void *device, void *queue, const tn_call *call,
+                         const gpu_transform *t); /* NULL: never */
 } gpu_library_driver;
 
 /* What `find` found: the head of a driver's state. */
@@ -242,6 +256,9 @@ typedef struct gpu_driver {
     int32_t (*event_record_as)(void *device, void *queue, uint32_t flags, void **out_event);
     /* Free and total memory. NULL or TN_E_UNSUPPORTED: the family counts what it has allocated. */
     int32_t (*memory_info)(void *device, uint64_t *out_free, uint64_t *out_total);
+    /* Memory that grows, as memory.reserve and memory.resize (tenon/plugin.h); `free` gives it back. NULL, both: none does. */
+    int32_t (*reserve)(void *device, uint64_t bytes, void **out_memory);
+    int32_t (*resize)(void *device, void *memory, uint64_t bytes);
     /* Copies between two devices on a queue of the destination. */
     int32_t (*peer_copy)(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
                          void *from, uint64_t from_offset, uint64_t bytes);

@@ -193,13 +193,72 @@ static int32_t run_in_passes(const lines *l)
     return status;
 }
 
-static int32_t run_lines(lines *l)
+/* Lines by the kernels. */
+static int32_t run_kernels(lines *l)
 {
     int32_t status = gpu_fft_plan_take(l->call, l->size, l->type, &l->plan);
     if (status) return status;
     status = l->plan->passes.count == 1 ? run_in_one_pass(l) : run_in_passes(l);
     gpu_fft_plan_give_back(l->call, l->plan);
     return status;
+}
+
+/* ---- Lines by the vendor's library -------------------------------------------------------------------------- */
+
+/* Multiplies the elements of the output: each is a line of one point. */
+static int32_t scale_output(const lines *l)
+{
+    lines points = *l;
+    gpu_nest *n = &points.others;
+    memmove(n->sizes + 1, n->sizes, n->rank * sizeof *n->sizes);
+    memmove(points.out.strides + 1, points.out.strides, n->rank * sizeof *points.out.strides);
+    n->sizes[0] = l->kept;
+    points.out.strides[0] = l->out.step;
+    n->rank++;
+    n->numel *= l->kept;
+    points.in = points.out;
+    points.size = points.kept = 1;
+    points.in_flags = points.out_flags = 0;
+    return run_kernels(&points);
+}
+
+/* A step in elements that the library takes, or 0. */
+static int64_t library_step(int64_t step, uint64_t count, uint32_t bytes)
+{
+    return count == 1 ? 1 : step / bytes;
+}
+
+/*
+ * The library is not asked while a stream captures, since it may make a plan, nor for lines of several dimensions, spectra that
+ * are written as a whole, and those of real lines that are read.
+ */
+static int32_t run_library(const lines *l)
+{
+    const uint32_t real = l->type / 8, pair = 2 * real, is_real = (l->in_flags & GPU_FFT_REAL_IN) != 0;
+    const uint64_t count = l->others.numel;
+    const gpu_transform t = {.dtype = l->type == 64 ? GPU_F64 : GPU_F32,
+                             .is_real = is_real,
+                             .is_backward = (l->in_flags & GPU_FFT_TURN_IN) != 0,
+                             .size = l->size,
+                             .lines = count,
+                             .in_step = library_step(l->in.step, l->size, is_real ? real : pair),
+                             .in_apart = library_step(l->in.strides[0], count, is_real ? real : pair),
+                             .out_step = library_step(l->out.step, l->kept, pair),
+                             .out_apart = library_step(l->out.strides[0], count, pair),
+                             .in = {l->in.memory, (uint64_t)l->in.offset},
+                             .out = {l->out.memory, (uint64_t)l->out.offset}};
+    const uint32_t all = is_real ? l->size / 2 + 1 : l->size;
+    if (l->in_flags & GPU_FFT_HALF_IN || l->kept != all || l->others.rank > 1 || !t.in_step || !t.in_apart)
+        return TN_E_UNSUPPORTED;
+    if (gpu_stream_capture(gpu_stream_of(l->call))) return TN_E_UNSUPPORTED;
+    const int32_t status = gpu_library_transform(l->call, &t);
+    return status || l->scale == 1 ? status : scale_output(l);
+}
+
+static int32_t run_lines(lines *l)
+{
+    const int32_t status = run_library(l);
+    return status == TN_E_UNSUPPORTED ? run_kernels(l) : status;
 }
 
 /* ---- Dimensions --------------------------------------------------------------------------------------------- */

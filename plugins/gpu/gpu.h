@@ -29,7 +29,8 @@ struct gpu_plugin {
     tn_kernel_row *rows;
     tn_kernels_interface kernels;
     tn_device_interface device_interface; /* with the driver's type */
-    tn_copy_interface copy_interface;     /* with what the driver can */
+    tn_copy_interface copy_interface;     /* with what the driver can, as the next */
+    tn_memory_interface memory_interface;
     tn_interop_interface interop_interface;
     pthread_mutex_t lock; /* of the list of devices */
     gpu_device *devices;
@@ -329,6 +330,8 @@ int32_t gpu_complex_product(gpu_product *p, tn_value alpha, tn_value beta);
 int32_t gpu_library_product(const gpu_product *p);
 /* A pass of a convolution by the vendor's library, or TN_E_UNSUPPORTED without an error. */
 int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c);
+/* Transforms of lines by the vendor's library, or TN_E_UNSUPPORTED without an error. */
+int32_t gpu_library_transform(const tn_call *call, const gpu_transform *t);
 /* What the windows of a convolution with so many columns and such a depth take, in bytes; 0 if it is no product. */
 uint64_t gpu_panel_bytes(const gpu_device *device, uint8_t type, uint64_t columns, uint64_t depth);
 

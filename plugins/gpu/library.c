@@ -101,3 +101,13 @@ int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c)
     if (!status) status = libraries->convolve(d->handle, gpu_stream_of(call)->queue, call, c);
     return status ? status : gpu_queued(call);
 }
+
+int32_t gpu_library_transform(const tn_call *call, const gpu_transform *t)
+{
+    const gpu_device *d = gpu_device_of(call);
+    const gpu_library_driver *libraries = libraries_of(call, t->dtype);
+    if (!libraries || !libraries->transform) return TN_E_UNSUPPORTED;
+    int32_t status = gpu_the_driver.status(d->handle);
+    if (!status) status = libraries->transform(d->handle, gpu_stream_of(call)->queue, call, t);
+    return status ? status : gpu_queued(call);
+}

@@ -457,6 +457,29 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
     return TN_OK;
 }
 
+/* Addresses count as memory: a driver whose memory grows says itself how much is free. */
+static int32_t memory_reserve(void *self, void *device, const tn_memory_request *request, tn_memory *out)
+{
+    gpu_device *d = device;
+    if (request->kind != TN_MEMORY_DEVICE || request->flags)
+        return gpu_error(self, TN_E_UNSUPPORTED, "memory of kind %u with flags 0x%x does not grow",
+                         request->kind, request->flags);
+    int32_t status = device_status(self, device);
+    if (!status) status = driver->reserve(d->handle, request->bytes, &out->allocation);
+    if (status) return status;
+    out->kind = TN_MEMORY_DEVICE;
+    out->bytes = request->bytes;
+    __atomic_fetch_add(&d->allocated, out->bytes, __ATOMIC_RELAXED);
+    if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
+    return TN_OK;
+}
+
+static int32_t memory_resize(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    int32_t status = device_status(self, device);
+    return status ? status : driver->resize(((gpu_device *)device)->handle, allocation, bytes);
+}
+
 static void memory_free(void *self, void *device, const tn_memory *memory)
 {
     if (memory->kind == TN_MEMORY_HOST) {
@@ -535,9 +558,9 @@ static const tn_device_interface device_interface_of_type =
     TN_INTERFACE(tn_device_interface, .type = NULL, .enumerate = enumerate, .facts = facts,
                  .open = device_open, .close = device_close, .status = device_status,
                  .synchronize = device_synchronize, .native = device_native);
-static const tn_memory_interface memory_interface =
+static const tn_memory_interface memory_interface_of_all =
     TN_INTERFACE(tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill,
-                 .info = memory_info);
+                 .info = memory_info, .reserve = memory_reserve, .resize = memory_resize);
 static const tn_copy_interface copy_interface_of_all =
     TN_INTERFACE(tn_copy_interface, .host_to_device = host_to_device, .device_to_host = device_to_host,
                  .device_to_device = device_to_device, .peer = copy_peer);
@@ -554,7 +577,7 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     gpu_plugin *p = self;
     if (version != 1) return NULL;
     if (!strcmp(name, "tenon.device")) return &p->device_interface;
-    if (!strcmp(name, "tenon.memory")) return &memory_interface;
+    if (!strcmp(name, "tenon.memory")) return &p->memory_interface;
     if (!strcmp(name, "tenon.copy")) return &p->copy_interface;
     if (!strcmp(name, "tenon.stream")) return &stream_interface;
     if (!strcmp(name, "tenon.event")) return &event_interface;
@@ -580,10 +603,14 @@ static int32_t init(const tn_host *host, void **out_self)
 {
     gpu_plugin *p = host->alloc(host->context, sizeof *p);
     if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *p = (gpu_plugin){
-        .host = host, .device_interface = device_interface_of_type, .copy_interface = copy_interface_of_all};
+    *p = (gpu_plugin){.host = host,
+                      .device_interface = device_interface_of_type,
+                      .copy_interface = copy_interface_of_all,
+                      .memory_interface = memory_interface_of_all};
     p->device_interface.type = driver->type;
     if (!driver->peer_copy) p->copy_interface.peer = NULL;
+    if (!driver->reserve) p->memory_interface.reserve = NULL;
+    if (!driver->resize) p->memory_interface.resize = NULL;
     gpu_interop_make(&p->interop_interface);
     pthread_mutex_init(&p->lock, NULL);
     int32_t status = gpu_rows_make(p);

@@ -154,6 +154,10 @@ typedef struct cuda_symbols {
 #define VENDOR_SHARES                      NULL
 #define VENDOR_FREE_SHARED(device, memory) 0
 
+#define VENDOR_RESERVE                      NULL
+#define VENDOR_RESIZE                       NULL
+#define VENDOR_FREE_SEGMENT(device, memory) 0
+
 #define VENDOR_RANGE_BEGIN NULL
 #define VENDOR_RANGE_END   NULL
 

@@ -30,10 +30,11 @@
 #include <unistd.h>
 #include "../gpu/late.h"
 
-#define DEVICES 2
-#define MEMORY  ((size_t)4 << 30)
-#define BLOCKS  4096
-#define EXPORT  TEST_API
+#define DEVICES   2
+#define MEMORY    ((size_t)4 << 30)
+#define ADDRESSES (6 * MEMORY) /* ranges that are reserved take no memory */
+#define BLOCKS    4096
+#define EXPORT    TEST_API
 
 /* Objects that the program has not given back; tests read it. */
 EXPORT int cuda_test_live(void);
@@ -43,15 +44,21 @@ EXPORT int cuda_test_live(void);
 /* Memory that is mapped: a file stands for it. */
 typedef struct physical {
     CUcontext context;
-    int file, references;
+    int file, references, is_imported;
     size_t bytes;
 } physical;
 
 typedef struct block {
     size_t begin, bytes;
-    int is_usable; /* not: addresses without memory */
-    physical *mapped;
+    int is_reserved; /* addresses, of which pieces have memory */
 } block;
+
+/* A part of the addresses that has memory. */
+typedef struct piece {
+    size_t begin, bytes;
+    int is_usable;
+    physical *mapped;
+} piece;
 
 struct CUctx_st {
     int device, references, live;
@@ -60,7 +67,9 @@ struct CUctx_st {
     char *bytes;     /* where they lie */
     int file;        /* of them */
     block blocks[BLOCKS];
-    int n_blocks;
+    piece pieces[BLOCKS]; /* in the order of their addresses */
+    int n_blocks, n_pieces;
+    size_t used;
     CUstream default_stream;
 };
 
@@ -295,12 +304,16 @@ static cl_kernel twin_kernel(const twin *t)
 /* Where `bytes` bytes of device memory lie, or NULL. Under the lock. */
 static char *place_of(CUcontext c, CUdeviceptr address, size_t bytes)
 {
-    size_t at = (size_t)address - (size_t)c->range;
+    size_t at = (size_t)address - (size_t)c->range, found = at;
     for (int i = 0; i < c->n_blocks; i++)
-        if (c->blocks[i].is_usable && at >= c->blocks[i].begin &&
+        if (!c->blocks[i].is_reserved && at >= c->blocks[i].begin &&
             at + bytes <= c->blocks[i].begin + c->blocks[i].bytes)
             return c->bytes + at;
-    return NULL;
+    for (int i = 0; i < c->n_pieces && found < at + bytes; i++) {
+        const piece *p = &c->pieces[i];
+        if (p->is_usable && found >= p->begin && found < p->begin + p->bytes) found = p->begin + p->bytes;
+    }
+    return found > at && found >= at + bytes ? c->bytes + at : NULL;
 }
 
 static CUresult run_kernel(CUstream s, work *w)
@@ -593,10 +606,10 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
     CUcontext x = &contexts[device];
     if (!x->references++ && !x->range) {
         int file = memfd_create("device", MFD_CLOEXEC);
-        REFUSE(file < 0 || ftruncate(file, (off_t)MEMORY), CUDA_ERROR_OUT_OF_MEMORY)
+        REFUSE(file < 0 || ftruncate(file, (off_t)ADDRESSES), CUDA_ERROR_OUT_OF_MEMORY)
         x->device = device;
-        x->range = mmap(NULL, MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        x->bytes = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+        x->range = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        x->bytes = mmap(NULL, ADDRESSES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
         x->file = file;
     }
     *out = x;
@@ -612,7 +625,9 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     if (--x->references == 0) {
         if (x->default_stream) end_stream(x->default_stream);
         x->default_stream = NULL;
-        if (x->sticky) x->live = x->n_blocks = 0; /* what could not be given back goes with the context */
+        if (x->sticky)
+            x->live = x->n_blocks = x->n_pieces = 0,
+            x->used = 0; /* what could not be given back goes with the context */
         x->sticky = CUDA_SUCCESS;
     }
     END
@@ -644,8 +659,8 @@ EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags){
 EXPORT CUresult cuMemGetInfo(size_t *available, size_t *total)
 {
     BEGIN(1)
-    *available = *total = MEMORY;
-    for (int i = 0; i < c->n_blocks; i++) *available -= c->blocks[i].bytes;
+    *total = MEMORY;
+    *available = MEMORY - c->used;
     END
 }
 
@@ -658,7 +673,7 @@ static block *make_block(CUcontext c, size_t bytes, size_t alignment)
         at = (c->blocks[i].begin + c->blocks[i].bytes + 255 + alignment) / alignment * alignment;
         i++;
     }
-    if (bytes > MEMORY || at + bytes > MEMORY || c->n_blocks == BLOCKS) return NULL;
+    if (bytes > ADDRESSES || at + bytes > ADDRESSES || c->n_blocks == BLOCKS) return NULL;
     memmove(c->blocks + i + 1, c->blocks + i, (size_t)(c->n_blocks++ - i) * sizeof *c->blocks);
     c->blocks[i] = (block){.begin = at, .bytes = bytes};
     c->live++;
@@ -684,9 +699,10 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
     BEGIN(1)
     REFUSE(!bytes, CUDA_ERROR_INVALID_VALUE)
     REFUSE((result = unsafe()), result)
+    REFUSE(bytes > MEMORY - c->used, CUDA_ERROR_OUT_OF_MEMORY)
     block *b = make_block(c, bytes, 256);
     REFUSE(!b, CUDA_ERROR_OUT_OF_MEMORY)
-    b->is_usable = 1;
+    c->used += bytes;
     memset(c->bytes + b->begin, 0xff, bytes);
     *out = (CUdeviceptr)(uintptr_t)(c->range + b->begin);
     END
@@ -697,8 +713,9 @@ EXPORT CUresult cuMemFree(CUdeviceptr address)
     BEGIN(1)
     REFUSE((result = unsafe()), result)
     block *b = block_at(c, address);
-    REFUSE(!b || b->mapped || !b->is_usable, CUDA_ERROR_INVALID_VALUE)
+    REFUSE(!b || b->is_reserved, CUDA_ERROR_INVALID_VALUE)
     memset(c->bytes + b->begin, 0xff, b->bytes);
+    c->used -= b->bytes;
     remove_block(c, b);
     END
 }
@@ -716,11 +733,12 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocation
     END
 }
 
-static CUmemGenericAllocationHandle make_physical(CUcontext c, int file, size_t bytes)
+static CUmemGenericAllocationHandle make_physical(CUcontext c, int file, size_t bytes, int is_imported)
 {
     physical *p = malloc(sizeof *p);
-    *p = (physical){.context = c, .file = file, .references = 1, .bytes = bytes};
+    *p = (physical){.context = c, .file = file, .references = 1, .bytes = bytes, .is_imported = is_imported};
     c->live++;
+    if (!is_imported) c->used += bytes;
     return (CUmemGenericAllocationHandle)(uintptr_t)p;
 }
 
@@ -729,6 +747,7 @@ static void release_physical(physical *p)
     if (--p->references) return;
     close(p->file);
     p->context->live--;
+    if (!p->is_imported) p->context->used -= p->bytes;
     free(p);
 }
 
@@ -737,13 +756,13 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
 {
     BEGIN(1)
     REFUSE(properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || properties->location.id != c->device ||
-               properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !bytes ||
+               properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || !bytes ||
                bytes % GRANULARITY,
            CUDA_ERROR_INVALID_VALUE)
-    REFUSE(bytes > MEMORY, CUDA_ERROR_OUT_OF_MEMORY)
+    REFUSE(bytes > MEMORY - c->used, CUDA_ERROR_OUT_OF_MEMORY)
     int file = memfd_create(FILE_NAME, MFD_CLOEXEC);
     REFUSE(file < 0 || ftruncate(file, (off_t)bytes), CUDA_ERROR_OUT_OF_MEMORY)
-    *out = make_physical(c, file, bytes);
+    *out = make_physical(c, file, bytes, 0);
     END
 }
 
@@ -761,17 +780,38 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align
     REFUSE(!bytes || bytes % GRANULARITY, CUDA_ERROR_INVALID_VALUE)
     block *b = make_block(c, bytes, alignment ? alignment : GRANULARITY);
     REFUSE(!b, CUDA_ERROR_OUT_OF_MEMORY)
+    b->is_reserved = 1;
     *out = (CUdeviceptr)(uintptr_t)(c->range + b->begin);
     END
+}
+
+/* The number of the first piece that ends behind a place. */
+static int piece_at(CUcontext c, size_t at)
+{
+    int i = 0;
+    while (i < c->n_pieces && c->pieces[i].begin + c->pieces[i].bytes <= at) i++;
+    return i;
 }
 
 EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
 {
     BEGIN(1)
     block *b = block_at(c, address);
-    REFUSE(!b || b->bytes != bytes || b->mapped || b->is_usable, CUDA_ERROR_INVALID_VALUE)
+    REFUSE(!b || b->bytes != bytes || !b->is_reserved, CUDA_ERROR_INVALID_VALUE)
+    const int i = piece_at(c, b->begin);
+    REFUSE(i < c->n_pieces && c->pieces[i].begin < b->begin + bytes, CUDA_ERROR_INVALID_VALUE)
     remove_block(c, b);
     END
+}
+
+/* Whether the addresses were reserved, together. */
+static int is_reserved(CUcontext c, size_t at, size_t bytes)
+{
+    for (int i = 0; i < c->n_blocks; i++)
+        if (c->blocks[i].is_reserved && at >= c->blocks[i].begin &&
+            at + bytes <= c->blocks[i].begin + c->blocks[i].bytes)
+            return 1;
+    return 0;
 }
 
 EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
@@ -779,37 +819,48 @@ EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 {
     BEGIN(1)
     physical *p = (physical *)(uintptr_t)handle;
-    block *b = block_at(c, address);
-    REFUSE(!b || b->bytes != bytes || b->mapped || b->is_usable || offset || bytes > p->bytes,
+    const size_t begin = (size_t)address - (size_t)c->range;
+    const int i = piece_at(c, begin);
+    REFUSE(!is_reserved(c, begin, bytes) || (i < c->n_pieces && c->pieces[i].begin < begin + bytes) ||
+               offset || bytes > p->bytes || c->n_pieces == BLOCKS,
            CUDA_ERROR_INVALID_VALUE)
-    void *at = mmap(c->bytes + b->begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->file, 0);
+    void *at = mmap(c->bytes + begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->file, 0);
     REFUSE(at == MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY)
-    b->mapped = p;
+    memmove(c->pieces + i + 1, c->pieces + i, (size_t)(c->n_pieces++ - i) * sizeof *c->pieces);
+    c->pieces[i] = (piece){.begin = begin, .bytes = bytes, .mapped = p};
     p->references++;
     END
 }
 
+/* Of whole pieces that follow each other. */
 EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
 {
     BEGIN(1)
-    block *b = block_at(c, address);
-    REFUSE(!b || b->bytes != bytes || !b->mapped || count != 1 || access->location.id != c->device ||
+    const size_t begin = (size_t)address - (size_t)c->range;
+    const int first = piece_at(c, begin);
+    size_t at = begin;
+    for (int i = first; i < c->n_pieces && at < begin + bytes && c->pieces[i].begin == at; i++)
+        at += c->pieces[i].bytes;
+    REFUSE(!bytes || at != begin + bytes || count != 1 || access->location.id != c->device ||
                access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
            CUDA_ERROR_INVALID_VALUE)
-    b->is_usable = 1;
+    for (int i = first; i < c->n_pieces && c->pieces[i].begin < begin + bytes; i++)
+        c->pieces[i].is_usable = 1;
     END
 }
 
+/* A piece as it was mapped. */
 EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
 {
     BEGIN(1)
-    block *b = block_at(c, address);
-    REFUSE(!b || b->bytes != bytes || !b->mapped, CUDA_ERROR_INVALID_VALUE)
-    mmap(c->bytes + b->begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, c->file,
-         (off_t)b->begin);
-    release_physical(b->mapped);
-    b->mapped = NULL;
-    b->is_usable = 0;
+    const size_t begin = (size_t)address - (size_t)c->range;
+    const int i = piece_at(c, begin);
+    REFUSE(i == c->n_pieces || c->pieces[i].begin != begin || c->pieces[i].bytes != bytes,
+           CUDA_ERROR_INVALID_VALUE)
+    mmap(c->bytes + begin, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, c->file,
+         (off_t)begin);
+    release_physical(c->pieces[i].mapped);
+    memmove(c->pieces + i, c->pieces + i + 1, (size_t)(--c->n_pieces - i) * sizeof *c->pieces);
     END
 }
 
@@ -833,7 +884,7 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
     REFUSE(readlink(link, name, sizeof name - 1) < 0 || !strstr(name, FILE_NAME) || fstat(file, &facts),
            CUDA_ERROR_INVALID_VALUE)
-    *out = make_physical(c, fcntl(file, F_DUPFD_CLOEXEC, 0), (size_t)facts.st_size);
+    *out = make_physical(c, fcntl(file, F_DUPFD_CLOEXEC, 0), (size_t)facts.st_size, 1);
     END
 }
 

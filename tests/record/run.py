@@ -65,6 +65,21 @@ def all_slots(o, folder, checks):
         checks[f"slots: {slot.decode()} is refused"] = (status == 1 and slot.decode() in text and why in text, text)
 
 
+def growing(o, folder, checks):
+    """A program whose memory is reserved as addresses and grows; a plugin whose memory does not grow says so."""
+    file, grows = folder / "growing.rec", dict(os.environ, TENON_ALLOC_CONF="expandable_segments:True")
+    plain = subprocess.run([o.program, "reference:0"], capture_output=True, text=True)
+    run = subprocess.run([o.program, "reference:0"], capture_output=True, text=True, env=dict(grows, TENON_RECORD=str(file)))
+    checks["growing: neither recording nor memory changes the result"] = (run.returncode == 0 and run.stdout == plain.stdout, run.stderr + run.stdout)
+    status, text = replay(o, file, "--of", "reference", "--list")
+    for slot in ("memory.reserve", "memory.resize"):
+        checks[f"growing: {slot} is there"] = (status == 0 and f" {slot} " in text, text[-300:])
+    status, text = replay(o, file, "--of", "reference", "--plugin", o.reference)
+    checks["growing: played"] = (status == 0 and "all as recorded, bit for bit" in text and "\n0 kernels" not in "\n" + text, text)
+    status, text = replay(o, file, "--of", "reference", "--plugin", o.cpu)
+    checks["growing: not on memory that does not grow"] = (status == 1 and "record without expandable_segments" in text, text)
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ("tenon", "program", "cpu", "reference", "broken", "crashing", "slots", "shim", "full"):
@@ -100,6 +115,7 @@ def main():
             status, text = replay(o, cut, "--of", short, "--plugin", getattr(o, short))
             checks[f"{short}: an unknown slot"] = (status == 1 and "memory.frob_: this tenon cannot play that slot" in text, text)
         all_slots(o, folder, checks)
+        growing(o, folder, checks)
         status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.broken)
         checks["a broken kernel is named"] = (status == 1 and "aten::tanh: output 0, element" in text and ("1 difference;" in text or " differences;" in text), text)
         status, text = replay(o, folder / "reference.rec", "--of", "reference", "--plugin", o.crashing)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fourier transforms of lines by cuFFT, if it is installed. A plan of the library is made for a shape of lines and kept;
+ * its work is in the call's own workspace. The family's kernels do the rest, among them transforms to real lines, for which
+ * the library would write over its input.
+ */
+#include "cufft.h"
+#include "libraries.h"
+
+typedef struct cuda_fft {
+    cuda_library base;
+#define DECLARE(result, name, arguments) result(*name) arguments;
+    CUFFT_FUNCTIONS(DECLARE)
+#undef DECLARE
+} cuda_fft;
+
+typedef struct fft_key {
+    uint64_t size, lines;
+    int64_t in_step, in_apart, out_step, out_apart;
+    int64_t type;
+} fft_key;
+
+typedef struct fft_plan {
+    cuda_plan head;
+    fft_key key;
+    int64_t is_made;
+    int plan;
+    size_t workspace;
+} fft_plan;
+
+static void destroy_plan(const cuda_library *l, cuda_plan *p)
+{
+    const fft_plan *f = (fft_plan *)p;
+    if (f->is_made) ((const cuda_fft *)l)->cufftDestroy(f->plan);
+}
+
+static int make_plan(cuda_library *l, cuda_plan *plan, const void *user)
+{
+    const cuda_fft *f = (cuda_fft *)l;
+    fft_plan *p = (fft_plan *)plan;
+    const fft_key *k = &p->key;
+    long long size = (long long)k->size, in_size = size,
+              out_size = k->type == FFT_C2C || k->type == FFT_Z2Z ? size : size / 2 + 1;
+    int result = f->cufftCreate(&p->plan);
+    p->is_made = !result;
+    if (!result) result = f->cufftSetAutoAllocation(p->plan, 0);
+    if (!result)
+        result = f->cufftMakePlanMany64(p->plan, 1, &size, &in_size, k->in_step, k->in_apart, &out_size,
+                                        k->out_step, k->out_apart, (int)k->type, (long long)k->lines,
+                                        &p->workspace);
+    return result;
+}
+
+static int execute(const cuda_fft *f, int plan, const gpu_transform *t, int type)
+{
+    void *in = cuda_place(t->in.memory, t->in.offset), *out = cuda_place(t->out.memory, t->out.offset);
+    switch (type) {
+    case FFT_C2C:
+        return f->cufftExecC2C(plan, in, out, t->is_backward ? FFT_INVERSE : FFT_FORWARD);
+    case FFT_Z2Z:
+        return f->cufftExecZ2Z(plan, in, out, t->is_backward ? FFT_INVERSE : FFT_FORWARD);
+    case FFT_R2C:
+        return f->cufftExecR2C(plan, in, out);
+    default:
+        return f->cufftExecD2Z(plan, in, out);
+    }
+}
+
+/* With the library's lock held and the device current. A plan that fails before its work is queued is not used again. */
+static int32_t transform(cuda_device *d, cuda_fft *f, void *queue, const tn_call *call,
+                         const gpu_transform *t)
+{
+    const int is_double = t->dtype == GPU_F64;
+    const int type = t->is_real ? is_double ? FFT_D2Z : FFT_R2C : is_double ? FFT_Z2Z : FFT_C2C;
+    const fft_key key = {t->size, t->lines, t->in_step, t->in_apart, t->out_step, t->out_apart, type};
+    fft_plan *p = (fft_plan *)cuda_plan_find(&f->base, &key, make_plan, NULL);
+    void *work = NULL;
+    uint64_t offset = 0;
+    if (!p || !p->head.is_supported) return TN_E_UNSUPPORTED;
+    if (p->workspace) {
+        int32_t status = gpu_workspace(call, p->workspace, &work, &offset);
+        if (status) return status;
+    }
+    int result = f->cufftSetStream(p->plan, cuda_stream_of(queue));
+    if (!result && p->workspace) result = f->cufftSetWorkArea(p->plan, cuda_place(work, offset));
+    if (result) {
+        p->head.is_supported = 0;
+        return TN_E_UNSUPPORTED;
+    }
+    result = execute(f, p->plan, t, type);
+    return result ? cuda_library_error(d, &f->base, TN_E_INTERNAL, result, "cufftExec") : TN_OK;
+}
+
+/* ---- The library -------------------------------------------------------------------------------------------- */
+
+static size_t version(const cuda_library *l)
+{
+    int number = 0;
+    ((const cuda_fft *)l)->cufftGetVersion(&number);
+    return (size_t)number;
+}
+
+static const char *status_name(const cuda_library *l, int status)
+{
+    static const char *const names[] = {"CUFFT_SUCCESS",      "CUFFT_INVALID_PLAN",  "CUFFT_ALLOC_FAILED",
+                                        "CUFFT_INVALID_TYPE", "CUFFT_INVALID_VALUE", "CUFFT_INTERNAL_ERROR",
+                                        "CUFFT_EXEC_FAILED",  "CUFFT_SETUP_FAILED",  "CUFFT_INVALID_SIZE"};
+    static const int count = sizeof names / sizeof *names;
+    return status >= 0 && status < count ? names[status] : "unknown status";
+}
+
+#define NAME_OF_SYMBOL(result, name, arguments) #name,
+static const char *const symbols[] = {CUFFT_FUNCTIONS(NAME_OF_SYMBOL)};
+static const cuda_library_kind kind = {.name = "cuFFT",
+                                       .work = "Fourier transforms",
+                                       .files = {"libcufft.so.12", "libcufft.so.11"},
+                                       .symbols = symbols,
+                                       .n_symbols = sizeof symbols / sizeof *symbols,
+                                       .size = sizeof(cuda_fft),
+                                       .key_bytes = sizeof(fft_key),
+                                       .plan_bytes = sizeof(fft_plan),
+                                       .has_no_handle = 1,
+                                       .version = version,
+                                       .status_name = status_name,
+                                       .destroy_plan = destroy_plan};
+
+int32_t cuda_fft_transform(void *device, void *queue, const tn_call *call, const gpu_transform *t)
+{
+    cuda_device *d = device;
+    const uint64_t pair = t->dtype == GPU_F64 ? 16 : 8;
+    if (t->in.offset % pair || t->out.offset % pair)
+        return TN_E_UNSUPPORTED; /* real lines, too, are read as pairs */
+    cuda_library *l = cuda_library_of(d, &kind);
+    if (!l) return TN_E_UNSUPPORTED;
+    pthread_mutex_lock(&l->lock);
+    int32_t was_entered = cuda_enter(d);
+    int32_t status = transform(d, (cuda_fft *)l, queue, call, t);
+    cuda_leave(d, was_entered);
+    pthread_mutex_unlock(&l->lock);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that grows (expandable_segments): what it holds stays where it is, also for a graph; what is cut is the device's again;
+ * each function of the mapping failing.
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include "second_device.h"
+
+#define ELEMENTS ((int64_t)2 << 20) /* 8 MiB of float32 */
+
+static uint64_t at_start;
+
+static uint64_t free_bytes(void)
+{
+    uint64_t available = 0, total = 0;
+    cr_assert_eq(tn_device_memory(ctx, device, &available, &total), TN_OK);
+    return available;
+}
+
+static void open_device(void)
+{
+    open_first(NULL, "cuda", NO_TWINS);
+    s = tn_scope_open(ctx);
+    at_start = free_bytes();
+    cr_assert_eq(tn_memory_configure(ctx, device, "expandable_segments:True"), TN_OK, "%s",
+                 tn_last_error()->message);
+}
+
+/* Nothing is left of it in the driver. */
+static void close_all(void)
+{
+    int (*live)(void);
+    if (!ctx) return;
+    close_device();
+    *(void **)(void *)&live = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuda_test_live");
+    cr_assert_eq(live(), 0, "%d objects are left", live());
+}
+TestSuite(growing, .init = open_device, .fini = close_all, .timeout = 120);
+
+static int64_t stat_of(const char *name)
+{
+    int64_t value = -1;
+    cr_assert_eq(tn_memory_get_stat(ctx, device, name, &value), TN_OK);
+    return value;
+}
+
+static tn_tensor *filled(double value)
+{
+    tn_scope *inner = tn_scope_open(ctx);
+    tn_tensor *t = tn_retain(tn_full(inner, TN_INTS(ELEMENTS), value, .dtype = TN_FLOAT32, .device = device));
+    cr_assert_not(tn_scope_failed(inner), "%s", tn_scope_failed(inner) ? tn_scope_error(inner)->message : "");
+    tn_scope_close(inner);
+    return t;
+}
+
+static void expect_filled(tn_tensor *t, double value)
+{
+    tn_scope *inner = tn_scope_open(ctx);
+    cr_assert_eq(tn_item_double(inner, tn_min(inner, t)), value);
+    cr_assert_eq(tn_item_double(inner, tn_max(inner, t)), value);
+    tn_scope_close(inner);
+}
+
+Test(growing, keeps_what_it_holds_and_gives_the_rest_back)
+{
+    tn_tensor *t[6];
+    for (int i = 0; i < 6; i++) t[i] = filled(i + 1);
+    cr_assert_eq(stat_of("segment.large_pool.current"), 1);
+    const uint64_t with_six = free_bytes();
+    cr_assert_leq(with_six, at_start - 6 * 4 * (uint64_t)ELEMENTS);
+    for (int i = 2; i < 6; i++) tn_release(t[i]);
+    cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_OK);
+    cr_assert_geq(free_bytes(), with_six + 4 * 4 * (uint64_t)ELEMENTS,
+                  "the end of the segment is the device's");
+    for (int i = 0; i < 2; i++) expect_filled(t[i], i + 1);
+    for (int i = 2; i < 6; i++) t[i] = filled(-i);
+    for (int i = 2; i < 6; i++) expect_filled(t[i], -i);
+    for (int i = 0; i < 2; i++) expect_filled(t[i], i + 1);
+    for (int i = 0; i < 6; i++) tn_release(t[i]);
+    cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_OK);
+    cr_assert_eq(free_bytes(), at_start);
+}
+
+/* A graph knows addresses: they stay while the segment behind them grows and is cut. */
+Test(growing, a_graph_is_replayed_while_it_grows)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graph = NULL;
+    tn_tensor *x = filled(1), *out = filled(0), *behind[4];
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK, "%s", tn_last_error()->message);
+    tn_copy_(s, out, tn_mul_scalar(s, x, 2.0));
+    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error()->message);
+    tn_stream_set_current(ctx, home);
+    for (int round = 1; round < 4; round++) {
+        for (int i = 0; i < 4; i++) behind[i] = filled(i);
+        tn_fill_scalar_(s, x, round);
+        cr_assert_eq(tn_graph_replay(graph), TN_OK);
+        expect_filled(out, 2.0 * round);
+        for (int i = 0; i < 4; i++) {
+            expect_filled(behind[i], i);
+            tn_release(behind[i]);
+        }
+        cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_OK);
+    }
+    tn_graph_release(graph);
+    tn_stream_release(side);
+    tn_release(x);
+    tn_release(out);
+}
+
+/* More than the device has: what was mapped on the way is the device's again. */
+Test(growing, more_than_there_is_fails_and_leaves_nothing_behind)
+{
+    tn_tensor *x = filled(3);
+    const uint64_t before = free_bytes();
+    const int64_t many[] = {(int64_t)(before / 4 + (4 << 20)), (int64_t)2 << 30};
+    for (int i = 0; i < 2; i++) { /* more than is free, more than there are addresses */
+        cr_assert_null(tn_empty(s, TN_INTS(many[i]), .dtype = TN_FLOAT32, .device = device));
+        cr_assert_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY, "%s", tn_scope_error(s)->message);
+        tn_scope_clear(s);
+        expect_filled(x, 3);
+        cr_assert_geq(free_bytes(), before);
+    }
+    tn_release(x);
+}
+
+/* ---- Failures ----------------------------------------------------------------------------------------------- */
+
+/* The driver reads the fault when it is first called. */
+static void open_with(const char *fault)
+{
+    setenv("FAULTY_FAIL", fault, 1);
+    open_device();
+}
+TestSuite(growing_fails, .fini = close_all, .timeout = 120);
+
+/* A result, and what the program sees: no memory is asked for again, after the caches are emptied. */
+typedef struct failure {
+    char fault[64];
+    int32_t status;
+    char text[48];
+} failure;
+
+ParameterizedTestParameters(growing_fails, a_failure_changes_nothing)
+{
+    static failure failures[] = {
+        {"cuMemGetAllocationGranularity:1:1", TN_E_INTERNAL, "cuMemGetAllocationGranularity failed"},
+        {"cuMemGetAllocationGranularity:1:801", TN_E_UNSUPPORTED, "memory that grows"},
+        {"cuMemAddressReserve:1:1", TN_E_INTERNAL, "cuMemAddressReserve failed"},
+        {"cuMemCreate:1:2", TN_OK, ""},
+        {"cuMemCreate:3:1", TN_E_INTERNAL, "cuMemCreate failed"},
+        {"cuMemMap:2:1", TN_E_INTERNAL, "cuMemMap failed"},
+        {"cuMemSetAccess:1:1", TN_E_INTERNAL, "cuMemSetAccess failed"},
+        {"cuMemSetAccess:1:2", TN_OK, ""},
+    };
+    return cr_make_param_array(failure, failures, sizeof failures / sizeof *failures);
+}
+
+ParameterizedTest(const failure *f, growing_fails, a_failure_changes_nothing)
+{
+    open_with(f->fault);
+    const uint64_t before = free_bytes();
+    tn_tensor *x = tn_full(s, TN_INTS(ELEMENTS), 5.0, .dtype = TN_FLOAT32, .device = device);
+    cr_assert_eq(tn_scope_failed(s), f->status, "%s: %s", f->fault, x ? "" : tn_scope_error(s)->message);
+    if (f->status) {
+        cr_assert(strstr(tn_scope_error(s)->message, f->text), "%s: %s", f->fault,
+                  tn_scope_error(s)->message);
+        cr_assert_eq(free_bytes(), before, "%s: memory is missing", f->fault);
+        tn_scope_clear(s);
+        x = tn_full(s, TN_INTS(ELEMENTS), 5.0, .dtype = TN_FLOAT32, .device = device);
+    }
+    expect_filled(x, 5);
+}
+
+/* Of a segment that is there already. */
+Test(growing_fails, to_grow_leaves_what_there_is)
+{
+    open_with("cuMemSetAccess:2:1");
+    tn_tensor *x = filled(1);
+    const uint64_t before = free_bytes();
+    cr_assert_null(tn_full(s, TN_INTS(4 * ELEMENTS), 5.0, .dtype = TN_FLOAT32, .device = device));
+    cr_assert_eq(tn_scope_failed(s), TN_E_INTERNAL);
+    tn_scope_clear(s);
+    cr_assert_eq(free_bytes(), before);
+    expect_filled(x, 1);
+    expect_filled(tn_full(s, TN_INTS(4 * ELEMENTS), 5.0, .dtype = TN_FLOAT32, .device = device), 5);
+    tn_release(x);
+}
+
+/* Memory that cannot be given back is still the segment's. */
+Test(growing_fails, to_shrink_is_an_error_by_name)
+{
+    open_with("cuMemUnmap:1:1");
+    tn_tensor *x = filled(1), *y = filled(2);
+    tn_release(y);
+    cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_E_INTERNAL);
+    cr_assert(strstr(tn_last_error()->message, "cuMemUnmap failed"), "%s", tn_last_error()->message);
+    expect_filled(x, 1);
+    expect_filled(y = filled(3), 3);
+    tn_release(x);
+    tn_release(y);
+}

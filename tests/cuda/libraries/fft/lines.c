@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fourier transforms by a cuFFT for tests (libcufft.c) beside those of the plugin's kernels: layouts, scales, plans that are kept,
+ * the order of streams, and what happens when the library is absent or fails.
+ */
+#define LIBRARY       "libcufft.so.12"
+#define LIBRARY_COUNT "cufft_test_count"
+#include "session.h"
+
+enum { LINES, LIVE, PLANS };
+
+TestSuite(lines, .init = open_device, .fini = close_device, .timeout = 120);
+TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
+
+static int counted(int what)
+{
+    const int n = count(what);
+    return n < 0 ? 0 : n;
+}
+
+static tn_tensor *pairs_of(tn_dtype dtype, tn_ints sizes)
+{
+    return tn_complex(s, numbers(dtype, sizes), numbers(dtype, sizes));
+}
+
+/* Both parts of two complex tensors. */
+static double apart(tn_tensor *a, tn_tensor *b)
+{
+    return difference(tn_view_as_real(s, a), tn_view_as_real(s, b));
+}
+
+/* A transform by the library, which takes that many lines, is that of the kernels. */
+#define EXPECT_SAME(lines, tolerance, call)                                                \
+    {                                                                                      \
+        const int before = counted(LINES);                                                 \
+        tn_tensor *by_library = (call);                                                    \
+        cr_assert_eq(counted(LINES) - before, lines, "%d lines", counted(LINES) - before); \
+        use_library(0);                                                                    \
+        cr_assert_lt(apart(by_library, (call)), tolerance);                                \
+        use_library(1);                                                                    \
+    }
+
+Test(lines, of_all_dtypes_and_layouts)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64};
+    static const double tolerances[] = {2e-5, 1e-13};
+    for (int i = 0; i < 2; i++) {
+        tn_tensor *x = pairs_of(dtypes[i], TN_INTS(4, 6, 5)), *real = numbers(dtypes[i], TN_INTS(4, 6, 5));
+        tn_tensor *one = pairs_of(dtypes[i], TN_INTS(7));
+        for (int forward = 0; forward < 2; forward++) {
+            EXPECT_SAME(24, tolerances[i], tn__fft_c2c(s, x, TN_INTS(2), 0, forward))
+            EXPECT_SAME(30, tolerances[i], tn__fft_c2c(s, x, TN_INTS(0), 0, forward))
+            EXPECT_SAME(1, tolerances[i], tn__fft_c2c(s, one, TN_INTS(0), 0, forward))
+        }
+        EXPECT_SAME(0, tolerances[i],
+                    tn__fft_c2c(s, x, TN_INTS(1), 0, 1)) /* lines between two other dimensions */
+        EXPECT_SAME(24, tolerances[i], tn__fft_c2c(s, tn_permute(s, x, TN_INTS(2, 0, 1)), TN_INTS(0), 0, 1))
+        EXPECT_SAME(24, tolerances[i], tn__fft_r2c(s, real, TN_INTS(2), 0, 1))
+        EXPECT_SAME(0, tolerances[i], tn__fft_r2c(s, real, TN_INTS(2), 0, 0)) /* a whole spectrum */
+        EXPECT_SAME(0, tolerances[i], tn__fft_c2c(s, tn_expand(s, one, TN_INTS(3, 7)), TN_INTS(1), 0, 1))
+    }
+    cr_assert(strstr(said, "2 cuda:0: cuFFT 12000 computes Fourier transforms"), "%s", said);
+}
+
+/* Scales and several dimensions, of which the last is transformed first; back again the input comes out. */
+Test(lines, dimensions_and_normalizations)
+{
+    tn_tensor *x = pairs_of(TN_FLOAT64, TN_INTS(6, 10)), *real = numbers(TN_FLOAT64, TN_INTS(8, 9));
+    for (int n = 0; n < 3; n++) {
+        EXPECT_SAME(16, 1e-12, tn__fft_c2c(s, x, TN_INTS(0, 1), n, 1))
+        EXPECT_SAME(13, 1e-12, tn__fft_r2c(s, real, TN_INTS(0, 1), n, 1))
+        EXPECT_SAME(8, 1e-12, tn__fft_r2c(s, real, TN_INTS(1), n, 1))
+    }
+    cr_assert_lt(apart(tn_fft_ifft2(s, tn_fft_fft2(s, x)), x), 1e-14);
+    cr_assert_lt(difference(tn_fft_irfft2(s, tn_fft_rfft2(s, real), .s_ = TN_INTS(8, 9)), real), 1e-14);
+}
+
+Test(lines, plans_are_kept_by_their_layout)
+{
+    tn_tensor *x = pairs_of(TN_FLOAT32, TN_INTS(4, 6));
+    for (int i = 0; i < 3; i++) tn__fft_c2c(s, x, TN_INTS(1), 0, i % 2);
+    cr_assert_eq(count(PLANS), 1);
+    tn__fft_c2c(s, x, TN_INTS(0), 0, 1);
+    tn__fft_c2c(s, pairs_of(TN_FLOAT64, TN_INTS(4, 6)), TN_INTS(1), 0, 1);
+    tn__fft_c2c(s, pairs_of(TN_FLOAT32, TN_INTS(5, 6)), TN_INTS(1), 0, 1);
+    cr_assert_eq(count(PLANS), 4);
+    cr_assert_eq(count(LIVE), 4);
+    close_device();
+    cr_assert_eq(count(LIVE), 0);
+}
+
+Test(lines, work_is_in_the_order_of_its_stream)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    setenv("FAULTY_DELAY", "20", 1);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    tn_stream_set_current(ctx, side);
+    tn_tensor *x = tn_mul_scalar(s, tn_ones(s, TN_INTS(4), .dtype = TN_FLOAT32), 3.0);
+    tn_tensor *sum = tn_select(s, tn_view_as_real(s, tn__fft_r2c(s, x, TN_INTS(0), 0, 1)), 0, 0);
+    cr_assert_eq(tn_item_double(s, tn_max(s, sum)), 12);
+    unsetenv("FAULTY_DELAY");
+    tn_stream_set_current(ctx, home);
+    tn_stream_release(side);
+}
+
+/* A capture does not ask the library: a plan could be made in it. */
+Test(lines, captures_have_the_kernels)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graph = NULL;
+    tn_tensor *x = tn_ones(s, TN_INTS(4), .dtype = TN_FLOAT32), *out = tn__fft_r2c(s, x, TN_INTS(0), 0, 1);
+    const int before = count(LINES);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
+    tn_copy_(s, out, tn__fft_r2c(s, x, TN_INTS(0), 0, 1));
+    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error()->message);
+    tn_stream_set_current(ctx, home);
+    for (int i = 1; i < 4; i++) {
+        tn_fill_scalar_(s, x, i);
+        cr_assert_eq(tn_graph_replay(graph), TN_OK);
+        cr_assert_eq(tn_item_double(s, tn_max(s, tn_view_as_real(s, out))), 4.0 * i);
+    }
+    cr_assert_eq(count(LINES), before);
+    tn_graph_release(graph);
+    tn_stream_release(side);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------------------- */
+
+/* Before the work is queued: the kernels do it, and do from then on. */
+static const char *const failures[] = {"cufftCreate:1:2", "cufftSetAutoAllocation:1:4",
+                                       "cufftMakePlanMany64:1:5", "cufftSetStream:1:1",
+                                       "cufftSetWorkArea:1:1"};
+
+ParameterizedTestParameters(lines, a_failure_leaves_the_work_to_the_kernels)
+{
+    static int numbers_of[] = {0, 1, 2, 3, 4};
+    return cr_make_param_array(int, numbers_of, 5);
+}
+
+ParameterizedTest(const int *number, lines, a_failure_leaves_the_work_to_the_kernels)
+{
+    setenv("LIBRARY_FAIL", failures[*number], 1);
+    tn_tensor *x = pairs_of(TN_FLOAT32, TN_INTS(2, 5)), *other = pairs_of(TN_FLOAT32, TN_INTS(3, 5));
+    for (int i = 0; i < 2; i++) EXPECT_SAME(0, 1e-5, tn__fft_c2c(s, x, TN_INTS(1), 0, 1))
+    EXPECT_SAME(3, 1e-5, tn__fft_c2c(s, other, TN_INTS(1), 0, 1))
+    close_device();
+    cr_assert_eq(count(LIVE), 0);
+}
+
+Test(lines, a_failure_of_the_work_is_an_error_with_its_name)
+{
+    setenv("LIBRARY_FAIL", "cufftExecC2C:1:6", 1);
+    tn_tensor *x = pairs_of(TN_FLOAT32, TN_INTS(2, 5));
+    tn__fft_c2c(s, x, TN_INTS(1), 0, 1);
+    cr_assert_eq(tn_scope_failed(s), TN_E_INTERNAL);
+    cr_assert(strstr(tn_scope_error(s)->message, "cufftExec failed: CUFFT_EXEC_FAILED"), "%s",
+              tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    EXPECT_SAME(2, 1e-5, tn__fft_c2c(s, x, TN_INTS(1), 0, 1))
+}
+
+/* In an environment without the library. */
+Test(absent, the_kernels_transform_and_the_log_says_so)
+{
+    float got[4];
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){3, 1}, device);
+    cr_assert_eq(tn_to_host(s, tn__fft_r2c(s, x, TN_INTS(0), 0, 1), got, sizeof got), TN_OK);
+    cr_assert(got[0] == 4 && got[1] == 0 && got[2] == 2 && got[3] == 0);
+    cr_assert_eq(tn_inspect_fallback_count(ctx), 0);
+    cr_assert_eq(count(LINES), -1);
+    cr_assert(strstr(said, "libcufft.so.12 not found: the plugin's own kernels compute Fourier transforms"),
+              "%s", said);
+}
