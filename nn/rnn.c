@@ -113,6 +113,28 @@ tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_tensor *batch_sizes, tn_
     return y;
 }
 
+/* The operator of this kind of layer, of those for an LSTM, a GRU and networks with relu and tanh. */
+static uint32_t op_of(const tn_module *m, const uint32_t ops[4])
+{
+    const tn_lstm_options *o = m->state;
+    return ops[is_lstm(m) ? 0 : gates_of(m) == 3 ? 1 : !strcmp(o->nonlinearity, "relu") ? 2 : 3];
+}
+
+/* The arguments that all of these operators have, from the states on. */
+enum { LAYER_ARGS = 7 };
+static void add_layer_args(tn_scope *s, tn_module *m, tn_tensor **state, tn_value args[LAYER_ARGS])
+{
+    const tn_lstm_options *o = m->state;
+    const tn_tensors weights = weights_of(s, m);
+    args[0] = is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]);
+    args[1] = tn_value_tensors(weights.data, (uint32_t)weights.count);
+    args[2] = tn_value_bool(o->bias);
+    args[3] = tn_value_int(o->num_layers);
+    args[4] = tn_value_float(o->dropout);
+    args[5] = tn_value_bool(m->is_training);
+    args[6] = tn_value_bool(o->bidirectional);
+}
+
 static tn_tensor *packed_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_lstm_options *o = m->state;
@@ -123,22 +145,11 @@ static tn_tensor *packed_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     const int64_t batch = tn_item_int(s, tn_select(s, sizes, 0, 0));
     for (int64_t i = 0; i < states; i++)
         if (!state[i]) state[i] = zeros(s, x, layers, batch, width_of(o, i));
-    const tn_tensors weights = weights_of(s, m);
-    const uint32_t op = is_lstm(m)                         ? TN_OP_LSTM_DATA
-                        : gates_of(m) == 3                 ? TN_OP_GRU_DATA
-                        : !strcmp(o->nonlinearity, "relu") ? TN_OP_RNN_RELU_DATA
-                                                           : TN_OP_RNN_TANH_DATA;
+    static const uint32_t ops[] = {TN_OP_LSTM_DATA, TN_OP_GRU_DATA, TN_OP_RNN_RELU_DATA, TN_OP_RNN_TANH_DATA};
     tn_value out[3] = {tn_value_none(), tn_value_none(), tn_value_none()};
-    const tn_value args[] = {tn_value_tensor(x),
-                             tn_value_tensor(sizes),
-                             is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
-                             tn_value_tensors(weights.data, (uint32_t)weights.count),
-                             tn_value_bool(o->bias),
-                             tn_value_int(o->num_layers),
-                             tn_value_float(o->dropout),
-                             tn_value_bool(m->is_training),
-                             tn_value_bool(o->bidirectional)};
-    tn_scope_call(s, op, args, 9, out, (uint32_t)states + 1);
+    tn_value args[LAYER_ARGS + 2] = {tn_value_tensor(x), tn_value_tensor(sizes)};
+    add_layer_args(s, m, state, args + 2);
+    tn_scope_call(s, op_of(m, ops), args, LAYER_ARGS + 2, out, (uint32_t)states + 1);
     for (int64_t i = 0; i < states; i++) more[i] = tn_value_as_tensor(out[i + 1]);
     return tn_value_as_tensor(out[0]);
 }
@@ -164,22 +175,12 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
         else if (is_single)
             state[i] = tn_unsqueeze(s, state[i], 1);
     }
-    const tn_tensors weights = weights_of(s, m);
-    uint32_t op = is_lstm(m)                         ? TN_OP_LSTM
-                  : gates_of(m) == 3                 ? TN_OP_GRU
-                  : !strcmp(o->nonlinearity, "relu") ? TN_OP_RNN_RELU
-                                                     : TN_OP_RNN_TANH;
+    static const uint32_t ops[] = {TN_OP_LSTM, TN_OP_GRU, TN_OP_RNN_RELU, TN_OP_RNN_TANH};
     tn_value out[3] = {tn_value_none(), tn_value_none(), tn_value_none()};
-    tn_value args[] = {tn_value_tensor(x),
-                       is_lstm(m) ? tn_value_tensors(state, 2) : tn_value_tensor(state[0]),
-                       tn_value_tensors(weights.data, (uint32_t)weights.count),
-                       tn_value_bool(o->bias),
-                       tn_value_int(o->num_layers),
-                       tn_value_float(o->dropout),
-                       tn_value_bool(m->is_training),
-                       tn_value_bool(o->bidirectional),
-                       tn_value_bool(o->batch_first)};
-    tn_scope_call(s, op, args, 9, out, (uint32_t)states + 1);
+    tn_value args[LAYER_ARGS + 2] = {tn_value_tensor(x)};
+    add_layer_args(s, m, state, args + 1);
+    args[LAYER_ARGS + 1] = tn_value_bool(o->batch_first);
+    tn_scope_call(s, op_of(m, ops), args, LAYER_ARGS + 2, out, (uint32_t)states + 1);
     tn_tensor *y = tn_value_as_tensor(out[0]);
     for (int64_t i = 0; i < states; i++) {
         more[i] = tn_value_as_tensor(out[i + 1]);

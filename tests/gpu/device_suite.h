@@ -26,10 +26,28 @@ static inline void open_first(const tn_context_options *with, const char *type, 
     device = tn_device_parse(ctx, name);
 }
 
+/* Of a program that the build makes for several plugins: the type of the device. */
+#ifndef DEVICE
+#define DEVICE "opencl"
+#endif
+
 /* A scope whose new tensors are on the device. */
 static inline tn_scope *scope_on_device(void)
 {
     return tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), .device = device});
+}
+
+static inline void open_tested_device(void)
+{
+    open_first(NULL, DEVICE, "no device of type " DEVICE);
+    s = scope_on_device();
+}
+
+/* A call that the device has no kernel for is an error. */
+static inline void open_without_fallback(void)
+{
+    open_tested_device();
+    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
 }
 
 static inline void close_device(void)

@@ -6,18 +6,13 @@
 #include <stdlib.h>
 
 /* Whether a transform ran on the CPU would not show in its values. */
-static void open_device(void)
-{
-    open_first(NULL, DEVICE, "no device of type " DEVICE);
-    s = scope_on_device();
-}
 static void close_suite(void)
 {
     const uint64_t on_cpu = tn_inspect_fallback_count(ctx);
     close_device();
     cr_assert_eq(on_cpu, 0, "%d calls ran on the CPU", (int)on_cpu);
 }
-TestSuite(transforms, .init = open_device, .fini = close_suite, .timeout = 900);
+TestSuite(transforms, .init = open_tested_device, .fini = close_suite, .timeout = 900);
 
 static bool has_double(void)
 {

@@ -6,17 +6,7 @@
 #include "../gpu/device_suite.h"
 #include "../plugins/attention_formula.h"
 
-#ifndef DEVICE
-#define DEVICE "opencl"
-#endif
-
-static void open_device(void)
-{
-    open_first(NULL, DEVICE, "no device of type " DEVICE);
-    s = scope_on_device();
-    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
-}
-TestSuite(attention, .init = open_device, .fini = close_device);
+TestSuite(attention, .init = open_without_fallback, .fini = close_device);
 
 /* A tensor of these numbers. */
 static tn_tensor *tensor_of(const double *values, tn_ints sizes, tn_dtype dtype)

@@ -6,16 +6,7 @@
 #include <tenon/tenon.h>
 #include "../gpu/device_suite.h"
 
-#ifndef DEVICE
-#define DEVICE "opencl" /* the type of the device */
-#endif
-
-static void open_device(void)
-{
-    open_first(NULL, DEVICE, "no device of type " DEVICE);
-    s = scope_on_device();
-}
-TestSuite(large, .init = open_device, .fini = close_device);
+TestSuite(large, .init = open_tested_device, .fini = close_device);
 
 enum { LARGE = 70003 }; /* above the size from which they are compiled, and no multiple of anything */
 

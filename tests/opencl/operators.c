@@ -10,17 +10,7 @@
 #include <tenon/tenon.h>
 #include "../gpu/device_suite.h"
 
-#ifndef DEVICE
-#define DEVICE "opencl"
-#endif
-
-static void open_device(void)
-{
-    open_first(NULL, DEVICE, "no device of type " DEVICE);
-    s = scope_on_device();
-    tn_set_fallback_policy(ctx, TN_FALLBACK_ERROR);
-}
-TestSuite(operators, .init = open_device, .fini = close_device);
+TestSuite(operators, .init = open_without_fallback, .fini = close_device);
 
 static tn_tensor *numbers(tn_dtype dtype, int64_t count, const double *values)
 {

@@ -11,16 +11,7 @@
 #include <unistd.h>
 #include "../gpu/device_suite.h"
 
-#ifndef DEVICE
-#define DEVICE "opencl" /* the type of the device */
-#endif
-
-static void open_device(void)
-{
-    open_first(NULL, DEVICE, "no device of type " DEVICE);
-    s = scope_on_device();
-}
-TestSuite(program, .init = open_device, .fini = close_device);
+TestSuite(program, .init = open_tested_device, .fini = close_device);
 
 /* ---- Before the first use ------------------------------------------------------------------------------ */
 

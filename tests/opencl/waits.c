@@ -18,9 +18,6 @@
 #include "../core/gate.h"
 #include "../gpu/device_suite.h"
 
-#ifndef DEVICE
-#define DEVICE "opencl" /* the type of the devices */
-#endif
 #define DELAY  40 /* milliseconds */
 #define COUNT  1000
 #define PASSED (DELAY - 5) /* what at least has passed after one delay */
@@ -53,8 +50,7 @@ static void open_device(void)
     char delay[16];
     snprintf(delay, sizeof delay, "%d", DELAY);
     setenv("FAULTY_UNASKED", "1", 1);
-    open_first(NULL, DEVICE, "no device of type " DEVICE);
-    s = scope_on_device();
+    open_tested_device();
     home = tn_stream_current(ctx, device);
     cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
     tn_tensor *index = tn_zeros(s, TN_INTS(4), .dtype = TN_INT64);
