@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes parametrizations.safetensors: PyTorch's parametrised and pruned modules, with their states, outputs and gradients, for
 parametrizations.c. Made once, where PyTorch 2.13 is installed: record_parametrizations.py OUT."""
+import functools
 import sys
 from pathlib import Path
 
@@ -11,30 +12,14 @@ from torch.nn.utils import parametrizations, prune
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from safetensors_file import write  # noqa: E402
+from recording import record_training  # noqa: E402
 
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(3)
 out = {}
 
 
-def record(name, module, x):
-    """The state before, the output and gradients of one call in training mode, the state after, the output in evaluation."""
-    with torch.no_grad():
-        for p in module.parameters():
-            p.add_(0.3 * torch.randn_like(p))
-    for key, value in module.state_dict().items():
-        out[f'{name}.state.{key}'] = value.clone()
-    y = module(x)
-    (y * y).sum().backward()
-    out[f'{name}.x'], out[f'{name}.y'] = x, y.detach().clone()
-    for key, p in module.named_parameters():
-        out[f'{name}.grad.{key}'] = p.grad
-    for key, value in module.named_buffers():
-        out[f'{name}.after.{key}'] = value.clone()
-    module.eval()
-    out[f'{name}.eval'] = module(x).detach().clone()
-
-
+record = functools.partial(record_training, out)
 record('weight_norm', parametrizations.weight_norm(nn.Linear(3, 4), dim=0), torch.randn(2, 3))
 record('weight_norm_all', parametrizations.weight_norm(nn.Conv1d(2, 3, 2), dim=None), torch.randn(2, 2, 5))
 record('spectral_norm', parametrizations.spectral_norm(nn.Linear(3, 4)), torch.randn(2, 3))

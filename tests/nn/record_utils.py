@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes utils.safetensors: what PyTorch computes from packed sequences, with fused batch norms, chains of parametrisations, losses of
 distances of a program and keys that attention adds, for utils.c. Made once, where PyTorch 2.13 is installed: record_utils.py OUT."""
+import functools
 import sys
 from pathlib import Path
 
@@ -11,15 +12,14 @@ from torch.nn.utils import fusion, parametrizations, parametrize, rnn
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from safetensors_file import write  # noqa: E402
+from recording import record_state, record_training  # noqa: E402
 
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(7)
 out = {}
 
 
-def state_of(name, module):
-    for key, value in module.state_dict().items():
-        out[f'{name}.state.{key}'] = value.detach().clone()
+state_of = functools.partial(record_state, out)
 
 
 def packed(name, layer, lengths, first, *, is_sorted, batch_first=False):
@@ -77,19 +77,7 @@ class Double(nn.Module):
 
 
 def chain(name, layer, x):
-    with torch.no_grad():
-        for p in layer.parameters():
-            p.add_(0.3 * torch.randn_like(p))
-    state_of(name, layer)
-    y = layer(x)
-    (y * y).sum().backward()
-    out.update({f'{name}.x': x, f'{name}.y': y.detach().clone()})
-    for key, p in layer.named_parameters():
-        out[f'{name}.grad.{key}'] = p.grad
-    for key, value in layer.named_buffers():
-        out[f'{name}.after.{key}'] = value.clone()
-    layer.eval()
-    out[f'{name}.eval'] = layer(x).detach().clone()
+    record_training(out, name, layer, x)
     parametrize.remove_parametrizations(layer, 'weight')
     out[f'{name}.left'] = layer.weight.detach().clone()
 
