@@ -140,12 +140,13 @@ GPU_KERNEL void channel_statistics(GPU_GLOBAL T *coefficients, GPU_GLOBAL const 
             squares += states[2 * part + 1] + apart * apart * (count * n / all);
             count = all;
         }
-        /* As ATen, statistics are rounded to the dtype in which they are saved. */
+        /* As ATen, statistics are rounded to the dtype in which they are saved, but for a sum that it cannot hold. */
         if (c.flags & GPU_CHANNEL_SAVES) {
             GPU_PUT(save_mean, c.offsets[GPU_CHANNEL_SAVE_MEAN], c.save_dtype, mean);
             GPU_PUT(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, squares);
             mean = GPU_PARAMETER(save_mean, c.offsets[GPU_CHANNEL_SAVE_MEAN], c.save_dtype, 1, 0);
-            squares = GPU_PARAMETER(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, 1, 0);
+            T rounded = GPU_PARAMETER(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, 1, 0);
+            if (!isinf(rounded)) squares = rounded;
         }
         invstd = 1 / FN(sqrt)(squares / count + eps);
         if (c.flags & GPU_CHANNEL_SAVES) {
