@@ -289,7 +289,7 @@ static int32_t make_queue(cuda_device *d, CUstream stream, int32_t is_wrapped, v
 }
 
 /* Such streams do not wait for the program's default stream. */
-static int32_t queue_create_urgent(void *device, int32_t priority, void **out_queue)
+static int32_t queue_create(void *device, int32_t priority, void **out_queue)
 {
     cuda_device *d = device;
     CUstream stream = NULL;
@@ -298,11 +298,6 @@ static int32_t queue_create_urgent(void *device, int32_t priority, void **out_qu
     status = make_queue(d, stream, 0, out_queue);
     if (status) CALL(d, cuStreamDestroy, stream);
     return status;
-}
-
-static int32_t queue_create(void *device, void **out_queue)
-{
-    return queue_create_urgent(device, 0, out_queue);
 }
 
 /* The default streams (NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) are those of the context that is current. */
@@ -630,27 +625,29 @@ static int32_t fill_memory(void *device, void *queue, void *memory, uint64_t off
 
 /* ---- The driver -------------------------------------------------------------------------------------------- */
 
-GPU_DEFINE_DRIVER(
-    VENDOR_TYPE,
-    /* Devices */
-    .dlpack_type = VENDOR_DLPACK, .state_bytes = sizeof(cuda_state), .find = find, .describe = describe,
-    .open = open_device, .close = close_device, .status = device_status, .native = native,
-    /* Memory */
-    .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc, .host_free = host_free,
-    .memory_info = memory_info, .reserve = VENDOR_RESERVE, .resize = VENDOR_RESIZE,
-    /* Queues */
-    .queue_create = queue_create, .queue_create_urgent = queue_create_urgent, .queue_wrap = queue_wrap,
-    .queue_destroy = queue_destroy, .queue_query = queue_query, .queue_finish = queue_finish,
-    .queue_wait = queue_wait, .native_wait = native_wait, .queue_callback = queue_callback,
-    /* Events */
-    .event_record = event_record, .event_record_as = event_record_as, .event_release = event_release,
-    .event_query = event_query, .event_wait = event_wait, .event_elapsed = event_elapsed,
-    /* Copies */
-    .write = write_memory, .read = read_memory, .copy = copy_memory, .peer_copy = peer_copy,
-    .fill = fill_memory,
-    /* Programs */
-    .program_create = program_create, .program_destroy = program_destroy, .kernel_create = kernel_create,
-    .kernel_destroy = kernel_destroy, .launch = launch,
-    /* Optional parts */
-    .graphs = VENDOR_GRAPHS, .libraries = VENDOR_LIBRARIES, .range_begin = VENDOR_RANGE_BEGIN,
-    .range_end = VENDOR_RANGE_END, .shares = VENDOR_SHARES, .collectives = &cuda_collectives);
+GPU_DEFINE_DRIVER(VENDOR_TYPE,
+                  /* Devices */
+                  .dlpack_type = VENDOR_DLPACK, .state_bytes = sizeof(cuda_state), .find = find,
+                  .describe = describe, .open = open_device, .close = close_device, .status = device_status,
+                  .native = native,
+                  /* Memory */
+                  .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc,
+                  .host_free = host_free, .memory_info = memory_info, .reserve = VENDOR_RESERVE,
+                  .resize = VENDOR_RESIZE,
+                  /* Queues */
+                  .queue_create = queue_create, .queue_wrap = queue_wrap, .queue_destroy = queue_destroy,
+                  .queue_query = queue_query, .queue_finish = queue_finish, .queue_wait = queue_wait,
+                  .native_wait = native_wait, .queue_callback = queue_callback,
+                  /* Events */
+                  .event_record = event_record, .event_record_as = event_record_as,
+                  .event_release = event_release, .event_query = event_query, .event_wait = event_wait,
+                  .event_elapsed = event_elapsed,
+                  /* Copies */
+                  .write = write_memory, .read = read_memory, .copy = copy_memory, .peer_copy = peer_copy,
+                  .fill = fill_memory,
+                  /* Programs */
+                  .program_create = program_create, .program_destroy = program_destroy,
+                  .kernel_create = kernel_create, .kernel_destroy = kernel_destroy, .launch = launch,
+                  /* Optional parts */
+                  .graphs = VENDOR_GRAPHS, .libraries = VENDOR_LIBRARIES, .range_begin = VENDOR_RANGE_BEGIN,
+                  .range_end = VENDOR_RANGE_END, .shares = VENDOR_SHARES, .collectives = &cuda_collectives);

@@ -268,7 +268,7 @@ static int32_t create(void *self, const tn_communicator_options *options, void *
         member *m = &c->members[i];
         m->device = ((gpu_device *)options->devices[i])->handle;
         status = gpu_the_driver.alloc(m->device, SCRATCH, &m->scratch);
-        if (!status) status = gpu_the_driver.queue_create(m->device, &m->queue);
+        if (!status) status = gpu_the_driver.queue_create(m->device, 0, &m->queue);
     }
     if (!status) status = join(c, &id);
     if (status)

@@ -208,7 +208,8 @@ typedef struct gpu_driver {
     int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);
     void (*host_free)(void *device, void *memory, void *host);
 
-    int32_t (*queue_create)(void *device, void **out_queue);
+    /* `priority` is of the properties' range, and 0 where there are none. */
+    int32_t (*queue_create)(void *device, int32_t priority, void **out_queue);
     /* A queue of the program, by the handle that `native` gives. NULL: the plugin refuses them. */
     int32_t (*queue_wrap)(void *device, uint64_t native, void **out_queue);
     void (*queue_destroy)(void *device, void *queue);
@@ -250,8 +251,6 @@ typedef struct gpu_driver {
                       uint32_t n_arguments, uint64_t items, uint32_t group);
 
     /* Slots that a driver may leave out. */
-    /* A queue with a priority of the properties' range. NULL: queue_create makes all. */
-    int32_t (*queue_create_urgent)(void *device, int32_t priority, void **out_queue);
     /* event_record for an event with flags TN_EVENT_...: without TN_EVENT_TIMING it may be cheaper. */
     int32_t (*event_record_as)(void *device, void *queue, uint32_t flags, void **out_event);
     /* Free and total memory. NULL or TN_E_UNSUPPORTED: the family counts what it has allocated. */

@@ -156,7 +156,7 @@ static void add_tables(tables *t, gpu_fft_plan *plan)
 static int32_t upload(const gpu_device *d, const gpu_fft_plan *plan, const void *numbers)
 {
     void *queue = NULL;
-    int32_t status = gpu_the_driver.queue_create(d->handle, &queue);
+    int32_t status = gpu_the_driver.queue_create(d->handle, 0, &queue);
     if (status) return status;
     status = gpu_the_driver.write(d->handle, queue, plan->memory, 0, numbers, plan->bytes);
     int32_t finished = gpu_the_driver.queue_finish(d->handle, queue);

@@ -162,9 +162,8 @@ static int32_t make_stream(void *self, gpu_device *d, const uint64_t *native, in
     gpu_stream *s = calloc(1, sizeof *s);
     if (!s) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
     s->device = d;
-    status = native                        ? driver->queue_wrap(d->handle, *native, &s->queue)
-             : driver->queue_create_urgent ? driver->queue_create_urgent(d->handle, priority, &s->queue)
-                                           : driver->queue_create(d->handle, &s->queue);
+    status = native ? driver->queue_wrap(d->handle, *native, &s->queue)
+                    : driver->queue_create(d->handle, priority, &s->queue);
     if (!status) status = driver->alloc(d->handle, sizeof no_fault, &s->faults);
     if (!status) status = driver->write(d->handle, s->queue, s->faults, 0, no_fault, sizeof no_fault);
     if (!status) {

@@ -318,7 +318,7 @@ static int32_t queued(opencl_device *d, opencl_queue *q, cl_int status, const ch
     return check(d, status, what);
 }
 
-static int32_t queue_create(void *device, void **out_queue)
+static int32_t queue_create(void *device, int32_t priority, void **out_queue)
 {
     opencl_device *d = device;
     cl_int status;

@@ -403,7 +403,7 @@ int32_t vulkan_end(vulkan_queue *q)
 
 /* ---- Queues ----------------------------------------------------------------------------------------------- */
 
-int32_t vulkan_queue_create(void *device, void **out_queue)
+int32_t vulkan_queue_create(void *device, int32_t priority, void **out_queue)
 {
     vulkan_device *d = device;
     vulkan_queue *q = calloc(1, sizeof *q);

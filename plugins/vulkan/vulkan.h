@@ -169,7 +169,7 @@ int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_s
 #define VULKAN_BATCH_BYTES 65536u
 int32_t vulkan_batch_bytes(vulkan_queue *q, const void *host, uint32_t bytes,
                            const vulkan_memory **out_memory, uint32_t *out_offset);
-int32_t vulkan_queue_create(void *device, void **out_queue);
+int32_t vulkan_queue_create(void *device, int32_t priority, void **out_queue);
 void vulkan_queue_destroy(void *device, void *queue);
 int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done);
 int32_t vulkan_queue_finish(void *device, void *queue);

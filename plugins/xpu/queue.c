@@ -124,7 +124,7 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     return TN_OK;
 }
 
-int32_t xpu_queue_create_urgent(void *device, int32_t priority, void **out_queue)
+int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue)
 {
     xpu_device *d = device;
     const ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,

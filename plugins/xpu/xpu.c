@@ -337,9 +337,9 @@ GPU_DEFINE_DRIVER(
     .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc, .host_free = host_free,
     .memory_info = memory_info,
     /* Queues */
-    .queue_create_urgent = xpu_queue_create_urgent, .queue_wrap = xpu_queue_wrap,
-    .queue_destroy = xpu_queue_destroy, .queue_query = xpu_queue_query, .queue_finish = xpu_queue_finish,
-    .queue_wait = xpu_queue_wait, .native_wait = xpu_native_wait, .queue_callback = xpu_queue_callback,
+    .queue_create = xpu_queue_create, .queue_wrap = xpu_queue_wrap, .queue_destroy = xpu_queue_destroy,
+    .queue_query = xpu_queue_query, .queue_finish = xpu_queue_finish, .queue_wait = xpu_queue_wait,
+    .native_wait = xpu_native_wait, .queue_callback = xpu_queue_callback,
     /* Events */
     .event_record = xpu_event_record, .event_release = xpu_event_release, .event_query = xpu_event_query,
     .event_wait = xpu_event_wait, .event_elapsed = xpu_event_elapsed,

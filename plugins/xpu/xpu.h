@@ -69,7 +69,7 @@ int32_t xpu_begin(xpu_device *d, xpu_queue *q);
 int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *what);
 /* Destroys the events of a device whose queues are gone. */
 void xpu_events_finish(xpu_device *d);
-int32_t xpu_queue_create_urgent(void *device, int32_t priority, void **out_queue);
+int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue);
 int32_t xpu_queue_wrap(void *device, uint64_t native, void **out_queue);
 void xpu_queue_destroy(void *device, void *queue);
 int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done);

@@ -28,7 +28,7 @@ static float run_doubled(void *program)
     void *kernel, *queue, *memory;
     float x[64] = {[5] = 21};
     cr_assert_eq(driver->kernel_create(device, program, "doubled", &kernel), TN_OK, "%s", last_error);
-    cr_assert_eq(driver->queue_create(device, &queue), TN_OK);
+    cr_assert_eq(driver->queue_create(device, 0, &queue), TN_OK);
     cr_assert_eq(driver->alloc(device, sizeof x, &memory), TN_OK);
     cr_assert_eq(driver->write(device, queue, memory, 0, x, sizeof x), TN_OK);
     gpu_argument argument = {.is_memory = 1, .value = memory};

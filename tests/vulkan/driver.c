@@ -21,7 +21,7 @@ TestSuite(driver, .init = open_first, .fini = close_first_device, .timeout = 100
 static void *queue_of_test(void)
 {
     void *queue;
-    cr_assert_eq(driver->queue_create(device, &queue), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->queue_create(device, 0, &queue), TN_OK, "%s", last_error);
     return queue;
 }
 
