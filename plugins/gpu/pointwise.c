@@ -331,6 +331,12 @@ static const char *check_dtypes(const tn_call *call)
 }
 
 /* The first tensor argument of type T decides about the formula, if it is not a value. */
+/* Their terms cancel around the roots, so that float32 would have too few digits. */
+static int32_t is_polynomial(uint32_t number)
+{
+    return number >= GPU_OP_chebyshev_polynomial_t && number <= GPU_OP_legendre_polynomial_p;
+}
+
 static const char *can_run(void *self, const tn_call *call)
 {
     const pointwise_op *op = call->data;
@@ -338,6 +344,8 @@ static const char *can_run(void *self, const tn_call *call)
     const tn_tensor_desc *leading = NULL;
     if (!reason && gpu_has_complex(call)) return gpu_can_complex_pointwise(call, op->number);
     if (!reason) reason = check_dtypes(call);
+    if (!reason && is_polynomial(op->number) && !gpu_device_of(call)->properties.has_double)
+        reason = "the device has no float64, in which polynomials are computed";
     if (reason) return reason;
     for (uint32_t i = 0; i < call->n_args && *types; i++) {
         const tn_tensor_desc *t = gpu_argument_tensor(call, i);
