@@ -146,7 +146,7 @@ GPU_KERNEL void channel_statistics(GPU_GLOBAL T *coefficients, GPU_GLOBAL const 
             GPU_PUT(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, squares);
             mean = GPU_PARAMETER(save_mean, c.offsets[GPU_CHANNEL_SAVE_MEAN], c.save_dtype, 1, 0);
             T rounded = GPU_PARAMETER(save_invstd, c.offsets[GPU_CHANNEL_SAVE_INVSTD], c.save_dtype, 1, 0);
-            if (!isinf(rounded)) squares = rounded;
+            if (rounded < (T)INFINITY) squares = rounded;
         }
         invstd = 1 / FN(sqrt)(squares / count + eps);
         if (c.flags & GPU_CHANNEL_SAVES) {
