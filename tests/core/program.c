@@ -187,7 +187,7 @@ Test(program, places_of_dead_handles)
     int line = __LINE__ + 1;
     cr_assert_null(tn_exp(dead, x));
     cr_assert_null(tn_add(s, x, gone));
-    cr_assert_eq(tn_scope_error(s)->line, line + 1);
+    cr_assert_eq((int)tn_scope_error(s)->line, line + 1);
     cr_assert(isnan(tn_item_double(other, gone)));
     cr_assert_eq(l.count, 3, "%s", l.text);
     cr_assert_not_null(strstr(line_at(&l, line), " was closed and is used again"), "%s", l.text);
