@@ -258,8 +258,11 @@ void composite_masked_scatter_backward(tn_scope *s, const tn_value *args, tn_val
 {
     tn_tensor *grad = arg_tensor(args, 0), *taken = tn_masked_select(s, grad, arg_tensor(args, 1));
     tn_ints sizes = arg_ints(args, 2);
-    if (!taken) return;
-    int64_t lacking = tni_numel_of(sizes, UINT64_MAX) - tn_tensor_numel(taken);
+    int64_t whole = 0;
+    int32_t status = tni_numel((uint32_t)sizes.count, sizes.data, &whole);
+    if (status) tni_scope_record(s, status);
+    if (!taken || status) return;
+    int64_t lacking = whole - tn_tensor_numel(taken);
     if (lacking > 0) taken = tn_cat(s, TN_TENSORS(taken, tni_zeros_on(s, grad, 0, TN_INTS(lacking))));
     give(outs, 0, tni_reshape(s, taken, sizes));
 }

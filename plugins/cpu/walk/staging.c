@@ -64,7 +64,7 @@ static int32_t middle_hub(int32_t to, int32_t from)
 void cpu_convert(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t n)
 {
     if (to_slot == from_slot) {
-        memcpy(to, from, (size_t)(n * cpu_slot_bytes[to_slot]));
+        if (n) memcpy(to, from, (size_t)(n * cpu_slot_bytes[to_slot]));
         return;
     }
     cpu_convert_fn direct = cpu_converter(to_slot, from_slot);
@@ -158,7 +158,7 @@ static void move_back(void *to, const void *from, int64_t n, int64_t bytes)
 void cpu_move(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t n, int64_t bytes)
 {
     if (to_stride == bytes && from_stride == bytes) {
-        memcpy(to, from, (size_t)(n * bytes));
+        if (n) memcpy(to, from, (size_t)(n * bytes));
         return;
     }
     if (to_stride == bytes && from_stride == 0 && n > 0) {

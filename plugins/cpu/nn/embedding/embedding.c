@@ -62,7 +62,7 @@ static int32_t run_embedding(void *self, const tn_call *call)
     cpu_indices indices;
     int32_t status = cpu_indices_open(call, tensor_arg(call, 1), table->sizes[0], &indices);
     job.indices = indices.data;
-    if (status == TN_OK)
+    if (status == TN_OK && job.width)
         cpu_parallel_ranges(call, indices.count, grain_for(16384, job.width), gather_rows, &job);
     return status;
 }
