@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of matrices by cuBLASLt, if it is installed. Its matrices have contiguous columns, ours rows: so it computes
+ * Products of matrices by cuBLASLt or hipBLASLt, if it is installed. Its matrices have contiguous columns, ours rows: so it computes
  * the transposed product, and its first matrix is our second. A plan is what the library chose for one kind of product; plans
  * are kept, and choosing is slow. What the library refuses before it has queued anything is left to the family's kernels.
  */
@@ -124,7 +124,8 @@ static int set_bias(const cuda_blas *b, const plan *p, const gpu_matrices *m)
 static int make_description(const cuda_blas *b, plan *p, const gpu_matrices *m)
 {
     const plan_key *k = &p->key;
-    const int32_t transpose[2] = {(int32_t)k->is_transposed[1], (int32_t)k->is_transposed[0]};
+    const int32_t transpose[2] = {k->is_transposed[1] ? LT_TRANSPOSED : LT_PLAIN,
+                                  k->is_transposed[0] ? LT_TRANSPOSED : LT_PLAIN};
     const uint32_t epilogue = k->has_bias ? LT_EPILOGUE_BIAS : LT_EPILOGUE_NONE;
     int result = b->cublasLtMatmulDescCreate(&p->description, (int)k->sums,
                                              k->dtype == GPU_F64 ? CUBLAS_R_64F : CUBLAS_R_32F);
@@ -145,10 +146,10 @@ static int choose(const cuda_blas *b, plan *p)
     if (result) return result;
     result = b->cublasLtMatmulPreferenceSetAttribute(preference, LT_PREFER_WORKSPACE, &workspace,
                                                      sizeof workspace);
-    if (!result)
+    if (!result && LT_PREFER_REDUCTIONS)
         result = b->cublasLtMatmulPreferenceSetAttribute(preference, LT_PREFER_REDUCTIONS, &p->key.reductions,
                                                          sizeof p->key.reductions);
-    for (int i = 0; i < 4 && !result; i++)
+    for (int i = 0; i < LT_ALIGNMENTS && !result; i++)
         result = b->cublasLtMatmulPreferenceSetAttribute(preference, LT_PREFER_ALIGNMENT + i,
                                                          &p->key.alignments[i], sizeof p->key.alignments[i]);
     if (!result)
@@ -213,23 +214,37 @@ static int32_t multiply(cuda_device *d, const cuda_blas *b, plan *p, void *queue
     default:
         return cuda_library_error(d, &b->base,
                                   result == CUBLAS_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL, result,
-                                  "cublasLtMatmul");
+                                  NAME(cublasLtMatmul));
     }
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
 
-static const cuda_library_kind kind = {.name = "cuBLASLt",
+static size_t version(const cuda_library *l)
+{
+    return VENDOR_BLAS_VERSION((const cuda_blas *)l);
+}
+
+static const char *status_name(const cuda_library *l, int status)
+{
+    return VENDOR_BLAS_STATUS_NAME((const cuda_blas *)l, status);
+}
+
+static const cuda_library_kind kind = {.name = VENDOR_BLAS,
                                        .work = "products",
-                                       .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                                       .files = VENDOR_BLAS_FILES,
                                        CUDA_LIBRARY_SYMBOLS(CUBLASLT_FUNCTIONS),
                                        .size = sizeof(cuda_blas),
+                                       .version = version,
+                                       .least = VENDOR_BLAS_LEAST,
+                                       .status_name = status_name,
                                        CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
 
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m)
 {
     cuda_device *d = device;
     if (m->batches > INT32_MAX || alignment_of(&m->bias) < BIAS_ALIGNMENT) return TN_E_UNSUPPORTED;
+    if (!LT_KEEPS_ORDER && (call->flags & TN_CALL_DETERMINISTIC)) return TN_E_UNSUPPORTED;
     cuda_library *l = cuda_library_of(d, &kind);
     if (!l) return TN_E_UNSUPPORTED;
     const plan_key key = key_of(call, m);

@@ -1,37 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions and numbers of cuBLASLt (12 and 13) that the plugin uses, after NVIDIA's documentation of the library: its
- * headers are not needed. Handles, descriptions, layouts and preferences are opaque.
+ * The functions of cuBLASLt (12 and 13) that the plugin uses, after NVIDIA's documentation of the library: its headers are not
+ * needed. hipBLASLt has the same ones. Handles, descriptions, layouts and preferences are opaque.
  */
 #ifndef TENON_CUDA_CUBLASLT_H
 #define TENON_CUDA_CUBLASLT_H
 
+#include <library_names.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { /* statuses */
-       CUBLAS_SUCCESS = 0,
-       CUBLAS_ALLOC_FAILED = 3,
-       CUBLAS_INVALID_VALUE = 7,
-       CUBLAS_ARCH_MISMATCH = 8,
-       CUBLAS_EXECUTION_FAILED = 13,
-       CUBLAS_NOT_SUPPORTED = 15
-};
-enum { CUBLAS_R_32F = 0, CUBLAS_R_64F = 1, CUBLAS_R_16F = 2, CUBLAS_R_16BF = 14 }; /* types of elements */
-enum { CUBLAS_BY_32F = 68, CUBLAS_BY_64F = 70, CUBLAS_BY_TF32 = 77 };              /* types of sums */
-enum { LT_DESC_TRANSA = 3, LT_DESC_TRANSB = 4, LT_DESC_EPILOGUE = 7, LT_DESC_BIAS = 8 }; /* attributes */
-enum { LT_LAYOUT_BATCH_COUNT = 5, LT_LAYOUT_BATCH_OFFSET = 6 };
-enum {
-    LT_PREFER_WORKSPACE = 1,
-    LT_PREFER_REDUCTIONS = 3,
-    LT_PREFER_ALIGNMENT = 5 /* of a; those of b, c and d follow */
-};
-enum { LT_EPILOGUE_NONE = 1, LT_EPILOGUE_BIAS = 4 };
 /* How the parts of a long sum are put together: in place, in the type of sums, in that of elements. */
 enum { LT_REDUCE_IN_PLACE = 1, LT_REDUCE_COMPUTE = 2, LT_REDUCE_OUTPUT = 4 };
 
 typedef struct lt_algorithm {
-    uint64_t words[8];
+    uint64_t words[LT_ALGORITHM_WORDS];
 } lt_algorithm;
 
 typedef struct lt_choice {
@@ -46,8 +29,7 @@ typedef struct lt_choice {
 #define CUBLASLT_FUNCTIONS(X)                                                                                \
     X(int, cublasLtCreate, (void **out_handle))                                                              \
     X(int, cublasLtDestroy, (void *handle))                                                                  \
-    X(size_t, cublasLtGetVersion, (void))                                                                    \
-    X(const char *, cublasLtGetStatusName, (int status))                                                     \
+    VENDOR_BLAS_FUNCTIONS(X)                                                                                 \
     X(int, cublasLtMatmulDescCreate, (void **out, int sums, int scalars))                                    \
     X(int, cublasLtMatmulDescDestroy, (void *description))                                                   \
     X(int, cublasLtMatmulDescSetAttribute,                                                                   \

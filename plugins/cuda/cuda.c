@@ -46,6 +46,14 @@ int32_t cuda_call_back(cuda_device *d, CUstream stream, void (*callback)(void *u
     return CHECKED(d, cuLaunchHostFunc, stream, callback, user);
 }
 
+CUresult cuda_graph_update(cuda_device *d, CUgraphExec executable, CUgraph graph, int *out_why)
+{
+    CUgraphExecUpdateResultInfo why = {0};
+    CUresult result = CALL(d, cuGraphExecUpdate, executable, graph, &why);
+    *out_why = (int)why.result;
+    return result;
+}
+
 const char *cuda_result_name(const cuda_symbols *cu, CUresult result)
 {
     const char *name = NULL;

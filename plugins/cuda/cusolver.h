@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions and numbers of cuSOLVER (11 and 12) that the plugin uses, after NVIDIA's documentation of the library: its
- * headers are not needed. Handles are opaque; matrices are column-major, in device memory, as are pivots and infos.
+ * The functions of cuSOLVER (11 and 12) that the plugin uses, after NVIDIA's documentation of the library: its headers are not
+ * needed. hipSOLVER has the same ones. Handles are opaque; matrices are column-major, in device memory, as are pivots and infos.
  */
 #ifndef TENON_CUDA_CUSOLVER_H
 #define TENON_CUDA_CUSOLVER_H
 
+#include <library_names.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Statuses. */
-enum { SOLVER_SUCCESS = 0, SOLVER_ALLOC_FAILED = 2, SOLVER_INVALID_VALUE = 3, SOLVER_EXECUTION_FAILED = 6 };
-enum { SOLVER_LOWER = 0, SOLVER_UPPER = 1 };               /* triangles */
-enum { SOLVER_PLAIN = 0, SOLVER_TRANSPOSED = 1 };          /* operations on a matrix */
-enum { SOLVER_VALUES = 0, SOLVER_VALUES_AND_VECTORS = 1 }; /* of symmetric matrices */
 
 /* X(result, name, arguments). `T` is S (float) or D (double); lengths of work are in elements. */
 #define CUSOLVER_TYPED(X, T)                                                                                 \
@@ -49,7 +44,7 @@ enum { SOLVER_VALUES = 0, SOLVER_VALUES_AND_VECTORS = 1 }; /* of symmetric matri
     X(int, cusolverDnCreate, (void **out_handle))             \
     X(int, cusolverDnDestroy, (void *handle))                 \
     X(int, cusolverDnSetStream, (void *handle, void *stream)) \
-    X(int, cusolverGetVersion, (int *out_version))            \
+    VENDOR_SOLVER_FUNCTIONS(X)                                \
     CUSOLVER_TYPED(X, S)                                      \
     CUSOLVER_TYPED(X, D)
 

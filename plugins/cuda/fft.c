@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fourier transforms of lines by cuFFT, if it is installed. A plan of the library is made for a shape of lines and kept;
+ * Fourier transforms of lines by cuFFT or hipFFT, if it is installed. A plan of the library is made for a shape of lines and kept;
  * its work is in the call's own workspace. The family's kernels do the rest, among them transforms to real lines, for which
  * the library would write over its input.
  */
@@ -24,7 +24,7 @@ typedef struct fft_plan {
     cuda_plan head;
     fft_key key;
     int64_t is_made;
-    int plan;
+    fft_handle plan;
     size_t workspace;
 } fft_plan;
 
@@ -51,7 +51,7 @@ static int make_plan(cuda_library *l, cuda_plan *plan, const void *user)
     return result;
 }
 
-static int execute(const cuda_fft *f, int plan, const gpu_transform *t, int type)
+static int execute(const cuda_fft *f, fft_handle plan, const gpu_transform *t, int type)
 {
     void *in = cuda_place(t->in.memory, t->in.offset), *out = cuda_place(t->out.memory, t->out.offset);
     switch (type) {
@@ -88,7 +88,7 @@ static int32_t transform(cuda_device *d, cuda_fft *f, void *queue, const tn_call
         return TN_E_UNSUPPORTED;
     }
     result = execute(f, p->plan, t, type);
-    return result ? cuda_library_error(d, &f->base, TN_E_INTERNAL, result, "cufftExec") : TN_OK;
+    return result ? cuda_library_error(d, &f->base, TN_E_INTERNAL, result, NAME(cufftExec)) : TN_OK;
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
@@ -102,27 +102,25 @@ static size_t version(const cuda_library *l)
 
 static const char *status_name(const cuda_library *l, int status)
 {
-    static const char *const names[] = {"CUFFT_SUCCESS",      "CUFFT_INVALID_PLAN",  "CUFFT_ALLOC_FAILED",
-                                        "CUFFT_INVALID_TYPE", "CUFFT_INVALID_VALUE", "CUFFT_INTERNAL_ERROR",
-                                        "CUFFT_EXEC_FAILED",  "CUFFT_SETUP_FAILED",  "CUFFT_INVALID_SIZE"};
+    static const char *const names[] = {
+        VENDOR_FFT_STATUS("SUCCESS"),       VENDOR_FFT_STATUS("INVALID_PLAN"),
+        VENDOR_FFT_STATUS("ALLOC_FAILED"),  VENDOR_FFT_STATUS("INVALID_TYPE"),
+        VENDOR_FFT_STATUS("INVALID_VALUE"), VENDOR_FFT_STATUS("INTERNAL_ERROR"),
+        VENDOR_FFT_STATUS("EXEC_FAILED"),   VENDOR_FFT_STATUS("SETUP_FAILED"),
+        VENDOR_FFT_STATUS("INVALID_SIZE")};
     static const int count = sizeof names / sizeof *names;
     return status >= 0 && status < count ? names[status] : "unknown status";
 }
 
-#define NAME_OF_SYMBOL(result, name, arguments) #name,
-static const char *const symbols[] = {CUFFT_FUNCTIONS(NAME_OF_SYMBOL)};
-static const cuda_library_kind kind = {.name = "cuFFT",
+static const cuda_library_kind kind = {.name = VENDOR_FFT,
                                        .work = "Fourier transforms",
-                                       .files = {"libcufft.so.12", "libcufft.so.11"},
-                                       .symbols = symbols,
-                                       .n_symbols = sizeof symbols / sizeof *symbols,
+                                       .files = VENDOR_FFT_FILES,
+                                       CUDA_LIBRARY_SYMBOLS(CUFFT_FUNCTIONS),
                                        .size = sizeof(cuda_fft),
-                                       .key_bytes = sizeof(fft_key),
-                                       .plan_bytes = sizeof(fft_plan),
                                        .has_no_handle = 1,
                                        .version = version,
                                        .status_name = status_name,
-                                       .destroy_plan = destroy_plan};
+                                       CUDA_LIBRARY_PLANS(fft_key, fft_plan, destroy_plan)};
 
 int32_t cuda_fft_transform(void *device, void *queue, const tn_call *call, const gpu_transform *t)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA graphs. CUDA follows the events of a capture by itself, copies the arguments of kernels, and orders the launches of
- * an executable. */
+/* Graphs of CUDA and of HIP. The runtime follows the events of a capture by itself, copies the arguments of kernels, and orders the
+ * launches of an executable. */
 #include "cuda_driver.h"
 
 /* Relaxed: memory may be allocated and programs loaded, by any thread, while a stream captures. */
@@ -9,7 +9,8 @@ static int32_t begin(void *device, void *queue)
     cuda_device *d = device;
     CUstream stream = cuda_stream_of(queue);
     if (!stream || stream == CU_STREAM_LEGACY)
-        return gpu_error(d->plugin, TN_E_STATE, "the default stream of CUDA cannot be captured in a graph");
+        return gpu_error(d->plugin, TN_E_STATE,
+                         "the default stream of " VENDOR_NAME " cannot be captured in a graph");
     return CHECKED(d, cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
@@ -20,10 +21,10 @@ static int32_t end(void *device, void *queue, void **out_graph)
     CUresult result = CALL(d, cuStreamEndCapture, cuda_stream_of(queue), &graph);
     const char *what =
         result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-            ? "the stream has not waited for all streams that joined its capture: cuStreamEndCapture"
+            ? "the stream has not waited for all streams that joined its capture: " NAME(cuStreamEndCapture)
         : result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-            ? "a call that cannot be captured broke the capture: cuStreamEndCapture"
-            : "cuStreamEndCapture";
+            ? "a call that cannot be captured broke the capture: " NAME(cuStreamEndCapture)
+            : NAME(cuStreamEndCapture);
     int32_t status = cuda_check(d, result, what);
     if (!status) *out_graph = graph;
     return status;
@@ -52,12 +53,12 @@ static int32_t launch(void *device, void *executable, void *queue)
 static int32_t update(void *device, void *executable, void *graph)
 {
     cuda_device *d = device;
-    CUgraphExecUpdateResultInfo why = {0};
-    CUresult result = CALL(d, cuGraphExecUpdate, executable, graph, &why);
-    if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) return cuda_check(d, result, "cuGraphExecUpdate");
-    return gpu_error(d->plugin, TN_E_UNSUPPORTED,
-                     "the graph has other operations than the executable (result %d of cuGraphExecUpdate)",
-                     (int)why.result);
+    int why = 0;
+    CUresult result = cuda_graph_update(d, executable, graph, &why);
+    if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) return cuda_check(d, result, NAME(cuGraphExecUpdate));
+    return gpu_error(
+        d->plugin, TN_E_UNSUPPORTED,
+        "the graph has other operations than the executable (result %d of " NAME(cuGraphExecUpdate) ")", why);
 }
 
 static void executable_destroy(void *device, void *executable)

@@ -2,6 +2,8 @@
 /* The vendor's libraries: found with dlopen when they are first needed, absent without one of their functions; their plans. */
 #include "libraries.h"
 
+#include <library_names.h>
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,11 @@ static entry *functions_of(const cuda_library *l)
     return (entry *)(uintptr_t)(l + 1);
 }
 
+static const char *otherwise(const cuda_library_kind *kind)
+{
+    return kind->otherwise ? kind->otherwise : "the plugin's own kernels compute";
+}
+
 static size_t version_of(const cuda_library *l)
 {
     return l->kind->version ? l->kind->version(l) : functions_of(l)[VERSION].version();
@@ -46,44 +53,68 @@ static const char *status_name(const cuda_library *l, int status)
                                 : functions_of(l)[STATUS_NAME].status_name(status);
 }
 
-static int32_t load(cuda_library *l)
+/* Whether the library is linked with another runtime of the vendor, which knows nothing of the streams of this one. */
+static int32_t is_foreign(const cuda_device *d, void *library)
+{
+    void *own, *of_library = dlsym(library, NAME(cuInit));
+    memcpy(&own, &d->cu->cuInit, sizeof own);
+    return of_library && of_library != own;
+}
+
+/* NULL, or what is wrong with the library. */
+static const char *load(const cuda_device *d, cuda_library *l)
 {
     const cuda_library_kind *kind = l->kind;
     for (uint32_t i = 0; kind->files[i] && !l->library; i++)
         l->library = dlopen(kind->files[i], RTLD_NOW | RTLD_LOCAL);
-    if (!l->library) return 0;
+    if (!l->library) return "not found";
     for (uint32_t i = 0; i < kind->n_symbols; i++) {
         functions_of(l)[i].place = dlsym(l->library, kind->symbols[i]);
-        if (!functions_of(l)[i].place) return 0;
+        if (!functions_of(l)[i].place) return "lacks a function";
     }
-    return 1;
+    return is_foreign(d, l->library) ? "is for another generation of " VENDOR_NAME : NULL;
+}
+
+/* The library's own start. Writes the line that the log gets. */
+static void begin(cuda_library *l, char *text, size_t size)
+{
+    const cuda_library_kind *kind = l->kind;
+    const int result = kind->has_no_handle ? 0 : functions_of(l)[CREATE].create(&l->handle);
+    if (kind->has_no_handle) l->handle = l;
+    if (result) {
+        l->handle = NULL;
+        snprintf(text, size, "%s failed (%s): %s %s", kind->symbols[CREATE], status_name(l, result),
+                 otherwise(kind), kind->work);
+        return;
+    }
+    const size_t version = version_of(l);
+    if (version < kind->least) {
+        functions_of(l)[DESTROY].destroy(l->handle);
+        l->handle = NULL;
+        snprintf(text, size, "%s %zu is older than %zu: %s %s", kind->name, version, kind->least,
+                 otherwise(kind), kind->work);
+    } else if (version) {
+        snprintf(text, size, "%s %zu computes %s", kind->name, version, kind->work);
+    } else {
+        snprintf(text, size, "%s computes %s", kind->name, kind->work);
+    }
 }
 
 static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
 {
-    const char *otherwise = kind->otherwise ? kind->otherwise : "the plugin's own kernels compute";
     char text[160];
     cuda_library *l = calloc(1, kind->size);
     if (!l) return NULL;
     l->kind = kind;
     pthread_mutex_init(&l->lock, NULL);
-    if (load(l)) {
-        int32_t was_entered = cuda_enter(d);
-        int result = 0;
-        if (kind->has_no_handle)
-            l->handle = l;
-        else
-            result = functions_of(l)[CREATE].create(&l->handle);
-        cuda_leave(d, was_entered);
-        if (result) l->handle = NULL;
-        if (result)
-            snprintf(text, sizeof text, "%s failed (%s): %s %s", kind->symbols[CREATE],
-                     status_name(l, result), otherwise, kind->work);
-        else
-            snprintf(text, sizeof text, "%s %zu computes %s", kind->name, version_of(l), kind->work);
+    const char *wrong = load(d, l);
+    if (wrong) {
+        snprintf(text, sizeof text, "%s %s: %s %s", l->library ? kind->name : kind->files[0], wrong,
+                 otherwise(kind), kind->work);
     } else {
-        snprintf(text, sizeof text, "%s%s: %s %s", l->library ? kind->name : kind->files[0],
-                 l->library ? " lacks a function" : " not found", otherwise, kind->work);
+        int32_t was_entered = cuda_enter(d);
+        begin(l, text, sizeof text);
+        cuda_leave(d, was_entered);
     }
     tell(d, text);
     return l;
@@ -176,7 +207,7 @@ void cuda_libraries_close(cuda_device *d)
 }
 
 const gpu_library_driver cuda_libraries = {.product = cuda_blas_product,
-                                           .convolve = cuda_dnn_convolve,
+                                           .convolve = VENDOR_CONVOLVE,
                                            .can_factor = cuda_solver_can_factor,
                                            .factor = cuda_solver_factor,
                                            .transform = cuda_fft_transform};

@@ -36,15 +36,16 @@ struct cuda_library_kind {
     uint32_t n_symbols;
     size_t size; /* of the structure */
     size_t key_bytes, plan_bytes;
-    int32_t has_no_handle; /* its first functions are others */
-    size_t (*version)(const cuda_library *l);
+    int32_t has_no_handle;                    /* its first functions are others */
+    size_t (*version)(const cuda_library *l); /* 0: it does not tell */
+    size_t least;                             /* older versions are not used */
     const char *(*status_name)(const cuda_library *l, int status);
     void (*destroy_plan)(const cuda_library *l,
                          cuda_plan *p); /* what the library has made of it, which may be a part */
 };
 
 /* Parts of a kind: its symbols, from a list of functions X(result, name, arguments). */
-#define CUDA_NAME_OF_SYMBOL(result, name, arguments) #name,
+#define CUDA_NAME_OF_SYMBOL(result, name, arguments) NAME(name),
 #define CUDA_LIBRARY_SYMBOLS(FUNCTIONS)                               \
     .symbols = (const char *const[]){FUNCTIONS(CUDA_NAME_OF_SYMBOL)}, \
     .n_symbols = sizeof((const char *const[]){FUNCTIONS(CUDA_NAME_OF_SYMBOL)}) / sizeof(const char *)
@@ -77,7 +78,8 @@ static inline uint32_t cuda_alignment(const void *place)
     return (uint32_t)(address & -address);
 }
 
-/* cuBLASLt: blas.c. cuDNN: dnn.c. cuSOLVER: solver.c. cuFFT: fft.c. */
+/* Products, convolutions, factors, transforms: cuBLASLt, cuDNN, cuSOLVER and cuFFT, or AMD's libraries. In blas.c, dnn.c, solver.c
+ * and fft.c. */
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
 int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c);
 int32_t cuda_solver_can_factor(void *device);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Factors of matrices by cuSOLVER, if it is installed: one matrix after the other on the call's stream, in one workspace. The
+ * Factors of matrices by cuSOLVER or hipSOLVER, if it is installed: one matrix after the other on the call's stream, in one workspace. The
  * infos stay on the device. There are no plans: the length of a workspace follows from the sizes.
  */
 #include "cusolver.h"
 #include "libraries.h"
+
+#include <stdio.h>
 
 typedef struct cuda_solver {
     cuda_library base;
@@ -16,6 +18,16 @@ typedef struct cuda_solver {
 /* The function of the dtype, float or double. */
 #define TYPED(s, f, name) ((f)->dtype == GPU_F64 ? (s)->cusolverDnD##name : (s)->cusolverDnS##name)
 
+static int triangle_of(const gpu_factors *f)
+{
+    return f->is_upper ? SOLVER_UPPER : SOLVER_LOWER;
+}
+
+static int mode_of(const gpu_factors *f)
+{
+    return f->wants_vectors ? SOLVER_VALUES_AND_VECTORS : SOLVER_VALUES;
+}
+
 static int length_of_work(const cuda_solver *s, const gpu_factors *f, int *out)
 {
     void *handle = s->base.handle, *a = cuda_place(f->a.memory, f->a.offset);
@@ -23,7 +35,7 @@ static int length_of_work(const cuda_solver *s, const gpu_factors *f, int *out)
     const int m = (int)f->rows, n = (int)f->columns, lda = m;
     switch (f->kind) {
     case GPU_FACTOR_CHOLESKY:
-        return TYPED(s, f, potrf_bufferSize)(handle, (int)f->is_upper, n, a, lda, out);
+        return TYPED(s, f, potrf_bufferSize)(handle, triangle_of(f), n, a, lda, out);
     case GPU_FACTOR_LU:
         return TYPED(s, f, getrf_bufferSize)(handle, m, n, a, lda, out);
     case GPU_FACTOR_QR:
@@ -31,8 +43,7 @@ static int length_of_work(const cuda_solver *s, const gpu_factors *f, int *out)
     case GPU_FACTOR_REFLECTORS:
         return TYPED(s, f, orgqr_bufferSize)(handle, m, n, (int)f->count, a, lda, extra, out);
     case GPU_FACTOR_EIGENVALUES:
-        return TYPED(s, f, syevd_bufferSize)(handle, (int)f->wants_vectors, (int)f->is_upper, n, a, lda,
-                                             extra, out);
+        return TYPED(s, f, syevd_bufferSize)(handle, mode_of(f), triangle_of(f), n, a, lda, extra, out);
     case GPU_FACTOR_SINGULAR:
         return TYPED(s, f, gesvd_bufferSize)(handle, m, n, out);
     default:
@@ -70,13 +81,13 @@ static int run(const cuda_solver *s, const gpu_factors *f, uint64_t i, void *wor
     const int m = (int)f->rows, n = (int)f->columns, lda = m;
     switch (f->kind) {
     case GPU_FACTOR_CHOLESKY:
-        return TYPED(s, f, potrf)(handle, (int)f->is_upper, n, a, lda, work, length, info);
+        return TYPED(s, f, potrf)(handle, triangle_of(f), n, a, lda, work, length, info);
     case GPU_FACTOR_LU:
         return TYPED(s, f, getrf)(handle, m, n, a, lda, work, extra, info);
     case GPU_FACTOR_SOLVE:
         return TYPED(s, f, getrs)(
-            handle, (int)f->is_transposed, n, (int)f->right_sides, a, lda, extra,
-            cuda_place(f->b.memory, f->b.offset + i * f->columns * f->right_sides * bytes), n, info);
+            handle, f->is_transposed ? SOLVER_TRANSPOSED : SOLVER_PLAIN, n, (int)f->right_sides, a, lda,
+            extra, cuda_place(f->b.memory, f->b.offset + i * f->columns * f->right_sides * bytes), n, info);
     case GPU_FACTOR_QR:
         return TYPED(s, f, geqrf)(handle, m, n, a, lda, extra, work, length, info);
     case GPU_FACTOR_REFLECTORS:
@@ -84,8 +95,7 @@ static int run(const cuda_solver *s, const gpu_factors *f, uint64_t i, void *wor
     case GPU_FACTOR_SINGULAR:
         return find_singular_values(s, f, i, a, extra, work, length, info);
     default:
-        return TYPED(s, f, syevd)(handle, (int)f->wants_vectors, (int)f->is_upper, n, a, lda, extra, work,
-                                  length, info);
+        return TYPED(s, f, syevd)(handle, mode_of(f), triangle_of(f), n, a, lda, extra, work, length, info);
     }
 }
 
@@ -97,7 +107,7 @@ static int32_t factor(cuda_device *d, const cuda_solver *s, void *queue, const t
                                         [GPU_FACTOR_SOLVE] = "getrs",      [GPU_FACTOR_QR] = "geqrf",
                                         [GPU_FACTOR_REFLECTORS] = "orgqr", [GPU_FACTOR_EIGENVALUES] = "syevd",
                                         [GPU_FACTOR_SINGULAR] = "gesvd"};
-    char name[32] = "cusolverDnS";
+    char name[32];
     int length = 0;
     void *work = NULL;
     uint64_t offset = 0;
@@ -110,8 +120,7 @@ static int32_t factor(cuda_device *d, const cuda_solver *s, void *queue, const t
     for (uint64_t i = 0; i < f->batches && !result; i++)
         result = run(s, f, i, cuda_place(work, offset), length);
     if (!result) return TN_OK;
-    if (f->dtype == GPU_F64) name[10] = 'D';
-    memcpy(name + 11, names[f->kind], 6);
+    snprintf(name, sizeof name, VENDOR_SOLVER_TYPED "%c%s", f->dtype == GPU_F64 ? 'D' : 'S', names[f->kind]);
     return cuda_library_error(d, &s->base, result == SOLVER_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
                               result, name);
 }
@@ -121,30 +130,21 @@ static int32_t factor(cuda_device *d, const cuda_solver *s, void *queue, const t
 static size_t version(const cuda_library *l)
 {
     int number = 0;
-    ((const cuda_solver *)l)->cusolverGetVersion(&number);
+    VENDOR_SOLVER_VERSION((const cuda_solver *)l, &number);
     return (size_t)number;
 }
 
 static const char *status_name(const cuda_library *l, int status)
 {
-    static const char *const names[] = {"CUSOLVER_STATUS_SUCCESS",
-                                        "CUSOLVER_STATUS_NOT_INITIALIZED",
-                                        "CUSOLVER_STATUS_ALLOC_FAILED",
-                                        "CUSOLVER_STATUS_INVALID_VALUE",
-                                        "CUSOLVER_STATUS_ARCH_MISMATCH",
-                                        "CUSOLVER_STATUS_MAPPING_ERROR",
-                                        "CUSOLVER_STATUS_EXECUTION_FAILED",
-                                        "CUSOLVER_STATUS_INTERNAL_ERROR",
-                                        "CUSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED",
-                                        "CUSOLVER_STATUS_NOT_SUPPORTED"};
+    static const char *const names[] = VENDOR_SOLVER_STATUSES;
     static const int count = sizeof names / sizeof *names;
     return status >= 0 && status < count ? names[status] : "unknown status";
 }
 
-static const cuda_library_kind kind = {.name = "cuSOLVER",
+static const cuda_library_kind kind = {.name = VENDOR_SOLVER,
                                        .work = "factors of matrices",
                                        .otherwise = "the CPU computes",
-                                       .files = {"libcusolver.so.12", "libcusolver.so.11"},
+                                       .files = VENDOR_SOLVER_FILES,
                                        CUDA_LIBRARY_SYMBOLS(CUSOLVER_FUNCTIONS),
                                        .size = sizeof(cuda_solver),
                                        .version = version,

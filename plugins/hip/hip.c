@@ -28,7 +28,10 @@ int32_t cuda_open(cuda_device *d)
     return TN_OK;
 }
 
-void cuda_close(cuda_device *d) {}
+void cuda_close(cuda_device *d)
+{
+    cuda_libraries_close(d);
+}
 
 int32_t cuda_stream_context(cuda_device *d, hipStream_t stream, int *out)
 {
@@ -61,6 +64,15 @@ int32_t cuda_call_back(cuda_device *d, hipStream_t stream, void (*callback)(void
     return status;
 }
 
+hipError_t cuda_graph_update(cuda_device *d, hipGraphExec_t executable, hipGraph_t graph, int *out_why)
+{
+    hipGraphNode_t node = NULL;
+    hipGraphExecUpdateResult why = hipGraphExecUpdateSuccess;
+    hipError_t result = CALL(d, hipGraphExecUpdate, executable, graph, &node, &why);
+    *out_why = (int)why;
+    return result;
+}
+
 const char *cuda_result_name(const cuda_symbols *cu, hipError_t result)
 {
     const char *name = cu->hipGetErrorName(result);
@@ -73,6 +85,15 @@ int32_t cuda_status_of(hipError_t result)
     switch (result) {
     case hipErrorOutOfMemory:
         return TN_E_OUT_OF_MEMORY;
+    case hipErrorStreamCaptureUnsupported:
+    case hipErrorStreamCaptureInvalidated:
+    case hipErrorStreamCaptureMerge:
+    case hipErrorStreamCaptureUnmatched:
+    case hipErrorStreamCaptureUnjoined:
+    case hipErrorStreamCaptureIsolation:
+    case hipErrorStreamCaptureImplicit:
+    case hipErrorCapturedEvent:
+        return TN_E_STATE;
     case hipErrorDeinitialized:
     case hipErrorInvalidContext:
     case hipErrorECCNotCorrectable:

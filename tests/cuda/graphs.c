@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA graphs: a captured step of training does what the same calls do one by one, dropout included; faults of captured
+ * Graphs of CUDA and of HIP: a captured step of training does what the same calls do one by one, dropout included; faults of captured
  * kernels belong to the stream of the launch; what cannot be captured says so. Tier 4 of the kit has the rest.
  */
-#include <criterion/criterion.h>
+#ifdef HIP
+#define __HIP_PLATFORM_AMD__ 1
+#include <hip/hip_runtime_api.h>
+#define VENDOR "HIP"
+#else
 #include <cuda.h>
+#define DEVICE  "cuda"
+#define VENDOR  "CUDA"
+#define LIBRARY "libcuda.so.1"
+#endif
+
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <string.h>
 #include "demo.h"
@@ -13,18 +23,18 @@
 #define BATCH 4
 #define STEPS 4
 
-/* A function of libcuda.so.1, by the name that cuda.h gives it. */
+/* A function of the driver's library, by the name that its header gives it. */
 #define NAME(x)  NAME_(x)
 #define NAME_(x) #x
-#define CU(function) \
-    ((__typeof__(&function))(uintptr_t)dlsym(dlopen("libcuda.so.1", RTLD_NOW), NAME(function)))
+#define OF_LIBRARY(function) \
+    ((__typeof__(&function))(uintptr_t)dlsym(dlopen(LIBRARY, RTLD_NOW), NAME(function)))
 
 static tn_stream *home, *side;
 static tn_graph *graph;
 
 static void open_device(void)
 {
-    open_first(NULL, "cuda", NO_TWINS);
+    open_first(NULL, DEVICE, NO_TWINS);
     s = scope_on_device();
     home = tn_stream_current(ctx, device);
     cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
@@ -222,12 +232,12 @@ Test(graphs, a_launch_keeps_the_faults_of_its_stream)
 
 /* ---- Refusals ------------------------------------------------------------------------------------------- */
 
-Test(graphs, the_default_stream_of_cuda_cannot_be_captured)
+Test(graphs, the_default_stream_cannot_be_captured)
 {
     tn_stream *wrapped = NULL;
     cr_assert_eq(tn_stream_wrap(ctx, device, 0, &wrapped), TN_OK, "%s", tn_last_error()->message);
     cr_assert_eq(tn_graph_capture_begin(graph, wrapped), TN_E_STATE);
-    cr_assert(strstr(tn_last_error()->message, "the default stream of CUDA cannot be captured"), "%s",
+    cr_assert(strstr(tn_last_error()->message, "the default stream of " VENDOR " cannot be captured"), "%s",
               tn_last_error()->message);
     tn_tensor *x = tn_ones(s, TN_INTS(1), .dtype = TN_FLOAT32);
     cr_assert_eq(tn_item_double(s, x), 1);
@@ -235,22 +245,38 @@ Test(graphs, the_default_stream_of_cuda_cannot_be_captured)
 }
 
 /* Another library synchronises a stream that captures. */
+static void break_capture(uint64_t native)
+{
+#ifdef HIP
+    cr_assert_eq(OF_LIBRARY(hipStreamSynchronize)((hipStream_t)(uintptr_t)native),
+                 hipErrorStreamCaptureUnsupported);
+#else
+    uint64_t context = 0;
+    CUcontext before;
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
+    OF_LIBRARY(cuCtxPushCurrent)((CUcontext)(uintptr_t)context);
+    cr_assert_eq(OF_LIBRARY(cuStreamSynchronize)((CUstream)(uintptr_t)native),
+                 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    OF_LIBRARY(cuCtxPopCurrent)(&before);
+#endif
+}
+
 Test(graphs, a_capture_that_another_library_breaks_says_so)
 {
-    uint64_t native = 0, context = 0;
-    CUcontext before;
+    uint64_t native = 0;
     cr_assert_eq(tn_stream_native(side, &native), TN_OK);
-    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
     tn_tensor *x = tn_ones(s, TN_INTS(1), .dtype = TN_FLOAT32);
     begin();
     tn_add_scalar_(s, x, 1.0);
-    CU(cuCtxPushCurrent)((CUcontext)(uintptr_t)context);
-    cr_assert_eq(CU(cuStreamSynchronize)((CUstream)(uintptr_t)native), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CU(cuCtxPopCurrent)(&before);
+    break_capture(native);
     tn_stream_set_current(ctx, home);
     cr_assert_eq(tn_graph_capture_end(graph), TN_E_STATE);
     cr_assert(strstr(tn_last_error()->message, "a call that cannot be captured broke the capture"), "%s",
               tn_last_error()->message);
+#ifdef HIP
+    cr_assert(strstr(tn_last_error()->message, "hipErrorStreamCaptureInvalidated"));
+#else
     cr_assert(strstr(tn_last_error()->message, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"));
+#endif
     cr_assert_eq(tn_item_double(s, x), 1);
 }

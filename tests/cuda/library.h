@@ -7,6 +7,10 @@
 #define TESTS_CUDA_LIBRARY_H
 
 #include <cuda.h>
+#ifdef HIP
+#define __HIP_PLATFORM_AMD__ 1
+#include <hip/hip_runtime_api.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +22,31 @@ typedef CUresult cuda_test_work(CUcontext context, void *data);
 TEST_API CUresult cuda_test_queue(CUstream stream, cuda_test_work *function, const void *data, size_t bytes);
 /* Where device memory lies, or NULL: the range is not in one allocation. */
 TEST_API void *cuda_test_place(CUcontext context, CUdeviceptr address, size_t bytes);
+
+/* The context of the thread. HIP has none, but a device: its context is kept for good, as HIP's library for tests does. */
+static inline CUresult library_context(CUcontext *out)
+{
+    *out = NULL;
+#ifdef HIP
+    int device;
+    return hipGetDevice(&device) ? CUDA_ERROR_INVALID_DEVICE : cuDevicePrimaryCtxRetain(out, device);
+#else
+    return cuCtxGetCurrent(out);
+#endif
+}
+
+/* cuda_test_queue with that context. */
+static inline CUresult library_queue(CUstream stream, cuda_test_work *function, const void *data,
+                                     size_t bytes)
+{
+    CUcontext context;
+    CUresult result = library_context(&context);
+    if (!result) result = cuCtxPushCurrent(context);
+    if (result) return result;
+    result = cuda_test_queue(stream, function, data, bytes);
+    cuCtxPopCurrent(&context);
+    return result;
+}
 
 /* The status that the environment asks for. */
 static inline int library_fault(const char *function)

@@ -94,6 +94,10 @@ EXPORT const char *hipGetErrorName(hipError_t result)
         CASE(hipErrorNotReady)
         CASE(hipErrorIllegalAddress)
         CASE(hipErrorLaunchFailure)
+        CASE(hipErrorStreamCaptureUnsupported)
+        CASE(hipErrorStreamCaptureInvalidated)
+        CASE(hipErrorStreamCaptureUnjoined)
+        CASE(hipErrorGraphExecUpdateFailure)
 #undef CASE
     default:
         return "hipErrorUnknown";
@@ -391,4 +395,47 @@ EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned grid_x,
 {
     return ON_DEVICE(cuLaunchKernel((CUfunction)function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
                                     shared, (CUstream)stream, arguments, extra));
+}
+
+/* ---- Graphs ------------------------------------------------------------------------------------------------- */
+
+EXPORT hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode mode)
+{
+    return ON_DEVICE(cuStreamBeginCapture((CUstream)stream, (CUstreamCaptureMode)mode));
+}
+
+EXPORT hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *out)
+{
+    return ON_DEVICE(cuStreamEndCapture((CUstream)stream, (CUgraph *)out));
+}
+
+EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t *out, hipGraph_t graph,
+                                               unsigned long long flags)
+{
+    return ON_DEVICE(cuGraphInstantiateWithFlags((CUgraphExec *)out, (CUgraph)graph, flags));
+}
+
+EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t stream)
+{
+    return ON_DEVICE(cuGraphLaunch((CUgraphExec)executable, (CUstream)stream));
+}
+
+EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t executable, hipGraph_t graph, hipGraphNode_t *node,
+                                     hipGraphExecUpdateResult *why)
+{
+    CUgraphExecUpdateResultInfo info = {0};
+    hipError_t result = ON_DEVICE(cuGraphExecUpdate((CUgraphExec)executable, (CUgraph)graph, &info));
+    *node = NULL;
+    *why = (hipGraphExecUpdateResult)info.result;
+    return result;
+}
+
+EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t executable)
+{
+    return ON_DEVICE(cuGraphExecDestroy((CUgraphExec)executable));
+}
+
+EXPORT hipError_t hipGraphDestroy(hipGraph_t graph)
+{
+    return ON_DEVICE(cuGraphDestroy((CUgraph)graph));
 }

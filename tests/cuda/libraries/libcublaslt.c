@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libcublasLt.so.13 for tests: products of the test driver's memory, on its streams. It computes as the documentation says,
- * one element after the other, and refuses what cuBLASLt refuses: layouts that overlap, pointers below the alignment of the
- * choice, a bias of float64. If a sum may be put together in place, that is in the dtype of the result, its order changes from call
- * to call.
+ * A libcublasLt.so.13 for tests, or a libhipblaslt.so.1: products of the test driver's memory, on its streams. It computes as the
+ * documentation says, one element after the other, and refuses what cuBLASLt refuses: layouts that overlap, pointers below the
+ * alignment of the choice, a bias of float64. If a sum may be put together in place, that is in the dtype of the result, its order
+ * changes from call to call. That of hipBLASLt changes always, in float32.
  */
 #define TN_PLUGIN
 #include "cublaslt.h"
@@ -45,7 +45,7 @@ int cublasLtCreate(void **out)
 {
     *out = out; /* after a failure anything may be there */
     FAULT(__func__);
-    if (!has_context()) return 1; /* not initialized */
+    if (!has_context()) return CUBLAS_NOT_INITIALIZED;
     return create(out, (object){0});
 }
 
@@ -54,6 +54,15 @@ int cublasLtDestroy(void *handle)
     return destroy(handle);
 }
 
+#ifdef HIP
+/* HIPBLASLT_TEST_VERSION=NUMBER is another one. */
+int hipblasLtGetVersion(void *handle, int *out)
+{
+    const char *text = getenv("HIPBLASLT_TEST_VERSION");
+    *out = text ? atoi(text) : 100000;
+    return handle ? CUBLAS_SUCCESS : CUBLAS_INVALID_VALUE;
+}
+#else
 size_t cublasLtGetVersion(void)
 {
     return 130000;
@@ -65,11 +74,15 @@ const char *cublasLtGetStatusName(int status)
            : status == CUBLAS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED"
                                                : "CUBLAS_STATUS_NOT_SUPPORTED";
 }
+#endif
 
 int cublasLtMatmulDescCreate(void **out, int sums, int scalars)
 {
     FAULT(__func__);
-    return create(out, (object){.sums = sums, .scalars = scalars, .epilogue = LT_EPILOGUE_NONE});
+    return create(out, (object){.sums = sums,
+                                .scalars = scalars,
+                                .epilogue = LT_EPILOGUE_NONE,
+                                .transpose = {LT_PLAIN, LT_PLAIN}});
 }
 
 int cublasLtMatmulDescDestroy(void *description)
@@ -117,8 +130,9 @@ int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *va
 
 int cublasLtMatmulPreferenceCreate(void **out)
 {
+    const uint32_t any = LT_ALIGNMENTS ? 256 : 1;
     FAULT(__func__);
-    return create(out, (object){.reductions = 7, .alignments = {256, 256, 256, 256}});
+    return create(out, (object){.reductions = 7, .alignments = {any, any, any, any}});
 }
 
 int cublasLtMatmulPreferenceDestroy(void *preference)
@@ -131,8 +145,10 @@ int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const 
     object *o = preference;
     FAULT(__func__);
     if (attribute == LT_PREFER_WORKSPACE) return set(&o->workspace, sizeof o->workspace, value, bytes);
-    if (attribute == LT_PREFER_REDUCTIONS) return set(&o->reductions, sizeof o->reductions, value, bytes);
-    if (attribute < LT_PREFER_ALIGNMENT || attribute > LT_PREFER_ALIGNMENT + 3) return CUBLAS_INVALID_VALUE;
+    if (LT_PREFER_REDUCTIONS && attribute == LT_PREFER_REDUCTIONS)
+        return set(&o->reductions, sizeof o->reductions, value, bytes);
+    if (attribute < LT_PREFER_ALIGNMENT || attribute >= LT_PREFER_ALIGNMENT + LT_ALIGNMENTS)
+        return CUBLAS_INVALID_VALUE;
     return set(&o->alignments[attribute - LT_PREFER_ALIGNMENT], sizeof *o->alignments, value, bytes);
 }
 
@@ -154,8 +170,11 @@ static tn_dtype dtype_of(int type)
                                    : TN_FLOAT32;
 }
 
-static int is_sound(const object *l, uint64_t rows, uint64_t columns, int is_transposed)
+/* `operation` is that of the matrix. */
+static int is_sound(const object *l, uint64_t rows, uint64_t columns, int operation)
 {
+    const int is_transposed = operation == LT_TRANSPOSED;
+    if (operation != LT_TRANSPOSED && operation != LT_PLAIN) return 0;
     return l->rows == (is_transposed ? columns : rows) && l->columns == (is_transposed ? rows : columns) &&
            l->leading >= (int64_t)l->rows && l->batches > 0;
 }
@@ -165,18 +184,18 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
 {
     const object *o = description, *of_d = d, *prefer = preference, *of_a = a;
     const uint64_t rows = of_d->rows, columns = of_d->columns;
-    const uint64_t depth = o->transpose[0] ? of_a->rows : of_a->columns;
+    const uint64_t depth = o->transpose[0] == LT_TRANSPOSED ? of_a->rows : of_a->columns;
     FAULT(__func__);
     count(CHOICES, 1);
     *out_count = 0;
     if (!handle || wanted < 1 || !is_sound(a, rows, depth, o->transpose[0]) ||
-        !is_sound(b, depth, columns, o->transpose[1]) || !is_sound(c, rows, columns, 0) ||
-        !is_sound(d, rows, columns, 0))
+        !is_sound(b, depth, columns, o->transpose[1]) || !is_sound(c, rows, columns, LT_PLAIN) ||
+        !is_sound(d, rows, columns, LT_PLAIN))
         return CUBLAS_INVALID_VALUE;
     if (o->epilogue == LT_EPILOGUE_BIAS && of_d->type == CUBLAS_R_64F) return CUBLAS_NOT_SUPPORTED;
     memset(out, 0, sizeof *out);
     out->algorithm.words[0] = (prefer->reductions & LT_REDUCE_IN_PLACE) && depth > 1;
-    for (int i = 0; i < 4; i++) out->algorithm.words[1 + i] = prefer->alignments[i];
+    for (int i = 0; i < 4; i++) out->algorithm.words[1] |= (uint64_t)prefer->alignments[i] << 16 * i;
     out->workspace = prefer->workspace < 4096 ? prefer->workspace : 4096;
     *out_count = 1;
     return CUBLAS_SUCCESS;
@@ -200,7 +219,8 @@ static double element(const product *p, int k, const char *at, uint64_t i)
 
 static double sum_of(const product *p, char *const *at, uint64_t row, uint64_t column, uint64_t depth)
 {
-    const int *t = p->description.transpose;
+    const int t[] = {p->description.transpose[0] == LT_TRANSPOSED,
+                     p->description.transpose[1] == LT_TRANSPOSED};
     const int64_t lead_a = p->layouts[0].leading, lead_b = p->layouts[1].leading;
     float narrow = 0;
     double wide = 0;
@@ -210,7 +230,8 @@ static double sum_of(const product *p, char *const *at, uint64_t row, uint64_t c
         double b = element(p, 1, at[1], t[1] ? column + k * (uint64_t)lead_b : k + column * (uint64_t)lead_b);
         narrow += (float)a * (float)b;
         wide += a * b;
-        if (p->in_place) narrow = (float)rounded(dtype_of(p->layouts[3].type), (double)narrow);
+        if (p->in_place && LT_PREFER_REDUCTIONS)
+            narrow = (float)rounded(dtype_of(p->layouts[3].type), (double)narrow);
     }
     return p->description.sums == CUBLAS_BY_64F ? wide : (double)narrow;
 }
@@ -221,7 +242,8 @@ static CUresult run(CUcontext context, void *data)
     const object *d = &p->layouts[3];
     const tn_dtype dtype = dtype_of(d->type);
     const uint64_t bytes = TN_DTYPE_BITS(dtype) / 8;
-    const uint64_t depth = p->description.transpose[0] ? p->layouts[0].rows : p->layouts[0].columns;
+    const uint64_t depth =
+        p->description.transpose[0] == LT_TRANSPOSED ? p->layouts[0].rows : p->layouts[0].columns;
     const char *bias = NULL;
     if (!use_workspace(context, p->workspace, p->workspace_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (p->description.epilogue == LT_EPILOGUE_BIAS) {
@@ -262,12 +284,12 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
                  .in_place = algorithm->words[0]};
     FAULT(__func__);
     for (int k = 0; k < 4; k++) {
-        if ((uintptr_t)memory[k] % algorithm->words[1 + k]) return CUBLAS_EXECUTION_FAILED;
+        if ((uintptr_t)memory[k] % (algorithm->words[1] >> 16 * k & 0xffff)) return CUBLAS_EXECUTION_FAILED;
         p.layouts[k] = *layouts[k];
         p.memory[k] = (CUdeviceptr)(uintptr_t)memory[k];
     }
     p.alpha = p.description.scalars == CUBLAS_R_64F ? *(const double *)alpha : (double)*(const float *)alpha;
     p.beta = p.description.scalars == CUBLAS_R_64F ? *(const double *)beta : (double)*(const float *)beta;
     p.turn = (uint64_t)count(PRODUCTS, 1);
-    return handle && !cuda_test_queue(stream, run, &p, sizeof p) ? CUBLAS_SUCCESS : CUBLAS_EXECUTION_FAILED;
+    return handle && !library_queue(stream, run, &p, sizeof p) ? CUBLAS_SUCCESS : CUBLAS_EXECUTION_FAILED;
 }

@@ -1,18 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tests of the vendor's libraries share: a device whose log is kept, the setting that switches libraries off, tensors
- * of random numbers and how far apart two are. A test file defines LIBRARY and LIBRARY_COUNT, the function that counts.
+ * of random numbers and how far apart two are. A test file defines LIBRARY and LIBRARY_COUNT, the function that counts. The tests
+ * of the HIP plugin compile it, too, with the names of its libraries.
  */
 #ifndef TESTS_CUDA_LIBRARIES_SESSION_H
 #define TESTS_CUDA_LIBRARIES_SESSION_H
 
+#ifndef DEVICE
+#define DEVICE "cuda"
+#endif
+
 #include <dlfcn.h>
+#include <library_names.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "../../core/rows.h"
 #include "../../gpu/device_suite.h"
+
+/* The first of a list of files, and the symbol behind a name. */
+#define FIRST_OF(...) (((const char *const[])__VA_ARGS__)[0])
+#define NAME(x)       NAME_OF(x)
+#define NAME_OF(x)    #x
 
 static char said[4096]; /* the log */
 
@@ -22,10 +34,28 @@ static void keep_log(void *user, int32_t level, const char *text)
     snprintf(said + used, sizeof said - used, "%d %s\n", level, text);
 }
 
+/* Call `call` of the function fails with the status. */
+static inline void let_fail(const char *function, int call, int status)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s:%d:%d", function, call, status);
+    setenv("LIBRARY_FAIL", text, 1);
+}
+
+static inline void expect_in(const char *text, const char *format, ...)
+{
+    char want[160];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(want, sizeof want, format, list);
+    va_end(list);
+    cr_assert(strstr(text, want), "\"%s\" has no \"%s\"", text, want);
+}
+
 static void open_device(void)
 {
     tn_context_options options = {.size = sizeof options, .log = keep_log};
-    open_first(&options, "cuda", NO_TWINS);
+    open_first(&options, DEVICE, NO_TWINS);
     s = scope_on_device();
 }
 

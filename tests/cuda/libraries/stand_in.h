@@ -44,7 +44,7 @@ static inline int destroy_object(void *object, size_t bytes, int live)
 static inline int has_context(void)
 {
     CUcontext context = NULL;
-    return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context;
+    return library_context(&context) == CUDA_SUCCESS && context;
 }
 
 static inline double rounded(tn_dtype dtype, double value)

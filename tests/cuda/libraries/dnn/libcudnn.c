@@ -401,8 +401,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
     }
     c.turn = count(CONVOLUTIONS, 1);
     __atomic_store_n(&counts[ENGINE], c.engine, __ATOMIC_RELEASE);
-    return cuda_test_queue(((object *)handle)->stream, run, &c, sizeof c) ? DNN_EXECUTION_FAILED
-                                                                          : DNN_SUCCESS;
+    return library_queue(((object *)handle)->stream, run, &c, sizeof c) ? DNN_EXECUTION_FAILED : DNN_SUCCESS;
 }
 
 /* ---- The handle ---------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libcufft.so.12 for tests: transforms of lines in the test driver's memory, on its streams, by the sum that defines them in
+ * A libcufft.so.12 for tests, or a libhipfft.so.0: transforms of lines in the test driver's memory, on its streams, by the sum that defines them in
  * long double. It writes over its work, and refuses plans that are not made, work that is missing and directions that are none.
  */
 #include "cufft.h"
@@ -29,10 +29,30 @@ typedef struct shape {
 enum { MOST = 256, WORK = 4096 };
 static shape plans[MOST];
 
-static shape *plan_of(int plan)
+/* Number 0 is a plan of cuFFT, too; one of hipFFT is a pointer. */
+#ifdef HIP
+static shape *plan_of(fft_handle plan)
+{
+    for (int i = 0; i < MOST; i++)
+        if (plan == &plans[i] && plans[i].is_alive) return &plans[i];
+    return NULL;
+}
+
+static fft_handle handle_of(int i)
+{
+    return &plans[i];
+}
+#else
+static shape *plan_of(fft_handle plan)
 {
     return plan >= 0 && plan < MOST && plans[plan].is_alive ? &plans[plan] : NULL;
 }
+
+static fft_handle handle_of(int i)
+{
+    return i;
+}
+#endif
 
 /* ---- Transforms --------------------------------------------------------------------------------------------- */
 
@@ -104,7 +124,7 @@ static CUresult run(CUcontext context, void *data)
     return is_good ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
-static int execute(const char *function, int plan, int type, void *in, void *out, int direction)
+static int execute(const char *function, fft_handle plan, int type, void *in, void *out, int direction)
 {
     shape *p = plan_of(plan), job;
     FAULT(function);
@@ -116,33 +136,32 @@ static int execute(const char *function, int plan, int type, void *in, void *out
     job.out = (CUdeviceptr)(uintptr_t)out;
     job.direction = direction;
     count(LINES, (int)p->lines);
-    return cuda_test_queue(p->stream, run, &job, sizeof job) ? FFT_EXEC_FAILED : FFT_SUCCESS;
+    return library_queue(p->stream, run, &job, sizeof job) ? FFT_EXEC_FAILED : FFT_SUCCESS;
 }
 
-int cufftExecC2C(int plan, void *in, void *out, int direction)
+int cufftExecC2C(fft_handle plan, void *in, void *out, int direction)
 {
     return execute(__func__, plan, FFT_C2C, in, out, direction);
 }
 
-int cufftExecZ2Z(int plan, void *in, void *out, int direction)
+int cufftExecZ2Z(fft_handle plan, void *in, void *out, int direction)
 {
     return execute(__func__, plan, FFT_Z2Z, in, out, direction);
 }
 
-int cufftExecR2C(int plan, void *in, void *out)
+int cufftExecR2C(fft_handle plan, void *in, void *out)
 {
     return execute(__func__, plan, FFT_R2C, in, out, FFT_FORWARD);
 }
 
-int cufftExecD2Z(int plan, void *in, void *out)
+int cufftExecD2Z(fft_handle plan, void *in, void *out)
 {
     return execute(__func__, plan, FFT_D2Z, in, out, FFT_FORWARD);
 }
 
 /* ---- Plans -------------------------------------------------------------------------------------------------- */
 
-/* Number 0 is a plan, too. */
-int cufftCreate(int *out)
+int cufftCreate(fft_handle *out)
 {
     FAULT(__func__);
     if (!has_context()) return FFT_SETUP_FAILED;
@@ -150,27 +169,27 @@ int cufftCreate(int *out)
         if (plans[i].is_alive) continue;
         plans[i] = (shape){.is_alive = 1};
         count(LIVE, 1);
-        *out = i;
+        *out = handle_of(i);
         return FFT_SUCCESS;
     }
     return FFT_ALLOC_FAILED;
 }
 
-int cufftDestroy(int plan)
+int cufftDestroy(fft_handle plan)
 {
     if (!plan_of(plan)) return 1;
-    plans[plan].is_alive = 0;
+    plan_of(plan)->is_alive = 0;
     count(LIVE, -1);
     return FFT_SUCCESS;
 }
 
-int cufftSetAutoAllocation(int plan, int is_on)
+int cufftSetAutoAllocation(fft_handle plan, int is_on)
 {
     FAULT(__func__);
     return plan_of(plan) && !is_on ? FFT_SUCCESS : FFT_INVALID_VALUE;
 }
 
-int cufftMakePlanMany64(int plan, int rank, long long *sizes, long long *in_sizes, long long in_step,
+int cufftMakePlanMany64(fft_handle plan, int rank, long long *sizes, long long *in_sizes, long long in_step,
                         long long in_apart, long long *out_sizes, long long out_step, long long out_apart,
                         int type, long long batch, size_t *out_bytes)
 {
@@ -187,19 +206,19 @@ int cufftMakePlanMany64(int plan, int rank, long long *sizes, long long *in_size
     return FFT_SUCCESS;
 }
 
-int cufftSetStream(int plan, void *stream)
+int cufftSetStream(fft_handle plan, void *stream)
 {
     FAULT(__func__);
     if (!plan_of(plan)) return 1;
-    plans[plan].stream = stream;
+    plan_of(plan)->stream = stream;
     return FFT_SUCCESS;
 }
 
-int cufftSetWorkArea(int plan, void *work)
+int cufftSetWorkArea(fft_handle plan, void *work)
 {
     FAULT(__func__);
     if (!plan_of(plan)) return 1;
-    plans[plan].work = (CUdeviceptr)(uintptr_t)work;
+    plan_of(plan)->work = (CUdeviceptr)(uintptr_t)work;
     return FFT_SUCCESS;
 }
 
@@ -208,3 +227,11 @@ int cufftGetVersion(int *out)
     *out = 12000;
     return FFT_SUCCESS;
 }
+
+#ifdef OTHER_RUNTIME
+/* As a library that is linked with another generation of HIP. */
+TEST_API hipError_t hipInit(unsigned flags)
+{
+    return flags ? hipErrorInvalidValue : hipSuccess;
+}
+#endif

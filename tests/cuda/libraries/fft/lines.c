@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fourier transforms by a cuFFT for tests (libcufft.c) beside those of the plugin's kernels: layouts, scales, plans that are kept,
+ * Fourier transforms by a cuFFT or hipFFT for tests (libcufft.c) beside those of the plugin's kernels: layouts, scales, plans that are kept,
  * the order of streams, and what happens when the library is absent or fails.
  */
-#define LIBRARY       "libcufft.so.12"
+#define LIBRARY       FIRST_OF(VENDOR_FFT_FILES)
 #define LIBRARY_COUNT "cufft_test_count"
 #include "session.h"
 
@@ -59,7 +59,7 @@ Test(lines, of_all_dtypes_and_layouts)
         EXPECT_SAME(0, tolerances[i], tn__fft_r2c(s, real, TN_INTS(2), 0, 0)) /* a whole spectrum */
         EXPECT_SAME(0, tolerances[i], tn__fft_c2c(s, tn_expand(s, one, TN_INTS(3, 7)), TN_INTS(1), 0, 1))
     }
-    cr_assert(strstr(said, "2 cuda:0: cuFFT 12000 computes Fourier transforms"), "%s", said);
+    expect_in(said, "2 " DEVICE ":0: " VENDOR_FFT " 12000 computes Fourier transforms");
 }
 
 /* Scales and several dimensions, of which the last is transformed first; back again the input comes out. */
@@ -131,9 +131,9 @@ Test(lines, captures_have_the_kernels)
 /* ---- Failures ------------------------------------------------------------------------------------------- */
 
 /* Before the work is queued: the kernels do it, and do from then on. */
-static const char *const failures[] = {"cufftCreate:1:2", "cufftSetAutoAllocation:1:4",
-                                       "cufftMakePlanMany64:1:5", "cufftSetStream:1:1",
-                                       "cufftSetWorkArea:1:1"};
+static const char *const failures[] = {NAME(cufftCreate) ":1:2", NAME(cufftSetAutoAllocation) ":1:4",
+                                       NAME(cufftMakePlanMany64) ":1:5", NAME(cufftSetStream) ":1:1",
+                                       NAME(cufftSetWorkArea) ":1:1"};
 
 ParameterizedTestParameters(lines, a_failure_leaves_the_work_to_the_kernels)
 {
@@ -153,12 +153,11 @@ ParameterizedTest(const int *number, lines, a_failure_leaves_the_work_to_the_ker
 
 Test(lines, a_failure_of_the_work_is_an_error_with_its_name)
 {
-    setenv("LIBRARY_FAIL", "cufftExecC2C:1:6", 1);
+    setenv("LIBRARY_FAIL", NAME(cufftExecC2C) ":1:6", 1);
     tn_tensor *x = pairs_of(TN_FLOAT32, TN_INTS(2, 5));
     tn__fft_c2c(s, x, TN_INTS(1), 0, 1);
     cr_assert_eq(tn_scope_failed(s), TN_E_INTERNAL);
-    cr_assert(strstr(tn_scope_error(s)->message, "cufftExec failed: CUFFT_EXEC_FAILED"), "%s",
-              tn_scope_error(s)->message);
+    expect_in(tn_scope_error(s)->message, NAME(cufftExec) " failed: " VENDOR_FFT_STATUS("EXEC_FAILED"));
     tn_scope_clear(s);
     EXPECT_SAME(2, 1e-5, tn__fft_c2c(s, x, TN_INTS(1), 0, 1))
 }
@@ -172,6 +171,15 @@ Test(absent, the_kernels_transform_and_the_log_says_so)
     cr_assert(got[0] == 4 && got[1] == 0 && got[2] == 2 && got[3] == 0);
     cr_assert_eq(tn_inspect_fallback_count(ctx), 0);
     cr_assert_eq(count(LINES), -1);
-    cr_assert(strstr(said, "libcufft.so.12 not found: the plugin's own kernels compute Fourier transforms"),
-              "%s", said);
+    expect_in(said, "%s not found: the plugin's own kernels compute Fourier transforms", LIBRARY);
+}
+
+/* In an environment whose library is linked with another generation of the runtime. */
+Test(foreign, the_kernels_transform_and_the_log_says_so, .init = open_device, .fini = close_device)
+{
+    tn_tensor *sum =
+        tn_view_as_real(s, tn__fft_r2c(s, tn_ones(s, TN_INTS(4), .dtype = TN_FLOAT32), TN_INTS(0), 0, 1));
+    cr_assert_eq(tn_item_double(s, tn_max(s, sum)), 4);
+    cr_assert_eq(count(LINES), 0);
+    expect_in(said, VENDOR_FFT " is for another generation of ");
 }

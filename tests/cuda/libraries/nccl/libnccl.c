@@ -16,10 +16,6 @@
 #include "library.h"
 #include "nccl.h"
 
-#ifdef RCCL
-#define __HIP_PLATFORM_AMD__ 1
-#include <hip/hip_runtime_api.h>
-#endif
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -547,19 +543,6 @@ int ncclGetUniqueId(nccl_id *out)
              atomic_fetch_add(&ids, 1));
     return NCCL_SUCCESS;
 }
-
-static CUresult current_context(CUcontext *out)
-{
-    *out = NULL;
-#ifdef RCCL
-    int device;
-    if (hipGetDevice(&device) != hipSuccess) return CUDA_ERROR_INVALID_DEVICE;
-    return cuDevicePrimaryCtxRetain(out, device); /* for good: the driver has it already */
-#else
-    return cuCtxGetCurrent(out);
-#endif
-}
-
 static int open_board(comm *c)
 {
     struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = c->rank, .l_len = 1};
@@ -585,7 +568,7 @@ int ncclCommInitRank(void **out, int world, nccl_id id, int rank)
     comms = c;
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&counts[LIVE], 1);
-    if (current_context(&c->context) || !c->context)
+    if (library_context(&c->context) || !c->context)
         result = NCCL_UNHANDLED_CUDA_ERROR;
     else
         result = open_board(c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libcusolver.so.12 for tests: factors of matrices in the test driver's memory, on its streams, in float64 by the plainest
+ * A libcusolver.so.12 for tests, or a libhipsolver.so.1: factors of matrices in the test driver's memory, on its streams, in float64 by the plainest
  * algorithms. It reads only the triangle that it is told to read, writes over its work, and refuses sizes that cannot be.
  */
 #include "cusolver.h"
@@ -354,8 +354,7 @@ static int start(const char *function, void *h, int lda, job j)
     FAULT(function);
     if (lda < j.m || j.m < 1 || j.n < 1) return SOLVER_INVALID_VALUE;
     count(MATRICES, 1);
-    return cuda_test_queue(((handle *)h)->stream, run, &j, sizeof j) ? SOLVER_EXECUTION_FAILED
-                                                                     : SOLVER_SUCCESS;
+    return library_queue(((handle *)h)->stream, run, &j, sizeof j) ? SOLVER_EXECUTION_FAILED : SOLVER_SUCCESS;
 }
 
 #define IS_DOUBLE   0
@@ -387,8 +386,10 @@ int cusolverDnSetStream(void *h, void *stream)
     return SOLVER_SUCCESS;
 }
 
+#ifndef HIP
 int cusolverGetVersion(int *out)
 {
     *out = 12000;
     return SOLVER_SUCCESS;
 }
+#endif

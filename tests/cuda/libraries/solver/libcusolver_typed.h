@@ -9,7 +9,7 @@ int NAMED(potrf)(void *h, int triangle, int n, void *a, int lda, void *work, int
 {
     const job j = {.algorithm = CHOLESKY,
                    .is_double = IS_DOUBLE,
-                   .flag = triangle,
+                   .flag = triangle == SOLVER_UPPER,
                    .m = n,
                    .n = n,
                    .a = at(a),
@@ -43,7 +43,7 @@ int NAMED(getrs)(void *h, int operation, int n, int columns, const void *a, int 
 {
     const job j = {.algorithm = SOLVE,
                    .is_double = IS_DOUBLE,
-                   .flag = operation,
+                   .flag = operation == SOLVER_TRANSPOSED,
                    .m = n,
                    .n = n,
                    .k = columns,
@@ -105,8 +105,8 @@ int NAMED(syevd)(void *h, int mode, int triangle, int n, void *a, int lda, void 
 {
     const job j = {.algorithm = EIGENVALUES,
                    .is_double = IS_DOUBLE,
-                   .flag = triangle,
-                   .wants_vectors = mode,
+                   .flag = triangle == SOLVER_UPPER,
+                   .wants_vectors = mode == SOLVER_VALUES_AND_VECTORS,
                    .m = n,
                    .n = n,
                    .a = at(a),

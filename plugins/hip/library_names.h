@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ../cuda/blas.c, fft.c and solver.c are compiled with in the HIP plugin: the names that NVIDIA's functions have in AMD's
+ * libraries, files, numbers and what else differs, after AMD's documentation of hipBLASLt (0.6 to 1.2), hipFFT (1.0) and hipSOLVER
+ * (2.0 to 3.0), in ROCm 6 and 7.
+ */
+#ifndef TENON_HIP_LIBRARY_NAMES_H
+#define TENON_HIP_LIBRARY_NAMES_H
+
+/* Statuses have the same numbers in hipBLASLt and hipSOLVER, as have operations and triangles. */
+#define HIP_LIBRARY_STATUSES(prefix)                                                               \
+    {                                                                                              \
+        prefix "SUCCESS", prefix "NOT_INITIALIZED", prefix "ALLOC_FAILED", prefix "INVALID_VALUE", \
+            prefix "MAPPING_ERROR", prefix "EXECUTION_FAILED", prefix "INTERNAL_ERROR",            \
+            prefix "NOT_SUPPORTED", prefix "ARCH_MISMATCH", prefix "HANDLE_IS_NULLPTR",            \
+            prefix "INVALID_ENUM", prefix "UNKNOWN"                                                \
+    }
+
+/* ---- Products ----------------------------------------------------------------------------------------------- */
+
+#define cublasLtCreate                       hipblasLtCreate
+#define cublasLtDestroy                      hipblasLtDestroy
+#define cublasLtMatmulDescCreate             hipblasLtMatmulDescCreate
+#define cublasLtMatmulDescDestroy            hipblasLtMatmulDescDestroy
+#define cublasLtMatmulDescSetAttribute       hipblasLtMatmulDescSetAttribute
+#define cublasLtMatrixLayoutCreate           hipblasLtMatrixLayoutCreate
+#define cublasLtMatrixLayoutDestroy          hipblasLtMatrixLayoutDestroy
+#define cublasLtMatrixLayoutSetAttribute     hipblasLtMatrixLayoutSetAttribute
+#define cublasLtMatmulPreferenceCreate       hipblasLtMatmulPreferenceCreate
+#define cublasLtMatmulPreferenceDestroy      hipblasLtMatmulPreferenceDestroy
+#define cublasLtMatmulPreferenceSetAttribute hipblasLtMatmulPreferenceSetAttribute
+#define cublasLtMatmulAlgoGetHeuristic       hipblasLtMatmulAlgoGetHeuristic
+#define cublasLtMatmul                       hipblasLtMatmul
+
+enum { /* statuses */
+       CUBLAS_SUCCESS = 0,
+       CUBLAS_NOT_INITIALIZED = 1,
+       CUBLAS_ALLOC_FAILED = 2,
+       CUBLAS_INVALID_VALUE = 3,
+       CUBLAS_EXECUTION_FAILED = 5,
+       CUBLAS_NOT_SUPPORTED = 7,
+       CUBLAS_ARCH_MISMATCH = 8
+};
+enum { CUBLAS_R_32F = 0, CUBLAS_R_64F = 1, CUBLAS_R_16F = 2, CUBLAS_R_16BF = 14 }; /* types of elements */
+enum { CUBLAS_BY_32F = 2, CUBLAS_BY_64F = 7, CUBLAS_BY_TF32 = 6 };                 /* types of sums */
+enum { LT_DESC_TRANSA = 0, LT_DESC_TRANSB = 1, LT_DESC_EPILOGUE = 2, LT_DESC_BIAS = 3 }; /* attributes */
+enum { LT_PLAIN = 111, LT_TRANSPOSED = 112 };
+enum { LT_LAYOUT_BATCH_COUNT = 0, LT_LAYOUT_BATCH_OFFSET = 1 };
+enum {
+    LT_PREFER_WORKSPACE = 1,
+    LT_PREFER_REDUCTIONS = 0, /* the library has no preference for them, nor for alignment */
+    LT_PREFER_ALIGNMENT = 0,
+    LT_ALIGNMENTS = 0
+};
+enum { LT_EPILOGUE_NONE = 1, LT_EPILOGUE_BIAS = 4 };
+enum { LT_ALGORITHM_WORDS = 3 };
+enum { LT_KEEPS_ORDER = 0 }; /* the library does not say in which order it adds */
+
+#define VENDOR_BLAS "hipBLASLt"
+#define VENDOR_BLAS_FILES                        \
+    {                                            \
+        "libhipblaslt.so.1", "libhipblaslt.so.0" \
+    }
+#define VENDOR_BLAS_LEAST        600 /* 0.6 of ROCm 6: before, types had other numbers */
+#define VENDOR_BLAS_FUNCTIONS(X) X(int, hipblasLtGetVersion, (void *handle, int *out))
+#define VENDOR_BLAS_VERSION(b)                                     \
+    ({                                                             \
+        int blas_version = 0;                                      \
+        (b)->hipblasLtGetVersion((b)->base.handle, &blas_version); \
+        (size_t) blas_version;                                     \
+    })
+#define VENDOR_BLAS_STATUS_NAME(b, status)                                               \
+    ({                                                                                   \
+        static const char *const blas_names[] = HIP_LIBRARY_STATUSES("HIPBLAS_STATUS_"); \
+        (status) >= 0 && (status) < 12 ? blas_names[status] : "unknown status";          \
+    })
+
+/* ---- Convolutions ------------------------------------------------------------------------------------------- */
+
+#define VENDOR_CONVOLVE NULL
+
+/* ---- Fourier transforms ------------------------------------------------------------------------------------- */
+
+#define cufftGetVersion        hipfftGetVersion
+#define cufftCreate            hipfftCreate
+#define cufftDestroy           hipfftDestroy
+#define cufftSetAutoAllocation hipfftSetAutoAllocation
+#define cufftMakePlanMany64    hipfftMakePlanMany64
+#define cufftSetStream         hipfftSetStream
+#define cufftSetWorkArea       hipfftSetWorkArea
+#define cufftExec              hipfftExec
+#define cufftExecC2C           hipfftExecC2C
+#define cufftExecZ2Z           hipfftExecZ2Z
+#define cufftExecR2C           hipfftExecR2C
+#define cufftExecD2Z           hipfftExecD2Z
+
+typedef void *fft_handle; /* of a plan */
+
+#define VENDOR_FFT "hipFFT"
+#define VENDOR_FFT_FILES \
+    {                    \
+        "libhipfft.so.0" \
+    }
+#define VENDOR_FFT_STATUS(end) "HIPFFT_" end
+
+/* ---- Factors of matrices ------------------------------------------------------------------------------------ */
+
+#define cusolverDnCreate            hipsolverDnCreate
+#define cusolverDnDestroy           hipsolverDnDestroy
+#define cusolverDnSetStream         hipsolverDnSetStream
+#define cusolverDnSpotrf_bufferSize hipsolverDnSpotrf_bufferSize
+#define cusolverDnDpotrf_bufferSize hipsolverDnDpotrf_bufferSize
+#define cusolverDnSpotrf            hipsolverDnSpotrf
+#define cusolverDnDpotrf            hipsolverDnDpotrf
+#define cusolverDnSgetrf_bufferSize hipsolverDnSgetrf_bufferSize
+#define cusolverDnDgetrf_bufferSize hipsolverDnDgetrf_bufferSize
+#define cusolverDnSgetrf            hipsolverDnSgetrf
+#define cusolverDnDgetrf            hipsolverDnDgetrf
+#define cusolverDnSgetrs            hipsolverDnSgetrs
+#define cusolverDnDgetrs            hipsolverDnDgetrs
+#define cusolverDnSgeqrf_bufferSize hipsolverDnSgeqrf_bufferSize
+#define cusolverDnDgeqrf_bufferSize hipsolverDnDgeqrf_bufferSize
+#define cusolverDnSgeqrf            hipsolverDnSgeqrf
+#define cusolverDnDgeqrf            hipsolverDnDgeqrf
+#define cusolverDnSorgqr_bufferSize hipsolverDnSorgqr_bufferSize
+#define cusolverDnDorgqr_bufferSize hipsolverDnDorgqr_bufferSize
+#define cusolverDnSorgqr            hipsolverDnSorgqr
+#define cusolverDnDorgqr            hipsolverDnDorgqr
+#define cusolverDnSsyevd_bufferSize hipsolverDnSsyevd_bufferSize
+#define cusolverDnDsyevd_bufferSize hipsolverDnDsyevd_bufferSize
+#define cusolverDnSsyevd            hipsolverDnSsyevd
+#define cusolverDnDsyevd            hipsolverDnDsyevd
+#define cusolverDnSgesvd_bufferSize hipsolverDnSgesvd_bufferSize
+#define cusolverDnDgesvd_bufferSize hipsolverDnDgesvd_bufferSize
+#define cusolverDnSgesvd            hipsolverDnSgesvd
+#define cusolverDnDgesvd            hipsolverDnDgesvd
+
+enum { /* statuses */
+       SOLVER_SUCCESS = 0,
+       SOLVER_NOT_INITIALIZED = 1,
+       SOLVER_ALLOC_FAILED = 2,
+       SOLVER_INVALID_VALUE = 3,
+       SOLVER_EXECUTION_FAILED = 5,
+       SOLVER_INTERNAL_ERROR = 6
+};
+enum { SOLVER_LOWER = 122, SOLVER_UPPER = 121 };               /* triangles */
+enum { SOLVER_PLAIN = 111, SOLVER_TRANSPOSED = 112 };          /* operations on a matrix */
+enum { SOLVER_VALUES = 201, SOLVER_VALUES_AND_VECTORS = 202 }; /* of symmetric matrices */
+
+/* Lengths of work are bytes in older versions and elements in newer ones: as elements they suffice for both. */
+#define VENDOR_SOLVER "hipSOLVER"
+#define VENDOR_SOLVER_FILES                      \
+    {                                            \
+        "libhipsolver.so.1", "libhipsolver.so.0" \
+    }
+#define VENDOR_SOLVER_FUNCTIONS(X)                 /* it does not tell its version */
+#define VENDOR_SOLVER_TYPED          "hipsolverDn" /* S or D and the name follow */
+#define VENDOR_SOLVER_VERSION(s, to) ((void)(s))
+#define VENDOR_SOLVER_STATUSES       HIP_LIBRARY_STATUSES("HIPSOLVER_STATUS_")
+
+#endif
