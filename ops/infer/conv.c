@@ -30,6 +30,12 @@ static int32_t check_numbers(tni_frame *f, const convolution *c)
             return tni_fail(f, TN_E_ARGUMENT, "negative output_padding is not supported");
         if (c->stride[i] <= 0) return tni_fail(f, TN_E_ARGUMENT, "non-positive stride is not supported");
         if (c->dilation[i] <= 0) return tni_fail(f, TN_E_ARGUMENT, "dilation should be greater than zero");
+        if (c->transposed && c->output_padding[i] >= c->stride[i] && c->output_padding[i] >= c->dilation[i])
+            return tni_fail(f, TN_E_ARGUMENT,
+                            "output padding must be smaller than either stride or dilation, but got output "
+                            "padding %lld, stride %lld, dilation %lld in dimension %lld",
+                            (long long)c->output_padding[i], (long long)c->stride[i],
+                            (long long)c->dilation[i], (long long)i + 2);
     }
     if (c->groups <= 0) return tni_fail(f, TN_E_ARGUMENT, "non-positive groups is not supported");
     return TN_OK;
@@ -134,10 +140,16 @@ static int32_t output_space(tni_frame *f, const convolution *c, int64_t *sizes)
 /* Of the result; `bias` may be NULL. */
 static int32_t output_sizes(tni_frame *f, const convolution *c, const tn_tensor *bias, int64_t *sizes)
 {
+    const int64_t *in = sizes_of(c->input);
+    tni_text text;
     TNI_TRY(check_channels(f, c, bias));
-    sizes[0] = sizes_of(c->input)[0];
+    sizes[0] = in[0];
     sizes[1] = c->transposed ? sizes_of(c->weight)[1] * c->groups : sizes_of(c->weight)[0];
-    return output_space(f, c, sizes + 2);
+    TNI_TRY(output_space(f, c, sizes + 2));
+    if (c->input->numel || !in[0] || !in[1]) return TN_OK;
+    return tni_fail(f, TN_E_SHAPE,
+                    "Only zero batch or zero channel inputs are supported, but got input shape: %s",
+                    tni_sizes_text(c->input, &text));
 }
 
 /* Channels-last where the input or the weight is. */

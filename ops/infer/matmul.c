@@ -228,6 +228,9 @@ int32_t infer_cdist(tni_frame *f)
                         (long long)sizes_of(a)[ra - 1], (long long)sizes_of(b)[rb - 1]);
     if (tni_arg_float(f, 2) < 0)
         return tni_fail(f, TN_E_ARGUMENT, "cdist only supports non-negative p values");
+    int64_t mode = f->args[3].tag == TN_TAG_NONE ? 0 : tni_arg_int(f, 3);
+    if (mode < 0 || mode > 2)
+        return tni_fail(f, TN_E_ARGUMENT, "possible modes: 0, 1, 2, but was: %lld", (long long)mode);
     TNI_TRY(tni_broadcast(&shape, (uint32_t)ra - 2, sizes_of(a)));
     TNI_TRY(tni_broadcast(&shape, (uint32_t)rb - 2, sizes_of(b)));
     shape.sizes[shape.rank++] = sizes_of(a)[ra - 2];

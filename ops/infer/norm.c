@@ -329,6 +329,15 @@ static int32_t out_batch_norm(tni_frame *f, const tn_tensor *parameter, int32_t 
     return tni_out(f, 2, dtype, 1, &channels);
 }
 
+/* An empty batch has no statistics. */
+static int32_t check_not_empty(tni_frame *f, const tn_tensor *input)
+{
+    tni_text text;
+    if (input->numel) return TN_OK;
+    return tni_fail(f, TN_E_SHAPE, "input tensor must have at least one element, but got input_sizes = %s",
+                    tni_sizes_text(input, &text));
+}
+
 /* (input, weight, bias, running_mean, running_var, training, ...), or without running statistics. */
 int32_t infer_batch_norm(tni_frame *f)
 {
@@ -336,6 +345,7 @@ int32_t infer_batch_norm(tni_frame *f)
     int32_t has_running = f->n_args == 8, training = tni_arg_bool(f, has_running ? 5 : 3);
     if (rank_of(input) < 2)
         return tni_fail(f, TN_E_SHAPE, "expected at least 2D input (got %uD input)", input->desc.rank);
+    if (training) TNI_TRY(check_not_empty(f, input));
     int64_t channels = sizes_of(input)[1];
     TNI_TRY(check_channels(f, 1, channels));
     TNI_TRY(check_channels(f, 2, channels));
@@ -356,13 +366,9 @@ int32_t infer_batch_norm_reserve(tni_frame *f)
 {
     const tn_tensor *input = tni_arg_tensor(f, 0);
     const int64_t none = 0;
-    tni_text text;
     if (rank_of(input) < 2)
         return tni_fail(f, TN_E_SHAPE, "expected at least 2D input (got %uD input)", input->desc.rank);
-    if (!input->numel)
-        return tni_fail(f, TN_E_SHAPE,
-                        "input tensor must have at least one element, but got input_sizes = %s",
-                        tni_sizes_text(input, &text));
+    TNI_TRY(check_not_empty(f, input));
     for (uint32_t i = 1; i < 5; i++) TNI_TRY(check_channels(f, i, sizes_of(input)[1]));
     TNI_TRY(check_parameters(f, input, 1, 4));
     TNI_TRY(out_batch_norm(f, tni_arg_tensor(f, 3), 1));
