@@ -13,11 +13,12 @@ static int32_t check_range(tn_scope *s, const tn_value *args, uint32_t first)
     return TN_OK;
 }
 
-/* The levels before clamping, and the outputs made from them. */
+/* The levels before clamping, and the outputs made from them; a NaN becomes the lowest level, outside the mask. */
 static void give_levels(tn_scope *s, tn_tensor *levels, const tn_value *args, uint32_t range,
                         tn_tensor **clamped, tn_tensor **mask)
 {
     *mask = tn_logical_and(s, tn_ge_scalar(s, levels, args[range]), tn_le_scalar(s, levels, args[range + 1]));
+    levels = tn_nan_to_num(s, levels, .nan = (double)arg_int(args, range));
     *clamped = tn_clamp(s, levels, .min = args[range], .max = args[range + 1]);
 }
 

@@ -204,6 +204,8 @@ void composite_binary_cross_entropy_with_logits(tn_scope *s, const tn_value *arg
 void composite_kl_div(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *loss;
+    if (is_integer(dtype_of(self)) || is_integer(dtype_of(target)))
+        return (void)tn_scope_fail(s, TN_E_DTYPE, "kl_div: Integral inputs not supported.");
     if (arg_bool(args, 3))
         loss = tn_mul(s, tn_exp(s, target), tn_sub(s, target, self));
     else
