@@ -66,6 +66,8 @@ ON_EACH_DEVICE(linalg, bad_pivots_are_refused)
 {
     tn_linalg_lu_solve(p->s, square(p, 1, 0, 0, 1), VECTOR(p, TN_INT32, 1, 3), square(p, 1, 0, 0, 1));
     expect_error(p, "argument 'pivots': must be rows from 1 to 2");
+    tn_lu_unpack(p->s, square(p, 1, 0, 0, 1), VECTOR(p, TN_INT32, 0, 2));
+    expect_error(p, "argument 'LU_pivots': must be rows from 1 to 2");
 }
 
 ON_EACH_DEVICE(linalg, determinants)

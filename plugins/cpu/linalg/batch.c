@@ -207,6 +207,34 @@ int32_t cpu_check_lapack_sizes(const tn_call *call, const tn_tensor_desc *t)
     return TN_OK;
 }
 
+static bool pivots_fit(cpu_matrix pivots, int64_t rows, bool pairs)
+{
+    const int *pivot = (const int *)(const void *)pivots.at;
+    int64_t n = pivots.rows, step = pivots.row;
+    for (int64_t i = 0; i < n; i++) {
+        int here = pivot[i * step];
+        if (pairs && here < 0) {
+            if (++i == n || here < -rows || pivot[i * step] >= 0 || pivot[i * step] < -rows) return false;
+        } else if (here < 1 || here > rows) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int32_t cpu_check_pivots(const tn_call *call, const tn_tensor_desc *pivots, const char *name, int64_t rows,
+                         bool pairs)
+{
+    cpu_batches b = cpu_batches_of(call, pivots, 1, TN_FLOAT32);
+    for (int64_t item = 0; item < b.count; item++) {
+        if (!pivots_fit(cpu_vector_of(&b, pivots, item), rows, pairs))
+            return cpu_error(call, TN_E_INDEX,
+                             "argument '%s': must be rows from 1 to %lld, as a factorization returns them",
+                             name, (long long)rows);
+    }
+    return TN_OK;
+}
+
 /* Messages by operator: `%s` is the place in the batch, `%d` is info. */
 static const struct {
     const char *prefix, *text;

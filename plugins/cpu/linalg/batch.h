@@ -95,6 +95,10 @@ int cpu_work_length(const cpu_batches *b, const void *work);
 
 /* Checks that LAPACK's 32-bit integers can hold the sizes. */
 int32_t cpu_check_lapack_sizes(const tn_call *call, const tn_tensor_desc *t);
+/* Checks that the int32 pivots are rows from 1 to `rows`, or with `pairs`, for LDL, also pairs of negated rows. LAPACK
+ * does not. */
+int32_t cpu_check_pivots(const tn_call *call, const tn_tensor_desc *pivots, const char *name, int64_t rows,
+                         bool pairs);
 /* An error in ATen's words for the first info that is not 0; TN_OK if all are 0. */
 int32_t cpu_info_error(const tn_call *call, const char *name, const int *infos, int64_t count,
                        bool is_matrix);

@@ -146,7 +146,6 @@ static void unpack_permutation(const cpu_batches *b, const unpack_job *job, int6
     for (int64_t i = 0; i < pivots.rows; i++) {
         int other, here = order[i];
         memcpy(&other, pivots.at + i * pivots.row * (int64_t)sizeof(int), sizeof(int));
-        if (other < 1 || other > p.rows) continue; /* a pivot outside the matrix */
         order[i] = order[other - 1];
         order[other - 1] = here;
     }
@@ -187,6 +186,8 @@ static int32_t run_unpack(void *self, const tn_call *call)
                       data ? tensor_out(call, 1) : NULL, data ? tensor_out(call, 2) : NULL};
     cpu_batches b = cpu_batches_of(call, job.lu, 2, job.lu->dtype);
     int64_t rows = job.lu->sizes[job.lu->rank - 2];
+    int32_t status = pivots ? cpu_check_pivots(call, job.pivots, "LU_pivots", rows, false) : TN_OK;
+    if (status) return status;
     b.job = &job;
     b.run = unpack_one;
     b.cost = rows * max_i64(rows, job.lu->sizes[job.lu->rank - 1]);

@@ -50,35 +50,6 @@ static void lu_one(const cpu_batches *b, int64_t item, char *scratch)
     cpu_matrix_write(x, ld, out, b->bytes);
 }
 
-/* Whether the pivots are rows from 1 to n, or for LDL also pairs of negated rows: LAPACK does not check
- * them. */
-static bool pivots_fit(const int *pivots, int64_t step, int64_t n, bool pairs)
-{
-    for (int64_t i = 0; i < n; i++) {
-        int pivot = pivots[i * step];
-        if (pairs && pivot < 0) {
-            if (++i == n || pivot < -n || pivots[i * step] >= 0 || pivots[i * step] < -n) return false;
-        } else if (pivot < 1 || pivot > n) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static int32_t check_pivots(const tn_call *call, const tn_tensor_desc *pivots, int64_t n, bool pairs)
-{
-    cpu_batches b = cpu_batches_of(call, pivots, 1, TN_FLOAT32);
-    for (int64_t item = 0; item < b.count; item++) {
-        cpu_matrix m = cpu_vector_of(&b, pivots, item);
-        if (!pivots_fit((const int *)(const void *)m.at, m.row, n, pairs))
-            return cpu_error(
-                call, TN_E_INDEX,
-                "argument 'pivots': must be rows from 1 to %lld, as a factorization returns them",
-                (long long)n);
-    }
-    return TN_OK;
-}
-
 /* The arguments that all solvers with a factorization begin with: (factors, pivots, B). */
 static solve_job factored_job(const tn_call *call)
 {
@@ -90,7 +61,7 @@ static solve_job factored_job(const tn_call *call)
 
 static int32_t run_factored(const tn_call *call, const solve_job *job, bool pairs, cpu_matrix_fn one)
 {
-    int32_t status = check_pivots(call, job->pivots, job->a->sizes[job->a->rank - 1], pairs);
+    int32_t status = cpu_check_pivots(call, job->pivots, "pivots", job->a->sizes[job->a->rank - 1], pairs);
     return status ? status : run(call, job, one);
 }
 
