@@ -307,3 +307,17 @@ tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *f, tn_device device)
     }
     return tn_scope_failed(s) ? none : (tn_named_tensors){list, (int64_t)f->count};
 }
+
+tn_named_tensors tn_file_load(tn_scope *s, const char *path)
+{
+    const tn_named_tensors none = {NULL, 0};
+    tn_file *f = NULL;
+    tn_tensor *here = tn_empty(s, TN_INTS(0)); /* says where the default device is */
+    if (!here) return none;
+    int32_t status = tn_file_open(tn_scope_context(s), path, &f);
+    if (status) return tn_scope_fail(s, status, tn_last_error()->message), none;
+    tn_named_tensors all = tn_file_tensors_on(s, f, tn_tensor_device(here));
+    tn_drop(s, here);
+    tn_file_close(f);
+    return all;
+}

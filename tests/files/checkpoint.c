@@ -74,6 +74,15 @@ static tn_named_tensors three(void)
     return (tn_named_tensors){list, 3};
 }
 
+/* In one call, on the scope's default device; the tensors outlive the file. */
+static void expect_loaded(const char *path)
+{
+    tn_named_tensors all = tn_file_load(s, path);
+    cr_assert_eq(all.count, 3, "%s", message());
+    expect_values(tn_named_get(s, all, "c"), 5, (float[]){7, 7, 7, 7, 7});
+    cr_assert_eq(tn_tensor_device(tn_named_get(s, all, "a")), TN_CPU);
+}
+
 static void expect_three(const char *path, const char *format)
 {
     tn_file *f = NULL;
@@ -89,6 +98,7 @@ static void expect_three(const char *path, const char *format)
     cr_assert_not_null(strstr(tn_scope_error(s)->message, "there is no tensor 'd'"));
     tn_scope_clear(s);
     tn_file_close(f);
+    expect_loaded(path);
     for (int64_t i = 0; i < 3; i++) /* they outlive the file */
         if (!strcmp(all.data[i].name, "c")) expect_values(all.data[i].tensor, 5, (float[]){7, 7, 7, 7, 7});
 }
@@ -102,6 +112,9 @@ Test(file, every_format_by_one_name)
     expect_three(in_folder("x.pt"), "pytorch");
     tn_file *f = NULL;
     expect_error(tn_file_open(ctx, in_folder("y"), &f), TN_E_NOT_FOUND, "No such file");
+    cr_assert_eq(tn_file_load(s, in_folder("y")).count, 0);
+    cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
+    tn_scope_clear(s);
     cr_assert_null(f);
 }
 

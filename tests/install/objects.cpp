@@ -304,12 +304,42 @@ static int options(tn_context *ctx)
     return 0;
 }
 
+/* A program of its own, and modules that run one after another. */
+static void program(const tenon::program &p)
+{
+    if (p.arguments.size() != 1) throw std::runtime_error("usage: TEXT");
+    if (tenon::ones(TN_INTS(1)).device() != p.device) throw std::runtime_error("a tensor of a program is elsewhere");
+    net root(p.ctx);
+    struct twice : nn::module {
+        using module::module;
+        tensor forward(const tensor &x) override { return x * 2; }
+    };
+    nn::repeated<twice> three{root, "three", 3};
+    if (three.size() != 3 || &*three.begin() != &three[0] || !is(three(tenon::ones(TN_INTS(2))), {8, 8})) throw std::runtime_error("repeated");
+    if (std::string(tn_module_name(three[2])) != "2") throw std::runtime_error("names of repeated modules");
+    nn::optimizer made(tn_sgd_create(root, nn::sgd(0.5).options));
+    if (tn_optimizer_group(made, 0)->lr != 0.5) throw std::runtime_error("an optimiser that was made");
+    tn_optimizer_options bad = nn::sgd(-1).options;
+    if (thrown([&] { nn::optimizer none(tn_sgd_create(root, bad)); }).find("lr") == std::string::npos) throw std::runtime_error("an optimiser that was not made");
+    if (!is(tenon::raw_map(p.arguments[0], TN_UINT8, TN_INTS(-1)), {'4', '\n'})) throw std::runtime_error("raw_map");
+    if (thrown([] { tenon::raw_map("nothing", TN_UINT8, TN_INTS(-1)); }).find("objects.cpp:") == std::string::npos) throw std::runtime_error("place of raw_map");
+}
+
+static int programs()
+{
+    FILE *file = std::fopen("objects.bytes", "wb");
+    if (!file || std::fputs("4\n", file) < 0 || std::fclose(file)) return wrong("a file");
+    char name[] = "folder/prog", text[] = "objects.bytes", *arguments[] = {name, text, nullptr};
+    if (tenon::run(2, arguments, program) != 0) return wrong("a program");
+    return tenon::run(1, arguments, program) == 1 ? 0 : wrong("a program that fails");
+}
+
 int main()
 {
     tenon::context ctx;
     ctx.manual_seed(1);
     if (ctx.name(ctx.choose("cpu")) != "cpu" || thrown([&] { ctx.choose("nosuch"); }).find("nosuch") == std::string::npos) return wrong("devices");
-    if (arithmetic(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || options(ctx)) return 1;
+    if (arithmetic(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || options(ctx) || programs()) return 1;
     tenon::progress p("", 1);
     p.start_at(1);
     std::puts("well");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of a program and its main function (TN_STEP, TN_STEPS, TN_TRY, tn_main): what they leave of an error. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tenon/nn.h>
 #include <tenon/program.h>
@@ -137,4 +138,73 @@ Test(steps, a_main_function_says_its_error)
     fclose(file);
     cr_assert(first == 1 && second == 1);
     cr_assert_str_eq(text, "prog: in the body\nprog: usage: prog FILE\n");
+}
+
+/* Three items, the second absent; `break` and `continue` are those of one loop. */
+Test(steps, each_tensor_of_a_list)
+{
+    tn_tensor *a = tn_full(s, TN_INTS(1), 3), *b = tn_full(s, TN_INTS(1), 5);
+    double sum = 0;
+    int32_t absent = 0, seen = 0;
+    TN_EACH (t, TN_TENSORS(a, NULL, b)) {
+        seen++;
+        if (!t) {
+            absent++;
+            continue;
+        }
+        sum += tn_item_double(s, t);
+    }
+    cr_assert(seen == 3 && absent == 1);
+    cr_assert_float_eq(sum, 8, 0);
+    TN_EACH (t, TN_TENSORS(a, b)) {
+        cr_assert_eq(t, a);
+        seen++;
+        break;
+    }
+    cr_assert_eq(seen, 4);
+    TN_EACH (t, ((tn_tensors){NULL, 0})) cr_assert_fail("an empty list has the item %p", (void *)t);
+}
+
+Test(steps, texts_of_a_scope)
+{
+    const char *first = tn_text(s, "h.%d.%s", 12, "weight"), *second = tn_text(s, "%0300d", 7);
+    cr_assert_str_eq(first, "h.12.weight");
+    cr_assert(strlen(second) == 300 && second[299] == '7');
+    tn_scope_fail(s, TN_E_SHAPE, "on purpose");
+    cr_assert_str_eq(tn_text(s, "%d", 1), "");
+    tn_scope_clear(s);
+}
+
+#define main on_device_main /* whose name TN_MAIN_ON_DEVICE takes */
+static int32_t loops;
+int main(int argc, char **argv);
+TN_MAIN_ON_DEVICE(own, device, step, argc, argv)
+{
+    loops = tn_tensor_device(tn_ones(step, TN_INTS(1))) == device ? 1 : -1;
+    TN_AUTO(tn_module) net = tn_module_create(own, "net", NULL);
+    tn_linear_create(net, "fc", 1, 1);
+    if (tn_tensor_device(tn_module_tensor(net, "fc.weight")) != device) loops = -2;
+    if (argc > 1) tn_add(step, tn_ones(step, TN_INTS(2)), tn_ones(step, TN_INTS(3)));
+    TN_STEPS (inner, own, i, 3) loops += tn_tensor_device(tn_ones(inner, TN_INTS(1))) == device;
+    return TN_OK;
+}
+#undef main
+
+Test(steps, a_main_function_on_a_device)
+{
+    char *arguments[] = {(char *)"prog", (char *)"fail", NULL}, text[256];
+    setenv("TENON_DEVICE", "reference:0", 1);
+    cr_assert_eq(on_device_main(1, arguments), 0);
+    cr_assert_eq(loops, 4); /* everything is on the device, in steps, too */
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    int failed = on_device_main(2, arguments);
+    setenv("TENON_DEVICE", "nowhere:0", 1);
+    int missing = on_device_main(1, arguments);
+    dup2(before, STDERR_FILENO);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    cr_assert(failed == 1 && missing == 1);
+    cr_assert(strstr(text, "steps.c:") && strstr(text, "prog: ") && strstr(text, "nowhere"), "%s", text);
 }

@@ -21,6 +21,7 @@
 #define TENON_TENON_HPP
 
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <ostream>
 #include <stdexcept>
@@ -368,6 +369,37 @@ inline std::ostream &operator<<(std::ostream &out, const tensor &t)
     const char *text = (tn_format)(scope::current(), t, nullptr);
     if (!text) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
     return out << text;
+}
+
+/* ---- Programs ------------------------------------------------------------------------------------------ */
+
+/* What a program begins with: the best device there is, or the one that TENON_DEVICE names, and the arguments behind its name. */
+struct program {
+    context ctx;
+    tn_device device = ctx.choose();
+    std::vector<std::string> arguments;
+};
+
+/*
+ * The body of main: int main(int argc, char **argv) { return tenon::run(argc, argv, body); }. `body` gets a program, in a scope
+ * whose default device is the program's. An exception ends it with "PROGRAM: MESSAGE" on standard error and 1.
+ */
+template <class F> int run(int argc, char **argv, F body)
+{
+    const std::string path = argc > 0 ? argv[0] : "program";
+    try {
+        program p;
+        for (int i = 1; i < argc; i++) p.arguments.emplace_back(argv[i]);
+        tn_scope_options options{};
+        options.size = sizeof options;
+        options.device = p.device;
+        scope s(p.ctx, &options);
+        body(p);
+        return 0;
+    } catch (const std::exception &e) {
+        std::fprintf(stderr, "%s: %s\n", path.substr(path.rfind('/') + 1).c_str(), e.what());
+        return 1;
+    }
 }
 
 } // namespace tenon

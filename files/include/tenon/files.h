@@ -77,6 +77,9 @@ TN_API TN_SCOPED tn_tensor *tn_file_map(tn_scope *s, tn_file *file, const char *
 TN_API tn_named_tensors tn_file_tensors(tn_scope *s, tn_file *file);
 /* The same on a device, where it is not the CPU as copies. */
 TN_API tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *file, tn_device device);
+/* The tensors of a file of any kind, on the scope's default device, by one call: tn_file_load(s, "gpt2.safetensors"). On the CPU
+ * they stand over the file's pages where the format allows. */
+TN_API tn_named_tensors tn_file_load(tn_scope *s, const char *path);
 
 /*
  * Writes tensors as a sharded checkpoint: folder/model-00001-of-00003.safetensors, ..., each of at most

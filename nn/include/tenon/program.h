@@ -47,6 +47,10 @@ typedef struct tn_replacement {
 TN_API int32_t tn_replace_begin(TN_OUT tn_replacement *r, const char *path) TN_ANY_THREAD;
 TN_API int32_t tn_replace_end(tn_replacement *r, int32_t is_good) TN_ANY_THREAD;
 
+/* A text made as printf makes it, for names and paths: tn_text(s, "h.%d.weight", i). Lives as long as the scope. "" on a scope
+ * that has failed, which it fails when out of memory. */
+TN_API const char *tn_text(tn_scope *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 TN_END_DECLS
 #endif
 
@@ -86,6 +90,13 @@ static inline tn_scope *tn_scope_ended(tn_scope *s)
     return NULL;
 }
 
+/* A loop over the tensors of a list, absent ones (NULL) among them: TN_EACH (p, tn_module_parameters(s, net)) tn_zero_(s, p); */
+#define TN_EACH(t, list)                                                               \
+    for (tn_tensors t##_all = (list), *t##_once = &t##_all; t##_once; t##_once = NULL) \
+        for (tn_tensor *const *t##_at = t##_all.data, *t = tn_list_at(t##_all, 0);     \
+             t##_at && t##_at - t##_all.data < t##_all.count;                          \
+             t##_at++, t = tn_list_at(t##_all, t##_at - t##_all.data))
+
 /* A variable that keeps a tensor beyond its scope: takes a reference to t, and releases the one before. Returns t. */
 static inline tn_tensor *tn_assign(tn_tensor **variable, tn_tensor *t)
 {
@@ -115,6 +126,27 @@ static inline int32_t tn_usage(const char *arguments)
     }                                                                                                      \
     static int32_t tn_main_body(__attribute__((unused)) tn_context *ctx, __attribute__((unused)) int argc, \
                                 __attribute__((unused)) char **argv)
+
+/*
+ * The same inside a step (nn.h) around the whole program, whose default device is the best there is, or the one that
+ * TENON_DEVICE names: tensors and modules are made there. The first error of the step `s` ends the loops TN_STEPS, and the
+ * program with its text.
+ *
+ *     TN_MAIN_ON_DEVICE(ctx, device, s, argc, argv) { ... }
+ */
+#define TN_MAIN_ON_DEVICE(ctx, device, s, argc, argv)                                                        \
+    static int32_t tn_main_on_device(tn_context *ctx, tn_device device, tn_scope *s, int argc, char **argv); \
+    TN_MAIN(ctx, argc, argv)                                                                                 \
+    {                                                                                                        \
+        int32_t status = TN_OK;                                                                              \
+        const tn_device best = tn_device_choose(ctx, NULL, NULL);                                            \
+        TN_STEP_WITH (s, ctx, .device = best) status = tn_main_on_device(ctx, best, s, argc, argv);          \
+        return status ? status : tn_step_status();                                                           \
+    }                                                                                                        \
+    static int32_t tn_main_on_device(__attribute__((unused)) tn_context *ctx,                                \
+                                     __attribute__((unused)) tn_device device,                               \
+                                     __attribute__((unused)) tn_scope *s, __attribute__((unused)) int argc,  \
+                                     __attribute__((unused)) char **argv)
 
 TN_API int32_t tn_step_status(void) TN_ANY_THREAD; /* nn.h says what it is */
 static inline int tn_main(int argc, char **argv, int32_t (*body)(tn_context *ctx, int argc, char **argv))

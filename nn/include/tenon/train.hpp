@@ -21,6 +21,7 @@
 #ifndef TENON_TRAIN_HPP
 #define TENON_TRAIN_HPP
 
+#include <deque>
 #include <map>
 #include <mutex>
 
@@ -75,6 +76,12 @@ inline tensors next(const loader &l, tn_place at = tn_place::here())
     tn_tensors batch = detail::placed(at, [&](tn_scope *s) { return (tn_loader_next)(s, l); });
     if (!batch.count) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
     return tensors(batch.data, batch.data + batch.count);
+}
+
+/* A file as a tensor over its pages (tn_raw_map). */
+inline tensor raw_map(const std::string &path, tn_dtype dtype, tn_ints sizes, int64_t offset = 0, tn_place at = tn_place::here())
+{
+    return detail::placed(at, [&](tn_scope *s) { return (tn_raw_map)(s, path.c_str(), dtype, sizes, offset); });
 }
 
 } // namespace tenon
@@ -230,6 +237,25 @@ private:
     bool is_root_ = false;
 };
 
+/*
+ * Modules of one class, named "0", "1", ..., which run one after another: repeated<block> h{*this, "h", 12}; y = h(x). T is made
+ * with a parent and a name.
+ */
+template <class T> class repeated : public layer {
+public:
+    repeated(const layer &parent, const std::string &name, int64_t count) : layer(parent, tn_module_add(parent, name.c_str(), nullptr))
+    {
+        for (int64_t i = 0; i < count; i++) items_.emplace_back(*this, std::to_string(i));
+    }
+    auto begin() { return items_.begin(); }
+    auto end() { return items_.end(); }
+    T &operator[](size_t i) { return items_.at(i); }
+    size_t size() const { return items_.size(); }
+
+private:
+    std::deque<T> items_; /* which never moves what it holds */
+};
+
 /* ---- Optimisers ---------------------------------------------------------------------------------------- */
 
 /* A kind and its options: auto k = adamw(); k.options.lr = 3e-4; or adamw(3e-4). */
@@ -264,7 +290,11 @@ public:
     optimizer(const layer &of, kind k)
     {
         k.options.module = of;
-        o_ = tn_optimizer_create(k.number, &k.options);
+        *this = optimizer(tn_optimizer_create(k.number, &k.options));
+    }
+    /* What tn_adamw_create(net, {.lr = 3e-4, .beta2 = 0.95}) and its like returned; NULL throws why it was not made. */
+    explicit optimizer(tn_optimizer *o) : o_(o)
+    {
         if (!o_) check(tn_last_error()->code);
     }
     ~optimizer() { tn_optimizer_destroy(o_); }
