@@ -474,11 +474,16 @@ def last_loss(*command, folder, given=None, **environment):
     return float(losses[-1]) if losses else None, done.stderr.strip().splitlines()[-1] if done.returncode else None
 
 
+def example_source(name):
+    return next((ROOT / "examples" / name).glob("main.c*"))
+
+
 def example_program(b, name, folder):
     """An example compiled against the build."""
     rooms = [f"-I{ROOT / room / 'include'}" for room in ("abi", "nn", "optim", "data", "files", "progress")]
-    program = folder / name
-    subprocess.run(["cc", "-O2", "-std=gnu17", *rooms, ROOT / "examples" / name / "main.c", f"-L{b.options.build}",
+    program, source = folder / name, example_source(name)
+    compiler = ["c++", "-std=c++20"] if source.suffix == ".cpp" else ["cc", "-std=gnu17"]
+    subprocess.run([*compiler, "-O2", *rooms, source, f"-L{b.options.build}",
                     "-ltenon-train", "-ltenon", "-lm", f"-Wl,-rpath,{b.options.build.resolve()}", "-o", program], check=True)
     return program
 
@@ -490,13 +495,14 @@ def bench_programs(b):
         folder = Path(path)
         text = folder / "text"
         text.write_bytes(b"".join(file.read_bytes() for file in sorted((ROOT / "docs").glob("*.md"))))
-        for name, arguments in (("gpt2", [text, 20]), ("decode", None), ("char_lstm", [text, 20]), ("resnet", None)):
-            (c, plain), (python, _) = code_lines(ROOT / f"examples/{name}/main.c"), code_lines(HERE / f"programs/{name}.py")
+        for name, arguments in (("gpt2", [text, 20]), ("gpt2_cpp", [text, 20]), ("decode", None), ("char_lstm", [text, 20]), ("resnet", None)):
+            peer = HERE / f"programs/{name.removesuffix('_cpp')}.py"
+            (c, plain), (python, _) = code_lines(example_source(name)), code_lines(peer)
             program, losses, why = example_program(b, name, folder), [None, None], None
             if arguments:
                 losses[0], why = last_loss(program, *arguments, folder=folder, TENON_DEVICE="cpu")
                 if b.python and not why:
-                    losses[1], why = last_loss(b.python, HERE / f"programs/{name}.py", *arguments, folder=folder)
+                    losses[1], why = last_loss(b.python, peer, *arguments, folder=folder)
             elif name == "decode":
                 for command in ([program, "gpt2.safetensors"], [b.python, HERE / "programs/decode.py", "gpt2.pt"] if b.python else None):
                     why = why or (command and last_loss(*command, 20, folder=folder, given="the core\n", TENON_DEVICE="cpu")[1])

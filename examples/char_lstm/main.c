@@ -23,15 +23,14 @@ static tn_tensor *run(tn_scope *s, tn_module *net, tn_tensor *tokens, tn_tensor 
 }
 
 /* Writes `count` characters that the model draws one after another. */
-static int32_t write_text(tn_context *ctx, tn_module *net, tn_device device, int64_t count)
+static int32_t write_text(tn_context *ctx, tn_module *net, int64_t count)
 {
     int64_t token = '\n';
     tn_module_train(net, 0);
     TN_STEP_WITH (outer, ctx, .grad_mode = TN_GRAD_OFF) {
-        tn_tensor *h = tn_zeros(outer, TN_INTS(LAYERS, 1, WIDTH), .device = device),
-                  *c = tn_zeros_like(outer, h);
+        tn_tensor *h = tn_zeros(outer, TN_INTS(LAYERS, 1, WIDTH)), *c = tn_zeros_like(outer, h);
         TN_STEPS (s, ctx, i, count) {
-            tn_tensor *x = tn_full(s, TN_INTS(1, 1), token, .dtype = TN_INT64, .device = device);
+            tn_tensor *x = tn_full(s, TN_INTS(1, 1), token, .dtype = TN_INT64);
             tn_tensor *y = tn_div_scalar(s, tn_flatten(s, run(s, net, x, h, c)), 0.7);
             token = tn_item_int(s, tn_multinomial(s, tn_softmax(s, y, 0), 1));
             if (!tn_scope_failed(s)) putchar((int)token);
@@ -41,26 +40,21 @@ static int32_t write_text(tn_context *ctx, tn_module *net, tn_device device, int
     return tn_step_status();
 }
 
-TN_MAIN(ctx, argc, argv)
+TN_MAIN_ON_DEVICE(ctx, device, outer, argc, argv)
 {
     if (argc < 2) return tn_usage("TEXT [STEPS]");
     int64_t steps = argc > 2 ? atoll(argv[2]) : 500;
-    tn_device device = tn_device_choose(ctx, NULL, NULL);
     tn_manual_seed(ctx, 0);
     TN_AUTO(tn_module) net = tn_module_create(ctx, "char_lstm", NULL);
     tn_embedding_create(net, "embedding", VOCABULARY, WIDTH);
     tn_lstm_create(net, "lstm", WIDTH, WIDTH, .num_layers = LAYERS, .batch_first = 1);
     tn_linear_create(net, "out", WIDTH, VOCABULARY);
-    tn_module_to(net, device, 0);
     TN_AUTO(tn_optimizer) o = tn_adam_create(net, .lr = 2e-3);
-    TN_AUTO(tn_scope) outer = tn_scope_open(ctx);
     tn_tensor *text = tn_raw_map(outer, argv[1], TN_UINT8, TN_INTS(-1), 0);
     int64_t columns = tn_tensor_numel(text) / LANES, at = 0;
     text = tn_view(outer, tn_narrow(outer, text, 0, 0, columns * LANES), TN_INTS(LANES, columns));
     text = tn_to_device(outer, text, device, TN_INT64); /* each row is a piece of the text */
-    tn_tensor *h = tn_zeros(outer, TN_INTS(LAYERS, LANES, WIDTH), .device = device),
-              *c = tn_zeros_like(outer, h);
-    TN_TRY(tn_scope_failed(outer));
+    tn_tensor *h = tn_zeros(outer, TN_INTS(LAYERS, LANES, WIDTH)), *c = tn_zeros_like(outer, h);
     TN_AUTO(tn_progress) p =
         tn_progress_create("training", steps, .unit = "characters", .units_a_step = LANES * LENGTH);
     TN_STEPS (s, ctx, i, steps) {
@@ -79,5 +73,5 @@ TN_MAIN(ctx, argc, argv)
         if (tn_progress_step(p)) tn_progress_show(p, "loss %.4f", tn_item_double(s, loss));
     }
     TN_TRY(tn_step_status());
-    return write_text(ctx, net, device, 300);
+    return write_text(ctx, net, 300);
 }

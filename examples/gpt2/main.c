@@ -61,36 +61,30 @@ static tn_module *gpt2_create(tn_context *ctx)
     tn_layer_norm_create(m, "ln_f", TN_INTS(WIDTH));
     tn_linear_create(m, "head", WIDTH, VOCABULARY, .bias = 0);
     tn_module_set_tensor(m, "head.weight", tn_module_tensor(m, "wte.weight")); /* one matrix for both */
-    TN_STEP (s, ctx) {
-        tn_tensors all = tn_module_parameters(s, m);
-        for (int64_t i = 0; i < all.count; i++)
-            if (tn_tensor_rank(all.data[i]) > 1) tn_init_normal(s, all.data[i], 0, 0.02, NULL);
-    }
+    TN_STEP (s, ctx)
+        TN_EACH (p, tn_module_parameters(s, m))
+            if (tn_tensor_rank(p) > 1) tn_init_normal(s, p, 0, 0.02, NULL);
     return m;
 }
 
 /* ---- Training ------------------------------------------------------------------------------------------ */
 
-TN_MAIN(ctx, argc, argv)
+TN_MAIN_ON_DEVICE(ctx, device, outer, argc, argv)
 {
     if (argc < 2) return tn_usage("TEXT [STEPS]");
     int64_t steps = argc > 2 ? atoll(argv[2]) : 300;
-    tn_device device = tn_device_choose(ctx, NULL, NULL);
     tn_manual_seed(ctx, 0);
     TN_AUTO(tn_module) net = gpt2_create(ctx);
-    tn_module_to(net, device, 0);
-    TN_AUTO(tn_optimizer)
-    o = tn_adamw_create(net, .lr = 1e-3, .weight_decay = 0.1, .beta2 = 0.95, .decay_if = tn_rank_over_1);
-    TN_AUTO(tn_scope) outer = tn_scope_open(ctx);
-    tn_tensor *text =
-        tn_to_device(outer, tn_raw_map(outer, argv[1], TN_UINT8, TN_INTS(-1), 0), device, TN_UINT8);
-    tn_tensor *window = tn_arange(outer, LENGTH + 1, .device = device);
+    TN_AUTO(tn_optimizer) o =
+        tn_adamw_create(net, .lr = 1e-3, .weight_decay = 0.1, .beta2 = 0.95, .decay_if = tn_rank_over_1);
+    tn_tensor *text = tn_raw_map(outer, argv[1], TN_UINT8, TN_INTS(-1), 0);
+    text = tn_to_device(outer, text, device, TN_UINT8);
+    tn_tensor *window = tn_arange(outer, LENGTH + 1);
     double *losses = tn_scope_memory(outer, (uint64_t)steps * sizeof *losses);
-    TN_TRY(tn_scope_failed(outer));
-    TN_AUTO(tn_progress)
-    p = tn_progress_create("training", steps, .unit = "tokens", .units_a_step = BATCH * LENGTH);
+    TN_AUTO(tn_progress) p =
+        tn_progress_create("training", steps, .unit = "tokens", .units_a_step = BATCH * LENGTH);
     TN_STEPS (s, ctx, i, steps) {
-        tn_tensor *from = tn_randint(s, tn_tensor_numel(text) - LENGTH, TN_INTS(BATCH, 1), .device = device);
+        tn_tensor *from = tn_randint(s, tn_tensor_numel(text) - LENGTH, TN_INTS(BATCH, 1));
         tn_tensor *tokens = tn_to(s, tn_take(s, text, tn_add(s, from, window)), TN_INT64);
         tn_tensor *y = tn_module_forward(s, net, tn_narrow(s, tokens, 1, 0, LENGTH));
         tn_tensor *next = tn_flatten(s, tn_narrow(s, tokens, 1, 1, LENGTH));

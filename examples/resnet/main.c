@@ -47,8 +47,8 @@ static tn_module *resnet18_create(tn_context *ctx)
     conv3x3(net, "conv1", 1, 64, 1);
     tn_batch_norm2d_create(net, "bn1", 64);
     tn_relu_create(net, "relu");
+    const char *const names[] = {"layer1", "layer2", "layer3", "layer4"};
     for (int i = 0; i < 4; i++) {
-        const char *const names[] = {"layer1", "layer2", "layer3", "layer4"};
         tn_module *layer = tn_module_add(net, names[i], NULL);
         block_create(layer, i ? 32 << i : 64, 64 << i, i ? 2 : 1);
         block_create(layer, 64 << i, 64 << i, 1);
@@ -63,14 +63,11 @@ static tn_module *resnet18_create(tn_context *ctx)
 
 static tn_dataset *dataset_open(tn_scope *s, const char *folder, const char *part, int64_t most)
 {
-    char path[2][1024];
-    snprintf(path[0], sizeof path[0], "%s/%s-images-idx3-ubyte.gz", folder, part);
-    snprintf(path[1], sizeof path[1], "%s/%s-labels-idx1-ubyte.gz", folder, part);
-    tn_tensor *x = tn_slice(s, tn_idx_read(s, path[0]), .end = most),
-              *y = tn_slice(s, tn_idx_read(s, path[1]), .end = most);
-    x = tn_sub_scalar(s, tn_div_scalar(s, tn_to(s, tn_unsqueeze(s, x, 1), TN_FLOAT32), 90),
-                      0.81); /* mean 0, deviation 1 */
-    return tn_tensor_dataset_create(s, TN_TENSORS(x, tn_to(s, y, TN_INT64)));
+    tn_tensor *x = tn_idx_read(s, tn_text(s, "%s/%s-images-idx3-ubyte.gz", folder, part));
+    tn_tensor *y = tn_idx_read(s, tn_text(s, "%s/%s-labels-idx1-ubyte.gz", folder, part));
+    x = tn_to(s, tn_unsqueeze(s, tn_slice(s, x, .end = most), 1), TN_FLOAT32);
+    x = tn_sub_scalar(s, tn_div_scalar(s, x, 90), 0.81); /* mean 0, deviation 1 */
+    return tn_tensor_dataset_create(s, TN_TENSORS(x, tn_to(s, tn_slice(s, y, .end = most), TN_INT64)));
 }
 
 /* Flips half of the images; `seed` belongs to the sample, so a run is the same with any number of threads. */
@@ -97,20 +94,16 @@ static int32_t test(tn_context *ctx, tn_module *net, tn_loader *loader)
     return tn_step_status();
 }
 
-TN_MAIN(ctx, argc, argv)
+TN_MAIN_ON_DEVICE(ctx, device, outer, argc, argv)
 {
     const char *folder = argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist";
     int64_t epochs = argc > 2 ? atoll(argv[2]) : 5, images = argc > 3 ? atoll(argv[3]) : INT64_MAX;
-    tn_device device = tn_device_choose(ctx, NULL, NULL);
     tn_manual_seed(ctx, 0);
     TN_AUTO(tn_module) net = resnet18_create(ctx);
-    tn_module_to(net, device, 0);
     TN_AUTO(tn_optimizer) o =
         tn_sgd_create(net, .lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = 1);
-    TN_AUTO(tn_scope) outer = tn_scope_open(ctx);
     TN_AUTO(tn_dataset) plain = dataset_open(outer, folder, "train", images);
     TN_AUTO(tn_dataset) tested = dataset_open(outer, folder, "t10k", images);
-    TN_TRY(tn_scope_failed(outer));
     TN_AUTO(tn_dataset) flipped = tn_map_dataset_create(plain, flip, NULL);
     TN_AUTO(tn_loader) train = tn_loader_create(flipped, .batch = BATCH, .shuffle = 1, .drop_last = 1,
                                                 .workers = 2, .device = device);

@@ -47,15 +47,23 @@ class House:
                             if not k.startswith(("TENON_", "MESON", "PKG_CONFIG", "NINJA")) and k != "LD_LIBRARY_PATH"}
         self.environment["XDG_CACHE_HOME"] = str(self.root / "cache")
         self.environment["CC"], self.environment["CXX"] = cc, cxx
-        self.run([self.meson, "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", str(self.root / "tree")])
-        file = next((self.root / "tree").rglob("tenon.pc"))
-        text = file.read_text()
-        prefix = re.search(r"^prefix=(.*)$", text, re.M).group(1)
-        self.prefix = self.root / "tree" / prefix.lstrip("/")
-        # The tree was moved, so the prefix changes; no other line has to.
-        file.write_text(re.sub(r"^prefix=.*$", f"prefix={self.prefix}", text, flags=re.M))
-        self.environment["PKG_CONFIG_PATH"] = str(file.parent)
+        self.install()
         self.library = Path(self.config("--variable=libdir")[0])
+
+    def install(self):
+        """Installs into a tree below the root."""
+        self.run([self.meson, "install", "-C", str(self.build), "--no-rebuild", "--quiet", "--destdir", str(self.root / "tree")])
+        self.use_tree(self.root / "tree")
+
+    def use_tree(self, tree):
+        """Makes what was installed into a tree the one that programs find."""
+        files = list(tree.rglob("tenon*.pc"))
+        text = files[0].read_text()
+        prefix = re.search(r"^prefix=(.*)$", text, re.M).group(1)
+        self.prefix = tree / prefix.lstrip("/")
+        for file in files:  # the tree was moved, so the prefix changes; no other line has to
+            file.write_text(re.sub(r"^prefix=.*$", f"prefix={self.prefix}", file.read_text(), flags=re.M))
+        self.environment["PKG_CONFIG_PATH"] = str(files[0].parent)
         self.environment["PATH"] = f"{self.prefix / 'bin'}:{os.environ['PATH']}"
 
     def run(self, command, folder=None, expect=0, given="", **environment):
@@ -326,7 +334,7 @@ def check_new_app(house):
     weights = house.root / "app_gpt2/gpt2.safetensors"
     runs = {"classify": [[]], "gpt2": [[text, "3"]], "decode": [[weights, "5"]], "char_lstm": [[text, "3"]],
             "resnet": [[small_mnist(house.root / "mnist"), "1"]], "data_parallel": [["--float64", "reference:0", "reference:1"]],
-            "gpt2_cpp": [["train", text, "3"], ["write", "the core", "5"]]}
+            "gpt2_cpp": [[text, "3"]]}
     for template, calls in runs.items():
         folder = house.root / f"app_{template}"
         house.use("tenon", "new-app", "--name", "zeta", "--from", template, "--dir", folder, "--license", "MIT")
@@ -342,15 +350,13 @@ def check_new_app(house):
             expect((folder / "loss.svg").read_text().startswith("<svg") and weights.is_file(), "its files")
         if template == "decode":
             expect(outputs[0].startswith("the core") and "\nplugins" in outputs[0], "it goes on with each line", outputs[0])
-            nothing = house.run([program, weights], folder, expect=1, given="", LD_LIBRARY_PATH=str(house.library), **device)
-            expect("standard input has no line" in nothing, "an input without a line is an error", nothing)
         if template == "data_parallel":
             apart = re.search(r"relative difference ([\d.e+-]+)$", outputs[0], re.M)
             expect(apart and float(apart[1]) < 1e-10, "two devices learn what one does", outputs[0])
         if template == "gpt2_cpp":
-            expect(outputs[1].startswith("the core") and len(outputs[1]) >= 14, "it goes on with the prompt", outputs[1])
-            nothing = house.run([program, "write", ""], folder, expect=2, LD_LIBRARY_PATH=str(house.library), **device)
-            expect("usage: gpt2_cpp" in nothing, "an empty prompt is an error", nothing)
+            expect((folder / "gpt2.safetensors").stat().st_size == weights.stat().st_size, "the weights of gpt2's names and sizes")
+            nothing = house.run([program], folder, expect=1, LD_LIBRARY_PATH=str(house.library), **device)
+            expect("zeta: usage: TEXT [STEPS]" in nothing, "a call without a text is an error", nothing)
         if template == "resnet":
             expect(re.search(r"^test accuracy: [\d.]+ %$", outputs[0], re.M) and (folder / "resnet18.safetensors").is_file(), "it trains", outputs[0])
         if template == "char_lstm":
