@@ -21,9 +21,12 @@ static inline __attribute__((always_inline, unused)) void cpu_widen(float *to, c
     const char *a = from;
     int j = 0;
 #if defined(__AVX512F__)
-    for (; j + 16 <= n; j += 16)
-        _mm512_storeu_ps(to + j,
-                         _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(a + 2 * j))));
+    for (; j + 16 <= n; j += 16) {
+        __m256i half = _mm256_loadu_si256((const __m256i *)(const void *)(a + 2 * j));
+        /* Else a condition on the element becomes a load under a mask, which takes twice the time on Zen 5. */
+        __asm__("" : "+v"(half));
+        _mm512_storeu_ps(to + j, _mm512_cvtph_ps(half));
+    }
 #endif
     for (; j < n; j += 8)
         _mm256_storeu_ps(to + j,
