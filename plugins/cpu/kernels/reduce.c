@@ -141,9 +141,10 @@ ALWAYS_INLINE A powered(T x, double p)
     {                                                                    \
         merge_plane(s, from, lanes, join);                               \
     }
-#define ENTRY(name, planes, run, rows)                                               \
-    {                                                                                \
-        CPU_REDUCE_##name, planes, init_##name, take_##name, merge_##name, run, rows \
+#define ENTRY(name, planes, run, rows) ENTRY_WITH(name, planes, run, rows, NULL)
+#define ENTRY_WITH(name, planes, run, rows, few)                                          \
+    {                                                                                     \
+        CPU_REDUCE_##name, planes, init_##name, take_##name, merge_##name, run, rows, few \
     }
 
 REDUCTION(norm_2, 0, squared, plus)
@@ -424,12 +425,16 @@ const cpu_reduce_kernel CPU_NAME(cpu_reduce)[] = {
     ENTRY(norm_2, 1, NULL, NULL),
     ENTRY(moments, 4, NULL, NULL),
 #else
-    ENTRY(sum, 1, run_sum, ROWS(sum)),    ENTRY(nansum, 1, run_nansum, ROWS(nansum)),
-    ENTRY(max, 1, run_max, ROWS(max)),    ENTRY(min, 1, run_min, ROWS(min)),
-    ENTRY(norm_2, 1, run_norm_2, NULL),   ENTRY(argmax, 2, run_argmax, NULL),
+    ENTRY_WITH(sum, 1, run_sum, ROWS(sum), SUM_FEW),
+    ENTRY(nansum, 1, run_nansum, ROWS(nansum)),
+    ENTRY(max, 1, run_max, ROWS(max)),
+    ENTRY(min, 1, run_min, ROWS(min)),
+    ENTRY(norm_2, 1, run_norm_2, NULL),
+    ENTRY(argmax, 2, run_argmax, NULL),
     ENTRY(argmin, 2, run_argmin, NULL),
 #if !CPU_IS_HALF
-    ENTRY(prod, 1, NULL, NULL),           ENTRY(minmax, 2, NULL, NULL),
+    ENTRY(prod, 1, NULL, NULL),
+    ENTRY(minmax, 2, NULL, NULL),
 #endif
 #if CPU_IS_FLOAT && !CPU_IS_HALF
     ENTRY(moments, 3, NULL, NULL),
@@ -444,5 +449,5 @@ const cpu_reduce_kernel CPU_NAME(cpu_reduce)[] = {
     ENTRY(norm_inf, 1, NULL, NULL),
     ENTRY(norm_negative_inf, 1, NULL, NULL),
 #endif
-    {0, 0, NULL, NULL, NULL, NULL, NULL},
+    {0, 0, NULL, NULL, NULL, NULL, NULL, NULL},
 };

@@ -58,6 +58,8 @@ typedef struct cpu_reduce_kernel {
     void (*run)(cpu_lanes s, const void *x, int64_t n, int64_t index, int64_t lanes, int64_t apart);
     /* Lane i takes element i of each of at most CPU_REDUCE_ROWS rows, `row_bytes` apart; NULL: by `take`. */
     void (*rows)(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes);
+    /* The same for sums of as many rows as there are: writes them, divided, in the input's dtype. NULL: by `rows`. */
+    void (*few)(void *out, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes, double divisor);
 } cpu_reduce_kernel;
 
 /* So few that sums of float32 may be kept in float32 before they are added up in float64. */

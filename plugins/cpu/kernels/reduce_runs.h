@@ -85,6 +85,17 @@ ALWAYS_INLINE void two_vectors_at(V *to, const E *x)
 }
 
 /*
+ * Vectors are read ahead of their time: the end of each run takes so long that the processor's own prefetching falls behind
+ * memory. Addresses behind the tensor do no harm.
+ */
+#define AHEAD 2048
+ALWAYS_INLINE void prefetch_vectors(const E *x, int64_t count)
+{
+    const char *from = (const char *)x + AHEAD;
+    for (int64_t i = 0; i < count * LANES * (int64_t)sizeof(E); i += 64) __builtin_prefetch(from + i);
+}
+
+/*
  * Elements of a run that are joined in T before they go into A: few, so that sums of float32 stay exact
  * enough.
  */
@@ -101,6 +112,7 @@ ALWAYS_INLINE V join_stretch(const E *x, int64_t n, V (*map)(V), V (*step)(V, V)
     }
     for (int64_t i = AT_ONCE * LANES; i < n; i += AT_ONCE * LANES)
         for (int k = 0; k < AT_ONCE; k += 2) {
+            prefetch_vectors(x + i + k * LANES, 2);
             two_vectors_at(two, x + i + k * LANES);
             sums[k] = step(sums[k], map(two[0]));
             sums[k + 1] = step(sums[k + 1], map(two[1]));
@@ -124,6 +136,47 @@ ALWAYS_INLINE A join_halves(A *lanes, A (*join)(A, A))
     return lanes[0];
 }
 
+/* The same of a vector in T. The sum of float32 is taken in halves, in which the compiler finds no vectors by itself. */
+#if defined(__AVX2__) && !defined(DTYPE_F64)
+typedef double D4 __attribute__((vector_size(32)));
+typedef double D2 __attribute__((vector_size(16)));
+#if defined(LEVEL_AVX512)
+typedef double D8 __attribute__((vector_size(64)));
+ALWAYS_INLINE D4 sum_to_four(V v)
+{
+    D8 sum = __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), D8) +
+             __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), D8);
+    return __builtin_shufflevector(sum, sum, 0, 1, 2, 3) + __builtin_shufflevector(sum, sum, 4, 5, 6, 7);
+}
+#else
+ALWAYS_INLINE D4 sum_to_four(V v)
+{
+    return __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3), D4) +
+           __builtin_convertvector(__builtin_shufflevector(v, v, 4, 5, 6, 7), D4);
+}
+#endif
+ALWAYS_INLINE A join_vector(V v, A (*join)(A, A))
+{
+    if (join == plus) {
+        D4 four = sum_to_four(v);
+        D2 two = __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
+        return two[0] + two[1];
+    }
+    A lanes[LANES];
+    for (int k = 0; k < LANES; k++) lanes[k] = (A)v[k];
+    return join_halves(lanes, join);
+}
+#else
+ALWAYS_INLINE A join_vector(V v, A (*join)(A, A))
+{
+    A lanes[LANES];
+    T out[LANES];
+    memcpy(out, &v, sizeof out);
+    for (int k = 0; k < LANES; k++) lanes[k] = (A)out[k];
+    return join_halves(lanes, join);
+}
+#endif
+
 /* A mask of the last n lanes. */
 ALWAYS_INLINE VB last_lanes(int64_t n)
 {
@@ -136,18 +189,17 @@ ALWAYS_INLINE VB last_lanes(int64_t n)
 ALWAYS_INLINE A join_short(const E *x, int64_t n, A start, T neutral, V (*map)(V), V (*step)(V, V),
                            A (*one)(T, double), A (*join)(A, A))
 {
-    A lanes[LANES];
-    T out[LANES];
     V sum = (V){0} + neutral;
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) sum = step(sum, map(vector_at(x + i)));
+    for (; i + LANES <= n; i += LANES) {
+        prefetch_vectors(x + i, 1);
+        sum = step(sum, map(vector_at(x + i)));
+    }
     if (i > 0 && i < n) {
         sum = step(sum, choose(last_lanes(n - i), map(vector_at(x + n - LANES)), (V){0} + neutral));
         i = n;
     }
-    memcpy(out, &sum, sizeof out);
-    for (int k = 0; k < LANES; k++) lanes[k] = (A)out[k];
-    A result = join(start, join_halves(lanes, join));
+    A result = join(start, join_vector(sum, join));
     for (; i < n; i++) result = join(result, one(load(x + i), 0));
     return result;
 }
@@ -158,6 +210,10 @@ ALWAYS_INLINE A join_run(const E *x, int64_t n, A start, T neutral, V (*map)(V),
 {
     A lanes[LANES];
     int64_t i = 0, whole = n - n % (AT_ONCE * LANES);
+    if (whole > 0 && whole <= STRETCH) {
+        start = join(start, join_vector(join_stretch(x, whole, map, step), join));
+        return join_short(x + whole, n - whole, start, neutral, map, step, one, join);
+    }
     for (int k = 0; k < LANES; k++) lanes[k] = (A)neutral;
     while (i < whole) {
         int64_t m = whole - i < STRETCH ? whole - i : STRETCH;
@@ -221,6 +277,30 @@ ALWAYS_INLINE void join_rows(cpu_lanes s, const char *x, int64_t row_bytes, int6
         a[i] = join(a[i], sum);
     }
 }
+/* Sums or means of rows without states: the divisor is 1 for a sum. Adding 0 makes a zero positive, as in a state. */
+static void sum_few(void *out, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes, double divisor)
+{
+    E *o = out;
+    const V share = (V){0} + (T)divisor;
+    int64_t i = 0;
+    for (; i + LANES <= lanes; i += LANES) {
+        V sum = vector_at(row_at(x, 0, i)) + (T)0;
+        T wide[LANES];
+        for (int64_t r = 1; r < rows; r++) sum += vector_at(row_at(x, r * row_bytes, i));
+        if (divisor != 1) sum /= share;
+        memcpy(wide, &sum, sizeof wide);
+#if defined(DTYPE_F16) && defined(__F16C__)
+        cpu_narrow(o + i, wide, LANES);
+#else
+        for (int k = 0; k < LANES; k++) store(o + i + k, wide[k]);
+#endif
+    }
+    for (; i < lanes; i++) {
+        T sum = load(row_at(x, 0, i)) + (T)0;
+        for (int64_t r = 1; r < rows; r++) sum += load(row_at(x, r * row_bytes, i));
+        store(o + i, sum / (T)divisor);
+    }
+}
 #define ROWS_OF(name, vector_map, vector_step, map, join)                                               \
     static void rows_##name(cpu_lanes s, const void *x, int64_t row_bytes, int64_t rows, int64_t lanes) \
     {                                                                                                   \
@@ -231,6 +311,7 @@ ROWS_OF(nansum, vector_without_nan, vector_plus, without_nan, plus)
 ROWS_OF(max, vector_itself, vector_larger, itself, larger)
 ROWS_OF(min, vector_itself, vector_smaller, itself, smaller)
 #define ROWS(name) rows_##name
+#define SUM_FEW    sum_few
 #else
 /* For int64 the compiler makes vectors of the lanes. */
 #define SIDE       16
@@ -262,6 +343,7 @@ ALWAYS_INLINE A smallest_of(const E *x, int64_t n, A start)
     return join_run(x, n, start, HIGHEST, smaller);
 }
 #define ROWS(name) NULL
+#define SUM_FEW    NULL
 #endif
 
 /* Sums of squares, in A alone: those of large float32 numbers overflow float32. */

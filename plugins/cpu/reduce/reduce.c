@@ -397,6 +397,46 @@ static int32_t reduce_blocks(const tn_call *call, reduce_call *c)
     return TN_OK;
 }
 
+/* ---- Few rows ------------------------------------------------------------------------------------------ */
+
+typedef struct few_rows {
+    cpu_plan plan; /* of the output and of the first row */
+    const reduce_call *call;
+} few_rows;
+
+static void few_run(void *user, void *const *pointers, int64_t n, int64_t position)
+{
+    const few_rows *f = user;
+    const reduce_call *c = f->call;
+    c->kernel->few(pointers[0], pointers[1], c->input.strides[c->nest->kept], c->reduced, n,
+                   c->take == TAKE_MEAN ? (double)c->reduced : 1);
+}
+
+static void few_range(void *user, int64_t begin, int64_t end, int32_t thread)
+{
+    const few_rows *f = user;
+    cpu_plan_walk(&f->plan, begin, end, few_run, user);
+}
+
+/* Sums or means of a few rows of contiguous elements of the result's dtype, without states. Returns 1 if it ran. */
+static int32_t reduce_few(const tn_call *call, const reduce_call *c)
+{
+    const tn_nest *nest = c->nest;
+    const int32_t want[CPU_MAX_OPERANDS] = {c->hub, c->hub};
+    few_rows f = {.call = c};
+    if (!c->kernel->few || c->reduced < 1 || c->reduced > CPU_REDUCE_ROWS || nest->rank != nest->kept + 1 ||
+        nest->n_operands != 2 || (c->take != TAKE_STATE && c->take != TAKE_MEAN) || c->input.slot != c->hub ||
+        cpu_slot(cpu_operand(nest, 0)->dtype) != c->hub || nest->kept < 1)
+        return 0;
+    if (cpu_plan_make(&f.plan, nest, nest->kept, want) != TN_OK) return 0;
+    for (int32_t i = 0; i < 2; i++) {
+        const cpu_plan_operand *o = &f.plan.operands[i];
+        if (o->stride != o->bytes || !(o->linear || f.plan.by_rows)) return 0;
+    }
+    cpu_parallel_for(call, c->kept, REDUCE_GRAIN / c->reduced, few_range, &f);
+    return 1;
+}
+
 /* ---- A call -------------------------------------------------------------------------------------------- */
 
 static int32_t plan_results(const tn_call *call, reduce_call *c)
@@ -432,6 +472,7 @@ static int32_t reduce(const tn_call *call, const reduction *r, double power, dou
                                  .want = c.hub,
                                  .bytes = cpu_slot_bytes[slot]};
     for (uint32_t d = 0; d < nest->rank; d++) *(d < nest->kept ? &c.kept : &c.reduced) *= nest->sizes[d];
+    if (reduce_few(call, &c)) return TN_OK;
     int32_t status = plan_results(call, &c);
     if (status != TN_OK) return cpu_error(call, status, "cpu: the dtype is unknown");
     c.block = BLOCK_ELEMENTS / c.kept;
