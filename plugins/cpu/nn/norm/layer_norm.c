@@ -13,6 +13,8 @@
 CPU_KERNEL_TABLE(static cpu_kernel_table layer_norm_table, CPU_LAYER_NORM_LISTS, cpu_layer_norm_kernels);
 
 enum { ROW_PARTS = 16 };
+/* Elements of the rows whose gradients are computed together. */
+enum { ROW_STRETCH = 2048 };
 
 /* Takes an array off the front of scratch memory. */
 static void *take(char **memory, int64_t bytes)
@@ -31,16 +33,22 @@ typedef struct norm_job {
 
 CPU_RANGE(run_ranges, norm_job, job->k->forward(&job->runs, begin, end))
 CPU_RANGE(run_backward_ranges, norm_job, job->k->backward(&job->runs, begin, end))
-static void run_row_parameters(void *user, int64_t begin, int64_t end, int32_t thread)
+/* Gradients of parameters, and of the input if it is asked for: a few rows at a time, which stay in the cache. */
+static void run_row_parts(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const norm_job *job = user;
     int64_t bytes = job->weights * job->k->acc_bytes;
+    int64_t rows = job->runs.out ? max_i64(1, ROW_STRETCH / max_i64(1, job->runs.width)) : job->runs.count;
     for (int64_t part = begin; part < end; part++) {
-        memset(job->weight_sums + part * bytes, 0, (size_t)bytes);
-        memset(job->bias_sums + part * bytes, 0, (size_t)bytes);
-        job->k->row_parameters(&job->runs, job->runs.count * part / ROW_PARTS,
-                               job->runs.count * (part + 1) / ROW_PARTS, job->weight_sums + part * bytes,
-                               job->bias_sums + part * bytes);
+        char *weight = job->weight_sums + part * bytes, *bias = job->bias_sums + part * bytes;
+        int64_t stop = job->runs.count * (part + 1) / ROW_PARTS;
+        memset(weight, 0, (size_t)bytes);
+        memset(bias, 0, (size_t)bytes);
+        for (int64_t row = job->runs.count * part / ROW_PARTS, last; row < stop; row = last) {
+            last = min_i64(stop, row + rows);
+            if (job->runs.out) job->k->backward(&job->runs, row, last);
+            job->k->row_parameters(&job->runs, row, last, weight, bias);
+        }
     }
 }
 static void run_channel_parameters(void *user, int64_t begin, int64_t end, int32_t thread)
@@ -106,17 +114,23 @@ static int32_t run_forward(const tn_call *call, norm_job *job, const tn_tensor_d
     return status;
 }
 
-/* Writes the gradients for weight and bias to outputs 1 and 2 if the mask at argument `mask` asks for
- * them. */
-static void parameter_gradients(const tn_call *call, norm_job *job, uint32_t mask)
+/*
+ * Computes the gradient of the input if there is memory for it, and writes those of weight and bias to outputs 1 and 2 if
+ * the mask at argument `mask` asks for them.
+ */
+static void write_gradients(const tn_call *call, norm_job *job, uint32_t mask)
 {
     const tn_tensor_desc *outs[2] = {mask_arg(call, mask, 1) ? tensor_out(call, 1) : NULL,
                                      mask_arg(call, mask, 2) ? tensor_out(call, 2) : NULL};
     char *sums[2] = {job->weight_sums, job->bias_sums};
-    int64_t bytes = job->weights * job->k->acc_bytes;
-    if (!outs[0] && !outs[1]) return;
-    if (job->runs.by_element)
-        cpu_parallel_ranges(call, ROW_PARTS, 1, run_row_parameters, job);
+    int64_t bytes = job->weights * job->k->acc_bytes, length = job->runs.segments * job->runs.width;
+    bool asked = outs[0] || outs[1], by_parts = asked && job->runs.by_element;
+    if (length == 0) job->runs.out = NULL;
+    if (job->runs.out && !by_parts)
+        cpu_parallel_ranges(call, job->runs.count, grain_for(16384, length), run_backward_ranges, job);
+    if (!asked) return;
+    if (by_parts)
+        cpu_parallel_ranges(call, ROW_PARTS, 1, run_row_parts, job);
     else
         cpu_parallel_ranges(call, job->weights, 1, run_channel_parameters, job);
     for (int i = 0; i < 2; i++) {
@@ -129,7 +143,6 @@ static void parameter_gradients(const tn_call *call, norm_job *job, uint32_t mas
 static int32_t run_backward(const tn_call *call, norm_job *job, const tn_tensor_desc *mean,
                             const tn_tensor_desc *rstd, const tn_tensor_desc *weight, uint32_t mask)
 {
-    int64_t length = job->runs.segments * job->runs.width;
     const tn_tensor_desc *to = mask_arg(call, mask, 0) ? tensor_out(call, 0) : NULL;
     void *grad, *x, *out;
     int32_t status = cpu_contiguous_read(call, tensor_arg(call, 0), &grad);
@@ -143,9 +156,7 @@ static int32_t run_backward(const tn_call *call, norm_job *job, const tn_tensor_
         job->runs.x = x;
         job->runs.grad = grad;
         job->runs.out = out;
-        if (out && length > 0)
-            cpu_parallel_ranges(call, job->runs.count, grain_for(16384, length), run_backward_ranges, job);
-        parameter_gradients(call, job, mask);
+        write_gradients(call, job, mask);
         cpu_contiguous_finish(call, to, out);
     }
     return status;
