@@ -2,7 +2,20 @@
 /*
  * What the family of GPU plugins needs of a vendor's runtime: memory by handles, queues, events, programs from
  * source and launches. One driver is linked into each plugin, as `gpu_the_driver`; it knows nothing of operators
- * and little of Tenon. Slots return a status and record details by gpu_error (gpu.h).
+ * and little of Tenon. docs/gpu-driver.md is the way to write one. This is the only header of the family that a driver
+ * needs.
+ *
+ * Slots with a status record details by gpu_error. A slot sets its outputs on success only. Statuses that the family or
+ * the host looks at:
+ *
+ *   TN_E_OUT_OF_MEMORY   caches are emptied, and the slot or the kernel is called once more
+ *   TN_E_DEVICE_LOST     the device can do nothing any more; `status` says so from then on
+ *   TN_E_INTERNAL        anything else that the runtime refuses. From program_create: the source does not compile, and the
+ *                        family does not try again
+ *
+ * Before most slots the family asks `status`, and calls nothing of a lost device but what releases something (`free`,
+ * `host_free`, `..._destroy`, `event_release`, `close`), what asks its allocations (`host_alloc`, `memory_info`, `retain`,
+ * `native`) and native_wait.
  */
 #ifndef TENON_GPU_DRIVER_H
 #define TENON_GPU_DRIVER_H
@@ -14,14 +27,16 @@
 
 typedef struct gpu_plugin gpu_plugin;
 
-/* What the family wants to know of a device. Numbers that are not known are 0. */
+/* What the family wants to know of a device. `describe` gets it with all bytes 0, which is what is not known. */
 typedef struct gpu_properties {
     uint32_t device_class; /* TN_DEVICE_... */
     uint32_t compute_units;
     uint64_t memory_bytes;
     uint64_t largest_allocation;
-    uint32_t alignment;
-    uint32_t is_processor; /* its kernels run on the host's kind of processor: long runs, wide vectors */
+    uint32_t alignment; /* of what `alloc` gives, in bytes: a power of two; 0 is 1. The host checks it */
+    /* Its kernels run on cores of a CPU: items have long runs with wide vectors, groups have 1 or 64 of them. Else groups have
+     * 128. */
+    uint32_t is_processor;
     uint32_t has_double;
     /* device code is compiled with the plugin (modules.h): no kernels for one operator and its dtypes */
     uint32_t is_precompiled;
@@ -38,10 +53,14 @@ typedef struct gpu_properties {
     char identity[256]; /* of device, driver and compiler: cached programs of others are not used */
 } gpu_properties;
 
-/* An argument of a kernel: a value, or the handle of an allocation (NULL: no memory). */
+/*
+ * An argument of a kernel. Offsets into memory are values of their own, which the kernel adds: the argument is always the
+ * whole allocation. No argument is local memory.
+ */
 typedef struct gpu_argument {
     uint32_t is_memory;
-    uint32_t bytes;
+    uint32_t bytes; /* of a value; all arguments together have at most 1024 */
+    /* The bytes of a value. Of memory the handle itself, as `alloc` gave it, or NULL: the kernel does not use it. */
     const void *value;
 } gpu_argument;
 
@@ -176,8 +195,10 @@ typedef struct gpu_found {
 } gpu_found;
 
 /*
- * `device` is what open gave; queues, events, memory and programs belong to it. Slots may be called by several
- * threads at once, except launch, which is called by one at a time for each device.
+ * `device` is what open gave; queues, events, memory and programs belong to it. Handles are never NULL. Slots may be called
+ * by several threads at once, except program_create, kernel_create and launch, which are called by one at a time for each
+ * device. A slot is required unless its comment says what NULL means, or it stands among those that a driver may leave
+ * out: a plugin whose driver lacks a required one is not loaded, and the error names the slot.
  */
 typedef struct gpu_driver {
     const char *type; /* the device type: "opencl" */
@@ -189,22 +210,28 @@ typedef struct gpu_driver {
     void (*find)(void *state);
     /* Before the family frees the state. NULL: there is nothing to do. */
     void (*forget)(void *state);
+    /* Called before open, and again by it. */
     void (*describe)(gpu_plugin *plugin, uint32_t index, gpu_properties *out);
     int32_t (*open)(gpu_plugin *plugin, uint32_t index, void **out_device);
     void (*close)(void *device);
     /* TN_OK; or TN_E_DEVICE_LOST with its error, for ever, once a slot has returned it. Does not wait. */
     int32_t (*status)(void *device);
-    /* The vendor's handle of a kind (TN_NATIVE_...); `handle` is a queue or memory, or unused. */
+    /* The vendor's handle of a kind (TN_NATIVE_...); `handle` is a queue or memory of this driver, or unused. TN_E_UNSUPPORTED,
+     * without an error: there is none. */
     int32_t (*native)(void *device, uint32_t kind, void *handle, uint64_t *out);
 
     int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory);
+    /* No unfinished work uses the memory. */
     void (*free)(void *device, void *memory);
     /* Memory of another library, by the vendor's handle: from then on `free` lets go of it, too. TN_E_ARGUMENT if it is
-     * not of this device. */
+     * not of this device. It may also be memory that `alloc` gave, which then has one more owner: `free` is called once for
+     * each. Of addresses it may lie inside of an allocation; *out_bytes is how many follow. */
     int32_t (*retain)(void *device, void *memory, uint64_t *out_bytes);
     /* The memory whose handle `native` gives, or NULL, which retain refuses. NULL: it is the handle itself. */
     void *(*memory_of)(void *device, void *native);
-    /* Memory of the host that the device reads and writes by itself. NULL: there is none. */
+    /* Pinned memory of the host: `write` and `read` get its address, and queue copies from and to it without waiting.
+     * *out_memory is the runtime's handle of it, or NULL where it has none. NULL, both slots: there is no such memory, and
+     * programs wait for each copy. */
     int32_t (*host_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);
     void (*host_free)(void *device, void *memory, void *host);
 
@@ -212,23 +239,32 @@ typedef struct gpu_driver {
     int32_t (*queue_create)(void *device, int32_t priority, void **out_queue);
     /* A queue of the program, by the handle that `native` gives. NULL: the plugin refuses them. */
     int32_t (*queue_wrap)(void *device, uint64_t native, void **out_queue);
+    /* Work of a queue runs in the order in which it was queued, whatever slots queued it. */
     void (*queue_destroy)(void *device, void *queue);
+    /* Whether all work has finished, without waiting. A runtime that cannot be asked records an event behind the work that
+     * was queued since the last query, and asks that. */
     int32_t (*queue_query)(void *device, void *queue, int32_t *out_done);
+    /* Waits; returns an error that running work has met, once. */
     int32_t (*queue_finish)(void *device, void *queue);
-    /* Later work of the queue waits for the event, which may be of another queue. */
+    /* Later work of the queue waits for the event, which may be of another queue of this device. The caller does not wait. */
     int32_t (*queue_wait)(void *device, void *queue, void *event);
-    /* The same for a queue of another library, by the vendor's handle. */
+    /* The same for a queue of another library, by the vendor's handle; or the slot waits itself. */
     int32_t (*native_wait)(void *device, uint64_t native, void *event);
+    /* Queues a call of callback(user), on a thread of the runtime or of gpu_callbacks_start. Later work of the queue waits until
+     * it has returned, which may take long; work of other queues does not. It calls nothing of the vendor. */
     int32_t (*queue_callback)(void *device, void *queue, void (*callback)(void *user), void *user);
 
-    /* An event is made when it is recorded. Queued waits keep what they need of it. */
+    /* An event is made when it is recorded. It may be released before it is done: queued waits keep what they need of it. */
     int32_t (*event_record)(void *device, void *queue, void **out_event);
     void (*event_release)(void *device, void *event);
     int32_t (*event_query)(void *device, void *event, int32_t *out_done);
     int32_t (*event_wait)(void *device, void *event);
+    /* Both may still be pending: then the slot waits for them. */
     int32_t (*event_elapsed)(void *device, void *start, void *end, double *out_ms);
 
-    /* Queued copies. `fill` writes a pattern of 1, 2, 4, 8 or 16 bytes; offset and bytes are multiples of it. */
+    /* Copies that are queued, with offsets and sizes of any number. Memory of the host, pinned or not, stays as it is until the
+     * queue has run the copy; the ranges of `copy` do not overlap. `fill` writes a pattern of 1, 2, 4, 8 or 16 bytes, which
+     * may change when the slot has returned; offset and bytes are multiples of it. */
     int32_t (*write)(void *device, void *queue, void *memory, uint64_t offset, const void *host,
                      uint64_t bytes);
     int32_t (*read)(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
@@ -238,15 +274,19 @@ typedef struct gpu_driver {
                     const void *pattern, uint32_t pattern_bytes);
 
     /*
-     * Compiles `source` with `options`, or takes `binary`, which was given for the same source, options and device;
-     * *out_binary (may be NULL) receives it. The error of a source that does not compile has the compiler's log.
+     * Compiles `source`, which is OpenCL C as text (or, of a plugin whose device code is compiled with it, what modules.h
+     * looks for), with `options` as clBuildProgram takes them, such as "-DGPU_TYPE=32 -cl-single-precision-constant". Or takes
+     * `binary`, which was given for the same source, options, device and gpu_properties.identity: after a failure the family
+     * compiles the source. *out_binary (`out_binary` may be NULL) receives the binary; without bytes nothing is cached. The
+     * error of a source that does not compile is TN_E_INTERNAL, and has the compiler's log.
      */
     int32_t (*program_create)(void *device, const char *source, const char *options, const gpu_binary *binary,
                               void **out_program, gpu_binary *out_binary);
+    /* After its kernels; nothing that was queued uses it any more. */
     void (*program_destroy)(void *device, void *program);
     int32_t (*kernel_create)(void *device, void *program, const char *name, void **out_kernel);
     void (*kernel_destroy)(void *device, void *kernel);
-    /* `items` is a multiple of `group`. */
+    /* In one dimension: `items` is a multiple of `group`. Values of arguments are read before the slot returns. */
     int32_t (*launch)(void *device, void *queue, void *kernel, const gpu_argument *arguments,
                       uint32_t n_arguments, uint64_t items, uint32_t group);
 
@@ -276,11 +316,20 @@ typedef struct gpu_driver {
 
 extern const gpu_driver gpu_the_driver;
 
-/* Defines the driver, slot by slot, and the plugin with it, of which the device type is `name`. */
+/* Defines the driver, slot by slot, and the plugin with it, of which the device type is `name`. A `;` follows. A driver of
+ * another vendor defines GPU_VENDOR, and GPU_VERSION if it likes, before it includes this header. */
 #define GPU_DEFINE_DRIVER(name, ...)                                                       \
     const gpu_driver gpu_the_driver = {.type = name, .version = GPU_VERSION, __VA_ARGS__}; \
-    TN_DEFINE_PLUGIN(name, GPU_VERSION, "Tenon", 0, gpu_entry)
+    TN_DEFINE_PLUGIN(name, GPU_VERSION, GPU_VENDOR, 0, gpu_entry)
+#ifndef GPU_VERSION
 #define GPU_VERSION "0.1"
+#endif
+#ifndef GPU_VENDOR
+#define GPU_VENDOR "Tenon"
+#endif
+
+/* The entry of the plugin, which GPU_DEFINE_DRIVER names. */
+int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
 
 /* Records an error of the plugin: "opencl: " and the text. A vendor's number and its name may be given. */
 int32_t gpu_error(const gpu_plugin *plugin, int32_t status, const char *format, ...)

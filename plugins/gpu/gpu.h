@@ -150,9 +150,6 @@ void *gpu_stream_fault_memory(gpu_stream *stream);
 void gpu_fft_init(gpu_device *d);
 void gpu_fft_finish(gpu_device *d);
 
-/* The entry of the plugin, which GPU_DEFINE_DRIVER names. */
-int32_t gpu_entry(const tn_host_offer *offer, tn_plugin_table *out);
-
 /* ---- Elements and calls -------------------------------------------------------------------------------- */
 
 /* The code of a dtype (GPU_F32, ...), or -1. */
