@@ -82,7 +82,7 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
     gpu_plugin *p = self;
-    gpu_properties of;
+    gpu_properties of = {0};
     if (index >= p->n_devices) return gpu_error(p, TN_E_DEVICE, "there is no device %u", index);
     driver->describe(p, index, &of);
     gpu_device described = {.properties = of};
@@ -598,8 +598,68 @@ static void shutdown(void *self)
     host->free(host->context, p, sizeof *p);
 }
 
+/* The name of a slot that the driver must have and lacks, or NULL. */
+static const char *missing_slot(void)
+{
+#define GPU_REQUIRED(X) \
+    X(find)             \
+    X(describe)         \
+    X(open)             \
+    X(close)            \
+    X(status)           \
+    X(native)           \
+    X(alloc)            \
+    X(free)             \
+    X(retain)           \
+    X(queue_create)     \
+    X(queue_destroy)    \
+    X(queue_query)      \
+    X(queue_finish)     \
+    X(queue_wait)       \
+    X(native_wait)      \
+    X(queue_callback)   \
+    X(event_record)     \
+    X(event_release)    \
+    X(event_query)      \
+    X(event_wait)       \
+    X(event_elapsed)    \
+    X(write)            \
+    X(read)             \
+    X(copy)             \
+    X(fill)             \
+    X(program_create)   \
+    X(program_destroy)  \
+    X(kernel_create)    \
+    X(kernel_destroy)   \
+    X(launch)
+#define GPU_LOOK(slot) \
+    if (!driver->slot) return #slot;
+    GPU_REQUIRED(GPU_LOOK)
+    if (driver->host_alloc && !driver->host_free) return "host_free";
+    if (driver->reserve && !driver->resize) return "resize";
+    return driver->range_begin && !driver->range_end ? "range_end" : NULL;
+}
+
+/* A driver with a hole would crash at some later call. */
+static int32_t check_driver(const tn_host *host)
+{
+    const gpu_plugin p = {.host = host};
+    const char *slot = missing_slot();
+    if (slot)
+        return gpu_error(&p, TN_E_CONTRACT, "the driver lacks the required slot %s (plugins/gpu/driver.h)",
+                         slot);
+    if (driver->state_bytes < sizeof(gpu_found))
+        return gpu_error(
+            &p, TN_E_CONTRACT,
+            "state_bytes of the driver is %zu, but its state begins with a gpu_found of %zu bytes",
+            driver->state_bytes, sizeof(gpu_found));
+    return TN_OK;
+}
+
 static int32_t init(const tn_host *host, void **out_self)
 {
+    int32_t status = check_driver(host);
+    if (status) return status;
     gpu_plugin *p = host->alloc(host->context, sizeof *p);
     if (!p) return host->error(host->context, TN_E_OUT_OF_MEMORY, "out of host memory");
     *p = (gpu_plugin){.host = host,
@@ -612,7 +672,7 @@ static int32_t init(const tn_host *host, void **out_self)
     if (!driver->resize) p->memory_interface.resize = NULL;
     gpu_interop_make(&p->interop_interface);
     pthread_mutex_init(&p->lock, NULL);
-    int32_t status = gpu_rows_make(p);
+    status = gpu_rows_make(p);
     if (status)
         shutdown(p);
     else

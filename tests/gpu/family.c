@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The family over a driver that does nothing: a driver with a hole is refused by name, and what a driver does not say of
+ * its device is 0. Built once for each HOLE, as the driver is a constant.
+ */
+#include "driver.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the driver lacks; meson.build names one as HOLE. */
+#define HOLE_NONE  0
+#define HOLE_SLOT  1
+#define HOLE_PAIR  2
+#define HOLE_STATE 3
+
+/* ---- The driver ------------------------------------------------------------------------------------------ */
+
+static void find(void *state)
+{
+    ((gpu_found *)state)->count = 1;
+}
+
+static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
+{
+    snprintf(out->name, sizeof out->name, "nothing");
+}
+
+/* No test opens the device. */
+static void never(void)
+{
+    abort();
+}
+#define NEVER(slot) .slot = (__typeof__(((gpu_driver *)0)->slot))never
+
+GPU_DEFINE_DRIVER("family", .find = find, .describe = describe,
+                  .state_bytes = HOLE == HOLE_STATE ? 4 : sizeof(gpu_found), NEVER(open), NEVER(close),
+                  NEVER(status), NEVER(native), NEVER(alloc), NEVER(free), NEVER(retain), NEVER(queue_create),
+                  NEVER(queue_destroy), NEVER(queue_finish), NEVER(queue_wait), NEVER(native_wait),
+                  NEVER(queue_callback), NEVER(event_record), NEVER(event_release), NEVER(event_query),
+                  NEVER(event_wait), NEVER(event_elapsed), NEVER(write), NEVER(read), NEVER(copy),
+                  NEVER(fill), NEVER(program_create), NEVER(program_destroy), NEVER(kernel_create),
+                  NEVER(kernel_destroy), NEVER(launch),
+#if HOLE != HOLE_SLOT
+                  NEVER(queue_query),
+#endif
+#if HOLE == HOLE_PAIR
+                  NEVER(host_alloc),
+#endif
+);
+
+/* ---- The host -------------------------------------------------------------------------------------------- */
+
+static char last_error[1024];
+static int32_t record_error(void *context, int32_t status, const char *message)
+{
+    snprintf(last_error, sizeof last_error, "%s", message);
+    return status;
+}
+static void *host_alloc(void *context, uint64_t bytes)
+{
+    return malloc(bytes);
+}
+static void host_free(void *context, void *memory, uint64_t bytes)
+{
+    free(memory);
+}
+static const tn_host host = {
+    .size = sizeof host, .error = record_error, .alloc = host_alloc, .free = host_free};
+
+static int32_t begin(tn_plugin_table *table, void **out_self)
+{
+    const tn_host_offer offer = {
+        .size = sizeof offer, .abi_min = TN_ABI_GENERATION, .abi_max = TN_ABI_GENERATION};
+    table->size = sizeof *table;
+    cr_assert_eq(gpu_entry(&offer, table), TN_OK);
+    return table->init(&host, out_self);
+}
+
+#if HOLE == HOLE_NONE
+/* What earlier calls leave on the stack. */
+static void __attribute__((noinline)) leave_rubbish(void)
+{
+    volatile char rubbish[8192];
+    for (size_t i = 0; i < sizeof rubbish; i++) rubbish[i] = 0x5a;
+}
+
+Test(family, what_a_driver_does_not_say_is_0)
+{
+    tn_plugin_table table;
+    void *self;
+    uint32_t count;
+    const char *reason;
+    static const uint8_t zeros[16];
+    tn_device_facts facts = {.size = sizeof facts};
+    cr_assert_eq(begin(&table, &self), TN_OK, "%s", last_error);
+    const tn_device_interface *devices = table.get_interface(self, "tenon.device", 1);
+    cr_assert_eq(devices->enumerate(self, &count, &reason), TN_OK);
+    leave_rubbish();
+    cr_assert_eq(devices->facts(self, 0, &facts), TN_OK);
+    cr_expect_str_eq(facts.name, "nothing");
+    cr_expect_eq(facts.total_memory, 0);
+    cr_expect_eq(facts.peers, 0);
+    cr_expect_eq(facts.priority_high, 0);
+    cr_expect_eq(facts.alignment, 0);
+    cr_expect_eq(facts.features, TN_FEATURE_INT64);
+    cr_expect_arr_eq(facts.uuid, zeros, sizeof zeros);
+    cr_expect_arr_eq(facts.pci_address, zeros, sizeof zeros);
+    table.shutdown(self);
+}
+#else
+Test(family, a_driver_with_a_hole_is_refused)
+{
+    static const char *const texts[] = {
+        [HOLE_SLOT] = "family: the driver lacks the required slot queue_query (plugins/gpu/driver.h)",
+        [HOLE_PAIR] = "family: the driver lacks the required slot host_free (plugins/gpu/driver.h)",
+        [HOLE_STATE] =
+            "family: state_bytes of the driver is 4, but its state begins with a gpu_found of 516 bytes"};
+    tn_plugin_table table;
+    void *self = NULL;
+    cr_assert_eq(begin(&table, &self), TN_E_CONTRACT);
+    cr_expect_str_eq(last_error, texts[HOLE]);
+    cr_expect_null(self);
+}
+#endif
