@@ -145,6 +145,36 @@ static int32_t wait_device(desk *d)
     return d->h.device->synchronize(d->h.self, d->device);
 }
 
+/* The native handle of a stream, or 0. */
+static uint64_t native_of(const desk *d, void *stream)
+{
+    uint64_t native = 0;
+    int32_t status = TN_E_UNSUPPORTED;
+    if (HAND_HAS(d->h.device, native))
+        status = d->h.device->native(d->h.self, d->device, TN_NATIVE_STREAM, stream, &native);
+    return status ? 0 : native;
+}
+
+static const tn_interop_interface *interop_of(const desk *d)
+{
+    return d->h.table.get_interface(d->h.self, "tenon.interop", 1);
+}
+
+/* Streams may share a queue of the vendor, which must not wait for its own later work. */
+static int can_wait_natively(const desk *d)
+{
+    const tn_interop_interface *interop = interop_of(d);
+    uint64_t native = native_of(d, d->other);
+    return HAND_HAS(interop, wait_native) && native && native != native_of(d, d->stream);
+}
+
+/* The other stream waits by its native handle, as a queue of another library does; or the slot waits itself. */
+static int32_t wait_natively(desk *d)
+{
+    int32_t status = interop_of(d)->wait_native(d->h.self, d->device, native_of(d, d->other), d->event);
+    return status ? status : d->h.stream->synchronize(d->h.self, d->device, d->other);
+}
+
 /* Queues the gate, a mark and an event. While another thread opens the gate, the wait must not end before
  * the mark. */
 static void expect_wait(desk *d, int32_t (*wait)(desk *d), const char *what)
@@ -174,11 +204,13 @@ static const struct {
     void (*run)(desk *d);
     int needs_events;
     int32_t (*wait)(desk *d); /* in place of `run`: it returns when work has finished */
+    int (*can_run)(const desk *d);
 } cases[] = {
     {"stream.query", .run = query_stream},
     {"stream.synchronize", .wait = wait_stream},
     {"stream.host_callback", .run = order_callbacks},
     {"stream.wait_event", .run = wait_for_event, .needs_events = 1},
+    {"interop.wait_native", .wait = wait_natively, .needs_events = 1, .can_run = can_wait_natively},
     {"event.query", .run = query_event, .needs_events = 1},
     {"event.synchronize", .wait = wait_event, .needs_events = 1},
     {"device.synchronize", .wait = wait_device},
@@ -190,6 +222,9 @@ static void run(check_target *t, const check_case *c, check_result *out)
     if (desk_open(&d, t, out)) {
         if (cases[c->number].needs_events && !d.event)
             check_skip(out, "the plugin has no events: the host waits for the stream");
+        else if (cases[c->number].can_run && !cases[c->number].can_run(&d))
+            check_skip(out, "the plugin has no %s, or its streams have no native handles of their own",
+                       cases[c->number].name);
         else if (cases[c->number].wait)
             expect_wait(&d, cases[c->number].wait, cases[c->number].name);
         else

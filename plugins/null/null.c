@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define ALIGNMENT 64u
 
@@ -259,6 +260,9 @@ static void event_destroy(void *self, void *device, void *event)
 
 static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ((null_event *)event)->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
     null_mark(self, event, stream);
     return TN_OK;
 }
@@ -274,10 +278,10 @@ static int32_t event_synchronize(void *self, void *device, void *event)
     return TN_OK;
 }
 
-/* Without it: there is no timing. Work here is done within a call, so none passes between two events. */
+/* Without it: there is no timing. Work here is done within a call, so the host's clock is right. */
 static int32_t event_elapsed(void *self, void *device, void *start, void *end, double *out_ms)
 {
-    *out_ms = 0;
+    *out_ms = ((null_event *)end)->ms - ((null_event *)start)->ms;
     return TN_OK;
 }
 

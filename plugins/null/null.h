@@ -36,6 +36,7 @@ typedef struct null_stream {
 typedef struct null_event {
     null_graph *graph;
     null_place place;
+    double ms; /* when it was recorded, by the host's clock */
 } null_event;
 
 /* Copies `bytes` bytes, or with `from` NULL sets each to `value`. */
