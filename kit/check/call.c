@@ -180,9 +180,9 @@ void call_compare_plans(check_target *t, const call_plan *p, const call_plan *on
         return;
     }
     if (call_on(t, p, t->device, &a)) {
-        check_fail(out, "%s: no arguments on %s: %s", p->name, t->name, a.error);
+        check_fail(out, "%s: its arguments could not be made on %s: %s", p->name, t->name, a.error);
     } else if (call_on(t, on_other, t->other, &b)) {
-        check_fail(out, "%s: no arguments on %s: %s", p->name, t->other_name, b.error);
+        check_fail(out, "%s: its arguments could not be made on %s: %s", p->name, t->other_name, b.error);
     } else if (b.way == CHECK_WAY_CPU) {
         check_skip(out, "%s has no kernel to compare with", t->other_name);
     } else {

@@ -131,18 +131,34 @@ static void print_entry(const check_run *run, const check_entry *e)
     if (r->outcome == CHECK_FAILED || r->outcome == CHECK_CRASHED) print_log(r->log);
 }
 
-static void print_entries(const check_run *run)
+/* Cases that call one slot by hand, and have its name, lead to the fault. Those about waiting come first: without a wait the
+ * other ones fail, too. */
+static int rank_of(const check_entry *e)
+{
+    if (strncmp(e->name, "0/unfinished/", 13) == 0) return 0;
+    return strncmp(e->name, "0/slot/", 7) == 0 ? 1 : 2;
+}
+
+static void print_bad(const check_run *run)
 {
     uint32_t shown = 0, left = 0;
-    for (uint32_t i = 0; i < run->count; i++) {
-        const check_entry *e = &run->entries[i];
-        if (!run->options->all && !check_is_bad(run, e)) continue;
-        if (run->options->all || shown++ < MAX_SHOWN)
-            print_entry(run, e);
-        else
-            left++;
+    for (int rank = 0; rank < 3; rank++) {
+        for (uint32_t i = 0; i < run->count; i++) {
+            const check_entry *e = &run->entries[i];
+            if (!check_is_bad(run, e) || rank_of(e) != rank) continue;
+            if (shown++ < MAX_SHOWN)
+                print_entry(run, e);
+            else
+                left++;
+        }
     }
     if (left) printf("... and %u more; --json has all of them\n", left);
+}
+
+static void print_entries(const check_run *run)
+{
+    if (!run->options->all) print_bad(run);
+    for (uint32_t i = 0; i < run->count && run->options->all; i++) print_entry(run, &run->entries[i]);
 }
 
 /* At most `most` of them. */
