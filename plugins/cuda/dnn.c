@@ -7,10 +7,11 @@
 #include "cudnn.h"
 #include "libraries.h"
 
+#include <library_names.h>
+
 enum {
-    WORKSPACE = 256 << 20, /* bytes that a plan may ask for */
-    ENGINES = 16,          /* as many are looked at */
-    TENSORS = 3            /* in, weight, out; their ids in a graph are 1, 2, 3 */
+    ENGINES = 16, /* as many are looked at */
+    TENSORS = 3   /* in, weight, out; their ids in a graph are 1, 2, 3 */
 };
 
 /* What a plan depends on. No gaps: compared as bytes. */
@@ -191,7 +192,7 @@ static int prepare(const cuda_dnn *n, plan *p, void *config)
     if (!result)
         result = n->cudnnBackendGetAttribute(p->execution, DNN_PLAN_WORKSPACE, DNN_INT64, 1, &count,
                                              &p->workspace);
-    if (!result && p->workspace <= WORKSPACE) return DNN_SUCCESS;
+    if (!result && p->workspace <= CUDA_CONVOLUTION_WORKSPACE) return DNN_SUCCESS;
     if (p->execution) n->cudnnBackendDestroyDescriptor(p->execution);
     p->execution = NULL;
     return result ? result : DNN_NOT_SUPPORTED;
@@ -243,7 +244,7 @@ static plan_key key_of(const tn_call *call, const gpu_convolution *c, void *cons
                   .groups = w->groups,
                   .in_channels = w->in_channels,
                   .out_channels = w->out_channels};
-    k.axes = w->in[0] == 1 && w->out[0] == 1 && w->kernel_size[0] == 1 && w->padding[0] == 0 ? 2 : 3;
+    k.axes = cuda_window_axes(w);
     memcpy(k.in, w->in, sizeof k.in);
     memcpy(k.out, w->out, sizeof k.out);
     memcpy(k.kernel_size, w->kernel_size, sizeof k.kernel_size);
@@ -292,11 +293,15 @@ static int execute(const cuda_dnn *n, const plan *p, void *queue, void *const pl
     return result;
 }
 
-/* With the library's lock held and the device current. */
-static int32_t convolve(cuda_device *d, cuda_dnn *n, void *queue, const tn_call *call, const plan_key *key,
-                        void *const places[TENSORS])
+static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *work)
 {
-    plan *p = (plan *)cuda_plan_find(&n->base, key, make_plan, NULL);
+    const cuda_dnn *n = (cuda_dnn *)l;
+    const gpu_convolution *c = work;
+    void *const places[TENSORS] = {cuda_place(c->in.memory, c->in.offset),
+                                   cuda_place(c->weight.memory, c->weight.offset),
+                                   cuda_place(c->out.memory, c->out.offset)};
+    const plan_key key = key_of(call, c, places);
+    plan *p = (plan *)cuda_plan_find(l, &key, make_plan, NULL);
     void *workspace = NULL;
     uint64_t offset = 0;
     if (!p || !p->head.is_supported) return TN_E_UNSUPPORTED;
@@ -317,26 +322,14 @@ static int32_t convolve(cuda_device *d, cuda_dnn *n, void *queue, const tn_call 
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
 
-static const cuda_library_kind kind = {.name = "cuDNN",
+static const cuda_library_kind kind = {.name = VENDOR_DNN,
                                        .work = "convolutions",
-                                       .files = {"libcudnn.so.9"},
+                                       .files = VENDOR_DNN_FILES,
                                        CUDA_LIBRARY_SYMBOLS(CUDNN_FUNCTIONS),
                                        .size = sizeof(cuda_dnn),
                                        CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
 
 int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c)
 {
-    cuda_device *d = device;
-    cuda_library *l = cuda_library_of(d, &kind);
-    if (!l) return TN_E_UNSUPPORTED;
-    void *const places[TENSORS] = {cuda_place(c->in.memory, c->in.offset),
-                                   cuda_place(c->weight.memory, c->weight.offset),
-                                   cuda_place(c->out.memory, c->out.offset)};
-    const plan_key key = key_of(call, c, places);
-    pthread_mutex_lock(&l->lock);
-    int32_t was_entered = cuda_enter(d);
-    int32_t status = convolve(d, (cuda_dnn *)l, queue, call, &key, places);
-    cuda_leave(d, was_entered);
-    pthread_mutex_unlock(&l->lock);
-    return status;
+    return cuda_library_run(device, &kind, convolve, queue, call, c);
 }

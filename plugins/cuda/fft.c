@@ -66,14 +66,15 @@ static int execute(const cuda_fft *f, fft_handle plan, const gpu_transform *t, i
     }
 }
 
-/* With the library's lock held and the device current. A plan that fails before its work is queued is not used again. */
-static int32_t transform(cuda_device *d, cuda_fft *f, void *queue, const tn_call *call,
-                         const gpu_transform *t)
+/* A plan that fails before its work is queued is not used again. */
+static int32_t transform(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *asked)
 {
+    const cuda_fft *f = (cuda_fft *)l;
+    const gpu_transform *t = asked;
     const int is_double = t->dtype == GPU_F64;
     const int type = t->is_real ? is_double ? FFT_D2Z : FFT_R2C : is_double ? FFT_Z2Z : FFT_C2C;
     const fft_key key = {t->size, t->lines, t->in_step, t->in_apart, t->out_step, t->out_apart, type};
-    fft_plan *p = (fft_plan *)cuda_plan_find(&f->base, &key, make_plan, NULL);
+    fft_plan *p = (fft_plan *)cuda_plan_find(l, &key, make_plan, NULL);
     void *work = NULL;
     uint64_t offset = 0;
     if (!p || !p->head.is_supported) return TN_E_UNSUPPORTED;
@@ -124,16 +125,8 @@ static const cuda_library_kind kind = {.name = VENDOR_FFT,
 
 int32_t cuda_fft_transform(void *device, void *queue, const tn_call *call, const gpu_transform *t)
 {
-    cuda_device *d = device;
     const uint64_t pair = t->dtype == GPU_F64 ? 16 : 8;
     if (t->in.offset % pair || t->out.offset % pair)
         return TN_E_UNSUPPORTED; /* real lines, too, are read as pairs */
-    cuda_library *l = cuda_library_of(d, &kind);
-    if (!l) return TN_E_UNSUPPORTED;
-    pthread_mutex_lock(&l->lock);
-    int32_t was_entered = cuda_enter(d);
-    int32_t status = transform(d, (cuda_fft *)l, queue, call, t);
-    cuda_leave(d, was_entered);
-    pthread_mutex_unlock(&l->lock);
-    return status;
+    return cuda_library_run(device, &kind, transform, queue, call, t);
 }

@@ -2,8 +2,6 @@
 /* The vendor's libraries: found with dlopen when they are first needed, absent without one of their functions; their plans. */
 #include "libraries.h"
 
-#include <library_names.h>
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +140,24 @@ cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind)
     return l && l->handle ? l : NULL;
 }
 
+int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_library_work *run, void *queue,
+                         const tn_call *call, const void *work)
+{
+    cuda_library *l = cuda_library_of(d, kind);
+    if (!l) return TN_E_UNSUPPORTED;
+    pthread_mutex_lock(&l->lock);
+    int32_t was_entered = cuda_enter(d);
+    int32_t status = run(d, l, queue, call, work);
+    cuda_leave(d, was_entered);
+    pthread_mutex_unlock(&l->lock);
+    return status;
+}
+
+uint32_t cuda_window_axes(const gpu_window *w)
+{
+    return w->in[0] == 1 && w->out[0] == 1 && w->kernel_size[0] == 1 && w->padding[0] == 0 ? 2 : 3;
+}
+
 /* ---- Plans -------------------------------------------------------------------------------------------------- */
 
 static void forget_plans(cuda_library *l)
@@ -207,7 +223,7 @@ void cuda_libraries_close(cuda_device *d)
 }
 
 const gpu_library_driver cuda_libraries = {.product = cuda_blas_product,
-                                           .convolve = VENDOR_CONVOLVE,
+                                           .convolve = cuda_dnn_convolve,
                                            .can_factor = cuda_solver_can_factor,
                                            .factor = cuda_solver_factor,
                                            .transform = cuda_fft_transform};

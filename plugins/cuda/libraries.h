@@ -56,6 +56,13 @@ struct cuda_library_kind {
 /* The device's library, opened by its first call; NULL if the device has none. */
 cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind);
 
+/* What a library does for a call: with its lock held and the device current. `work` is what the slot was given. */
+typedef int32_t cuda_library_work(cuda_device *d, cuda_library *l, void *queue, const tn_call *call,
+                                  const void *work);
+/* TN_E_UNSUPPORTED if the device has no such library. */
+int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_library_work *run, void *queue,
+                         const tn_call *call, const void *work);
+
 /*
  * The plan of a key (key_bytes, without gaps), or NULL without host memory. `make` fills in a new plan and gives a status of
  * the library; a plan that it could not make is kept as one that is not supported.
@@ -66,6 +73,10 @@ cuda_plan *cuda_plan_find(cuda_library *l, const void *key,
 /* Records the error of a function of the library. */
 int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t status, int result,
                            const char *function);
+
+enum { CUDA_CONVOLUTION_WORKSPACE = 256 << 20 }; /* bytes that the plan of a convolution may ask for */
+/* The axes of a window that a library needs, the last 2 or 3. */
+uint32_t cuda_window_axes(const gpu_window *w);
 
 /* An address for the library, and the largest power of two, up to 256, of which it is a multiple. */
 static inline void *cuda_place(void *memory, uint64_t offset)

@@ -47,7 +47,11 @@ enum { LT_KEEPS_ORDER = 1 }; /* the library can be told to add in one order */
 
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */
 
-#define VENDOR_CONVOLVE cuda_dnn_convolve
+#define VENDOR_DNN "cuDNN"
+#define VENDOR_DNN_FILES \
+    {                    \
+        "libcudnn.so.9"  \
+    }
 
 /* ---- Fourier transforms ------------------------------------------------------------------------------------- */
 

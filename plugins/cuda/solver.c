@@ -99,10 +99,10 @@ static int run(const cuda_solver *s, const gpu_factors *f, uint64_t i, void *wor
     }
 }
 
-/* With the library's lock held and the device current. */
-static int32_t factor(cuda_device *d, const cuda_solver *s, void *queue, const tn_call *call,
-                      const gpu_factors *f)
+static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *asked)
 {
+    const cuda_solver *s = (cuda_solver *)l;
+    const gpu_factors *f = asked;
     static const char *const names[] = {[GPU_FACTOR_CHOLESKY] = "potrf",   [GPU_FACTOR_LU] = "getrf",
                                         [GPU_FACTOR_SOLVE] = "getrs",      [GPU_FACTOR_QR] = "geqrf",
                                         [GPU_FACTOR_REFLECTORS] = "orgqr", [GPU_FACTOR_EIGENVALUES] = "syevd",
@@ -157,13 +157,5 @@ int32_t cuda_solver_can_factor(void *device)
 
 int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f)
 {
-    cuda_device *d = device;
-    cuda_library *l = cuda_library_of(d, &kind);
-    if (!l) return TN_E_UNSUPPORTED;
-    pthread_mutex_lock(&l->lock);
-    int32_t was_entered = cuda_enter(d);
-    int32_t status = factor(d, (cuda_solver *)l, queue, call, f);
-    cuda_leave(d, was_entered);
-    pthread_mutex_unlock(&l->lock);
-    return status;
+    return cuda_library_run(device, &kind, factor, queue, call, f);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ../cuda/blas.c, fft.c and solver.c are compiled with in the HIP plugin: the names that NVIDIA's functions have in AMD's
+ * What ../cuda/blas.c, fft.c and solver.c are compiled with in the HIP plugin, and dnn.c: the names that NVIDIA's functions have in AMD's
  * libraries, files, numbers and what else differs, after AMD's documentation of hipBLASLt (0.6 to 1.2), hipFFT (1.0) and hipSOLVER
  * (2.0 to 3.0), in ROCm 6 and 7.
  */
@@ -77,7 +77,11 @@ enum { LT_KEEPS_ORDER = 0 }; /* the library does not say in which order it adds 
 
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */
 
-#define VENDOR_CONVOLVE NULL
+#define VENDOR_DNN "MIOpen"
+#define VENDOR_DNN_FILES \
+    {                    \
+        "libMIOpen.so.1" \
+    }
 
 /* ---- Fourier transforms ------------------------------------------------------------------------------------- */
 

@@ -5,8 +5,8 @@
  * pointers below the alignment of their tensors. It offers engines whose numbers differ, so that a wrong choice shows.
  */
 #define TN_PLUGIN
+#include "convolve.h"
 #include "cudnn.h"
-#include "stand_in.h"
 
 #define DECLARE(result, name, arguments) TEST_API result name arguments;
 CUDNN_FUNCTIONS(DECLARE)
@@ -25,12 +25,13 @@ int cudnn_test_count(int what)
 enum { REDUCED, ROUNDED, UNORDERED, LARGE, PLAIN, ENGINES };
 static const struct {
     int note; /* -1: none */
+    int how;
     int64_t workspace;
-} engines[ENGINES] = {[REDUCED] = {DNN_NOTE_REDUCED_SUMS, 0},
-                      [ROUNDED] = {DNN_NOTE_TENSOR_CORE, 0},
-                      [UNORDERED] = {DNN_NOTE_NONDETERMINISTIC, 4096},
-                      [LARGE] = {-1, (int64_t)1 << 40},
-                      [PLAIN] = {-1, 4096}};
+} engines[ENGINES] = {[REDUCED] = {DNN_NOTE_REDUCED_SUMS, REDUCES_SUMS, 0},
+                      [ROUNDED] = {DNN_NOTE_TENSOR_CORE, ROUNDS_FLOAT32, 0},
+                      [UNORDERED] = {DNN_NOTE_NONDETERMINISTIC, CHANGES_THE_ORDER, 4096},
+                      [LARGE] = {-1, 0, (int64_t)1 << 40},
+                      [PLAIN] = {-1, 0, 4096}};
 
 /* ---- Descriptors -------------------------------------------------------------------------------------------- */
 
@@ -255,115 +256,12 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t wante
 
 /* ---- Convolutions -------------------------------------------------------------------------------------------- */
 
-typedef struct convolution {
-    int pass, type, engine, axes, turn;
-    int64_t sizes[3][5]; /* of in, weight, out; absent axes are 1 */
-    int64_t strides[3], paddings[3], dilations[3];
-    CUdeviceptr memory[3], workspace;
-    size_t workspace_bytes;
-} convolution;
-
 static tn_dtype dtype_of(int type)
 {
     return type == DNN_F64    ? TN_FLOAT64
            : type == DNN_F16  ? TN_FLOAT16
            : type == DNN_BF16 ? TN_BFLOAT16
                               : TN_FLOAT32;
-}
-
-/* An element; engines of tensor cores round float32 to the mantissa of float16, which is that of TF32. */
-static double element(const convolution *c, const char *at, int64_t i)
-{
-    const tn_dtype dtype = dtype_of(c->type);
-    double value = tn_number_load(dtype, at + i * (int64_t)(TN_DTYPE_BITS(dtype) / 8)).f;
-    return c->engine == ROUNDED && dtype == TN_FLOAT32 ? rounded(TN_FLOAT16, value) : value;
-}
-
-typedef struct sum {
-    float narrow;
-    double wide;
-} sum;
-
-static void add(const convolution *c, sum *s, double product)
-{
-    s->wide += product;
-    s->narrow += (float)product;
-    if (c->engine == REDUCED) s->narrow = (float)rounded(dtype_of(c->type), (double)s->narrow);
-}
-
-static int64_t volume(const int64_t *sizes, int first)
-{
-    int64_t n = 1;
-    for (int i = first; i < 5; i++) n *= sizes[i];
-    return n;
-}
-
-/* The places of a tensor in row-major order. */
-static void unravel(int64_t i, const int64_t *sizes, int64_t *out)
-{
-    for (int d = 4; d >= 0; d--) {
-        out[d] = i % sizes[d];
-        i /= sizes[d];
-    }
-}
-
-static int64_t ravel(const int64_t *at, const int64_t *sizes)
-{
-    int64_t i = 0;
-    for (int d = 0; d < 5; d++) i = i * sizes[d] + at[d];
-    return i;
-}
-
-/* Adds each product of a window and an element of the kernel to what the pass computes. */
-static void compute(const convolution *c, char *const at[3], sum *sums)
-{
-    const int64_t groups = c->sizes[0][1] / c->sizes[1][1], in_group = c->sizes[1][1];
-    const int64_t outs = volume(c->sizes[2], 0), terms = volume(c->sizes[1], 1);
-    for (int64_t n = 0; n < outs; n++) {
-        int64_t o[5], w[5], x[5];
-        unravel(n, c->sizes[2], o);
-        for (int64_t t = 0; t < terms; t++) {
-            const int64_t turned = c->engine == UNORDERED ? (t + c->turn) % terms : t;
-            unravel(o[1] * terms + turned, c->sizes[1], w);
-            x[0] = o[0];
-            x[1] = o[1] / (c->sizes[1][0] / groups) * in_group + w[1];
-            int is_inside = 1;
-            for (int d = 0; d < 3; d++) {
-                x[2 + d] = o[2 + d] * c->strides[d] - c->paddings[d] + w[2 + d] * c->dilations[d];
-                is_inside &= x[2 + d] >= 0 && x[2 + d] < c->sizes[0][2 + d];
-            }
-            if (!is_inside) continue;
-            const int64_t places[3] = {ravel(x, c->sizes[0]), ravel(w, c->sizes[1]), n};
-            const int result = c->pass == 0 ? 2 : c->pass == 1 ? 0 : 1;
-            double product = 1;
-            for (int k = 0; k < 3; k++)
-                if (k != result) product *= element(c, at[k], places[k]);
-            add(c, &sums[places[result]], product);
-        }
-    }
-}
-
-static CUresult run(CUcontext context, void *data)
-{
-    const convolution *c = data;
-    const tn_dtype dtype = dtype_of(c->type);
-    const int64_t bytes = TN_DTYPE_BITS(dtype) / 8;
-    const int result = c->pass == 0 ? 2 : c->pass == 1 ? 0 : 1;
-    char *at[3];
-    for (int k = 0; k < 3; k++) {
-        at[k] = cuda_test_place(context, c->memory[k], (size_t)(volume(c->sizes[k], 0) * bytes));
-        if (!at[k]) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    }
-    if (!use_workspace(context, c->workspace, c->workspace_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    const int64_t n = volume(c->sizes[result], 0);
-    sum *sums = calloc((size_t)n, sizeof *sums);
-    if (!sums) return CUDA_ERROR_OUT_OF_MEMORY;
-    compute(c, at, sums);
-    for (int64_t i = 0; i < n; i++)
-        tn_number_store(dtype, at[result] + i * bytes,
-                        tn_number_real(dtype == TN_FLOAT64 ? sums[i].wide : (double)sums[i].narrow));
-    free(sums);
-    return CUDA_SUCCESS;
 }
 
 int cudnnBackendExecute(void *handle, void *plan, void *pack)
@@ -376,7 +274,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
     const attribute *ids = find(pack, DNN_PACK_IDS), *pointers = find(pack, DNN_PACK_POINTERS);
     static const int names[3] = {DNN_OPERATION_IN, DNN_OPERATION_WEIGHT, DNN_OPERATION_OUT};
     convolution c = {.pass = (first - DNN_OPERATION) / DNN_OPERATION_ATTRIBUTES,
-                     .engine = config->engine,
+                     .how = engines[config->engine].how,
                      .axes = (int)find(of_convolution, DNN_CONVOLUTION_DIMENSIONS)->values[0],
                      .workspace = (CUdeviceptr)find(pack, DNN_PACK_WORKSPACE)->values[0],
                      .workspace_bytes = (size_t)engines[config->engine].workspace};
@@ -384,7 +282,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
     for (int k = 0; k < 3; k++) {
         const object *t = descriptor_of(op, first + names[k]);
         const attribute *sizes = find(t, DNN_TENSOR_SIZES);
-        c.type = number_of(t, DNN_TENSOR_DATA_TYPE);
+        c.dtype = dtype_of(number_of(t, DNN_TENSOR_DATA_TYPE));
         for (int d = 0; d < 5; d++) c.sizes[k][d] = d < 2 ? sizes->values[d] : 1;
         for (int d = 0; d < c.axes; d++) c.sizes[k][5 - c.axes + d] = sizes->values[2 + d];
         for (int64_t i = 0; i < ids->count; i++)
@@ -400,8 +298,9 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
         c.dilations[d] = from < 0 ? 1 : find(of_convolution, DNN_CONVOLUTION_DILATIONS)->values[from];
     }
     c.turn = count(CONVOLUTIONS, 1);
-    __atomic_store_n(&counts[ENGINE], c.engine, __ATOMIC_RELEASE);
-    return library_queue(((object *)handle)->stream, run, &c, sizeof c) ? DNN_EXECUTION_FAILED : DNN_SUCCESS;
+    __atomic_store_n(&counts[ENGINE], config->engine, __ATOMIC_RELEASE);
+    return library_queue(((object *)handle)->stream, run_convolution, &c, sizeof c) ? DNN_EXECUTION_FAILED
+                                                                                    : DNN_SUCCESS;
 }
 
 /* ---- The handle ---------------------------------------------------------------------------------------------- */

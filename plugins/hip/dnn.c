@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Convolutions by MIOpen's immediate mode, if it is installed. The library offers solutions for a pass, the best one first; a plan
+ * has the first that compiles and needs no more than a fixed workspace, so that the choice depends neither on the memory that is
+ * free nor on what ran before.
+ */
+#include "libraries.h"
+#include "miopen.h"
+
+#include <library_names.h>
+#include <limits.h>
+
+enum {
+    SOLUTIONS = 16, /* as many are looked at */
+    TENSORS = 3     /* in, weight, out */
+};
+
+/* What a plan depends on. No gaps: compared as bytes. */
+typedef struct plan_key {
+    uint32_t pass, dtype, is_deterministic, axes; /* `axes`: 2 or 3 of the window's, the last ones */
+    uint32_t images, groups, in_channels, out_channels;
+    uint32_t in[3], out[3], kernel_size[3];
+    int32_t stride[3], padding[3], dilation[3];
+} plan_key;
+
+typedef struct plan {
+    cuda_plan head;
+    plan_key key;
+    void *tensors[TENSORS], *convolution;
+    mio_solution solution;
+} plan;
+
+typedef struct hip_dnn {
+    cuda_library base;
+#define DECLARE(result, name, arguments) result(*name) arguments;
+    MIOPEN_FUNCTIONS(DECLARE)
+#undef DECLARE
+} hip_dnn;
+
+/* The operands and the result of each pass, as places in `tensors`, by GPU_CONVOLVE_... */
+static const uint32_t roles[3][TENSORS] = {{1, 0, 2}, {2, 1, 0}, {2, 0, 1}};
+
+/* The function of the pass. */
+#define OF_PASS(n, p, name)                                          \
+    ((p)->key.pass == 0   ? (n)->miopenConvolutionForward##name      \
+     : (p)->key.pass == 1 ? (n)->miopenConvolutionBackwardData##name \
+                          : (n)->miopenConvolutionBackwardWeights##name)
+
+/* ---- Plans -------------------------------------------------------------------------------------------------- */
+
+static int type_of(uint32_t dtype)
+{
+    return dtype == GPU_F16 ? MIO_F16 : dtype == GPU_BF16 ? MIO_BF16 : MIO_F32;
+}
+
+/* Tensors whose strides are no ints are refused. */
+static int make_tensor(const hip_dnn *n, const plan_key *k, uint32_t which, void **out)
+{
+    const uint32_t *const axes[] = {k->in, k->kernel_size, k->out};
+    const uint64_t firsts[] = {k->images, (uint64_t)k->groups * k->out_channels, k->images};
+    const uint64_t seconds[] = {(uint64_t)k->groups * k->in_channels, k->in_channels,
+                                (uint64_t)k->groups * k->out_channels};
+    const int rank = (int)k->axes + 2;
+    uint64_t wide[5] = {firsts[which], seconds[which]}, step = 1;
+    int sizes[5], strides[5];
+    for (uint32_t i = 0; i < k->axes; i++) wide[2 + i] = axes[which][3 - k->axes + i];
+    for (int i = rank - 1; i >= 0; i--) {
+        if (wide[i] > INT_MAX || step > INT_MAX) return MIO_UNSUPPORTED;
+        sizes[i] = (int)wide[i];
+        strides[i] = (int)step;
+        step *= wide[i];
+    }
+    int result = n->miopenCreateTensorDescriptor(out);
+    if (result) return result;
+    return n->miopenSetTensorDescriptor(*out, type_of(k->dtype), rank, sizes, strides);
+}
+
+static int make_convolution(const hip_dnn *n, const plan_key *k, void **out)
+{
+    const uint32_t first = 3 - k->axes;
+    int result = n->miopenCreateConvolutionDescriptor(out);
+    if (!result)
+        result =
+            n->miopenInitConvolutionNdDescriptor(*out, (int)k->axes, k->padding + first, k->stride + first,
+                                                 k->dilation + first, MIO_CROSS_CORRELATION);
+    if (!result) result = n->miopenSetConvolutionGroupCount(*out, (int)k->groups);
+    if (!result && k->dtype == GPU_F16)
+        result = n->miopenSetConvolutionAttribute(*out, MIO_FLOAT16_BY_BFLOAT16, 0);
+    if (!result && k->is_deterministic) result = n->miopenSetConvolutionAttribute(*out, MIO_DETERMINISTIC, 1);
+    return result;
+}
+
+static int choose(const hip_dnn *n, plan *p)
+{
+    const uint32_t *role = roles[p->key.pass];
+    void *first = p->tensors[role[0]], *second = p->tensors[role[1]], *out = p->tensors[role[2]];
+    mio_solution solutions[SOLUTIONS];
+    size_t count = 0;
+    int result = OF_PASS(n, p, GetSolution)(n->base.handle, first, second, p->convolution, out, SOLUTIONS,
+                                            &count, solutions);
+    if (result) return result;
+    result = MIO_UNSUPPORTED;
+    for (size_t i = 0; i < count && i < SOLUTIONS && result; i++) {
+        if (solutions[i].workspace > CUDA_CONVOLUTION_WORKSPACE) continue;
+        result = OF_PASS(n, p, CompileSolution)(n->base.handle, first, second, p->convolution, out,
+                                                solutions[i].id);
+        p->solution = solutions[i];
+    }
+    return result;
+}
+
+static int make_plan(cuda_library *l, cuda_plan *made, const void *queue)
+{
+    const hip_dnn *n = (hip_dnn *)l;
+    plan *p = (plan *)made;
+    int result = n->miopenSetStream(n->base.handle, cuda_stream_of(queue));
+    for (uint32_t i = 0; i < TENSORS && !result; i++) result = make_tensor(n, &p->key, i, &p->tensors[i]);
+    if (!result) result = make_convolution(n, &p->key, &p->convolution);
+    return result ? result : choose(n, p);
+}
+
+static void destroy_plan(const cuda_library *l, cuda_plan *made)
+{
+    const hip_dnn *n = (const hip_dnn *)l;
+    const plan *p = (const plan *)made;
+    for (uint32_t i = 0; i < TENSORS; i++)
+        if (p->tensors[i]) n->miopenDestroyTensorDescriptor(p->tensors[i]);
+    if (p->convolution) n->miopenDestroyConvolutionDescriptor(p->convolution);
+}
+
+static plan_key key_of(const tn_call *call, const gpu_convolution *c)
+{
+    const gpu_window *w = c->window;
+    plan_key k = {.pass = c->pass,
+                  .dtype = w->dtype,
+                  .is_deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0,
+                  .axes = cuda_window_axes(w),
+                  .images = w->images,
+                  .groups = w->groups,
+                  .in_channels = w->in_channels,
+                  .out_channels = w->out_channels};
+    memcpy(k.in, w->in, sizeof k.in);
+    memcpy(k.out, w->out, sizeof k.out);
+    memcpy(k.kernel_size, w->kernel_size, sizeof k.kernel_size);
+    memcpy(k.stride, w->stride, sizeof k.stride);
+    memcpy(k.padding, w->padding, sizeof k.padding);
+    memcpy(k.dilation, w->dilation, sizeof k.dilation);
+    return k;
+}
+
+/* ---- Convolutions ------------------------------------------------------------------------------------------- */
+
+static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *work)
+{
+    const hip_dnn *n = (hip_dnn *)l;
+    const gpu_convolution *c = work;
+    const gpu_place *const places[TENSORS] = {&c->in, &c->weight, &c->out};
+    const plan_key key = key_of(call, c);
+    const uint32_t *role = roles[c->pass];
+    void *workspace = NULL, *at[TENSORS];
+    uint64_t offset = 0;
+    plan *p = (plan *)cuda_plan_find(l, &key, make_plan, queue);
+    if (!p || !p->head.is_supported) return TN_E_UNSUPPORTED;
+    for (uint32_t i = 0; i < TENSORS; i++)
+        at[i] = cuda_place(places[role[i]]->memory, places[role[i]]->offset);
+    int32_t status =
+        p->solution.workspace ? gpu_workspace(call, p->solution.workspace, &workspace, &offset) : TN_OK;
+    if (status) return status;
+    if (n->miopenSetStream(n->base.handle, cuda_stream_of(queue))) return TN_E_UNSUPPORTED;
+    int result = OF_PASS(n, p, Immediate)(
+        n->base.handle, p->tensors[role[0]], at[0], p->tensors[role[1]], at[1], p->convolution,
+        p->tensors[role[2]], at[2], cuda_place(workspace, offset), p->solution.workspace, p->solution.id);
+    switch (result) {
+    case MIO_SUCCESS:
+        return TN_OK;
+    case MIO_INVALID_VALUE:
+    case MIO_BAD_PARAMETER:
+    case MIO_NOT_IMPLEMENTED:
+    case MIO_UNSUPPORTED:
+        p->head.is_supported = 0;
+        return TN_E_UNSUPPORTED;
+    default:
+        return cuda_library_error(d, l, result == MIO_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
+                                  result, "miopenConvolution");
+    }
+}
+
+/* ---- The library -------------------------------------------------------------------------------------------- */
+
+static size_t version(const cuda_library *l)
+{
+    size_t major = 0, minor = 0, patch = 0;
+    ((const hip_dnn *)l)->miopenGetVersion(&major, &minor, &patch);
+    return major * 10000 + minor * 100 + patch;
+}
+
+static const char *status_name(const cuda_library *l, int status)
+{
+    return ((const hip_dnn *)l)->miopenGetErrorString(status);
+}
+
+static const cuda_library_kind kind = {.name = VENDOR_DNN,
+                                       .work = "convolutions",
+                                       .files = VENDOR_DNN_FILES,
+                                       CUDA_LIBRARY_SYMBOLS(MIOPEN_FUNCTIONS),
+                                       .size = sizeof(hip_dnn),
+                                       .version = version,
+                                       .status_name = status_name,
+                                       CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
+
+/* MIOpen does not compute float64. */
+int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c)
+{
+    if (c->window->dtype == GPU_F64) return TN_E_UNSUPPORTED;
+    return cuda_library_run(device, &kind, convolve, queue, call, c);
+}
