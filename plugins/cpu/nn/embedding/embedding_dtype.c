@@ -56,6 +56,30 @@ static void add_group(row_group *g, int64_t first, int64_t width, T *sum)
     g->count = 0;
 }
 
+/* The same straight from the indices of a bag, for a table that the cache holds. */
+ALWAYS_INLINE void add_near_columns(const cpu_bags *b, int64_t bag, int64_t first, int sets, T *sum)
+{
+    lanes total[SETS];
+    for (int s = 0; s < sets; s++) total[s] = lanes_of_acc(sum + s * LANE_COUNT);
+    for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) {
+        const E *row = table_row(b, i) + first;
+        T factor = weight_of(b, i);
+        if (b->indices[i] == b->padding) continue;
+        for (int s = 0; s < sets; s++) total[s] += lanes_load(row + s * LANE_COUNT) * factor;
+    }
+    for (int s = 0; s < sets; s++) memcpy(sum + s * LANE_COUNT, &total[s], sizeof(total[s]));
+}
+
+/* Adds the first columns of a stretch, by whole vectors, and returns how many. */
+static int64_t add_near_rows(const cpu_bags *b, int64_t bag, int64_t first, int64_t width, T *sum)
+{
+    int64_t j = 0;
+    for (; j + SETS * LANE_COUNT <= width; j += SETS * LANE_COUNT)
+        add_near_columns(b, bag, first + j, SETS, sum + j);
+    for (; j + 4 * LANE_COUNT <= width; j += 4 * LANE_COUNT) add_near_columns(b, bag, first + j, 4, sum + j);
+    return j;
+}
+
 static void enter_row(row_group *g, const E *row, T factor, int64_t first, int64_t width, T *sum)
 {
     if (g->count == GROUP) add_group(g, first, width, sum);
@@ -71,11 +95,13 @@ static void sum_bag(const cpu_bags *b, int64_t bag, int64_t first, int64_t width
     T sum[STRETCH] = {0};
     row_group g;
     E *out = (E *)b->out + bag * b->width + first;
+    int64_t done = is_far(b) ? 0 : add_near_rows(b, bag, first, width, sum);
     g.count = 0;
     g.far = is_far(b);
-    for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++)
-        if (b->indices[i] != b->padding) enter_row(&g, table_row(b, i), weight_of(b, i), first, width, sum);
-    add_group(&g, first, width, sum);
+    for (int64_t i = b->starts[bag]; done < width && i < b->starts[bag + 1]; i++)
+        if (b->indices[i] != b->padding)
+            enter_row(&g, table_row(b, i), weight_of(b, i), first + done, width - done, sum + done);
+    add_group(&g, first + done, width - done, sum + done);
     for (int64_t j = 0; b->mode == CPU_BAG_MEAN && used > 0 && j < width; j++) sum[j] /= (T)used;
     run_write(sum, width, out);
 }
