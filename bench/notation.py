@@ -70,7 +70,7 @@ def limit_positions(operator, a):
                 below(index, a[0]["t"][dim])
     elif base in ("scatter", "scatter_", "scatter_add", "scatter_add_", "gather", "index_select"):
         below(a[2], a[0]["t"][a[1]])
-    elif base == "nll_loss_forward":
+    elif base in ("nll_loss_forward", "cross_entropy_loss"):
         below(a[1], a[0]["t"][-1])
     elif base == "nll_loss_backward":
         below(a[2], a[1]["t"][-1])

@@ -297,6 +297,38 @@ def bench_conv(b):
     report.show()
 
 
+def least_times(b, workers, requests):
+    """Least nanoseconds for each worker over interleaved rounds, or None and the reasons: other work only adds to a time."""
+    answers = [worker.ask(**request) for worker, request in zip(workers, requests)]
+    reasons, least = [answer.get("absent") for answer in answers], [math.inf] * len(workers)
+    for _ in range(b.rounds):
+        for i, worker in enumerate(workers):
+            answer = {"absent": reasons[i]} if reasons[i] else worker.ask(time=b.seconds)
+            reasons[i] = answer.get("absent")
+            least[i] = min(least[i], answer.get("ns", math.inf))
+    return [t if t < math.inf and not r else None for t, r in zip(least, reasons)], reasons
+
+
+def bench_devices(b):
+    device, families = b.options.device, {}
+    report = Report(f"devices: the CPU plugin beside {device}, milliseconds, the least of {b.rounds} rounds",
+                    ["case", "cpu", device, f"cpu/{device}"])
+    with b.workers("operator", "operator") as workers:
+        for name, family, operator, arguments in notation.table(HERE / "devices.tsv"):
+            if b.options.cases and not any(word in name for word in b.options.cases.split(",")):
+                continue
+            call = notation.request(operator, arguments)
+            (cpu, other), reasons = least_times(b, workers, [call, {**call, "device": device}])
+            if cpu and other:
+                families.setdefault(family, []).append(cpu / other)
+            report.add([name, figure(cpu and cpu / 1e6, 2), figure(other and other / 1e6, 2), figure(ratio(cpu, other), 2)],
+                       next(filter(None, reasons), None))
+            b.keep("devices", {"case": name, "device": device, "cpu_ns": cpu, "ns": other})
+    for family, ratios in families.items():
+        report.rows.append([f"  {family}: geometric mean, least", "", "", f"{statistics.geometric_mean(ratios):.2f}, {min(ratios):.2f}"])
+    report.show()
+
+
 # ---- Whole programs ----------------------------------------------------------------------------------------------
 
 def bench_step(b):
@@ -514,7 +546,7 @@ def bench_programs(b):
 # ---- The program -------------------------------------------------------------------------------------------------
 
 BENCHES = {"calls": bench_calls, "recording": bench_recording, "pointwise": bench_pointwise, "gemm": bench_gemm,
-           "conv": bench_conv, "step": bench_step, "models": bench_models, "programs": bench_programs, "loader": bench_loader, "start": bench_start, "workload": bench_workload}
+           "conv": bench_conv, "devices": bench_devices, "step": bench_step, "models": bench_models, "programs": bench_programs, "loader": bench_loader, "start": bench_start, "workload": bench_workload}
 
 
 def main():
@@ -526,6 +558,8 @@ def main():
     parser.add_argument("--workload", metavar="FILE", help="recorded calls; TENON_WORKLOAD, else beside the checkout")
     parser.add_argument("--workload-seconds", type=float, default=90, help="for each side of the workload (90)")
     parser.add_argument("--models", metavar="A,B", help=f"only these models of: {' '.join(MODELS)}")
+    parser.add_argument("--device", metavar="NAME", help="what `devices` measures beside the CPU: opencl:0, cuda:0, ...")
+    parser.add_argument("--cases", metavar="A,B", help="of `devices` only the cases whose names contain one of these")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
     parser.add_argument("--threads", type=int, default=2, help="threads of every side (2)")
     parser.add_argument("--cpu-time", action="store_true", help="the processes' own CPU time instead of wall time, for one "
@@ -537,12 +571,14 @@ def main():
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
         parser.error(f"no benchmark {unknown[0]}; there are: {' '.join(BENCHES)}")
+    if "devices" in options.names and not options.device:
+        parser.error("devices needs a --device, `opencl:0` for one")
     b = Bench(options)
     print(f"peer: PyTorch {b.torch}" if b.python else
           "peer: none; TENON_PEER_PYTHON names a Python that has torch, its columns stay empty")
     if not b.valgrind:
         print("instructions: none without valgrind")
-    for name in options.names or BENCHES:
+    for name in options.names or [name for name in BENCHES if name != "devices" or options.device]:
         BENCHES[name](b)
     if options.json:
         options.json.write_text(json.dumps({"torch": b.torch, "tables": b.results}, indent=1) + "\n")
