@@ -66,7 +66,8 @@ static int32_t reduce_all_parts(pass *p, const tn_operand *out, const tn_operand
     return gpu_launch(&job, items, p->nest.numel / items >= 64 ? GPU_HEAVY : GPU_LIGHT);
 }
 
-#define LANES 64 /* lines that an item of reduce_columns takes */
+#define LANES        64  /* lines that an item of scan_columns takes */
+#define LINES_BESIDE 256 /* lines that an item of reduce_columns takes */
 
 /* Whether neighbouring lines are beside each other, so that a processor takes many of them at once. */
 static int32_t are_columns(const pass *p, uint64_t lines)
@@ -79,18 +80,19 @@ static int32_t are_columns(const pass *p, uint64_t lines)
            lines >= LANES;
 }
 
-/* Blocks of lines, each in as many parts as keep the device busy. */
-static int32_t reduce_columns(pass *p, const tn_operand *in, uint64_t lines)
+/* Blocks of lines, each in as many parts as keep the device busy. With one part that is the result. */
+static int32_t reduce_columns(pass *p, const tn_operand *out, const tn_operand *in, uint64_t lines)
 {
-    uint64_t blocks = (lines + LANES - 1) / LANES, size = p->nest.numel / lines;
+    uint64_t blocks = (lines + LINES_BESIDE - 1) / LINES_BESIDE, size = p->nest.numel / lines;
     uint64_t parts = (gpu_items_wanted(gpu_device_of(p->call)) + blocks - 1) / blocks,
              most = (size + 63) / 64;
     if (parts > most) parts = most;
     uint64_t length = (size + parts - 1) / parts;
     parts = p->nest.scalars[2] = (size + length - 1) / length;
     p->nest.scalars[3] = length;
-    int32_t status = make_states(p, lines * parts);
+    int32_t status = parts > 1 ? make_states(p, lines * parts) : TN_OK;
     gpu_job job = job_of(p, "reduce_columns");
+    gpu_give_memory(&job, out->allocation);
     gpu_give_memory(&job, in->allocation);
     gpu_give_memory(&job, p->states);
     gpu_give(&job, &p->first_state, sizeof p->first_state);
@@ -147,13 +149,12 @@ static int32_t reduce(const tn_call *call, pass *p, uint64_t lines)
     int32_t status = TN_OK;
     if (!gpu_device_of(call)->properties.is_processor) return reduce_by_groups(call, p, lines);
     if (are_columns(p, lines)) {
-        status = reduce_columns(p, in, lines);
+        status = reduce_columns(p, out, in, lines);
     } else {
         if (parts > 1) status = make_states(p, lines * parts);
         if (!status) status = reduce_all_parts(p, out, in, lines * parts);
-        if (parts == 1) return status;
     }
-    if (status) return status;
+    if (status || p->nest.scalars[2] == 1) return status;
     gpu_job job = job_of(p, "reduce_parts");
     gpu_give_memory(&job, out->allocation);
     gpu_give_memory(&job, p->states);

@@ -179,8 +179,9 @@ GPU_FUNCTION void gpu_load_lanes(T *to, GPU_GLOBAL const uint8_t *p, uint32_t dt
         for (int j = 0; j < GPU_LANES; j++) to[j] = gpu_load(p + j * (int)GPU_BYTES(dtype), dtype);
     }
 }
-#define GPU_LARGER(a, b)  ((b) > (a) || is_nan(b) ? (b) : (a))
-#define GPU_SMALLER(a, b) ((b) < (a) || is_nan(b) ? (b) : (a))
+#define GPU_LARGER(a, b)  ((((b) > (a)) | is_nan(b)) ? (b) : (a))
+#define GPU_SMALLER(a, b) ((((b) < (a)) | is_nan(b)) ? (b) : (a))
+#define GPU_ADDED(a, b)   ((a) + (b))
 
 /* The best element of `whole` contiguous ones and its position, which begins at k. Each lane keeps its own first one. */
 GPU_FUNCTION gpu_state gpu_best_of_run(uint32_t opcode, gpu_state s, GPU_GLOBAL const uint8_t *p, uint32_t dtype,
@@ -209,25 +210,88 @@ GPU_FUNCTION gpu_state gpu_best_of_run(uint32_t opcode, gpu_state s, GPU_GLOBAL 
     return gpu_take(opcode, s, best[found], k + at[found]);
 }
 
-/* Combines each of `count` lanes with the one of `more`. */
-#define GPU_FOLD(operation, formula)              \
-    case operation:                               \
-        for (int j = 0; j < count; j++) {         \
-            T a = lanes[j], b = more[j];          \
-            lanes[j] = (T)(formula);              \
-        }                                         \
-        break;
-GPU_FUNCTION void gpu_fold(uint32_t opcode, T *lanes, const T *more, int count)
-{
-    switch (opcode) {
-        GPU_FOLD(GPU_PROD, a *b)
-        GPU_FOLD(GPU_MAX, GPU_LARGER(a, b))
-        GPU_FOLD(GPU_MIN, GPU_SMALLER(a, b))
-        GPU_FOLD(GPU_ANY, (a != 0) | (b != 0))
-        GPU_FOLD(GPU_ALL, (a != 0) & (b != 0))
-    default:
-        for (int j = 0; j < count; j++) lanes[j] += more[j];
+#if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
+#if GPU_TYPE == 32
+typedef float16 gpu_vector;
+#define GPU_WIDTH           16
+#define GPU_LOAD_VECTOR(p)  vload16(0, p)
+#define GPU_STORE_VECTOR(v, p) vstore16(v, 0, p)
+#else
+#if GPU_TYPE == 64
+typedef double8 gpu_vector;
+#else
+typedef long8 gpu_vector;
+#endif
+#define GPU_WIDTH           8
+#define GPU_LOAD_VECTOR(p)  vload8(0, p)
+#define GPU_STORE_VECTOR(v, p) vstore8(v, 0, p)
+#endif
+#define GPU_OWN_DTYPE (GPU_TYPE == 32 ? GPU_F32 : GPU_TYPE == 64 ? GPU_F64 : GPU_I64)
+
+/* How two elements, or the lanes of two vectors, become one. Of ANY and ALL one stays that decides. */
+#define GPU_MULTIPLIED(a, b) ((a) * (b))
+#define GPU_ANY_OF(a, b)     ((b) != 0 ? (b) : (a))
+#define GPU_ALL_OF(a, b)     ((a) == 0 ? (a) : (b))
+
+/* All of the `n` elements at `from` as one vector; n is a multiple of 4 vectors. Four chains hide latencies. */
+#define GPU_FOLD_BLOCK(label, result, from, n, F)                                   \
+    label: {                                                                        \
+        gpu_vector a = GPU_LOAD_VECTOR(from), b = GPU_LOAD_VECTOR((from) + GPU_WIDTH); \
+        gpu_vector c = GPU_LOAD_VECTOR((from) + 2 * GPU_WIDTH), d = GPU_LOAD_VECTOR((from) + 3 * GPU_WIDTH); \
+        for (uint32_t i = 4 * GPU_WIDTH; i < (n); i += 4 * GPU_WIDTH) {             \
+            gpu_vector w = GPU_LOAD_VECTOR((from) + i), x = GPU_LOAD_VECTOR((from) + i + GPU_WIDTH); \
+            gpu_vector y = GPU_LOAD_VECTOR((from) + i + 2 * GPU_WIDTH);             \
+            gpu_vector z = GPU_LOAD_VECTOR((from) + i + 3 * GPU_WIDTH);             \
+            a = F(a, w);                                                            \
+            b = F(b, x);                                                            \
+            c = F(c, y);                                                            \
+            d = F(d, z);                                                            \
+        }                                                                           \
+        a = F(a, b);                                                                \
+        c = F(c, d);                                                                \
+        result = F(a, c);                                                           \
+        break;                                                                      \
     }
+#define GPU_FOLD_BLOCKS(opcode, result, from, n)                       \
+    switch (opcode) {                                                  \
+        GPU_FOLD_BLOCK(case GPU_PROD, result, from, n, GPU_MULTIPLIED) \
+        GPU_FOLD_BLOCK(case GPU_MAX, result, from, n, GPU_LARGER)      \
+        GPU_FOLD_BLOCK(case GPU_MIN, result, from, n, GPU_SMALLER)     \
+        GPU_FOLD_BLOCK(case GPU_ANY, result, from, n, GPU_ANY_OF)      \
+        GPU_FOLD_BLOCK(case GPU_ALL, result, from, n, GPU_ALL_OF)      \
+        GPU_FOLD_BLOCK(default, result, from, n, GPU_ADDED)            \
+    }
+
+/* The `n` elements of a block as one vector, whatever their dtype. */
+GPU_FUNCTION gpu_vector gpu_fold_block(uint32_t opcode, GPU_GLOBAL const uint8_t *p, uint32_t dtype, uint32_t n)
+{
+    gpu_vector result;
+    if (dtype == GPU_OWN_DTYPE) {
+        GPU_FOLD_BLOCKS(opcode, result, (GPU_GLOBAL const T *)p, n)
+    } else {
+        T block[GPU_BLOCK];
+        for (uint32_t i = 0; i < n; i += GPU_LANES) gpu_load_lanes(block + i, p + i * GPU_BYTES(dtype), dtype);
+        GPU_FOLD_BLOCKS(opcode, result, block, n)
+    }
+    return result;
+}
+
+/* The lanes of a vector as one element. */
+GPU_FUNCTION T gpu_fold_lanes(uint32_t opcode, gpu_vector v)
+{
+    T lanes[GPU_WIDTH];
+    GPU_STORE_VECTOR(v, lanes);
+    for (int pairs = GPU_WIDTH / 2; pairs > 0; pairs /= 2)
+        for (int j = 0; j < pairs; j++) {
+            T a = lanes[j], b = lanes[j + pairs];
+            lanes[j] = opcode == GPU_PROD  ? GPU_MULTIPLIED(a, b)
+                       : opcode == GPU_MAX ? GPU_LARGER(a, b)
+                       : opcode == GPU_MIN ? GPU_SMALLER(a, b)
+                       : opcode == GPU_ANY ? GPU_ANY_OF(a, b)
+                       : opcode == GPU_ALL ? GPU_ALL_OF(a, b)
+                                           : GPU_ADDED(a, b);
+        }
+    return lanes[0];
 }
 
 /* Takes a run of contiguous elements, and gives how many: whole blocks of lanes. */
@@ -241,67 +305,76 @@ GPU_FUNCTION uint32_t gpu_take_run(uint32_t opcode, gpu_state *s, GPU_GLOBAL con
     }
     if (opcode > GPU_MIN && opcode != GPU_ANY && opcode != GPU_ALL) return 0;
     for (uint32_t begin = 0; begin < whole; begin += GPU_BLOCK) {
-        uint32_t end = whole - begin < GPU_BLOCK ? whole : begin + GPU_BLOCK;
-        T lanes[GPU_LANES], x[GPU_LANES];
-        gpu_load_lanes(lanes, p + begin * bytes, dtype);
-        for (uint32_t i = begin + GPU_LANES; i < end; i += GPU_LANES) {
-            gpu_load_lanes(x, p + i * bytes, dtype);
-            gpu_fold(opcode, lanes, x, GPU_LANES);
-        }
-        for (int pairs = GPU_LANES / 2; pairs > 0; pairs /= 2) gpu_fold(opcode, lanes, lanes + pairs, pairs);
-        *s = gpu_take(opcode, *s, lanes[0], k);
+        uint32_t count = whole - begin < GPU_BLOCK ? whole - begin : GPU_BLOCK;
+        *s = gpu_take(opcode, *s, gpu_fold_lanes(opcode, gpu_fold_block(opcode, p + (int64_t)begin * bytes, dtype, count)), k);
     }
     return whole;
 }
+#else
+#define gpu_take_run(opcode, s, p, dtype, n, k) 0u /* a check on the host takes elements one by one */
+#endif
 
 #if GPU_TYPE == 32
+#define GPU_BESIDE 256 /* lines that an item of reduce_columns takes: LINES_BESIDE of reduce.c */
+
+#define GPU_LARGEST_OF(a, w, x, y, z)  GPU_LARGER(GPU_LARGER(GPU_LARGER(GPU_LARGER(a, w), x), y), z)
+#define GPU_SMALLEST_OF(a, w, x, y, z) GPU_SMALLER(GPU_SMALLER(GPU_SMALLER(GPU_SMALLER(a, w), x), y), z)
+#define GPU_SUM_OF(a, w, x, y, z)      ((a) + (((w) + (x)) + ((y) + (z))))
+/* Takes rows k to `stop` into `lanes`, four at once. */
+#define GPU_TAKE_ROWS(F4, F)                                                                                     \
+    for (; k + 4 <= stop; k += 4, row += 4 * step) {                                                             \
+        GPU_GLOBAL const float *w = row, *x = row + step, *y = row + 2 * step, *z = row + 3 * step;              \
+        for (uint32_t j = 0; j < width; j++) lanes[j] = F4(lanes[j], w[j], x[j], y[j], z[j]);                    \
+    }                                                                                                            \
+    for (; k < stop; k++, row += step)                                                                           \
+        for (uint32_t j = 0; j < width; j++) lanes[j] = F(lanes[j], row[j]);
+
 /*
- * As `reduce`, for neighbouring lines that lie beside each other in memory: an item takes GPU_LANES of them at
+ * As `reduce`, for neighbouring lines that lie beside each other in memory: an item takes GPU_BESIDE of them at
  * once, row by row. Item i works on part i % parts of the block i / parts of lines. float32 sums and extremes.
  */
-GPU_KERNEL void reduce_columns(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *states, int64_t first, gpu_nest nest)
+GPU_KERNEL void reduce_columns(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *states,
+                               int64_t first, gpu_nest nest)
 {
     uint32_t item = gpu_item(), parts = (uint32_t)nest.scalars[2], lines = (uint32_t)nest.scalars[1];
-    uint32_t size = nest.numel / lines, length = (uint32_t)nest.scalars[3], line = item / parts * GPU_LANES;
+    uint32_t size = nest.numel / lines, length = (uint32_t)nest.scalars[3], line = item / parts * GPU_BESIDE;
     uint32_t begin = item % parts * length, end = size - begin < length ? size : begin + length;
-    int64_t step = nest.strides[1][1];
-    float total[GPU_LANES], lost[GPU_LANES], lanes[GPU_LANES];
+    uint32_t width = lines - line < GPU_BESIDE ? lines - line : GPU_BESIDE, opcode = nest.opcode;
+    int64_t step = nest.strides[1][1] / 4;
+    float total[GPU_BESIDE], lost[GPU_BESIDE], lanes[GPU_BESIDE];
     if (line >= lines) return;
-    /* The last block of lines begins where it ends with the lines: some are computed twice, with one result. */
-    if (lines - line < GPU_LANES) line = lines - GPU_LANES;
-    GPU_GLOBAL const uint8_t *row = in + nest.offsets[1] + (int64_t)line * 4 + (int64_t)begin * step;
-    for (int j = 0; j < GPU_LANES; j++) {
-        total[j] = ((GPU_GLOBAL const float *)row)[j];
-        lost[j] = 0;
-    }
-    row += step;
-    for (uint32_t k = begin + 1; k < end; k += 64) {
-        uint32_t stop = end - k < 64 ? end : k + 64;
-        for (int j = 0; j < GPU_LANES; j++) lanes[j] = ((GPU_GLOBAL const float *)row)[j];
+    GPU_GLOBAL const float *row = (GPU_GLOBAL const float *)(in + nest.offsets[1]) + line + (int64_t)begin * step;
+    for (uint32_t k = begin; k < end;) {
+        /* Rounding errors are kept between blocks of 64 rows. */
+        uint32_t stop = end - k < 64 ? end : k + 64, is_first = k == begin;
+        for (uint32_t j = 0; j < width; j++) lanes[j] = row[j];
+        k++;
         row += step;
-        for (uint32_t i = k + 1; i < stop; i++, row += step) {
-            GPU_GLOBAL const float *x = (GPU_GLOBAL const float *)row;
-            if (nest.opcode == GPU_MAX)
-                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_LARGER(lanes[j], x[j]);
-            else if (nest.opcode == GPU_MIN)
-                for (int j = 0; j < GPU_LANES; j++) lanes[j] = GPU_SMALLER(lanes[j], x[j]);
-            else
-                for (int j = 0; j < GPU_LANES; j++) lanes[j] += x[j];
+        if (opcode == GPU_MAX) {
+            GPU_TAKE_ROWS(GPU_LARGEST_OF, GPU_LARGER)
+        } else if (opcode == GPU_MIN) {
+            GPU_TAKE_ROWS(GPU_SMALLEST_OF, GPU_SMALLER)
+        } else {
+            GPU_TAKE_ROWS(GPU_SUM_OF, GPU_ADDED)
         }
-        for (int j = 0; j < GPU_LANES; j++) {
-            float a = total[j], x = lanes[j], sum = a + x;
-            lost[j] += fabs(a) >= fabs(x) ? (a - sum) + x : (x - sum) + a;
-            if (nest.opcode == GPU_MAX) sum = GPU_LARGER(a, x);
-            if (nest.opcode == GPU_MIN) sum = GPU_SMALLER(a, x);
+        for (uint32_t j = 0; j < width; j++) {
+            float a = is_first ? lanes[j] : total[j], x = is_first ? 0 : lanes[j], sum = a + x;
+            float more = fabs(a) >= fabs(x) ? (a - sum) + x : (x - sum) + a;
+            if (opcode == GPU_MAX) sum = GPU_LARGER(a, lanes[j]);
+            if (opcode == GPU_MIN) sum = GPU_SMALLER(a, lanes[j]);
+            lost[j] = is_first || opcode == GPU_MAX || opcode == GPU_MIN ? 0 : lost[j] + more;
             total[j] = sum;
         }
     }
-    for (uint32_t j = 0; j < GPU_LANES; j++) {
-        gpu_state s = gpu_start(nest.opcode);
+    for (uint32_t j = 0; j < width; j++) {
+        gpu_state s = gpu_start(opcode);
         s.value = total[j];
-        s.rest = nest.opcode == GPU_MAX || nest.opcode == GPU_MIN ? 0 : lost[j];
+        s.rest = lost[j];
         s.position = begin;
-        gpu_keep(states + first, (line + j) * parts + item % parts, s);
+        if (parts == 1)
+            gpu_finish(out + nest.offsets[0] + (int64_t)(line + j) * nest.strides[0][0], nest.dtypes[0], opcode, s, size);
+        else
+            gpu_keep(states + first, (line + j) * parts + item % parts, s);
     }
 }
 
