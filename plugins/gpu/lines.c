@@ -109,31 +109,43 @@ static uint64_t shape_of(const tn_call *call, uint32_t i)
     return size;
 }
 
-/* Normalises lines, around their mean or, where it is not asked for, around 0. */
-static int32_t normalize(const tn_call *call, const tn_tensor_desc *bias, tn_number eps,
-                         const tn_tensor_desc *mean, const tn_tensor_desc *rstd)
+/* A normalisation of lines, around their mean or, where it is not asked for, around 0. */
+typedef struct normalization {
+    const tn_tensor_desc *weight, *bias, *mean, *rstd;
+    tn_number eps;
+    uint64_t size; /* of a line */
+    uint64_t groups, channels,
+        inner; /* of an image, of a group, of a channel; 0 where each element has a weight */
+} normalization;
+
+static int32_t normalize(const tn_call *call, const normalization *n)
 {
     const tn_tensor_desc *in = gpu_tensor(call->args[0]), *out = gpu_tensor(call->outs[0]);
-    const tn_tensor_desc *weight = gpu_argument_tensor(call, 2);
-    int64_t first_weight = weight ? (int64_t)weight->byte_offset : 0;
-    int64_t first_bias = bias ? (int64_t)bias->byte_offset : 0;
+    int64_t first_weight = n->weight ? (int64_t)n->weight->byte_offset : 0;
+    int64_t first_bias = n->bias ? (int64_t)n->bias->byte_offset : 0;
     gpu_nest nest;
     gpu_nest_of_tensor(&nest, out);
     if (!nest.numel) return TN_OK;
-    if (mean) gpu_nest_add(&nest, 1, mean);
-    gpu_nest_add(&nest, 2, rstd);
+    if (n->mean) gpu_nest_add(&nest, 1, n->mean);
+    gpu_nest_add(&nest, 2, n->rstd);
     gpu_nest_add(&nest, 3, in);
-    nest.scalars[0] = shape_of(call, 1);
-    nest.scalars[1] = nest.numel / nest.scalars[0];
-    nest.scalars[2] = gpu_number_bits(gpu_type(in->dtype), eps);
-    nest.scalars[3] = (weight ? 1u : 0u) | (bias ? 2u : 0u) | (mean ? 0u : 4u);
-    gpu_job job = line_job(call, &nest, 3, is_processor(call) ? "normalize_lines" : "normalize_group");
+    nest.scalars[0] = n->size;
+    nest.scalars[1] = nest.numel / n->size;
+    nest.scalars[2] = gpu_number_bits(gpu_type(in->dtype), n->eps);
+    nest.scalars[3] = (n->weight ? 1u : 0u) | (n->bias ? 2u : 0u) | (n->mean ? 0u : 4u);
+    nest.values[0] = n->groups;
+    nest.values[1] = n->channels;
+    nest.values[2] = n->inner;
+    gpu_job job = line_job(call, &nest, 3,
+                           n->groups            ? "normalize_channels"
+                           : is_processor(call) ? "normalize_lines"
+                                                : "normalize_group");
     gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, mean ? mean->allocation : NULL);
-    gpu_give_memory(&job, rstd->allocation);
+    gpu_give_memory(&job, n->mean ? n->mean->allocation : NULL);
+    gpu_give_memory(&job, n->rstd->allocation);
     gpu_give_memory(&job, in->allocation);
-    gpu_give_memory(&job, weight ? weight->allocation : NULL);
-    gpu_give_memory(&job, bias ? bias->allocation : NULL);
+    gpu_give_memory(&job, n->weight ? n->weight->allocation : NULL);
+    gpu_give_memory(&job, n->bias ? n->bias->allocation : NULL);
     gpu_give(&job, &first_weight, sizeof first_weight);
     gpu_give(&job, &first_bias, sizeof first_bias);
     return launch_lines(&job, &nest, 1);
@@ -142,26 +154,66 @@ static int32_t normalize(const tn_call *call, const tn_tensor_desc *bias, tn_num
 /* native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) */
 static int32_t layer_norm(void *self, const tn_call *call)
 {
-    return normalize(call, gpu_argument_tensor(call, 3), tn_number_of(call->args[4]),
-                     gpu_tensor(call->outs[1]), gpu_tensor(call->outs[2]));
+    const normalization n = {.weight = gpu_argument_tensor(call, 2),
+                             .bias = gpu_argument_tensor(call, 3),
+                             .mean = gpu_tensor(call->outs[1]),
+                             .rstd = gpu_tensor(call->outs[2]),
+                             .eps = tn_number_of(call->args[4]),
+                             .size = shape_of(call, 1)};
+    return normalize(call, &n);
 }
 
 /* _fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps): by default that of the computation. */
 static int32_t rms_norm(void *self, const tn_call *call)
 {
     double smallest = gpu_tensor(call->args[0])->dtype == TN_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON;
-    return normalize(
-        call, NULL, call->args[3].tag == TN_TAG_NONE ? tn_number_real(smallest) : tn_number_of(call->args[3]),
-        NULL, gpu_tensor(call->outs[1]));
+    int32_t has_eps = call->args[3].tag != TN_TAG_NONE;
+    const normalization n = {.weight = gpu_argument_tensor(call, 2),
+                             .rstd = gpu_tensor(call->outs[1]),
+                             .eps = has_eps ? tn_number_of(call->args[3]) : tn_number_real(smallest),
+                             .size = shape_of(call, 1)};
+    return normalize(call, &n);
+}
+
+/* native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) */
+static int32_t group_norm(void *self, const tn_call *call)
+{
+    uint64_t groups = (uint64_t)call->args[6].as.i, inner = (uint64_t)call->args[5].as.i;
+    uint64_t channels = (uint64_t)call->args[4].as.i / groups;
+    const normalization n = {.weight = gpu_argument_tensor(call, 1),
+                             .bias = gpu_argument_tensor(call, 2),
+                             .mean = gpu_tensor(call->outs[1]),
+                             .rstd = gpu_tensor(call->outs[2]),
+                             .eps = tn_number_of(call->args[7]),
+                             .size = channels * inner,
+                             .groups = groups,
+                             .channels = channels,
+                             .inner = inner};
+    return normalize(call, &n);
+}
+
+/* Whether weight and bias, arguments `first` and the next, have the dtype of the input. */
+static int32_t has_one_dtype(const tn_call *call, uint32_t first)
+{
+    const tn_tensor_desc *in = gpu_tensor(call->args[0]);
+    for (uint32_t i = first; i < first + 2 && i < call->n_args; i++)
+        if (gpu_argument_tensor(call, i) && gpu_argument_tensor(call, i)->dtype != in->dtype) return 0;
+    return 1;
 }
 
 static const char *can_layer_norm(void *self, const tn_call *call)
 {
+    if (!has_one_dtype(call, 2)) return "weight and bias have another dtype";
+    return can_line(self, call, gpu_tensor(call->args[0]), shape_of(call, 1));
+}
+
+static const char *can_group_norm(void *self, const tn_call *call)
+{
     const tn_tensor_desc *in = gpu_tensor(call->args[0]);
-    for (uint32_t i = 2; i < 4 && i < call->n_args; i++)
-        if (gpu_argument_tensor(call, i) && gpu_argument_tensor(call, i)->dtype != in->dtype)
-            return "weight and bias have another dtype";
-    return can_line(self, call, in, shape_of(call, 1));
+    if (!is_processor(call)) return "the composite keeps the device busy";
+    if (!has_one_dtype(call, 1)) return "weight and bias have another dtype";
+    if (!gpu_numel(in)) return "the input is empty";
+    return can_line(self, call, in, 1);
 }
 
 /* _softmax_backward_data and _log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType) */
@@ -311,6 +363,10 @@ static const tn_kernel_row rows[] = {
         "-> "
         "(Tensor, Tensor, Tensor)",
         layer_norm, can_layer_norm, NULL),
+    ROW("native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int "
+        "group, "
+        "float eps) -> (Tensor, Tensor, Tensor)",
+        group_norm, can_group_norm, NULL),
     ROW("_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> "
         "Tensor",
         softmax_backward, can_softmax_backward, NULL),

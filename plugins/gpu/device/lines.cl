@@ -5,7 +5,7 @@
  * On GPUs `width` items, a power of two that divides a group, take a line together: neighbouring items read neighbouring
  * elements, and what they found is merged as a tree. scalars: the size of a line, lines, and what the kernel says.
  */
-#include "dialect.h"
+#include "exponential.h"
 
 #define GPU_STEP    GPU_BYTES(GPU_DTYPE)
 #define GPU_AT(p, i) gpu_load((p) + (int64_t)(i) * GPU_STEP, GPU_DTYPE)
@@ -45,16 +45,27 @@ GPU_KERNEL void softmax_lines(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t 
     out += nest.offsets[0] + (int64_t)line * size * GPU_STEP;
     float most = gpu_line_largest(in, size);
     float sum = 0;
-    GPU_ADD_UP(sum, GPU_LANES, size, float a = GPU_AT(in, at);, exp(a - most))
     if (nest.scalars[2]) {
+        GPU_ADD_UP(sum, GPU_LANES, size, float a = GPU_AT(in, at);, exp(a - most))
         float logarithm = log(sum);
         GPU_INDEPENDENT
         for (uint32_t i = 0; i < size; i++)
             gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, (GPU_AT(in, i) - most) - logarithm);
     } else {
+#if GPU_DTYPE == GPU_F32 /* the result has room for the exponentials */
+        GPU_INDEPENDENT
+        for (uint32_t i = 0; i < size; i++)
+            gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, exp(GPU_AT(in, i) - most));
+        GPU_ADD_UP(sum, GPU_LANES, size, float a = GPU_AT(out, at);, a)
+        GPU_INDEPENDENT
+        for (uint32_t i = 0; i < size; i++)
+            gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, GPU_AT(out, i) / sum);
+#else
+        GPU_ADD_UP(sum, GPU_LANES, size, float a = GPU_AT(in, at);, exp(a - most))
         GPU_INDEPENDENT
         for (uint32_t i = 0; i < size; i++)
             gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, exp(GPU_AT(in, i) - most) / sum);
+#endif
     }
 }
 
@@ -119,6 +130,37 @@ GPU_KERNEL void normalize_lines(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *mea
             if (has_bias) x += GPU_AT(bias, i);
             gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, x);
         }
+    }
+}
+
+/*
+ * Groups of channels: line l is group l % values[0] of an image, values[1] channels of values[2] elements. Otherwise as
+ * normalize_lines with a mean; weight and bias have an element for each channel.
+ */
+GPU_KERNEL void normalize_channels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL uint8_t *means, GPU_GLOBAL uint8_t *rstds,
+                                   GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *weight,
+                                   GPU_GLOBAL const uint8_t *bias, int64_t first_weight, int64_t first_bias, gpu_nest nest)
+{
+    uint32_t size = (uint32_t)nest.scalars[0], line = gpu_item(), channels = (uint32_t)nest.values[1];
+    uint32_t inner = (uint32_t)nest.values[2], channel = line % (uint32_t)nest.values[0] * channels;
+    if (line >= (uint32_t)nest.scalars[1]) return;
+    in += nest.offsets[3] + (int64_t)line * size * GPU_STEP;
+    out += nest.offsets[0] + (int64_t)line * size * GPU_STEP;
+    weight += first_weight;
+    bias += first_bias;
+    float sum = 0, squares = 0;
+    GPU_ADD_UP(sum, GPU_LANES, size, float a = GPU_AT(in, at);, a)
+    float mean = sum / (float)size;
+    GPU_ADD_UP(squares, GPU_LANES, size, float a = GPU_AT(in, at);, (a - mean) * (a - mean))
+    float rstd = 1.0f / sqrt(squares / (float)size + gpu_value(nest.scalars[2]));
+    gpu_store(means + nest.offsets[1] + (int64_t)line * GPU_BYTES(nest.dtypes[1]), nest.dtypes[1], mean);
+    gpu_store(rstds + nest.offsets[2] + (int64_t)line * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2], rstd);
+    for (uint32_t c = 0; c < channels; c++, in += (int64_t)inner * GPU_STEP, out += (int64_t)inner * GPU_STEP) {
+        float scale = nest.scalars[3] & 1u ? GPU_AT(weight, channel + c) : 1.0f;
+        float added = nest.scalars[3] & 2u ? GPU_AT(bias, channel + c) : 0.0f;
+        GPU_INDEPENDENT
+        for (uint32_t i = 0; i < inner; i++)
+            gpu_store(out + (int64_t)i * GPU_STEP, GPU_DTYPE, (GPU_AT(in, i) - mean) * rstd * scale + added);
     }
 }
 

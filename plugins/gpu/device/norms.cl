@@ -16,7 +16,7 @@
  * neighbouring elements of it or, if width is 1, the same part of neighbouring channels.
  */
 #if GPU_PROCESSOR
-#define GPU_CHAINS 16
+#define GPU_CHAINS 64
 GPU_KERNEL void channel_parts(GPU_GLOBAL T *states, GPU_GLOBAL const uint8_t *x, GPU_GLOBAL const uint8_t *g,
                               GPU_GLOBAL const T *coefficients, gpu_channels c)
 {

@@ -8,6 +8,7 @@
  * instead of GPU_OPCODE `dense` runs every operator of its group for operands of the dtype GPU_DTYPE: what drivers
  * with programs from the build have.
  */
+#include "exponential.h"
 #include "formulas.h"
 
 #if !defined(GPU_OPCODE) && !defined(GPU_DENSE)
