@@ -14,6 +14,7 @@
 #define GPU_COLUMNS 64
 #define GPU_ROWS    6
 #define GPU_DEPTH   16 /* rows that an item packs */
+#define GPU_MOST_RUNS 8 /* of a panel, which repay a loop each */
 
 /* Which rows of which panel an item packs. */
 typedef struct gpu_piece {
@@ -46,6 +47,13 @@ GPU_KERNEL void pack_panels(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t *
         GPU_GLOBAL float *to = panels + (int64_t)k * GPU_COLUMNS;
         if (column + GPU_COLUMNS <= columns && nest.dtypes[2] == GPU_F32 && nest.strides[2][0] == 4) {
             for (uint32_t j = 0; j < GPU_COLUMNS; j++) to[j] = ((GPU_GLOBAL const float *)from)[column + j];
+            continue;
+        }
+        if (column + GPU_COLUMNS <= columns && nest.dtypes[2] == GPU_F32) {
+            int64_t step = nest.strides[2][0] / 4;
+            GPU_INDEPENDENT
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++)
+                to[j] = ((GPU_GLOBAL const float *)from)[(int64_t)(column + j) * step];
             continue;
         }
         for (uint32_t j = 0; j < GPU_COLUMNS; j++)
@@ -108,11 +116,33 @@ GPU_KERNEL void pack_windows(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t 
         y[j] = at.axis[1];
         x[j] = at.axis[2];
     }
+    /* Runs of positions that are neighbours in a row of the image. */
+    uint32_t run_begins[GPU_COLUMNS + 1], n_runs = 0;
+    for (uint32_t j = 0; j < GPU_COLUMNS; j++)
+        if (!j || x[j] != x[j - 1] + 1 || y[j] != y[j - 1] || z[j] != z[j - 1]) run_begins[n_runs++] = j;
+    run_begins[n_runs] = GPU_COLUMNS;
     panels += first + ((int64_t)p.batch * n_panels + p.panel) * rows * GPU_COLUMNS;
     in += w.offsets[1] + ((int64_t)first_image * w.groups + group) * w.in_channels * image * bytes;
     for (uint32_t k = p.begin; k < p.end; k++) {
         gpu_place at = is_transposed ? gpu_position(&w, k) : gpu_element(&w, k);
         GPU_GLOBAL float *to = panels + (int64_t)k * GPU_COLUMNS;
+        if (w.dtype == GPU_F32 && n_runs <= GPU_MOST_RUNS) {
+            for (uint32_t run = 0; run < n_runs; run++) {
+                uint32_t j = run_begins[run], end = run_begins[run + 1];
+                int32_t at_x = x[j] + at.axis[2], right = (int32_t)w.in[2] - at_x; /* columns before the right edge */
+                int is_inside = (uint32_t)(z[j] + at.axis[0]) < w.in[0] && (uint32_t)(y[j] + at.axis[1]) < w.in[1];
+                uint32_t from = at_x < 0 ? j + (uint32_t)-at_x : j, to_edge = right > 0 ? j + (uint32_t)right : j;
+                if (from > end || !is_inside) from = end;
+                if (to_edge > end) to_edge = end;
+                GPU_GLOBAL const float *row = (GPU_GLOBAL const float *)in + offset[j] + at.offset - (int32_t)j;
+                for (; j < from; j++) to[j] = 0;
+                GPU_INDEPENDENT
+                for (uint32_t i = j; i < to_edge; i++) to[i] = row[i];
+                if (to_edge > j) j = to_edge;
+                for (; j < end; j++) to[j] = 0;
+            }
+            continue;
+        }
         if (w.dtype == GPU_F32) {
             GPU_GLOBAL const float *from = (GPU_GLOBAL const float *)in;
             GPU_INDEPENDENT
@@ -176,6 +206,9 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
     }
         GPU_EACH_ROW(GPU_ADD)
     }
+    float alpha = gpu_value(nest.values[2]), beta = gpu_value(nest.values[3]);
+    int is_plain = width == GPU_COLUMNS && nest.dtypes[0] == GPU_F32 && nest.strides[0][0] == 4;
+    int is_added_plain = width == GPU_COLUMNS && nest.dtypes[3] == GPU_F32 && nest.strides[3][0] == 4;
 #define GPU_KEEP(r)                                                                                             \
     if (row + r < rows) {                                                                                       \
         float line[GPU_COLUMNS];                                                                                \
@@ -186,16 +219,23 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
         GPU_STORE_LANES(sums[r][2], line + 32);                                                                 \
         GPU_STORE_LANES(sums[r][3], line + 48);                                                                 \
         if (alpha != 1.0f)                                                                                      \
-            for (uint32_t j = 0; j < width; j++) line[j] *= alpha;                                              \
-        if (!(nest.immediate & 8u)) {                                                                           \
-            GPU_GLOBAL const uint8_t *more = added + at[3] + (int64_t)(row + r) * nest.strides[3][1] +          \
-                                             (int64_t)column * nest.strides[3][0];                              \
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) line[j] *= alpha;                                        \
+        GPU_GLOBAL const uint8_t *more = added + at[3] + (int64_t)(row + r) * nest.strides[3][1] +              \
+                                         (int64_t)column * nest.strides[3][0];                                  \
+        if (nest.immediate & 8u) {                                                                              \
+        } else if (is_added_plain) {                                                                            \
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) line[j] += beta * ((GPU_GLOBAL const float *)more)[j];   \
+        } else {                                                                                                \
             for (uint32_t j = 0; j < width; j++)                                                                \
                 line[j] += beta * gpu_load(more + (int64_t)j * nest.strides[3][0], nest.dtypes[3]);             \
         }                                                                                                       \
-        for (uint32_t j = 0; j < width; j++) gpu_store(to + (int64_t)j * nest.strides[0][0], nest.dtypes[0], line[j]); \
+        if (is_plain) {                                                                                         \
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) ((GPU_GLOBAL float *)to)[j] = line[j];                   \
+        } else {                                                                                                \
+            for (uint32_t j = 0; j < width; j++)                                                                \
+                gpu_store(to + (int64_t)j * nest.strides[0][0], nest.dtypes[0], line[j]);                       \
+        }                                                                                                       \
     }
-    float alpha = gpu_value(nest.values[2]), beta = gpu_value(nest.values[3]);
     GPU_EACH_ROW(GPU_KEEP)
 }
 #endif
