@@ -21,13 +21,15 @@ int32_t gpu_gather_rows(const tn_call *call, gpu_nest *nest, void *out, void *ta
     nest->opcode = gpu_bytes(gpu_tensor(call->args[0])->dtype);
     nest->scalars[1] = is_processor ? gpu_dense_run(gpu_device_of(call)) : 1;
     uint64_t pieces = (nest->sizes[0] + nest->scalars[1] - 1) / nest->scalars[1];
+    uint64_t rows = nest->numel / nest->sizes[0], each = gpu_rows_each(nest->sizes[0], nest->scalars[1]);
+    nest->values[0] = each;
     gpu_job job = gpu_job_of(call, GPU_FILE_MEMORY, 0, "gather_rows");
     gpu_give_memory(&job, out);
     gpu_give_memory(&job, table);
     gpu_give_memory(&job, index);
     gpu_give_faults(&job);
     gpu_give(&job, nest, sizeof *nest);
-    return gpu_launch(&job, nest->numel / nest->sizes[0] * pieces, nest->sizes[0] >= 64 && is_processor);
+    return gpu_launch(&job, (rows + each - 1) / each * pieces, is_processor ? GPU_HEAVY : GPU_LIGHT);
 }
 
 /* embedding(Tensor weight, Tensor indices, SymInt padding_idx, bool scale_grad_by_freq, bool sparse) */

@@ -256,6 +256,8 @@ int32_t gpu_queued(const tn_call *call);
 #define GPU_HEAVY 1
 /* Elements that an item of a dense kernel computes: a processor's share of a thread, a GPU's few. */
 uint32_t gpu_dense_run(const gpu_device *device);
+/* Rows of this width that an item takes which computes `run` elements. */
+uint64_t gpu_rows_each(uint32_t width, uint64_t run);
 /* The same for a group of heavy items: such kernels do not look whether there is an element. */
 uint32_t gpu_dense_group(const gpu_device *device);
 

@@ -45,14 +45,16 @@ static int32_t launch_gather(const tn_call *call, gpu_nest *nest)
     gpu_nest_merge(nest, 0, 3);
     at_least_a_line(nest);
     uint64_t rows = nest->numel / nest->sizes[0], pieces = (nest->sizes[0] + run - 1) / run;
+    uint64_t each = gpu_rows_each(nest->sizes[0], run);
     nest->scalars[3] = run;
+    nest->values[0] = each;
     nest->opcode = gpu_bytes(gpu_tensor(call->args[0])->dtype);
     gpu_give_memory(&job, gpu_tensor(call->outs[0])->allocation);
     gpu_give_memory(&job, gpu_tensor(call->args[0])->allocation);
     gpu_give_memory(&job, gpu_tensor(call->args[2])->allocation);
     gpu_give_faults(&job);
     gpu_give(&job, nest, sizeof *nest);
-    return gpu_launch(&job, rows * pieces, run > 1 && nest->sizes[0] >= 64 ? GPU_HEAVY : GPU_LIGHT);
+    return gpu_launch(&job, (rows + each - 1) / each * pieces, run > 1 ? GPU_HEAVY : GPU_LIGHT);
 }
 
 /* gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) */

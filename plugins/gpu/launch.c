@@ -30,6 +30,11 @@ uint32_t gpu_dense_run(const gpu_device *d)
     return d->properties.is_processor ? 4096 : 4;
 }
 
+uint64_t gpu_rows_each(uint32_t width, uint64_t run)
+{
+    return width < run ? run / width : 1;
+}
+
 uint32_t gpu_dense_group(const gpu_device *d)
 {
     return gpu_dense_run(d) * group_of(d, GPU_HEAVY);

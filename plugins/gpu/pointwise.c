@@ -241,7 +241,7 @@ static int32_t run_dense(pointwise_call *p, uint16_t splat)
     uint32_t run_length = gpu_dense_run(d);
     if (d->properties.is_processor) {
         uint32_t pieces = (n->sizes[0] + run_length - 1) / run_length;
-        uint64_t rows = n->numel / n->sizes[0], each = pieces > 1 ? 1 : run_length / n->sizes[0];
+        uint64_t rows = n->numel / n->sizes[0], each = gpu_rows_each(n->sizes[0], run_length);
         n->scalars[3] = pieces;
         n->values[0] = each;
         gpu_job job = dense_job(p, splat);

@@ -39,9 +39,15 @@ GPU_KERNEL void copy(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_
     gpu_move(out + at[0], in + at[1], nest.opcode);
 }
 
-#define GPU_MOVE_ROW(type)                                                                       \
-    for (uint32_t i = 0; i < nest.sizes[0]; i++, to += nest.strides[0][0], from += nest.strides[1][0]) \
-        *(GPU_GLOBAL type *)to = *(GPU_GLOBAL const type *)from;
+#define GPU_MOVE_ROW(type)                                                                                 \
+    if (nest.strides[0][0] == (int64_t)sizeof(type) && nest.strides[1][0] == -(int64_t)sizeof(type)) {     \
+        GPU_INDEPENDENT                                                                                    \
+        for (uint32_t i = 0; i < nest.sizes[0]; i++)                                                       \
+            ((GPU_GLOBAL type *)to)[i] = ((GPU_GLOBAL const type *)from)[-(int64_t)i];                     \
+    } else {                                                                                               \
+        for (uint32_t i = 0; i < nest.sizes[0]; i++, to += nest.strides[0][0], from += nest.strides[1][0]) \
+            *(GPU_GLOBAL type *)to = *(GPU_GLOBAL const type *)from;                                       \
+    }
 
 /* As `copy`, for processors: an item is scalars[0] rows of dimension 0, along which it only adds strides. */
 GPU_KERNEL void copy_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
@@ -116,26 +122,46 @@ GPU_KERNEL void transpose(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in,
 /*
  * Sizes are those of the index. Operands: out, self, index. The stride of self in the dimension of the index
  * is 0 in the nest and scalars[0] here; scalars[1] is its size, scalars[2] names the operation in a fault.
- * An item takes scalars[3] elements along dimension 0, or what is left of it: one on GPUs, many on processors.
+ * An item takes scalars[3] elements along dimension 0, or what is left of it: one on GPUs, many on processors. Of rows in one
+ * piece it takes values[0].
  */
 GPU_KERNEL void gather(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *index,
                        GPU_GLOBAL int32_t *fault, gpu_nest nest)
 {
-    uint32_t run = (uint32_t)nest.scalars[3], pieces = (nest.sizes[0] + run - 1) / run, row = gpu_item() / pieces;
+    uint32_t run = (uint32_t)nest.scalars[3], pieces = (nest.sizes[0] + run - 1) / run, rows = nest.numel / nest.sizes[0];
+    uint32_t row = gpu_item() / pieces * (uint32_t)nest.values[0], last = row + (uint32_t)nest.values[0];
     uint32_t begin = gpu_item() % pieces * run, end = nest.sizes[0] - begin < run ? nest.sizes[0] : begin + run;
-    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
-    if (row >= nest.numel / nest.sizes[0]) return;
-    GPU_WALK(nest, 1, nest.rank, row, at, 3)
-    for (uint32_t i = begin; i < end; i++) {
-        GPU_GLOBAL const uint8_t *from = index + at[2] + (int64_t)i * nest.strides[2][0];
-        int64_t position = nest.dtypes[2] == GPU_I64   ? *(GPU_GLOBAL const int64_t *)from
-                           : nest.dtypes[2] == GPU_I32 ? (int64_t) * (GPU_GLOBAL const int32_t *)from
-                                                       : (int64_t)gpu_load(from, nest.dtypes[2]);
-        if (position < 0 || position >= size)
-            gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
-        else
-            gpu_move(out + at[0] + (int64_t)i * nest.strides[0][0],
-                     in + at[1] + (int64_t)i * nest.strides[1][0] + position * (int64_t)nest.scalars[0], nest.opcode);
+    if (last > rows) last = rows;
+    for (; row < last; row++) {
+        int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
+        int64_t step = (int64_t)nest.scalars[0];
+        uint32_t rest = row;
+        GPU_WALK(nest, 1, nest.rank, rest, at, 3)
+#if GPU_PROCESSOR
+        if (nest.opcode == 4 && nest.dtypes[2] == GPU_I64 && nest.strides[0][0] == 4 && nest.strides[2][0] == 8) {
+            GPU_GLOBAL uint32_t *to = (GPU_GLOBAL uint32_t *)(out + at[0]);
+            GPU_GLOBAL const int64_t *positions = (GPU_GLOBAL const int64_t *)(index + at[2]);
+            uint64_t most = 0; /* of negative positions, too */
+            for (uint32_t i = begin; i < end; i++)
+                most = (uint64_t)positions[i] > most ? (uint64_t)positions[i] : most;
+            if (most < (uint64_t)size) { /* no vectors: their gathers are slower than loads on many processors */
+                for (uint32_t i = begin; i < end; i++)
+                    to[i] = *(GPU_GLOBAL const uint32_t *)(in + at[1] + (int64_t)i * nest.strides[1][0] + positions[i] * step);
+                continue;
+            }
+        }
+#endif
+        for (uint32_t i = begin; i < end; i++) {
+            GPU_GLOBAL const uint8_t *from = index + at[2] + (int64_t)i * nest.strides[2][0];
+            int64_t position = nest.dtypes[2] == GPU_I64   ? *(GPU_GLOBAL const int64_t *)from
+                               : nest.dtypes[2] == GPU_I32 ? (int64_t) * (GPU_GLOBAL const int32_t *)from
+                                                           : (int64_t)gpu_load(from, nest.dtypes[2]);
+            if (position < 0 || position >= size)
+                gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
+            else
+                gpu_move(out + at[0] + (int64_t)i * nest.strides[0][0],
+                         in + at[1] + (int64_t)i * nest.strides[1][0] + position * step, nest.opcode);
+        }
     }
 }
 
@@ -163,39 +189,42 @@ GPU_KERNEL void scatter(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index
 }
 
 /*
- * Rows of tables, chosen by an index: an item copies scalars[1] elements of a row, or what is left of it. sizes[0] is the
- * width of a row, sizes[1] counts the rows that the index chooses of each table; scalars[0] counts the rows of a table.
- * Operands: out, tables, index; all are contiguous.
+ * Rows of tables, chosen by an index: an item copies scalars[1] elements of a row, or what is left of it; of rows in one piece
+ * values[0] of them. sizes[0] is the width of a row, sizes[1] counts the rows that the index chooses of each table; scalars[0]
+ * counts the rows of a table. Operands: out, tables, index; all are contiguous.
  */
 GPU_KERNEL void gather_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *table, GPU_GLOBAL const uint8_t *index,
                             GPU_GLOBAL int32_t *fault, gpu_nest nest)
 {
     uint32_t width = nest.sizes[0], run = (uint32_t)nest.scalars[1], pieces = (width + run - 1) / run;
-    uint32_t row = gpu_item() / pieces, begin = gpu_item() % pieces * run, chosen = row % nest.sizes[1];
-    uint32_t end = width - begin < run ? width : begin + run;
+    uint32_t row = gpu_item() / pieces * (uint32_t)nest.values[0], last = row + (uint32_t)nest.values[0];
+    uint32_t begin = gpu_item() % pieces * run, end = width - begin < run ? width : begin + run, rows = nest.numel / width;
     int64_t size = (int64_t)nest.scalars[0];
-    if (row >= nest.numel / width) return;
-    int64_t at = gpu_load(index + nest.offsets[2] + (int64_t)chosen * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2]);
-    if (at < 0 || at >= size) {
-        if (begin == 0) gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], at, size);
-        return;
-    }
-    out += nest.offsets[0] + (int64_t)row * width * nest.opcode;
-    table += nest.offsets[1] + (row / nest.sizes[1] * size + at) * width * nest.opcode;
-    switch (nest.opcode) {
-    case 4:
-        GPU_INDEPENDENT
-        for (uint32_t i = begin; i < end; i++)
-            ((GPU_GLOBAL uint32_t *)out)[i] = ((GPU_GLOBAL const uint32_t *)table)[i];
-        break;
-    case 2:
-        GPU_INDEPENDENT
-        for (uint32_t i = begin; i < end; i++)
-            ((GPU_GLOBAL uint16_t *)out)[i] = ((GPU_GLOBAL const uint16_t *)table)[i];
-        break;
-    default:
-        for (uint32_t i = begin; i < end; i++)
-            gpu_move(out + (int64_t)i * nest.opcode, table + (int64_t)i * nest.opcode, nest.opcode);
+    if (last > rows) last = rows;
+    for (; row < last; row++) {
+        uint32_t chosen = row % nest.sizes[1];
+        int64_t at = gpu_load(index + nest.offsets[2] + (int64_t)chosen * GPU_BYTES(nest.dtypes[2]), nest.dtypes[2]);
+        if (at < 0 || at >= size) {
+            if (begin == 0) gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], at, size);
+            continue;
+        }
+        GPU_GLOBAL uint8_t *to = out + nest.offsets[0] + (int64_t)row * width * nest.opcode;
+        GPU_GLOBAL const uint8_t *from = table + nest.offsets[1] + (row / nest.sizes[1] * size + at) * width * nest.opcode;
+        switch (nest.opcode) {
+        case 4:
+            GPU_INDEPENDENT
+            for (uint32_t i = begin; i < end; i++)
+                ((GPU_GLOBAL uint32_t *)to)[i] = ((GPU_GLOBAL const uint32_t *)from)[i];
+            break;
+        case 2:
+            GPU_INDEPENDENT
+            for (uint32_t i = begin; i < end; i++)
+                ((GPU_GLOBAL uint16_t *)to)[i] = ((GPU_GLOBAL const uint16_t *)from)[i];
+            break;
+        default:
+            for (uint32_t i = begin; i < end; i++)
+                gpu_move(to + (int64_t)i * nest.opcode, from + (int64_t)i * nest.opcode, nest.opcode);
+        }
     }
 }
 
