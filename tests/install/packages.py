@@ -1,73 +1,158 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian packages that `./dev package` made: what is in them, and a program with what they unpack to.
+"""The Debian packages that `./dev package` made: what is in them, and their use as the READMEs say, twice: unpacked into a
+folder, and installed by apt-get into a bare Debian 12, where root has debootstrap and a mirror can be reached.
 
     packages.py FOLDER
 
-Installs nothing. Prints `N passed, N failed, 0 skipped`.
+Installs nothing on the machine itself. Prints `N passed, N failed, N skipped`, and why something was skipped.
 """
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import install
+from install import Failure, House, Skip, expect
+
 SOURCE = Path(__file__).resolve().parents[2]
 NEEDS = {"libtenon0": "libcjson1", "tenon-plugins": "libsleef3", "libtenon-dev": "libtenon0", "tenon-tools": "libmpfr6"}
 HAS = {"libtenon0": "libtenon.so.0", "tenon-plugins": "libtenon_cpu.so", "libtenon-dev": "tenon.h", "tenon-tools": "tenon-probe"}
+# What an author of programs has beside the packages.
+BUILDS = ["gcc", "g++", "libc6-dev", "pkgconf", "meson", "ninja-build", "cmake", "make", "binutils"]
+READS = ["man-db", "bash-completion", "zsh", "fish"]
 
 
-def run(*command, **environment):
-    return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, env={**os.environ, **environment}).stdout
+class Unpacked(House):
+    """The packages unpacked into a folder."""
+
+    def __init__(self, debs, root):
+        self.debs = debs
+        super().__init__(root, SOURCE, "cc", "c++", root)
+
+    def install(self):
+        for deb in self.debs.values():
+            self.run(["dpkg-deb", "-x", deb, self.root / "tree"])
+        self.use_tree(self.root / "tree")
 
 
-def check_contents(debs, root):
+class Bare(House):
+    """The packages in a Debian 12 that has nothing else: commands run inside, where the root folder has the same path."""
+
+    def __init__(self, debs, root, system):
+        self.debs, self.system = debs, Path(system)
+        super().__init__(root, SOURCE, "cc", "c++", root)
+
+    def run(self, command, folder=None, *arguments, **options):
+        return super().run(["chroot", self.system, "env", "-C", folder or "/", *command], None, *arguments, **options)
+
+    def install(self):
+        """By apt-get, first without anything else: the packages must name all that they need."""
+        self.environment.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", DEBIAN_FRONTEND="noninteractive", HOME="/root", LANG="C.UTF-8")
+        inside = self.system / str(self.root).lstrip("/")
+        inside.mkdir(parents=True)
+        for deb in self.debs.values():
+            shutil.copy(deb, self.root)
+        subprocess.run(["mount", "--bind", self.root, inside], check=True)
+        subprocess.run(["mount", "-t", "proc", "proc", self.system / "proc"], check=True)
+        self.prefix = self.system / "usr"
+        self.run(["apt-get", "install", "-qy", "--no-install-recommends", *(self.root / deb.name for deb in self.debs.values())])
+        expect("no problems" in self.run(["tenon", "doctor"]), "the command alone")
+        self.run(["apt-get", "install", "-qy", "--no-install-recommends", *BUILDS, *READS])
+
+
+def check_contents(house):
     """Four packages; no file is in two; each has what it is for and says what it needs."""
-    assert set(debs) == set(NEEDS), sorted(debs)
-    owners = {}
-    for name, deb in debs.items():
-        folder = root / name
-        run("dpkg-deb", "-x", deb, folder)
+    expect(set(house.debs) == set(NEEDS), "the packages", str(sorted(house.debs)))
+    owners, contents = {}, house.folder("contents")
+    for name, deb in house.debs.items():
+        folder = contents / name
+        house.run(["dpkg-deb", "-x", deb, folder])
         for path in (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir()):
-            assert path not in owners, f"{path} is in {owners[path]} and {name}"
+            expect(path not in owners, f"{path} is in {owners.get(path)} and {name}")
             owners[path] = name
-        assert any(path.name == HAS[name] for path in owners if owners[path] == name), f"{HAS[name]} is not in {name}"
-        depends = run("dpkg-deb", "-f", deb, "Depends")
-        assert NEEDS[name] in depends, f"{name} does not need {NEEDS[name]}: {depends}"
+        expect(any(path.name == HAS[name] for path in owners if owners[path] == name), f"{HAS[name]} is in {name}")
+        depends = house.run(["dpkg-deb", "-f", deb, "Depends"])
+        expect(NEEDS[name] in depends, f"{name} needs {NEEDS[name]}", depends)
 
 
-def check_program(debs, root):
-    """The README's program, compiled and run with the unpacked files."""
-    tree = root / "tree"
-    for deb in debs.values():
-        run("dpkg-deb", "-x", deb, tree)
-    for pc in tree.rglob("*.pc"):
-        pc.write_text(pc.read_text().replace("prefix=/usr\n", f"prefix={tree}/usr\n"))
-    library = next(tree.rglob("libtenon.so.0")).parent
-    block = (SOURCE / "README.md").read_text().split("```c\n")[1].split("```")[0]
-    (root / "first.c").write_text(block)
-    flags = run("pkg-config", "--cflags", "--libs", "tenon", PKG_CONFIG_PATH=str(library / "pkgconfig")).split()
-    run("cc", root / "first.c", *flags, "-o", root / "first")
-    output = run(root / "first", LD_LIBRARY_PATH=str(library))
-    assert "".join(output.split()) == "tensor([[2.,-2.],[2.,2.]])", output
-    assert "cpu" in run(tree / "usr/bin/tenon", "devices", LD_LIBRARY_PATH=str(library))
-    page = next(tree.rglob("tenon.1.gz"))
-    assert "TENON_DEVICE" in run("gzip", "-dc", page)
+def check_first(house):
+    """The first program of the README and that of the guide, compiled by the commands that stand there."""
+    folder = house.folder("first")
+    for document, package, output in (("README.md", "tenon", "tensor([[2.,-2.],[2.,2.]])"), ("docs/train-a-model.md", "tenon-train", "learnt")):
+        (folder / "first.c").write_text((SOURCE / document).read_text().split("```c\n")[1].split("```")[0])
+        house.run(["sh", "-c", f"cc first.c $(pkg-config --cflags --libs {package}) -o first"], folder)
+        expect("".join(house.use(folder / "first").split()) == output, f"the program of {document}")
+    report = house.use("tenon", "doctor")
+    expect("loaded   cpu" in report and report.endswith("no problems\n"), "doctor", report)
+
+
+def check_found(house):
+    """`man` and the shells of Debian find pages and completions by themselves."""
+    for command in re.findall(r"^  ([\w-]+) ", house.use("tenon", "--help"), re.M):
+        page = house.run(["man", f"tenon-{command}"])
+        expect(f"tenon {command}" in page and "--" in page, f"the page of {command}", page)
+    expect("TENON_DEVICE" in house.run(["man", "tenon"]), "variables of the environment")
+    bash = "source /usr/share/bash-completion/bash_completion; _completion_loader tenon; complete -p tenon"
+    expect("_tenon" in house.run(["bash", "-c", bash]), "bash finds the completion")
+    expect(house.run(["zsh", "-fc", "autoload -U compinit; compinit -uD; echo $_comps[tenon]"]) == "_tenon\n", "zsh finds the completion")
+    expect(house.run(["fish", "-c", "complete -C 'tenon gol'"]).startswith("golden"), "fish finds the completion")
+
+
+IN_BOTH = [check_first, install.check_operators_cc, install.check_static, install.check_cmake, install.check_new_operators, install.check_plugin_meson,
+           install.check_new_app, install.check_cplusplus]
+
+
+def run_checks(house, checks):
+    """How many failed."""
+    failed = 0
+    for check in checks:
+        try:
+            check(house)
+        except (Failure, OSError, subprocess.SubprocessError) as e:
+            print(f"{type(house).__name__}: {check.__name__}: {e}")
+            failed += 1
+    return failed
+
+
+def bare_system(folder):
+    """Unpacks a minimal Debian 12 into the folder."""
+    if os.geteuid() or not shutil.which("debootstrap"):
+        raise Skip("a bare Debian 12 needs root and debootstrap")
+    done = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", folder], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Skip(f"debootstrap failed: {(done.stdout + done.stderr).strip().splitlines()[-1]}")
+    for name in ("resolv.conf", "hosts"):
+        shutil.copy(f"/etc/{name}", folder / "etc")
 
 
 def main():
-    debs = {path.name.split("_")[0]: path for path in Path(sys.argv[1]).glob("*.deb")}
+    if not os.geteuid() and not os.environ.get("TENON_MOUNTS_ARE_OWN"):  # mounts end with this process
+        os.execvpe("unshare", ["unshare", "--mount", sys.executable, *sys.argv], {**os.environ, "TENON_MOUNTS_ARE_OWN": "1"})
+    debs = {path.name.split("_")[0]: path for path in Path(sys.argv[1]).resolve().glob("*.deb")}
     os.umask(0o022)
-    failed = 0
-    checks = [check_contents, check_program]
+    failed, skipped, checks = 0, 0, [check_contents, *IN_BOTH]
     with tempfile.TemporaryDirectory(dir=sys.argv[1]) as root:
-        for check in checks:
+        failed += run_checks(Unpacked(debs, Path(root).resolve()), checks)
+    inside = [*IN_BOTH, check_found]
+    with tempfile.TemporaryDirectory() as system, tempfile.TemporaryDirectory() as root:
+        try:
+            bare_system(Path(system))
             try:
-                check(debs, Path(root))
-            except (AssertionError, OSError, subprocess.CalledProcessError) as e:
-                print(f"{check.__name__}: {e} {getattr(e, 'stderr', '') or ''}")
-                failed += 1
-    print(f"{len(checks) - failed} passed, {failed} failed, 0 skipped")
+                failed += run_checks(Bare(debs, Path(root).resolve(), system), inside)
+            finally:
+                for path in (Path(system) / "proc", Path(system) / str(Path(root).resolve()).lstrip("/")):
+                    subprocess.run(["umount", "--quiet", path], check=False)
+        except Skip as e:
+            print(e)
+            skipped = len(inside)
+        except Failure as e:
+            print(f"Bare: {e}")
+            failed += len(inside)
+    print(f"{len(checks) + len(inside) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
