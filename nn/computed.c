@@ -216,17 +216,37 @@ int32_t tn_module_is_parametrized(const tn_module *m, const char *name)
     return 0;
 }
 
-int32_t tn_module_remove_parametrization(tn_module *m, const char *name)
+/* The value stays as the parameter, or the one original becomes it again. */
+static int32_t remove_parametrization(tn_module *m, const char *name, const char *call, int32_t keeps_value)
 {
     nn_computed *c = nn_computed_find(m, name);
     tn_module *holder = c ? c->holder : NULL, *all = m ? tn_module_child(m, "parametrizations") : NULL;
-    if (!m) return nn_is_null("tn_module_remove_parametrization");
+    if (!m) return nn_is_null(call);
     if (!holder)
-        return nn_fail(m, TN_E_NOT_FOUND, "tn_module_remove_parametrization: '%s' is not parametrized",
-                       name ? name : "(null)");
+        return nn_fail(m, TN_E_NOT_FOUND, "%s: '%s' is not parametrized", call, name ? name : "(null)");
+    tn_tensor *original = keeps_value ? NULL : tn_retain(tn_module_tensor(holder, "original"));
+    if (!keeps_value && !original)
+        return nn_fail(m, TN_E_ARGUMENT, "%s: '%s' has several originals, expected one", call, name);
     int32_t status = nn_computed_remove(m, c);
+    if (!status && original) {
+        nn_slot *slot = nn_slot_find(m, name);
+        tn_tensor *value = slot->tensor;
+        slot->tensor = tn_retain(original);
+        tn_release(value);
+    }
+    tn_release(original);
     if (status) return status;
     nn_remove_child(all, holder);
     if (!all->child_count) nn_remove_child(m, all);
     return TN_OK;
+}
+
+int32_t tn_module_remove_parametrization(tn_module *m, const char *name)
+{
+    return remove_parametrization(m, name, "tn_module_remove_parametrization", 1);
+}
+
+int32_t tn_module_restore_parametrized(tn_module *m, const char *name)
+{
+    return remove_parametrization(m, name, "tn_module_restore_parametrized", 0);
 }

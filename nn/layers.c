@@ -209,29 +209,43 @@ static void add_tensors(tn_scope *s, tn_module *m)
 
 /* ---- Making -------------------------------------------------------------------------------------------- */
 
-/* Values of options that PyTorch refuses when the layer is made. */
+/* What option i should have been, or NULL: values that PyTorch refuses when the layer is made. */
+static const char *expected_of(const tn_module *m, uint32_t i)
+{
+    const nn_option *o = &nn_layer_of(m)->options[i];
+    const char *layer = m->class->name, *text = o->kind == NN_TEXT ? text_of(m, i) : NULL;
+    const double value = o->kind <= NN_BOOL ? nn_number(m, i) : 0;
+    const int32_t is_probability =
+        !strcmp(o->name, "dropout") || (!strcmp(o->name, "p") && strstr(layer, "Dropout"));
+    if (o->kind == NN_FLOAT && is_probability && !(value >= 0 && value <= 1))
+        return "a probability from 0 to 1";
+    if (!strcmp(o->name, "approximate") && strcmp(text, "none") && strcmp(text, "tanh"))
+        return "'none' or 'tanh'";
+    if (!strcmp(o->name, "hidden_size") && value < 1) return "at least 1";
+    if (!strcmp(o->name, "sparse") && value != 0) return "0: gradients are not sparse";
+    if (!strcmp(o->name, "padding_mode") && !strncmp(layer, "ConvTranspose", 13) && strcmp(text, "zeros"))
+        return "'zeros', the only one of transposed convolutions";
+    if (!strcmp(o->name, "padding_mode") && strcmp(text, "zeros") && strcmp(text, "reflect") &&
+        strcmp(text, "replicate") && strcmp(text, "circular"))
+        return "'zeros', 'reflect', 'replicate' or 'circular'";
+    if (strcmp(o->name, "output_ratio") != 0) return NULL;
+    if ((nn_list(m, i - 1).data != NULL) == (value != 0)) return "either output_size or output_ratio";
+    return value == 0 || (value > 0 && value < 1) ? NULL : "a share between 0 and 1";
+}
+
 static int32_t check_options(tn_module *m)
 {
     const nn_layer *layer = nn_layer_of(m);
-    const char *name = m->class->name;
     for (uint32_t i = 0; i < layer->option_count; i++) {
         const nn_option *o = &layer->options[i];
-        const char *expected = NULL;
+        const char *expected = expected_of(m, i);
         char path[512], got[64];
-        double value = o->kind <= NN_BOOL ? nn_number(m, i) : 0;
-        if (o->kind == NN_FLOAT &&
-            (!strcmp(o->name, "dropout") || (!strcmp(o->name, "p") && strstr(name, "Dropout"))) &&
-            !(value >= 0 && value <= 1))
-            expected = "a probability from 0 to 1";
-        if (!strcmp(o->name, "approximate") && strcmp(text_of(m, i), "none") && strcmp(text_of(m, i), "tanh"))
-            expected = "'none' or 'tanh'";
-        if (!strcmp(o->name, "hidden_size") && value < 1) expected = "at least 1";
         if (!expected) continue;
         if (o->kind == NN_TEXT)
             snprintf(got, sizeof got, "'%.40s'", text_of(m, i));
         else
-            snprintf(got, sizeof got, "%g", value);
-        return nn_fail(m, TN_E_ARGUMENT, "%s '%s': %s: got %s, expected %s", name,
+            snprintf(got, sizeof got, "%g", nn_number(m, i));
+        return nn_fail(m, TN_E_ARGUMENT, "%s '%s': %s: got %s, expected %s", m->class->name,
                        nn_label(m, path, sizeof path), o->name, got, expected);
     }
     return TN_OK;

@@ -193,7 +193,12 @@ tn_tensor *nn_fractional_max_pool_forward(tn_scope *s, tn_module *m, tn_tensors 
     int64_t batch = is_single ? 1 : tn_tensor_size(x, 0), channels = tn_tensor_size(x, is_single ? 0 : 1);
     tn_tensor *places =
         tn_rand(s, TN_INTS(batch, channels, n), .dtype = tn_tensor_dtype(x), .device = tn_tensor_device(x));
-    tn_value args[] = {tn_value_tensor(x), of_list(o->kernel_size), of_list(o->output_size),
+    int64_t sizes[3] = {0, 0, 0};
+    for (uint32_t d = 0; d < n; d++)
+        sizes[d] = o->output_size.data
+                       ? o->output_size.data[d]
+                       : (int64_t)((double)tn_tensor_size(x, (int64_t)d - n) * o->output_ratio);
+    tn_value args[] = {tn_value_tensor(x), of_list(o->kernel_size), tn_value_ints(sizes, n),
                        tn_value_tensor(places)};
     tn_value out[2] = {tn_value_none(), tn_value_none()};
     tn_scope_call(s, n == 2 ? TN_OP_FRACTIONAL_MAX_POOL2D : TN_OP_FRACTIONAL_MAX_POOL3D, args, 4, out, 2);
@@ -320,11 +325,16 @@ static tn_tensor *upsample(tn_scope *s, tn_tensor *x, tn_ints size, double facto
         const char *mode;
         uint32_t dims, op;
         int32_t aligns;
-    } rows[] = {
-        {"nearest", 1, TN_OP_UPSAMPLE_NEAREST1D_VEC, 0},    {"nearest", 2, TN_OP_UPSAMPLE_NEAREST2D_VEC, 0},
-        {"nearest", 3, TN_OP_UPSAMPLE_NEAREST3D_VEC, 0},    {"linear", 1, TN_OP_UPSAMPLE_LINEAR1D_VEC, 1},
-        {"bilinear", 2, TN_OP_UPSAMPLE_BILINEAR2D_VEC, 1},  {"bicubic", 2, TN_OP_UPSAMPLE_BICUBIC2D_VEC, 1},
-        {"trilinear", 3, TN_OP_UPSAMPLE_TRILINEAR3D_VEC, 1}};
+    } rows[] = {{"nearest", 1, TN_OP_UPSAMPLE_NEAREST1D_VEC, 0},
+                {"nearest", 2, TN_OP_UPSAMPLE_NEAREST2D_VEC, 0},
+                {"nearest", 3, TN_OP_UPSAMPLE_NEAREST3D_VEC, 0},
+                {"nearest-exact", 1, TN_OP__UPSAMPLE_NEAREST_EXACT1D_VEC, 0},
+                {"nearest-exact", 2, TN_OP__UPSAMPLE_NEAREST_EXACT2D_VEC, 0},
+                {"nearest-exact", 3, TN_OP__UPSAMPLE_NEAREST_EXACT3D_VEC, 0},
+                {"linear", 1, TN_OP_UPSAMPLE_LINEAR1D_VEC, 1},
+                {"bilinear", 2, TN_OP_UPSAMPLE_BILINEAR2D_VEC, 1},
+                {"bicubic", 2, TN_OP_UPSAMPLE_BICUBIC2D_VEC, 1},
+                {"trilinear", 3, TN_OP_UPSAMPLE_TRILINEAR3D_VEC, 1}};
     int64_t dims = tn_tensor_rank(x) - 2, sizes[3];
     double factors[3] = {factor, factor, factor};
     if ((size.data != NULL) == (factor != 0))
@@ -349,8 +359,18 @@ static tn_tensor *upsample(tn_scope *s, tn_tensor *x, tn_ints size, double facto
 tn_tensor *nn_upsample_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_upsample_options *o = m->state;
+    const int64_t dims = tn_tensor_rank(in.data[0]) - 2;
+    int64_t sizes[3];
     (void)more;
-    return upsample(s, in.data[0], o->size, o->scale_factor, o->mode, o->align_corners);
+    if (!o->recompute_scale_factor || dims < 1 || dims > 3)
+        return upsample(s, in.data[0], o->size, o->scale_factor, o->mode, o->align_corners);
+    if (o->size.data)
+        return tn_scope_fail(s, TN_E_ARGUMENT,
+                             "Upsample: recompute_scale_factor needs scale_factor, not size"),
+               NULL;
+    for (int64_t d = 0; d < dims; d++)
+        sizes[d] = (int64_t)floor((double)tn_tensor_size(in.data[0], d + 2) * o->scale_factor);
+    return upsample(s, in.data[0], (tn_ints){sizes, dims}, 0, o->mode, o->align_corners);
 }
 
 tn_tensor *nn_upsampling_nearest2d_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)

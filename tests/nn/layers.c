@@ -163,7 +163,11 @@ typedef struct test_case {
     X(adaptive_log_softmax,                                                                                  \
       tn_adaptive_log_softmax_with_loss_create(net, "m", 6, 9, I(3, 5), .div_value = 2))                     \
     X(adaptive_log_softmax_head, tn_adaptive_log_softmax_with_loss_create(net, "m", 6, 9, I(3, 5, 7),        \
-                                                                          .div_value = 1.5, .head_bias = 1))
+                                                                          .div_value = 1.5, .head_bias = 1)) \
+    X(upsample_recomputed,                                                                                   \
+      tn_upsample_create(net, "m", .scale_factor = 2.7, .mode = "linear", .recompute_scale_factor = 1))      \
+    X(upsample_not_recomputed, tn_upsample_create(net, "m", .scale_factor = 2.7, .mode = "linear"))          \
+    X(upsample_nearest_exact, tn_upsample_create(net, "m", .size = I(4, 5), .mode = "nearest-exact"))
 
 static tn_scope *s; /* of the case that runs */
 
@@ -311,4 +315,28 @@ Test(layers, all_recorded_cases_are_run)
     }
     tn_safetensors_close(file);
     close_context(ctx);
+}
+
+/* Windows of 2 at random places: of 7 x 9 elements a share of 0.6 are 4 x 5 windows, as if those had been asked for. */
+Test(layers, fractional_pooling_takes_sizes_or_a_share)
+{
+    tn_context *ctx = NULL;
+    cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+    s = tn_scope_open(ctx);
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_module *by_size = tn_fractional_max_pool2d_create(net, "size", TN_INTS(2), .output_size = I(4, 5));
+    tn_module *by_share = tn_fractional_max_pool2d_create(net, "share", TN_INTS(2), .output_ratio = 0.6);
+    tn_tensor *x = tn_randn(s, TN_INTS(2, 3, 7, 9)), *y[2];
+    for (int i = 0; i < 2; i++) {
+        tn_manual_seed(ctx, 5);
+        y[i] = tn_module_forward(s, i ? by_share : by_size, x);
+        cr_assert_not_null(y[i], "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
+    }
+    cr_assert(tn_tensor_size(y[1], 2) == 4 && tn_tensor_size(y[1], 3) == 5);
+    cr_assert(tn_equal(s, y[0], y[1]));
+    cr_assert_not_null(strstr(tn_module_format(s, by_share), "kernel_size=2, output_ratio=0.6"), "%s",
+                       tn_module_format(s, by_share));
+    tn_module_destroy(net);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
 }

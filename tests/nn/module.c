@@ -309,6 +309,11 @@ REFUSED(no_groups, tn_group_norm_create(parent, "m", 3, 8))
 REFUSED(over_one, tn_dropout_create(parent, "m", .p = 1.5))
 REFUSED(misspelt, tn_gelu_create(parent, "m", .approximate = "tnah"))
 REFUSED(too_large, tn_linear_create(parent, "m", -9007199254740993, 4))
+REFUSED(mirrored, tn_conv_transpose2d_create(parent, "m", 1, 1, TN_INTS(3), .padding_mode = "reflect"))
+REFUSED(mispadded, tn_conv1d_create(parent, "m", 1, 1, TN_INTS(3), .padding_mode = "mirror"))
+REFUSED(sparse, tn_embedding_create(parent, "m", 3, 2, .sparse = 1))
+REFUSED(no_output, tn_fractional_max_pool2d_create(parent, "m", TN_INTS(2)))
+REFUSED(more_than_all, tn_fractional_max_pool3d_create(parent, "m", TN_INTS(2), .output_ratio = 1.5))
 static tn_module *sizeless(tn_module *parent)
 {
     static const tn_module_class class = {.name = "Sizeless"};
@@ -322,6 +327,17 @@ Test(module, options_that_pytorch_refuses_are_refused)
     expect_refused(over_one, "Dropout 'm': p: got 1.5, expected a probability from 0 to 1");
     expect_refused(misspelt, "GELU 'm': approximate: got 'tnah', expected 'none' or 'tanh'");
     expect_refused(too_large, "Linear 'm': in_features: got -9007199254740993, expected 0 or more");
+    expect_refused(mirrored, "ConvTranspose2d 'm': padding_mode: got 'reflect', expected 'zeros', the only "
+                             "one of transposed convolutions");
+    expect_refused(
+        mispadded,
+        "Conv1d 'm': padding_mode: got 'mirror', expected 'zeros', 'reflect', 'replicate' or 'circular'");
+    expect_refused(sparse, "Embedding 'm': sparse: got 1, expected 0: gradients are not sparse");
+    expect_refused(
+        no_output,
+        "FractionalMaxPool2d 'm': output_ratio: got 0, expected either output_size or output_ratio");
+    expect_refused(more_than_all,
+                   "FractionalMaxPool3d 'm': output_ratio: got 1.5, expected a share between 0 and 1");
     expect_refused(sizeless, "module: the field 'size' of its class is not sizeof(tn_module_class)");
 }
 

@@ -103,6 +103,29 @@ Test(parametrizations, are_trained_and_removed)
     tn_optimizer_destroy(o);
 }
 
+/* Without its parametrisation, and with the values that were trained; weight norm has two originals and stays. */
+Test(parametrizations, an_original_is_restored)
+{
+    tn_module *m = linear("a", 3, 3);
+    tn_tensor *before = tn_clone(s, tn_detach(s, tn_module_tensor(m, "weight")));
+    cr_assert_eq(tn_spectral_norm(m, "weight", 0, 0), TN_OK);
+    tn_tensor *original = tn_module_tensor(m, "parametrizations.weight.original");
+    cr_assert_gt(distance(tn_module_compute(s, m, "weight"), before), 1e-3);
+    tn_init_constant(s, original, 0.25);
+    cr_assert_eq(tn_module_restore_parametrized(m, "weight"), TN_OK, "%s", tn_module_error(net));
+    cr_assert_eq(tn_module_tensor(m, "weight"), original);
+    cr_assert_eq(tn_requires_grad(original), 1);
+    cr_assert_null(tn_module_child(m, "parametrizations"));
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 3), .dtype = TN_FLOAT64);
+    tn_tensor *y = tn_sub(s, tn_module_forward(s, m, x), tn_module_tensor(m, "bias"));
+    cr_assert_lt(distance(y, tn_full(s, TN_INTS(1, 3), 0.75, .dtype = TN_FLOAT64)), 1e-14);
+    tn_module *n = linear("b", 3, 3);
+    cr_assert_eq(tn_weight_norm(n, "weight", 0), TN_OK);
+    cr_assert_eq(tn_module_restore_parametrized(n, "weight"), TN_E_ARGUMENT);
+    cr_assert_not_null(strstr(tn_module_error(net), "'weight' has several originals, expected one"));
+    cr_assert_eq(tn_module_is_parametrized(n, "weight"), 1);
+}
+
 static void expect_tree_error(int32_t status, int32_t expected, const char *words)
 {
     cr_assert_eq(status, expected, "%d", status);

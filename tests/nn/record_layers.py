@@ -130,6 +130,16 @@ CASES = {
 }
 
 
+def cases():
+    """Those that came later take their numbers behind the others, which keep theirs."""
+    yield from CASES.items()
+    yield from {
+        'upsample_recomputed': (nn.Upsample(scale_factor=2.7, mode='linear', recompute_scale_factor=True), [r(1, 2, 4)]),
+        'upsample_not_recomputed': (nn.Upsample(scale_factor=2.7, mode='linear'), [r(1, 2, 4)]),
+        'upsample_nearest_exact': (nn.Upsample(size=(4, 5), mode='nearest-exact'), [r(1, 2, 3, 3)]),
+    }.items()
+
+
 def call(name, layer, x):
     if isinstance(layer, nn.MultiheadAttention):
         out = layer(x[0], x[1], x[2], key_padding_mask=x[3] if len(x) > 3 else None, attn_mask=x[4] if len(x) > 4 else None)
@@ -145,7 +155,7 @@ def call(name, layer, x):
 
 def main():
     tensors, texts = {}, {}
-    for name, (layer, inputs) in CASES.items():
+    for name, (layer, inputs) in cases():
         for p in layer.parameters():
             torch.nn.init.normal_(p, 0.1, 0.4)
         if hasattr(layer, 'padding_idx') and layer.padding_idx is not None:

@@ -276,6 +276,8 @@ TN_API int32_t tn_module_parametrize(tn_module *m, const char *parameter, const 
 TN_API int32_t tn_module_is_parametrized(const tn_module *m, TN_NULLABLE const char *parameter);
 /* The present value becomes the parameter again, which an optimiser goes on with if there was one original. */
 TN_API int32_t tn_module_remove_parametrization(tn_module *m, const char *parameter);
+/* The original becomes the parameter again, as it was trained (leave_parametrized=False); TN_E_ARGUMENT if there are several. */
+TN_API int32_t tn_module_restore_parametrized(tn_module *m, const char *parameter);
 /* The present value of any tensor of the module. */
 TN_API TN_SCOPED tn_tensor *tn_module_compute(tn_scope *s, tn_module *m, const char *name);
 

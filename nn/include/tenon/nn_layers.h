@@ -71,35 +71,38 @@ TN_API tn_module *tn_conv3d_create_with(tn_module *parent, const tn_conv3d_optio
     &(tn_conv3d_options){.options_size = sizeof(tn_conv3d_options), .groups = 1, .bias = 1, .padding_mode = "zeros", \
     .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
 /* nn.ConvTranspose1d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
- * [out_channels]. */
+ * [out_channels]. padding_mode: "zeros" alone. */
 typedef struct tn_conv_transpose1d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     in_channels; int64_t out_channels; tn_ints kernel_size; tn_ints stride; tn_ints padding; tn_ints output_padding;
-    int64_t groups; int32_t bias; tn_ints dilation; } tn_conv_transpose1d_options;
+    int64_t groups; int32_t bias; tn_ints dilation; const char *padding_mode; } tn_conv_transpose1d_options;
 TN_API tn_module *tn_conv_transpose1d_create_with(tn_module *parent, const tn_conv_transpose1d_options *options);
 #define tn_conv_transpose1d_create(parent, name_, in_channels_, out_channels_, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv_transpose1d_create_with(parent, \
     &(tn_conv_transpose1d_options){.options_size = sizeof(tn_conv_transpose1d_options), .groups = 1, .bias = 1, \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
+    .padding_mode = "zeros", .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), \
+    .kernel_size = __VA_ARGS__})))
 /* nn.ConvTranspose2d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
- * [out_channels]. */
+ * [out_channels]. padding_mode: "zeros" alone. */
 typedef struct tn_conv_transpose2d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     in_channels; int64_t out_channels; tn_ints kernel_size; tn_ints stride; tn_ints padding; tn_ints output_padding;
-    int64_t groups; int32_t bias; tn_ints dilation; } tn_conv_transpose2d_options;
+    int64_t groups; int32_t bias; tn_ints dilation; const char *padding_mode; } tn_conv_transpose2d_options;
 TN_API tn_module *tn_conv_transpose2d_create_with(tn_module *parent, const tn_conv_transpose2d_options *options);
 #define tn_conv_transpose2d_create(parent, name_, in_channels_, out_channels_, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv_transpose2d_create_with(parent, \
     &(tn_conv_transpose2d_options){.options_size = sizeof(tn_conv_transpose2d_options), .groups = 1, .bias = 1, \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
+    .padding_mode = "zeros", .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), \
+    .kernel_size = __VA_ARGS__})))
 /* nn.ConvTranspose3d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
- * [out_channels]. */
+ * [out_channels]. padding_mode: "zeros" alone. */
 typedef struct tn_conv_transpose3d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     in_channels; int64_t out_channels; tn_ints kernel_size; tn_ints stride; tn_ints padding; tn_ints output_padding;
-    int64_t groups; int32_t bias; tn_ints dilation; } tn_conv_transpose3d_options;
+    int64_t groups; int32_t bias; tn_ints dilation; const char *padding_mode; } tn_conv_transpose3d_options;
 TN_API tn_module *tn_conv_transpose3d_create_with(tn_module *parent, const tn_conv_transpose3d_options *options);
 #define tn_conv_transpose3d_create(parent, name_, in_channels_, out_channels_, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_conv_transpose3d_create_with(parent, \
     &(tn_conv_transpose3d_options){.options_size = sizeof(tn_conv_transpose3d_options), .groups = 1, .bias = 1, \
-    .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), .kernel_size = __VA_ARGS__})))
+    .padding_mode = "zeros", .name = (name_), .in_channels = (in_channels_), .out_channels = (out_channels_), \
+    .kernel_size = __VA_ARGS__})))
 /* nn.MaxPool1d: Largest element of each window. With return_indices a second output has their places. */
 typedef struct tn_max_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints
     kernel_size; tn_ints stride; tn_ints padding; tn_ints dilation; int32_t ceil_mode; int32_t return_indices; }
@@ -178,26 +181,28 @@ TN_API tn_module *tn_max_unpool3d_create_with(tn_module *parent, const tn_max_un
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_max_unpool3d_create_with(parent, \
     &(tn_max_unpool3d_options){.options_size = sizeof(tn_max_unpool3d_options), .name = (name_), .kernel_size = \
     __VA_ARGS__})))
-/* nn.FractionalMaxPool2d: Max pooling over windows at random places (Graham 2015). A second output has the places
- * of the elements. */
+/* nn.FractionalMaxPool2d: Max pooling over windows at random places (Graham 2015), to output_size or to a share
+ * output_ratio of the input's sizes (between 0 and 1, for all dimensions). A second output has the places of the
+ * elements. */
 typedef struct tn_fractional_max_pool2d_options { uint32_t options_size; uint32_t reserved; const char *name;
-    tn_ints kernel_size; tn_ints output_size; } tn_fractional_max_pool2d_options;
+    tn_ints kernel_size; tn_ints output_size; double output_ratio; } tn_fractional_max_pool2d_options;
 TN_API tn_module *tn_fractional_max_pool2d_create_with(tn_module *parent, const tn_fractional_max_pool2d_options
     *options);
-#define tn_fractional_max_pool2d_create(parent, name_, kernel_size_, ...) \
+#define tn_fractional_max_pool2d_create(parent, name_, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_fractional_max_pool2d_create_with(parent, \
     &(tn_fractional_max_pool2d_options){.options_size = sizeof(tn_fractional_max_pool2d_options), .name = (name_), \
-    .kernel_size = (kernel_size_), .output_size = __VA_ARGS__})))
-/* nn.FractionalMaxPool3d: Max pooling over windows at random places (Graham 2015). A second output has the places
- * of the elements. */
+    .kernel_size = __VA_ARGS__})))
+/* nn.FractionalMaxPool3d: Max pooling over windows at random places (Graham 2015), to output_size or to a share
+ * output_ratio of the input's sizes (between 0 and 1, for all dimensions). A second output has the places of the
+ * elements. */
 typedef struct tn_fractional_max_pool3d_options { uint32_t options_size; uint32_t reserved; const char *name;
-    tn_ints kernel_size; tn_ints output_size; } tn_fractional_max_pool3d_options;
+    tn_ints kernel_size; tn_ints output_size; double output_ratio; } tn_fractional_max_pool3d_options;
 TN_API tn_module *tn_fractional_max_pool3d_create_with(tn_module *parent, const tn_fractional_max_pool3d_options
     *options);
-#define tn_fractional_max_pool3d_create(parent, name_, kernel_size_, ...) \
+#define tn_fractional_max_pool3d_create(parent, name_, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_fractional_max_pool3d_create_with(parent, \
     &(tn_fractional_max_pool3d_options){.options_size = sizeof(tn_fractional_max_pool3d_options), .name = (name_), \
-    .kernel_size = (kernel_size_), .output_size = __VA_ARGS__})))
+    .kernel_size = __VA_ARGS__})))
 /* nn.LPPool1d: The p-norm of each window. */
 typedef struct tn_lp_pool1d_options { uint32_t options_size; uint32_t reserved; const char *name; double norm_type;
     tn_ints kernel_size; tn_ints stride; int32_t ceil_mode; } tn_lp_pool1d_options;
@@ -696,10 +701,11 @@ TN_API tn_module *tn_feature_alpha_dropout_create_with(tn_module *parent, const 
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_feature_alpha_dropout_create_with(parent, \
     &(tn_feature_alpha_dropout_options){.options_size = sizeof(tn_feature_alpha_dropout_options), .p = 0.5, .name = \
     __VA_ARGS__})))
-/* nn.Embedding: Rows of weight [num_embeddings, embedding_dim]. padding_idx -1: none; max_norm 0: none. */
+/* nn.Embedding: Rows of weight [num_embeddings, embedding_dim]. padding_idx -1: none; max_norm 0: none. sparse is
+ * refused: gradients are not sparse. */
 typedef struct tn_embedding_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_embeddings; int64_t embedding_dim; int64_t padding_idx; double max_norm; double norm_type; int32_t
-    scale_grad_by_freq; } tn_embedding_options;
+    scale_grad_by_freq; int32_t sparse; } tn_embedding_options;
 TN_API tn_module *tn_embedding_create_with(tn_module *parent, const tn_embedding_options *options);
 #define tn_embedding_create(parent, name_, num_embeddings_, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_embedding_create_with(parent, \
@@ -709,7 +715,7 @@ TN_API tn_module *tn_embedding_create_with(tn_module *parent, const tn_embedding
  * [B]; a third input has per-sample weights. mode: "mean", "sum", "max". */
 typedef struct tn_embedding_bag_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_embeddings; int64_t embedding_dim; int64_t padding_idx; double max_norm; double norm_type; int32_t
-    scale_grad_by_freq; const char *mode; int32_t include_last_offset; } tn_embedding_bag_options;
+    scale_grad_by_freq; const char *mode; int32_t include_last_offset; int32_t sparse; } tn_embedding_bag_options;
 TN_API tn_module *tn_embedding_bag_create_with(tn_module *parent, const tn_embedding_bag_options *options);
 #define tn_embedding_bag_create(parent, name_, num_embeddings_, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_embedding_bag_create_with(parent, \
@@ -763,9 +769,11 @@ TN_API tn_module *tn_channel_shuffle_create_with(tn_module *parent, const tn_cha
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_channel_shuffle_create_with(parent, \
     &(tn_channel_shuffle_options){.options_size = sizeof(tn_channel_shuffle_options), .name = (name_), .groups = \
     __VA_ARGS__})))
-/* nn.Upsample: size or scale_factor. mode: "nearest", "linear", "bilinear", "bicubic", "trilinear". */
+/* nn.Upsample: size or scale_factor. mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic",
+ * "trilinear". recompute_scale_factor: the factor becomes that of the sizes, whole numbers, in and out. */
 typedef struct tn_upsample_options { uint32_t options_size; uint32_t reserved; const char *name; tn_ints size;
-    double scale_factor; const char *mode; int32_t align_corners; } tn_upsample_options;
+    double scale_factor; const char *mode; int32_t align_corners; int32_t recompute_scale_factor; }
+    tn_upsample_options;
 TN_API tn_module *tn_upsample_create_with(tn_module *parent, const tn_upsample_options *options);
 #define tn_upsample_create(parent, ...) \
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_upsample_create_with(parent, \

@@ -55,38 +55,38 @@ inline layer conv3d(const layer &parent, const std::string &name, int64_t in_cha
     c.dilation = o.dilation; c.groups = o.groups; c.bias = o.bias; c.padding_mode = o.padding_mode; c.same = o.same;
     return layer(parent, tn_conv3d_create_with(parent, &c)); }
 /* nn.ConvTranspose1d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
- * [out_channels]. */
+ * [out_channels]. padding_mode: "zeros" alone. */
 struct conv_transpose1d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> output_padding{}; int64_t groups{1}; int32_t bias{1}; tn_list<tn_ints, int64_t>
-    dilation{}; };
+    dilation{}; const char *padding_mode{"zeros"}; };
 inline layer conv_transpose1d(const layer &parent, const std::string &name, int64_t in_channels, int64_t
     out_channels, tn_ints kernel_size, const conv_transpose1d_options &o = {})
 { tn_conv_transpose1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
-    c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation; return
-    layer(parent, tn_conv_transpose1d_create_with(parent, &c)); }
+    c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation;
+    c.padding_mode = o.padding_mode; return layer(parent, tn_conv_transpose1d_create_with(parent, &c)); }
 /* nn.ConvTranspose2d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
- * [out_channels]. */
+ * [out_channels]. padding_mode: "zeros" alone. */
 struct conv_transpose2d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> output_padding{}; int64_t groups{1}; int32_t bias{1}; tn_list<tn_ints, int64_t>
-    dilation{}; };
+    dilation{}; const char *padding_mode{"zeros"}; };
 inline layer conv_transpose2d(const layer &parent, const std::string &name, int64_t in_channels, int64_t
     out_channels, tn_ints kernel_size, const conv_transpose2d_options &o = {})
 { tn_conv_transpose2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
-    c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation; return
-    layer(parent, tn_conv_transpose2d_create_with(parent, &c)); }
+    c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation;
+    c.padding_mode = o.padding_mode; return layer(parent, tn_conv_transpose2d_create_with(parent, &c)); }
 /* nn.ConvTranspose3d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
- * [out_channels]. */
+ * [out_channels]. padding_mode: "zeros" alone. */
 struct conv_transpose3d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> output_padding{}; int64_t groups{1}; int32_t bias{1}; tn_list<tn_ints, int64_t>
-    dilation{}; };
+    dilation{}; const char *padding_mode{"zeros"}; };
 inline layer conv_transpose3d(const layer &parent, const std::string &name, int64_t in_channels, int64_t
     out_channels, tn_ints kernel_size, const conv_transpose3d_options &o = {})
 { tn_conv_transpose3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
-    c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation; return
-    layer(parent, tn_conv_transpose3d_create_with(parent, &c)); }
+    c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation;
+    c.padding_mode = o.padding_mode; return layer(parent, tn_conv_transpose3d_create_with(parent, &c)); }
 /* nn.MaxPool1d: Largest element of each window. With return_indices a second output has their places. */
 struct max_pool1d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> dilation{}; int32_t ceil_mode{}; int32_t return_indices{}; };
@@ -153,20 +153,24 @@ inline layer max_unpool3d(const layer &parent, const std::string &name, tn_ints 
     max_unpool3d_options &o = {})
 { tn_max_unpool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size;
     c.stride = o.stride; c.padding = o.padding; return layer(parent, tn_max_unpool3d_create_with(parent, &c)); }
-/* nn.FractionalMaxPool2d: Max pooling over windows at random places (Graham 2015). A second output has the places
- * of the elements. */
-inline layer fractional_max_pool2d(const layer &parent, const std::string &name, tn_ints kernel_size, tn_ints
-    output_size)
+/* nn.FractionalMaxPool2d: Max pooling over windows at random places (Graham 2015), to output_size or to a share
+ * output_ratio of the input's sizes (between 0 and 1, for all dimensions). A second output has the places of the
+ * elements. */
+struct fractional_max_pool2d_options { tn_list<tn_ints, int64_t> output_size{}; double output_ratio{}; };
+inline layer fractional_max_pool2d(const layer &parent, const std::string &name, tn_ints kernel_size, const
+    fractional_max_pool2d_options &o = {})
 { tn_fractional_max_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size =
-    kernel_size; c.output_size = output_size; return layer(parent, tn_fractional_max_pool2d_create_with(parent,
-    &c)); }
-/* nn.FractionalMaxPool3d: Max pooling over windows at random places (Graham 2015). A second output has the places
- * of the elements. */
-inline layer fractional_max_pool3d(const layer &parent, const std::string &name, tn_ints kernel_size, tn_ints
-    output_size)
+    kernel_size; c.output_size = o.output_size; c.output_ratio = o.output_ratio; return layer(parent,
+    tn_fractional_max_pool2d_create_with(parent, &c)); }
+/* nn.FractionalMaxPool3d: Max pooling over windows at random places (Graham 2015), to output_size or to a share
+ * output_ratio of the input's sizes (between 0 and 1, for all dimensions). A second output has the places of the
+ * elements. */
+struct fractional_max_pool3d_options { tn_list<tn_ints, int64_t> output_size{}; double output_ratio{}; };
+inline layer fractional_max_pool3d(const layer &parent, const std::string &name, tn_ints kernel_size, const
+    fractional_max_pool3d_options &o = {})
 { tn_fractional_max_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size =
-    kernel_size; c.output_size = output_size; return layer(parent, tn_fractional_max_pool3d_create_with(parent,
-    &c)); }
+    kernel_size; c.output_size = o.output_size; c.output_ratio = o.output_ratio; return layer(parent,
+    tn_fractional_max_pool3d_create_with(parent, &c)); }
 /* nn.LPPool1d: The p-norm of each window. */
 struct lp_pool1d_options { tn_list<tn_ints, int64_t> stride{}; int32_t ceil_mode{}; };
 inline layer lp_pool1d(const layer &parent, const std::string &name, double norm_type, tn_ints kernel_size, const
@@ -473,25 +477,26 @@ inline layer feature_alpha_dropout(const layer &parent, const std::string &name,
     &o = {})
 { tn_feature_alpha_dropout_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return
     layer(parent, tn_feature_alpha_dropout_create_with(parent, &c)); }
-/* nn.Embedding: Rows of weight [num_embeddings, embedding_dim]. padding_idx -1: none; max_norm 0: none. */
+/* nn.Embedding: Rows of weight [num_embeddings, embedding_dim]. padding_idx -1: none; max_norm 0: none. sparse is
+ * refused: gradients are not sparse. */
 struct embedding_options { int64_t padding_idx{-1}; double max_norm{}; double norm_type{2}; int32_t
-    scale_grad_by_freq{}; };
+    scale_grad_by_freq{}; int32_t sparse{}; };
 inline layer embedding(const layer &parent, const std::string &name, int64_t num_embeddings, int64_t embedding_dim,
     const embedding_options &o = {})
 { tn_embedding_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_embeddings = num_embeddings;
     c.embedding_dim = embedding_dim; c.padding_idx = o.padding_idx; c.max_norm = o.max_norm; c.norm_type =
-    o.norm_type; c.scale_grad_by_freq = o.scale_grad_by_freq; return layer(parent, tn_embedding_create_with(parent,
-    &c)); }
+    o.norm_type; c.scale_grad_by_freq = o.scale_grad_by_freq; c.sparse = o.sparse; return layer(parent,
+    tn_embedding_create_with(parent, &c)); }
 /* nn.EmbeddingBag: Sums, means or maxima of bags of rows: inputs are indices [B, N], or indices [N] and offsets
  * [B]; a third input has per-sample weights. mode: "mean", "sum", "max". */
 struct embedding_bag_options { int64_t padding_idx{-1}; double max_norm{}; double norm_type{2}; int32_t
-    scale_grad_by_freq{}; const char *mode{"mean"}; int32_t include_last_offset{}; };
+    scale_grad_by_freq{}; const char *mode{"mean"}; int32_t include_last_offset{}; int32_t sparse{}; };
 inline layer embedding_bag(const layer &parent, const std::string &name, int64_t num_embeddings, int64_t
     embedding_dim, const embedding_bag_options &o = {})
 { tn_embedding_bag_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_embeddings = num_embeddings;
     c.embedding_dim = embedding_dim; c.padding_idx = o.padding_idx; c.max_norm = o.max_norm; c.norm_type =
     o.norm_type; c.scale_grad_by_freq = o.scale_grad_by_freq; c.mode = o.mode; c.include_last_offset =
-    o.include_last_offset; return layer(parent, tn_embedding_bag_create_with(parent, &c)); }
+    o.include_last_offset; c.sparse = o.sparse; return layer(parent, tn_embedding_bag_create_with(parent, &c)); }
 struct flatten_options { int64_t start_dim{1}; int64_t end_dim{-1}; };
 inline layer flatten(const layer &parent, const std::string &name, const flatten_options &o = {})
 { tn_flatten_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.start_dim = o.start_dim; c.end_dim =
@@ -521,13 +526,14 @@ inline layer pixel_unshuffle(const layer &parent, const std::string &name, int64
 inline layer channel_shuffle(const layer &parent, const std::string &name, int64_t groups)
 { tn_channel_shuffle_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.groups = groups; return
     layer(parent, tn_channel_shuffle_create_with(parent, &c)); }
-/* nn.Upsample: size or scale_factor. mode: "nearest", "linear", "bilinear", "bicubic", "trilinear". */
+/* nn.Upsample: size or scale_factor. mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic",
+ * "trilinear". recompute_scale_factor: the factor becomes that of the sizes, whole numbers, in and out. */
 struct upsample_options { tn_list<tn_ints, int64_t> size{}; double scale_factor{}; const char *mode{"nearest"};
-    int32_t align_corners{}; };
+    int32_t align_corners{}; int32_t recompute_scale_factor{}; };
 inline layer upsample(const layer &parent, const std::string &name, const upsample_options &o = {})
 { tn_upsample_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.size = o.size; c.scale_factor =
-    o.scale_factor; c.mode = o.mode; c.align_corners = o.align_corners; return layer(parent,
-    tn_upsample_create_with(parent, &c)); }
+    o.scale_factor; c.mode = o.mode; c.align_corners = o.align_corners; c.recompute_scale_factor =
+    o.recompute_scale_factor; return layer(parent, tn_upsample_create_with(parent, &c)); }
 struct upsampling_nearest2d_options { tn_list<tn_ints, int64_t> size{}; double scale_factor{}; };
 inline layer upsampling_nearest2d(const layer &parent, const std::string &name, const upsampling_nearest2d_options
     &o = {})
