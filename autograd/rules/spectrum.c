@@ -114,7 +114,7 @@ void grad_linalg_svd(tn_scope *s, tni_grad *g)
 
 /* ---- eigenvalues ---- */
 
-/* V ((V^H gV) / gaps, gL on its diagonal) V^H. */
+/* V (half of (X - X^H) / gaps, where X = V^H gV, gL on its diagonal) V^H: Hermitian, as the matrix is. */
 void grad_linalg_eigh(tn_scope *s, tni_grad *g)
 {
     tn_tensor *values = tni_grad_result(g, 0), *v = tni_grad_result(g, 1), *of_values = tni_grad_out(g, 0),
@@ -125,7 +125,8 @@ void grad_linalg_eigh(tn_scope *s, tni_grad *g)
         of_vectors = NULL;
     }
     if (of_vectors)
-        inner = off_diagonal(s, divide(s, times_matrix(s, adjoint(s, v), of_vectors), gaps(s, values)));
+        inner = off_diagonal(
+            s, tn_mul_scalar(s, turned(s, times_matrix(s, adjoint(s, v), of_vectors), gaps(s, values)), 0.5));
     if (of_values) inner = sum_of(s, inner, tn_diag_embed(s, of_values));
     tni_grad_set(g, 0, times_matrix(s, times_matrix(s, v, inner), adjoint(s, v)));
 }

@@ -70,6 +70,17 @@ ON_EACH_DEVICE(linalg, bad_pivots_are_refused)
     expect_error(p, "argument 'LU_pivots': must be rows from 1 to 2");
 }
 
+/* The matrix is Hermitian, so its gradient is: both halves of it, not the one that is read. */
+ON_EACH_DEVICE(linalg, gradients_through_eigenvectors_are_symmetric)
+{
+    tn_tensor *a = square(p, 2, 1, 1, 3);
+    tn_set_requires_grad(a, 1);
+    tn_linalg_eigh_result r = tn_linalg_eigh(p->s, a);
+    tn_backward(p->s, tn_abs(p->s, tn_select(p->s, tn_select(p->s, r.eigenvectors, 0, 0), 0, 0)));
+    EXPECT(p, tn_grad_of(p->s, a), -0.10514622242382665, -0.052573111211913354, -0.052573111211913354,
+           0.10514622242382665);
+}
+
 ON_EACH_DEVICE(linalg, determinants)
 {
     EXPECT(p, tn_linalg_det(p->s, square(p, 0, 2, 3, 1)), -6);
