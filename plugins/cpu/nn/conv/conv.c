@@ -53,8 +53,39 @@ static bool all_finite(tn_dtype dtype, const void *data, int64_t count)
     return sum == 0;
 }
 
+/* Images and kernels of one pixel: each pass is one product of matrices with a row for each image. */
+static bool is_product(const cpu_conv *c)
+{
+    int64_t padding = c->padding[0] + c->padding[1] + c->padding[2];
+    return c->groups == 1 && cpu_volume(c->x_size) == 1 && cpu_volume(c->y_size) == 1 &&
+           cpu_volume(c->kernel) == 1 && padding == 0;
+}
+
+static int32_t run_product(const cpu_conv_pass *p)
+{
+    const cpu_conv *c = p->geometry;
+    int64_t x = c->x_channels, y = c->y_channels;
+    cpu_gemm g = {.m = c->batch, .bias = p->bias, .c = p->out, .alpha = {1, 0}};
+    if (p->kind == CPU_CONV_FORWARD) {
+        g.k = x, g.n = y;
+        g.a = p->x, g.a_row = x, g.a_col = 1;
+        g.b = p->w, g.b_row = 1, g.b_col = x;
+    } else if (p->kind == CPU_CONV_DATA) {
+        g.k = y, g.n = x;
+        g.a = p->y, g.a_row = y, g.a_col = 1;
+        g.b = p->w, g.b_row = x, g.b_col = 1;
+    } else {
+        g.m = y, g.k = c->batch, g.n = x;
+        g.a = p->y, g.a_row = 1, g.a_col = y;
+        g.b = p->x, g.b_row = x, g.b_col = 1;
+    }
+    g.c_row = g.n;
+    return cpu_gemm_run(p->call, c->dtype, &g);
+}
+
 static int32_t run_full(const cpu_conv_pass *p)
 {
+    if (is_product(p->geometry)) return run_product(p);
     if (cpu_conv_depthwise_can(p->geometry)) return cpu_conv_depthwise(p);
     if (cpu_conv_direct_can(p->geometry, p->kind)) {
         int32_t status = cpu_conv_direct(p);
