@@ -117,8 +117,9 @@ static int choose(check_target *t, char *reason, size_t bytes)
         note_plugin(t, &c);
         if (!wish && t->options->op) wish = "cpu";
         if (!wish && !c.device_count) {
-            snprintf(reason, bytes, "has no device here: %s",
-                     c.reason && *c.reason ? c.reason : "it is a library of operators: use --op");
+            const char *none = c.device_type && *c.device_type ? "it does not say why"
+                                                               : "it is a library of operators: use --op";
+            snprintf(reason, bytes, "has no device here: %s", c.reason && *c.reason ? c.reason : none);
             return 1;
         }
     }

@@ -29,7 +29,7 @@ typedef struct gpu_plugin gpu_plugin;
 
 /* What the family wants to know of a device. `describe` gets it with all bytes 0, which is what is not known. */
 typedef struct gpu_properties {
-    uint32_t device_class; /* TN_DEVICE_... */
+    uint32_t device_class; /* TN_DEVICE_..., but not TN_DEVICE_HOST */
     uint32_t compute_units;
     uint64_t memory_bytes;
     uint64_t largest_allocation;

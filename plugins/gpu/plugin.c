@@ -75,7 +75,9 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
     p->driver_state = found;
     driver->find(found);
     *out_count = p->n_devices = found->count;
-    *out_reason = found->count ? NULL : found->reason;
+    *out_reason = found->count       ? NULL
+                  : found->reason[0] ? found->reason
+                                     : "the driver's `find` counted no device and wrote no reason";
     return TN_OK;
 }
 
@@ -85,6 +87,11 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     gpu_properties of = {0};
     if (index >= p->n_devices) return gpu_error(p, TN_E_DEVICE, "there is no device %u", index);
     driver->describe(p, index, &of);
+    if (of.device_class == TN_DEVICE_HOST) /* its work would have to be done when a call returns */
+        return gpu_error(
+            p, TN_E_CONTRACT,
+            "`describe` of the driver has not set the device_class of device %u (TN_DEVICE_DISCRETE, ...)",
+            index);
     gpu_device described = {.properties = of};
     tn_device_facts f = {.size = out->size,
                          .device_class = of.device_class,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The family over a driver that does nothing: a driver with a hole is refused by name, and what a driver does not say of
- * its device is 0. Built once for each HOLE, as the driver is a constant.
+ * its device is 0, or asked for. Built once for each HOLE, as the driver is a constant.
  */
 #include "driver.h"
 
@@ -15,17 +15,21 @@
 #define HOLE_SLOT  1
 #define HOLE_PAIR  2
 #define HOLE_STATE 3
+#define HOLE_CLASS 4
+#define HOLE_COUNT 5
+#define IS_REFUSED (HOLE == HOLE_SLOT || HOLE == HOLE_PAIR || HOLE == HOLE_STATE)
 
 /* ---- The driver ------------------------------------------------------------------------------------------ */
 
 static void find(void *state)
 {
-    ((gpu_found *)state)->count = 1;
+    ((gpu_found *)state)->count = HOLE != HOLE_COUNT;
 }
 
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
     snprintf(out->name, sizeof out->name, "nothing");
+    if (HOLE != HOLE_CLASS) out->device_class = TN_DEVICE_VIRTUAL;
 }
 
 /* No test opens the device. */
@@ -79,7 +83,16 @@ static int32_t begin(tn_plugin_table *table, void **out_self)
     return table->init(&host, out_self);
 }
 
-#if HOLE == HOLE_NONE
+#if !IS_REFUSED
+static const tn_device_interface *begin_devices(tn_plugin_table *table, void **out_self, uint32_t *out_count,
+                                                const char **out_reason)
+{
+    cr_assert_eq(begin(table, out_self), TN_OK, "%s", last_error);
+    const tn_device_interface *devices = table->get_interface(*out_self, "tenon.device", 1);
+    cr_assert_eq(devices->enumerate(*out_self, out_count, out_reason), TN_OK);
+    return devices;
+}
+
 /* What earlier calls leave on the stack. */
 static void __attribute__((noinline)) leave_rubbish(void)
 {
@@ -87,29 +100,40 @@ static void __attribute__((noinline)) leave_rubbish(void)
     for (size_t i = 0; i < sizeof rubbish; i++) rubbish[i] = 0x5a;
 }
 
-Test(family, what_a_driver_does_not_say_is_0)
+static void expect_zeros(const tn_device_facts *facts)
 {
+    static const uint8_t zeros[16];
+    cr_expect_str_eq(facts->name, "nothing");
+    cr_expect_eq(facts->total_memory, 0);
+    cr_expect_eq(facts->peers, 0);
+    cr_expect_eq(facts->priority_high, 0);
+    cr_expect_eq(facts->alignment, 0);
+    cr_expect_eq(facts->features, TN_FEATURE_INT64);
+    cr_expect_arr_eq(facts->uuid, zeros, sizeof zeros);
+    cr_expect_arr_eq(facts->pci_address, zeros, sizeof zeros);
+}
+
+Test(family, what_a_driver_does_not_say)
+{
+    static const char no_class[] =
+        "family: `describe` of the driver has not set the device_class of device 0 (TN_DEVICE_DISCRETE, ...)";
     tn_plugin_table table;
     void *self;
     uint32_t count;
     const char *reason;
-    static const uint8_t zeros[16];
     tn_device_facts facts = {.size = sizeof facts};
-    cr_assert_eq(begin(&table, &self), TN_OK, "%s", last_error);
-    const tn_device_interface *devices = table.get_interface(self, "tenon.device", 1);
-    cr_assert_eq(devices->enumerate(self, &count, &reason), TN_OK);
+    const tn_device_interface *devices = begin_devices(&table, &self, &count, &reason);
+    cr_expect_eq(count, HOLE != HOLE_COUNT);
+    if (HOLE == HOLE_COUNT)
+        cr_expect_str_eq(reason, "the driver's `find` counted no device and wrote no reason");
     leave_rubbish();
-    cr_assert_eq(devices->facts(self, 0, &facts), TN_OK);
-    cr_expect_str_eq(facts.name, "nothing");
-    cr_expect_eq(facts.total_memory, 0);
-    cr_expect_eq(facts.peers, 0);
-    cr_expect_eq(facts.priority_high, 0);
-    cr_expect_eq(facts.alignment, 0);
-    cr_expect_eq(facts.features, TN_FEATURE_INT64);
-    cr_expect_arr_eq(facts.uuid, zeros, sizeof zeros);
-    cr_expect_arr_eq(facts.pci_address, zeros, sizeof zeros);
+    int32_t status = count ? devices->facts(self, 0, &facts) : TN_OK;
+    if (HOLE == HOLE_NONE) expect_zeros(&facts);
+    cr_expect_eq(status, HOLE == HOLE_CLASS ? TN_E_CONTRACT : TN_OK);
+    cr_expect_str_eq(last_error, HOLE == HOLE_CLASS ? no_class : "");
     table.shutdown(self);
 }
+
 #else
 Test(family, a_driver_with_a_hole_is_refused)
 {
