@@ -183,12 +183,29 @@ static void run_placement(check_target *t, const check_case *c, check_result *ou
     tn_scope_close(s);
 }
 
+/* A plugin that ignores the index has one device under two names, on which all other cases pass. */
+static void run_native(check_target *t, const check_case *c, check_result *out)
+{
+    uint64_t first, other;
+    if (tn_device_native(t->ctx, device_at(t, 0), TN_NATIVE_DEVICE, &first)) {
+        check_skip(out, "the plugin has no native handles of devices");
+        return;
+    }
+    for (uint32_t i = 1; i < t->device_count; i++) {
+        if (tn_device_native(t->ctx, device_at(t, i), TN_NATIVE_DEVICE, &other))
+            check_fail_with_error(out, NULL, "device.native");
+        else
+            check_that(out, other != first, "device %u has the native handle of device 0, 0x%llx", i,
+                       (unsigned long long)first);
+    }
+}
+
 static const struct {
     const char *name;
     check_fn run;
-} cases[] = {{"copies", run_copies},     {"arithmetic", run_arithmetic}, {"mixed-arguments", run_mixed},
-             {"events", run_events},     {"streams", run_streams},       {"placement", run_placement},
-             {"gradients", run_backward}};
+} cases[] = {{"copies", run_copies},      {"arithmetic", run_arithmetic}, {"mixed-arguments", run_mixed},
+             {"events", run_events},      {"streams", run_streams},       {"placement", run_placement},
+             {"gradients", run_backward}, {"native", run_native}};
 
 static void run_several(check_target *t, const check_case *c, check_result *out)
 {

@@ -58,6 +58,7 @@ MUTANTS = [
      "    pthread_mutex_unlock(&s->lock);\n    if (code)", "1/gather/aten::gather/out-of-range/one-too-large"),
     ("interop.wait_native does not wait", "interop.c", "return reference_event_wait(event, (reference_stream *)(uintptr_t)native);",
      "return TN_OK;", "0/unfinished/interop.wait_native"),
+    ("the devices have one native handle", "plugin.c", "*out = ((reference_device *)device)->index;", "*out = 0;", "4/devices/native"),
     ("event.elapsed gives nanoseconds", "event.c", "*out_ms = to - from;", "*out_ms = (to - from) * 1e6;", "0/event/timing"),
     ("event.query always says done", "event.c", "*out_done = r->reached;", "*out_done = 1;", "0/unfinished/event.query"),
     ("event.query never says done", "event.c", "*out_done = r->reached;", "*out_done = 0;", "0/event/states"),
