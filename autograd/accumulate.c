@@ -23,7 +23,7 @@ static int32_t leaf_run(tn_node *node, tni_step *step)
 {
     tni_leaf_node *leaf = (tni_leaf_node *)node;
     tn_tensor *grad = step->in[0];
-    if (!grad) return TN_OK;
+    if (!grad || !(leaf->tensor->state & TNI_WANTS_GRAD)) return TN_OK; /* it may have been detached since */
     step->in[0] =
         NULL; /* the engine's reference moves to the leaf, so that the leaf may keep the tensor itself */
     int32_t status = tni_accumulate(step->scope, leaf->tensor, &leaf->lock, grad);

@@ -130,21 +130,58 @@ static int32_t check_out_form(const tni_frame *f)
 
 /* ---- functional calls ---- */
 
+static int32_t is_argument_or_its_base(const tni_frame *f, const tn_tensor *t)
+{
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        tn_value v = f->args[i];
+        uint32_t n = v.tag == TN_TAG_TENSORS ? v.count : v.tag == TN_TAG_TENSOR;
+        for (uint32_t k = 0; k < n; k++) {
+            const tn_tensor *arg = v.tag == TN_TAG_TENSORS ? v.as.tensors[k] : v.as.tensor;
+            if (arg && (arg == t || arg->base == t)) return 1;
+        }
+    }
+    return 0;
+}
+
+/*
+ * A result that is a view of a tensor which was made on the way is no view for anybody: its history is that of the call,
+ * and the tensor has none, to which a later write through the result would be added.
+ */
+static void forget_inner_base(const tni_frame *f, tn_tensor *result)
+{
+    if (!result || !result->base || is_argument_or_its_base(f, result->base)) return;
+    tn_tensor *base = result->base;
+    result->base = NULL;
+    tn_release(base);
+}
+
+/* A result that is an argument. */
+static int32_t separate_result(tni_frame *f, uint32_t i)
+{
+    tn_tensor *t = tn_value_as_tensor(f->outs[i]), *view = NULL;
+    for (uint32_t k = 0; t && k < f->n_args; k++) {
+        if (tn_value_as_tensor(f->args[k]) != t) continue;
+        int32_t status =
+            tni_tensor_view(t, t->desc.rank, t->desc.sizes, t->desc.strides, tni_tensor_offset(t), &view);
+        if (status) return status;
+        tn_release(t);
+        f->outs[i] = tn_value_tensor(view);
+        break;
+    }
+    return TN_OK;
+}
+
 /* A call that returns an argument as it is gives a view of it, so that the argument keeps its own history. */
 static int32_t separate_results(tni_frame *f)
 {
     for (uint32_t i = 0; i < f->n_outs; i++) {
-        tn_tensor *t = tn_value_as_tensor(f->outs[i]);
-        for (uint32_t k = 0; t && k < f->n_args; k++) {
-            if (tn_value_as_tensor(f->args[k]) != t) continue;
-            tn_tensor *view = NULL;
-            int32_t status =
-                tni_tensor_view(t, t->desc.rank, t->desc.sizes, t->desc.strides, tni_tensor_offset(t), &view);
-            if (status) return status;
-            tn_release(t);
-            f->outs[i] = tn_value_tensor(view);
-            break;
-        }
+        int32_t status = separate_result(f, i);
+        if (status) return status;
+        if (f->op->is_view) continue;
+        tn_value v = f->outs[i];
+        if (v.tag == TN_TAG_TENSOR) forget_inner_base(f, v.as.tensor);
+        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++)
+            forget_inner_base(f, v.as.tensors[k]);
     }
     return TN_OK;
 }
@@ -315,6 +352,8 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
     if (f->op->base->kind >= TNI_KIND_COMPOSITE) return run_composite(f);
     if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
         return refuse("cannot resize variables that require grad");
+    if (entry->unrecorded == TNI_UNRECORDED_DETACH && inplace && f->args[0].as.tensor->base)
+        return refuse("Can't detach views in-place. Use detach() instead.");
     if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {
         int32_t status = tni_run_unrecorded(f);
         if (!status && inplace && entry->unrecorded == TNI_UNRECORDED_DETACH)

@@ -152,6 +152,35 @@ Test(inplace, detached_alias_shares_the_version)
     end();
 }
 
+/* A copy that is laid out by a view inside of the operator is no view outside of it. */
+Test(inplace, results_that_were_views_on_the_way)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *wide = tn_repeat(s, x, TN_INTS(2, 2));
+    tn_mul_scalar_(s, wide, 3);
+    tn_backward(s, tn_sum(s, wide));
+    EXPECT(s, tn_grad_of(s, x), 12, 12);
+    tn_tensor *y = VECTOR(s, 1, 1, 2), *tiled = tn_tile(s, y, TN_INTS(2));
+    tn_neg_(s, tn_select(s, tiled, 0, 0));
+    tn_backward(s, tn_sum(s, tiled));
+    EXPECT(s, tn_grad_of(s, y), 0, 2);
+    end();
+}
+
+Test(inplace, a_leaf_that_was_detached_takes_no_gradient)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *w = VECTOR(s, 1, 3, 4), *y = tn_mul(s, x, w);
+    tn_detach_(s, x);
+    tn_backward(s, tn_sum(s, y));
+    expect_sound(s);
+    cr_assert_null(tn_grad_of(s, x));
+    EXPECT(s, tn_grad_of(s, w), 1, 2);
+    tn_detach_(s, tn_select(s, tn_mul(s, w, w), 0, 0));
+    expect_error(s, "Can't detach views in-place. Use detach() instead.");
+    tn_detach_(s, tn_detach(s, w));
+    expect_sound(s);
+    end();
+}
+
 Test(inplace, changed_shape)
 {
     tn_tensor *x = make(s, TN_INTS(2, 3), VALUES(1, 2, 3, 4, 5, 6), 1), *y = tn_mul_scalar(s, x, 2);
