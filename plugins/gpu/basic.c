@@ -133,24 +133,40 @@ int32_t gpu_move_elements(const tn_call *call, gpu_nest *nest, void *to, void *f
     return gpu_launch(&job, nest->numel, GPU_LIGHT);
 }
 
+/* Whether what is read as conjugated or negated is stored as it is read, or the other way round: TN_DESC_CONJ, TN_DESC_NEG. */
+static uint32_t lazy_bits(const tn_tensor_desc *to, const tn_tensor_desc *from)
+{
+    return (to->flags ^ from->flags) & (TN_DESC_CONJ | TN_DESC_NEG);
+}
+
+/* Whether an element of one dtype has the bits of the same number of the other: integers wrap. */
+static int32_t have_same_bits(tn_dtype a, tn_dtype b)
+{
+    static const tn_dtype pairs[][2] = {
+        {TN_INT16, TN_UINT16}, {TN_INT32, TN_UINT32}, {TN_INT64, TN_UINT64}, {TN_INT8, TN_UINT8}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if ((a == pairs[i][0] && b == pairs[i][1]) || (a == pairs[i][1] && b == pairs[i][0])) return 1;
+    return a == b;
+}
+
 /* prim::copy(Tensor(a!) self, Tensor src) */
 static int32_t copy(void *self, const tn_call *call)
 {
     const tn_tensor_desc *to = gpu_tensor(call->outs[0]), *from = gpu_tensor(call->args[1]);
     gpu_device *d = gpu_device_of(call);
-    uint32_t bytes = gpu_bytes(to->dtype);
+    uint32_t bytes = gpu_bytes(to->dtype), lazy = lazy_bits(to, from);
     gpu_nest nest;
     gpu_nest_of_tensor(&nest, to);
     gpu_nest_add(&nest, 1, from);
     gpu_nest_merge(&nest, 0, 2);
     if (!nest.numel) return TN_OK;
-    int32_t moves = to->dtype == from->dtype;
+    int32_t moves = have_same_bits(to->dtype, from->dtype) && !lazy;
     if (moves && is_contiguous(&nest, 0, bytes) && is_contiguous(&nest, 1, bytes))
         return gpu_the_driver.copy(d->handle, gpu_stream_of(call)->queue, to->allocation, to->byte_offset,
                                    from->allocation, from->byte_offset, (uint64_t)nest.numel * bytes);
     int32_t status;
-    if (!moves && (gpu_is_complex(to->dtype) || gpu_is_complex(from->dtype)))
-        return gpu_complex_convert(call, &nest, to, from);
+    if (lazy || (!moves && (gpu_is_complex(to->dtype) || gpu_is_complex(from->dtype))))
+        return gpu_complex_convert(call, &nest, to, from, lazy);
     if (!moves &&
         gpu_convert_dense(call, &nest, gpu_type(from->dtype), to->allocation, from->allocation, &status))
         return status;
@@ -165,8 +181,11 @@ static int32_t copy(void *self, const tn_call *call)
 static const char *can_copy(void *self, const tn_call *call)
 {
     const tn_tensor_desc *to = gpu_tensor(call->args[0]), *from = gpu_tensor(call->args[1]);
-    if (to->dtype == from->dtype) return gpu_can_move(self, call);
-    if (!gpu_is_complex(to->dtype) && !gpu_is_complex(from->dtype)) return gpu_can_run(self, call);
+    uint32_t lazy = lazy_bits(to, from);
+    int32_t has_complex = gpu_is_complex(to->dtype) || gpu_is_complex(from->dtype);
+    if (lazy && !has_complex && gpu_type(to->dtype) == 1) return "integers are not negated by a copy";
+    if (have_same_bits(to->dtype, from->dtype) && !lazy) return gpu_can_move(self, call);
+    if (!lazy && !has_complex) return gpu_can_run(self, call);
     return gpu_can_move(self, call) ? gpu_can_move(self, call) : gpu_can_complex(call);
 }
 
@@ -245,14 +264,14 @@ static int32_t split(void *self, const tn_call *call)
     return gpu_launch(&job, nest.numel, GPU_LIGHT);
 }
 
-#define ROW(text, list, function, can)                                                            \
+#define ROW(text, list, function, can, ...)                                                       \
     {                                                                                             \
         .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_ANY, .schema = text, .dtypes = list, \
-        .run = function, .can_run = can                                                           \
+        .run = function, .can_run = can, __VA_ARGS__                                              \
     }
 static const tn_kernel_row rows[] = {
     ROW(TN_SCHEMA_FILL, NULL, fill, gpu_can_move),
-    ROW(TN_SCHEMA_COPY, NULL, copy, can_copy),
+    ROW(TN_SCHEMA_COPY, NULL, copy, can_copy, .flags = TN_ROW_LAZY_BITS),
     ROW(TN_SCHEMA_IOTA, gpu_all_dtypes, iota, gpu_can_run),
     ROW(TN_SCHEMA_RANDOM, gpu_all_dtypes, draw, can_draw),
     ROW("aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", gpu_float_dtypes, split,

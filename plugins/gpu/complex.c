@@ -110,11 +110,13 @@ int32_t gpu_complex_pointwise(const tn_call *call, uint32_t op)
 }
 
 int32_t gpu_complex_convert(const tn_call *call, gpu_nest *nest, const tn_tensor_desc *to,
-                            const tn_tensor_desc *from)
+                            const tn_tensor_desc *from, uint32_t lazy)
 {
-    int32_t is_wide = to->dtype == TN_COMPLEX128 || from->dtype == TN_COMPLEX128 || from->dtype == TN_FLOAT64;
+    int32_t is_wide = to->dtype == TN_FLOAT64 || to->dtype == TN_COMPLEX128 || from->dtype == TN_COMPLEX128 ||
+                      from->dtype == TN_FLOAT64;
     nest->dtypes[0] = code_of(to->dtype);
     nest->dtypes[1] = code_of(from->dtype);
+    nest->opcode = (lazy & TN_DESC_CONJ ? 1u : 0) | (lazy & TN_DESC_NEG ? 2u : 0);
     gpu_job job = gpu_job_of(call, GPU_FILE_COMPLEX, is_wide ? 64 : 32, "complex_convert");
     gpu_give_memory(&job, to->allocation);
     gpu_give_memory(&job, from->allocation);

@@ -210,9 +210,10 @@ int32_t gpu_has_complex(const tn_call *call);
 const char *gpu_can_complex(const tn_call *call);
 const char *gpu_can_complex_pointwise(const tn_call *call, uint32_t op);
 int32_t gpu_complex_pointwise(const tn_call *call, uint32_t op);
-/* Copies `from`, operand 1 of the nest, to `to`, operand 0, of another dtype; one of them is complex. */
+/* Copies `from`, operand 1 of the nest, to `to`, operand 0, where the dtypes are complex or differ, or `lazy` has TN_DESC_CONJ or
+ * TN_DESC_NEG: the elements are conjugated or negated. */
 int32_t gpu_complex_convert(const tn_call *call, gpu_nest *nest, const tn_tensor_desc *to,
-                            const tn_tensor_desc *from);
+                            const tn_tensor_desc *from, uint32_t lazy);
 
 /* ---- Nests --------------------------------------------------------------------------------------------- */
 

@@ -88,6 +88,13 @@ CALCULATION(normalised_and_scaled,
 #define WEIGHT(x)  tn_view(at, tn_slice(at, x, .end = 288), TN_INTS(8, 4, 3, 3))
 #define CHANNEL(x) tn_slice(at, x, .start = 400, .end = 404)
 CALCULATION(convolution, tn_conv2d(at, IMAGES(a), WEIGHT(b), .padding = TN_INTS(1), .stride = TN_INTS(2)))
+CALCULATION(convolution_of_neighbours,
+            tn_conv2d(at, tn_slice(at, IMAGES(a), .end = 2), WEIGHT(b), .padding = TN_INTS(1)))
+CALCULATION(groups_normalised,
+            tn_native_group_norm(at, IMAGES(a), CHANNEL(a), CHANNEL(b), 5, 4, 3500, 2, 1e-5).result0)
+CALCULATION(groups_without_weight,
+            tn_native_group_norm(at, IMAGES(b), NULL, NULL, 5, 4, 3500, 4, 1e-5).result0)
+CALCULATION(enlarged, tn_upsample_nearest2d(at, tn_slice(at, IMAGES(a), .end = 1), TN_INTS(100, 133)))
 CALCULATION(convolution_of_channels,
             tn_conv2d(at, IMAGES(a), tn_view(at, tn_slice(at, b, .end = 36), TN_INTS(4, 1, 3, 3)),
                       .groups = 4))
@@ -277,6 +284,10 @@ static const struct {
     ROW(normalised, 1),
     ROW(normalised_and_scaled, 1),
     ROW(convolution, 1),
+    ROW(convolution_of_neighbours, 1),
+    ROW(groups_normalised, 1),
+    ROW(groups_without_weight, 1),
+    ROW(enlarged, 0),
     ROW(convolution_of_channels, 1),
     ROW(transposed_convolution, 1),
     ROW(batch_normalised, 1),

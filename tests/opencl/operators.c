@@ -47,6 +47,15 @@ Test(operators, places_in_a_sorted_line)
     EXPECT(tn_searchsorted_scalar(s, NUMBERS(TN_FLOAT32, 1, 2, 3), TN_SCALAR(2.5)), 2);
 }
 
+Test(operators, copies_of_integers_without_a_sign)
+{
+    tn_tensor *unsigned_numbers = tn__to_copy(s, NUMBERS(TN_INT64, 1, -1, 5), .dtype = TN_UINT64);
+    EXPECT(tn_view_dtype(s, unsigned_numbers, TN_INT64), 1, -1, 5);
+    EXPECT(tn__to_copy(s, unsigned_numbers, .dtype = TN_INT64), 1, -1, 5);
+    EXPECT(tn__to_copy(s, tn__to_copy(s, NUMBERS(TN_INT16, 7, -7), .dtype = TN_UINT16), .dtype = TN_INT16), 7,
+           -7);
+}
+
 Test(operators, places_in_lines_of_their_own_and_by_a_sorter)
 {
     tn_tensor *lines = tn_view(s, NUMBERS(TN_FLOAT32, 1, 2, 3, 10, 20, 30), TN_INTS(2, 3));

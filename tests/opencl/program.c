@@ -259,6 +259,8 @@ Test(program, complex_numbers_are_computed_on_the_device)
         expect_complex(tn_abs(s, z), 2, (double[]){2.2360679775, 0, 5, 0});
         expect_complex(tn_angle(s, z), 2, (double[]){1.1071487178, 0, -0.9272952180, 0});
         expect_complex(tn_conj_physical(s, z), 2, (double[]){1, -2, 3, 4});
+        expect_complex(tn_resolve_conj(s, tn_conj(s, z)), 2, (double[]){1, -2, 3, 4});
+        expect_complex(tn_resolve_neg(s, tn_imag(s, tn_conj(s, z))), 2, (double[]){-2, 0, 4, 0});
         expect_complex(tn_sum(s, z), 1, (double[]){4, -2});
         expect_complex(tn_mean(s, z), 1, (double[]){2, -1});
         expect_complex(tn_cumsum(s, z, 0), 2, (double[]){1, 2, 4, -2});

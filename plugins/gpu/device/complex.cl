@@ -183,14 +183,19 @@ GPU_KERNEL void complex_pointwise(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint
                compute_pair(nest.opcode, a, b, c, pair_of(gpu_value(nest.scalars[0]), gpu_value(nest.scalars[1]))));
 }
 
-/* Copies that convert from or to a complex dtype. Operands: out, in. */
+/*
+ * Copies that convert from or to a complex dtype, and that conjugate (bit 0 of nest.opcode) or negate (bit 1). Operands: out, in.
+ */
 GPU_KERNEL void complex_convert(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
 {
     uint32_t i = gpu_item(), rest = i;
     int64_t at[2] = {nest.offsets[0], nest.offsets[1]};
     if (i >= nest.numel) return;
     GPU_WALK(nest, 0, nest.rank, rest, at, 2)
-    store_pair(out + at[0], nest.dtypes[0], load_pair(in + at[1], nest.dtypes[1]));
+    gpu_pair z = load_pair(in + at[1], nest.dtypes[1]);
+    if (nest.opcode & 2u) z = pair_of(-z.re, -z.im);
+    if (nest.opcode & 1u) z = pair_of(z.re, -z.im);
+    store_pair(out + at[0], nest.dtypes[0], z);
 }
 
 /*
