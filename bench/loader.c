@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A batch of a loader with 0 to 4 workers: 32 images of 128 x 128 from PNG, or 128 rows of a tensor. */
+/* A batch of a loader with 0 to 4 workers, threads or processes: 32 images of 128 x 128 from PNG, or 128 rows of a tensor. */
 #include <png.h>
 #include <stdlib.h>
 #include <tenon/data.h>
@@ -11,13 +11,15 @@
 typedef struct loading {
     tn_dataset *set;
     tn_loader *loader;
-    void *png; /* the bytes of one image */
-    size_t png_bytes;
 } loading;
 
 typedef struct loading_case {
     int32_t decodes, workers;
+    tn_workers **processes; /* NULL: threads read */
 } loading_case;
+
+static void *png; /* the bytes of one image */
+static size_t png_bytes;
 
 static int64_t image_count(void *user)
 {
@@ -27,15 +29,15 @@ static int64_t image_count(void *user)
 
 static int32_t image_get(void *user, tn_scope *s, int64_t index, uint64_t seed, tn_tensor **out)
 {
-    const loading *l = user;
+    (void)user;
     (void)index;
     (void)seed;
-    out[0] = tn_image_decode(s, l->png, l->png_bytes, TN_IMAGE_RGB);
+    out[0] = tn_image_decode(s, png, png_bytes, TN_IMAGE_RGB);
     return tn_scope_failed(s);
 }
 
 /* A picture that compresses like a photograph: a ramp with noise in the low bits. */
-static int make_png(loading *l)
+static int make_png(void)
 {
     png_image image = {.version = PNG_IMAGE_VERSION, .width = SIDE, .height = SIDE, .format = PNG_FORMAT_RGB};
     static uint8_t pixels[SIDE * SIDE * 3];
@@ -44,28 +46,38 @@ static int make_png(loading *l)
         state = state * 1664525u + 1013904223u;
         pixels[i] = (uint8_t)(i / (3 * SIDE) + (state >> 28));
     }
-    if (!png_image_write_get_memory_size(image, l->png_bytes, 0, pixels, 0, NULL)) return 1;
-    l->png = malloc(l->png_bytes);
-    return !l->png || !png_image_write_to_memory(&image, l->png, &l->png_bytes, 0, pixels, 0, NULL);
+    if (!png_image_write_get_memory_size(image, png_bytes, 0, pixels, 0, NULL)) return 1;
+    png = malloc(png_bytes);
+    return !png || !png_image_write_to_memory(&image, png, &png_bytes, 0, pixels, 0, NULL);
+}
+
+static tn_dataset *open_images(void *user, tn_context *ctx)
+{
+    static const tn_dataset_class images = {
+        .size = sizeof images, .name = "images", .count = image_count, .get = image_get};
+    return tn_dataset_create(ctx, &images, user);
+}
+
+static tn_dataset *open_rows(void *user, tn_context *ctx)
+{
+    (void)user;
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_zeros(s, TN_INTS(6000, 1, 28, 28), .dtype = TN_UINT8), *y = tn_zeros(s, TN_INTS(6000));
+    tn_dataset *set = tn_tensor_dataset_create(s, TN_TENSORS(x, y));
+    tn_scope_close(s);
+    return set;
 }
 
 static int loader_open(bench *b)
 {
-    static const tn_dataset_class images = {
-        .size = sizeof images, .name = "images", .count = image_count, .get = image_get};
     const loading_case *c = b->current->data;
     loading *l = bench_state(b, sizeof *l);
     if (!l) return 1;
-    if (c->decodes) {
-        if (make_png(l)) return bench_absent(b, "the image cannot be written");
-        l->set = tn_dataset_create(b->ctx, &images, l);
-    } else {
-        tn_scope *s = tn_scope_open(b->ctx);
-        l->set =
-            tn_tensor_dataset_create(s, TN_TENSORS(tn_zeros(s, TN_INTS(60000, 1, 28, 28), .dtype = TN_UINT8),
-                                                   tn_zeros(s, TN_INTS(60000))));
-        if (tn_scope_close(s)) return bench_failed(b, NULL);
-    }
+    if (c->decodes && !png) return bench_absent(b, "the image cannot be written");
+    if (c->processes && !*c->processes) return bench_absent(b, "the processes cannot be made");
+    l->set = c->processes ? tn_workers_dataset_create(b->ctx, *c->processes)
+             : c->decodes ? open_images(NULL, b->ctx)
+                          : open_rows(NULL, b->ctx);
     if (l->set)
         l->loader =
             tn_loader_create(l->set, .batch = c->decodes ? 32 : 128, .shuffle = 1, .workers = c->workers);
@@ -77,7 +89,6 @@ static void loader_close(bench *b)
     loading *l = b->state;
     tn_loader_destroy(l->loader);
     tn_dataset_destroy(l->set);
-    free(l->png);
 }
 
 static int loader_run(bench *b, int64_t n)
@@ -95,15 +106,37 @@ static int loader_run(bench *b, int64_t n)
 
 int main(int argc, char **argv)
 {
-    static const loading_case rows[] = {{0, 0}, {0, 1}, {0, 2}, {0, 4}},
-                              images[] = {{1, 0}, {1, 1}, {1, 2}, {1, 4}};
+    /* Made before the first thread of the program: for rows, then for images, 1, 2 and 4 of them. */
+    static tn_workers *processes[6];
+    if (make_png()) png = NULL;
+    for (int i = 0; i < 6; i++)
+        if (tn_workers_create(1 << i % 3, i < 3 ? open_rows : open_images, NULL, &processes[i]))
+            processes[i] = NULL;
+    static const loading_case rows[] = {{0, 0, NULL},         {0, 1, NULL},          {0, 2, NULL},
+                                        {0, 4, NULL},         {0, 1, &processes[0]}, {0, 2, &processes[1]},
+                                        {0, 4, &processes[2]}},
+                              images[] = {{1, 0, NULL},         {1, 1, NULL},          {1, 2, NULL},
+                                          {1, 4, NULL},         {1, 1, &processes[3]}, {1, 2, &processes[4]},
+                                          {1, 4, &processes[5]}};
 #define CASE(name, data)                                  \
     {                                                     \
         name, loader_open, loader_run, loader_close, data \
     }
-    static const bench_case cases[] = {CASE("rows_0", &rows[0]),     CASE("rows_1", &rows[1]),
-                                       CASE("rows_2", &rows[2]),     CASE("rows_4", &rows[3]),
-                                       CASE("images_0", &images[0]), CASE("images_1", &images[1]),
-                                       CASE("images_2", &images[2]), CASE("images_4", &images[3])};
-    return bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    static const bench_case cases[] = {CASE("rows_0", &rows[0]),
+                                       CASE("rows_1", &rows[1]),
+                                       CASE("rows_2", &rows[2]),
+                                       CASE("rows_4", &rows[3]),
+                                       CASE("rows_1_process", &rows[4]),
+                                       CASE("rows_2_process", &rows[5]),
+                                       CASE("rows_4_process", &rows[6]),
+                                       CASE("images_0", &images[0]),
+                                       CASE("images_1", &images[1]),
+                                       CASE("images_2", &images[2]),
+                                       CASE("images_4", &images[3]),
+                                       CASE("images_1_process", &images[4]),
+                                       CASE("images_2_process", &images[5]),
+                                       CASE("images_4_process", &images[6])};
+    int status = bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    for (int i = 0; i < 6; i++) tn_workers_destroy(processes[i]);
+    return status;
 }

@@ -350,15 +350,16 @@ def bench_step(b):
 
 def bench_loader(b):
     report = Report("loader: samples a second, by workers; 128 rows of a tensor, 32 images of 128 x 128 from PNG",
-                    ["samples", "0", "1", "2", "4"])
+                    ["samples", "0", "1 thread", "2", "4", "1 process", "2", "4"])
+    suffixes = ["0", "1", "2", "4", "1_process", "2_process", "4_process"]
     for what, batch in (("rows", 128), ("images", 32)):
         rates, reasons = [], []
         with b.workers("loader") as workers:
-            for count in (0, 1, 2, 4):
-                times, reason = b.compare(workers, [{"open": f"{what}_{count}"}], rounds=b.rounds)
+            for suffix in suffixes:  # not interleaved: a loader that waits reads ahead
+                times, reason = b.compare(workers, [{"open": f"{what}_{suffix}"}], rounds=b.rounds)
                 rates.append(times[0] and batch * 1e9 / times[0])
                 reasons += filter(None, reason)
-                b.keep("loader", {"samples": what, "workers": count, "ns_a_batch": times[0], "batch": batch})
+                b.keep("loader", {"samples": what, "workers": suffix, "ns_a_batch": times[0], "batch": batch})
         report.add([what, *(figure(rate, 0) for rate in rates)], reasons[0] if reasons else None)
     report.show()
 

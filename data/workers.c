@@ -294,8 +294,11 @@ int64_t tn_workers_process(const tn_workers *w, int32_t i)
 void tn_workers_destroy(tn_workers *w)
 {
     if (!w || !handle_end(&w->mark, "workers", __builtin_return_address(0))) return;
-    for (int32_t i = 0; i < w->count; i++)
-        if (w->workers[i].state != GONE) close(w->workers[i].socket);
+    for (int32_t i = 0; i < w->count; i++) {
+        if (w->workers[i].state == GONE) continue;
+        shutdown(w->workers[i].socket, SHUT_RDWR); /* processes that were made later have copies of it */
+        close(w->workers[i].socket);
+    }
     for (int32_t i = 0; i < w->count; i++)
         while (w->workers[i].state != GONE && waitpid(w->workers[i].process, NULL, 0) < 0 && errno == EINTR)
             continue;

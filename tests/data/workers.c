@@ -225,6 +225,27 @@ static void a_data_set_that_cannot_be_opened_is_an_error(void)
     tn_context_destroy(ctx);
 }
 
+/* The processes of the second set have copies of the first one's sockets. */
+static void two_sets_end_in_the_order_in_which_they_were_made(void)
+{
+    tn_workers *second;
+    CHECK(tn_workers_create(2, open_numbers, &how, &w) == TN_OK);
+    CHECK(tn_workers_create(2, open_numbers, &how, &second) == TN_OK);
+    CHECK(tn_context_create(NULL, &ctx) == TN_OK);
+    tn_dataset *sets[2] = {tn_workers_dataset_create(ctx, w), tn_workers_dataset_create(ctx, second)};
+    CHECK(sets[0] && sets[1] && tn_dataset_count(sets[0]) == COUNT && tn_dataset_count(sets[1]) == COUNT);
+    tn_dataset_destroy(sets[0]);
+    tn_workers_destroy(w);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *sample[TN_SAMPLE_MAX];
+    CHECK(tn_dataset_get(s, sets[1], 7, 0, sample) == TN_OK);
+    tn_scope_close(s);
+    tn_dataset_destroy(sets[1]);
+    tn_workers_destroy(second);
+    CHECK(waitpid(-1, NULL, 0) < 0); /* no process is left */
+    tn_context_destroy(ctx);
+}
+
 static void *wait_for_lock(void *lock)
 {
     pthread_mutex_lock(lock);
@@ -280,6 +301,7 @@ int main(void)
         RUN(errors_name_the_sample_and_the_batch),
         RUN(one_that_is_killed_is_named_and_the_others_go_on),
         RUN(a_data_set_that_cannot_be_opened_is_an_error),
+        RUN(two_sets_end_in_the_order_in_which_they_were_made),
         RUN(are_refused_in_a_process_with_threads),
     };
     int32_t failed = 0;
