@@ -161,6 +161,19 @@ static void print_entries(const check_run *run)
     for (uint32_t i = 0; i < run->count && run->options->all; i++) print_entry(run, &run->entries[i]);
 }
 
+/* How a debugger shows the first crash. Names are matched as expressions: what has a meaning there becomes a dot. */
+static void print_debugger(const check_run *run)
+{
+    const check_options *o = run->options;
+    uint32_t i = 0;
+    while (i < run->count && run->entries[i].result.outcome != CHECK_CRASHED) i++;
+    if (i == run->count || !check_is_bad(run, &run->entries[i])) return;
+    printf("to see where: gdb -ex run --args tenon check %s%s --jobs 0 --filter '^",
+           o->plugin ? "" : "--device ", o->plugin ? o->plugin : o->device);
+    for (const char *c = run->entries[i].name; *c; c++) putchar(strchr("()[]{}+*?|^$\\'", *c) ? '.' : *c);
+    puts("$'");
+}
+
 /* At most `most` of them. */
 static void print_names(const char *what, const cJSON *list, int most)
 {
@@ -264,6 +277,7 @@ static void print_text(const check_run *run)
     if (run->subject) print_head(run);
     if (run->fatal[0]) printf("%s%s%s: %s\n", RED, "failed", PLAIN, run->fatal);
     print_entries(run);
+    print_debugger(run);
     print_skips(run);
     check_tiers_init(tiers, run);
     for (uint32_t i = 0; i < CHECK_TIERS && !strcmp(run->options->mode, "test"); i++) {

@@ -89,6 +89,10 @@ def check_faults(suite):
         named = "tenon.x.there, tenon.x.missing" if fault == "experimental" else ""
         expect(report["subject"]["experimental"] == named, f"{fault}: experimental interfaces")
         expect(report["status"] == "failed" and report["not_as_expected"] == len(bad), f"{fault}: status")
+    done = suite.run(suite.wrong, "--tier", 0, expect=1, TENON_TEST_FAULT="copy")
+    named = [line.startswith("failed 0/slot/") for line in done.stdout.splitlines() if line.startswith("failed 0/")]
+    expect({*named} == {True, False} and named == sorted(named, reverse=True), f"cases of slots come first: {done.stdout}")
+    expect("gdb" not in done.stdout, "nothing crashed")
     done = suite.run(suite.wrong, "--filter", "^0/copy/bytes/1$", expect=1, TENON_TEST_FAULT="close")
     expect("the end of a context" in done.stdout and "Aborted" in done.stdout, "a crash at the end")
     done = suite.run(suite.wrong, "--filter", "^0/copy/bytes/1$", expect=1, TENON_TEST_FAULT="load")
@@ -112,6 +116,9 @@ def check_kernels(suite):
     expect([c["outcome"] for c in report["cases"]] == ["crashed"] * 2, "a crash is a finding, and not the end")
     expect("Aborted" in report["cases"][0]["reason"], "with its signal")
     expect("warning: " in report["cases"][0]["log"] and "queue 3 is stuck" in report["cases"][0]["log"], "and what was logged before it")
+    done = suite.run(suite.wrong, "--filter", total, expect=1, TENON_TEST_FAULT="crash")
+    way = f"gdb -ex run --args tenon check {suite.wrong} --jobs 0 --filter '^1/reduce/aten::sum/float32/contiguous$'"
+    expect(f"to see where: {way}\n" in done.stdout, f"how to see where: {done.stdout}")
     for jobs in ("0", "1"):
         page = suite.folder / "native.html"
         done = suite.run(suite.wrong, "--filter", total, "--jobs", jobs, "--html", page, expect=1, TENON_TEST_FAULT="native")
