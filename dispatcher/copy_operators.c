@@ -56,6 +56,12 @@ static int32_t write_self(tni_frame *f, int32_t (*write)(tni_frame *f, tn_tensor
     return TN_OK;
 }
 
+static int32_t is_read_alike(const tn_tensor *a, const tn_tensor *b)
+{
+    uint32_t bits = TN_DESC_CONJ | TN_DESC_NEG;
+    return a->desc.dtype == b->desc.dtype && (a->desc.flags & bits) == (b->desc.flags & bits);
+}
+
 /* An overlapping source is copied first. */
 static int32_t copy_write(tni_frame *f, tn_tensor *self)
 {
@@ -66,7 +72,9 @@ static int32_t copy_write(tni_frame *f, tn_tensor *self)
                         "unsupported operation: more than one element of the written-to tensor refers to a "
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
-    if (tni_overlap(self, src) != TNI_OVERLAP_PARTIAL)
+    int32_t overlap = tni_overlap(self, src);
+    if (overlap == TNI_OVERLAP_FULL && is_read_alike(self, src)) return TN_OK; /* a copy to itself */
+    if (overlap != TNI_OVERLAP_PARTIAL)
         return tni_copy_tensor_as(self, src, f->op->base->number == TN_OP_COPY_ && tni_arg_bool(f, 2));
     status = tni_contiguous_copy(src, src->desc.dtype, TN_PRESERVE_FORMAT, &copy);
     if (status) return status;

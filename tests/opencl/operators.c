@@ -33,6 +33,17 @@ static void expect(tn_tensor *t, int64_t count, const double *want)
 }
 #define EXPECT(t, ...) expect(t, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__})
 
+/* OpenCL refuses a copy whose source and destination are one place. */
+Test(operators, a_copy_to_itself_is_nothing)
+{
+    float got[3] = {0};
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(3), (float[]){1, 2, 3}, device);
+    tn_copy_(s, x, x);
+    tn_copy_(s, x, tn_view(s, x, TN_INTS(3)));
+    cr_assert_eq(tn_to_host(s, x, got, sizeof got), TN_OK, "%s", tn_last_error()->message);
+    cr_assert(got[0] == 1 && got[1] == 2 && got[2] == 3);
+}
+
 Test(operators, places_in_a_sorted_line)
 {
     static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_BFLOAT16, TN_INT32, TN_INT64, TN_UINT8};
