@@ -8,9 +8,6 @@
 #include "params.h"
 #include "nn/runs.h"
 
-/* The most elements of a run that is read ahead. */
-enum { AHEAD = 2048 };
-
 static inline int64_t channel_of(const cpu_runs *runs, int64_t run, int64_t segment)
 {
     return run % runs->groups * runs->segments + segment;
@@ -128,13 +125,6 @@ static void weighted_sums(const cpu_runs *runs, int64_t run, const E *restrict g
     }
 }
 
-/* Reads the next run ahead: the sums of one take so long that the processor's own prefetching falls behind memory. */
-static inline void prefetch_run(const E *x, int64_t length)
-{
-    for (int64_t i = 0; length <= AHEAD && i < length; i += 64 / (int64_t)sizeof(E))
-        __builtin_prefetch(x + i);
-}
-
 static void backward(const cpu_runs *runs, int64_t begin, int64_t end)
 {
     int64_t length = runs->segments * runs->width;
@@ -145,8 +135,6 @@ static void backward(const cpu_runs *runs, int64_t begin, int64_t end)
         E *restrict out = (E *)runs->out + run * length;
         T mean = ((const T *)runs->mean)[run], rstd = ((const T *)runs->rstd)[run], average, factor;
         double sum, dot;
-        prefetch_run(x + length, length);
-        prefetch_run(g + length, length);
         weighted_sums(runs, run, g, x, mean, &sum, &dot);
         average = runs->about_zero ? 0 : (T)(sum / (double)length);
         factor = (T)(dot / (double)length) * rstd * rstd;
