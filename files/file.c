@@ -134,8 +134,21 @@ static int32_t open_index(tn_file *f)
 
 /* ---- Opening ------------------------------------------------------------------------------------------ */
 
+/* The header of a safetensors file is a JSON object behind its length, which has 8 bytes. */
+static int32_t is_safetensors(const char *path)
+{
+    char head[9] = {0};
+    FILE *file = fopen(path, "rbe");
+    const int32_t is = !file || fread(head, 1, sizeof head, file) < sizeof head || head[8] == '{';
+    if (file) fclose(file);
+    return is; /* what cannot be read, or is too short, has an error of its own */
+}
+
 static int32_t open_single(tn_file *f)
 {
+    if (!is_safetensors(f->path))
+        return fail(NULL, f->path, TN_E_CORRUPT,
+                    "it is neither a safetensors file nor one of PyTorch's zip format, nor an index (.json)");
     f->format = "safetensors";
     f->shards = calloc(1, sizeof *f->shards);
     if (!f->shards) return no_memory(f);

@@ -209,25 +209,43 @@ static void add_tensors(tn_scope *s, tn_module *m)
 
 /* ---- Making -------------------------------------------------------------------------------------------- */
 
+/* Options that are one of a few words. `layer` is the start of the names of the layers whose option it is. */
+static const char *expected_word(const char *layer, const char *option, const char *text)
+{
+    static const struct {
+        const char *layer, *option, *words, *expected;
+    } rows[] = {
+        {"GELU", "approximate", " none tanh ", "'none' or 'tanh'"},
+        {"ConvTranspose", "padding_mode", " zeros ", "'zeros', the only one of transposed convolutions"},
+        {"Conv", "padding_mode", " zeros reflect replicate circular ",
+         "'zeros', 'reflect', 'replicate' or 'circular'"},
+        {"Upsample", "mode", " nearest nearest-exact linear bilinear bicubic trilinear ",
+         "'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic' or 'trilinear'"},
+        {"EmbeddingBag", "mode", " mean sum max ", "'mean', 'sum' or 'max'"},
+        {"KLDivLoss", "reduction", " none mean sum batchmean ", "'mean', 'sum', 'batchmean' or 'none'"},
+        {"", "reduction", " none mean sum ", "'mean', 'sum' or 'none'"}};
+    for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strncmp(layer, rows[i].layer, strlen(rows[i].layer)) || strcmp(option, rows[i].option)) continue;
+        char word[32];
+        snprintf(word, sizeof word, " %.28s ", text);
+        return strchr(text, ' ') || !strstr(rows[i].words, word) ? rows[i].expected : NULL;
+    }
+    return NULL;
+}
+
 /* What option i should have been, or NULL: values that PyTorch refuses when the layer is made. */
 static const char *expected_of(const tn_module *m, uint32_t i)
 {
     const nn_option *o = &nn_layer_of(m)->options[i];
-    const char *layer = m->class->name, *text = o->kind == NN_TEXT ? text_of(m, i) : NULL;
+    const char *layer = m->class->name;
     const double value = o->kind <= NN_BOOL ? nn_number(m, i) : 0;
     const int32_t is_probability =
         !strcmp(o->name, "dropout") || (!strcmp(o->name, "p") && strstr(layer, "Dropout"));
     if (o->kind == NN_FLOAT && is_probability && !(value >= 0 && value <= 1))
         return "a probability from 0 to 1";
-    if (!strcmp(o->name, "approximate") && strcmp(text, "none") && strcmp(text, "tanh"))
-        return "'none' or 'tanh'";
+    if (o->kind == NN_TEXT) return expected_word(layer, o->name, text_of(m, i));
     if (!strcmp(o->name, "hidden_size") && value < 1) return "at least 1";
     if (!strcmp(o->name, "sparse") && value != 0) return "0: gradients are not sparse";
-    if (!strcmp(o->name, "padding_mode") && !strncmp(layer, "ConvTranspose", 13) && strcmp(text, "zeros"))
-        return "'zeros', the only one of transposed convolutions";
-    if (!strcmp(o->name, "padding_mode") && strcmp(text, "zeros") && strcmp(text, "reflect") &&
-        strcmp(text, "replicate") && strcmp(text, "circular"))
-        return "'zeros', 'reflect', 'replicate' or 'circular'";
     if (strcmp(o->name, "output_ratio") != 0) return NULL;
     if ((nn_list(m, i - 1).data != NULL) == (value != 0)) return "either output_size or output_ratio";
     return value == 0 || (value > 0 && value < 1) ? NULL : "a share between 0 and 1";

@@ -350,9 +350,12 @@ static tn_tensor *upsample(tn_scope *s, tn_tensor *x, tn_ints size, double facto
         v[n++] = scale;
         return call(s, rows[i].op, v, n);
     }
-    tn_scope_fail(
-        s, TN_E_ARGUMENT,
-        "Upsample: this mode does not take an input of these dimensions, or size has another number of them");
+    char text[160];
+    snprintf(text, sizeof text,
+             "Upsample: mode '%s' and a size of %lld do not go with an input of %lld dimensions behind its "
+             "channels",
+             mode, (long long)size.count, (long long)dims);
+    tn_scope_fail(s, TN_E_ARGUMENT, text);
     return NULL;
 }
 

@@ -112,6 +112,9 @@ Test(file, every_format_by_one_name)
     expect_three(in_folder("x.pt"), "pytorch");
     tn_file *f = NULL;
     expect_error(tn_file_open(ctx, in_folder("y"), &f), TN_E_NOT_FOUND, "No such file");
+    FILE *text = fopen(in_folder("z"), "wb");
+    cr_assert(text && fputs("#include <stdio.h>\n", text) >= 0 && !fclose(text));
+    expect_error(tn_file_open(ctx, in_folder("z"), &f), TN_E_CORRUPT, "it is neither a safetensors file nor");
     cr_assert_eq(tn_file_load(s, in_folder("y")).count, 0);
     cr_assert_eq(tn_scope_failed(s), TN_E_NOT_FOUND);
     tn_scope_clear(s);

@@ -316,6 +316,9 @@ static void program(const tenon::program &p)
     };
     nn::repeated<twice> three{root, "three", 3};
     if (three.size() != 3 || &*three.begin() != &three[0] || !is(three(tenon::ones(TN_INTS(2))), {8, 8})) throw std::runtime_error("repeated");
+    std::ostringstream printed;
+    printed << three;
+    if (printed.str().find("(2): twice()") == std::string::npos) throw std::runtime_error(printed.str());
     if (std::string(tn_module_name(three[2])) != "2") throw std::runtime_error("names of repeated modules");
     nn::optimizer made(tn_sgd_create(root, nn::sgd(0.5).options));
     if (tn_optimizer_group(made, 0)->lr != 0.5) throw std::runtime_error("an optimiser that was made");

@@ -312,6 +312,8 @@ REFUSED(too_large, tn_linear_create(parent, "m", -9007199254740993, 4))
 REFUSED(mirrored, tn_conv_transpose2d_create(parent, "m", 1, 1, TN_INTS(3), .padding_mode = "reflect"))
 REFUSED(mispadded, tn_conv1d_create(parent, "m", 1, 1, TN_INTS(3), .padding_mode = "mirror"))
 REFUSED(sparse, tn_embedding_create(parent, "m", 3, 2, .sparse = 1))
+REFUSED(no_mode, tn_upsample_create(parent, "m", .scale_factor = 2, .mode = "near"))
+REFUSED(no_reduction, tn_l1_loss_create(parent, "m", .reduction = "batchmean"))
 REFUSED(no_output, tn_fractional_max_pool2d_create(parent, "m", TN_INTS(2)))
 REFUSED(more_than_all, tn_fractional_max_pool3d_create(parent, "m", TN_INTS(2), .output_ratio = 1.5))
 static tn_module *sizeless(tn_module *parent)
@@ -332,6 +334,9 @@ Test(module, options_that_pytorch_refuses_are_refused)
     expect_refused(
         mispadded,
         "Conv1d 'm': padding_mode: got 'mirror', expected 'zeros', 'reflect', 'replicate' or 'circular'");
+    expect_refused(no_mode, "Upsample 'm': mode: got 'near', expected 'nearest', 'nearest-exact', 'linear', "
+                            "'bilinear', 'bicubic' or 'trilinear'");
+    expect_refused(no_reduction, "L1Loss 'm': reduction: got 'batchmean', expected 'mean', 'sum' or 'none'");
     expect_refused(sparse, "Embedding 'm': sparse: got 1, expected 0: gradients are not sparse");
     expect_refused(
         no_output,

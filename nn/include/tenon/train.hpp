@@ -237,15 +237,28 @@ private:
     bool is_root_ = false;
 };
 
+/* The name of a class of the program, without its namespaces. */
+template <class T> std::string type_name()
+{
+    const std::string text = __PRETTY_FUNCTION__; /* "... [with T = name; ...]" or "... [T = name]" */
+    const size_t from = text.find("T = ") + 4;
+    const std::string name = text.substr(from, text.find_first_of(";]", from) - from);
+    return name.substr(name.rfind(':') + 1);
+}
+
 /*
  * Modules of one class, named "0", "1", ..., which run one after another: repeated<block> h{*this, "h", 12}; y = h(x). T is made
- * with a parent and a name.
+ * with a parent and a name, and printed with the name of the class if its constructors are those of module.
  */
 template <class T> class repeated : public layer {
 public:
     repeated(const layer &parent, const std::string &name, int64_t count) : layer(parent, tn_module_add(parent, name.c_str(), nullptr))
     {
-        for (int64_t i = 0; i < count; i++) items_.emplace_back(*this, std::to_string(i));
+        for (int64_t i = 0; i < count; i++)
+            if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *>)
+                items_.emplace_back(*this, std::to_string(i), type_name<T>().c_str());
+            else
+                items_.emplace_back(*this, std::to_string(i));
     }
     auto begin() { return items_.begin(); }
     auto end() { return items_.end(); }
