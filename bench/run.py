@@ -569,6 +569,9 @@ def main():
     os.environ["TENON_BENCH_THREADS"] = str(options.threads)
     if options.cpu_time:
         os.environ["TENON_BENCH_CPU_TIME"] = "1"
+    plugin = options.build / "plugins" / (options.device or "").split(":")[0]
+    if options.device and plugin.is_dir(): # in the build folder GPU plugins are loaded only on request
+        os.environ.setdefault("TENON_PLUGIN_ADD", str(plugin.resolve()))
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
         parser.error(f"no benchmark {unknown[0]}; there are: {' '.join(BENCHES)}")
