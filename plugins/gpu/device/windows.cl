@@ -105,6 +105,41 @@ GPU_FUNCTION uint32_t gpu_coordinates(uint32_t i, uint32_t depth, uint32_t heigh
         }
 #endif
 
+#if GPU_PROCESSOR && !GPU_ADAPTIVE && GPU_TYPE == 32 && (defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__))
+#define GPU_HAS_LINES 1
+#define GPU_MOST_SPAN 64 /* elements of a row under the windows of a chunk */
+
+/*
+ * The largest elements of a row of the image, which begins at `row`, under each window of a chunk, and their places. `begin` is
+ * where the first window begins. The elements are copied, with the least number around the image, so that they are vectors.
+ */
+GPU_FUNCTION void gpu_largest_of_row(T *most, int32_t *found, GPU_GLOBAL const uint8_t *in, int32_t row, int32_t begin,
+                                     const gpu_window *w)
+{
+    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    int32_t span = (GPU_CHUNK - 1) * w->stride[2] + ((int32_t)w->kernel_size[2] - 1) * w->dilation[2] + 1;
+    int32_t from = begin < 0 ? -begin : 0, to = (int32_t)w->in[2] - begin < span ? (int32_t)w->in[2] - begin : span;
+    float line[GPU_MOST_SPAN + 2 * GPU_CHUNK];
+    float16 best = vload16(0, most);
+    int16 at = vload16(0, found);
+    for (int32_t i = 0; i < GPU_MOST_SPAN + 2 * GPU_CHUNK; i++) line[i] = -INFINITY;
+    GPU_INDEPENDENT
+    for (int32_t i = from; i < to; i++) line[i] = GPU_AT(in, row + begin + i);
+    for (int32_t k = 0; k < (int32_t)w->kernel_size[2] * w->dilation[2]; k += w->dilation[2]) {
+        float16 value = vload16(0, line + k);
+        if (w->stride[2] == 2) {
+            float16 more = vload16(0, line + k + 16);
+            value = (float16)(value.even, more.even);
+        }
+        int16 is_more = (value > best) | (value != value);
+        best = is_more ? value : best;
+        at = is_more ? lane * w->stride[2] + (row + begin + k) : at;
+    }
+    vstore16(best, 0, most);
+    vstore16(at, 0, found);
+}
+#endif
+
 GPU_KERNEL void max_pool(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *indices, gpu_window w)
 {
     GPU_BEGIN_CHUNK
@@ -120,6 +155,12 @@ GPU_KERNEL void max_pool(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, 
     GPU_EACH(y, y_span)
     {
         int32_t row = (z * (int32_t)w.in[1] + y) * (int32_t)w.in[2];
+#if defined(GPU_HAS_LINES)
+        if (w.stride[2] <= 2 && (w.kernel_size[2] - 1) * w.dilation[2] + 2 * GPU_CHUNK <= GPU_MOST_SPAN) {
+            gpu_largest_of_row(most, found, in, row, (int32_t)o[2] * w.stride[2] - w.padding[2], &w);
+            continue;
+        }
+#endif
         GPU_EACH_OF_ROW({
             T value = GPU_AT(in, row + x);
             int is_more = is_inside & ((value > most[j]) | is_nan(value));
