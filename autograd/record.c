@@ -345,6 +345,11 @@ static int32_t run_composite(tni_frame *f)
 
 static const tni_gradient_entry missing_rule = {.rule = grad_not_implemented};
 
+static int32_t detaches_self(const tni_frame *f)
+{
+    return f->op->form == TNI_FORM_INPLACE && f->op->base->entry->unrecorded == TNI_UNRECORDED_DETACH;
+}
+
 static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
 {
     const tni_op_entry *entry = f->op->base->entry;
@@ -352,12 +357,11 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
     if (f->op->base->kind >= TNI_KIND_COMPOSITE) return run_composite(f);
     if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
         return refuse("cannot resize variables that require grad");
-    if (entry->unrecorded == TNI_UNRECORDED_DETACH && inplace && f->args[0].as.tensor->base)
+    if (detaches_self(f) && f->args[0].as.tensor->base)
         return refuse("Can't detach views in-place. Use detach() instead.");
     if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {
         int32_t status = tni_run_unrecorded(f);
-        if (!status && inplace && entry->unrecorded == TNI_UNRECORDED_DETACH)
-            tni_clear_history(f->args[0].as.tensor);
+        if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
         return status;
     }
     return inplace ? record_inplace(f, &missing_rule) : record_functional(f, &missing_rule);
@@ -378,6 +382,7 @@ static int32_t run_silent(tni_frame *f)
 {
     int32_t status = f->op->form == TNI_FORM_FUNCTIONAL ? TN_OK : check_writes(f);
     if (!status) status = tni_next(f);
+    if (!status && detaches_self(f) && !f->args[0].as.tensor->base) tni_clear_history(f->args[0].as.tensor);
     if (status || !f->op->is_view) return status;
     for (uint32_t i = 0; i < f->n_outs; i++) {
         tn_value v = f->outs[i];

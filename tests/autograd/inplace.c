@@ -178,6 +178,10 @@ Test(inplace, a_leaf_that_was_detached_takes_no_gradient)
     expect_error(s, "Can't detach views in-place. Use detach() instead.");
     tn_detach_(s, tn_detach(s, w));
     expect_sound(s);
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    tn_detach_(s, w);
+    tn_set_grad_mode(mode);
+    cr_assert_not(tn_requires_grad(w));
     end();
 }
 

@@ -17,10 +17,11 @@ typedef struct fake {
     const char *reason; /* when count is 0 */
     int32_t no_events;
     int32_t own_allocator;
-    uint64_t memory;   /* bytes that may be in use; 0: no limit */
-    int32_t fail_slot; /* the n-th call from now that can fail does so; 0: none */
-    int32_t failed_with;
-    int32_t empty_slot; /* the n-th call from now that makes something gives TN_OK and NULL; 0: none */
+    uint64_t memory;           /* bytes that may be in use; 0: no limit */
+    _Atomic int32_t fail_slot; /* the n-th call from now that can fail does so; 0: none */
+    _Atomic int32_t failed_with;
+    _Atomic int32_t
+        empty_slot; /* the n-th call from now that makes something gives TN_OK and NULL; 0: none */
     uint64_t flops;
     /* Optional slots and interfaces. */
     int32_t has_graphs, has_collectives, has_callbacks, has_maps, are_peers, has_interop;
