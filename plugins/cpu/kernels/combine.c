@@ -56,15 +56,23 @@ ALWAYS_INLINE void combine_scattered(const cpu_row *row, int64_t step, T alpha, 
     char *base = row->base;
     int64_t i = 0, n = row->n, scale = row->scale;
 #if defined(DTYPE_F16) && defined(__F16C__)
-    for (; step == 2 && i + CPU_BLOCK <= n; i += CPU_BLOCK) {
+    for (; scale == 2 && step == 2 && i + CPU_BLOCK <= n; i += CPU_BLOCK) {
         T b[CPU_BLOCK];
         cpu_widen(b, other + i * 2, CPU_BLOCK);
         for (int j = 0; j < CPU_BLOCK; j++) {
-            E *o = (E *)(void *)(base + offsets[i + j] * scale);
+            E *o = (E *)(void *)base + offsets[i + j];
             store(o, f(load(o), b[j], alpha));
         }
     }
 #endif
+    if (scale == (int64_t)sizeof(E) &&
+        step == (int64_t)sizeof(E)) { /* most calls: two instructions less for each */
+        E *o = (E *)(void *)base;
+        const E *b = (const E *)(const void *)other;
+#pragma GCC unroll 4
+        for (; i < n; i++) store(o + offsets[i], f(load(o + offsets[i]), load(b + i), alpha));
+        return;
+    }
     for (; i < n; i++) {
         E *o = (E *)(void *)(base + offsets[i] * scale);
         store(o, f(load(o), load((const E *)(const void *)(other + i * step)), alpha));
