@@ -47,14 +47,11 @@ static void look_around(struct tni_allocator *a, tn_memory_shortage *s)
     }
 }
 
-/* `most`: bytes that the device allocates at once; 0: all memory. */
-static void write_text(const tn_memory_shortage *s, const char *device, uint64_t most, tni_text *t)
+static void write_text(const tn_memory_shortage *s, const char *device, tni_text *t)
 {
     char size[SIZE_BYTES], other[SIZE_BYTES];
     uint64_t unused = s->reserved_bytes > s->allocated_bytes ? s->reserved_bytes - s->allocated_bytes : 0;
     tni_text_add(t, "%s is out of memory. Tried to allocate %s.", device, size_text(s->asked_bytes, size));
-    if (most && s->asked_bytes > most)
-        tni_text_add(t, " The device allocates at most %s at once.", size_text(most, size));
     if (s->total_bytes)
         tni_text_add(t, " The device has a total capacity of %s of which %s is free.",
                      size_text(s->total_bytes, size), size_text(s->free_bytes, other));
@@ -78,8 +75,7 @@ static int32_t tell(const struct tni_allocator *a, const tn_memory_shortage *s)
 {
     char name[64], text[1200];
     tni_text t = tni_text_begin(text, sizeof text);
-    write_text(s, tn_device_format(a->device->ctx, s->device, name, sizeof name),
-               a->device->facts.max_allocation, &t);
+    write_text(s, tn_device_format(a->device->ctx, s->device, name, sizeof name), &t);
     int32_t status = tni_error_wrap(TN_E_OUT_OF_MEMORY, "%s", text);
     tni_error_plugin(a->device->type->driver.plugin);
     tn_error *error = tni_error_copy();

@@ -133,13 +133,8 @@ Test(program, an_integer_division_by_zero)
 Test(program, more_memory_than_there_is)
 {
     tn_tensor *x = tn_empty(s, TN_INTS(1ll << 40), .dtype = TN_FLOAT32);
-    tn_device_facts facts = {.size = sizeof facts};
     cr_assert_null(x);
     cr_assert_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY);
-    cr_assert_eq(tn_device_get_facts(ctx, device, &facts), TN_OK);
-    cr_assert_gt(facts.max_allocation, 0);
-    cr_assert_not_null(strstr(tn_scope_error(s)->message, "The device allocates at most "), "%s",
-                       tn_scope_error(s)->message);
     tn_scope_clear(s);
     cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
 }

@@ -56,17 +56,18 @@ ALWAYS_INLINE void combine_scattered(const cpu_row *row, int64_t step, T alpha, 
     char *base = row->base;
     int64_t i = 0, n = row->n, scale = row->scale;
 #if defined(DTYPE_F16) && defined(__F16C__)
-    for (; scale == 2 && step == 2 && i + CPU_BLOCK <= n; i += CPU_BLOCK) {
+    for (; step == 2 && i + CPU_BLOCK <= n; i += CPU_BLOCK) {
         T b[CPU_BLOCK];
         cpu_widen(b, other + i * 2, CPU_BLOCK);
+        if (f == plus_scaled) /* the products by vectors */
+            for (int j = 0; j < CPU_BLOCK; j++) b[j] *= alpha;
         for (int j = 0; j < CPU_BLOCK; j++) {
-            E *o = (E *)(void *)base + offsets[i + j];
-            store(o, f(load(o), b[j], alpha));
+            E *o = (E *)(void *)(base + offsets[i + j] * scale);
+            store(o, f == plus_scaled ? load(o) + b[j] : f(load(o), b[j], alpha));
         }
     }
 #endif
-    if (scale == (int64_t)sizeof(E) &&
-        step == (int64_t)sizeof(E)) { /* most calls: two instructions less for each */
+    if (scale == (int64_t)sizeof(E) && step == (int64_t)sizeof(E)) { /* two instructions less for each */
         E *o = (E *)(void *)base;
         const E *b = (const E *)(const void *)other;
 #pragma GCC unroll 4
