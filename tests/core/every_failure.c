@@ -30,7 +30,7 @@ typedef struct run {
     tn_communicator *communicator;
     tn_profile *profile;
     tn_scope *scope;
-    int32_t released; /* calls of note_release */
+    _Atomic int32_t released; /* calls of note_release */
 } run;
 
 /* TN_OK, a status whose error the thread has, or WRONG. */
@@ -45,7 +45,7 @@ typedef int32_t scenario(run *r);
 
 static void note_release(void *pointer)
 {
-    ++*(int32_t *)pointer;
+    ++*(_Atomic int32_t *)pointer;
 }
 
 static tni_kept *kept_of(run *r)
