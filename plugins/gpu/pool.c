@@ -60,10 +60,15 @@ static int32_t pool(void *self, const tn_call *call)
     int32_t status = gpu_contiguous_begin(call, to, &result);
     if (!status && writes_indices) status = gpu_contiguous_begin(call, gpu_tensor(call->outs[1]), &positions);
     if (status) return status;
-    gpu_job job = gpu_job_of(call, GPU_FILE_WINDOWS, gpu_type(from->dtype), form->kernel);
+    int32_t is_processor = (int32_t)gpu_device_of(call)->properties.is_processor;
+    int32_t by_image =
+        is_processor && form->indices && (from->dtype == TN_FLOAT32 || from->dtype == TN_FLOAT64);
+    gpu_job job = gpu_job_of(call, GPU_FILE_WINDOWS, gpu_type(from->dtype),
+                             by_image ? "max_pool_backward_images" : form->kernel);
     job.program.dtypes[0] = (uint8_t)gpu_dtype(from->dtype);
     job.program.group = form->is_adaptive ? 1 : 0;
-    if (!form->is_backward && !form->is_adaptive && gpu_device_of(call)->properties.is_processor)
+    if (by_image) items = w.images;
+    if (!form->is_backward && !form->is_adaptive && is_processor)
         items = (uint64_t)w.images * w.out[0] * w.out[1] * ((w.out[2] + CHUNK - 1) / CHUNK);
     w.offsets[0] = result.offset;
     w.offsets[1] = (int64_t)from->byte_offset;
@@ -78,7 +83,7 @@ static int32_t pool(void *self, const tn_call *call)
         gpu_give_memory(&job, indices->allocation);
     }
     gpu_give(&job, &w, sizeof w);
-    status = gpu_launch(&job, items, GPU_LIGHT);
+    status = gpu_launch(&job, items, by_image ? GPU_HEAVY : GPU_LIGHT);
     if (!status) status = gpu_contiguous_end(call, &result);
     return status || !writes_indices ? status : gpu_contiguous_end(call, &positions);
 }

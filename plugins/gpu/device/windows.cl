@@ -197,6 +197,22 @@ GPU_KERNEL void max_pool_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint
     gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
 
+#if GPU_PROCESSOR && (GPU_DTYPE == GPU_F32 || GPU_DTYPE == GPU_F64)
+/* The same for processors, in the same order of additions: an item is an image, to which it adds the gradient of each window. */
+GPU_KERNEL void max_pool_backward_images(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad,
+                                         GPU_GLOBAL const uint8_t *indices, gpu_window w)
+{
+    uint32_t image = gpu_item(), positions = w.out[0] * w.out[1] * w.out[2], size = w.in[0] * w.in[1] * w.in[2];
+    if (image >= w.images) return;
+    GPU_GLOBAL T *sums = (GPU_GLOBAL T *)(out + w.offsets[0]) + (int64_t)image * size;
+    GPU_GLOBAL const T *grads = (GPU_GLOBAL const T *)(grad + w.offsets[1]) + (int64_t)image * positions;
+    GPU_GLOBAL const int64_t *chosen = (GPU_GLOBAL const int64_t *)(indices + w.offsets[2]) + (int64_t)image * positions;
+    for (uint32_t i = 0; i < size; i++) sums[i] = 0;
+    for (uint32_t o = 0; o < positions; o++)
+        if ((uint64_t)chosen[o] < size) sums[chosen[o]] += grads[o];
+}
+#endif
+
 /* The number that the sum over a window is divided by. */
 GPU_FUNCTION T gpu_divisor(const gpu_window *w, gpu_span z, gpu_span y, gpu_span x)
 {
