@@ -62,9 +62,10 @@ static int32_t pool(void *self, const tn_call *call)
     if (status) return status;
     int32_t is_processor = (int32_t)gpu_device_of(call)->properties.is_processor;
     int32_t by_image =
-        is_processor && form->indices && (from->dtype == TN_FLOAT32 || from->dtype == TN_FLOAT64);
-    gpu_job job = gpu_job_of(call, GPU_FILE_WINDOWS, gpu_type(from->dtype),
-                             by_image ? "max_pool_backward_images" : form->kernel);
+        is_processor && form->is_backward && (from->dtype == TN_FLOAT32 || from->dtype == TN_FLOAT64);
+    const char *image_kernel = is_average(form) ? "average_pool_backward_images" : "max_pool_backward_images";
+    gpu_job job =
+        gpu_job_of(call, GPU_FILE_WINDOWS, gpu_type(from->dtype), by_image ? image_kernel : form->kernel);
     job.program.dtypes[0] = (uint8_t)gpu_dtype(from->dtype);
     job.program.group = form->is_adaptive ? 1 : 0;
     if (by_image) items = w.images;

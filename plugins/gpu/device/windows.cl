@@ -267,6 +267,29 @@ GPU_KERNEL void average_pool_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const 
     gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
 
+#if GPU_PROCESSOR && (GPU_DTYPE == GPU_F32 || GPU_DTYPE == GPU_F64)
+/* The same for processors, in the same order of additions: an item is an image, to which it adds the share of each window. */
+GPU_KERNEL void average_pool_backward_images(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad, gpu_window w)
+{
+    uint32_t image = gpu_item(), size = w.in[0] * w.in[1] * w.in[2];
+    if (image >= w.images) return;
+    GPU_GLOBAL T *sums = (GPU_GLOBAL T *)(out + w.offsets[0]) + (int64_t)image * size;
+    GPU_GLOBAL const T *share = (GPU_GLOBAL const T *)(grad + w.offsets[1]) + (int64_t)image * w.out[0] * w.out[1] * w.out[2];
+    for (uint32_t i = 0; i < size; i++) sums[i] = 0;
+    for (uint32_t o = 0; o < w.out[0] * w.out[1]; o++) {
+        gpu_span z_span = gpu_span_of(&w, 0, o / w.out[1]), y_span = gpu_span_of(&w, 1, o % w.out[1]);
+        for (uint32_t ox = 0; ox < w.out[2]; ox++, share++) {
+            gpu_span x_span = gpu_span_of(&w, 2, ox);
+            T each = *share / gpu_divisor(&w, z_span, y_span, x_span);
+            GPU_EACH(z, z_span)
+            GPU_EACH(y, y_span)
+            GPU_EACH(x, x_span)
+            sums[(z * (int32_t)w.in[1] + y) * (int32_t)w.in[2] + x] += each;
+        }
+    }
+}
+#endif
+
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */
 
 /* Neighbouring elements of a row that an item computes: vectors of a processor. */
