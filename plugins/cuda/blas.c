@@ -146,7 +146,7 @@ static int choose(const cuda_blas *b, plan *p)
     if (result) return result;
     result = b->cublasLtMatmulPreferenceSetAttribute(preference, LT_PREFER_WORKSPACE, &workspace,
                                                      sizeof workspace);
-    if (!result && LT_PREFER_REDUCTIONS)
+    if (!result && LT_PREFER_REDUCTIONS != 0)
         result = b->cublasLtMatmulPreferenceSetAttribute(preference, LT_PREFER_REDUCTIONS, &p->key.reductions,
                                                          sizeof p->key.reductions);
     for (int i = 0; i < LT_ALIGNMENTS && !result; i++)

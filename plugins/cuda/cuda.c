@@ -4,7 +4,7 @@
  * and a slot makes current for its own calls only; the statuses of CUDA's results; the GPUs that the plugin takes. The rest
  * is in driver.c.
  */
-#include "cuda_driver.h"
+#include "mapped.h"
 
 #include <stdio.h>
 
@@ -31,6 +31,8 @@ int32_t cuda_open(cuda_device *d)
 
 void cuda_close(cuda_device *d)
 {
+    cuda_shares_close(d);
+    cuda_segments_close(d);
     cuda_libraries_close(d);
     d->cu->cuDevicePrimaryCtxRelease(d->id);
 }

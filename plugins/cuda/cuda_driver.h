@@ -22,8 +22,9 @@ typedef struct cuda_device {
     uint32_t index;
     CUdevice id;
     CUcontext context;
-    CUresult lost;  /* the result with which the context was lost, else 0; atomic */
-    uint64_t peers; /* bit i: access to the memory of device i is on; under the lock, as the rest */
+    CUresult lost;    /* the result with which the context was lost, else 0; atomic */
+    uint64_t peers;   /* bit i: access to the memory of device i is on; under the lock, as the rest */
+    uint64_t readers; /* bit i: device i may use the mapped memory of this one; under the lock */
     pthread_mutex_t lock;
     cuda_event *pool[2];    /* events without and with time */
     borrowed *borrowed;     /* atomic, too: most devices have none */
@@ -70,6 +71,9 @@ int32_t cuda_check(cuda_device *d, CUresult result, const char *what);
 /* An attribute of a device, or 0. */
 int32_t cuda_number_of(const cuda_symbols *cu, CUdevice id, CUdevice_attribute what);
 
+/* The device of an index of the plugin. */
+CUdevice cuda_device_id(const gpu_plugin *plugin, uint32_t index);
+
 /* What each vendor does in its own way: cuda.c, or hip.c of the HIP plugin. */
 /* Makes the device current on this thread. Gives 0 if it was current, less if it cannot be; cuda_leave takes what it gave. */
 int32_t cuda_enter(const cuda_device *d);
@@ -94,6 +98,8 @@ extern const tn_collectives_interface cuda_collectives; /* nccl.c */
 /* ranges.c */
 int32_t cuda_range_begin(const char *name);
 void cuda_range_end(void);
+/* mapped.c: allows another device to use all mapped memory of this one, now and later. */
+int32_t cuda_mapped_admit(cuda_device *d, const cuda_device *reader);
 /* share.c */
 extern const gpu_share_driver cuda_shares;
 /* Frees memory that processes share; 0 if it is other memory. */

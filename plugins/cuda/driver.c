@@ -72,6 +72,11 @@ static int32_t load(cuda_state *s)
     return 1;
 }
 
+CUdevice cuda_device_id(const gpu_plugin *plugin, uint32_t index)
+{
+    return ((const cuda_state *)gpu_driver_state(plugin))->devices[index];
+}
+
 int32_t cuda_number_of(const cuda_symbols *cu, CUdevice id, CUdevice_attribute what)
 {
     int number = 0;
@@ -555,19 +560,31 @@ static int32_t copy_memory(void *device, void *queue, void *to, uint64_t to_offs
                    cuda_stream_of(queue));
 }
 
+/* The first copy between two devices lets the one use the memory of the other. Two threads may do that at once. */
+static int32_t open_peer(cuda_device *d, cuda_device *other)
+{
+    const uint64_t bit = (uint64_t)1 << other->index;
+    pthread_mutex_lock(&d->lock);
+    const int32_t is_open = (d->peers & bit) != 0;
+    pthread_mutex_unlock(&d->lock);
+    if (is_open) return TN_OK;
+    CUresult result = CALL(d, cuCtxEnablePeerAccess, other->context, 0);
+    if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) result = CUDA_SUCCESS; /* by another library, too */
+    int32_t status = cuda_check(d, result, NAME(cuCtxEnablePeerAccess));
+    if (!status) status = VENDOR_ADMIT(other, d);
+    if (status) return status;
+    pthread_mutex_lock(&d->lock);
+    d->peers |= bit;
+    pthread_mutex_unlock(&d->lock);
+    return TN_OK;
+}
+
 static int32_t peer_copy(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
                          void *from, uint64_t from_offset, uint64_t bytes)
 {
     cuda_device *d = to_device;
-    const cuda_device *other = from_device;
-    uint64_t bit = (uint64_t)1 << other->index;
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&d->lock);
-    if (!(d->peers & bit)) result = CALL(d, cuCtxEnablePeerAccess, other->context, 0);
-    if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) result = CUDA_SUCCESS; /* by another library */
-    if (result == CUDA_SUCCESS) d->peers |= bit;
-    pthread_mutex_unlock(&d->lock);
-    int32_t status = cuda_check(d, result, NAME(cuCtxEnablePeerAccess));
+    cuda_device *other = from_device;
+    int32_t status = open_peer(d, other);
     if (status) return status;
     return CHECKED(d, cuMemcpyPeerAsync, address_of(to, to_offset), d->context, address_of(from, from_offset),
                    other->context, bytes, cuda_stream_of(queue));

@@ -3,7 +3,7 @@
  * Memory and events that other processes open. The memory is mapped, not of cuMemAlloc: a file descriptor stands for it, so it
  * lives as long as one process has it. An event is one of CUDA for good, which each record records anew.
  */
-#include "cuda_driver.h"
+#include "mapped.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -13,41 +13,30 @@ struct cuda_share {
     CUdeviceptr address;
     size_t bytes;
     CUmemGenericAllocationHandle handle;
-    int32_t is_imported;
+    int32_t is_imported, is_free;
 };
 
 /* ---- Memory ------------------------------------------------------------------------------------------------- */
 
-/* As cuda_check; what the GPU or its driver does not support is no failure of theirs. */
 static int32_t check(cuda_device *d, CUresult result, const char *what)
 {
-    if (result != CUDA_ERROR_NOT_SUPPORTED) return cuda_check(d, result, what);
-    return gpu_error(d->plugin, TN_E_UNSUPPORTED, "memory and events of several processes: %s failed: %s",
-                     what, cuda_result_name(d->cu, result));
+    return cuda_mapped_check(d, result, "memory and events of several processes", what);
 }
 #define SHARE(d, function, ...) check(d, CALL(d, function, __VA_ARGS__), #function)
 
-static CUmemAllocationProp properties_of(const cuda_device *d)
+/* Undoes what was done of `map`, and lets go of the memory. 0: the driver does not unmap it. */
+static int32_t let_go(cuda_device *d, const cuda_share *m, int32_t is_mapped)
 {
-    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->id}};
-}
-
-/* Undoes what was done of make_address, and lets go of the memory. */
-static void let_go(cuda_device *d, const cuda_share *m, int32_t is_mapped)
-{
-    if (is_mapped) CALL(d, cuMemUnmap, m->address, m->bytes);
+    if (is_mapped && CALL(d, cuMemUnmap, m->address, m->bytes)) return 0;
     if (m->address) CALL(d, cuMemAddressFree, m->address, m->bytes);
     CALL(d, cuMemRelease, m->handle);
+    return 1;
 }
 
 /* Gives the memory of m->handle an address, and keeps it in the device's list. Takes the handle, also when it fails. */
 static int32_t map(cuda_device *d, const cuda_share *from, size_t alignment, void **out_memory)
 {
     cuda_share *m = malloc(sizeof *m), made = *from;
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->id},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     int32_t status = m ? TN_OK : gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory"),
             is_mapped = 0;
     if (!status) status = SHARE(d, cuMemAddressReserve, &made.address, made.bytes, alignment, 0, 0);
@@ -60,31 +49,33 @@ static int32_t map(cuda_device *d, const cuda_share *from, size_t alignment, voi
         else
             status = check(d, result, "cuMemMap");
     }
-    if (!status) status = SHARE(d, cuMemSetAccess, made.address, made.bytes, &access, 1);
-    if (status) {
-        let_go(d, &made, is_mapped);
+    pthread_mutex_lock(&d->lock); /* which devices may use it does not change meanwhile */
+    if (!status) status = check(d, cuda_mapped_allow(d, made.address, made.bytes), "cuMemSetAccess");
+    made.is_free = status && !let_go(d, &made, is_mapped);
+    if (!status || made.is_free) {
+        made.next = d->shares;
+        *m = made;
+        __atomic_store_n(&d->shares, m, __ATOMIC_RELEASE);
+    } else {
         free(m);
-        return status;
     }
-    pthread_mutex_lock(&d->lock);
-    made.next = d->shares;
-    *m = made;
-    __atomic_store_n(&d->shares, m, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&d->lock);
-    *out_memory = (void *)(uintptr_t)m->address;
-    return TN_OK;
+    if (!status) *out_memory = (void *)(uintptr_t)made.address;
+    return status;
 }
 
 static int32_t granularity_of(cuda_device *d, size_t *out)
 {
-    const CUmemAllocationProp properties = properties_of(d);
+    const CUmemAllocationProp properties =
+        cuda_mapped_properties(d, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     return SHARE(d, cuMemGetAllocationGranularity, out, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 }
 
 static int32_t alloc(void *device, uint64_t bytes, void **out_memory, uint64_t *out_bytes)
 {
     cuda_device *d = device;
-    const CUmemAllocationProp properties = properties_of(d);
+    const CUmemAllocationProp properties =
+        cuda_mapped_properties(d, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     cuda_share made = {0};
     size_t granularity = 0;
     int32_t status = granularity_of(d, &granularity);
@@ -96,25 +87,40 @@ static int32_t alloc(void *device, uint64_t bytes, void **out_memory, uint64_t *
     return status;
 }
 
-/* Takes the entry out of the list. */
-static cuda_share *take(cuda_device *d, const void *memory)
-{
-    pthread_mutex_lock(&d->lock);
-    cuda_share **at = &d->shares, *found;
-    while (*at && (*at)->address != (uintptr_t)memory) at = &(*at)->next;
-    found = *at;
-    if (found) __atomic_store_n(at, found->next, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&d->lock);
-    return found;
-}
-
 int32_t cuda_share_free(cuda_device *d, const void *memory)
 {
-    cuda_share *m = __atomic_load_n(&d->shares, __ATOMIC_ACQUIRE) ? take(d, memory) : NULL;
-    if (!m) return 0;
-    let_go(d, m, 1);
-    free(m);
-    return 1;
+    if (!__atomic_load_n(&d->shares, __ATOMIC_ACQUIRE)) return 0;
+    pthread_mutex_lock(&d->lock);
+    cuda_share **at = &d->shares, *found;
+    while (*at && ((*at)->address != (uintptr_t)memory || (*at)->is_free)) at = &(*at)->next;
+    found = *at;
+    if (found) {
+        found->is_free = 1;
+        if (let_go(d, found, 1)) {
+            __atomic_store_n(at, found->next, __ATOMIC_RELEASE);
+            free(found);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    return found != NULL;
+}
+
+CUresult cuda_shares_admit(cuda_device *d, const CUmemAccessDesc *reader)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (const cuda_share *m = d->shares; m && !result; m = m->next)
+        if (!m->is_free) result = CALL(d, cuMemSetAccess, m->address, m->bytes, reader, 1);
+    return result;
+}
+
+void cuda_shares_close(cuda_device *d)
+{
+    for (cuda_share *m = d->shares, *next; m; m = next) {
+        next = m->next;
+        (void)let_go(d, m, 1);
+        free(m);
+    }
+    d->shares = NULL;
 }
 
 static int32_t export_memory(void *device, void *memory, tn_process_handle *out)

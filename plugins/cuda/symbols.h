@@ -106,6 +106,7 @@ typedef struct cuda_symbols {
 #define VENDOR_SHARES      (&cuda_shares)
 #define VENDOR_FREE_SHARED cuda_share_free
 
+#define VENDOR_ADMIT        cuda_mapped_admit
 #define VENDOR_RESERVE      cuda_segment_reserve
 #define VENDOR_RESIZE       cuda_segment_resize
 #define VENDOR_FREE_SEGMENT cuda_segment_free

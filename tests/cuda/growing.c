@@ -34,7 +34,7 @@ static void open_device(void)
 static void close_all(void)
 {
     int (*live)(void);
-    if (!ctx) return;
+    if (!ctx) return; /* by the test itself: what fails behind a test is not counted */
     close_device();
     *(void **)(void *)&live = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "cuda_test_live");
     cr_assert_eq(live(), 0, "%d objects are left", live());
@@ -132,6 +132,21 @@ Test(growing, more_than_there_is_fails_and_leaves_nothing_behind)
     tn_release(x);
 }
 
+/* ---- Peers -------------------------------------------------------------------------------------------------- */
+
+/* Mapped memory of one device is copied by the other: what there is at the first copy, and what is mapped later. */
+Test(growing, the_other_device_may_read_it)
+{
+    open_second("cuda");
+    cr_assert_eq(tn_memory_configure(ctx, other, "expandable_segments:True"), TN_OK);
+    tn_tensor *kept[3];
+    for (int i = 0; i < 3; i++) {
+        kept[i] = tn_full(s, TN_INTS(ELEMENTS), tn_value_int(i + 4), .dtype = TN_FLOAT32, .device = other);
+        cr_assert(kept[i]);
+        expect_filled(tn_to_device(s, kept[i], device, TN_FLOAT32), i + 4);
+    }
+}
+
 /* ---- Failures ----------------------------------------------------------------------------------------------- */
 
 /* The driver reads the fault when it is first called. */
@@ -207,4 +222,44 @@ Test(growing_fails, to_shrink_is_an_error_by_name)
     expect_filled(y = filled(3), 3);
     tn_release(x);
     tn_release(y);
+}
+
+/* The segment is freed when the context ends; what fails then is done when the device is closed. */
+Test(growing_fails, to_free_is_tried_again_in_the_end)
+{
+    open_with("cuMemUnmap:2:1");
+    tn_tensor *x = filled(2);
+    expect_filled(x, 2);
+    tn_release(x);
+    close_all();
+}
+
+/* A growth that fails, and whose pieces cannot all be given back: the next one uses them, and they hold what they should. */
+Test(growing_fails, to_undo_a_growth_leaves_the_segment_sound)
+{
+    open_with("cuMemSetAccess:2:1,cuMemUnmap:2:1");
+    tn_tensor *x = filled(1);
+    const uint64_t before = free_bytes();
+    cr_assert_null(tn_full(s, TN_INTS(4 * ELEMENTS), 5.0, .dtype = TN_FLOAT32, .device = device));
+    cr_assert_eq(tn_scope_failed(s), TN_E_INTERNAL);
+    cr_assert(strstr(tn_scope_error(s)->message, "cuMemSetAccess failed"), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    cr_assert_lt(free_bytes(), before, "a piece stays");
+    expect_filled(x, 1);
+    expect_filled(tn_full(s, TN_INTS(4 * ELEMENTS), 5.0, .dtype = TN_FLOAT32, .device = device), 5);
+    expect_filled(tn_full(s, TN_INTS(2 * ELEMENTS), 6.0, .dtype = TN_FLOAT32, .device = device), 6);
+    tn_release(x);
+}
+
+/* The other device cannot be allowed to use it: the copy fails by name, and the next one is tried anew. */
+Test(growing_fails, to_allow_a_peer_is_an_error_by_name)
+{
+    open_with("cuMemSetAccess:2:1");
+    open_second("cuda");
+    tn_tensor *x = filled(3);
+    cr_assert_null(tn_to_device(s, x, other, TN_FLOAT32));
+    cr_assert(strstr(tn_scope_error(s)->message, "cuMemSetAccess failed"), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    expect_filled(tn_to_device(s, x, other, TN_FLOAT32), 3);
+    tn_release(x);
 }

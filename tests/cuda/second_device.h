@@ -8,13 +8,18 @@
 
 static tn_device other;
 
+static inline void open_second(const char *type)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%s:1", type);
+    other = tn_device_parse(ctx, name);
+}
+
 /* The two devices of `type` and a scope. */
 static inline void open_both(const char *type)
 {
-    char name[16];
     open_first(NULL, type, NO_TWINS);
-    snprintf(name, sizeof name, "%s:1", type);
-    other = tn_device_parse(ctx, name);
+    open_second(type);
     s = tn_scope_open(ctx);
 }
 

@@ -69,6 +69,39 @@ Test(sharing, another_process_writes_to_our_tensors)
     finish();
 }
 
+static uint64_t free_bytes(void)
+{
+    uint64_t available = 0, total = 0;
+    good(tn_device_memory(ctx, device, &available, &total));
+    return available;
+}
+
+Test(sharing, memory_is_the_devices_again_when_it_is_released)
+{
+    tn_tensor *x = tn_zeros(s, TN_INTS(1 << 20), .dtype = TN_FLOAT32, .device = device);
+    const uint64_t before = free_bytes();
+    tn_scope *inner = tn_scope_open(ctx);
+    tn_tensor *whole = tn_share(inner, x);
+    cr_assert_not_null(whole, "%s", tn_scope_error(inner)->message);
+    cr_assert_leq(free_bytes(), before - (4 << 20));
+    tn_scope_close(inner);
+    good(tn_device_synchronize(ctx, device));
+    good(tn_memory_empty_cache(ctx, device));
+    cr_assert_geq(free_bytes(), before);
+    finish();
+}
+
+/* The other device may read it, as memory of cuMemAlloc. */
+Test(sharing, the_other_device_copies_it)
+{
+    tn_device other = tn_device_parse(ctx, "cuda:1");
+    tn_tensor *first = tn_share(s, tn_full(s, TN_INTS(4), 3.0, .dtype = TN_FLOAT32, .device = device));
+    expect_floats(tn_to_device(s, first, other, TN_FLOAT32), (const float[]){3, 3, 3, 3}, 4);
+    tn_tensor *later = tn_share(s, tn_full(s, TN_INTS(4), 5.0, .dtype = TN_FLOAT32, .device = device));
+    expect_floats(tn_to_device(s, later, other, TN_FLOAT32), (const float[]){5, 5, 5, 5}, 4);
+    finish();
+}
+
 /* The contract: memory outlives the process that made it. */
 Test(sharing, memory_of_a_process_that_has_ended)
 {

@@ -38,7 +38,9 @@ static inline int late_until_asked(void)
     return text && atoi(text);
 }
 
-static atomic_ulong late_times_asked;
+/* One of all files of a driver. */
+extern atomic_ulong late_times_asked;
+__attribute__((weak, visibility("hidden"))) atomic_ulong late_times_asked;
 
 /* When a wait of the host begins, and when the host has got an answer. */
 static inline void late_asked(void)

@@ -145,7 +145,7 @@ int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const 
     object *o = preference;
     FAULT(__func__);
     if (attribute == LT_PREFER_WORKSPACE) return set(&o->workspace, sizeof o->workspace, value, bytes);
-    if (LT_PREFER_REDUCTIONS && attribute == LT_PREFER_REDUCTIONS)
+    if (LT_PREFER_REDUCTIONS != 0 && attribute == LT_PREFER_REDUCTIONS)
         return set(&o->reductions, sizeof o->reductions, value, bytes);
     if (attribute < LT_PREFER_ALIGNMENT || attribute >= LT_PREFER_ALIGNMENT + LT_ALIGNMENTS)
         return CUBLAS_INVALID_VALUE;
@@ -230,7 +230,7 @@ static double sum_of(const product *p, char *const *at, uint64_t row, uint64_t c
         double b = element(p, 1, at[1], t[1] ? column + k * (uint64_t)lead_b : k + column * (uint64_t)lead_b);
         narrow += (float)a * (float)b;
         wide += a * b;
-        if (p->in_place && LT_PREFER_REDUCTIONS)
+        if (p->in_place && LT_PREFER_REDUCTIONS != 0)
             narrow = (float)rounded(dtype_of(p->layouts[3].type), (double)narrow);
     }
     return p->description.sums == CUBLAS_BY_64F ? wide : (double)narrow;

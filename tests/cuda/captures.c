@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs of the libcuda.so.1 for tests: a part of libcuda.c. A stream that captures gives its work to a capture, as nodes that
- * know which nodes they follow; an event recorded on it is the set of nodes before it. A launch runs the nodes on the thread of
- * its stream. Of those that may run it takes the last, so that an edge that is missing shows.
+ * Graphs of the libcuda.so.1 for tests. A stream that captures gives its work to a capture, as nodes that know which nodes they
+ * follow; an event recorded on it is the set of nodes before it. A launch runs the nodes on the thread of its stream. Of those that
+ * may run it takes the last, so that an edge that is missing shows.
  */
-#ifndef TESTS_CUDA_CAPTURES_H
-#define TESTS_CUDA_CAPTURES_H
-
-typedef struct node {
-    work work;
-    int follows[8], n_follows;
-} node;
-
-struct CUgraph_st {
-    CUcontext context;
-    int references; /* of the program, executables and launches */
-    int is_open, is_broken;
-    CUstreamCaptureMode mode;
-    CUstream origin;
-    node *nodes;
-    int n_nodes;
-};
-
-struct CUgraphExec_st {
-    CUgraph graph;
-    uint64_t launched, finished;
-    int references; /* of the program and launches */
-};
+#include "driver.h"
 
 static int has(const node_set *s, int i)
 {
@@ -44,7 +22,7 @@ static CUgraph retain_graph(CUgraph g)
     return g;
 }
 
-static void release_graph(CUgraph g)
+void release_graph(CUgraph g)
 {
     if (!g || --g->references) return;
     free(g->nodes);
@@ -60,12 +38,12 @@ static void release_executable(CUgraphExec e)
 
 /* ---- Captures ----------------------------------------------------------------------------------------------- */
 
-static CUgraph capture_of(CUstream s)
+CUgraph capture_of(CUstream s)
 {
     return s->capture && s->capture->is_open ? s->capture : NULL;
 }
 
-static CUresult break_capture(CUgraph g, CUresult result)
+CUresult break_capture(CUgraph g, CUresult result)
 {
     g->is_broken = 1;
     return result;
@@ -88,7 +66,7 @@ static int add_node(CUgraph g, const work *w, const node_set *after)
     return g->n_nodes++;
 }
 
-static CUresult capture_work(CUstream s, work w)
+CUresult capture_work(CUstream s, work w)
 {
     CUgraph g = s->capture;
     if (g->is_broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -105,7 +83,7 @@ static CUresult capture_work(CUstream s, work w)
 }
 
 /* A stream waits for an event, and one of the two is of a capture. */
-static CUresult capture_wait(CUstream s, CUevent e)
+CUresult capture_wait(CUstream s, CUevent e)
 {
     CUgraph own = capture_of(s), g = e->capture;
     if (!g) return break_capture(own, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
@@ -123,14 +101,14 @@ static CUresult capture_wait(CUstream s, CUevent e)
     return CUDA_SUCCESS;
 }
 
-static CUresult captured(CUevent e)
+CUresult captured(CUevent e)
 {
     return e->capture->is_open ? break_capture(e->capture, CUDA_ERROR_CAPTURED_EVENT)
                                : CUDA_ERROR_CAPTURED_EVENT;
 }
 
 /* What only relaxed captures bear, of any thread. Under the lock. */
-static CUresult unsafe(void)
+CUresult unsafe(void)
 {
     for (CUstream s = streams; s; s = s->next)
         if (capture_of(s) && s->capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -269,7 +247,7 @@ EXPORT CUresult cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraph
 }
 
 /* Runs all nodes, of those whose predecessors are done the last one first. Under the lock, which work lets go of. */
-static void run_graph(CUstream s, work *w)
+void run_graph(CUstream s, work *w)
 {
     const struct CUgraph_st *g = w->graph;
     node_set done = {{0}};
@@ -287,5 +265,3 @@ static void run_graph(CUstream s, work *w)
     release_executable(w->executable);
     release_graph(w->graph);
 }
-
-#endif

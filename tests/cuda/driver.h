@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the libcuda.so.1 for tests share: its state, and how every function begins and ends. libcuda.c says what the
+ * library is; driver_work.c runs the work of streams, captures.c has the graphs.
+ */
+#ifndef TESTS_CUDA_DRIVER_H
+#define TESTS_CUDA_DRIVER_H
+
+#define CL_TARGET_OPENCL_VERSION 200
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include "library.h"
+#include "twins.h"
+
+#include <CL/cl.h>
+#include <cuda.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "../gpu/late.h"
+
+#define DEVICES   2
+#define MEMORY    ((size_t)4 << 30)
+#define ADDRESSES (6 * MEMORY) /* ranges that are reserved take no memory */
+#define BLOCKS    4096
+#define EXPORT    TEST_API
+
+/* Objects that the program has not given back; tests read it. */
+EXPORT int cuda_test_live(void);
+
+/* ---- State -------------------------------------------------------------------------------------------------- */
+
+/* Memory that is mapped: a file stands for it. */
+typedef struct physical {
+    CUcontext context;
+    int file, references, is_imported;
+    size_t bytes;
+} physical;
+
+typedef struct block {
+    size_t begin, bytes;
+    int is_reserved; /* addresses, of which pieces have memory */
+} block;
+
+/* A part of the addresses that has memory. */
+typedef struct piece {
+    size_t begin, bytes;
+    unsigned users; /* bit i: device i may use it */
+    physical *mapped;
+} piece;
+
+struct CUctx_st {
+    int device, references, live;
+    CUresult sticky; /* a fault, which every later call returns */
+    char *range;     /* the addresses of the device */
+    char *bytes;     /* where they lie */
+    int file;        /* of them */
+    block blocks[BLOCKS];
+    piece pieces[BLOCKS]; /* in the order of their addresses */
+    int n_blocks, n_pieces;
+    size_t used;
+    CUstream default_stream;
+};
+
+#define NODES 4096 /* of a graph */
+
+/* A set of nodes. */
+typedef struct node_set {
+    uint64_t bits[NODES / 64];
+} node_set;
+
+struct CUevent_st {
+    CUcontext context;
+    unsigned flags;
+    int references; /* of the program and of queued work */
+    uint64_t issued, done;
+    struct timespec time;
+    CUgraph capture; /* in which it was recorded, else NULL */
+    node_set before; /* the nodes of the capture before it */
+    /* Of an event that processes share. */
+    struct shared_event {
+        atomic_ullong issued, done;
+    } * shared;
+    char name[64]; /* of its file */
+    int is_opened;
+};
+
+typedef struct work work;
+struct work {
+    work *next;
+    enum { LAUNCH, COPY, FILL, LIBRARY, RECORD, WAIT, CALLBACK, GRAPH } kind;
+    const twin *kernel;
+    size_t items, group;
+    char arguments[GPU_ARGUMENTS][640];
+    CUdeviceptr to_device, from_device; /* 0: on the host */
+    CUcontext to_context, from_context;
+    char *to;
+    const char *from;
+    size_t bytes;
+    uint32_t value, width;
+    CUevent event;
+    uint64_t record;
+    CUgraphExec executable;
+    CUgraph graph;
+    CUhostFn callback;
+    void *user;
+    cuda_test_work *library;
+    unsigned long queued; /* how often the host had asked */
+};
+
+struct CUstream_st {
+    CUstream next; /* of all */
+    CUgraph capture;
+    node_set before; /* the nodes that its next work follows */
+    CUcontext context;
+    pthread_t thread;
+    work *first, **last;
+    int busy, ends;
+    cl_command_queue queue;
+};
+
+struct CUmod_st {
+    CUcontext context;
+};
+
+typedef struct node {
+    work work;
+    int follows[8], n_follows;
+} node;
+
+struct CUgraph_st {
+    CUcontext context;
+    int references; /* of the program, executables and launches */
+    int is_open, is_broken;
+    CUstreamCaptureMode mode;
+    CUstream origin;
+    node *nodes;
+    int n_nodes;
+};
+
+struct CUgraphExec_st {
+    CUgraph graph;
+    uint64_t launched, finished;
+    int references; /* of the program and launches */
+};
+
+extern pthread_mutex_t lock; /* of everything here */
+extern pthread_cond_t changed;
+extern struct CUctx_st contexts[DEVICES];
+extern CUstream streams;
+extern int owner; /* the process that called cuInit */
+extern __thread CUcontext current[8];
+extern __thread int depth, is_callback;
+
+/* libcuda.c */
+CUresult asked_fault(const char *function);
+CUresult keep(CUcontext c, CUresult result);
+CUresult enter(const char *function, int needs_context);
+/* driver_work.c */
+int start_opencl(void);
+char *place_of(CUcontext c, CUdeviceptr address, size_t bytes);
+unsigned long long issued_of(const struct CUevent_st *e);
+unsigned long long done_of(const struct CUevent_st *e);
+void wait_for(const struct CUevent_st *e);
+void release_event(CUevent e);
+void run(CUstream s, work *w);
+CUstream make_stream(CUcontext c);
+void end_stream(CUstream s);
+CUstream stream_of(CUcontext c, CUstream s);
+CUresult queue(CUcontext c, CUstream s, work w);
+/* captures.c */
+void release_graph(CUgraph g);
+CUgraph capture_of(CUstream s);
+CUresult break_capture(CUgraph g, CUresult result);
+CUresult capture_work(CUstream s, work w);
+CUresult capture_wait(CUstream s, CUevent e);
+CUresult captured(CUevent e);
+CUresult unsafe(void);
+void run_graph(CUstream s, work *w);
+
+#define BEGIN(needs_context)                          \
+    CUresult result = enter(__func__, needs_context); \
+    CUcontext c = depth ? current[depth - 1] : NULL;  \
+    (void)c;                                          \
+    if (result) goto end;
+#define END                      \
+    goto end;                    \
+    end:                         \
+    pthread_mutex_unlock(&lock); \
+    return result;
+/* The whole of a call that only answers. */
+#define ANSWER(statement) \
+    BEGIN(0)              \
+    statement;            \
+    END
+#define REFUSE(condition, with) \
+    if (condition) {            \
+        result = (with);        \
+        goto end;               \
+    }
+
+#endif

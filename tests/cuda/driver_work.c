@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The work of the streams of the libcuda.so.1 for tests: a thread for each stream, and kernels that run as their twins on PoCL. */
+#include "driver.h"
+
+/* ---- OpenCL ------------------------------------------------------------------------------------------------- */
+
+#define OPENCL(X)                \
+    X(clGetPlatformIDs)          \
+    X(clGetDeviceIDs)            \
+    X(clGetDeviceInfo)           \
+    X(clCreateContext)           \
+    X(clCreateCommandQueue)      \
+    X(clCreateProgramWithSource) \
+    X(clBuildProgram)            \
+    X(clGetProgramBuildInfo)     \
+    X(clCreateKernel)            \
+    X(clSetKernelArg)            \
+    X(clSetKernelArgSVMPointer)  \
+    X(clEnqueueNDRangeKernel)    \
+    X(clFinish)                  \
+    X(clReleaseCommandQueue)
+static struct {
+#define DECLARE(name) __typeof__(&name) name;
+    OPENCL(DECLARE)
+    cl_device_id device;
+    cl_context context;
+    char options[64];
+} cl;
+
+int start_opencl(void)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    cl_platform_id platform;
+    cl_device_fp_config config = 0;
+    cl_int status;
+    if (!library) return 0;
+#define LOAD(name) *(void **)(void *)&cl.name = dlsym(library, #name);
+    OPENCL(LOAD)
+    if (cl.clGetPlatformIDs(1, &platform, NULL) ||
+        cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &cl.device, NULL))
+        return 0;
+    cl.context = cl.clCreateContext(NULL, 1, &cl.device, NULL, NULL, &status);
+    cl.clGetDeviceInfo(cl.device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
+    snprintf(cl.options, sizeof cl.options, "-cl-std=CL1.2%s",
+             config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
+    return status == CL_SUCCESS;
+}
+
+/* The kernel of a twin, compiled when it is first used; its program has all kernels of the variant. */
+static cl_kernel twin_kernel(const twin *t)
+{
+    static cl_kernel kernels[1024];
+    static cl_program programs[1024]; /* by the first twin of the variant */
+    const size_t i = (size_t)(t - twins);
+    size_t first = i;
+    cl_int status = CL_SUCCESS;
+    if (kernels[i]) return kernels[i];
+    while (first && !strcmp(twins[first - 1].options, t->options) && !strcmp(twins[first - 1].file, t->file))
+        first--;
+    if (!programs[first]) {
+        char options[512], log[4096] = "";
+        const gpu_source *source = gpu_sources;
+        while (strcmp(source->name, t->file) != 0) source++;
+        snprintf(options, sizeof options, "%s %s", cl.options, t->options);
+        cl_program p = cl.clCreateProgramWithSource(cl.context, 1, (const char **)(uintptr_t)&source->text,
+                                                    NULL, &status);
+        if (!status) status = cl.clBuildProgram(p, 1, &cl.device, options, NULL, NULL);
+        if (status) {
+            cl.clGetProgramBuildInfo(p, cl.device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
+            fprintf(stderr, "libcuda for tests: %s with %s: %d\n%s\n", t->file, options, status, log);
+            abort();
+        }
+        programs[first] = p;
+    }
+    kernels[i] = cl.clCreateKernel(programs[first], t->kernel, &status);
+    if (status) {
+        fprintf(stderr, "libcuda for tests: %s has no kernel %s: %d\n", t->file, t->kernel, status);
+        abort();
+    }
+    return kernels[i];
+}
+
+/* ---- Work of streams ---------------------------------------------------------------------------------------- */
+
+/* Where `bytes` bytes of device memory lie, or NULL: the device that uses them may not. Under the lock. */
+static char *place_for(int user, CUcontext c, CUdeviceptr address, size_t bytes)
+{
+    size_t at = (size_t)address - (size_t)c->range, found = at;
+    for (int i = 0; i < c->n_blocks; i++)
+        if (!c->blocks[i].is_reserved && at >= c->blocks[i].begin &&
+            at + bytes <= c->blocks[i].begin + c->blocks[i].bytes)
+            return c->bytes + at;
+    for (int i = 0; i < c->n_pieces && found < at + bytes; i++) {
+        const piece *p = &c->pieces[i];
+        if ((p->users >> user & 1) && found >= p->begin && found < p->begin + p->bytes)
+            found = p->begin + p->bytes;
+    }
+    return found > at && found >= at + bytes ? c->bytes + at : NULL;
+}
+
+char *place_of(CUcontext c, CUdeviceptr address, size_t bytes)
+{
+    return place_for(c->device, c, address, bytes);
+}
+
+static CUresult run_kernel(CUstream s, work *w)
+{
+    cl_kernel kernel = twin_kernel(w->kernel);
+    cl_int status = CL_SUCCESS;
+    for (uint32_t i = 0; i < w->kernel->n_arguments && !status; i++) {
+        CUdeviceptr address;
+        if (w->kernel->sizes[i]) {
+            status = cl.clSetKernelArg(kernel, i, w->kernel->sizes[i], w->arguments[i]);
+            continue;
+        }
+        memcpy(&address, w->arguments[i], sizeof address);
+        char *at = address ? place_of(s->context, address, 1) : NULL;
+        if (address && !at) return CUDA_ERROR_ILLEGAL_ADDRESS;
+        status = cl.clSetKernelArgSVMPointer(kernel, i, at);
+    }
+    if (!status)
+        status = cl.clEnqueueNDRangeKernel(s->queue, kernel, 1, NULL, &w->items, &w->group, 0, NULL, NULL);
+    pthread_mutex_unlock(&lock);
+    if (!status) status = cl.clFinish(s->queue);
+    pthread_mutex_lock(&lock);
+    if (status) fprintf(stderr, "libcuda for tests: %s: OpenCL returns %d\n", w->kernel->name, status);
+    return status ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+}
+
+static CUresult run_copy(CUstream s, work *w)
+{
+    const int user = s->context->device;
+    char *to = w->to_device ? place_for(user, w->to_context, w->to_device, w->bytes) : w->to;
+    const char *from = w->from_device ? place_for(user, w->from_context, w->from_device, w->bytes) : w->from;
+    if (!to || !from) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    pthread_mutex_unlock(&lock);
+    memmove(to, from, w->bytes);
+    pthread_mutex_lock(&lock);
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_fill(work *w)
+{
+    char *to = place_of(w->to_context, w->to_device, w->bytes);
+    if (!to) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (size_t i = 0; i < w->bytes; i += w->width) memcpy(to + i, &w->value, w->width);
+    return CUDA_SUCCESS;
+}
+
+/* Work of a vendor's library for tests. */
+static CUresult run_library(CUstream s, work *w)
+{
+    pthread_mutex_unlock(&lock);
+    CUresult result = w->library(s->context, w->arguments);
+    pthread_mutex_lock(&lock);
+    return result;
+}
+
+unsigned long long issued_of(const struct CUevent_st *e)
+{
+    return e->shared ? atomic_load(&e->shared->issued) : e->issued;
+}
+
+unsigned long long done_of(const struct CUevent_st *e)
+{
+    return e->shared ? atomic_load(&e->shared->done) : e->done;
+}
+
+/* Under the lock, until something changes. Another process does not say so. */
+void wait_for(const struct CUevent_st *e)
+{
+    if (!e->shared) {
+        pthread_cond_wait(&changed, &lock);
+        return;
+    }
+    pthread_mutex_unlock(&lock);
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    pthread_mutex_lock(&lock);
+}
+
+void release_event(CUevent e)
+{
+    if (--e->references) return;
+    if (e->shared) munmap(e->shared, sizeof *e->shared);
+    if (e->shared && !e->is_opened) unlink(e->name);
+    release_graph(e->capture);
+    free(e);
+}
+
+/* Under the lock, which waiting and long work let go of. */
+void run(CUstream s, work *w)
+{
+    CUresult result = s->context->sticky;
+    if (!result && w->kind <= LIBRARY) {
+        pthread_mutex_unlock(&lock);
+        late_hold(w->queued);
+        if (w->kind == LAUNCH || w->kind == LIBRARY || w->to_device) late_begin();
+        pthread_mutex_lock(&lock);
+        result = asked_fault("work");
+        if (!result)
+            result = w->kind == LAUNCH    ? run_kernel(s, w)
+                     : w->kind == COPY    ? run_copy(s, w)
+                     : w->kind == LIBRARY ? run_library(s, w)
+                                          : run_fill(w);
+        keep(s->context, result);
+    }
+    if (w->kind == RECORD) {
+        w->event->done = w->record;
+        if (w->event->shared) atomic_store(&w->event->shared->done, w->record);
+        clock_gettime(CLOCK_MONOTONIC, &w->event->time);
+    }
+    while (w->kind == WAIT && done_of(w->event) < w->record && !s->context->sticky) wait_for(w->event);
+    if (w->event) release_event(w->event);
+    if (w->kind == GRAPH) run_graph(s, w);
+    if (w->kind == CALLBACK && !result) { /* CUDA does not call after a fault */
+        pthread_mutex_unlock(&lock);
+        is_callback = 1;
+        w->callback(w->user);
+        is_callback = 0;
+        pthread_mutex_lock(&lock);
+    }
+}
+
+static void *serve(void *data)
+{
+    CUstream s = data;
+    pthread_mutex_lock(&lock);
+    while (s->first || !s->ends) {
+        work *w = s->first;
+        if (!w) {
+            pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        s->first = w->next;
+        if (!s->first) s->last = &s->first;
+        s->busy = 1;
+        run(s, w);
+        s->busy = 0;
+        free(w);
+        pthread_cond_broadcast(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+CUstream make_stream(CUcontext c)
+{
+    cl_int status;
+    CUstream s = calloc(1, sizeof *s);
+    *s = (struct CUstream_st){.context = c};
+    s->last = &s->first;
+    s->queue = cl.clCreateCommandQueue(cl.context, cl.device, 0, &status);
+    s->next = streams;
+    streams = s;
+    pthread_create(&s->thread, NULL, serve, s);
+    return s;
+}
+
+void end_stream(CUstream s)
+{
+    s->ends = 1;
+    late_asked();
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    pthread_join(s->thread, NULL);
+    pthread_mutex_lock(&lock);
+    cl.clReleaseCommandQueue(s->queue);
+    CUstream *at = &streams;
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    release_graph(s->capture);
+    free(s);
+}
+
+/* The stream itself, or the default one; NULL if it is of another context than the current one. */
+CUstream stream_of(CUcontext c, CUstream s)
+{
+    if (s && (uintptr_t)s > (uintptr_t)CU_STREAM_PER_THREAD) return s->context == c ? s : NULL;
+    if (!c->default_stream) c->default_stream = make_stream(c);
+    return c->default_stream;
+}
+
+CUresult queue(CUcontext c, CUstream s, work w)
+{
+    s = stream_of(c, s);
+    if (!s) return CUDA_ERROR_INVALID_HANDLE;
+    if (capture_of(s)) return capture_work(s, w);
+    work *copy = malloc(sizeof *copy);
+    *copy = w;
+    copy->next = NULL;
+    copy->queued = late_queued();
+    if (late_until_asked() && w.kind == COPY && !w.to_device) memset(w.to, 0, w.bytes);
+    *s->last = copy;
+    s->last = &copy->next;
+    pthread_cond_broadcast(&changed);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of commands and events of the Level Zero driver for tests: a thread for each list. */
+#include "ze_driver.h"
+
+/* ---- Lists of commands ----------------------------------------------------------------------------------------- */
+
+static int is_ready(const command *c)
+{
+    for (uint32_t i = 0; i < c->n_waits; i++)
+        if (!c->waits[i]->is_signalled) return 0;
+    return 1;
+}
+
+/* The command to run now, which leaves the list: a barrier if it is the first one, else the last one before a barrier. */
+static command *choose(ze_command_list_handle_t list)
+{
+    command **at = &list->first, **chosen = NULL;
+    if (*at && (*at)->kind == BARRIER && is_ready(*at)) chosen = at;
+    for (; *at && (*at)->kind != BARRIER; at = &(*at)->next)
+        if (is_ready(*at)) chosen = at;
+    return chosen ? *chosen : NULL;
+}
+
+static void run_command(const command *c)
+{
+    if (c->kind == COPY) memcpy(real_address(c->to), real_address(c->from), c->bytes);
+    if (c->kind == FILL)
+        for (size_t i = 0; i < c->bytes; i += c->pattern_bytes)
+            memcpy((char *)real_address(c->to) + i, c->pattern, c->pattern_bytes);
+    if (c->kind == LAUNCH) run_kernel(c);
+}
+
+static int writes_device(const command *c)
+{
+    return c->kind == LAUNCH || (c->kind != BARRIER && is_device_memory(c->to));
+}
+
+static void drop(ze_command_list_handle_t list, command *c)
+{
+    command **at = &list->first;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
+    for (uint32_t i = 0; i < c->n_waits; i++) c->waits[i]->o.in_use--;
+    if (c->signal) c->signal->o.in_use--;
+    if (c->kernel) c->kernel->o.in_use--;
+    free(c->arguments);
+    free(c);
+}
+
+static void *run_list(void *data)
+{
+    ze_command_list_handle_t list = data;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        command *c = is_lost ? NULL : choose(list);
+        if (c && writes_device(c) && late_delay()) { /* more commands may come, and change the choice */
+            pthread_mutex_unlock(&lock);
+            late_begin();
+            pthread_mutex_lock(&lock);
+            c = is_lost ? NULL : choose(list);
+        }
+        if (!c && list->stops) break;
+        if (!c) {
+            pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        if (c->kind != BARRIER && fault_of("work")) {
+            is_lost = 1;
+            pthread_cond_broadcast(&changed);
+            continue;
+        }
+        pthread_mutex_unlock(&lock);
+        run_command(c);
+        pthread_mutex_lock(&lock);
+        if (c->signal) c->signal->time = now();
+        if (c->signal) c->signal->is_signalled = 1;
+        drop(list, c);
+        pthread_cond_broadcast(&changed);
+    }
+    while (list->first) drop(list, list->first);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* Appends a copy of the command; takes the lock for itself. */
+static ze_result_t append(ze_command_list_handle_t list, const char *function, command c,
+                          ze_event_handle_t signal, uint32_t n_waits, ze_event_handle_t *waits)
+{
+    if (!list) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+    call_begin(&list->o, function);
+    pthread_mutex_lock(&lock);
+    ze_result_t result =
+        is_alive(list, 'L', function) ? fault_of(function) : ZE_RESULT_ERROR_INVALID_ARGUMENT;
+    if (n_waits > MOST_WAITS) result = ZE_RESULT_ERROR_INVALID_SIZE;
+    command *copy = result ? NULL : malloc(sizeof *copy);
+    if (copy) {
+        *copy = c;
+        copy->signal = signal;
+        copy->n_waits = n_waits;
+        if (signal && is_alive(signal, 'E', function)) signal->o.in_use++;
+        if (signal && signal->is_signalled) report("%s: the event to signal was not reset", function);
+        for (uint32_t i = 0; i < n_waits; i++) {
+            copy->waits[i] = waits[i];
+            if (is_alive(waits[i], 'E', function)) waits[i]->o.in_use++;
+        }
+        if (copy->kernel) copy->kernel->o.in_use++;
+        if (copy->to) expect_memory(copy->to, copy->bytes, function);
+        if (copy->from) expect_memory(copy->from, copy->bytes, function);
+        command **at = &list->first;
+        while (*at) at = &(*at)->next;
+        *at = copy;
+        pthread_cond_broadcast(&changed);
+    } else {
+        free(c.arguments);
+    }
+    pthread_mutex_unlock(&lock);
+    call_end(&list->o);
+    return result;
+}
+
+ze_result_t ZE_APICALL zeCommandListCreateImmediate(ze_context_handle_t context, ze_device_handle_t device,
+                                                    const ze_command_queue_desc_t *desc,
+                                                    ze_command_list_handle_t *out)
+{
+    ENTER(context, 'C');
+    EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC);
+    if (desc->ordinal != 1) report("%s: group %u does not compute", __func__, desc->ordinal);
+    if (setting("ZE_TEST_PRIORITIES")) report("%s: priority %d", __func__, (int)desc->priority);
+    ze_command_list_handle_t list = make(sizeof *list, 'L');
+    list->context = context;
+    list->next = lists;
+    lists = list;
+    context->children++;
+    pthread_create(&list->thread, NULL, run_list, list);
+    *out = list;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeCommandListDestroy(ze_command_list_handle_t list)
+{
+    ENTER_TO_END(list, 'L');
+    if (list->first && !is_lost) report("%s: there is queued work", __func__);
+    list->stops = list->o.is_dead = 1;
+    list->context->children--;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    pthread_join(list->thread, NULL);
+    return ZE_RESULT_SUCCESS;
+}
+
+ze_result_t ZE_APICALL zeCommandListAppendBarrier(ze_command_list_handle_t list, ze_event_handle_t signal,
+                                                  uint32_t n_waits, ze_event_handle_t *waits)
+{
+    return append(list, __func__, (command){.kind = BARRIER}, signal, n_waits, waits);
+}
+
+ze_result_t ZE_APICALL zeCommandListAppendMemoryCopy(ze_command_list_handle_t list, void *to,
+                                                     const void *from, size_t bytes, ze_event_handle_t signal,
+                                                     uint32_t n_waits, ze_event_handle_t *waits)
+{
+    if (!to || !from) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
+    return append(list, __func__, (command){.kind = COPY, .to = to, .from = from, .bytes = bytes}, signal,
+                  n_waits, waits);
+}
+
+ze_result_t ZE_APICALL zeCommandListAppendMemoryFill(ze_command_list_handle_t list, void *to,
+                                                     const void *pattern, size_t pattern_bytes, size_t bytes,
+                                                     ze_event_handle_t signal, uint32_t n_waits,
+                                                     ze_event_handle_t *waits)
+{
+    command c = {.kind = FILL, .to = to, .bytes = bytes, .pattern_bytes = pattern_bytes};
+    if (!to || !pattern) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
+    if (!pattern_bytes || pattern_bytes > 16 || pattern_bytes & (pattern_bytes - 1))
+        return ZE_RESULT_ERROR_INVALID_SIZE;
+    memcpy(c.pattern, pattern, pattern_bytes);
+    return append(list, __func__, c, signal, n_waits, waits);
+}
+
+ze_result_t ZE_APICALL zeCommandListAppendLaunchKernel(ze_command_list_handle_t list,
+                                                       ze_kernel_handle_t kernel,
+                                                       const ze_group_count_t *groups,
+                                                       ze_event_handle_t signal, uint32_t n_waits,
+                                                       ze_event_handle_t *waits)
+{
+    if (!kernel) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+    call_begin(&kernel->o, __func__);
+    if (!is_alive(kernel, 'K', __func__) || !kernel->group)
+        report("%s: the kernel has no group size", __func__);
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < kernel->n_args; i++) {
+        const void *p;
+        memcpy(&p, kernel->args[i].bytes, sizeof p);
+        if (!kernel->args[i].is_set) report("%s: argument %u was never set", __func__, i);
+        if (kernel->args[i].is_memory && p) expect_memory(p, 1, __func__);
+        if (kernel->args[i].is_memory && p && !allocation_of(p))
+            report("%s: argument %u is no memory of the device or the host", __func__, i);
+    }
+    command c = {
+        .kind = LAUNCH, .kernel = kernel, .groups = groups->groupCountX, .arguments = malloc(sizeof *kernel)};
+    memcpy(c.arguments, kernel, sizeof *kernel);
+    pthread_mutex_unlock(&lock);
+    ze_result_t result = append(list, __func__, c, signal, n_waits, waits);
+    call_end(&kernel->o);
+    return result;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------------------------- */
+
+ze_result_t ZE_APICALL zeEventPoolCreate(ze_context_handle_t context, const ze_event_pool_desc_t *desc,
+                                         uint32_t n_devices, ze_device_handle_t *of,
+                                         ze_event_pool_handle_t *out)
+{
+    ENTER(context, 'C');
+    EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_EVENT_POOL_DESC);
+    if (!desc->count || desc->count > 1024) return leave(ZE_RESULT_ERROR_INVALID_SIZE);
+    if (!(desc->flags & ZE_EVENT_POOL_FLAG_HOST_VISIBLE))
+        report("%s: the host cannot see its events", __func__);
+    ze_event_pool_handle_t pool = make(sizeof *pool, 'P');
+    pool->context = context;
+    pool->count = desc->count;
+    context->children++;
+    *out = pool;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeEventPoolDestroy(ze_event_pool_handle_t pool)
+{
+    if (!pool) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+    pthread_mutex_lock(&lock);
+    if (is_alive(pool, 'P', __func__) && pool->live) report("%s: %u events are alive", __func__, pool->live);
+    pool->o.is_dead = 1;
+    pool->context->children--;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeEventCreate(ze_event_pool_handle_t pool, const ze_event_desc_t *desc,
+                                     ze_event_handle_t *out)
+{
+    ENTER(pool, 'P');
+    EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_EVENT_DESC);
+    if (desc->index >= pool->count || pool->used[desc->index]) {
+        report("%s: index %u is taken, or not below %u", __func__, desc->index, pool->count);
+        return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    }
+    ze_event_handle_t e = make(sizeof *e, 'E');
+    e->pool = pool;
+    e->index = desc->index;
+    pool->used[desc->index] = 1;
+    pool->live++;
+    *out = e;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+static void expect_unused(ze_event_handle_t e, const char *function)
+{
+    if (e->o.in_use && !is_lost) report("%s: queued commands use the event", function);
+}
+
+ze_result_t ZE_APICALL zeEventDestroy(ze_event_handle_t e)
+{
+    ENTER_TO_END(e, 'E');
+    expect_unused(e, __func__);
+    e->o.is_dead = 1;
+    e->pool->used[e->index] = 0;
+    e->pool->live--;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeEventHostSignal(ze_event_handle_t e)
+{
+    ENTER(e, 'E');
+    e->time = now();
+    e->is_signalled = 1;
+    pthread_cond_broadcast(&changed);
+    ze_context_handle_t context = e->pool->context;
+    pthread_mutex_unlock(&lock);
+    late_sleep(late_delay());
+    pthread_mutex_lock(&lock);
+    if (context->o.is_dead) report("%s: the context ended before the call did", __func__);
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeEventHostReset(ze_event_handle_t e)
+{
+    ENTER(e, 'E');
+    expect_unused(e, __func__);
+    e->is_signalled = 0;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeEventHostSynchronize(ze_event_handle_t e, uint64_t timeout)
+{
+    ENTER(e, 'E');
+    while (!e->is_signalled && !is_lost && timeout) pthread_cond_wait(&changed, &lock);
+    if (is_lost) return leave(ZE_RESULT_ERROR_DEVICE_LOST);
+    return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
+}
+
+ze_result_t ZE_APICALL zeEventQueryStatus(ze_event_handle_t e)
+{
+    ENTER(e, 'E');
+    return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
+}
+
+ze_result_t ZE_APICALL zeEventQueryKernelTimestamp(ze_event_handle_t e, ze_kernel_timestamp_result_t *out)
+{
+    ENTER(e, 'E');
+    static uint64_t
+        origin; /* the first one that is asked for stands a millisecond before the end of the clock */
+    if (!e->is_signalled) return leave(ZE_RESULT_NOT_READY);
+    if (!origin) origin = e->time + 1000000;
+    uint64_t ticks = (e->time - origin) & (((uint64_t)1 << VALID_BITS) - 1);
+    *out = (ze_kernel_timestamp_result_t){{ticks, ticks}, {ticks, ticks}};
+    return leave(ZE_RESULT_SUCCESS);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the Level Zero driver for tests: addresses of devices fault, and what they stand for lies at a fixed distance. */
+#include "ze_driver.h"
+
+/* ---- Memory -------------------------------------------------------------------------------------------------- */
+
+static allocation allocations[MOST_MEMORY];
+static uint32_t n_allocations;
+static char *arena; /* what is given out; the memory itself lies ARENA behind */
+static uint64_t arena_used;
+static int arena_file;
+
+static int make_arena(void)
+{
+    if (arena) return 1;
+    arena_file = memfd_create("ze_driver", MFD_CLOEXEC);
+    char *at = mmap(NULL, 2 * ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena_file < 0 || at == MAP_FAILED || ftruncate(arena_file, (off_t)ARENA) != 0) return 0;
+    if (mmap(at + ARENA, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, arena_file,
+             0) == MAP_FAILED)
+        return 0;
+    arena = at;
+    return 1;
+}
+
+int is_device_memory(const void *p)
+{
+    return arena && (const char *)p >= arena && (const char *)p < arena + ARENA;
+}
+
+/* Where the memory of an address really is. */
+void *real_address(const void *p)
+{
+    return (char *)(uintptr_t)p + (is_device_memory(p) ? ARENA : 0);
+}
+
+allocation *allocation_of(const void *p)
+{
+    for (uint32_t i = 0; i < n_allocations; i++) {
+        allocation *a = &allocations[i];
+        if ((const char *)p >= a->base && (const char *)p < a->base + a->bytes) return a;
+    }
+    return NULL;
+}
+
+/* Device memory has to be alive as a whole; memory of the host may be anybody's. */
+void expect_memory(const void *p, size_t bytes, const char *function)
+{
+    if (!is_device_memory(p)) return;
+    const allocation *a = allocation_of(p);
+    if (!a) report("%s: %p is no memory, or was freed", function, p);
+    if (a && (const char *)p + bytes > a->base + a->bytes)
+        report("%s: %zu bytes at %p leave an allocation of %zu", function, bytes, p, a->bytes);
+}
+
+ze_result_t ZE_APICALL zeMemAllocDevice(ze_context_handle_t context, const ze_device_mem_alloc_desc_t *desc,
+                                        size_t bytes, size_t alignment, ze_device_handle_t device, void **out)
+{
+    ENTER(context, 'C');
+    EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
+    if (!bytes || bytes > LARGEST) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
+    if (setting("FAULTY_LARGEST") && bytes > (size_t)setting("FAULTY_LARGEST"))
+        return leave(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
+    if (alignment & (alignment - 1)) return leave(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT);
+    uint64_t room = (bytes + 4096 + 4095) / 4096 * 4096; /* a page that belongs to nobody behind it */
+    if (!make_arena() || device->taken + bytes > MEMORY || n_allocations == MOST_MEMORY ||
+        arena_used + room > ARENA)
+        return leave(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
+    allocations[n_allocations++] = (allocation){arena + arena_used, bytes, context, device};
+    *out = arena + arena_used;
+    arena_used += room;
+    device->taken += bytes;
+    context->children++;
+    memset(real_address(*out), 0xC5, bytes);
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeMemAllocHost(ze_context_handle_t context, const ze_host_mem_alloc_desc_t *desc,
+                                      size_t bytes, size_t alignment, void **out)
+{
+    ENTER(context, 'C');
+    EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC);
+    if (!bytes) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
+    if (n_allocations == MOST_MEMORY || posix_memalign(out, alignment < 64 ? 64 : alignment, bytes))
+        return leave(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY);
+    allocations[n_allocations++] = (allocation){*out, bytes, context, NULL};
+    context->children++;
+    memset(*out, 0xC5, bytes);
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+/* Whether a queued command of any list uses memory between two addresses. */
+static int is_in_use(const char *from, const char *to)
+{
+    for (ze_command_list_handle_t list = lists; list; list = list->next)
+        for (const command *c = list->first; c; c = c->next) {
+            const char *ends[2] = {c->to, c->from};
+            for (int i = 0; i < 2; i++)
+                if (ends[i] && ends[i] >= from && ends[i] < to) return 1;
+            for (uint32_t i = 0; c->arguments && i < c->arguments->n_args; i++) {
+                const char *p;
+                memcpy(&p, c->arguments->args[i].bytes, sizeof p);
+                if (c->arguments->args[i].is_memory && p && p >= from && p < to) return 1;
+            }
+        }
+    return 0;
+}
+
+ze_result_t ZE_APICALL zeMemFree(ze_context_handle_t context, void *p)
+{
+    if (!context || !p) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
+    pthread_mutex_lock(&lock);
+    allocation *a = allocation_of(p);
+    if (!a || a->base != p || a->context != context) {
+        report("zeMemFree: %p is not the start of an allocation of this context", p);
+        return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    }
+    if (!is_lost && is_in_use(a->base, a->base + a->bytes)) report("zeMemFree: queued work uses %p", p);
+    if (a->device) {
+        a->device->taken -= a->bytes;
+        fallocate(arena_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a->base - arena, (off_t)a->bytes);
+    } else {
+        free(a->base);
+    }
+    *a = allocations[--n_allocations];
+    context->children--;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeMemGetAllocProperties(ze_context_handle_t context, const void *p,
+                                               ze_memory_allocation_properties_t *out,
+                                               ze_device_handle_t *out_device)
+{
+    ENTER(context, 'C');
+    EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES);
+    const allocation *a = allocation_of(p);
+    int is_here = a && a->context == context;
+    out->type = !is_here ? ZE_MEMORY_TYPE_UNKNOWN : a->device ? ZE_MEMORY_TYPE_DEVICE : ZE_MEMORY_TYPE_HOST;
+    if (out_device) *out_device = is_here ? a->device : NULL;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
+ze_result_t ZE_APICALL zeMemGetAddressRange(ze_context_handle_t context, const void *p, void **base,
+                                            size_t *bytes)
+{
+    ENTER(context, 'C');
+    const allocation *a = allocation_of(p);
+    if (!a) return leave(ZE_RESULT_ERROR_UNKNOWN);
+    *base = a->base;
+    *bytes = a->bytes;
+    return leave(ZE_RESULT_SUCCESS);
+}
