@@ -16,12 +16,8 @@ enum {
 
 /* What a plan depends on. No gaps: compared as bytes. */
 typedef struct plan_key {
-    uint32_t pass, dtype, refused_notes, axes; /* `axes`: 2 or 3 of the window's, the last ones */
-    uint32_t images, groups, in_channels, out_channels;
-    uint32_t in[3], out[3], kernel_size[3];
-    int32_t stride[3], padding[3], dilation[3];
-    uint32_t alignments[TENSORS];
-    uint32_t zero;
+    cuda_window_key window;
+    uint32_t refused_notes, alignments[TENSORS], zero;
 } plan_key;
 
 typedef struct plan {
@@ -77,14 +73,9 @@ static int type_of(uint32_t dtype)
 
 static int make_tensor(const cuda_dnn *n, const plan_key *k, uint32_t which, void **out)
 {
-    const uint32_t *const axes[] = {k->in, k->kernel_size, k->out};
-    const int64_t firsts[] = {k->images, (int64_t)k->groups * k->out_channels, k->images};
-    const int64_t seconds[] = {(int64_t)k->groups * k->in_channels, k->in_channels,
-                               (int64_t)k->groups * k->out_channels};
-    const int64_t id = which + 1, alignment = k->alignments[which], rank = k->axes + 2;
-    const int type = type_of(k->dtype);
-    int64_t sizes[5] = {firsts[which], seconds[which]}, strides[5];
-    for (uint32_t i = 0; i < k->axes; i++) sizes[2 + i] = axes[which][3 - k->axes + i];
+    const int64_t id = which + 1, alignment = k->alignments[which];
+    const int type = type_of(k->window.dtype);
+    int64_t sizes[5], strides[5], rank = cuda_window_sizes(&k->window, which, sizes);
     for (int64_t i = rank - 1; i >= 0; i--) strides[i] = i == rank - 1 ? 1 : strides[i + 1] * sizes[i + 1];
     maker m = begin(n, DNN_TENSOR);
     set(&m, DNN_TENSOR_DATA_TYPE, DNN_DATA_TYPE, 1, &type);
@@ -95,7 +86,7 @@ static int make_tensor(const cuda_dnn *n, const plan_key *k, uint32_t which, voi
     return end(&m, out);
 }
 
-static int make_convolution(const cuda_dnn *n, const plan_key *k, void **out)
+static int make_convolution(const cuda_dnn *n, const cuda_window_key *k, void **out)
 {
     const int mode = DNN_CROSS_CORRELATION, sums = k->dtype == GPU_F64 ? DNN_F64 : DNN_F32;
     const int64_t axes = k->axes;
@@ -120,11 +111,11 @@ static int make_operation(const cuda_dnn *n, plan *p)
 {
     static const int types[] = {DNN_FORWARD, DNN_BACKWARD_DATA,
                                 DNN_BACKWARD_WEIGHT}; /* by GPU_CONVOLVE_... */
-    const int first = DNN_OPERATION + DNN_OPERATION_ATTRIBUTES * (int)p->key.pass;
+    const int first = DNN_OPERATION + DNN_OPERATION_ATTRIBUTES * (int)p->key.window.pass;
     const double one = 1, zero = 0;
     const float narrow_one = 1, narrow_zero = 0;
-    const int is_double = p->key.dtype == GPU_F64, type = is_double ? DNN_DOUBLE : DNN_FLOAT;
-    maker m = begin(n, types[p->key.pass]);
+    const int is_double = p->key.window.dtype == GPU_F64, type = is_double ? DNN_DOUBLE : DNN_FLOAT;
+    maker m = begin(n, types[p->key.window.pass]);
     set(&m, first + DNN_OPERATION_ALPHA, type, 1, is_double ? (const void *)&one : &narrow_one);
     set(&m, first + DNN_OPERATION_BETA, type, 1, is_double ? (const void *)&zero : &narrow_zero);
     set(&m, first + DNN_OPERATION_CONVOLUTION, DNN_DESCRIPTOR, 1, &p->convolution);
@@ -138,7 +129,7 @@ static int make_graph(const cuda_dnn *n, plan *p)
 {
     int result = DNN_SUCCESS;
     for (uint32_t i = 0; i < TENSORS && !result; i++) result = make_tensor(n, &p->key, i, &p->tensors[i]);
-    if (!result) result = make_convolution(n, &p->key, &p->convolution);
+    if (!result) result = make_convolution(n, &p->key.window, &p->convolution);
     if (!result) result = make_operation(n, p);
     if (result) return result;
     maker m = begin(n, DNN_GRAPH);
@@ -236,21 +227,7 @@ static int choose(const cuda_dnn *n, plan *p, int how)
 
 static plan_key key_of(const tn_call *call, const gpu_convolution *c, void *const places[TENSORS])
 {
-    const gpu_window *w = c->window;
-    plan_key k = {.pass = c->pass,
-                  .dtype = w->dtype,
-                  .refused_notes = refused_notes(call, w->dtype),
-                  .images = w->images,
-                  .groups = w->groups,
-                  .in_channels = w->in_channels,
-                  .out_channels = w->out_channels};
-    k.axes = cuda_window_axes(w);
-    memcpy(k.in, w->in, sizeof k.in);
-    memcpy(k.out, w->out, sizeof k.out);
-    memcpy(k.kernel_size, w->kernel_size, sizeof k.kernel_size);
-    memcpy(k.stride, w->stride, sizeof k.stride);
-    memcpy(k.padding, w->padding, sizeof k.padding);
-    memcpy(k.dilation, w->dilation, sizeof k.dilation);
+    plan_key k = {.window = cuda_window_key_of(c), .refused_notes = refused_notes(call, c->window->dtype)};
     for (uint32_t i = 0; i < TENSORS; i++) k.alignments[i] = cuda_alignment(places[i]);
     return k;
 }

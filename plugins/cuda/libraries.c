@@ -153,9 +153,40 @@ int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_lib
     return status;
 }
 
-uint32_t cuda_window_axes(const gpu_window *w)
+static uint32_t axes_of(const gpu_window *w)
 {
     return w->in[0] == 1 && w->out[0] == 1 && w->kernel_size[0] == 1 && w->padding[0] == 0 ? 2 : 3;
+}
+
+cuda_window_key cuda_window_key_of(const gpu_convolution *c)
+{
+    const gpu_window *w = c->window;
+    cuda_window_key k = {.pass = c->pass,
+                         .dtype = w->dtype,
+                         .axes = axes_of(w),
+                         .images = w->images,
+                         .groups = w->groups,
+                         .in_channels = w->in_channels,
+                         .out_channels = w->out_channels};
+    memcpy(k.in, w->in, sizeof k.in);
+    memcpy(k.out, w->out, sizeof k.out);
+    memcpy(k.kernel_size, w->kernel_size, sizeof k.kernel_size);
+    memcpy(k.stride, w->stride, sizeof k.stride);
+    memcpy(k.padding, w->padding, sizeof k.padding);
+    memcpy(k.dilation, w->dilation, sizeof k.dilation);
+    return k;
+}
+
+uint32_t cuda_window_sizes(const cuda_window_key *k, uint32_t which, int64_t sizes[5])
+{
+    const uint32_t *const axes[] = {k->in, k->kernel_size, k->out};
+    const int64_t firsts[] = {k->images, (int64_t)k->groups * k->out_channels, k->images};
+    const int64_t seconds[] = {(int64_t)k->groups * k->in_channels, k->in_channels,
+                               (int64_t)k->groups * k->out_channels};
+    sizes[0] = firsts[which];
+    sizes[1] = seconds[which];
+    for (uint32_t i = 0; i < k->axes; i++) sizes[2 + i] = axes[which][3 - k->axes + i];
+    return k->axes + 2;
 }
 
 /* ---- Plans -------------------------------------------------------------------------------------------------- */

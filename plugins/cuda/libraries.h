@@ -75,8 +75,15 @@ int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t 
                            const char *function);
 
 enum { CUDA_CONVOLUTION_WORKSPACE = 256 << 20 }; /* bytes that the plan of a convolution may ask for */
-/* The axes of a window that a library needs, the last 2 or 3. */
-uint32_t cuda_window_axes(const gpu_window *w);
+/* A convolution but for its memory, without gaps. A library needs the last `axes` of the window, 2 or 3. */
+typedef struct cuda_window_key {
+    uint32_t pass, dtype, axes, images, groups, in_channels, out_channels;
+    uint32_t in[3], out[3], kernel_size[3];
+    int32_t stride[3], padding[3], dilation[3];
+} cuda_window_key;
+cuda_window_key cuda_window_key_of(const gpu_convolution *c);
+/* The sizes of the input (0), the weight (1) or the output (2); returns how many there are. */
+uint32_t cuda_window_sizes(const cuda_window_key *k, uint32_t which, int64_t sizes[5]);
 
 /* An address for the library, and the largest power of two, up to 256, of which it is a multiple. */
 static inline void *cuda_place(void *memory, uint64_t offset)

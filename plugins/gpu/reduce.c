@@ -46,6 +46,18 @@ static gpu_job job_of(const pass *p, const char *kernel)
     return gpu_job_of(p->call, GPU_FILE_REDUCE, p->type, kernel);
 }
 
+/* What the kernels take: the result, what they read, the states, the items of a line and the nest; NULL: not this one. */
+static void give_pass(gpu_job *job, const pass *p, const tn_operand *out, const tn_operand *in,
+                      const uint32_t *width)
+{
+    gpu_give_memory(job, out->allocation);
+    if (in) gpu_give_memory(job, in->allocation);
+    gpu_give_memory(job, p->states);
+    gpu_give(job, &p->first_state, sizeof p->first_state);
+    if (width) gpu_give(job, width, sizeof *width);
+    gpu_give(job, &p->nest, sizeof p->nest);
+}
+
 static int32_t make_states(pass *p, uint64_t items)
 {
     uint64_t offset;
@@ -58,11 +70,7 @@ static int32_t make_states(pass *p, uint64_t items)
 static int32_t reduce_all_parts(pass *p, const tn_operand *out, const tn_operand *in, uint64_t items)
 {
     gpu_job job = job_of(p, "reduce");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, in->allocation);
-    gpu_give_memory(&job, p->states);
-    gpu_give(&job, &p->first_state, sizeof p->first_state);
-    gpu_give(&job, &p->nest, sizeof p->nest);
+    give_pass(&job, p, out, in, NULL);
     return gpu_launch(&job, items, p->nest.numel / items >= 64 ? GPU_HEAVY : GPU_LIGHT);
 }
 
@@ -92,11 +100,7 @@ static int32_t reduce_columns(pass *p, const tn_operand *out, const tn_operand *
     p->nest.scalars[3] = length;
     int32_t status = parts > 1 ? make_states(p, lines * parts) : TN_OK;
     gpu_job job = job_of(p, "reduce_columns");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, in->allocation);
-    gpu_give_memory(&job, p->states);
-    gpu_give(&job, &p->first_state, sizeof p->first_state);
-    gpu_give(&job, &p->nest, sizeof p->nest);
+    give_pass(&job, p, out, in, NULL);
     return status ? status : gpu_launch(&job, blocks * parts, GPU_HEAVY);
 }
 
@@ -122,21 +126,12 @@ static int32_t reduce_by_groups(const tn_call *call, pass *p, uint64_t lines)
     uint64_t parts = p->nest.scalars[2];
     int32_t status = parts > 1 ? make_states(p, lines * parts) : TN_OK;
     gpu_job job = job_of(p, "reduce_group");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, in->allocation);
-    gpu_give_memory(&job, p->states);
-    gpu_give(&job, &p->first_state, sizeof p->first_state);
-    gpu_give(&job, &width, sizeof width);
-    gpu_give(&job, &p->nest, sizeof p->nest);
+    give_pass(&job, p, out, in, &width);
     if (!status) status = gpu_launch(&job, lines * parts * width, GPU_HEAVY);
     if (status || parts == 1) return status;
     uint32_t merging = gpu_width_for(parts);
     gpu_job merge = job_of(p, "merge_group");
-    gpu_give_memory(&merge, out->allocation);
-    gpu_give_memory(&merge, p->states);
-    gpu_give(&merge, &p->first_state, sizeof p->first_state);
-    gpu_give(&merge, &merging, sizeof merging);
-    gpu_give(&merge, &p->nest, sizeof p->nest);
+    give_pass(&merge, p, out, NULL, &merging);
     return gpu_launch(&merge, lines * merging, GPU_HEAVY);
 }
 
@@ -156,10 +151,7 @@ static int32_t reduce(const tn_call *call, pass *p, uint64_t lines)
     }
     if (status || p->nest.scalars[2] == 1) return status;
     gpu_job job = job_of(p, "reduce_parts");
-    gpu_give_memory(&job, out->allocation);
-    gpu_give_memory(&job, p->states);
-    gpu_give(&job, &p->first_state, sizeof p->first_state);
-    gpu_give(&job, &p->nest, sizeof p->nest);
+    give_pass(&job, p, out, NULL, NULL);
     return gpu_launch(&job, lines, GPU_LIGHT);
 }
 

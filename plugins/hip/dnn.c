@@ -17,10 +17,8 @@ enum {
 
 /* What a plan depends on. No gaps: compared as bytes. */
 typedef struct plan_key {
-    uint32_t pass, dtype, is_deterministic, axes; /* `axes`: 2 or 3 of the window's, the last ones */
-    uint32_t images, groups, in_channels, out_channels;
-    uint32_t in[3], out[3], kernel_size[3];
-    int32_t stride[3], padding[3], dilation[3];
+    cuda_window_key window;
+    uint32_t is_deterministic;
 } plan_key;
 
 typedef struct plan {
@@ -41,10 +39,10 @@ typedef struct hip_dnn {
 static const uint32_t roles[3][TENSORS] = {{1, 0, 2}, {2, 1, 0}, {2, 0, 1}};
 
 /* The function of the pass. */
-#define OF_PASS(n, p, name)                                          \
-    ((p)->key.pass == 0   ? (n)->miopenConvolutionForward##name      \
-     : (p)->key.pass == 1 ? (n)->miopenConvolutionBackwardData##name \
-                          : (n)->miopenConvolutionBackwardWeights##name)
+#define OF_PASS(n, p, name)                                                 \
+    ((p)->key.window.pass == 0   ? (n)->miopenConvolutionForward##name      \
+     : (p)->key.window.pass == 1 ? (n)->miopenConvolutionBackwardData##name \
+                                 : (n)->miopenConvolutionBackwardWeights##name)
 
 /* ---- Plans -------------------------------------------------------------------------------------------------- */
 
@@ -54,16 +52,10 @@ static int type_of(uint32_t dtype)
 }
 
 /* Tensors whose strides are no ints are refused. */
-static int make_tensor(const hip_dnn *n, const plan_key *k, uint32_t which, void **out)
+static int make_tensor(const hip_dnn *n, const cuda_window_key *k, uint32_t which, void **out)
 {
-    const uint32_t *const axes[] = {k->in, k->kernel_size, k->out};
-    const uint64_t firsts[] = {k->images, (uint64_t)k->groups * k->out_channels, k->images};
-    const uint64_t seconds[] = {(uint64_t)k->groups * k->in_channels, k->in_channels,
-                                (uint64_t)k->groups * k->out_channels};
-    const int rank = (int)k->axes + 2;
-    uint64_t wide[5] = {firsts[which], seconds[which]}, step = 1;
-    int sizes[5], strides[5];
-    for (uint32_t i = 0; i < k->axes; i++) wide[2 + i] = axes[which][3 - k->axes + i];
+    int64_t wide[5], step = 1;
+    int rank = (int)cuda_window_sizes(k, which, wide), sizes[5], strides[5];
     for (int i = rank - 1; i >= 0; i--) {
         if (wide[i] > INT_MAX || step > INT_MAX) return MIO_UNSUPPORTED;
         sizes[i] = (int)wide[i];
@@ -75,8 +67,9 @@ static int make_tensor(const hip_dnn *n, const plan_key *k, uint32_t which, void
     return n->miopenSetTensorDescriptor(*out, type_of(k->dtype), rank, sizes, strides);
 }
 
-static int make_convolution(const hip_dnn *n, const plan_key *k, void **out)
+static int make_convolution(const hip_dnn *n, const plan_key *key, void **out)
 {
+    const cuda_window_key *k = &key->window;
     const uint32_t first = 3 - k->axes;
     int result = n->miopenCreateConvolutionDescriptor(out);
     if (!result)
@@ -86,13 +79,14 @@ static int make_convolution(const hip_dnn *n, const plan_key *k, void **out)
     if (!result) result = n->miopenSetConvolutionGroupCount(*out, (int)k->groups);
     if (!result && k->dtype == GPU_F16)
         result = n->miopenSetConvolutionAttribute(*out, MIO_FLOAT16_BY_BFLOAT16, 0);
-    if (!result && k->is_deterministic) result = n->miopenSetConvolutionAttribute(*out, MIO_DETERMINISTIC, 1);
+    if (!result && key->is_deterministic)
+        result = n->miopenSetConvolutionAttribute(*out, MIO_DETERMINISTIC, 1);
     return result;
 }
 
 static int choose(const hip_dnn *n, plan *p)
 {
-    const uint32_t *role = roles[p->key.pass];
+    const uint32_t *role = roles[p->key.window.pass];
     void *first = p->tensors[role[0]], *second = p->tensors[role[1]], *out = p->tensors[role[2]];
     mio_solution solutions[SOLUTIONS];
     size_t count = 0;
@@ -114,7 +108,8 @@ static int make_plan(cuda_library *l, cuda_plan *made, const void *queue)
     const hip_dnn *n = (hip_dnn *)l;
     plan *p = (plan *)made;
     int result = n->miopenSetStream(n->base.handle, cuda_stream_of(queue));
-    for (uint32_t i = 0; i < TENSORS && !result; i++) result = make_tensor(n, &p->key, i, &p->tensors[i]);
+    for (uint32_t i = 0; i < TENSORS && !result; i++)
+        result = make_tensor(n, &p->key.window, i, &p->tensors[i]);
     if (!result) result = make_convolution(n, &p->key, &p->convolution);
     return result ? result : choose(n, p);
 }
@@ -130,22 +125,8 @@ static void destroy_plan(const cuda_library *l, cuda_plan *made)
 
 static plan_key key_of(const tn_call *call, const gpu_convolution *c)
 {
-    const gpu_window *w = c->window;
-    plan_key k = {.pass = c->pass,
-                  .dtype = w->dtype,
-                  .is_deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0,
-                  .axes = cuda_window_axes(w),
-                  .images = w->images,
-                  .groups = w->groups,
-                  .in_channels = w->in_channels,
-                  .out_channels = w->out_channels};
-    memcpy(k.in, w->in, sizeof k.in);
-    memcpy(k.out, w->out, sizeof k.out);
-    memcpy(k.kernel_size, w->kernel_size, sizeof k.kernel_size);
-    memcpy(k.stride, w->stride, sizeof k.stride);
-    memcpy(k.padding, w->padding, sizeof k.padding);
-    memcpy(k.dilation, w->dilation, sizeof k.dilation);
-    return k;
+    return (plan_key){.window = cuda_window_key_of(c),
+                      .is_deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0};
 }
 
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */
