@@ -55,7 +55,8 @@ struct tn_module {
     nn_computed *computed;
     uint32_t child_count, slot_count, hook_count, computed_count;
     int32_t is_training;
-    int32_t is_lazy;               /* a layer whose tensors the first call makes */
+    int32_t is_lazy;      /* a layer whose tensors the first call makes */
+    int32_t is_averaging; /* a batch norm whose statistics are means over batches, whatever its momentum is */
     tn_communicator *communicator; /* of a batch norm that looks at all ranks; borrowed */
 };
 

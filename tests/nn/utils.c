@@ -21,6 +21,7 @@ TestSuite(states, .init = open_utils, .fini = close_file);
 TestSuite(attention, .init = open_utils, .fini = close_file);
 TestSuite(distance, .init = open_utils, .fini = close_file);
 TestSuite(norms, .init = open_utils, .fini = close_file);
+TestSuite(functions, .init = open_utils, .fini = close_file);
 
 static tn_tensor *leaf(const char *name, const char *part)
 {
@@ -393,4 +394,90 @@ Test(norms, of_several_tensors)
     EXPECT(s, tn_grad_of(s, b), 6);
     cr_assert_eq(tn_clip_grads_with_norm(s, TN_TENSORS(a), 1, NULL), TN_E_ARGUMENT);
     expect_error(s, "argument 'total_norm' is NULL");
+}
+
+/* ---- Functions (values of PyTorch) --------------------------------------------------------------------- */
+
+static void expect_numbers(tn_tensor *t, int64_t count, const double *want)
+{
+    double got[16];
+    expect_sound(s);
+    cr_assert_eq(tn_tensor_numel(t), count);
+    cr_assert_eq(tn_to_host(s, t, got, (uint64_t)count * 8), TN_OK);
+    for (int64_t i = 0; i < count; i++)
+        cr_assert(fabs(got[i] - want[i]) < 1e-15, "element %lld is %.17g, not %.17g", (long long)i, got[i],
+                  want[i]);
+}
+#define EXPECT_NUMBERS(t, ...) \
+    expect_numbers(t, sizeof((double[]){__VA_ARGS__}) / sizeof(double), (double[]){__VA_ARGS__})
+
+Test(functions, vectors_of_length_one)
+{
+    tn_tensor *x = tn_from_data(s, TN_FLOAT64, TN_INTS(3, 2), (double[]){3, 4, 0, 0, 1, -1}, TN_CPU);
+    EXPECT_NUMBERS(tn_normalize(s, x, 2, 1, 1e-12), 0.6, 0.8, 0, 0, 0.7071067811865475, -0.7071067811865475);
+    EXPECT_NUMBERS(tn_normalize(s, x, 1, 0, 1e-12), 0.75, 0.8, 0, 0, 0.25, -0.2);
+    EXPECT_NUMBERS(tn_normalize(s, x, INFINITY, -1, 1e-12), 0.75, 1, 0, 0, 1, -1);
+}
+
+/* One choice of three with odds of 1, 2 and 5: 4 standard deviations of 4,000 choices. */
+Test(functions, choices_with_a_gradient)
+{
+    tn_tensor *odds = tn_from_data(s, TN_FLOAT64, TN_INTS(3), (double[]){1, 2, 5}, TN_CPU);
+    tn_tensor *logits = tn_clone(s, tn_expand(s, tn_log(s, odds), TN_INTS(4000, 3)));
+    tn_set_requires_grad(logits, 1);
+    tn_tensor *hard = tn_gumbel_softmax(s, logits, 0.5, 1, -1), *count = tn_sum_dim(s, hard, TN_INTS(0));
+    double counts[3], sum = 0;
+    expect_sound(s);
+    cr_assert_eq(tn_to_host(s, count, counts, sizeof counts), TN_OK);
+    for (int i = 0; i < 3; i++) {
+        const double p = (i == 2 ? 5 : i + 1) / 8.0;
+        cr_assert_lt(fabs(counts[i] - 4000 * p), 4 * sqrt(4000 * p * (1 - p)), "%d: %f", i, counts[i]);
+    }
+    tn_backward(s, tn_sum(s, tn_mul(s, hard, odds)));
+    tn_tensor *gradient = tn_grad_of(s, logits);
+    sum = tn_item_double(s, tn_sum(s, tn_abs(s, tn_sum_dim(s, gradient, TN_INTS(1)))));
+    cr_assert_lt(sum, 1e-9); /* of a softmax */
+    cr_assert_gt(tn_item_double(s, tn_sum(s, tn_abs(s, gradient))), 100);
+    tn_tensor *soft = tn_gumbel_softmax(s, tn_detach(s, logits), 2, 0, 0);
+    cr_assert_lt(fabs(tn_item_double(s, tn_sum(s, soft)) - 3), 1e-9);
+    cr_assert_null(tn_gumbel_softmax(s, logits, 0, 0, 0));
+    expect_error(s, "argument 'tau'");
+}
+
+typedef struct two_batches {
+    int given;
+} two_batches;
+
+static tn_tensor *next_batch(void *user, tn_scope *scope)
+{
+    two_batches *b = user;
+    static const double first[] = {1, 2, 3, 6}, second[] = {5, 0, 7, 4, 9, 8};
+    if (b->given == 2) return NULL;
+    return b->given++ ? tn_from_data(scope, TN_FLOAT64, TN_INTS(3, 2), second, TN_CPU)
+                      : tn_from_data(scope, TN_FLOAT64, TN_INTS(2, 2), first, TN_CPU);
+}
+
+static tn_tensor *failing_batch(void *user, tn_scope *scope)
+{
+    tn_scope_fail(scope, TN_E_IO, "no more data");
+    return NULL;
+}
+
+Test(functions, statistics_of_batch_norms_anew)
+{
+    two_batches data = {0};
+    tn_module *norm = tn_batch_norm1d_create(net, "norm", 2);
+    tn_module_to(net, 0, TN_FLOAT64);
+    tn_fill_scalar_(s, tn_module_tensor(norm, "running_mean"), 7.0);
+    tn_module_train(norm, 0);
+    cr_assert_eq(tn_update_bn(s, norm, next_batch, &data), TN_OK, "%s", error_of(net));
+    EXPECT_NUMBERS(tn_module_tensor(norm, "running_mean"), 4.5, 4);
+    EXPECT_NUMBERS(tn_module_tensor(norm, "running_var"), 3, 12);
+    cr_assert_not(tn_module_is_training(norm));
+    tn_module_train(norm, 1); /* the momentum is 0.1 again */
+    data.given = 0;
+    tn_module_forward(s, norm, next_batch(&data, s));
+    EXPECT_NUMBERS(tn_module_tensor(norm, "running_mean"), 4.5 * 0.9 + 0.2, 4 * 0.9 + 0.4);
+    cr_assert_eq(tn_update_bn(s, norm, failing_batch, NULL), TN_E_IO);
+    expect_error(s, "no more data");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Utilities over modules, as torch.nn.utils has them: packed sequences, batch norms that are folded into other layers or
- * that look at the batches of all devices, and a loss with a distance of the program's own. nn.h includes this header.
+ * that look at the batches of all devices, functions, and a loss with a distance of the program's own. nn.h includes this header.
  */
 #ifndef TENON_NN_UTILS_H
 #define TENON_NN_UTILS_H
@@ -64,6 +64,21 @@ TN_API int32_t tn_fuse_linear_bn_eval(tn_module *linear, tn_module *norm);
  * and the communicator has one rank in this one. It must live longer than the module. NULL: batch norms again.
  */
 TN_API int32_t tn_convert_sync_batchnorm(tn_module *m, TN_NULLABLE tn_communicator *communicator);
+
+/* The input of the next batch, made in s, or NULL when there are no more. */
+typedef TN_NULLABLE tn_tensor *(*tn_next_input)(void *user, tn_scope *s);
+/* The statistics of batch norms below m anew, as means over all batches: for averaged parameters (torch.optim.swa_utils). m runs in
+ * training mode, without recording, and is then as it was. An error of a batch or of `next` ends it; returns a status. */
+TN_API int32_t tn_update_bn(tn_scope *s, tn_module *m, tn_next_input next, void *user);
+
+/* ---- Functions ----------------------------------------------------------------------------------------- */
+
+/* x divided by its p-norms along a dimension, which count as at least eps. p may be INFINITY. PyTorch's defaults: 2, 1, 1e-12. */
+TN_API TN_SCOPED tn_tensor *tn_normalize(tn_scope *s, tn_tensor *x, double p, int64_t dim, double eps);
+/* A random choice along a dimension that has a gradient (Jang et al. 2017): the softmax of (logits + Gumbel noise) / tau. With `hard`
+ * it is one-hot, with the gradient of the soft one. tau is above 0. PyTorch's defaults: 1, 0, -1. */
+TN_API TN_SCOPED tn_tensor *tn_gumbel_softmax(tn_scope *s, tn_tensor *logits, double tau, int32_t hard,
+                                              int64_t dim);
 
 /* ---- Gradients ----------------------------------------------------------------------------------------- */
 
