@@ -78,6 +78,8 @@ struct CUevent_st {
     unsigned flags;
     int references; /* of the program and of queued work */
     uint64_t issued, done;
+    CUstream stream; /* of the last record, which may be gone, and its number there */
+    uint64_t number;
     struct timespec time;
     CUgraph capture; /* in which it was recorded, else NULL */
     node_set before; /* the nodes of the capture before it */
@@ -109,7 +111,9 @@ struct work {
     CUhostFn callback;
     void *user;
     cuda_test_work *library;
-    unsigned long queued; /* how often the host had asked */
+    uint64_t number;  /* in its stream, 0: it is not held */
+    CUstream awaited; /* of the event, up to that number */
+    uint64_t awaited_number;
 };
 
 struct CUstream_st {
@@ -119,7 +123,8 @@ struct CUstream_st {
     CUcontext context;
     pthread_t thread;
     work *first, **last;
-    int busy, ends;
+    int busy, ends, in_callback;
+    uint64_t queued, asked; /* numbers of work: the last one, and up to which the host has waited */
     cl_command_queue queue;
 };
 
@@ -166,6 +171,7 @@ char *place_of(CUcontext c, CUdeviceptr address, size_t bytes);
 unsigned long long issued_of(const struct CUevent_st *e);
 unsigned long long done_of(const struct CUevent_st *e);
 void wait_for(const struct CUevent_st *e);
+void ask(CUstream s, uint64_t number);
 void release_event(CUevent e);
 void run(CUstream s, work *w);
 CUstream make_stream(CUcontext c);

@@ -38,15 +38,18 @@ EXPORT CUresult cuStreamQuery(CUstream stream)
 {
     BEGIN_OF_STREAM
     result = stream->first || stream->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-    late_asked();
+    if (result && late_insists()) ask(stream, stream->queued);
     END
 }
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
     BEGIN_OF_STREAM
-    late_asked();
-    while (stream->first || stream->busy) pthread_cond_wait(&changed, &lock);
+    ask(stream, stream->queued);
+    while (stream->first || stream->busy) {
+        if (stream->in_callback) late_note("blocked");
+        pthread_cond_wait(&changed, &lock);
+    }
     result = c->sticky;
     END
 }
@@ -61,7 +64,12 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
         goto end;
     }
     event->references++;
-    result = queue(c, stream, (work){.kind = WAIT, .event = event, .record = issued_of(event)});
+    result = queue(c, stream,
+                   (work){.kind = WAIT,
+                          .event = event,
+                          .record = issued_of(event),
+                          .awaited = event->stream,
+                          .awaited_number = event->number});
     if (result) event->references--;
     END
 }
@@ -158,7 +166,7 @@ EXPORT CUresult cuEventQuery(CUevent event)
     REFUSE(event->capture, captured(event))
     REFUSE((result = unsafe()), result)
     result = done_of(event) < issued_of(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-    late_asked();
+    if (result && late_insists()) ask(event->stream, event->number);
     END
 }
 
@@ -166,7 +174,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     BEGIN(1)
     REFUSE(event->capture, captured(event))
-    late_asked();
+    ask(event->stream, event->number);
     while (done_of(event) < issued_of(event)) wait_for(event);
     result = c->sticky;
     END

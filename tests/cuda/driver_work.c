@@ -178,6 +178,46 @@ void wait_for(const struct CUevent_st *e)
     pthread_mutex_lock(&lock);
 }
 
+/* The host waits for that work, which may begin now; the stream may be gone. */
+void ask(CUstream s, uint64_t number)
+{
+    CUstream found = streams;
+    while (found && found != s) found = found->next;
+    if (!found || found->asked >= number) return;
+    found->asked = number;
+    pthread_cond_broadcast(&changed);
+}
+
+/* Until the host has asked for the work. */
+static void hold(CUstream s, const work *w)
+{
+    while (s->asked < w->number) {
+        if (late_is_closed()) late_note("reached");
+        pthread_cond_wait(&changed, &lock);
+    }
+}
+
+/* Work behind the wait that the host has asked for asks for what is waited for. */
+static void wait_in_stream(CUstream s, const work *w)
+{
+    while (done_of(w->event) < w->record && !s->context->sticky) {
+        if (s->asked >= w->number) ask(w->awaited, w->awaited_number);
+        wait_for(w->event);
+    }
+}
+
+static void call_back(CUstream s, work *w)
+{
+    s->in_callback = 1;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    is_callback = 1;
+    w->callback(w->user);
+    is_callback = 0;
+    pthread_mutex_lock(&lock);
+    s->in_callback = 0;
+}
+
 void release_event(CUevent e)
 {
     if (--e->references) return;
@@ -190,10 +230,10 @@ void release_event(CUevent e)
 /* Under the lock, which waiting and long work let go of. */
 void run(CUstream s, work *w)
 {
+    if (w->kind <= LIBRARY || w->kind == GRAPH) hold(s, w);
     CUresult result = s->context->sticky;
     if (!result && w->kind <= LIBRARY) {
         pthread_mutex_unlock(&lock);
-        late_hold(w->queued);
         if (w->kind == LAUNCH || w->kind == LIBRARY || w->to_device) late_begin();
         pthread_mutex_lock(&lock);
         result = asked_fault("work");
@@ -209,16 +249,10 @@ void run(CUstream s, work *w)
         if (w->event->shared) atomic_store(&w->event->shared->done, w->record);
         clock_gettime(CLOCK_MONOTONIC, &w->event->time);
     }
-    while (w->kind == WAIT && done_of(w->event) < w->record && !s->context->sticky) wait_for(w->event);
+    if (w->kind == WAIT) wait_in_stream(s, w);
     if (w->event) release_event(w->event);
     if (w->kind == GRAPH) run_graph(s, w);
-    if (w->kind == CALLBACK && !result) { /* CUDA does not call after a fault */
-        pthread_mutex_unlock(&lock);
-        is_callback = 1;
-        w->callback(w->user);
-        is_callback = 0;
-        pthread_mutex_lock(&lock);
-    }
+    if (w->kind == CALLBACK && !result) call_back(s, w); /* CUDA does not call after a fault */
 }
 
 static void *serve(void *data)
@@ -259,7 +293,7 @@ CUstream make_stream(CUcontext c)
 void end_stream(CUstream s)
 {
     s->ends = 1;
-    late_asked();
+    s->asked = UINT64_MAX;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     pthread_join(s->thread, NULL);
@@ -288,7 +322,12 @@ CUresult queue(CUcontext c, CUstream s, work w)
     work *copy = malloc(sizeof *copy);
     *copy = w;
     copy->next = NULL;
-    copy->queued = late_queued();
+    copy->number = late_until_asked() ? ++s->queued : 0;
+    if (w.kind == RECORD) {
+        w.event->stream = s;
+        w.event->number = copy->number;
+    }
+    late_queued();
     if (late_until_asked() && w.kind == COPY && !w.to_device) memset(w.to, 0, w.bytes);
     *s->last = copy;
     s->last = &copy->next;

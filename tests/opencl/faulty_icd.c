@@ -10,8 +10,8 @@
  *   FAULTY_NO_DOUBLE=1                    devices have no float64
  *   FAULTY_GPU=1                          devices say that they are GPUs, so kernels have the form for GPUs
  *   FAULTY_SOURCE=TEXT                    every program gets a line `#error TEXT`
- *   FAULTY_DELAY, FAULTY_GATE             work that writes device memory is late (../gpu/late.h), and
- *                                         clSetUserEventStatus returns later by the delay
+ *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS   work that writes device memory is late: ../gpu/late.h. If the
+ *                                         host has to ask, reads are late, too. clSetUserEventStatus is what signals
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "../gpu/late.h"
 
 /* Objects of OpenCL begin with a pointer to the dispatch table. */
@@ -61,28 +60,146 @@ static cl_int fault_of(const char *function, cl_context context)
     return fail.status;
 }
 
-/* ---- Delays ------------------------------------------------------------------------------------------------ */
+/* ---- Late work ----------------------------------------------------------------------------------------------- */
 
-static void *open_gate(void *gate)
+/* An event of a queue: one that holds its work until the host asks, or one that its work waits for. */
+typedef struct tie {
+    struct tie *next;
+    cl_command_queue queue;
+    cl_event event;
+} tie;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the rest */
+static tie *held, *awaited;
+
+static void add_link(tie **list, cl_command_queue queue, cl_event event)
+{
+    tie *l = malloc(sizeof *l);
+    if (!l) abort();
+    pthread_mutex_lock(&lock);
+    *l = (tie){*list, queue, event};
+    *list = l;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Of user events NULL. */
+static cl_command_queue queue_of(cl_event event)
+{
+    cl_command_queue queue = NULL;
+    real.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL);
+    return queue;
+}
+
+static int is_complete(cl_event event)
+{
+    cl_int state = CL_QUEUED;
+    real.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    return state <= CL_COMPLETE; /* errors are negative */
+}
+
+static void *begin_late(void *hold)
 {
     late_begin();
-    real.clSetUserEventStatus(gate, CL_COMPLETE);
-    real.clReleaseEvent(gate);
+    real.clSetUserEventStatus(hold, CL_COMPLETE);
+    real.clReleaseEvent(hold);
     return NULL;
 }
 
-/* What is queued after it begins later. */
-static void delay(cl_command_queue queue)
+static void begin(cl_event hold)
 {
     pthread_t thread;
-    cl_int status;
-    if (!late_delay()) return;
-    cl_event gate = real.clCreateUserEvent(context_of(queue), &status);
-    real.clEnqueueBarrierWithWaitList(queue, 1, &gate, NULL);
-    if (pthread_create(&thread, NULL, open_gate, gate) != 0)
-        open_gate(gate);
-    else
+    if ((late_delay() || late_is_closed()) && pthread_create(&thread, NULL, begin_late, hold) == 0)
         pthread_detach(thread);
+    else
+        begin_late(hold);
+}
+
+/* What is queued after it begins later. */
+static void hold(cl_command_queue queue, int is_read)
+{
+    cl_int status;
+    late_queued();
+    if (!late_until_asked() && (is_read || !late_delay())) return;
+    cl_event event = real.clCreateUserEvent(context_of(queue), &status);
+    real.clEnqueueBarrierWithWaitList(queue, 1, &event, NULL);
+    if (late_until_asked())
+        add_link(&held, queue, event);
+    else
+        begin(event);
+}
+
+/* The work of the queue waits for the events. */
+static void follow(cl_command_queue queue, cl_uint n, const cl_event *list)
+{
+    for (cl_uint i = 0; i < n && late_until_asked(); i++) {
+        real.clRetainEvent(list[i]);
+        add_link(&awaited, queue, list[i]);
+    }
+}
+
+#define MOST_QUEUES 256
+
+static int has_queue(cl_command_queue *queues, cl_command_queue queue)
+{
+    int i = 0;
+    while (queues[i] && queues[i] != queue) i++;
+    return queues[i] != NULL;
+}
+
+/* Adds the queues that work of the queues waits for. Whether some of it waits for an event of the program; under the lock. */
+static int add_awaited(cl_command_queue queues[MOST_QUEUES])
+{
+    int is_blocked = 0, n = 1;
+    for (tie **at = &awaited, *l; (l = *at);) {
+        if (is_complete(l->event)) {
+            *at = l->next;
+            real.clReleaseEvent(l->event);
+            free(l);
+            continue;
+        }
+        at = &l->next;
+        cl_command_queue other = queue_of(l->event);
+        if (!has_queue(queues, l->queue)) continue;
+        is_blocked |= !other;
+        if (!other || has_queue(queues, other)) continue;
+        while (queues[n]) n++;
+        if (n == MOST_QUEUES - 1) abort();
+        queues[n] = other;
+        at = &awaited; /* what that one waits for may have been passed over */
+    }
+    return is_blocked;
+}
+
+/* The host waits for the queue: its work begins, and all that it waits for. Whether that ends without the program. */
+static int ask(cl_command_queue queue)
+{
+    cl_command_queue queues[MOST_QUEUES] = {queue};
+    tie *begins = NULL;
+    if (!queue) return 1;
+    pthread_mutex_lock(&lock);
+    int is_blocked = add_awaited(queues);
+    for (tie **at = &held, *l; (l = *at);) {
+        if (!has_queue(queues, l->queue)) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        l->next = begins;
+        begins = l;
+    }
+    pthread_mutex_unlock(&lock);
+    for (tie *l = begins, *next; l; l = next) {
+        next = l->next;
+        begin(l->event);
+        free(l);
+    }
+    return !is_blocked;
+}
+
+static void wait_begins(cl_command_queue queue)
+{
+    if (!ask(queue)) late_note("blocked");
+    if (late_is_closed()) late_note("reached");
 }
 
 /* ---- Functions --------------------------------------------------------------------------------------------- */
@@ -97,49 +214,54 @@ static void delay(cl_command_queue queue)
 FAULTY(clFinish)(QUEUE)
 {
     FAIL_IN_QUEUE(clFinish)
+    wait_begins(queue);
     return real.clFinish(queue);
 }
 FAULTY(clEnqueueNDRangeKernel)
 (QUEUE, cl_kernel kernel, cl_uint dims, const size_t *first, const size_t *items, const size_t *group, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueNDRangeKernel)
-    delay(queue);
+    hold(queue, 0);
     return real.clEnqueueNDRangeKernel(queue, kernel, dims, first, items, group, n, list, out);
 }
 FAULTY(clEnqueueReadBuffer)(QUEUE, cl_mem from, cl_bool blocks, size_t offset, size_t bytes, void *to, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueReadBuffer)
+    hold(queue, 1);
+    if (blocks) wait_begins(queue);
     return real.clEnqueueReadBuffer(queue, from, blocks, offset, bytes, to, n, list, out);
 }
 FAULTY(clEnqueueWriteBuffer)
 (QUEUE, cl_mem to, cl_bool blocks, size_t offset, size_t bytes, const void *from, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueWriteBuffer)
-    delay(queue);
+    hold(queue, 0);
     return real.clEnqueueWriteBuffer(queue, to, blocks, offset, bytes, from, n, list, out);
 }
 FAULTY(clEnqueueCopyBuffer)
 (QUEUE, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t bytes, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueCopyBuffer)
-    delay(queue);
+    hold(queue, 0);
     return real.clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, bytes, n, list, out);
 }
 FAULTY(clEnqueueFillBuffer)
 (QUEUE, cl_mem to, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueFillBuffer)
-    delay(queue);
+    hold(queue, 0);
     return real.clEnqueueFillBuffer(queue, to, pattern, pattern_bytes, offset, bytes, n, list, out);
 }
 FAULTY(clEnqueueMarkerWithWaitList)(QUEUE, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueMarkerWithWaitList)
+    follow(queue, n, list);
     return real.clEnqueueMarkerWithWaitList(queue, n, list, out);
 }
 FAULTY(clEnqueueBarrierWithWaitList)(QUEUE, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueBarrierWithWaitList)
+    follow(queue, n, list);
     return real.clEnqueueBarrierWithWaitList(queue, n, list, out);
 }
 FAULTY(clWaitForEvents)(cl_uint n, const cl_event *list)
@@ -147,12 +269,26 @@ FAULTY(clWaitForEvents)(cl_uint n, const cl_event *list)
     cl_context context = NULL;
     if (n) real.clGetEventInfo(list[0], CL_EVENT_CONTEXT, sizeof context, &context, NULL);
     cl_int fault = fault_of("clWaitForEvents", context);
+    for (cl_uint i = 0; i < n; i++) wait_begins(queue_of(list[i]));
     return fault != CL_SUCCESS ? fault : real.clWaitForEvents(n, list);
+}
+/* Questions in a row are a wait for all that can be done. */
+FAULTY(clGetEventInfo)(cl_event event, cl_event_info what, size_t bytes, void *value, size_t *out_bytes)
+{
+    int is_question = what == CL_EVENT_COMMAND_EXECUTION_STATUS && late_until_asked() && !is_complete(event);
+    if (is_question && late_insists() && ask(queue_of(event))) real.clWaitForEvents(1, &event);
+    return real.clGetEventInfo(event, what, bytes, value, out_bytes);
+}
+/* A queue ends when its work has ended. */
+FAULTY(clReleaseCommandQueue)(QUEUE)
+{
+    ask(queue);
+    return real.clReleaseCommandQueue(queue);
 }
 FAULTY(clSetUserEventStatus)(cl_event event, cl_int status)
 {
     cl_int result = real.clSetUserEventStatus(event, status);
-    late_sleep(late_delay());
+    late_until_file("FAULTY_SIGNALS");
     return result;
 }
 FAULTY(clGetDeviceInfo)(cl_device_id id, cl_device_info what, size_t bytes, void *value, size_t *out_bytes)
@@ -237,6 +373,8 @@ static void change_table(void)
     CHANGE(clEnqueueMarkerWithWaitList)
     CHANGE(clEnqueueBarrierWithWaitList)
     CHANGE(clWaitForEvents)
+    CHANGE(clGetEventInfo)
+    CHANGE(clReleaseCommandQueue)
     CHANGE(clSetUserEventStatus)
     CHANGE(clGetDeviceInfo)
     CHANGE(clCreateBuffer)

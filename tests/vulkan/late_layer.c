@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A Vulkan layer for tests: kernels begin late, and who uses what they still need is reported. A thread of each device hands
- * submissions to the driver in their order; one with kernels sleeps before. The loader takes the layer from VK_LAYER_PATH and
- * VK_INSTANCE_LAYERS. The environment, which may change while the program runs:
+ * submissions to the driver in their order. The loader takes the layer from VK_LAYER_PATH and VK_INSTANCE_LAYERS. The
+ * environment, which may change while the program runs:
  *
  *   FAULTY_DELAY, FAULTY_GATE   how late submissions with kernels are: ../gpu/late.h
+ *   FAULTY_UNASKED              a submission, and what was submitted before it, is handed over when the host waits for the value
+ *                               that it signals
  *   ZE_TEST_REPORT=FILE         reports are appended to it (default: standard error)
  */
 #include <pthread.h>
@@ -18,16 +20,18 @@
 
 #define MOST 8 /* semaphores and command buffers of a submission */
 
-#define DEVICE_FUNCTIONS(X)   \
-    X(DestroyDevice)          \
-    X(DeviceWaitIdle)         \
-    X(QueueSubmit)            \
-    X(GetDeviceQueue)         \
-    X(CmdDispatch)            \
-    X(ResetCommandPool)       \
-    X(DestroyCommandPool)     \
-    X(AllocateCommandBuffers) \
-    X(DestroySemaphore)       \
+#define DEVICE_FUNCTIONS(X)     \
+    X(DestroyDevice)            \
+    X(DeviceWaitIdle)           \
+    X(QueueSubmit)              \
+    X(GetDeviceQueue)           \
+    X(CmdDispatch)              \
+    X(ResetCommandPool)         \
+    X(DestroyCommandPool)       \
+    X(AllocateCommandBuffers)   \
+    X(DestroySemaphore)         \
+    X(WaitSemaphores)           \
+    X(GetSemaphoreCounterValue) \
     X(GetDeviceProcAddr)
 
 /* A command buffer of the program. */
@@ -46,8 +50,15 @@ typedef struct submission {
     uint64_t wait_values[MOST], signal_values[MOST];
     VkPipelineStageFlags stages[MOST];
     VkCommandBuffer commands[MOST];
-    int is_late;
+    int is_late, is_held;
 } submission;
+
+/* What is known of the values of a semaphore. */
+typedef struct last_signal {
+    struct last_signal *next;
+    VkSemaphore semaphore;
+    uint64_t submitted, asked; /* asked: up to which value the host waits */
+} last_signal;
 
 typedef struct device {
     struct device *next;
@@ -57,6 +68,7 @@ typedef struct device {
 #undef DECLARE
     VkQueue queue; /* programs of these tests have one */
     commands *commands;
+    last_signal *signals;
     submission *first, **last; /* the first one is being handed over */
     pthread_cond_t changed;
     pthread_t thread;
@@ -117,7 +129,7 @@ static void *serve(void *data)
     for (;;) {
         submission *s = d->first;
         if (!s && d->stops) break;
-        if (!s) {
+        if (!s || s->is_held) {
             pthread_cond_wait(&d->changed, &lock);
             continue;
         }
@@ -134,9 +146,57 @@ static void *serve(void *data)
     return NULL;
 }
 
+static last_signal *signal_of(device *d, VkSemaphore semaphore)
+{
+    last_signal *l = d->signals;
+    while (l && l->semaphore != semaphore) l = l->next;
+    if (l) return l;
+    l = malloc(sizeof *l);
+    if (!l) abort();
+    *l = (last_signal){.next = d->signals, .semaphore = semaphore};
+    return d->signals = l;
+}
+
+static void forget_signal(device *d, VkSemaphore semaphore)
+{
+    last_signal **at = &d->signals, *l;
+    while ((l = *at) && l->semaphore != semaphore) at = &l->next;
+    if (l) *at = l->next;
+    free(l);
+}
+
+/* Lets go what the host waits for, and what was submitted before it; under the lock. */
+static void let_asked_go(device *d)
+{
+    const submission *last = NULL;
+    for (const submission *s = d->first; s; s = s->next)
+        for (uint32_t i = 0; i < s->n_signals; i++)
+            if (s->signal_values[i] <= signal_of(d, s->signals[i])->asked) last = s;
+    for (submission *s = d->first; last; s = s->next) {
+        s->is_held = 0;
+        if (s == last) break;
+    }
+    pthread_cond_broadcast(&d->changed);
+}
+
+/* The host waits for that value of the semaphore, which may be submitted later; under the lock. */
+static void ask(device *d, VkSemaphore semaphore, uint64_t value)
+{
+    last_signal *l = signal_of(d, semaphore);
+    if (l->asked < value) l->asked = value;
+    let_asked_go(d);
+}
+
+static void let_go(device *d)
+{
+    for (submission *s = d->first; s; s = s->next) s->is_held = 0;
+    pthread_cond_broadcast(&d->changed);
+}
+
 /* Until the driver has all submissions; under the lock. */
 static void drain(device *d)
 {
+    let_go(d);
     while (d->first) pthread_cond_wait(&d->changed, &lock);
 }
 
@@ -144,28 +204,31 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(VkQueue queue, uint32_t count
                                                    VkFence fence)
 {
     pthread_mutex_lock(&lock);
+    late_queued();
     device *d = devices;
     while (d && d->queue != queue) d = d->next;
     if (!d || fence) abort();
     for (uint32_t i = 0; i < count; i++) {
         const VkSubmitInfo *info = &infos[i];
-        const VkTimelineSemaphoreSubmitInfo *timeline = info->pNext;
+        const VkTimelineSemaphoreSubmitInfo *info_of = info->pNext;
         submission *s = calloc(1, sizeof *s);
         if (!s || info->waitSemaphoreCount > MOST || info->commandBufferCount > MOST ||
             info->signalSemaphoreCount > MOST)
             abort();
         s->queue = queue;
+        s->is_held = late_until_asked();
         s->n_waits = info->waitSemaphoreCount;
         s->n_signals = info->signalSemaphoreCount;
         s->n_commands = info->commandBufferCount;
         for (uint32_t k = 0; k < s->n_waits; k++) {
             s->waits[k] = info->pWaitSemaphores[k];
-            s->wait_values[k] = timeline->pWaitSemaphoreValues[k];
+            s->wait_values[k] = info_of->pWaitSemaphoreValues[k];
             s->stages[k] = info->pWaitDstStageMask[k];
         }
         for (uint32_t k = 0; k < s->n_signals; k++) {
             s->signals[k] = info->pSignalSemaphores[k];
-            s->signal_values[k] = timeline->pSignalSemaphoreValues[k];
+            s->signal_values[k] = info_of->pSignalSemaphoreValues[k];
+            signal_of(d, s->signals[k])->submitted = s->signal_values[k];
         }
         for (uint32_t k = 0; k < s->n_commands; k++) {
             device *of;
@@ -175,7 +238,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(VkQueue queue, uint32_t count
         *d->last = s;
         d->last = &s->next;
     }
-    pthread_cond_broadcast(&d->changed);
+    let_asked_go(d);
     pthread_mutex_unlock(&lock);
     return VK_SUCCESS;
 }
@@ -222,6 +285,7 @@ static VKAPI_ATTR void VKAPI_CALL cmd_dispatch(VkCommandBuffer handle, uint32_t 
 {
     device *d;
     pthread_mutex_lock(&lock);
+    late_queued();
     commands_of(handle, &d)->has_kernels = 1;
     pthread_mutex_unlock(&lock);
     d->CmdDispatch(handle, x, y, z);
@@ -280,8 +344,45 @@ static VKAPI_ATTR void VKAPI_CALL destroy_semaphore(VkDevice handle, VkSemaphore
         for (uint32_t i = 0; i < s->n_signals; i++)
             if (s->signals[i] == semaphore) report("vkDestroySemaphore: a submission signals it");
     }
+    forget_signal(d, semaphore);
     pthread_mutex_unlock(&lock);
     d->DestroySemaphore(handle, semaphore, allocator);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL wait_semaphores(VkDevice handle, const VkSemaphoreWaitInfo *info,
+                                                      uint64_t timeout)
+{
+    pthread_mutex_lock(&lock);
+    device *d = device_of(handle);
+    for (uint32_t i = 0; i < info->semaphoreCount; i++) {
+        ask(d, info->pSemaphores[i], info->pValues[i]);
+        if (signal_of(d, info->pSemaphores[i])->submitted < info->pValues[i]) late_note("blocked");
+    }
+    if (late_is_closed()) late_note("reached");
+    pthread_mutex_unlock(&lock);
+    return d->WaitSemaphores(handle, info, timeout);
+}
+
+/* Questions in a row are a wait for all that can be done. */
+static VKAPI_ATTR VkResult VKAPI_CALL get_semaphore_value(VkDevice handle, VkSemaphore semaphore,
+                                                          uint64_t *out)
+{
+    uint64_t last = 0;
+    const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+                                      .semaphoreCount = 1,
+                                      .pSemaphores = &semaphore,
+                                      .pValues = &last};
+    pthread_mutex_lock(&lock);
+    device *d = device_of(handle);
+    VkResult result = d->GetSemaphoreCounterValue(handle, semaphore, out);
+    int is_question = late_until_asked() && result == VK_SUCCESS && *out < signal_of(d, semaphore)->submitted;
+    if (is_question && late_insists()) {
+        last = signal_of(d, semaphore)->submitted;
+        ask(d, semaphore, last);
+    }
+    pthread_mutex_unlock(&lock);
+    if (last) result = d->WaitSemaphores(handle, &info, UINT64_MAX);
+    return last && result == VK_SUCCESS ? d->GetSemaphoreCounterValue(handle, semaphore, out) : result;
 }
 
 /* ---- Devices ------------------------------------------------------------------------------------------------ */
@@ -292,7 +393,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
     device *d = device_of(handle), **at = &devices;
     if (d->first) report("vkDestroyDevice: work has not run");
     d->stops = 1;
-    pthread_cond_broadcast(&d->changed);
+    let_go(d);
     pthread_mutex_unlock(&lock);
     pthread_join(d->thread, NULL);
     pthread_mutex_lock(&lock);
@@ -304,6 +405,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
         next = c->next;
         free(c);
     }
+    while (d->signals) forget_signal(d, d->signals->semaphore);
     pthread_cond_destroy(&d->changed);
     free(d);
 }
@@ -371,6 +473,8 @@ static PFN_vkVoidFunction own(const char *name)
         OWN("vkResetCommandPool", reset_command_pool),
         OWN("vkDestroyCommandPool", destroy_command_pool),
         OWN("vkDestroySemaphore", destroy_semaphore),
+        OWN("vkWaitSemaphores", wait_semaphores),
+        OWN("vkGetSemaphoreCounterValue", get_semaphore_value),
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (strcmp(functions[i].name, name) == 0) return functions[i].function;

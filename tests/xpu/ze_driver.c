@@ -21,8 +21,9 @@
  *   ZE_TEST_PRIORITIES=1                the priority of each new list is reported
  *   FAULTY_LARGEST=BYTES                larger memory is not allocated
  *   FAULTY_NO_DOUBLE=1                  devices have no float64
- *   FAULTY_DELAY, FAULTY_GATE           work that writes device memory is late (../gpu/late.h), and zeEventHostSignal returns
- *                                       later by the delay
+ *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS, FAULTY_MEETING   work that writes device memory is late:
+ *                                       ../gpu/late.h. If the host has to ask, reads are late, too. zeEventHostSignal is what
+ *                                       signals; those who meet are in calls of a list
  */
 #include "ze_driver.h"
 
@@ -93,11 +94,16 @@ ze_result_t leave(ze_result_t result)
     return result;
 }
 
-/* Two threads in one object at a time. The call is made longer, so that they meet. */
+/* Two threads in one object at a time. The first one of those who are to meet stays until the other one comes. */
 void call_begin(object *o, const char *function)
 {
-    if (__atomic_exchange_n(&o->is_called, 1, __ATOMIC_ACQ_REL)) report("%s: two threads at once", function);
-    if (late_delay()) usleep(1000);
+    static atomic_int has_met;
+    int is_met = __atomic_exchange_n(&o->is_called, 1, __ATOMIC_ACQ_REL);
+    if (is_met) report("%s: two threads at once", function);
+    if (!getenv("FAULTY_MEETING") || o->kind != 'L') return;
+    if (is_met) atomic_store(&has_met, 1);
+    while (!atomic_load(&has_met) && !late_has_file("FAULTY_MEETING")) late_sleep(1);
+    atomic_store(&has_met, 1);
 }
 void call_end(object *o)
 {

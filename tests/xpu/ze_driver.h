@@ -104,13 +104,14 @@ typedef struct command {
     struct _ze_kernel_handle_t *kernel; /* and a copy of its arguments: */
     struct _ze_kernel_handle_t *arguments;
     uint32_t groups;
+    int is_held; /* until the host waits for it */
 } command;
 
 struct _ze_command_list_handle_t {
     object o;
     ze_context_handle_t context;
     command *first;
-    int is_running, stops;
+    int is_busy, stops;
     pthread_t thread;
     struct _ze_command_list_handle_t *next;
 };

@@ -6,6 +6,7 @@
 
 static int is_ready(const command *c)
 {
+    if (c->is_held && c->kind != BARRIER) return 0;
     for (uint32_t i = 0; i < c->n_waits; i++)
         if (!c->waits[i]->is_signalled) return 0;
     return 1;
@@ -53,12 +54,14 @@ static void *run_list(void *data)
     pthread_mutex_lock(&lock);
     for (;;) {
         command *c = is_lost ? NULL : choose(list);
-        if (c && writes_device(c) && late_delay()) { /* more commands may come, and change the choice */
+        if (c && writes_device(c) && (late_delay() || late_is_closed())) {
+            list->is_busy = 1;
             pthread_mutex_unlock(&lock);
-            late_begin();
+            late_begin(); /* more commands may come, and change the choice */
             pthread_mutex_lock(&lock);
             c = is_lost ? NULL : choose(list);
         }
+        list->is_busy = c != NULL;
         if (!c && list->stops) break;
         if (!c) {
             pthread_cond_wait(&changed, &lock);
@@ -75,11 +78,36 @@ static void *run_list(void *data)
         if (c->signal) c->signal->time = now();
         if (c->signal) c->signal->is_signalled = 1;
         drop(list, c);
+        list->is_busy = 0;
         pthread_cond_broadcast(&changed);
     }
     while (list->first) drop(list, list->first);
     pthread_mutex_unlock(&lock);
     return NULL;
+}
+
+/* The host waits for the event: the commands up to the one that signals it begin, and those that they wait for. */
+static void ask(ze_event_handle_t e)
+{
+    for (ze_command_list_handle_t list = lists; list; list = list->next) {
+        const command *last = list->first;
+        while (last && last->signal != e) last = last->next;
+        for (command *c = list->first; last; c = c->next) {
+            const int was_held = c->is_held;
+            c->is_held = 0;
+            for (uint32_t i = 0; was_held && i < c->n_waits; i++) ask(c->waits[i]);
+            if (c == last) break;
+        }
+    }
+    pthread_cond_broadcast(&changed);
+}
+
+/* Whether some list has work that can go on without the host. */
+static int goes_on(void)
+{
+    for (ze_command_list_handle_t list = lists; list; list = list->next)
+        if (list->is_busy || choose(list)) return 1;
+    return 0;
 }
 
 /* Appends a copy of the command; takes the lock for itself. */
@@ -97,6 +125,8 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         *copy = c;
         copy->signal = signal;
         copy->n_waits = n_waits;
+        copy->is_held = late_until_asked();
+        late_queued();
         if (signal && is_alive(signal, 'E', function)) signal->o.in_use++;
         if (signal && signal->is_signalled) report("%s: the event to signal was not reset", function);
         for (uint32_t i = 0; i < n_waits; i++) {
@@ -274,7 +304,7 @@ ze_result_t ZE_APICALL zeEventHostSignal(ze_event_handle_t e)
     pthread_cond_broadcast(&changed);
     ze_context_handle_t context = e->pool->context;
     pthread_mutex_unlock(&lock);
-    late_sleep(late_delay());
+    late_until_file("FAULTY_SIGNALS");
     pthread_mutex_lock(&lock);
     if (context->o.is_dead) report("%s: the context ended before the call did", __func__);
     return leave(ZE_RESULT_SUCCESS);
@@ -291,7 +321,12 @@ ze_result_t ZE_APICALL zeEventHostReset(ze_event_handle_t e)
 ze_result_t ZE_APICALL zeEventHostSynchronize(ze_event_handle_t e, uint64_t timeout)
 {
     ENTER(e, 'E');
-    while (!e->is_signalled && !is_lost && timeout) pthread_cond_wait(&changed, &lock);
+    if (timeout) ask(e);
+    if (timeout && !e->is_signalled && late_is_closed()) late_note("reached");
+    while (!e->is_signalled && !is_lost && timeout) {
+        if (!goes_on()) late_note("blocked");
+        pthread_cond_wait(&changed, &lock);
+    }
     if (is_lost) return leave(ZE_RESULT_ERROR_DEVICE_LOST);
     return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }
@@ -299,6 +334,10 @@ ze_result_t ZE_APICALL zeEventHostSynchronize(ze_event_handle_t e, uint64_t time
 ze_result_t ZE_APICALL zeEventQueryStatus(ze_event_handle_t e)
 {
     ENTER(e, 'E');
+    if (!e->is_signalled && late_until_asked() && late_insists()) {
+        ask(e);
+        while (!e->is_signalled && !is_lost && goes_on()) pthread_cond_wait(&changed, &lock);
+    }
     return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }
 
