@@ -18,7 +18,7 @@
 
 /* ---- ready entries: a heap by sequence number ---- */
 
-static void push(tni_backward_run *run, tni_entry *e)
+static inline __attribute__((always_inline)) void push(tni_backward_run *run, tni_entry *e)
 {
     uint32_t i = run->heap_count++;
     while (i > 0) {
@@ -63,7 +63,8 @@ static tn_stream *own_stream(const tn_node *node)
  * The stream on which a node works with a tensor of this device: the node's own on its device, else the
  * caller's. NULL if nothing has to be ordered.
  */
-static tn_stream *stream_of(const tni_backward_run *run, const tn_node *node, const tn_tensor *t)
+static inline __attribute__((always_inline)) tn_stream *stream_of(const tni_backward_run *run,
+                                                                  const tn_node *node, const tn_tensor *t)
 {
     tni_device *device = t->storage->device;
     if (TNI_LIKELY(!device || device->synchronous)) return NULL;

@@ -60,7 +60,8 @@ tn_tensor *tni_grad_out(const tni_grad *g, uint32_t i)
 }
 
 /* The position of argument or result `index` among the saved tensors; UINT32_MAX: not saved. */
-static uint32_t find_saved(const tni_grad *g, uint32_t kind, uint32_t index)
+static inline __attribute__((always_inline)) uint32_t find_saved(const tni_grad *g, uint32_t kind,
+                                                                 uint32_t index)
 {
     const tni_gradient_entry *rule = g->node->rule;
     const tni_save *save = rule->saves, *end = save + rule->save_count;
@@ -131,33 +132,45 @@ tni_meta tni_grad_result_meta(const tni_grad *g, uint32_t i)
     return i < g->node->node.n_inputs ? g->node->node.inputs[i] : (tni_meta){0};
 }
 
-int32_t tni_grad_needs_item(const tni_grad *g, uint32_t arg, uint32_t item)
+static inline __attribute__((always_inline)) int32_t needs_item(const tni_grad *g, uint32_t arg,
+                                                                uint32_t item)
 {
     uint32_t slot = slot_of(g, arg, item);
     if (slot == UINT32_MAX || !g->node->node.edges[slot].node) return 0;
     return !g->step->wanted || g->step->wanted[slot];
 }
 
+int32_t tni_grad_needs_item(const tni_grad *g, uint32_t arg, uint32_t item)
+{
+    return needs_item(g, arg, item);
+}
+
 int32_t tni_grad_needs(const tni_grad *g, uint32_t arg)
 {
     uint32_t n = tni_grad_count(g, arg);
-    if (TNI_LIKELY(n == 1)) return tni_grad_needs_item(g, arg, 0);
+    if (TNI_LIKELY(n == 1)) return needs_item(g, arg, 0);
     for (uint32_t i = 0; i < n; i++) {
         if (tni_grad_needs_item(g, arg, i)) return 1;
     }
     return 0;
 }
 
-void tni_grad_set(tni_grad *g, uint32_t arg, tn_tensor *grad)
-{
-    tni_grad_set_item(g, arg, 0, grad);
-}
-
-void tni_grad_set_item(tni_grad *g, uint32_t arg, uint32_t item, tn_tensor *grad)
+static inline __attribute__((always_inline)) void set_item(tni_grad *g, uint32_t arg, uint32_t item,
+                                                           tn_tensor *grad)
 {
     uint32_t slot = slot_of(g, arg, item);
     if (slot == UINT32_MAX || !g->node->node.edges[slot].node || !grad) return;
     tn_tensor **out = g->step->out + slot;
     if (TNI_UNLIKELY(*out != NULL)) tni_scope_own(g->scope, *out); /* the rule may still use it */
     *out = tni_scope_disown(g->scope, grad) ? grad : tn_retain(grad);
+}
+
+void tni_grad_set(tni_grad *g, uint32_t arg, tn_tensor *grad)
+{
+    set_item(g, arg, 0, grad);
+}
+
+void tni_grad_set_item(tni_grad *g, uint32_t arg, uint32_t item, tn_tensor *grad)
+{
+    set_item(g, arg, item, grad);
 }

@@ -220,7 +220,8 @@ static inline int32_t record_results(tni_frame *f, const tni_gradient_entry *rul
     return status;
 }
 
-static int32_t record_functional(tni_frame *f, const tni_gradient_entry *rule)
+static inline __attribute__((always_inline)) int32_t record_functional(tni_frame *f,
+                                                                       const tni_gradient_entry *rule)
 {
     int32_t status = tni_run_unrecorded(f);
     if (!status && f->op->base->kind != TNI_KIND_POINTWISE)

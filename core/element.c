@@ -171,7 +171,7 @@ static void store_float(void *to, tn_dtype dtype, const tni_element *e)
     }
 }
 
-void tni_element_store(void *to, tn_dtype dtype, const tni_element *e)
+static inline __attribute__((always_inline)) void store(void *to, tn_dtype dtype, const tni_element *e)
 {
     int32_t category = tni_dtype_category(dtype);
     if (category == TNI_CATEGORY_COMPLEX) {
@@ -181,6 +181,11 @@ void tni_element_store(void *to, tn_dtype dtype, const tni_element *e)
     } else {
         store_integer(to, dtype, e);
     }
+}
+
+void tni_element_store(void *to, tn_dtype dtype, const tni_element *e)
+{
+    store(to, dtype, e);
 }
 
 void tni_scalar_store(void *to, tn_dtype dtype, tn_value scalar)
@@ -193,7 +198,7 @@ void tni_scalar_store(void *to, tn_dtype dtype, tn_value scalar)
     } else {
         set_int(&e, tn_value_as_int(scalar));
     }
-    tni_element_store(to, dtype, &e);
+    store(to, dtype, &e);
 }
 
 tn_value tni_scalar_load(const void *from, tn_dtype dtype, double pair[2])

@@ -79,13 +79,18 @@ static int32_t refuse_misused(const tn_scope *s)
     return tni_error_logged(s->ctx, status, text, (const void *)s);
 }
 
-int32_t tni_scope_check(const tn_scope *s)
+static inline __attribute__((always_inline)) int32_t check(const tn_scope *s)
 {
     if (TNI_UNLIKELY(!s))
         return tni_error(TN_E_STATE, "a scope is missing: opening it failed, or NULL was given in its place");
     if (TNI_LIKELY(!(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES))) return TN_OK;
     if (tni_context_is_forked(s->ctx)) return tni_context_check(s->ctx);
     return is_misused(s) ? refuse_misused(s) : TN_OK;
+}
+
+int32_t tni_scope_check(const tn_scope *s)
+{
+    return check(s);
 }
 
 static void keep_dead(tn_scope *s)
@@ -190,7 +195,7 @@ tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *options)
 
 tn_scope *tn_scope_open_child(tn_scope *parent, const tn_scope_options *options)
 {
-    if (TNI_UNLIKELY(tni_scope_check(parent))) return NULL;
+    if (TNI_UNLIKELY(check(parent))) return NULL;
     tn_scope *s = open_scope(parent->ctx, parent);
     if (TNI_UNLIKELY(!s)) {
         tni_scope_record(parent, tn_last_error()->code);
@@ -238,7 +243,7 @@ int32_t tn_scope_close(tn_scope *s)
 {
     if (!s) return TN_OK;
     if (TNI_UNLIKELY(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES)) {
-        int32_t wrong = tni_scope_check(s);
+        int32_t wrong = check(s);
         if (wrong) return wrong;
         if (s->ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_scope_closed(s);
     }
@@ -259,19 +264,19 @@ tn_context *tn_scope_context(const tn_scope *s)
 
 int32_t tn_scope_failed(const tn_scope *s)
 {
-    int32_t wrong = tni_scope_check(s);
+    int32_t wrong = check(s);
     return TNI_UNLIKELY(wrong) ? wrong : s->status;
 }
 
 const tn_error *tn_scope_error(const tn_scope *s)
 {
-    return TNI_UNLIKELY(tni_scope_check(s)) ? tn_last_error() : s->error;
+    return TNI_UNLIKELY(check(s)) ? tn_last_error() : s->error;
 }
 
 /* The thread's error goes, too: else the next failure with the same status and no text of its own would show it. */
 void tn_scope_clear(tn_scope *s)
 {
-    if (TNI_UNLIKELY(tni_scope_check(s))) return;
+    if (TNI_UNLIKELY(check(s))) return;
     if (s->status) tn_clear_error();
     tn_error_release(s->error);
     s->error = NULL;
@@ -280,14 +285,14 @@ void tn_scope_clear(tn_scope *s)
 
 void tn_scope_place(tn_scope *s, const char *file, uint32_t line)
 {
-    if (!s || !s->status || !file || tni_scope_check(s)) return;
+    if (!s || !s->status || !file || check(s)) return;
     s->error = tni_error_extended(s->error, file, line, "");
     s->wants_place = 0;
 }
 
 void tn_scope_add_to_error(tn_scope *s, const char *text)
 {
-    if (!s || !s->status || !text || tni_scope_check(s)) return;
+    if (!s || !s->status || !text || check(s)) return;
     s->error = tni_error_extended(s->error, s->error->file, s->error->line, text);
 }
 
@@ -328,7 +333,7 @@ int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
 {
     if (!code) return TN_OK;
     if (!s) return tni_error(code, "%s", message ? message : tn_status_text(code));
-    if (TNI_UNLIKELY(tni_scope_check(s))) return tn_scope_failed(s);
+    if (TNI_UNLIKELY(check(s))) return tn_scope_failed(s);
     tni_error(code, "%s", message ? message : tn_status_text(code));
     tni_scope_record(s, code);
     return code;
@@ -357,12 +362,9 @@ tn_tensor *tni_scope_own_more(tn_scope *s, tn_tensor *t)
     return t;
 }
 
-int32_t tni_scope_disown(tn_scope *s, tn_tensor *t)
+/* An owned tensor that is not the newest one. */
+static int32_t disown_older(tn_scope *s, const tn_tensor *t)
 {
-    if (TNI_LIKELY(s->count && s->owned[s->count - 1] == t)) {
-        s->count--;
-        return 1;
-    }
     for (uint32_t i = s->count; i-- > 0;) {
         if (s->owned[i] != t) continue;
         memmove(&s->owned[i], &s->owned[i + 1], (s->count - i - 1) * sizeof(tn_tensor *));
@@ -372,10 +374,22 @@ int32_t tni_scope_disown(tn_scope *s, tn_tensor *t)
     return 0;
 }
 
+static inline __attribute__((always_inline)) int32_t disown(tn_scope *s, const tn_tensor *t)
+{
+    if (TNI_UNLIKELY(!s->count || s->owned[s->count - 1] != t)) return disown_older(s, t);
+    s->count--;
+    return 1;
+}
+
+int32_t tni_scope_disown(tn_scope *s, tn_tensor *t)
+{
+    return disown(s, t);
+}
+
 tn_tensor *tn_scope_adopt(tn_scope *s, tn_tensor *t)
 {
     if (!t) return NULL;
-    if (TNI_LIKELY(!tni_scope_check(s))) return tni_scope_own(s, t);
+    if (TNI_LIKELY(!check(s))) return tni_scope_own(s, t);
     tn_release(t);
     return NULL;
 }
@@ -384,15 +398,15 @@ tn_tensor *tn_scope_adopt(tn_scope *s, tn_tensor *t)
  */
 tn_tensor *tn_scope_return(tn_scope *s, tn_tensor *t)
 {
-    if (!t || TNI_UNLIKELY(tni_scope_check(s))) return NULL;
-    int32_t owned = tni_scope_disown(s, t);
+    if (!t || TNI_UNLIKELY(check(s))) return NULL;
+    int32_t owned = disown(s, t);
     if (!s->parent) return owned ? t : tn_retain(t);
     return owned ? tni_scope_own(s->parent, t) : t;
 }
 
 void tn_drop(tn_scope *s, tn_tensor *t)
 {
-    if (t && TNI_LIKELY(!tni_scope_check(s)) && tni_scope_disown(s, t)) tn_release(t);
+    if (t && TNI_LIKELY(!check(s)) && disown(s, t)) tn_release(t);
 }
 
 /* A chunk with room for `bytes`. A large request gets a chunk of its own behind the current one. */

@@ -23,7 +23,7 @@ static uint64_t item_bytes(tn_dtype dtype)
 
 /* ---- Headers ------------------------------------------------------------------------------------------- */
 
-static int32_t give_dims(tn_tensor *t, uint32_t rank)
+static inline __attribute__((always_inline)) int32_t give_dims(tn_tensor *t, uint32_t rank)
 {
     t->dims = t->inline_dims;
     if (TNI_UNLIKELY(rank > TNI_INLINE_RANK)) {
@@ -231,7 +231,7 @@ static inline int32_t fill(tn_tensor *t, uint32_t rank, const int64_t *sizes, co
 }
 
 /* Points the descriptor at an element of a storage. */
-static void point(tn_tensor *t, tni_storage *s, int64_t offset)
+static inline __attribute__((always_inline)) void point(tn_tensor *t, tni_storage *s, int64_t offset)
 {
     uint64_t bytes = (uint64_t)offset * item_bytes(t->desc.dtype);
     t->storage = s;

@@ -89,7 +89,7 @@ static int32_t read_strided(const tn_tensor *t, char *out)
     return status;
 }
 
-static int32_t check_readable(const tn_tensor *t)
+static inline __attribute__((always_inline)) int32_t check_readable(const tn_tensor *t)
 {
     int32_t status = tni_tensor_check(t);
     if (!status) status = tni_context_check(t->ctx);
@@ -149,7 +149,8 @@ int32_t tn_to_host(tn_scope *s, const tn_tensor *t, void *out, uint64_t bytes)
 /* ---- One element --------------------------------------------------------------------------------------- */
 
 /* 0 when the scope has failed or fails here. */
-static int32_t read_item(tn_scope *s, const tn_tensor *t, tni_element *out)
+static inline __attribute__((always_inline)) int32_t read_item(tn_scope *s, const tn_tensor *t,
+                                                               tni_element *out)
 {
     unsigned char bytes[16];
     if (tn_scope_failed(s)) return 0;

@@ -152,7 +152,8 @@ static int32_t call_other(tni_frame *f, const tni_op *to)
     return tni_call(f->ctx, to, f->args, to->n_args, f->outs, f->n_outs);
 }
 
-static inline int32_t run_layers(tni_frame *f, const tni_registry *r, const tni_op *op, uint32_t state)
+static inline __attribute__((always_inline)) int32_t run_layers(tni_frame *f, const tni_registry *r,
+                                                                const tni_op *op, uint32_t state)
 {
     const tni_op *to = op->redirects_to;
     uint32_t layers = f->layers = wanted_layers(f, r, op, state);
