@@ -169,7 +169,7 @@ static tni_op *source_of(tni_registry *r, const char *name, int32_t *out_is_out)
     tni_op *op = is_out ? find_form(r, name, overload, length, "") : NULL;
     if (!op) op = find_form(r, name, overload, length, "_");
     *out_is_out = is_out;
-    if (!op || op->entry->alias_of || op->base->def || op->is_view || op->kind == TNI_KIND_FOREACH)
+    if (!op || op->entry->is_alias || op->base->def || op->is_view || op->kind == TNI_KIND_FOREACH)
         return NULL;
     return is_out && has_out_form(r, op->base) ? NULL : op;
 }

@@ -91,9 +91,9 @@ typedef struct tni_op_entry {
     uint32_t mutates; /* bits of arguments that are written although the schema does not say so */
     uint32_t tags;    /* TNI_TAG_... */
     uint16_t number;
-    uint16_t base;     /* number of the form that the kernel implements; itself for that form */
-    uint16_t calls;    /* composites such as "scalar_other": the operator that they call */
-    uint16_t alias_of; /* this entry is another name of that one */
+    uint16_t base;    /* number of the form that the kernel implements; itself for that form */
+    uint16_t calls;   /* composites such as "scalar_other": the operator that they call */
+    uint8_t is_alias; /* this entry is another name of an operator */
     uint8_t kind;
     uint8_t form : 4;
     uint8_t autocast : 4; /* TN_AUTOCAST_... */
@@ -102,37 +102,39 @@ typedef struct tni_op_entry {
 } tni_op_entry;
 
 /*
- * An entry as the library stores it: small, and without addresses, which would be relocated at start. Texts are
- * offsets in tni_builtin_texts, functions indices of the lists below.
+ * An entry as the library stores it: small, as there are two thousand, and without addresses, which would be relocated
+ * at start. Texts are offsets in the arrays below, functions indices of the lists below. The number of an operator is
+ * one more than its row's.
  */
 typedef struct tni_op_row {
-    uint32_t doc;
-    uint32_t tags;
+    uint32_t tags : 19;
+    uint32_t kind : 4;
+    uint32_t form : 2;
+    uint32_t promote : 3;
+    uint32_t unrecorded : 2;
+    uint32_t autocast : 2;
     uint16_t name; /* in full, without the signature */
+    uint16_t doc;
     uint16_t signature;
-    uint16_t number;
     uint16_t base;
     uint16_t calls;
-    uint16_t alias_of;
     uint16_t composite;
     uint16_t mutates;
     uint8_t infer;
-    uint8_t promote_rule;
-    uint8_t kind;
-    uint8_t form : 4;
-    uint8_t autocast : 4;
-    uint8_t promote;
-    uint8_t unrecorded;
+    uint8_t promote_rule : 7;
+    uint8_t is_alias : 1;
 } tni_op_row;
 
-extern const tni_op_row tni_builtin_ops[]; /* in order of numbers */
+extern const tni_op_row tni_builtin_ops[];
 extern const uint32_t tni_builtin_op_count;
-extern const char tni_builtin_texts[];
+extern const char tni_builtin_names[];
+extern const char tni_builtin_docs[];
+extern const char tni_builtin_part_texts[];
 /* A signature is a run of part numbers: its arguments, then what it returns, marked by TNI_LAST_PART. Parts are
  * shared, since most arguments stand in hundreds of schemas. */
 #define TNI_LAST_PART 0x8000u
 extern const uint16_t tni_builtin_signatures[];
-extern const uint16_t tni_builtin_parts[];       /* offsets of the parts in the texts */
+extern const uint16_t tni_builtin_parts[];       /* offsets of the parts in their texts */
 extern tni_infer_fn *const tni_builtin_infers[]; /* the first of each list is NULL */
 extern tni_promote_fn *const tni_builtin_promote_rules[];
 extern tni_composite_fn *const tni_builtin_composites[];

@@ -121,7 +121,7 @@ const char *tni_op_schema_text(const tni_op *op, char *buffer)
     for (char *at = stpcpy(buffer, op->name);; part++, between = ", ") {
         int32_t is_last = (*part & TNI_LAST_PART) != 0;
         at = stpcpy(at, !is_last ? between : *between == '(' ? "() -> " : ") -> ");
-        at = stpcpy(at, &tni_builtin_texts[tni_builtin_parts[*part & ~TNI_LAST_PART]]);
+        at = stpcpy(at, &tni_builtin_part_texts[tni_builtin_parts[*part & ~TNI_LAST_PART]]);
         if (is_last) return buffer;
     }
 }
@@ -182,18 +182,19 @@ void tni_op_remove(tni_op *op)
     atomic_store_explicit(&op->callable, 0, memory_order_relaxed);
 }
 
-static tni_op_entry entry_of(const tni_op_row *row)
+static tni_op_entry entry_of(uint32_t number)
 {
+    const tni_op_row *row = &tni_builtin_ops[number - 1];
     return (tni_op_entry){.promote_rule = tni_builtin_promote_rules[row->promote_rule],
                           .infer = tni_builtin_infers[row->infer],
                           .composite = tni_builtin_composites[row->composite],
-                          .doc = &tni_builtin_texts[row->doc],
+                          .doc = &tni_builtin_docs[row->doc],
                           .mutates = row->mutates,
                           .tags = row->tags,
-                          .number = row->number,
+                          .number = (uint16_t)number,
                           .base = row->base,
                           .calls = row->calls,
-                          .alias_of = row->alias_of,
+                          .is_alias = row->is_alias,
                           .kind = row->kind,
                           .form = row->form,
                           .autocast = row->autocast,
@@ -209,14 +210,14 @@ static int32_t add_builtin(tni_registry *r)
     for (uint32_t i = 0; i < tni_builtin_op_count; i++) {
         tni_op_entry *e = &entries[i];
         int32_t status;
-        *e = entry_of(&tni_builtin_ops[i]);
+        *e = entry_of(i + 1);
         ops[i].number = e->number;
         ops[i].kind = e->kind;
         ops[i].form = e->form;
         ops[i].promote = e->promote;
         ops[i].tags = e->tags;
         ops[i].entry = e;
-        ops[i].name = &tni_builtin_texts[tni_builtin_ops[i].name];
+        ops[i].name = &tni_builtin_names[tni_builtin_ops[i].name];
         ops[i].is_view = e->kind == TNI_KIND_VIEW;
         ops[i].copy_operator = tni_copy_operator_of(e->number);
         status = tni_op_publish(r, &ops[i]);

@@ -47,14 +47,19 @@ def form_of(form):
 
 
 class Texts:
-    """Zero-terminated texts in one array, each once."""
+    """Zero-terminated texts in one array, each once. Their places have 16 bits."""
 
-    def __init__(self, texts):
-        self.lines, self.places, place = [], {}, 0
+    def __init__(self, name, texts):
+        self.name, self.lines, self.places, place = name, [], {}, 0
         for text in dict.fromkeys(texts):
             self.lines.append(c_string(text)[:-1] + "\\0\"")
             self.places[text] = place
             place += len(text.encode()) + 1
+        if max(self.places.values()) > 0xffff:
+            raise Bad(f"{name} takes more than 16 bits: widen the field of tni_op_row that counts its bytes")
+
+    def print(self):
+        return ["", f"const char {self.name}[] ="] + ["    " + line for line in self.lines] + ["    ;", ""]
 
 
 def print_list(type_, name, items, width=118):
@@ -74,8 +79,9 @@ def print_table(table):
              "promote_rule": promotions(table)}
     types = {"infer": "tni_infer_fn", "composite": "tni_composite_fn", "promote_rule": "tni_promote_fn"}
     parts = list(dict.fromkeys(p for f in forms for p in f.schema.parts))
-    # Parts and names come first, because their places have 16 bits.
-    texts = Texts(parts + [f.schema.name for f in forms] + [f.entry.doc for f in forms])
+    part_texts = Texts("tni_builtin_part_texts", parts)
+    names = Texts("tni_builtin_names", [f.schema.name for f in forms])
+    docs = Texts("tni_builtin_docs", [f.entry.doc for f in forms])
     part_numbers = {p: i for i, p in enumerate(parts)}
     signatures, flat = {}, []
     for f in forms:
@@ -85,21 +91,21 @@ def print_table(table):
         if numbers not in signatures:
             signatures[numbers] = len(flat)
             flat += [str(n) for n in numbers[:-1]] + [f"{numbers[-1]} | TNI_LAST_PART"]
-    if max(texts.places[t] for t in parts + [f.schema.name for f in forms]) > 0xffff:
-        raise Bad("names and parts of schemas take more than 16 bits: widen tni_op_row.name")
+    if [f.number for f in forms] != list(range(1, len(forms) + 1)):
+        raise Bad("the numbers of the operators are not 1, 2, 3 and so on, as the places of their rows are")
     out = [PREAMBLE % "The built-in operators, in the order of their numbers.", ""]
-    for key, names in lists.items():
-        out += [f"extern {types[key]} {n};" for n in names]
-        out += print_list(f"{types[key]} *const", f"tni_builtin_{key}s", ["0"] + names)
-    out += ["", "const char tni_builtin_texts[] ="] + ["    " + line for line in texts.lines] + ["    ;", ""]
-    out += print_list("const uint16_t", "tni_builtin_parts", [str(texts.places[p]) for p in parts])
+    for key, functions in lists.items():
+        out += [f"extern {types[key]} {n};" for n in functions]
+        out += print_list(f"{types[key]} *const", f"tni_builtin_{key}s", ["0"] + functions)
+    out += part_texts.print() + names.print() + docs.print()
+    out += print_list("const uint16_t", "tni_builtin_parts", [str(part_texts.places[p]) for p in parts])
     out += print_list("const uint16_t", "tni_builtin_signatures", flat)
     out += ["", "const tni_op_row tni_builtin_ops[] = {"]
     for f in forms:
         e = f.entry
         owner = e.target or e
         raw = owner.raw
-        row = [f".number = {f.number}", f".name = {texts.places[f.schema.name]}",
+        row = [f".name = {names.places[f.schema.name]}",
                f".signature = {signatures[tuple(part_numbers[p] for p in f.schema.parts)]}",
                f".kind = TNI_KIND_{'FOREACH' if owner.is_foreach else owner.kind.upper()}",
                f".form = TNI_FORM_{form_of(f).upper()}", f".base = {owner.forms[0].number}"]
@@ -114,7 +120,7 @@ def print_table(table):
         if owner.callee:
             row.append(f".calls = {owner.called(f).number}")
         if e.target:
-            row.append(f".alias_of = {e.target.form(f.kind).number}")
+            row.append(".is_alias = 1")
         if "autocast" in raw and form_of(f) == "functional":
             row.append(f".autocast = TN_AUTOCAST_{raw['autocast'].upper()}")
         unrecorded = raw.get("unrecorded", "constant" if owner.kind == "factory" or promote == "logical" else None)
@@ -125,7 +131,7 @@ def print_table(table):
         tags = tags_of(f)
         if tags:
             row.append(".tags = " + " | ".join("TNI_TAG_" + t.upper() for t in tags))
-        row.append(f".doc = {texts.places[e.doc]}")
+        row.append(f".doc = {docs.places[e.doc]}")
         out += ["    {" + ", ".join(row) + "}, /* " + f.schema.name + " */"]
     out += ["};", f"const uint32_t tni_builtin_op_count = {len(forms)};", ""]
     return "\n".join(out)
