@@ -22,7 +22,7 @@ typedef struct plan_key {
 } plan_key;
 
 typedef struct plan {
-    cuda_plan head;
+    gpu_plan head;
     plan_key key;
     void *description, *layouts[4]; /* of b, a, added, out, in the library's order */
     lt_choice choice;
@@ -161,7 +161,7 @@ static int choose(const cuda_blas *b, plan *p)
     return count ? p->choice.status : CUBLAS_NOT_SUPPORTED;
 }
 
-static int make_plan(cuda_library *l, cuda_plan *made, const void *matrices)
+static int make_plan(cuda_library *l, gpu_plan *made, const void *matrices)
 {
     const cuda_blas *b = (cuda_blas *)l;
     plan *p = (plan *)made;
@@ -170,7 +170,7 @@ static int make_plan(cuda_library *l, cuda_plan *made, const void *matrices)
     return result ? result : choose(b, p);
 }
 
-static void destroy_plan(const cuda_library *l, cuda_plan *made)
+static void destroy_plan(const cuda_library *l, gpu_plan *made)
 {
     const cuda_blas *b = (const cuda_blas *)l;
     const plan *p = (const plan *)made;

@@ -16,12 +16,12 @@ enum {
 
 /* What a plan depends on. No gaps: compared as bytes. */
 typedef struct plan_key {
-    cuda_window_key window;
+    gpu_window_key window;
     uint32_t refused_notes, alignments[TENSORS], zero;
 } plan_key;
 
 typedef struct plan {
-    cuda_plan head;
+    gpu_plan head;
     plan_key key;
     void *tensors[TENSORS], *convolution, *operation, *graph, *config, *execution;
     int64_t workspace;
@@ -75,7 +75,7 @@ static int make_tensor(const cuda_dnn *n, const plan_key *k, uint32_t which, voi
 {
     const int64_t id = which + 1, alignment = k->alignments[which];
     const int type = type_of(k->window.dtype);
-    int64_t sizes[5], strides[5], rank = cuda_window_sizes(&k->window, which, sizes);
+    int64_t sizes[5], strides[5], rank = gpu_window_sizes(&k->window, which, sizes);
     for (int64_t i = rank - 1; i >= 0; i--) strides[i] = i == rank - 1 ? 1 : strides[i + 1] * sizes[i + 1];
     maker m = begin(n, DNN_TENSOR);
     set(&m, DNN_TENSOR_DATA_TYPE, DNN_DATA_TYPE, 1, &type);
@@ -86,7 +86,7 @@ static int make_tensor(const cuda_dnn *n, const plan_key *k, uint32_t which, voi
     return end(&m, out);
 }
 
-static int make_convolution(const cuda_dnn *n, const cuda_window_key *k, void **out)
+static int make_convolution(const cuda_dnn *n, const gpu_window_key *k, void **out)
 {
     const int mode = DNN_CROSS_CORRELATION, sums = k->dtype == GPU_F64 ? DNN_F64 : DNN_F32;
     const int64_t axes = k->axes;
@@ -227,12 +227,12 @@ static int choose(const cuda_dnn *n, plan *p, int how)
 
 static plan_key key_of(const tn_call *call, const gpu_convolution *c, void *const places[TENSORS])
 {
-    plan_key k = {.window = cuda_window_key_of(c), .refused_notes = refused_notes(call, c->window->dtype)};
+    plan_key k = {.window = gpu_window_key_of(c), .refused_notes = refused_notes(call, c->window->dtype)};
     for (uint32_t i = 0; i < TENSORS; i++) k.alignments[i] = cuda_alignment(places[i]);
     return k;
 }
 
-static int make_plan(cuda_library *l, cuda_plan *made, const void *unused)
+static int make_plan(cuda_library *l, gpu_plan *made, const void *unused)
 {
     const cuda_dnn *n = (cuda_dnn *)l;
     plan *p = (plan *)made;
@@ -241,7 +241,7 @@ static int make_plan(cuda_library *l, cuda_plan *made, const void *unused)
     return choose(n, p, DNN_CHOOSE_A) ? choose(n, p, DNN_CHOOSE_FALLBACK) : DNN_SUCCESS;
 }
 
-static void destroy_plan(const cuda_library *l, cuda_plan *made)
+static void destroy_plan(const cuda_library *l, gpu_plan *made)
 {
     const plan *p = (plan *)made;
     void *const all[] = {p->execution,   p->config,     p->graph,      p->operation,

@@ -21,20 +21,20 @@ typedef struct fft_key {
 } fft_key;
 
 typedef struct fft_plan {
-    cuda_plan head;
+    gpu_plan head;
     fft_key key;
     int64_t is_made;
     fft_handle plan;
     size_t workspace;
 } fft_plan;
 
-static void destroy_plan(const cuda_library *l, cuda_plan *p)
+static void destroy_plan(const cuda_library *l, gpu_plan *p)
 {
     const fft_plan *f = (fft_plan *)p;
     if (f->is_made) ((const cuda_fft *)l)->cufftDestroy(f->plan);
 }
 
-static int make_plan(cuda_library *l, cuda_plan *plan, const void *user)
+static int make_plan(cuda_library *l, gpu_plan *plan, const void *user)
 {
     const cuda_fft *f = (cuda_fft *)l;
     fft_plan *p = (fft_plan *)plan;

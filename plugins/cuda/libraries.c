@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PLANS = 4096 }; /* as many are kept; then all are made anew */
-
 /* ---- Opening ------------------------------------------------------------------------------------------------ */
 
 /* A line for the program's log, once for each device. */
@@ -153,79 +151,22 @@ int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_lib
     return status;
 }
 
-static uint32_t axes_of(const gpu_window *w)
-{
-    return w->in[0] == 1 && w->out[0] == 1 && w->kernel_size[0] == 1 && w->padding[0] == 0 ? 2 : 3;
-}
-
-cuda_window_key cuda_window_key_of(const gpu_convolution *c)
-{
-    const gpu_window *w = c->window;
-    cuda_window_key k = {.pass = c->pass,
-                         .dtype = w->dtype,
-                         .axes = axes_of(w),
-                         .images = w->images,
-                         .groups = w->groups,
-                         .in_channels = w->in_channels,
-                         .out_channels = w->out_channels};
-    memcpy(k.in, w->in, sizeof k.in);
-    memcpy(k.out, w->out, sizeof k.out);
-    memcpy(k.kernel_size, w->kernel_size, sizeof k.kernel_size);
-    memcpy(k.stride, w->stride, sizeof k.stride);
-    memcpy(k.padding, w->padding, sizeof k.padding);
-    memcpy(k.dilation, w->dilation, sizeof k.dilation);
-    return k;
-}
-
-uint32_t cuda_window_sizes(const cuda_window_key *k, uint32_t which, int64_t sizes[5])
-{
-    const uint32_t *const axes[] = {k->in, k->kernel_size, k->out};
-    const int64_t firsts[] = {k->images, (int64_t)k->groups * k->out_channels, k->images};
-    const int64_t seconds[] = {(int64_t)k->groups * k->in_channels, k->in_channels,
-                               (int64_t)k->groups * k->out_channels};
-    sizes[0] = firsts[which];
-    sizes[1] = seconds[which];
-    for (uint32_t i = 0; i < k->axes; i++) sizes[2 + i] = axes[which][3 - k->axes + i];
-    return k->axes + 2;
-}
-
 /* ---- Plans -------------------------------------------------------------------------------------------------- */
 
-static void forget_plans(cuda_library *l)
+static void destroy_plan(const void *library, gpu_plan *p)
 {
-    for (uint32_t i = 0; i < CUDA_PLAN_BUCKETS; i++) {
-        for (cuda_plan *p = l->plans[i], *next; p; p = next) {
-            next = p->next;
-            l->kind->destroy_plan(l, p);
-            free(p);
-        }
-        l->plans[i] = NULL;
-    }
-    l->n_plans = 0;
+    const cuda_library *l = library;
+    l->kind->destroy_plan(l, p);
 }
 
-static uint32_t bucket_of(const uint8_t *bytes, size_t n)
+gpu_plan *cuda_plan_find(cuda_library *l, const void *key,
+                         int (*make)(cuda_library *l, gpu_plan *p, const void *user), const void *user)
 {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 16777619u;
-    return (hash ^ hash >> 16) % CUDA_PLAN_BUCKETS;
-}
-
-cuda_plan *cuda_plan_find(cuda_library *l, const void *key,
-                          int (*make)(cuda_library *l, cuda_plan *p, const void *user), const void *user)
-{
-    const size_t n = l->kind->key_bytes;
-    cuda_plan **bucket = &l->plans[bucket_of(key, n)], *p = *bucket;
-    while (p && memcmp(p + 1, key, n) != 0) p = p->next;
+    gpu_plan *p = gpu_plan_find(&l->plans, key, l->kind->key_bytes);
     if (p) return p;
-    if (l->n_plans == PLANS) forget_plans(l);
-    p = calloc(1, l->kind->plan_bytes);
-    if (!p) return NULL;
-    memcpy(p + 1, key, n);
-    p->is_supported = !make(l, p, user);
-    p->next = *bucket;
-    *bucket = p;
-    l->n_plans++;
+    if (l->plans.count == GPU_PLANS) gpu_plans_clear(&l->plans, destroy_plan, l);
+    p = gpu_plan_add(&l->plans, key, l->kind->key_bytes, l->kind->plan_bytes);
+    if (p) p->is_supported = !make(l, p, user);
     return p;
 }
 
@@ -245,7 +186,7 @@ void cuda_libraries_close(cuda_device *d)
     for (uint32_t i = 0; i < CUDA_LIBRARIES; i++) {
         cuda_library *l = d->libraries[i];
         if (!l) continue;
-        if (l->n_plans) forget_plans(l);
+        gpu_plans_clear(&l->plans, destroy_plan, l);
         if (l->handle && !l->kind->has_no_handle) functions_of(l)[DESTROY].destroy(l->handle);
         pthread_mutex_destroy(&l->lock);
         free(l);

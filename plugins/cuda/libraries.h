@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the vendor's libraries share: how they are found and opened, one of each for a device, and the plans that they keep.
- * A plan is what a library has chosen for one kind of work (sizes, strides, dtype, alignment, flags): choosing is slow.
+ * What the vendor's libraries share: how they are found and opened, one of each for a device, and the plans that they keep
+ * (plans.h of the family).
  */
 #ifndef TENON_CUDA_LIBRARIES_H
 #define TENON_CUDA_LIBRARIES_H
 
 #include "cuda_driver.h"
-
-typedef struct cuda_plan {
-    struct cuda_plan *next;
-    int64_t is_supported; /* 0: the plugin's own kernels do this work */
-} cuda_plan;              /* the key follows, then what the library needs */
-
-enum { CUDA_PLAN_BUCKETS = 256 };
+#include "plans.h"
 
 typedef struct cuda_library_kind cuda_library_kind;
 
@@ -22,8 +16,7 @@ struct cuda_library {
     const cuda_library_kind *kind;
     void *library, *handle; /* handle NULL: the library is not there, or it has failed */
     pthread_mutex_t lock;
-    cuda_plan *plans[CUDA_PLAN_BUCKETS];
-    uint32_t n_plans;
+    gpu_plans plans;
 };
 
 struct cuda_library_kind {
@@ -41,7 +34,7 @@ struct cuda_library_kind {
     size_t least;                             /* older versions are not used */
     const char *(*status_name)(const cuda_library *l, int status);
     void (*destroy_plan)(const cuda_library *l,
-                         cuda_plan *p); /* what the library has made of it, which may be a part */
+                         gpu_plan *p); /* what the library has made of it, which may be a part */
 };
 
 /* Parts of a kind: its symbols, from a list of functions X(result, name, arguments). */
@@ -67,23 +60,14 @@ int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_lib
  * The plan of a key (key_bytes, without gaps), or NULL without host memory. `make` fills in a new plan and gives a status of
  * the library; a plan that it could not make is kept as one that is not supported.
  */
-cuda_plan *cuda_plan_find(cuda_library *l, const void *key,
-                          int (*make)(cuda_library *l, cuda_plan *p, const void *user), const void *user);
+gpu_plan *cuda_plan_find(cuda_library *l, const void *key,
+                         int (*make)(cuda_library *l, gpu_plan *p, const void *user), const void *user);
 
 /* Records the error of a function of the library. */
 int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t status, int result,
                            const char *function);
 
 enum { CUDA_CONVOLUTION_WORKSPACE = 256 << 20 }; /* bytes that the plan of a convolution may ask for */
-/* A convolution but for its memory, without gaps. A library needs the last `axes` of the window, 2 or 3. */
-typedef struct cuda_window_key {
-    uint32_t pass, dtype, axes, images, groups, in_channels, out_channels;
-    uint32_t in[3], out[3], kernel_size[3];
-    int32_t stride[3], padding[3], dilation[3];
-} cuda_window_key;
-cuda_window_key cuda_window_key_of(const gpu_convolution *c);
-/* The sizes of the input (0), the weight (1) or the output (2); returns how many there are. */
-uint32_t cuda_window_sizes(const cuda_window_key *k, uint32_t which, int64_t sizes[5]);
 
 /* An address for the library, and the largest power of two, up to 256, of which it is a multiple. */
 static inline void *cuda_place(void *memory, uint64_t offset)

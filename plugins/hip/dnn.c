@@ -17,12 +17,12 @@ enum {
 
 /* What a plan depends on. No gaps: compared as bytes. */
 typedef struct plan_key {
-    cuda_window_key window;
+    gpu_window_key window;
     uint32_t is_deterministic;
 } plan_key;
 
 typedef struct plan {
-    cuda_plan head;
+    gpu_plan head;
     plan_key key;
     void *tensors[TENSORS], *convolution;
     mio_solution solution;
@@ -52,10 +52,10 @@ static int type_of(uint32_t dtype)
 }
 
 /* Tensors whose strides are no ints are refused. */
-static int make_tensor(const hip_dnn *n, const cuda_window_key *k, uint32_t which, void **out)
+static int make_tensor(const hip_dnn *n, const gpu_window_key *k, uint32_t which, void **out)
 {
     int64_t wide[5], step = 1;
-    int rank = (int)cuda_window_sizes(k, which, wide), sizes[5], strides[5];
+    int rank = (int)gpu_window_sizes(k, which, wide), sizes[5], strides[5];
     for (int i = rank - 1; i >= 0; i--) {
         if (wide[i] > INT_MAX || step > INT_MAX) return MIO_UNSUPPORTED;
         sizes[i] = (int)wide[i];
@@ -69,7 +69,7 @@ static int make_tensor(const hip_dnn *n, const cuda_window_key *k, uint32_t whic
 
 static int make_convolution(const hip_dnn *n, const plan_key *key, void **out)
 {
-    const cuda_window_key *k = &key->window;
+    const gpu_window_key *k = &key->window;
     const uint32_t first = 3 - k->axes;
     int result = n->miopenCreateConvolutionDescriptor(out);
     if (!result)
@@ -103,7 +103,7 @@ static int choose(const hip_dnn *n, plan *p)
     return result;
 }
 
-static int make_plan(cuda_library *l, cuda_plan *made, const void *queue)
+static int make_plan(cuda_library *l, gpu_plan *made, const void *queue)
 {
     const hip_dnn *n = (hip_dnn *)l;
     plan *p = (plan *)made;
@@ -114,7 +114,7 @@ static int make_plan(cuda_library *l, cuda_plan *made, const void *queue)
     return result ? result : choose(n, p);
 }
 
-static void destroy_plan(const cuda_library *l, cuda_plan *made)
+static void destroy_plan(const cuda_library *l, gpu_plan *made)
 {
     const hip_dnn *n = (const hip_dnn *)l;
     const plan *p = (const plan *)made;
@@ -125,7 +125,7 @@ static void destroy_plan(const cuda_library *l, cuda_plan *made)
 
 static plan_key key_of(const tn_call *call, const gpu_convolution *c)
 {
-    return (plan_key){.window = cuda_window_key_of(c),
+    return (plan_key){.window = gpu_window_key_of(c),
                       .is_deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0};
 }
 
