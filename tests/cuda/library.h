@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the test driver offers to the vendor's libraries for tests: work on its streams that finds device memory. The
- * environment: LIBRARY_FAIL=FUNCTION:N:STATUS, call N of the function (from 1 on) returns the status.
+ * What the test driver offers to the vendor's libraries for tests: work on its streams that finds device memory.
  */
 #ifndef TESTS_CUDA_LIBRARY_H
 #define TESTS_CUDA_LIBRARY_H
@@ -14,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../gpu/library_fault.h"
 
 #define TEST_API __attribute__((visibility("default")))
 
@@ -46,18 +46,6 @@ static inline CUresult library_queue(CUstream stream, cuda_test_work *function, 
     result = cuda_test_queue(stream, function, data, bytes);
     cuCtxPopCurrent(&context);
     return result;
-}
-
-/* The status that the environment asks for. */
-static inline int library_fault(const char *function)
-{
-    char name[64];
-    static int calls;
-    int n, status;
-    const char *text = getenv("LIBRARY_FAIL");
-    if (!text || sscanf(text, "%63[^:]:%d:%d", name, &n, &status) != 3 || strcmp(name, function) != 0)
-        return 0;
-    return __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == n ? status : 0;
 }
 
 #endif

@@ -12,7 +12,6 @@
 #endif
 
 #include <dlfcn.h>
-#include <library_names.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
  */
 #define LIBRARY       FIRST_OF(VENDOR_FFT_FILES)
 #define LIBRARY_COUNT "cufft_test_count"
+#include <library_names.h>
 #include "session.h"
 
 enum { LINES, LIVE, PLANS };

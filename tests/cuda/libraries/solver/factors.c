@@ -5,6 +5,7 @@
  */
 #define LIBRARY       FIRST_OF(VENDOR_SOLVER_FILES)
 #define LIBRARY_COUNT "cusolver_test_count"
+#include <library_names.h>
 #include "session.h"
 
 enum { MATRICES, LIVE };
