@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include "../gpu/late.h"
 #include "../gpu/report.h"
+#include "ze_library.h"
 
 #define DEVICES     2
 #define MEMORY      ((uint64_t)4 << 30)  /* of a device */
@@ -91,7 +92,7 @@ struct _ze_kernel_handle_t {
     uint32_t group;
 };
 
-enum command_kind { BARRIER, COPY, FILL, LAUNCH };
+enum command_kind { BARRIER, COPY, FILL, LAUNCH, WORK };
 typedef struct command {
     struct command *next;
     enum command_kind kind;
@@ -104,13 +105,16 @@ typedef struct command {
     struct _ze_kernel_handle_t *kernel; /* and a copy of its arguments: */
     struct _ze_kernel_handle_t *arguments;
     uint32_t groups;
-    int is_held; /* until the host waits for it */
+    int is_held;        /* until the host waits for it */
+    ze_test_work *work; /* of another library, and a copy of its data */
+    void *data;
 } command;
 
 struct _ze_command_list_handle_t {
     object o;
     ze_context_handle_t context;
     command *first;
+    int is_ordered; /* in order, as if a barrier stood behind each command */
     int is_busy, stops;
     pthread_t thread;
     struct _ze_command_list_handle_t *next;

@@ -2,6 +2,8 @@
 /* Lists of commands and events of the Level Zero driver for tests: a thread for each list. */
 #include "ze_driver.h"
 
+enum { IN_ORDER = 2 }; /* a flag of later versions */
+
 /* ---- Lists of commands ----------------------------------------------------------------------------------------- */
 
 static int is_ready(const command *c)
@@ -12,10 +14,12 @@ static int is_ready(const command *c)
     return 1;
 }
 
-/* The command to run now, which leaves the list: a barrier if it is the first one, else the last one before a barrier. */
+/* The command to run now, which leaves the list: a barrier if it is the first one, else the last one before a barrier; of a list
+ * in order the first one. */
 static command *choose(ze_command_list_handle_t list)
 {
     command **at = &list->first, **chosen = NULL;
+    if (list->is_ordered) return *at && is_ready(*at) ? *at : NULL;
     if (*at && (*at)->kind == BARRIER && is_ready(*at)) chosen = at;
     for (; *at && (*at)->kind != BARRIER; at = &(*at)->next)
         if (is_ready(*at)) chosen = at;
@@ -29,11 +33,12 @@ static void run_command(const command *c)
         for (size_t i = 0; i < c->bytes; i += c->pattern_bytes)
             memcpy((char *)real_address(c->to) + i, c->pattern, c->pattern_bytes);
     if (c->kind == LAUNCH) run_kernel(c);
+    if (c->kind == WORK) c->work(c->data);
 }
 
 static int writes_device(const command *c)
 {
-    return c->kind == LAUNCH || (c->kind != BARRIER && is_device_memory(c->to));
+    return c->kind == LAUNCH || c->kind == WORK || (c->kind != BARRIER && is_device_memory(c->to));
 }
 
 static void drop(ze_command_list_handle_t list, command *c)
@@ -45,6 +50,7 @@ static void drop(ze_command_list_handle_t list, command *c)
     if (c->signal) c->signal->o.in_use--;
     if (c->kernel) c->kernel->o.in_use--;
     free(c->arguments);
+    free(c->data);
     free(c);
 }
 
@@ -142,6 +148,7 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         pthread_cond_broadcast(&changed);
     } else {
         free(c.arguments);
+        free(c.data);
     }
     pthread_mutex_unlock(&lock);
     call_end(&list->o);
@@ -155,9 +162,11 @@ ze_result_t ZE_APICALL zeCommandListCreateImmediate(ze_context_handle_t context,
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC);
     if (desc->ordinal != 1) report("%s: group %u does not compute", __func__, desc->ordinal);
+    if (desc->flags & ~(uint32_t)IN_ORDER) report("%s: flags %x", __func__, desc->flags);
     if (setting("ZE_TEST_PRIORITIES")) report("%s: priority %d", __func__, (int)desc->priority);
     ze_command_list_handle_t list = make(sizeof *list, 'L');
     list->context = context;
+    list->is_ordered = (desc->flags & IN_ORDER) != 0;
     list->next = lists;
     lists = list;
     context->children++;
@@ -232,6 +241,24 @@ ze_result_t ZE_APICALL zeCommandListAppendLaunchKernel(ze_command_list_handle_t 
     ze_result_t result = append(list, __func__, c, signal, n_waits, waits);
     call_end(&kernel->o);
     return result;
+}
+
+/* ---- For other libraries ---------------------------------------------------------------------------------------- */
+
+ze_result_t ze_test_queue(ze_command_list_handle_t list, ze_test_work *work, const void *data, size_t bytes)
+{
+    command c = {.kind = WORK, .work = work, .data = malloc(bytes)};
+    if (!c.data) return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(c.data, data, bytes);
+    return append(list, __func__, c, NULL, 0, NULL);
+}
+
+int ze_test_is_idle(ze_command_list_handle_t list)
+{
+    pthread_mutex_lock(&lock);
+    const int is_idle = is_alive(list, 'L', __func__) && (!list->first || is_lost);
+    pthread_mutex_unlock(&lock);
+    return is_idle;
 }
 
 /* ---- Events ---------------------------------------------------------------------------------------------------- */

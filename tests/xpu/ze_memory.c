@@ -53,6 +53,15 @@ void expect_memory(const void *p, size_t bytes, const char *function)
         report("%s: %zu bytes at %p leave an allocation of %zu", function, bytes, p, a->bytes);
 }
 
+void *ze_test_place(ze_context_handle_t context, const void *p, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    const allocation *a = is_device_memory(p) ? allocation_of(p) : NULL;
+    const int is_inside = a && a->context == context && (const char *)p + bytes <= a->base + a->bytes;
+    pthread_mutex_unlock(&lock);
+    return is_inside ? real_address(p) : NULL;
+}
+
 ze_result_t ZE_APICALL zeMemAllocDevice(ze_context_handle_t context, const ze_device_mem_alloc_desc_t *desc,
                                         size_t bytes, size_t alignment, ze_device_handle_t device, void **out)
 {
