@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#define IN_ORDER    2u /* ZE_COMMAND_QUEUE_FLAG_IN_ORDER of later headers */
 #define POOL_EVENTS 64
 #define FOR_EVER    UINT64_MAX
 
@@ -124,21 +125,35 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     return TN_OK;
 }
 
+/* The barriers between commands are the plugin's; the flag is for what other libraries append. Older drivers refuse it. */
+static ze_result_t make_list(xpu_device *d, ze_command_queue_desc_t *desc, ze_command_list_handle_t *out)
+{
+    desc->flags = __atomic_load_n(&d->keeps_order, __ATOMIC_RELAXED) ? IN_ORDER : 0;
+    ze_result_t result = d->ze->zeCommandListCreateImmediate(d->context, d->handle, desc, out);
+    if (result != ZE_RESULT_ERROR_INVALID_ENUMERATION && result != ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION)
+        return result;
+    __atomic_store_n(&d->keeps_order, 0, __ATOMIC_RELAXED);
+    desc->flags = 0;
+    return d->ze->zeCommandListCreateImmediate(d->context, d->handle, desc, out);
+}
+
 int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue)
 {
     xpu_device *d = device;
-    const ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
-                                          .ordinal = d->ordinal,
-                                          .mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
-                                          .priority = priority < 0   ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH
-                                                      : priority > 0 ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_LOW
-                                                                     : ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
+    ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
+                                    .ordinal = d->ordinal,
+                                    .mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
+                                    .priority = priority < 0   ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH
+                                                : priority > 0 ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_LOW
+                                                               : ZE_COMMAND_QUEUE_PRIORITY_NORMAL};
     ze_command_list_handle_t list;
-    int32_t status = xpu_check(d, d->ze->zeCommandListCreateImmediate(d->context, d->handle, &desc, &list),
-                               "zeCommandListCreateImmediate");
+    int32_t status = xpu_check(d, make_list(d, &desc, &list), "zeCommandListCreateImmediate");
     if (status) return status;
     status = make_queue(d, list, 0, out_queue);
-    if (status) d->ze->zeCommandListDestroy(list);
+    if (status)
+        d->ze->zeCommandListDestroy(list);
+    else
+        ((xpu_queue *)*out_queue)->is_ordered = desc.flags != 0;
     return status;
 }
 
@@ -166,6 +181,7 @@ void xpu_queue_destroy(void *device, void *queue)
 {
     xpu_device *d = device;
     xpu_queue *q = queue;
+    xpu_dnn_forget(d, q);
     if (!q->is_wrapped) d->ze->zeCommandListDestroy(q->list);
     q->finished = UINT64_MAX;
     drop_waits(d, q);

@@ -190,7 +190,10 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
     ze_device_properties_t p = properties_of(s, found->handle);
     *d = (xpu_device){.plugin = plugin,
                       .ze = &s->ze,
+                      .index = index,
+                      .driver = found->driver,
                       .handle = found->handle,
+                      .keeps_order = 1,
                       .ordinal = computing_group(s, found->handle),
                       .nanoseconds = (double)p.timerResolution,
                       .valid_ticks = p.kernelTimestampValidBits && p.kernelTimestampValidBits < 64
@@ -213,6 +216,7 @@ static void close_device(void *device)
 {
     xpu_device *d = device;
     gpu_callbacks_finish(&d->callbacks);
+    xpu_dnn_close(d);
     xpu_events_finish(d);
     pthread_mutex_destroy(&d->lock);
     d->ze->zeContextDestroy(d->context);
@@ -333,6 +337,8 @@ GPU_DEFINE_DRIVER(
     /* Devices */
     .dlpack_type = 14 /* oneAPI */, .state_bytes = sizeof(xpu_state), .find = find, .describe = describe,
     .open = open_device, .close = close_device, .status = device_status, .native = native,
+    /* oneDNN */
+    .libraries = &xpu_libraries,
     /* Memory */
     .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc, .host_free = host_free,
     .memory_info = memory_info,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the Level Zero driver share. xpu.c has the loader, devices, memory and the table of the driver; queue.c
- * events, queues, callbacks and copies; program.c modules and launches.
+ * events, queues, callbacks and copies; program.c modules and launches; dnn.c, product.c and convolution.c oneDNN.
  */
 #ifndef TENON_XPU_XPU_H
 #define TENON_XPU_XPU_H
@@ -17,18 +17,23 @@ typedef struct xpu_event {
 } xpu_event;
 
 typedef struct xpu_pool xpu_pool;
+typedef struct xpu_dnn xpu_dnn; /* dnn.h */
 
 typedef struct xpu_device {
     gpu_plugin *plugin;
     const xpu_symbols *ze;
+    uint32_t index;
+    ze_driver_handle_t driver;
     ze_device_handle_t handle;
     ze_context_handle_t context;
     uint32_t ordinal;     /* of the group of queues that computes and copies */
     double nanoseconds;   /* of a tick of timestamps */
     uint64_t valid_ticks; /* the bits of timestamps that count */
     ze_result_t lost;     /* the result with which the device was lost, else 0; atomic */
+    int32_t keeps_order;  /* the driver makes lists in order; atomic */
     pthread_mutex_t lock; /* of the rest */
     gpu_callbacks callbacks;
+    xpu_dnn *dnn; /* oneDNN, once it is needed; atomic, too */
     xpu_pool *pools;
     xpu_event *first, **end; /* given back, the oldest first; where the next one goes */
     void **borrowed;         /* memory of other libraries, once for each time it was taken */
@@ -45,6 +50,7 @@ typedef struct xpu_queue {
     ze_command_list_handle_t list;
     pthread_mutex_t lock;      /* of the list and the rest */
     int32_t is_wrapped;        /* the program appends, too */
+    int32_t is_ordered;        /* the driver keeps the commands of other libraries in order */
     int32_t is_open;           /* there may be a command behind the last barrier */
     uint64_t queued;           /* pieces of work so far */
     uint64_t finished;         /* of these, the first ones that are known to have finished */
@@ -54,6 +60,8 @@ typedef struct xpu_queue {
     pthread_mutex_t finishing; /* one at a time uses it */
     xpu_wait *waits;
     uint32_t n_waits, most_waits;
+    void *dnn_stream;       /* oneDNN's, once it is needed; under the lock of the library */
+    struct xpu_queue *next; /* that has such a stream */
 } xpu_queue;
 
 /* The status of a call; records its error, in which `what` failed. */
@@ -88,6 +96,13 @@ int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *
                  uint64_t bytes);
 int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
                  const void *pattern, uint32_t pattern_bytes);
+
+/* dnn.c */
+extern const gpu_library_driver xpu_libraries;
+/* Before the queue is destroyed. */
+void xpu_dnn_forget(xpu_device *d, xpu_queue *q);
+/* When the device's queues are gone. */
+void xpu_dnn_close(xpu_device *d);
 
 /* program.c */
 int32_t xpu_program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
