@@ -44,7 +44,14 @@ static inline lanes lanes_load(const E *x)
     typedef uint32_t words __attribute__((vector_size(LANE_BYTES)));
     halves h;
     memcpy(&h, x, sizeof h);
-    return (lanes)(__builtin_convertvector(h, words) << 16);
+#if defined(__AVX512F__) /* gcc converts such vectors by halves */
+    words w = (words)_mm512_cvtepu16_epi32((__m256i)h);
+#elif defined(__AVX2__)
+    words w = (words)_mm256_cvtepu16_epi32((__m128i)h);
+#else
+    words w = __builtin_convertvector(h, words);
+#endif
+    return (lanes)(w << 16);
 #else
     lanes v = {0};
     for (int j = 0; j < LANE_COUNT; j++) v[j] = load(&x[j]);
