@@ -141,6 +141,17 @@ static int32_t run_linear(void *self, const tn_call *call)
     return status;
 }
 
+/* One call multiplies dense matrices of a batch: of the least work that is worth a range, or of more in so many ranges. */
+#define LEAST_WORK   (1 << 20)
+#define MOST_WORK    (1 << 22)
+#define DENSE_RANGES 16
+
+static int64_t dense_grain(int64_t count, int64_t work)
+{
+    int64_t grain = min_i64(grain_for(MOST_WORK, work), ceil_div(count, DENSE_RANGES));
+    return max_i64(grain, grain_for(LEAST_WORK, work));
+}
+
 /* ---- Batches ----------------------------------------------------------------------------------------- */
 
 typedef struct batch {
@@ -186,7 +197,7 @@ static bool is_dense_batch(const batch *b, int64_t bytes)
 static int32_t run_batch(const tn_call *call, const tn_tensor_desc *a, const tn_tensor_desc *b,
                          const tn_tensor_desc *out, const double alpha[2], const double beta[2])
 {
-    int64_t count = out->sizes[0], bytes = tn_dtype_bytes(out->dtype), work;
+    int64_t count = out->sizes[0], bytes = tn_dtype_bytes(out->dtype), work, grain;
     batch all = {.call = call,
                  .g = product_of(a, b, out),
                  .dtype = out->dtype,
@@ -203,7 +214,8 @@ static int32_t run_batch(const tn_call *call, const tn_tensor_desc *a, const tn_
         }
         return all.status;
     }
-    cpu_parallel_ranges(call, count, grain_for(all.is_dense ? 1 << 20 : 1 << 17, work), run_items, &all);
+    grain = all.is_dense ? dense_grain(count, work) : grain_for(1 << 17, work);
+    cpu_parallel_ranges(call, count, grain, run_items, &all);
     return all.status;
 }
 
