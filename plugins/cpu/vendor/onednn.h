@@ -30,6 +30,7 @@
     X(post_ops_destroy)                            \
     X(post_ops_append_sum)                         \
     X(matmul_desc_init)                            \
+    X(sgemm)                                       \
     X(get_effective_cpu_isa)                       \
     X(primitive_desc_create)                       \
     X(primitive_desc_destroy)                      \

@@ -4,7 +4,7 @@
  *
  *   C loops   integers, small products, and products with few rows, which only have to read B once
  *   OpenBLAS  float and complex dtypes
- *   oneDNN    float32 and bfloat16
+ *   oneDNN    float32 (by matmul or sgemm) and bfloat16
  *   panels    half types otherwise: panels that fit the cache are widened to float32
  *
  * A library runs on one thread for each tile, so a deterministic call can have the same tiles for any number of
@@ -106,8 +106,11 @@ static int32_t call_library(const tn_call *call, tn_dtype dtype, int32_t library
     const cpu_openblas *openblas;
     const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
     if (library == CPU_GEMM_ONEDNN) return cpu_gemm_onednn(call, dtype, g);
-    openblas = cpu_openblas_get();
     begin_with_bias(kernels, g, tn_dtype_bytes(dtype));
+    if (library == CPU_GEMM_ONEDNN_SGEMM && cpu_gemm_onednn_sgemm(g, a.trans == CPU_BLAS_TRANS, a.lead,
+                                                                  b.trans == CPU_BLAS_TRANS, b.lead) == TN_OK)
+        return TN_OK;
+    openblas = cpu_openblas_get();
     if (openblas && g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->c_row <= INT_MAX)
         call_openblas(openblas, dtype, g, a, b);
     else
@@ -245,7 +248,7 @@ int32_t cpu_gemm_with(const tn_call *call, tn_dtype dtype, int32_t library, cons
     const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
     int32_t status = TN_E_UNSUPPORTED;
     cpu_gemm rest = *g;
-    if (library == CPU_GEMM_ONEDNN) status = gemm_library(call, dtype, library, *g);
+    if (library != CPU_GEMM_OPENBLAS) status = gemm_library(call, dtype, library, *g);
     if (status != TN_E_UNSUPPORTED) return status;
     if (kernels->widen) return gemm_half(call, kernels, *g);
     if (has_openblas(dtype)) status = gemm_library(call, dtype, CPU_GEMM_OPENBLAS, *g);
@@ -275,7 +278,7 @@ int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
     int64_t bytes = tn_dtype_bytes(dtype);
     int32_t status = TN_E_UNSUPPORTED;
     if (g->count <= 1) return run_one(call, dtype, g, SMALL_PRODUCT);
-    if (g->m * g->n * g->k > SMALL_PRODUCT && cpu_gemm_choose(call, dtype, g) == CPU_GEMM_ONEDNN &&
+    if (g->m * g->n * g->k > SMALL_PRODUCT && cpu_gemm_choose(call, dtype, g) != CPU_GEMM_OPENBLAS &&
         !is_thin(dtype, g))
         status = gemm_library(call, dtype, CPU_GEMM_ONEDNN, *g);
     if (status != TN_E_UNSUPPORTED) return status;

@@ -11,8 +11,9 @@
 #include "gemm.h"
 
 enum {
-    CPU_GEMM_OPENBLAS = 1, /* for half types through panels of float32; C loops if it is missing */
-    CPU_GEMM_ONEDNN = 2
+    CPU_GEMM_OPENBLAS = 1,    /* for half types through panels of float32; C loops if it is missing */
+    CPU_GEMM_ONEDNN = 2,      /* its matmul */
+    CPU_GEMM_ONEDNN_SGEMM = 3 /* of float32; packs matrices that are not transposed in less time */
 };
 
 /* The library for a product, CPU_GEMM_... From any thread, also inside a parallel loop. */

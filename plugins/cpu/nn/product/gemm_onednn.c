@@ -207,3 +207,18 @@ int32_t cpu_gemm_onednn(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
     give_back(p);
     return status;
 }
+
+int32_t cpu_gemm_onednn_sgemm(const cpu_gemm *g, bool a_transposed, int64_t a_lead, bool b_transposed,
+                              int64_t b_lead)
+{
+    const cpu_onednn *dnn = cpu_onednn_get();
+    dnnl_status_t status;
+    int token;
+    if (!dnn) return TN_E_UNSUPPORTED;
+    token = cpu_onednn_begin(dnn, 1);
+    status =
+        dnn->sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', g->m, g->n, g->k, (float)g->alpha[0],
+                   g->a, a_lead, g->b, b_lead, (float)g->beta[0], g->c, max_i64(g->c_row, g->n));
+    cpu_onednn_end(dnn, token);
+    return status == dnnl_success ? TN_OK : TN_E_UNSUPPORTED;
+}
