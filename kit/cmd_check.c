@@ -51,6 +51,8 @@ static const char help[] =
     "made\n"
     "                           smaller\n"
     "  --max-seconds N          for all samples together (speed; default 60)\n"
+    "  --cpu-time               processor time of the process, the least of the samples (speed; on busy "
+    "machines)\n"
     "  --full-size              no smaller calls in place of recorded ones (coverage; slow devices take "
     "minutes)\n"
     "  --all                    print cases that are as expected, too\n"
@@ -91,6 +93,7 @@ enum {
     TRACE,
     JSON,
     HTML,
+    CPU_TIME,
     FULL_SIZE,
     ALL,
     AGAINST,
@@ -124,6 +127,7 @@ static const struct option names[] = {{"mode", required_argument, NULL, MODE},
                                       {"samples", required_argument, NULL, SAMPLES},
                                       {"max-bytes", required_argument, NULL, MAX_BYTES},
                                       {"max-seconds", required_argument, NULL, MAX_SECONDS},
+                                      {"cpu-time", no_argument, NULL, CPU_TIME},
                                       {"full-size", no_argument, NULL, FULL_SIZE},
                                       {"all", no_argument, NULL, ALL},
                                       {"partner", required_argument, NULL, PARTNER},
@@ -221,6 +225,9 @@ static int take(check_options *o, int letter, const char *text)
     case MAX_SECONDS:
         o->max_seconds = strtod(text, &end);
         return *end || end == text || !(o->max_seconds > 0);
+    case CPU_TIME:
+        o->cpu_time = 1;
+        return 0;
     case FULL_SIZE:
         o->full_size = 1;
         return 0;

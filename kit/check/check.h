@@ -45,6 +45,7 @@ typedef struct check_options {
     uint32_t timeout;  /* seconds for one case */
     int demand_tier;   /* --tier was given: an absent kernel of these tiers fails */
     int isolate;       /* each case in a process of its own */
+    int cpu_time;      /* speed: processor time of the process, the least of the samples */
     int full_size;     /* coverage: run only calls of the recorded sizes */
     int all;           /* text: print cases that passed, too */
     uint32_t partner; /* the process is started by a case, as the other one, with this socket; 0: it is not */
