@@ -232,6 +232,56 @@ static int32_t scatter(void *self, const tn_call *call)
     return status ? status : overwrite(&c);
 }
 
+#define LEAST_COLUMNS 16 /* of a row, for which a vector is worth it */
+
+/* Moves dimension `from` of the nest to `to`, before it. */
+static void move_dim(gpu_nest *n, uint32_t from, uint32_t to)
+{
+    for (uint32_t d = from; d > to; d--) {
+        uint32_t size = n->sizes[d];
+        n->sizes[d] = n->sizes[d - 1];
+        n->sizes[d - 1] = size;
+        for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
+            int64_t stride = n->strides[k][d];
+            n->strides[k][d] = n->strides[k][d - 1];
+            n->strides[k][d - 1] = stride;
+        }
+    }
+}
+
+/* Whether all elements of a row have one index, as in index_add. Then dimension 1 becomes that of the columns. */
+static int32_t are_rows(scattering *c)
+{
+    gpu_nest n = c->nest;
+    uint8_t type = gpu_type(c->out->dtype);
+    uint32_t dtype = type == 32 ? GPU_F32 : type == 64 ? GPU_F64 : GPU_I64;
+    int64_t bytes = gpu_code_bytes(dtype);
+    if (!gpu_device_of(c->call)->properties.is_processor || n.dtypes[0] != dtype || n.dtypes[2] != dtype ||
+        !c->dim)
+        return 0;
+    for (uint32_t d = 1; d < n.rank; d++)
+        if (n.strides[1][d]) return 0;
+    move_dim(&n, c->dim, 1);
+    gpu_nest_merge(&n, 1, 3);
+    if (n.rank < 2 || n.strides[0][1] != bytes || n.strides[2][1] != bytes || n.sizes[1] < LEAST_COLUMNS)
+        return 0;
+    c->nest = n;
+    return 1;
+}
+
+/* The columns of all rows in pieces, as many as keep the device busy. */
+static int32_t add_rows(scattering *c)
+{
+    gpu_nest *n = &c->nest;
+    uint64_t others = n->numel / n->sizes[0] / n->sizes[1], wanted = gpu_items_wanted(gpu_device_of(c->call));
+    uint64_t pieces = (wanted + others - 1) / others, run = (n->sizes[1] + pieces - 1) / pieces;
+    n->scalars[3] = run < LEAST_COLUMNS ? LEAST_COLUMNS : run;
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_add_rows");
+    give_operands(&job, c);
+    gpu_give(&job, n, sizeof *n);
+    return gpu_launch(&job, others * ((n->sizes[1] + n->scalars[3] - 1) / n->scalars[3]), GPU_HEAVY);
+}
+
 /* scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) */
 static int32_t scatter_add(void *self, const tn_call *call)
 {
@@ -239,7 +289,7 @@ static int32_t scatter_add(void *self, const tn_call *call)
     begin_scatter(&c, call, GPU_BY_SCATTER_ADD, 0);
     if (!c.nest.numel) return TN_OK;
     set_source(&c);
-    return combine(&c, GPU_SUM, NULL, 0);
+    return are_rows(&c) ? add_rows(&c) : combine(&c, GPU_SUM, NULL, 0);
 }
 
 /* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value, *, str reduce) */

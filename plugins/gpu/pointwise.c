@@ -128,6 +128,7 @@ static void scalars_of(const tn_call *call, uint32_t op, tn_dtype dtype, uint8_t
         if (absent[2]) s[2] = tn_number_real(-largest_finite(dtype));
         break;
     case GPU_OP_elu:
+    case GPU_OP_elu_backward:
         s[0] = tn_number_real(s[0].f * s[1].f);
         break;
     case GPU_OP_bitwise_left_shift:
@@ -177,9 +178,10 @@ static int32_t run_any(const pointwise_call *p)
     return gpu_launch(&job, p->nest.numel, GPU_LIGHT);
 }
 
-/* Fewer elements do not repay the compilation of a kernel of their own. */
-#define LEAST_DENSE 65536
-#define LEAST_ROW   16
+/* Fewer elements do not repay the compilation of a kernel of their own. Processors gain more by one: ten times. */
+#define LEAST_DENSE           65536
+#define LEAST_DENSE_PROCESSOR 8192
+#define LEAST_ROW             16
 
 /* Whether the build has a program for dense operands of one dtype, and this call has no other operands. */
 static int32_t has_dense_program(const pointwise_call *p)
@@ -202,10 +204,11 @@ static int32_t is_dense(const pointwise_call *p, uint16_t *out_splat)
     const gpu_nest *n = &p->nest;
     const gpu_properties *properties = &gpu_device_of(p->call)->properties;
     int32_t rows = properties->is_processor;
+    uint32_t least = rows ? LEAST_DENSE_PROCESSOR : LEAST_DENSE;
     int32_t divides = p->type == 1 && (n->opcode == GPU_OP_div_trunc || n->opcode == GPU_OP_floor_divide ||
                                        n->opcode == GPU_OP_remainder || n->opcode == GPU_OP_fmod);
     if ((properties->is_precompiled && !(properties->has_dense && has_dense_program(p))) ||
-        n->numel < LEAST_DENSE || !n->rank || divides || (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
+        n->numel < least || !n->rank || divides || (rows ? n->sizes[0] < LEAST_ROW : n->rank != 1))
         return 0;
     *out_splat = (uint16_t)n->immediate;
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
@@ -307,6 +310,8 @@ static int32_t run(void *self, const tn_call *call)
         if (!is_value) p.allocations[k] = o->allocation;
     }
     scalars_of(call, (uint32_t)number, dtype, p.type, p.nest.scalars);
+    /* The fourth scalar is the operand that the formula has left. */
+    if (number == GPU_OP_elu_backward) p.nest.values[3] = p.nest.scalars[3];
     uint16_t splat;
     return is_dense(&p, &splat) ? run_dense(&p, splat) : run_any(&p);
 }

@@ -66,32 +66,40 @@ static int32_t make_states(pass *p, uint64_t items)
     return status;
 }
 
+/* Short parts are launched in groups, unless there are too few for all cores: a group of its own costs as much as 100 elements. */
+static int32_t weight_of(const pass *p, uint64_t items)
+{
+    uint64_t each = p->nest.numel / items;
+    return each >= 1024 || (each >= 64 && items < 64 * gpu_items_wanted(gpu_device_of(p->call))) ? GPU_HEAVY
+                                                                                                 : GPU_LIGHT;
+}
+
 /* Queues `reduce` over all parts. */
 static int32_t reduce_all_parts(pass *p, const tn_operand *out, const tn_operand *in, uint64_t items)
 {
     gpu_job job = job_of(p, "reduce");
     give_pass(&job, p, out, in, NULL);
-    return gpu_launch(&job, items, p->nest.numel / items >= 64 ? GPU_HEAVY : GPU_LIGHT);
+    return gpu_launch(&job, items, weight_of(p, items));
 }
 
 #define LANES        64  /* lines that an item of scan_columns takes */
 #define LINES_BESIDE 256 /* lines that an item of reduce_columns takes */
 
 /* Whether neighbouring lines are beside each other, so that a processor takes many of them at once. */
-static int32_t are_columns(const pass *p, uint64_t lines)
+static int32_t are_columns(const pass *p, uint32_t kept)
 {
     const gpu_nest *n = &p->nest;
     int32_t has_lanes =
         n->opcode == GPU_SUM || n->opcode == GPU_MEAN || n->opcode == GPU_MAX || n->opcode == GPU_MIN;
-    return gpu_device_of(p->call)->properties.is_processor && has_lanes && n->rank == 2 &&
-           n->scalars[0] == 1 && n->dtypes[1] == GPU_F32 && p->type == 32 && n->strides[1][0] == 4 &&
-           lines >= LANES;
+    return gpu_device_of(p->call)->properties.is_processor && has_lanes && kept && kept < n->rank &&
+           n->strides[1][0] == gpu_code_bytes(n->dtypes[1]) && n->sizes[0] >= LANES;
 }
 
 /* Blocks of lines, each in as many parts as keep the device busy. With one part that is the result. */
 static int32_t reduce_columns(pass *p, const tn_operand *out, const tn_operand *in, uint64_t lines)
 {
-    uint64_t blocks = (lines + LINES_BESIDE - 1) / LINES_BESIDE, size = p->nest.numel / lines;
+    uint64_t across = (p->nest.sizes[0] + LINES_BESIDE - 1) / LINES_BESIDE, size = p->nest.numel / lines;
+    uint64_t blocks = across * (lines / p->nest.sizes[0]);
     uint64_t parts = (gpu_items_wanted(gpu_device_of(p->call)) + blocks - 1) / blocks,
              most = (size + 63) / 64;
     if (parts > most) parts = most;
@@ -99,9 +107,12 @@ static int32_t reduce_columns(pass *p, const tn_operand *out, const tn_operand *
     parts = p->nest.scalars[2] = (size + length - 1) / length;
     p->nest.scalars[3] = length;
     int32_t status = parts > 1 ? make_states(p, lines * parts) : TN_OK;
+    p->nest.scalars[1] = across;
     gpu_job job = job_of(p, "reduce_columns");
     give_pass(&job, p, out, in, NULL);
-    return status ? status : gpu_launch(&job, blocks * parts, GPU_HEAVY);
+    if (!status) status = gpu_launch(&job, blocks * parts, GPU_HEAVY);
+    p->nest.scalars[1] = lines;
+    return status;
 }
 
 /* ---- Groups of a GPU ----------------------------------------------------------------------------------- */
@@ -143,7 +154,7 @@ static int32_t reduce(const tn_call *call, pass *p, uint64_t lines)
     uint64_t parts = p->nest.scalars[2];
     int32_t status = TN_OK;
     if (!gpu_device_of(call)->properties.is_processor) return reduce_by_groups(call, p, lines);
-    if (are_columns(p, lines)) {
+    if (are_columns(p, call->nest->kept)) {
         status = reduce_columns(p, out, in, lines);
     } else {
         if (parts > 1) status = make_states(p, lines * parts);
@@ -195,9 +206,7 @@ static int32_t scan(const tn_call *call, pass *p, uint64_t lines)
     gpu_give_memory(&job, p->states);
     gpu_give(&job, &p->first_state, sizeof p->first_state);
     gpu_give(&job, &p->nest, sizeof p->nest);
-    return status ? status
-                  : gpu_launch(&job, lines * parts,
-                               p->nest.numel / (lines * parts) >= 64 ? GPU_HEAVY : GPU_LIGHT);
+    return status ? status : gpu_launch(&job, lines * parts, weight_of(p, lines * parts));
 }
 
 /* Operands of the device's nest: out, in, and the positions of cummax and cummin. */

@@ -32,8 +32,13 @@
 #define gpu_group_item()     ((uint32_t)get_local_id(0))
 #define GPU_BARRIER()        barrier(CLK_LOCAL_MEM_FENCE)
 #define GPU_ATOMIC_CAS       atomic_cmpxchg
+#if GPU_PROCESSOR /* drivers' own are calls with branches, which no compiler makes vectors of */
+#define gpu_half_load(p)     gpu_float_of_half(*(GPU_GLOBAL const ushort *)(p))
+#define gpu_half_store(p, f) (*(GPU_GLOBAL ushort *)(p) = gpu_half_of_float(f))
+#else
 #define gpu_half_load(p)     vload_half(0, (GPU_GLOBAL const half *)(p))
 #define gpu_half_store(p, f) vstore_half_rte(f, 0, (GPU_GLOBAL half *)(p))
+#endif
 /* The same for 16 elements, which many devices convert at once. */
 #define gpu_half_load16(to, p)    vstore16(vload_half16(0, (GPU_GLOBAL const half *)(p)), 0, to)
 #define gpu_half_store16(p, from) vstore_half16_rte(vload16(0, from), 0, (GPU_GLOBAL half *)(p))
@@ -57,6 +62,26 @@ typedef int int32_t;
 typedef ulong uint64_t;
 typedef long int64_t;
 #define FN(name) name
+#if GPU_PROCESSOR
+/* The exponent is moved to its place and multiplied by 2^(127 - 15), which is exact, also of denormals. */
+GPU_FUNCTION float gpu_float_of_half(uint32_t bits)
+{
+    float f = as_float((bits & 0x7fffu) << 13) * 0x1p112f;
+    uint32_t infinite = f >= 0x1p16f ? 0x7f800000u : 0u;
+    return as_float(as_uint(f) | infinite | (bits & 0x8000u) << 16);
+}
+/* Below 2^-14 a sum with 0.5 rounds to multiples of 2^-24; above, integers do, and carry into the exponent. */
+GPU_FUNCTION uint16_t gpu_half_of_float(float f)
+{
+    uint32_t bits = as_uint(f), magnitude = bits & 0x7fffffffu;
+    uint32_t denormal = as_uint(as_float(magnitude) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    uint32_t kept = magnitude < 0x38800000u ? denormal : normal;
+    kept = magnitude >= 0x47800000u ? 0x7c00u : kept;
+    kept = magnitude > 0x7f800000u ? 0x7e00u : kept;
+    return (uint16_t)(kept | (bits >> 16 & 0x8000u));
+}
+#endif
 #elif defined(GPU_GLSL) /* C that tools/gen_shaders.py turns into GLSL */
 #define GPU_KERNEL   _Noreturn
 #define GPU_GLOBAL   volatile

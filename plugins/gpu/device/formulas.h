@@ -209,6 +209,8 @@ ALWAYS_INLINE T scaled_erfc(T x)
 UNARY(erfcx, scaled_erfc(a))
 /* x: factor of the result below 0; y: factor of the number above 0; z: factor of the number below 0. */
 UNARY_WITH(elu, a < 0 ? FN(expm1)(a * z) * x : a * y)
+/* c: whether b is the result of elu, not what it was computed from. */
+TERNARY_WITH(elu_backward, a *(b <= 0 ? z * (c != 0 ? b + x : x * FN(exp)(b * z)) : y))
 /* x: beta; y: threshold. */
 UNARY_WITH(softplus, (a * x) > y ? a : FN(log1p)(FN(exp)(a * x)) / x)
 BINARY_WITH(softplus_backward, (b * x) > y ? a : a * logistic(b * x))

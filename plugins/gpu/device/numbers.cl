@@ -21,6 +21,48 @@ GPU_KERNEL void iota(GPU_GLOBAL uint8_t *out, gpu_nest nest)
     gpu_store(out + at[0], nest.dtypes[0], gpu_value(nest.scalars[0]) + (T)i * gpu_value(nest.scalars[1]));
 }
 
+#if GPU_PROCESSOR
+#define GPU_OWN_DTYPE (GPU_TYPE == 32 ? GPU_F32 : GPU_TYPE == 64 ? GPU_F64 : GPU_I64)
+
+/* Adds a line of elements of the dtype `code` to the places of an int64 index. */
+#define GPU_ADD_LINE(label, code)                                                                            \
+    label:                                                                                                   \
+    for (uint32_t k = 0; k < nest.sizes[0]; k++) {                                                           \
+        int64_t position = *(GPU_GLOBAL const int64_t *)(index + at[1] + (int64_t)k * nest.strides[1][0]);   \
+        GPU_GLOBAL uint8_t *to = out + at[0] + position * (int64_t)nest.scalars[0];                          \
+        if (position < 0 || position >= size)                                                                \
+            gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);                     \
+        else                                                                                                 \
+            gpu_store(to, code, gpu_load(to, code) + gpu_load(source + at[2] + (int64_t)k * nest.strides[2][0], code)); \
+    }                                                                                                        \
+    return;
+
+/*
+ * scatter_combine of sums, where all elements of a row have one index: an item adds scalars[3] neighbouring columns, or what is
+ * left of them, of all rows. Dimension 0 of the nest counts rows, dimension 1 columns, which are contiguous, of type T.
+ */
+GPU_KERNEL void scatter_add_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index, GPU_GLOBAL const uint8_t *source,
+                                 GPU_GLOBAL int32_t *fault, gpu_nest nest)
+{
+    uint32_t width = nest.sizes[1], run = (uint32_t)nest.scalars[3], pieces = (width + run - 1) / run;
+    uint32_t begin = gpu_item() % pieces * run, count = width - begin < run ? width - begin : run, rest = gpu_item() / pieces;
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
+    if (rest >= nest.numel / nest.sizes[0] / width) return;
+    GPU_WALK(nest, 2, nest.rank, rest, at, 3)
+    for (uint32_t k = 0; k < nest.sizes[0]; k++) {
+        int64_t position = gpu_load(index + at[1] + (int64_t)k * nest.strides[1][0], nest.dtypes[1]);
+        if (position < 0 || position >= size) {
+            gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
+            continue;
+        }
+        GPU_GLOBAL T *to = (GPU_GLOBAL T *)(out + at[0] + position * (int64_t)nest.scalars[0]) + begin;
+        GPU_GLOBAL const T *from = (GPU_GLOBAL const T *)(source + at[2] + (int64_t)k * nest.strides[2][0]) + begin;
+        GPU_INDEPENDENT
+        for (uint32_t i = 0; i < count; i++) to[i] += from[i];
+    }
+}
+#endif
+
 /*
  * As `scatter` of memory.cl, but the source is combined with what is there; nest.opcode is a reduction. For means
  * `counts`, from element `first` on, counts what each position has got.
@@ -33,6 +75,19 @@ GPU_KERNEL void scatter_combine(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_
     int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]}, size = (int64_t)nest.scalars[1];
     if (i >= nest.numel / nest.sizes[0]) return;
     GPU_WALK(nest, 1, nest.rank, rest, at, 3)
+#if GPU_PROCESSOR
+    if (nest.opcode == GPU_SUM && nest.dtypes[0] == nest.dtypes[2] && nest.dtypes[1] == GPU_I64 && !(nest.immediate & 4u)) {
+        switch (nest.dtypes[0]) {
+#if GPU_TYPE == 32
+            GPU_ADD_LINE(case GPU_F16, GPU_F16)
+            GPU_ADD_LINE(case GPU_BF16, GPU_BF16)
+#endif
+            GPU_ADD_LINE(case GPU_OWN_DTYPE, GPU_OWN_DTYPE)
+        default:
+            break;
+        }
+    }
+#endif
     for (uint32_t k = 0; k < nest.sizes[0]; k++) {
         int64_t position = nest.dtypes[1] == GPU_I32 ? (int64_t)*(GPU_GLOBAL const int32_t *)(index + at[1])
                                                      : *(GPU_GLOBAL const int64_t *)(index + at[1]);

@@ -137,6 +137,7 @@ enum { POINTWISE_OPS(GPU_OP_NUMBER) GPU_OP_COUNT };
     X(silu_backward, silu_backward)               \
     X(log_sigmoid_backward, log_sigmoid_backward) \
     X(elu, elu)                                   \
+    X(elu_backward, elu_backward)                 \
     X(softplus, softplus)                         \
     X(softplus_backward, softplus_backward)       \
     X(ndtr, ndtr)                                 \

@@ -276,6 +276,47 @@ GPU_FUNCTION gpu_vector gpu_fold_block(uint32_t opcode, GPU_GLOBAL const uint8_t
     return result;
 }
 
+#define GPU_LEAST_TAIL 4 /* elements for which a vector is worth it */
+#define GPU_PIECE      16
+#define GPU_TAIL_OF(label, code)                                                                                  \
+    label:                                                                                                        \
+    for (; i + GPU_PIECE <= n; i += GPU_PIECE)                                                                    \
+        for (uint32_t j = 0; j < GPU_PIECE; j++)                                                                  \
+            block[i + j] = gpu_load(p + (int64_t)(i + j) * (int64_t)GPU_BYTES(code), code);                       \
+    if (begin + i >= GPU_PIECE && i < n) {                                                                        \
+        for (uint32_t j = 0; j < GPU_PIECE; j++) {                                                                \
+            T x = gpu_load(p + ((int64_t)n - GPU_PIECE + j) * (int64_t)GPU_BYTES(code), code);                    \
+            block[i + j] = n + j >= i + GPU_PIECE ? x : neutral;                                                  \
+        }                                                                                                         \
+    } else {                                                                                                      \
+        for (; i < n; i++) block[i] = gpu_load(p + (int64_t)i * (int64_t)GPU_BYTES(code), code);                  \
+    }                                                                                                             \
+    break;
+
+/*
+ * The same for fewer than GPU_LANES elements: the other lanes have what changes nothing. The last piece begins before its
+ * first element where it can, among the `begin` elements before `p`, so that all pieces are vectors.
+ */
+GPU_FUNCTION gpu_vector gpu_fold_tail(uint32_t opcode, GPU_GLOBAL const uint8_t *p, uint32_t dtype, uint32_t begin,
+                                      uint32_t n)
+{
+    T block[GPU_LANES], neutral = opcode == GPU_PROD || opcode == GPU_ALL ? (T)1 : (T)0;
+    gpu_vector result;
+    uint32_t i = 0;
+    if (opcode == GPU_MAX || opcode == GPU_MIN) neutral = gpu_load(p, dtype);
+    for (int j = 0; j < GPU_LANES; j++) block[j] = neutral;
+    switch (dtype) {
+#if GPU_TYPE == 32
+        GPU_TAIL_OF(case GPU_F16, GPU_F16)
+        GPU_TAIL_OF(case GPU_BF16, GPU_BF16)
+#endif
+        GPU_TAIL_OF(case GPU_OWN_DTYPE, GPU_OWN_DTYPE)
+        GPU_TAIL_OF(default, dtype)
+    }
+    GPU_FOLD_BLOCKS(opcode, result, block, GPU_LANES)
+    return result;
+}
+
 /* The lanes of a vector as one element. */
 GPU_FUNCTION T gpu_fold_lanes(uint32_t opcode, gpu_vector v)
 {
@@ -294,7 +335,7 @@ GPU_FUNCTION T gpu_fold_lanes(uint32_t opcode, gpu_vector v)
     return lanes[0];
 }
 
-/* Takes a run of contiguous elements, and gives how many: whole blocks of lanes. */
+/* Takes a run of contiguous elements, and gives how many: all but a tail of a few. */
 GPU_FUNCTION uint32_t gpu_take_run(uint32_t opcode, gpu_state *s, GPU_GLOBAL const uint8_t *p, uint32_t dtype,
                                    uint32_t n, int64_t k)
 {
@@ -304,80 +345,160 @@ GPU_FUNCTION uint32_t gpu_take_run(uint32_t opcode, gpu_state *s, GPU_GLOBAL con
         return whole;
     }
     if (opcode > GPU_MIN && opcode != GPU_ANY && opcode != GPU_ALL) return 0;
+    if (n - whole >= GPU_LEAST_TAIL)
+        *s = gpu_take(opcode, *s, gpu_fold_lanes(opcode, gpu_fold_tail(opcode, p + (int64_t)whole * bytes, dtype, whole, n - whole)), k);
     for (uint32_t begin = 0; begin < whole; begin += GPU_BLOCK) {
         uint32_t count = whole - begin < GPU_BLOCK ? whole - begin : GPU_BLOCK;
         *s = gpu_take(opcode, *s, gpu_fold_lanes(opcode, gpu_fold_block(opcode, p + (int64_t)begin * bytes, dtype, count)), k);
     }
-    return whole;
+    return n - whole >= GPU_LEAST_TAIL ? n : whole;
 }
 #else
 #define gpu_take_run(opcode, s, p, dtype, n, k) 0u /* a check on the host takes elements one by one */
 #endif
 
-#if GPU_TYPE == 32
 #define GPU_BESIDE 256 /* lines that an item of reduce_columns takes: LINES_BESIDE of reduce.c */
 
 #define GPU_LARGEST_OF(a, w, x, y, z)  GPU_LARGER(GPU_LARGER(GPU_LARGER(GPU_LARGER(a, w), x), y), z)
 #define GPU_SMALLEST_OF(a, w, x, y, z) GPU_SMALLER(GPU_SMALLER(GPU_SMALLER(GPU_SMALLER(a, w), x), y), z)
 #define GPU_SUM_OF(a, w, x, y, z)      ((a) + (((w) + (x)) + ((y) + (z))))
-/* Takes rows k to `stop` into `lanes`, four at once. */
-#define GPU_TAKE_ROWS(F4, F)                                                                                     \
-    for (; k + 4 <= stop; k += 4, row += 4 * step) {                                                             \
-        GPU_GLOBAL const float *w = row, *x = row + step, *y = row + 2 * step, *z = row + 3 * step;              \
-        for (uint32_t j = 0; j < width; j++) lanes[j] = F4(lanes[j], w[j], x[j], y[j], z[j]);                    \
-    }                                                                                                            \
-    for (; k < stop; k++, row += step)                                                                           \
-        for (uint32_t j = 0; j < width; j++) lanes[j] = F(lanes[j], row[j]);
+/* Rows k + 1 to `stop` are taken into `lanes`, four at once; row k is in them. */
+#define GPU_TAKE_ROWS(code, F4, F)                                                                          \
+    for (uint32_t i = k + 1; i < stop;) {                                                                   \
+        GPU_LINE(w, nest, kept, 1, at[1], i)                                                                \
+        if (i + 4 > stop) {                                                                                 \
+            for (uint32_t j = 0; j < width; j++) lanes[j] = F(lanes[j], GPU_OF_ROW(w, j, code));            \
+            i++;                                                                                            \
+            continue;                                                                                       \
+        }                                                                                                   \
+        GPU_LINE(x, nest, kept, 1, at[1], i + 1)                                                            \
+        GPU_LINE(y, nest, kept, 1, at[1], i + 2)                                                            \
+        GPU_LINE(z, nest, kept, 1, at[1], i + 3)                                                            \
+        for (uint32_t j = 0; j < width; j++)                                                                \
+            lanes[j] = F4(lanes[j], GPU_OF_ROW(w, j, code), GPU_OF_ROW(x, j, code), GPU_OF_ROW(y, j, code), \
+                          GPU_OF_ROW(z, j, code));                                                          \
+        i += 4;                                                                                             \
+    }
+#define GPU_OF_ROW(row, j, code) gpu_load(in + (row) + (int64_t)(j) * GPU_BYTES(code), code)
+/* Rows k to `stop` become `lanes`. */
+#define GPU_FOLD_ROWS(label, code)                                                       \
+    label:                                                                               \
+    for (uint32_t j = 0; j < width; j++) lanes[j] = GPU_OF_ROW(first_row, j, code);      \
+    if (opcode == GPU_MAX) {                                                             \
+        GPU_TAKE_ROWS(code, GPU_LARGEST_OF, GPU_LARGER)                                  \
+    } else if (opcode == GPU_MIN) {                                                      \
+        GPU_TAKE_ROWS(code, GPU_SMALLEST_OF, GPU_SMALLER)                                \
+    } else {                                                                             \
+        GPU_TAKE_ROWS(code, GPU_SUM_OF, GPU_ADDED)                                       \
+    }                                                                                    \
+    break;
+
+/* Adds the lanes of a block of rows to `total`, and what rounding loses to `lost`. */
+GPU_FUNCTION void gpu_add_lanes(uint32_t opcode, T total[GPU_BESIDE], T lost[GPU_BESIDE], const T lanes[GPU_BESIDE],
+                                uint32_t width)
+{
+    for (uint32_t j = 0; j < width; j++) {
+        T a = total[j], x = lanes[j], sum = a + x;
+#if GPU_IS_FLOAT
+        T more = FN(fabs)(a) >= FN(fabs)(x) ? (a - sum) + x : (x - sum) + a;
+        lost[j] += opcode == GPU_MAX || opcode == GPU_MIN ? (T)0 : more;
+#endif
+        sum = opcode == GPU_MAX ? GPU_LARGER(a, x) : sum;
+        total[j] = opcode == GPU_MIN ? GPU_SMALLER(a, x) : sum;
+    }
+}
+
+#define GPU_STORE_ROW(label, code)                                                                          \
+    label:                                                                                                  \
+    for (uint32_t j = 0; j < width; j++) gpu_store(out + (int64_t)j * GPU_BYTES(code), code, total[j]);      \
+    break;
+/* The results of `width` lines, `step` bytes apart. */
+GPU_FUNCTION void gpu_finish_lanes(GPU_GLOBAL uint8_t *out, int64_t step, uint32_t dtype, T total[GPU_BESIDE],
+                                   uint32_t width)
+{
+    if (step != (int64_t)GPU_BYTES(dtype)) {
+        for (uint32_t j = 0; j < width; j++) gpu_store(out + (int64_t)j * step, dtype, total[j]);
+        return;
+    }
+    switch (dtype) {
+#if GPU_TYPE == 32
+        GPU_STORE_ROW(case GPU_F16, GPU_F16)
+        GPU_STORE_ROW(case GPU_BF16, GPU_BF16)
+        GPU_STORE_ROW(case GPU_F32, GPU_F32)
+#endif
+        GPU_STORE_ROW(default, dtype)
+    }
+}
 
 /*
- * As `reduce`, for neighbouring lines that lie beside each other in memory: an item takes GPU_BESIDE of them at
- * once, row by row. Item i works on part i % parts of the block i / parts of lines. float32 sums and extremes.
+ * As `reduce`, for neighbouring lines that lie beside each other in memory, along dimension 0: an item takes GPU_BESIDE of
+ * them at once, row by row. Item i works on part i % parts of block i / parts of lines, of which each run of dimension 0 has
+ * scalars[1]. Sums and extremes.
  */
 GPU_KERNEL void reduce_columns(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *states,
                                int64_t first, gpu_nest nest)
 {
-    uint32_t item = gpu_item(), parts = (uint32_t)nest.scalars[2], lines = (uint32_t)nest.scalars[1];
-    uint32_t size = nest.numel / lines, length = (uint32_t)nest.scalars[3], line = item / parts * GPU_BESIDE;
-    uint32_t begin = item % parts * length, end = size - begin < length ? size : begin + length;
-    uint32_t width = lines - line < GPU_BESIDE ? lines - line : GPU_BESIDE, opcode = nest.opcode;
-    int64_t step = nest.strides[1][1] / 4;
-    float total[GPU_BESIDE], lost[GPU_BESIDE], lanes[GPU_BESIDE];
-    if (line >= lines) return;
-    GPU_GLOBAL const float *row = (GPU_GLOBAL const float *)(in + nest.offsets[1]) + line + (int64_t)begin * step;
+    uint32_t item = gpu_item(), parts = (uint32_t)nest.scalars[2], length = (uint32_t)nest.scalars[3];
+    uint32_t kept = (uint32_t)nest.scalars[0], blocks = (uint32_t)nest.scalars[1], across = nest.sizes[0];
+    uint32_t line = item / parts % blocks * GPU_BESIDE, outer = item / parts / blocks, rest = outer, lines = 1;
+    uint32_t width = across - line < GPU_BESIDE ? across - line : GPU_BESIDE, opcode = nest.opcode;
+    T total[GPU_BESIDE], lost[GPU_BESIDE], lanes[GPU_BESIDE];
+    int64_t at[2] = {nest.offsets[0] + line * nest.strides[0][0], nest.offsets[1] + line * nest.strides[1][0]};
+    for (uint32_t d = 0; d < kept; d++) lines *= nest.sizes[d];
+    if (outer >= lines / across) return;
+    GPU_WALK(nest, 1, kept, rest, at, 2)
+    uint32_t size = nest.numel / lines, begin = item % parts * length;
+    uint32_t end = size - begin < length ? size : begin + length;
     for (uint32_t k = begin; k < end;) {
         /* Rounding errors are kept between blocks of 64 rows. */
-        uint32_t stop = end - k < 64 ? end : k + 64, is_first = k == begin;
-        for (uint32_t j = 0; j < width; j++) lanes[j] = row[j];
-        k++;
-        row += step;
-        if (opcode == GPU_MAX) {
-            GPU_TAKE_ROWS(GPU_LARGEST_OF, GPU_LARGER)
-        } else if (opcode == GPU_MIN) {
-            GPU_TAKE_ROWS(GPU_SMALLEST_OF, GPU_SMALLER)
+        uint32_t stop = end - k < 64 ? end : k + 64;
+        GPU_LINE(first_row, nest, kept, 1, at[1], k)
+        switch (nest.dtypes[1]) {
+#if GPU_TYPE == 32
+            GPU_FOLD_ROWS(case GPU_F16, GPU_F16)
+            GPU_FOLD_ROWS(case GPU_BF16, GPU_BF16)
+            GPU_FOLD_ROWS(case GPU_F32, GPU_F32)
+#elif GPU_TYPE == 64
+            GPU_FOLD_ROWS(case GPU_F64, GPU_F64)
+#else
+            GPU_FOLD_ROWS(case GPU_I64, GPU_I64)
+#endif
+            GPU_FOLD_ROWS(default, nest.dtypes[1])
+        }
+        if (parts == 1 && stop == size && k == 0 && opcode != GPU_MEAN) {
+            gpu_finish_lanes(out + at[0], nest.strides[0][0], nest.dtypes[0], lanes, width);
+            return;
+        }
+        if (k == begin) {
+            for (uint32_t j = 0; j < width; j++) {
+                total[j] = lanes[j];
+                lost[j] = 0;
+            }
         } else {
-            GPU_TAKE_ROWS(GPU_SUM_OF, GPU_ADDED)
+            gpu_add_lanes(opcode, total, lost, lanes, width);
         }
-        for (uint32_t j = 0; j < width; j++) {
-            float a = is_first ? lanes[j] : total[j], x = is_first ? 0 : lanes[j], sum = a + x;
-            float more = fabs(a) >= fabs(x) ? (a - sum) + x : (x - sum) + a;
-            if (opcode == GPU_MAX) sum = GPU_LARGER(a, lanes[j]);
-            if (opcode == GPU_MIN) sum = GPU_SMALLER(a, lanes[j]);
-            lost[j] = is_first || opcode == GPU_MAX || opcode == GPU_MIN ? 0 : lost[j] + more;
-            total[j] = sum;
-        }
+        k = stop;
+    }
+#if GPU_IS_FLOAT
+    for (uint32_t j = 0; j < width; j++) total[j] = lost[j] - lost[j] == 0 ? total[j] + lost[j] : total[j];
+#endif
+    if (parts == 1) {
+#if GPU_IS_FLOAT
+        if (opcode == GPU_MEAN)
+            for (uint32_t j = 0; j < width; j++) total[j] /= (T)size;
+#endif
+        gpu_finish_lanes(out + at[0], nest.strides[0][0], nest.dtypes[0], total, width);
+        return;
     }
     for (uint32_t j = 0; j < width; j++) {
         gpu_state s = gpu_start(opcode);
         s.value = total[j];
-        s.rest = lost[j];
         s.position = begin;
-        if (parts == 1)
-            gpu_finish(out + nest.offsets[0] + (int64_t)(line + j) * nest.strides[0][0], nest.dtypes[0], opcode, s, size);
-        else
-            gpu_keep(states + first, (line + j) * parts + item % parts, s);
+        gpu_keep(states + first, (outer * across + line + j) * parts + item % parts, s);
     }
 }
 
+#if GPU_TYPE == 32
 /* As `scan`, for running sums of lines that lie beside each other: an item takes GPU_LANES of them at once. float32. */
 GPU_KERNEL void scan_columns(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
 {
