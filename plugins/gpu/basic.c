@@ -133,6 +133,52 @@ int32_t gpu_move_elements(const tn_call *call, gpu_nest *nest, void *to, void *f
     return gpu_launch(&job, nest->numel, GPU_LIGHT);
 }
 
+/* Operand 1 of the nest becomes operand 0, converted. */
+static int32_t convert(const tn_call *call, const gpu_nest *nest, uint8_t type, void *to, void *from)
+{
+    int32_t status;
+    if (gpu_convert_dense(call, nest, type, to, from, &status)) return status;
+    gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, type, "convert");
+    gpu_give_memory(&job, to);
+    gpu_give_memory(&job, from);
+    gpu_give(&job, nest, sizeof *nest);
+    return gpu_launch(&job, nest->numel, GPU_LIGHT);
+}
+
+/* Whether sums can be in the result itself. */
+static int32_t has_own_sums(const tn_tensor_desc *t)
+{
+    return (t->dtype == TN_FLOAT32 || t->dtype == TN_FLOAT64) && gpu_is_contiguous(t);
+}
+
+int32_t gpu_sums_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contiguous *out)
+{
+    uint64_t offset;
+    *out = (gpu_contiguous){.tensor = t, .memory = t->allocation, .offset = (int64_t)t->byte_offset};
+    if (has_own_sums(t)) return TN_OK;
+    int32_t status =
+        gpu_workspace(call, gpu_numel(t) * (t->dtype == TN_FLOAT64 ? 8 : 4), &out->memory, &offset);
+    out->offset = (int64_t)offset;
+    return status;
+}
+
+int32_t gpu_sums_end(const tn_call *call, const gpu_contiguous *c)
+{
+    const tn_tensor_desc *t = c->tensor;
+    int64_t stride = t->dtype == TN_FLOAT64 ? 8 : 4;
+    gpu_nest nest;
+    if (has_own_sums(t)) return TN_OK;
+    gpu_nest_of_tensor(&nest, t);
+    nest.dtypes[1] = t->dtype == TN_FLOAT64 ? GPU_F64 : GPU_F32;
+    for (uint32_t d = 0; d < nest.rank; d++) {
+        nest.strides[1][d] = stride;
+        stride *= nest.sizes[d];
+    }
+    nest.offsets[1] = c->offset;
+    gpu_nest_merge(&nest, 0, 2);
+    return convert(call, &nest, gpu_type(t->dtype), t->allocation, c->memory);
+}
+
 /* Whether what is read as conjugated or negated is stored as it is read, or the other way round: TN_DESC_CONJ, TN_DESC_NEG. */
 static uint32_t lazy_bits(const tn_tensor_desc *to, const tn_tensor_desc *from)
 {
@@ -164,18 +210,10 @@ static int32_t copy(void *self, const tn_call *call)
     if (moves && is_contiguous(&nest, 0, bytes) && is_contiguous(&nest, 1, bytes))
         return gpu_the_driver.copy(d->handle, gpu_stream_of(call)->queue, to->allocation, to->byte_offset,
                                    from->allocation, from->byte_offset, (uint64_t)nest.numel * bytes);
-    int32_t status;
     if (lazy || (!moves && (gpu_is_complex(to->dtype) || gpu_is_complex(from->dtype))))
         return gpu_complex_convert(call, &nest, to, from, lazy);
-    if (!moves &&
-        gpu_convert_dense(call, &nest, gpu_type(from->dtype), to->allocation, from->allocation, &status))
-        return status;
     if (moves) return gpu_move_elements(call, &nest, to->allocation, from->allocation, bytes);
-    gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(from->dtype), "convert");
-    gpu_give_memory(&job, to->allocation);
-    gpu_give_memory(&job, from->allocation);
-    gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, nest.numel, GPU_LIGHT);
+    return convert(call, &nest, gpu_type(from->dtype), to->allocation, from->allocation);
 }
 
 static const char *can_copy(void *self, const tn_call *call)

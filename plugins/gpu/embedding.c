@@ -51,24 +51,30 @@ static int32_t embedding_backward(void *self, const tn_call *call)
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
     gpu_device *d = gpu_device_of(call);
     gpu_nest nest = describe(grad, index, call->args[2].as.i);
-    uint64_t bytes = gpu_numel(out) * gpu_bytes(out->dtype), zero = 0;
+    uint64_t zero = 0, bytes = gpu_numel(out) * (gpu_type(out->dtype) == 64 ? 8 : 4);
+    gpu_contiguous sums;
     if (!bytes) return TN_OK;
-    int32_t status = gpu_the_driver.fill(d->handle, gpu_stream_of(call)->queue, out->allocation,
-                                         out->byte_offset, bytes, &zero, 4);
-    if (status || !nest.numel) return status;
-    nest.offsets[0] = (int64_t)out->byte_offset;
+    int32_t status = gpu_sums_begin(call, out, &sums);
+    if (!status)
+        status = gpu_the_driver.fill(d->handle, gpu_stream_of(call)->queue, sums.memory,
+                                     (uint64_t)sums.offset, bytes, &zero, 4);
+    if (status) return status;
+    nest.offsets[0] = sums.offset;
     nest.offsets[1] = (int64_t)grad->byte_offset;
+    nest.dtypes[1] = (uint32_t)gpu_dtype(grad->dtype);
     nest.scalars[1] = d->properties.is_processor ? (nest.sizes[0] + 7) / 8 : 1;
     if (d->properties.is_processor && nest.scalars[1] < 16) nest.scalars[1] = 16;
     nest.scalars[3] = (uint64_t)call->args[3].as.i;
     gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(out->dtype), "scatter_rows");
-    gpu_give_memory(&job, out->allocation);
+    gpu_give_memory(&job, sums.memory);
     gpu_give_memory(&job, grad->allocation);
     gpu_give_memory(&job, index->allocation);
     gpu_give_faults(&job);
     gpu_give(&job, &nest, sizeof nest);
-    return gpu_launch(&job, (nest.sizes[0] + nest.scalars[1] - 1) / nest.scalars[1],
-                      d->properties.is_processor);
+    if (nest.numel)
+        status = gpu_launch(&job, (nest.sizes[0] + nest.scalars[1] - 1) / nest.scalars[1],
+                            d->properties.is_processor);
+    return status ? status : gpu_sums_end(call, &sums);
 }
 
 static const char *can_gather(void *self, const tn_call *call)
@@ -81,11 +87,10 @@ static const char *can_scatter(void *self, const tn_call *call)
 {
     if (tn_value_as_bool(call->args[4])) return "gradients are scaled by frequency";
     if (!gpu_tensor(call->args[0])->rank) return "the gradient has no rows";
+    if (gpu_tensor(call->args[0])->dtype != gpu_result(call, 0)->dtype)
+        return "the gradient has another dtype";
     return gpu_can_run(self, call);
 }
-
-static const tn_dtype full_floats[] = {TN_FLOAT32, TN_FLOAT64,
-                                       0}; /* sums in half types would round each time */
 
 #define ROW(text, list, function, can) GPU_ROW(CONTIGUOUS, text, list, .run = function, .can_run = can)
 static const tn_kernel_row rows[] = {
@@ -95,6 +100,6 @@ static const tn_kernel_row rows[] = {
     ROW("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt "
         "padding_idx, bool "
         "scale_grad_by_freq) -> Tensor",
-        full_floats, embedding_backward, can_scatter),
+        gpu_float_dtypes, embedding_backward, can_scatter),
 };
 const gpu_rows gpu_embedding_rows = GPU_ROW_LIST(rows);

@@ -56,6 +56,7 @@ enum {
     GPU_FILE_FFT,
     GPU_FILE_ATTENTION_GROUPS,
     GPU_FILE_SEARCH,
+    GPU_FILE_RESAMPLE,
     GPU_FILES
 };
 typedef struct gpu_source {
@@ -278,6 +279,10 @@ typedef struct gpu_contiguous {
 } gpu_contiguous;
 int32_t gpu_contiguous_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contiguous *out);
 int32_t gpu_contiguous_end(const tn_call *call, const gpu_contiguous *c);
+/* The same for a kernel that adds to what it writes: memory of float64 for a float64 result, else of float32, so that sums of
+ * half types are not rounded each time. */
+int32_t gpu_sums_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contiguous *out);
+int32_t gpu_sums_end(const tn_call *call, const gpu_contiguous *c);
 
 /* Copies elements of so many bytes from operand 1 of the nest to operand 0. Merges the nest's dimensions. */
 int32_t gpu_move_elements(const tn_call *call, gpu_nest *nest, void *to, void *from, uint32_t bytes);
@@ -358,7 +363,7 @@ typedef struct gpu_rows {
 } gpu_rows;
 extern const gpu_rows gpu_basic_rows, gpu_reduce_rows, gpu_index_rows, gpu_product_rows, gpu_sort_rows,
     gpu_line_rows, gpu_norm_rows, gpu_convolution_rows, gpu_pool_rows, gpu_step_rows, gpu_embedding_rows,
-    gpu_attention_rows, gpu_fft_rows, gpu_search_rows, gpu_factor_rows;
+    gpu_attention_rows, gpu_fft_rows, gpu_search_rows, gpu_factor_rows, gpu_resample_rows;
 /* The rows of pointwise operators are made from their list; gives how many, and writes them if `out` is set. */
 uint32_t gpu_pointwise_rows(tn_kernel_row *out);
 

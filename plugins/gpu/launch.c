@@ -48,7 +48,7 @@ static void write_options(const gpu_device *d, gpu_program_key key, char *out, s
     int32_t has_dtype = key.file == GPU_FILE_LINES || key.file == GPU_FILE_WINDOWS ||
                         key.file == GPU_FILE_NORMS || key.file == GPU_FILE_STEPS ||
                         key.file == GPU_FILE_PRODUCT || key.file == GPU_FILE_ATTENTION ||
-                        key.file == GPU_FILE_ATTENTION_GROUPS;
+                        key.file == GPU_FILE_ATTENTION_GROUPS || key.file == GPU_FILE_RESAMPLE;
     if (has_dtype) snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u", key.dtypes[0]);
     if (key.is_dense && d->properties.is_precompiled)
         snprintf(out + n, bytes - (size_t)n, " -DGPU_DTYPE=%u -DGPU_DENSE=1 -DGPU_RUN=%u", key.dtypes[0],

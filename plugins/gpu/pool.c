@@ -57,12 +57,11 @@ static int32_t pool(void *self, const tn_call *call)
     gpu_contiguous result, positions = {0};
     if (!items) return TN_OK;
     int32_t writes_indices = !is_average(form) && !form->is_backward;
-    int32_t status = gpu_contiguous_begin(call, to, &result);
+    int32_t is_processor = (int32_t)gpu_device_of(call)->properties.is_processor;
+    int32_t by_image = is_processor && form->is_backward;
+    int32_t status = by_image ? gpu_sums_begin(call, to, &result) : gpu_contiguous_begin(call, to, &result);
     if (!status && writes_indices) status = gpu_contiguous_begin(call, gpu_tensor(call->outs[1]), &positions);
     if (status) return status;
-    int32_t is_processor = (int32_t)gpu_device_of(call)->properties.is_processor;
-    int32_t by_image =
-        is_processor && form->is_backward && (from->dtype == TN_FLOAT32 || from->dtype == TN_FLOAT64);
     const char *image_kernel = is_average(form) ? "average_pool_backward_images" : "max_pool_backward_images";
     gpu_job job =
         gpu_job_of(call, GPU_FILE_WINDOWS, gpu_type(from->dtype), by_image ? image_kernel : form->kernel);
@@ -85,7 +84,7 @@ static int32_t pool(void *self, const tn_call *call)
     }
     gpu_give(&job, &w, sizeof w);
     status = gpu_launch(&job, items, by_image ? GPU_HEAVY : GPU_LIGHT);
-    if (!status) status = gpu_contiguous_end(call, &result);
+    if (!status) status = by_image ? gpu_sums_end(call, &result) : gpu_contiguous_end(call, &result);
     return status || !writes_indices ? status : gpu_contiguous_end(call, &positions);
 }
 

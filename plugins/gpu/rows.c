@@ -5,9 +5,10 @@
 int32_t gpu_rows_make(gpu_plugin *plugin)
 {
     static const gpu_rows *const lists[] = {
-        &gpu_basic_rows,     &gpu_reduce_rows,    &gpu_index_rows,       &gpu_product_rows, &gpu_sort_rows,
-        &gpu_line_rows,      &gpu_norm_rows,      &gpu_convolution_rows, &gpu_pool_rows,    &gpu_step_rows,
-        &gpu_embedding_rows, &gpu_attention_rows, &gpu_fft_rows,         &gpu_search_rows,  &gpu_factor_rows};
+        &gpu_basic_rows, &gpu_reduce_rows, &gpu_index_rows,     &gpu_product_rows,
+        &gpu_sort_rows,  &gpu_line_rows,   &gpu_norm_rows,      &gpu_convolution_rows,
+        &gpu_pool_rows,  &gpu_step_rows,   &gpu_embedding_rows, &gpu_attention_rows,
+        &gpu_fft_rows,   &gpu_search_rows, &gpu_resample_rows,  &gpu_factor_rows};
     const int32_t has_factors = gpu_the_driver.libraries && gpu_the_driver.libraries->factor;
     const size_t n_lists = sizeof lists / sizeof *lists - (has_factors ? 0 : 1);
     uint32_t count = gpu_pointwise_rows(NULL), at = count;

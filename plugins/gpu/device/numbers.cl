@@ -126,9 +126,15 @@ GPU_KERNEL void scatter_mean(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int32_t *
     gpu_store(to, nest.dtypes[0], sum);
 }
 
+#define GPU_ADD_PIECE(label, code)                                                                        \
+    label:                                                                                                \
+    GPU_INDEPENDENT                                                                                       \
+    for (uint32_t i = begin; i < end; i++) row_sums[i] += gpu_load(from + (int64_t)i * GPU_BYTES(code), code); \
+    break;
+
 /*
  * The gradient of a table whose rows an index has chosen, as gather_rows of memory.cl does: an item adds scalars[1] columns
- * of all rows, one after the other. Operands: the table's gradient, which is 0 before, the rows' gradients, index.
+ * of all rows, one after the other. Operands: sums of the table's gradient, which are 0 before, the rows' gradients, index.
  * scalars[3]: a row whose gradient stays 0.
  */
 GPU_KERNEL void scatter_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad, GPU_GLOBAL const uint8_t *index,
@@ -136,10 +142,8 @@ GPU_KERNEL void scatter_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *
 {
     uint32_t width = nest.sizes[0], run = (uint32_t)nest.scalars[1], begin = gpu_item() * run, rows = nest.numel / width;
     uint32_t end = width - begin < run ? width : begin + run;
-    int64_t size = (int64_t)nest.scalars[0];
+    int64_t size = (int64_t)nest.scalars[0], bytes = GPU_BYTES(nest.dtypes[1]);
     if (begin >= width) return;
-    GPU_GLOBAL T *to = (GPU_GLOBAL T *)(out + nest.offsets[0]);
-    GPU_GLOBAL const T *from = (GPU_GLOBAL const T *)(grad + nest.offsets[1]);
     index += nest.offsets[2];
     for (uint32_t row = 0; row < rows; row++) {
         int64_t at = nest.dtypes[2] == GPU_I32 ? (int64_t)((GPU_GLOBAL const int32_t *)index)[row]
@@ -149,7 +153,17 @@ GPU_KERNEL void scatter_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *
             gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], at, size);
             continue;
         }
-        for (uint32_t i = begin; i < end; i++) to[at * width + i] += from[(int64_t)row * width + i];
+        GPU_GLOBAL T *row_sums = (GPU_GLOBAL T *)(out + nest.offsets[0]) + at * width;
+        GPU_GLOBAL const uint8_t *from = grad + nest.offsets[1] + (int64_t)row * width * bytes;
+        switch (nest.dtypes[1]) {
+#if GPU_TYPE == 32
+            GPU_ADD_PIECE(case GPU_F16, GPU_F16)
+            GPU_ADD_PIECE(case GPU_BF16, GPU_BF16)
+            GPU_ADD_PIECE(default, GPU_F32)
+#else
+            GPU_ADD_PIECE(default, GPU_F64)
+#endif
+        }
     }
 }
 

@@ -197,19 +197,19 @@ GPU_KERNEL void max_pool_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint
     gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
 
-#if GPU_PROCESSOR && (GPU_DTYPE == GPU_F32 || GPU_DTYPE == GPU_F64)
-/* The same for processors, in the same order of additions: an item is an image, to which it adds the gradient of each window. */
+#if GPU_PROCESSOR && GPU_IS_FLOAT
+/* The same for processors, in the same order of additions: an item is an image, to whose sums, of type T, it adds each gradient. */
 GPU_KERNEL void max_pool_backward_images(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad,
                                          GPU_GLOBAL const uint8_t *indices, gpu_window w)
 {
     uint32_t image = gpu_item(), positions = w.out[0] * w.out[1] * w.out[2], size = w.in[0] * w.in[1] * w.in[2];
     if (image >= w.images) return;
     GPU_GLOBAL T *sums = (GPU_GLOBAL T *)(out + w.offsets[0]) + (int64_t)image * size;
-    GPU_GLOBAL const T *grads = (GPU_GLOBAL const T *)(grad + w.offsets[1]) + (int64_t)image * positions;
+    grad += w.offsets[1] + (int64_t)image * positions * GPU_STEP;
     GPU_GLOBAL const int64_t *chosen = (GPU_GLOBAL const int64_t *)(indices + w.offsets[2]) + (int64_t)image * positions;
     for (uint32_t i = 0; i < size; i++) sums[i] = 0;
     for (uint32_t o = 0; o < positions; o++)
-        if ((uint64_t)chosen[o] < size) sums[chosen[o]] += grads[o];
+        if ((uint64_t)chosen[o] < size) sums[chosen[o]] += GPU_AT(grad, o);
 }
 #endif
 
@@ -267,20 +267,20 @@ GPU_KERNEL void average_pool_backward(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const 
     gpu_store(out + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
 
-#if GPU_PROCESSOR && (GPU_DTYPE == GPU_F32 || GPU_DTYPE == GPU_F64)
-/* The same for processors, in the same order of additions: an item is an image, to which it adds the share of each window. */
+#if GPU_PROCESSOR && GPU_IS_FLOAT
+/* The same for processors, in the same order of additions: an item is an image, to whose sums it adds the share of each window. */
 GPU_KERNEL void average_pool_backward_images(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *grad, gpu_window w)
 {
     uint32_t image = gpu_item(), size = w.in[0] * w.in[1] * w.in[2];
     if (image >= w.images) return;
     GPU_GLOBAL T *sums = (GPU_GLOBAL T *)(out + w.offsets[0]) + (int64_t)image * size;
-    GPU_GLOBAL const T *share = (GPU_GLOBAL const T *)(grad + w.offsets[1]) + (int64_t)image * w.out[0] * w.out[1] * w.out[2];
+    grad += w.offsets[1] + (int64_t)image * w.out[0] * w.out[1] * w.out[2] * GPU_STEP;
     for (uint32_t i = 0; i < size; i++) sums[i] = 0;
     for (uint32_t o = 0; o < w.out[0] * w.out[1]; o++) {
         gpu_span z_span = gpu_span_of(&w, 0, o / w.out[1]), y_span = gpu_span_of(&w, 1, o % w.out[1]);
-        for (uint32_t ox = 0; ox < w.out[2]; ox++, share++) {
+        for (uint32_t ox = 0; ox < w.out[2]; ox++, grad += GPU_STEP) {
             gpu_span x_span = gpu_span_of(&w, 2, ox);
-            T each = *share / gpu_divisor(&w, z_span, y_span, x_span);
+            T each = GPU_AT(grad, 0) / gpu_divisor(&w, z_span, y_span, x_span);
             GPU_EACH(z, z_span)
             GPU_EACH(y, y_span)
             GPU_EACH(x, x_span)
