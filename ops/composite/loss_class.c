@@ -67,9 +67,9 @@ void composite_nll_loss_backward(tn_scope *s, const tn_value *args, tn_value *ou
     if (tn_scope_failed(s)) return;
     if (arg_int(args, 4) == 1) grad = tn_div(s, grad, wide(s, arg_tensor(args, 6)));
     grad = tn_where_scalarother(s, c.mask, tn_mul(s, grad, c.weight), 0.0);
-    out = tni_zeros_on(s, self, inside, sizes_of(self));
-    out = tn_scatter(s, out, dim, tn_unsqueeze(s, c.index, dim), tn_unsqueeze(s, grad, dim));
-    give(outs, 0, out ? tni_cast(s, out, dtype) : NULL);
+    out = tni_zeros_on(s, self, dtype, sizes_of(self));
+    grad = tn_unsqueeze(s, tni_cast(s, grad, dtype), dim);
+    give(outs, 0, tn_scatter(s, out, dim, tn_unsqueeze(s, c.index, dim), grad));
 }
 
 void composite_nll_loss(tn_scope *s, const tn_value *args, tn_value *outs)

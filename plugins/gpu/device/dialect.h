@@ -22,16 +22,16 @@
 #define TENON_GPU_DIALECT_H
 
 #if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
-#define GPU_KERNEL           __kernel
-#define GPU_GLOBAL           __global
-#define GPU_LOCAL            __local
-#define GPU_LOCAL_ARGUMENT   __local
-#define GPU_FUNCTION         static inline
-#define GPU_INDEPENDENT      _Pragma("clang loop vectorize(assume_safety)")
-#define gpu_item()           ((uint32_t)get_global_id(0))
-#define gpu_group_item()     ((uint32_t)get_local_id(0))
-#define GPU_BARRIER()        barrier(CLK_LOCAL_MEM_FENCE)
-#define GPU_ATOMIC_CAS       atomic_cmpxchg
+#define GPU_KERNEL         __kernel
+#define GPU_GLOBAL         __global
+#define GPU_LOCAL          __local
+#define GPU_LOCAL_ARGUMENT __local
+#define GPU_FUNCTION       static inline
+#define GPU_INDEPENDENT    _Pragma("clang loop vectorize(assume_safety)")
+#define gpu_item()         ((uint32_t)get_global_id(0))
+#define gpu_group_item()   ((uint32_t)get_local_id(0))
+#define GPU_BARRIER()      barrier(CLK_LOCAL_MEM_FENCE)
+#define GPU_ATOMIC_CAS     atomic_cmpxchg
 #if GPU_PROCESSOR /* drivers' own are calls with branches, which no compiler makes vectors of */
 #define gpu_half_load(p)     gpu_float_of_half(*(GPU_GLOBAL const ushort *)(p))
 #define gpu_half_store(p, f) (*(GPU_GLOBAL ushort *)(p) = gpu_half_of_float(f))

@@ -14,6 +14,7 @@
 #define GPU_COLUMNS 64
 #define GPU_ROWS    6
 #define GPU_DEPTH   16 /* rows that an item packs */
+#define GPU_STEP    GPU_BYTES(GPU_DTYPE)
 #define GPU_MOST_RUNS 8 /* of a panel, which repay a loop each */
 
 /* Which rows of which panel an item packs. */
@@ -45,15 +46,15 @@ GPU_KERNEL void pack_panels(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t *
     for (uint32_t k = p.begin; k < p.end; k++) {
         GPU_GLOBAL const uint8_t *from = right + at[2] + (int64_t)k * (int64_t)nest.scalars[2];
         GPU_GLOBAL float *to = panels + (int64_t)k * GPU_COLUMNS;
-        if (column + GPU_COLUMNS <= columns && nest.dtypes[2] == GPU_F32 && nest.strides[2][0] == 4) {
-            for (uint32_t j = 0; j < GPU_COLUMNS; j++) to[j] = ((GPU_GLOBAL const float *)from)[column + j];
+        if (column + GPU_COLUMNS <= columns && nest.dtypes[2] == GPU_DTYPE && nest.strides[2][0] == GPU_STEP) {
+            from += (int64_t)column * GPU_STEP;
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) to[j] = gpu_load(from + j * GPU_STEP, GPU_DTYPE);
             continue;
         }
-        if (column + GPU_COLUMNS <= columns && nest.dtypes[2] == GPU_F32) {
-            int64_t step = nest.strides[2][0] / 4;
+        if (column + GPU_COLUMNS <= columns && nest.dtypes[2] == GPU_DTYPE) {
+            int64_t step = nest.strides[2][0];
             GPU_INDEPENDENT
-            for (uint32_t j = 0; j < GPU_COLUMNS; j++)
-                to[j] = ((GPU_GLOBAL const float *)from)[(int64_t)(column + j) * step];
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) to[j] = gpu_load(from + (int64_t)(column + j) * step, GPU_DTYPE);
             continue;
         }
         for (uint32_t j = 0; j < GPU_COLUMNS; j++)
@@ -126,7 +127,7 @@ GPU_KERNEL void pack_windows(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t 
     for (uint32_t k = p.begin; k < p.end; k++) {
         gpu_place at = is_transposed ? gpu_position(&w, k) : gpu_element(&w, k);
         GPU_GLOBAL float *to = panels + (int64_t)k * GPU_COLUMNS;
-        if (w.dtype == GPU_F32 && n_runs <= GPU_MOST_RUNS) {
+        if (w.dtype == GPU_DTYPE && n_runs <= GPU_MOST_RUNS) {
             for (uint32_t run = 0; run < n_runs; run++) {
                 uint32_t j = run_begins[run], end = run_begins[run + 1];
                 int32_t at_x = x[j] + at.axis[2], right = (int32_t)w.in[2] - at_x; /* columns before the right edge */
@@ -134,22 +135,21 @@ GPU_KERNEL void pack_windows(GPU_GLOBAL float *panels, GPU_GLOBAL const uint8_t 
                 uint32_t from = at_x < 0 ? j + (uint32_t)-at_x : j, to_edge = right > 0 ? j + (uint32_t)right : j;
                 if (from > end || !is_inside) from = end;
                 if (to_edge > end) to_edge = end;
-                GPU_GLOBAL const float *row = (GPU_GLOBAL const float *)in + offset[j] + at.offset - (int32_t)j;
+                GPU_GLOBAL const uint8_t *row = in + (int64_t)(offset[j] + at.offset - (int32_t)j) * (int64_t)GPU_STEP;
                 for (; j < from; j++) to[j] = 0;
                 GPU_INDEPENDENT
-                for (uint32_t i = j; i < to_edge; i++) to[i] = row[i];
+                for (uint32_t i = j; i < to_edge; i++) to[i] = gpu_load(row + (int64_t)i * GPU_STEP, GPU_DTYPE);
                 if (to_edge > j) j = to_edge;
                 for (; j < end; j++) to[j] = 0;
             }
             continue;
         }
-        if (w.dtype == GPU_F32) {
-            GPU_GLOBAL const float *from = (GPU_GLOBAL const float *)in;
+        if (w.dtype == GPU_DTYPE) {
             GPU_INDEPENDENT
             for (uint32_t j = 0; j < GPU_COLUMNS; j++) {
                 int is_inside = (uint32_t)(z[j] + at.axis[0]) < w.in[0] && (uint32_t)(y[j] + at.axis[1]) < w.in[1] &&
                                 (uint32_t)(x[j] + at.axis[2]) < w.in[2];
-                to[j] = is_inside ? from[offset[j] + at.offset] : 0.0f;
+                to[j] = is_inside ? gpu_load(in + (int64_t)(offset[j] + at.offset) * (int64_t)GPU_STEP, GPU_DTYPE) : 0.0f;
             }
             continue;
         }
@@ -167,6 +167,8 @@ typedef float16 gpu_lanes;
 #define GPU_STORE_LANES(v, to)   vstore16(v, 0, to)
 #define GPU_ADD_PRODUCT(a, v, s) fma((float16)(a), v, s)
 #define GPU_VECTORS              4
+#define GPU_IS_HALF              (GPU_DTYPE == GPU_F16 || GPU_DTYPE == GPU_BF16)
+#define GPU_AT_ONCE              16
 
 /* An item is GPU_ROWS rows of a panel; blocks of rows of one panel follow each other, so that it stays in the cache. */
 GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *left, GPU_GLOBAL const float *panels,
@@ -185,6 +187,21 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
     /* Rows beyond the last one are computed as that one, and not stored. */
     for (uint32_t r = 0; r < GPU_ROWS; r++)
         a[r] = at[1] + (int64_t)(row + r < rows ? row + r : rows - 1) * nest.strides[1][1];
+#if GPU_IS_HALF /* elements of the left matrix are converted GPU_AT_ONCE at a time */
+    float converted[GPU_ROWS][GPU_AT_ONCE];
+#define GPU_LEFT(r) converted[r][k % GPU_AT_ONCE]
+#define GPU_CONVERT(r)                                                                                            \
+    {                                                                                                             \
+        GPU_GLOBAL const uint8_t *from = left + a[r] + (int64_t)k * step;                                         \
+        if (count == GPU_AT_ONCE && step == GPU_STEP) {                                                           \
+            for (int j = 0; j < GPU_AT_ONCE; j++) converted[r][j] = gpu_load(from + j * GPU_STEP, GPU_DTYPE);     \
+        } else {                                                                                                  \
+            for (uint32_t j = 0; j < count; j++) converted[r][j] = gpu_load(from + (int64_t)j * step, GPU_DTYPE); \
+        }                                                                                                         \
+    }
+#else
+#define GPU_LEFT(r) gpu_load(left + a[r] + (int64_t)k * step, GPU_DTYPE)
+#endif
 #define GPU_EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #define GPU_CLEAR(r) \
     sums[r][0] = sums[r][1] = sums[r][2] = sums[r][3] = (gpu_lanes)0.0f;
@@ -194,11 +211,17 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
             k = 0;
             left += (int64_t)nest.values[1];
         }
+#if GPU_IS_HALF
+        if (k % GPU_AT_ONCE == 0) {
+            uint32_t count = depth - k < GPU_AT_ONCE ? depth - k : GPU_AT_ONCE;
+            GPU_EACH_ROW(GPU_CONVERT)
+        }
+#endif
         gpu_lanes b0 = GPU_LOAD_LANES(panels), b1 = GPU_LOAD_LANES(panels + 16);
         gpu_lanes b2 = GPU_LOAD_LANES(panels + 32), b3 = GPU_LOAD_LANES(panels + 48);
 #define GPU_ADD(r)                                                           \
     {                                                                        \
-        float x = gpu_load(left + a[r] + (int64_t)k * step, GPU_DTYPE);        \
+        float x = GPU_LEFT(r);                                               \
         sums[r][0] = GPU_ADD_PRODUCT(x, b0, sums[r][0]);                     \
         sums[r][1] = GPU_ADD_PRODUCT(x, b1, sums[r][1]);                     \
         sums[r][2] = GPU_ADD_PRODUCT(x, b2, sums[r][2]);                     \
@@ -208,7 +231,8 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
     }
     float alpha = gpu_value(nest.values[2]), beta = gpu_value(nest.values[3]);
     int is_plain = width == GPU_COLUMNS && nest.dtypes[0] == GPU_F32 && nest.strides[0][0] == 4;
-    int is_added_plain = width == GPU_COLUMNS && nest.dtypes[3] == GPU_F32 && nest.strides[3][0] == 4;
+    int is_own = width == GPU_COLUMNS && nest.dtypes[0] == GPU_DTYPE && nest.strides[0][0] == GPU_STEP;
+    int is_added_plain = width == GPU_COLUMNS && nest.dtypes[3] == GPU_DTYPE && nest.strides[3][0] == GPU_STEP;
 #define GPU_KEEP(r)                                                                                             \
     if (row + r < rows) {                                                                                       \
         float line[GPU_COLUMNS];                                                                                \
@@ -224,13 +248,19 @@ GPU_KERNEL void product_panels(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t
                                          (int64_t)column * nest.strides[3][0];                                  \
         if (nest.immediate & 8u) {                                                                              \
         } else if (is_added_plain) {                                                                            \
-            for (uint32_t j = 0; j < GPU_COLUMNS; j++) line[j] += beta * ((GPU_GLOBAL const float *)more)[j];   \
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++)                                                          \
+                line[j] += beta * gpu_load(more + j * GPU_STEP, GPU_DTYPE);                                     \
+        } else if (nest.strides[3][0] == 0) {                                                                   \
+            float one = beta * gpu_load(more, nest.dtypes[3]);                                                  \
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) line[j] += one;                                          \
         } else {                                                                                                \
             for (uint32_t j = 0; j < width; j++)                                                                \
                 line[j] += beta * gpu_load(more + (int64_t)j * nest.strides[3][0], nest.dtypes[3]);             \
         }                                                                                                       \
         if (is_plain) {                                                                                         \
             for (uint32_t j = 0; j < GPU_COLUMNS; j++) ((GPU_GLOBAL float *)to)[j] = line[j];                   \
+        } else if (is_own) {                                                                                    \
+            for (uint32_t j = 0; j < GPU_COLUMNS; j++) gpu_store(to + j * GPU_STEP, GPU_DTYPE, line[j]);        \
         } else {                                                                                                \
             for (uint32_t j = 0; j < width; j++)                                                                \
                 gpu_store(to + (int64_t)j * nest.strides[0][0], nest.dtypes[0], line[j]);                       \
