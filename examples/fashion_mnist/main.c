@@ -73,6 +73,7 @@ static void read_losses(run *r, tn_scope *s, tn_tensor **pending, int64_t *n_pen
 
 static tn_tensor *train_step(run *r, tn_scope *s)
 {
+    tn_profile_range_begin(r->ctx, "training step");
     tn_tensors batch = tn_loader_next(s, r->train_loader);
     tn_tensor *x = dataset_normalized(s, tn_list_at(batch, 0)), *y = tn_list_at(batch, 1);
     tn_tensor *loss = tn_cross_entropy_loss(s, model_forward(r->net, s, x, r->o->dtype), y);
@@ -80,6 +81,7 @@ static tn_tensor *train_step(run *r, tn_scope *s)
     tn_optimizer_step(s, r->optimizer,
                       .lr = tn_lr_warm_up_cosine(r->step, r->o->lr, r->steps * 3 / 20, r->steps));
     tn_optimizer_zero_grad(r->optimizer);
+    tn_profile_range_end(r->ctx);
     return loss ? tn_retain(tn_detach(s, loss)) : NULL;
 }
 
