@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/slots.md against abi/include/tenon/plugin.h: every slot is listed once, and the files that it names speak of the slot."""
+"""docs/slots.md against abi/include/tenon/plugin.h: every slot is listed once, with a caller and a test that speak of it."""
 import re
 import sys
 from pathlib import Path
@@ -30,6 +30,8 @@ def main():
             continue
         listed.append(cells[0])
         word = cells[0].split(".")[-1]
+        if len(cells) != 3 or not cells[2].startswith("tests/"):
+            wrong.append(f"{cells[0]}: a caller and a test are wanted")
         for name in cells[1:]:
             path = root / name
             if not path.is_file() or not re.search(rf"\b(\w+_)?{word}(_\w+)?\b", path.read_text()):
