@@ -120,7 +120,41 @@ Test(faults, out_of_device_memory_has_the_summary)
     cr_assert_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY);
     const char *text = tn_scope_error(s)->message;
     cr_assert_not_null(strstr(text, "opencl:0 is out of memory. Tried to allocate 128.00 MiB."), "%s", text);
+    cr_assert_not_null(strstr(text, " The largest allocation is 4.00 KiB"), "%s", text);
     tn_scope_clear(s);
+    expect_pair(device, 3, 4);
+    end();
+}
+
+/* ---- Misuse ------------------------------------------------------------------------------------------------- */
+
+Test(faults, a_queue_of_another_device_is_refused)
+{
+    uint64_t native = 0;
+    tn_stream *wrapped = NULL, *theirs = NULL;
+    begin(NULL, NULL);
+    cr_assert_eq(tn_stream_create(ctx, other, 0, &theirs), TN_OK);
+    cr_assert_eq(tn_stream_native(theirs, &native), TN_OK);
+    cr_assert_eq(tn_stream_wrap(ctx, device, native, &wrapped), TN_E_ARGUMENT);
+    cr_assert_not_null(strstr(tn_last_error()->message, "the queue is of another device"), "%s",
+                       tn_last_error()->message);
+    cr_assert_null(wrapped);
+    cr_assert_eq(tn_stream_wrap(ctx, other, native, &wrapped), TN_OK);
+    tn_stream_release(wrapped);
+    tn_stream_release(theirs);
+    expect_pair(device, 3, 4);
+    expect_pair(other, 3, 4);
+    end();
+}
+
+Test(faults, a_capture_is_refused)
+{
+    tn_graph *graph = NULL;
+    begin(NULL, NULL);
+    int32_t status = tn_graph_create(ctx, device, &graph);
+    cr_assert_eq(status, TN_E_UNSUPPORTED, "status %d", status);
+    cr_assert_not_null(strstr(tn_last_error()->message, "opencl"), "%s", tn_last_error()->message);
+    cr_assert_null(graph);
     expect_pair(device, 3, 4);
     end();
 }
