@@ -7,17 +7,23 @@
  *                                         all calls from there on; or `lost`: the context of that call is lost, and
  *                                         every later call that uses it returns CL_INVALID_CONTEXT
  *   FAULTY_LARGEST=BYTES                  larger buffers are not allocated
+ *   FAULTY_SHORT=BYTES                    buffers are so much smaller than asked for, and so are copies and fills
+ *   FAULTY_CHECKED=1                      for oclgrind's search for values that were not initialised: no buffer is given back,
+ *                                         since the next one at its place would count as it did, and fills are writes
  *   FAULTY_NO_DOUBLE=1                    devices have no float64
  *   FAULTY_GPU=1                          devices say that they are GPUs, so kernels have the form for GPUs
  *   FAULTY_SOURCE=TEXT                    every program gets a line `#error TEXT`
  *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS   work that writes device memory is late: ../gpu/late.h. If the
  *                                         host has to ask, reads are late, too. clSetUserEventStatus is what signals
+ *   FAULTY_DRIVER=FILE                    the library of another driver in place of PoCL
+ *   FAULTY_KERNELS=FILE                   gets a line for each kernel that is queued: options of its program, a tab, its name
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 #include <CL/cl_icd.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +208,26 @@ static void wait_begins(cl_command_queue queue)
     if (late_is_closed()) late_note("reached");
 }
 
+/* ---- Which kernels run --------------------------------------------------------------------------------------- */
+
+/* One write a line: processes share the file. */
+static void note(cl_kernel kernel)
+{
+    char options[512] = "", name[128] = "", line[700];
+    cl_program program = NULL;
+    cl_device_id device = NULL;
+    const char *path = getenv("FAULTY_KERNELS");
+    int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (file < 0) return;
+    real.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    real.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
+    real.clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof device, &device, NULL);
+    real.clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL);
+    int bytes = snprintf(line, sizeof line, "%s\t%s\n", options, name);
+    if (write(file, line, (size_t)bytes) != bytes) abort(); /* the list would have a hole */
+    close(file);
+}
+
 /* ---- Functions --------------------------------------------------------------------------------------------- */
 
 #define FAIL_IN_QUEUE(name)                            \
@@ -222,35 +248,56 @@ FAULTY(clEnqueueNDRangeKernel)
 {
     FAIL_IN_QUEUE(clEnqueueNDRangeKernel)
     hold(queue, 0);
+    note(kernel);
     return real.clEnqueueNDRangeKernel(queue, kernel, dims, first, items, group, n, list, out);
 }
+/* Of so many bytes, those that FAULTY_SHORT leaves. */
+static size_t shorter(size_t bytes)
+{
+    size_t less = (size_t)setting("FAULTY_SHORT");
+    return bytes > less ? bytes - less : bytes;
+}
+
 FAULTY(clEnqueueReadBuffer)(QUEUE, cl_mem from, cl_bool blocks, size_t offset, size_t bytes, void *to, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueReadBuffer)
     hold(queue, 1);
     if (blocks) wait_begins(queue);
-    return real.clEnqueueReadBuffer(queue, from, blocks, offset, bytes, to, n, list, out);
+    return real.clEnqueueReadBuffer(queue, from, blocks, offset, shorter(bytes), to, n, list, out);
 }
 FAULTY(clEnqueueWriteBuffer)
 (QUEUE, cl_mem to, cl_bool blocks, size_t offset, size_t bytes, const void *from, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueWriteBuffer)
     hold(queue, 0);
-    return real.clEnqueueWriteBuffer(queue, to, blocks, offset, bytes, from, n, list, out);
+    return real.clEnqueueWriteBuffer(queue, to, blocks, offset, shorter(bytes), from, n, list, out);
 }
 FAULTY(clEnqueueCopyBuffer)
 (QUEUE, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t bytes, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueCopyBuffer)
     hold(queue, 0);
-    return real.clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, bytes, n, list, out);
+    return real.clEnqueueCopyBuffer(queue, from, to, from_offset, to_offset, shorter(bytes), n, list, out);
+}
+static cl_int write_pattern(QUEUE, cl_mem memory, const void *pattern, size_t pattern_bytes, size_t offset,
+                            size_t bytes, EVENTS)
+{
+    char *all = malloc(bytes);
+    if (!all) return CL_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; i < bytes; i++) all[i] = ((const char *)pattern)[i % pattern_bytes];
+    cl_int status = real.clEnqueueWriteBuffer(queue, memory, CL_TRUE, offset, bytes, all, n, list, out);
+    free(all);
+    return status;
 }
 FAULTY(clEnqueueFillBuffer)
-(QUEUE, cl_mem to, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes, EVENTS)
+(QUEUE, cl_mem memory, const void *pattern, size_t pattern_bytes, size_t offset, size_t bytes, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueFillBuffer)
     hold(queue, 0);
-    return real.clEnqueueFillBuffer(queue, to, pattern, pattern_bytes, offset, bytes, n, list, out);
+    if (setting("FAULTY_SHORT") && bytes > pattern_bytes) bytes -= pattern_bytes;
+    if (setting("FAULTY_CHECKED"))
+        return write_pattern(queue, memory, pattern, pattern_bytes, offset, bytes, n, list, out);
+    return real.clEnqueueFillBuffer(queue, memory, pattern, pattern_bytes, offset, bytes, n, list, out);
 }
 FAULTY(clEnqueueMarkerWithWaitList)(QUEUE, EVENTS)
 {
@@ -318,7 +365,12 @@ static cl_mem CL_API_CALL faulty_clCreateBuffer(cl_context context, cl_mem_flags
     *out_status = fault_of("clCreateBuffer", context);
     if (*out_status == CL_SUCCESS && largest && bytes > (size_t)largest)
         *out_status = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    return *out_status == CL_SUCCESS ? real.clCreateBuffer(context, flags, bytes, host, out_status) : NULL;
+    return *out_status == CL_SUCCESS ? real.clCreateBuffer(context, flags, shorter(bytes), host, out_status)
+                                     : NULL;
+}
+FAULTY(clReleaseMemObject)(cl_mem memory)
+{
+    return setting("FAULTY_CHECKED") ? CL_SUCCESS : real.clReleaseMemObject(memory);
 }
 static cl_program CL_API_CALL faulty_clCreateProgramWithSource(cl_context context, cl_uint count,
                                                                const char **texts, const size_t *lengths,
@@ -354,9 +406,10 @@ static void read_fail(void)
 static void change_table(void)
 {
     cl_platform_id platform;
-    void *pocl = dlopen("libpocl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (!pocl) return;
-    *(void **)&real_address = dlsym(pocl, "clGetExtensionFunctionAddress");
+    const char *name = getenv("FAULTY_DRIVER");
+    void *driver = dlopen(name ? name : "libpocl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!driver) return;
+    *(void **)&real_address = dlsym(driver, "clGetExtensionFunctionAddress");
     if (!real_address) return;
     *(void **)&real_platforms = real_address("clIcdGetPlatformIDsKHR");
     if (!real_platforms || real_platforms(1, &platform, NULL) != CL_SUCCESS) return;
@@ -378,6 +431,7 @@ static void change_table(void)
     CHANGE(clSetUserEventStatus)
     CHANGE(clGetDeviceInfo)
     CHANGE(clCreateBuffer)
+    CHANGE(clReleaseMemObject)
     CHANGE(clCreateProgramWithSource)
 }
 
