@@ -145,6 +145,37 @@ Test(cpu_pointwise, functions_of_known_values)
     unary_f32("aten::log1p", (float[]){3e38f, 1e-20f}, (float[]){88.5968247f, 1e-20f}, 2, 3e-7f);
 }
 
+/* The derivative of gelu is the area plus the slope's share of it, in units of these terms, which cancel at -0.75. */
+Test(cpu_pointwise, the_slope_of_gelu_is_exact_everywhere)
+{
+    enum { N = 1229 };
+    const int64_t n = N;
+    float a[N], g[N], got[N];
+    const tn_value exact = tn_value_string("none");
+    fixture f;
+    fixture_open(&f);
+    for (int i = 0; i < N; i++) {
+        a[i] = (float)(i - N / 2) / 43;
+        g[i] = (float)(1 + i % 3);
+    }
+    a[0] = NAN;
+    a[1] = INFINITY;
+    a[2] = -INFINITY;
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, a);
+    fixture_tensor y = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, g);
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    run(&f, "aten::gelu_backward", (fixture_tensor *[]){&o, &y, &x}, 3, &exact, 1);
+    fixture_read(&f, &o, got);
+    cr_assert(isnan(got[0]));
+    cr_assert(got[1] == g[1] && got[2] == 0);
+    for (int i = 3; i < N; i++) {
+        double v = a[i], area = erfc(-v * sqrt(0.5)) / 2, pull = v * exp(-v * v / 2) * 0.39894228040143267794;
+        cr_assert_leq(fabs(got[i] - g[i] * (area + pull)), g[i] * (2e-7 * (area + fabs(pull)) + 1e-44),
+                      "at %g: %g", v, (double)got[i]);
+    }
+    fixture_close(&f);
+}
+
 /* Where plain formulas would cancel, or a power is not a normal number. */
 Test(cpu_pointwise, digits_are_kept)
 {

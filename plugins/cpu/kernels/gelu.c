@@ -9,6 +9,13 @@
 #include "vector_math.h"
 #endif
 
+#if defined(DTYPE_F32) && defined(LEVEL_AVX512)
+#include "gelu_tables.h"
+
+LOOP(gelu, vector_unary(p[0], p[1], n, gelu_lanes))
+LOOP(gelu_backward, vector_binary(p[0], p[1], p[2], n, gelu_slope_lanes))
+#else
+
 /* Arguments are cut here; results no longer change. */
 #if defined(DTYPE_F64)
 #define ARGUMENT_END 1000
@@ -112,7 +119,8 @@ ALWAYS_INLINE T gelu_of(T a, W area)
 ALWAYS_INLINE T slope_of(T g, T a, W area, W density)
 {
     W pull = density == 0 ? 0 : (W)a * density * DENSITY_AT_0;
-    return (T)((W)g * (area + pull));
+    T slope = (T)((W)g * (area + pull));
+    return a != a ? a : slope; /* the density of NaN was cut */
 }
 
 #if defined(DTYPE_F64)
@@ -200,6 +208,7 @@ ALWAYS_INLINE T gelu_backward_elem(T g, T a)
     return slope_of(g, a, area, density);
 }
 LOOP(gelu_backward, binary(p, n, gelu_backward_elem))
+#endif
 #endif
 
 POINTWISE_KERNELS(gelu) = {
