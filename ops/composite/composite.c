@@ -8,6 +8,33 @@
 #include "core/shape.h"
 #include "ops/composite/composite.h"
 
+tn_tensor *tni_tensor_in(const tn_value *v)
+{
+    return tn_value_as_tensor(*v);
+}
+
+int64_t tni_int_in(const tn_value *v)
+{
+    return tn_value_as_int(*v);
+}
+
+double tni_float_in(const tn_value *v)
+{
+    return tn_value_as_float(*v);
+}
+
+int32_t tni_bool_in(const tn_value *v)
+{
+    return tn_value_as_bool(*v);
+}
+
+tn_ints tni_ints_in(const tn_value *v)
+{
+    if (v->tag == TN_TAG_INTS) return (tn_ints){v->as.ints, v->count};
+    if (v->tag == TN_TAG_INT) return (tn_ints){&v->as.i, 1};
+    return (tn_ints){NULL, 0};
+}
+
 int32_t tni_same_sizes(tn_ints a, tn_ints b)
 {
     return a.count == b.count && !memcmp(a.data, b.data, (size_t)a.count * sizeof(int64_t));

@@ -21,13 +21,20 @@
 #include "ops_rules.h" /* generated: declares every composite */
 
 /* ---- arguments ---- */
+/* The readers of values that are functions, so that they are not in every file. */
+tn_tensor *tni_tensor_in(const tn_value *v);
+int64_t tni_int_in(const tn_value *v);
+double tni_float_in(const tn_value *v);
+int32_t tni_bool_in(const tn_value *v);
+tn_ints tni_ints_in(const tn_value *v);
+
 static inline int32_t arg_given(const tn_value *args, uint32_t i)
 {
     return args[i].tag != TN_TAG_NONE;
 }
 static inline tn_tensor *arg_tensor(const tn_value *args, uint32_t i)
 {
-    return tn_value_as_tensor(args[i]);
+    return tni_tensor_in(&args[i]);
 }
 static inline tn_tensors arg_tensors(const tn_value *args, uint32_t i)
 {
@@ -35,7 +42,7 @@ static inline tn_tensors arg_tensors(const tn_value *args, uint32_t i)
 }
 static inline int64_t arg_int(const tn_value *args, uint32_t i)
 {
-    return tn_value_as_int(args[i]);
+    return tni_int_in(&args[i]);
 }
 /* `absent` if the argument is absent; TN_NONE is what typed calls take for that. */
 static inline int64_t arg_int_or(const tn_value *args, uint32_t i, int64_t absent)
@@ -44,7 +51,7 @@ static inline int64_t arg_int_or(const tn_value *args, uint32_t i, int64_t absen
 }
 static inline double arg_float(const tn_value *args, uint32_t i)
 {
-    return tn_value_as_float(args[i]);
+    return tni_float_in(&args[i]);
 }
 static inline double arg_float_or(const tn_value *args, uint32_t i, double absent)
 {
@@ -52,7 +59,7 @@ static inline double arg_float_or(const tn_value *args, uint32_t i, double absen
 }
 static inline int32_t arg_bool(const tn_value *args, uint32_t i)
 {
-    return tn_value_as_bool(args[i]);
+    return tni_bool_in(&args[i]);
 }
 /* `absent` if the argument is absent; typed calls take -1 for that. */
 static inline int32_t arg_bool_or(const tn_value *args, uint32_t i, int32_t absent)
@@ -62,9 +69,7 @@ static inline int32_t arg_bool_or(const tn_value *args, uint32_t i, int32_t abse
 /* {NULL, 0} if absent. */
 static inline tn_ints arg_ints(const tn_value *args, uint32_t i)
 {
-    if (args[i].tag == TN_TAG_INTS) return (tn_ints){args[i].as.ints, args[i].count};
-    if (args[i].tag == TN_TAG_INT) return (tn_ints){&args[i].as.i, 1};
-    return (tn_ints){NULL, 0};
+    return tni_ints_in(&args[i]);
 }
 static inline tn_floats arg_floats(const tn_value *args, uint32_t i)
 {
