@@ -83,11 +83,11 @@ static int32_t check_rank(tn_scope *s, const tn_module *m, const tn_tensor *x, i
     int64_t rank = tn_tensor_rank(x);
     if (rank >= from && rank <= to) return TN_OK;
     if (from == to)
-        nn_print(&t, "%s: got an input of %lld dimensions, expected %lld", tn_module_class_name(m),
-                 (long long)rank, (long long)from);
+        nn_print(&t, "%s: got an input of %lld dimension%s, expected %lld", tn_module_class_name(m),
+                 (long long)rank, rank == 1 ? "" : "s", (long long)from);
     else
-        nn_print(&t, "%s: got an input of %lld dimensions, expected %lld or %lld", tn_module_class_name(m),
-                 (long long)rank, (long long)from, (long long)to);
+        nn_print(&t, "%s: got an input of %lld dimension%s, expected %lld or %lld", tn_module_class_name(m),
+                 (long long)rank, rank == 1 ? "" : "s", (long long)from, (long long)to);
     return tn_scope_fail(s, TN_E_SHAPE, t.text);
 }
 
@@ -352,9 +352,9 @@ static tn_tensor *upsample(tn_scope *s, tn_tensor *x, tn_ints size, double facto
     }
     char text[160];
     snprintf(text, sizeof text,
-             "Upsample: mode '%s' and a size of %lld do not go with an input of %lld dimensions behind its "
+             "Upsample: mode '%s' and a size of %lld do not go with an input of %lld dimension%s behind its "
              "channels",
-             mode, (long long)size.count, (long long)dims);
+             mode, (long long)size.count, (long long)dims, dims == 1 ? "" : "s");
     tn_scope_fail(s, TN_E_ARGUMENT, text);
     return NULL;
 }

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What layers refuse when they are built and when they run, each by a text that names layer and argument; unpooling. */
+#include <string.h>
+#include <tenon/nn.h>
+#include "../autograd/suite.h"
+
+static tn_module *net;
+
+static void open_module(void)
+{
+    begin();
+    net = tn_module_create(ctx, "net", NULL);
+    tn_module_to(net, 0, TN_FLOAT64);
+}
+
+static void close_module(void)
+{
+    tn_module_destroy(net);
+    end();
+}
+
+TestSuite(refusals, .init = open_module, .fini = close_module);
+
+static tn_tensor *filled(tn_ints sizes, double value)
+{
+    return tn_full(s, sizes, value, .dtype = TN_FLOAT64);
+}
+
+#define OF(sizes, ...) make(s, sizes, (const double[]){__VA_ARGS__}, 0)
+
+/* The scope has failed with this text; it is cleared. */
+static void expect_failed_with(const tn_tensor *result, const char *part)
+{
+    cr_assert_null(result, "expected %s", part);
+    cr_assert_not_null(tn_scope_error(s), "expected %s", part);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, part), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+}
+
+/* ---- Options. Each in a tree of its own, whose first error it is. ---- */
+
+typedef struct refused {
+    tn_module *(*create)(tn_module *parent);
+    const char *text; /* the end of the error, behind the place of the call */
+} refused;
+
+#define REFUSED(name, call)                   \
+    static tn_module *name(tn_module *parent) \
+    {                                         \
+        return call;                          \
+    }
+REFUSED(no_function, tn_rnn_create(parent, "m", 2, 3, .nonlinearity = "sigmoid"))
+REFUSED(no_layers, tn_lstm_create(parent, "m", 2, 3, .num_layers = 0))
+REFUSED(wide_projection, tn_lstm_create(parent, "m", 2, 3, .proj_size = 3))
+REFUSED(projected_gru, tn_gru_create(parent, "m", 2, 3, .proj_size = 1))
+REFUSED(no_activation, tn_transformer_encoder_layer_create(parent, "m", 4, 2, .activation = "tanh"))
+REFUSED(padding_behind, tn_embedding_create(parent, "m", 5, 2, .padding_idx = 5))
+REFUSED(padding_before, tn_embedding_create(parent, "m", 5, 2, .padding_idx = -2))
+REFUSED(no_groups, tn_conv1d_create(parent, "m", 4, 4, TN_INTS(3), .groups = 0))
+
+Test(refusals, options_out_of_range_are_named_with_what_came)
+{
+    static const refused cases[] = {
+        {no_function, "RNN 'm': nonlinearity: got 'sigmoid', expected 'tanh' or 'relu'"},
+        {no_layers, "LSTM 'm': num_layers: got 0, expected at least 1"},
+        {wide_projection, "LSTM 'm': proj_size: got 3, expected 0, or for LSTM less than hidden_size"},
+        {projected_gru, "GRU 'm': proj_size: got 1, expected 0, or for LSTM less than hidden_size"},
+        {no_activation, "TransformerEncoderLayer 'm': activation: got 'tanh', expected 'relu' or 'gelu'"},
+        {padding_behind, "Embedding 'm': padding_idx: got 5, expected -1 (none) to 4"},
+        {padding_before, "Embedding 'm': padding_idx: got -2, expected -1 (none) to 4"},
+        {no_groups, "Conv1d 'm': groups: got 0, expected at least 1"},
+    };
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn_module *root = tn_module_create(ctx, "root", NULL);
+        cr_assert_null(cases[i].create(root), "%s", cases[i].text);
+        const char *error = tn_module_error(root), *end = error + strlen(error) - strlen(cases[i].text);
+        cr_assert(end > error, "%s", error);
+        cr_assert_str_eq(end, cases[i].text);
+        tn_module_destroy(root);
+    }
+}
+
+Test(refusals, names_of_children_and_tensors)
+{
+    tn_module *a = tn_module_create(ctx, "a", NULL), *b = tn_module_create(ctx, "b", NULL),
+              *c = tn_module_create(ctx, "c", NULL), *d = tn_module_create(ctx, "d", NULL);
+    cr_assert_null(tn_linear_create(a, "", 2, 3));
+    cr_assert_not_null(strstr(tn_module_error(a), "a child needs a name"), "%s", tn_module_error(a));
+    cr_assert_null(tn_module_add_parameter(b, "w.x", filled(TN_INTS(2), 1)));
+    cr_assert_not_null(strstr(tn_module_error(b), "tensor 'w.x': a name must not be empty or have dots"),
+                       "%s", tn_module_error(b));
+    cr_assert_not_null(tn_module_add_parameter(c, "w", filled(TN_INTS(2), 1)));
+    cr_assert_null(tn_module_add_parameter(c, "w", filled(TN_INTS(2), 1)));
+    cr_assert_not_null(strstr(tn_module_error(c), "tensor 'w': the name is taken"), "%s", tn_module_error(c));
+    cr_assert_eq(tn_module_set_absent(d, "w"), TN_E_NOT_FOUND);
+    cr_assert_not_null(strstr(tn_module_error(d), "no tensor 'w'"), "%s", tn_module_error(d));
+    cr_assert_str_eq(tn_module_name(d), "d");
+    cr_assert_str_eq(tn_module_name(NULL), "");
+    tn_module_destroy(a);
+    tn_module_destroy(b);
+    tn_module_destroy(c);
+    tn_module_destroy(d);
+}
+
+/* ---- Inputs ---- */
+
+Test(refusals, inputs_that_are_missing)
+{
+    tn_tensor *x = filled(TN_INTS(3, 1, 4), 1);
+    expect_failed_with(tn_module_forward(s, tn_transformer_decoder_layer_create(net, "d", 4, 2), x),
+                       "TransformerDecoder: the second input, the memory, is missing");
+    expect_failed_with(tn_module_forward(s, tn_transformer_decoder_create(net, "ds", 4, 2, 1), x),
+                       "TransformerDecoder: the second input, the memory, is missing");
+    expect_failed_with(tn_module_forward(s, tn_transformer_create(net, "t", 4, 2, 1, 1), x),
+                       "Transformer: the second input, the target, is missing");
+    expect_failed_with(tn_module_forward(s, tn_multihead_attention_create(net, "a", 4, 2), x, x),
+                       "MultiheadAttention: query, key and value of 2 (no batch) or 3 dimensions");
+    tn_module *soft = tn_adaptive_log_softmax_with_loss_create(net, "s", 4, 6, TN_INTS(2));
+    expect_failed_with(tn_module_forward(s, soft, filled(TN_INTS(1, 4), 1)),
+                       "AdaptiveLogSoftmaxWithLoss: the second input is missing");
+    tn_module *chain = tn_module_add(net, "chain", NULL);
+    tn_linear_create(chain, "0", 4, 2);
+    expect_failed_with(tn_module_forward(s, chain, x, x), "a chain of modules takes one input");
+    expect_failed_with(tn_module_forward(s, chain, (tn_tensor *)NULL), "module: the first input is NULL");
+    expect_failed_with(tn_module_call(s, chain, (tn_tensors){&x, 17}).first,
+                       "module: forward takes 1 to 16 inputs");
+    tn_module *bag = tn_embedding_bag_create(net, "bag", 5, 2);
+    expect_failed_with(tn_module_forward(s, bag, tn_zeros(s, TN_INTS(3), .dtype = TN_INT64)),
+                       "EmbeddingBag: indices of 1 dimension need offsets, the second input");
+}
+
+Test(refusals, inputs_of_other_shapes)
+{
+    tn_tensor *plane = filled(TN_INTS(2, 4), 1), *x = filled(TN_INTS(1, 2, 4), 1);
+    expect_failed_with(tn_module_forward(s, tn_local_response_norm_create(net, "l", 2), plane),
+                       "LocalResponseNorm: expected an input of 3 or more dimensions");
+    expect_failed_with(tn_module_forward(s, tn_batch_norm2d_create(net, "b2", 2), x),
+                       "BatchNorm2d: got an input of 3 dimensions, expected 4");
+    expect_failed_with(tn_module_forward(s, tn_batch_norm1d_create(net, "b1", 2), filled(TN_INTS(2), 1)),
+                       "BatchNorm1d: got an input of 1 dimension, expected 2 or 3");
+    expect_failed_with(tn_module_forward(s, tn_lstm_create(net, "r", 4, 3), filled(TN_INTS(1, 1, 1, 4), 1)),
+                       "the input must have 2 dimensions (no batch) or 3");
+    expect_failed_with(
+        tn_module_forward(s, tn_conv1d_create(net, "c", 2, 1, TN_INTS(3), .same = 1, .stride = TN_INTS(2)),
+                          x),
+        "conv: same needs a stride of 1");
+    tn_module *both = tn_upsample_create(net, "u", .size = TN_INTS(8), .scale_factor = 2);
+    expect_failed_with(tn_module_forward(s, both, x), "Upsample: give either size or scale_factor");
+    expect_failed_with(
+        tn_module_forward(s, tn_upsample_create(net, "v", .scale_factor = 2, .mode = "bilinear"), x),
+        "Upsample: mode 'bilinear' and a size of 0 do not go with an input of 1 dimension behind its "
+        "channels");
+    tn_module *again = tn_upsample_create(net, "w", .size = TN_INTS(8), .recompute_scale_factor = 1);
+    expect_failed_with(tn_module_forward(s, again, x),
+                       "Upsample: recompute_scale_factor needs scale_factor, not size");
+}
+
+Test(refusals, tensors_that_initialisers_do_not_take)
+{
+    tn_tensor *line = filled(TN_INTS(4), 1), *plane = filled(TN_INTS(4, 2), 1);
+    expect_failed_with(tn_init_orthogonal(s, line, 1, NULL),
+                       "init_orthogonal: the tensor must have 2 or more dimensions");
+    expect_failed_with(tn_init_sparse(s, line, 0.5, 1, NULL),
+                       "init_sparse: the tensor must have 2 dimensions");
+    expect_failed_with(tn_init_sparse(s, plane, 1.5, 1, NULL), "init_sparse: sparsity must be from 0 to 1");
+    expect_failed_with(tn_init_dirac(s, plane, 1), "init_dirac: the tensor must have 3 to 5 dimensions");
+    cr_assert_eq(tn_prune_global_l1_unstructured(NULL, 0, 0.5), TN_E_ARGUMENT);
+    expect_last_error("argument 'targets': it is empty");
+}
+
+Test(refusals, a_functional_call_names_the_tensor_that_is_not_there)
+{
+    tn_module *fc = tn_linear_create(net, "fc", 2, 3);
+    const tn_named_tensor with[] = {{"wieght", filled(TN_INTS(3, 2), 1)}};
+    tn_tensor *x = filled(TN_INTS(1, 2), 1);
+    expect_failed_with(tn_module_functional_call(s, fc, (tn_named_tensors){with, 1}, TN_TENSORS(x)).first,
+                       "functional_call: the module has no tensor 'wieght'");
+}
+
+/* ---- Unpooling: each value goes back to the place of its maximum, all others are 0 ---- */
+
+Test(refusals, values_return_to_their_places)
+{
+    tn_module *pool = tn_max_pool1d_create(net, "p1", TN_INTS(2), .return_indices = 1),
+              *back = tn_max_unpool1d_create(net, "u1", TN_INTS(2));
+    tn_outputs y = tn_module_call(s, pool, TN_TENSORS(OF(TN_INTS(1, 1, 4), 1, 5, 2, 4)));
+    EXPECT(s, tn_module_forward(s, back, y.first, y.more[0]), 0, 5, 0, 4);
+    expect_failed_with(tn_module_forward(s, back, y.first),
+                       "MaxUnpool: the second input has the places that MaxPool returned");
+
+    pool = tn_max_pool2d_create(net, "p2", TN_INTS(2), .return_indices = 1);
+    back = tn_max_unpool2d_create(net, "u2", TN_INTS(2));
+    y = tn_module_call(s, pool, TN_TENSORS(OF(TN_INTS(1, 1, 2, 4), 1, 2, 8, 3, 4, 3, 5, 6)));
+    EXPECT(s, tn_module_forward(s, back, y.first, y.more[0]), 0, 0, 8, 0, 4, 0, 0, 0);
+
+    pool = tn_max_pool3d_create(net, "p3", TN_INTS(2), .return_indices = 1);
+    back = tn_max_unpool3d_create(net, "u3", TN_INTS(2));
+    y = tn_module_call(s, pool, TN_TENSORS(OF(TN_INTS(1, 1, 2, 2, 2), 1, 2, 9, 4, 5, 6, 7, 8)));
+    EXPECT(s, tn_module_forward(s, back, y.first, y.more[0]), 0, 0, 9, 0, 0, 0, 0, 0);
+}
+
+/* Sums of three neighbours; what lies outside is 0. */
+Test(refusals, same_keeps_the_size_with_an_odd_kernel)
+{
+    tn_module *conv = tn_conv1d_create(net, "c", 1, 1, TN_INTS(3), .same = 1, .bias = 0);
+    tn_module_set_tensor(conv, "weight", filled(TN_INTS(1, 1, 3), 1));
+    EXPECT(s, tn_module_forward(s, conv, OF(TN_INTS(1, 1, 4), 1, 2, 3, 4)), 3, 6, 9, 7);
+}
