@@ -208,3 +208,27 @@ Test(composites, cosine_similarity_of_tiny_vectors)
     EXPECT(s, tn_mul_scalar(s, tn_grad_of(s, x), 1e-7), 1.5205262246998575, 5.008792269599529);
     end();
 }
+
+/* ---- parts ---- */
+
+Test(composites, chunks_of_an_empty_dimension_are_as_many_as_asked_for)
+{
+    tn_tensors parts = tn_chunk(s, tn_zeros(s, TN_INTS(2, 0)), 3, .dim = 1);
+    cr_assert_eq(parts.count, 3);
+    for (int64_t i = 0; i < 3; i++)
+        cr_assert(tn_tensor_size(parts.data[i], 0) == 2 && tn_tensor_size(parts.data[i], 1) == 0);
+    end();
+}
+
+/* As y[None, :, 1] = [5, 6] and y[None, [1], [0, 2]] = 7. */
+Test(composites, a_new_dimension_among_the_places_that_are_written)
+{
+    tn_tensor *y = tn_zeros(s, TN_INTS(2, 3), .dtype = TN_FLOAT64);
+    tn_index_assign(s, y, VECTOR(s, 0, 5, 6), TN_NEW_DIM, TN_ALL, TN_AT(1));
+    EXPECT(s, y, 0, 5, 0, 0, 6, 0);
+    tn_index_assign(s, y, tn_full(s, TN_INTS(1), 7, .dtype = TN_FLOAT64), TN_NEW_DIM,
+                    TN_BY(tn_to(s, VECTOR(s, 0, 1), TN_INT64)),
+                    TN_BY(tn_to(s, VECTOR(s, 0, 0, 2), TN_INT64)));
+    EXPECT(s, y, 0, 5, 0, 7, 6, 7);
+    end();
+}

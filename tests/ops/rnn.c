@@ -94,6 +94,31 @@ Test(rnn, packed_sequences)
     end();
 }
 
+/* The gradient of each element goes back to its place; that of padding is 0. */
+Test(rnn, gradients_of_a_packed_sequence)
+{
+    tn_tensor *x = make(s, TN_INTS(3, 2, 2), VALUES(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), 1);
+    tn_tensor *lengths = tn_to(s, VECTOR(s, 0, 3, 1), TN_INT64);
+    tn__pack_padded_sequence_result p = tn__pack_padded_sequence(s, x, lengths, 0);
+    EXPECT(s, p.result0, 0, 1, 2, 3, 4, 5, 8, 9);
+    tn_backward(s,
+                tn_sum(s, tn_mul(s, p.result0, make(s, TN_INTS(4, 2), VALUES(1, 2, 3, 4, 5, 6, 7, 8), 0))));
+    EXPECT(s, tn_grad_of(s, x), 1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 0, 0);
+    end();
+}
+
+/* max(0, W x + U h + b), by hand. */
+Test(rnn, a_cell_with_relu)
+{
+    tn_tensor *x = make(s, TN_INTS(1, 2), VALUES(1, -2), 0), *h = make(s, TN_INTS(1, 2), VALUES(0.5, 1), 0),
+              *w = make(s, TN_INTS(2, 2), VALUES(1, 2, 3, -1), 0),
+              *u = make(s, TN_INTS(2, 2), VALUES(0, 1, -1, 0), 0);
+    EXPECT(s, tn_rnn_relu_cell(s, x, h, w, u), 0, 4.5);
+    EXPECT(s, tn_rnn_relu_cell(s, x, h, w, u, .b_ih = VECTOR(s, 0, 1, 1), .b_hh = VECTOR(s, 0, 2, 0)), 1,
+           5.5);
+    end();
+}
+
 /* The gradients of a fused step in one dtype, on one device: of the gates, of the state, of the biases. */
 static void fused_gradients(tn_dtype dtype, tn_device device, tn_tensor **out)
 {
