@@ -348,6 +348,12 @@ static int32_t native_wait(void *device, uint64_t native, void *event)
                    CU_EVENT_WAIT_DEFAULT);
 }
 
+/* A stream waits for events of every device. */
+static int32_t waits_for(void *device, void *other)
+{
+    return 1;
+}
+
 static int32_t queue_wait(void *device, void *queue, void *event)
 {
     return native_wait(device, (uintptr_t)cuda_stream_of(queue), event);
@@ -654,7 +660,7 @@ GPU_DEFINE_DRIVER(VENDOR_TYPE,
                   /* Queues */
                   .queue_create = queue_create, .queue_wrap = queue_wrap, .queue_destroy = queue_destroy,
                   .queue_query = queue_query, .queue_finish = queue_finish, .queue_wait = queue_wait,
-                  .native_wait = native_wait, .queue_callback = queue_callback,
+                  .waits_for = waits_for, .native_wait = native_wait, .queue_callback = queue_callback,
                   /* Events */
                   .event_record = event_record, .event_record_as = event_record_as,
                   .event_release = event_release, .event_query = event_query, .event_wait = event_wait,

@@ -298,6 +298,8 @@ typedef struct gpu_driver {
     /* Memory that grows, as memory.reserve and memory.resize (tenon/plugin.h); `free` gives it back. NULL, both: none does. */
     int32_t (*reserve)(void *device, uint64_t bytes, void **out_memory);
     int32_t (*resize)(void *device, void *memory, uint64_t bytes);
+    /* 1: queues of `device` wait for events of `other`, as queue_wait. NULL: never; the host waits. */
+    int32_t (*waits_for)(void *device, void *other);
     /* Copies between two devices on a queue of the destination. */
     int32_t (*peer_copy)(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
                          void *from, uint64_t from_offset, uint64_t bytes);

@@ -417,16 +417,23 @@ int32_t gpu_event_wait_native(void *event, uint64_t native)
     return status;
 }
 
+/* Whether a queue of the device can wait for the event itself. */
+static int32_t can_wait(const gpu_device *d, const gpu_record *r)
+{
+    if (r->device == d) return 1;
+    return !r->capture && driver->waits_for && driver->waits_for(d->handle, r->device->handle);
+}
+
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
     gpu_stream *s = stream;
     int32_t status = device_status(self, device);
     if (status) return status;
     gpu_record *r = record_retain(event);
-    if (r && r->device == s->device) {
+    if (r && can_wait(s->device, r)) {
         status = driver->queue_wait(s->device->handle, s->queue, r->event);
         if (!status) gpu_stream_join(s, r->capture);
-    } else if (r) { /* of another device, with a context of its own */
+    } else if (r) {
         status = driver->event_wait(r->device->handle, r->event);
     }
     record_release(r);

@@ -1,104 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queues of the Level Zero driver, which are immediate command lists. Commands of a list may overlap, so a barrier stands
- * between any two; a list is not safe for threads, so it has a lock. Events are taken from pools and used again.
+ * between any two; a list is not safe for threads, so it has a lock.
  */
 #include "xpu.h"
 
 #include <stdlib.h>
 
-#define IN_ORDER    2u /* ZE_COMMAND_QUEUE_FLAG_IN_ORDER of later headers */
-#define POOL_EVENTS 64
-#define FOR_EVER    UINT64_MAX
-
-struct xpu_pool {
-    struct xpu_pool *next;
-    ze_event_pool_handle_t handle;
-    uint32_t count; /* events that were created */
-    xpu_event events[POOL_EVENTS];
-};
-
-/* ---- Events of pools --------------------------------------------------------------------------------------- */
-
-static int32_t add_pool(xpu_device *d)
-{
-    const ze_event_pool_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
-                                       .flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE |
-                                                ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP,
-                                       .count = POOL_EVENTS};
-    xpu_pool *pool = calloc(1, sizeof *pool);
-    if (!pool) return xpu_no_memory(d);
-    int32_t status = xpu_check(d, d->ze->zeEventPoolCreate(d->context, &desc, 1, &d->handle, &pool->handle),
-                               "zeEventPoolCreate");
-    if (status) {
-        free(pool);
-        return status;
-    }
-    pool->next = d->pools;
-    d->pools = pool;
-    return TN_OK;
-}
-
-/* The oldest event that was given back, if its signal has come: until then a reset would undo the wrong one. */
-static xpu_event *used_event(xpu_device *d)
-{
-    xpu_event *e = d->first;
-    if (!e || d->ze->zeEventQueryStatus(e->handle) != ZE_RESULT_SUCCESS) return NULL;
-    d->first = e->next;
-    if (!d->first) d->end = &d->first;
-    return e;
-}
-
-static int32_t new_event(xpu_device *d, xpu_event **out)
-{
-    int32_t status = !d->pools || d->pools->count == POOL_EVENTS ? add_pool(d) : TN_OK;
-    if (status) return status;
-    xpu_pool *pool = d->pools;
-    const ze_event_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_DESC,
-                                  .index = pool->count,
-                                  .signal = ZE_EVENT_SCOPE_FLAG_HOST,
-                                  .wait = ZE_EVENT_SCOPE_FLAG_HOST};
-    xpu_event *e = &pool->events[pool->count];
-    status = xpu_check(d, d->ze->zeEventCreate(pool->handle, &desc, &e->handle), "zeEventCreate");
-    if (!status) pool->count++;
-    *out = e;
-    return status;
-}
-
-/* An event that is not signalled, with one reference. */
-static int32_t take_event(xpu_device *d, xpu_event **out)
-{
-    int32_t status = TN_OK;
-    pthread_mutex_lock(&d->lock);
-    *out = used_event(d);
-    if (*out)
-        status = xpu_check(d, d->ze->zeEventHostReset((*out)->handle), "zeEventHostReset");
-    else
-        status = new_event(d, out);
-    pthread_mutex_unlock(&d->lock);
-    if (!status) __atomic_store_n(&(*out)->references, 1, __ATOMIC_RELAXED);
-    return status;
-}
-
-static void release_event(xpu_device *d, xpu_event *e)
-{
-    if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL)) return;
-    pthread_mutex_lock(&d->lock);
-    e->next = NULL;
-    *d->end = e;
-    d->end = &e->next;
-    pthread_mutex_unlock(&d->lock);
-}
-
-void xpu_events_finish(xpu_device *d)
-{
-    for (xpu_pool *pool = d->pools, *next; pool; pool = next) {
-        next = pool->next;
-        for (uint32_t i = 0; i < pool->count; i++) d->ze->zeEventDestroy(pool->events[i].handle);
-        d->ze->zeEventPoolDestroy(pool->handle);
-        free(pool);
-    }
-}
+#define IN_ORDER 2u /* ZE_COMMAND_QUEUE_FLAG_IN_ORDER of later headers */
+#define FOR_EVER UINT64_MAX
 
 static int32_t event_state(xpu_device *d, const xpu_event *e, int32_t *out_done)
 {
@@ -114,7 +24,7 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     xpu_queue *q = calloc(1, sizeof *q);
     if (!q) return xpu_no_memory(d);
     *q = (xpu_queue){.list = list, .is_wrapped = is_wrapped};
-    int32_t status = take_event(d, &q->reached);
+    int32_t status = xpu_event_take(d, &q->reached);
     if (status) {
         free(q);
         return status;
@@ -171,7 +81,7 @@ static void drop_waits(xpu_device *d, xpu_queue *q)
         if (q->waits[i].position > q->finished)
             q->waits[kept++] = q->waits[i];
         else
-            release_event(d, q->waits[i].event);
+            xpu_event_release(d, q->waits[i].event);
     }
     q->n_waits = kept;
 }
@@ -185,8 +95,8 @@ void xpu_queue_destroy(void *device, void *queue)
     if (!q->is_wrapped) d->ze->zeCommandListDestroy(q->list);
     q->finished = UINT64_MAX;
     drop_waits(d, q);
-    release_event(d, q->marker);
-    release_event(d, q->reached);
+    xpu_event_release(d, q->marker);
+    xpu_event_release(d, q->reached);
     pthread_mutex_destroy(&q->finishing);
     pthread_mutex_destroy(&q->lock);
     free(q->waits);
@@ -226,14 +136,14 @@ int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *wha
 static int32_t mark(xpu_device *d, xpu_queue *q)
 {
     xpu_event *marker;
-    int32_t status = take_event(d, &marker);
+    int32_t status = xpu_event_take(d, &marker);
     if (status) return status;
     status = append_barrier(d, q, marker, NULL);
     if (status) {
-        release_event(d, marker);
+        xpu_event_release(d, marker);
         return status;
     }
-    release_event(d, q->marker);
+    xpu_event_release(d, q->marker);
     q->marker = marker;
     q->marked = q->queued;
     return TN_OK;
@@ -331,8 +241,8 @@ static void run_callback(void *data)
     d->ze->zeEventHostSynchronize(c->reached->handle, FOR_EVER);
     c->callback(c->user);
     d->ze->zeEventHostSignal(c->returned->handle);
-    release_event(d, c->reached);
-    release_event(d, c->returned);
+    xpu_event_release(d, c->reached);
+    xpu_event_release(d, c->returned);
     free(c);
 }
 
@@ -343,7 +253,7 @@ int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *use
     callback_call *c = malloc(sizeof *c);
     if (!c) return xpu_no_memory(d);
     *c = (callback_call){.device = d, .callback = callback, .user = user};
-    int32_t status = take_event(d, &c->returned);
+    int32_t status = xpu_event_take(d, &c->returned);
     if (!status) status = xpu_event_record(d, queue, &reached);
     if (!status) {
         xpu_event *returned = c->returned;
@@ -353,8 +263,8 @@ int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *use
         if (!status) return TN_OK;
     }
     if (c->returned) d->ze->zeEventHostSignal(c->returned->handle); /* nobody will call back */
-    release_event(d, c->reached);
-    release_event(d, c->returned);
+    xpu_event_release(d, c->reached);
+    xpu_event_release(d, c->returned);
     free(c);
     return status;
 }
@@ -366,22 +276,17 @@ int32_t xpu_event_record(void *device, void *queue, void **out_event)
     xpu_device *d = device;
     xpu_queue *q = queue;
     xpu_event *e;
-    int32_t status = take_event(d, &e);
+    int32_t status = xpu_event_take(d, &e);
     if (status) return status;
     pthread_mutex_lock(&q->lock);
     status = append_barrier(d, q, e, NULL);
     if (!status) q->queued++;
     pthread_mutex_unlock(&q->lock);
     if (status)
-        release_event(d, e);
+        xpu_event_release(d, e);
     else
         *out_event = e;
     return status;
-}
-
-void xpu_event_release(void *device, void *event)
-{
-    release_event(device, event);
 }
 
 int32_t xpu_event_query(void *device, void *event, int32_t *out_done)
@@ -438,6 +343,17 @@ int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *
                  uint64_t bytes)
 {
     return move(device, queue, (char *)to + to_offset, (const char *)from + from_offset, bytes, "a copy");
+}
+
+int32_t xpu_peer_copy(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
+                      void *from, uint64_t from_offset, uint64_t bytes)
+{
+    xpu_device *d = to_device;
+    if (((xpu_device *)from_device)->shared != d->shared)
+        return gpu_error(d->plugin, TN_E_DEVICE_LOST,
+                         "one of the two devices lost its context: close it and open it again");
+    return move(d, queue, (char *)to + to_offset, (const char *)from + from_offset, bytes,
+                "a copy between devices");
 }
 
 int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,

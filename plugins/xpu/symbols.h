@@ -19,6 +19,7 @@
     X(zeDeviceGetModuleProperties)            \
     X(zeDeviceGetMemoryProperties)            \
     X(zeDeviceGetCommandQueueGroupProperties) \
+    X(zeDeviceCanAccessPeer)                  \
     X(zeContextCreate)                        \
     X(zeContextDestroy)                       \
     X(zeMemAllocDevice)                       \

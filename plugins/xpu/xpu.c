@@ -23,6 +23,7 @@ typedef struct xpu_state {
     gpu_found found;
     xpu_symbols ze;
     void *loader;
+    xpu_contexts contexts;
     found_device devices[MOST * MOST];
 } xpu_state;
 
@@ -54,7 +55,10 @@ int32_t xpu_check(xpu_device *d, ze_result_t result, const char *what)
 {
     if (result == ZE_RESULT_SUCCESS) return TN_OK;
     int32_t status = status_of(result);
-    if (status == TN_E_DEVICE_LOST) __atomic_store_n(&d->lost, result, __ATOMIC_RELEASE);
+    if (status == TN_E_DEVICE_LOST) {
+        __atomic_store_n(&d->lost, result, __ATOMIC_RELEASE);
+        if (d->shared) __atomic_store_n(&d->shared->is_lost, 1, __ATOMIC_RELAXED);
+    }
     return gpu_error_native(d->plugin, status, (int32_t)result, xpu_result_name(result), "%s failed: %s",
                             what, xpu_result_name(result));
 }
@@ -100,6 +104,7 @@ static void find(void *state)
     ze_driver_handle_t drivers[MOST];
     ze_device_handle_t handles[MOST];
     uint32_t n_drivers = MOST, n;
+    pthread_mutex_init(&s->contexts.lock, NULL);
     if (!load(s)) return;
     if (s->ze.zeDriverGet(&n_drivers, drivers) != ZE_RESULT_SUCCESS) n_drivers = 0;
     for (uint32_t k = 0; k < n_drivers; k++) {
@@ -132,6 +137,14 @@ static uint64_t memory_of(const xpu_state *s, ze_device_handle_t device)
     return bytes;
 }
 
+/* Whether the device may use memory of the other one. */
+static int32_t is_peer(const xpu_state *s, const found_device *d, const found_device *other)
+{
+    ze_bool_t can = 0;
+    return other->driver == d->driver &&
+           s->ze.zeDeviceCanAccessPeer(d->handle, other->handle, &can) == ZE_RESULT_SUCCESS && can;
+}
+
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
     const xpu_state *s = gpu_driver_state(plugin);
@@ -161,6 +174,8 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
     if (s->ze.zeDevicePciGetPropertiesExt &&
         s->ze.zeDevicePciGetPropertiesExt(found->handle, &pci) == ZE_RESULT_SUCCESS)
         gpu_write_pci(out, pci.address.domain, pci.address.bus, pci.address.device, pci.address.function);
+    for (uint32_t i = 0; i < s->found.count && i < 64; i++)
+        if (i != index && is_peer(s, found, &s->devices[i])) out->peers |= (uint64_t)1 << i;
     memcpy(out->uuid, p.uuid.id, sizeof out->uuid);
     snprintf(out->architecture, sizeof out->architecture, "%04x:%04x", p.vendorId, p.deviceId);
     snprintf(out->identity, sizeof out->identity, "Level Zero|%.63s|%04x:%04x|%u", p.name, p.vendorId,
@@ -182,9 +197,8 @@ static uint32_t computing_group(const xpu_state *s, ze_device_handle_t device)
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
 {
-    const xpu_state *s = gpu_driver_state(plugin);
+    xpu_state *s = gpu_driver_state(plugin);
     const found_device *found = &s->devices[index];
-    const ze_context_desc_t context = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
     xpu_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     ze_device_properties_t p = properties_of(s, found->handle);
@@ -199,15 +213,13 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
                       .valid_ticks = p.kernelTimestampValidBits && p.kernelTimestampValidBits < 64
                                          ? ((uint64_t)1 << p.kernelTimestampValidBits) - 1
                                          : UINT64_MAX};
-    int32_t status =
-        xpu_check(d, s->ze.zeContextCreate(found->driver, &context, &d->context), "zeContextCreate");
+    int32_t status = xpu_context_open(d, &s->contexts, found->driver);
     if (status) {
         free(d);
         return status;
     }
     pthread_mutex_init(&d->lock, NULL);
     gpu_callbacks_init(&d->callbacks);
-    d->end = &d->first;
     *out_device = d;
     return TN_OK;
 }
@@ -217,11 +229,16 @@ static void close_device(void *device)
     xpu_device *d = device;
     gpu_callbacks_finish(&d->callbacks);
     xpu_dnn_close(d);
-    xpu_events_finish(d);
+    xpu_context_close(d, &((xpu_state *)gpu_driver_state(d->plugin))->contexts);
     pthread_mutex_destroy(&d->lock);
-    d->ze->zeContextDestroy(d->context);
     free(d->borrowed);
     free(d);
+}
+
+/* Lists wait for events of their context. */
+static int32_t waits_for(void *device, void *other)
+{
+    return ((xpu_device *)device)->shared == ((xpu_device *)other)->shared;
 }
 
 /* ---- Memory ------------------------------------------------------------------------------------------------ */
@@ -345,12 +362,12 @@ GPU_DEFINE_DRIVER(
     /* Queues */
     .queue_create = xpu_queue_create, .queue_wrap = xpu_queue_wrap, .queue_destroy = xpu_queue_destroy,
     .queue_query = xpu_queue_query, .queue_finish = xpu_queue_finish, .queue_wait = xpu_queue_wait,
-    .native_wait = xpu_native_wait, .queue_callback = xpu_queue_callback,
+    .waits_for = waits_for, .native_wait = xpu_native_wait, .queue_callback = xpu_queue_callback,
     /* Events */
     .event_record = xpu_event_record, .event_release = xpu_event_release, .event_query = xpu_event_query,
     .event_wait = xpu_event_wait, .event_elapsed = xpu_event_elapsed,
     /* Copies */
-    .write = xpu_write, .read = xpu_read, .copy = xpu_copy, .fill = xpu_fill,
+    .write = xpu_write, .read = xpu_read, .copy = xpu_copy, .peer_copy = xpu_peer_copy, .fill = xpu_fill,
     /* Programs */
     .program_create = xpu_program_create, .program_destroy = xpu_program_destroy,
     .kernel_create = xpu_kernel_create, .kernel_destroy = xpu_kernel_destroy, .launch = xpu_launch);

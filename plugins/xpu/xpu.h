@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the Level Zero driver share. xpu.c has the loader, devices, memory and the table of the driver; queue.c
- * events, queues, callbacks and copies; program.c modules and launches; dnn.c, product.c and convolution.c oneDNN.
+ * What the files of the Level Zero driver share. xpu.c has the loader, devices, memory and the table of the driver; context.c
+ * contexts and their events; queue.c queues, callbacks and copies; program.c modules and launches; dnn.c, product.c and
+ * convolution.c oneDNN.
  */
 #ifndef TENON_XPU_XPU_H
 #define TENON_XPU_XPU_H
@@ -9,15 +10,36 @@
 #include "gpu.h"
 #include "symbols.h"
 
+typedef struct xpu_context xpu_context;
+typedef struct xpu_pool xpu_pool;
+
 /* An event of a pool. It is given back when nobody refers to it, and used again when it has been signalled. */
 typedef struct xpu_event {
     struct xpu_event *next; /* in the list of those given back */
+    xpu_context *context;
     ze_event_handle_t handle;
     uint32_t references;
 } xpu_event;
 
-typedef struct xpu_pool xpu_pool;
 typedef struct xpu_dnn xpu_dnn; /* dnn.h */
+
+/* A context that open devices of one driver share, and its events. */
+struct xpu_context {
+    xpu_context *next;
+    ze_driver_handle_t driver;
+    ze_context_handle_t handle;
+    uint32_t devices; /* that have it open */
+    int32_t is_lost; /* a device of it was lost: those that are opened from then on get another one; atomic */
+    pthread_mutex_t lock; /* of the events */
+    xpu_pool *pools;
+    xpu_event *given_back, **end; /* the oldest first; where the next one goes */
+};
+
+/* All contexts of a plugin. */
+typedef struct xpu_contexts {
+    pthread_mutex_t lock;
+    xpu_context *first;
+} xpu_contexts;
 
 typedef struct xpu_device {
     gpu_plugin *plugin;
@@ -25,18 +47,17 @@ typedef struct xpu_device {
     uint32_t index;
     ze_driver_handle_t driver;
     ze_device_handle_t handle;
-    ze_context_handle_t context;
-    uint32_t ordinal;     /* of the group of queues that computes and copies */
-    double nanoseconds;   /* of a tick of timestamps */
-    uint64_t valid_ticks; /* the bits of timestamps that count */
-    ze_result_t lost;     /* the result with which the device was lost, else 0; atomic */
-    int32_t keeps_order;  /* the driver makes lists in order; atomic */
-    pthread_mutex_t lock; /* of the rest */
+    xpu_context *shared;
+    ze_context_handle_t context; /* that of `shared` */
+    uint32_t ordinal;            /* of the group of queues that computes and copies */
+    double nanoseconds;          /* of a tick of timestamps */
+    uint64_t valid_ticks;        /* the bits of timestamps that count */
+    ze_result_t lost;            /* the result with which the device was lost, else 0; atomic */
+    int32_t keeps_order;         /* the driver makes lists in order; atomic */
+    pthread_mutex_t lock;        /* of the rest */
     gpu_callbacks callbacks;
-    xpu_dnn *dnn; /* oneDNN, once it is needed; atomic, too */
-    xpu_pool *pools;
-    xpu_event *first, **end; /* given back, the oldest first; where the next one goes */
-    void **borrowed;         /* memory of other libraries, once for each time it was taken */
+    xpu_dnn *dnn;    /* oneDNN, once it is needed; atomic, too */
+    void **borrowed; /* memory of other libraries, once for each time it was taken */
     uint32_t n_borrowed, most_borrowed;
 } xpu_device;
 
@@ -71,12 +92,18 @@ const char *xpu_result_name(ze_result_t result);
 /* Records that there is no memory of the host. */
 int32_t xpu_no_memory(const xpu_device *d);
 
+/* context.c. Gives the device the context of its driver's open devices, or a new one. */
+int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t driver);
+/* The queues of the device are gone. */
+void xpu_context_close(xpu_device *d, xpu_contexts *of);
+/* An event that is not signalled, with one reference. */
+int32_t xpu_event_take(xpu_device *d, xpu_event **out);
+void xpu_event_release(void *device, void *event);
+
 /* queue.c. `begin` takes the queue's lock and puts a barrier before the next command, `end` counts the command and lets go of
  * the lock. */
 int32_t xpu_begin(xpu_device *d, xpu_queue *q);
 int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *what);
-/* Destroys the events of a device whose queues are gone. */
-void xpu_events_finish(xpu_device *d);
 int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue);
 int32_t xpu_queue_wrap(void *device, uint64_t native, void **out_queue);
 void xpu_queue_destroy(void *device, void *queue);
@@ -86,7 +113,6 @@ int32_t xpu_queue_wait(void *device, void *queue, void *event);
 int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event);
 int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
 int32_t xpu_event_record(void *device, void *queue, void **out_event);
-void xpu_event_release(void *device, void *event);
 int32_t xpu_event_query(void *device, void *event, int32_t *out_done);
 int32_t xpu_event_wait(void *device, void *event);
 int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms);
@@ -94,6 +120,8 @@ int32_t xpu_write(void *device, void *queue, void *memory, uint64_t offset, cons
 int32_t xpu_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
 int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
                  uint64_t bytes);
+int32_t xpu_peer_copy(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
+                      void *from, uint64_t from_offset, uint64_t bytes);
 int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
                  const void *pattern, uint32_t pattern_bytes);
 

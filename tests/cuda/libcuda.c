@@ -11,6 +11,7 @@
  *                                      what a stream runs. A result that CUDA keeps stays with the context
  *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED   work that writes device memory is late: ../gpu/late.h. If the host has to
  *                                      ask, reads wait for that, too, and what they read into is zero until then
+ *   FAULTY_NO_PEERS=1                  devices do not reach each other's memory
  *   CUDA_TEST_DEVICES=N, CUDA_TEST_DRIVER=VERSION, CUDA_TEST_COMPUTE=MAJOR  what the driver says of itself
  */
 #include "driver.h"
@@ -184,7 +185,8 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 
 EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device){ANSWER(*bytes = MEMORY)}
 
-EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer){ANSWER(*can = device != peer)}
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer){
+    ANSWER(*can = device != peer && !setting("FAULTY_NO_PEERS", 0))}
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {

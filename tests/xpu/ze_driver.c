@@ -19,6 +19,7 @@
  *   ZE_TEST_UUID=a                      device i has the uuid of 16 bytes 'a' + i and the address 0000:65+i:00.0, as the devices
  *                                       of ../cuda/libcuda.c; without it none is known
  *   ZE_TEST_PRIORITIES=1                the priority of each new list is reported
+ *   FAULTY_NO_PEERS=1                   devices do not reach each other's memory
  *   FAULTY_LARGEST=BYTES                larger memory is not allocated
  *   FAULTY_NO_DOUBLE=1                  devices have no float64
  *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS, FAULTY_MEETING   work that writes device memory is late:
@@ -253,6 +254,14 @@ ze_result_t ZE_APICALL zeDeviceGetCommandQueueGroupProperties(ze_device_handle_t
     return leave(ZE_RESULT_SUCCESS);
 }
 
+ze_result_t ZE_APICALL zeDeviceCanAccessPeer(ze_device_handle_t device, ze_device_handle_t other,
+                                             ze_bool_t *out)
+{
+    ENTER(device, 'D');
+    *out = !setting("FAULTY_NO_PEERS");
+    return leave(ZE_RESULT_SUCCESS);
+}
+
 ze_result_t ZE_APICALL zeContextCreate(ze_driver_handle_t driver, const ze_context_desc_t *desc,
                                        ze_context_handle_t *out)
 {
@@ -287,7 +296,7 @@ TABLE(zeGetDeviceProcAddrTable, ze_device_dditable_t, .pfnGet = zeDeviceGet,
       .pfnGetProperties = zeDeviceGetProperties, .pfnGetModuleProperties = zeDeviceGetModuleProperties,
       .pfnGetMemoryProperties = zeDeviceGetMemoryProperties,
       .pfnGetCommandQueueGroupProperties = zeDeviceGetCommandQueueGroupProperties,
-      .pfnPciGetPropertiesExt = pci_get_properties)
+      .pfnCanAccessPeer = zeDeviceCanAccessPeer, .pfnPciGetPropertiesExt = pci_get_properties)
 TABLE(zeGetContextProcAddrTable, ze_context_dditable_t, .pfnCreate = zeContextCreate,
       .pfnDestroy = zeContextDestroy)
 TABLE(zeGetCommandListProcAddrTable, ze_command_list_dditable_t,

@@ -61,6 +61,7 @@ struct _ze_context_handle_t {
 struct _ze_event_pool_handle_t {
     object o;
     ze_context_handle_t context;
+    ze_device_handle_t only; /* the device that may use its events; NULL: all */
     uint32_t count, live;
     char used[1024];
 };
@@ -113,6 +114,7 @@ typedef struct command {
 struct _ze_command_list_handle_t {
     object o;
     ze_context_handle_t context;
+    ze_device_handle_t device;
     command *first;
     int is_ordered; /* in order, as if a barrier stood behind each command */
     int is_busy, stops;

@@ -116,6 +116,24 @@ static int goes_on(void)
     return 0;
 }
 
+/* A list and its events, and what it copies, have one context; events are for the list's device. */
+static void expect_event(ze_command_list_handle_t list, ze_event_handle_t e, const char *function)
+{
+    if (!is_alive(e, 'E', function)) return;
+    e->o.in_use++;
+    if (e->pool->context != list->context) report("%s: the event is of another context", function);
+    if (e->pool->only && e->pool->only != list->device)
+        report("%s: the event is for another device", function);
+}
+
+static void expect_place(ze_command_list_handle_t list, const void *p, size_t bytes, const char *function)
+{
+    if (!p) return;
+    expect_memory(p, bytes, function);
+    const allocation *a = allocation_of(p);
+    if (a && a->context != list->context) report("%s: %p is memory of another context", function, p);
+}
+
 /* Appends a copy of the command; takes the lock for itself. */
 static ze_result_t append(ze_command_list_handle_t list, const char *function, command c,
                           ze_event_handle_t signal, uint32_t n_waits, ze_event_handle_t *waits)
@@ -133,15 +151,15 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         copy->n_waits = n_waits;
         copy->is_held = late_until_asked();
         late_queued();
-        if (signal && is_alive(signal, 'E', function)) signal->o.in_use++;
+        if (signal) expect_event(list, signal, function);
         if (signal && signal->is_signalled) report("%s: the event to signal was not reset", function);
         for (uint32_t i = 0; i < n_waits; i++) {
             copy->waits[i] = waits[i];
-            if (is_alive(waits[i], 'E', function)) waits[i]->o.in_use++;
+            expect_event(list, waits[i], function);
         }
         if (copy->kernel) copy->kernel->o.in_use++;
-        if (copy->to) expect_memory(copy->to, copy->bytes, function);
-        if (copy->from) expect_memory(copy->from, copy->bytes, function);
+        expect_place(list, copy->to, copy->bytes, function);
+        expect_place(list, copy->from, copy->bytes, function);
         command **at = &list->first;
         while (*at) at = &(*at)->next;
         *at = copy;
@@ -167,6 +185,7 @@ ze_result_t ZE_APICALL zeCommandListCreateImmediate(ze_context_handle_t context,
     ze_command_list_handle_t list = make(sizeof *list, 'L');
     list->context = context;
     list->is_ordered = (desc->flags & IN_ORDER) != 0;
+    list->device = device;
     list->next = lists;
     lists = list;
     context->children++;
@@ -274,6 +293,7 @@ ze_result_t ZE_APICALL zeEventPoolCreate(ze_context_handle_t context, const ze_e
         report("%s: the host cannot see its events", __func__);
     ze_event_pool_handle_t pool = make(sizeof *pool, 'P');
     pool->context = context;
+    pool->only = n_devices == 1 ? of[0] : NULL;
     pool->count = desc->count;
     context->children++;
     *out = pool;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts of the Level Zero driver, and their events. The open devices of one driver share a context, so that they copy from
+ * each other and wait for each other's events. Events are taken from pools and used again.
+ */
+#include "xpu.h"
+
+#include <stdlib.h>
+
+#define POOL_EVENTS 64
+
+struct xpu_pool {
+    struct xpu_pool *next;
+    ze_event_pool_handle_t handle;
+    uint32_t count; /* events that were created */
+    xpu_event events[POOL_EVENTS];
+};
+
+/* ---- Contexts ---------------------------------------------------------------------------------------------- */
+
+int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t driver)
+{
+    const ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&of->lock);
+    xpu_context *c = of->first;
+    while (c && (c->driver != driver || __atomic_load_n(&c->is_lost, __ATOMIC_RELAXED))) c = c->next;
+    if (!c) {
+        c = calloc(1, sizeof *c);
+        status = c ? xpu_check(d, d->ze->zeContextCreate(driver, &desc, &c->handle), "zeContextCreate")
+                   : xpu_no_memory(d);
+        if (!status) {
+            c->driver = driver;
+            c->end = &c->given_back;
+            pthread_mutex_init(&c->lock, NULL);
+            c->next = of->first;
+            of->first = c;
+        }
+    }
+    if (status) {
+        free(c);
+    } else {
+        c->devices++;
+        d->shared = c;
+        d->context = c->handle;
+    }
+    pthread_mutex_unlock(&of->lock);
+    return status;
+}
+
+/* Its queues are gone, and so is all that used the events. */
+static void destroy(xpu_device *d, xpu_context *c)
+{
+    for (xpu_pool *pool = c->pools, *next; pool; pool = next) {
+        next = pool->next;
+        for (uint32_t i = 0; i < pool->count; i++) d->ze->zeEventDestroy(pool->events[i].handle);
+        d->ze->zeEventPoolDestroy(pool->handle);
+        free(pool);
+    }
+    pthread_mutex_destroy(&c->lock);
+    d->ze->zeContextDestroy(c->handle);
+    free(c);
+}
+
+void xpu_context_close(xpu_device *d, xpu_contexts *of)
+{
+    pthread_mutex_lock(&of->lock);
+    xpu_context **at = &of->first;
+    while (*at != d->shared) at = &(*at)->next;
+    if (!--d->shared->devices) {
+        *at = d->shared->next;
+        destroy(d, d->shared);
+    }
+    pthread_mutex_unlock(&of->lock);
+}
+
+/* ---- Events ------------------------------------------------------------------------------------------------ */
+
+static int32_t add_pool(xpu_device *d, xpu_context *c)
+{
+    const ze_event_pool_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
+                                       .flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE |
+                                                ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP,
+                                       .count = POOL_EVENTS};
+    xpu_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return xpu_no_memory(d);
+    /* Without a list of devices they are for all of the context. */
+    int32_t status =
+        xpu_check(d, d->ze->zeEventPoolCreate(c->handle, &desc, 0, NULL, &pool->handle), "zeEventPoolCreate");
+    if (status) {
+        free(pool);
+        return status;
+    }
+    pool->next = c->pools;
+    c->pools = pool;
+    return TN_OK;
+}
+
+/* The oldest event that was given back, if its signal has come: until then a reset would undo the wrong one. */
+static xpu_event *used_event(xpu_device *d, xpu_context *c)
+{
+    xpu_event *e = c->given_back;
+    if (!e || d->ze->zeEventQueryStatus(e->handle) != ZE_RESULT_SUCCESS) return NULL;
+    c->given_back = e->next;
+    if (!c->given_back) c->end = &c->given_back;
+    return e;
+}
+
+static int32_t new_event(xpu_device *d, xpu_context *c, xpu_event **out)
+{
+    int32_t status = !c->pools || c->pools->count == POOL_EVENTS ? add_pool(d, c) : TN_OK;
+    if (status) return status;
+    xpu_pool *pool = c->pools;
+    const ze_event_scope_flags_t all = ZE_EVENT_SCOPE_FLAG_HOST | ZE_EVENT_SCOPE_FLAG_DEVICE;
+    const ze_event_desc_t desc = {
+        .stype = ZE_STRUCTURE_TYPE_EVENT_DESC, .index = pool->count, .signal = all, .wait = all};
+    xpu_event *e = &pool->events[pool->count];
+    status = xpu_check(d, d->ze->zeEventCreate(pool->handle, &desc, &e->handle), "zeEventCreate");
+    if (!status) pool->count++;
+    e->context = c;
+    *out = e;
+    return status;
+}
+
+int32_t xpu_event_take(xpu_device *d, xpu_event **out)
+{
+    xpu_context *c = d->shared;
+    int32_t status = TN_OK;
+    pthread_mutex_lock(&c->lock);
+    *out = used_event(d, c);
+    if (*out)
+        status = xpu_check(d, d->ze->zeEventHostReset((*out)->handle), "zeEventHostReset");
+    else
+        status = new_event(d, c, out);
+    pthread_mutex_unlock(&c->lock);
+    if (!status) __atomic_store_n(&(*out)->references, 1, __ATOMIC_RELAXED);
+    return status;
+}
+
+void xpu_event_release(void *device, void *event)
+{
+    xpu_event *e = event;
+    if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL)) return;
+    xpu_context *c = e->context;
+    pthread_mutex_lock(&c->lock);
+    e->next = NULL;
+    *c->end = e;
+    c->end = &e->next;
+    pthread_mutex_unlock(&c->lock);
+}
