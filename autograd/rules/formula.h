@@ -198,6 +198,12 @@ tn_ints tni_rule_dim_list(tn_scope *s, uint64_t dims);
 
 /* ---- vjp.c ---- */
 /*
+ * t (NULL: NULL) as an input of tn_grad: what is recorded begins with it. While recording it is an alias of t, else a new leaf. With
+ * t itself the gradient would have that of all paths to t, also of those by which the other inputs came from it.
+ */
+tn_tensor *tni_rule_input(tn_scope *s, tn_tensor *t);
+
+/*
  * Gradients of a function of several operators: f computes `n_outs` results from the inputs; `grads` are
  * their gradients (NULL where undefined); `out` receives those of the inputs (NULL where `wanted` is 0).
  * Differentiable again.

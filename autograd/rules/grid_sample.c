@@ -143,19 +143,10 @@ static tn_tensor *sample(tn_scope *s, tn_tensor *image, tn_tensor *grid, const s
     return tn_reshape(s, sum, ((tn_ints){out_sizes, 2 + g->dims}));
 }
 
-/* As an input of tn_grad: t itself if it requires grad, else a new leaf. */
-static tn_tensor *as_input(tn_scope *s, tn_tensor *t)
-{
-    if (!t || tni_wants_grad(t)) return t;
-    t = tn_detach(s, t);
-    if (t && tn_set_requires_grad(t, 1)) tni_scope_record(s, TN_E_OUT_OF_MEMORY);
-    return t;
-}
-
 /* in: gradient, image, grid; out: gradients of image and grid */
 static void backward_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn_tensor **out)
 {
-    tn_tensor *inputs[] = {as_input(s, in[1]), as_input(s, in[2])};
+    tn_tensor *inputs[] = {tni_rule_input(s, in[1]), tni_rule_input(s, in[2])};
     tn_tensor *y = sample(s, inputs[0], inputs[1], data);
     tn_tensor *grads[] = {in[0]};
     tn_backward_options options = {

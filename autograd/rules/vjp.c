@@ -7,18 +7,14 @@
 
 #include <string.h>
 
-/* The inputs as tensors that tn_grad takes: themselves while recording, else new leaves. */
-static int32_t prepare(tn_scope *s, tn_tensor *const *in, const int32_t *wanted, uint32_t n, int32_t again,
-                       tn_tensor **out)
+tn_tensor *tni_rule_input(tn_scope *s, tn_tensor *t)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = in[i];
-        if (!in[i] || !wanted[i] || (again && tni_wants_grad(in[i]))) continue;
-        out[i] = tn_detach(s, in[i]);
-        int32_t status = out[i] ? tn_set_requires_grad(out[i], 1) : tn_scope_failed(s);
-        if (status) return tn_scope_failed(s) ? status : tni_scope_record(s, status);
-    }
-    return TN_OK;
+    if (!t) return NULL;
+    if (tni_grad_enabled() && tni_wants_grad(t)) return tn_alias(s, t);
+    t = tn_detach(s, t);
+    int32_t status = t ? tn_set_requires_grad(t, 1) : TN_OK;
+    if (status && !tn_scope_failed(s)) tni_scope_record(s, status);
+    return t;
 }
 
 static int32_t differentiate(tn_scope *s, tn_tensor *const *results, tn_tensor *const *grads, uint32_t n_outs,
@@ -57,7 +53,8 @@ int32_t tni_rule_vjp(tn_scope *s, tni_formula *f, const void *data, tn_tensor *c
     int32_t again = tni_grad_enabled();
     memset(out, 0, n_in * sizeof *out);
     if (tn_scope_failed(s)) return tn_scope_failed(s);
-    if (prepare(s, in, wanted, n_in, again, inputs)) return tn_scope_failed(s);
+    for (uint32_t i = 0; i < n_in; i++) inputs[i] = wanted[i] ? tni_rule_input(s, in[i]) : in[i];
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
     uint32_t mode = tn_set_grad_mode(TN_GRAD_ON);
     f(s, data, inputs, results);
     if (!tn_scope_failed(s)) differentiate(s, results, grads, n_outs, inputs, wanted, n_in, again, out);

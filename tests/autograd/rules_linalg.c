@@ -194,3 +194,20 @@ Test(rules_linalg, of_exponentials)
     CHECK(s, TN_OP_LINALG_MATRIX_EXP, of(complex_leaf(s, -2, 2, TN_INTS(2, 2))));
     rules_end(s);
 }
+
+/* The reflections and their factors come from one tensor. */
+static int32_t run_reflections(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
+{
+    tn_tensor *a = in.data[0], *tau = tn_select(s, a, 0, 0);
+    (void)user;
+    tn_tensor *q = tn_linalg_householder_product(s, a, tau), *r = tn_ormqr(s, a, tau, a, 1, 0);
+    out[0] = tn_add(s, tn_sum(s, tn_mul(s, q, q)), tn_sum(s, tn_mul(s, r, a)));
+    return tn_scope_failed(s);
+}
+
+Test(rules_linalg, reflections_of_one_tensor)
+{
+    tn_scope *s = rules_begin();
+    check_function(s, "reflections", run_reflections, TN_TENSORS(leaf(s, 0.5, 1.5, TN_INTS(3, 3))));
+    rules_end(s);
+}

@@ -58,6 +58,31 @@ Test(rules_rnn, of_fused_cells)
     rules_end(s);
 }
 
+/* Steps of cells: what one gets comes from what another one got, and one tensor is two arguments. */
+static int32_t run_steps(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
+{
+    tn_tensor *x = in.data[0], *h = tn_mean_dim(s, x, TN_INTS(1), .keepdim = 1);
+    tn_tensor *c = h;
+    (void)user;
+    for (int i = 0; i < 2; i++) {
+        h = tn_gru_cell(s, h, h, in.data[1], in.data[2]);
+        tn_lstm_cell_result r = tn_lstm_cell(s, h, TN_TENSORS(h, c), in.data[3], in.data[4]);
+        h = r.result0;
+        c = r.result1;
+    }
+    out[0] = tn_add(s, tn_sum(s, tn_mul(s, h, h)), tn_sum(s, c));
+    return tn_scope_failed(s);
+}
+
+Test(rules_rnn, of_arguments_that_depend_on_each_other)
+{
+    tn_scope *s = rules_begin();
+    tn_tensor *in[] = {number(s, 2, 3, 0), number(s, 3, 1, 0), number(s, 3, 1, 0), number(s, 4, 1, 0),
+                       number(s, 4, 1, 0)};
+    check_function(s, "steps of cells", run_steps, ((tn_tensors){in, COUNT_OF(in)}));
+    rules_end(s);
+}
+
 /* The gradient of ctc_loss is that of normalised probabilities, so they are normalised here. */
 static int32_t run_ctc_loss(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
 {
