@@ -15,6 +15,12 @@ static void set_three(tni_grad *g, uint32_t a, uint32_t b, uint32_t c, tn_tensor
 
 /* ---- batch norm: input, weight, bias are arguments 0, 1, 2 ---- */
 
+/* A running statistic. Training does not use it, and the next forward in training changes it. */
+static tn_tensor *running(const tni_grad *g, uint32_t arg, int32_t train)
+{
+    return train ? NULL : tni_grad_saved(g, arg);
+}
+
 static void batch_norm(tn_scope *s, tni_grad *g, tn_tensor *mean, tn_tensor *variance, int32_t train,
                        double eps)
 {
@@ -26,7 +32,8 @@ static void batch_norm(tn_scope *s, tni_grad *g, tn_tensor *mean, tn_tensor *var
 
 void grad_native_batch_norm(tn_scope *s, tni_grad *g)
 {
-    batch_norm(s, g, tni_grad_saved(g, 3), tni_grad_saved(g, 4), bool_arg(g, 5), float_arg(g, 7));
+    int32_t train = bool_arg(g, 5);
+    batch_norm(s, g, running(g, 3, train), running(g, 4, train), train, float_arg(g, 7));
 }
 
 void grad_native_batch_norm_no_stats(tn_scope *s, tni_grad *g)
@@ -41,7 +48,7 @@ void grad_native_batch_norm_no_training(tn_scope *s, tni_grad *g)
 
 void grad_batch_norm_with_update(tn_scope *s, tni_grad *g)
 {
-    batch_norm(s, g, tni_grad_saved(g, 3), tni_grad_saved(g, 4), 1, float_arg(g, 6));
+    batch_norm(s, g, NULL, NULL, 1, float_arg(g, 6));
 }
 
 /* ---- the backward operators as formulas ---- */

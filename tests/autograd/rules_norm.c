@@ -25,6 +25,31 @@ Test(rules_norm, batch_norm_in_training)
     rules_end(s);
 }
 
+/* The second one changes the running statistics that the first one got. */
+static int32_t run_two_batch_norms(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
+{
+    tn_tensor *mean = tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT64);
+    tn_tensor *variance = tn_ones(s, TN_INTS(2), .dtype = TN_FLOAT64), *y[4];
+    (void)user;
+    for (int i = 0; i < 2; i++)
+        y[i] = tn_batch_norm(s, in.data[i], in.data[2], in.data[3], mean, variance, 1, 0.1, 1e-3, 0);
+    for (int i = 0; i < 2; i++)
+        y[2 + i] =
+            tn__batch_norm_with_update(s, in.data[i], in.data[2], in.data[3], mean, variance, 0.1, 1e-3)
+                .result0;
+    out[0] = tn_sum(s, tn_mul(s, tn_mul(s, y[0], y[1]), tn_mul(s, y[2], y[3])));
+    return tn_scope_failed(s);
+}
+
+Test(rules_norm, two_batch_norms_in_training)
+{
+    tn_scope *s = rules_begin();
+    check_function(s, "two batch norms", run_two_batch_norms,
+                   TN_TENSORS(leaf(s, -2, 2, TN_INTS(3, 2)), leaf(s, -2, 2, TN_INTS(3, 2)),
+                              leaf(s, 0.5, 2, TN_INTS(2)), leaf(s, 0.5, 2, TN_INTS(2))));
+    rules_end(s);
+}
+
 Test(rules_norm, batch_norm_with_given_statistics)
 {
     tn_scope *s = rules_begin();
