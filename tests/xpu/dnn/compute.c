@@ -136,6 +136,8 @@ static char *memory_of(const object *primitive, const shape *tensor, int argumen
         if (arguments[i].argument != argument) continue;
         const object *m = use(arguments[i].memory, 'm', __func__);
         if (!m || memcmp(&m->tensor, tensor, sizeof *tensor) != 0) break;
+        if (!pthread_equal(m->setter, pthread_self()))
+            report("argument %d: another thread has set it", argument);
         if ((uintptr_t)m->place % 64) report("argument %d: %p is not aligned", argument, m->place);
         char *place = the_driver()->place(primitive->engine->context, m->place, tensor->bytes);
         if (!place)

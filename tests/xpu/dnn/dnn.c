@@ -6,6 +6,7 @@
 #define DEVICE        "xpu"
 #define LIBRARY       "libdnnl.so.3"
 #define LIBRARY_COUNT "dnnl_test_count"
+#include <pthread.h>
 #include "../../cuda/libraries/session.h"
 #include "../../gpu/convolution_forms.h"
 #include "../../gpu/product_forms.h"
@@ -287,6 +288,39 @@ Test(products, deterministic_calls_give_the_same_bits)
         cr_assert(is_deterministic ? n == 0 : n > 0, "%d of 10 calls differ", n);
     }
     cr_assert_eq(count(PRODUCTS), 22);
+}
+
+/* ---- Threads -------------------------------------------------------------------------------------------- */
+
+enum { TURNS = 20 };
+
+/* Products of one plan; gives how many are wrong. */
+static void *multiply_often(void *data)
+{
+    const double value = *(const double *)data;
+    intptr_t wrong = 0;
+    tn_scope *own = scope_on_device();
+    tn_tensor *a = tn_full(own, TN_INTS(4, 4), tn_value_float(value), .dtype = TN_FLOAT32);
+    for (int i = 0; i < TURNS; i++)
+        wrong += tn_item_double(own, tn_max(own, tn_mm(own, a, a))) != 4 * value * value;
+    tn_scope_close(own);
+    return (void *)wrong;
+}
+
+Test(products, threads_do_not_mix_their_tensors)
+{
+    double values[] = {1, 2};
+    pthread_t threads[2];
+    setenv("DNNL_TEST_SLOW", "1", 1);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, multiply_often, &values[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        cr_assert_null(wrong, "%d of %d products", (int)(intptr_t)wrong, TURNS);
+    }
+    cr_assert_eq(count(PRODUCTS), 2 * TURNS);
+    cr_assert_eq(count(CHOICES), 1);
 }
 
 /* ---- Streams -------------------------------------------------------------------------------------------- */

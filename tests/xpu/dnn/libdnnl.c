@@ -7,10 +7,12 @@
  *   LIBRARY_FAIL=FUNCTION:N:STATUS   call N of the function gives the status
  *   DNNL_TEST_VERSION=3.11           another version
  *   DNNL_TEST_RUNTIME=512            another runtime of GPUs
+ *   DNNL_TEST_SLOW=1                 places of memory objects are set slowly, so that threads meet
  */
 #include "objects.h"
 
 #include <dlfcn.h>
+#include "../../gpu/late.h"
 
 #define DECLARE(result, name, arguments) DNN_API result name arguments;
 DNNL_VERSION_FUNCTION(DECLARE)
@@ -177,6 +179,8 @@ int dnnl_memory_set_data_handle(void *memory, void *place)
 {
     BEGIN_SETTING(memory, 'm');
     o->place = place;
+    o->setter = pthread_self();
+    if (getenv("DNNL_TEST_SLOW")) late_sleep(1);
     return DNNL_SUCCESS;
 }
 

@@ -9,6 +9,8 @@
 #include "../ze_library.h"
 #include "dnnl.h"
 
+#include <pthread.h>
+
 #define DNN_API     __attribute__((visibility("default")))
 #define report(...) report_of("libdnnl", __VA_ARGS__)
 
@@ -59,6 +61,7 @@ typedef struct object {
     ze_command_list_handle_t list;
     shape tensor;
     void *place;
+    pthread_t setter; /* the thread that has set the place */
     settings how;
     description what;
 } object;
