@@ -35,11 +35,15 @@ def check_usage(tool, _):
     expect(done.returncode == 2 and "no command 'nonsense'" in done.stderr, "an unknown command is named", done)
     done = run(tool, "--version")
     expect(done.returncode == 0 and done.stdout.startswith("tenon 0."), "the version", done)
-    for command in ("devices", "ops", "doctor"):
+    for command in ("devices", "ops", "doctor", "new-app", "new-operators", "new-plugin", "replay", "file", "bench", "profile", "check", "golden"):
         done = run(tool, command, "--help")
         expect(done.returncode == 0 and f"usage: tenon {command}" in done.stdout, f"help of {command}", done)
         done = run(tool, command, "--what")
-        expect(done.returncode == 2 and "unexpected argument '--what'" in done.stderr, f"{command} --what", done)
+        # The two with many options use getopt, which names the option.
+        wrong = f"{command}: unrecognized option '--what'" if command in ("check", "golden") else "unexpected argument '--what'"
+        expect(done.returncode == 2 and wrong in done.stderr, f"{command} --what", done)
+    done = run(tool, "replay")
+    expect(done.returncode == 2 and "tenon replay: a file and --plugin or --list are needed" in done.stderr, "replay of nothing", done)
 
 
 def check_log(tool, skewed):
@@ -99,6 +103,11 @@ def check_bench(tool, _):
             done = run(tool, "bench", "devices", XDG_CACHE_HOME=folder)
             expect(done.returncode == 1 and "cannot write" in done.stderr, "a folder that cannot be written", done)
         path.parent.chmod(0o700)
+        path.unlink()
+        path.mkdir()
+        done = run(tool, "bench", "devices", XDG_CACHE_HOME=folder)
+        expect(done.returncode == 1 and f"cannot write {path}: Is a directory" in done.stderr, "a folder in place of the file", done)
+        expect(list(path.parent.glob("devices.json*")) == [path], "nothing half written is left", done)
         done = run(tool, "bench", "devices", XDG_CACHE_HOME="", HOME="")
         expect(done.returncode == 1 and "set XDG_CACHE_HOME or HOME" in done.stderr, "no folder", done)
 
@@ -167,6 +176,10 @@ def check_ops(tool, _):
     expect(cpu and {"float32", "int64", "bool"} <= set(cpu[0]["dtypes"]), "dtypes of the kernel", done)
     done = run(tool, "ops", "--json")
     expect(done.returncode == 0 and len(json.loads(done.stdout)) > 500, "all operators", done)
+    numbers = Path(__file__).resolve().parents[2] / "ops" / "table" / "numbers.txt"
+    names = [line.split()[1] for line in numbers.read_text().splitlines() if not line.startswith("#")]
+    done = run(tool, "ops")
+    expect([line.split()[0] for line in done.stdout.splitlines()] == ["NAME", *names], "a line for each operator, in the order of numbers", done)
     done = run(tool, "ops", "no_such_operator")
     expect(done.returncode == 1 and "no operator 'no_such_operator'" in done.stderr, "an unknown operator", done)
     for wish, similar in (("tn_to_dtype", "aten::to.dtype"), ("tn_set__source_tensor", "aten::set_.source_Tensor"), ("sofmax", "aten::softmax")):
@@ -224,6 +237,16 @@ def check_doctor(tool, _):
         expect(done.returncode == 1 and report["problems"] == len(report["not_working"]) > 0, f"{name} is a problem", done)
         expect(any(expected in line for line in report["not_working"]), f"{name}: {expected}", done)
         expect(report["environment"][name] == value, f"{name} is shown", done)
+
+
+def check_doctor_fallbacks(tool, _):
+    """The reference device has products, but no kernels of convolutions: these run on the CPU."""
+    done = run(tool, "doctor", "--fallbacks")
+    part = done.stdout.partition("fallbacks of 'reference'")[2]
+    said = re.search(r"(\d+) of (\d+) operators that need a kernel run on the CPU instead", part)
+    listed = re.findall(r"^  (\w+::\S+)$", part, re.M)
+    expect(said and 0 < int(said[1]) < int(said[2]) and len(listed) == int(said[1]), "as many are listed as are counted", done)
+    expect("aten::mm" not in listed and "aten::mul.Tensor" not in listed, "none that has a kernel", done)
 
 
 def notes_of(done, plugin):
@@ -399,7 +422,7 @@ def check_experimental(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_golden_fallbacks, check_devices, check_ops, check_c_calls, check_doctor, check_twins, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_golden_fallbacks, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_fallbacks, check_twins, check_doctor_libraries, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_others, check_new_plugin]
     return run_checks(checks, tool, skewed)
 
