@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 Test(cpu_index, gather_along_both_dimensions)
@@ -22,6 +23,30 @@ Test(cpu_index, gather_along_both_dimensions)
     cr_assert_eq(fixture_run(&f, "aten::gather", args, 4, &out, 1, NULL), TN_OK);
     fixture_read(&f, &o, got);
     cr_assert_arr_eq(got, ((float[]){1, 2, 3, 2}), 16);
+    fixture_close(&f);
+}
+
+Test(cpu_index, an_index_outside_is_found_at_every_place)
+{
+    enum { N = 19 };
+    int64_t n = N, three = 3;
+    fixture f;
+    fixture_open(&f);
+    fixture_tensor x = fixture_tensor_make(&f, TN_FLOAT32, 1, &three, (float[]){1, 2, 3});
+    fixture_tensor o = fixture_tensor_make(&f, TN_FLOAT32, 1, &n, NULL);
+    for (int at = 0; at < 2 * N; at++) {
+        int64_t index[N] = {0, 2, 1};
+        char want[80];
+        index[at % N] = at < N ? 3 : -1;
+        snprintf(want, sizeof want, "index %lld is out of bounds for dimension 0 with size 3",
+                 (long long)index[at % N]);
+        fixture_tensor i = fixture_tensor_make(&f, TN_INT64, 1, &n, index);
+        tn_value args[] = {fixture_value(&x), tn_value_int(0), fixture_value(&i), tn_value_bool(0)};
+        tn_value out = fixture_value(&o);
+        cr_assert_eq(fixture_run(&f, "aten::gather", args, 4, &out, 1, NULL), TN_E_INDEX);
+        cr_assert_str_eq(f.error_message, want);
+        fixture_tensor_free(&f, &i);
+    }
     fixture_close(&f);
 }
 

@@ -18,18 +18,15 @@ static const tn_tensor_desc *written(const tn_call *call)
     return tensor_out(call, 0);
 }
 
-/* 1 if the tensor is contiguous int64 and all its elements are in [low, size), which the signs of
- * differences show. */
+/* 1 if the tensor is contiguous int64 and all its elements are in [low, size). */
 static int32_t all_inside(const tn_tensor_desc *index, int64_t n, int64_t low, int64_t size)
 {
-    const int64_t *x = index->host;
-    int64_t expected = tn_dtype_bytes(index->dtype), last = size - 1 - low, outside = 0;
+    int64_t expected = tn_dtype_bytes(index->dtype);
     for (uint32_t k = index->rank; k-- > 0;) {
         if (index->sizes[k] != 1 && cpu_stride(index, k) != expected) return 0;
         expected *= index->sizes[k];
     }
-    for (int64_t i = 0; i < n; i++) outside |= (x[i] - low) | (last - (x[i] - low));
-    return outside >= 0;
+    return cpu_indices_inside(index->host, n, low, size);
 }
 
 /* Finds an element outside [low, size) and sets *out_bad to whether there is one. Of an expanded dimension

@@ -24,6 +24,25 @@ int64_t cpu_stride(const tn_tensor_desc *t, int64_t d)
     return t->rank ? t->strides[d] * tn_dtype_bytes(t->dtype) : 0;
 }
 
+typedef int64_t two_indices __attribute__((vector_size(16)));
+
+/* An index outside shows in the sign of one of two differences. */
+int32_t cpu_indices_inside(const int64_t *x, int64_t n, int64_t low, int64_t size)
+{
+    int64_t last = size - 1 - low, any = 0, i = 0;
+    two_indices outside[4] = {{0}}, v; /* sums that do not wait for each other */
+    for (; i + 8 <= n; i += 8)
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            memcpy(&v, x + i + 2 * k, sizeof v);
+            v -= low;
+            outside[k] |= v | (last - v);
+        }
+    for (; i < n; i++) any |= (x[i] - low) | (last - (x[i] - low));
+    for (int k = 0; k < 4; k++) any |= outside[k][0] | outside[k][1];
+    return any >= 0;
+}
+
 /* ---- Moving rows ----------------------------------------------------------------------------------- */
 
 static inline __attribute__((always_inline)) void take_row(const cpu_row *r, size_t bytes)

@@ -59,6 +59,9 @@ static inline int64_t cpu_index_at(const char *p, int32_t wide)
     return wide ? *(const int64_t *)(const void *)p : *(const int32_t *)(const void *)p;
 }
 
+/* Whether n indices are all in [low, size). */
+int32_t cpu_indices_inside(const int64_t *x, int64_t n, int64_t low, int64_t size);
+
 /* Rows that move elements of 1, 2, 4, 8 or 16 bytes: from self to other (take) or back (put). */
 cpu_row_fn cpu_take_fn(int64_t bytes);
 cpu_row_fn cpu_put_fn(int64_t bytes);

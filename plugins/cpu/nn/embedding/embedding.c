@@ -5,6 +5,7 @@
  */
 #include "kernel_lists.h"
 #include "embedding.h"
+#include "index/index_walk.h"
 #include "nn/contiguous.h"
 #include <string.h>
 
@@ -12,7 +13,6 @@ CPU_KERNEL_TABLE(cpu_kernel_table cpu_embedding_table, CPU_EMBEDDING_LISTS, cpu_
 
 int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t limit, cpu_indices *out)
 {
-    int64_t outside = 0; /* negative if an index or its distance from the end is */
     void *data;
     int32_t status = cpu_contiguous_read(call, t, &data);
     if (status != TN_OK) return status;
@@ -23,9 +23,8 @@ int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t l
         for (int64_t i = 0; i < out->count; i++) wide[i] = ((const int32_t *)data)[i];
         out->data = wide;
     }
-    if (limit < 0) return TN_OK;
-    for (int64_t i = 0; i < out->count; i++) outside |= out->data[i] | (limit - 1 - out->data[i]);
-    return outside >= 0 ? TN_OK : cpu_error(call, TN_E_INDEX, "index out of range in self");
+    if (limit < 0 || cpu_indices_inside(out->data, out->count, 0, limit)) return TN_OK;
+    return cpu_error(call, TN_E_INDEX, "index out of range in self");
 }
 
 /* ---- embedding --------------------------------------------------------------------------------------- */
