@@ -61,6 +61,15 @@ ALWAYS_INLINE void combine_scattered(const cpu_row *row, int64_t step, T alpha, 
         cpu_widen(b, other + i * 2, CPU_BLOCK);
         if (f == plus_scaled) /* the products by vectors */
             for (int j = 0; j < CPU_BLOCK; j++) b[j] *= alpha;
+        if (scale == 2) { /* without a product for each */
+            E *all = (E *)(void *)base;
+#pragma GCC unroll 8
+            for (int j = 0; j < CPU_BLOCK; j++) {
+                E *o = all + offsets[i + j];
+                store(o, f == plus_scaled ? load(o) + b[j] : f(load(o), b[j], alpha));
+            }
+            continue;
+        }
         for (int j = 0; j < CPU_BLOCK; j++) {
             E *o = (E *)(void *)(base + offsets[i + j] * scale);
             store(o, f == plus_scaled ? load(o) + b[j] : f(load(o), b[j], alpha));
