@@ -67,7 +67,7 @@ static cpu_gemm product_of_class(int at, tn_dtype *out_dtype)
 
 /* ---- Measuring --------------------------------------------------------------------------------------- */
 
-enum { ROUNDS = 4 };
+enum { ROUNDS = 8 };
 
 /* Of this thread, so that other work of the machine does not count. */
 static double seconds(void)
