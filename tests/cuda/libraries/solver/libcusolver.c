@@ -190,6 +190,71 @@ static int find_eigenvalues(const job *j, double *a, double *w)
     return 0;
 }
 
+/* Column c of a matrix of m rows above column c of one of n: the matrix and its vectors, of which `vt` has the rows. */
+static double *stacked(double *a, double *vt, int m, int n, int c, int row)
+{
+    return row < m ? &a[row + c * m] : &vt[c + (row - m) * n];
+}
+
+static double dot(const double *x, const double *y, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+/* Jacobi's rotation of columns p and q, after which they are orthogonal. */
+static void rotate_columns(double *a, double *vt, int m, int n, int p, int q)
+{
+    const double pq = dot(a + p * m, a + q * m, m);
+    if (pq == 0) return;
+    const double theta = (dot(a + q * m, a + q * m, m) - dot(a + p * m, a + p * m, m)) / (2 * pq);
+    const double t = copysign(1, theta) / (fabs(theta) + sqrt(theta * theta + 1));
+    const double c = 1 / sqrt(t * t + 1), s = t * c;
+    for (int r = 0; r < m + n; r++) {
+        double *x = stacked(a, vt, m, n, p, r), *y = stacked(a, vt, m, n, q, r);
+        const double old = *x;
+        *x = c * old - s * *y;
+        *y = s * old + c * *y;
+    }
+}
+
+/* Swaps column c with the longest one from there on, and gives the square of its length. */
+static double put_longest_first(double *a, double *vt, int m, int n, int c)
+{
+    int best = c;
+    double most = -1;
+    for (int i = c; i < n; i++) {
+        const double length = dot(a + i * m, a + i * m, m);
+        if (length > most) most = length, best = i;
+    }
+    for (int r = 0; r < m + n; r++) {
+        double *x = stacked(a, vt, m, n, c, r), *y = stacked(a, vt, m, n, best, r);
+        const double old = *x;
+        *x = *y;
+        *y = old;
+    }
+    return most;
+}
+
+/* Columns `from` to k of u: what is left of unit vectors beside the columns before. */
+static void complete_columns(double *u, int m, int from, int k)
+{
+    for (int c = from, unit = 0; c < k; unit++) {
+        double *x = &u[c * m];
+        for (int r = 0; r < m; r++) x[r] = r == unit;
+        for (int i = 0; i < 2 * c; i++) { /* twice, for what rounding leaves */
+            const double *other = &u[i % c * m];
+            const double part = dot(x, other, m);
+            for (int r = 0; r < m; r++) x[r] -= part * other[r];
+        }
+        const double length = dot(x, x, m);
+        if (length < 1e-6) continue;
+        for (int r = 0; r < m; r++) x[r] /= sqrt(length);
+        c++;
+    }
+}
+
 /*
  * Of a matrix of at least as many rows as columns: Jacobi's rotations of the columns until they are orthogonal. Their lengths
  * are the values. `u` receives k columns, of which those without a value are made orthogonal to the others; `vt` n rows.
@@ -200,61 +265,16 @@ static int find_singular_values(const job *j, double *a, double *values, double 
     for (int i = 0; i < m * n; i++)
         if (isnan(a[i])) return 2;
     for (int i = 0; i < n * n; i++) vt[i] = i % n == i / n;
-    for (int i = 0; i < 60 * n * n; i++) {
-        const int p = i % n, q = i / n % n;
-        double pp = 0, qq = 0, pq = 0;
-        for (int r = 0; r < m; r++) {
-            pp += a[r + p * m] * a[r + p * m];
-            qq += a[r + q * m] * a[r + q * m];
-            pq += a[r + p * m] * a[r + q * m];
-        }
-        if (p >= q || pq == 0) continue;
-        const double theta = (qq - pp) / (2 * pq);
-        const double t = copysign(1, theta) / (fabs(theta) + sqrt(theta * theta + 1)),
-                     c = 1 / sqrt(t * t + 1), s = t * c;
-        for (int r = 0; r < m + n; r++) { /* of the matrix, then of the rows of vt */
-            double *x = r < m ? &a[r + p * m] : &vt[p + (r - m) * n],
-                   *y = r < m ? &a[r + q * m] : &vt[q + (r - m) * n];
-            const double old = *x;
-            *x = c * old - s * *y;
-            *y = s * old + c * *y;
-        }
-    }
-    int whole = 0;                /* columns of u that are there: those of other values than 0 */
-    for (int c = 0; c < n; c++) { /* the largest first */
-        int best = c;
-        double most = -1;
-        for (int i = c; i < n; i++) {
-            double sum = 0;
-            for (int r = 0; r < m; r++) sum += a[r + i * m] * a[r + i * m];
-            if (sum > most) most = sum, best = i;
-        }
-        for (int r = 0; r < m + n; r++) {
-            double *x = r < m ? &a[r + c * m] : &vt[c + (r - m) * n],
-                   *y = r < m ? &a[r + best * m] : &vt[best + (r - m) * n];
-            const double old = *x;
-            *x = *y;
-            *y = old;
-        }
+    for (int i = 0; i < 60 * n * n; i++)
+        if (i % n < i / n % n) rotate_columns(a, vt, m, n, i % n, i / n % n);
+    int whole = 0; /* columns of u that are there: those of other values than 0 */
+    for (int c = 0; c < n; c++) {
+        const double most = put_longest_first(a, vt, m, n, c);
         values[c] = sqrt(most);
         if (most > 0) whole = c + 1;
         for (int r = 0; r < m; r++) u[r + c * m] = a[r + c * m] / values[c];
     }
-    for (int c = whole, unit = 0; c < j->k;
-         unit++) { /* what is left of unit vectors beside the columns before */
-        double length = 0, *x = &u[c * m];
-        for (int r = 0; r < m; r++) x[r] = r == unit;
-        for (int pass = 0; pass < 2; pass++)
-            for (int i = 0; i < c; i++) {
-                double dot = 0;
-                for (int r = 0; r < m; r++) dot += x[r] * u[r + i * m];
-                for (int r = 0; r < m; r++) x[r] -= dot * u[r + i * m];
-            }
-        for (int r = 0; r < m; r++) length += x[r] * x[r];
-        if (length < 1e-6) continue;
-        for (int r = 0; r < m; r++) x[r] /= sqrt(length);
-        c++;
-    }
+    complete_columns(u, m, whole, j->k);
     return 0;
 }
 
