@@ -200,6 +200,7 @@ static void hold(CUstream s, const work *w)
 /* Work behind the wait that the host has asked for asks for what is waited for. */
 static void wait_in_stream(CUstream s, const work *w)
 {
+    if (w->event->shared && done_of(w->event) < w->record) late_note("reached");
     while (done_of(w->event) < w->record && !s->context->sticky) {
         if (s->asked >= w->number) ask(w->awaited, w->awaited_number);
         wait_for(w->event);

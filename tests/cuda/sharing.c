@@ -3,9 +3,13 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include "../behaviour/partner.h"
 #include "../gpu/device_suite.h"
 
@@ -165,7 +169,11 @@ static void hold(void *user)
 Test(sharing, another_process_waits_for_our_event)
 {
     tn_event *event = NULL;
-    char byte;
+    char byte, gate_file[64], reached[72];
+    snprintf(gate_file, sizeof gate_file, P_tmpdir "/tenon_sharing_%d", (int)getpid());
+    snprintf(reached, sizeof reached, "%s.reached", gate_file);
+    setenv("FAULTY_GATE", gate_file,
+           1); /* which is open: the driver of the other process says that it waits */
     cr_assert_eq(pipe2(gate, O_CLOEXEC), 0);
     start("follow", NULL);
     tn_tensor *x = tn_share(s, tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT32, .device = device));
@@ -182,7 +190,9 @@ Test(sharing, another_process_waits_for_our_event)
             cr_assert_eq(write(ours, "w", 1), 1);
         else
             good(tn_share_send(ours, x, event));
-        usleep(200000);
+        struct pollfd answer = {.fd = ours, .events = POLLIN};
+        while (access(reached, F_OK) != 0 && !poll(&answer, 1, 1)) continue;
+        cr_assert_eq(unlink(reached), 0, "the other process has not waited");
         cr_assert_eq(tn_event_query(event), 0);
         cr_assert_eq(write(gate[1], "g", 1), 1);
         cr_assert_eq(read(ours, &byte, 1), 1);
@@ -207,7 +217,7 @@ Test(sharing, events_order_streams_of_this_process)
     good(tn_event_create(ctx, device, TN_EVENT_INTERPROCESS, &event));
     good(tn_stream_create(ctx, device, 0, &side));
     good(tn_device_synchronize(ctx, device));
-    setenv("FAULTY_DELAY", "20", 1);
+    setenv("FAULTY_UNASKED", "1", 1);
     for (int i = 0; i < 3; i++) {
         tn_add_scalar_(s, x, 1);
         good(tn_event_record(event, home));

@@ -4,7 +4,8 @@
  *
  *   FAULTY_DELAY=MS      late work begins that much later
  *   FAULTY_GATE=FILE     and not while there is such a file. FILE.reached appears when somebody waits for work behind the
- *                        gate, FILE.blocked when somebody waits for work behind a callback that has not returned
+ *                        gate, or for another process; FILE.blocked when somebody waits for work behind a callback that has
+ *                        not returned
  *   FAULTY_UNASKED=1     no work begins before the host waits for it, or for work behind it. Whoever does not wait finds it
  *                        unfinished. A host that asks QUESTIONS times, and queues nothing in between, has waited, too
  *   FAULTY_SIGNALS=FILE  a call by which a thread of the plugin lets work begin returns when there is such a file

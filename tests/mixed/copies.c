@@ -133,7 +133,7 @@ EACH_PAIR(come_in_order_on_both_sides)
     char where[96];
     open_pair(p, &from, &to);
     for (int i = 0; i < 2; i++) {
-        setenv("FAULTY_DELAY", "0", 1);
+        setenv("FAULTY_UNASKED", "0", 1);
         snprintf(where, sizeof where, "%s to %s%s", names[p->from], names[p->to],
                  i ? ", not waited for" : "");
         tn_tensor *here = tn_full(s, TN_INTS(FEW), 1, .dtype = TN_FLOAT32, .device = from);
@@ -142,7 +142,7 @@ EACH_PAIR(come_in_order_on_both_sides)
         tn_add_scalar_(s, tn_clone(s, there), 2);
         cr_assert_eq(tn_device_synchronize(ctx, from), TN_OK);
         cr_assert_eq(tn_device_synchronize(ctx, to), TN_OK);
-        setenv("FAULTY_DELAY", "20", 1);
+        setenv("FAULTY_UNASKED", "1", 1);
         tn_add_scalar_(s, here, 2);
         tn_add_scalar_(s, there, 2);
         tn_copy_(s, there, here, .non_blocking = i);

@@ -160,7 +160,7 @@ Test(convolutions, work_is_in_the_order_of_its_stream)
 {
     tn_stream *home = tn_stream_current(ctx, device), *sides[2] = {NULL};
     tn_tensor *outs[2];
-    setenv("FAULTY_DELAY", "20", 1);
+    setenv("FAULTY_UNASKED", "1", 1);
     for (int i = 0; i < 2; i++) {
         cr_assert_eq(tn_stream_create(ctx, device, 0, &sides[i]), TN_OK);
         tn_stream_set_current(ctx, sides[i]);
@@ -172,7 +172,7 @@ Test(convolutions, work_is_in_the_order_of_its_stream)
         cr_assert_eq(tn_item_double(s, tn_max(s, outs[i])), 32 * (i + 1));
         cr_assert_eq(tn_item_double(s, tn_min(s, outs[i])), 32 * (i + 1));
     }
-    unsetenv("FAULTY_DELAY");
+    unsetenv("FAULTY_UNASKED");
     tn_stream_set_current(ctx, home);
     for (int i = 0; i < 2; i++) tn_stream_release(sides[i]);
 }

@@ -220,12 +220,12 @@ Test(factors, results_of_the_program_and_gradients)
 Test(factors, work_is_in_the_order_of_its_stream)
 {
     tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
-    setenv("FAULTY_DELAY", "20", 1);
+    setenv("FAULTY_UNASKED", "1", 1);
     cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
     tn_stream_set_current(ctx, side);
     tn_tensor *a = tn_mul_scalar(s, tn_eye(s, 4, .dtype = TN_FLOAT32), 9.0);
     cr_assert_eq(tn_item_double(s, tn_max(s, tn_linalg_cholesky_ex(s, a).L)), 3);
-    unsetenv("FAULTY_DELAY");
+    unsetenv("FAULTY_UNASKED");
     tn_stream_set_current(ctx, home);
     tn_stream_release(side);
 }
