@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A batch of a loader with 0 to 4 workers, threads or processes: 32 images of 128 x 128 from PNG, or 128 rows of a tensor. */
 #include <png.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <tenon/data.h>
 #include "bench.h"
 
 #define IMAGES 64
 #define SIDE   128
+#define WAYS   7 /* of loading each kind of data */
 
 typedef struct loading {
     tn_dataset *set;
@@ -112,30 +114,18 @@ int main(int argc, char **argv)
     for (int i = 0; i < 6; i++)
         if (tn_workers_create(1 << i % 3, i < 3 ? open_rows : open_images, NULL, &processes[i]))
             processes[i] = NULL;
-    static const loading_case rows[] = {{0, 0, NULL},         {0, 1, NULL},          {0, 2, NULL},
-                                        {0, 4, NULL},         {0, 1, &processes[0]}, {0, 2, &processes[1]},
-                                        {0, 4, &processes[2]}},
-                              images[] = {{1, 0, NULL},         {1, 1, NULL},          {1, 2, NULL},
-                                          {1, 4, NULL},         {1, 1, &processes[3]}, {1, 2, &processes[4]},
-                                          {1, 4, &processes[5]}};
-#define CASE(name, data)                                  \
-    {                                                     \
-        name, loader_open, loader_run, loader_close, data \
+    static const int32_t workers[WAYS] = {0, 1, 2, 4, 1, 2, 4}; /* the last three are processes */
+    loading_case ways[2 * WAYS];
+    char names[2 * WAYS][32];
+    bench_case cases[2 * WAYS];
+    for (int i = 0; i < 2 * WAYS; i++) {
+        const int decodes = i / WAYS, way = i % WAYS, process = way - (WAYS - 3);
+        ways[i] =
+            (loading_case){decodes, workers[way], process < 0 ? NULL : &processes[3 * decodes + process]};
+        snprintf(names[i], sizeof names[i], "%s_%d%s", decodes ? "images" : "rows", workers[way],
+                 process < 0 ? "" : "_process");
+        cases[i] = (bench_case){names[i], loader_open, loader_run, loader_close, &ways[i]};
     }
-    static const bench_case cases[] = {CASE("rows_0", &rows[0]),
-                                       CASE("rows_1", &rows[1]),
-                                       CASE("rows_2", &rows[2]),
-                                       CASE("rows_4", &rows[3]),
-                                       CASE("rows_1_process", &rows[4]),
-                                       CASE("rows_2_process", &rows[5]),
-                                       CASE("rows_4_process", &rows[6]),
-                                       CASE("images_0", &images[0]),
-                                       CASE("images_1", &images[1]),
-                                       CASE("images_2", &images[2]),
-                                       CASE("images_4", &images[3]),
-                                       CASE("images_1_process", &images[4]),
-                                       CASE("images_2_process", &images[5]),
-                                       CASE("images_4_process", &images[6])};
     int status = bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
     for (int i = 0; i < 6; i++) tn_workers_destroy(processes[i]);
     return status;

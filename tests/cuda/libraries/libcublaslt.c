@@ -9,16 +9,9 @@
 #include "cublaslt.h"
 #include "stand_in.h"
 
-#define DECLARE(result, name, arguments) TEST_API result name arguments;
 CUBLASLT_FUNCTIONS(DECLARE)
 /* Products, choices, objects that the plugin has not given back. */
 enum { PRODUCTS, CHOICES, LIVE };
-TEST_API int cublaslt_test_count(int what);
-
-int cublaslt_test_count(int what)
-{
-    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
-}
 
 /* Of all kinds. */
 typedef struct object {

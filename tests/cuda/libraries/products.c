@@ -3,8 +3,7 @@
  * Products by a cuBLASLt or hipBLASLt for tests (libcublaslt.c) and by the plugin's own kernels: the same values, plans that are kept, TF32,
  * deterministic sums, and what happens when the library is absent or fails.
  */
-#define LIBRARY       FIRST_OF(VENDOR_BLAS_FILES)
-#define LIBRARY_COUNT "cublaslt_test_count"
+#define LIBRARY FIRST_OF(VENDOR_BLAS_FILES)
 #include <library_names.h>
 #include "session.h"
 #include "../../gpu/product_forms.h"

@@ -6,6 +6,9 @@
 #include "../../gpu/stand_in.h"
 #include "library.h"
 
+/* Of a table of the library's functions. */
+#define DECLARE(result, name, arguments) TEST_API result name arguments;
+
 /* A copy of an object of any kind; 0: there is no memory. */
 static inline int make_object(void **out, const void *object, size_t bytes, int live)
 {

@@ -3,9 +3,8 @@
  * Products and convolutions by a oneDNN for tests (libdnnl.c) and by the plugin's own kernels: the same values, plans that are kept,
  * flags of calls, order on streams, and what happens when the library is absent, too old, for another runtime, or fails.
  */
-#define DEVICE        "xpu"
-#define LIBRARY       "libdnnl.so.3"
-#define LIBRARY_COUNT "dnnl_test_count"
+#define DEVICE  "xpu"
+#define LIBRARY "libdnnl.so.3"
 #include <pthread.h>
 #include "../../cuda/libraries/session.h"
 #include "../../gpu/convolution_forms.h"

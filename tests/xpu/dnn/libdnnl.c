@@ -20,11 +20,6 @@ DNNL_FUNCTIONS(DECLARE)
 
 /* ---- Objects -------------------------------------------------------------------------------------------------- */
 
-int dnnl_test_count(int what)
-{
-    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
-}
-
 const driver_functions *the_driver(void)
 {
     static driver_functions functions;

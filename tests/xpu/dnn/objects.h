@@ -17,7 +17,6 @@
 /* Primitives that were executed, descriptors of primitives that were asked for, objects that the plugin has not given back, the
  * attributes of the last primitive that was executed, primitives that are queued. */
 enum { PRODUCTS, CONVOLUTIONS, CHOICES, LIVE, MATH, SUMS, DETERMINISTIC, QUEUED };
-DNN_API int dnnl_test_count(int what);
 
 enum { MOST_RANK = 6, MOST_OPERATIONS = 3 };
 

@@ -5,9 +5,7 @@
  */
 #define LIBRARY FIRST_OF(VENDOR_DNN_FILES)
 #ifdef HIP
-#define LIBRARY_COUNT "miopen_test_count"
 #else
-#define LIBRARY_COUNT "cudnn_test_count"
 #endif
 #include <library_names.h>
 #include "session.h"

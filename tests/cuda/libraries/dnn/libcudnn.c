@@ -8,16 +8,9 @@
 #include "convolve.h"
 #include "cudnn.h"
 
-#define DECLARE(result, name, arguments) TEST_API result name arguments;
 CUDNN_FUNCTIONS(DECLARE)
 /* Convolutions, choices, objects that the plugin has not given back, the engine of the last convolution. */
 enum { CONVOLUTIONS, CHOICES, LIVE, ENGINE };
-TEST_API int cudnn_test_count(int what);
-
-int cudnn_test_count(int what)
-{
-    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
-}
 
 /* ---- Engines ------------------------------------------------------------------------------------------------ */
 

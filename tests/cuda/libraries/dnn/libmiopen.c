@@ -9,16 +9,9 @@
 #include "convolve.h"
 #include "miopen.h"
 
-#define DECLARE(result, name, arguments) TEST_API result name arguments;
 MIOPEN_FUNCTIONS(DECLARE)
 /* Convolutions, choices, objects that the plugin has not given back, the solution of the last convolution. */
 enum { CONVOLUTIONS, CHOICES, LIVE, SOLUTION };
-TEST_API int miopen_test_count(int what);
-
-int miopen_test_count(int what)
-{
-    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
-}
 
 /* In the order in which they are offered; a deterministic convolution has the last two. */
 enum { UNORDERED = 70, LARGE, PLAIN };

@@ -8,16 +8,9 @@
 
 #include <math.h>
 
-#define DECLARE(result, name, arguments) TEST_API result name arguments;
 CUFFT_FUNCTIONS(DECLARE)
 /* Lines that were transformed, plans that the plugin has not given back, plans that it has made. */
 enum { LINES, LIVE, PLANS };
-TEST_API int cufft_test_count(int what);
-
-int cufft_test_count(int what)
-{
-    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
-}
 
 typedef struct shape {
     int is_alive, is_made, type, direction;

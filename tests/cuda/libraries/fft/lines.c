@@ -3,8 +3,7 @@
  * Fourier transforms by a cuFFT or hipFFT for tests (libcufft.c) beside those of the plugin's kernels: layouts, scales, plans that are kept,
  * the order of streams, and what happens when the library is absent or fails.
  */
-#define LIBRARY       FIRST_OF(VENDOR_FFT_FILES)
-#define LIBRARY_COUNT "cufft_test_count"
+#define LIBRARY FIRST_OF(VENDOR_FFT_FILES)
 #include <library_names.h>
 #include "session.h"
 

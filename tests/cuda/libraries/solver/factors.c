@@ -3,8 +3,7 @@
  * Factors of matrices by a cuSOLVER or hipSOLVER for tests (libcusolver.c): products of the factors are the matrix, infos are on the device,
  * errors come where the CPU has them, and what happens when the library is absent or fails.
  */
-#define LIBRARY       FIRST_OF(VENDOR_SOLVER_FILES)
-#define LIBRARY_COUNT "cusolver_test_count"
+#define LIBRARY FIRST_OF(VENDOR_SOLVER_FILES)
 #include <library_names.h>
 #include "session.h"
 

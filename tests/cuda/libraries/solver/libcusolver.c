@@ -8,16 +8,9 @@
 
 #include <math.h>
 
-#define DECLARE(result, name, arguments) TEST_API result name arguments;
 CUSOLVER_FUNCTIONS(DECLARE)
 /* Matrices, and handles that the plugin has not given back. */
 enum { MATRICES, LIVE };
-TEST_API int cusolver_test_count(int what);
-
-int cusolver_test_count(int what)
-{
-    return __atomic_load_n(&counts[what], __ATOMIC_ACQUIRE);
-}
 
 /* ---- Algorithms --------------------------------------------------------------------------------------------- */
 
