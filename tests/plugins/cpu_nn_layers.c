@@ -227,6 +227,15 @@ Test(cpu_nn_layers, softmax_of_long_lines_and_of_large_tensors)
     }
 }
 
+/* Of five arguments; what a test ends with. */
+static void expect_bad_index(fixture *f, const char *op, tn_value *args, tn_value *outs, uint32_t n_outs,
+                             const char *message)
+{
+    cr_assert_eq(nn_run(f, op, args, 5, outs, n_outs, 1, 0), TN_E_INDEX);
+    cr_assert_str_eq(f->error_message, message);
+    fixture_close(f);
+}
+
 Test(cpu_nn_layers, nll_loss_ignores_and_refuses)
 {
     fixture f;
@@ -244,9 +253,7 @@ Test(cpu_nn_layers, nll_loss_ignores_and_refuses)
     nn_expect(&f, &loss, (const double[]){3}, 0, "the one that counts");
     nn_expect(&f, &total, (const double[]){1}, 0, "its weight");
     args[1] = fixture_value(&wrong);
-    cr_assert_eq(nn_run(&f, "aten::nll_loss_forward", args, 5, outs, 2, 1, 0), TN_E_INDEX);
-    cr_assert_str_eq(f.error_message, "Target 7 is out of bounds.");
-    fixture_close(&f);
+    expect_bad_index(&f, "aten::nll_loss_forward", args, outs, 2, "Target 7 is out of bounds.");
 }
 
 Test(cpu_nn_layers, embedding_and_its_gradient)
@@ -270,9 +277,7 @@ Test(cpu_nn_layers, embedding_and_its_gradient)
     nn_expect(&f, &out, (const double[]){0, 0, 0, 0, 2.5, 25}, 0,
               "padding row empty, the others by frequency");
     args[1] = fixture_value(&wrong);
-    cr_assert_eq(nn_run(&f, "aten::embedding", args, 5, outs, 1, 1, 0), TN_E_INDEX);
-    cr_assert_str_eq(f.error_message, "index out of range in self");
-    fixture_close(&f);
+    expect_bad_index(&f, "aten::embedding", args, outs, 1, "index out of range in self");
 }
 
 Test(cpu_nn_layers, upsampling_and_padding)
