@@ -4,7 +4,7 @@
  * of B are unpacked into W on the stack, so the inner loop is the same for every dtype and stride.
  */
 #include "gemm.h"
-#include "nn/words.h"
+#include "nn/runs.h"
 #if CPU_IS_FLOAT
 #include "nn/lanes.h"
 #endif
@@ -336,14 +336,17 @@ static void widen_rows(const void *from, int64_t row, int64_t col, int64_t rows,
 {
     for (int64_t i = 0; i < rows; i++) {
         const E *in = (const E *)from + i * row;
-        for (int64_t j = 0; j < columns; j++) to[i * columns + j] = load_wide(&in[j * col]);
+        if (col == 1)
+            run_read(in, columns, to + i * columns);
+        else
+            for (int64_t j = 0; j < columns; j++) to[i * columns + j] = load_wide(&in[j * col]);
     }
 }
 static void narrow_row(const float *from, int64_t count, const double beta[2], void *to)
 {
     E *out = to;
     if (beta[0] == 0) {
-        for (int64_t i = 0; i < count; i++) store_wide(&out[i], from[i]);
+        run_write(from, count, out);
     } else {
         for (int64_t i = 0; i < count; i++)
             store_wide(&out[i], from[i] + (float)beta[0] * load_wide(&out[i]));

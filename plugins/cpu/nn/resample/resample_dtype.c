@@ -168,6 +168,18 @@ static void collect_moved(const cpu_taps *x, const E *grad, int64_t count, real 
     line[at] = sum;
 }
 
+/* Whether outputs 2 i and 2 i + 1 are input i, and there are no others. */
+static bool is_doubling(const cpu_taps *x, int64_t in, int64_t out)
+{
+    int64_t other = out - 2 * in;
+    for (int64_t o = 0; other == 0 && o < out; o++) other |= x->at[o] - o / 2;
+    return other == 0;
+}
+static void collect_pairs(const E *grad, int64_t count, real *line)
+{
+    for (int64_t i = 0; i < count; i++) line[i] = line[i] + TO_REAL(grad[2 * i]) + TO_REAL(grad[2 * i + 1]);
+}
+
 static void write_sums(const real *sums, int64_t count, E *out)
 {
 #if CPU_IS_INTEGER
@@ -181,7 +193,7 @@ static void backward(const cpu_resample *r, int64_t begin, int64_t end, void *li
 {
     const cpu_taps *x = &r->taps[2];
     real *line = line_v, *sums = sums_v;
-    bool moves = is_move(r);
+    bool moves = is_move(r), pairs = moves && is_doubling(x, r->in[2], r->out[2]);
     int64_t in = r->in[0] * r->in[1] * r->in[2];
     const E *grad = (const E *)r->x + begin * r->out[0] * r->out[1] * r->out[2];
     for (int64_t plane = begin; plane < end; plane++) {
@@ -189,7 +201,10 @@ static void backward(const cpu_resample *r, int64_t begin, int64_t end, void *li
         for (int64_t i = 0; i < in; i++) sums[i] = 0;
         for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, grad += r->out[2]) {
             for (int64_t i = 0; i < r->in[2]; i++) line[i] = 0;
-            if (moves) collect_moved(x, grad, r->out[2], line);
+            if (pairs)
+                collect_pairs(grad, r->in[2], line);
+            else if (moves)
+                collect_moved(x, grad, r->out[2], line);
             for (int64_t o = 0; !moves && o < r->out[2]; o++)
                 for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++)
                     if (is_input(r, (real)x->weight[t]))
