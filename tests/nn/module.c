@@ -5,25 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/nn.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "../autograd/suite.h"
-
-static tn_module *net;
-
-static void open_module(void)
-{
-    begin();
-    net = tn_module_create(ctx, "net", NULL);
-    tn_module_to(net, 0, TN_FLOAT64);
-}
-
-static void close_module(void)
-{
-    tn_module_destroy(net);
-    end();
-}
+#include "module_suite.h"
 
 TestSuite(module, .init = open_module, .fini = close_module);
 

@@ -1,23 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What layers refuse when they are built and when they run, each by a text that names layer and argument; unpooling. */
 #include <string.h>
-#include <tenon/nn.h>
-#include "../autograd/suite.h"
-
-static tn_module *net;
-
-static void open_module(void)
-{
-    begin();
-    net = tn_module_create(ctx, "net", NULL);
-    tn_module_to(net, 0, TN_FLOAT64);
-}
-
-static void close_module(void)
-{
-    tn_module_destroy(net);
-    end();
-}
+#include "module_suite.h"
 
 TestSuite(refusals, .init = open_module, .fini = close_module);
 

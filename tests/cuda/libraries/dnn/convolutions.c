@@ -4,9 +4,6 @@
  * kept, which engine is chosen, order on streams, and what happens when the library is absent or fails.
  */
 #define LIBRARY FIRST_OF(VENDOR_DNN_FILES)
-#ifdef HIP
-#else
-#endif
 #include <library_names.h>
 #include "session.h"
 #include "../../../gpu/convolution_forms.h"
