@@ -79,4 +79,23 @@ static void convolve(const convolution_form *f, tn_dtype dtype, tn_tensor *out[R
     out[GRAD_BIAS] = r.result2;
 }
 
+/* All passes of a form by the kernels and by the library, at most so far apart. How many passes the library did, of which it
+ * counts `what`. */
+static int compare_convolutions(const convolution_form *f, tn_dtype dtype, double tolerance, int what)
+{
+    tn_tensor *want[RESULTS], *got[RESULTS];
+    use_library(0);
+    int before = count(what);
+    convolve(f, dtype, want);
+    cr_assert_eq(count(what), before, "the library was off");
+    use_library(1);
+    convolve(f, dtype, got);
+    for (int r = 0; r < RESULTS; r++) {
+        double most = difference(got[r], want[r]);
+        cr_assert_leq(most, tolerance, "%s, dtype %d, result %d: the difference is %g", f->name, (int)dtype,
+                      r, most);
+    }
+    return count(what) - (before < 0 ? 0 : before);
+}
+
 #endif

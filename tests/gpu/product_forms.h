@@ -57,4 +57,17 @@ static tn_tensor *multiply(int form, tn_dtype t)
     }
 }
 
+/* A form by the kernels and by the library, at most so far apart. How many products the library did, of which it counts `what`. */
+static int compare_products(int form, tn_dtype dtype, double tolerance, int what)
+{
+    int before = count(what);
+    use_library(0);
+    tn_tensor *want = multiply(form, dtype);
+    cr_assert_eq(count(what), before, "the library was off");
+    use_library(1);
+    double most = difference(multiply(form, dtype), want);
+    cr_assert_leq(most, tolerance, "form %d, dtype %d: the difference is %g", form, (int)dtype, most);
+    return count(what) - (before < 0 ? 0 : before);
+}
+
 #endif

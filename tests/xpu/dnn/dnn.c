@@ -49,15 +49,7 @@ Test(products, the_library_computes_what_the_kernels_compute)
 {
     for (int i = 0; i < 4; i++) {
         for (int form = 0; form < CONVOLUTION; form++) {
-            int before = count(PRODUCTS);
-            use_library(0);
-            tn_tensor *want = multiply(form, dtypes[i].dtype);
-            cr_assert_eq(count(PRODUCTS), before, "the library was off");
-            use_library(1);
-            tn_tensor *got = multiply(form, dtypes[i].dtype);
-            double most = difference(got, want);
-            cr_assert_leq(most, dtypes[i].product, "form %d, dtype %d: the difference is %g", form, i, most);
-            int did = count(PRODUCTS) - (before < 0 ? 0 : before);
+            int did = compare_products(form, dtypes[i].dtype, dtypes[i].product, PRODUCTS);
             cr_assert_eq(did, !is_by_kernels(form), "form %d, dtype %d: %d products by the library", form, i,
                          did);
         }
@@ -70,19 +62,7 @@ Test(convolutions, the_library_computes_what_the_kernels_compute)
     tn_set_call_flags(ctx, 0, TN_CALL_ALLOW_HALF_ACCUMULATION);
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < FORMS_OF_CONVOLUTIONS; k++) {
-            tn_tensor *want[RESULTS], *got[RESULTS];
-            use_library(0);
-            int before = count(CONVOLUTIONS);
-            convolve(&forms[k], dtypes[i].dtype, want);
-            cr_assert_eq(count(CONVOLUTIONS), before, "the library was off");
-            use_library(1);
-            convolve(&forms[k], dtypes[i].dtype, got);
-            for (int r = 0; r < RESULTS; r++) {
-                double most = difference(got[r], want[r]);
-                cr_assert_leq(most, dtypes[i].convolution, "%s, dtype %d, result %d: the difference is %g",
-                              forms[k].name, i, r, most);
-            }
-            int did = count(CONVOLUTIONS) - (before < 0 ? 0 : before);
+            int did = compare_convolutions(&forms[k], dtypes[i].dtype, dtypes[i].convolution, CONVOLUTIONS);
             /* of float64 the library has its plain implementation only, which is slower than the kernels */
             cr_assert_eq(did, dtypes[i].dtype == TN_FLOAT64 ? 0 : 3, "%s, dtype %d: %d passes by the library",
                          forms[k].name, i, did);

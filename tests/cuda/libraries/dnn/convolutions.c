@@ -31,21 +31,9 @@ Test(convolutions, the_library_computes_what_the_kernels_compute)
     tn_set_call_flags(ctx, 0, TN_CALL_ALLOW_HALF_ACCUMULATION);
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < FORMS_OF_CONVOLUTIONS; k++) {
-            tn_tensor *want[RESULTS], *got[RESULTS];
-            use_library(0);
-            int before = count(CONVOLUTIONS);
-            convolve(&forms[k], dtypes[i].dtype, want);
-            cr_assert_eq(count(CONVOLUTIONS), before, "the library was off");
-            use_library(1);
-            convolve(&forms[k], dtypes[i].dtype, got);
-            for (int r = 0; r < RESULTS; r++) {
-                double most = difference(got[r], want[r]);
-                cr_assert_leq(most, dtypes[i].tolerance, "%s, dtype %d, result %d: the difference is %g",
-                              forms[k].name, i, r, most);
-            }
-            cr_assert_eq(count(CONVOLUTIONS) - (before < 0 ? 0 : before), i < DTYPES ? 3 : 0,
-                         "%s, dtype %d: %d passes by the library", forms[k].name, i,
-                         count(CONVOLUTIONS) - before);
+            int did = compare_convolutions(&forms[k], dtypes[i].dtype, dtypes[i].tolerance, CONVOLUTIONS);
+            cr_assert_eq(did, i < DTYPES ? 3 : 0, "%s, dtype %d: %d passes by the library", forms[k].name, i,
+                         did);
         }
     }
     expect_in(said, "2 " DEVICE ":0: " VENDOR_DNN " %d computes convolutions", VERSION);
