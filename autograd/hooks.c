@@ -7,6 +7,7 @@
 #include "autograd/graph.h"
 
 #include "core/scope.h"
+#include "core/shape.h"
 
 #include <string.h>
 
@@ -88,13 +89,28 @@ static int32_t copy_hooks(tn_node *node, tn_scope *s, uint32_t kinds, tni_hook *
     return TN_OK;
 }
 
-/* Replaces a reference by one to the result of a hook, which the scope owns. */
-static void replace(tn_tensor **grad, tn_tensor *by)
+/* Replaces a reference by one to the result of a hook, which the scope owns and which is as the gradient was. */
+static int32_t replace(tn_scope *s, tn_tensor **grad, tn_tensor *by)
 {
-    if (!by || by == *grad) return;
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (!by || by == *grad) return TN_OK;
+    const tn_tensor_desc *was = &(*grad)->desc, *is = &by->desc;
+    char old[256], new[256];
+    int32_t status = TN_OK;
+    if (is->dtype != was->dtype)
+        status = tni_error(TN_E_AUTOGRAD, "hook has changed the type of value (was %s got %s)",
+                           tn_dtype_name(was->dtype), tn_dtype_name(is->dtype));
+    else if (tn_tensor_device(by) != tn_tensor_device(*grad))
+        status = tni_error(TN_E_AUTOGRAD, "hook has changed the device of value");
+    else if (is->rank != was->rank || memcmp(is->sizes, was->sizes, was->rank * sizeof *was->sizes) != 0)
+        status = tni_error(TN_E_AUTOGRAD, "hook has changed the size of value (was %s got %s)",
+                           tni_shape_text(was->rank, was->sizes, old, sizeof old),
+                           tni_shape_text(is->rank, is->sizes, new, sizeof new));
+    if (status) return tni_scope_record(s, status);
     tn_retain(by);
     tn_release(*grad);
     *grad = by;
+    return TN_OK;
 }
 
 static int32_t retain_one(tn_scope *s, tn_tensor *t, tn_tensor *grad)
@@ -118,8 +134,7 @@ int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads)
         tn_tensor **grad = grads + hooks[i].input;
         if (hooks[i].kind == TNI_HOOK_MULTI) status = tni_multi_hook_visit(hooks[i].as.multi, s, *grad);
         if (hooks[i].kind != TNI_HOOK_TENSOR || !*grad) continue;
-        replace(grad, hooks[i].as.tensor(hooks[i].user, s, *grad));
-        status = tn_scope_failed(s);
+        status = replace(s, grad, hooks[i].as.tensor(hooks[i].user, s, *grad));
     }
     for (uint32_t i = 0; i < n; i++) {
         if (hooks[i].kind == TNI_HOOK_MULTI) tni_multi_hook_release(hooks[i].as.multi->hook);

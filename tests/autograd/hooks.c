@@ -45,6 +45,32 @@ Test(hooks, of_tensors)
     end();
 }
 
+static tn_tensor *change(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    return *(int *)user ? tn_sum(scope, grad) : tn_to(scope, grad, TN_FLOAT32);
+}
+
+static void expect_refused(tn_tensor *x, tn_tensor *of, int how, const char *text)
+{
+    uint64_t handle;
+    cr_assert_eq(tn_register_hook(of, change, &how, &handle), TN_OK);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_mul_scalar(s, of, 5))), TN_E_AUTOGRAD);
+    cr_assert(strstr(tn_scope_error(s)->message, text), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    cr_assert_null(tn_grad_of(s, x));
+    tn_hook_remove(of, handle);
+}
+
+Test(hooks, return_gradients_of_the_same_kind)
+{
+    tn_tensor *x = VECTOR(s, 1, 3), *y = tn_mul(s, x, x);
+    expect_refused(x, x, 0, "hook has changed the type of value (was float64 got float32)");
+    expect_refused(x, x, 1, "hook has changed the size of value (was [1] got [])");
+    y = tn_mul(s, x, x);
+    expect_refused(x, y, 1, "hook has changed the size of value (was [1] got [])");
+    end();
+}
+
 Test(hooks, kept_gradients)
 {
     tn_tensor *x = VECTOR(s, 1, 3), *y = tn_mul(s, x, x), *z = tn_mul_scalar(s, y, 5);
