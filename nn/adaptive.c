@@ -61,7 +61,6 @@ tn_tensor *nn_adaptive_log_softmax_forward(tn_scope *s, tn_module *m, tn_tensors
 {
     const tn_adaptive_log_softmax_with_loss_options *o = m->state;
     tn_tensor *x = in.data[0], *target = nn_input(in, 1);
-    if (nn_refuse_inputs(s, m, in, 2)) return NULL;
     if (!target)
         return tn_scope_fail(s, TN_E_ARGUMENT, "AdaptiveLogSoftmaxWithLoss: the second input is missing"),
                NULL;

@@ -80,6 +80,8 @@ static tn_tensor *split_heads(tn_scope *s, tn_tensor *x, int64_t heads)
 /* What is added to the scores: -inf where a bool mask is true, and 0 for `more` keys that it does not know. */
 static tn_tensor *additive(tn_scope *s, tn_tensor *mask, tn_dtype dtype, int64_t more)
 {
+    if (tn_tensor_dtype(mask) != TN_BOOL && !tn_dtype_is_floating(tn_tensor_dtype(mask)))
+        tn_scope_fail(s, TN_E_DTYPE, "MultiheadAttention: masks are of bool or floating-point numbers");
     if (tn_tensor_dtype(mask) == TN_BOOL)
         mask = tn_masked_fill_scalar(s, tn_zeros_like(s, mask, .dtype = dtype), mask, -INFINITY);
     return more ? tn_constant_pad_nd(s, mask, TN_INTS(0, more)) : mask;
@@ -206,8 +208,8 @@ tn_tensor *nn_transformer_layer_forward(tn_scope *s, tn_module *m, tn_tensors in
     tn_tensor *x = in.data[0], *memory = decoder ? nn_input(in, 1) : NULL;
     static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const drops[] = {"dropout1", "dropout2",
                                                                                       "dropout3"};
-    /* Encoder: x, mask, padding. Decoder: x, memory, mask, mask of the memory. */
-    tn_tensor *mask = nn_input(in, decoder ? 2 : 1), *second = nn_input(in, decoder ? 3 : 2);
+    /* Encoder: x, mask, padding. Decoder: x, memory, mask, mask of the memory, padding, padding of the memory. */
+    tn_tensor *mask = nn_input(in, decoder ? 2 : 1), *padding = nn_input(in, decoder ? 4 : 2);
     (void)more;
     if (decoder && !memory) {
         tn_scope_fail(s, TN_E_ARGUMENT, "TransformerDecoder: the second input, the memory, is missing");
@@ -217,8 +219,8 @@ tn_tensor *nn_transformer_layer_forward(tn_scope *s, tn_module *m, tn_tensors in
         int32_t cross = decoder && i == 1, feed = i == 1 + decoder;
         const char *name = feed ? NULL : cross ? "multihead_attn" : "self_attn";
         tn_tensor *y = o->norm_first ? run(s, m, norms[i], x) : x;
-        y = block(s, m, name, y, cross ? memory : NULL, cross ? second : mask,
-                  cross || decoder ? NULL : second, drops[i]);
+        y = block(s, m, name, y, cross ? memory : NULL, cross ? nn_input(in, 3) : mask,
+                  cross ? nn_input(in, 5) : padding, drops[i]);
         x = tn_add(s, x, y);
         if (!o->norm_first) x = run(s, m, norms[i], x);
     }
@@ -288,9 +290,9 @@ tn_tensor *nn_transformer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_t
         tn_scope_fail(s, TN_E_ARGUMENT, "Transformer: the second input, the target, is missing");
         return NULL;
     }
-    if (nn_refuse_inputs(s, m, in, 6)) return NULL;
     tn_tensor *const encoder[] = {in.data[0], nn_input(in, 2), nn_input(in, 5)};
     tn_tensor *memory = tn_module_call(s, tn_module_child(m, "encoder"), (tn_tensors){encoder, 3}).first;
-    tn_tensor *const decoder[] = {in.data[1], memory, nn_input(in, 3), nn_input(in, 4)};
-    return memory ? tn_module_call(s, tn_module_child(m, "decoder"), (tn_tensors){decoder, 4}).first : NULL;
+    tn_tensor *const decoder[] = {in.data[1],      memory,          nn_input(in, 3),
+                                  nn_input(in, 4), nn_input(in, 6), nn_input(in, 7)};
+    return memory ? tn_module_call(s, tn_module_child(m, "decoder"), (tn_tensors){decoder, 6}).first : NULL;
 }

@@ -413,6 +413,8 @@ static tn_value argument_value(tn_scope *s, const tn_module *m, const nn_argumen
 tn_tensor *nn_layer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const nn_layer *layer = nn_layer_of(m);
+    if (layer->forward)
+        return nn_refuse_inputs(s, m, in, layer->inputs) ? NULL : layer->forward(s, m, in, more);
     tn_value args[16], out[2] = {tn_value_none(), tn_value_none()};
     int64_t taken = 1;
     for (uint32_t i = 0; i < layer->argument_count; i++) {
@@ -461,7 +463,8 @@ static void print_value(const tn_module *m, const nn_shown *shown, char *text, u
     uint32_t i = shown->option;
     const nn_option *o = &nn_layer_of(m)->options[i];
     const char *quote = shown->how & NN_UNQUOTED ? "" : "'";
-    if (shown->how & NN_OR_NONE && nn_number(m, i) == 0)
+    if (shown->how & NN_OR_NONE ? nn_number(m, i) == 0
+                                : o->kind == NN_FLOAT && nn_number(m, i) == (double)TN_NONE)
         snprintf(text, bytes, "None");
     else if (o->kind == NN_INT && i == 0 && m->is_lazy)
         snprintf(text, bytes, "lazy");

@@ -91,7 +91,9 @@ typedef struct nn_layer {
     int8_t also_option;   /* that runs if this option is true */
     int8_t check_option;  /* must be at least 1 and divide the first two arguments; -1: none */
     uint8_t results;
-    uint8_t rank;                            /* the n of Conv{n}d, else 0 */
+    uint8_t rank;   /* the n of Conv{n}d, else 0 */
+    uint8_t inputs; /* of forward, at most */
+    tn_tensor *(*forward)(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more); /* NULL: op runs */
     void (*init)(tn_scope *s, tn_module *m); /* after the tensors were made; may be NULL */
 } nn_layer;
 
@@ -104,6 +106,7 @@ typedef struct nn_options_head {
 
 /* Makes a module from a row; `options` is a struct of its options. */
 tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void *options);
+/* Refuses surplus inputs, and runs the row's operator or function. */
 tn_tensor *nn_layer_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 void nn_layer_describe(const tn_module *m, char *text, uint64_t bytes);
 void nn_layer_finish(tn_module *m);

@@ -113,7 +113,8 @@ tn_tensor *nn_batch_norm_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
         tn_scope_options quiet = {.size = sizeof quiet, .grad_mode = TN_GRAD_OFF};
         tn_scope *child = tn_scope_open_child(s, &quiet);
         tn_add_scalar_(child, batches, (int64_t)1);
-        if (momentum == 0 || m->is_averaging) momentum = 1 / (double)tn_item_int(child, batches);
+        if (momentum == (double)TN_NONE || m->is_averaging)
+            momentum = 1 / (double)tn_item_int(child, batches);
         tn_scope_close(child);
     }
     return tn_batch_norm(s, in.data[0], tn_module_own(m, 0), tn_module_own(m, 1), mean, var,

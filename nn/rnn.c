@@ -65,7 +65,6 @@ void nn_recurrent_init(tn_scope *s, tn_module *m)
 static int32_t refuse_states(tn_scope *s, const tn_module *m, tn_tensors in)
 {
     char text[96];
-    if (nn_refuse_inputs(s, m, in, is_lstm(m) ? 3 : 2)) return tn_scope_failed(s);
     if (!is_lstm(m) || !nn_input(in, 1) == !nn_input(in, 2)) return TN_OK;
     snprintf(text, sizeof text, "%s: got one of the states h and c, expected both or none", m->class->name);
     return tn_scope_fail(s, TN_E_ARGUMENT, text);

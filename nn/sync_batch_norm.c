@@ -36,7 +36,7 @@ static void follow(tn_scope *scope, tn_module *m, tn_tensor *mean, tn_tensor *va
     tn_scope *s = nn_without_recording(scope);
     double momentum = o->momentum;
     tn_add_scalar_(s, batches, (int64_t)1);
-    if (momentum == 0 || m->is_averaging) momentum = 1 / (double)tn_item_int(s, batches);
+    if (momentum == (double)TN_NONE || m->is_averaging) momentum = 1 / (double)tn_item_int(s, batches);
     tn_lerp_scalar_(s, tn_module_own(m, 2), tn_to(s, mean, tn_tensor_dtype(tn_module_own(m, 2))), momentum);
     tn_lerp_scalar_(s, tn_module_own(m, 3), tn_to(s, variance, tn_tensor_dtype(tn_module_own(m, 3))),
                     momentum);

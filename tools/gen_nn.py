@@ -53,6 +53,7 @@ class Layer:
         self.op, self.forward, self.init = row.get('op'), row.get('forward'), row.get('init')
         self.also, self.outputs, self.check = row.get('also'), row.get('outputs', 1), row.get('check')
         self.repr = row.get('repr', '')
+        self.inputs = row.get('inputs', 1) if self.forward else 0
 
     def fill(self, text):
         return text.replace('{2n}', str(2 * self.n)).replace('{n}', str(self.n))
@@ -188,11 +189,10 @@ class Layer:
         shown = self.repr.split()
         if shown:
             lines.append(f'static const nn_shown {c}_shown[] = {{' + ', '.join(self.shown(w) for w in shown) + '};')
-        forward = 'nn_layer_forward' if self.op else f'nn_{self.forward}_forward'
         also = self.fill(self.also).split() if self.also else None
         lines.append(f'const nn_layer nn_layer_{c} = {{')
         lines.append(f'    .class = {{.size = sizeof(tn_module_class), .name = "{self.name}", .state_bytes = sizeof(tn_{c}_options), '
-                     f'.forward = {forward}, .describe = nn_layer_describe, .finish = nn_layer_finish}},')
+                     f'.forward = nn_layer_forward, .describe = nn_layer_describe, .finish = nn_layer_finish}},')
         lines.append(f'    .option_count = {len(self.options)}, .tensor_count = {len(self.tensors)}, '
                      f'.argument_count = {max(0, len(words) - 1)}, .shown_count = {len(shown)},')
         parts = [f'.{k} = {c}_{k}' for k, there in (('options', self.options), ('tensors', self.tensors), ('arguments', words[1:]), ('shown', shown)) if there]
@@ -200,6 +200,7 @@ class Layer:
         parts += [f'.op_also = {op_number(also[1])}'] if also else []
         parts += [f'.also_option = {self.index[also[0]] if also else -1}', f'.check_option = {self.index[self.check] if self.check else -1}',
                   f'.results = {self.outputs}', f'.rank = {self.n}']
+        parts += [f'.inputs = {self.inputs}, .forward = nn_{self.forward}_forward'] if self.forward else []
         parts += [f'.init = nn_{self.init}_init'] if self.init else []
         lines.append('    ' + ', '.join(parts))
         lines.append('};')

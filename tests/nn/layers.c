@@ -86,7 +86,7 @@ typedef struct test_case {
     X(batch_norm1d, tn_batch_norm1d_create(net, "m", 3))                                                     \
     X(batch_norm2d, tn_batch_norm2d_create(net, "m", 3, .momentum = 0.3))                                    \
     X(batch_norm2d_eval, tn_batch_norm2d_create(net, "m", 3))                                                \
-    X(batch_norm_cumulative, tn_batch_norm1d_create(net, "m", 2, .momentum = 0))                             \
+    X(batch_norm_cumulative, tn_batch_norm1d_create(net, "m", 2, .momentum = TN_NONE))                       \
     X(batch_norm3d_plain, tn_batch_norm3d_create(net, "m", 2, .affine = 0, .track_running_stats = 0))        \
     X(instance_norm1d, tn_instance_norm1d_create(net, "m", 3))                                               \
     X(instance_norm2d, tn_instance_norm2d_create(net, "m", 3, .affine = 1, .track_running_stats = 1))        \

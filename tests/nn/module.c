@@ -726,6 +726,26 @@ Test(module, names_below_another)
     expect_error(s, "no name begins with 'mode.'");
 }
 
+/* Keys that are padding are as good as not there. */
+Test(module, decoders_leave_padding_out)
+{
+    tn_manual_seed(ctx, 3);
+    tn_module *decoder = tn_transformer_decoder_create(net, "d", 4, 2, 2, .dim_feedforward = 6, .dropout = 0);
+    tn_module *both = tn_transformer_create(net, "t", 4, 2, 1, 1, .dim_feedforward = 6, .dropout = 0);
+    tn_tensor *x = tn_randn(s, TN_INTS(3, 1, 4), .dtype = TN_FLOAT64),
+              *memory = tn_randn(s, TN_INTS(5, 1, 4), .dtype = TN_FLOAT64), *none = NULL;
+    tn_tensor *last = tn_unsqueeze(s, tn_eq_scalar(s, tn_arange(s, 3), 2), 0);
+    tn_tensor *first = tn_unsqueeze(s, tn_lt_scalar(s, tn_arange(s, 5), 2), 0);
+    tn_tensor *short_x = tn_slice(s, x, .end = 2), *short_memory = tn_slice(s, memory, .start = 2);
+    tn_tensor *want = tn_module_forward(s, decoder, short_x, short_memory);
+    tn_tensor *got = tn_module_forward(s, decoder, x, memory, none, none, last, first);
+    cr_assert(tn_allclose(s, tn_slice(s, got, .end = 2), want, .atol = 1e-5));
+    cr_assert_not(tn_allclose(s, tn_module_forward(s, decoder, x, memory), got));
+    want = tn_module_forward(s, both, short_memory, short_x);
+    got = tn_module_forward(s, both, memory, x, none, none, none, first, last, first);
+    cr_assert(tn_allclose(s, tn_slice(s, got, .end = 2), want, .atol = 1e-5));
+}
+
 Test(module, a_failed_change_is_the_last_error)
 {
     tn_linear_create(net, "fc", 2, 2);

@@ -99,6 +99,12 @@ Test(refusals, inputs_that_are_missing)
                        "Transformer: the second input, the target, is missing");
     expect_failed_with(tn_module_forward(s, tn_multihead_attention_create(net, "a", 4, 2), x, x),
                        "MultiheadAttention: query, key and value of 2 (no batch) or 3 dimensions");
+    tn_module *conv = tn_conv1d_create(net, "c", 1, 2, TN_INTS(3)),
+              *norm = tn_batch_norm1d_create(net, "n", 1);
+    expect_failed_with(tn_module_forward(s, conv, x, x), "Conv1d: got 2 inputs, expected at most 1");
+    expect_failed_with(tn_module_forward(s, norm, x, x), "BatchNorm1d: got 2 inputs, expected at most 1");
+    expect_failed_with(tn_child_forward(s, net, "a", x, x, x, tn_ones(s, TN_INTS(1, 3), .dtype = TN_INT64)),
+                       "MultiheadAttention: masks are of bool or floating-point numbers");
     tn_module *soft = tn_adaptive_log_softmax_with_loss_create(net, "s", 4, 6, TN_INTS(2));
     expect_failed_with(tn_module_forward(s, soft, filled(TN_INTS(1, 4), 1)),
                        "AdaptiveLogSoftmaxWithLoss: the second input is missing");

@@ -573,7 +573,7 @@ TN_API tn_module *tn_threshold_create_with(tn_module *parent, const tn_threshold
     &(tn_threshold_options){.options_size = sizeof(tn_threshold_options), .name = (name_), .threshold = \
     (threshold_), .value = __VA_ARGS__})))
 /* nn.BatchNorm1d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
- * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
+ * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 typedef struct tn_batch_norm1d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_features; double eps; double momentum; int32_t affine; int32_t track_running_stats; int32_t bias; }
     tn_batch_norm1d_options;
@@ -583,7 +583,7 @@ TN_API tn_module *tn_batch_norm1d_create_with(tn_module *parent, const tn_batch_
     &(tn_batch_norm1d_options){.options_size = sizeof(tn_batch_norm1d_options), .eps = 1e-5, .momentum = 0.1, \
     .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.BatchNorm2d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
- * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
+ * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 typedef struct tn_batch_norm2d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_features; double eps; double momentum; int32_t affine; int32_t track_running_stats; int32_t bias; }
     tn_batch_norm2d_options;
@@ -593,7 +593,7 @@ TN_API tn_module *tn_batch_norm2d_create_with(tn_module *parent, const tn_batch_
     &(tn_batch_norm2d_options){.options_size = sizeof(tn_batch_norm2d_options), .eps = 1e-5, .momentum = 0.1, \
     .affine = 1, .track_running_stats = 1, .bias = 1, .name = (name_), .num_features = __VA_ARGS__})))
 /* nn.BatchNorm3d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
- * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
+ * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 typedef struct tn_batch_norm3d_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     num_features; double eps; double momentum; int32_t affine; int32_t track_running_stats; int32_t bias; }
     tn_batch_norm3d_options;
@@ -1045,7 +1045,8 @@ TN_API tn_module *tn_multihead_attention_create_with(tn_module *parent, const tn
     &(tn_multihead_attention_options){.options_size = sizeof(tn_multihead_attention_options), .bias = 1, .name = \
     (name_), .embed_dim = (embed_dim_), .num_heads = __VA_ARGS__})))
 /* nn.TransformerEncoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
- * target, the memory, the target's mask, the memory's mask. activation: "relu" or "gelu". */
+ * target, the memory, the target's mask, the memory's mask, the key padding masks of both. activation: "relu" or
+ * "gelu". */
 typedef struct tn_transformer_encoder_layer_options { uint32_t options_size; uint32_t reserved; const char *name;
     int64_t d_model; int64_t nhead; int64_t dim_feedforward; double dropout; const char *activation; double
     layer_norm_eps; int32_t batch_first; int32_t norm_first; int32_t bias; } tn_transformer_encoder_layer_options;
@@ -1057,7 +1058,8 @@ TN_API tn_module *tn_transformer_encoder_layer_create_with(tn_module *parent, co
     .dim_feedforward = 2048, .dropout = 0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = \
     (name_), .d_model = (d_model_), .nhead = __VA_ARGS__})))
 /* nn.TransformerDecoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
- * target, the memory, the target's mask, the memory's mask. activation: "relu" or "gelu". */
+ * target, the memory, the target's mask, the memory's mask, the key padding masks of both. activation: "relu" or
+ * "gelu". */
 typedef struct tn_transformer_decoder_layer_options { uint32_t options_size; uint32_t reserved; const char *name;
     int64_t d_model; int64_t nhead; int64_t dim_feedforward; double dropout; const char *activation; double
     layer_norm_eps; int32_t batch_first; int32_t norm_first; int32_t bias; } tn_transformer_decoder_layer_options;
@@ -1093,7 +1095,7 @@ TN_API tn_module *tn_transformer_decoder_create_with(tn_module *parent, const tn
     2048, .dropout = 0.1, .activation = "relu", .layer_norm_eps = 1e-5, .bias = 1, .name = (name_), .d_model = \
     (d_model_), .nhead = (nhead_), .num_layers = __VA_ARGS__})))
 /* nn.Transformer: Encoder and decoder (Vaswani et al. 2017). Inputs: source, target; then, each optional, the masks
- * of source, target and memory, and the source's padding. */
+ * of source, target and memory, and the key padding masks of source, target and memory. */
 typedef struct tn_transformer_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t d_model;
     int64_t nhead; int64_t num_encoder_layers; int64_t num_decoder_layers; int64_t dim_feedforward; double dropout;
     const char *activation; double layer_norm_eps; int32_t batch_first; int32_t norm_first; int32_t bias; }

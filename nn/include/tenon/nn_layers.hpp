@@ -374,7 +374,7 @@ inline layer threshold(const layer &parent, const std::string &name, double thre
 { tn_threshold_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.threshold = threshold; c.value =
     value; return layer(parent, tn_threshold_create_with(parent, &c)); }
 /* nn.BatchNorm1d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
- * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
+ * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 struct batch_norm1d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{1}; int32_t
     track_running_stats{1}; int32_t bias{1}; };
 inline layer batch_norm1d(const layer &parent, const std::string &name, int64_t num_features, const
@@ -383,7 +383,7 @@ inline layer batch_norm1d(const layer &parent, const std::string &name, int64_t 
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
     c.bias = o.bias; return layer(parent, tn_batch_norm1d_create_with(parent, &c)); }
 /* nn.BatchNorm2d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
- * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
+ * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 struct batch_norm2d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{1}; int32_t
     track_running_stats{1}; int32_t bias{1}; };
 inline layer batch_norm2d(const layer &parent, const std::string &name, int64_t num_features, const
@@ -392,7 +392,7 @@ inline layer batch_norm2d(const layer &parent, const std::string &name, int64_t 
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
     c.bias = o.bias; return layer(parent, tn_batch_norm2d_create_with(parent, &c)); }
 /* nn.BatchNorm3d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
- * num_batches_tracked. momentum 0: the mean of all batches (momentum=None). */
+ * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 struct batch_norm3d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{1}; int32_t
     track_running_stats{1}; int32_t bias{1}; };
 inline layer batch_norm3d(const layer &parent, const std::string &name, int64_t num_features, const
@@ -738,7 +738,8 @@ inline layer multihead_attention(const layer &parent, const std::string &name, i
     o.need_weights; c.kdim = o.kdim; c.vdim = o.vdim; c.add_bias_kv = o.add_bias_kv; c.add_zero_attn =
     o.add_zero_attn; return layer(parent, tn_multihead_attention_create_with(parent, &c)); }
 /* nn.TransformerEncoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
- * target, the memory, the target's mask, the memory's mask. activation: "relu" or "gelu". */
+ * target, the memory, the target's mask, the memory's mask, the key padding masks of both. activation: "relu" or
+ * "gelu". */
 struct transformer_encoder_layer_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char
     *activation{"relu"}; double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1};
     };
@@ -749,7 +750,8 @@ inline layer transformer_encoder_layer(const layer &parent, const std::string &n
     c.layer_norm_eps = o.layer_norm_eps; c.batch_first = o.batch_first; c.norm_first = o.norm_first; c.bias =
     o.bias; return layer(parent, tn_transformer_encoder_layer_create_with(parent, &c)); }
 /* nn.TransformerDecoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
- * target, the memory, the target's mask, the memory's mask. activation: "relu" or "gelu". */
+ * target, the memory, the target's mask, the memory's mask, the key padding masks of both. activation: "relu" or
+ * "gelu". */
 struct transformer_decoder_layer_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char
     *activation{"relu"}; double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1};
     };
@@ -780,7 +782,7 @@ inline layer transformer_decoder(const layer &parent, const std::string &name, i
     o.activation; c.layer_norm_eps = o.layer_norm_eps; c.batch_first = o.batch_first; c.norm_first = o.norm_first;
     c.bias = o.bias; c.norm = o.norm; return layer(parent, tn_transformer_decoder_create_with(parent, &c)); }
 /* nn.Transformer: Encoder and decoder (Vaswani et al. 2017). Inputs: source, target; then, each optional, the masks
- * of source, target and memory, and the source's padding. */
+ * of source, target and memory, and the key padding masks of source, target and memory. */
 struct transformer_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char *activation{"relu"};
     double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1}; };
 inline layer transformer(const layer &parent, const std::string &name, int64_t d_model, int64_t nhead, int64_t
