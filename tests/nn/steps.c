@@ -178,14 +178,14 @@ Test(steps, texts_of_a_scope)
 #define main on_device_main /* whose name TN_MAIN_ON_DEVICE takes */
 static int32_t loops;
 int main(int argc, char **argv);
-TN_MAIN_ON_DEVICE(own, device, step, argc, argv)
+TN_MAIN_ON_DEVICE(own, chosen, step, n_args, args)
 {
-    loops = tn_tensor_device(tn_ones(step, TN_INTS(1))) == device ? 1 : -1;
+    loops = tn_tensor_device(tn_ones(step, TN_INTS(1))) == chosen ? 1 : -1;
     TN_AUTO(tn_module) net = tn_module_create(own, "net", NULL);
     tn_linear_create(net, "fc", 1, 1);
-    if (tn_tensor_device(tn_module_tensor(net, "fc.weight")) != device) loops = -2;
-    if (argc > 1) tn_add(step, tn_ones(step, TN_INTS(2)), tn_ones(step, TN_INTS(3)));
-    TN_STEPS (inner, own, i, 3) loops += tn_tensor_device(tn_ones(inner, TN_INTS(1))) == device;
+    if (tn_tensor_device(tn_module_tensor(net, "fc.weight")) != chosen) loops = -2;
+    if (n_args > 1) tn_add(step, tn_ones(step, TN_INTS(2)), tn_ones(step, TN_INTS(3)));
+    TN_STEPS (inner, own, i, 3) loops += tn_tensor_device(tn_ones(inner, TN_INTS(1))) == chosen;
     return TN_OK;
 }
 #undef main

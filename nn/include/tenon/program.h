@@ -134,19 +134,21 @@ static inline int32_t tn_usage(const char *arguments)
  *
  *     TN_MAIN_ON_DEVICE(ctx, device, s, argc, argv) { ... }
  */
-#define TN_MAIN_ON_DEVICE(ctx, device, s, argc, argv)                                                        \
-    static int32_t tn_main_on_device(tn_context *ctx, tn_device device, tn_scope *s, int argc, char **argv); \
-    TN_MAIN(ctx, argc, argv)                                                                                 \
-    {                                                                                                        \
-        int32_t status = TN_OK;                                                                              \
-        const tn_device best = tn_device_choose(ctx, NULL, NULL);                                            \
-        TN_STEP_WITH (s, ctx, .device = best) status = tn_main_on_device(ctx, best, s, argc, argv);          \
-        return status ? status : tn_step_status();                                                           \
-    }                                                                                                        \
-    static int32_t tn_main_on_device(__attribute__((unused)) tn_context *ctx,                                \
-                                     __attribute__((unused)) tn_device device,                               \
-                                     __attribute__((unused)) tn_scope *s, __attribute__((unused)) int argc,  \
-                                     __attribute__((unused)) char **argv)
+#define TN_MAIN_ON_DEVICE(ctx_, device_, s_, argc_, argv_)                                            \
+    static int32_t tn_main_on_device(tn_context *ctx_, tn_device device_, tn_scope *s_, int argc_,    \
+                                     char **argv_);                                                   \
+    TN_MAIN(tn_main_ctx, tn_main_argc, tn_main_argv)                                                  \
+    {                                                                                                 \
+        int32_t status = TN_OK;                                                                       \
+        const tn_device best = tn_device_choose(tn_main_ctx, NULL, NULL);                             \
+        TN_STEP_WITH (tn_main_scope, tn_main_ctx, .device = best)                                     \
+            status = tn_main_on_device(tn_main_ctx, best, tn_main_scope, tn_main_argc, tn_main_argv); \
+        return status ? status : tn_step_status();                                                    \
+    }                                                                                                 \
+    static int32_t tn_main_on_device(                                                                 \
+        __attribute__((unused)) tn_context *ctx_, __attribute__((unused)) tn_device device_,          \
+        __attribute__((unused)) tn_scope *s_, __attribute__((unused)) int argc_,                      \
+        __attribute__((unused)) char **argv_)
 
 TN_API int32_t tn_step_status(void) TN_ANY_THREAD; /* nn.h says what it is */
 static inline int tn_main(int argc, char **argv, int32_t (*body)(tn_context *ctx, int argc, char **argv))
