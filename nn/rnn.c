@@ -101,7 +101,7 @@ static _Thread_local struct {
 tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_tensor *batch_sizes, tn_tensors in)
 {
     const tn_outputs none = {NULL, {NULL}};
-    if (!m || m->class->forward != nn_recurrent_forward) {
+    if (!m || m->class->forward != nn_layer_forward || nn_layer_of(m)->forward != nn_recurrent_forward) {
         tn_scope_fail(s, TN_E_ARGUMENT, "tn_module_call_packed: the module is not an RNN, LSTM or GRU");
         return none;
     }
