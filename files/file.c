@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "fail.h"
+#include "handle.h"
 #include "pt.h"
 
 #define INDEX      "model.safetensors.index.json"
@@ -42,6 +43,7 @@ struct tn_file {
     place *places; /* in the file's order */
     place *sorted; /* by name */
     uint64_t count;
+    handle_mark mark;
 };
 
 #define fail(s, path, ...) files_fail(s, "file", path, __VA_ARGS__)
@@ -238,7 +240,7 @@ int32_t tn_file_open(tn_context *ctx, const char *path, tn_file **out)
 
 void tn_file_close(tn_file *f)
 {
-    if (!f) return;
+    if (!f || !handle_end(&f->mark, "file", __builtin_return_address(0))) return;
     for (uint32_t i = 0; i < f->shard_count; i++) {
         tn_safetensors_close(f->shards[i].tensors);
         free(f->shards[i].file);
@@ -248,7 +250,7 @@ void tn_file_close(tn_file *f)
     free(f->places);
     free(f->sorted);
     free(f->path);
-    free(f);
+    handle_free(f);
 }
 
 const char *tn_file_format(const tn_file *f)
@@ -271,6 +273,8 @@ const char *tn_file_name(const tn_file *f, uint64_t i)
 static const place *find(tn_scope *s, const tn_file *f, const char *name)
 {
     if (tn_scope_failed(s)) return NULL;
+    if (f && handle_check(&f->mark, "file"))
+        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), NULL;
     const place key = {name, 0};
     const place *p = f && name ? bsearch(&key, f->sorted, f->count, sizeof key, by_name) : NULL;
     if (!f || !name) tn_scope_fail(s, TN_E_ARGUMENT, "file: argument 'file' or 'name': it is NULL");

@@ -10,6 +10,7 @@
 #include <zip.h>
 
 #include "fail.h"
+#include "handle.h"
 #include "pickle.h"
 #include "pt.h"
 
@@ -32,6 +33,7 @@ struct tn_pt {
     pickle values;
     leaf *leaves;
     uint32_t count, room;
+    handle_mark mark;
 };
 
 /* ---- Errors ---------------------------------------------------------------------------------------------------- */
@@ -198,14 +200,14 @@ static int32_t read_values(tn_scope *s, tn_pt *f)
 
 void tn_pt_close(tn_pt *f)
 {
-    if (!f) return;
+    if (!f || !handle_end(&f->mark, "pt", __builtin_return_address(0))) return;
     if (f->zip) zip_discard(f->zip);
     for (uint32_t i = 0; i < f->count; i++) free(f->leaves[i].name);
     free(f->leaves);
     pickle_free(&f->values);
     pthread_mutex_destroy(&f->lock);
     free(f->path);
-    free(f);
+    handle_free(f);
 }
 
 int32_t tn_pt_open(tn_context *ctx, const char *path, tn_pt **out)
@@ -315,6 +317,8 @@ static tn_tensor *tensor_of(tn_scope *s, tn_pt *f, const pickle_node *t)
 
 tn_tensor *tn_pt_get(tn_scope *s, tn_pt *f, const char *name, tn_device device)
 {
+    if (f && handle_check(&f->mark, "pt"))
+        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), NULL;
     const pickle_node *n = find(f, name);
     if (!f || !name)
         return tn_scope_fail(s, TN_E_ARGUMENT, "pt: argument 'file' or 'name': it is NULL"), NULL;

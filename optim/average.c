@@ -78,6 +78,8 @@ static void follow_module(tn_scope *s, tn_average *a)
 int32_t tn_average_update(tn_scope *scope, tn_average *a)
 {
     if (!a) return tn_scope_fail(scope, TN_E_STATE, "tn_average_update: the average is NULL");
+    if (handle_check(&a->mark, "average"))
+        return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
     tn_scope *s = optim_without_recording(scope);
     follow_module(s, a);
     double weight = a->updates == 0 ? 1 : a->decay != 0 ? 1 - a->decay : 1 / (double)(a->updates + 1);
@@ -95,6 +97,8 @@ int32_t tn_average_update(tn_scope *scope, tn_average *a)
 int32_t tn_average_swap(tn_scope *scope, tn_average *a)
 {
     if (!a) return tn_scope_fail(scope, TN_E_STATE, "tn_average_swap: the average is NULL");
+    if (handle_check(&a->mark, "average"))
+        return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
     tn_scope *s = optim_without_recording(scope);
     follow_module(s, a);
     for (uint32_t i = 0; i < a->count; i++) {

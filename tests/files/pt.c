@@ -52,6 +52,27 @@ Test(pt, conjugate_and_negative_views)
     tn_pt_close(f);
 }
 
+Test(pt, closed_twice_is_an_error_with_debug_handles)
+{
+    tn_file *file = NULL;
+    setenv("TENON_DEBUG", "handles", 1);
+    tn_pt *f = opened(path_of("views.pt"));
+    cr_assert_eq(tn_file_open(ctx, path_of("views.pt"), &file), TN_OK);
+    tn_pt_close(f);
+    tn_pt_close(f);
+    expect_error(TN_E_DEAD_HANDLE, TN_E_DEAD_HANDLE, "pt was destroyed and is destroyed again at ");
+    cr_assert_null(tn_pt_get(s, f, "plain", TN_CPU));
+    expect_error(tn_scope_failed(s), TN_E_DEAD_HANDLE, "pt was destroyed and is used again");
+    tn_scope_clear(s);
+    tn_file_close(file);
+    tn_file_close(file);
+    expect_error(TN_E_DEAD_HANDLE, TN_E_DEAD_HANDLE, "file was destroyed and is destroyed again at ");
+    cr_assert_null(tn_file_get(s, file, "plain", TN_CPU));
+    expect_error(tn_scope_failed(s), TN_E_DEAD_HANDLE, "file was destroyed and is used again");
+    tn_scope_clear(s);
+    unsetenv("TENON_DEBUG");
+}
+
 Test(pt, values_and_tensors_have_dotted_names)
 {
     tn_pt *f = opened(path_of("checkpoint.pt"));

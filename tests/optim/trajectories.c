@@ -141,6 +141,8 @@ Test(trajectories, destroyed_twice_is_an_error_with_debug_handles)
     tn_average_destroy(a);
     tn_average_destroy(a);
     expect_last_error("average was destroyed and is destroyed again at ");
+    cr_assert_eq(tn_average_update(s, a), TN_E_DEAD_HANDLE);
+    expect_error(s, "average was destroyed and is used again");
     tn_module_destroy(m);
     unsetenv("TENON_DEBUG");
 }
