@@ -42,7 +42,7 @@ static void close_devices(void)
     MUST_HOLD(!tn_scope_failed(s));
     close_device();
 }
-TestSuite(devices, .init = open_devices, .fini = close_devices, .timeout = 60);
+TestSuite(devices, .init = open_devices, .fini = close_devices, .timeout = 20);
 
 static void good(int32_t status)
 {
