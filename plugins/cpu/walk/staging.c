@@ -243,6 +243,30 @@ static int32_t shares_memory(const cpu_plan *plan, uint32_t output)
     return 0;
 }
 
+/* The bytes of all inputs; elements that are broadcast count once. */
+static int64_t input_bytes(const cpu_plan *plan)
+{
+    int64_t all = 0;
+    for (uint32_t i = plan->n_outputs; i < plan->n_operands; i++) {
+        int64_t bytes = plan->operands[i].bytes;
+        for (uint32_t d = 0; d < plan->rank; d++)
+            if (plan->operands[i].strides[d]) bytes *= plan->sizes[d];
+        all += bytes;
+    }
+    return all;
+}
+
+/* 1 for a contiguous output that is to be written past the caches. */
+static int32_t streams(const cpu_plan *plan, uint32_t output)
+{
+    const cpu_plan_operand *p = &plan->operands[output];
+    int64_t bytes = plan->numel * p->bytes;
+    /* Rows that end inside a cache line would write it twice. */
+    int32_t whole_lines = !plan->by_rows || plan->sizes[0] * p->bytes % 64 == 0;
+    return bytes >= CPU_STREAM_OUT && p->linear && p->stride == p->bytes && whole_lines &&
+           !shares_memory(plan, output) && cpu_streams(bytes, input_bytes(plan));
+}
+
 void cpu_plan_finish(cpu_plan *plan)
 {
     int32_t all_linear = 1;
@@ -254,13 +278,7 @@ void cpu_plan_finish(cpu_plan *plan)
         all_linear &= p->linear;
     }
     plan->by_rows = plan->rank > 1 && !all_linear && plan->sizes[0] >= SHORT_ROW;
-    for (uint32_t i = 0; i < plan->n_outputs; i++) {
-        cpu_plan_operand *p = &plan->operands[i];
-        /* Rows that end inside a cache line would write it twice. */
-        int32_t whole_lines = !plan->by_rows || plan->sizes[0] * p->bytes % 64 == 0;
-        p->streamed = p->linear && p->stride == p->bytes && plan->numel * p->bytes >= CPU_STREAM_BYTES &&
-                      whole_lines && !shares_memory(plan, i);
-    }
+    for (uint32_t i = 0; i < plan->n_outputs; i++) plan->operands[i].streamed = (uint8_t)streams(plan, i);
 }
 
 void cpu_plan_elementwise(cpu_plan *plan)

@@ -34,15 +34,14 @@ static int32_t run(const tn_call *call, softmax_job *job, const tn_tensor_desc *
     if (status == TN_OK) status = cpu_contiguous_read(call, y, &result);
     if (status == TN_OK) status = cpu_contiguous_write(call, out, &to);
     if (status == TN_OK && cpu_numel(out) > 0) {
-        int64_t items;
+        int64_t items, bytes = cpu_numel(out) * tn_dtype_bytes(out->dtype);
         set_shape(&job->s, x, dim);
         job->kernels = cpu_kernels_of(softmax_table, out->dtype);
         job->s.x = in;
         job->s.y = result;
         job->s.out = to;
         /* Lines that end inside a cache line would write it twice. */
-        job->s.streamed = cpu_numel(out) * tn_dtype_bytes(out->dtype) >= CPU_STREAM_BYTES &&
-                          job->s.size * tn_dtype_bytes(out->dtype) % 64 == 0;
+        job->s.streamed = cpu_streams(bytes, bytes) && job->s.size * tn_dtype_bytes(out->dtype) % 64 == 0;
         items = job->s.inner == 1 ? job->s.outer : job->s.outer * ceil_div(job->s.inner, CPU_SOFTMAX_BLOCK);
         cpu_parallel_ranges(call, items,
                             grain_for(8192, job->s.size * min_i64(job->s.inner, CPU_SOFTMAX_BLOCK)),
