@@ -36,6 +36,16 @@ typedef double W;
             unary(p, n, name##_elem);                    \
     }
 
+/* The same for NAME(g, a) and NAME_near(g, a), where `a` is the number that may be near. */
+#define NEAR_OR_FAR_BINARY(kernel, name, limit) \
+    KERNEL(kernel)                              \
+    {                                           \
+        if (all_near(p[2], n, limit))           \
+            binary(p, n, name##_near);          \
+        else                                    \
+            binary(p, n, name);                 \
+    }
+
 ALWAYS_INLINE T exp_of(T a, const bool near)
 {
 #if !defined(DTYPE_F64)
@@ -86,19 +96,16 @@ NEAR_OR_FAR(tanh, CPU_POWER_NEAR / 2)
 
 /* ---- Sigmoid and silu -------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE T sigmoid_of(T a, const bool near)
-{
-    power e = power_below(minus_magnitude(a), near);
-    sign_bits below = sign_mask(a);
-    T over = pick(below, 1 + e.more, 1) / (1 + value_of(e));
-    return over * pick(below, e.scale[0], 1) * pick(below, e.scale[1], 1);
-}
-NEAR_OR_FAR(sigmoid, CPU_POWER_NEAR)
-
 /* The argument is cut here: functions that are a e^a below are 0 long before. */
 #define ALL_OVER ((T)-1000)
 
-/* a sigmoid(v) for a with the sign of v, e the power of -|v|. The term a - a makes -Inf give NaN. */
+/* a e^a, for the power e of a. The term a - a makes -Inf give NaN. */
+ALWAYS_INLINE T times_power(T a, power e)
+{
+    T cut = a < ALL_OVER ? ALL_OVER : a;
+    return scaled(fused(cut, e.more, cut), e) - (a - a);
+}
+/* a sigmoid(v) for a with the sign of v, e the power of -|v|. */
 ALWAYS_INLINE T gated(T a, power e)
 {
     T below = 1 + value_of(e), cut = a < ALL_OVER ? ALL_OVER : a;
@@ -106,18 +113,79 @@ ALWAYS_INLINE T gated(T a, power e)
     T over = pick(negative, fused(cut, e.more, cut), a) / below;
     return pick(negative, scaled(over, e) - (a - a), over);
 }
+
+#if defined(DTYPE_F64)
+ALWAYS_INLINE T sigmoid_of(T a, const bool near)
+{
+    power e = power_below(minus_magnitude(a), near);
+    sign_bits below = sign_mask(a);
+    T over = pick(below, 1 + e.more, 1) / (1 + value_of(e));
+    return over * pick(below, e.scale[0], 1) * pick(below, e.scale[1], 1);
+}
 ALWAYS_INLINE T silu_of(T a, const bool near)
 {
     return gated(a, power_below(minus_magnitude(a), near));
 }
+#else
+/*
+ * 1 more than a normal power. Of a large scale the sum with 1 may lack a part of the 1, which is added to the rest. Half
+ * types do without.
+ */
+ALWAYS_INLINE T one_and(power e)
+{
+    T sum = 1 + e.scale[0];
+    if (CPU_IS_HALF) return fused(e.scale[0], e.more, sum);
+    return sum + fused(e.scale[0], e.more, 1 - (sum - e.scale[0]));
+}
+/*
+ * 1 + e^-a. Where powers may not be normal numbers, arguments are cut: above, the sum is 1 already, and numbers below are
+ * computed in another way.
+ */
+ALWAYS_INLINE T one_and_power(T a, const bool near)
+{
+    T cut = a > CPU_POWER_NEAR ? CPU_POWER_NEAR : a < -CPU_POWER_NEAR ? -CPU_POWER_NEAR : a;
+    return one_and(cpu_power_f32_near(near ? -a : -cut, 0));
+}
+ALWAYS_INLINE T sigmoid_of(T a, const bool near)
+{
+    T over = 1 / one_and_power(a, near);
+    if (near) return over;
+    T below = value_of(power_below(minus_magnitude(a), false));
+    return a < -CPU_POWER_NEAR ? below : over;
+}
+ALWAYS_INLINE T silu_of(T a, const bool near)
+{
+    T over = a / one_and_power(a, near);
+    if (near) return over;
+    T below = times_power(a, power_below(minus_magnitude(a), false));
+    return a < -CPU_POWER_NEAR ? below : over;
+}
+#endif
+NEAR_OR_FAR(sigmoid, CPU_POWER_NEAR)
 NEAR_OR_FAR(silu, CPU_POWER_NEAR)
-ALWAYS_INLINE T silu_backward_elem(T g, T a)
+
+ALWAYS_INLINE T silu_slope_far(T g, T a)
 {
     T t = value_of(power_below(minus_magnitude(a), false)), above = 1 / (1 + t), below = t * above;
     T sigma = a < 0 ? below : above, rest = a < 0 ? above : below;
     return g * sigma * (1 + a * rest);
 }
-LOOP(silu_backward, binary(p, n, silu_backward_elem))
+#if defined(DTYPE_F64)
+LOOP(silu_backward, binary(p, n, silu_slope_far))
+#else
+ALWAYS_INLINE T silu_slope_near(T g, T a)
+{
+    power e = cpu_power_f32_near(-a, 0);
+    T sigma = 1 / one_and(e), rest = fused(e.scale[0], e.more, e.scale[0]) * sigma;
+    return g * sigma * (1 + a * rest);
+}
+ALWAYS_INLINE T silu_slope(T g, T a)
+{
+    T z = FN(fabs)(a), near = silu_slope_near(g, z > CPU_POWER_NEAR ? 0 : a), far = silu_slope_far(g, a);
+    return z <= CPU_POWER_NEAR ? near : far;
+}
+NEAR_OR_FAR_BINARY(silu_backward, silu_slope, CPU_POWER_NEAR)
+#endif
 
 /* ---- gelu by tanh: a sigmoid(v), v = 2 sqrt(2 / pi) (a + 0.044715 a^3) ----------------------------------
  */
@@ -128,33 +196,67 @@ LOOP(silu_backward, binary(p, n, silu_backward_elem))
 #define CUBIC_REST   ((T)(sizeof(T) == 8 ? -6.1751499181553154e-19 : CUBIC - (double)(float)CUBIC))
 #define ARGUMENT_END 1000 /* arguments are cut here; results no longer change */
 
-/* e^-|v|. Half types do without the rounding errors of the exponent. */
-ALWAYS_INLINE power tanh_power(T a)
+/* From GELU_NEAR on |v| may be beyond CPU_POWER_NEAR. */
+#define GELU_NEAR 9.5f
+
+/* e^-v for |v| up to CPU_POWER_NEAR if `near`, else for v > 0. Half types do without the rounding errors of the exponent. */
+ALWAYS_INLINE power tanh_power(T z, const bool near)
 {
-    T z = a < 0 ? -a : a;
-    z = z > ARGUMENT_END ? ARGUMENT_END : z;
-    T square = z * z, term = (T)CUBIC * square;
-    if (CPU_IS_HALF) return power_of(-z * ((T)LINEAR + term), 0);
-    T term_rest =
-        product_rest((T)CUBIC, square, term) + (T)CUBIC * product_rest(z, z, square) + CUBIC_REST * square;
-    /* The larger term first, so that the rounding error is exact. */
-    T large = term > (T)LINEAR ? term : (T)LINEAR, little = term > (T)LINEAR ? (T)LINEAR : term;
-    T slope = large + little, slope_rest = (large - slope) + little + term_rest + LINEAR_REST;
-    T size = z * slope, size_rest = product_rest(z, slope, size) + z * slope_rest;
-    return power_of(-size, -size_rest);
+    T square = z * z, term = (T)CUBIC * square, size, size_rest = 0;
+    if (CPU_IS_HALF) {
+        size = z * ((T)LINEAR + term);
+    } else {
+        T term_rest = product_rest((T)CUBIC, square, term) + (T)CUBIC * product_rest(z, z, square) +
+                      CUBIC_REST * square;
+        /* The larger term first, so that the rounding error is exact. */
+        T large = term > (T)LINEAR ? term : (T)LINEAR, little = term > (T)LINEAR ? (T)LINEAR : term;
+        T slope = large + little, slope_rest = (large - slope) + little + term_rest + LINEAR_REST;
+        size = z * slope;
+        size_rest = product_rest(z, slope, size) + z * slope_rest;
+    }
+#if !defined(DTYPE_F64)
+    if (near) return CPU_IS_HALF ? cpu_power_f32_near(-size, 0) : cpu_power_f32_near(-size, -size_rest);
+#endif
+    return CPU_IS_HALF ? power_of(-size, 0) : power_of(-size, -size_rest);
 }
-ALWAYS_INLINE T gelu_tanh_elem(T a)
+ALWAYS_INLINE T cut_size(T a)
 {
-    return gated(a, tanh_power(a));
+    T z = FN(fabs)(a);
+    return z > ARGUMENT_END ? ARGUMENT_END : z;
 }
-LOOP(gelu_tanh, unary(p, n, gelu_tanh_elem))
-ALWAYS_INLINE T gelu_tanh_backward_elem(T g, T a)
+ALWAYS_INLINE T gelu_slope_far(T g, T a)
 {
-    T t = value_of(tanh_power(a)), above = 1 / (1 + t), below = t * above;
+    T t = value_of(tanh_power(cut_size(a), false)), above = 1 / (1 + t), below = t * above;
     T slope = below == 0 ? 0 : a * above * below * ((T)LINEAR + 3 * (T)CUBIC * a * a);
     return g * ((a < 0 ? below : above) + slope);
 }
-LOOP(gelu_tanh_backward, binary(p, n, gelu_tanh_backward_elem))
+#if defined(DTYPE_F64)
+UNARY(gelu_tanh, gated(a, tanh_power(cut_size(a), false)))
+LOOP(gelu_tanh_backward, binary(p, n, gelu_slope_far))
+#else
+ALWAYS_INLINE T gelu_tanh_of(T a, const bool near)
+{
+    T z = FN(fabs)(a), cut = z > GELU_NEAR ? 0 : a;
+    power e = tanh_power(near ? a : cut, true);
+    T over = a / one_and(e);
+    if (near) return over;
+    T far = gated(a, tanh_power(cut_size(a), false));
+    return z <= GELU_NEAR ? over : far;
+}
+NEAR_OR_FAR(gelu_tanh, GELU_NEAR)
+ALWAYS_INLINE T gelu_slope_near(T g, T a)
+{
+    power e = tanh_power(a, true);
+    T area = 1 / one_and(e), rest = fused(e.scale[0], e.more, e.scale[0]) * area;
+    return g * fused(a * area * rest, (T)LINEAR + 3 * (T)CUBIC * a * a, area);
+}
+ALWAYS_INLINE T gelu_slope(T g, T a)
+{
+    T z = FN(fabs)(a), near = gelu_slope_near(g, z > GELU_NEAR ? 0 : a), far = gelu_slope_far(g, a);
+    return z <= GELU_NEAR ? near : far;
+}
+NEAR_OR_FAR_BINARY(gelu_tanh_backward, gelu_slope, GELU_NEAR)
+#endif
 
 /* ---- mish -------------------------------------------------------------------------------------------- */
 
