@@ -51,6 +51,26 @@ int create(void **out, object o)
     return DNNL_SUCCESS;
 }
 
+/* Dead objects stay until the library is unloaded, so that each use of one is seen. */
+static object *the_dead;
+
+static void bury(object *o)
+{
+    o->is_dead = 1;
+    o->next_dead = __atomic_load_n(&the_dead, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&the_dead, &o->next_dead, o, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        continue;
+}
+
+__attribute__((destructor)) static void free_the_dead(void)
+{
+    for (object *o = the_dead, *next; o; o = next) {
+        next = o->next_dead;
+        free(o);
+    }
+    the_dead = NULL;
+}
+
 int destroy(void *handle, char kind, const char *function)
 {
     object *o = use(handle, kind, function);
@@ -58,7 +78,7 @@ int destroy(void *handle, char kind, const char *function)
     if (__atomic_load_n(&o->in_use, __ATOMIC_ACQUIRE)) report("%s: queued work uses it", function);
     if (o->children) report("%s: %d objects of the engine are left", function, o->children);
     if (o->engine) __atomic_sub_fetch(&o->engine->children, 1, __ATOMIC_ACQ_REL);
-    o->is_dead = 1;
+    bury(o);
     count(LIVE, -1);
     return DNNL_SUCCESS;
 }

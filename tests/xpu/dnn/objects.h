@@ -55,7 +55,7 @@ typedef struct object {
     char kind;
     int is_dead, in_use; /* in_use: by queued work */
     int children;        /* of an engine */
-    struct object *engine;
+    struct object *engine, *next_dead;
     ze_context_handle_t context;
     ze_command_list_handle_t list;
     shape tensor;
