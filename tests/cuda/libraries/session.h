@@ -78,19 +78,19 @@ static inline void expect_objects_until_the_end(int live)
     cr_assert_eq(count(live), 0, "objects of the library are left");
 }
 
-static void use_library(int32_t on)
+static inline void use_library(int32_t on)
 {
     cr_assert_eq(tn_device_set_setting(ctx, device, "libraries", tn_value_bool(on)), TN_OK);
 }
 
-static tn_tensor *numbers(tn_dtype dtype, tn_ints sizes)
+static inline tn_tensor *numbers(tn_dtype dtype, tn_ints sizes)
 {
     tn_tensor *t = tn_empty(s, sizes, .dtype = TN_FLOAT32);
     return tn_to(s, tn_uniform_(s, t, .from = -1, .to = 1), dtype);
 }
 
 /* The largest difference, in float64. */
-static double difference(const tn_tensor *a, const tn_tensor *b)
+static inline double difference(const tn_tensor *a, const tn_tensor *b)
 {
     cr_assert_not(tn_scope_failed(s), "%s", tn_scope_error(s) ? tn_scope_error(s)->message : "");
     tn_tensor *d = tn_sub(s, tn_to(s, (tn_tensor *)a, TN_FLOAT64), tn_to(s, (tn_tensor *)b, TN_FLOAT64));
