@@ -62,7 +62,8 @@ def failed_tests(program, environment):
     """Names of the tests of a Criterion program that failed; `program` may be a list of words that run it. Tests are skipped where
     there is no device, which a mutant may cause."""
     words = program if isinstance(program, list) else [program]
-    run = subprocess.run([*words, "-j2"], capture_output=True, text=True, env=environment, timeout=300)
+    with tempfile.TemporaryDirectory() as folder:  # programs that are killed leave their files behind
+        run = subprocess.run([*words, "-j2"], capture_output=True, text=True, env=dict(environment, TMPDIR=folder), timeout=300)
     said = run.stdout + run.stderr
     failed = [line.split()[1].rstrip(":") for line in said.splitlines() if line.startswith("[FAIL]")]
     if "Tested: 0 " in said:

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "../behaviour/partner.h"
 #include "../gpu/device_suite.h"
+#include "../gpu/gate_file.h"
 
 static int ours; /* the end of the socket */
 static pid_t child;
@@ -169,11 +170,11 @@ static void hold(void *user)
 Test(sharing, another_process_waits_for_our_event)
 {
     tn_event *event = NULL;
-    char byte, gate_file[64], reached[72];
-    snprintf(gate_file, sizeof gate_file, P_tmpdir "/tenon_sharing_%d", (int)getpid());
+    char byte, gate_file[GATE_NAME], reached[GATE_NAME + 8];
+    name_gate(gate_file);
     snprintf(reached, sizeof reached, "%s.reached", gate_file);
-    setenv("FAULTY_GATE", gate_file,
-           1); /* which is open: the driver of the other process says that it waits */
+    /* It stays open: the driver of the other process says that it waits. */
+    setenv("FAULTY_GATE", gate_file, 1);
     cr_assert_eq(pipe2(gate, O_CLOEXEC), 0);
     start("follow", NULL);
     tn_tensor *x = tn_share(s, tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT32, .device = device));

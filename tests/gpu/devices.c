@@ -8,9 +8,10 @@
 #include <unistd.h>
 #include "../core/at_end.h"
 #include "device_suite.h"
+#include "gate_file.h"
 
 static tn_device other;
-static char gate_file[64];
+static char gate_file[GATE_NAME];
 
 static void open_devices(void)
 {
@@ -19,7 +20,7 @@ static void open_devices(void)
     s = tn_scope_open(ctx);
     expect_pair(tn_add_scalar(s, pair(device, 1, 2), 1), 2, 3); /* programs are compiled */
     expect_pair(tn_add_scalar(s, pair(other, 1, 2), 1), 2, 3);
-    snprintf(gate_file, sizeof gate_file, P_tmpdir "/tenon_gate_%d", (int)getpid());
+    name_gate(gate_file);
     setenv("FAULTY_GATE", gate_file, 1);
     setenv("FAULTY_DELAY", "1", 1);
 }

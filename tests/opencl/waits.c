@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include "../core/gate.h"
 #include "../gpu/device_suite.h"
+#include "../gpu/gate_file.h"
 #include "../gpu/late.h"
 
 #define DELAY  40 /* milliseconds */
@@ -25,7 +26,9 @@
 #define PASSED (DELAY - 5) /* what at least has passed after one delay */
 
 static tn_stream *home, *side;
-static char gate_file[64], reached_file[80], blocked_file[80], signal_file[80], meeting_file[80];
+enum { FILE_NAME = GATE_NAME + 16 };
+static char gate_file[GATE_NAME], reached_file[FILE_NAME], blocked_file[FILE_NAME], signal_file[FILE_NAME],
+    meeting_file[FILE_NAME];
 static atomic_int is_called, called, is_open, saw_open, has_read;
 static gate in_callback;
 
@@ -113,9 +116,9 @@ __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *m
 #endif
 
 /* Asks the driver for what the variable says, and gives the name of the file that it waits for. */
-static void ask_driver(const char *variable, char name[80])
+static void ask_driver(const char *variable, char name[FILE_NAME])
 {
-    snprintf(name, 80, "%s.%s", gate_file, variable);
+    snprintf(name, FILE_NAME, "%s.%s", gate_file, variable);
     setenv(variable, name, 1);
 }
 
@@ -129,7 +132,7 @@ static void open_device(void)
     tn_tensor *index = tn_zeros(s, TN_INTS(4), .dtype = TN_INT64);
     tn_nonzero(s, tn_gather(s, tn_add_scalar(s, tn_ones(s, TN_INTS(COUNT)), 1.0), 0, index));
     cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
-    snprintf(gate_file, sizeof gate_file, P_tmpdir "/tenon_gate_%d", (int)getpid());
+    name_gate(gate_file);
     snprintf(reached_file, sizeof reached_file, "%s.reached", gate_file);
     snprintf(blocked_file, sizeof blocked_file, "%s.blocked", gate_file);
     setenv("FAULTY_GATE", gate_file, 1);
