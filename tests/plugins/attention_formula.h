@@ -21,10 +21,10 @@ enum { QUERY, KEY, VALUE, GRAD, MASK, INPUTS };
 enum { OUT, LOG_SUM, GRAD_QUERY, GRAD_KEY, GRAD_VALUE, RESULTS };
 
 /* Numbers of a problem in float64, and what the formula makes of them. */
-typedef struct numbers {
+typedef struct attention_numbers {
     double *in[INPUTS], *out[RESULTS];
     int64_t in_count[INPUTS], out_count[RESULTS];
-} numbers;
+} attention_numbers;
 
 static inline double rounded(double x, tn_dtype dtype)
 {
@@ -43,7 +43,7 @@ static inline double mask_at(const problem *p, const double *mask, int64_t h, in
 }
 
 /* One query of one head: weights, result and gradients. */
-static inline void attend(const problem *p, numbers *n, int64_t b, int64_t h, int64_t i)
+static inline void attend(const problem *p, attention_numbers *n, int64_t b, int64_t h, int64_t i)
 {
     int64_t group = p->heads / p->key_heads, key_head = b * p->key_heads + h / group;
     int64_t row = (b * p->heads + h) * p->queries + i, d = p->width, e = p->value_width;
@@ -79,7 +79,7 @@ static inline void attend(const problem *p, numbers *n, int64_t b, int64_t h, in
     free(weights);
 }
 
-static inline void make_numbers(const problem *p, numbers *n)
+static inline void make_numbers(const problem *p, attention_numbers *n)
 {
     int64_t queries = p->batch * p->heads * p->queries, keys = p->batch * p->key_heads * p->keys;
     int64_t mask = p->mask == 1 ? p->queries * p->keys : p->mask == 2 ? p->heads * p->keys : 0;
@@ -103,7 +103,7 @@ static inline void make_numbers(const problem *p, numbers *n)
             for (int64_t i = 0; i < p->queries; i++) attend(p, n, b, h, i);
 }
 
-static inline void free_numbers(numbers *n)
+static inline void free_numbers(attention_numbers *n)
 {
     for (int t = 0; t < INPUTS; t++) free(n->in[t]);
     for (int t = 0; t < RESULTS; t++) free(n->out[t]);

@@ -66,7 +66,7 @@ typedef struct calls {
     tn_value forward[7], backward[10], outs[2], grads[3];
 } calls;
 
-static void make_calls(fixture *f, const problem *p, const numbers *n, calls *c)
+static void make_calls(fixture *f, const problem *p, const attention_numbers *n, calls *c)
 {
     const int64_t *q = SIZES(p->batch, p->heads, p->queries, p->width);
     const int64_t *k = SIZES(p->batch, p->key_heads, p->keys, p->width);
@@ -105,7 +105,7 @@ static void run_calls(fixture *f, calls *c, int32_t threads)
     cr_assert_eq(nn_run(f, BACKWARD, c->backward, 10, c->grads, 3, threads, 0), TN_OK);
 }
 
-static void open_problem(const problem *p, fixture *f, numbers *n, calls *c)
+static void open_problem(const problem *p, fixture *f, attention_numbers *n, calls *c)
 {
     fixture_open(f);
     make_numbers(p, n);
@@ -120,7 +120,7 @@ static void check(problem p)
                        : p.dtype == TN_FLOAT16 ? 2e-3
                                                : 2e-2;
     fixture f;
-    numbers n;
+    attention_numbers n;
     calls c;
     open_problem(&p, &f, &n, &c);
     for (int32_t threads = 1; threads <= 3; threads += 2) {
@@ -173,7 +173,7 @@ Test(cpu_nn_attention, has_the_same_bits_for_any_number_of_threads)
 {
     const problem p = {1, 2, 1, 500, 700, 40, 24, .causal = true, .dtype = TN_FLOAT32};
     fixture f;
-    numbers n;
+    attention_numbers n;
     calls c;
     char *first[RESULTS], *again;
     open_problem(&p, &f, &n, &c);
@@ -200,7 +200,7 @@ Test(cpu_nn_attention, reads_and_writes_views)
 {
     const problem p = {1, 3, 3, 70, 70, 16, 16, .causal = true, .dtype = TN_FLOAT32};
     fixture f;
-    numbers n;
+    attention_numbers n;
     calls c;
     open_problem(&p, &f, &n, &c);
     float *columns = malloc(sizeof(float) * (size_t)n.in_count[QUERY]), *got = malloc(c.out[OUT].bytes);
@@ -228,7 +228,7 @@ Test(cpu_nn_attention, reads_and_writes_views)
 Test(cpu_nn_attention, leaves_broadcast_batches_and_wrong_masks_to_the_composite)
 {
     fixture f;
-    numbers n;
+    attention_numbers n;
     calls c;
     const problem p = {2, 4, 2, 5, 6, 8, 8, .dtype = TN_FLOAT32};
     open_problem(&p, &f, &n, &c);
