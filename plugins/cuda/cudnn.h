@@ -18,12 +18,33 @@ enum {
     DNN_DEVICE_ALLOCATION_FAILED = 4004,
     DNN_EXECUTION_FAILED = 5000
 };
-enum { DNN_F32 = 0, DNN_F64 = 1, DNN_F16 = 2, DNN_BF16 = 9 }; /* types of elements and of sums */
-enum { DNN_CROSS_CORRELATION = 1 };                           /* a convolution as ATen has it */
-enum { DNN_CHOOSE_FALLBACK = 2, DNN_CHOOSE_A = 3 };           /* how engines are chosen */
+enum {
+    DNN_F32 = 0,
+    DNN_F64 = 1,
+    DNN_F16 = 2,
+    DNN_I32 = 4,
+    DNN_BF16 = 9,
+    DNN_BOOL = 11
+};                                                  /* types of elements and of sums */
+enum { DNN_CROSS_CORRELATION = 1 };                 /* a convolution as ATen has it */
+enum { DNN_CHOOSE_FALLBACK = 2, DNN_CHOOSE_A = 3 }; /* how engines are chosen */
+enum { DNN_REDUCE_ADD = 0, DNN_REDUCE_MAX = 3 };
+enum { /* pointwise operations */
+       DNN_ADD = 0,
+       DNN_MUL = 1,
+       DNN_DIV = 6,
+       DNN_SUB = 9,
+       DNN_EXP = 13,
+       DNN_LOG = 15,
+       DNN_IDENTITY = 21,
+       DNN_GREATER_OR_EQUAL = 303,
+       DNN_INDEX = 501, /* of an element, along an axis */
+       DNN_SELECT = 601 /* x where t holds, else b */
+};
 
 /* Descriptors. */
 enum {
+    DNN_POINTWISE = 0,
     DNN_CONVOLUTION = 1,
     DNN_ENGINE = 2,
     DNN_CONFIG = 3,
@@ -32,14 +53,21 @@ enum {
     DNN_FORWARD = 10,
     DNN_BACKWARD_WEIGHT = 11,
     DNN_BACKWARD_DATA = 12,
+    DNN_POINTWISE_OPERATION = 13,
     DNN_GRAPH = 15,
     DNN_PACK = 16,
-    DNN_TENSOR = 17
+    DNN_TENSOR = 17,
+    DNN_PRODUCT = 18,
+    DNN_PRODUCT_OPERATION = 19,
+    DNN_REDUCTION = 21,
+    DNN_REDUCTION_OPERATION = 22,
+    DNN_VIEW_OPERATION = 31 /* the elements of x by other sizes and strides */
 };
 /* Types of attributes. */
 enum {
     DNN_HANDLE = 0,
     DNN_DATA_TYPE = 1,
+    DNN_BOOLEAN = 2,
     DNN_INT64 = 3,
     DNN_FLOAT = 4,
     DNN_DOUBLE = 5,
@@ -47,10 +75,15 @@ enum {
     DNN_CONVOLUTION_MODE = 7,
     DNN_CHOICE_MODE = 8,
     DNN_NUMERICAL_NOTE = 11,
-    DNN_DESCRIPTOR = 15
+    DNN_POINTWISE_MODE = 14,
+    DNN_DESCRIPTOR = 15,
+    DNN_REDUCTION_MODE = 18
 };
 /* Attributes. */
 enum {
+    DNN_POINTWISE_KIND = 0,
+    DNN_POINTWISE_TYPE = 1,
+    DNN_POINTWISE_AXIS = 9,
     DNN_CONVOLUTION_SUMS = 100,
     DNN_CONVOLUTION_KIND = 101,
     DNN_CONVOLUTION_DILATIONS = 102,
@@ -66,6 +99,11 @@ enum {
     DNN_PLAN_CONFIG = 401,
     DNN_PLAN_WORKSPACE = 402,
     DNN_OPERATION = 700, /* six of each operation: of forward, backward data, backward weight */
+    DNN_POINTWISE_HOW = 750,
+    DNN_POINTWISE_X = 751,
+    DNN_POINTWISE_B = 752,
+    DNN_POINTWISE_Y = 753,
+    DNN_POINTWISE_T = 758,
     DNN_GRAPH_HANDLE = 800,
     DNN_GRAPH_OPERATIONS = 801,
     DNN_TENSOR_ALIGNMENT = 900,
@@ -73,10 +111,24 @@ enum {
     DNN_TENSOR_SIZES = 902,
     DNN_TENSOR_STRIDES = 903,
     DNN_TENSOR_ID = 906,
+    DNN_TENSOR_IS_VIRTUAL = 907,
+    DNN_TENSOR_IS_BY_VALUE = 908,
     DNN_PACK_IDS = 1000,
     DNN_PACK_POINTERS = 1001,
     DNN_PACK_WORKSPACE = 1003,
-    DNN_ENGINE_NOTES = 1303
+    DNN_ENGINE_NOTES = 1303,
+    DNN_PRODUCT_TYPE = 1500,
+    DNN_PRODUCT_A = 1520,
+    DNN_PRODUCT_B = 1521,
+    DNN_PRODUCT_OUT = 1522,
+    DNN_PRODUCT_HOW = 1523,
+    DNN_REDUCTION_KIND = 1600,
+    DNN_REDUCTION_TYPE = 1601,
+    DNN_REDUCTION_X = 1610,
+    DNN_REDUCTION_Y = 1611,
+    DNN_REDUCTION_HOW = 1612,
+    DNN_VIEW_X = 2200,
+    DNN_VIEW_Y = 2201
 };
 /* Of the attributes of an operation; of the tensors the first is x or its gradient, the last y or its gradient. */
 enum {

@@ -67,7 +67,7 @@ gpu_plan *cuda_plan_find(cuda_library *l, const void *key,
 int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t status, int result,
                            const char *function);
 
-enum { CUDA_CONVOLUTION_WORKSPACE = 256 << 20 }; /* bytes that the plan of a convolution may ask for */
+enum { CUDA_DNN_WORKSPACE = 256 << 20 }; /* bytes that an engine of cuDNN or MIOpen may ask for */
 
 /* An address for the library, and the largest power of two, up to 256, of which it is a multiple. */
 static inline void *cuda_place(void *memory, uint64_t offset)
@@ -80,8 +80,8 @@ static inline uint32_t cuda_alignment(const void *place)
     return (uint32_t)(address & -address);
 }
 
-/* Products, convolutions, factors, transforms: cuBLASLt, cuDNN, cuSOLVER and cuFFT, or AMD's libraries. In blas.c, dnn.c, solver.c
- * and fft.c. */
+/* Products, convolutions, factors, transforms: cuBLASLt, cuDNN, cuSOLVER and cuFFT, or AMD's libraries. In blas.c, dnn_convolution.c
+ * (of MIOpen dnn.c), solver.c and fft.c. */
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
 int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c);
 int32_t cuda_solver_can_factor(void *device);

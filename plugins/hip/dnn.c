@@ -95,7 +95,7 @@ static int choose(const hip_dnn *n, plan *p)
     if (result) return result;
     result = MIO_UNSUPPORTED;
     for (size_t i = 0; i < count && i < SOLUTIONS && result; i++) {
-        if (solutions[i].workspace > CUDA_CONVOLUTION_WORKSPACE) continue;
+        if (solutions[i].workspace > CUDA_DNN_WORKSPACE) continue;
         result = OF_PASS(n, p, CompileSolution)(n->base.handle, first, second, p->convolution, out,
                                                 solutions[i].id);
         p->solution = solutions[i];
