@@ -14,7 +14,7 @@ typedef struct cuda_share cuda_share;
 typedef struct cuda_segment cuda_segment;
 typedef struct cuda_library cuda_library; /* libraries.h */
 
-enum { CUDA_LIBRARIES = 5 }; /* of the vendor, at most */
+enum { CUDA_LIBRARIES = 6 }; /* of the vendor, at most; cuDNN is two, of convolutions and of attention */
 
 typedef struct cuda_device {
     gpu_plugin *plugin;

@@ -2,6 +2,8 @@
 /* The vendor's libraries: found with dlopen when they are first needed, absent without one of their functions; their plans. */
 #include "libraries.h"
 
+#include <library_names.h>
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,6 +198,8 @@ void cuda_libraries_close(cuda_device *d)
 
 const gpu_library_driver cuda_libraries = {.product = cuda_blas_product,
                                            .convolve = cuda_dnn_convolve,
+                                           .can_attend = VENDOR_CAN_ATTEND,
+                                           .attend = VENDOR_ATTEND,
                                            .can_factor = cuda_solver_can_factor,
                                            .factor = cuda_solver_factor,
                                            .transform = cuda_fft_transform};

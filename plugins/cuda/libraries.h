@@ -84,6 +84,9 @@ static inline uint32_t cuda_alignment(const void *place)
  * (of MIOpen dnn.c), solver.c and fft.c. */
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
 int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c);
+/* Attention, which only cuDNN has: dnn_attention.c. */
+int32_t cuda_dnn_can_attend(void *device, const tn_call *call, const gpu_attend *a);
+int32_t cuda_dnn_attend(void *device, void *queue, const tn_call *call, const gpu_attend *a);
 int32_t cuda_solver_can_factor(void *device);
 int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f);
 int32_t cuda_fft_transform(void *device, void *queue, const tn_call *call, const gpu_transform *t);

@@ -52,6 +52,8 @@ enum { LT_KEEPS_ORDER = 1 }; /* the library can be told to add in one order */
     {                    \
         "libcudnn.so.9"  \
     }
+#define VENDOR_CAN_ATTEND cuda_dnn_can_attend
+#define VENDOR_ATTEND     cuda_dnn_attend
 
 /* ---- Fourier transforms ------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention in one pass, and its gradients: device/attention.cl for processors, where an item has a few queries, and
- * device/attention_groups.cl for GPUs, where a group has a block of them.
+ * device/attention_groups.cl for GPUs, where a group has a block of them. A library of the vendor is asked first.
  */
 #include "gpu.h"
 
@@ -18,6 +18,7 @@ typedef struct attention {
     gpu_attention a;
     const tn_tensor_desc *tensors[GPU_ATTENTION_OPERANDS];
     uint8_t type;
+    double scale;
     void *work;
 } attention;
 
@@ -60,6 +61,7 @@ static attention describe(const tn_call *call, uint32_t first, uint32_t options)
     t.a.queries = (uint32_t)q->sizes[2];
     t.a.keys = (uint32_t)k->sizes[2];
     t.a.width = (uint32_t)q->sizes[3];
+    t.scale = scale;
     t.a.scale = gpu_number_bits(t.type, tn_number_real(scale));
     if (tn_value_as_bool(call->args[options + 1])) t.a.flags |= GPU_ATTENTION_CAUSAL;
     set_tensor(&t, GPU_ATTENTION_QUERY, q);
@@ -226,6 +228,70 @@ static int32_t backward_groups(attention *t)
                                t->a.heads / t->a.shared, t->a.keys, 32u >> width_group(t));
 }
 
+/* ---- By the vendor's library ------------------------------------------------------------------------------- */
+
+/* What the library gets. `memory` is what refers to the tensors. */
+static gpu_attend describe_work(const attention *t, void *memory[GPU_ATTENTION_OPERANDS],
+                                uint32_t is_backward)
+{
+    for (uint32_t i = 0; i < GPU_ATTENTION_OPERANDS; i++)
+        memory[i] = t->tensors[i] ? t->tensors[i]->allocation : NULL;
+    return (gpu_attend){.at = &t->a,
+                        .dtype = (uint32_t)gpu_dtype(t->tensors[GPU_ATTENTION_QUERY]->dtype),
+                        .is_backward = is_backward,
+                        .scale = (float)t->scale,
+                        .memory = memory};
+}
+
+/*
+ * Libraries get half types, and no masks: where a mask hides all keys from a query, its result is 0, of libraries NaN. They may take
+ * the largest score before they scale it.
+ */
+static int32_t is_for_library(const attention *t)
+{
+    return TN_DTYPE_BITS(t->tensors[GPU_ATTENTION_QUERY]->dtype) == 16 &&
+           !(t->a.flags & GPU_ATTENTION_MASKED) && t->scale > 0;
+}
+
+static int32_t forward_by_library(const attention *t)
+{
+    void *memory[GPU_ATTENTION_OPERANDS];
+    const gpu_attend work = describe_work(t, memory, 0);
+    return is_for_library(t) ? gpu_library_attend(t->call, &work) : TN_E_UNSUPPORTED;
+}
+
+/* Copies the logarithms to row-major order in a workspace. */
+static int32_t pack_stats(const attention *t, void **out_memory, int64_t *out_offset)
+{
+    const tn_tensor_desc *stats = t->tensors[GPU_ATTENTION_STATS];
+    int64_t bytes = gpu_bytes(stats->dtype), stride = bytes;
+    uint64_t offset;
+    gpu_nest n;
+    int32_t status = gpu_workspace(t->call, gpu_numel(stats) * (uint64_t)bytes, out_memory, &offset);
+    if (status) return status;
+    gpu_nest_of_tensor(&n, stats);
+    n.offsets[1] = n.offsets[0];
+    n.offsets[0] = *out_offset = (int64_t)offset;
+    n.dtypes[1] = n.dtypes[0];
+    for (uint32_t d = 0; d < n.rank; d++) {
+        n.strides[1][d] = n.strides[0][d];
+        n.strides[0][d] = stride;
+        stride *= n.sizes[d];
+    }
+    return gpu_move_elements(t->call, &n, *out_memory, stats->allocation, gpu_bytes(stats->dtype));
+}
+
+static int32_t backward_by_library(const attention *t)
+{
+    void *memory[GPU_ATTENTION_OPERANDS];
+    gpu_attention packed = t->a;
+    gpu_attend work = describe_work(t, memory, 1);
+    if (!is_for_library(t) || !gpu_library_can_attend(t->call, &work)) return TN_E_UNSUPPORTED;
+    int32_t status = pack_stats(t, &memory[GPU_ATTENTION_STATS], &packed.offsets[GPU_ATTENTION_STATS]);
+    work.at = &packed;
+    return status ? status : gpu_library_attend(t->call, &work);
+}
+
 /* ---- Calls ------------------------------------------------------------------------------------------------ */
 
 static int32_t is_processor(const tn_call *call)
@@ -242,6 +308,8 @@ static int32_t forward(void *self, const tn_call *call)
     attention t = describe(call, 0, 3);
     set_tensor(&t, GPU_ATTENTION_OUT, gpu_tensor(call->outs[0]));
     set_stats(&t, gpu_tensor(call->outs[1]));
+    int32_t status = forward_by_library(&t);
+    if (status != TN_E_UNSUPPORTED) return status;
     return is_processor(call) ? forward_items(&t) : forward_groups(&t);
 }
 
@@ -256,6 +324,8 @@ static int32_t backward(void *self, const tn_call *call)
     set_tensor(&t, GPU_ATTENTION_OUT, gpu_tensor(call->args[4]));
     set_stats(&t, gpu_tensor(call->args[5]));
     for (uint32_t i = 0; i < 3; i++) set_tensor(&t, GPU_ATTENTION_GRAD_QUERY + i, gpu_tensor(call->outs[i]));
+    int32_t status = backward_by_library(&t);
+    if (status != TN_E_UNSUPPORTED) return status;
     return is_processor(call) ? backward_items(&t) : backward_groups(&t);
 }
 

@@ -140,6 +140,18 @@ typedef struct gpu_convolution {
     gpu_place in, weight, out;
 } gpu_convolution;
 
+/*
+ * Attention of half types, or its gradients. `at` has the sizes, strides and offsets in bytes (device/arguments.h), without a mask;
+ * features are contiguous, and the logarithms of sums are float32.
+ */
+typedef struct gpu_attend {
+    const struct gpu_attention *at;
+    uint32_t dtype; /* GPU_F16 or GPU_BF16 */
+    uint32_t is_backward;
+    float scale;
+    void *const *memory; /* by GPU_ATTENTION_... */
+} gpu_attend;
+
 /* What is done with column-major matrices, in place. */
 enum {
     GPU_FACTOR_CHOLESKY,
@@ -181,6 +193,10 @@ typedef struct gpu_library_driver {
     int32_t (*product)(void *device, void *queue, const tn_call *call, const gpu_matrices *m);
     int32_t (*convolve)(void *device, void *queue, const tn_call *call,
                         const gpu_convolution *c); /* NULL: never */
+    /* Whether `attend` takes the call, but for where the logarithms are. Both NULL: never. */
+    int32_t (*can_attend)(void *device, const tn_call *call, const gpu_attend *a);
+    /* The logarithms of sums that a backward pass gets are in row-major order; `at` has their offset only. */
+    int32_t (*attend)(void *device, void *queue, const tn_call *call, const gpu_attend *a);
     /* Whether `factor` can be called, which then does not give TN_E_UNSUPPORTED. Both NULL: never. */
     int32_t (*can_factor)(void *device);
     int32_t (*factor)(void *device, void *queue, const tn_call *call, const gpu_factors *f);

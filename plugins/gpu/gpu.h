@@ -335,6 +335,9 @@ int32_t gpu_complex_product(gpu_product *p, tn_value alpha, tn_value beta);
 int32_t gpu_library_product(const gpu_product *p);
 /* A pass of a convolution by the vendor's library, or TN_E_UNSUPPORTED without an error. */
 int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c);
+/* Attention without a mask by the vendor's library: whether it takes the call, and the work, or TN_E_UNSUPPORTED without an error. */
+int32_t gpu_library_can_attend(const tn_call *call, const gpu_attend *a);
+int32_t gpu_library_attend(const tn_call *call, const gpu_attend *a);
 /* Transforms of lines by the vendor's library, or TN_E_UNSUPPORTED without an error. */
 int32_t gpu_library_transform(const tn_call *call, const gpu_transform *t);
 /* What the windows of a convolution with so many columns and such a depth take, in bytes; 0 if it is no product. */

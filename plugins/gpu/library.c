@@ -102,6 +102,24 @@ int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c)
     return status ? status : gpu_queued(call);
 }
 
+int32_t gpu_library_can_attend(const tn_call *call, const gpu_attend *a)
+{
+    const gpu_device *d = gpu_device_of(call);
+    const gpu_library_driver *libraries = libraries_of(call, a->dtype);
+    if (!libraries || !libraries->attend || gpu_the_driver.status(d->handle)) return 0;
+    return libraries->can_attend(d->handle, call, a);
+}
+
+int32_t gpu_library_attend(const tn_call *call, const gpu_attend *a)
+{
+    const gpu_device *d = gpu_device_of(call);
+    const gpu_library_driver *libraries = libraries_of(call, a->dtype);
+    if (!libraries || !libraries->attend) return TN_E_UNSUPPORTED;
+    int32_t status = gpu_the_driver.status(d->handle);
+    if (!status) status = libraries->attend(d->handle, gpu_stream_of(call)->queue, call, a);
+    return status ? status : gpu_queued(call);
+}
+
 int32_t gpu_library_transform(const tn_call *call, const gpu_transform *t)
 {
     const gpu_device *d = gpu_device_of(call);

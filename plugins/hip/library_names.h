@@ -82,6 +82,8 @@ enum { LT_KEEPS_ORDER = 0 }; /* the library does not say in which order it adds 
     {                    \
         "libMIOpen.so.1" \
     }
+#define VENDOR_CAN_ATTEND NULL /* MIOpen has no attention of this form */
+#define VENDOR_ATTEND     NULL
 
 /* ---- Fourier transforms ------------------------------------------------------------------------------------- */
 

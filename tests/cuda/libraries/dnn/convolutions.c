@@ -14,7 +14,7 @@ enum { UNORDERED = 70, LARGE, PLAIN }; /* solutions of the library */
 enum { DTYPES = 3, VERSION = 30401 };  /* not float64 */
 #else
 enum { REDUCED, ROUNDED, UNORDERED, LARGE, PLAIN }; /* engines of the library */
-enum { DTYPES = 4, VERSION = 90100 };
+enum { DTYPES = 4, VERSION = 92800 };
 #endif
 
 TestSuite(convolutions, .init = open_device, .fini = close_device, .timeout = 120);

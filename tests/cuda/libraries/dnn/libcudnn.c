@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libcudnn.so.9 for tests: convolutions of the test driver's memory, on its streams, described by the graph API. It refuses
- * what cuDNN refuses: attributes of another type or that are missing, descriptors that are not final, sizes that do not fit,
- * pointers below the alignment of their tensors. It offers engines whose numbers differ, so that a wrong choice shows.
+ * A libcudnn.so.9 for tests: convolutions of the test driver's memory, and graphs of several operations (graph.h), on its streams,
+ * described by the graph API. It refuses what cuDNN refuses: attributes of another type or that are missing, descriptors that are
+ * not final, sizes that do not fit, pointers below the alignment of their tensors. It offers engines whose numbers differ, so that
+ * a wrong choice shows. The environment: CUDNN_VERSION is the version.
  */
 #define TN_PLUGIN
 #include "convolve.h"
-#include "cudnn.h"
+#include "graph.h"
 
 CUDNN_FUNCTIONS(DECLARE)
-/* Convolutions, choices, objects that the plugin has not given back, the engine of the last convolution. */
-enum { CONVOLUTIONS, CHOICES, LIVE, ENGINE };
+/* Convolutions, choices, objects that the plugin has not given back, the engine of the last work, graphs of several operations. */
+enum { CONVOLUTIONS, CHOICES, LIVE, ENGINE, GRAPHS };
 
 /* ---- Engines ------------------------------------------------------------------------------------------------ */
 
@@ -27,96 +28,6 @@ static const struct {
                       [PLAIN] = {-1, 0, 4096}};
 
 /* ---- Descriptors -------------------------------------------------------------------------------------------- */
-
-enum { ATTRIBUTES = 8, VALUES = 5 };
-
-typedef struct attribute {
-    int name, type;
-    int64_t count;
-    int64_t values[VALUES]; /* as they were given, whatever their size */
-} attribute;
-
-typedef struct object {
-    int type, is_final, n, engine;
-    attribute attributes[ATTRIBUTES];
-    CUstream stream; /* of a handle */
-} object;
-
-/* The attributes that each descriptor needs; of an operation they begin at its own number. */
-static const struct {
-    int type, name, attribute_type;
-} known[] = {{DNN_CONVOLUTION, DNN_CONVOLUTION_SUMS, DNN_DATA_TYPE},
-             {DNN_CONVOLUTION, DNN_CONVOLUTION_KIND, DNN_CONVOLUTION_MODE},
-             {DNN_CONVOLUTION, DNN_CONVOLUTION_DILATIONS, DNN_INT64},
-             {DNN_CONVOLUTION, DNN_CONVOLUTION_STRIDES, DNN_INT64},
-             {DNN_CONVOLUTION, DNN_CONVOLUTION_POST_PADDINGS, DNN_INT64},
-             {DNN_CONVOLUTION, DNN_CONVOLUTION_PRE_PADDINGS, DNN_INT64},
-             {DNN_CONVOLUTION, DNN_CONVOLUTION_DIMENSIONS, DNN_INT64},
-             {DNN_CHOICE, DNN_CHOICE_HOW, DNN_CHOICE_MODE},
-             {DNN_CHOICE, DNN_CHOICE_GRAPH, DNN_DESCRIPTOR},
-             {DNN_PLAN, DNN_PLAN_HANDLE, DNN_HANDLE},
-             {DNN_PLAN, DNN_PLAN_CONFIG, DNN_DESCRIPTOR},
-             {DNN_GRAPH, DNN_GRAPH_HANDLE, DNN_HANDLE},
-             {DNN_GRAPH, DNN_GRAPH_OPERATIONS, DNN_DESCRIPTOR},
-             {DNN_TENSOR, DNN_TENSOR_ALIGNMENT, DNN_INT64},
-             {DNN_TENSOR, DNN_TENSOR_DATA_TYPE, DNN_DATA_TYPE},
-             {DNN_TENSOR, DNN_TENSOR_SIZES, DNN_INT64},
-             {DNN_TENSOR, DNN_TENSOR_STRIDES, DNN_INT64},
-             {DNN_TENSOR, DNN_TENSOR_ID, DNN_INT64},
-             {DNN_PACK, DNN_PACK_IDS, DNN_INT64},
-             {DNN_PACK, DNN_PACK_POINTERS, DNN_POINTER},
-             {DNN_PACK, DNN_PACK_WORKSPACE, DNN_POINTER}};
-enum { KNOWN = sizeof known / sizeof *known };
-
-static int first_attribute(int type)
-{
-    const int pass = type == DNN_FORWARD           ? 0
-                     : type == DNN_BACKWARD_DATA   ? 1
-                     : type == DNN_BACKWARD_WEIGHT ? 2
-                                                   : -1;
-    return pass < 0 ? -1 : DNN_OPERATION + DNN_OPERATION_ATTRIBUTES * pass;
-}
-
-static const attribute *find(const object *o, int name)
-{
-    for (int i = 0; i < o->n; i++)
-        if (o->attributes[i].name == name) return &o->attributes[i];
-    return NULL;
-}
-
-static int number_of(const object *o, int name)
-{
-    int number;
-    memcpy(&number, find(o, name)->values, sizeof number);
-    return number;
-}
-
-static const object *descriptor_of(const object *o, int name)
-{
-    return (const object *)(uintptr_t)find(o, name)->values[0];
-}
-
-/* Whether the attribute has this type; scalars of an operation are float, or double for sums of double. */
-static int is_known(const object *o, int name, int type)
-{
-    const int first = first_attribute(o->type);
-    if (first >= 0) {
-        if (name < first || name >= first + DNN_OPERATION_ATTRIBUTES) return 0;
-        return name - first <= DNN_OPERATION_BETA ? type == DNN_FLOAT || type == DNN_DOUBLE
-                                                  : type == DNN_DESCRIPTOR;
-    }
-    for (int i = 0; i < KNOWN; i++)
-        if (known[i].type == o->type && known[i].name == name) return known[i].attribute_type == type;
-    return 0;
-}
-
-static size_t size_of(int type)
-{
-    return type == DNN_DATA_TYPE || type == DNN_CONVOLUTION_MODE || type == DNN_CHOICE_MODE ||
-                   type == DNN_FLOAT
-               ? 4
-               : 8;
-}
 
 static int create(void **out, object o)
 {
@@ -154,23 +65,32 @@ int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t n, co
 
 /* ---- What is final ------------------------------------------------------------------------------------------- */
 
-/* A tensor is in row-major order. */
 static int is_tensor(const object *o)
+{
+    const attribute *sizes = find(o, DNN_TENSOR_SIZES), *strides = find(o, DNN_TENSOR_STRIDES);
+    for (int64_t i = 0; i < sizes->count && i < strides->count; i++)
+        if (sizes->values[i] < 1 || strides->values[i] < 0) return 0;
+    return strides->count == sizes->count;
+}
+
+static int is_row_major(const object *o)
 {
     const attribute *sizes = find(o, DNN_TENSOR_SIZES), *strides = find(o, DNN_TENSOR_STRIDES);
     int64_t stride = 1;
     for (int64_t i = sizes->count - 1; i >= 0; i--) {
-        if (strides->values[i] != stride || sizes->values[i] < 1) return 0;
+        if (strides->values[i] != stride) return 0;
         stride *= sizes->values[i];
     }
-    return strides->count == sizes->count;
+    return 1;
 }
 
-/* The sizes of an operation's tensors belong together. */
-static int is_operation(const object *o)
+/* The sizes of a convolution's tensors belong together. */
+static int is_convolution(const object *o)
 {
     const int first = first_attribute(o->type);
     const object *c = descriptor_of(o, first + DNN_OPERATION_CONVOLUTION);
+    for (int k = DNN_OPERATION_WEIGHT; k <= DNN_OPERATION_OUT; k++)
+        if (!is_row_major(descriptor_of(o, first + k))) return 0;
     const attribute *in = find(descriptor_of(o, first + DNN_OPERATION_IN), DNN_TENSOR_SIZES);
     const attribute *weight = find(descriptor_of(o, first + DNN_OPERATION_WEIGHT), DNN_TENSOR_SIZES);
     const attribute *out = find(descriptor_of(o, first + DNN_OPERATION_OUT), DNN_TENSOR_SIZES);
@@ -189,17 +109,27 @@ static int is_operation(const object *o)
     return 1;
 }
 
+static int has_several(const object *graph)
+{
+    return find(graph, DNN_GRAPH_OPERATIONS)->count > 1;
+}
+
+/* A convolution, or operations that fit together. */
+static int is_graph(const object *o)
+{
+    graph_work w;
+    return has_several(o) ? read_graph(o, &w)
+                          : first_attribute(descriptor_of(o, DNN_GRAPH_OPERATIONS)->type) >= 0;
+}
+
 int cudnnBackendFinalize(void *descriptor)
 {
     object *o = descriptor;
-    const int first = first_attribute(o->type);
     FAULT(__func__);
-    for (int i = 0; i < KNOWN; i++)
-        if (known[i].type == o->type && !find(o, known[i].name)) return DNN_BAD_PARAMETER;
-    for (int i = 0; first >= 0 && i < DNN_OPERATION_ATTRIBUTES; i++)
-        if (!find(o, first + i)) return DNN_BAD_PARAMETER;
+    if (!is_complete(o)) return DNN_BAD_PARAMETER;
     if (o->type == DNN_TENSOR && !is_tensor(o)) return DNN_BAD_PARAMETER;
-    if (first >= 0 && !is_operation(o)) return DNN_BAD_PARAMETER;
+    if (first_attribute(o->type) >= 0 && !is_convolution(o)) return DNN_BAD_PARAMETER;
+    if (o->type == DNN_GRAPH && !is_graph(o)) return DNN_BAD_PARAMETER;
     if (o->type == DNN_CHOICE) count(CHOICES, 1);
     o->is_final = 1;
     return DNN_SUCCESS;
@@ -207,10 +137,25 @@ int cudnnBackendFinalize(void *descriptor)
 
 /* ---- What the library gives ---------------------------------------------------------------------------------- */
 
+/* No engine computes products of less than LEAST_DEPTH terms in graphs. */
+static int is_computed(const object *graph)
+{
+    enum { LEAST_DEPTH = 8 };
+    graph_work w;
+    if (!has_several(graph)) return 1;
+    read_graph(graph, &w);
+    for (int i = 0; i < w.n_steps; i++)
+        if (w.steps[i].type == DNN_PRODUCT_OPERATION && w.tensors[w.steps[i].x].sizes[3] < LEAST_DEPTH)
+            return 0;
+    return 1;
+}
+
 static int give_configs(const object *choice, int64_t wanted, int64_t *out_count, void **configs)
 {
     const int first = number_of(choice, DNN_CHOICE_HOW) == DNN_CHOOSE_A ? 0 : PLAIN;
-    for (*out_count = 0; first + *out_count < ENGINES && *out_count < wanted; ++*out_count) {
+    *out_count = 0;
+    if (!is_computed(descriptor_of(choice, DNN_CHOICE_GRAPH))) return DNN_SUCCESS;
+    for (; first + *out_count < ENGINES && *out_count < wanted; ++*out_count) {
         object *config = configs[*out_count];
         if (config->type != DNN_CONFIG) return DNN_BAD_PARAMETER;
         *config = (object){.type = DNN_CONFIG, .is_final = 1, .engine = first + (int)*out_count};
@@ -249,18 +194,9 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t wante
 
 /* ---- Convolutions -------------------------------------------------------------------------------------------- */
 
-static tn_dtype dtype_of(int type)
+static int execute_convolution(const object *handle, const object *config, const object *graph,
+                               const object *pack)
 {
-    return type == DNN_F64    ? TN_FLOAT64
-           : type == DNN_F16  ? TN_FLOAT16
-           : type == DNN_BF16 ? TN_BFLOAT16
-                              : TN_FLOAT32;
-}
-
-int cudnnBackendExecute(void *handle, void *plan, void *pack)
-{
-    const object *config = descriptor_of(plan, DNN_PLAN_CONFIG),
-                 *graph = descriptor_of(config, DNN_CHOICE_GRAPH);
     const object *op = descriptor_of(graph, DNN_GRAPH_OPERATIONS);
     const int first = first_attribute(op->type);
     const object *of_convolution = descriptor_of(op, first + DNN_OPERATION_CONVOLUTION);
@@ -271,7 +207,6 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
                      .axes = (int)find(of_convolution, DNN_CONVOLUTION_DIMENSIONS)->values[0],
                      .workspace = (CUdeviceptr)find(pack, DNN_PACK_WORKSPACE)->values[0],
                      .workspace_bytes = (size_t)engines[config->engine].workspace};
-    FAULT(__func__);
     for (int k = 0; k < 3; k++) {
         const object *t = descriptor_of(op, first + names[k]);
         const attribute *sizes = find(t, DNN_TENSOR_SIZES);
@@ -291,9 +226,33 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
         c.dilations[d] = from < 0 ? 1 : find(of_convolution, DNN_CONVOLUTION_DILATIONS)->values[from];
     }
     c.turn = count(CONVOLUTIONS, 1);
+    return library_queue(handle->stream, run_convolution, &c, sizeof c) ? DNN_EXECUTION_FAILED : DNN_SUCCESS;
+}
+
+/* ---- Work ---------------------------------------------------------------------------------------------------- */
+
+static int execute_graph(object *handle, const object *config, const object *graph, const object *pack)
+{
+    graph_work *w = malloc(sizeof *w);
+    if (!w) return DNN_HOST_ALLOCATION_FAILED;
+    const int is_read = read_graph(graph, w) && take_pack(w, pack);
+    w->reduces_sums = config->engine == REDUCED;
+    w->workspace_bytes = (size_t)engines[config->engine].workspace;
+    w->next = handle->works;
+    handle->works = w;
+    count(GRAPHS, 1);
+    return !is_read || library_queue(handle->stream, run_graph, &w, sizeof w) ? DNN_EXECUTION_FAILED
+                                                                              : DNN_SUCCESS;
+}
+
+int cudnnBackendExecute(void *handle, void *plan, void *pack)
+{
+    const object *config = descriptor_of(plan, DNN_PLAN_CONFIG),
+                 *graph = descriptor_of(config, DNN_CHOICE_GRAPH);
+    FAULT(__func__);
     __atomic_store_n(&counts[ENGINE], config->engine, __ATOMIC_RELEASE);
-    return library_queue(((object *)handle)->stream, run_convolution, &c, sizeof c) ? DNN_EXECUTION_FAILED
-                                                                                    : DNN_SUCCESS;
+    return has_several(graph) ? execute_graph(handle, config, graph, pack)
+                              : execute_convolution(handle, config, graph, pack);
 }
 
 /* ---- The handle ---------------------------------------------------------------------------------------------- */
@@ -307,6 +266,10 @@ int cudnnCreate(void **out)
 
 int cudnnDestroy(void *handle)
 {
+    for (graph_work *w = ((object *)handle)->works, *next; w; w = next) {
+        next = w->next;
+        free(w);
+    }
     return destroy(handle);
 }
 
@@ -319,7 +282,8 @@ int cudnnSetStream(void *handle, void *stream)
 
 size_t cudnnGetVersion(void)
 {
-    return 90100;
+    const char *version = getenv("CUDNN_VERSION");
+    return version ? (size_t)atol(version) : 92800;
 }
 
 const char *cudnnGetErrorString(int status)
