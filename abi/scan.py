@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HEADERS = ["base.h", "value.h", "context.h", "tensor.h", "op.h", "autograd.h", "device.h", "graph.h",
-           "collectives.h", "interop.h", "random.h", "io.h", "inspect.h", "trace.h", "profile.h", "plugin.h"]
+           "collectives.h", "interop.h", "random.h", "io.h", "inspect.h", "trace.h", "profile.h",
+           "activity.h", "plugin.h"]
 # Words of the headers that are no part of a type.
 NOTES = re.compile(r"\bTN_(BORROWS|TAKES|GIVES|SCOPED|OUT|NULLABLE|ANY_THREAD|SCOPE_THREAD|HOST_THREAD|IN_KERNEL|"
                    r"IN_CALLBACK|API|BEGIN_DECLS|END_DECLS)\b")
@@ -283,7 +284,7 @@ def scan_demands(api, loader):
     """What the loader refuses a plugin for lacking, from its tables: interface or slot -> "required" or "optional"."""
     text = strip_comments(Path(loader).read_text())
     interfaces = re.findall(r'\{"(tenon\.\w+)",\s*PLACE\([\w.]+\),\s*([01]),', text)
-    required = {f"{struct}.{slot}" for struct, slot in re.findall(r"\bSLOT\((tn_\w+),\s*(\w+)\)", text)}
+    required = {f"{struct}.{slot}" for struct, slot in re.findall(r"\bSLOT\((tn_(?!x_)\w+),\s*(\w+)\)", text)}
     slots = [f"{s.name}.{f.name}" for s in api.structs.values() if s.name.endswith("_interface") for f in s.fields[1:]
              if not f.name.startswith("reserved")]
     if not interfaces or not required <= set(slots):

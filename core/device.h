@@ -6,6 +6,7 @@
 #ifndef TNI_CORE_DEVICE_H
 #define TNI_CORE_DEVICE_H
 
+#include <tenon/activity.h>
 #include <tenon/graph.h>
 #include "core/context.h"
 #include "core/error.h"
@@ -27,6 +28,7 @@ typedef struct tni_driver {
     tn_collectives_interface collectives; /* size 0: absent */
     tn_settings_interface settings;       /* size 0: absent */
     tn_interop_interface interop;         /* size 0: absent */
+    tn_x_activity_interface activity;     /* size 0: absent */
 } tni_driver;
 
 struct tni_allocator;

@@ -269,6 +269,7 @@ int32_t tni_profile_start(tn_context *ctx, const tn_profile_options *options)
         atomic_fetch_or(&ctx->call_flags, TNI_CALL_PROFILED);
     }
     pthread_mutex_unlock(&p->lock);
+    if (!status) tni_profile_work_open(p);
     if (!status && o.flags & TN_PROFILE_MEMORY) tni_allocators_watch(ctx, 1);
     return status;
 }
@@ -353,6 +354,7 @@ void tn_profile_release(tn_profile *profile)
     }
     tni_vector_finish(ctx, &profile->logs, sizeof(tni_profile_log *));
     tni_vector_finish(ctx, &profile->spans, sizeof(tni_profile_span));
+    tni_vector_finish(ctx, &profile->activities, sizeof(tni_profile_activity));
     tni_profile_table_finish(ctx, &profile->table);
     tni_free(ctx, profile->rows, profile->row_count * sizeof *profile->rows);
     tni_free(ctx, profile, sizeof *profile);

@@ -8,8 +8,8 @@
  * These structs stay until the context ends, so that a thread may keep a pointer to its own. tn_profile_end takes
  * what they hold.
  *
- * profile.c has the life of a profile and what threads do, profile_work.c the work of devices, profile_table.c the
- * table, profile_file.c the file.
+ * profile.c has the life of a profile and what threads do, profile_work.c the work of devices, profile_activity.c what
+ * vendors recorded of it, profile_table.c the table, profile_file.c the file.
  */
 #ifndef TNI_CORE_PROFILE_H
 #define TNI_CORE_PROFILE_H
@@ -50,7 +50,9 @@ void tni_profile_leave(tn_context *ctx, uint64_t token);
 /* A piece of work that is being queued on a stream. `name` must live as long as the context. */
 typedef struct tni_profile_work {
     tn_event *start;
-    int64_t queued; /* ns */
+    int64_t queued;      /* ns */
+    uint64_t number;     /* by which the vendor's records name it; 0: none */
+    uint32_t generation; /* of the profile in which it began */
 } tni_profile_work;
 /* 1 if the work is to be measured: the caller queues it and then calls tni_profile_work_end. The thread's last
  * error may be replaced. */
@@ -116,12 +118,42 @@ typedef struct tni_profile_change {
 /* Device work whose time is known. */
 typedef struct tni_profile_span {
     int64_t start, end; /* ns, of the device's clock until the profile ends, then of the host's */
+    int64_t busy;       /* ns in which something ran */
     int64_t queued;
     uint64_t stream;
     tn_device device;
     const char *name;
     uint32_t thread;
+    int32_t is_recorded; /* by the vendor: the times are of the host's clock */
 } tni_profile_span;
+
+/* Work that was queued. */
+typedef struct tni_profile_pending {
+    struct tni_profile_pending *next;
+    tn_event *start, *end;
+    tni_profile_span span;
+    uint64_t number;     /* of the vendor's records, or 0 */
+    int32_t is_measured; /* the span has times */
+    uint32_t count;
+    tni_profile_entry *entries[]; /* the calls around it, innermost first */
+} tni_profile_pending;
+
+/* A kernel or copy that the vendor recorded. */
+typedef struct tni_profile_activity {
+    int64_t start, end; /* ns, of the host's clock */
+    uint64_t number;    /* of its work, or 0 */
+    uint64_t stream;    /* that of its work, or TNI_PROFILE_OTHERS and the vendor's */
+    tn_device device;
+    const char *work;               /* its name, or NULL */
+    const tni_profile_entry *entry; /* of the profile's table */
+} tni_profile_activity;
+#define TNI_PROFILE_OTHERS ((uint64_t)1 << 40)
+
+/* The vendor's records of one device. */
+typedef struct tni_profile_recording {
+    void *handle;     /* the plugin's; NULL: it records nothing */
+    tni_vector works; /* tni_profile_pending * of number i + 1; NULL while it is being queued */
+} tni_profile_recording;
 
 /* What one thread did. */
 typedef struct tni_profile_log {
@@ -137,10 +169,12 @@ struct tn_profile {
     tn_context *ctx;
     uint32_t flags;
     int64_t begin, end;
-    tni_vector logs;  /* tni_profile_log * of threads that did something */
-    tni_vector spans; /* tni_profile_span */
+    tni_vector logs;       /* tni_profile_log * of threads that did something */
+    tni_vector spans;      /* tni_profile_span */
+    tni_vector activities; /* tni_profile_activity */
     uint64_t dropped;
     uint64_t unmeasured;
+    uint64_t lost;
     tni_profile_table table; /* of all threads */
     tn_profile_row *rows;    /* sorted */
     uint32_t row_count;
@@ -179,8 +213,18 @@ typedef struct tni_profiler {
  * the thread's number; an entry for work outside all calls if there is none. */
 uint32_t tni_profile_open_entries(tni_profiler *p, const char *work, tni_profile_entry **out, uint32_t most,
                                   uint32_t *out_thread);
+/* Begins to record on the devices that are open, before their next work. */
+void tni_profile_work_open(tni_profiler *p);
 /* Waits for all devices with measured work, and moves their spans to the host's clock and to the profile. */
 void tni_profile_work_collect(tni_profiler *p, tn_profile *to);
-void tni_profile_work_finish(tni_profiler *p);
+
+/* profile_activity.c. Under the lock of works, except pop. */
+void tni_profile_record_begin(tni_profile_recording *r, tni_device *device);
+/* Work that this thread queues from now on, until pop, has the number that it returns; 0: nothing is recorded. */
+uint64_t tni_profile_record_push(tni_profile_recording *r, tni_device *device);
+void tni_profile_record_pop(tni_device *device);
+/* Gives the works that the vendor recorded their times, and the profile what was recorded. The device has been waited for. */
+void tni_profile_record_end(tni_profile_recording *r, tni_device *device, uint64_t max_events,
+                            tn_profile *to);
 
 #endif

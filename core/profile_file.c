@@ -82,7 +82,11 @@ static void name_stream(writer *w, uint32_t process, uint64_t stream)
     place[0] = process;
     place[1] = stream;
     char name[48];
-    snprintf(name, sizeof name, stream ? "stream %llu" : "default stream", (unsigned long long)stream);
+    snprintf(name, sizeof name,
+             stream & TNI_PROFILE_OTHERS ? "stream %llu of others"
+             : stream                    ? "stream %llu"
+                                         : "default stream",
+             (unsigned long long)(stream & ~TNI_PROFILE_OTHERS));
     name_track(w, "thread_name", process, stream, name);
 }
 
@@ -91,7 +95,8 @@ static const char *category(uint32_t kind)
     static const char *const names[] = {[TN_PROFILE_OPERATOR] = "operator",
                                         [TN_PROFILE_BACKWARD] = "backward",
                                         [TN_PROFILE_RANGE] = "range",
-                                        [TN_PROFILE_WORK] = "work"};
+                                        [TN_PROFILE_WORK] = "work",
+                                        [TN_PROFILE_KERNEL] = "kernel"};
     return names[kind];
 }
 
@@ -148,6 +153,19 @@ static void put_span(writer *w, const tni_profile_span *span, uint32_t number)
     fprintf(w->file, ",\"cat\":\"flow\",\"id\":%u,\"bp\":\"e\"}", number);
 }
 
+/* On the track of its work, below it. */
+static void put_activity(writer *w, const tni_profile_activity *a)
+{
+    uint32_t process = process_of(w, a->device);
+    name_stream(w, process, a->stream);
+    begin_event(w, "X", a->entry->row.name);
+    put_place(w, process, a->stream, a->start);
+    fprintf(w->file,
+            ",\"dur\":%.3f,\"cat\":\"kernel\",\"args\":{\"work\":", (double)(a->end - a->start) * 1e-3);
+    put_text(w->file, a->work ? a->work : "");
+    fputs("}}", w->file);
+}
+
 static void put_row(FILE *file, const tn_profile_row *row)
 {
     fputs("{\"name\":", file);
@@ -174,11 +192,13 @@ static void put_profile(writer *w)
     for (uint32_t i = 0; i < p->logs.count; i++) put_log(w, ((tni_profile_log **)p->logs.data)[i]);
     for (uint32_t i = 0; i < p->spans.count; i++)
         put_span(w, (const tni_profile_span *)p->spans.data + i, i + 1);
+    for (uint32_t i = 0; i < p->activities.count; i++)
+        put_activity(w, (const tni_profile_activity *)p->activities.data + i);
     fprintf(w->file,
             "],\n\"tenon_profile\":{\"version\":1,\"nanoseconds\":%llu,\"dropped\":%llu,\"unmeasured\":%llu,"
-            "\"rows\":[",
+            "\"lost\":%llu,\"rows\":[",
             (unsigned long long)summary.nanoseconds, (unsigned long long)summary.dropped,
-            (unsigned long long)summary.unmeasured);
+            (unsigned long long)summary.unmeasured, (unsigned long long)summary.lost);
     for (uint32_t i = 0; i < p->row_count; i++) {
         fputs(i ? ",\n" : "\n", w->file);
         put_row(w->file, &p->rows[i]);

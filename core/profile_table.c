@@ -198,9 +198,10 @@ int32_t tn_profile_get_summary(const tn_profile *profile, tn_profile_summary *ou
     if (!profile) return tni_error(TN_E_ARGUMENT, "profile_get_summary: the profile is NULL");
     tn_profile_summary summary = {.threads = profile->logs.count,
                                   .nanoseconds = (uint64_t)(profile->end - profile->begin),
-                                  .events = profile->spans.count,
+                                  .events = profile->spans.count + profile->activities.count,
                                   .dropped = profile->dropped,
-                                  .unmeasured = profile->unmeasured};
+                                  .unmeasured = profile->unmeasured,
+                                  .lost = profile->lost};
     for (uint32_t i = 0; i < profile->logs.count; i++) {
         const tni_profile_log *log = ((tni_profile_log **)profile->logs.data)[i];
         summary.events += log->calls.count + log->changes.count;

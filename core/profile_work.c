@@ -2,22 +2,18 @@
 /*
  * Device work in a profile. Each piece of work stands between two events with timing. The time of an event is
  * known relative to the first event of its device, and that one's time on the host's clock when the profile ends:
- * the device has then been waited for, so that its last event and the host's clock are read at the same moment.
+ * the device has then been waited for, so that its last event and the host's clock are read at the same moment. Of
+ * devices whose vendor records what runs (profile_activity.c), all work is kept until then.
  */
 #include "core/graph.h"
 #include "core/profile.h"
 
+#include <string.h>
+
 #define MOST_ENTRIES 16u  /* calls around a piece of work that its time is counted for */
 #define MOST_PENDING 256u /* pieces of work that are not asked for yet */
 
-/* Work that was queued. */
-typedef struct pending {
-    struct pending *next;
-    tn_event *start, *end;
-    tni_profile_span span;
-    uint32_t count;
-    tni_profile_entry *entries[MOST_ENTRIES];
-} pending;
+typedef tni_profile_pending pending;
 
 struct tni_profile_device {
     struct tni_profile_device *next;
@@ -27,6 +23,7 @@ struct tni_profile_device {
     pending *first, **last;
     uint32_t count;
     tni_vector spare; /* tn_event *: events to be used again */
+    tni_profile_recording recording;
 };
 
 /* ---- Events -------------------------------------------------------------------------------------------- */
@@ -75,24 +72,53 @@ static tni_profile_device *find(tni_profiler *p, tni_device *device, tn_stream *
     d->base = record(d, stream);
     d->next = p->devices;
     p->devices = d;
+    tni_profile_record_begin(&d->recording, device);
     return d;
+}
+
+/* A profiler of a vendor takes long to start: not in the first operator. */
+void tni_profile_work_open(tni_profiler *p)
+{
+    const tn_context *ctx = p->ctx;
+    pthread_mutex_lock(&p->work_lock);
+    const uint32_t types = atomic_load(&p->generation) ? atomic_load(&ctx->type_count) : 0;
+    for (uint32_t k = 0; k < types; k++)
+        for (uint32_t i = 0; i < ctx->types[k]->count; i++) {
+            tni_device *d = &ctx->types[k]->devices[i];
+            if (d->type->driver.activity.size && atomic_load(&d->open) == TNI_DEVICE_OPEN && can_measure(d) &&
+                !tni_stream_captures(d->default_stream))
+                (void)find(p, d, d->default_stream);
+        }
+    pthread_mutex_unlock(&p->work_lock);
 }
 
 /* ---- Work that has finished ---------------------------------------------------------------------------- */
 
-static int32_t measure(const tni_profile_device *d, pending *w)
+static void free_pending(tni_profiler *p, pending *w)
+{
+    if (w) tni_free(p->ctx, w, sizeof *w + w->count * sizeof *w->entries);
+}
+
+static void measure(const tni_profile_device *d, pending *w)
 {
     double start, end;
     if (!d->base || tn_event_elapsed(d->base, w->start, &start) || tn_event_elapsed(w->start, w->end, &end))
-        return 0;
+        return;
     w->span.start = (int64_t)(start * 1e6);
-    w->span.end = w->span.start + (int64_t)(end * 1e6);
-    return 1;
+    w->span.busy = (int64_t)(end * 1e6);
+    w->span.end = w->span.start + w->span.busy;
+    w->is_measured = 1;
 }
 
-static void count(tni_profiler *p, const pending *w)
+/* Adds its time to the calls around it, and ends it. */
+static void count(tni_profiler *p, pending *w)
 {
-    uint64_t took = (uint64_t)(w->span.end - w->span.start);
+    uint64_t took = (uint64_t)w->span.busy;
+    if (!w->is_measured) {
+        p->unmeasured++;
+        free_pending(p, w);
+        return;
+    }
     for (uint32_t i = 0; i < w->count; i++) {
         w->entries[i]->row.device_total += took;
         if (!i) w->entries[i]->row.device_self += took;
@@ -103,6 +129,7 @@ static void count(tni_profiler *p, const pending *w)
         *span = w->span;
     else
         p->dropped++;
+    free_pending(p, w);
 }
 
 /* Takes the work that is done off the list; all of it once the device was waited for. */
@@ -113,14 +140,22 @@ static void drain(tni_profiler *p, tni_profile_device *d, int32_t waited)
         d->first = w->next;
         if (!d->first) d->last = &d->first;
         d->count--;
-        if (measure(d, w))
-            count(p, w);
-        else
-            p->unmeasured++;
+        measure(d, w);
         give_event(d, w->start);
         give_event(d, w->end);
-        tni_free(p->ctx, w, sizeof *w);
+        if (!w->number) count(p, w);
     }
+}
+
+/* What was kept until the vendor's records are there. */
+static void count_recorded(tni_profiler *p, tni_profile_device *d)
+{
+    tni_vector *works = &d->recording.works;
+    for (uint32_t i = 0; i < works->count; i++) {
+        pending *w = ((pending **)works->data)[i];
+        if (w) count(p, w);
+    }
+    tni_vector_finish(p->ctx, works, sizeof(pending *));
 }
 
 /* ---- Queueing ------------------------------------------------------------------------------------------ */
@@ -137,7 +172,11 @@ int32_t tni_profile_work_begin(tni_device *device, tn_stream *stream, tni_profil
     }
     tni_profile_device *d = can_measure(device) ? find(p, device, stream) : NULL;
     work->start = d ? record(d, stream) : NULL;
-    if (!work->start) p->unmeasured++;
+    if (!work->start)
+        p->unmeasured++;
+    else
+        work->number = tni_profile_record_push(&d->recording, device);
+    work->generation = atomic_load(&p->generation);
     pthread_mutex_unlock(&p->work_lock);
     return work->start != NULL;
 }
@@ -146,16 +185,22 @@ int32_t tni_profile_work_begin(tni_device *device, tn_stream *stream, tni_profil
 static void queue(tni_profiler *p, tni_profile_device *d, tn_stream *stream, const char *name,
                   const tni_profile_work *work)
 {
+    tni_profile_entry *entries[MOST_ENTRIES];
+    uint32_t thread = 0, n = 0;
     tn_event *end = record(d, stream);
-    pending *w = end ? tni_alloc_zeroed(p->ctx, sizeof *w) : NULL;
-    if (w) w->count = tni_profile_open_entries(p, name, w->entries, MOST_ENTRIES, &w->span.thread);
-    if (!w || !w->count) {
+    if (end) n = tni_profile_open_entries(p, name, entries, MOST_ENTRIES, &thread);
+    pending *w = n ? tni_alloc_zeroed(p->ctx, sizeof *w + n * sizeof *entries) : NULL;
+    if (!w) {
         p->unmeasured++;
         give_event(d, work->start);
         give_event(d, end);
-        tni_free(p->ctx, w, sizeof *w);
         return;
     }
+    w->count = n;
+    memcpy(w->entries, entries, n * sizeof *entries);
+    w->number = work->generation == atomic_load(&p->generation) ? work->number : 0;
+    if (w->number) ((pending **)d->recording.works.data)[w->number - 1] = w;
+    w->span.thread = thread;
     w->start = work->start;
     w->end = end;
     w->span.queued = work->queued;
@@ -170,6 +215,7 @@ static void queue(tni_profiler *p, tni_profile_device *d, tn_stream *stream, con
 void tni_profile_work_end(tni_device *device, tn_stream *stream, const char *name, tni_profile_work *work)
 {
     tni_profiler *p = atomic_load_explicit(&device->ctx->profiler, memory_order_acquire);
+    if (work->number) tni_profile_record_pop(device);
     pthread_mutex_lock(&p->work_lock);
     tni_profile_device *d = p->devices;
     while (d && d->device != device) d = d->next;
@@ -197,17 +243,22 @@ static int64_t offset_of(tni_profile_device *d)
     return offset;
 }
 
-/* The device's spans get the host's time. Work begins after it was queued, whatever the two clocks say. */
+static int32_t is_by_events(const tni_profile_span *span, const tni_profile_device *d)
+{
+    return span->device == d->device->id && !span->is_recorded;
+}
+
+/* The device's spans by events get the host's time. Work begins after it was queued, whatever the two clocks say. */
 static void shift(tni_profiler *p, const tni_profile_device *d, int64_t offset)
 {
     tni_profile_span *spans = p->spans.data;
     int64_t late = 0;
     for (uint32_t i = 0; i < p->spans.count; i++) {
-        if (spans[i].device == d->device->id && spans[i].queued - (spans[i].start + offset) > late)
+        if (is_by_events(&spans[i], d) && spans[i].queued - (spans[i].start + offset) > late)
             late = spans[i].queued - (spans[i].start + offset);
     }
     for (uint32_t i = 0; i < p->spans.count; i++) {
-        if (spans[i].device != d->device->id) continue;
+        if (!is_by_events(&spans[i], d)) continue;
         spans[i].start += offset + late;
         spans[i].end += offset + late;
     }
@@ -229,12 +280,14 @@ void tni_profile_work_collect(tni_profiler *p, tn_profile *to)
         tni_profile_device *d = p->devices;
         tni_late_keep(d->device, tni_device_wait(d->device), "waiting for a device whose profile ends");
         drain(p, d, 1);
+        tni_profile_record_end(&d->recording, d->device, p->max_events, to);
+        count_recorded(p, d);
         shift(p, d, offset_of(d));
         p->devices = d->next;
         finish_device(d);
     }
     to->spans = p->spans;
-    to->dropped = p->dropped;
+    to->dropped += p->dropped;
     to->unmeasured = p->unmeasured;
     p->spans = (tni_vector){0};
     p->dropped = p->unmeasured = 0;

@@ -87,6 +87,9 @@ static int print_table(const cJSON *profile, int all)
     if (number_of(profile, "unmeasured") > 0)
         printf("%.0f pieces of device work have no time: the plugin has no events with timing\n",
                number_of(profile, "unmeasured"));
+    if (number_of(profile, "lost") > 0)
+        printf("%.0f kernels and copies are missing: the vendor's profiler has not recorded them\n",
+               number_of(profile, "lost"));
     return CMD_OK;
 }
 

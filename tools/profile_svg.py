@@ -17,7 +17,7 @@ from html import escape
 BAR, LANE, LABEL, TOP, LEFT = 16, 18, 20, 46, 8  # heights in pixels, and the margin
 CHARACTER = 6.3  # the width of one at font size 10
 LEAST = 0.05  # pixels; shorter bars are counted, not drawn
-COLOURS = {"range": "#c9ced6", "backward": "#cdb6e8", "operator": "#9cc4ee", "work": "#f3b567"}
+COLOURS = {"range": "#c9ced6", "backward": "#cdb6e8", "operator": "#9cc4ee", "work": "#f3b567", "kernel": "#f8dcae"}
 
 
 def time_of(number):

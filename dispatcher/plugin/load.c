@@ -74,6 +74,9 @@ static const required_slot collectives_slots[] = {SLOT(tn_collectives_interface,
 static const required_slot settings_slots[] = {SLOT(tn_settings_interface, describe),
                                                SLOT(tn_settings_interface, get),
                                                SLOT(tn_settings_interface, set), NO_SLOT};
+static const required_slot activity_slots[] = {
+    SLOT(tn_x_activity_interface, begin), SLOT(tn_x_activity_interface, push),
+    SLOT(tn_x_activity_interface, pop), SLOT(tn_x_activity_interface, end), NO_SLOT};
 static const required_slot shim_slots[] = {SLOT(tn_shim_interface, wrap), NO_SLOT};
 static const required_slot no_slots[] = {NO_SLOT};
 
@@ -90,6 +93,7 @@ static const known_interface interfaces[] = {
     {"tenon.collectives", PLACE(driver.collectives), 0, collectives_slots},
     {"tenon.settings", PLACE(driver.settings), 0, settings_slots},
     {"tenon.interop", PLACE(driver.interop), 0, no_slots},
+    {"tenon.x.activity", PLACE(driver.activity), 0, activity_slots},
     {"tenon.kernels", PLACE(kernels), 0, no_slots},
     {"tenon.autocast", PLACE(driver.autocast), 0, no_slots},
     {"tenon.shim", PLACE(shim), 0, shim_slots},
@@ -146,7 +150,7 @@ static int32_t check_kernels(const tn_kernels_interface *k, tni_reason *reason)
     return TN_OK;
 }
 
-/* Experimental interfaces that the plugin says it has. The host calls none: no interface of this version is one. */
+/* Experimental interfaces that the plugin says it has. Of them the host asks for tenon.x.activity only. */
 static int32_t take_experimental(tni_plugin *p, tni_reason *reason)
 {
     static const char prefix[] = "tenon.x.";

@@ -11,7 +11,7 @@ from pathlib import Path
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wundef", "-Wshadow", "-Werror", "-fsyntax-only"]
 LANGUAGES = [("c", "c11"), ("c", "c17"), ("c++", "c++17")]
 VENDOR = ["plugin.h", "op.h", "ops.h", "value.h", "base.h", "device.h", "graph.h", "collectives.h",
-          "random.h", "tensor.h", "context.h", "kernel.h", "device_kernel.h", "plain_kernels.h", "worker.h", "typed_call.h", "operator_library.h"]
+          "random.h", "tensor.h", "context.h", "kernel.h", "device_kernel.h", "plain_kernels.h", "worker.h", "typed_call.h", "operator_library.h", "activity.h"]
 
 
 def compile_alone(job):

@@ -214,6 +214,185 @@ Test(profile, ends_while_work_is_queued)
     cr_assert_eq(gpu.live_events, 0);
 }
 
+/* ---- What a vendor records --------------------------------------------------------------------------------- */
+
+/* A profiler of a vendor: what it has recorded is in `script`; slots fail with the statuses. */
+static struct {
+    tn_x_activity script[8];
+    int n_script, live, depth, pushes;
+    int32_t begin_status, end_status;
+    int failing_push;
+} vendor;
+
+static int32_t record_begin(void *self, void *device, void **out_recording)
+{
+    if (vendor.begin_status) return vendor.begin_status;
+    vendor.live++;
+    *out_recording = &vendor;
+    return TN_OK;
+}
+
+static int32_t record_push(void *self, void *recording, uint64_t work)
+{
+    cr_assert_eq(recording, &vendor);
+    if (++vendor.pushes == vendor.failing_push) return TN_E_INTERNAL;
+    vendor.depth++;
+    return TN_OK;
+}
+
+static void record_pop(void *self, void *device)
+{
+    vendor.depth--;
+}
+
+static int32_t record_end(void *self, void *recording,
+                          void (*take)(void *user, const tn_x_activity *activity), void *user,
+                          uint64_t *out_lost)
+{
+    vendor.live--;
+    for (int i = 0; i < vendor.n_script; i++) take(user, &vendor.script[i]);
+    if (!vendor.end_status) *out_lost = 3;
+    return vendor.end_status;
+}
+
+/* A device that records, and a tensor on it. */
+static tn_tensor *recorded(void)
+{
+    static fake recording = {.type = "rec", .count = 1, .device_class = TN_DEVICE_DISCRETE};
+    tni_driver driver = fake_driver(&recording);
+    const float one = 1;
+    driver.activity = (tn_x_activity_interface){.size = sizeof driver.activity,
+                                                .begin = record_begin,
+                                                .push = record_push,
+                                                .pop = record_pop,
+                                                .end = record_end};
+    cr_assert_eq(tni_device_type_add(ctx, &driver), TN_OK);
+    tn_tensor *t = tn_from_data(s, TN_FLOAT32, TN_INTS(1), &one, tn_device_parse(ctx, "rec:0"));
+    cr_assert_not_null(t);
+    return t;
+}
+
+static void ran(uint64_t work, int64_t start, int64_t stop, const char *name)
+{
+    vendor.script[vendor.n_script++] = (tn_x_activity){
+        .size = sizeof(tn_x_activity), .work = work, .stream = 5, .start = start, .end = stop, .name = name};
+}
+
+static void fill(const tn_tensor *t)
+{
+    cr_assert_eq(tni_fill_zeros(t->storage->device, t->desc.allocation, t->desc.byte_offset, 4), TN_OK);
+}
+
+static tn_profile_row row_named(const tn_profile *p, uint32_t kind, const char *name)
+{
+    tn_profile_row row = {.size = sizeof row};
+    for (uint32_t i = 0; i < tn_profile_count(p); i++) {
+        cr_assert_eq(tn_profile_get(p, i, &row), TN_OK);
+        if (row.kind == kind && !strcmp(row.name, name)) return row;
+    }
+    return (tn_profile_row){.size = sizeof row, .name = "", .shapes = ""};
+}
+
+static int32_t file_has(const tn_profile *p, const char *text)
+{
+    char path[] = "/tmp/tenon-profile-XXXXXX", all[1 << 14] = "";
+    const int file = mkstemp(path);
+    cr_assert_eq(tn_profile_write(p, path), TN_OK);
+    cr_assert_gt(read(file, all, sizeof all - 1), 0);
+    close(file);
+    unlink(path);
+    return strstr(all, text) != NULL;
+}
+
+/* The time of work is that in which a kernel of it ran; rows of kernels have all, also those of others. */
+Test(profile, kernels_that_a_vendor_recorded)
+{
+    tn_tensor *t = recorded();
+    begin(0, 0);
+    cr_assert_eq(vendor.live, 1, "the device is open");
+    const int64_t now = tni_profile_now();
+    tn_profile_range_begin(ctx, "range");
+    fill(t);
+    fill(t);
+    fill(t);
+    tn_profile_range_end(ctx);
+    cr_assert_eq(vendor.depth, 0);
+    ran(2, now + 150, now + 250, "b");
+    ran(2, now + 100, now + 200, "a");
+    ran(2, now + 300, now + 310, "a");
+    ran(2, now + 110, now + 120, "a");
+    ran(1, now + 10, now + 15, "b");
+    ran(77, now + 400, now + 500, "stranger");
+    tn_profile *p = end();
+    cr_assert_eq(vendor.live, 0);
+    const tn_profile_row a = row_named(p, TN_PROFILE_KERNEL, "a"),
+                         range = row_named(p, TN_PROFILE_RANGE, "range");
+    cr_assert_eq(a.calls, 3);
+    cr_assert_eq(a.device_total, 120);
+    cr_assert_eq(a.device_self, 120);
+    cr_assert_eq(row_named(p, TN_PROFILE_KERNEL, "b").device_self, 105);
+    cr_assert_eq(row_named(p, TN_PROFILE_KERNEL, "stranger").device_self, 100);
+    const tni_profile_span *spans = p->spans.data;
+    cr_assert_eq(p->spans.count, 3);
+    cr_assert_eq(spans[0].start, now + 10);
+    cr_assert_eq(spans[1].start, now + 100);
+    cr_assert_eq(spans[1].end, now + 310);
+    cr_assert_eq(spans[1].busy, 160, "two overlap, and one is inside another");
+    cr_assert_eq(range.device_self, 165 + (uint64_t)spans[2].busy, "the third is by events");
+    cr_assert_eq(summary_of(p).lost, 3);
+    cr_assert_eq(summary_of(p).events, 1 + 3 + 6);
+    cr_assert(file_has(p, "\"name\":\"stream 5 of others\""));
+    cr_assert(file_has(p, "\"cat\":\"kernel\",\"args\":{\"work\":\"fill with zeros\"}"));
+    cr_assert(file_has(p, "\"kind\":\"kernel\""));
+    cr_assert(file_has(p, "\"lost\":3"));
+    tn_profile_release(p);
+}
+
+/* Those beyond max_events are in the table, not in the file. */
+Test(profile, many_kernels)
+{
+    tn_tensor *t = recorded();
+    begin(0, 2);
+    fill(t);
+    for (int i = 0; i < 5; i++) ran(1, tni_profile_now(), tni_profile_now() + 10, "k");
+    tn_profile *p = end();
+    cr_assert_eq(summary_of(p).dropped, 3);
+    cr_assert_eq(row_named(p, TN_PROFILE_KERNEL, "k").calls, 5);
+    tn_profile_release(p);
+}
+
+Test(profile, a_vendor_that_fails)
+{
+    tn_tensor *t = recorded();
+    const int32_t statuses[] = {TN_E_UNSUPPORTED, TN_E_INTERNAL};
+    for (int i = 0; i < 2; i++) {
+        vendor.begin_status = statuses[i];
+        begin(0, 0);
+        fill(t);
+        tn_profile *p = end();
+        cr_assert_eq(row_named(p, TN_PROFILE_WORK, "fill with zeros").calls, 1);
+        cr_assert_eq(summary_of(p).unmeasured, 0);
+        cr_assert_eq(vendor.pushes, 0);
+        cr_assert_eq(summary_of(p).lost, 0);
+        tn_profile_release(p);
+    }
+    vendor.begin_status = TN_OK;
+    vendor.failing_push = 1;
+    begin(0, 0);
+    fill(t);
+    fill(t); /* this is number 1 now */
+    ran(1, tni_profile_now(), tni_profile_now() + 1000, "k");
+    vendor.end_status = TN_E_INTERNAL;
+    tn_profile *p = end();
+    cr_assert_eq(vendor.depth, 0);
+    cr_assert_eq(summary_of(p).unmeasured, 0);
+    cr_assert_eq(summary_of(p).lost, 0);
+    const tni_profile_span *spans = p->spans.data;
+    cr_assert_eq(p->spans.count, 2);
+    cr_assert_eq(spans[0].is_recorded + spans[1].is_recorded, 1);
+    tn_profile_release(p);
+}
+
 static void *range_of_a_thread(void *name)
 {
     tn_profile_range_begin(ctx, name);

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "abi"))
 import scan  # noqa: E402
 
 HEADERS = ["base.h", "value.h", "context.h", "tensor.h", "op.h", "autograd.h", "device.h", "graph.h", "collectives.h",
-           "interop.h", "random.h", "io.h", "inspect.h", "trace.h", "profile.h"]
+           "interop.h", "random.h", "io.h", "inspect.h", "trace.h", "profile.h", "activity.h"]
 
 
 def source(include):

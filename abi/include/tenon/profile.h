@@ -3,7 +3,8 @@
  * Profiles: where a program spends its time. Between begin and end the library measures every operator, every
  * node of a backward pass and every range that the program names; on asynchronous devices it also measures
  * each piece of work with a pair of events. The result is a table and a file that chrome://tracing and
- * ui.perfetto.dev show. TENON_PROFILE=FILE profiles any program.
+ * ui.perfetto.dev show. TENON_PROFILE=FILE profiles any program. Where a device's plugin offers the records of its vendor's
+ * profiler, those give the times, and the kernels inside each operator.
  *
  * Without a profile calls take no longer. A profiled call takes some 100 ns longer, with TN_PROFILE_MEMORY some 300.
  */
@@ -25,6 +26,9 @@ TN_BEGIN_DECLS
 #define TN_PROFILE_BACKWARD 1u /* a node of a backward pass, "MulBackward0" */
 #define TN_PROFILE_RANGE    2u /* tn_profile_range_begin */
 #define TN_PROFILE_WORK     3u /* work of a device that no operator queued: "graph replay", copies */
+/* A kernel or a kind of copy, by the vendor's name, where the vendor's profiler records them. The rows above count its time,
+ * too; that of other libraries is in no other row. */
+#define TN_PROFILE_KERNEL 4u
 
 #ifndef TN_PLUGIN
 typedef struct tn_profile tn_profile;
@@ -84,6 +88,7 @@ typedef struct tn_profile_summary {
     uint64_t events;      /* in the file */
     uint64_t dropped;     /* not in the file, because there were more than max_events or no memory */
     uint64_t unmeasured;  /* pieces of device work without a time: the plugin has no events with timing */
+    uint64_t lost;        /* kernels and copies that the vendor's profiler says it has not recorded */
 } tn_profile_summary;
 TN_API int32_t tn_profile_get_summary(const tn_profile *profile,
                                       TN_OUT tn_profile_summary *out) TN_ANY_THREAD;
