@@ -95,6 +95,7 @@ void cuda_write_architecture(const cuda_symbols *cu, CUdevice id, char *out, siz
 
 extern const gpu_graph_driver cuda_graphs;              /* graph.c */
 extern const tn_collectives_interface cuda_collectives; /* nccl.c */
+extern const tn_x_activity_interface cuda_activities;   /* activity.c */
 /* ranges.c */
 int32_t cuda_range_begin(const char *name);
 void cuda_range_end(void);

@@ -673,4 +673,5 @@ GPU_DEFINE_DRIVER(VENDOR_TYPE,
                   .kernel_create = kernel_create, .kernel_destroy = kernel_destroy, .launch = launch,
                   /* Optional parts */
                   .graphs = VENDOR_GRAPHS, .libraries = VENDOR_LIBRARIES, .range_begin = VENDOR_RANGE_BEGIN,
-                  .range_end = VENDOR_RANGE_END, .shares = VENDOR_SHARES, .collectives = &cuda_collectives);
+                  .range_end = VENDOR_RANGE_END, .shares = VENDOR_SHARES, .collectives = &cuda_collectives,
+                  .activities = VENDOR_ACTIVITIES);

@@ -10,8 +10,7 @@
 
 /* ---- Opening ------------------------------------------------------------------------------------------------ */
 
-/* A line for the program's log, once for each device. */
-static void tell(const cuda_device *d, const char *text)
+void cuda_tell(const cuda_device *d, const char *text)
 {
     const tn_host *host = d->plugin->host;
     char line[192];
@@ -114,7 +113,7 @@ static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
         begin(l, text, sizeof text);
         cuda_leave(d, was_entered);
     }
-    tell(d, text);
+    cuda_tell(d, text);
     return l;
 }
 

@@ -63,6 +63,9 @@ int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_lib
 gpu_plan *cuda_plan_find(cuda_library *l, const void *key,
                          int (*make)(cuda_library *l, gpu_plan *p, const void *user), const void *user);
 
+/* A line for the program's log, about a device. */
+void cuda_tell(const cuda_device *d, const char *text);
+
 /* Records the error of a function of the library. */
 int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t status, int result,
                            const char *function);

@@ -111,6 +111,7 @@ typedef struct cuda_symbols {
 #define VENDOR_RESIZE       cuda_segment_resize
 #define VENDOR_FREE_SEGMENT cuda_segment_free
 
+#define VENDOR_ACTIVITIES  (&cuda_activities)
 #define VENDOR_RANGE_BEGIN cuda_range_begin
 #define VENDOR_RANGE_END   cuda_range_end
 

@@ -22,6 +22,7 @@
 
 #define TN_PLUGIN
 #include <tenon/plugin.h>
+#include <tenon/activity.h>
 
 #include <pthread.h>
 
@@ -330,6 +331,8 @@ typedef struct gpu_driver {
     const gpu_share_driver *shares;
     /* Its `self` is the plugin; devices and streams are those of gpu.h. NULL: the host refuses collectives. */
     const tn_collectives_interface *collectives;
+    /* What the vendor's profiler records. Its `self` is the plugin, devices are those of gpu.h. NULL: profiles have no kernels. */
+    const tn_x_activity_interface *activities;
 } gpu_driver;
 
 extern const gpu_driver gpu_the_driver;

@@ -585,6 +585,10 @@ static const tn_event_interface event_interface =
     TN_INTERFACE(tn_event_interface, .create = event_create, .destroy = event_destroy, .record = event_record,
                  .query = event_query, .synchronize = event_synchronize, .elapsed = event_elapsed);
 
+static const char *const experimental_names[] = {"tenon.x.activity"};
+static const tn_experimental_interface experimental_interface =
+    TN_INTERFACE(tn_experimental_interface, .count = 1, .names = experimental_names);
+
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
     gpu_plugin *p = self;
@@ -597,6 +601,8 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
     if (!strcmp(name, "tenon.settings")) return &gpu_settings_interface;
     if (!strcmp(name, "tenon.interop")) return &p->interop_interface;
     if (!strcmp(name, "tenon.collectives")) return driver->collectives;
+    if (!strcmp(name, "tenon.x.activity")) return driver->activities;
+    if (!strcmp(name, "tenon.experimental")) return driver->activities ? &experimental_interface : NULL;
     if (!strcmp(name, "tenon.graph")) return driver->graphs ? &gpu_graph_interface : NULL;
     return strcmp(name, "tenon.kernels") ? NULL : &p->kernels;
 }

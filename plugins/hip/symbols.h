@@ -180,6 +180,7 @@ typedef struct cuda_symbols {
 #define VENDOR_RESIZE                       NULL
 #define VENDOR_FREE_SEGMENT(device, memory) 0
 
+#define VENDOR_ACTIVITIES  NULL
 #define VENDOR_RANGE_BEGIN NULL
 #define VENDOR_RANGE_END   NULL
 

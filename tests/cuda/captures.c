@@ -258,6 +258,7 @@ void run_graph(CUstream s, work *w)
             may_run = !has(&done, --i);
             for (int k = 0; k < g->nodes[i].n_follows; k++) may_run &= has(&done, g->nodes[i].follows[k]);
         }
+        g->nodes[i].work.call = w->call;
         run(s, &g->nodes[i].work);
         put(&done, i);
     }

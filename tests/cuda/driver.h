@@ -112,6 +112,7 @@ struct work {
     void *user;
     cuda_test_work *library;
     uint64_t number;  /* in its stream, 0: it is not held */
+    uint32_t call;    /* that queued it */
     CUstream awaited; /* of the event, up to that number */
     uint64_t awaited_number;
 };
@@ -160,6 +161,8 @@ extern CUstream streams;
 extern int owner; /* the process that called cuInit */
 extern __thread CUcontext current[8];
 extern __thread int depth, is_callback;
+extern const cuda_test_watch *watch;
+extern __thread uint32_t call_number;
 
 /* libcuda.c */
 CUresult asked_fault(const char *function);

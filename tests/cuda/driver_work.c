@@ -228,6 +228,29 @@ void release_event(CUevent e)
     free(e);
 }
 
+static uint64_t now_real(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void tell_watch(CUstream s, const work *w, uint64_t start)
+{
+    const cuda_test_ran ran = {.kind = w->kind == COPY   ? RAN_COPY
+                                       : w->kind == FILL ? RAN_FILL
+                                                         : RAN_KERNEL,
+                               .name = w->kind == LAUNCH ? w->kernel->name : "kernel of a library",
+                               .device = s->context->device,
+                               .from_device = w->from_device ? w->from_context->device : -1,
+                               .to_device = w->to_device ? w->to_context->device : -1,
+                               .stream = s,
+                               .bytes = w->bytes,
+                               .start = start,
+                               .end = now_real()};
+    watch->ran(w->call, &ran);
+}
+
 /* Under the lock, which waiting and long work let go of. */
 void run(CUstream s, work *w)
 {
@@ -237,6 +260,7 @@ void run(CUstream s, work *w)
         pthread_mutex_unlock(&lock);
         if (w->kind == LAUNCH || w->kind == LIBRARY || w->to_device) late_begin();
         pthread_mutex_lock(&lock);
+        const uint64_t start = now_real();
         result = asked_fault("work");
         if (!result)
             result = w->kind == LAUNCH    ? run_kernel(s, w)
@@ -244,6 +268,7 @@ void run(CUstream s, work *w)
                      : w->kind == LIBRARY ? run_library(s, w)
                                           : run_fill(w);
         keep(s->context, result);
+        if (watch && w->call && !result) tell_watch(s, w, start);
     }
     if (w->kind == RECORD) {
         w->event->done = w->record;
@@ -323,6 +348,7 @@ CUresult queue(CUcontext c, CUstream s, work w)
     work *copy = malloc(sizeof *copy);
     *copy = w;
     copy->next = NULL;
+    copy->call = call_number;
     copy->number = late_until_asked() ? ++s->queued : 0;
     if (w.kind == RECORD) {
         w.event->stream = s;

@@ -23,6 +23,15 @@ CUstream streams;
 int owner;
 __thread CUcontext current[8];
 __thread int depth, is_callback;
+const cuda_test_watch *watch;
+__thread uint32_t call_number;
+
+void cuda_test_watch_work(const cuda_test_watch *by)
+{
+    pthread_mutex_lock(&lock);
+    watch = by;
+    pthread_mutex_unlock(&lock);
+}
 
 EXPORT int cuda_test_live(void)
 {
@@ -96,6 +105,7 @@ CUresult enter(const char *function, int needs_context)
 {
     pthread_mutex_lock(&lock);
     CUcontext c = depth ? current[depth - 1] : NULL;
+    call_number = watch ? watch->called(function) : 0;
     if (is_callback) return CUDA_ERROR_NOT_PERMITTED;
     if (!owner || owner != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
     if (needs_context && (!c || !c->references)) return CUDA_ERROR_INVALID_CONTEXT;

@@ -20,6 +20,22 @@
 typedef CUresult cuda_test_work(CUcontext context, void *data);
 /* Queues a function with a copy of its data, on a thread of the driver. */
 TEST_API CUresult cuda_test_queue(CUstream stream, cuda_test_work *function, const void *data, size_t bytes);
+/* What the CUPTI for tests is told, under the driver's lock: of each call, on its thread, for which it gives a number, and of the
+ * work that a call queued, when it has run. */
+typedef struct cuda_test_ran {
+    enum { RAN_KERNEL, RAN_COPY, RAN_FILL } kind;
+    const char *name;                   /* of a kernel */
+    int device, from_device, to_device; /* of a copy; -1: on the host */
+    const void *stream;
+    size_t bytes;
+    uint64_t start, end; /* ns of CLOCK_REALTIME */
+} cuda_test_ran;
+typedef struct cuda_test_watch {
+    uint32_t (*called)(const char *function);
+    void (*ran)(uint32_t call, const cuda_test_ran *ran);
+} cuda_test_watch;
+/* NULL: nobody is told. */
+TEST_API void cuda_test_watch_work(const cuda_test_watch *watch);
 /* Where device memory lies, or NULL: the range is not in one allocation. */
 TEST_API void *cuda_test_place(CUcontext context, CUdeviceptr address, size_t bytes);
 
