@@ -76,8 +76,9 @@ static int create(const xpu_dnn *n, const void *user, void *attributes, void **o
     }
 }
 
-static int make_plan(const xpu_dnn *n, plan *p)
+static int make_plan(const xpu_dnn *n, gpu_plan *head)
 {
+    plan *p = (plan *)head;
     const gpu_window_key *k = &p->key.window;
     operands o = {.pass = k->pass};
     int result = DNNL_SUCCESS;
@@ -97,6 +98,8 @@ void xpu_dnn_destroy_window(const void *library, gpu_plan *p)
     xpu_dnn_work_finish(library, &((plan *)p)->work);
 }
 
+static const xpu_dnn_plan_kind kind = {sizeof(plan_key), sizeof(plan), make_plan, xpu_dnn_destroy_window};
+
 int32_t xpu_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c)
 {
     const gpu_place *const tensors[TENSORS] = {&c->in, &c->weight, &c->out};
@@ -108,14 +111,9 @@ int32_t xpu_dnn_convolve(void *device, void *queue, const tn_call *call, const g
     }
     xpu_dnn *n = xpu_dnn_begin(device, queue);
     if (!n) return TN_E_UNSUPPORTED;
-    gpu_plan *p = gpu_plan_find(&n->windows, &key, sizeof key);
-    if (!p) {
-        xpu_dnn_make_room(device, n, &n->windows, xpu_dnn_destroy_window);
-        p = gpu_plan_add(&n->windows, &key, sizeof key, sizeof(plan));
-        if (p) p->is_supported = !make_plan(n, (plan *)p);
-    }
-    int32_t status = TN_E_UNSUPPORTED;
-    if (p && p->is_supported) status = xpu_dnn_execute(device, n, p, &((plan *)p)->work, queue, call, places);
+    gpu_plan *p = xpu_dnn_plan(device, n, &n->windows, &kind, &key);
+    int32_t status =
+        p ? xpu_dnn_execute(device, n, p, &((plan *)p)->work, queue, call, places) : TN_E_UNSUPPORTED;
     xpu_dnn_end(n);
     return status;
 }

@@ -245,12 +245,24 @@ void xpu_dnn_work_finish(const xpu_dnn *n, const xpu_dnn_work *w)
 }
 
 /* Kernels of a primitive that is destroyed must have run. */
-void xpu_dnn_make_room(xpu_device *d, xpu_dnn *n, gpu_plans *plans,
-                       void (*destroy)(const void *library, gpu_plan *p))
+/* Room in a full table: all plans are forgotten when the queues have finished. */
+static void make_room(xpu_device *d, const xpu_dnn *n, gpu_plans *plans, const xpu_dnn_plan_kind *kind)
 {
     if (plans->count < GPU_PLANS) return;
     for (xpu_queue *q = n->queues; q; q = q->next) xpu_queue_finish(d, q);
-    gpu_plans_clear(plans, destroy, n);
+    gpu_plans_clear(plans, kind->destroy, n);
+}
+
+gpu_plan *xpu_dnn_plan(xpu_device *d, xpu_dnn *n, gpu_plans *plans, const xpu_dnn_plan_kind *kind,
+                       const void *key)
+{
+    gpu_plan *p = gpu_plan_find(plans, key, kind->key_bytes);
+    if (!p) {
+        make_room(d, n, plans, kind);
+        p = gpu_plan_add(plans, key, kind->key_bytes, kind->plan_bytes);
+        if (p) p->is_supported = !kind->make(n, p);
+    }
+    return p && p->is_supported ? p : NULL;
 }
 
 /* ---- Execution ---------------------------------------------------------------------------------------------- */

@@ -61,9 +61,15 @@ int xpu_dnn_make(const xpu_dnn *n, xpu_dnn_work *w, xpu_dnn_rules rules, xpu_dnn
                  const void *user);
 void xpu_dnn_work_finish(const xpu_dnn *n, const xpu_dnn_work *w);
 
-/* Room in a full table of plans: all are forgotten when the queues have finished. */
-void xpu_dnn_make_room(xpu_device *d, xpu_dnn *n, gpu_plans *plans,
-                       void (*destroy)(const void *library, gpu_plan *p));
+/* A kind of plans: how one is made, which returns a status of the library, and ended. */
+typedef struct xpu_dnn_plan_kind {
+    size_t key_bytes, plan_bytes;
+    int (*make)(const xpu_dnn *n, gpu_plan *p);
+    void (*destroy)(const void *library, gpu_plan *p);
+} xpu_dnn_plan_kind;
+/* The plan of the key, which is made if there is none; NULL: the plugin's own kernels do this work. */
+gpu_plan *xpu_dnn_plan(xpu_device *d, xpu_dnn *n, gpu_plans *plans, const xpu_dnn_plan_kind *kind,
+                       const void *key);
 /* Queues the work. TN_E_UNSUPPORTED: nothing was queued. */
 int32_t xpu_dnn_execute(xpu_device *d, xpu_dnn *n, gpu_plan *p, const xpu_dnn_work *w, xpu_queue *q,
                         const tn_call *call, void *const *places);

@@ -126,8 +126,9 @@ static int create(const xpu_dnn *n, const void *user, void *attributes, void **o
                                                 o->descriptions[OUT], attributes);
 }
 
-static int make_plan(const xpu_dnn *n, plan *p)
+static int make_plan(const xpu_dnn *n, gpu_plan *head)
 {
+    plan *p = (plan *)head;
     const plan_key *k = &p->key;
     const int behind = DNNL_OF_POST_OPERATION(k->alpha != 1) | DNNL_SRC_1;
     const int arguments[] = {DNNL_SRC, DNNL_WEIGHTS, DNNL_DST, k->addend == BIAS ? DNNL_BIAS : behind};
@@ -163,6 +164,8 @@ static int32_t multiply(xpu_device *d, xpu_dnn *n, plan *p, xpu_queue *q, const 
     return xpu_dnn_execute(d, n, &p->head, &p->work, q, call, places);
 }
 
+static const xpu_dnn_plan_kind kind = {sizeof(plan_key), sizeof(plan), make_plan, xpu_dnn_destroy_product};
+
 int32_t xpu_dnn_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m)
 {
     plan_key key;
@@ -170,14 +173,8 @@ int32_t xpu_dnn_product(void *device, void *queue, const tn_call *call, const gp
     if (!make_key(call, m, &key, places)) return TN_E_UNSUPPORTED;
     xpu_dnn *n = xpu_dnn_begin(device, queue);
     if (!n) return TN_E_UNSUPPORTED;
-    gpu_plan *p = gpu_plan_find(&n->products, &key, sizeof key);
-    if (!p) {
-        xpu_dnn_make_room(device, n, &n->products, xpu_dnn_destroy_product);
-        p = gpu_plan_add(&n->products, &key, sizeof key, sizeof(plan));
-        if (p) p->is_supported = !make_plan(n, (plan *)p);
-    }
-    int32_t status = TN_E_UNSUPPORTED;
-    if (p && p->is_supported) status = multiply(device, n, (plan *)p, queue, call, m, places);
+    gpu_plan *p = xpu_dnn_plan(device, n, &n->products, &kind, &key);
+    int32_t status = p ? multiply(device, n, (plan *)p, queue, call, m, places) : TN_E_UNSUPPORTED;
     xpu_dnn_end(n);
     return status;
 }
