@@ -413,13 +413,7 @@ static int32_t attempt(int k, int kind, int32_t n)
     return reached;
 }
 
-ParameterizedTestParameters(every_failure, of_a_scenario)
-{
-    static int rows[sizeof sweeps / sizeof *sweeps];
-    return row_numbers(rows, sizeof rows / sizeof *rows);
-}
-
-ParameterizedTest(const int *row, every_failure, of_a_scenario)
+TEST_OF_ROWS(every_failure, of_a_scenario, sweeps)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         int32_t n = 1;

@@ -13,4 +13,13 @@ static inline struct criterion_test_params row_numbers(int *rows, int count)
     return cr_make_param_array(int, rows, (size_t)count);
 }
 
+/* A test for each row of an array; its body finds the number of its row in *row. */
+#define TEST_OF_ROWS(suite, name, table)                      \
+    ParameterizedTestParameters(suite, name)                  \
+    {                                                         \
+        static int rows[sizeof(table) / sizeof *(table)];     \
+        return row_numbers(rows, sizeof rows / sizeof *rows); \
+    }                                                         \
+    ParameterizedTest(const int *row, suite, name)
+
 #endif

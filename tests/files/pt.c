@@ -52,6 +52,13 @@ Test(pt, conjugate_and_negative_views)
     tn_pt_close(f);
 }
 
+static void expect_dead(const tn_tensor *got, const char *words)
+{
+    cr_assert_null(got);
+    expect_error(tn_scope_failed(s), TN_E_DEAD_HANDLE, words);
+    tn_scope_clear(s);
+}
+
 Test(pt, closed_twice_is_an_error_with_debug_handles)
 {
     tn_file *file = NULL;
@@ -61,15 +68,11 @@ Test(pt, closed_twice_is_an_error_with_debug_handles)
     tn_pt_close(f);
     tn_pt_close(f);
     expect_error(TN_E_DEAD_HANDLE, TN_E_DEAD_HANDLE, "pt was destroyed and is destroyed again at ");
-    cr_assert_null(tn_pt_get(s, f, "plain", TN_CPU));
-    expect_error(tn_scope_failed(s), TN_E_DEAD_HANDLE, "pt was destroyed and is used again");
-    tn_scope_clear(s);
+    expect_dead(tn_pt_get(s, f, "plain", TN_CPU), "pt was destroyed and is used again");
     tn_file_close(file);
     tn_file_close(file);
     expect_error(TN_E_DEAD_HANDLE, TN_E_DEAD_HANDLE, "file was destroyed and is destroyed again at ");
-    cr_assert_null(tn_file_get(s, file, "plain", TN_CPU));
-    expect_error(tn_scope_failed(s), TN_E_DEAD_HANDLE, "file was destroyed and is used again");
-    tn_scope_clear(s);
+    expect_dead(tn_file_get(s, file, "plain", TN_CPU), "file was destroyed and is used again");
     unsetenv("TENON_DEBUG");
 }
 

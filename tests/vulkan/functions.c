@@ -104,13 +104,7 @@ static double right_value(const function *p, float x, float y)
     return p->right.one ? p->right.one(x) : p->right.two(x, y);
 }
 
-ParameterizedTestParameters(functions, within_their_bounds)
-{
-    static int rows[sizeof functions / sizeof *functions];
-    return row_numbers(rows, sizeof rows / sizeof *rows);
-}
-
-ParameterizedTest(const int *row, functions, within_their_bounds)
+TEST_OF_ROWS(functions, within_their_bounds, functions)
 {
     const function *p = &functions[*row];
     const int is_pair = p->f.two != NULL, n_special = is_pair ? SPECIAL * SPECIAL : SPECIAL;

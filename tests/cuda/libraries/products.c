@@ -183,23 +183,17 @@ static const struct {
 #endif
 };
 
-ParameterizedTestParameters(products, a_failure_before_the_work_is_left_to_the_kernels)
+TEST_OF_ROWS(products, a_failure_before_the_work_is_left_to_the_kernels, failures)
 {
-    static int rows[sizeof failures / sizeof *failures];
-    return row_numbers(rows, sizeof rows / sizeof *rows);
-}
-
-ParameterizedTest(const int *number, products, a_failure_before_the_work_is_left_to_the_kernels)
-{
-    const char *failure = failures[*number].function;
-    let_fail(failure, failures[*number].call, failures[*number].status);
+    const char *failure = failures[*row].function;
+    let_fail(failure, failures[*row].call, failures[*row].status);
     tn_tensor *want = (use_library(0), multiply(BMM, TN_FLOAT32)), *biased = multiply(LINEAR, TN_FLOAT32);
     use_library(1);
     for (int i = 0; i < 2; i++) { /* with the bias first: it has the most attributes */
         cr_assert_lt(difference(multiply(LINEAR, TN_FLOAT32), biased), 1e-5);
         cr_assert_lt(difference(multiply(BMM, TN_FLOAT32), want), 1e-5);
     }
-    int is_create = *number == 0;
+    int is_create = *row == 0;
     cr_assert_eq(count(PRODUCTS), is_create ? 0 : 2, "%s: %d products by the library", failure,
                  count(PRODUCTS));
     if (is_create) expect_in(said, NAME(cublasLtCreate) " failed");

@@ -373,17 +373,10 @@ static const struct {
     {"dnnl_ze_interop_primitive_execute:1:3", 2},
     {"dnnl_convolution_forward_primitive_desc_create:1:3", 2},
 };
-enum { FAILURES = sizeof failures / sizeof *failures };
 
-ParameterizedTestParameters(products, a_failure_before_the_work_is_left_to_the_kernels)
+TEST_OF_ROWS(products, a_failure_before_the_work_is_left_to_the_kernels, failures)
 {
-    static int rows[FAILURES];
-    return row_numbers(rows, FAILURES);
-}
-
-ParameterizedTest(const int *number, products, a_failure_before_the_work_is_left_to_the_kernels)
-{
-    const char *failure = failures[*number].failure;
+    const char *failure = failures[*row].failure;
     tn_tensor *m = numbers(TN_FLOAT32, TN_INTS(6, 6)), *bias = numbers(TN_FLOAT32, TN_INTS(6)), *want[2];
     tn_tensor *x = tn_reshape(s, m, TN_INTS(1, 1, 6, 6)), *w = numbers(TN_FLOAT32, TN_INTS(2, 1, 3, 3));
     setenv("LIBRARY_FAIL", failure, 1);
@@ -394,8 +387,8 @@ ParameterizedTest(const int *number, products, a_failure_before_the_work_is_left
         if (!i) memcpy(want, got, sizeof want);
     }
     const int did = count(PRODUCTS) + count(CONVOLUTIONS);
-    cr_assert_eq(did, failures[*number].by_library, "%s: %d calls by the library", failure, did);
-    if (*number == 0)
+    cr_assert_eq(did, failures[*row].by_library, "%s: %d calls by the library", failure, did);
+    if (*row == 0)
         expect_in(said,
                   "oneDNN 3.12.1 makes no engine (dnnl_runtime_error): the plugin's own kernels compute");
     close_device();

@@ -242,27 +242,20 @@ enum { INTERNAL = 5, NO_MEMORY = 4 };
 #define WORK_FAILED     "cudnnBackendExecute failed: CUDNN_STATUS_EXECUTION_FAILED"
 enum { INTERNAL = 5000, NO_MEMORY = 4004 };
 #endif
-enum { FAILURES = sizeof failures / sizeof *failures };
 
-ParameterizedTestParameters(convolutions, a_failure_before_the_work_is_left_to_the_kernels)
+TEST_OF_ROWS(convolutions, a_failure_before_the_work_is_left_to_the_kernels, failures)
 {
-    static int rows[FAILURES];
-    return row_numbers(rows, FAILURES);
-}
-
-ParameterizedTest(const int *number, convolutions, a_failure_before_the_work_is_left_to_the_kernels)
-{
-    const char *failure = failures[*number].failure;
+    const char *failure = failures[*row].failure;
     setenv("LIBRARY_FAIL", failure, 1);
     make_tensors(TN_FLOAT32);
     use_library(0);
     tn_tensor *want = convolve_simply();
     use_library(1);
     for (int i = 0; i < 2; i++) cr_assert_lt(difference(convolve_simply(), want), 2e-5, "%s", failure);
-    cr_assert_eq(count(CONVOLUTIONS), failures[*number].by_library, "%s: %d convolutions by the library",
+    cr_assert_eq(count(CONVOLUTIONS), failures[*row].by_library, "%s: %d convolutions by the library",
                  failure, count(CONVOLUTIONS));
-    if (failures[*number].engine >= 0) cr_assert_eq(count(ENGINE), failures[*number].engine, "%s", failure);
-    if (*number == 0) expect_in(said, CREATION_FAILED ": the plugin's own kernels compute");
+    if (failures[*row].engine >= 0) cr_assert_eq(count(ENGINE), failures[*row].engine, "%s", failure);
+    if (*row == 0) expect_in(said, CREATION_FAILED ": the plugin's own kernels compute");
     close_device();
     cr_assert_eq(count(LIVE), 0, "%s: %d objects are left", failure, count(LIVE));
 }
