@@ -97,4 +97,50 @@ static inline double difference(const tn_tensor *a, const tn_tensor *b)
     return tn_item_double(s, tn_max(s, tn_abs(s, d)));
 }
 
+/* On two streams, whose work begins when the host waits for it: `compute` gets 1 and 2, and all of the results are want(1) and want(2). */
+static inline void expect_in_order(tn_tensor *(*compute)(double x), double (*want)(double x))
+{
+    tn_stream *home = tn_stream_current(ctx, device), *sides[2] = {NULL};
+    tn_tensor *outs[2];
+    setenv("FAULTY_UNASKED", "1", 1);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(tn_stream_create(ctx, device, 0, &sides[i]), TN_OK);
+        tn_stream_set_current(ctx, sides[i]);
+        outs[i] = compute(i + 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        tn_stream_set_current(ctx, sides[i]);
+        cr_assert_eq(tn_item_double(s, tn_max(s, outs[i])), want(i + 1));
+        cr_assert_eq(tn_item_double(s, tn_min(s, outs[i])), want(i + 1));
+    }
+    unsetenv("FAULTY_UNASKED");
+    tn_stream_set_current(ctx, home);
+    for (int i = 0; i < 2; i++) tn_stream_release(sides[i]);
+}
+
+/* A graph in which `compute` makes `out` of `in`: replays with other values in it give want() of them, without the library. */
+static inline void expect_replays(tn_tensor *in, tn_tensor *out, tn_tensor *(*compute)(tn_tensor *in),
+                                  double (*want)(double x), int counter)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graph = NULL;
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
+    tn_copy_(s, out, compute(in));
+    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(count(counter), 1);
+    for (int i = 1; i < 4; i++) {
+        tn_fill_scalar_(s, in, i);
+        cr_assert_eq(tn_graph_replay(graph), TN_OK);
+        cr_assert_eq(tn_item_double(s, tn_max(s, out)), want(i));
+    }
+    cr_assert_eq(count(counter), 1, "a replay does not call the library");
+    tn_graph_release(graph);
+    tn_stream_release(side);
+}
+
 #endif

@@ -12,8 +12,8 @@
 enum { CHOICES = 1, LIVE, ENGINE, ATTENTIONS };     /* what the library counts */
 enum { REDUCED, ROUNDED, UNORDERED, LARGE, PLAIN }; /* its engines */
 
-TestSuite(attention, .init = open_device, .fini = close_device, .timeout = 120);
-TestSuite(no_attention, .init = open_device, .fini = close_device, .timeout = 60);
+TestSuite(dnn_attention, .init = open_device, .fini = close_device, .timeout = 120);
+TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
 
 /* Passes of attention by the library so far. */
 static int passes(void)
@@ -40,7 +40,7 @@ static const struct {
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
-Test(attention, the_library_computes_the_formula)
+Test(dnn_attention, the_library_computes_the_formula)
 {
     for (int i = 0; i < 2; i++) {
         for (int k = 0; k < FORMS; k++) {
@@ -56,7 +56,7 @@ Test(attention, the_library_computes_the_formula)
 }
 
 /* Powers of two are exact: a scale of twice the default is twice the queries. */
-Test(attention, the_scale_of_a_call_is_the_scale_of_the_scores)
+Test(dnn_attention, the_scale_of_a_call_is_the_scale_of_the_scores)
 {
     for (int i = 0; i < 2; i++) {
         tn_tensor *q = numbers(half_types[i], TN_INTS(1, 2, 20, 16)),
@@ -70,7 +70,7 @@ Test(attention, the_scale_of_a_call_is_the_scale_of_the_scores)
 }
 
 /* The sum of all results: gradients of values are the sums of the weights of their keys, all together a 1 for each query. */
-Test(attention, autograd_comes_to_the_library)
+Test(dnn_attention, autograd_comes_to_the_library)
 {
     tn_tensor *q = numbers(TN_FLOAT16, TN_INTS(2, 4, 20, 16)),
               *k = numbers(TN_FLOAT16, TN_INTS(2, 2, 24, 16)),
@@ -107,7 +107,7 @@ static const struct {
     {"gradients of many features", {1, 1, 1, 17, 18, 136, 136, .dtype = TN_FLOAT16}, 1},
 };
 
-Test(attention, the_kernels_compute_what_the_library_does_not_take)
+Test(dnn_attention, the_kernels_compute_what_the_library_does_not_take)
 {
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         const int before = passes();
@@ -118,7 +118,7 @@ Test(attention, the_kernels_compute_what_the_library_does_not_take)
 }
 
 /* One that hides all keys but the first: the result is its value. */
-Test(attention, masks_are_left_to_the_kernels)
+Test(dnn_attention, masks_are_left_to_the_kernels)
 {
     tn_tensor *q = numbers(TN_FLOAT16, TN_INTS(1, 2, 20, 16)),
               *k = numbers(TN_FLOAT16, TN_INTS(1, 2, 24, 16)),
@@ -130,7 +130,7 @@ Test(attention, masks_are_left_to_the_kernels)
 }
 
 /* The result of a scale below 0 is that of the negative queries. */
-Test(attention, scales_below_0_are_left_to_the_kernels)
+Test(dnn_attention, scales_below_0_are_left_to_the_kernels)
 {
     tn_tensor *q = numbers(TN_FLOAT16, TN_INTS(1, 2, 20, 16)),
               *k = numbers(TN_FLOAT16, TN_INTS(1, 2, 24, 16));
@@ -141,7 +141,7 @@ Test(attention, scales_below_0_are_left_to_the_kernels)
 }
 
 /* Its engines do not say which ones add in any order. */
-Test(attention, deterministic_calls_are_left_to_the_kernels)
+Test(dnn_attention, deterministic_calls_are_left_to_the_kernels)
 {
     problem p = forms[0].problem;
     p.dtype = TN_FLOAT16;
@@ -154,7 +154,7 @@ Test(attention, deterministic_calls_are_left_to_the_kernels)
 }
 
 /* Views that begin, or whose rows begin, at no multiple of 16 bytes, and keys that all heads share by a stride of 0. */
-Test(attention, the_library_gets_aligned_rows)
+Test(dnn_attention, the_library_gets_aligned_rows)
 {
     tn_tensor *wide = numbers(TN_FLOAT16, TN_INTS(1, 2, 20, 20)),
               *k = numbers(TN_FLOAT16, TN_INTS(1, 2, 24, 16));
@@ -183,7 +183,7 @@ static tn_tensor *train_simply(tn_tensor *q, tn_tensor *k)
         .grad_query;
 }
 
-Test(attention, a_plan_is_made_once_for_each_kind_of_attention)
+Test(dnn_attention, a_plan_is_made_once_for_each_kind_of_attention)
 {
     tn_tensor *q = numbers(TN_FLOAT16, TN_INTS(1, 2, 20, 16)),
               *k = numbers(TN_FLOAT16, TN_INTS(1, 2, 24, 16));
@@ -205,7 +205,7 @@ Test(attention, a_plan_is_made_once_for_each_kind_of_attention)
     expect_objects_until_the_end(LIVE);
 }
 
-Test(attention, the_flags_of_a_call_choose_the_engine)
+Test(dnn_attention, the_flags_of_a_call_choose_the_engine)
 {
     tn_tensor *q = numbers(TN_FLOAT16, TN_INTS(1, 2, 20, 16)),
               *k = numbers(TN_FLOAT16, TN_INTS(1, 2, 24, 16));
@@ -219,51 +219,32 @@ Test(attention, the_flags_of_a_call_choose_the_engine)
 
 /* ---- Streams and graphs --------------------------------------------------------------------------------- */
 
-/* All keys are the same: the result is the value. */
-Test(attention, work_is_in_the_order_of_its_stream)
+static tn_tensor *attend_to_itself(tn_tensor *x)
 {
-    tn_stream *home = tn_stream_current(ctx, device), *sides[2] = {NULL};
-    tn_tensor *outs[2];
-    setenv("FAULTY_UNASKED", "1", 1);
-    for (int i = 0; i < 2; i++) {
-        cr_assert_eq(tn_stream_create(ctx, device, 0, &sides[i]), TN_OK);
-        tn_stream_set_current(ctx, sides[i]);
-        tn_tensor *x = tn_full(s, TN_INTS(1, 2, 16, 16), tn_value_float(i + 1), .dtype = TN_FLOAT16);
-        outs[i] = tn_scaled_dot_product_attention(s, x, x, x);
-    }
-    for (int i = 0; i < 2; i++) {
-        tn_stream_set_current(ctx, sides[i]);
-        cr_assert_eq(tn_item_double(s, tn_max(s, outs[i])), i + 1);
-        cr_assert_eq(tn_item_double(s, tn_min(s, outs[i])), i + 1);
-    }
-    unsetenv("FAULTY_UNASKED");
-    tn_stream_set_current(ctx, home);
-    for (int i = 0; i < 2; i++) tn_stream_release(sides[i]);
+    return tn_scaled_dot_product_attention(s, x, x, x);
+}
+
+static tn_tensor *attend_alike(double x)
+{
+    return attend_to_itself(tn_full(s, TN_INTS(1, 2, 16, 16), tn_value_float(x), .dtype = TN_FLOAT16));
+}
+
+/* All keys are the same: the result is the value. */
+static double itself(double x)
+{
+    return x;
+}
+
+Test(dnn_attention, work_is_in_the_order_of_its_stream)
+{
+    expect_in_order(attend_alike, itself);
     cr_assert_eq(passes(), 2);
 }
 
-Test(attention, attention_of_the_library_is_captured)
+Test(dnn_attention, attention_of_the_library_is_captured)
 {
-    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
-    tn_graph *graph = NULL;
-    tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 16, 16), .dtype = TN_FLOAT16),
-              *out = tn_zeros(s, TN_INTS(1, 2, 16, 16), .dtype = TN_FLOAT16);
-    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
-    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
-    tn_stream_wait_stream(side, home);
-    tn_stream_set_current(ctx, side);
-    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
-    tn_copy_(s, out, tn_scaled_dot_product_attention(s, x, x, x));
-    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
-    tn_stream_set_current(ctx, home);
-    for (int i = 1; i < 4; i++) {
-        tn_fill_scalar_(s, x, i);
-        cr_assert_eq(tn_graph_replay(graph), TN_OK);
-        cr_assert_eq(tn_item_double(s, tn_max(s, out)), i);
-    }
-    cr_assert_eq(passes(), 1, "a replay does not call the library");
-    tn_graph_release(graph);
-    tn_stream_release(side);
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 16, 16), .dtype = TN_FLOAT16);
+    expect_replays(x, tn_zeros_like(s, x), attend_to_itself, itself, ATTENTIONS);
 }
 
 /* ---- Failures ------------------------------------------------------------------------------------------- */
@@ -298,17 +279,10 @@ static const struct {
     {"cudnnBackendExecute:1:3000", 2, -1},
     {"cudnnBackendExecute:2:2000", 2, -1},
 };
-enum { FAILURES = sizeof failures / sizeof *failures };
 
-ParameterizedTestParameters(attention, a_failure_before_the_work_is_left_to_the_kernels)
+TEST_OF_ROWS(dnn_attention, a_failure_before_the_work_is_left_to_the_kernels, failures)
 {
-    static int rows[FAILURES];
-    return row_numbers(rows, FAILURES);
-}
-
-ParameterizedTest(const int *number, attention, a_failure_before_the_work_is_left_to_the_kernels)
-{
-    const char *failure = failures[*number].failure;
+    const char *failure = failures[*row].failure;
     tn_tensor *q = numbers(TN_FLOAT16, TN_INTS(1, 2, 20, 16)),
               *k = numbers(TN_FLOAT16, TN_INTS(1, 1, 24, 16));
     use_library(0);
@@ -316,15 +290,15 @@ ParameterizedTest(const int *number, attention, a_failure_before_the_work_is_lef
     use_library(1);
     setenv("LIBRARY_FAIL", failure, 1);
     for (int i = 0; i < 2; i++) cr_assert_lt(difference(train_simply(q, k), want), 4e-3, "%s", failure);
-    cr_assert_eq(passes(), failures[*number].by_library, "%s: %d passes by the library", failure, passes());
-    if (failures[*number].engine >= 0) cr_assert_eq(count(ENGINE), failures[*number].engine, "%s", failure);
-    if (*number == 0)
+    cr_assert_eq(passes(), failures[*row].by_library, "%s: %d passes by the library", failure, passes());
+    if (failures[*row].engine >= 0) cr_assert_eq(count(ENGINE), failures[*row].engine, "%s", failure);
+    if (*row == 0)
         expect_in(said, "cudnnCreate failed (CUDNN_STATUS_NOT_SUPPORTED): the plugin's own kernels");
     close_device();
     cr_assert_eq(count(LIVE), 0, "%s: %d objects are left", failure, count(LIVE));
 }
 
-Test(attention, work_that_fails_is_an_error_with_its_name)
+Test(dnn_attention, work_that_fails_is_an_error_with_its_name)
 {
     tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 16, 16), .dtype = TN_FLOAT16);
     let_fail("cudnnBackendExecute", 1, 5000);
@@ -337,7 +311,7 @@ Test(attention, work_that_fails_is_an_error_with_its_name)
 }
 
 /* Out of memory: the call is made once more. */
-Test(attention, work_without_memory_is_tried_again)
+Test(dnn_attention, work_without_memory_is_tried_again)
 {
     tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 16, 16), .dtype = TN_FLOAT16);
     let_fail("cudnnBackendExecute", 1, 4004);
@@ -345,7 +319,7 @@ Test(attention, work_without_memory_is_tried_again)
     cr_assert_eq(passes(), 1);
 }
 
-Test(attention, an_old_library_is_not_used)
+Test(dnn_attention, an_old_library_is_not_used)
 {
     problem p = forms[0].problem;
     p.dtype = TN_FLOAT16;
@@ -358,7 +332,7 @@ Test(attention, an_old_library_is_not_used)
 }
 
 /* In an environment without the library. */
-Test(no_attention, the_kernels_compute_and_the_log_says_so)
+Test(absent, the_kernels_compute_and_the_log_says_so)
 {
     problem p = forms[0].problem;
     p.dtype = TN_FLOAT16;

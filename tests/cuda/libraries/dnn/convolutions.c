@@ -139,50 +139,37 @@ Test(convolutions, deterministic_calls_give_the_same_bits)
 
 /* ---- Streams and graphs --------------------------------------------------------------------------------- */
 
+static tn_tensor *convolve_alike(double x)
+{
+    return tn_conv2d(s, tn_full(s, TN_INTS(1, 8, 6, 6), tn_value_float(x), .dtype = TN_FLOAT32),
+                     tn_ones(s, TN_INTS(4, 8, 2, 2), .dtype = TN_FLOAT32));
+}
+
+static double sum_of_32(double x)
+{
+    return 32 * x;
+}
+
 Test(convolutions, work_is_in_the_order_of_its_stream)
 {
-    tn_stream *home = tn_stream_current(ctx, device), *sides[2] = {NULL};
-    tn_tensor *outs[2];
-    setenv("FAULTY_UNASKED", "1", 1);
-    for (int i = 0; i < 2; i++) {
-        cr_assert_eq(tn_stream_create(ctx, device, 0, &sides[i]), TN_OK);
-        tn_stream_set_current(ctx, sides[i]);
-        tn_tensor *x = tn_full(s, TN_INTS(1, 8, 6, 6), tn_value_float(i + 1), .dtype = TN_FLOAT32);
-        outs[i] = tn_conv2d(s, x, tn_ones(s, TN_INTS(4, 8, 2, 2), .dtype = TN_FLOAT32));
-    }
-    for (int i = 0; i < 2; i++) {
-        tn_stream_set_current(ctx, sides[i]);
-        cr_assert_eq(tn_item_double(s, tn_max(s, outs[i])), 32 * (i + 1));
-        cr_assert_eq(tn_item_double(s, tn_min(s, outs[i])), 32 * (i + 1));
-    }
-    unsetenv("FAULTY_UNASKED");
-    tn_stream_set_current(ctx, home);
-    for (int i = 0; i < 2; i++) tn_stream_release(sides[i]);
+    expect_in_order(convolve_alike, sum_of_32);
+}
+
+static tn_tensor *convolve_ones(tn_tensor *x)
+{
+    return tn_conv2d(s, x, tn_ones(s, TN_INTS(3, 2, 2, 2), .dtype = TN_FLOAT32));
+}
+
+static double sum_of_8(double x)
+{
+    return 8 * x;
 }
 
 Test(convolutions, convolutions_of_the_library_are_captured)
 {
-    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
-    tn_graph *graph = NULL;
-    tn_tensor *x = tn_ones(s, TN_INTS(1, 2, 4, 4), .dtype = TN_FLOAT32);
-    tn_tensor *w = tn_ones(s, TN_INTS(3, 2, 2, 2), .dtype = TN_FLOAT32);
-    tn_tensor *out = tn_zeros(s, TN_INTS(1, 3, 3, 3), .dtype = TN_FLOAT32);
-    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
-    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
-    tn_stream_wait_stream(side, home);
-    tn_stream_set_current(ctx, side);
-    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
-    tn_copy_(s, out, tn_conv2d(s, x, w));
-    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
-    tn_stream_set_current(ctx, home);
-    for (int i = 1; i < 4; i++) {
-        tn_fill_scalar_(s, x, i);
-        cr_assert_eq(tn_graph_replay(graph), TN_OK);
-        cr_assert_eq(tn_item_double(s, tn_max(s, out)), 8.0 * i);
-    }
-    cr_assert_eq(count(CONVOLUTIONS), 1, "a replay does not call the library");
-    tn_graph_release(graph);
-    tn_stream_release(side);
+    expect_replays(tn_ones(s, TN_INTS(1, 2, 4, 4), .dtype = TN_FLOAT32),
+                   tn_zeros(s, TN_INTS(1, 3, 3, 3), .dtype = TN_FLOAT32), convolve_ones, sum_of_8,
+                   CONVOLUTIONS);
 }
 
 /* ---- Failures ------------------------------------------------------------------------------------------- */

@@ -216,17 +216,20 @@ Test(factors, results_of_the_program_and_gradients)
                  "the gradient of log det A is A^-T");
 }
 
+static tn_tensor *roots(double x)
+{
+    tn_tensor *a = tn_mul_scalar(s, tn_eye(s, 4, .dtype = TN_FLOAT32), tn_value_float(x * x));
+    return tn_diagonal(s, tn_linalg_cholesky_ex(s, a).L);
+}
+
+static double root(double x)
+{
+    return x;
+}
+
 Test(factors, work_is_in_the_order_of_its_stream)
 {
-    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
-    setenv("FAULTY_UNASKED", "1", 1);
-    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
-    tn_stream_set_current(ctx, side);
-    tn_tensor *a = tn_mul_scalar(s, tn_eye(s, 4, .dtype = TN_FLOAT32), 9.0);
-    cr_assert_eq(tn_item_double(s, tn_max(s, tn_linalg_cholesky_ex(s, a).L)), 3);
-    unsetenv("FAULTY_UNASKED");
-    tn_stream_set_current(ctx, home);
-    tn_stream_release(side);
+    expect_in_order(roots, root);
 }
 
 Test(factors, what_is_asked_at_once_or_cannot_be_is_left_to_the_cpu)
