@@ -122,6 +122,7 @@ static int32_t init(const tn_host *host, void **out_self)
         return host->error(host->context, TN_E_OUT_OF_MEMORY, "cpu: out of memory");
     }
     join_rows(state);
+    cpu_gemm_find_cache(host);
     *out_self = state;
     return TN_OK;
 }

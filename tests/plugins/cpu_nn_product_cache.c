@@ -3,6 +3,7 @@
 #include "cpu_nn.h"
 
 #include <criterion/criterion.h>
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 enum { M = 96, N = 130, K = 70, MOST = 8192 };
 
-static char folder[] = "/tmp/tenon_products_XXXXXX", path[64];
+static char folder[] = "/tmp/tenon_products_XXXXXX", path[96];
 
 static int32_t give_folder(void *context, const char *name, char *out, uint32_t bytes)
 {
@@ -27,8 +28,9 @@ static double error_of_way(int way)
 {
     fixture f;
     double worst = 0;
+    fixture_cache_folder = give_folder;
     fixture_open(&f);
-    f.host.cache_folder = give_folder;
+    f.host.cache_folder = NULL; /* kernels may not ask for it */
     bool left = way & 1, right = way & 2;
     fixture_tensor a = nn_tensor(&f, 2, left ? SIZES(K, M) : SIZES(M, K), 1),
                    b = nn_tensor(&f, 2, right ? SIZES(N, K) : SIZES(K, N), 2),
@@ -74,6 +76,18 @@ static void expect_product(const char *what)
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: status %d", what, status);
 }
 
+/* How many files there are; `path` is then that of the first. */
+static size_t find_files(void)
+{
+    glob_t found;
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "%s/products-*", folder);
+    size_t count = glob(pattern, 0, NULL, &found) ? 0 : found.gl_pathc;
+    if (count) snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
+    if (count) globfree(&found);
+    return count;
+}
+
 static size_t read_file(char *out)
 {
     FILE *file = fopen(path, "rb");
@@ -94,9 +108,9 @@ Test(cpu_nn_product_cache, damaged_files_are_ignored_and_replaced)
 {
     static char good[MOST], bad[MOST], found[MOST];
     cr_assert_not_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/products-2", folder);
     setenv("TENON_CPU_TUNE", "1", 1);
     expect_product("no file");
+    cr_assert_eq(find_files(), 1);
     size_t length = read_file(good);
     cr_assert_gt(length, 100);
     cr_assert_lt(length, MOST / 2);
@@ -140,4 +154,26 @@ Test(cpu_nn_product_cache, damaged_files_are_ignored_and_replaced)
     expect_product("a folder");
     cr_assert_eq(rmdir(path), 0);
     cr_expect_eq(rmdir(folder), 0, "a temporary file is left");
+}
+
+Test(cpu_nn_product_cache, kernels_of_another_core_have_a_file_of_their_own)
+{
+    static char first[MOST], again[MOST];
+    cr_assert_not_null(mkdtemp(folder));
+    setenv("TENON_CPU_TUNE", "1", 1);
+    expect_product("this core");
+    cr_assert_eq(find_files(), 1);
+    size_t length = read_file(first);
+    setenv("OPENBLAS_CORETYPE", "Prescott", 1);
+    setenv("TENON_CPU_LEVEL", "base", 1);
+    bool is_base = strstr(first, "level 0\n") != NULL;
+    char kept[sizeof path];
+    memcpy(kept, path, sizeof path);
+    expect_product("another core");
+    if (!is_base) cr_expect_eq(find_files(), 2);
+    memcpy(path, kept, sizeof path);
+    cr_expect_eq(read_file(again), length);
+    if (!is_base) cr_expect_arr_eq(again, first, length, "the file of this core has changed");
+    while (find_files()) cr_assert_eq(unlink(path), 0);
+    cr_expect_eq(rmdir(folder), 0);
 }

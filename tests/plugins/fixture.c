@@ -53,6 +53,8 @@ static int32_t host_workspace(const tn_call *call, const tn_memory_request *requ
     return TN_OK;
 }
 
+int32_t (*fixture_cache_folder)(void *, const char *, char *, uint32_t);
+
 static void make_host(fixture *f)
 {
     f->host = (tn_host){.size = sizeof(tn_host),
@@ -63,7 +65,8 @@ static void make_host(fixture *f)
                         .alloc = host_alloc,
                         .free = host_free,
                         .workspace = host_workspace,
-                        .resize_output = host_resize_output};
+                        .resize_output = host_resize_output,
+                        .cache_folder = fixture_cache_folder};
 }
 
 void fixture_load(fixture *f)

@@ -50,6 +50,9 @@ typedef struct fixture_nest {
     tn_operand operands[FIXTURE_MAX_OPERANDS];
 } fixture_nest;
 
+/* The cache_folder of the next host; NULL: it has none. */
+extern int32_t (*fixture_cache_folder)(void *context, const char *name, char *out, uint32_t bytes);
+
 /* Loads and negotiates; init has run, no device is open. */
 void fixture_load(fixture *f);
 /* The same, then opens device 0 and makes a stream. */

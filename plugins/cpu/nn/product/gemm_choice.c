@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The classes, how one is measured, and the file that keeps the choices: a head that names the processor and the
- * libraries, then a digit for each class. A file with another head is ignored and replaced.
+ * libraries, then a digit for each class. The name has a hash of the head, so each set of libraries has a file of its
+ * own. A file with another head is ignored and replaced.
  */
 #include "gemm_choice.h"
 #include "gemm_onednn.h"
@@ -108,16 +109,6 @@ static int32_t measure(const tn_call *call, int at)
 
 /* ---- The file ---------------------------------------------------------------------------------------- */
 
-static bool file_name(const tn_host *host, char *out, size_t bytes)
-{
-    char folder[3800];
-    size_t end = offsetof(tn_host, cache_folder) + sizeof host->cache_folder;
-    if (host->size < end || !host->cache_folder ||
-        host->cache_folder(host->context, "cpu", folder, sizeof folder) != TN_OK)
-        return false;
-    return snprintf(out, bytes, "%s/products-2", folder) < (int)bytes;
-}
-
 static void write_head(char *out, size_t bytes)
 {
     char name[128];
@@ -130,15 +121,27 @@ static void write_head(char *out, size_t bytes)
     snprintf(out, bytes, "%s\n%s\n%s\nlevel %u\n", name, cpu_openblas_describe(), onednn, cpu_level());
 }
 
-static atomic_uchar choices[CLASSES]; /* 0: not yet measured */
+static atomic_uchar choices[CLASSES];                    /* 0: not yet measured */
+static char cache_folder[3800];                          /* "": none is known */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one thread measures at a time */
 
-static void read_choices(const tn_host *host)
+/* The folder is known before the first kernel runs. */
+static bool file_name(const char *head, char *out, size_t bytes)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *c = head; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    return cache_folder[0] &&
+           snprintf(out, bytes, "%s/products-3-%016llx", cache_folder, (unsigned long long)hash) < (int)bytes;
+}
+
+static void read_choices(void)
 {
     char path[4096], head[1400], found[1400 + CLASSES + 1] = {0};
     size_t length;
-    FILE *file = file_name(host, path, sizeof path) ? fopen(path, "rbe") : NULL;
-    if (!file) return;
+    FILE *file;
     write_head(head, sizeof head);
+    file = file_name(head, path, sizeof path) ? fopen(path, "rbe") : NULL;
+    if (!file) return;
     length = strlen(head);
     if (fread(found, 1, sizeof found, file) == length + CLASSES && memcmp(found, head, length) == 0)
         for (int i = 0; i < CLASSES; i++) {
@@ -149,12 +152,13 @@ static void read_choices(const tn_host *host)
     fclose(file);
 }
 
-static void write_choices(const tn_host *host)
+static void write_choices(void)
 {
     char path[4096], made[4200], head[1400];
     FILE *file = NULL;
     int fd;
-    if (!file_name(host, path, sizeof path)) return;
+    write_head(head, sizeof head);
+    if (!file_name(head, path, sizeof path)) return;
     snprintf(made, sizeof made, "%s.XXXXXX", path);
     fd = mkstemp(made);
     if (fd < 0) return;
@@ -162,7 +166,6 @@ static void write_choices(const tn_host *host)
     if (!file) close(fd);
     bool written = file != NULL;
     if (file) {
-        write_head(head, sizeof head);
         written = fputs(head, file) >= 0;
         for (int i = 0; i < CLASSES; i++)
             written = fputc('0' + atomic_load(&choices[i]), file) != EOF && written;
@@ -173,7 +176,6 @@ static void write_choices(const tn_host *host)
 
 /* ---- Choosing ---------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one thread measures at a time */
 static bool has_read;
 /* Products of float32 that a measured product of bfloat16 consists of are not measured themselves. */
 static _Thread_local bool measuring;
@@ -189,6 +191,18 @@ static bool may_measure(void)
     return atomic_load_explicit(&answer, memory_order_relaxed) == 2;
 }
 
+void cpu_gemm_find_cache(const tn_host *host)
+{
+    static bool has_looked; /* then the folder stays as it is, so that kernels read it without the lock */
+    size_t end = offsetof(tn_host, cache_folder) + sizeof host->cache_folder;
+    if (!may_measure() || host->size < end || !host->cache_folder) return;
+    pthread_mutex_lock(&lock);
+    if (!has_looked && host->cache_folder(host->context, "cpu", cache_folder, sizeof cache_folder) != TN_OK)
+        cache_folder[0] = 0;
+    has_looked = true;
+    pthread_mutex_unlock(&lock);
+}
+
 static int32_t fixed_choice(tn_dtype dtype)
 {
     if (dtype == TN_BFLOAT16) return cpu_gemm_onednn_has_bfloat16() ? CPU_GEMM_ONEDNN : CPU_GEMM_OPENBLAS;
@@ -200,7 +214,7 @@ static int32_t measured_choice(const tn_call *call, int at, bool *out_new)
     int32_t choice;
     *out_new = false;
     pthread_mutex_lock(&lock);
-    if (!has_read) read_choices(call->host);
+    if (!has_read) read_choices();
     has_read = true;
     choice = atomic_load(&choices[at]);
     if (!choice) {
@@ -228,7 +242,7 @@ int32_t cpu_gemm_choose(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
     if (choice) return choice;
     if (measuring) return CPU_GEMM_OPENBLAS;
     choice = measured_choice(call, at, &is_new);
-    if (is_new) write_choices(call->host);
+    if (is_new) write_choices();
     return choice;
 }
 
@@ -256,7 +270,7 @@ void cpu_gemm_log_choices(const tn_host *host)
     int measured = 0;
     char line[96];
     pthread_mutex_lock(&lock);
-    if (!has_read) read_choices(host);
+    if (!has_read) read_choices();
     has_read = true;
     pthread_mutex_unlock(&lock);
     for (int at = 0; at < CLASSES; at++) {
@@ -266,7 +280,7 @@ void cpu_gemm_log_choices(const tn_host *host)
         }
         measured += atomic_load(&choices[at]) != 0;
     }
-    if (any) write_choices(host);
+    if (any) write_choices();
     snprintf(line, sizeof line,
              may_measure() ? "products: %d of %d classes measured" : "products: fixed choices", measured,
              CLASSES);

@@ -22,6 +22,9 @@ int32_t cpu_gemm_choose(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
 /* gemm.c: the product on this thread by one library, or by the next one if that does not take it. */
 int32_t cpu_gemm_with(const tn_call *call, tn_dtype dtype, int32_t library, const cpu_gemm *g);
 
+/* Finds the folder of the file that keeps the choices. For `init`, because kernels may not ask the host. */
+void cpu_gemm_find_cache(const tn_host *host);
+
 /* For `tenon doctor`: logs how many classes have been measured. With TENON_CPU_TUNE=all it measures the others
  * first and logs a line for each class. */
 void cpu_gemm_log_choices(const tn_host *host);
