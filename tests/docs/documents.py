@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What the documents keep to: sentences are short, the glossary is small, links and paths lead somewhere, all variables
-are listed.
+are listed, names of functions and types are in a header.
 
     documents.py SOURCE
 
@@ -109,10 +109,21 @@ def variables(source):
         yield f"write-an-application.md: {name} is {'not in the table' if name in read else 'read by nobody'}"
 
 
+def unknown_names(source):
+    """Names of ours in lower case, in prose and code, are in a header of the tree. One with a star begins several names."""
+    headers = [file for room in ROOMS.split("|") + ["progress"] for suffix in ("h", "hpp") for file in (source / room).rglob(f"*.{suffix}")]
+    known = {name for file in headers for name in re.findall(r"\btn_\w+", file.read_text())}
+    for document in documents(source):
+        for number, line in enumerate(document.read_text().splitlines(), 1):
+            for name in re.findall(r"(?<![\w:/-])tn_[a-z0-9_]*[a-z0-9](?![\w*-]|\.\w)", line):
+                if name not in known:
+                    yield f"{document.name}:{number}: {name} is in no header"
+
+
 def main():
     source = Path(sys.argv[1])
     failed = 0
-    checks = (long_sentences, glossary, missing_paths, dead_links, variables)
+    checks = (long_sentences, glossary, missing_paths, dead_links, variables, unknown_names)
     for check in checks:
         findings = list(check(source))
         print("\n".join(findings), end="\n" if findings else "")
