@@ -14,10 +14,12 @@ KERNEL__VARIANT, so that names are unique among all programs. An image of nvcc h
 for all later GPUs; one of hipcc has machine code for each target. A kernel that spills registers is an error.
 """
 import hashlib
+import os
 import re
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from gen_device import expand, without_comments
@@ -71,7 +73,8 @@ def program(compiler, folders, path, variant, out, log):
         Path(log).touch()
         return
     source.write_text(text)
-    run = subprocess.run(command, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory(dir=source.parent) as temporary:  # hipcc leaves an empty folder for each program
+        run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TMPDIR": temporary})
     said = [l for l in (run.stdout + run.stderr).splitlines() if not l.startswith("ptxas info")]
     Path(log).write_text(run.stdout + run.stderr)
     if run.returncode:
