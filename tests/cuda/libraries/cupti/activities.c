@@ -93,11 +93,11 @@ static uint64_t time_of(const char *name)
     return function(name);
 }
 
-static int times_of(const char *name)
+static uint64_t times_of(const char *name)
 {
     int (*function)(const char *);
     *(void **)(void *)&function = function_of("cupti_test_times");
-    return function(name);
+    return (uint64_t)function(name);
 }
 
 /* ---- Times --------------------------------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ Test(activities, rows_of_kernels_are_what_was_recorded)
     tn_clear_error();
     /* Everything was queued by an operator or is work of its own, and nothing ran at the same time. */
     cr_assert_eq(sum_of(p, 0, NULL), time_of(NULL));
-    cr_assert_eq(row_of(p, TN_PROFILE_KERNEL, "copy device to host").calls, count(COPIES));
+    cr_assert_eq(row_of(p, TN_PROFILE_KERNEL, "copy device to host").calls, (uint64_t)count(COPIES));
     cr_assert_eq(row_of(p, TN_PROFILE_WORK, "copy to the host").device_self +
                      row_of(p, TN_PROFILE_OPERATOR, "aten::_local_scalar_dense").device_self,
                  time_of("copy device to host"));
