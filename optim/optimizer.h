@@ -15,7 +15,7 @@ typedef struct optim_parameter {
     int32_t decays;
     int64_t step;
     tn_tensor *state[OPTIM_MAX_STATES]; /* one reference each; NULL before the first step */
-    double numbers[2];                  /* state that is no tensor: asgd eta and mu, nadam's product */
+    double numbers[2];                  /* state that is not a tensor: asgd eta and mu, nadam's product */
 } optim_parameter;
 
 typedef struct optim_kind {

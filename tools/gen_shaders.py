@@ -270,7 +270,7 @@ class Printer:
         if isinstance(node, c_ast.UnaryOp) and node.op == "*":
             text, t = self.expression(node.expr)
             if not isinstance(t, Pointer):
-                fail(node, "* of what is no pointer")
+                fail(node, "the operand of * is not a pointer")
             return self.at(text, t.to), t.to, True
         if isinstance(node, c_ast.ArrayRef):
             text, t = self.expression(node.name)

@@ -230,7 +230,7 @@ int32_t infer_index_select(tni_frame *f)
     return tni_out(f, 0, dtype_of(self), self->desc.rank, sizes);
 }
 
-/* A tensor without elements runs no kernel that could look at an index, but there is no place for one. */
+/* No kernel checks the indices of an empty tensor: no index is valid there. */
 static int32_t check_has_place(tni_frame *f, const tn_tensor *self, int64_t dim)
 {
     if (rank_of(self) == 0 || sizes_of(self)[dim]) return TN_OK;

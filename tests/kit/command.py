@@ -60,7 +60,7 @@ def check_log(tool, skewed):
 
 
 def check_profile(tool, skewed):
-    """A profile of the tool itself, as of any program; files that are none."""
+    """A profile of the tool itself, as of any program; files that are not profiles."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "profile.json"
         done = run(tool, "devices", TENON_PROFILE=str(trace))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a profile: places of bars and lines, parts of the time, files that are none.
+"""The picture of a profile: places of bars and lines, parts of the time, files that are not profiles.
 
     profile_picture.py TOOL BENCH    TOOL is tools/profile_svg.py, BENCH a program that calls operators
 """

@@ -13,7 +13,7 @@ typedef struct cpu_taps {
     int64_t taps;
     int64_t *at;
     double *weight;
-    bool has_spare; /* outputs may have fewer inputs than taps: a weight of 0 is no input, be it NaN or not */
+    bool has_spare; /* some outputs have fewer inputs than taps: a tap of weight 0 is not read, NaN or not */
 } cpu_taps;
 
 typedef struct cpu_resample {
