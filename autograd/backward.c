@@ -2,6 +2,7 @@
 /* The calls that start a backward run: they check the arguments, fill in defaults and run the engine. */
 #include "autograd/graph.h"
 
+#include "core/context.h"
 #include "core/scope.h"
 #include "core/shape.h"
 
@@ -13,19 +14,6 @@
 static int32_t fail(tn_scope *s, int32_t status)
 {
     return tni_scope_record(s, status);
-}
-
-/* The caller's options, copied into a struct of this version's size. */
-static int32_t read_options(const tn_backward_options *from, tn_backward_options *out)
-{
-    memset(out, 0, sizeof *out);
-    if (!from) return TN_OK;
-    for (uint32_t i = sizeof *out; i < from->size; i++) {
-        if (((const char *)from)[i])
-            return tni_error(TN_E_UNKNOWN_FIELD, "backward: options have an unknown field");
-    }
-    memcpy(out, from, from->size < sizeof *out ? from->size : sizeof *out);
-    return TN_OK;
 }
 
 /* Checks that item i of a list is a live tensor. `what` is "root", "gradient" or "input". */
@@ -114,7 +102,8 @@ static int32_t open_goal(tn_scope *s, tn_tensors roots, const tn_backward_option
                          tn_backward_options *o, tni_goal *goal)
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
-    int32_t status = read_options(options, o);
+    memset(o, 0, sizeof *o);
+    int32_t status = options ? tni_struct_read(o, sizeof *o, options, "tn_backward_options") : TN_OK;
     if (status) return fail(s, status);
     *goal = (tni_goal){.keep_graph = 0};
     fill_goal(goal, o, roots);

@@ -6,6 +6,7 @@
  */
 #include "autograd/record.h"
 
+#include "core/context.h"
 #include "core/scope.h"
 
 #include <stdio.h>
@@ -330,7 +331,7 @@ static int32_t make_node(tn_context *ctx, const tn_function *function, void *use
     function_node *c = tni_alloc_zeroed(ctx, sizeof *c);
     if (!c) return TN_E_OUT_OF_MEMORY;
     tni_node_init(&c->node, ctx, &function_class, sizeof *c);
-    memcpy(&c->function, function, function->size < sizeof c->function ? function->size : sizeof c->function);
+    c->function = *function;
     c->n_ins = n_ins;
     c->n_outs = c->node.n_inputs = n_outs;
     c->user = user;
@@ -357,13 +358,16 @@ int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, 
                           tn_tensor **out, uint32_t n_outs)
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
-    if (!function || !function->forward || !function->backward || !out || !n_outs)
+    tn_function known;
+    int32_t status = tni_struct_read(&known, sizeof known, function, "tn_function");
+    if (status) return tni_scope_record(s, status);
+    if (!known.forward || !known.backward || !out || !n_outs)
         return tni_scope_record(
             s, tni_error(TN_E_ARGUMENT,
                          "function_apply: forward, backward and at least one output are required"));
     function_node *c;
     tn_context *ctx = tn_scope_context(s);
-    int32_t status = make_node(ctx, function, user, (uint32_t)inputs.count, n_outs, &c);
+    status = make_node(ctx, &known, user, (uint32_t)inputs.count, n_outs, &c);
     if (status) return tni_scope_record(s, status);
     tn_function_call call = {.node = c};
     tn_tensor **outs = tn_scope_memory(s, n_outs * sizeof *outs);

@@ -7,6 +7,7 @@
  */
 #include "autograd/graph.h"
 
+#include "core/context.h"
 #include "core/scope.h"
 
 #include <math.h>
@@ -323,7 +324,8 @@ int32_t tn_gradcheck(tn_scope *s, tn_check_fn f, void *user, tn_tensors inputs,
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_gradcheck_options o = {0};
-    if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    int32_t status = options ? tni_struct_read(&o, sizeof o, options, "tn_gradcheck_options") : TN_OK;
+    if (status) return fail(s, status);
     check c = {f,
                user,
                inputs,
@@ -342,7 +344,7 @@ int32_t tn_gradcheck(tn_scope *s, tn_check_fn f, void *user, tn_tensors inputs,
     tn_scope *inner = tn_scope_open_child(
         s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_ON});
     if (!inner) return fail(s, TN_E_OUT_OF_MEMORY);
-    int32_t status = run_check(&c, inner);
+    status = run_check(&c, inner);
     if (!status && o.second) status = run_second(&c, inner);
     if (status && !tn_scope_failed(inner)) fail(inner, status);
     return tn_scope_close(inner);

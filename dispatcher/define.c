@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Definitions of operators and kernel rows by plugins, libraries and programs; see define.h. */
 #include <string.h>
+#include "core/context.h"
 #include "core/error.h"
 #include "dispatcher/custom.h"
 #include "dispatcher/define.h"
@@ -272,16 +273,8 @@ static int32_t read_definition(const tn_operator_def *def, tn_operator_def *out)
 {
     const uint32_t known =
         TN_TAG_BIT_DATA_DEPENDENT | TN_TAG_BIT_NONDETERMINISTIC | TN_TAG_BIT_DIFFERENTIABLE_ONCE;
-    const char *tail = (const char *)def;
-    if (!def || !def->size)
-        return tni_error(TN_E_ARGUMENT, "operator definition: size is 0; set it to sizeof(tn_operator_def)");
-    for (uint32_t i = sizeof *out; i < def->size; i++) {
-        if (tail[i])
-            return tni_error(TN_E_UNKNOWN_FIELD,
-                             "operator definition: byte %u is set, past the fields known here", i);
-    }
-    memset(out, 0, sizeof *out);
-    memcpy(out, def, def->size < sizeof *out ? def->size : sizeof *out);
+    const int32_t status = tni_struct_read(out, sizeof *out, def, "tn_operator_def");
+    if (status) return status;
     if (out->tags & ~known)
         return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: unknown tag bits 0x%x",
                          out->tags & ~known);

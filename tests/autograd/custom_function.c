@@ -305,6 +305,10 @@ Test(function, refusals)
     cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 1), TN_E_ARGUMENT);
     expect_error(s, "function_apply: forward, backward and at least one output are required");
     f.backward = asks_for_too_much;
+    f.size = 0;
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 1), TN_E_ARGUMENT);
+    expect_error(s, "tn_function: size is 0; set it to sizeof(tn_function)");
+    f.size = sizeof f;
     cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 0), TN_E_ARGUMENT);
     expect_error(s, "at least one output");
     cr_assert_null(out);

@@ -442,7 +442,9 @@ Test(engine, what_backward_and_grad_refuse)
         uint64_t later;
     } newer = {{.size = sizeof newer}, 1};
     tn_backward_with(s, TN_TENSORS(y), &newer.known);
-    expect_error(s, "backward: options have an unknown field");
+    expect_error(s, "tn_backward_options: byte 56 is set, but this library knows only the first 56 bytes");
+    tn_backward_with(s, TN_TENSORS(y), &(tn_backward_options){.create_graph = 1});
+    expect_error(s, "tn_backward_options: size is 0; set it to sizeof(tn_backward_options)");
     tn_backward(s, z);
     expect_error(s, "grad can be implicitly created only for real scalar outputs but got complex128");
     tn_backward_with(s, (tn_tensors){NULL, 0}, NULL);

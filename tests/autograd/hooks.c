@@ -278,6 +278,8 @@ Test(hooks, that_are_refused)
     cr_assert_null(hook);
     tn_gradcheck(s, NULL, NULL, TN_TENSORS(x), NULL);
     expect_error(s, "gradcheck: a function and inputs are required");
+    tn_gradcheck(s, NULL, NULL, TN_TENSORS(x), &(tn_gradcheck_options){.second = 1});
+    expect_error(s, "tn_gradcheck_options: size is 0; set it to sizeof(tn_gradcheck_options)");
     tn_backward(s, tn_sum(s, tn_mul(s, x, x)));
     EXPECT(s, tn_grad_of(s, x), 2, 4);
     end();
