@@ -5,6 +5,8 @@
  * but "cpu" and "meta", whose numbers the contract fixes.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "core/current.h"
 #include "core/finding.h"
 #include "core/scope.h"
@@ -192,23 +194,38 @@ void tni_devices_finish(tn_context *ctx)
 
 /* ---- Finding ------------------------------------------------------------------------------------------- */
 
+/* "cpu, gpu": the types that plugins offer; "none" without any. */
+static const char *type_names(tn_context *ctx, char *out, uint32_t bytes)
+{
+    uint32_t types = atomic_load_explicit(&ctx->type_count, memory_order_acquire), length = 0;
+    snprintf(out, bytes, "none");
+    for (uint32_t i = 0; i < types && length < bytes; i++)
+        length += (uint32_t)snprintf(out + length, bytes - length, "%s%s", i ? ", " : "",
+                                     ctx->types[i]->driver.device.type);
+    return out;
+}
+
 static tni_device *no_device(tn_context *ctx, tn_device id, tni_device_type *type)
 {
-    char name[80];
-    const char *missing = id & TN_DEVICE_MISSING ? "missing " : "";
+    char name[160], types[256];
+    const char *missing = id & TN_DEVICE_MISSING ? "missing " : "", *wish = secure_getenv("TENON_DEVICE");
     tn_device_format(ctx, id, name, sizeof name);
+    if (*missing && wish && !strcmp(wish, name))
+        snprintf(name, sizeof name, "%s, which TENON_DEVICE asks for", wish);
     if (!id)
         tni_error(TN_E_DEVICE, "no device was given");
     else if (TN_DEVICE_TYPE(id) == TN_INTERNED_META)
         tni_error(TN_E_DEVICE, "the 'meta' device holds no data and computes nothing");
     else if (!type)
-        tni_error(TN_E_DEVICE, "%sdevice %s: no plugin offers this type", missing, name);
+        tni_error(TN_E_DEVICE, "%sdevice %s: no plugin offers this type (there are: %s)", missing, name,
+                  type_names(ctx, types, sizeof types));
     else if (tni_device_type_enumerate(type))
         tni_error_wrap(TN_E_DEVICE, "%sdevice %s: %s", missing, name, tn_last_error()->message);
     else if (!type->count)
         tni_error(TN_E_DEVICE, "%sdevice %s: %s", missing, name, type->reason);
     else if (TN_DEVICE_INDEX(id) >= (int32_t)type->count)
-        tni_error(TN_E_DEVICE, "%sdevice %s: there are only %u of this type", missing, name, type->count);
+        tni_error(TN_E_DEVICE, "%sdevice %s: there %s only %u of this type", missing, name,
+                  type->count == 1 ? "is" : "are", type->count);
     else if (!(id & TN_DEVICE_MISSING))
         tni_error(TN_E_DEVICE, "device %s: the index %d is not one of a device", name, TN_DEVICE_INDEX(id));
     else if (open_device(

@@ -219,9 +219,9 @@ Test(device, missing_device_is_refused_by_name)
     const struct {
         const char *wish, *text;
     } cases[] = {{"gpu:7", "missing device gpu:7: no card"},
-                 {"cpu:3", "missing device cpu:3: there are only 1 of this type"},
-                 {"nothing", "missing device nothing: no plugin offers this type"},
-                 {"g p u", "missing device g p u: no plugin offers this type"}};
+                 {"cpu:3", "missing device cpu:3: there is only 1 of this type"},
+                 {"nothing", "missing device nothing: no plugin offers this type (there are: cpu, gpu)"},
+                 {"g p u", "missing device g p u: no plugin offers this type (there are: cpu, gpu)"}};
     tn_context *ctx = fake_context(&cpu, &gpu);
     float one = 1;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -231,6 +231,11 @@ Test(device, missing_device_is_refused_by_name)
         cr_assert_str_eq(tn_scope_error(s)->message, cases[i].text);
         cr_assert_eq(tn_scope_close(s), TN_E_DEVICE);
     }
+    setenv("TENON_DEVICE", "CPU:0", 1);
+    cr_assert_null(tni_device_get(ctx, tn_device_choose(ctx, NULL, NULL)));
+    cr_assert_str_eq(tn_last_error()->message, "missing device CPU:0, which TENON_DEVICE asks for: no plugin "
+                                               "offers this type (there are: cpu, gpu)");
+    unsetenv("TENON_DEVICE");
     cpu.fail_slot = 1; /* opening */
     tn_device d = tn_device_choose(ctx, "cpu", NULL);
     cr_assert_null(tni_device_get(ctx, d));

@@ -418,9 +418,9 @@ Test(plugin_slots, no_status)
     cr_assert_eq(tn_device_count(ctx, "odd"), 1);
     tn_device_facts facts = {.size = sizeof facts};
     REFUSED(tn_device_get_facts(ctx, tn_device_parse(ctx, "odd:2"), &facts), TN_E_DEVICE,
-            "device odd:2: there are only 1 of this type");
+            "device odd:2: there is only 1 of this type");
     REFUSED(tn_device_set_current(ctx, tn_device_parse(ctx, "none:0")), TN_E_DEVICE,
-            "device none:0: no plugin offers this type");
+            "device none:0: no plugin offers this type (there are: cpu, gpu, odd)");
     cr_assert_eq(tn_device_get_facts(NULL, d, &facts), TN_E_ARGUMENT);
     cr_assert_eq(tn_device_set_current(NULL, d), TN_E_ARGUMENT);
 }

@@ -185,7 +185,8 @@ Test(transfer, memory_of_the_program)
     b.sizes = TN_INTS(4);
     cr_assert_null(tn_from_blob(scope, &b));
     cr_assert_eq(tn_scope_failed(scope), TN_E_DEVICE);
-    cr_assert_str_eq(tn_scope_error(scope)->message, "device cpu: no plugin offers this type");
+    cr_assert_str_eq(tn_scope_error(scope)->message,
+                     "device cpu: no plugin offers this type (there are: gpu)");
     cr_assert_eq(deleted, 3);
     tn_scope_close(scope);
     tn_context_destroy(other);
