@@ -66,6 +66,7 @@ def main():
     expect(done.returncode == 0 and report and all("given 1" in c["name"] for c in report["cases"]), "a given call", done)
     done, _ = run(tool, wrong, "--op", "wrong::needs_number", "--args", '[{"t": [2], "d": "float64"}, "seven"]')
     expect(done.returncode == 1 and "given call" in done.stdout, "a given call that is refused", done)
+    expect(".c:" not in done.stdout, "no line of the tool's own source", done)
     done, _ = run(tool, wrong, "--op", "wrong::nothing")
     expect(done.returncode == 1 and "no operator 'wrong::nothing'" in done.stdout, "an operator that is not there", done)
     done, _ = run(tool, wrong, "--args", "[]")
