@@ -63,7 +63,7 @@ GPU_FUNCTION float fn_copysign(float a, float sign)
 }
 
 /* x times a power of two, in two steps, since the power alone may be no float32. */
-GPU_FUNCTION float scaled(float x, int32_t power)
+GPU_FUNCTION float times_power_of_2(float x, int32_t power)
 {
     int32_t half = power / 2;
     return x * gpu_float_of_bits((uint32_t)(half + 127) << 23) *
@@ -96,7 +96,7 @@ GPU_FUNCTION float exp_of_sum(float x, float rest)
     if (x > 89.0f) return INFINITY;
     if (x < -104.0f) return 0.0f;
     float n = fn_rint(x * 1.44269502f), r = exp_reduced(x, n) + rest;
-    return scaled(1.0f + (r + r * r * exp_rest(r)), (int32_t)n);
+    return times_power_of_2(1.0f + (r + r * r * exp_rest(r)), (int32_t)n);
 }
 
 GPU_FUNCTION float fn_exp(float x)
@@ -110,7 +110,7 @@ GPU_FUNCTION float fn_exp2(float x)
     if (x > 128.5f) return INFINITY;
     if (x < -151.0f) return 0.0f;
     float n = fn_rint(x), r = (x - n) * LN_2;
-    return scaled(1.0f + (r + r * r * exp_rest(r)), (int32_t)n);
+    return times_power_of_2(1.0f + (r + r * r * exp_rest(r)), (int32_t)n);
 }
 
 GPU_FUNCTION float fn_expm1(float x)
@@ -120,8 +120,8 @@ GPU_FUNCTION float fn_expm1(float x)
     if (x < -18.0f) return -1.0f;
     float n = fn_rint(x * 1.44269502f), r = exp_reduced(x, n), rest = r + r * r * exp_rest(r);
     if (n == 0.0f) return rest;
-    if (n > 24.0f) return scaled(1.0f + rest, (int32_t)n);
-    float power = scaled(1.0f, (int32_t)n);
+    if (n > 24.0f) return times_power_of_2(1.0f + rest, (int32_t)n);
+    float power = times_power_of_2(1.0f, (int32_t)n);
     return power * rest + (power - 1.0f);
 }
 
@@ -359,7 +359,7 @@ GPU_FUNCTION float fn_fmod(float a, float b)
     rest %= by;
     if (rest == 0u) return fn_copysign(0.0f, a);
     /* rest 2^(y_power - 150), which is exact. */
-    return fn_copysign(scaled((float)rest, y_power - 150), a);
+    return fn_copysign(times_power_of_2((float)rest, y_power - 150), a);
 }
 
 /* ---- Angles -------------------------------------------------------------------------------------------------- */

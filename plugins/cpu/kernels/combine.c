@@ -10,15 +10,14 @@
 #include <stddef.h>
 
 #if CPU_IS_COMPLEX
-ALWAYS_INLINE T times(T a, T b)
-{
-    return from_parts(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-}
+#define PAIR T
+#define PART R
+#include "complex_arithmetic.h"
+
 ALWAYS_INLINE T plus_scaled(T a, T b, T alpha)
 {
     /* A real factor scales each part alone, so that a NaN in one does not reach the other. */
-    T c = alpha.im == 0 ? from_parts(b.re * alpha.re, b.im * alpha.re) : times(b, alpha);
-    return from_parts(a.re + c.re, a.im + c.im);
+    return plus(a, alpha.im == 0 ? scaled(b, alpha.re) : times(b, alpha));
 }
 #else
 ALWAYS_INLINE T times(T a, T b)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pointwise operators of complex numbers (DTYPE=c64|c128). Arithmetic is compiled for both dtypes; functions
- * are those of C99 for complex128, to which complex64 is converted for them. As in ATen, products follow the
- * plain formula and quotients Smith's (1962).
+ * are those of C99 for complex128, to which complex64 is converted for them.
  */
 #include "loops.h"
 
 #include <complex.h>
+
+#define PAIR T
+#define PART R
+#include "complex_arithmetic.h"
 
 #if defined(DTYPE_C64)
 typedef float complex C;
@@ -37,59 +40,10 @@ ALWAYS_INLINE void real_result(void *const *p, int64_t n, R (*f)(T))
 
 /* ---- Arithmetic ---------------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE T plus(T a, T b)
-{
-    return from_parts(a.re + b.re, a.im + b.im);
-}
-ALWAYS_INLINE T minus(T a, T b)
-{
-    return from_parts(a.re - b.re, a.im - b.im);
-}
-ALWAYS_INLINE T times(T a, T b)
-{
-    return from_parts(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-}
-ALWAYS_INLINE T scaled(T a, R x)
-{
-    return from_parts(a.re * x, a.im * x);
-}
-ALWAYS_INLINE T over(T a, T b)
-{
-    R largest = FN(fabs)(b.re) >= FN(fabs)(b.im) ? b.re : b.im, ratio, share;
-    if (b.re == 0 && b.im == 0) return from_parts(a.re / FN(fabs)(b.re), a.im / FN(fabs)(b.im));
-    if (largest == b.re && FN(fabs)(b.re) >= FN(fabs)(b.im)) {
-        ratio = b.im / b.re;
-        share = 1 / (b.re + b.im * ratio);
-        return from_parts((a.re + a.im * ratio) * share, (a.im - a.re * ratio) * share);
-    }
-    ratio = b.re / b.im;
-    share = 1 / (b.re * ratio + b.im);
-    return from_parts((a.re * ratio + a.im) * share, (a.im * ratio - a.re) * share);
-}
 ELEM(T, negative, (T a), from_parts(-a.re, -a.im))
 ELEM(T, conjugate, (T a), from_parts(a.re, -a.im))
-ELEM(R, magnitude, (T a), FN(hypot)(a.re, a.im))
 ELEM(R, direction, (T a), FN(atan2)(a.im, a.re))
-ALWAYS_INLINE T sign_of(T a)
-{
-    R size = magnitude(a);
-    return size == 0 ? from_parts(0, 0) : from_parts(a.re / size, a.im / size);
-}
-ALWAYS_INLINE T between(T a, T b, T weight)
-{
-    T apart = minus(b, a);
-    return weight.re * weight.re + weight.im * weight.im < (R)0.25
-               ? plus(a, times(weight, apart))
-               : minus(b, times(apart, minus(from_parts(1, 0), weight)));
-}
-/*
- * addcmul and addcdiv leave out a factor of 1, as 1 + 0i times infinity has a NaN. As in ATen, add and sub do
- * not.
- */
-ALWAYS_INLINE T times_unless_elem(T x, T b)
-{
-    return x.re == 1 && x.im == 0 ? b : times(x, b);
-}
+/* addcmul and addcdiv leave out a factor of 1. As in ATen, add and sub do not. */
 BINARY_WITH(add, plus(a, times(x, b)))
 BINARY_WITH(sub, minus(a, times(x, b)))
 BINARY_WITH(rsub, minus(b, times(x, a)))
@@ -103,8 +57,8 @@ LOOP(angle, real_result(p, n, direction))
 LOOP(where, choose(p, n))
 TERNARY(lerp_tensor, between(a, b, c))
 BINARY_WITH(lerp, between(a, b, x))
-TERNARY_WITH(addcmul, plus(a, times(times_unless_elem(x, b), c)))
-TERNARY_WITH(addcdiv, plus(a, over(times_unless_elem(x, b), c)))
+TERNARY_WITH(addcmul, plus(a, times(times_unless_1(x, b), c)))
+TERNARY_WITH(addcdiv, plus(a, over(times_unless_1(x, b), c)))
 /* b is the result of the forward pass; the derivative is conjugated. */
 BINARY(sigmoid_backward, times(a, conjugate(times(minus(from_parts(1, 0), b), b))))
 BINARY(tanh_backward, times(a, conjugate(minus(from_parts(1, 0), times(b, b)))))

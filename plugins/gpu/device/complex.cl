@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointwise operators of complex numbers, an element an item; T is the type of their parts. Products follow the plain formula and
- * quotients Smith's (1962), as on the CPU.
+ * Pointwise operators of complex numbers, an element an item; T is the type of their parts.
  */
 #include "complex_list.h"
 #include "pair.h"
@@ -35,44 +34,10 @@ GPU_FUNCTION void store_pair(GPU_GLOBAL uint8_t *p, uint32_t dtype, gpu_pair z)
 
 /* ---- Formulas -------------------------------------------------------------------------------------------- */
 
-GPU_FUNCTION gpu_pair over(gpu_pair a, gpu_pair b)
-{
-    T re = FN(fabs)(b.re), im = FN(fabs)(b.im), ratio, share;
-    if (re == 0 && im == 0) return pair_of(a.re / re, a.im / im);
-    if (re >= im) {
-        ratio = b.im / b.re;
-        share = 1 / (b.re + b.im * ratio);
-        return pair_of((a.re + a.im * ratio) * share, (a.im - a.re * ratio) * share);
-    }
-    ratio = b.re / b.im;
-    share = 1 / (b.re * ratio + b.im);
-    return pair_of((a.re * ratio + a.im) * share, (a.im * ratio - a.re) * share);
-}
-GPU_FUNCTION T size_of_pair(gpu_pair a)
-{
-    return FN(hypot)(a.re, a.im);
-}
-GPU_FUNCTION gpu_pair direction_of(gpu_pair a)
-{
-    T size = size_of_pair(a);
-    return size == 0 ? pair_of(0, 0) : pair_of(a.re / size, a.im / size);
-}
-/* A factor of 1 is left out, since 1 + 0i times infinity has a NaN. */
-GPU_FUNCTION gpu_pair times_unless_1(gpu_pair x, gpu_pair b)
-{
-    return x.re == 1 && x.im == 0 ? b : times(x, b);
-}
-GPU_FUNCTION gpu_pair between_pairs(gpu_pair a, gpu_pair b, gpu_pair weight)
-{
-    gpu_pair apart = minus(b, a);
-    return weight.re * weight.re + weight.im * weight.im < (T)0.25
-               ? plus(a, times(weight, apart))
-               : minus(b, times(apart, minus(pair_of(1, 0), weight)));
-}
 /* The root with a real part of at least 0; values at infinities are C99's. */
 GPU_FUNCTION gpu_pair root_of(gpu_pair a)
 {
-    T half_sum = FN(sqrt)((T)0.5 * FN(fabs)(a.re) + (T)0.5 * size_of_pair(a)), other = a.im / (2 * half_sum);
+    T half_sum = FN(sqrt)((T)0.5 * FN(fabs)(a.re) + (T)0.5 * magnitude(a)), other = a.im / (2 * half_sum);
     if (FN(fabs)(a.im) == INFINITY) return pair_of(INFINITY, a.im);
     if (FN(fabs)(a.re) == INFINITY) {
         T small = is_nan(a.im) ? a.im : (T)0;
@@ -93,7 +58,7 @@ GPU_FUNCTION gpu_pair exponential_of(gpu_pair a)
 }
 GPU_FUNCTION gpu_pair logarithm_of(gpu_pair a)
 {
-    return pair_of(FN(log)(size_of_pair(a)), FN(atan2)(a.im, a.re));
+    return pair_of(FN(log)(magnitude(a)), FN(atan2)(a.im, a.re));
 }
 GPU_FUNCTION int is_nonzero(gpu_pair a)
 {
@@ -117,8 +82,8 @@ FORMULA(from_scaled, minus(b, times(x, a)))
 FORMULA(product, times(a, b))
 FORMULA(quotient, over(a, b))
 FORMULA(negative, pair_of(-a.re, -a.im))
-FORMULA(direction, direction_of(a))
-FORMULA(size, REAL(size_of_pair(a)))
+FORMULA(direction, sign_of(a))
+FORMULA(size, REAL(magnitude(a)))
 FORMULA(angle, REAL(FN(atan2)(a.im, a.re)))
 FORMULA(conjugate, pair_of(a.re, -a.im))
 FORMULA(inverse, over(pair_of(1, 0), a))
@@ -127,8 +92,8 @@ FORMULA(inverse_root, over(pair_of(1, 0), root_of(a)))
 FORMULA(exponential, exponential_of(a))
 FORMULA(logarithm, logarithm_of(a))
 FORMULA(choice, is_nonzero(a) ? b : c)
-FORMULA(between, between_pairs(a, b, c))
-FORMULA(between_by_scalar, between_pairs(a, b, x))
+FORMULA(between, between(a, b, c))
+FORMULA(between_by_scalar, between(a, b, x))
 FORMULA(plus_product, plus(a, times(times_unless_1(x, b), c)))
 FORMULA(plus_quotient, plus(a, over(times_unless_1(x, b), c)))
 /* b is the result of the forward pass; the derivative is conjugated. */

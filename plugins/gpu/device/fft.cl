@@ -29,10 +29,6 @@ GPU_FUNCTION gpu_pair quarter(gpu_pair z)
 {
     return pair_of(z.im, -z.re);
 }
-GPU_FUNCTION gpu_pair scaled(gpu_pair z, T by)
-{
-    return pair_of(z.re * by, z.im * by);
-}
 
 GPU_FUNCTION void transform_2(gpu_pair z[8])
 {

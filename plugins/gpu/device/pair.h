@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Complex numbers in device code: pairs of T. Products follow the plain formula. */
+/* Complex numbers in device code: pairs of T. */
 #ifndef TENON_GPU_PAIR_H
 #define TENON_GPU_PAIR_H
 
@@ -17,17 +17,9 @@ GPU_FUNCTION gpu_pair pair_of(T re, T im)
     z.im = im;
     return z;
 }
-GPU_FUNCTION gpu_pair plus(gpu_pair a, gpu_pair b)
-{
-    return pair_of(a.re + b.re, a.im + b.im);
-}
-GPU_FUNCTION gpu_pair minus(gpu_pair a, gpu_pair b)
-{
-    return pair_of(a.re - b.re, a.im - b.im);
-}
-GPU_FUNCTION gpu_pair times(gpu_pair a, gpu_pair b)
-{
-    return pair_of(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
-}
+#define PAIR       gpu_pair
+#define PART       T
+#define from_parts pair_of
+#include "complex_arithmetic.h"
 
 #endif
