@@ -73,17 +73,30 @@ GPU_FUNCTION int64_t gpu_line_begin(gpu_nest nest, uint32_t line)
     uint32_t begin = part * length, end = size - begin < length ? size : begin + length;                         \
     if (line >= lines) return;
 
-GPU_KERNEL void radix_keys(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, int64_t first,
-                           int64_t first_place, gpu_nest nest)
+/* Reads the keys of a part. They are sorted by insertion if `is_sorted`, a constant; else they stay in their order. */
+GPU_FUNCTION void gpu_read_keys(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, gpu_nest nest,
+                                int is_sorted)
 {
     GPU_BEGIN_PART
     in += gpu_line_begin(nest, line);
-    keys += first + (int64_t)line * size;
-    places += first_place + (int64_t)line * size;
+    keys += (int64_t)line * size;
+    places += (int64_t)line * size;
     for (uint32_t i = begin; i < end; i++) {
-        keys[i] = gpu_key(in + (int64_t)i * nest.strides[0][0], nest.dtypes[0], nest.scalars[2]);
-        places[i] = i;
+        K key = gpu_key(in + (int64_t)i * nest.strides[0][0], nest.dtypes[0], nest.scalars[2]);
+        uint32_t to = i;
+        for (; is_sorted && to > begin && keys[to - 1] > key; to--) {
+            keys[to] = keys[to - 1];
+            places[to] = places[to - 1];
+        }
+        keys[to] = key;
+        places[to] = i;
     }
+}
+
+GPU_KERNEL void radix_keys(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, int64_t first,
+                           int64_t first_place, gpu_nest nest)
+{
+    gpu_read_keys(in, keys + first, places + first_place, nest, 0);
 }
 
 /* counts: [line, digit, part]. */
@@ -140,20 +153,7 @@ GPU_KERNEL void radix_move(GPU_GLOBAL K *to_keys, GPU_GLOBAL uint32_t *to_places
 GPU_KERNEL void sort_runs(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, int64_t first,
                           int64_t first_place, gpu_nest nest)
 {
-    GPU_BEGIN_PART
-    in += gpu_line_begin(nest, line);
-    keys += first + (int64_t)line * size;
-    places += first_place + (int64_t)line * size;
-    for (uint32_t i = begin; i < end; i++) {
-        K key = gpu_key(in + (int64_t)i * nest.strides[0][0], nest.dtypes[0], nest.scalars[2]);
-        uint32_t to = i;
-        for (; to > begin && keys[to - 1] > key; to--) {
-            keys[to] = keys[to - 1];
-            places[to] = places[to - 1];
-        }
-        keys[to] = key;
-        places[to] = i;
-    }
+    gpu_read_keys(in, keys + first, places + first_place, nest, 1);
 }
 
 /* An item is an element: the runs of scalars[3] elements are merged in pairs. */
