@@ -35,6 +35,9 @@ Test(generator, words_of_elements)
         uint32_t out[4];
         tn_philox((const uint32_t[]){(uint32_t)c, (uint32_t)(c >> 32), 0, 0}, key, out);
         cr_assert_eq(tn_random_word(seed, offset, i, 0), out[i % 4], "element %d", (int)i);
+        uint32_t words[4];
+        tn_random_words(seed, c, words);
+        cr_assert_arr_eq(words, out, sizeof out, "element %d", (int)i);
         tn_philox((const uint32_t[]){(uint32_t)wide, (uint32_t)(wide >> 32), 0, 0}, key, out);
         cr_assert_eq((uint32_t)tn_random_word(seed, offset, i, 1), out[i % 2 ? 2 : 0], "element %d", (int)i);
         cr_assert_eq(tn_random_word(seed, offset, i, 1) >> 32, out[i % 2 ? 3 : 1], "element %d", (int)i);

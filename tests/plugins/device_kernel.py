@@ -17,6 +17,7 @@ __kernel void others(__global float *out, __global const ushort *in, ulong seed)
 {
     uint counter[4] = {1, 0, 0, 0}, key[2] = {(uint)seed, 0}, words[4];
     tn_philox(counter, key, words);
+    tn_random_words(seed, 1, words);
     out[0] = tn_uniform_float(words[0], 1) + tn_float_of_half(in[0]) + tn_float_of_bfloat16(in[1]);
     out[1] = tn_float_of_half(tn_half_of_float(out[0])) + tn_float_of_bfloat16(tn_bfloat16_of_float(out[0]));
     out[2] = tn_uniform_float((uint)tn_random_word(seed, 0, get_global_id(0), 0), 0);

@@ -82,21 +82,27 @@ TN_DEVICE_FUNCTION void tn_philox(const tn_u32 counter[4], const tn_u32 key[2], 
     out[3] = c3;
 }
 
+/* The four words of a generator at `counter`: offset + i / 4 for element i, or offset + i / 2 by the 64-bit rule. */
+TN_DEVICE_FUNCTION void tn_random_words(tn_u64 seed, tn_u64 counter, tn_u32 out[4])
+{
+    tn_u32 parts[4], key[2];
+    parts[0] = (tn_u32)counter;
+    parts[1] = (tn_u32)(counter >> 32);
+    parts[2] = 0;
+    parts[3] = 0;
+    key[0] = (tn_u32)seed;
+    key[1] = (tn_u32)(seed >> 32);
+    tn_philox(parts, key, out);
+}
+
 /*
  * The word of element i: 32 bits, or 64 with `is_wide` (the 64-bit rule). A kernel that fills many elements
- * calls tn_philox once for each counter and uses all of its words.
+ * calls tn_random_words once for each counter and uses all of its words.
  */
 TN_DEVICE_FUNCTION tn_u64 tn_random_word(tn_u64 seed, tn_u64 offset, tn_u64 i, int is_wide)
 {
-    tn_u64 c = offset + i / (is_wide ? 2u : 4u);
-    tn_u32 counter[4], key[2], words[4];
-    counter[0] = (tn_u32)c;
-    counter[1] = (tn_u32)(c >> 32);
-    counter[2] = 0;
-    counter[3] = 0;
-    key[0] = (tn_u32)seed;
-    key[1] = (tn_u32)(seed >> 32);
-    tn_philox(counter, key, words);
+    tn_u32 words[4];
+    tn_random_words(seed, offset + i / (is_wide ? 2u : 4u), words);
     if (!is_wide) return words[i % 4u];
     return words[i % 2u * 2u] | (tn_u64)words[i % 2u * 2u + 1u] << 32;
 }

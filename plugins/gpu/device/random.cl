@@ -60,19 +60,13 @@ GPU_FUNCTION T gpu_draw(uint32_t distribution, uint32_t dtype, uint64_t word, ui
 GPU_KERNEL void random_numbers(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *state, gpu_nest nest)
 {
     uint64_t seed = nest.scalars[0], counter = nest.scalars[1] + gpu_item();
-    uint32_t words[4], numbers[4], key[2], each = GPU_WORDS, begin = gpu_item() * each;
+    uint32_t words[4], each = GPU_WORDS, begin = gpu_item() * each;
     if (begin >= nest.numel) return;
     if (nest.values[3]) {
         seed = *(GPU_GLOBAL const uint64_t *)(state + nest.offsets[1]);
         counter += *(GPU_GLOBAL const uint64_t *)(state + nest.offsets[1] + 8);
     }
-    numbers[0] = (uint32_t)counter;
-    numbers[1] = (uint32_t)(counter >> 32);
-    numbers[2] = 0;
-    numbers[3] = 0;
-    key[0] = (uint32_t)seed;
-    key[1] = (uint32_t)(seed >> 32);
-    tn_philox(numbers, key, words);
+    tn_random_words(seed, counter, words);
     for (uint32_t k = 0; k < each && begin + k < nest.numel; k++) {
         uint32_t rest = begin + k;
         int64_t at[1] = {nest.offsets[0]};
