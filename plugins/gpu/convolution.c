@@ -13,8 +13,10 @@ typedef struct convolution {
     const tn_call *call;
     gpu_window w;
     tn_dtype dtype;
-    uint64_t in_size, out_size,
-        elements; /* elements of an image of one channel, windows, elements of the kernel */
+    uint64_t in_size, out_size; /* elements of an image of one channel, windows */
+    uint64_t elements;          /* of the kernel */
+    uint64_t bytes;             /* of an element */
+    uint64_t depth, result;     /* of a group: elements of a window and of an image of `out`, all channels */
 } convolution;
 
 /* A tensor of the call, or the memory of a result. */
@@ -56,6 +58,9 @@ static convolution describe(const tn_call *call, uint32_t first, const tn_tensor
         c.out_size *= w->out[axis];
         c.elements *= w->kernel_size[axis];
     }
+    c.bytes = gpu_bytes(c.dtype);
+    c.depth = w->in_channels * c.elements;
+    c.result = w->out_channels * c.out_size;
     return c;
 }
 
@@ -87,14 +92,13 @@ static int32_t run_directly(convolution *c, const char *kernel, const operand op
 static int32_t uses_products(const convolution *c, uint64_t *out_at_once)
 {
     const gpu_window *w = &c->w;
-    uint64_t depth = w->in_channels * c->elements;
     uint64_t bytes =
-        gpu_panel_bytes(gpu_device_of(c->call), gpu_type(c->dtype), c->out_size, depth) * w->groups;
+        gpu_panel_bytes(gpu_device_of(c->call), gpu_type(c->dtype), c->out_size, c->depth) * w->groups;
     *out_at_once = bytes ? MOST_WORKSPACE / bytes : 0;
     if (*out_at_once < 1) *out_at_once = 1;
     if (*out_at_once > w->images) *out_at_once = w->images;
     /* Places in the panels and in the images are 32-bit numbers. */
-    return bytes && w->out_channels >= 4 && depth >= 8 && c->out_size >= 16 &&
+    return bytes && w->out_channels >= 4 && c->depth >= 8 && c->out_size >= 16 &&
            *out_at_once * bytes < (uint64_t)1 << 31;
 }
 
@@ -132,7 +136,7 @@ static void read_windows(const convolution *c, gpu_product *p, gpu_window *part,
                          uint64_t images)
 {
     const gpu_window *w = &c->w;
-    const uint64_t bytes = image * w->groups * w->in_channels * c->in_size * gpu_bytes(c->dtype);
+    const uint64_t bytes = image * w->groups * w->in_channels * c->in_size * c->bytes;
     *part = *w;
     part->images = (uint32_t)images;
     part->offsets[1] = in.offset + (int64_t)bytes;
@@ -145,20 +149,18 @@ static int32_t forward_products(const convolution *c, operand out, operand in, o
                                 uint64_t at_once)
 {
     const gpu_window *w = &c->w;
-    uint64_t bytes = gpu_bytes(c->dtype), depth = w->in_channels * c->elements,
-             result = w->out_channels * c->out_size;
     int32_t status = TN_OK;
     for (uint64_t image = 0; image < w->images && !status; image += at_once) {
         uint64_t images = w->images - image < at_once ? w->images - image : at_once;
         gpu_window part;
         gpu_product p = product_of(c, c->out_size, w->out_channels, images);
         read_windows(c, &p, &part, in, image, images);
-        set_operand(&p, 0, moved(out, image * w->groups * result * bytes), bytes,
-                    (const uint64_t[]){1, c->out_size, result, w->groups * result});
-        set_operand(&p, 1, weight, bytes, (const uint64_t[]){0, depth, w->out_channels * depth, 0});
-        set_operand(&p, 3, bias, bytes, (const uint64_t[]){0, 1, w->out_channels, 0});
-        p.nest.scalars[0] = depth;
-        p.nest.scalars[1] = bytes;
+        set_operand(&p, 0, moved(out, image * w->groups * c->result * c->bytes), c->bytes,
+                    (const uint64_t[]){1, c->out_size, c->result, w->groups * c->result});
+        set_operand(&p, 1, weight, c->bytes, (const uint64_t[]){0, c->depth, w->out_channels * c->depth, 0});
+        set_operand(&p, 3, bias, c->bytes, (const uint64_t[]){0, 1, w->out_channels, 0});
+        p.nest.scalars[0] = c->depth;
+        p.nest.scalars[1] = c->bytes;
         gpu_product_scale(&p, 1, 1);
         status = gpu_product_run(&p);
     }
@@ -170,31 +172,30 @@ static int32_t transposed_products(const convolution *c, operand in, operand out
                                    operand bias, uint64_t at_once)
 {
     const gpu_window *w = &c->w;
-    uint64_t bytes = gpu_bytes(c->dtype), depth = w->in_channels * c->elements,
-             result = w->out_channels * c->out_size;
     uint64_t offset;
     operand columns;
     int32_t status =
-        gpu_workspace(c->call, at_once * w->groups * depth * c->out_size * 4, &columns.memory, &offset);
+        gpu_workspace(c->call, at_once * w->groups * c->depth * c->out_size * 4, &columns.memory, &offset);
     columns.offset = (int64_t)offset;
     for (uint64_t image = 0; image < w->images && !status; image += at_once) {
         uint64_t images = w->images - image < at_once ? w->images - image : at_once;
-        gpu_product p = product_of(c, c->out_size, depth, images);
-        set_operand(&p, 0, columns, 4,
-                    (const uint64_t[]){1, c->out_size, depth * c->out_size, w->groups * depth * c->out_size});
-        set_operand(&p, 1, weight, bytes, (const uint64_t[]){0, 1, w->out_channels * depth, 0});
-        set_operand(&p, 2, moved(out, image * w->groups * result * bytes), bytes,
-                    (const uint64_t[]){1, 0, result, w->groups * result});
+        gpu_product p = product_of(c, c->out_size, c->depth, images);
+        set_operand(
+            &p, 0, columns, 4,
+            (const uint64_t[]){1, c->out_size, c->depth * c->out_size, w->groups * c->depth * c->out_size});
+        set_operand(&p, 1, weight, c->bytes, (const uint64_t[]){0, 1, w->out_channels * c->depth, 0});
+        set_operand(&p, 2, moved(out, image * w->groups * c->result * c->bytes), c->bytes,
+                    (const uint64_t[]){1, 0, c->result, w->groups * c->result});
         p.nest.dtypes[0] = GPU_F32;
         p.nest.scalars[0] = w->out_channels;
-        p.nest.scalars[1] = depth * bytes;
-        p.nest.scalars[2] = c->out_size * bytes;
+        p.nest.scalars[1] = c->depth * c->bytes;
+        p.nest.scalars[2] = c->out_size * c->bytes;
         gpu_product_scale(&p, 1, 0);
         status = gpu_product_run(&p);
         convolution part = *c;
         part.w.images = (uint32_t)images;
         uint64_t size = w->groups * w->in_channels * c->in_size;
-        const operand operands[] = {moved(in, image * size * bytes), columns, {0}};
+        const operand operands[] = {moved(in, image * size * c->bytes), columns, {0}};
         if (!status) status = run_directly(&part, "add_windows", operands, &bias, images * size);
     }
     return status;
@@ -205,25 +206,23 @@ static int32_t weight_products(const convolution *c, operand weight, operand in,
                                uint64_t at_once)
 {
     const gpu_window *w = &c->w;
-    uint64_t bytes = gpu_bytes(c->dtype), depth = w->in_channels * c->elements,
-             result = w->out_channels * c->out_size;
     int32_t status = TN_OK;
     for (uint64_t image = 0; image < w->images && !status; image += at_once) {
         uint64_t images = w->images - image < at_once ? w->images - image : at_once;
-        const uint64_t strides[] = {1, depth, w->out_channels * depth, 0};
+        const uint64_t strides[] = {1, c->depth, w->out_channels * c->depth, 0};
         gpu_window part;
-        gpu_product p = product_of(c, depth, w->out_channels, 1);
+        gpu_product p = product_of(c, c->depth, w->out_channels, 1);
         read_windows(c, &p, &part, in, image, images);
         part.flags |= GPU_WINDOW_TRANSPOSED;
-        set_operand(&p, 0, weight, bytes, strides);
-        set_operand(&p, 1, moved(out, image * w->groups * result * bytes), bytes,
-                    (const uint64_t[]){0, c->out_size, result, 0});
-        if (image) set_operand(&p, 3, weight, bytes, strides); /* what the images before have given */
+        set_operand(&p, 0, weight, c->bytes, strides);
+        set_operand(&p, 1, moved(out, image * w->groups * c->result * c->bytes), c->bytes,
+                    (const uint64_t[]){0, c->out_size, c->result, 0});
+        if (image) set_operand(&p, 3, weight, c->bytes, strides); /* what the images before have given */
         gpu_product_scale(&p, 1, 1);
         p.nest.scalars[0] = c->out_size;
-        p.nest.scalars[1] = bytes;
+        p.nest.scalars[1] = c->bytes;
         p.nest.values[0] = images;
-        p.nest.values[1] = w->groups * result * bytes;
+        p.nest.values[1] = w->groups * c->result * c->bytes;
         status = gpu_product_run(&p);
     }
     return status;
