@@ -389,46 +389,41 @@ static int32_t check_tensors(const tn_communicator *c, const char *call, tn_tens
     return status ? status : check_list(c, &(list){call, "tensors", tensors, 1});
 }
 
-int32_t tn_communicator_all_reduce(tn_communicator *communicator, tn_tensor *const *tensors, uint32_t count,
+int32_t tn_communicator_all_reduce(tn_communicator *c, tn_tensor *const *tensors, uint32_t count,
                                    uint32_t reduction)
 {
-    static const char call[] = "tn_communicator_all_reduce";
-    tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_tensors(c, call, tensors, count);
-    if (!status) status = check_reduction(c, call, tensors[0]->desc.dtype, reduction);
-    if (status || !tensors[0]->numel || (status = begin(c, call, tensors, tensors, ranks))) return status;
+    int32_t status = check_tensors(c, __func__, tensors, count);
+    if (!status) status = check_reduction(c, __func__, tensors[0]->desc.dtype, reduction);
+    if (status || !tensors[0]->numel || (status = begin(c, __func__, tensors, tensors, ranks))) return status;
     status = slots(c)->all_reduce(c->type->driver.self, c->handle, ranks, sizeof *ranks,
                                   (uint64_t)tensors[0]->numel, tensors[0]->desc.dtype, reduction);
-    return finish(c, status, call, tensors);
+    return finish(c, status, __func__, tensors);
 }
 
-int32_t tn_communicator_broadcast(tn_communicator *communicator, tn_tensor *const *tensors, uint32_t count,
+int32_t tn_communicator_broadcast(tn_communicator *c, tn_tensor *const *tensors, uint32_t count,
                                   uint32_t root)
 {
-    static const char call[] = "tn_communicator_broadcast";
-    tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_tensors(c, call, tensors, count);
+    int32_t status = check_tensors(c, __func__, tensors, count);
     if (!status && root >= c->world)
-        status = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", call, root, c->world - 1);
-    if (status || !tensors[0]->numel || (status = begin(c, call, tensors, tensors, ranks))) return status;
+        status = tni_error(TN_E_ARGUMENT, "%s: root %u; the ranks are 0 to %u", __func__, root, c->world - 1);
+    if (status || !tensors[0]->numel || (status = begin(c, __func__, tensors, tensors, ranks))) return status;
     status = slots(c)->broadcast(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(tensors[0]),
                                  root);
-    return finish(c, status, call, tensors);
+    return finish(c, status, __func__, tensors);
 }
 
-int32_t tn_communicator_all_gather(tn_communicator *communicator, tn_tensor *const *outs,
-                                   tn_tensor *const *inputs, uint32_t count)
+int32_t tn_communicator_all_gather(tn_communicator *c, tn_tensor *const *outs, tn_tensor *const *inputs,
+                                   uint32_t count)
 {
-    static const char call[] = "tn_communicator_all_gather";
-    tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_call(c, call, count);
-    if (!status) status = check_parts(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
-    if (status || !inputs[0]->numel || (status = begin(c, call, inputs, outs, ranks))) return status;
+    int32_t status = check_call(c, __func__, count);
+    if (!status)
+        status = check_parts(c, &(list){__func__, "outs", outs, 1}, &(list){__func__, "inputs", inputs, 0});
+    if (status || !inputs[0]->numel || (status = begin(c, __func__, inputs, outs, ranks))) return status;
     status = slots(c)->all_gather(c->type->driver.self, c->handle, ranks, sizeof *ranks, bytes_of(inputs[0]));
-    return finish(c, status, call, outs);
+    return finish(c, status, __func__, outs);
 }
 
 /* Inputs and outs of one shape, with a part for each rank, in different memory. */
@@ -456,46 +451,42 @@ static int32_t check_exchange(const tn_communicator *c, const list *to, const li
     return TN_OK;
 }
 
-int32_t tn_communicator_all_to_all(tn_communicator *communicator, tn_tensor *const *outs,
-                                   tn_tensor *const *inputs, uint32_t count)
+int32_t tn_communicator_all_to_all(tn_communicator *c, tn_tensor *const *outs, tn_tensor *const *inputs,
+                                   uint32_t count)
 {
-    static const char call[] = "tn_communicator_all_to_all";
-    tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_call(c, call, count);
+    int32_t status = check_call(c, __func__, count);
     if (!status)
-        status = check_exchange(c, &(list){call, "outs", outs, 1}, &(list){call, "inputs", inputs, 0});
-    if (status || !inputs[0]->numel || (status = begin(c, call, inputs, outs, ranks))) return status;
+        status =
+            check_exchange(c, &(list){__func__, "outs", outs, 1}, &(list){__func__, "inputs", inputs, 0});
+    if (status || !inputs[0]->numel || (status = begin(c, __func__, inputs, outs, ranks))) return status;
     status = slots(c)->all_to_all(c->type->driver.self, c->handle, ranks, sizeof *ranks,
                                   bytes_of(inputs[0]) / c->world);
-    return finish(c, status, call, outs);
+    return finish(c, status, __func__, outs);
 }
 
-int32_t tn_communicator_reduce_scatter(tn_communicator *communicator, tn_tensor *const *outs,
-                                       tn_tensor *const *inputs, uint32_t count, uint32_t reduction)
+int32_t tn_communicator_reduce_scatter(tn_communicator *c, tn_tensor *const *outs, tn_tensor *const *inputs,
+                                       uint32_t count, uint32_t reduction)
 {
-    static const char call[] = "tn_communicator_reduce_scatter";
-    tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_call(c, call, count);
-    if (!status) status = check_parts(c, &(list){call, "inputs", inputs, 0}, &(list){call, "outs", outs, 1});
-    if (!status) status = check_reduction(c, call, outs[0]->desc.dtype, reduction);
-    if (status || !outs[0]->numel || (status = begin(c, call, inputs, outs, ranks))) return status;
+    int32_t status = check_call(c, __func__, count);
+    if (!status)
+        status = check_parts(c, &(list){__func__, "inputs", inputs, 0}, &(list){__func__, "outs", outs, 1});
+    if (!status) status = check_reduction(c, __func__, outs[0]->desc.dtype, reduction);
+    if (status || !outs[0]->numel || (status = begin(c, __func__, inputs, outs, ranks))) return status;
     status = slots(c)->reduce_scatter(c->type->driver.self, c->handle, ranks, sizeof *ranks,
                                       (uint64_t)outs[0]->numel, outs[0]->desc.dtype, reduction);
-    return finish(c, status, call, outs);
+    return finish(c, status, __func__, outs);
 }
 
-int32_t tn_communicator_barrier(tn_communicator *communicator)
+int32_t tn_communicator_barrier(tn_communicator *c)
 {
-    static const char call[] = "tn_communicator_barrier";
-    tn_communicator *c = communicator;
     tn_collective_rank ranks[MOST_RANKS];
-    int32_t status = check_call(c, call, c ? c->count : 0);
-    if (!status) status = begin(c, call, NULL, NULL, ranks);
+    int32_t status = check_call(c, __func__, c ? c->count : 0);
+    if (!status) status = begin(c, __func__, NULL, NULL, ranks);
     if (status) return status;
     status = slots(c)->barrier(c->type->driver.self, c->handle, ranks, sizeof *ranks);
-    return finish(c, status, call, NULL);
+    return finish(c, status, __func__, NULL);
 }
 
 /* ---- From one rank to another -------------------------------------------------------------------------- */
