@@ -189,6 +189,7 @@ int32_t tni_fill_zeros(tni_device *d, void *allocation, uint64_t offset, uint64_
 
 /* One of the two buffers through which a copy between devices goes. */
 typedef struct buffer {
+    tn_context *ctx;
     tni_block *block; /* pinned; NULL: ordinary memory */
     char *host;
     uint64_t room;
@@ -203,12 +204,12 @@ typedef struct crossing {
     buffer buffers[2];
 } crossing;
 
-static void free_buffer(tn_context *ctx, buffer *b)
+static void free_buffer(buffer *b)
 {
     tn_event_release(b->read);
     tn_event_release(b->written);
     tni_block_free(b->block);
-    if (!b->block && b->host) tni_free(ctx, b->host, b->room);
+    if (!b->block && b->host) tni_free(b->ctx, b->host, b->room);
     *b = (buffer){.block = NULL};
 }
 
@@ -217,6 +218,7 @@ static int32_t make_buffer(crossing *c, buffer *b)
     tni_device *to = c->to->device, *from = c->from->device;
     /* Of the target, if it has some: the copy waits until the source is read, but not for the target. */
     tni_device *pins = tni_pins_memory(to) ? to : tni_pins_memory(from) ? from : NULL;
+    b->ctx = to->ctx;
     b->room = c->bytes < TNI_PIECE_BYTES ? c->bytes : TNI_PIECE_BYTES;
     if (pins && !tni_pinned_alloc(pins, b->room, &b->block))
         b->host = b->block->host;
@@ -266,33 +268,29 @@ static int32_t cross(const crossing *c)
     return status;
 }
 
-typedef struct kept_buffer {
-    tn_context *ctx;
-    buffer buffer;
-} kept_buffer;
-
 static void release_buffer(void *pointer)
 {
-    kept_buffer *k = pointer;
-    free_buffer(k->ctx, &k->buffer);
-    tni_free(k->ctx, k, sizeof *k);
+    buffer *b = pointer;
+    tn_context *ctx = b->ctx;
+    free_buffer(b);
+    tni_free(ctx, b, sizeof *b);
 }
 
 /* The target may still read the buffer. */
 static void leave_buffer(crossing *c, buffer *b)
 {
     tn_context *ctx = c->to->device->ctx;
-    kept_buffer *k = b->host ? tni_alloc(ctx, sizeof *k) : NULL;
+    buffer *k = b->host ? tni_alloc(ctx, sizeof *k) : NULL;
     tni_kept *kept = k ? tni_alloc(ctx, sizeof *kept) : NULL;
     if (kept) {
-        *k = (kept_buffer){ctx, *b};
+        *k = *b;
         *kept = (tni_kept){.pointer = k, .release = release_buffer};
         tni_release_later(c->target, kept);
         return;
     }
     tni_free(ctx, k, sizeof *k);
     if (b->host) tni_late_keep(c->to->device, tn_stream_synchronize(c->target), "waiting for a stream");
-    free_buffer(ctx, b);
+    free_buffer(b);
 }
 
 int32_t tni_copy_through_host(const tni_place *to, const tni_place *from, uint64_t bytes)
