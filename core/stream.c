@@ -194,10 +194,16 @@ int32_t tni_stream_check(const tn_stream *stream)
     return tni_context_check(stream->device->ctx);
 }
 
-int32_t tn_stream_synchronize(tn_stream *stream)
+/* For what the host asks, which no stream that captures can answer. */
+static int32_t check_from_host(tn_stream *stream, const char *what)
 {
     int32_t status = tni_stream_check(stream);
-    if (!status) status = tni_capture_refuse(stream, "waiting for a stream that captures");
+    return status ? status : tni_capture_refuse(stream, "%s", what);
+}
+
+int32_t tn_stream_synchronize(tn_stream *stream)
+{
+    int32_t status = check_from_host(stream, "waiting for a stream that captures");
     if (status) return status;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
@@ -207,8 +213,7 @@ int32_t tn_stream_synchronize(tn_stream *stream)
 
 int32_t tn_stream_query(tn_stream *stream)
 {
-    int32_t done = 0, status = tni_stream_check(stream);
-    if (!status) status = tni_capture_refuse(stream, "asking a stream that captures");
+    int32_t done = 0, status = check_from_host(stream, "asking a stream that captures");
     if (status) return -status;
     tni_device *d = stream->device;
     const tni_driver *driver = &d->type->driver;
