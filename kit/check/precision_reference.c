@@ -163,6 +163,15 @@ void exact_silu(mpfr_t out, mpfr_t *x, const double *p)
     mpfr_div(out, x[0], t, MPFR_RNDN);
     mpfr_clear(t);
 }
+/* log(1 + e^x) */
+static void log_of_one_plus_power(mpfr_t out, mpfr_srcptr x)
+{
+    mpfr_t power;
+    mpfr_init2(power, mpfr_get_prec(out) + SPARE);
+    mpfr_exp(power, x, MPFR_RNDN);
+    mpfr_log1p(out, power, MPFR_RNDN);
+    mpfr_clear(power);
+}
 /* min(x, 0) - log(1 + e^-|x|) */
 void exact_log_sigmoid(mpfr_t out, mpfr_t *x, const double *p)
 {
@@ -170,8 +179,7 @@ void exact_log_sigmoid(mpfr_t out, mpfr_t *x, const double *p)
     mpfr_init2(t, mpfr_get_prec(out) + SPARE);
     mpfr_abs(t, x[0], MPFR_RNDN);
     mpfr_neg(t, t, MPFR_RNDN);
-    mpfr_exp(t, t, MPFR_RNDN);
-    mpfr_log1p(t, t, MPFR_RNDN);
+    log_of_one_plus_power(t, t);
     if (mpfr_sgn(x[0]) < 0)
         mpfr_sub(out, x[0], t, MPFR_RNDN);
     else
@@ -181,12 +189,8 @@ void exact_log_sigmoid(mpfr_t out, mpfr_t *x, const double *p)
 /* beta is 1; the identity from the threshold of 20 on is part of the definition. */
 void exact_softplus(mpfr_t out, mpfr_t *x, const double *p)
 {
-    mpfr_t t;
-    mpfr_init2(t, mpfr_get_prec(out) + SPARE);
-    mpfr_exp(t, x[0], MPFR_RNDN);
-    mpfr_log1p(out, t, MPFR_RNDN);
+    log_of_one_plus_power(out, x[0]);
     if (mpfr_cmp_ui(x[0], 20) > 0) mpfr_set(out, x[0], MPFR_RNDN);
-    mpfr_clear(t);
 }
 /* erfc(-x / sqrt 2) */
 static void twice_normal(mpfr_t t, mpfr_srcptr x)
