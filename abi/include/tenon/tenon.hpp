@@ -58,38 +58,65 @@ inline void check(int32_t status)
     if (status != TN_OK) detail::fail(status, tn_last_error());
 }
 
-/* ---- Contexts and scopes ------------------------------------------------------------------------------- */
-
-class context {
+/*
+ * An object of the C library, which is destroyed with this one; it is taken where a pointer to it is wanted.
+ *
+ *     tenon::owned<tn_dataset, tn_dataset_destroy> set = tn_tensor_dataset_create(s, TN_TENSORS(x, y));
+ *
+ * What others use is declared before them. NULL throws the thread's last error.
+ */
+template <class T, auto destroy> class owned {
 public:
-    explicit context(const tn_context_options *options = nullptr) { check(tn_context_create(options, &ctx_)); }
-    ~context() { tn_context_destroy(ctx_); }
-    context(context &&other) noexcept : ctx_(std::exchange(other.ctx_, nullptr)) {}
-    context &operator=(context &&other) noexcept
+    owned() noexcept = default;
+    owned(T *object) : object_(object)
     {
-        std::swap(ctx_, other.ctx_);
+        if (!object) detail::fail(TN_E_STATE, tn_last_error());
+    }
+    ~owned()
+    {
+        if (object_) destroy(object_);
+    }
+    owned(owned &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    owned &operator=(owned &&other) noexcept
+    {
+        std::swap(object_, other.object_);
         return *this;
     }
-    context(const context &) = delete;
-    context &operator=(const context &) = delete;
-    operator tn_context *() const noexcept { return ctx_; }
+    owned(const owned &) = delete;
+    owned &operator=(const owned &) = delete;
+    operator T *() const noexcept { return object_; }
+
+private:
+    T *object_ = nullptr;
+};
+
+/* ---- Contexts and scopes ------------------------------------------------------------------------------- */
+
+class context : public owned<tn_context, tn_context_destroy> {
+public:
+    explicit context(const tn_context_options *options = nullptr) : owned(created(options)) {}
 
     /* The device of that name, or the best there is. Throws if it is not there. */
     tn_device choose(const char *wanted = nullptr) const
     {
-        tn_device device = tn_device_choose(ctx_, wanted, nullptr);
+        tn_device device = tn_device_choose(*this, wanted, nullptr);
         if (device & TN_DEVICE_MISSING) detail::fail(TN_E_NOT_FOUND, tn_last_error());
         return device;
     }
     std::string name(tn_device device) const
     {
         char text[64];
-        return tn_device_format(ctx_, device, text, sizeof text);
+        return tn_device_format(*this, device, text, sizeof text);
     }
-    void manual_seed(uint64_t seed) const { tn_manual_seed(ctx_, seed); }
+    void manual_seed(uint64_t seed) const { tn_manual_seed(*this, seed); }
 
 private:
-    tn_context *ctx_ = nullptr;
+    static tn_context *created(const tn_context_options *options)
+    {
+        tn_context *ctx = nullptr;
+        check(tn_context_create(options, &ctx));
+        return ctx;
+    }
 };
 
 class scope {

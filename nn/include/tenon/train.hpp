@@ -34,37 +34,11 @@
 namespace tenon {
 
 /*
- * An object of the C library, which is destroyed with this one; it is taken where a pointer to it is wanted.
+ * What trains beside a module. A data set is declared before its loader.
  *
  *     tenon::dataset set = tn_tensor_dataset_create(s, TN_TENSORS(x, y));
  *     tenon::loader batches = tn_loader_create(set, {.batch = 32}); // in C++17: tn_loader_options o; o.batch = 32;
- *
- * What others use is declared before them: the data set before its loader. NULL throws the thread's last error.
  */
-template <class T, auto destroy> class owned {
-public:
-    owned() noexcept = default;
-    owned(T *object) : object_(object)
-    {
-        if (!object) detail::fail(TN_E_STATE, tn_last_error());
-    }
-    ~owned()
-    {
-        if (object_) destroy(object_);
-    }
-    owned(owned &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-    owned &operator=(owned &&other) noexcept
-    {
-        std::swap(object_, other.object_);
-        return *this;
-    }
-    owned(const owned &) = delete;
-    owned &operator=(const owned &) = delete;
-    operator T *() const noexcept { return object_; }
-
-private:
-    T *object_ = nullptr;
-};
 using dataset = owned<tn_dataset, tn_dataset_destroy>;
 using loader = owned<tn_loader, tn_loader_destroy>;
 using average = owned<tn_average, tn_average_destroy>;
@@ -297,29 +271,12 @@ inline kind lbfgs(double lr = TN_NOT_GIVEN) { return {TN_LBFGS, lr}; }
 /* For matrices alone. */
 inline kind muon(double lr = TN_NOT_GIVEN) { return {TN_MUON, lr}; }
 
-class optimizer {
+class optimizer : public owned<tn_optimizer, tn_optimizer_destroy> {
 public:
     /* For all parameters of a module, which must outlive it. */
-    optimizer(const layer &of, kind k)
-    {
-        k.options.module = of;
-        *this = optimizer(tn_optimizer_create(k.number, &k.options));
-    }
+    optimizer(const layer &of, kind k) : owned(created(of, k)) {}
     /* What tn_adamw_create(net, {.lr = 3e-4, .beta2 = 0.95}) and its like returned; NULL throws why it was not made. */
-    explicit optimizer(tn_optimizer *o) : o_(o)
-    {
-        if (!o_) check(tn_last_error()->code);
-    }
-    ~optimizer() { tn_optimizer_destroy(o_); }
-    optimizer(optimizer &&other) noexcept : o_(std::exchange(other.o_, nullptr)) {}
-    optimizer &operator=(optimizer &&other) noexcept
-    {
-        std::swap(o_, other.o_);
-        return *this;
-    }
-    optimizer(const optimizer &) = delete;
-    optimizer &operator=(const optimizer &) = delete;
-    operator tn_optimizer *() const noexcept { return o_; }
+    explicit optimizer(tn_optimizer *o) : owned(o) {}
 
     /* Changes the parameters from their gradients, and sets these to zero. */
     void step(double lr = TN_NOT_GIVEN, double clip_norm = 0, tn_place at = tn_place::here()) const
@@ -327,14 +284,18 @@ public:
         tn_step_options options;
         options.lr = lr;
         options.clip_norm = clip_norm;
-        if (tn_optimizer_step(scope::current(), o_, options, at)) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
-        tn_optimizer_zero_grad(o_);
+        if (tn_optimizer_step(scope::current(), *this, options, at)) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        tn_optimizer_zero_grad(*this);
     }
-    void save(const std::string &path) const { check(tn_optimizer_save(o_, path.c_str())); }
-    void load(const std::string &path) const { check(tn_optimizer_load(o_, path.c_str())); }
+    void save(const std::string &path) const { check(tn_optimizer_save(*this, path.c_str())); }
+    void load(const std::string &path) const { check(tn_optimizer_load(*this, path.c_str())); }
 
 private:
-    tn_optimizer *o_ = nullptr;
+    static tn_optimizer *created(const layer &of, kind k)
+    {
+        k.options.module = of;
+        return tn_optimizer_create(k.number, &k.options);
+    }
 };
 
 } // namespace tenon::nn
