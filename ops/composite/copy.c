@@ -41,15 +41,20 @@ void composite_to(tn_scope *s, const tn_value *args, tn_value *outs)
             (wanted){.dtype = arg_dtype(args, 1), .copy = arg_bool(args, 3), .format = arg_format(args, 4)}));
 }
 
+/* The device is argument `device`; non_blocking, copy and memory_format are those from `first` on. */
+static void give_on_device(tn_scope *s, const tn_value *args, tn_value *outs, wanted w, uint32_t device,
+                           uint32_t first)
+{
+    w.device = complete(s, arg_device(args, device));
+    w.non_blocking = arg_bool(args, first);
+    w.copy = arg_bool(args, first + 1);
+    w.format = arg_format(args, first + 2);
+    give(outs, 0, to(s, arg_tensor(args, 0), w));
+}
+
 void composite_to_device(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    give(outs, 0,
-         to(s, arg_tensor(args, 0),
-            (wanted){.dtype = arg_dtype(args, 2),
-                     .device = complete(s, arg_device(args, 1)),
-                     .non_blocking = arg_bool(args, 3),
-                     .copy = arg_bool(args, 4),
-                     .format = arg_format(args, 5)}));
+    give_on_device(s, args, outs, (wanted){.dtype = arg_dtype(args, 2)}, 1, 3);
 }
 
 void composite_to_dtype_layout(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -58,14 +63,7 @@ void composite_to_dtype_layout(tn_scope *s, const tn_value *args, tn_value *outs
     if (layout && layout != TN_INTERNED_STRIDED)
         return (void)tn_scope_fail(s, TN_E_UNSUPPORTED,
                                    "to(options) doesn't support converting to a different layout");
-    give(outs, 0,
-         to(s, arg_tensor(args, 0),
-            (wanted){.dtype = arg_dtype(args, 1),
-                     .device = complete(s, arg_device(args, 3)),
-                     .pin = arg_bool(args, 4),
-                     .non_blocking = arg_bool(args, 5),
-                     .copy = arg_bool(args, 6),
-                     .format = arg_format(args, 7)}));
+    give_on_device(s, args, outs, (wanted){.dtype = arg_dtype(args, 1), .pin = arg_bool(args, 4)}, 3, 5);
 }
 
 static wanted like(const tn_tensor *other)
