@@ -142,8 +142,10 @@ static void triangle_rows(void *user, int64_t begin, int64_t end, int32_t thread
     }
 }
 
-static int32_t triangle(const tn_call *call, int32_t upper)
+/* aten::tril and triu(Tensor self, SymInt diagonal=0) -> Tensor; the row's data says which. */
+static int32_t triangle(void *self, const tn_call *call)
 {
+    const bool *is_upper = call->data;
     const tn_tensor_desc *t = tensor_arg(call, 0), *out = tensor_out(call, 0);
     if (t->rank < 2 || cpu_numel(t) == 0) return TN_OK;
     triangle_call c = {.to = out->host,
@@ -152,28 +154,21 @@ static int32_t triangle(const tn_call *call, int32_t upper)
                        .columns = t->sizes[t->rank - 1],
                        .bytes = tn_dtype_bytes(t->dtype),
                        .diagonal = int_arg(call, 1),
-                       .upper = upper};
+                       .upper = *is_upper};
     int64_t grain = 32 * 1024 / c.columns;
     cpu_parallel_for(call, cpu_numel(t) / c.columns, grain > 0 ? grain : 1, triangle_rows, &c);
     return TN_OK;
 }
 
-/* aten::tril(Tensor self, SymInt diagonal=0) -> Tensor */
-static int32_t tril(void *self, const tn_call *call)
-{
-    return triangle(call, 0);
-}
-/* aten::triu(Tensor self, SymInt diagonal=0) -> Tensor */
-static int32_t triu(void *self, const tn_call *call)
-{
-    return triangle(call, 1);
-}
+static const bool lower = false, upper = true;
 
 const tn_kernel_row cpu_rearrange_rows[] = {
     CPU_ROW("aten::cat(Tensor[] tensors, int dim=0) -> Tensor", NULL, cat),
     CPU_ROW("aten::flip(Tensor self, int[] dims) -> Tensor", NULL, flip),
     CPU_CONTIGUOUS_ROW("aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", NULL, roll),
-    CPU_CONTIGUOUS_ROW("aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", NULL, tril),
-    CPU_CONTIGUOUS_ROW("aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", NULL, triu),
+    CPU_CONTIGUOUS_ROW("aten::tril(Tensor self, SymInt diagonal=0) -> Tensor", NULL, triangle,
+                       .data = &lower),
+    CPU_CONTIGUOUS_ROW("aten::triu(Tensor self, SymInt diagonal=0) -> Tensor", NULL, triangle,
+                       .data = &upper),
 };
 const uint32_t cpu_rearrange_row_count = CPU_ROW_COUNT(cpu_rearrange_rows);
