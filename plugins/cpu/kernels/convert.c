@@ -19,26 +19,18 @@ typedef int64_t wide_int;
 #endif
 
 /* The loops of a dtype: T from an element `a` of its type, an element from `a` of type T. */
-#define FROM(name, type, formula)                                  \
-    static void from_##name(void *to, const void *from, int64_t n) \
-    {                                                              \
-        T *o = to;                                                 \
-        const type *in = from;                                     \
-        for (int64_t i = 0; i < n; i++) {                          \
-            type a = in[i];                                        \
-            o[i] = formula;                                        \
-        }                                                          \
+#define CONVERSION(function, from_type, to_type, formula)       \
+    static void function(void *to, const void *from, int64_t n) \
+    {                                                           \
+        to_type *o = to;                                        \
+        const from_type *in = from;                             \
+        for (int64_t i = 0; i < n; i++) {                       \
+            from_type a = in[i];                                \
+            o[i] = formula;                                     \
+        }                                                       \
     }
-#define TO(name, type, formula)                                  \
-    static void to_##name(void *to, const void *from, int64_t n) \
-    {                                                            \
-        type *o = to;                                            \
-        const T *in = from;                                      \
-        for (int64_t i = 0; i < n; i++) {                        \
-            T a = in[i];                                         \
-            o[i] = formula;                                      \
-        }                                                        \
-    }
+#define FROM(name, type, formula) CONVERSION(from_##name, type, T, formula)
+#define TO(name, type, formula)   CONVERSION(to_##name, T, type, formula)
 #define REAL(name, type, formula)         \
     FROM(name, type, from_parts((R)a, 0)) \
     TO(name, type, formula)
@@ -72,24 +64,21 @@ TO(c128, complex128_t, ((complex128_t){(double)re_of(a), (double)im_of(a)}))
 
 #if defined(DTYPE_F32) && defined(__F16C__)
 /* By blocks, as the compiler does not vectorise the conversion of one half. */
-static void from_f16(void *to, const void *from, int64_t n)
-{
-    float *o = to;
-    const half_t *a = from;
-    int64_t i = 0;
-    for (; i + CPU_BLOCK <= n; i += CPU_BLOCK) cpu_widen(o + i, a + i, CPU_BLOCK);
-    for (; i + CPU_SMALL_BLOCK <= n; i += CPU_SMALL_BLOCK) cpu_widen(o + i, a + i, CPU_SMALL_BLOCK);
-    for (; i < n; i++) o[i] = float_of_half(a[i]);
-}
-static void to_f16(void *to, const void *from, int64_t n)
-{
-    half_t *o = to;
-    const float *a = from;
-    int64_t i = 0;
-    for (; i + CPU_BLOCK <= n; i += CPU_BLOCK) cpu_narrow(o + i, a + i, CPU_BLOCK);
-    for (; i + CPU_SMALL_BLOCK <= n; i += CPU_SMALL_BLOCK) cpu_narrow(o + i, a + i, CPU_SMALL_BLOCK);
-    for (; i < n; i++) o[i] = half_of_float(a[i]);
-}
+#define BLOCK_CONVERSION(function, from_type, to_type, convert, formula)                                \
+    static void function(void *to, const void *from, int64_t n)                                         \
+    {                                                                                                   \
+        to_type *o = to;                                                                                \
+        const from_type *in = from;                                                                     \
+        int64_t i = 0;                                                                                  \
+        for (; i + CPU_BLOCK <= n; i += CPU_BLOCK) convert(o + i, in + i, CPU_BLOCK);                   \
+        for (; i + CPU_SMALL_BLOCK <= n; i += CPU_SMALL_BLOCK) convert(o + i, in + i, CPU_SMALL_BLOCK); \
+        for (; i < n; i++) {                                                                            \
+            from_type a = in[i];                                                                        \
+            o[i] = formula;                                                                             \
+        }                                                                                               \
+    }
+BLOCK_CONVERSION(from_f16, half_t, float, cpu_widen, float_of_half(a))
+BLOCK_CONVERSION(to_f16, float, half_t, cpu_narrow, half_of_float(a))
 #else
 FROM(f16, half_t, from_parts((R)float_of_half(a), 0))
 TO(f16, half_t, half_of_float((float)re_of(a)))
