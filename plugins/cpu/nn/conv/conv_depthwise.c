@@ -12,63 +12,59 @@
 CPU_KERNEL_TABLE(static cpu_kernel_table conv_depthwise_table, CPU_CONV_DEPTHWISE_LISTS,
                  cpu_conv_depthwise_kernels);
 
-typedef struct depthwise_job {
+typedef struct depthwise_job depthwise_job;
+struct depthwise_job {
+    void (*run)(const depthwise_job *job, int64_t item); /* for a plane, or a channel of the weight */
     const cpu_conv_pass *pass;
     const cpu_conv_depthwise_kernels *kernels;
     int64_t multiplier;                       /* output channels of an input channel */
     int64_t x_bytes, y_bytes, w_bytes, bytes; /* of a plane, a kernel, an element */
-} depthwise_job;
+};
 
-static void fill(const depthwise_job *job, char *to, int64_t volume, int64_t channel)
+/* Plane `plane` of the result, filled with the channel's bias or zeros. */
+static char *filled_plane(const depthwise_job *job, int64_t plane, int64_t plane_bytes, int64_t channel)
 {
     const char *bias = job->pass->bias;
     const cpu_conv_columns_kernels *columns =
         cpu_kernels_of(cpu_conv_columns_table, job->pass->geometry->dtype);
-    columns->fill_channels(to, 1, volume, bias ? bias + channel * job->bytes : NULL);
+    char *to = (char *)job->pass->out + plane * plane_bytes;
+    columns->fill_channels(to, 1, plane_bytes / job->bytes, bias ? bias + channel * job->bytes : NULL);
+    return to;
 }
 
-static void forward_planes(void *user, int64_t begin, int64_t end, int32_t thread)
+static void forward_plane(const depthwise_job *job, int64_t plane)
 {
-    const depthwise_job *job = user;
     const cpu_conv_pass *p = job->pass;
-    for (int64_t plane = begin; plane < end; plane++) {
-        int64_t channel = plane % p->geometry->y_channels;
-        char *y = (char *)p->out + plane * job->y_bytes;
-        fill(job, y, cpu_volume(p->geometry->y_size), channel);
-        job->kernels->forward(p->geometry, (const char *)p->x + plane / job->multiplier * job->x_bytes,
-                              (const char *)p->w + channel * job->w_bytes, y);
+    int64_t channel = plane % p->geometry->y_channels;
+    char *y = filled_plane(job, plane, job->y_bytes, channel);
+    job->kernels->forward(p->geometry, (const char *)p->x + plane / job->multiplier * job->x_bytes,
+                          (const char *)p->w + channel * job->w_bytes, y);
+}
+
+static void data_plane(const depthwise_job *job, int64_t plane)
+{
+    const cpu_conv_pass *p = job->pass;
+    int64_t channel = plane % p->geometry->x_channels;
+    char *x = filled_plane(job, plane, job->x_bytes, channel);
+    for (int64_t m = 0; m < job->multiplier; m++)
+        job->kernels->data(p->geometry, x,
+                           (const char *)p->w + (channel * job->multiplier + m) * job->w_bytes,
+                           (const char *)p->y + (plane * job->multiplier + m) * job->y_bytes);
+}
+
+static void weight_channel(const depthwise_job *job, int64_t channel)
+{
+    const cpu_conv_pass *p = job->pass;
+    char *w = (char *)p->out + channel * job->w_bytes;
+    memset(w, 0, (size_t)job->w_bytes);
+    for (int64_t n = 0; n < p->geometry->batch; n++) {
+        int64_t plane = n * p->geometry->y_channels + channel;
+        job->kernels->weights(p->geometry, (const char *)p->x + plane / job->multiplier * job->x_bytes, w,
+                              (const char *)p->y + plane * job->y_bytes);
     }
 }
 
-static void data_planes(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const depthwise_job *job = user;
-    const cpu_conv_pass *p = job->pass;
-    for (int64_t plane = begin; plane < end; plane++) {
-        int64_t channel = plane % p->geometry->x_channels;
-        char *x = (char *)p->out + plane * job->x_bytes;
-        fill(job, x, cpu_volume(p->geometry->x_size), channel);
-        for (int64_t m = 0; m < job->multiplier; m++)
-            job->kernels->data(p->geometry, x,
-                               (const char *)p->w + (channel * job->multiplier + m) * job->w_bytes,
-                               (const char *)p->y + (plane * job->multiplier + m) * job->y_bytes);
-    }
-}
-
-static void weight_channels(void *user, int64_t begin, int64_t end, int32_t thread)
-{
-    const depthwise_job *job = user;
-    const cpu_conv_pass *p = job->pass;
-    for (int64_t channel = begin; channel < end; channel++) {
-        char *w = (char *)p->out + channel * job->w_bytes;
-        memset(w, 0, (size_t)job->w_bytes);
-        for (int64_t n = 0; n < p->geometry->batch; n++) {
-            int64_t plane = n * p->geometry->y_channels + channel;
-            job->kernels->weights(p->geometry, (const char *)p->x + plane / job->multiplier * job->x_bytes, w,
-                                  (const char *)p->y + plane * job->y_bytes);
-        }
-    }
-}
+CPU_RANGE(run_items, depthwise_job, for (int64_t i = begin; i < end; i++) job->run(job, i))
 
 bool cpu_conv_depthwise_can(const cpu_conv *c)
 {
@@ -87,14 +83,18 @@ int32_t cpu_conv_depthwise(const cpu_conv_pass *p)
                          .y_bytes = cpu_volume(c->y_size) * bytes,
                          .w_bytes = cpu_volume(c->kernel) * bytes};
     int64_t work = cpu_volume(c->y_size) * cpu_volume(c->kernel);
-    if (p->kind == CPU_CONV_FORWARD)
-        cpu_parallel_ranges(p->call, c->batch * c->y_channels, grain_for(1 << 16, work), forward_planes,
-                            &job);
-    else if (p->kind == CPU_CONV_DATA)
-        cpu_parallel_ranges(p->call, c->batch * c->x_channels, grain_for(1 << 16, work * job.multiplier),
-                            data_planes, &job);
-    else
-        cpu_parallel_ranges(p->call, c->y_channels, grain_for(1 << 16, work * c->batch), weight_channels,
-                            &job);
+    int64_t items = c->y_channels;
+    if (p->kind == CPU_CONV_FORWARD) {
+        job.run = forward_plane;
+        items *= c->batch;
+    } else if (p->kind == CPU_CONV_DATA) {
+        job.run = data_plane;
+        items = c->batch * c->x_channels;
+        work *= job.multiplier;
+    } else {
+        job.run = weight_channel;
+        work *= c->batch;
+    }
+    cpu_parallel_ranges(p->call, items, grain_for(1 << 16, work), run_items, &job);
     return TN_OK;
 }
