@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "core/graph.h"
 #include "fixture.h"
+#include "profile_row.h"
 
 static void finish(void)
 {
@@ -285,12 +286,7 @@ static void fill(const tn_tensor *t)
 
 static tn_profile_row row_named(const tn_profile *p, uint32_t kind, const char *name)
 {
-    tn_profile_row row = {.size = sizeof row};
-    for (uint32_t i = 0; i < tn_profile_count(p); i++) {
-        cr_assert_eq(tn_profile_get(p, i, &row), TN_OK);
-        if (row.kind == kind && !strcmp(row.name, name)) return row;
-    }
-    return (tn_profile_row){.size = sizeof row, .name = "", .shapes = ""};
+    return profile_row(p, (int32_t)kind, name, "");
 }
 
 static int32_t file_has(const tn_profile *p, const char *text)

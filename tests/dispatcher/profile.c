@@ -12,6 +12,7 @@
 #include <cjson/cJSON.h>
 #include "support.h"
 #include "../behaviour/partner.h"
+#include "../core/profile_row.h"
 
 TestSuite(profile, .init = open_context, .fini = close_context);
 
@@ -31,12 +32,7 @@ static tn_profile *end(void)
 /* The row with a name, and with a part of the shapes; zeros if there is none. */
 static tn_profile_row row_with(const tn_profile *p, const char *name, const char *shapes)
 {
-    tn_profile_row row = {.size = sizeof row};
-    for (uint32_t i = 0; i < tn_profile_count(p); i++) {
-        cr_assert_eq(tn_profile_get(p, i, &row), TN_OK);
-        if (!strcmp(row.name, name) && strstr(row.shapes, shapes)) return row;
-    }
-    return (tn_profile_row){.size = sizeof row, .name = "", .shapes = ""};
+    return profile_row(p, -1, name, shapes);
 }
 
 static tn_profile_row row_of(const tn_profile *p, const char *name)

@@ -5,6 +5,7 @@
  */
 #define LIBRARY "libcupti.so.13"
 #include "../session.h"
+#include "../../../core/profile_row.h"
 
 #include <malloc.h>
 #include <pthread.h>
@@ -48,12 +49,7 @@ static tn_profile *end(void)
 /* The row of a kind and a name; zeros if there is none. */
 static tn_profile_row row_of(const tn_profile *p, uint32_t kind, const char *name)
 {
-    tn_profile_row row = {.size = sizeof row};
-    for (uint32_t i = 0; i < tn_profile_count(p); i++) {
-        cr_assert_eq(tn_profile_get(p, i, &row), TN_OK);
-        if (row.kind == kind && !strcmp(row.name, name)) return row;
-    }
-    return (tn_profile_row){.size = sizeof row, .name = "", .shapes = ""};
+    return profile_row(p, (int32_t)kind, name, "");
 }
 
 /* The sum of a kind's own times, or all rows of kernels and how many they are. */
@@ -85,19 +81,25 @@ static void *function_of(const char *name)
     return dlsym(library, name);
 }
 
-/* What the library has recorded under a name. */
+/* What the library has recorded under a name: the sum of the times, and how many they are. */
+static uint64_t recorded(const char *name, uint64_t *out_times)
+{
+    uint64_t (*function)(const char *, uint64_t *);
+    *(void **)(void *)&function = function_of("cupti_test_time");
+    return function(name, out_times);
+}
+
 static uint64_t time_of(const char *name)
 {
-    uint64_t (*function)(const char *);
-    *(void **)(void *)&function = function_of("cupti_test_time");
-    return function(name);
+    uint64_t times;
+    return recorded(name, &times);
 }
 
 static uint64_t times_of(const char *name)
 {
-    int (*function)(const char *);
-    *(void **)(void *)&function = function_of("cupti_test_times");
-    return (uint64_t)function(name);
+    uint64_t times;
+    recorded(name, &times);
+    return times;
 }
 
 /* ---- Times --------------------------------------------------------------------------------------------- */

@@ -24,8 +24,7 @@ CUPTI_OPTIONAL_FUNCTIONS(DECLARE)
 enum { KERNELS, COPIES, FILLS, LIVE, KINDS, WRONG, PUSHED, CALLS };
 
 /* Nanoseconds of what was recorded under a name (NULL: all), and how often; tests read it. */
-TEST_API uint64_t cupti_test_time(const char *name);
-TEST_API int cupti_test_times(const char *name);
+TEST_API uint64_t cupti_test_time(const char *name, uint64_t *out_times);
 
 enum { MOST_KINDS = 64, DEPTH = 64, NAMES = 512, KERNEL_BYTES = 208 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,7 +39,7 @@ static struct {
     struct {
         const char *name;
         uint64_t time;
-        int times;
+        uint64_t times;
     } names[NAMES];
 } state;
 static __thread struct {
@@ -209,22 +208,16 @@ static void ran(uint32_t call, const cuda_test_ran *ran)
     pthread_mutex_unlock(&lock);
 }
 
-uint64_t cupti_test_time(const char *name)
+uint64_t cupti_test_time(const char *name, uint64_t *out_times)
 {
     uint64_t sum = 0;
+    *out_times = 0;
     pthread_mutex_lock(&lock);
-    for (int i = 0; i < NAMES && state.names[i].name; i++)
-        if (!name || !strcmp(state.names[i].name, name)) sum += state.names[i].time;
-    pthread_mutex_unlock(&lock);
-    return sum;
-}
-
-int cupti_test_times(const char *name)
-{
-    int sum = 0;
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < NAMES && state.names[i].name; i++)
-        if (!name || !strcmp(state.names[i].name, name)) sum += state.names[i].times;
+    for (int i = 0; i < NAMES && state.names[i].name; i++) {
+        if (name && strcmp(state.names[i].name, name) != 0) continue;
+        sum += state.names[i].time;
+        *out_times += state.names[i].times;
+    }
     pthread_mutex_unlock(&lock);
     return sum;
 }
