@@ -410,13 +410,25 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
     free(d);
 }
 
+/* The loader's link to the next layer in a chain of structures, or NULL. Those of instances and devices begin with the same three
+ * members. */
+typedef struct link_head {
+    VkStructureType type;
+    const void *next;
+    VkLayerFunction function;
+} link_head;
+
+static void *link_of(const void *chain, VkStructureType type)
+{
+    const link_head *link = chain;
+    while (link && !(link->type == type && link->function == VK_LAYER_LINK_INFO)) link = link->next;
+    return (void *)(uintptr_t)link;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                                     const VkAllocationCallbacks *allocator, VkDevice *out)
 {
-    VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)(uintptr_t)info->pNext;
-    while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO &&
-                     link->function == VK_LAYER_LINK_INFO))
-        link = (VkLayerDeviceCreateInfo *)(uintptr_t)link->pNext;
+    VkLayerDeviceCreateInfo *link = link_of(info->pNext, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO);
     if (!link) return VK_ERROR_INITIALIZATION_FAILED;
     PFN_vkGetInstanceProcAddr instance_address = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
     PFN_vkGetDeviceProcAddr device_address = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
@@ -443,10 +455,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info,
                                                       const VkAllocationCallbacks *allocator, VkInstance *out)
 {
-    VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)(uintptr_t)info->pNext;
-    while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO &&
-                     link->function == VK_LAYER_LINK_INFO))
-        link = (VkLayerInstanceCreateInfo *)(uintptr_t)link->pNext;
+    VkLayerInstanceCreateInfo *link = link_of(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
     if (!link) return VK_ERROR_INITIALIZATION_FAILED;
     next_instance_address = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
