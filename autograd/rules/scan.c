@@ -21,30 +21,6 @@ void grad_cumsum(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, m.rank == 0 ? grad : sum_from_end(s, grad, int_arg(g, 1)));
 }
 
-/* d y_i / d x_k for i >= k: the product of all x up to i without x_k. */
-static tn_tensor *omitting(tn_scope *s, tn_tensor *x, int64_t dim, int64_t k, int64_t n)
-{
-    tn_tensor *one = tn_ones_like(s, tn_narrow(s, x, dim, 0, 1)), *after = one;
-    if (k + 1 < n) {
-        tn_tensor *rest = tn_cumprod(s, tn_narrow(s, x, dim, k + 1, n - k - 1), dim);
-        after = tn_cat(s, TN_TENSORS(one, rest), .dim = dim);
-    }
-    if (k == 0) return after;
-    return mul(s, tn_prod_dim(s, tn_narrow(s, x, dim, 0, k), dim, .keepdim = 1), after);
-}
-
-static tn_tensor *cumprod_with_zeros(tn_scope *s, tn_tensor *grad, tn_tensor *x, int64_t dim)
-{
-    int64_t n = x->desc.sizes[dim];
-    tn_tensor **parts = tn_scope_memory(s, ((uint64_t)n + 1) * sizeof *parts);
-    if (!parts) return NULL;
-    for (int64_t k = 0; k < n; k++) {
-        tn_tensor *product = mul(s, tn_narrow(s, grad, dim, k, n - k), conj_of(s, omitting(s, x, dim, k, n)));
-        parts[k] = tn_sum_dim(s, product, TN_INTS(dim), .keepdim = 1);
-    }
-    return tn_cat(s, ((tn_tensors){parts, n}), .dim = dim);
-}
-
 void grad_cumprod(tn_scope *s, tni_grad *g)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);
@@ -54,15 +30,7 @@ void grad_cumprod(tn_scope *s, tni_grad *g)
         tni_grad_set(g, 0, m.rank == 0 ? grad : zeros_arg(s, g, 0, grad));
         return;
     }
-    int64_t dim = wrap_dim(int_arg(g, 1), m.rank);
-    tn_tensor *zero = tn_any(s, tn_eq_scalar(s, x, 0));
-    if (tn_scope_failed(s)) return;
-    if (tn_item_bool(s, zero)) {
-        tni_grad_set(g, 0, cumprod_with_zeros(s, grad, x, dim));
-        return;
-    }
-    tn_tensor *weighted = mul(s, grad, conj_of(s, result));
-    tni_grad_set(g, 0, divide(s, sum_from_end(s, weighted, dim), conj_of(s, x)));
+    tni_grad_set(g, 0, tn_cumprod_backward(s, grad, x, int_arg(g, 1), result));
 }
 
 static tn_tensor *logsum_from_end(tn_scope *s, tn_tensor *t, int64_t dim)

@@ -241,3 +241,8 @@ static void log_add(tn_scope *s, const tn_value *args, tn_value *outs, double ba
 
 FORWARD(composite_logaddexp, log_add, M_E)
 FORWARD(composite_logaddexp2, log_add, 2)
+
+void composite_gelu_backward_exact(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, tn_gelu_backward(s, arg_tensor(args, 0), arg_tensor(args, 1)));
+}

@@ -223,6 +223,6 @@ void composite_conv_tbc(tn_scope *s, const tn_value *args, tn_value *outs)
         out =
             tn_convolution(s, tn_permute(s, self, TN_INTS(1, 2, 0)), tn_permute(s, weight, TN_INTS(2, 1, 0)),
                            bias, TN_INTS(1), TN_INTS(pad), TN_INTS(1), 0, TN_INTS(0), 1);
-        give(outs, 0, tn_permute(s, out, TN_INTS(2, 0, 1)));
+        give(outs, 0, tn_contiguous(s, tn_permute(s, out, TN_INTS(2, 0, 1))));
     }
 }

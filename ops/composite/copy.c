@@ -257,3 +257,29 @@ void composite_set_source_tensor_strided(tn_scope *s, const tn_value *args, tn_v
     source = tn_as_strided(s, source, size, stride, .storage_offset = arg_int(args, 2));
     give(outs, 0, tn_set_source_tensor_(s, self, source));
 }
+
+/* ---- casts by name ---- */
+
+static void give_cast(tn_scope *s, const tn_value *args, tn_value *outs, tn_dtype dtype)
+{
+    give(outs, 0, tni_cast(s, arg_tensor(args, 0), dtype));
+}
+
+FORWARD(composite_cast_uint8, give_cast, TN_UINT8)
+FORWARD(composite_cast_int8, give_cast, TN_INT8)
+FORWARD(composite_cast_int16, give_cast, TN_INT16)
+FORWARD(composite_cast_int32, give_cast, TN_INT32)
+FORWARD(composite_cast_int64, give_cast, TN_INT64)
+FORWARD(composite_cast_float16, give_cast, TN_FLOAT16)
+FORWARD(composite_cast_float32, give_cast, TN_FLOAT32)
+FORWARD(composite_cast_float64, give_cast, TN_FLOAT64)
+
+void composite_chalf(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, tn_to(s, arg_tensor(args, 0), TN_COMPLEX32, .memory_format = arg_format(args, 1)));
+}
+
+void composite_lazy_clone(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    give(outs, 0, tn_clone(s, arg_tensor(args, 0)));
+}

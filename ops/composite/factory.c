@@ -352,3 +352,10 @@ void composite_triu_indices(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     triangle_indices(s, args, 0, outs);
 }
+
+void composite_dim_arange(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *like = arg_tensor(args, 0);
+    int64_t dim = tni_dim(s, arg_int(args, 1), rank_of(like));
+    give(outs, 0, tni_range_on(s, like, 0, tn_tensor_size(like, dim)));
+}

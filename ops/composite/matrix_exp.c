@@ -67,3 +67,15 @@ void composite_linalg_matrix_exp(tn_scope *s, const tn_value *args, tn_value *ou
     out = matrix_exp(s, wide(s, self));
     give(outs, 0, out ? tni_cast(s, out, dtype_of(self)) : NULL);
 }
+
+/* (self, grad): the upper right block of the exponential of [[self^H, grad], [0, self^H]]. */
+void composite_matrix_exp_backward(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *grad = arg_tensor(args, 1);
+    int64_t n = tn_tensor_size(self, -1);
+    tn_tensor *adjoint = tn_mh(s, self), *zeros = tn_zeros_like(s, self);
+    tn_tensor *upper = tn_cat(s, TN_TENSORS(adjoint, grad), .dim = -1);
+    tn_tensor *lower = tn_cat(s, TN_TENSORS(zeros, adjoint), .dim = -1);
+    tn_tensor *e = tn_linalg_matrix_exp(s, tn_cat(s, TN_TENSORS(upper, lower), .dim = -2));
+    give(outs, 0, tni_narrow(s, tni_narrow(s, e, -2, 0, n), -1, n, n));
+}

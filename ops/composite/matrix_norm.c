@@ -217,3 +217,12 @@ void composite_renorm(tn_scope *s, const tn_value *args, tn_value *outs)
         give(outs, 0, self ? tni_cast(s, self, dtype) : NULL);
     }
 }
+
+/* (self, ord, dim, keepdim, dtype) */
+void composite_powsum(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0);
+    if (arg_dtype(args, 4)) self = tni_cast(s, self, arg_dtype(args, 4));
+    tn_tensor *powers = tn_pow_tensor_scalar(s, tn_abs(s, self), args[1]);
+    give(outs, 0, tn_sum_dim(s, powers, arg_ints(args, 2), .keepdim = arg_bool(args, 3)));
+}

@@ -260,3 +260,18 @@ void composite_corrcoef(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_tensor *re = tn_clamp(s, tn_real(s, c), .min = TN_SCALAR(-1), .max = TN_SCALAR(1));
     give(outs, 0, tn_complex(s, re, tn_clamp(s, tn_imag(s, c), .min = TN_SCALAR(-1), .max = TN_SCALAR(1))));
 }
+
+void composite_aminmax_all(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_aminmax_result r = tn_aminmax(s, arg_tensor(args, 0));
+    give(outs, 0, r.min);
+    give(outs, 1, r.max);
+}
+
+void composite_aminmax_dim(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_aminmax_result r =
+        tn_aminmax(s, arg_tensor(args, 0), .dim = arg_int(args, 1), .keepdim = arg_bool(args, 2));
+    give(outs, 0, r.min);
+    give(outs, 1, r.max);
+}

@@ -104,3 +104,36 @@ void composite_glu_backward(tn_scope *s, const tn_value *args, tn_value *outs)
     if (tn_scope_failed(s)) return;
     give(outs, 0, tni_cast(s, tn_cat(s, TN_TENSORS(first, second), .dim = arg_int(args, 2)), dtype_of(self)));
 }
+
+/*
+ * (self, mask, dim, mask_type). True in the mask hides an element. Of type 0 it is for the last two dimensions of
+ * attention's scores, of type 1 for their first and last, of type 2 for all.
+ */
+void composite_masked_softmax(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *self = arg_tensor(args, 0), *mask = arg_tensor(args, 1);
+    int64_t rank = rank_of(self), dim = tni_dim(s, arg_int_or(args, 2, rank - 1), rank),
+            type = arg_int_or(args, 3, -1);
+    if (dtype_of(mask) != TN_BOOL)
+        return (void)tn_scope_fail(s, TN_E_DTYPE, "Mask should be a boolean tensor");
+    if (type < 0 || type > 2)
+        return (void)tn_scope_fail(
+            s, TN_E_ARGUMENT,
+            "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
+    if (type == 1 && rank == 4 && rank_of(mask) == 2)
+        mask = tni_reshape(s, mask, TN_INTS(tni_sizes(mask)[0], 1, 1, tni_sizes(mask)[1]));
+    mask = tn_expand(s, mask, sizes_of(self));
+    tn_tensor *out = tn_softmax(s, tn_masked_fill_scalar(s, self, mask, -INFINITY), dim);
+    give(outs, 0, out);
+}
+
+/* (glu, x, dx, dim) */
+void composite_glu_jvp(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *glu = arg_tensor(args, 0), *x = arg_tensor(args, 1), *dx = arg_tensor(args, 2);
+    int64_t dim = tni_dim(s, arg_int(args, 3), rank_of(x)), half = tn_tensor_size(glu, dim);
+    tn_tensor *gate = tn_sigmoid(s, tni_narrow(s, x, dim, half, half));
+    tn_tensor *db = tni_narrow(s, dx, dim, half, half);
+    tn_tensor *first = tn_mul(s, tni_narrow(s, dx, dim, 0, half), gate);
+    give(outs, 0, tn_add(s, first, tn_mul(s, glu, tn_sub(s, db, tn_mul(s, gate, db)))));
+}

@@ -187,3 +187,27 @@ FORWARD(composite_vsplit, split_named, &vsplit, 0)
 FORWARD(composite_vsplit_array, split_named, &vsplit, 1)
 FORWARD(composite_dsplit, split_named, &dsplit, 0)
 FORWARD(composite_dsplit_array, split_named, &dsplit, 1)
+
+/* ---- lists as one vector ---- */
+
+void composite_flatten_dense_tensors(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensors list = arg_tensors(args, 0);
+    tn_tensor **flat = tni_scope_tensors(s, list.count);
+    for (int64_t i = 0; flat && i < list.count; i++)
+        flat[i] = tni_reshape(s, tn_contiguous(s, list.data[i]), TN_INTS(-1));
+    if (flat) give(outs, 0, tn_cat(s, ((tn_tensors){flat, list.count})));
+}
+
+void composite_unflatten_dense_tensors(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *flat = arg_tensor(args, 0);
+    tn_tensors like = arg_tensors(args, 1);
+    tn_tensor **parts = tni_scope_tensors(s, like.count);
+    for (int64_t i = 0, start = 0; parts && i < like.count; i++) {
+        int64_t count = tn_tensor_numel(like.data[i]);
+        parts[i] = tn_view(s, tni_narrow(s, flat, 0, start, count), sizes_of(like.data[i]));
+        start += count;
+    }
+    give_list(outs, 0, (tn_tensors){parts, like.count});
+}

@@ -366,3 +366,9 @@ void composite_meshgrid_indexing(tn_scope *s, const tn_value *args, tn_value *ou
     }
     give_list(outs, 0, grid_of(s, arg_tensors(args, 0), !strcmp(indexing, "xy")));
 }
+
+void composite_reshape_copy(tn_scope *s, const tn_value *args, tn_value *outs)
+{
+    tn_tensor *copy = tn_clone(s, arg_tensor(args, 0), .memory_format = TN_CONTIGUOUS_FORMAT);
+    give(outs, 0, tn_reshape(s, copy, arg_ints(args, 1)));
+}

@@ -143,6 +143,30 @@
 #define TN_OP_GREATER_EQUAL 135u
 #define TN_OP_GREATER_EQUAL_ 136u
 #define TN_OP_GREATER_EQUAL_OUT 137u
+#define TN_OP___AND__ 2150u
+#define TN_OP___AND___ 2151u
+#define TN_OP___AND___SCALAR 2152u
+#define TN_OP___AND___SCALAR_ 2153u
+#define TN_OP___OR__ 2154u
+#define TN_OP___OR___ 2155u
+#define TN_OP___OR___SCALAR 2156u
+#define TN_OP___OR___SCALAR_ 2157u
+#define TN_OP___XOR__ 2158u
+#define TN_OP___XOR___ 2159u
+#define TN_OP___XOR___SCALAR 2160u
+#define TN_OP___XOR___SCALAR_ 2161u
+#define TN_OP___LSHIFT__ 2162u
+#define TN_OP___LSHIFT___ 2163u
+#define TN_OP___LSHIFT___OUT 2164u
+#define TN_OP___LSHIFT___SCALAR 2165u
+#define TN_OP___LSHIFT___SCALAR_ 2166u
+#define TN_OP___LSHIFT___SCALAR_OUT 2167u
+#define TN_OP___RSHIFT__ 2168u
+#define TN_OP___RSHIFT___ 2169u
+#define TN_OP___RSHIFT___OUT 2170u
+#define TN_OP___RSHIFT___SCALAR 2171u
+#define TN_OP___RSHIFT___SCALAR_ 2172u
+#define TN_OP___RSHIFT___SCALAR_OUT 2173u
 
 /* ---- complex: Complex numbers. */
 #define TN_OP_REAL 138u
@@ -183,6 +207,15 @@
 #define TN_OP_COL2IM 171u
 #define TN_OP_COL2IM_OUT 172u
 #define TN_OP__CONVOLUTION_DEPRECATED 2124u
+#define TN_OP_THNN_CONV2D 2174u
+#define TN_OP__SLOW_CONV2D_FORWARD 2175u
+#define TN_OP_SLOW_CONV3D 2176u
+#define TN_OP_SLOW_CONV3D_FORWARD 2177u
+#define TN_OP_SLOW_CONV_DILATED2D 2178u
+#define TN_OP_SLOW_CONV_DILATED3D 2179u
+#define TN_OP_SLOW_CONV_TRANSPOSE2D 2180u
+#define TN_OP_SLOW_CONV_TRANSPOSE3D 2181u
+#define TN_OP_CONV_TBC_BACKWARD 2182u
 
 /* ---- copy: Copies, casts and fills. */
 #define TN_OP_COPY_ 173u
@@ -217,6 +250,16 @@
 #define TN_OP_RESULT_TYPE_SCALAR_SCALAR 201u
 #define TN_OP_PROMOTE_TYPES_DEFAULT 202u
 #define TN_OP_CAN_CAST_DEFAULT 203u
+#define TN_OP__CAST_BYTE 2183u
+#define TN_OP__CAST_CHAR 2184u
+#define TN_OP__CAST_SHORT 2185u
+#define TN_OP__CAST_INT 2186u
+#define TN_OP__CAST_LONG 2187u
+#define TN_OP__CAST_HALF 2188u
+#define TN_OP__CAST_FLOAT 2189u
+#define TN_OP__CAST_DOUBLE 2190u
+#define TN_OP_CHALF 2191u
+#define TN_OP__LAZY_CLONE 2192u
 
 /* ---- decompose: Factors of matrices, systems of equations, singular values and eigenvalues. */
 #define TN_OP__LINALG_CHECK_ERRORS 1693u
@@ -404,6 +447,7 @@
 #define TN_OP_KAISER_WINDOW_PERIODIC 266u
 #define TN_OP_KAISER_WINDOW_BETA 267u
 #define TN_OP__EFFICIENTZEROTENSOR 268u
+#define TN_OP__DIM_ARANGE 2193u
 
 /* ---- fft: Fourier transforms. */
 #define TN_OP__FFT_C2C 1811u
@@ -477,6 +521,8 @@
 #define TN_OP__FOREACH_MINIMUM_SCALARLIST 1877u
 #define TN_OP__FOREACH_MINIMUM_SCALARLIST_ 1878u
 #define TN_OP__FOREACH_MINIMUM_SCALARLIST_OUT 1879u
+#define TN_OP__FOREACH_ZERO 2194u
+#define TN_OP__FOREACH_COPY 2195u
 #define TN_OP__FOREACH_ABS 1880u
 #define TN_OP__FOREACH_ABS_ 1881u
 #define TN_OP__FOREACH_ABS_OUT 1882u
@@ -676,6 +722,7 @@
 #define TN_OP__FOREACH_POW_SCALARANDTENSOR 2076u
 #define TN_OP__FOREACH_COPY_ 2077u
 #define TN_OP__FOREACH_ZERO_ 2078u
+#define TN_OP__FOREACH_POWSUM 2196u
 
 /* ---- index: Indexing, gathering and scattering. */
 #define TN_OP_INDEX_TENSOR 269u
@@ -875,6 +922,8 @@
 #define TN_OP_ADDMM_DTYPE_OUT 2130u
 #define TN_OP_BADDBMM_DTYPE 2131u
 #define TN_OP_BADDBMM_DTYPE_OUT 2132u
+#define TN_OP_LINALG__POWSUM 2197u
+#define TN_OP_MATRIX_EXP_BACKWARD 2198u
 
 /* ---- loss: Losses. */
 #define TN_OP_MSE_LOSS 446u
@@ -965,6 +1014,7 @@
 #define TN_OP__WEIGHT_NORM 518u
 #define TN_OP__WEIGHT_NORM_INTERFACE 519u
 #define TN_OP__WEIGHT_NORM_INTERFACE_BACKWARD 520u
+#define TN_OP__NATIVE_BATCH_NORM_LEGIT_FUNCTIONAL 2199u
 
 /* ---- optim: Steps of optimisers for lists of tensors, and scaling of gradients. */
 #define TN_OP__FUSED_SGD_ 2079u
@@ -977,6 +1027,16 @@
 #define TN_OP__FUSED_ADAGRAD_TENSOR_LR_ 2086u
 #define TN_OP__AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE_ 2087u
 #define TN_OP__AMP_UPDATE_SCALE_ 2088u
+#define TN_OP__FUSED_ADAM 2200u
+#define TN_OP__FUSED_ADAM_TENSOR_LR 2201u
+#define TN_OP__FUSED_ADAMW 2202u
+#define TN_OP__FUSED_ADAMW_TENSOR_LR 2203u
+#define TN_OP__FUSED_SGD 2204u
+#define TN_OP__FUSED_SGD_TENSOR_LR 2205u
+#define TN_OP__FUSED_ADAGRAD 2206u
+#define TN_OP__FUSED_ADAGRAD_TENSOR_LR 2207u
+#define TN_OP__AMP_UPDATE_SCALE 2208u
+#define TN_OP__AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE 2209u
 
 /* ---- pad: Padding. */
 #define TN_OP_CONSTANT_PAD_ND 521u
@@ -1426,6 +1486,8 @@
 #define TN_OP_SPECIAL_LOGIT_OUT 963u
 #define TN_OP_SPECIAL_ROUND 964u
 #define TN_OP_SPECIAL_ROUND_OUT 965u
+#define TN_OP_INFINITELY_DIFFERENTIABLE_GELU_BACKWARD 2210u
+#define TN_OP_RRELU_WITH_NOISE_FUNCTIONAL 2211u
 
 /* ---- pool: Pooling. */
 #define TN_OP_MAX_POOL1D 966u
@@ -1485,6 +1547,30 @@
 #define TN_OP_PRIM_COPY 1018u
 #define TN_OP_PRIM_IOTA 1019u
 #define TN_OP_PRIM_RANDOM 1020u
+
+/* ---- query: Questions about a tensor: its sizes, its place and its type. */
+#define TN_OP_DIM 2212u
+#define TN_OP_DENSE_DIM 2213u
+#define TN_OP_NUMEL 2214u
+#define TN_OP_SYM_NUMEL 2215u
+#define TN_OP_SIZE 2216u
+#define TN_OP_SYM_SIZE 2217u
+#define TN_OP_STRIDE 2218u
+#define TN_OP_SYM_STRIDE 2219u
+#define TN_OP_STORAGE_OFFSET 2220u
+#define TN_OP_SYM_STORAGE_OFFSET 2221u
+#define TN_OP_GET_DEVICE 2222u
+#define TN_OP_IS_COMPLEX 2223u
+#define TN_OP_IS_FLOATING_POINT 2224u
+#define TN_OP_IS_SIGNED 2225u
+#define TN_OP_IS_CONJ 2226u
+#define TN_OP_IS_NEG 2227u
+#define TN_OP_IS_CONTIGUOUS 2228u
+#define TN_OP_IS_CONTIGUOUS_MEMORY_FORMAT 2229u
+#define TN_OP_IS_SET_TO 2230u
+#define TN_OP__SHAPE_AS_TENSOR 2231u
+#define TN_OP__IS_ALL_TRUE 2232u
+#define TN_OP__IS_ANY_TRUE 2233u
 
 /* ---- random: Random numbers. */
 #define TN_OP_RAND 1021u
@@ -1696,6 +1782,10 @@
 #define TN_OP_SUM_TO_SIZE 1219u
 #define TN_OP_SPECIAL_LOGSUMEXP 1220u
 #define TN_OP_SPECIAL_LOGSUMEXP_OUT 1221u
+#define TN_OP__AMINMAX 2234u
+#define TN_OP__AMINMAX_DIM 2235u
+#define TN_OP_CUMPROD_BACKWARD 2236u
+#define TN_OP_CUMMAXMIN_BACKWARD 2237u
 
 /* ---- rnn: Recurrent cells and networks. */
 #define TN_OP_LSTM 2100u
@@ -1765,6 +1855,11 @@
 #define TN_OP_CONCATENATE_OUT 1260u
 #define TN_OP_ROW_STACK 1261u
 #define TN_OP_ROW_STACK_OUT 1262u
+#define TN_OP__STACK 2238u
+#define TN_OP__STACK_OUT 2239u
+#define TN_OP_NATIVE_CHANNEL_SHUFFLE 2240u
+#define TN_OP_FLATTEN_DENSE_TENSORS 2241u
+#define TN_OP_UNFLATTEN_DENSE_TENSORS 2242u
 
 /* ---- softmax: Softmax, attention and gates. */
 #define TN_OP__SOFTMAX 1263u
@@ -1790,6 +1885,8 @@
 #define TN_OP__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD 1283u
 #define TN_OP_SPECIAL_SOFTMAX 1284u
 #define TN_OP_SPECIAL_LOG_SOFTMAX 1285u
+#define TN_OP__MASKED_SOFTMAX 2243u
+#define TN_OP_GLU_JVP 2244u
 
 /* ---- sort: Sorting, searching and counting. */
 #define TN_OP_SORT_STABLE 1286u
@@ -2096,6 +2193,7 @@
 #define TN_OP_GRID_SAMPLER_3D_BACKWARD 1583u
 #define TN_OP_AFFINE_GRID_GENERATOR 1584u
 #define TN_OP_AFFINE_GRID_GENERATOR_BACKWARD 1585u
+#define TN_OP__GRID_SAMPLER_2D_CPU_FALLBACK 2245u
 
 /* ---- view: Views: other sizes and strides on the same storage. */
 #define TN_OP_VIEW 1586u
@@ -2205,5 +2303,8 @@
 #define TN_OP__CONJ_COPY 1690u
 #define TN_OP__NEG_VIEW_COPY 1691u
 #define TN_OP_LIFT_FRESH_COPY 1692u
+#define TN_OP_LIFT 2246u
+#define TN_OP__RESHAPE_COPY 2247u
+#define TN_OP__RESHAPE_ALIAS_COPY 2248u
 
 #endif

@@ -1326,6 +1326,228 @@ static inline tn_tensor *tn_greater_equal_out_at(tn_scope *s, tn_tensor *self, t
 static inline tn_tensor *tn_greater_equal_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_greater_equal_out_at(s, self, other, out, NULL, 0); }
 #define tn_greater_equal_out(...) tn_greater_equal_out_at(__VA_ARGS__, TN_PLACE)
+/* Bitwise and. */
+static inline tn_tensor *tn___and___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___AND__, v, 2, file, line);
+}
+static inline tn_tensor *tn___and__(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___and___at(s, self, other, NULL, 0); }
+#define tn___and__(...) tn___and___at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___and____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___AND___, v, 2, file, line);
+}
+static inline tn_tensor *tn___and___(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___and____at(s, self, other, NULL, 0); }
+#define tn___and___(...) tn___and____at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___and___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___AND___SCALAR, v, 2, file, line);
+}
+static inline tn_tensor *tn___and___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___and___scalar_at(s, self, other, NULL, 0); }
+#define tn___and___scalar(s, self, other) tn___and___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+static inline tn_tensor *tn___and___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___AND___SCALAR_, v, 2, file, line);
+}
+static inline tn_tensor *tn___and___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___and___scalar__at(s, self, other, NULL, 0); }
+#define tn___and___scalar_(s, self, other) tn___and___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+/* Bitwise or. */
+static inline tn_tensor *tn___or___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___OR__, v, 2, file, line);
+}
+static inline tn_tensor *tn___or__(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___or___at(s, self, other, NULL, 0); }
+#define tn___or__(...) tn___or___at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___or____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___OR___, v, 2, file, line);
+}
+static inline tn_tensor *tn___or___(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___or____at(s, self, other, NULL, 0); }
+#define tn___or___(...) tn___or____at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___or___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___OR___SCALAR, v, 2, file, line);
+}
+static inline tn_tensor *tn___or___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___or___scalar_at(s, self, other, NULL, 0); }
+#define tn___or___scalar(s, self, other) tn___or___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+static inline tn_tensor *tn___or___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___OR___SCALAR_, v, 2, file, line);
+}
+static inline tn_tensor *tn___or___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___or___scalar__at(s, self, other, NULL, 0); }
+#define tn___or___scalar_(s, self, other) tn___or___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+/* Bitwise exclusive or. */
+static inline tn_tensor *tn___xor___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___XOR__, v, 2, file, line);
+}
+static inline tn_tensor *tn___xor__(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___xor___at(s, self, other, NULL, 0); }
+#define tn___xor__(...) tn___xor___at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___xor____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___XOR___, v, 2, file, line);
+}
+static inline tn_tensor *tn___xor___(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___xor____at(s, self, other, NULL, 0); }
+#define tn___xor___(...) tn___xor____at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___xor___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___XOR___SCALAR, v, 2, file, line);
+}
+static inline tn_tensor *tn___xor___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___xor___scalar_at(s, self, other, NULL, 0); }
+#define tn___xor___scalar(s, self, other) tn___xor___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+static inline tn_tensor *tn___xor___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___XOR___SCALAR_, v, 2, file, line);
+}
+static inline tn_tensor *tn___xor___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___xor___scalar__at(s, self, other, NULL, 0); }
+#define tn___xor___scalar_(s, self, other) tn___xor___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+/* Shifts the bits to the left. */
+static inline tn_tensor *tn___lshift___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___LSHIFT__, v, 2, file, line);
+}
+static inline tn_tensor *tn___lshift__(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___lshift___at(s, self, other, NULL, 0); }
+#define tn___lshift__(...) tn___lshift___at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___lshift____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___LSHIFT___, v, 2, file, line);
+}
+static inline tn_tensor *tn___lshift___(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___lshift____at(s, self, other, NULL, 0); }
+#define tn___lshift___(...) tn___lshift____at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___lshift___out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP___LSHIFT___OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn___lshift___out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
+{ return tn___lshift___out_at(s, self, other, out, NULL, 0); }
+#define tn___lshift___out(...) tn___lshift___out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___lshift___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___LSHIFT___SCALAR, v, 2, file, line);
+}
+static inline tn_tensor *tn___lshift___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___lshift___scalar_at(s, self, other, NULL, 0); }
+#define tn___lshift___scalar(s, self, other) tn___lshift___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+static inline tn_tensor *tn___lshift___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___LSHIFT___SCALAR_, v, 2, file, line);
+}
+static inline tn_tensor *tn___lshift___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___lshift___scalar__at(s, self, other, NULL, 0); }
+#define tn___lshift___scalar_(s, self, other) tn___lshift___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+static inline tn_tensor *tn___lshift___scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP___LSHIFT___SCALAR_OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn___lshift___scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
+{ return tn___lshift___scalar_out_at(s, self, other, out, NULL, 0); }
+#define tn___lshift___scalar_out(s, self, other, out) tn___lshift___scalar_out_at(s, self, TN_SCALAR(other), out, \
+        TN_PLACE)
+/* Shifts the bits to the right, keeping the sign. */
+static inline tn_tensor *tn___rshift___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___RSHIFT__, v, 2, file, line);
+}
+static inline tn_tensor *tn___rshift__(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___rshift___at(s, self, other, NULL, 0); }
+#define tn___rshift__(...) tn___rshift___at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___rshift____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
+    return tn_ops_tensor(s, TN_OP___RSHIFT___, v, 2, file, line);
+}
+static inline tn_tensor *tn___rshift___(tn_scope *s, tn_tensor *self, tn_tensor *other)
+{ return tn___rshift____at(s, self, other, NULL, 0); }
+#define tn___rshift___(...) tn___rshift____at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___rshift___out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other), tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP___RSHIFT___OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn___rshift___out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
+{ return tn___rshift___out_at(s, self, other, out, NULL, 0); }
+#define tn___rshift___out(...) tn___rshift___out_at(__VA_ARGS__, TN_PLACE)
+static inline tn_tensor *tn___rshift___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___RSHIFT___SCALAR, v, 2, file, line);
+}
+static inline tn_tensor *tn___rshift___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___rshift___scalar_at(s, self, other, NULL, 0); }
+#define tn___rshift___scalar(s, self, other) tn___rshift___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+static inline tn_tensor *tn___rshift___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other};
+    return tn_ops_tensor(s, TN_OP___RSHIFT___SCALAR_, v, 2, file, line);
+}
+static inline tn_tensor *tn___rshift___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
+{ return tn___rshift___scalar__at(s, self, other, NULL, 0); }
+#define tn___rshift___scalar_(s, self, other) tn___rshift___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+static inline tn_tensor *tn___rshift___scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), other, tn_value_tensor(out)};
+    return tn_ops_tensor(s, TN_OP___RSHIFT___SCALAR_OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn___rshift___scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
+{ return tn___rshift___scalar_out_at(s, self, other, out, NULL, 0); }
+#define tn___rshift___scalar_out(s, self, other, out) tn___rshift___scalar_out_at(s, self, TN_SCALAR(other), out, \
+        TN_PLACE)
 
 /* ---- complex: Complex numbers. */
 /* Real part, as a view of a complex tensor. */
@@ -1816,6 +2038,173 @@ static inline tn_tensor *tn__convolution_deprecated(tn_scope *s, tn_tensor *inpu
         int32_t benchmark, int32_t deterministic, int32_t cudnn_enabled)
 { return tn__convolution_deprecated_at(s, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, NULL, 0); }
 #define tn__convolution_deprecated(...) tn__convolution_deprecated_at(__VA_ARGS__, TN_PLACE)
+/* Convolution of one group, with the size of its kernel. */
+typedef struct tn_thnn_conv2d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
+    } tn_thnn_conv2d_args;
+static inline tn_tensor *tn_thnn_conv2d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_thnn_conv2d_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_stride[] = {1, 1};
+    static const int64_t d_padding[] = {0, 0};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight), tn_ops_ints(o->kernel_size, NULL, 0),
+        tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 2), tn_ops_ints(o->padding, d_padding, 2)};
+    return tn_ops_tensor(s, TN_OP_THNN_CONV2D, v, 6, file, line);
+}
+static inline tn_tensor *tn_thnn_conv2d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_thnn_conv2d_args *o)
+{ return tn_thnn_conv2d_at(s, self, weight, o, NULL, 0); }
+#define tn_thnn_conv2d_with(...) tn_thnn_conv2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_thnn_conv2d(s, self, weight, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_thnn_conv2d_at(s, \
+        self, weight, &(tn_thnn_conv2d_args){.kernel_size = TN_OPS_UNSET_LIST, .stride = TN_OPS_UNSET_LIST, \
+        .padding = TN_OPS_UNSET_LIST, .kernel_size = __VA_ARGS__}, TN_PLACE))
+static inline tn_tensor *tn__slow_conv2d_forward_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        tn_ints kernel_size, tn_tensor *bias, tn_ints stride, tn_ints padding, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_value_ints(kernel_size.data, kernel_size.count), tn_value_tensor(bias),
+        tn_value_ints(stride.data, stride.count), tn_value_ints(padding.data, padding.count)};
+    return tn_ops_tensor(s, TN_OP__SLOW_CONV2D_FORWARD, v, 6, file, line);
+}
+static inline tn_tensor *tn__slow_conv2d_forward(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_tensor *bias, tn_ints stride, tn_ints padding)
+{ return tn__slow_conv2d_forward_at(s, self, weight, kernel_size, bias, stride, padding, NULL, 0); }
+#define tn__slow_conv2d_forward(...) tn__slow_conv2d_forward_at(__VA_ARGS__, TN_PLACE)
+typedef struct tn_slow_conv3d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
+    } tn_slow_conv3d_args;
+static inline tn_tensor *tn_slow_conv3d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv3d_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_stride[] = {1, 1, 1};
+    static const int64_t d_padding[] = {0, 0, 0};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight), tn_ops_ints(o->kernel_size, NULL, 0),
+        tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 3), tn_ops_ints(o->padding, d_padding, 3)};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV3D, v, 6, file, line);
+}
+static inline tn_tensor *tn_slow_conv3d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv3d_args *o)
+{ return tn_slow_conv3d_at(s, self, weight, o, NULL, 0); }
+#define tn_slow_conv3d_with(...) tn_slow_conv3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_slow_conv3d(s, self, weight, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_slow_conv3d_at(s, \
+        self, weight, &(tn_slow_conv3d_args){.kernel_size = TN_OPS_UNSET_LIST, .stride = TN_OPS_UNSET_LIST, \
+        .padding = TN_OPS_UNSET_LIST, .kernel_size = __VA_ARGS__}, TN_PLACE))
+static inline tn_tensor *tn_slow_conv3d_forward_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        tn_ints kernel_size, tn_tensor *bias, tn_ints stride, tn_ints padding, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_value_ints(kernel_size.data, kernel_size.count), tn_value_tensor(bias),
+        tn_value_ints(stride.data, stride.count), tn_value_ints(padding.data, padding.count)};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV3D_FORWARD, v, 6, file, line);
+}
+static inline tn_tensor *tn_slow_conv3d_forward(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_tensor *bias, tn_ints stride, tn_ints padding)
+{ return tn_slow_conv3d_forward_at(s, self, weight, kernel_size, bias, stride, padding, NULL, 0); }
+#define tn_slow_conv3d_forward(...) tn_slow_conv3d_forward_at(__VA_ARGS__, TN_PLACE)
+typedef struct tn_slow_conv_dilated2d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
+    tn_ints dilation; } tn_slow_conv_dilated2d_args;
+static inline tn_tensor *tn_slow_conv_dilated2d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_dilated2d_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_stride[] = {1, 1};
+    static const int64_t d_padding[] = {0, 0};
+    static const int64_t d_dilation[] = {1, 1};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight), tn_ops_ints(o->kernel_size, NULL, 0),
+        tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 2), tn_ops_ints(o->padding, d_padding, 2),
+        tn_ops_ints(o->dilation, d_dilation, 2)};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_DILATED2D, v, 7, file, line);
+}
+static inline tn_tensor *tn_slow_conv_dilated2d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_dilated2d_args *o)
+{ return tn_slow_conv_dilated2d_at(s, self, weight, o, NULL, 0); }
+#define tn_slow_conv_dilated2d_with(...) tn_slow_conv_dilated2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_slow_conv_dilated2d(s, self, weight, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_slow_conv_dilated2d_at(s, self, weight, &(tn_slow_conv_dilated2d_args){.kernel_size = TN_OPS_UNSET_LIST, \
+        .stride = TN_OPS_UNSET_LIST, .padding = TN_OPS_UNSET_LIST, .dilation = TN_OPS_UNSET_LIST, \
+        .kernel_size = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_slow_conv_dilated3d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
+    tn_ints dilation; } tn_slow_conv_dilated3d_args;
+static inline tn_tensor *tn_slow_conv_dilated3d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_dilated3d_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_stride[] = {1, 1, 1};
+    static const int64_t d_padding[] = {0, 0, 0};
+    static const int64_t d_dilation[] = {1, 1, 1};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight), tn_ops_ints(o->kernel_size, NULL, 0),
+        tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 3), tn_ops_ints(o->padding, d_padding, 3),
+        tn_ops_ints(o->dilation, d_dilation, 3)};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_DILATED3D, v, 7, file, line);
+}
+static inline tn_tensor *tn_slow_conv_dilated3d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_dilated3d_args *o)
+{ return tn_slow_conv_dilated3d_at(s, self, weight, o, NULL, 0); }
+#define tn_slow_conv_dilated3d_with(...) tn_slow_conv_dilated3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_slow_conv_dilated3d(s, self, weight, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_slow_conv_dilated3d_at(s, self, weight, &(tn_slow_conv_dilated3d_args){.kernel_size = TN_OPS_UNSET_LIST, \
+        .stride = TN_OPS_UNSET_LIST, .padding = TN_OPS_UNSET_LIST, .dilation = TN_OPS_UNSET_LIST, \
+        .kernel_size = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_slow_conv_transpose2d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
+    tn_ints output_padding; tn_ints dilation; } tn_slow_conv_transpose2d_args;
+static inline tn_tensor *tn_slow_conv_transpose2d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_transpose2d_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_stride[] = {1, 1};
+    static const int64_t d_padding[] = {0, 0};
+    static const int64_t d_output_padding[] = {0, 0};
+    static const int64_t d_dilation[] = {1, 1};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight), tn_ops_ints(o->kernel_size, NULL, 0),
+        tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 2), tn_ops_ints(o->padding, d_padding, 2),
+        tn_ops_ints(o->output_padding, d_output_padding, 2), tn_ops_ints(o->dilation, d_dilation, 2)};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_TRANSPOSE2D, v, 8, file, line);
+}
+static inline tn_tensor *tn_slow_conv_transpose2d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_transpose2d_args *o)
+{ return tn_slow_conv_transpose2d_at(s, self, weight, o, NULL, 0); }
+#define tn_slow_conv_transpose2d_with(...) tn_slow_conv_transpose2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_slow_conv_transpose2d(s, self, weight, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_slow_conv_transpose2d_at(s, self, weight, \
+        &(tn_slow_conv_transpose2d_args){.kernel_size = TN_OPS_UNSET_LIST, .stride = TN_OPS_UNSET_LIST, \
+        .padding = TN_OPS_UNSET_LIST, .output_padding = TN_OPS_UNSET_LIST, .dilation = TN_OPS_UNSET_LIST, \
+        .kernel_size = __VA_ARGS__}, TN_PLACE))
+typedef struct tn_slow_conv_transpose3d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
+    tn_ints output_padding; tn_ints dilation; } tn_slow_conv_transpose3d_args;
+static inline tn_tensor *tn_slow_conv_transpose3d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_transpose3d_args *o, const char *file, uint32_t line)
+{
+    static const int64_t d_stride[] = {1, 1, 1};
+    static const int64_t d_padding[] = {0, 0, 0};
+    static const int64_t d_output_padding[] = {0, 0, 0};
+    static const int64_t d_dilation[] = {1, 1, 1};
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(weight), tn_ops_ints(o->kernel_size, NULL, 0),
+        tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 3), tn_ops_ints(o->padding, d_padding, 3),
+        tn_ops_ints(o->output_padding, d_output_padding, 3), tn_ops_ints(o->dilation, d_dilation, 3)};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_TRANSPOSE3D, v, 8, file, line);
+}
+static inline tn_tensor *tn_slow_conv_transpose3d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_transpose3d_args *o)
+{ return tn_slow_conv_transpose3d_at(s, self, weight, o, NULL, 0); }
+#define tn_slow_conv_transpose3d_with(...) tn_slow_conv_transpose3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_slow_conv_transpose3d(s, self, weight, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_slow_conv_transpose3d_at(s, self, weight, \
+        &(tn_slow_conv_transpose3d_args){.kernel_size = TN_OPS_UNSET_LIST, .stride = TN_OPS_UNSET_LIST, \
+        .padding = TN_OPS_UNSET_LIST, .output_padding = TN_OPS_UNSET_LIST, .dilation = TN_OPS_UNSET_LIST, \
+        .kernel_size = __VA_ARGS__}, TN_PLACE))
+/* Gradients of conv_tbc. */
+typedef struct tn_conv_tbc_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_conv_tbc_backward_result;
+static inline tn_conv_tbc_backward_result tn_conv_tbc_backward_at(tn_scope *s, tn_tensor *self, tn_tensor *input,
+        tn_tensor *weight, tn_tensor *bias, int64_t pad, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input), tn_value_tensor(weight),
+        tn_value_tensor(bias), tn_value_int(pad)};
+    tn_conv_tbc_backward_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_CONV_TBC_BACKWARD, v, 5, r, 3, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
+static inline tn_conv_tbc_backward_result tn_conv_tbc_backward(tn_scope *s, tn_tensor *self, tn_tensor *input,
+        tn_tensor *weight, tn_tensor *bias, int64_t pad)
+{ return tn_conv_tbc_backward_at(s, self, input, weight, bias, pad, NULL, 0); }
+#define tn_conv_tbc_backward(...) tn_conv_tbc_backward_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- copy: Copies, casts and fills. */
 /* Copies src into self, casting and broadcasting. */
@@ -2175,6 +2564,124 @@ static inline int32_t tn_can_cast_default_at(tn_scope *s, tn_dtype from_, tn_dty
 static inline int32_t tn_can_cast_default(tn_scope *s, tn_dtype from_, tn_dtype to)
 { return tn_can_cast_default_at(s, from_, to, NULL, 0); }
 #define tn_can_cast_default(...) tn_can_cast_default_at(__VA_ARGS__, TN_PLACE)
+/* Casts to uint8. */
+typedef struct tn__cast_byte_args { tn_tensor *self; int32_t non_blocking; } tn__cast_byte_args;
+static inline tn_tensor *tn__cast_byte_at(tn_scope *s, const tn__cast_byte_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_BYTE, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_byte_with(tn_scope *s, const tn__cast_byte_args *o)
+{ return tn__cast_byte_at(s, o, NULL, 0); }
+#define tn__cast_byte_with(...) tn__cast_byte_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_byte(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_byte_at(s, \
+        &(tn__cast_byte_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to int8. */
+typedef struct tn__cast_char_args { tn_tensor *self; int32_t non_blocking; } tn__cast_char_args;
+static inline tn_tensor *tn__cast_char_at(tn_scope *s, const tn__cast_char_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_CHAR, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_char_with(tn_scope *s, const tn__cast_char_args *o)
+{ return tn__cast_char_at(s, o, NULL, 0); }
+#define tn__cast_char_with(...) tn__cast_char_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_char(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_char_at(s, \
+        &(tn__cast_char_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to int16. */
+typedef struct tn__cast_short_args { tn_tensor *self; int32_t non_blocking; } tn__cast_short_args;
+static inline tn_tensor *tn__cast_short_at(tn_scope *s, const tn__cast_short_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_SHORT, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_short_with(tn_scope *s, const tn__cast_short_args *o)
+{ return tn__cast_short_at(s, o, NULL, 0); }
+#define tn__cast_short_with(...) tn__cast_short_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_short(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_short_at(s, \
+        &(tn__cast_short_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to int32. */
+typedef struct tn__cast_int_args { tn_tensor *self; int32_t non_blocking; } tn__cast_int_args;
+static inline tn_tensor *tn__cast_int_at(tn_scope *s, const tn__cast_int_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_INT, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_int_with(tn_scope *s, const tn__cast_int_args *o)
+{ return tn__cast_int_at(s, o, NULL, 0); }
+#define tn__cast_int_with(...) tn__cast_int_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_int(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_int_at(s, \
+        &(tn__cast_int_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to int64. */
+typedef struct tn__cast_long_args { tn_tensor *self; int32_t non_blocking; } tn__cast_long_args;
+static inline tn_tensor *tn__cast_long_at(tn_scope *s, const tn__cast_long_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_LONG, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_long_with(tn_scope *s, const tn__cast_long_args *o)
+{ return tn__cast_long_at(s, o, NULL, 0); }
+#define tn__cast_long_with(...) tn__cast_long_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_long(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_long_at(s, \
+        &(tn__cast_long_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to float16. */
+typedef struct tn__cast_half_args { tn_tensor *self; int32_t non_blocking; } tn__cast_half_args;
+static inline tn_tensor *tn__cast_half_at(tn_scope *s, const tn__cast_half_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_HALF, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_half_with(tn_scope *s, const tn__cast_half_args *o)
+{ return tn__cast_half_at(s, o, NULL, 0); }
+#define tn__cast_half_with(...) tn__cast_half_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_half(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_half_at(s, \
+        &(tn__cast_half_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to float32. */
+typedef struct tn__cast_float_args { tn_tensor *self; int32_t non_blocking; } tn__cast_float_args;
+static inline tn_tensor *tn__cast_float_at(tn_scope *s, const tn__cast_float_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_FLOAT, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_float_with(tn_scope *s, const tn__cast_float_args *o)
+{ return tn__cast_float_at(s, o, NULL, 0); }
+#define tn__cast_float_with(...) tn__cast_float_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_float(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_float_at(s, \
+        &(tn__cast_float_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to float64. */
+typedef struct tn__cast_double_args { tn_tensor *self; int32_t non_blocking; } tn__cast_double_args;
+static inline tn_tensor *tn__cast_double_at(tn_scope *s, const tn__cast_double_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)};
+    return tn_ops_tensor(s, TN_OP__CAST_DOUBLE, v, 2, file, line);
+}
+static inline tn_tensor *tn__cast_double_with(tn_scope *s, const tn__cast_double_args *o)
+{ return tn__cast_double_at(s, o, NULL, 0); }
+#define tn__cast_double_with(...) tn__cast_double_at(__VA_ARGS__, TN_PLACE)
+#define tn__cast_double(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__cast_double_at(s, \
+        &(tn__cast_double_args){.self = __VA_ARGS__}, TN_PLACE))
+/* Casts to complex32. */
+typedef struct tn_chalf_args { tn_tensor *self; int32_t memory_format; } tn_chalf_args;
+static inline tn_tensor *tn_chalf_at(tn_scope *s, const tn_chalf_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_value_memory_format(o->memory_format)};
+    return tn_ops_tensor(s, TN_OP_CHALF, v, 2, file, line);
+}
+static inline tn_tensor *tn_chalf_with(tn_scope *s, const tn_chalf_args *o)
+{ return tn_chalf_at(s, o, NULL, 0); }
+#define tn_chalf_with(...) tn_chalf_at(__VA_ARGS__, TN_PLACE)
+#define tn_chalf(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_chalf_at(s, \
+        &(tn_chalf_args){.memory_format = -1, .self = __VA_ARGS__}, TN_PLACE))
+/* Copies a tensor. */
+static inline tn_tensor *tn__lazy_clone_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP__LAZY_CLONE, v, 1, file, line);
+}
+static inline tn_tensor *tn__lazy_clone(tn_scope *s, tn_tensor *self)
+{ return tn__lazy_clone_at(s, self, NULL, 0); }
+#define tn__lazy_clone(...) tn__lazy_clone_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- decompose: Factors of matrices, systems of equations, singular values and eigenvalues. */
 /* Raises the error that an info of LAPACK stands for. */
@@ -4790,6 +5297,15 @@ static inline tn_tensor *tn__efficientzerotensor_with(tn_scope *s, const tn__eff
 #define tn__efficientzerotensor(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__efficientzerotensor_at(s, &(tn__efficientzerotensor_args){.size = TN_OPS_UNSET_LIST, .pin_memory = -1, \
         .size = __VA_ARGS__}, TN_PLACE))
+/* Positions along a dimension of a tensor. */
+static inline tn_tensor *tn__dim_arange_at(tn_scope *s, tn_tensor *like, int64_t dim, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(like), tn_value_int(dim)};
+    return tn_ops_tensor(s, TN_OP__DIM_ARANGE, v, 2, file, line);
+}
+static inline tn_tensor *tn__dim_arange(tn_scope *s, tn_tensor *like, int64_t dim)
+{ return tn__dim_arange_at(s, like, dim, NULL, 0); }
+#define tn__dim_arange(...) tn__dim_arange_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- fft: Fourier transforms. */
 /* Fourier transform of complex dimensions. */
@@ -5673,6 +6189,29 @@ static inline int32_t tn__foreach_minimum_scalarlist_out(tn_scope *s, tn_tensors
         tn_tensors out)
 { return tn__foreach_minimum_scalarlist_out_at(s, self, scalars, out, NULL, 0); }
 #define tn__foreach_minimum_scalarlist_out(...) tn__foreach_minimum_scalarlist_out_at(__VA_ARGS__, TN_PLACE)
+/* Zeros of the sizes of each tensor. */
+static inline tn_tensors tn__foreach_zero_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count)};
+    return tn_ops_list(s, TN_OP__FOREACH_ZERO, v, 1, file, line);
+}
+static inline tn_tensors tn__foreach_zero(tn_scope *s, tn_tensors self)
+{ return tn__foreach_zero_at(s, self, NULL, 0); }
+#define tn__foreach_zero(...) tn__foreach_zero_at(__VA_ARGS__, TN_PLACE)
+/* Copies of the sources, broadcast and cast to each tensor. */
+typedef struct tn__foreach_copy_args { tn_tensors src; int32_t non_blocking; } tn__foreach_copy_args;
+static inline tn_tensors tn__foreach_copy_at(tn_scope *s, tn_tensors self, const tn__foreach_copy_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_ops_tensors(o->src, NULL, 0),
+        tn_value_bool(o->non_blocking)};
+    return tn_ops_list(s, TN_OP__FOREACH_COPY, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_copy_with(tn_scope *s, tn_tensors self, const tn__foreach_copy_args *o)
+{ return tn__foreach_copy_at(s, self, o, NULL, 0); }
+#define tn__foreach_copy_with(...) tn__foreach_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_copy(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__foreach_copy_at(s, self, \
+        &(tn__foreach_copy_args){.src = TN_OPS_UNSET_LIST, .src = __VA_ARGS__}, TN_PLACE))
 /* Applies an operator to each tensor. */
 static inline tn_tensors tn__foreach_abs_at(tn_scope *s, tn_tensors self, const char *file, uint32_t line)
 {
@@ -7607,6 +8146,20 @@ static inline int32_t tn__foreach_zero__at(tn_scope *s, tn_tensors self, const c
 static inline int32_t tn__foreach_zero_(tn_scope *s, tn_tensors self)
 { return tn__foreach_zero__at(s, self, NULL, 0); }
 #define tn__foreach_zero_(...) tn__foreach_zero__at(__VA_ARGS__, TN_PLACE)
+/* Sum of powers of absolute values of each tensor. */
+typedef struct tn__foreach_powsum_args { tn_tensors self; tn_scalar ord; tn_dtype dtype; } tn__foreach_powsum_args;
+static inline tn_tensors tn__foreach_powsum_at(tn_scope *s, const tn__foreach_powsum_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_ops_tensors(o->self, NULL, 0), tn_ops_option(o->ord, tn_value_int(2)),
+        tn_value_dtype(o->dtype)};
+    return tn_ops_list(s, TN_OP__FOREACH_POWSUM, v, 3, file, line);
+}
+static inline tn_tensors tn__foreach_powsum_with(tn_scope *s, const tn__foreach_powsum_args *o)
+{ return tn__foreach_powsum_at(s, o, NULL, 0); }
+#define tn__foreach_powsum_with(...) tn__foreach_powsum_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_powsum(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__foreach_powsum_at(s, \
+        &(tn__foreach_powsum_args){.self = TN_OPS_UNSET_LIST, .ord = TN_OPS_UNSET, .self = __VA_ARGS__}, TN_PLACE))
 
 /* ---- index: Indexing, gathering and scattering. */
 /* Elements at the indices of tensors, one for each dimension or absent. */
@@ -10037,6 +10590,31 @@ static inline tn_tensor *tn_baddbmm_dtype_out_with(tn_scope *s, tn_tensor *self,
 #define tn_baddbmm_dtype_out(s, self, batch1, batch2, out_dtype, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_baddbmm_dtype_out_at(s, self, batch1, batch2, out_dtype, &(tn_baddbmm_dtype_out_args){.beta = TN_OPS_UNSET, \
         .alpha = TN_OPS_UNSET, .out = __VA_ARGS__}, TN_PLACE))
+/* Sum of powers of absolute values. */
+typedef struct tn_linalg__powsum_args { tn_tensor *self; tn_scalar ord; tn_ints dim; int32_t keepdim; tn_dtype dtype;
+    } tn_linalg__powsum_args;
+static inline tn_tensor *tn_linalg__powsum_at(tn_scope *s, const tn_linalg__powsum_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(o->self), tn_ops_option(o->ord, tn_value_int(2)),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_bool(o->keepdim), tn_value_dtype(o->dtype)};
+    return tn_ops_tensor(s, TN_OP_LINALG__POWSUM, v, 5, file, line);
+}
+static inline tn_tensor *tn_linalg__powsum_with(tn_scope *s, const tn_linalg__powsum_args *o)
+{ return tn_linalg__powsum_at(s, o, NULL, 0); }
+#define tn_linalg__powsum_with(...) tn_linalg__powsum_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg__powsum(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_linalg__powsum_at(s, \
+        &(tn_linalg__powsum_args){.ord = TN_OPS_UNSET, .dim = TN_OPS_UNSET_LIST, .self = __VA_ARGS__}, TN_PLACE))
+/* Gradient of matrix_exp. */
+static inline tn_tensor *tn_matrix_exp_backward_at(tn_scope *s, tn_tensor *self, tn_tensor *grad, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(grad)};
+    return tn_ops_tensor(s, TN_OP_MATRIX_EXP_BACKWARD, v, 2, file, line);
+}
+static inline tn_tensor *tn_matrix_exp_backward(tn_scope *s, tn_tensor *self, tn_tensor *grad)
+{ return tn_matrix_exp_backward_at(s, self, grad, NULL, 0); }
+#define tn_matrix_exp_backward(...) tn_matrix_exp_backward_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- loss: Losses. */
 /* Mean of squared differences. */
@@ -11452,6 +12030,29 @@ static inline tn__weight_norm_interface_backward_result tn__weight_norm_interfac
         tn_tensor *grad_w, tn_tensor *saved_v, tn_tensor *saved_g, tn_tensor *saved_norms, int64_t dim)
 { return tn__weight_norm_interface_backward_at(s, grad_w, saved_v, saved_g, saved_norms, dim, NULL, 0); }
 #define tn__weight_norm_interface_backward(...) tn__weight_norm_interface_backward_at(__VA_ARGS__, TN_PLACE)
+/* Normalises each channel over the batch; new running statistics are results. */
+typedef struct tn__native_batch_norm_legit_functional_result { tn_tensor *result0; tn_tensor *result1;
+    tn_tensor *result2; tn_tensor *running_mean_out; tn_tensor *running_var_out;
+    } tn__native_batch_norm_legit_functional_result;
+static inline tn__native_batch_norm_legit_functional_result tn__native_batch_norm_legit_functional_at(tn_scope *s,
+        tn_tensor *input, tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var,
+        int32_t training, double momentum, double eps, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(weight), tn_value_tensor(bias),
+        tn_value_tensor(running_mean), tn_value_tensor(running_var), tn_value_bool(training),
+        tn_value_float(momentum), tn_value_float(eps)};
+    tn__native_batch_norm_legit_functional_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_FUNCTIONAL, v, 8, r, 5, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.running_mean_out = tn_value_as_tensor(r[3]);
+    result.running_var_out = tn_value_as_tensor(r[4]);
+    return result;
+}
+static inline tn__native_batch_norm_legit_functional_result tn__native_batch_norm_legit_functional(tn_scope *s,
+        tn_tensor *input, tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var,
+        int32_t training, double momentum, double eps)
+{ return tn__native_batch_norm_legit_functional_at(s, input, weight, bias, running_mean, running_var, training, momentum, eps, NULL, 0); }
+#define tn__native_batch_norm_legit_functional(...) tn__native_batch_norm_legit_functional_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- optim: Steps of optimisers for lists of tensors, and scaling of gradients. */
 /* Step of stochastic gradient descent. */
@@ -11659,6 +12260,275 @@ static inline tn_tensor *tn__amp_update_scale_(tn_scope *s, tn_tensor *self, tn_
         tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval)
 { return tn__amp_update_scale__at(s, self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval, NULL, 0); }
 #define tn__amp_update_scale_(...) tn__amp_update_scale__at(__VA_ARGS__, TN_PLACE)
+/* Results of a step of Adam, on copies. */
+typedef struct tn__fused_adam_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adam_result;
+typedef struct tn__fused_adam_args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adam_args;
+static inline tn__fused_adam_result tn__fused_adam_at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adam_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adam_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAM, v, 15, r, 5, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adam_result tn__fused_adam_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adam_args *o)
+{ return tn__fused_adam_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adam_with(...) tn__fused_adam_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adam(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adam_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, \
+        weight_decay, eps, amsgrad, &(tn__fused_adam_args){.maximize = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_adam_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adam_tensor_lr_result;
+typedef struct tn__fused_adam_tensor_lr_args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adam_tensor_lr_args;
+static inline tn__fused_adam_tensor_lr_result tn__fused_adam_tensor_lr_at(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs,
+        tn_tensors state_steps, tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps,
+        int32_t amsgrad, const tn__fused_adam_tensor_lr_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adam_tensor_lr_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAM_TENSOR_LR, v, 15, r, 5, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adam_tensor_lr_result tn__fused_adam_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs,
+        tn_tensors state_steps, tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps,
+        int32_t amsgrad, const tn__fused_adam_tensor_lr_args *o)
+{ return tn__fused_adam_tensor_lr_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adam_tensor_lr_with(...) tn__fused_adam_tensor_lr_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adam_tensor_lr(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adam_tensor_lr_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, \
+        beta2, weight_decay, eps, amsgrad, &(tn__fused_adam_tensor_lr_args){.maximize = __VA_ARGS__}, TN_PLACE))
+/* Results of a step of AdamW, on copies. */
+typedef struct tn__fused_adamw_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adamw_result;
+typedef struct tn__fused_adamw_args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adamw_args;
+static inline tn__fused_adamw_result tn__fused_adamw_at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adamw_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adamw_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAMW, v, 15, r, 5, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adamw_result tn__fused_adamw_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adamw_args *o)
+{ return tn__fused_adamw_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adamw_with(...) tn__fused_adamw_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adamw(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adamw_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, \
+        weight_decay, eps, amsgrad, &(tn__fused_adamw_args){.maximize = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_adamw_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adamw_tensor_lr_result;
+typedef struct tn__fused_adamw_tensor_lr_args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adamw_tensor_lr_args;
+static inline tn__fused_adamw_tensor_lr_result tn__fused_adamw_tensor_lr_at(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs,
+        tn_tensors state_steps, tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps,
+        int32_t amsgrad, const tn__fused_adamw_tensor_lr_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adamw_tensor_lr_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAMW_TENSOR_LR, v, 15, r, 5, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adamw_tensor_lr_result tn__fused_adamw_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs,
+        tn_tensors state_steps, tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps,
+        int32_t amsgrad, const tn__fused_adamw_tensor_lr_args *o)
+{ return tn__fused_adamw_tensor_lr_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, o, NULL, 0); }
+#define tn__fused_adamw_tensor_lr_with(...) tn__fused_adamw_tensor_lr_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adamw_tensor_lr(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adamw_tensor_lr_at(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, \
+        beta2, weight_decay, eps, amsgrad, &(tn__fused_adamw_tensor_lr_args){.maximize = __VA_ARGS__}, TN_PLACE))
+/* Results of a step of stochastic gradient descent, on copies. */
+typedef struct tn__fused_sgd_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors momentum_buffer_list_out;
+    } tn__fused_sgd_result;
+typedef struct tn__fused_sgd_args { int32_t is_first_step; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_sgd_args;
+static inline tn__fused_sgd_result tn__fused_sgd_at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, double lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_float(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)};
+    tn__fused_sgd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__FUSED_SGD, v, 12, r, 3, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.momentum_buffer_list_out = tn_ops_items(r[2]);
+    return result;
+}
+static inline tn__fused_sgd_result tn__fused_sgd_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, double lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd_args *o)
+{ return tn__fused_sgd_at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, o, NULL, 0); }
+#define tn__fused_sgd_with(...) tn__fused_sgd_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_sgd(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_sgd_at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, \
+        maximize, &(tn__fused_sgd_args){.is_first_step = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_sgd_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out;
+    tn_tensors momentum_buffer_list_out; } tn__fused_sgd_tensor_lr_result;
+typedef struct tn__fused_sgd_tensor_lr_args { int32_t is_first_step; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_sgd_tensor_lr_args;
+static inline tn__fused_sgd_tensor_lr_result tn__fused_sgd_tensor_lr_at(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr,
+        double dampening, int32_t nesterov, int32_t maximize, const tn__fused_sgd_tensor_lr_args *o, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_tensor(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)};
+    tn__fused_sgd_tensor_lr_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__FUSED_SGD_TENSOR_LR, v, 12, r, 3, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.momentum_buffer_list_out = tn_ops_items(r[2]);
+    return result;
+}
+static inline tn__fused_sgd_tensor_lr_result tn__fused_sgd_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr,
+        double dampening, int32_t nesterov, int32_t maximize, const tn__fused_sgd_tensor_lr_args *o)
+{ return tn__fused_sgd_tensor_lr_at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, o, NULL, 0); }
+#define tn__fused_sgd_tensor_lr_with(...) tn__fused_sgd_tensor_lr_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_sgd_tensor_lr(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_sgd_tensor_lr_at(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, \
+        nesterov, maximize, &(tn__fused_sgd_tensor_lr_args){.is_first_step = __VA_ARGS__}, TN_PLACE))
+/* Results of a step of Adagrad, on copies. */
+typedef struct tn__fused_adagrad_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors state_sums_out;
+    tn_tensors state_steps_out; } tn__fused_adagrad_result;
+typedef struct tn__fused_adagrad_args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adagrad_args;
+static inline tn__fused_adagrad_result tn__fused_adagrad_at(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps,
+        const tn__fused_adagrad_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(state_sums.data, state_sums.count), tn_value_tensors(state_steps.data, state_steps.count),
+        tn_value_float(lr), tn_value_float(lr_decay), tn_value_float(weight_decay), tn_value_float(eps),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adagrad_result result; tn_value r[4];
+    tn_ops_call(s, TN_OP__FUSED_ADAGRAD, v, 11, r, 4, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.state_sums_out = tn_ops_items(r[2]); result.state_steps_out = tn_ops_items(r[3]);
+    return result;
+}
+static inline tn__fused_adagrad_result tn__fused_adagrad_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps,
+        const tn__fused_adagrad_args *o)
+{ return tn__fused_adagrad_at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, o, NULL, 0); }
+#define tn__fused_adagrad_with(...) tn__fused_adagrad_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adagrad(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adagrad_at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, \
+        &(tn__fused_adagrad_args){.maximize = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__fused_adagrad_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out;
+    tn_tensors state_sums_out; } tn__fused_adagrad_tensor_lr_result;
+typedef struct tn__fused_adagrad_tensor_lr_args { int32_t maximize; tn_tensor *grad_scale; tn_tensor *found_inf;
+    } tn__fused_adagrad_tensor_lr_args;
+static inline tn__fused_adagrad_tensor_lr_result tn__fused_adagrad_tensor_lr_at(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay,
+        double weight_decay, double eps, const tn__fused_adagrad_tensor_lr_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(state_sums.data, state_sums.count), tn_value_tensors(state_steps.data, state_steps.count),
+        tn_value_tensor(lr), tn_value_float(lr_decay), tn_value_float(weight_decay), tn_value_float(eps),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adagrad_tensor_lr_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__FUSED_ADAGRAD_TENSOR_LR, v, 11, r, 3, file, line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.state_sums_out = tn_ops_items(r[2]);
+    return result;
+}
+static inline tn__fused_adagrad_tensor_lr_result tn__fused_adagrad_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay,
+        double weight_decay, double eps, const tn__fused_adagrad_tensor_lr_args *o)
+{ return tn__fused_adagrad_tensor_lr_at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, o, NULL, 0); }
+#define tn__fused_adagrad_tensor_lr_with(...) tn__fused_adagrad_tensor_lr_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_adagrad_tensor_lr(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn__fused_adagrad_tensor_lr_at(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, \
+        &(tn__fused_adagrad_tensor_lr_args){.maximize = __VA_ARGS__}, TN_PLACE))
+/* The scale adapted to whether gradients were finite, and its tracker. */
+typedef struct tn__amp_update_scale_result { tn_tensor *result0; tn_tensor *growth_tracker_out;
+    } tn__amp_update_scale_result;
+static inline tn__amp_update_scale_result tn__amp_update_scale_at(tn_scope *s, tn_tensor *self,
+        tn_tensor *growth_tracker, tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor,
+        int64_t growth_interval, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(growth_tracker), tn_value_tensor(found_inf),
+        tn_value_float(scale_growth_factor), tn_value_float(scale_backoff_factor), tn_value_int(growth_interval)};
+    tn__amp_update_scale_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMP_UPDATE_SCALE, v, 6, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.growth_tracker_out = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__amp_update_scale_result tn__amp_update_scale(tn_scope *s, tn_tensor *self,
+        tn_tensor *growth_tracker, tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor,
+        int64_t growth_interval)
+{ return tn__amp_update_scale_at(s, self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval, NULL, 0); }
+#define tn__amp_update_scale(...) tn__amp_update_scale_at(__VA_ARGS__, TN_PLACE)
+/* Gradients multiplied by a factor, and whether one is not finite. */
+typedef struct tn__amp_foreach_non_finite_check_and_unscale_result { tn_tensors self_out; tn_tensor *found_inf_out;
+    } tn__amp_foreach_non_finite_check_and_unscale_result;
+static inline tn__amp_foreach_non_finite_check_and_unscale_result tn__amp_foreach_non_finite_check_and_unscale_at(
+        tn_scope *s, tn_tensors self, tn_tensor *found_inf, tn_tensor *inv_scale, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(found_inf),
+        tn_value_tensor(inv_scale)};
+    tn__amp_foreach_non_finite_check_and_unscale_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE, v, 3, r, 2, file, line);
+    result.self_out = tn_ops_items(r[0]); result.found_inf_out = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__amp_foreach_non_finite_check_and_unscale_result tn__amp_foreach_non_finite_check_and_unscale(
+        tn_scope *s, tn_tensors self, tn_tensor *found_inf, tn_tensor *inv_scale)
+{ return tn__amp_foreach_non_finite_check_and_unscale_at(s, self, found_inf, inv_scale, NULL, 0); }
+#define tn__amp_foreach_non_finite_check_and_unscale(...) tn__amp_foreach_non_finite_check_and_unscale_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- pad: Padding. */
 /* Pads with a scalar; negative amounts crop. */
@@ -16105,6 +16975,39 @@ static inline tn_tensor *tn_special_round_out_with(tn_scope *s, tn_tensor *self,
 #define tn_special_round_out_with(...) tn_special_round_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_special_round_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_special_round_out_at(s, self, &(tn_special_round_out_args){.out = __VA_ARGS__}, TN_PLACE))
+/* Gradient of exact gelu. */
+static inline tn_tensor *tn_infinitely_differentiable_gelu_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *self,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad), tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_INFINITELY_DIFFERENTIABLE_GELU_BACKWARD, v, 2, file, line);
+}
+static inline tn_tensor *tn_infinitely_differentiable_gelu_backward(tn_scope *s, tn_tensor *grad, tn_tensor *self)
+{ return tn_infinitely_differentiable_gelu_backward_at(s, grad, self, NULL, 0); }
+#define tn_infinitely_differentiable_gelu_backward(...) tn_infinitely_differentiable_gelu_backward_at(__VA_ARGS__, TN_PLACE)
+/* Leaky rectified linear unit with random slopes, and the slopes. */
+typedef struct tn_rrelu_with_noise_functional_result { tn_tensor *result0; tn_tensor *noise_out;
+    } tn_rrelu_with_noise_functional_result;
+typedef struct tn_rrelu_with_noise_functional_args { tn_tensor *noise; tn_scalar lower; tn_scalar upper;
+    int32_t training; tn_generator *generator; } tn_rrelu_with_noise_functional_args;
+static inline tn_rrelu_with_noise_functional_result tn_rrelu_with_noise_functional_at(tn_scope *s, tn_tensor *self,
+        const tn_rrelu_with_noise_functional_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->noise),
+        tn_ops_option(o->lower, tn_value_float(0.125)), tn_ops_option(o->upper, tn_value_float(0.33333333333333331)),
+        tn_value_bool(o->training), tn_value_generator(o->generator)};
+    tn_rrelu_with_noise_functional_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RRELU_WITH_NOISE_FUNCTIONAL, v, 6, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.noise_out = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_rrelu_with_noise_functional_result tn_rrelu_with_noise_functional_with(tn_scope *s, tn_tensor *self,
+        const tn_rrelu_with_noise_functional_args *o)
+{ return tn_rrelu_with_noise_functional_at(s, self, o, NULL, 0); }
+#define tn_rrelu_with_noise_functional_with(...) tn_rrelu_with_noise_functional_at(__VA_ARGS__, TN_PLACE)
+#define tn_rrelu_with_noise_functional(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
+        tn_rrelu_with_noise_functional_at(s, self, &(tn_rrelu_with_noise_functional_args){.lower = TN_OPS_UNSET, \
+        .upper = TN_OPS_UNSET, .noise = __VA_ARGS__}, TN_PLACE))
 
 /* ---- pool: Pooling. */
 /* Maximum over windows of one dimension. */
@@ -16928,6 +17831,204 @@ static inline tn_tensor *tn_prim_random_with(tn_scope *s, tn_tensor *self, int64
 #define tn_prim_random(s, self, distribution, a, b, seed, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_prim_random_at(s, self, distribution, TN_SCALAR(a), TN_SCALAR(b), seed, \
         &(tn_prim_random_args){.offset = __VA_ARGS__}, TN_PLACE))
+
+/* ---- query: Questions about a tensor: its sizes, its place and its type. */
+/* Number of dimensions. */
+static inline int64_t tn_dim_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_DIM, v, 1, file, line));
+}
+static inline int64_t tn_dim(tn_scope *s, tn_tensor *self)
+{ return tn_dim_at(s, self, NULL, 0); }
+#define tn_dim(...) tn_dim_at(__VA_ARGS__, TN_PLACE)
+/* Number of dense dimensions: all of them. */
+static inline int64_t tn_dense_dim_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_DENSE_DIM, v, 1, file, line));
+}
+static inline int64_t tn_dense_dim(tn_scope *s, tn_tensor *self)
+{ return tn_dense_dim_at(s, self, NULL, 0); }
+#define tn_dense_dim(...) tn_dense_dim_at(__VA_ARGS__, TN_PLACE)
+/* Number of elements. */
+static inline int64_t tn_numel_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_NUMEL, v, 1, file, line));
+}
+static inline int64_t tn_numel(tn_scope *s, tn_tensor *self)
+{ return tn_numel_at(s, self, NULL, 0); }
+#define tn_numel(...) tn_numel_at(__VA_ARGS__, TN_PLACE)
+static inline int64_t tn_sym_numel_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_NUMEL, v, 1, file, line));
+}
+static inline int64_t tn_sym_numel(tn_scope *s, tn_tensor *self)
+{ return tn_sym_numel_at(s, self, NULL, 0); }
+#define tn_sym_numel(...) tn_sym_numel_at(__VA_ARGS__, TN_PLACE)
+/* Size of a dimension. */
+static inline int64_t tn_size_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_SIZE, v, 2, file, line));
+}
+static inline int64_t tn_size(tn_scope *s, tn_tensor *self, int64_t dim)
+{ return tn_size_at(s, self, dim, NULL, 0); }
+#define tn_size(...) tn_size_at(__VA_ARGS__, TN_PLACE)
+static inline int64_t tn_sym_size_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_SIZE, v, 2, file, line));
+}
+static inline int64_t tn_sym_size(tn_scope *s, tn_tensor *self, int64_t dim)
+{ return tn_sym_size_at(s, self, dim, NULL, 0); }
+#define tn_sym_size(...) tn_sym_size_at(__VA_ARGS__, TN_PLACE)
+/* Stride of a dimension, in elements. */
+static inline int64_t tn_stride_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_STRIDE, v, 2, file, line));
+}
+static inline int64_t tn_stride(tn_scope *s, tn_tensor *self, int64_t dim)
+{ return tn_stride_at(s, self, dim, NULL, 0); }
+#define tn_stride(...) tn_stride_at(__VA_ARGS__, TN_PLACE)
+static inline int64_t tn_sym_stride_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_STRIDE, v, 2, file, line));
+}
+static inline int64_t tn_sym_stride(tn_scope *s, tn_tensor *self, int64_t dim)
+{ return tn_sym_stride_at(s, self, dim, NULL, 0); }
+#define tn_sym_stride(...) tn_sym_stride_at(__VA_ARGS__, TN_PLACE)
+/* Offset of the first element from the start of the storage, in elements. */
+static inline int64_t tn_storage_offset_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_STORAGE_OFFSET, v, 1, file, line));
+}
+static inline int64_t tn_storage_offset(tn_scope *s, tn_tensor *self)
+{ return tn_storage_offset_at(s, self, NULL, 0); }
+#define tn_storage_offset(...) tn_storage_offset_at(__VA_ARGS__, TN_PLACE)
+static inline int64_t tn_sym_storage_offset_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_STORAGE_OFFSET, v, 1, file, line));
+}
+static inline int64_t tn_sym_storage_offset(tn_scope *s, tn_tensor *self)
+{ return tn_sym_storage_offset_at(s, self, NULL, 0); }
+#define tn_sym_storage_offset(...) tn_sym_storage_offset_at(__VA_ARGS__, TN_PLACE)
+/* Index of the tensor's device; -1 for the processor. */
+static inline int64_t tn_get_device_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_int(tn_ops_value(s, TN_OP_GET_DEVICE, v, 1, file, line));
+}
+static inline int64_t tn_get_device(tn_scope *s, tn_tensor *self)
+{ return tn_get_device_at(s, self, NULL, 0); }
+#define tn_get_device(...) tn_get_device_at(__VA_ARGS__, TN_PLACE)
+/* True if the elements are complex. */
+static inline int32_t tn_is_complex_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_COMPLEX, v, 1, file, line));
+}
+static inline int32_t tn_is_complex(tn_scope *s, tn_tensor *self)
+{ return tn_is_complex_at(s, self, NULL, 0); }
+#define tn_is_complex(...) tn_is_complex_at(__VA_ARGS__, TN_PLACE)
+/* True if the elements are floating-point numbers. */
+static inline int32_t tn_is_floating_point_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_FLOATING_POINT, v, 1, file, line));
+}
+static inline int32_t tn_is_floating_point(tn_scope *s, tn_tensor *self)
+{ return tn_is_floating_point_at(s, self, NULL, 0); }
+#define tn_is_floating_point(...) tn_is_floating_point_at(__VA_ARGS__, TN_PLACE)
+/* True if the elements may be negative. */
+static inline int32_t tn_is_signed_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_SIGNED, v, 1, file, line));
+}
+static inline int32_t tn_is_signed(tn_scope *s, tn_tensor *self)
+{ return tn_is_signed_at(s, self, NULL, 0); }
+#define tn_is_signed(...) tn_is_signed_at(__VA_ARGS__, TN_PLACE)
+/* True if the elements are conjugated when read. */
+static inline int32_t tn_is_conj_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_CONJ, v, 1, file, line));
+}
+static inline int32_t tn_is_conj(tn_scope *s, tn_tensor *self)
+{ return tn_is_conj_at(s, self, NULL, 0); }
+#define tn_is_conj(...) tn_is_conj_at(__VA_ARGS__, TN_PLACE)
+/* True if the elements are negated when read. */
+static inline int32_t tn_is_neg_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_NEG, v, 1, file, line));
+}
+static inline int32_t tn_is_neg(tn_scope *s, tn_tensor *self)
+{ return tn_is_neg_at(s, self, NULL, 0); }
+#define tn_is_neg(...) tn_is_neg_at(__VA_ARGS__, TN_PLACE)
+/* True if the elements lie in row-major order without gaps. */
+static inline int32_t tn_is_contiguous_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_CONTIGUOUS, v, 1, file, line));
+}
+static inline int32_t tn_is_contiguous(tn_scope *s, tn_tensor *self)
+{ return tn_is_contiguous_at(s, self, NULL, 0); }
+#define tn_is_contiguous(...) tn_is_contiguous_at(__VA_ARGS__, TN_PLACE)
+/* True if the elements lie in the order of a memory format without gaps. */
+static inline int32_t tn_is_contiguous_memory_format_at(tn_scope *s, tn_tensor *self, int32_t memory_format,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_memory_format(memory_format)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_CONTIGUOUS_MEMORY_FORMAT, v, 2, file, line));
+}
+static inline int32_t tn_is_contiguous_memory_format(tn_scope *s, tn_tensor *self, int32_t memory_format)
+{ return tn_is_contiguous_memory_format_at(s, self, memory_format, NULL, 0); }
+#define tn_is_contiguous_memory_format(...) tn_is_contiguous_memory_format_at(__VA_ARGS__, TN_PLACE)
+/* True if both are the same view of the same storage. */
+static inline int32_t tn_is_set_to_at(tn_scope *s, tn_tensor *self, tn_tensor *tensor, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(tensor)};
+    return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_SET_TO, v, 2, file, line));
+}
+static inline int32_t tn_is_set_to(tn_scope *s, tn_tensor *self, tn_tensor *tensor)
+{ return tn_is_set_to_at(s, self, tensor, NULL, 0); }
+#define tn_is_set_to(...) tn_is_set_to_at(__VA_ARGS__, TN_PLACE)
+/* The sizes as a tensor of integers. */
+static inline tn_tensor *tn__shape_as_tensor_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP__SHAPE_AS_TENSOR, v, 1, file, line);
+}
+static inline tn_tensor *tn__shape_as_tensor(tn_scope *s, tn_tensor *self)
+{ return tn__shape_as_tensor_at(s, self, NULL, 0); }
+#define tn__shape_as_tensor(...) tn__shape_as_tensor_at(__VA_ARGS__, TN_PLACE)
+/* True if all elements of a bool tensor are. */
+static inline tn_tensor *tn__is_all_true_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP__IS_ALL_TRUE, v, 1, file, line);
+}
+static inline tn_tensor *tn__is_all_true(tn_scope *s, tn_tensor *self)
+{ return tn__is_all_true_at(s, self, NULL, 0); }
+#define tn__is_all_true(...) tn__is_all_true_at(__VA_ARGS__, TN_PLACE)
+/* True if any element of a bool tensor is. */
+static inline tn_tensor *tn__is_any_true_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP__IS_ANY_TRUE, v, 1, file, line);
+}
+static inline tn_tensor *tn__is_any_true(tn_scope *s, tn_tensor *self)
+{ return tn__is_any_true_at(s, self, NULL, 0); }
+#define tn__is_any_true(...) tn__is_any_true_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- random: Random numbers. */
 /* Uniformly distributed random numbers in [0, 1). */
@@ -19664,6 +20765,58 @@ static inline tn_tensor *tn_special_logsumexp_out_with(tn_scope *s, tn_tensor *s
 #define tn_special_logsumexp_out_with(...) tn_special_logsumexp_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_special_logsumexp_out(s, self, dim, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_special_logsumexp_out_at(s, self, dim, &(tn_special_logsumexp_out_args){.out = __VA_ARGS__}, TN_PLACE))
+/* Smallest and largest element. */
+typedef struct tn__aminmax_result { tn_tensor *result0; tn_tensor *result1; } tn__aminmax_result;
+static inline tn__aminmax_result tn__aminmax_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    tn__aminmax_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMINMAX, v, 1, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__aminmax_result tn__aminmax(tn_scope *s, tn_tensor *self)
+{ return tn__aminmax_at(s, self, NULL, 0); }
+#define tn__aminmax(...) tn__aminmax_at(__VA_ARGS__, TN_PLACE)
+/* Smallest and largest elements over a dimension. */
+typedef struct tn__aminmax_dim_result { tn_tensor *result0; tn_tensor *result1; } tn__aminmax_dim_result;
+typedef struct tn__aminmax_dim_args { int64_t dim; int32_t keepdim; } tn__aminmax_dim_args;
+static inline tn__aminmax_dim_result tn__aminmax_dim_at(tn_scope *s, tn_tensor *self, const tn__aminmax_dim_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->dim), tn_value_bool(o->keepdim)};
+    tn__aminmax_dim_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMINMAX_DIM, v, 3, r, 2, file, line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__aminmax_dim_result tn__aminmax_dim_with(tn_scope *s, tn_tensor *self, const tn__aminmax_dim_args *o)
+{ return tn__aminmax_dim_at(s, self, o, NULL, 0); }
+#define tn__aminmax_dim_with(...) tn__aminmax_dim_at(__VA_ARGS__, TN_PLACE)
+#define tn__aminmax_dim(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__aminmax_dim_at(s, self, \
+        &(tn__aminmax_dim_args){.dim = __VA_ARGS__}, TN_PLACE))
+/* Gradient of cumprod. */
+static inline tn_tensor *tn_cumprod_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *input, int64_t dim,
+        tn_tensor *output, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad), tn_value_tensor(input), tn_value_int(dim), tn_value_tensor(output)};
+    return tn_ops_tensor(s, TN_OP_CUMPROD_BACKWARD, v, 4, file, line);
+}
+static inline tn_tensor *tn_cumprod_backward(tn_scope *s, tn_tensor *grad, tn_tensor *input, int64_t dim,
+        tn_tensor *output)
+{ return tn_cumprod_backward_at(s, grad, input, dim, output, NULL, 0); }
+#define tn_cumprod_backward(...) tn_cumprod_backward_at(__VA_ARGS__, TN_PLACE)
+/* Gradient of cummax and cummin. */
+static inline tn_tensor *tn_cummaxmin_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *input, tn_tensor *indices,
+        int64_t dim, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(grad), tn_value_tensor(input), tn_value_tensor(indices), tn_value_int(dim)};
+    return tn_ops_tensor(s, TN_OP_CUMMAXMIN_BACKWARD, v, 4, file, line);
+}
+static inline tn_tensor *tn_cummaxmin_backward(tn_scope *s, tn_tensor *grad, tn_tensor *input, tn_tensor *indices,
+        int64_t dim)
+{ return tn_cummaxmin_backward_at(s, grad, input, indices, dim, NULL, 0); }
+#define tn_cummaxmin_backward(...) tn_cummaxmin_backward_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- rnn: Recurrent cells and networks. */
 /* LSTM network. */
@@ -20562,6 +21715,60 @@ static inline tn_tensor *tn_row_stack_out_at(tn_scope *s, tn_tensors tensors, tn
 static inline tn_tensor *tn_row_stack_out(tn_scope *s, tn_tensors tensors, tn_tensor *out)
 { return tn_row_stack_out_at(s, tensors, out, NULL, 0); }
 #define tn_row_stack_out(...) tn_row_stack_out_at(__VA_ARGS__, TN_PLACE)
+/* Joins tensors along a new dimension. */
+typedef struct tn__stack_args { tn_tensors tensors; int64_t dim; } tn__stack_args;
+static inline tn_tensor *tn__stack_at(tn_scope *s, const tn__stack_args *o, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_ops_tensors(o->tensors, NULL, 0), tn_value_int(o->dim)};
+    return tn_ops_tensor(s, TN_OP__STACK, v, 2, file, line);
+}
+static inline tn_tensor *tn__stack_with(tn_scope *s, const tn__stack_args *o)
+{ return tn__stack_at(s, o, NULL, 0); }
+#define tn__stack_with(...) tn__stack_at(__VA_ARGS__, TN_PLACE)
+#define tn__stack(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__stack_at(s, \
+        &(tn__stack_args){.tensors = TN_OPS_UNSET_LIST, .tensors = __VA_ARGS__}, TN_PLACE))
+typedef struct tn__stack_out_args { tn_tensor *out; int64_t dim; } tn__stack_out_args;
+static inline tn_tensor *tn__stack_out_at(tn_scope *s, tn_tensors tensors, const tn__stack_out_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(tensors.data, tensors.count), tn_value_int(o->dim),
+        tn_value_tensor(o->out)};
+    return tn_ops_tensor(s, TN_OP__STACK_OUT, v, 3, file, line);
+}
+static inline tn_tensor *tn__stack_out_with(tn_scope *s, tn_tensors tensors, const tn__stack_out_args *o)
+{ return tn__stack_out_at(s, tensors, o, NULL, 0); }
+#define tn__stack_out_with(...) tn__stack_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__stack_out(s, tensors, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__stack_out_at(s, tensors, \
+        &(tn__stack_out_args){.out = __VA_ARGS__}, TN_PLACE))
+/* Exchanges channels between groups. */
+static inline tn_tensor *tn_native_channel_shuffle_at(tn_scope *s, tn_tensor *self, int64_t groups, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(groups)};
+    return tn_ops_tensor(s, TN_OP_NATIVE_CHANNEL_SHUFFLE, v, 2, file, line);
+}
+static inline tn_tensor *tn_native_channel_shuffle(tn_scope *s, tn_tensor *self, int64_t groups)
+{ return tn_native_channel_shuffle_at(s, self, groups, NULL, 0); }
+#define tn_native_channel_shuffle(...) tn_native_channel_shuffle_at(__VA_ARGS__, TN_PLACE)
+/* Elements of all tensors in one vector. */
+static inline tn_tensor *tn_flatten_dense_tensors_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensors(tensors.data, tensors.count)};
+    return tn_ops_tensor(s, TN_OP_FLATTEN_DENSE_TENSORS, v, 1, file, line);
+}
+static inline tn_tensor *tn_flatten_dense_tensors(tn_scope *s, tn_tensors tensors)
+{ return tn_flatten_dense_tensors_at(s, tensors, NULL, 0); }
+#define tn_flatten_dense_tensors(...) tn_flatten_dense_tensors_at(__VA_ARGS__, TN_PLACE)
+/* Parts of a vector with the sizes of the tensors. */
+static inline tn_tensors tn_unflatten_dense_tensors_at(tn_scope *s, tn_tensor *flat, tn_tensors tensors,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(flat), tn_value_tensors(tensors.data, tensors.count)};
+    return tn_ops_list(s, TN_OP_UNFLATTEN_DENSE_TENSORS, v, 2, file, line);
+}
+static inline tn_tensors tn_unflatten_dense_tensors(tn_scope *s, tn_tensor *flat, tn_tensors tensors)
+{ return tn_unflatten_dense_tensors_at(s, flat, tensors, NULL, 0); }
+#define tn_unflatten_dense_tensors(...) tn_unflatten_dense_tensors_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- softmax: Softmax, attention and gates. */
 /* Softmax along a dimension. */
@@ -20886,6 +22093,30 @@ static inline tn_tensor *tn_special_log_softmax_with(tn_scope *s, tn_tensor *sel
 #define tn_special_log_softmax_with(...) tn_special_log_softmax_at(__VA_ARGS__, TN_PLACE)
 #define tn_special_log_softmax(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_special_log_softmax_at(s, self, &(tn_special_log_softmax_args){.dim = __VA_ARGS__}, TN_PLACE))
+/* Softmax of the elements that a mask does not hide. */
+typedef struct tn__masked_softmax_args { tn_tensor *mask; int64_t dim; int64_t mask_type; } tn__masked_softmax_args;
+static inline tn_tensor *tn__masked_softmax_at(tn_scope *s, tn_tensor *self, const tn__masked_softmax_args *o,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->mask), tn_value_opt_int(o->dim),
+        tn_value_opt_int(o->mask_type)};
+    return tn_ops_tensor(s, TN_OP__MASKED_SOFTMAX, v, 4, file, line);
+}
+static inline tn_tensor *tn__masked_softmax_with(tn_scope *s, tn_tensor *self, const tn__masked_softmax_args *o)
+{ return tn__masked_softmax_at(s, self, o, NULL, 0); }
+#define tn__masked_softmax_with(...) tn__masked_softmax_at(__VA_ARGS__, TN_PLACE)
+#define tn__masked_softmax(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__masked_softmax_at(s, \
+        self, &(tn__masked_softmax_args){.dim = TN_NONE, .mask_type = TN_NONE, .mask = __VA_ARGS__}, TN_PLACE))
+/* Tangent of glu. */
+static inline tn_tensor *tn_glu_jvp_at(tn_scope *s, tn_tensor *glu, tn_tensor *x, tn_tensor *dx, int64_t dim,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(glu), tn_value_tensor(x), tn_value_tensor(dx), tn_value_int(dim)};
+    return tn_ops_tensor(s, TN_OP_GLU_JVP, v, 4, file, line);
+}
+static inline tn_tensor *tn_glu_jvp(tn_scope *s, tn_tensor *glu, tn_tensor *x, tn_tensor *dx, int64_t dim)
+{ return tn_glu_jvp_at(s, glu, x, dx, dim, NULL, 0); }
+#define tn_glu_jvp(...) tn_glu_jvp_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- sort: Sorting, searching and counting. */
 /* Sorts along a dimension, with indices. */
@@ -24496,6 +25727,18 @@ static inline tn_tensor *tn_affine_grid_generator_backward(tn_scope *s, tn_tenso
         int32_t align_corners)
 { return tn_affine_grid_generator_backward_at(s, grad, size, align_corners, NULL, 0); }
 #define tn_affine_grid_generator_backward(...) tn_affine_grid_generator_backward_at(__VA_ARGS__, TN_PLACE)
+/* Samples an image of two dimensions at the points of a grid. */
+static inline tn_tensor *tn__grid_sampler_2d_cpu_fallback_at(tn_scope *s, tn_tensor *input, tn_tensor *grid,
+        int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(grid), tn_value_int(interpolation_mode),
+        tn_value_int(padding_mode), tn_value_bool(align_corners)};
+    return tn_ops_tensor(s, TN_OP__GRID_SAMPLER_2D_CPU_FALLBACK, v, 5, file, line);
+}
+static inline tn_tensor *tn__grid_sampler_2d_cpu_fallback(tn_scope *s, tn_tensor *input, tn_tensor *grid,
+        int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners)
+{ return tn__grid_sampler_2d_cpu_fallback_at(s, input, grid, interpolation_mode, padding_mode, align_corners, NULL, 0); }
+#define tn__grid_sampler_2d_cpu_fallback(...) tn__grid_sampler_2d_cpu_fallback_at(__VA_ARGS__, TN_PLACE)
 
 /* ---- view: Views: other sizes and strides on the same storage. */
 /* View with another size; an error if it needs a copy. */
@@ -25611,6 +26854,36 @@ static inline tn_tensor *tn_lift_fresh_copy_at(tn_scope *s, tn_tensor *self, con
 static inline tn_tensor *tn_lift_fresh_copy(tn_scope *s, tn_tensor *self)
 { return tn_lift_fresh_copy_at(s, self, NULL, 0); }
 #define tn_lift_fresh_copy(...) tn_lift_fresh_copy_at(__VA_ARGS__, TN_PLACE)
+/* Admits a tensor to the graph. */
+static inline tn_tensor *tn_lift_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    return tn_ops_tensor(s, TN_OP_LIFT, v, 1, file, line);
+}
+static inline tn_tensor *tn_lift(tn_scope *s, tn_tensor *self)
+{ return tn_lift_at(s, self, NULL, 0); }
+#define tn_lift(...) tn_lift_at(__VA_ARGS__, TN_PLACE)
+/* Copy with another size. */
+static inline tn_tensor *tn__reshape_copy_at(tn_scope *s, tn_tensor *self, tn_ints size, const char *file,
+        uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(size.data, size.count)};
+    return tn_ops_tensor(s, TN_OP__RESHAPE_COPY, v, 2, file, line);
+}
+static inline tn_tensor *tn__reshape_copy(tn_scope *s, tn_tensor *self, tn_ints size)
+{ return tn__reshape_copy_at(s, self, size, NULL, 0); }
+#define tn__reshape_copy(...) tn__reshape_copy_at(__VA_ARGS__, TN_PLACE)
+/* Copy with the result of the view _reshape_alias. */
+static inline tn_tensor *tn__reshape_alias_copy_at(tn_scope *s, tn_tensor *self, tn_ints size, tn_ints stride,
+        const char *file, uint32_t line)
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_ints(size.data, size.count),
+        tn_value_ints(stride.data, stride.count)};
+    return tn_ops_tensor(s, TN_OP__RESHAPE_ALIAS_COPY, v, 3, file, line);
+}
+static inline tn_tensor *tn__reshape_alias_copy(tn_scope *s, tn_tensor *self, tn_ints size, tn_ints stride)
+{ return tn__reshape_alias_copy_at(s, self, size, stride, NULL, 0); }
+#define tn__reshape_alias_copy(...) tn__reshape_alias_copy_at(__VA_ARGS__, TN_PLACE)
 
 #endif /* C */
 #endif

@@ -464,6 +464,77 @@ static inline tn_tensor *tn_greater_equal_out(tn_scope *s, tn_tensor *self, tn_t
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_GREATER_EQUAL_OUT, {tn_value_tensor(self), tn_value_tensor(other),
         tn_value_tensor(out)}, at); }
+/* Bitwise and. */
+static inline tn_tensor *tn___and__(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___AND__, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___and___(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___AND___, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___and___scalar(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___AND___SCALAR, {tn_value_tensor(self), other}, at); }
+static inline tn_tensor *tn___and___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___AND___SCALAR_, {tn_value_tensor(self), other}, at); }
+/* Bitwise or. */
+static inline tn_tensor *tn___or__(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___OR__, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___or___(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___OR___, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___or___scalar(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___OR___SCALAR, {tn_value_tensor(self), other}, at); }
+static inline tn_tensor *tn___or___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___OR___SCALAR_, {tn_value_tensor(self), other}, at); }
+/* Bitwise exclusive or. */
+static inline tn_tensor *tn___xor__(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___XOR__, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___xor___(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___XOR___, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___xor___scalar(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___XOR___SCALAR, {tn_value_tensor(self), other}, at); }
+static inline tn_tensor *tn___xor___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___XOR___SCALAR_, {tn_value_tensor(self), other}, at); }
+/* Shifts the bits to the left. */
+static inline tn_tensor *tn___lshift__(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___LSHIFT__, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___lshift___(tn_scope *s, tn_tensor *self, tn_tensor *other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___LSHIFT___, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___lshift___out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___LSHIFT___OUT, {tn_value_tensor(self), tn_value_tensor(other),
+        tn_value_tensor(out)}, at); }
+static inline tn_tensor *tn___lshift___scalar(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___LSHIFT___SCALAR, {tn_value_tensor(self), other}, at); }
+static inline tn_tensor *tn___lshift___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___LSHIFT___SCALAR_, {tn_value_tensor(self), other}, at); }
+static inline tn_tensor *tn___lshift___scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___LSHIFT___SCALAR_OUT, {tn_value_tensor(self), other, tn_value_tensor(out)}, at); }
+/* Shifts the bits to the right, keeping the sign. */
+static inline tn_tensor *tn___rshift__(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___RSHIFT__, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___rshift___(tn_scope *s, tn_tensor *self, tn_tensor *other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___RSHIFT___, {tn_value_tensor(self), tn_value_tensor(other)}, at); }
+static inline tn_tensor *tn___rshift___out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___RSHIFT___OUT, {tn_value_tensor(self), tn_value_tensor(other),
+        tn_value_tensor(out)}, at); }
+static inline tn_tensor *tn___rshift___scalar(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___RSHIFT___SCALAR, {tn_value_tensor(self), other}, at); }
+static inline tn_tensor *tn___rshift___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___RSHIFT___SCALAR_, {tn_value_tensor(self), other}, at); }
+static inline tn_tensor *tn___rshift___scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP___RSHIFT___SCALAR_OUT, {tn_value_tensor(self), other, tn_value_tensor(out)}, at); }
 
 /* ---- complex: Complex numbers. */
 /* Real part, as a view of a complex tensor. */
@@ -751,6 +822,125 @@ static inline tn_tensor *tn__convolution_deprecated(tn_scope *s, tn_tensor *inpu
         tn_value_ints(dilation.data, dilation.count), tn_value_bool(transposed),
         tn_value_ints(output_padding.data, output_padding.count), tn_value_int(groups), tn_value_bool(benchmark),
         tn_value_bool(deterministic), tn_value_bool(cudnn_enabled)}, at); }
+/* Convolution of one group, with the size of its kernel. */
+struct tn_thnn_conv2d_args { tn_list<tn_ints, int64_t> kernel_size{}; tn_tensor *bias{};
+    tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; };
+static inline tn_tensor *tn_thnn_conv2d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_thnn_conv2d_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_stride[] = {1, 1};
+    static const int64_t d_padding[] = {0, 0};
+    return tn_ops_tensor(s, TN_OP_THNN_CONV2D, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_ops_ints(o->kernel_size, NULL, 0), tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 2),
+        tn_ops_ints(o->padding, d_padding, 2)}, at);
+}
+static inline tn_tensor *tn_thnn_conv2d(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_thnn_conv2d_args o = {}, tn_place at = tn_place::here())
+{ o.kernel_size = kernel_size; return tn_thnn_conv2d_with(s, self, weight, &o, at); }
+static inline tn_tensor *tn__slow_conv2d_forward(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_tensor *bias, tn_ints stride, tn_ints padding, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__SLOW_CONV2D_FORWARD, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_value_ints(kernel_size.data, kernel_size.count), tn_value_tensor(bias),
+        tn_value_ints(stride.data, stride.count), tn_value_ints(padding.data, padding.count)}, at); }
+struct tn_slow_conv3d_args { tn_list<tn_ints, int64_t> kernel_size{}; tn_tensor *bias{};
+    tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; };
+static inline tn_tensor *tn_slow_conv3d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv3d_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_stride[] = {1, 1, 1};
+    static const int64_t d_padding[] = {0, 0, 0};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV3D, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_ops_ints(o->kernel_size, NULL, 0), tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 3),
+        tn_ops_ints(o->padding, d_padding, 3)}, at);
+}
+static inline tn_tensor *tn_slow_conv3d(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_slow_conv3d_args o = {}, tn_place at = tn_place::here())
+{ o.kernel_size = kernel_size; return tn_slow_conv3d_with(s, self, weight, &o, at); }
+static inline tn_tensor *tn_slow_conv3d_forward(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_tensor *bias, tn_ints stride, tn_ints padding, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_SLOW_CONV3D_FORWARD, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_value_ints(kernel_size.data, kernel_size.count), tn_value_tensor(bias),
+        tn_value_ints(stride.data, stride.count), tn_value_ints(padding.data, padding.count)}, at); }
+struct tn_slow_conv_dilated2d_args { tn_list<tn_ints, int64_t> kernel_size{}; tn_tensor *bias{};
+    tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; tn_list<tn_ints, int64_t> dilation{}; };
+static inline tn_tensor *tn_slow_conv_dilated2d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_dilated2d_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_stride[] = {1, 1};
+    static const int64_t d_padding[] = {0, 0};
+    static const int64_t d_dilation[] = {1, 1};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_DILATED2D, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_ops_ints(o->kernel_size, NULL, 0), tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 2),
+        tn_ops_ints(o->padding, d_padding, 2), tn_ops_ints(o->dilation, d_dilation, 2)}, at);
+}
+static inline tn_tensor *tn_slow_conv_dilated2d(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_slow_conv_dilated2d_args o = {}, tn_place at = tn_place::here())
+{ o.kernel_size = kernel_size; return tn_slow_conv_dilated2d_with(s, self, weight, &o, at); }
+struct tn_slow_conv_dilated3d_args { tn_list<tn_ints, int64_t> kernel_size{}; tn_tensor *bias{};
+    tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; tn_list<tn_ints, int64_t> dilation{}; };
+static inline tn_tensor *tn_slow_conv_dilated3d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_dilated3d_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_stride[] = {1, 1, 1};
+    static const int64_t d_padding[] = {0, 0, 0};
+    static const int64_t d_dilation[] = {1, 1, 1};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_DILATED3D, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_ops_ints(o->kernel_size, NULL, 0), tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 3),
+        tn_ops_ints(o->padding, d_padding, 3), tn_ops_ints(o->dilation, d_dilation, 3)}, at);
+}
+static inline tn_tensor *tn_slow_conv_dilated3d(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
+        tn_slow_conv_dilated3d_args o = {}, tn_place at = tn_place::here())
+{ o.kernel_size = kernel_size; return tn_slow_conv_dilated3d_with(s, self, weight, &o, at); }
+struct tn_slow_conv_transpose2d_args { tn_list<tn_ints, int64_t> kernel_size{}; tn_tensor *bias{};
+    tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
+    tn_list<tn_ints, int64_t> output_padding{}; tn_list<tn_ints, int64_t> dilation{}; };
+static inline tn_tensor *tn_slow_conv_transpose2d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_transpose2d_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_stride[] = {1, 1};
+    static const int64_t d_padding[] = {0, 0};
+    static const int64_t d_output_padding[] = {0, 0};
+    static const int64_t d_dilation[] = {1, 1};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_TRANSPOSE2D, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_ops_ints(o->kernel_size, NULL, 0), tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 2),
+        tn_ops_ints(o->padding, d_padding, 2), tn_ops_ints(o->output_padding, d_output_padding, 2),
+        tn_ops_ints(o->dilation, d_dilation, 2)}, at);
+}
+static inline tn_tensor *tn_slow_conv_transpose2d(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        tn_ints kernel_size, tn_slow_conv_transpose2d_args o = {}, tn_place at = tn_place::here())
+{ o.kernel_size = kernel_size; return tn_slow_conv_transpose2d_with(s, self, weight, &o, at); }
+struct tn_slow_conv_transpose3d_args { tn_list<tn_ints, int64_t> kernel_size{}; tn_tensor *bias{};
+    tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
+    tn_list<tn_ints, int64_t> output_padding{}; tn_list<tn_ints, int64_t> dilation{}; };
+static inline tn_tensor *tn_slow_conv_transpose3d_with(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        const tn_slow_conv_transpose3d_args *o, tn_place at = tn_place::here())
+{
+    static const int64_t d_stride[] = {1, 1, 1};
+    static const int64_t d_padding[] = {0, 0, 0};
+    static const int64_t d_output_padding[] = {0, 0, 0};
+    static const int64_t d_dilation[] = {1, 1, 1};
+    return tn_ops_tensor(s, TN_OP_SLOW_CONV_TRANSPOSE3D, {tn_value_tensor(self), tn_value_tensor(weight),
+        tn_ops_ints(o->kernel_size, NULL, 0), tn_value_tensor(o->bias), tn_ops_ints(o->stride, d_stride, 3),
+        tn_ops_ints(o->padding, d_padding, 3), tn_ops_ints(o->output_padding, d_output_padding, 3),
+        tn_ops_ints(o->dilation, d_dilation, 3)}, at);
+}
+static inline tn_tensor *tn_slow_conv_transpose3d(tn_scope *s, tn_tensor *self, tn_tensor *weight,
+        tn_ints kernel_size, tn_slow_conv_transpose3d_args o = {}, tn_place at = tn_place::here())
+{ o.kernel_size = kernel_size; return tn_slow_conv_transpose3d_with(s, self, weight, &o, at); }
+/* Gradients of conv_tbc. */
+typedef struct tn_conv_tbc_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
+    } tn_conv_tbc_backward_result;
+static inline tn_conv_tbc_backward_result tn_conv_tbc_backward(tn_scope *s, tn_tensor *self, tn_tensor *input,
+        tn_tensor *weight, tn_tensor *bias, int64_t pad, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input), tn_value_tensor(weight),
+        tn_value_tensor(bias), tn_value_int(pad)};
+    tn_conv_tbc_backward_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP_CONV_TBC_BACKWARD, v, 5, r, 3, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]);
+    return result;
+}
 
 /* ---- copy: Copies, casts and fills. */
 /* Copies src into self, casting and broadcasting. */
@@ -926,6 +1116,74 @@ static inline tn_dtype tn_promote_types_default(tn_scope *s, tn_dtype type1, tn_
 /* True if a type may be cast to another one in place. */
 static inline int32_t tn_can_cast_default(tn_scope *s, tn_dtype from_, tn_dtype to, tn_place at = tn_place::here())
 { return tn_value_as_bool(tn_ops_value(s, TN_OP_CAN_CAST_DEFAULT, {tn_value_dtype(from_), tn_value_dtype(to)}, at)); }
+/* Casts to uint8. */
+struct tn__cast_byte_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_byte_with(tn_scope *s, const tn__cast_byte_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_BYTE, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_byte(tn_scope *s, tn_tensor *self, tn__cast_byte_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_byte_with(s, &o, at); }
+/* Casts to int8. */
+struct tn__cast_char_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_char_with(tn_scope *s, const tn__cast_char_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_CHAR, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_char(tn_scope *s, tn_tensor *self, tn__cast_char_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_char_with(s, &o, at); }
+/* Casts to int16. */
+struct tn__cast_short_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_short_with(tn_scope *s, const tn__cast_short_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_SHORT, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_short(tn_scope *s, tn_tensor *self, tn__cast_short_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_short_with(s, &o, at); }
+/* Casts to int32. */
+struct tn__cast_int_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_int_with(tn_scope *s, const tn__cast_int_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_INT, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_int(tn_scope *s, tn_tensor *self, tn__cast_int_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_int_with(s, &o, at); }
+/* Casts to int64. */
+struct tn__cast_long_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_long_with(tn_scope *s, const tn__cast_long_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_LONG, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_long(tn_scope *s, tn_tensor *self, tn__cast_long_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_long_with(s, &o, at); }
+/* Casts to float16. */
+struct tn__cast_half_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_half_with(tn_scope *s, const tn__cast_half_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_HALF, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_half(tn_scope *s, tn_tensor *self, tn__cast_half_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_half_with(s, &o, at); }
+/* Casts to float32. */
+struct tn__cast_float_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_float_with(tn_scope *s, const tn__cast_float_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_FLOAT, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_float(tn_scope *s, tn_tensor *self, tn__cast_float_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_float_with(s, &o, at); }
+/* Casts to float64. */
+struct tn__cast_double_args { tn_tensor *self{}; int32_t non_blocking{}; };
+static inline tn_tensor *tn__cast_double_with(tn_scope *s, const tn__cast_double_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__CAST_DOUBLE, {tn_value_tensor(o->self), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensor *tn__cast_double(tn_scope *s, tn_tensor *self, tn__cast_double_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__cast_double_with(s, &o, at); }
+/* Casts to complex32. */
+struct tn_chalf_args { tn_tensor *self{}; int32_t memory_format = -1; };
+static inline tn_tensor *tn_chalf_with(tn_scope *s, const tn_chalf_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_CHALF, {tn_value_tensor(o->self), tn_value_memory_format(o->memory_format)}, at); }
+static inline tn_tensor *tn_chalf(tn_scope *s, tn_tensor *self, tn_chalf_args o = {}, tn_place at = tn_place::here())
+{ o.self = self; return tn_chalf_with(s, &o, at); }
+/* Copies a tensor. */
+static inline tn_tensor *tn__lazy_clone(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__LAZY_CLONE, {tn_value_tensor(self)}, at); }
 
 /* ---- decompose: Factors of matrices, systems of equations, singular values and eigenvalues. */
 /* Raises the error that an info of LAPACK stands for. */
@@ -2610,6 +2868,9 @@ static inline tn_tensor *tn__efficientzerotensor_with(tn_scope *s, const tn__eff
 static inline tn_tensor *tn__efficientzerotensor(tn_scope *s, tn_ints size, tn__efficientzerotensor_args o = {},
         tn_place at = tn_place::here())
 { o.size = size; return tn__efficientzerotensor_with(s, &o, at); }
+/* Positions along a dimension of a tensor. */
+static inline tn_tensor *tn__dim_arange(tn_scope *s, tn_tensor *like, int64_t dim, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__DIM_ARANGE, {tn_value_tensor(like), tn_value_int(dim)}, at); }
 
 /* ---- fft: Fourier transforms. */
 /* Fourier transform of complex dimensions. */
@@ -3153,6 +3414,18 @@ static inline int32_t tn__foreach_minimum_scalarlist_out(tn_scope *s, tn_tensors
         tn_tensors out, tn_place at = tn_place::here())
 { return tn_ops_call(s, TN_OP__FOREACH_MINIMUM_SCALARLIST_OUT, {tn_value_tensors(self.data, self.count),
         tn_value_scalars(scalars.data, scalars.count), tn_value_tensors(out.data, out.count)}, at); }
+/* Zeros of the sizes of each tensor. */
+static inline tn_tensors tn__foreach_zero(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_ZERO, {tn_value_tensors(self.data, self.count)}, at); }
+/* Copies of the sources, broadcast and cast to each tensor. */
+struct tn__foreach_copy_args { tn_list<tn_tensors, tn_tensor *> src{}; int32_t non_blocking{}; };
+static inline tn_tensors tn__foreach_copy_with(tn_scope *s, tn_tensors self, const tn__foreach_copy_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_COPY, {tn_value_tensors(self.data, self.count),
+        tn_ops_tensors(o->src, NULL, 0), tn_value_bool(o->non_blocking)}, at); }
+static inline tn_tensors tn__foreach_copy(tn_scope *s, tn_tensors self, tn_tensors src, tn__foreach_copy_args o = {},
+        tn_place at = tn_place::here())
+{ o.src = src; return tn__foreach_copy_with(s, self, &o, at); }
 /* Applies an operator to each tensor. */
 static inline tn_tensors tn__foreach_abs(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
 { return tn_ops_list(s, TN_OP__FOREACH_ABS, {tn_value_tensors(self.data, self.count)}, at); }
@@ -3926,6 +4199,15 @@ static inline int32_t tn__foreach_copy_(tn_scope *s, tn_tensors self, tn_tensors
 /* Sets all elements of each tensor to 0. */
 static inline int32_t tn__foreach_zero_(tn_scope *s, tn_tensors self, tn_place at = tn_place::here())
 { return tn_ops_call(s, TN_OP__FOREACH_ZERO_, {tn_value_tensors(self.data, self.count)}, at); }
+/* Sum of powers of absolute values of each tensor. */
+struct tn__foreach_powsum_args { tn_list<tn_tensors, tn_tensor *> self{}; tn_scalar ord{}; tn_dtype dtype{}; };
+static inline tn_tensors tn__foreach_powsum_with(tn_scope *s, const tn__foreach_powsum_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP__FOREACH_POWSUM, {tn_ops_tensors(o->self, NULL, 0),
+        tn_ops_option(o->ord, tn_value_int(2)), tn_value_dtype(o->dtype)}, at); }
+static inline tn_tensors tn__foreach_powsum(tn_scope *s, tn_tensors self, tn__foreach_powsum_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn__foreach_powsum_with(s, &o, at); }
 
 /* ---- index: Indexing, gathering and scattering. */
 /* Elements at the indices of tensors, one for each dimension or absent. */
@@ -5227,6 +5509,20 @@ static inline tn_tensor *tn_baddbmm_dtype_out_with(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_baddbmm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *batch1, tn_tensor *batch2,
         tn_dtype out_dtype, tn_tensor *out, tn_baddbmm_dtype_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_baddbmm_dtype_out_with(s, self, batch1, batch2, out_dtype, &o, at); }
+/* Sum of powers of absolute values. */
+struct tn_linalg__powsum_args { tn_tensor *self{}; tn_scalar ord{}; tn_list<tn_ints, int64_t> dim{};
+    int32_t keepdim{}; tn_dtype dtype{}; };
+static inline tn_tensor *tn_linalg__powsum_with(tn_scope *s, const tn_linalg__powsum_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_LINALG__POWSUM, {tn_value_tensor(o->self), tn_ops_option(o->ord, tn_value_int(2)),
+        tn_ops_ints(o->dim, NULL, 0), tn_value_bool(o->keepdim), tn_value_dtype(o->dtype)}, at); }
+static inline tn_tensor *tn_linalg__powsum(tn_scope *s, tn_tensor *self, tn_linalg__powsum_args o = {},
+        tn_place at = tn_place::here())
+{ o.self = self; return tn_linalg__powsum_with(s, &o, at); }
+/* Gradient of matrix_exp. */
+static inline tn_tensor *tn_matrix_exp_backward(tn_scope *s, tn_tensor *self, tn_tensor *grad,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_MATRIX_EXP_BACKWARD, {tn_value_tensor(self), tn_value_tensor(grad)}, at); }
 
 /* ---- loss: Losses. */
 /* Mean of squared differences. */
@@ -6148,6 +6444,24 @@ static inline tn__weight_norm_interface_backward_result tn__weight_norm_interfac
     result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
     return result;
 }
+/* Normalises each channel over the batch; new running statistics are results. */
+typedef struct tn__native_batch_norm_legit_functional_result { tn_tensor *result0; tn_tensor *result1;
+    tn_tensor *result2; tn_tensor *running_mean_out; tn_tensor *running_var_out;
+    } tn__native_batch_norm_legit_functional_result;
+static inline tn__native_batch_norm_legit_functional_result tn__native_batch_norm_legit_functional(tn_scope *s,
+        tn_tensor *input, tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var,
+        int32_t training, double momentum, double eps, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(input), tn_value_tensor(weight), tn_value_tensor(bias),
+        tn_value_tensor(running_mean), tn_value_tensor(running_var), tn_value_bool(training),
+        tn_value_float(momentum), tn_value_float(eps)};
+    tn__native_batch_norm_legit_functional_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__NATIVE_BATCH_NORM_LEGIT_FUNCTIONAL, v, 8, r, 5, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    result.result2 = tn_value_as_tensor(r[2]); result.running_mean_out = tn_value_as_tensor(r[3]);
+    result.running_var_out = tn_value_as_tensor(r[4]);
+    return result;
+}
 
 /* ---- optim: Steps of optimisers for lists of tensors, and scaling of gradients. */
 /* Step of stochastic gradient descent. */
@@ -6289,6 +6603,231 @@ static inline tn_tensor *tn__amp_update_scale_(tn_scope *s, tn_tensor *self, tn_
 { return tn_ops_tensor(s, TN_OP__AMP_UPDATE_SCALE_, {tn_value_tensor(self), tn_value_tensor(growth_tracker),
         tn_value_tensor(found_inf), tn_value_float(scale_growth_factor), tn_value_float(scale_backoff_factor),
         tn_value_int(growth_interval)}, at); }
+/* Results of a step of Adam, on copies. */
+typedef struct tn__fused_adam_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adam_result;
+struct tn__fused_adam_args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_adam_result tn__fused_adam_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adam_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adam_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAM, v, 15, r, 5, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adam_result tn__fused_adam(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, int32_t maximize,
+        tn__fused_adam_args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adam_with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+typedef struct tn__fused_adam_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adam_tensor_lr_result;
+struct tn__fused_adam_tensor_lr_args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_adam_tensor_lr_result tn__fused_adam_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs,
+        tn_tensors state_steps, tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps,
+        int32_t amsgrad, const tn__fused_adam_tensor_lr_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adam_tensor_lr_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAM_TENSOR_LR, v, 15, r, 5, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adam_tensor_lr_result tn__fused_adam_tensor_lr(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps,
+        tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, int32_t maximize,
+        tn__fused_adam_tensor_lr_args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adam_tensor_lr_with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+/* Results of a step of AdamW, on copies. */
+typedef struct tn__fused_adamw_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adamw_result;
+struct tn__fused_adamw_args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_adamw_result tn__fused_adamw_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, const tn__fused_adamw_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_float(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adamw_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAMW, v, 15, r, 5, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adamw_result tn__fused_adamw(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs, tn_tensors state_steps, double lr,
+        double beta1, double beta2, double weight_decay, double eps, int32_t amsgrad, int32_t maximize,
+        tn__fused_adamw_args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adamw_with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+typedef struct tn__fused_adamw_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
+    tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adamw_tensor_lr_result;
+struct tn__fused_adamw_tensor_lr_args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_adamw_tensor_lr_result tn__fused_adamw_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs,
+        tn_tensors state_steps, tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps,
+        int32_t amsgrad, const tn__fused_adamw_tensor_lr_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(exp_avgs.data, exp_avgs.count), tn_value_tensors(exp_avg_sqs.data, exp_avg_sqs.count),
+        tn_value_tensors(max_exp_avg_sqs.data, max_exp_avg_sqs.count),
+        tn_value_tensors(state_steps.data, state_steps.count), tn_value_tensor(lr), tn_value_float(beta1),
+        tn_value_float(beta2), tn_value_float(weight_decay), tn_value_float(eps), tn_value_bool(amsgrad),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adamw_tensor_lr_result result; tn_value r[5];
+    tn_ops_call(s, TN_OP__FUSED_ADAMW_TENSOR_LR, v, 15, r, 5, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.exp_avgs_out = tn_ops_items(r[2]); result.exp_avg_sqs_out = tn_ops_items(r[3]);
+    result.max_exp_avg_sqs_out = tn_ops_items(r[4]);
+    return result;
+}
+static inline tn__fused_adamw_tensor_lr_result tn__fused_adamw_tensor_lr(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors exp_avgs, tn_tensors exp_avg_sqs, tn_tensors max_exp_avg_sqs,
+        tn_tensors state_steps, tn_tensor *lr, double beta1, double beta2, double weight_decay, double eps,
+        int32_t amsgrad, int32_t maximize, tn__fused_adamw_tensor_lr_args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adamw_tensor_lr_with(s, self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, &o, at); }
+/* Results of a step of stochastic gradient descent, on copies. */
+typedef struct tn__fused_sgd_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors momentum_buffer_list_out;
+    } tn__fused_sgd_result;
+struct tn__fused_sgd_args { int32_t is_first_step{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_sgd_result tn__fused_sgd_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, double lr, double dampening,
+        int32_t nesterov, int32_t maximize, const tn__fused_sgd_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_float(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)};
+    tn__fused_sgd_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__FUSED_SGD, v, 12, r, 3, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.momentum_buffer_list_out = tn_ops_items(r[2]);
+    return result;
+}
+static inline tn__fused_sgd_result tn__fused_sgd(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, double lr, double dampening,
+        int32_t nesterov, int32_t maximize, int32_t is_first_step, tn__fused_sgd_args o = {},
+        tn_place at = tn_place::here())
+{ o.is_first_step = is_first_step; return tn__fused_sgd_with(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, &o, at); }
+typedef struct tn__fused_sgd_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out;
+    tn_tensors momentum_buffer_list_out; } tn__fused_sgd_tensor_lr_result;
+struct tn__fused_sgd_tensor_lr_args { int32_t is_first_step{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_sgd_tensor_lr_result tn__fused_sgd_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr,
+        double dampening, int32_t nesterov, int32_t maximize, const tn__fused_sgd_tensor_lr_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(momentum_buffer_list.data, momentum_buffer_list.count), tn_value_float(weight_decay),
+        tn_value_float(momentum), tn_value_tensor(lr), tn_value_float(dampening), tn_value_bool(nesterov),
+        tn_value_bool(maximize), tn_value_bool(o->is_first_step), tn_value_tensor(o->grad_scale),
+        tn_value_tensor(o->found_inf)};
+    tn__fused_sgd_tensor_lr_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__FUSED_SGD_TENSOR_LR, v, 12, r, 3, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.momentum_buffer_list_out = tn_ops_items(r[2]);
+    return result;
+}
+static inline tn__fused_sgd_tensor_lr_result tn__fused_sgd_tensor_lr(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors momentum_buffer_list, double weight_decay, double momentum, tn_tensor *lr, double dampening,
+        int32_t nesterov, int32_t maximize, int32_t is_first_step, tn__fused_sgd_tensor_lr_args o = {},
+        tn_place at = tn_place::here())
+{ o.is_first_step = is_first_step; return tn__fused_sgd_tensor_lr_with(s, self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, &o, at); }
+/* Results of a step of Adagrad, on copies. */
+typedef struct tn__fused_adagrad_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors state_sums_out;
+    tn_tensors state_steps_out; } tn__fused_adagrad_result;
+struct tn__fused_adagrad_args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_adagrad_result tn__fused_adagrad_with(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps,
+        const tn__fused_adagrad_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(state_sums.data, state_sums.count), tn_value_tensors(state_steps.data, state_steps.count),
+        tn_value_float(lr), tn_value_float(lr_decay), tn_value_float(weight_decay), tn_value_float(eps),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adagrad_result result; tn_value r[4];
+    tn_ops_call(s, TN_OP__FUSED_ADAGRAD, v, 11, r, 4, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.state_sums_out = tn_ops_items(r[2]); result.state_steps_out = tn_ops_items(r[3]);
+    return result;
+}
+static inline tn__fused_adagrad_result tn__fused_adagrad(tn_scope *s, tn_tensors self, tn_tensors grads,
+        tn_tensors state_sums, tn_tensors state_steps, double lr, double lr_decay, double weight_decay, double eps,
+        int32_t maximize, tn__fused_adagrad_args o = {}, tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adagrad_with(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, &o, at); }
+typedef struct tn__fused_adagrad_tensor_lr_result { tn_tensors self_out; tn_tensors grads_out;
+    tn_tensors state_sums_out; } tn__fused_adagrad_tensor_lr_result;
+struct tn__fused_adagrad_tensor_lr_args { int32_t maximize{}; tn_tensor *grad_scale{}; tn_tensor *found_inf{}; };
+static inline tn__fused_adagrad_tensor_lr_result tn__fused_adagrad_tensor_lr_with(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay,
+        double weight_decay, double eps, const tn__fused_adagrad_tensor_lr_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensors(grads.data, grads.count),
+        tn_value_tensors(state_sums.data, state_sums.count), tn_value_tensors(state_steps.data, state_steps.count),
+        tn_value_tensor(lr), tn_value_float(lr_decay), tn_value_float(weight_decay), tn_value_float(eps),
+        tn_value_bool(o->maximize), tn_value_tensor(o->grad_scale), tn_value_tensor(o->found_inf)};
+    tn__fused_adagrad_tensor_lr_result result; tn_value r[3];
+    tn_ops_call(s, TN_OP__FUSED_ADAGRAD_TENSOR_LR, v, 11, r, 3, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.grads_out = tn_ops_items(r[1]);
+    result.state_sums_out = tn_ops_items(r[2]);
+    return result;
+}
+static inline tn__fused_adagrad_tensor_lr_result tn__fused_adagrad_tensor_lr(tn_scope *s, tn_tensors self,
+        tn_tensors grads, tn_tensors state_sums, tn_tensors state_steps, tn_tensor *lr, double lr_decay,
+        double weight_decay, double eps, int32_t maximize, tn__fused_adagrad_tensor_lr_args o = {},
+        tn_place at = tn_place::here())
+{ o.maximize = maximize; return tn__fused_adagrad_tensor_lr_with(s, self, grads, state_sums, state_steps, lr, lr_decay, weight_decay, eps, &o, at); }
+/* The scale adapted to whether gradients were finite, and its tracker. */
+typedef struct tn__amp_update_scale_result { tn_tensor *result0; tn_tensor *growth_tracker_out;
+    } tn__amp_update_scale_result;
+static inline tn__amp_update_scale_result tn__amp_update_scale(tn_scope *s, tn_tensor *self,
+        tn_tensor *growth_tracker, tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor,
+        int64_t growth_interval, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(growth_tracker), tn_value_tensor(found_inf),
+        tn_value_float(scale_growth_factor), tn_value_float(scale_backoff_factor), tn_value_int(growth_interval)};
+    tn__amp_update_scale_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMP_UPDATE_SCALE, v, 6, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.growth_tracker_out = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Gradients multiplied by a factor, and whether one is not finite. */
+typedef struct tn__amp_foreach_non_finite_check_and_unscale_result { tn_tensors self_out; tn_tensor *found_inf_out;
+    } tn__amp_foreach_non_finite_check_and_unscale_result;
+static inline tn__amp_foreach_non_finite_check_and_unscale_result tn__amp_foreach_non_finite_check_and_unscale(
+        tn_scope *s, tn_tensors self, tn_tensor *found_inf, tn_tensor *inv_scale, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensors(self.data, self.count), tn_value_tensor(found_inf),
+        tn_value_tensor(inv_scale)};
+    tn__amp_foreach_non_finite_check_and_unscale_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMP_FOREACH_NON_FINITE_CHECK_AND_UNSCALE, v, 3, r, 2, at.file, at.line);
+    result.self_out = tn_ops_items(r[0]); result.found_inf_out = tn_value_as_tensor(r[1]);
+    return result;
+}
 
 /* ---- pad: Padding. */
 /* Pads with a scalar; negative amounts crop. */
@@ -8087,6 +8626,30 @@ static inline tn_tensor *tn_special_round_out_with(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_special_round_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_special_round_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_special_round_out_with(s, self, &o, at); }
+/* Gradient of exact gelu. */
+static inline tn_tensor *tn_infinitely_differentiable_gelu_backward(tn_scope *s, tn_tensor *grad, tn_tensor *self,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_INFINITELY_DIFFERENTIABLE_GELU_BACKWARD, {tn_value_tensor(grad),
+        tn_value_tensor(self)}, at); }
+/* Leaky rectified linear unit with random slopes, and the slopes. */
+typedef struct tn_rrelu_with_noise_functional_result { tn_tensor *result0; tn_tensor *noise_out;
+    } tn_rrelu_with_noise_functional_result;
+struct tn_rrelu_with_noise_functional_args { tn_tensor *noise{}; tn_scalar lower{}; tn_scalar upper{};
+    int32_t training{}; tn_generator *generator{}; };
+static inline tn_rrelu_with_noise_functional_result tn_rrelu_with_noise_functional_with(tn_scope *s, tn_tensor *self,
+        const tn_rrelu_with_noise_functional_args *o, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(o->noise),
+        tn_ops_option(o->lower, tn_value_float(0.125)), tn_ops_option(o->upper, tn_value_float(0.33333333333333331)),
+        tn_value_bool(o->training), tn_value_generator(o->generator)};
+    tn_rrelu_with_noise_functional_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP_RRELU_WITH_NOISE_FUNCTIONAL, v, 6, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.noise_out = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn_rrelu_with_noise_functional_result tn_rrelu_with_noise_functional(tn_scope *s, tn_tensor *self,
+        tn_tensor *noise, tn_rrelu_with_noise_functional_args o = {}, tn_place at = tn_place::here())
+{ o.noise = noise; return tn_rrelu_with_noise_functional_with(s, self, &o, at); }
 
 /* ---- pool: Pooling. */
 /* Maximum over windows of one dimension. */
@@ -8609,6 +9172,72 @@ static inline tn_tensor *tn_prim_random_with(tn_scope *s, tn_tensor *self, int64
 static inline tn_tensor *tn_prim_random(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a, tn_scalar b,
         int64_t seed, int64_t offset, tn_prim_random_args o = {}, tn_place at = tn_place::here())
 { o.offset = offset; return tn_prim_random_with(s, self, distribution, a, b, seed, &o, at); }
+
+/* ---- query: Questions about a tensor: its sizes, its place and its type. */
+/* Number of dimensions. */
+static inline int64_t tn_dim(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_DIM, {tn_value_tensor(self)}, at)); }
+/* Number of dense dimensions: all of them. */
+static inline int64_t tn_dense_dim(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_DENSE_DIM, {tn_value_tensor(self)}, at)); }
+/* Number of elements. */
+static inline int64_t tn_numel(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_NUMEL, {tn_value_tensor(self)}, at)); }
+static inline int64_t tn_sym_numel(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_NUMEL, {tn_value_tensor(self)}, at)); }
+/* Size of a dimension. */
+static inline int64_t tn_size(tn_scope *s, tn_tensor *self, int64_t dim, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_SIZE, {tn_value_tensor(self), tn_value_int(dim)}, at)); }
+static inline int64_t tn_sym_size(tn_scope *s, tn_tensor *self, int64_t dim, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_SIZE, {tn_value_tensor(self), tn_value_int(dim)}, at)); }
+/* Stride of a dimension, in elements. */
+static inline int64_t tn_stride(tn_scope *s, tn_tensor *self, int64_t dim, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_STRIDE, {tn_value_tensor(self), tn_value_int(dim)}, at)); }
+static inline int64_t tn_sym_stride(tn_scope *s, tn_tensor *self, int64_t dim, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_STRIDE, {tn_value_tensor(self), tn_value_int(dim)}, at)); }
+/* Offset of the first element from the start of the storage, in elements. */
+static inline int64_t tn_storage_offset(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_STORAGE_OFFSET, {tn_value_tensor(self)}, at)); }
+static inline int64_t tn_sym_storage_offset(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_SYM_STORAGE_OFFSET, {tn_value_tensor(self)}, at)); }
+/* Index of the tensor's device; -1 for the processor. */
+static inline int64_t tn_get_device(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_int(tn_ops_value(s, TN_OP_GET_DEVICE, {tn_value_tensor(self)}, at)); }
+/* True if the elements are complex. */
+static inline int32_t tn_is_complex(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_COMPLEX, {tn_value_tensor(self)}, at)); }
+/* True if the elements are floating-point numbers. */
+static inline int32_t tn_is_floating_point(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_FLOATING_POINT, {tn_value_tensor(self)}, at)); }
+/* True if the elements may be negative. */
+static inline int32_t tn_is_signed(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_SIGNED, {tn_value_tensor(self)}, at)); }
+/* True if the elements are conjugated when read. */
+static inline int32_t tn_is_conj(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_CONJ, {tn_value_tensor(self)}, at)); }
+/* True if the elements are negated when read. */
+static inline int32_t tn_is_neg(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_NEG, {tn_value_tensor(self)}, at)); }
+/* True if the elements lie in row-major order without gaps. */
+static inline int32_t tn_is_contiguous(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_CONTIGUOUS, {tn_value_tensor(self)}, at)); }
+/* True if the elements lie in the order of a memory format without gaps. */
+static inline int32_t tn_is_contiguous_memory_format(tn_scope *s, tn_tensor *self, int32_t memory_format,
+        tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_CONTIGUOUS_MEMORY_FORMAT, {tn_value_tensor(self),
+        tn_value_memory_format(memory_format)}, at)); }
+/* True if both are the same view of the same storage. */
+static inline int32_t tn_is_set_to(tn_scope *s, tn_tensor *self, tn_tensor *tensor, tn_place at = tn_place::here())
+{ return tn_value_as_bool(tn_ops_value(s, TN_OP_IS_SET_TO, {tn_value_tensor(self), tn_value_tensor(tensor)}, at)); }
+/* The sizes as a tensor of integers. */
+static inline tn_tensor *tn__shape_as_tensor(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__SHAPE_AS_TENSOR, {tn_value_tensor(self)}, at); }
+/* True if all elements of a bool tensor are. */
+static inline tn_tensor *tn__is_all_true(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__IS_ALL_TRUE, {tn_value_tensor(self)}, at); }
+/* True if any element of a bool tensor is. */
+static inline tn_tensor *tn__is_any_true(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__IS_ANY_TRUE, {tn_value_tensor(self)}, at); }
 
 /* ---- random: Random numbers. */
 /* Uniformly distributed random numbers in [0, 1). */
@@ -10261,6 +10890,41 @@ static inline tn_tensor *tn_special_logsumexp_out_with(tn_scope *s, tn_tensor *s
 static inline tn_tensor *tn_special_logsumexp_out(tn_scope *s, tn_tensor *self, tn_ints dim, tn_tensor *out,
         tn_special_logsumexp_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_special_logsumexp_out_with(s, self, dim, &o, at); }
+/* Smallest and largest element. */
+typedef struct tn__aminmax_result { tn_tensor *result0; tn_tensor *result1; } tn__aminmax_result;
+static inline tn__aminmax_result tn__aminmax(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self)};
+    tn__aminmax_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMINMAX, v, 1, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+/* Smallest and largest elements over a dimension. */
+typedef struct tn__aminmax_dim_result { tn_tensor *result0; tn_tensor *result1; } tn__aminmax_dim_result;
+struct tn__aminmax_dim_args { int64_t dim{}; int32_t keepdim{}; };
+static inline tn__aminmax_dim_result tn__aminmax_dim_with(tn_scope *s, tn_tensor *self, const tn__aminmax_dim_args *o,
+        tn_place at = tn_place::here())
+{
+    const tn_value v[] = {tn_value_tensor(self), tn_value_int(o->dim), tn_value_bool(o->keepdim)};
+    tn__aminmax_dim_result result; tn_value r[2];
+    tn_ops_call(s, TN_OP__AMINMAX_DIM, v, 3, r, 2, at.file, at.line);
+    result.result0 = tn_value_as_tensor(r[0]); result.result1 = tn_value_as_tensor(r[1]);
+    return result;
+}
+static inline tn__aminmax_dim_result tn__aminmax_dim(tn_scope *s, tn_tensor *self, int64_t dim,
+        tn__aminmax_dim_args o = {}, tn_place at = tn_place::here())
+{ o.dim = dim; return tn__aminmax_dim_with(s, self, &o, at); }
+/* Gradient of cumprod. */
+static inline tn_tensor *tn_cumprod_backward(tn_scope *s, tn_tensor *grad, tn_tensor *input, int64_t dim,
+        tn_tensor *output, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_CUMPROD_BACKWARD, {tn_value_tensor(grad), tn_value_tensor(input), tn_value_int(dim),
+        tn_value_tensor(output)}, at); }
+/* Gradient of cummax and cummin. */
+static inline tn_tensor *tn_cummaxmin_backward(tn_scope *s, tn_tensor *grad, tn_tensor *input, tn_tensor *indices,
+        int64_t dim, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_CUMMAXMIN_BACKWARD, {tn_value_tensor(grad), tn_value_tensor(input),
+        tn_value_tensor(indices), tn_value_int(dim)}, at); }
 
 /* ---- rnn: Recurrent cells and networks. */
 /* LSTM network. */
@@ -10823,6 +11487,33 @@ static inline tn_tensor *tn_row_stack_out(tn_scope *s, tn_tensors tensors, tn_te
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_ROW_STACK_OUT, {tn_value_tensors(tensors.data, tensors.count),
         tn_value_tensor(out)}, at); }
+/* Joins tensors along a new dimension. */
+struct tn__stack_args { tn_list<tn_tensors, tn_tensor *> tensors{}; int64_t dim{}; };
+static inline tn_tensor *tn__stack_with(tn_scope *s, const tn__stack_args *o, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__STACK, {tn_ops_tensors(o->tensors, NULL, 0), tn_value_int(o->dim)}, at); }
+static inline tn_tensor *tn__stack(tn_scope *s, tn_tensors tensors, tn__stack_args o = {},
+        tn_place at = tn_place::here())
+{ o.tensors = tensors; return tn__stack_with(s, &o, at); }
+struct tn__stack_out_args { tn_tensor *out{}; int64_t dim{}; };
+static inline tn_tensor *tn__stack_out_with(tn_scope *s, tn_tensors tensors, const tn__stack_out_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__STACK_OUT, {tn_value_tensors(tensors.data, tensors.count), tn_value_int(o->dim),
+        tn_value_tensor(o->out)}, at); }
+static inline tn_tensor *tn__stack_out(tn_scope *s, tn_tensors tensors, tn_tensor *out, tn__stack_out_args o = {},
+        tn_place at = tn_place::here())
+{ o.out = out; return tn__stack_out_with(s, tensors, &o, at); }
+/* Exchanges channels between groups. */
+static inline tn_tensor *tn_native_channel_shuffle(tn_scope *s, tn_tensor *self, int64_t groups,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_NATIVE_CHANNEL_SHUFFLE, {tn_value_tensor(self), tn_value_int(groups)}, at); }
+/* Elements of all tensors in one vector. */
+static inline tn_tensor *tn_flatten_dense_tensors(tn_scope *s, tn_tensors tensors, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_FLATTEN_DENSE_TENSORS, {tn_value_tensors(tensors.data, tensors.count)}, at); }
+/* Parts of a vector with the sizes of the tensors. */
+static inline tn_tensors tn_unflatten_dense_tensors(tn_scope *s, tn_tensor *flat, tn_tensors tensors,
+        tn_place at = tn_place::here())
+{ return tn_ops_list(s, TN_OP_UNFLATTEN_DENSE_TENSORS, {tn_value_tensor(flat),
+        tn_value_tensors(tensors.data, tensors.count)}, at); }
 
 /* ---- softmax: Softmax, attention and gates. */
 /* Softmax along a dimension. */
@@ -11022,6 +11713,20 @@ static inline tn_tensor *tn_special_log_softmax_with(tn_scope *s, tn_tensor *sel
 static inline tn_tensor *tn_special_log_softmax(tn_scope *s, tn_tensor *self, int64_t dim,
         tn_special_log_softmax_args o = {}, tn_place at = tn_place::here())
 { o.dim = dim; return tn_special_log_softmax_with(s, self, &o, at); }
+/* Softmax of the elements that a mask does not hide. */
+struct tn__masked_softmax_args { tn_tensor *mask{}; int64_t dim = TN_NONE; int64_t mask_type = TN_NONE; };
+static inline tn_tensor *tn__masked_softmax_with(tn_scope *s, tn_tensor *self, const tn__masked_softmax_args *o,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__MASKED_SOFTMAX, {tn_value_tensor(self), tn_value_tensor(o->mask),
+        tn_value_opt_int(o->dim), tn_value_opt_int(o->mask_type)}, at); }
+static inline tn_tensor *tn__masked_softmax(tn_scope *s, tn_tensor *self, tn_tensor *mask,
+        tn__masked_softmax_args o = {}, tn_place at = tn_place::here())
+{ o.mask = mask; return tn__masked_softmax_with(s, self, &o, at); }
+/* Tangent of glu. */
+static inline tn_tensor *tn_glu_jvp(tn_scope *s, tn_tensor *glu, tn_tensor *x, tn_tensor *dx, int64_t dim,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_GLU_JVP, {tn_value_tensor(glu), tn_value_tensor(x), tn_value_tensor(dx),
+        tn_value_int(dim)}, at); }
 
 /* ---- sort: Sorting, searching and counting. */
 /* Sorts along a dimension, with indices. */
@@ -12803,6 +13508,11 @@ static inline tn_tensor *tn_affine_grid_generator_backward(tn_scope *s, tn_tenso
         int32_t align_corners, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_AFFINE_GRID_GENERATOR_BACKWARD, {tn_value_tensor(grad),
         tn_value_ints(size.data, size.count), tn_value_bool(align_corners)}, at); }
+/* Samples an image of two dimensions at the points of a grid. */
+static inline tn_tensor *tn__grid_sampler_2d_cpu_fallback(tn_scope *s, tn_tensor *input, tn_tensor *grid,
+        int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__GRID_SAMPLER_2D_CPU_FALLBACK, {tn_value_tensor(input), tn_value_tensor(grid),
+        tn_value_int(interpolation_mode), tn_value_int(padding_mode), tn_value_bool(align_corners)}, at); }
 
 /* ---- view: Views: other sizes and strides on the same storage. */
 /* View with another size; an error if it needs a copy. */
@@ -13305,5 +14015,16 @@ static inline tn_tensor *tn__neg_view_copy(tn_scope *s, tn_tensor *self, tn_plac
 /* Copy with the result of the view lift_fresh. */
 static inline tn_tensor *tn_lift_fresh_copy(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LIFT_FRESH_COPY, {tn_value_tensor(self)}, at); }
+/* Admits a tensor to the graph. */
+static inline tn_tensor *tn_lift(tn_scope *s, tn_tensor *self, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP_LIFT, {tn_value_tensor(self)}, at); }
+/* Copy with another size. */
+static inline tn_tensor *tn__reshape_copy(tn_scope *s, tn_tensor *self, tn_ints size, tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__RESHAPE_COPY, {tn_value_tensor(self), tn_value_ints(size.data, size.count)}, at); }
+/* Copy with the result of the view _reshape_alias. */
+static inline tn_tensor *tn__reshape_alias_copy(tn_scope *s, tn_tensor *self, tn_ints size, tn_ints stride,
+        tn_place at = tn_place::here())
+{ return tn_ops_tensor(s, TN_OP__RESHAPE_ALIAS_COPY, {tn_value_tensor(self), tn_value_ints(size.data, size.count),
+        tn_value_ints(stride.data, stride.count)}, at); }
 
 #endif

@@ -337,6 +337,40 @@ inline tensor col2im(const tensor &self, tn_ints output_size, tn_ints kernel_siz
         tn_ints stride, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
         return detail::take<tensor>(s, tn_col2im(s, self, output_size, kernel_size, dilation, padding, stride, at)); }
+/* Convolution of one group, with the size of its kernel. */
+inline tensor thnn_conv2d(const tensor &self, const tensor &weight, tn_ints kernel_size, tn_thnn_conv2d_args o = {},
+        tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_thnn_conv2d(s, self, weight, kernel_size, o, at)); }
+inline tensor slow_conv3d(const tensor &self, const tensor &weight, tn_ints kernel_size, tn_slow_conv3d_args o = {},
+        tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_slow_conv3d(s, self, weight, kernel_size, o, at)); }
+inline tensor slow_conv3d_forward(const tensor &self, const tensor &weight, tn_ints kernel_size, const tensor &bias,
+        tn_ints stride, tn_ints padding, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_slow_conv3d_forward(s, self, weight, kernel_size, bias, stride, padding, at)); }
+inline tensor slow_conv_dilated2d(const tensor &self, const tensor &weight, tn_ints kernel_size,
+        tn_slow_conv_dilated2d_args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_slow_conv_dilated2d(s, self, weight, kernel_size, o, at)); }
+inline tensor slow_conv_dilated3d(const tensor &self, const tensor &weight, tn_ints kernel_size,
+        tn_slow_conv_dilated3d_args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_slow_conv_dilated3d(s, self, weight, kernel_size, o, at)); }
+inline tensor slow_conv_transpose2d(const tensor &self, const tensor &weight, tn_ints kernel_size,
+        tn_slow_conv_transpose2d_args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_slow_conv_transpose2d(s, self, weight, kernel_size, o, at)); }
+inline tensor slow_conv_transpose3d(const tensor &self, const tensor &weight, tn_ints kernel_size,
+        tn_slow_conv_transpose3d_args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_slow_conv_transpose3d(s, self, weight, kernel_size, o, at)); }
+/* Gradients of conv_tbc. */
+inline tn_conv_tbc_backward_result conv_tbc_backward(const tensor &self, const tensor &input, const tensor &weight,
+        const tensor &bias, int64_t pad, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tn_conv_tbc_backward_result>(s, tn_conv_tbc_backward(s, self, input, weight, bias, pad, at)); }
 
 /* ---- copy: Copies, casts and fills. */
 /* Copies src into self, casting and broadcasting. */
@@ -427,6 +461,9 @@ inline tn_dtype promote_types_default(tn_dtype type1, tn_dtype type2, tn_place a
 /* True if a type may be cast to another one in place. */
 inline bool can_cast_default(tn_dtype from_, tn_dtype to, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<bool>(s, tn_can_cast_default(s, from_, to, at)); }
+/* Casts to complex32. */
+inline tensor chalf(const tensor &self, tn_chalf_args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_chalf(s, self, o, at)); }
 
 /* ---- decompose: Factors of matrices, systems of equations, singular values and eigenvalues. */
 /* LU factors of matrices in one, with pivots. */
@@ -1300,6 +1337,12 @@ inline tensor baddbmm_dtype(const tensor &self, const tensor &batch1, const tens
         tn_baddbmm_dtype_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
         return detail::take<tensor>(s, tn_baddbmm_dtype(s, self, batch1, batch2, out_dtype, o, at)); }
+/* Sum of powers of absolute values. */
+inline tensor linalg__powsum(const tensor &self, tn_linalg__powsum_args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg__powsum(s, self, o, at)); }
+/* Gradient of matrix_exp. */
+inline tensor matrix_exp_backward(const tensor &self, const tensor &grad, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_exp_backward(s, self, grad, at)); }
 
 /* ---- loss: Losses. */
 /* Mean of squared differences. */
@@ -2353,6 +2396,16 @@ inline tensor special_logit(const tensor &self, tn_special_logit_args o = {}, tn
 /* Rounds to a number of decimals, halves to even. */
 inline tensor special_round(const tensor &self, tn_special_round_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_round(s, self, o, at)); }
+/* Gradient of exact gelu. */
+inline tensor infinitely_differentiable_gelu_backward(const tensor &grad, const tensor &self,
+        tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_infinitely_differentiable_gelu_backward(s, grad, self, at)); }
+/* Leaky rectified linear unit with random slopes, and the slopes. */
+inline tn_rrelu_with_noise_functional_result rrelu_with_noise_functional(const tensor &self, const tensor &noise,
+        tn_rrelu_with_noise_functional_args o = {}, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tn_rrelu_with_noise_functional_result>(s, tn_rrelu_with_noise_functional(s, self, noise, o, at)); }
 
 /* ---- pool: Pooling. */
 /* Maximum over windows of one dimension. */
@@ -2498,6 +2551,62 @@ inline tensor prim_random(const tensor &self, int64_t distribution, tn_scalar a,
         int64_t offset, tn_prim_random_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
         return detail::take<tensor>(s, tn_prim_random(s, self, distribution, a, b, seed, offset, o, at)); }
+
+/* ---- query: Questions about a tensor: its sizes, its place and its type. */
+/* Number of dimensions. */
+inline int64_t dim(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_dim(s, self, at)); }
+/* Number of dense dimensions: all of them. */
+inline int64_t dense_dim(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_dense_dim(s, self, at)); }
+/* Number of elements. */
+inline int64_t numel(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_numel(s, self, at)); }
+inline int64_t sym_numel(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_numel(s, self, at)); }
+/* Size of a dimension. */
+inline int64_t size(const tensor &self, int64_t dim, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_size(s, self, dim, at)); }
+inline int64_t sym_size(const tensor &self, int64_t dim, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_size(s, self, dim, at)); }
+/* Stride of a dimension, in elements. */
+inline int64_t stride(const tensor &self, int64_t dim, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_stride(s, self, dim, at)); }
+inline int64_t sym_stride(const tensor &self, int64_t dim, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_stride(s, self, dim, at)); }
+/* Offset of the first element from the start of the storage, in elements. */
+inline int64_t storage_offset(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_storage_offset(s, self, at)); }
+inline int64_t sym_storage_offset(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_storage_offset(s, self, at)); }
+/* Index of the tensor's device; -1 for the processor. */
+inline int64_t get_device(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_get_device(s, self, at)); }
+/* True if the elements are complex. */
+inline bool is_complex(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_complex(s, self, at)); }
+/* True if the elements are floating-point numbers. */
+inline bool is_floating_point(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_floating_point(s, self, at)); }
+/* True if the elements may be negative. */
+inline bool is_signed(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_signed(s, self, at)); }
+/* True if the elements are conjugated when read. */
+inline bool is_conj(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_conj(s, self, at)); }
+/* True if the elements are negated when read. */
+inline bool is_neg(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_neg(s, self, at)); }
+/* True if the elements lie in row-major order without gaps. */
+inline bool is_contiguous(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_contiguous(s, self, at)); }
+/* True if the elements lie in the order of a memory format without gaps. */
+inline bool is_contiguous_memory_format(const tensor &self, int32_t memory_format, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<bool>(s, tn_is_contiguous_memory_format(s, self, memory_format, at)); }
+/* True if both are the same view of the same storage. */
+inline bool is_set_to(const tensor &self, const tensor &tensor_, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_set_to(s, self, tensor_, at)); }
 
 /* ---- random: Random numbers. */
 /* Uniformly distributed random numbers in [0, 1). */
@@ -2918,6 +3027,16 @@ inline tensor sum_to_size(const tensor &self, tn_ints size, tn_place at = tn_pla
 inline tensor special_logsumexp(const tensor &self, tn_ints dim, tn_special_logsumexp_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_logsumexp(s, self, dim, o, at)); }
+/* Gradient of cumprod. */
+inline tensor cumprod_backward(const tensor &grad, const tensor &input, int64_t dim, const tensor &output,
+        tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_cumprod_backward(s, grad, input, dim, output, at)); }
+/* Gradient of cummax and cummin. */
+inline tensor cummaxmin_backward(const tensor &grad, const tensor &input, const tensor &indices, int64_t dim,
+        tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_cummaxmin_backward(s, grad, input, indices, dim, at)); }
 
 /* ---- rnn: Recurrent cells and networks. */
 /* LSTM network. */
@@ -3065,6 +3184,16 @@ inline tensor concatenate(tn_tensors tensors_, tn_concatenate_args o = {}, tn_pl
 /* Joins tensors along the first dimension. */
 inline tensor row_stack(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_row_stack(s, tensors_, at)); }
+/* Exchanges channels between groups. */
+inline tensor native_channel_shuffle(const tensor &self, int64_t groups, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_native_channel_shuffle(s, self, groups, at)); }
+/* Elements of all tensors in one vector. */
+inline tensor flatten_dense_tensors(tn_tensors tensors_, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flatten_dense_tensors(s, tensors_, at)); }
+/* Parts of a vector with the sizes of the tensors. */
+inline tensors unflatten_dense_tensors(const tensor &flat, tn_tensors tensors_, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current();
+        return detail::take<tensors>(s, tn_unflatten_dense_tensors(s, flat, tensors_, at)); }
 
 /* ---- softmax: Softmax, attention and gates. */
 /* Softmax along a dimension, after an optional cast. */
@@ -3092,6 +3221,10 @@ inline tensor special_softmax(const tensor &self, int64_t dim, tn_special_softma
 inline tensor special_log_softmax(const tensor &self, int64_t dim, tn_special_log_softmax_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_log_softmax(s, self, dim, o, at)); }
+/* Tangent of glu. */
+inline tensor glu_jvp(const tensor &glu, const tensor &x, const tensor &dx, int64_t dim,
+        tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_glu_jvp(s, glu, x, dx, dim, at)); }
 
 /* ---- sort: Sorting, searching and counting. */
 /* Sorts along a dimension, with indices. */
@@ -3923,6 +4056,9 @@ inline tensor view_as_complex_copy(const tensor &self, tn_place at = tn_place::h
 /* Copy with the result of the view lift_fresh. */
 inline tensor lift_fresh_copy(const tensor &self, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift_fresh_copy(s, self, at)); }
+/* Admits a tensor to the graph. */
+inline tensor lift(const tensor &self, tn_place at = tn_place::here())
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift(s, self, at)); }
 
 } // namespace tenon
 
