@@ -229,3 +229,27 @@ const char *tni_dtype_error_name(tn_dtype dtype)
     name = tn_dtype_name(dtype);
     return name ? name : "an unknown dtype";
 }
+
+const char *tni_dtype_cpp_name(tn_dtype dtype)
+{
+    static const struct {
+        tn_dtype dtype;
+        const char *name;
+    } cpp_names[] = {{TN_BOOL, "bool"},
+                     {TN_UINT8, "unsigned char"},
+                     {TN_INT8, "signed char"},
+                     {TN_INT16, "short int"},
+                     {TN_INT32, "int"},
+                     {TN_INT64, "long int"},
+                     {TN_FLOAT16, "c10::Half"},
+                     {TN_BFLOAT16, "c10::BFloat16"},
+                     {TN_FLOAT32, "float"},
+                     {TN_FLOAT64, "double"},
+                     {TN_COMPLEX32, "c10::complex<c10::Half>"},
+                     {TN_COMPLEX64, "c10::complex<float>"},
+                     {TN_COMPLEX128, "c10::complex<double>"}};
+    for (size_t i = 0; i < sizeof cpp_names / sizeof *cpp_names; i++) {
+        if (cpp_names[i].dtype == dtype) return cpp_names[i].name;
+    }
+    return tni_dtype_error_name(dtype);
+}

@@ -131,5 +131,7 @@ uint8_t tni_float_to_float8(float f, tn_dtype dtype);
 
 /* "Float", "Long": dtypes as ATen's errors call them. */
 const char *tni_dtype_error_name(tn_dtype dtype);
+/* The C++ type that some of ATen's errors name ("c10::Half"). */
+const char *tni_dtype_cpp_name(tn_dtype dtype);
 
 #endif

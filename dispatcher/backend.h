@@ -76,6 +76,8 @@ int32_t tni_find_device(tni_frame *f);
 /* Fails unless the tensor given for output i has the right device and size and a dtype that the result can be
  * cast to. Out arguments are resized. */
 int32_t tni_check_given(tni_frame *f, uint32_t i);
+/* Copies an item of a list, a result, to the tensor of an out form, which is resized if it has another size. */
+int32_t tni_give_item(tni_frame *f, tn_tensor *given, tn_tensor *item);
 /* Takes finished results over as the outputs; copies them into given tensors. */
 int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n);
 /* Fails if the dtype of a given tensor cannot hold the result. */

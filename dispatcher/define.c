@@ -339,6 +339,8 @@ static int32_t add_definition(tn_context *ctx, definition *d, tni_schema *schema
     d->op.kind = e->kind;
     d->op.form = e->form;
     d->op.promote = e->promote;
+    d->op.takes = e->takes;
+    d->op.is_out_exact = e->is_out_exact;
     d->op.tags = e->tags;
     d->op.name = schema->full_name;
     d->op.entry = e;

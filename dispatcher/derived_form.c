@@ -122,6 +122,13 @@ static void append_outs(text_builder *b, const tni_schema *s, int32_t inplace)
     if (only_list || s->n_returns > 1) append_text(b, ")");
 }
 
+/* `x_out`: what an operator that writes several arguments wrote; ATen's out forms of those have other results. */
+static int32_t is_copy_of_argument(const tni_argument *r)
+{
+    size_t n = strlen(r->name);
+    return n > 4 && strcmp(r->name + n - 4, "_out") == 0;
+}
+
 /* Whether every result is a new tensor, or self of an in-place form that writes nothing else. */
 static int32_t returns_tensors(const tni_schema *s, int32_t inplace)
 {
@@ -130,7 +137,9 @@ static int32_t returns_tensors(const tni_schema *s, int32_t inplace)
     }
     for (uint32_t i = 0; i < s->n_returns; i++) {
         const tni_argument *r = &s->returns[i];
-        if (r->type != TNI_TYPE_TENSOR || (r->alias_set && !inplace) || (r->is_list && inplace)) return 0;
+        if (r->type != TNI_TYPE_TENSOR || (r->alias_set && !inplace)) return 0;
+        if (r->is_list && (inplace || s->n_returns > 1)) return 0;
+        if (is_copy_of_argument(r)) return 0;
     }
     return s->n_returns && (!inplace || (s->n_returns == 1 && !s->args[0].is_list));
 }
@@ -198,6 +207,7 @@ tni_op *tni_derive_form(tni_registry *r, const char *name)
         (entry.tags & ~(uint32_t)(TNI_TAG_INPLACE | TNI_TAG_INPLACE_VIEW | TNI_TAG_CORE)) | TNI_TAG_GENERATED;
     if (is_out) entry.tags |= TNI_TAG_OUT;
     entry.calls = entry.autocast = 0;
+    entry.is_out_exact = is_out != 0;
     int32_t status = tni_operator_add(r->ctx, &entry, source->base, schema, &op);
     return status ? tni_op_find(r, name) : op; /* another thread may have made it */
 }

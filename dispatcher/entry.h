@@ -57,7 +57,20 @@ enum {
     TNI_UNRECORDED_FORBIDDEN /* in place, a tensor that requires grad is refused */
 };
 
-/* Bits of tags, ATen's and ours. */
+/* Dtypes that an operator takes. Floats are the half types, too. */
+enum {
+    TNI_TAKES_ALL,
+    TNI_TAKES_FLOATS,
+    TNI_TAKES_FLOATS_AND_BYTE, /* uint8 */
+    TNI_TAKES_FLOATS_AND_LONG, /* int64 */
+    TNI_TAKES_FLOATS_AND_COMPLEX,
+    TNI_TAKES_ALL_BUT_BOOL,
+    TNI_TAKES_INTEGERS_AND_FLOATS,
+    TNI_TAKES_ALL_BUT_INTEGERS
+};
+
+/* Bits of tags, ATen's and ours. Those of built-in operators are below TNI_BUILTIN_TAG_BITS. */
+#define TNI_BUILTIN_TAG_BITS 12
 #define TNI_TAG_LIST(X)                                             \
     X(CORE, 0, "core")                                              \
     X(POINTWISE, 1, "pointwise")                                    \
@@ -98,7 +111,9 @@ typedef struct tni_op_entry {
     uint8_t form : 4;
     uint8_t autocast : 4; /* TN_AUTOCAST_... */
     uint8_t promote;
-    uint8_t unrecorded; /* TNI_UNRECORDED_... */
+    uint8_t unrecorded : 4; /* TNI_UNRECORDED_... */
+    uint8_t takes : 4;      /* TNI_TAKES_... */
+    uint8_t is_out_exact;   /* tensors of an out form must have the dtypes of the results */
 } tni_op_entry;
 
 /*
@@ -107,12 +122,14 @@ typedef struct tni_op_entry {
  * one more than its row's.
  */
 typedef struct tni_op_row {
-    uint32_t tags : 19;
+    uint32_t tags : TNI_BUILTIN_TAG_BITS;
     uint32_t kind : 4;
     uint32_t form : 2;
     uint32_t promote : 3;
     uint32_t unrecorded : 2;
     uint32_t autocast : 2;
+    uint32_t takes : 4;
+    uint32_t is_out_exact : 1;
     uint16_t name; /* in full, without the signature */
     uint16_t doc;
     uint16_t signature;

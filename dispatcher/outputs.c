@@ -74,6 +74,13 @@ int32_t tni_check_castable(tni_frame *f, tn_dtype from, tn_dtype to)
                      tni_dtype_error_name(from), tni_dtype_error_name(to));
 }
 
+static int32_t check_dtype(tni_frame *f, tn_dtype result, tn_dtype given)
+{
+    if (result == given || !f->op->is_out_exact) return tni_check_castable(f, result, given);
+    return tni_fail(f, TN_E_DTYPE, "Expected out tensor to have dtype %s, but got %s instead",
+                    tni_dtype_cpp_name(result), tni_dtype_cpp_name(given));
+}
+
 static int32_t same_sizes(const tn_tensor *t, const tni_out_meta *m)
 {
     return t->desc.rank == m->rank && (m->rank == 0 || memcmp(t->desc.sizes, m->sizes, m->rank * 8ull) == 0);
@@ -99,7 +106,7 @@ int32_t tni_check_given(tni_frame *f, uint32_t i)
     tn_tensor *t = f->given[i];
     const tni_out_meta *m = &f->meta[i];
     char a[256], b[256];
-    int32_t status = tni_check_castable(f, m->dtype, t->desc.dtype);
+    int32_t status = check_dtype(f, m->dtype, t->desc.dtype);
     if (status) return status;
     if (t->desc.device != f->device) {
         tn_device_format(f->ctx, f->device, a, sizeof a);
@@ -118,6 +125,17 @@ int32_t tni_check_given(tni_frame *f, uint32_t i)
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
     return TN_OK;
+}
+
+int32_t tni_give_item(tni_frame *f, tn_tensor *given, tn_tensor *item)
+{
+    tni_out_meta m = {
+        .dtype = item->desc.dtype, .rank = item->desc.rank, .sizes = (int64_t *)(uintptr_t)item->desc.sizes};
+    int32_t status = check_dtype(f, item->desc.dtype, given->desc.dtype);
+    if (!status && !same_sizes(given, &m)) status = resize_given(given, &m);
+    if (!status) status = tni_copy_tensor(given, item);
+    if (!status) tni_bump_version(given);
+    return status;
 }
 
 /* The worst TNI_OVERLAP_... of an output with the inputs. */

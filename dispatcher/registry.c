@@ -199,7 +199,9 @@ static tni_op_entry entry_of(uint32_t number)
                           .form = row->form,
                           .autocast = row->autocast,
                           .promote = row->promote,
-                          .unrecorded = row->unrecorded};
+                          .unrecorded = row->unrecorded,
+                          .takes = row->takes,
+                          .is_out_exact = row->is_out_exact};
 }
 
 static int32_t add_builtin(tni_registry *r)
@@ -215,6 +217,8 @@ static int32_t add_builtin(tni_registry *r)
         ops[i].kind = e->kind;
         ops[i].form = e->form;
         ops[i].promote = e->promote;
+        ops[i].takes = e->takes;
+        ops[i].is_out_exact = e->is_out_exact;
         ops[i].tags = e->tags;
         ops[i].entry = e;
         ops[i].name = &tni_builtin_names[tni_builtin_ops[i].name];

@@ -83,6 +83,8 @@ typedef struct tni_op {
     uint8_t is_view;
     uint8_t first_given; /* in-place and out forms: the first argument that a result goes to */
     uint8_t n_given;
+    uint8_t takes;                 /* TNI_TAKES_... */
+    uint8_t is_out_exact;          /* tensors of an out form must have the dtypes of the results */
     atomic_uint_fast64_t autocast; /* the known classes by device type, see autocast.c */
     struct {                       /* calls that ran on the CPU instead; under the registry's lock */
         uint64_t count;

@@ -4,10 +4,29 @@
 #include "core/thread.h"
 #include "dispatcher/backend.h"
 
+/* The out form of an operator whose result i is a list: its items go into the tensors of the given list. */
+static int32_t give_list(tni_frame *f, uint32_t i, const tn_value *list)
+{
+    const tn_value *given = &f->args[f->op->base->n_args + i];
+    int32_t status = TN_OK;
+    if (given->count != list->count)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "argument '%s': the number of tensors is wrong (got %u, expected %u)",
+                        f->op->schema->args[f->op->base->n_args + i].name, given->count, list->count);
+    for (uint32_t k = 0; k < list->count && !status; k++)
+        status = tni_give_item(f, given->as.tensors[k], list->as.tensors[k]);
+    return status;
+}
+
 int32_t tni_give_results(tni_frame *f, tn_value *results, uint32_t n)
 {
     int32_t status = TN_OK;
     for (uint32_t i = 0; i < n; i++) {
+        if (results[i].tag == TN_TAG_TENSORS && f->op->form == TNI_FORM_OUT) {
+            if (!status) status = give_list(f, i, &results[i]);
+            tni_value_release(f->ctx, &results[i]);
+            continue;
+        }
         tn_tensor *t = tn_value_as_tensor(results[i]);
         if (status || !t || !f->given[i] || f->given[i] == t) {
             if (status)
@@ -102,8 +121,57 @@ int32_t tni_run_view(tni_frame *f)
     return status;
 }
 
+/* ---- dtypes that an operator does not take ---- */
+
+static int32_t takes_dtype(uint32_t takes, tn_dtype dtype)
+{
+    int32_t category = tni_dtype_category(dtype);
+    int32_t is_float = category == TNI_CATEGORY_FLOAT, is_complex = category == TNI_CATEGORY_COMPLEX;
+    switch (takes) {
+    case TNI_TAKES_FLOATS:
+        return is_float;
+    case TNI_TAKES_FLOATS_AND_BYTE:
+        return is_float || dtype == TN_UINT8;
+    case TNI_TAKES_FLOATS_AND_LONG:
+        return is_float || dtype == TN_INT64;
+    case TNI_TAKES_FLOATS_AND_COMPLEX:
+        return is_float || is_complex;
+    case TNI_TAKES_ALL_BUT_BOOL:
+        return dtype != TN_BOOL;
+    case TNI_TAKES_INTEGERS_AND_FLOATS:
+        return dtype != TN_BOOL && !is_complex;
+    case TNI_TAKES_ALL_BUT_INTEGERS:
+        return dtype == TN_BOOL || is_float || is_complex;
+    default:
+        return 1;
+    }
+}
+
+/* The dtype that decides: that of the first tensor, for a pointwise operator of the highest category. */
+static tn_dtype deciding_dtype(const tni_frame *f)
+{
+    tn_dtype dtype = 0;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        tn_dtype next = f->args[i].tag == TN_TAG_TENSOR ? f->args[i].as.tensor->desc.dtype : 0;
+        if (!next || (dtype && tni_dtype_category(next) <= tni_dtype_category(dtype))) continue;
+        dtype = next;
+        if (f->op->base->kind != TNI_KIND_POINTWISE) break;
+    }
+    return dtype;
+}
+
+static __attribute__((noinline)) int32_t check_dtype(const tni_frame *f)
+{
+    tn_dtype dtype = deciding_dtype(f);
+    if (!dtype || tni_dtype_is_vendor(dtype) || takes_dtype(f->op->base->takes, dtype)) return TN_OK;
+    return tni_fail(f, TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s'", f->op->base->schema->name,
+                    tni_dtype_error_name(dtype));
+}
+
 static int32_t run_kind(tni_frame *f)
 {
+    int32_t status = f->op->base->takes ? check_dtype(f) : TN_OK;
+    if (status) return status;
     switch (f->op->base->kind) {
     case TNI_KIND_POINTWISE:
         return tni_run_elementwise(f);
@@ -118,7 +186,7 @@ static int32_t run_kind(tni_frame *f)
         if (f->op->base->form == TNI_FORM_INPLACE && f->op != f->op->base) return tni_run_structured(f);
         if (f->op->base->entry
                 ->infer) { /* checks arguments that the composite does not see, or has the result */
-            int32_t status = f->op->base->entry->infer(f);
+            status = f->op->base->entry->infer(f);
             if (status || f->done) return status;
         }
         return tni_run_composite(f);

@@ -18,7 +18,4 @@ static inline int32_t is_integer(tn_dtype dtype)
 {
     return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
 }
-/* The C++ type that ATen's errors of convolutions name. */
-const char *tni_cpp_type_name(tn_dtype dtype);
-
 #endif

@@ -106,10 +106,11 @@ void grad_identity(tn_scope *s, tni_grad *g)
     tni_grad_set(g, 0, tni_grad_out(g, 0));
 }
 
-/* The result differs from self by one step, so the gradient is that of self. */
+/* The result is one step from self, so the gradient is that of self; where both are equal it is other's value, and 0. */
 void grad_nextafter(tn_scope *s, tni_grad *g)
 {
-    tni_grad_set(g, 0, tni_grad_out(g, 0));
+    tn_tensor *equal = tn_eq(s, tni_grad_saved(g, 0), tni_grad_saved(g, 1));
+    tni_grad_set(g, 0, tn_masked_fill_scalar(s, tni_grad_out(g, 0), equal, 0));
     set_zero(s, g, 1);
 }
 

@@ -68,19 +68,28 @@ void composite_is_same_size(tn_scope *s, const tn_value *args, tn_value *outs)
 
 /* ---- isin ---- */
 
+/* Bools and complex numbers have no place in a sorted set. */
+static int32_t may_be_in(tn_scope *s, const tn_tensor *t)
+{
+    tn_dtype dtype = dtype_of(t);
+    if (dtype != TN_BOOL && !is_complex(dtype)) return 1;
+    tni_scope_failf(s, TN_E_DTYPE, "Unsupported input type encountered for isin(): %s",
+                    tni_dtype_error_name(dtype));
+    return 0;
+}
+
 /* Few test elements: all are compared. Many: searched in the sorted elements. */
 static tn_tensor *is_in(tn_scope *s, tn_tensor *elements, tn_tensor *tests, int32_t invert)
 {
     tn_dtype dtype = tni_common_dtype(s, elements, tests);
     int64_t count = tn_tensor_numel(tests);
-    if (is_complex(dtype))
-        return tn_scope_fail(s, TN_E_DTYPE, "Unsupported input type encountered for isin(): complex"), NULL;
+    if (!may_be_in(s, elements) || !may_be_in(s, tests)) return NULL;
     if (count == 0 || tn_tensor_numel(elements) == 0)
         return tni_full_on(s, elements, TN_BOOL, sizes_of(elements), tn_value_bool(invert));
     elements = tni_cast(s, elements, dtype);
     tests = tni_reshape(s, tni_cast(s, tests, dtype), TN_INTS(-1));
     tn_tensor *found;
-    if (count <= 16 || dtype == TN_BOOL) {
+    if (count <= 16) {
         found = tn_any_dim(s, tn_eq(s, tn_unsqueeze(s, elements, -1), tests), -1);
     } else {
         tn_tensor *sorted = tn_sort(s, tests).values;

@@ -48,7 +48,7 @@ static tn_tensor *conv(tn_scope *s, convolution *c, int64_t dims, const char *na
     tn_tensor *out;
     if (c->bias && dtype_of(c->bias) != dtype_of(c->input)) {
         tni_scope_failf(s, TN_E_DTYPE, "Input type (%s) and bias type (%s) should be the same",
-                        tni_cpp_type_name(dtype_of(c->input)), tni_cpp_type_name(dtype_of(c->bias)));
+                        tni_dtype_cpp_name(dtype_of(c->input)), tni_dtype_cpp_name(dtype_of(c->bias)));
         return NULL;
     }
     if (!unbatched && rank_of(c->input) != dims + 2) {

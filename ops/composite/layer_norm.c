@@ -292,7 +292,7 @@ void composite_weight_norm_interface(tn_scope *s, const tn_value *args, tn_value
     tn_tensor *v = arg_tensor(args, 0), *g = arg_tensor(args, 1);
     tn_tensor *norm = tn_norm_except_dim(s, wide(s, v), .pow = 2, .dim = arg_int(args, 2));
     give_cast(s, outs, 0, tn_mul(s, wide(s, v), tn_div(s, wide(s, g), norm)), dtype_of(v));
-    give_cast(s, outs, 1, norm, dtype_of(g) == TN_BFLOAT16 ? TN_FLOAT32 : dtype_of(g));
+    give_cast(s, outs, 1, norm, wide_dtype(dtype_of(g)));
 }
 
 /* (grad_w, v, g, norms, dim): grad_g = sum(grad v) / norm; grad_v is grad without its component along v. */

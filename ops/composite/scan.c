@@ -47,7 +47,8 @@ void composite_cumprod_backward(tn_scope *s, const tn_value *args, tn_value *out
     if (rank_of(x) == 0 || tn_tensor_numel(x) == 0) return give(outs, 0, grad);
     tn_tensor *zero = tn_any(s, tn_eq_scalar(s, x, 0));
     if (tn_scope_failed(s)) return;
-    if (tn_item_bool(s, zero)) return give(outs, 0, tni_cast(s, cumprod_with_zeros(s, grad, x, dim), dtype_of(x)));
+    if (tn_item_bool(s, zero))
+        return give(outs, 0, tni_cast(s, cumprod_with_zeros(s, grad, x, dim), dtype_of(x)));
     tn_tensor *weighted = tn_mul(s, grad, conjugate(s, output));
     give(outs, 0, tn_div(s, sum_from_end(s, weighted, dim), conjugate(s, x)));
 }

@@ -19,7 +19,7 @@ static int32_t check_same_type(tni_frame *f, const tn_tensor *input, const tn_te
 {
     if (!other || dtype_of(other) == dtype_of(input)) return TN_OK;
     return tni_fail(f, TN_E_DTYPE, "Input type (%s) and %s type (%s) should be the same",
-                    tni_cpp_type_name(dtype_of(input)), what, tni_cpp_type_name(dtype_of(other)));
+                    tni_dtype_cpp_name(dtype_of(input)), what, tni_dtype_cpp_name(dtype_of(other)));
 }
 
 static int32_t check_numbers(tni_frame *f, const convolution *c)

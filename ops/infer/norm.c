@@ -411,7 +411,8 @@ int32_t infer_weight_norm(tni_frame *f)
     const tn_tensor *v = tni_arg_tensor(f, 0), *g = tni_arg_tensor(f, 1);
     TNI_TRY(check_weight_norm(f, 0, 2));
     TNI_TRY(out_row_major(f, 0, v, dtype_of(v)));
-    return out_row_major(f, 1, g, dtype_of(g) == TN_BFLOAT16 ? TN_FLOAT32 : dtype_of(g));
+    int32_t is_half = dtype_of(g) == TN_BFLOAT16 || dtype_of(g) == TN_FLOAT16;
+    return out_row_major(f, 1, g, is_half ? TN_FLOAT32 : dtype_of(g));
 }
 
 /* (grad_w, saved_v, saved_g, saved_norms, dim). */

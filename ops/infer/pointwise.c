@@ -89,3 +89,22 @@ int32_t infer_no_bool(tni_frame *f)
         return TN_OK;
     return tni_error(TN_E_DTYPE, "\"%s\" not implemented for 'Bool'", f->op->base->schema->name);
 }
+
+int32_t infer_abs(tni_frame *f)
+{
+    if (!is_inplace(f) || !is_complex(dtype_of(tni_arg_tensor(f, 0)))) return TN_OK;
+    return tni_fail(f, TN_E_DTYPE, "In-place abs is not supported for complex tensors.");
+}
+
+int32_t infer_addcdiv(tni_frame *f)
+{
+    if (!is_integer(dtype_of(tni_arg_tensor(f, 1))) || !is_integer(dtype_of(tni_arg_tensor(f, 2))))
+        return TN_OK;
+    return tni_fail(
+        f, TN_E_DTYPE,
+        "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+        "will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can "
+        "be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for "
+        "integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv "
+        "behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.");
+}

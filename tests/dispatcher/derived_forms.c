@@ -108,8 +108,8 @@ Test(derived_forms, do_not_exist_for_views_lists_of_states_or_a_second_out_form)
 {
     const char *names[] = {"aten::view.out",
                            "aten::add.Tensor_out",
-                           "aten::_fused_adam",
-                           "aten::_amp_update_scale",
+                           "aten::_fused_adam.out",
+                           "aten::_amp_update_scale.out",
                            "aten::no_operator.out",
                            "aten::.out",
                            "out",

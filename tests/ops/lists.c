@@ -189,3 +189,33 @@ Test(lists, on_a_device_without_kernels)
     check_scaling();
     end();
 }
+
+Test(lists, results_go_into_given_lists)
+{
+    tn_tensor *x = A, *first = tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT64),
+              *rest = tn_zeros(s, TN_INTS(0), .dtype = TN_FLOAT64);
+    tn_split_copy_out(s, x, 2, TN_TENSORS(first, rest));
+    EXPECT(s, first, 1, -2);
+    EXPECT(s, rest, 3);
+    uint32_t op =
+        tn_operator_find(ctx, "aten::unsafe_split.Tensor_out"); /* follows from aten::unsafe_split.Tensor */
+    tn_tensor *const given[] = {rest, first};
+    const tn_value args[] = {tn_value_tensor(x), tn_value_int(1), tn_value_int(0),
+                             tn_value_tensors(given, 2)};
+    cr_assert(tn_scope_call(s, op, args, 4, NULL, 0));
+    expect_error(s, "argument 'out': the number of tensors is wrong (got 2, expected 3)");
+    const tn_value by_two[] = {tn_value_tensor(x), tn_value_int(2), tn_value_int(0),
+                               tn_value_tensors(given, 2)};
+    cr_assert(!tn_scope_call(s, op, by_two, 4, NULL, 0));
+    EXPECT(s, rest, 1, -2);
+    EXPECT(s, first, 3);
+    tn_split_copy_out(s, x, 2, TN_TENSORS(tn_ones(s, TN_INTS(2)), rest)); /* casts, as ATen's does */
+    EXPECT(s, rest, 3);
+    tn_tensor *const narrow[] = {tn_ones(s, TN_INTS(2)), rest};
+    const tn_value to_narrow[] = {tn_value_tensor(x), tn_value_int(2), tn_value_int(0),
+                                  tn_value_tensors(narrow, 2)};
+    cr_assert(tn_scope_call(s, op, to_narrow, 4, NULL, 0));
+    expect_error(s, "Expected out tensor to have dtype double, but got float instead");
+    cr_assert_eq(tn_operator_find(ctx, "aten::_fused_adam.out"), 0); /* ATen's lets go of most results */
+    end();
+}

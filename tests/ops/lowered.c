@@ -174,3 +174,22 @@ Test(lowered, of_forms_on_copies)
     EXPECT(s, mean, 0);
     end();
 }
+
+Test(lowered, of_norms_sets_and_neighbours)
+{
+    tn_tensor *half = tn_to(s, make(s, TN_INTS(2, 2), VALUES(3, 4, 6, 8), 0), TN_FLOAT16);
+    tn__weight_norm_interface_result w =
+        tn__weight_norm_interface(s, half, tn_ones(s, TN_INTS(2, 1), .dtype = TN_FLOAT16));
+    cr_assert_eq(tn_tensor_dtype(w.result0), TN_FLOAT16);
+    cr_assert_eq(tn_tensor_dtype(w.result1), TN_FLOAT32);
+    EXPECT(s, w.result1, 5, 10);
+    cr_assert_null(tn_isin(s, half, INTEGERS(TN_BOOL, 1)));
+    expect_error(s, "Unsupported input type encountered for isin(): Bool");
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = VECTOR(s, 0, 2, 2), *grad;
+    cr_assert(!tn_grad(s, TN_TENSORS(tn_nextafter(s, x, y)), TN_TENSORS(x),
+                       &(tn_backward_options){.size = sizeof(tn_backward_options),
+                                              .grad_outputs = TN_TENSORS(VECTOR(s, 0, 5, 7))},
+                       &grad));
+    EXPECT(s, grad, 5, 0);
+    end();
+}

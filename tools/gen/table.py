@@ -9,7 +9,7 @@ from gen.schema import Bad, Schema, derive_functional, derive_inplace, derive_ou
 KINDS = ("pointwise", "reduction", "scan", "view", "structured", "data_dependent", "random", "factory", "composite")
 PROMOTIONS = ("common", "float", "compare", "logical", "same", "real")
 FIELDS = {"schema", "inplace", "out", "functional", "forms", "kind", "promote", "infer", "composite", "calls", "gradient",
-          "saves", "differentiable_outputs", "unrecorded", "tags", "mutates", "autocast", "doc", "alias_of"}
+          "saves", "differentiable_outputs", "unrecorded", "tags", "mutates", "autocast", "doc", "alias_of", "takes", "out_dtype"}
 # Why autograd makes no node for a call of an operator without a gradient: its results have no gradient by definition; it
 # takes self out of the graph; it may not be used on tensors that require grad.
 UNRECORDED = ("constant", "detach", "forbidden")
@@ -24,6 +24,8 @@ SHORT = {"scatter.reduce": "src_reduce", "dim_IntList": "dim", "dim_int": "dim",
          "ScalarOpt_dtype": "dtype", "int_Scalar": "scalar", "int_Tensor": "tensor"}
 # Classes of mixed precision where the device has no opinion, see docs/mixed-precision.md.
 AUTOCAST = ("low", "full", "widest")
+# Dtypes that an operator takes, where it does not take all.
+TAKES = ("floats", "floats_and_byte", "floats_and_long", "floats_and_complex", "all_but_bool", "integers_and_floats", "all_but_integers")
 # Names and prefixes that the runtime itself uses. An operator that would have one gets its overload appended; if that does
 # not help, its prefix is tn_aten_. Names in the headers are refused as well.
 RESERVED = re.compile(r"tn_(retain|release|drop|backward|copy|detach|index|index_put|version|can_cast|promote_types"
@@ -85,6 +87,10 @@ class Entry:
             raise Bad(f"{self.name}: promote {promote!r} is unknown")
         if raw.get("autocast", "low") not in AUTOCAST:
             raise Bad(f"{self.name}: autocast {raw['autocast']!r} is not one of {', '.join(AUTOCAST)}")
+        if raw.get("takes", "floats") not in TAKES:
+            raise Bad(f"{self.name}: takes {raw['takes']!r} is not one of {', '.join(TAKES)}")
+        if raw.get("out_dtype", "any") not in ("any", "same"):
+            raise Bad(f"{self.name}: out_dtype is any or same")
         # The infer of a pointwise or composite entry only checks arguments.
         if kind not in ("pointwise", "composite") and "infer" not in raw:
             raise Bad(f"{self.name}: kind {kind} needs infer")
@@ -171,6 +177,13 @@ class Entry:
         """The form that a composite over one other operator calls for a form of its own; a view has only one form."""
         functional = self.is_foreach and form.kind == "out" # the result of each call is copied
         return self.callee.forms[0] if self.callee.kind == "view" else self.callee.form("functional" if functional else form.kind)
+
+    @property
+    def is_out_exact(self):
+        """Whether the tensors of an out form need the dtypes of the results: ATen casts where an iterator over elements writes."""
+        is_own = not self.callee or ("view_copy" in self.raw.get("tags", []) and not self.schema.returns[0].type.list)
+        default = "same" if self.kind in ("structured", "data_dependent", "composite") and is_own else "any"
+        return self.raw.get("out_dtype", default) == "same"
 
     def form(self, kind):
         for form in self.forms:

@@ -123,6 +123,10 @@ def print_table(table):
             row.append(".is_alias = 1")
         if "autocast" in raw and form_of(f) == "functional":
             row.append(f".autocast = TN_AUTOCAST_{raw['autocast'].upper()}")
+        if "takes" in raw:
+            row.append(f".takes = TNI_TAKES_{raw['takes'].upper()}")
+        if form_of(f) == "out" and owner.is_out_exact:
+            row.append(".is_out_exact = 1")
         unrecorded = raw.get("unrecorded", "constant" if owner.kind == "factory" or promote == "logical" else None)
         if unrecorded and "gradient" not in raw:
             row.append(f".unrecorded = TNI_UNRECORDED_{unrecorded.upper()}")
