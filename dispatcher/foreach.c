@@ -63,6 +63,15 @@ static int32_t check_packed(const foreach_call *c, const tn_tensor *t)
                      (long long)t->numel);
 }
 
+/* One tensor beside lists stands for a scalar. */
+static int32_t check_scalar(const tn_tensor *t)
+{
+    if (!t->desc.rank) return TN_OK;
+    return tni_error(TN_E_SHAPE,
+                     "scalar tensor expected to be 0 dim but it has %u dimensions and %lld elements.",
+                     t->desc.rank, (long long)t->numel);
+}
+
 static int32_t prepare(tni_frame *f, foreach_call *c)
 {
     const tni_op *op = f->op;
@@ -76,7 +85,10 @@ static int32_t prepare(tni_frame *f, foreach_call *c)
         c->to[i] = place_of(c->callee->schema, &c->schema->args[i], i);
         c->packed[i] =
             c->args[i].tag == TN_TAG_TENSOR && c->callee->schema->args[c->to[i]].type == TNI_TYPE_SCALAR;
-        if (c->packed[i]) status = check_packed(c, c->args[i].as.tensor);
+        if (c->packed[i])
+            status = check_packed(c, c->args[i].as.tensor);
+        else if (c->args[i].tag == TN_TAG_TENSOR)
+            status = check_scalar(c->args[i].as.tensor);
     }
     return status;
 }

@@ -147,15 +147,17 @@ static int32_t takes_dtype(uint32_t takes, tn_dtype dtype)
     }
 }
 
-/* The dtype that decides: that of the first tensor, for a pointwise operator of the highest category. */
+/* The dtype that decides: that of the first tensor; for pointwise operators and composites, which promote, of the highest
+ * category. */
 static tn_dtype deciding_dtype(const tni_frame *f)
 {
+    uint32_t kind = f->op->base->kind;
     tn_dtype dtype = 0;
     for (uint32_t i = 0; i < f->n_args; i++) {
         tn_dtype next = f->args[i].tag == TN_TAG_TENSOR ? f->args[i].as.tensor->desc.dtype : 0;
         if (!next || (dtype && tni_dtype_category(next) <= tni_dtype_category(dtype))) continue;
         dtype = next;
-        if (f->op->base->kind != TNI_KIND_POINTWISE) break;
+        if (kind != TNI_KIND_POINTWISE && kind != TNI_KIND_COMPOSITE) break;
     }
     return dtype;
 }

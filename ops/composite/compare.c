@@ -11,10 +11,10 @@ void composite_isclose(tn_scope *s, const tn_value *args, tn_value *outs)
         return (void)tni_scope_failf(s, TN_E_DTYPE, "%s did not match %s",
                                      tni_dtype_error_name(dtype_of(self)),
                                      tni_dtype_error_name(dtype_of(other)));
-    if (rtol < 0)
+    if (!(rtol >= 0))
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "rtol must be greater than or equal to zero, but got %g", rtol);
-    if (atol < 0)
+    if (!(atol >= 0))
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "atol must be greater than or equal to zero, but got %g", atol);
     tn_tensor *close = tn_eq(s, self, other);

@@ -3,6 +3,7 @@
  * Operators that programs seldom call by name, because ATen's own code calls them: questions about tensors, operators
  * with two underscores, forms that return what others write, convolutions of one group. Values from PyTorch 2.13.
  */
+#include <math.h>
 #include "suite.h"
 
 TestSuite(lowered, .init = begin);
@@ -183,6 +184,10 @@ Test(lowered, of_norms_sets_and_neighbours)
     cr_assert_eq(tn_tensor_dtype(w.result0), TN_FLOAT16);
     cr_assert_eq(tn_tensor_dtype(w.result1), TN_FLOAT32);
     EXPECT(s, w.result1, 5, 10);
+    cr_assert_null(tn_isclose(s, half, half, .rtol = NAN));
+    expect_error(s, "rtol must be greater than or equal to zero, but got nan");
+    cr_assert_eq(tn__foreach_add(s, TN_TENSORS(half), tn_ones(s, TN_INTS(1))).count, 0);
+    expect_error(s, "scalar tensor expected to be 0 dim but it has 1 dimensions and 1 elements.");
     cr_assert_null(tn_isin(s, half, INTEGERS(TN_BOOL, 1)));
     expect_error(s, "Unsupported input type encountered for isin(): Bool");
     tn_tensor *x = VECTOR(s, 1, 1, 2), *y = VECTOR(s, 0, 2, 2), *grad;

@@ -59,7 +59,7 @@ Test(refusals_dtypes, outputs)
     EXPECT(s, tn_cat_out(s, TN_TENSORS(input), tn_empty(s, TN_INTS(0), .dtype = TN_FLOAT64)), 1, 1, 1, 1);
     REFUSED(tn_mm_out(s, input, input, wide),
             "Expected out tensor to have dtype float, but got double instead");
-    REFUSED(tn_relu_out(s, input, wide), "Expected out tensor to have dtype float, but got double instead");
+    REFUSED(tn_silu_out(s, input, wide), "Expected out tensor to have dtype float, but got double instead");
     REFUSED(tn_tril_out(s, of(TN_INT64, TN_INTS(2, 2)), of(TN_BFLOAT16, TN_INTS(2, 2))),
             "Expected out tensor to have dtype long int, but got c10::BFloat16 instead");
     REFUSED(tn_all_out(s, input, of(TN_FLOAT32, TN_INTS(0))),
