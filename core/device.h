@@ -64,8 +64,8 @@ struct tni_device {
     void *handle;    /* from open; NULL until first use */
     atomic_int open; /* TNI_DEVICE_... */
     pthread_mutex_t lock;
-    int32_t host_access;  /* allocations have host addresses */
-    int32_t synchronous;  /* work is done when a call returns: nothing ever waits for a stream */
+    int32_t host_access; /* memory has addresses of the host, but for some of other libraries and processes */
+    int32_t synchronous; /* work is done when a call returns: nothing ever waits for a stream */
     uint32_t memory_kind; /* TN_MEMORY_... that tensors use */
     tn_device_facts facts;
     tn_stream *default_stream;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements between tensors and host memory: tn_from_data, tn_from_blob, tn_to_host, tn_item_*. Row-major
- * tensors are one copy; others are gathered on the host, from the device's memory where the host sees it,
- * else from a copy of the part of the storage that the tensor spans.
+ * Elements between tensors and host memory: tn_from_data, tn_from_blob, tn_to_host, tn_item_*. Where the host sees the memory
+ * it reads the elements there, when the work of the current stream has finished. Else row-major tensors are one copy by the
+ * device, and others are gathered from a copy of the part of the storage that the tensor spans.
  */
 #include <string.h>
 #include "core/debug.h"
@@ -68,17 +68,25 @@ static int32_t read_mapped(const tn_tensor *t, uint64_t bytes, char *out)
     return status ? tni_driver_error(d->type, status, "end of a mapping of device memory") : TN_OK;
 }
 
+/* Where they are: from memory that the host sees. */
+static int32_t read_visible(const tn_tensor *t, char *out, uint64_t bytes)
+{
+    tni_device *d = t->storage->device;
+    int32_t status = d->synchronous ? TN_OK : tn_stream_synchronize(tni_current_stream(d));
+    if (status) return status;
+    if (tni_is_contiguous(t))
+        memcpy(out, t->desc.host, bytes);
+    else
+        gather(t, t->desc.host, out);
+    return TN_OK;
+}
+
 static int32_t read_strided(const tn_tensor *t, char *out)
 {
     tni_device *d = t->storage->device;
     int64_t extent, item = tn_dtype_bytes(t->desc.dtype);
     int32_t status = tni_storage_extent(t->desc.rank, t->desc.sizes, t->desc.strides, &extent);
     if (status) return status;
-    if (d->host_access && t->desc.host) {
-        status = d->synchronous ? TN_OK : tn_stream_synchronize(tni_current_stream(d));
-        if (!status) gather(t, t->desc.host, out);
-        return status;
-    }
     if (d->type->driver.memory.map && d->type->driver.memory.unmap)
         return read_mapped(t, (uint64_t)(extent * item), out);
     char *copy = tni_alloc(t->ctx, (uint64_t)(extent * item));
@@ -118,10 +126,10 @@ int32_t tni_tensor_read(const tn_tensor *t, void *out, uint64_t bytes)
         status = tni_capture_refuse(tni_current_stream(d),
                                     "reading the elements of a tensor (item, to_host, print)");
     if (status) return status;
-    if (!tni_is_contiguous(t))
+    if (d->host_access && t->desc.host) /* memory of other libraries may have no address */
+        status = read_visible(t, out, bytes);
+    else if (!tni_is_contiguous(t))
         status = read_strided(t, out);
-    else if (d->synchronous)
-        memcpy(out, t->desc.host, bytes);
     else
         status = tni_copy_to_host(d, out, t->desc.allocation, t->desc.byte_offset, bytes);
     if (!status && t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG))

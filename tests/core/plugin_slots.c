@@ -222,7 +222,7 @@ Test(plugin_slots, kinds_of_memory)
     }
 }
 
-/* Memory that the host sees, of a device that works later: strided reads wait for the stream, and nothing is copied. */
+/* Memory that the host sees, of a device that works later: reads wait for the stream, and nothing is copied. */
 static int32_t alloc_visible(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     int32_t status = right_alloc(self, device, request, out);
@@ -231,18 +231,71 @@ static int32_t alloc_visible(void *self, void *device, const tn_memory_request *
     return status;
 }
 
+static tn_device add_visible(void)
+{
+    replace_memory();
+    driver.memory.alloc = alloc_visible;
+    driver.device.facts = facts_of_kinds;
+    class_of_facts = TN_DEVICE_INTEGRATED;
+    kinds = TN_MEMORY_UNIFIED;
+    return add();
+}
+
+static void write_nine(void *user)
+{
+    ((float *)user)[0] = 9;
+}
+
+static int32_t never_copied(void *self, void *device, void *host, const tn_memory *pinned, void *allocation,
+                            uint64_t offset, uint64_t bytes, void *stream)
+{
+    return TN_E_IO;
+}
+
+/* What unfinished work writes is there before the host reads. */
+Test(plugin_slots, visible_memory_is_read_after_the_work)
+{
+    float got[2] = {0};
+    f.has_callbacks = 1;
+    driver = fake_driver(&f);
+    driver.copy.device_to_host = never_copied;
+    tn_device d = add_visible();
+    tn_tensor *t = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, d);
+    tn_tensor *first = NULL;
+    const int64_t none = 0;
+    cr_assert_eq(tni_tensor_view(t, 0, &none, &none, 0, &first), TN_OK);
+    cr_assert_eq(tn_tensor_data(t), fake_address(t));
+    fake_work(tn_stream_current(ctx, d));
+    cr_assert_eq(tn_stream_add_callback(tn_stream_current(ctx, d), write_nine, tn_tensor_data(t)), TN_OK);
+    cr_assert_eq(*(float *)tn_tensor_data(t), 1, "nothing waits for it yet");
+    cr_assert_eq(tn_to_host(s, t, got, sizeof got), TN_OK);
+    cr_expect_eq(got[0], 9);
+    cr_expect_eq(got[1], 2);
+    *(float *)tn_tensor_data(t) = 3;
+    fake_work(tn_stream_current(ctx, d));
+    cr_assert_eq(tn_stream_add_callback(tn_stream_current(ctx, d), write_nine, tn_tensor_data(t)), TN_OK);
+    cr_expect_eq(tn_item_double(s, first), 9);
+    tn_release(first);
+}
+
+/* Memory that another process gave has no address, of the same device. */
+Test(plugin_slots, memory_without_an_address_among_visible_memory)
+{
+    float got[2] = {0};
+    tn_device d = add_visible();
+    tn_tensor *t = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){1, 2}, d);
+    t->desc.host = NULL;
+    cr_assert_eq(tn_to_host(s, t, got, sizeof got), TN_OK);
+    cr_expect_eq(got[1], 2);
+}
+
 Test(plugin_slots, visible_memory)
 {
     const float data[6] = {0, 1, 2, 3, 4, 5};
     const int64_t sizes[] = {3, 2}, strides[] = {1, 3};
     float got[6];
     tn_tensor *turned = NULL;
-    replace_memory();
-    driver.memory.alloc = alloc_visible;
-    driver.device.facts = facts_of_kinds;
-    class_of_facts = TN_DEVICE_INTEGRATED;
-    kinds = TN_MEMORY_UNIFIED;
-    tn_device d = add();
+    tn_device d = add_visible();
     tn_tensor *t = tn_from_data(s, TN_FLOAT32, TN_INTS(2, 3), data, d);
     cr_assert_eq(tni_tensor_view(t, 2, sizes, strides, 0, &turned), TN_OK);
     fake_work(tn_stream_current(ctx, d));

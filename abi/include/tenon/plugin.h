@@ -80,7 +80,7 @@ typedef struct tn_memory_request {
 /* Memory that was given. Whoever gave it gets the same fields back when it is freed. */
 typedef struct tn_memory {
     uint32_t size;
-    uint32_t kind;    /* TN_MEMORY_... */
+    uint32_t kind;    /* TN_MEMORY_...: what was asked for, but see memory.alloc */
     void *allocation; /* by which all other slots know it */
     uint64_t offset;  /* where the memory begins in the allocation; mostly 0 */
     void *host;       /* address of its first byte for the host, or NULL */
@@ -321,7 +321,9 @@ typedef struct tn_memory_interface {
      * Allocates memory. Its contents are undefined. The host asks for large allocations and divides them.
      * After TN_E_OUT_OF_MEMORY the host frees its caches, calls trim, synchronises and asks once more. Memory
      * of kind TN_MEMORY_HOST on a device whose tensors live elsewhere is pinned: it has a host address, and copies
-     * from and to it do not block.
+     * from and to it do not block. Memory of kind TN_MEMORY_UNIFIED has a host address, too: the host uses one part of
+     * it while work uses another. Of a request for it with TN_REQUEST_SHAREABLE, and to reserve, the plugin may make
+     * memory of kind TN_MEMORY_DEVICE, which has none.
      */
     int32_t (*alloc)(void *self, void *device, const tn_memory_request *request, TN_OUT tn_memory *out);
     /* Called when no unfinished work uses the memory. */

@@ -112,7 +112,8 @@ TN_API tn_context *tn_tensor_context(const tn_tensor *t) TN_ANY_THREAD;
 /* Offset of the first element from the start of the storage, in elements. */
 TN_API int64_t tn_tensor_storage_offset(const tn_tensor *t) TN_ANY_THREAD;
 /* Address of the first element if the host can read it, else NULL. Does not wait: queued work may still write
- * there. */
+ * there. On a device with streams the host may use the elements when the work that uses them has finished
+ * (tn_stream_synchronize), until the program queues more. */
 TN_API void *tn_tensor_data(const tn_tensor *t) TN_ANY_THREAD;
 /* 1 if contiguous in that memory format (TN_CONTIGUOUS_FORMAT, TN_CHANNELS_LAST, TN_CHANNELS_LAST_3D). */
 TN_API int32_t tn_tensor_is_contiguous(const tn_tensor *t, int32_t memory_format) TN_ANY_THREAD;
