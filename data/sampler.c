@@ -46,7 +46,8 @@ static int32_t check(tn_scope *s, const tn_loader_options *o, const tn_tensor *a
         tn_tensor_size(all, 0) != drawn(o))
         return data_fail(s, TN_E_ARGUMENT, "loader", NULL, "the sampler did not give int64 [%lld]",
                          (long long)drawn(o));
-    const int64_t *index = tn_tensor_data(all);
+    /* Memory of a device may have an address, too, but its work may not have finished. */
+    const int64_t *index = tn_tensor_device(all) == TN_CPU ? tn_tensor_data(all) : NULL;
     for (int64_t i = 0; index && i < drawn(o); i++)
         if (index[i] < 0 || index[i] >= tn_dataset_count(o->dataset))
             return data_fail(s, TN_E_INDEX, "loader", NULL,

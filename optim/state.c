@@ -126,11 +126,12 @@ static tn_tensor *find(tn_named_tensors state, const char *name)
     return NULL;
 }
 
+/* Tensors of devices are not read here: their work may not have finished. */
 static int32_t is_kind(const tn_tensor *t, const char *name)
 {
-    return t && tn_tensor_dtype(t) == TN_UINT8 && tn_tensor_numel(t) == (int64_t)strlen(name) &&
-           tn_tensor_data(t) && tn_tensor_is_contiguous(t, TN_CONTIGUOUS_FORMAT) &&
-           !memcmp(tn_tensor_data(t), name, strlen(name));
+    return t && tn_tensor_device(t) == TN_CPU && tn_tensor_dtype(t) == TN_UINT8 &&
+           tn_tensor_numel(t) == (int64_t)strlen(name) && tn_tensor_data(t) &&
+           tn_tensor_is_contiguous(t, TN_CONTIGUOUS_FORMAT) && !memcmp(tn_tensor_data(t), name, strlen(name));
 }
 
 static int32_t has_parameter(const tn_optimizer *o, const char *name, uint64_t bytes)

@@ -305,6 +305,26 @@ Test(loader, samplers_of_the_program)
     tn_dataset_destroy(d);
 }
 
+static tn_tensor *on_a_device(void *user, tn_scope *scope, tn_generator *g, int64_t epoch, int64_t count)
+{
+    (void)g;
+    (void)epoch;
+    return tn_arange(scope, TN_SCALAR(count), .dtype = TN_INT64, .device = *(tn_device *)user);
+}
+
+/* The null device has memory with addresses of the host, as integrated devices have. */
+Test(loader, a_sampler_on_a_device)
+{
+    tn_device null = tn_device_parse(ctx, "null:0");
+    tn_dataset *d = numbers(3);
+    const tn_sampler sampler = {.size = sizeof sampler, .user = &null, .order = on_a_device};
+    tn_loader *l = tn_loader_create(d, .batch = 2, .sampler = sampler);
+    tn_loader_next(s, l);
+    expect_error(s, "the sampler's tensor is not on the CPU");
+    tn_loader_destroy(l);
+    tn_dataset_destroy(d);
+}
+
 static int32_t sum_samples(void *user, tn_scope *scope, tn_tensor *const *samples, int64_t count,
                            tn_tensor **out)
 {

@@ -384,6 +384,27 @@ static void expect_refused_file(const char *path, tn_module *m, int32_t status, 
     tn_module_destroy(m);
 }
 
+/* The null device's memory has addresses of the host, as that of integrated devices has, whose work may not have finished. */
+Test(trajectories, the_kind_is_not_read_from_memory_of_a_device)
+{
+    tn_module *m = module_of("w", 2, TN_FLOAT32);
+    tn_optimizer *o = tn_adam_create(m, .lr = 0.25);
+    tn_named_tensors state = tn_optimizer_tensors(s, o);
+    cr_assert_eq(tn_optimizer_load_state(o, state), TN_OK);
+    tn_named_tensor changed[64];
+    cr_assert_leq(state.count, 64);
+    for (int64_t i = 0; i < state.count; i++) {
+        changed[i] = state.data[i];
+        if (!strcmp(changed[i].name, "#kind"))
+            changed[i].tensor = tn_to_device(s, changed[i].tensor, tn_device_parse(ctx, "null:0"), TN_UINT8);
+    }
+    state.data = changed;
+    cr_assert_eq(tn_optimizer_load_state(o, state), TN_E_ARGUMENT);
+    expect_last_error("the file is of another optimizer");
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
 Test(trajectories, files_of_other_parameters_are_refused)
 {
     char folder[] = "/tmp/optim.XXXXXX", path[64];
