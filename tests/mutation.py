@@ -58,6 +58,28 @@ def compile_mutant(build, commands, folder, file, old, new, options=()):
     return replaced, target
 
 
+def library_commands(build):
+    """The compilation of libtenon's files."""
+    return compile_commands(build, lambda output: "/lib" in output and not output.startswith(("tests/", "plugins/")))
+
+
+def link_library(build, folder, replaced, target):
+    """A libtenon with one object replaced. Archives of the build are thin: their members are the objects."""
+    words, seen = [], set()
+    for word in link_command(build, "libtenon.so.0.1.0"):
+        if word.endswith(".a") and not word.startswith("-"):
+            listed = subprocess.run(["ar", "t", word], cwd=build, check=True, capture_output=True, text=True).stdout.split()
+            fresh = [m for m in listed if m not in seen]  # an archive may hold another's objects
+            seen.update(fresh)
+            words += [str(target) if (build / m).resolve() == (build / replaced).resolve() else m for m in fresh]
+        else:
+            words.append(word)
+    library = folder / "libtenon.so.0"
+    words[words.index("-o") + 1] = str(library)
+    subprocess.run(words, cwd=build, check=True)
+    return library
+
+
 def failed_tests(program, environment):
     """Names of the tests of a Criterion program that failed; `program` may be a list of words that run it. Tests are skipped where
     there is no device, which a mutant may cause."""
@@ -93,20 +115,28 @@ def hunt(build, mutants, subject, compile_one, run):
 
 
 def hunt_plugin(build, program, name, mutants):
-    """The same for a device plugin: each mutant is linked as the build did, into a plugin folder of its own."""
+    """The same for a device plugin: each mutant is linked as the build did, into a plugin folder of its own. A file that is not of
+    the plugin is one of libtenon, of which the program gets a mutant."""
     library = f"plugins/{name}/libtenon_{name}.so"
-    commands = compile_commands(build, lambda output: output.startswith(library))
+    commands = library_commands(build) | compile_commands(build, lambda output: output.startswith(library))
     if not is_plain(commands):
         return SKIPPED
     command = link_command(build, library)
 
+    def make_plugin(folder, replaced, target):
+        words = [str(target) if w == replaced else w for w in command]
+        words[words.index("-o") + 1] = str(folder / Path(library).name)
+        subprocess.run(words, cwd=build, check=True)
+        shutil.copy(build / "plugins" / name / f"{name}.json", folder)
+        return {"TENON_PLUGIN_ADD": str(folder)}
+
     def run(folder, made):
-        if made:
-            replaced, target = made
-            words = [str(target) if w == replaced else w for w in command]
-            words[words.index("-o") + 1] = str(folder / Path(library).name)
-            subprocess.run(words, cwd=build, check=True)
-            shutil.copy(build / "plugins" / name / f"{name}.json", folder)
-        return failed_tests(program, dict(os.environ, TENON_PLUGIN_ADD=str(folder or build / "plugins" / name)))
+        changed = {"TENON_PLUGIN_ADD": str(build / "plugins" / name)}
+        if made and made[0].startswith(library):
+            changed = make_plugin(folder, *made)
+        elif made:  # a libtenon looks for plugins, and for its helper, beside itself
+            changed = {"LD_PRELOAD": str(link_library(build, folder, *made)), "TENON_PLUGIN_PROBE": "never",
+                       "TENON_PLUGIN_PATH": f"{build}/plugins/{name}:{build}/plugins/cpu"}
+        return failed_tests(program, os.environ | changed)
 
     return hunt(build, mutants, "plugin", lambda *mutant: compile_mutant(build, commands, *mutant), run)

@@ -7,7 +7,6 @@ with everything else into a libtenon of its own, and put before the tests of wai
 """
 import argparse
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -87,23 +86,6 @@ MUTANTS = [
 ]
 
 
-def link_mutant(build, link, folder, replaced, target):
-    """The library with one object replaced. Archives of the build are thin: their members are the objects."""
-    words, seen = [], set()
-    for word in link:
-        if word.endswith(".a") and not word.startswith("-"):
-            listed = subprocess.run(["ar", "t", word], cwd=build, check=True, capture_output=True, text=True).stdout.split()
-            fresh = [m for m in listed if m not in seen]  # an archive may hold another's objects
-            seen.update(fresh)
-            words += [str(target) if (build / m).resolve() == (build / replaced).resolve() else m for m in fresh]
-        else:
-            words.append(word)
-    library = folder / "libtenon.so.0"
-    words[words.index("-o") + 1] = str(library)
-    subprocess.run(words, cwd=build, check=True)
-    return library
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, required=True)
@@ -111,15 +93,14 @@ def main():
     parser.add_argument("--only", default="", help="mutants whose description contains this")
     o = parser.parse_args()
     build = o.build.resolve()
-    commands = mutation.compile_commands(build, lambda output: "/lib" in output and not output.startswith("tests/"))
+    commands = mutation.library_commands(build)
     if not mutation.is_plain(commands):
         return mutation.SKIPPED
-    link = mutation.link_command(build, "libtenon.so.0.1.0")
     environment = dict(os.environ, TENON_REFERENCE_LAZY="3000", TENON_REFERENCE_DEVICES="2",
                        TENON_PLUGIN_PATH=f"{build}/plugins/reference:{build}/plugins/cpu")
 
     def run(folder, made):
-        loaded = {"LD_PRELOAD": str(link_mutant(build, link, folder, *made))} if made else {}
+        loaded = {"LD_PRELOAD": str(mutation.link_library(build, folder, *made))} if made else {}
         return mutation.failed_tests(o.program, {**environment, **loaded})
 
     return mutation.hunt(build, [m for m in MUTANTS if o.only in m[0]], "library",
