@@ -31,10 +31,17 @@ void hand_close(hand *h)
     if (h->library) dlclose(h->library);
 }
 
-void *hand_alloc(hand *h, uint32_t i, uint64_t bytes, void **out_host, check_result *out)
+uint32_t hand_memory_kind(const hand *h)
 {
     uint32_t kinds = h->target->facts.memory_kinds;
-    const tn_memory_request request = {.size = sizeof request, .kind = kinds & (~kinds + 1u), .bytes = bytes};
+    if (h->target->facts.device_class == TN_DEVICE_INTEGRATED && kinds & TN_MEMORY_UNIFIED)
+        return TN_MEMORY_UNIFIED;
+    return kinds & (~kinds + 1u);
+}
+
+void *hand_alloc(hand *h, uint32_t i, uint64_t bytes, void **out_host, check_result *out)
+{
+    const tn_memory_request request = {.size = sizeof request, .kind = hand_memory_kind(h), .bytes = bytes};
     tn_memory memory = {.size = sizeof memory};
     if (!check_that(out, h->n_given < sizeof h->given / sizeof *h->given,
                     "the case asks for too much memory") ||

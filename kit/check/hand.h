@@ -33,8 +33,10 @@ void hand_close(hand *h);
 int hand_ok(hand *h, check_result *out, int32_t status, const char *what);
 /* A stream of default priority. */
 int32_t hand_stream(const hand *h, void *device, void **out);
-/* Memory on device i, of the first kind that the facts list; NULL and the case fails. The host's address of the
- * memory goes to *out_host (NULL: not asked for). */
+/* The kind of memory that tensors of the device have, as the library decides. */
+uint32_t hand_memory_kind(const hand *h);
+/* Memory on device i, of that kind; NULL and the case fails. The host's address of the memory goes to *out_host (NULL: not
+ * asked for). */
 void *hand_alloc(hand *h, uint32_t i, uint64_t bytes, void **out_host, check_result *out);
 void hand_free(hand *h, uint32_t i, void *allocation, uint64_t bytes);
 /* Whether a table of any age has a slot. */

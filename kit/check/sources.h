@@ -14,6 +14,8 @@ void check_tier0_slots(check_target *t, check_list *list);
 void check_tier0_gate(check_target *t, check_list *list);
 /* tier0_pinned.c: pinned memory and copies that do not block. */
 void check_tier0_pinned(check_target *t, check_list *list);
+/* tier0_unified.c: memory that host and device share. */
+void check_tier0_unified(check_target *t, check_list *list);
 /* table.c: pointwise operators, reductions and scans, from the operator table. */
 void check_table_cases(check_target *t, check_list *list);
 /* families.c: fill, copy, iota, random, gather, scatter, bmm, sort, nonzero. */

@@ -28,8 +28,7 @@ typedef struct pinned {
 /* As the library decides: memory of kind TN_MEMORY_HOST where tensors have another kind, else pages. */
 static int gives_pinned(const hand *h)
 {
-    uint32_t kinds = h->target->facts.memory_kinds, first = kinds & (~kinds + 1u);
-    return kinds & TN_MEMORY_HOST && first != TN_MEMORY_HOST;
+    return h->target->facts.memory_kinds & TN_MEMORY_HOST && hand_memory_kind(h) != TN_MEMORY_HOST;
 }
 
 static int pins(hand *h, check_result *out)
