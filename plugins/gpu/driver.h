@@ -45,6 +45,7 @@ typedef struct gpu_properties {
         has_dense; /* of these, programs for dense operands of one dtype (GPU_DENSE of device/pointwise.cl) */
     uint32_t lacks_attention;            /* it has no programs of device/attention_groups.cl */
     uint32_t has_addresses;              /* the handle of an allocation is its address for the device */
+    uint32_t has_unified;                /* `unified_alloc` can be asked for memory */
     int32_t priority_low, priority_high; /* of queues; lower numbers are more urgent */
     uint64_t peers;                      /* bit i: peer_copy reaches device i */
     uint8_t uuid[16];
@@ -312,6 +313,10 @@ typedef struct gpu_driver {
     int32_t (*event_record_as)(void *device, void *queue, uint32_t flags, void **out_event);
     /* Free and total memory. NULL or TN_E_UNSUPPORTED: the family counts what it has allocated. */
     int32_t (*memory_info)(void *device, uint64_t *out_free, uint64_t *out_total);
+    /* Memory that the host uses, too, at *out_host: one part of it while work of the device uses another, since the host of the
+     * plugin divides allocations. `free` gives it back. Tensors of a device of class TN_DEVICE_INTEGRATED lie in it. NULL: no
+     * device has it, whatever has_unified says. */
+    int32_t (*unified_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);
     /* Memory that grows, as memory.reserve and memory.resize (tenon/plugin.h); `free` gives it back. NULL, both: none does. */
     int32_t (*reserve)(void *device, uint64_t bytes, void **out_memory);
     int32_t (*resize)(void *device, void *memory, uint64_t bytes);

@@ -206,7 +206,7 @@ uint64_t gpu_items_wanted(const gpu_device *d)
 
 int32_t gpu_workspace(const tn_call *call, uint64_t bytes, void **out_allocation, uint64_t *out_offset)
 {
-    const tn_memory_request request = {.size = sizeof request, .kind = TN_MEMORY_DEVICE, .bytes = bytes};
+    const tn_memory_request request = {.size = sizeof request, .bytes = bytes};
     tn_memory memory = {.size = sizeof memory};
     int32_t status = call->host->workspace(call, &request, &memory);
     *out_allocation = memory.allocation;

@@ -81,6 +81,17 @@ static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reaso
     return TN_OK;
 }
 
+static int32_t has_unified(const gpu_properties *of)
+{
+    return driver->unified_alloc && of->has_unified;
+}
+
+static uint32_t kinds_of_memory(const gpu_properties *of)
+{
+    return TN_MEMORY_DEVICE | (driver->host_alloc ? TN_MEMORY_HOST : 0) |
+           (has_unified(of) ? TN_MEMORY_UNIFIED : 0);
+}
+
 static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
 {
     gpu_plugin *p = self;
@@ -95,7 +106,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     gpu_device described = {.properties = of};
     tn_device_facts f = {.size = out->size,
                          .device_class = of.device_class,
-                         .memory_kinds = TN_MEMORY_DEVICE | (driver->host_alloc ? TN_MEMORY_HOST : 0),
+                         .memory_kinds = kinds_of_memory(&of),
                          .compute_units = of.compute_units,
                          .total_memory = of.memory_bytes,
                          .alignment = of.alignment,
@@ -442,48 +453,65 @@ static int32_t stream_wait_event(void *self, void *device, void *stream, void *e
 
 /* ---- Memory and copies ------------------------------------------------------------------------------------ */
 
+static int32_t check_request(gpu_device *d, const tn_memory_request *request)
+{
+    const uint64_t largest = d->properties.largest_allocation;
+    const uint32_t kind = request->kind;
+    if (kind != TN_MEMORY_DEVICE && !(kind == TN_MEMORY_UNIFIED && has_unified(&d->properties)))
+        return gpu_error(d->plugin, TN_E_UNSUPPORTED, "there is no memory of kind %u", kind);
+    if (largest && request->bytes > largest)
+        return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY,
+                         "cannot allocate %llu bytes: the largest allocation of the device has %llu bytes",
+                         (unsigned long long)request->bytes, (unsigned long long)largest);
+    return device_status(d->plugin, d);
+}
+
+/* Counts what the driver gave, and shows its address. */
+static void show_memory(gpu_device *d, uint32_t kind, tn_memory *out)
+{
+    __atomic_fetch_add(&d->allocated, out->bytes, __ATOMIC_RELAXED);
+    out->kind = kind;
+    if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
+}
+
+/* Other processes see device memory only, whatever kind is asked for. */
 static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     gpu_device *d = device;
     const uint64_t bytes = request->bytes;
+    const int32_t is_shareable = request->flags & TN_REQUEST_SHAREABLE && driver->shares;
+    const uint32_t kind = is_shareable ? TN_MEMORY_DEVICE : request->kind;
     if (request->kind == TN_MEMORY_HOST && driver->host_alloc) {
         out->kind = TN_MEMORY_HOST;
         out->bytes = bytes;
         return driver->host_alloc(d->handle, bytes, &out->allocation, &out->host);
     }
-    if (request->kind != TN_MEMORY_DEVICE)
-        return gpu_error(self, TN_E_UNSUPPORTED, "there is no memory of kind %u", request->kind);
-    if (d->properties.largest_allocation && bytes > d->properties.largest_allocation)
-        return gpu_error(self, TN_E_OUT_OF_MEMORY,
-                         "cannot allocate %llu bytes: the largest allocation of the device has %llu bytes",
-                         (unsigned long long)bytes, (unsigned long long)d->properties.largest_allocation);
-    out->bytes = bytes;
-    int32_t status = device_status(self, device);
-    if (!status)
-        status = request->flags & TN_REQUEST_SHAREABLE && driver->shares
-                     ? driver->shares->alloc(d->handle, bytes, &out->allocation, &out->bytes)
-                     : driver->alloc(d->handle, bytes, &out->allocation);
+    int32_t status = check_request(d, request);
     if (status) return status;
-    __atomic_fetch_add(&d->allocated, out->bytes, __ATOMIC_RELAXED);
-    out->kind = TN_MEMORY_DEVICE;
-    if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
-    return TN_OK;
+    out->bytes = bytes;
+    if (is_shareable)
+        status = driver->shares->alloc(d->handle, bytes, &out->allocation, &out->bytes);
+    else if (kind == TN_MEMORY_UNIFIED)
+        status = driver->unified_alloc(d->handle, bytes, &out->allocation, &out->host);
+    else
+        status = driver->alloc(d->handle, bytes, &out->allocation);
+    if (!status) show_memory(d, kind, out);
+    return status;
 }
 
-/* Addresses count as memory: a driver whose memory grows says itself how much is free. */
+/* Addresses count as memory: a driver whose memory grows says itself how much is free. Device memory grows, and no other: where
+ * tensors use unified memory, it is what they get if the program wants memory that grows. */
 static int32_t memory_reserve(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     gpu_device *d = device;
-    if (request->kind != TN_MEMORY_DEVICE || request->flags)
+    if (request->kind == TN_MEMORY_HOST || request->flags)
         return gpu_error(self, TN_E_UNSUPPORTED, "memory of kind %u with flags 0x%x does not grow",
                          request->kind, request->flags);
     int32_t status = device_status(self, device);
     if (!status) status = driver->reserve(d->handle, request->bytes, &out->allocation);
     if (status) return status;
-    out->kind = TN_MEMORY_DEVICE;
     out->bytes = request->bytes;
-    __atomic_fetch_add(&d->allocated, out->bytes, __ATOMIC_RELAXED);
-    if (d->properties.has_addresses) out->address = (uintptr_t)out->allocation;
+    show_memory(d, TN_MEMORY_DEVICE, out);
     return TN_OK;
 }
 

@@ -18,12 +18,14 @@
     X(zeDeviceGetProperties)                  \
     X(zeDeviceGetModuleProperties)            \
     X(zeDeviceGetMemoryProperties)            \
+    X(zeDeviceGetMemoryAccessProperties)      \
     X(zeDeviceGetCommandQueueGroupProperties) \
     X(zeDeviceCanAccessPeer)                  \
     X(zeContextCreate)                        \
     X(zeContextDestroy)                       \
     X(zeMemAllocDevice)                       \
     X(zeMemAllocHost)                         \
+    X(zeMemAllocShared)                       \
     X(zeMemFree)                              \
     X(zeMemGetAllocProperties)                \
     X(zeMemGetAddressRange)                   \

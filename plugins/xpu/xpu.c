@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOADER "libze_loader.so.1"
-#define MOST   16 /* drivers, and devices of one driver */
+#define LOADER    "libze_loader.so.1"
+#define MOST      16 /* drivers, and devices of one driver */
+#define ALIGNMENT 64
 
 /* ---- The loader, devices and results ----------------------------------------------------------------------- */
 
@@ -137,6 +138,17 @@ static uint64_t memory_of(const xpu_state *s, ze_device_handle_t device)
     return bytes;
 }
 
+/* Whether the host may use a part of shared memory while the device uses another. Without ZE_MEMORY_ACCESS_CAP_FLAG_CONCURRENT
+ * the host has to stay away from the whole allocation, of which other tensors have parts. */
+static uint32_t has_unified(const xpu_state *s, ze_device_handle_t device)
+{
+    const ze_memory_access_cap_flags_t needed =
+        ZE_MEMORY_ACCESS_CAP_FLAG_RW | ZE_MEMORY_ACCESS_CAP_FLAG_CONCURRENT;
+    ze_device_memory_access_properties_t p = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEMORY_ACCESS_PROPERTIES};
+    return s->ze.zeDeviceGetMemoryAccessProperties(device, &p) == ZE_RESULT_SUCCESS &&
+           (p.sharedSingleDeviceAllocCapabilities & needed) == needed;
+}
+
 /* Whether the device may use memory of the other one. */
 static int32_t is_peer(const xpu_state *s, const found_device *d, const found_device *other)
 {
@@ -161,11 +173,12 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
         .compute_units = p.numSlices * p.numSubslicesPerSlice * p.numEUsPerSubslice,
         .memory_bytes = memory_of(s, found->handle),
         .largest_allocation = p.maxMemAllocSize,
-        .alignment = 64,
+        .alignment = ALIGNMENT,
         .has_double = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0,
         .is_precompiled = 1,
         .has_dense = 1,
         .has_addresses = 1,
+        .has_unified = has_unified(s, found->handle),
         .priority_low = 1,
         .priority_high = -1,
     };
@@ -243,15 +256,32 @@ static int32_t waits_for(void *device, void *other)
 
 /* ---- Memory ------------------------------------------------------------------------------------------------ */
 
+static int32_t check_alloc(xpu_device *d, ze_result_t result, uint64_t bytes, const char *of)
+{
+    char what[64];
+    if (result == ZE_RESULT_ERROR_UNSUPPORTED_SIZE) result = ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
+    snprintf(what, sizeof what, "allocating %llu bytes%s", (unsigned long long)bytes, of);
+    return xpu_check(d, result, what);
+}
+
 static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
 {
     xpu_device *d = device;
     const ze_device_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
-    char what[64];
-    ze_result_t result = d->ze->zeMemAllocDevice(d->context, &desc, bytes, 64, d->handle, out_memory);
-    if (result == ZE_RESULT_ERROR_UNSUPPORTED_SIZE) result = ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
-    snprintf(what, sizeof what, "allocating %llu bytes", (unsigned long long)bytes);
-    return xpu_check(d, result, what);
+    return check_alloc(d, d->ze->zeMemAllocDevice(d->context, &desc, bytes, ALIGNMENT, d->handle, out_memory),
+                       bytes, "");
+}
+
+/* Level Zero's shared memory, which the device owns. */
+static int32_t unified_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
+{
+    xpu_device *d = device;
+    const ze_device_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
+    const ze_host_mem_alloc_desc_t of_host = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
+    ze_result_t result =
+        d->ze->zeMemAllocShared(d->context, &desc, &of_host, bytes, ALIGNMENT, d->handle, out_memory);
+    *out_host = result == ZE_RESULT_SUCCESS ? *out_memory : NULL;
+    return check_alloc(d, result, bytes, " of shared memory");
 }
 
 /* Memory that another library gave is left to it. */
@@ -298,7 +328,7 @@ static int32_t host_alloc(void *device, uint64_t bytes, void **out_memory, void 
 {
     xpu_device *d = device;
     const ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
-    ze_result_t result = d->ze->zeMemAllocHost(d->context, &desc, bytes, 64, out_memory);
+    ze_result_t result = d->ze->zeMemAllocHost(d->context, &desc, bytes, ALIGNMENT, out_memory);
     *out_host = result == ZE_RESULT_SUCCESS ? *out_memory : NULL;
     return xpu_check(d, result, "allocating memory of the host");
 }
@@ -358,7 +388,7 @@ GPU_DEFINE_DRIVER(
     .libraries = &xpu_libraries,
     /* Memory */
     .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc, .host_free = host_free,
-    .memory_info = memory_info,
+    .unified_alloc = unified_alloc, .memory_info = memory_info,
     /* Queues */
     .queue_create = xpu_queue_create, .queue_wrap = xpu_queue_wrap, .queue_destroy = xpu_queue_destroy,
     .queue_query = xpu_queue_query, .queue_finish = xpu_queue_finish, .queue_wait = xpu_queue_wait,

@@ -5,7 +5,7 @@
  *
  *   - Commands run on a thread of their list. Those between two barriers run in any order: here the last one first.
  *   - Device memory cannot be touched by the host: the addresses that are given out fault, and the memory itself lies at a
- *     fixed distance. New memory is filled with 0xC5.
+ *     fixed distance. New memory is filled with 0xC5. Shared memory faults, too, while queued commands use the allocation.
  *   - Wrong structure types, dead handles, objects that are in use, calls of two threads at once, and what is left
  *     when a context ends are reported.
  *
@@ -19,6 +19,8 @@
  *   ZE_TEST_UUID=a                      device i has the uuid of 16 bytes 'a' + i and the address 0000:65+i:00.0, as the devices
  *                                       of ../cuda/libcuda.c; without it none is known
  *   ZE_TEST_PRIORITIES=1                the priority of each new list is reported
+ *   ZE_TEST_INTEGRATED=1                the devices are integrated
+ *   ZE_TEST_SHARED=BITS                 what they can do with shared memory (ZE_MEMORY_ACCESS_CAP_FLAG_...); without it all
  *   FAULTY_NO_PEERS=1                   devices do not reach each other's memory
  *   FAULTY_LARGEST=BYTES                larger memory is not allocated
  *   FAULTY_NO_DOUBLE=1                  devices have no float64
@@ -146,23 +148,45 @@ ze_result_t ZE_APICALL zeDeviceGet(ze_driver_handle_t driver, uint32_t *count, z
     return leave(ZE_RESULT_SUCCESS);
 }
 
+ze_memory_access_cap_flags_t shared_capabilities(void)
+{
+    return getenv("ZE_TEST_SHARED")
+               ? (ze_memory_access_cap_flags_t)setting("ZE_TEST_SHARED")
+               : ZE_MEMORY_ACCESS_CAP_FLAG_RW | ZE_MEMORY_ACCESS_CAP_FLAG_ATOMIC |
+                     ZE_MEMORY_ACCESS_CAP_FLAG_CONCURRENT | ZE_MEMORY_ACCESS_CAP_FLAG_CONCURRENT_ATOMIC;
+}
+
+ze_result_t ZE_APICALL zeDeviceGetMemoryAccessProperties(ze_device_handle_t device,
+                                                         ze_device_memory_access_properties_t *out)
+{
+    ENTER(device, 'D');
+    EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DEVICE_MEMORY_ACCESS_PROPERTIES);
+    out->hostAllocCapabilities = out->deviceAllocCapabilities =
+        ZE_MEMORY_ACCESS_CAP_FLAG_RW | ZE_MEMORY_ACCESS_CAP_FLAG_ATOMIC;
+    out->sharedSingleDeviceAllocCapabilities = shared_capabilities();
+    out->sharedCrossDeviceAllocCapabilities = out->sharedSystemAllocCapabilities = 0;
+    return leave(ZE_RESULT_SUCCESS);
+}
+
 ze_result_t ZE_APICALL zeDeviceGetProperties(ze_device_handle_t device, ze_device_properties_t *out)
 {
     ENTER(device, 'D');
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES);
-    *out = (ze_device_properties_t){.stype = out->stype,
-                                    .type = ZE_DEVICE_TYPE_GPU,
-                                    .vendorId = 0x8086,
-                                    .deviceId = 0x7e57,
-                                    .maxMemAllocSize = LARGEST,
-                                    .numThreadsPerEU = 8,
-                                    .physicalEUSimdWidth = 8,
-                                    .numEUsPerSubslice = 2,
-                                    .numSubslicesPerSlice = 1,
-                                    .numSlices = 1,
-                                    .timerResolution = 1,
-                                    .timestampValidBits = VALID_BITS,
-                                    .kernelTimestampValidBits = VALID_BITS};
+    *out = (ze_device_properties_t){
+        .stype = out->stype,
+        .type = ZE_DEVICE_TYPE_GPU,
+        .vendorId = 0x8086,
+        .deviceId = 0x7e57,
+        .flags = setting("ZE_TEST_INTEGRATED") ? ZE_DEVICE_PROPERTY_FLAG_INTEGRATED : 0,
+        .maxMemAllocSize = LARGEST,
+        .numThreadsPerEU = 8,
+        .physicalEUSimdWidth = 8,
+        .numEUsPerSubslice = 2,
+        .numSubslicesPerSlice = 1,
+        .numSlices = 1,
+        .timerResolution = 1,
+        .timestampValidBits = VALID_BITS,
+        .kernelTimestampValidBits = VALID_BITS};
     const char *uuid = getenv("ZE_TEST_UUID");
     if (uuid) memset(out->uuid.id, uuid[0] + (int)device->index, sizeof out->uuid.id);
     snprintf(out->name, sizeof out->name, "Level Zero test device %u", device->index);
@@ -295,6 +319,7 @@ TABLE(zeGetDriverProcAddrTable, ze_driver_dditable_t, .pfnGet = zeDriverGet,
 TABLE(zeGetDeviceProcAddrTable, ze_device_dditable_t, .pfnGet = zeDeviceGet,
       .pfnGetProperties = zeDeviceGetProperties, .pfnGetModuleProperties = zeDeviceGetModuleProperties,
       .pfnGetMemoryProperties = zeDeviceGetMemoryProperties,
+      .pfnGetMemoryAccessProperties = zeDeviceGetMemoryAccessProperties,
       .pfnGetCommandQueueGroupProperties = zeDeviceGetCommandQueueGroupProperties,
       .pfnCanAccessPeer = zeDeviceCanAccessPeer, .pfnPciGetPropertiesExt = pci_get_properties)
 TABLE(zeGetContextProcAddrTable, ze_context_dditable_t, .pfnCreate = zeContextCreate,
@@ -318,8 +343,8 @@ TABLE(zeGetKernelProcAddrTable, ze_kernel_dditable_t, .pfnCreate = zeKernelCreat
       .pfnDestroy = zeKernelDestroy, .pfnSetGroupSize = zeKernelSetGroupSize,
       .pfnSetArgumentValue = zeKernelSetArgumentValue)
 TABLE(zeGetMemProcAddrTable, ze_mem_dditable_t, .pfnAllocDevice = zeMemAllocDevice,
-      .pfnAllocHost = zeMemAllocHost, .pfnFree = zeMemFree, .pfnGetAllocProperties = zeMemGetAllocProperties,
-      .pfnGetAddressRange = zeMemGetAddressRange)
+      .pfnAllocHost = zeMemAllocHost, .pfnAllocShared = zeMemAllocShared, .pfnFree = zeMemFree,
+      .pfnGetAllocProperties = zeMemGetAllocProperties, .pfnGetAddressRange = zeMemGetAddressRange)
 
 /* The loader wants all of them to exist. */
 NO_TABLE(zeGetDeviceExpProcAddrTable, ze_device_exp_dditable_t)

@@ -127,6 +127,7 @@ typedef struct allocation {
     size_t bytes;
     ze_context_handle_t context;
     ze_device_handle_t device; /* NULL: memory of the host */
+    int is_shared, is_open;    /* of the device and the host; open: the host may use it now */
 } allocation;
 
 extern pthread_mutex_t lock; /* of everything here */
@@ -137,6 +138,7 @@ extern ze_command_list_handle_t lists; /* all that ever were */
 /* ze_driver.c */
 ze_result_t fault_of(const char *function);
 long setting(const char *name);
+ze_memory_access_cap_flags_t shared_capabilities(void);
 uint64_t now(void);
 int is_alive(const void *handle, char kind, const char *function);
 void *make(size_t bytes, char kind);
@@ -148,6 +150,7 @@ int is_device_memory(const void *p);
 void *real_address(const void *p);
 allocation *allocation_of(const void *p);
 void expect_memory(const void *p, size_t bytes, const char *function);
+void watch_shared(const command *c);
 /* ze_modules.c */
 int start_opencl(void);
 void run_kernel(const command *c);

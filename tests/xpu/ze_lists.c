@@ -46,6 +46,7 @@ static void drop(ze_command_list_handle_t list, command *c)
     command **at = &list->first;
     while (*at != c) at = &(*at)->next;
     *at = c->next;
+    watch_shared(c);
     for (uint32_t i = 0; i < c->n_waits; i++) c->waits[i]->o.in_use--;
     if (c->signal) c->signal->o.in_use--;
     if (c->kernel) c->kernel->o.in_use--;
@@ -163,6 +164,7 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         command **at = &list->first;
         while (*at) at = &(*at)->next;
         *at = copy;
+        watch_shared(copy);
         pthread_cond_broadcast(&changed);
     } else {
         free(c.arguments);

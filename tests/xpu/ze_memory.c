@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the Level Zero driver for tests: addresses of devices fault, and what they stand for lies at a fixed distance. */
+/*
+ * Memory of the Level Zero driver for tests: addresses of devices fault, and what they stand for lies at a fixed distance. Those of
+ * shared memory fault as long as queued work uses the allocation.
+ */
 #include "ze_driver.h"
 
 /* ---- Memory -------------------------------------------------------------------------------------------------- */
@@ -16,9 +19,10 @@ static int make_arena(void)
     arena_file = memfd_create("ze_driver", MFD_CLOEXEC);
     char *at = mmap(NULL, 2 * ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (arena_file < 0 || at == MAP_FAILED || ftruncate(arena_file, (off_t)ARENA) != 0) return 0;
-    if (mmap(at + ARENA, ARENA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, arena_file,
-             0) == MAP_FAILED)
-        return 0;
+    for (int i = 0; i < 2; i++)
+        if (mmap(at + (size_t)i * ARENA, ARENA, i ? PROT_READ | PROT_WRITE : PROT_NONE,
+                 MAP_SHARED | MAP_FIXED | MAP_NORESERVE, arena_file, 0) == MAP_FAILED)
+            return 0;
     arena = at;
     return 1;
 }
@@ -62,26 +66,92 @@ void *ze_test_place(ze_context_handle_t context, const void *p, size_t bytes)
     return is_inside ? real_address(p) : NULL;
 }
 
+/* Place i of those that a command uses, which may be NULL; 0: it has no more. */
+static int place_of(const command *c, uint32_t i, const char **out)
+{
+    const struct _ze_kernel_handle_t *k = c->arguments;
+    *out = i == 0 ? c->to : i == 1 ? c->from : NULL;
+    if (i < 2) return 1;
+    if (!k || i - 2 >= k->n_args) return 0;
+    if (k->args[i - 2].is_memory) memcpy(out, k->args[i - 2].bytes, sizeof *out);
+    return 1;
+}
+
+/* Whether a queued command of any list uses memory between two addresses. */
+static int is_in_use(const char *from, const char *to)
+{
+    const char *p;
+    for (ze_command_list_handle_t list = lists; list; list = list->next)
+        for (const command *c = list->first; c; c = c->next)
+            for (uint32_t i = 0; place_of(c, i, &p); i++)
+                if (p && p >= from && p < to) return 1;
+    return 0;
+}
+
+static void let_host(allocation *a, int is_allowed)
+{
+    if (a->is_open == is_allowed) return;
+    a->is_open = is_allowed;
+    if (mprotect(a->base, (a->bytes + 4095) / 4096 * 4096, is_allowed ? PROT_READ | PROT_WRITE : PROT_NONE))
+        report("mprotect failed");
+}
+
+/* When a command was queued, or has left its list: the host sees the shared memory that it uses if no command does. */
+void watch_shared(const command *c)
+{
+    const char *p;
+    for (uint32_t i = 0; place_of(c, i, &p); i++) {
+        allocation *a = is_device_memory(p) ? allocation_of(p) : NULL;
+        if (a && a->is_shared) let_host(a, !is_in_use(a->base, a->base + a->bytes));
+    }
+}
+
+/* Memory of the arena, under the lock. */
+static ze_result_t take(ze_context_handle_t context, ze_device_handle_t device, size_t bytes,
+                        size_t alignment, int is_shared, void **out)
+{
+    if (!bytes || bytes > LARGEST) return ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
+    if (setting("FAULTY_LARGEST") && bytes > (size_t)setting("FAULTY_LARGEST"))
+        return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (alignment & (alignment - 1)) return ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT;
+    uint64_t room = (bytes + 4096 + 4095) / 4096 * 4096; /* a page that belongs to nobody behind it */
+    if (!make_arena() || device->taken + bytes > MEMORY || n_allocations == MOST_MEMORY ||
+        arena_used + room > ARENA)
+        return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
+    allocation *a = &allocations[n_allocations++];
+    *a = (allocation){.base = arena + arena_used,
+                      .bytes = bytes,
+                      .context = context,
+                      .device = device,
+                      .is_shared = is_shared};
+    *out = a->base;
+    arena_used += room;
+    device->taken += bytes;
+    context->children++;
+    memset(real_address(*out), 0xC5, bytes);
+    if (is_shared) let_host(a, 1);
+    return ZE_RESULT_SUCCESS;
+}
+
 ze_result_t ZE_APICALL zeMemAllocDevice(ze_context_handle_t context, const ze_device_mem_alloc_desc_t *desc,
                                         size_t bytes, size_t alignment, ze_device_handle_t device, void **out)
 {
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
-    if (!bytes || bytes > LARGEST) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
-    if (setting("FAULTY_LARGEST") && bytes > (size_t)setting("FAULTY_LARGEST"))
-        return leave(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
-    if (alignment & (alignment - 1)) return leave(ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT);
-    uint64_t room = (bytes + 4096 + 4095) / 4096 * 4096; /* a page that belongs to nobody behind it */
-    if (!make_arena() || device->taken + bytes > MEMORY || n_allocations == MOST_MEMORY ||
-        arena_used + room > ARENA)
-        return leave(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY);
-    allocations[n_allocations++] = (allocation){arena + arena_used, bytes, context, device};
-    *out = arena + arena_used;
-    arena_used += room;
-    device->taken += bytes;
-    context->children++;
-    memset(real_address(*out), 0xC5, bytes);
-    return leave(ZE_RESULT_SUCCESS);
+    return leave(take(context, device, bytes, alignment, 0, out));
+}
+
+ze_result_t ZE_APICALL zeMemAllocShared(ze_context_handle_t context, const ze_device_mem_alloc_desc_t *desc,
+                                        const ze_host_mem_alloc_desc_t *of_host, size_t bytes,
+                                        size_t alignment, ze_device_handle_t device, void **out)
+{
+    ENTER(context, 'C');
+    EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
+    EXPECT_TYPE(of_host, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC);
+    if (!(shared_capabilities() & ZE_MEMORY_ACCESS_CAP_FLAG_RW))
+        return leave(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
+    if (!device) report("%s: the memory belongs to no device", __func__);
+    return leave(device ? take(context, device, bytes, alignment, 1, out) : ZE_RESULT_ERROR_INVALID_ARGUMENT);
 }
 
 ze_result_t ZE_APICALL zeMemAllocHost(ze_context_handle_t context, const ze_host_mem_alloc_desc_t *desc,
@@ -92,27 +162,10 @@ ze_result_t ZE_APICALL zeMemAllocHost(ze_context_handle_t context, const ze_host
     if (!bytes) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
     if (n_allocations == MOST_MEMORY || posix_memalign(out, alignment < 64 ? 64 : alignment, bytes))
         return leave(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY);
-    allocations[n_allocations++] = (allocation){*out, bytes, context, NULL};
+    allocations[n_allocations++] = (allocation){.base = *out, .bytes = bytes, .context = context};
     context->children++;
     memset(*out, 0xC5, bytes);
     return leave(ZE_RESULT_SUCCESS);
-}
-
-/* Whether a queued command of any list uses memory between two addresses. */
-static int is_in_use(const char *from, const char *to)
-{
-    for (ze_command_list_handle_t list = lists; list; list = list->next)
-        for (const command *c = list->first; c; c = c->next) {
-            const char *ends[2] = {c->to, c->from};
-            for (int i = 0; i < 2; i++)
-                if (ends[i] && ends[i] >= from && ends[i] < to) return 1;
-            for (uint32_t i = 0; c->arguments && i < c->arguments->n_args; i++) {
-                const char *p;
-                memcpy(&p, c->arguments->args[i].bytes, sizeof p);
-                if (c->arguments->args[i].is_memory && p && p >= from && p < to) return 1;
-            }
-        }
-    return 0;
 }
 
 ze_result_t ZE_APICALL zeMemFree(ze_context_handle_t context, void *p)
@@ -126,6 +179,7 @@ ze_result_t ZE_APICALL zeMemFree(ze_context_handle_t context, void *p)
     }
     if (!is_lost && is_in_use(a->base, a->base + a->bytes)) report("zeMemFree: queued work uses %p", p);
     if (a->device) {
+        if (a->is_shared) let_host(a, 0);
         a->device->taken -= a->bytes;
         fallocate(arena_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, a->base - arena, (off_t)a->bytes);
     } else {
@@ -144,7 +198,10 @@ ze_result_t ZE_APICALL zeMemGetAllocProperties(ze_context_handle_t context, cons
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES);
     const allocation *a = allocation_of(p);
     int is_here = a && a->context == context;
-    out->type = !is_here ? ZE_MEMORY_TYPE_UNKNOWN : a->device ? ZE_MEMORY_TYPE_DEVICE : ZE_MEMORY_TYPE_HOST;
+    out->type = !is_here       ? ZE_MEMORY_TYPE_UNKNOWN
+                : a->is_shared ? ZE_MEMORY_TYPE_SHARED
+                : a->device    ? ZE_MEMORY_TYPE_DEVICE
+                               : ZE_MEMORY_TYPE_HOST;
     if (out_device) *out_device = is_here ? a->device : NULL;
     return leave(ZE_RESULT_SUCCESS);
 }
