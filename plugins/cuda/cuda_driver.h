@@ -99,6 +99,9 @@ extern const tn_x_activity_interface cuda_activities;   /* activity.c */
 /* ranges.c */
 int32_t cuda_range_begin(const char *name);
 void cuda_range_end(void);
+/* managed.c */
+uint32_t cuda_has_managed(const cuda_symbols *cu, CUdevice id);
+int32_t cuda_managed_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host);
 /* mapped.c: allows another device to use all mapped memory of this one, now and later. */
 int32_t cuda_mapped_admit(cuda_device *d, const cuda_device *reader);
 /* share.c */

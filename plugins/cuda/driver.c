@@ -131,6 +131,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
         .alignment = 256, /* of an allocation */
         .has_double = 1,
         .has_addresses = 1,
+        .has_unified = VENDOR_HAS_UNIFIED(&s->cu, id),
         .is_precompiled = 1,
         .has_dense = 1,
         .priority_high = VENDOR_URGENT,
@@ -655,8 +656,8 @@ GPU_DEFINE_DRIVER(VENDOR_TYPE,
                   .native = native,
                   /* Memory */
                   .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc,
-                  .host_free = host_free, .memory_info = memory_info, .reserve = VENDOR_RESERVE,
-                  .resize = VENDOR_RESIZE,
+                  .host_free = host_free, .unified_alloc = VENDOR_UNIFIED_ALLOC, .memory_info = memory_info,
+                  .reserve = VENDOR_RESERVE, .resize = VENDOR_RESIZE,
                   /* Queues */
                   .queue_create = queue_create, .queue_wrap = queue_wrap, .queue_destroy = queue_destroy,
                   .queue_query = queue_query, .queue_finish = queue_finish, .queue_wait = queue_wait,

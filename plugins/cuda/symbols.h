@@ -31,6 +31,7 @@
     X(cuCtxEnablePeerAccess)          \
     X(cuMemGetInfo)                   \
     X(cuMemAlloc)                     \
+    X(cuMemAllocManaged)              \
     X(cuMemFree)                      \
     X(cuMemHostAlloc)                 \
     X(cuMemFreeHost)                  \
@@ -105,6 +106,9 @@ typedef struct cuda_symbols {
 
 #define VENDOR_SHARES      (&cuda_shares)
 #define VENDOR_FREE_SHARED cuda_share_free
+
+#define VENDOR_HAS_UNIFIED   cuda_has_managed
+#define VENDOR_UNIFIED_ALLOC cuda_managed_alloc
 
 #define VENDOR_ADMIT        cuda_mapped_admit
 #define VENDOR_RESERVE      cuda_segment_reserve

@@ -175,6 +175,9 @@ typedef struct cuda_symbols {
 #define VENDOR_SHARES                      NULL
 #define VENDOR_FREE_SHARED(device, memory) 0
 
+#define VENDOR_HAS_UNIFIED(cu, id) 0
+#define VENDOR_UNIFIED_ALLOC       NULL
+
 #define VENDOR_ADMIT(owner, reader)         TN_OK
 #define VENDOR_RESERVE                      NULL
 #define VENDOR_RESIZE                       NULL

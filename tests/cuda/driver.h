@@ -43,7 +43,8 @@ typedef struct physical {
 
 typedef struct block {
     size_t begin, bytes;
-    int is_reserved; /* addresses, of which pieces have memory */
+    int is_reserved;         /* addresses, of which pieces have memory */
+    int is_managed, is_open; /* the host sees it, and may use it now */
 } block;
 
 /* A part of the addresses that has memory. */
@@ -123,7 +124,7 @@ struct CUstream_st {
     node_set before; /* the nodes that its next work follows */
     CUcontext context;
     pthread_t thread;
-    work *first, **last;
+    work *first, **last, *running;
     int busy, ends, in_callback;
     uint64_t queued, asked; /* numbers of work: the last one, and up to which the host has waited */
     cl_command_queue queue;
@@ -168,6 +169,9 @@ extern __thread uint32_t call_number;
 CUresult asked_fault(const char *function);
 CUresult keep(CUcontext c, CUresult result);
 CUresult enter(const char *function, int needs_context);
+/* driver_memory.c: when work was queued, or has run; the host sees the managed memory that it uses if no queued work does. Work of
+ * graphs and of libraries is not looked at. */
+void watch_managed(const work *w);
 /* driver_work.c */
 int start_opencl(void);
 char *place_of(CUcontext c, CUdeviceptr address, size_t bytes);

@@ -56,12 +56,82 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
     END
 }
 
+/* ---- Managed memory ----------------------------------------------------------------------------------------- */
+
+#define PAGE 4096
+
+EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags)
+{
+    BEGIN(1)
+    REFUSE(!bytes || flags != CU_MEM_ATTACH_GLOBAL, CUDA_ERROR_INVALID_VALUE)
+    REFUSE((result = unsafe()), result)
+    REFUSE(bytes > MEMORY - c->used, CUDA_ERROR_OUT_OF_MEMORY)
+    const size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
+    block *b = make_block(c, room, PAGE);
+    REFUSE(!b, CUDA_ERROR_OUT_OF_MEMORY)
+    b->is_managed = b->is_open = 1;
+    c->used += room;
+    memset(c->bytes + b->begin, 0xff, room);
+    mmap(c->range + b->begin, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, c->file, (off_t)b->begin);
+    *out = (CUdeviceptr)(uintptr_t)(c->range + b->begin);
+    END
+}
+
+static void forget_managed(CUcontext c, const block *b)
+{
+    mmap(c->range + b->begin, b->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+         -1, 0);
+}
+
+static int is_within(CUcontext c, const block *b, CUdeviceptr address)
+{
+    const char *p = (const char *)(uintptr_t)address, *begin = c->range + b->begin;
+    return p >= begin && p < begin + b->bytes;
+}
+
+static int uses(CUcontext c, const block *b, const work *w)
+{
+    CUdeviceptr address;
+    if (is_within(c, b, w->to_device) || is_within(c, b, w->from_device)) return 1;
+    for (uint32_t i = 0; w->kind == LAUNCH && i < w->kernel->n_arguments; i++) {
+        if (w->kernel->sizes[i]) continue;
+        memcpy(&address, w->arguments[i], sizeof address);
+        if (is_within(c, b, address)) return 1;
+    }
+    return 0;
+}
+
+static int is_in_use(CUcontext c, const block *b)
+{
+    for (CUstream s = streams; s; s = s->next) {
+        if (s->running && uses(c, b, s->running)) return 1;
+        for (const work *w = s->first; w; w = w->next)
+            if (uses(c, b, w)) return 1;
+    }
+    return 0;
+}
+
+void watch_managed(const work *w)
+{
+    for (int k = 0; k < DEVICES; k++)
+        for (int i = 0; i < contexts[k].n_blocks; i++) {
+            CUcontext c = &contexts[k];
+            block *b = &c->blocks[i];
+            if (!b->is_managed || !uses(c, b, w)) continue;
+            const int is_open = !is_in_use(c, b);
+            if (is_open != b->is_open)
+                mprotect(c->range + b->begin, b->bytes, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+            b->is_open = is_open;
+        }
+}
+
 EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
     BEGIN(1)
     REFUSE((result = unsafe()), result)
     block *b = block_at(c, address);
     REFUSE(!b || b->is_reserved, CUDA_ERROR_INVALID_VALUE)
+    if (b->is_managed) forget_managed(c, b);
     memset(c->bytes + b->begin, 0xff, b->bytes);
     c->used -= b->bytes;
     remove_block(c, b);

@@ -294,7 +294,10 @@ static void *serve(void *data)
         s->first = w->next;
         if (!s->first) s->last = &s->first;
         s->busy = 1;
+        s->running = w;
         run(s, w);
+        s->running = NULL;
+        watch_managed(w);
         s->busy = 0;
         free(w);
         pthread_cond_broadcast(&changed);
@@ -358,6 +361,7 @@ CUresult queue(CUcontext c, CUstream s, work w)
     if (late_until_asked() && w.kind == COPY && !w.to_device) memset(w.to, 0, w.bytes);
     *s->last = copy;
     s->last = &copy->next;
+    watch_managed(copy);
     pthread_cond_broadcast(&changed);
     return CUDA_SUCCESS;
 }

@@ -3,7 +3,7 @@
  * A libcuda.so.1 for tests: the functions that the CUDA plugin calls, over PoCL. There are two devices of 4 GiB. A kernel
  * runs as its twin in OpenCL C (twins.h). Every stream has a thread, so all work is asynchronous, copies from pageable
  * memory too. Device memory is a range that the host cannot touch; the bytes lie elsewhere, a fixed distance apart, and
- * are poisoned when they are allocated. Work with other memory is a fault, which stays with the context as in CUDA.
+ * are poisoned when they are allocated. Managed memory can be touched while no queued work uses it. Work with other memory is a fault, which stays with the context as in CUDA.
  * What it refuses: calls without the right context, calls from callbacks, calls in a forked child, and what cannot be captured.
  * Streams, memory and graphs are in the files beside this one (driver.h). The environment:
  *
@@ -12,6 +12,8 @@
  *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED   work that writes device memory is late: ../gpu/late.h. If the host has to
  *                                      ask, reads wait for that, too, and what they read into is zero until then
  *   FAULTY_NO_PEERS=1                  devices do not reach each other's memory
+ *   CUDA_TEST_INTEGRATED=1             the devices are integrated
+ *   CUDA_TEST_CONCURRENT=0             the host may not use managed memory while any kernel runs
  *   CUDA_TEST_DEVICES=N, CUDA_TEST_DRIVER=VERSION, CUDA_TEST_COMPUTE=MAJOR  what the driver says of itself
  */
 #include "driver.h"
@@ -189,7 +191,11 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
     BEGIN(0)
     *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? (int)setting("CUDA_TEST_COMPUTE", 9)
              : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT   ? 2
-                                                                       : 0;
+             : attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED     ? (int)setting("CUDA_TEST_INTEGRATED", 0)
+             : attribute == CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY ? 1
+             : attribute == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
+                 ? (int)setting("CUDA_TEST_CONCURRENT", 1)
+                 : 0;
     END
 }
 
