@@ -313,9 +313,9 @@ typedef struct gpu_driver {
     int32_t (*event_record_as)(void *device, void *queue, uint32_t flags, void **out_event);
     /* Free and total memory. NULL or TN_E_UNSUPPORTED: the family counts what it has allocated. */
     int32_t (*memory_info)(void *device, uint64_t *out_free, uint64_t *out_total);
-    /* Memory that the host uses, too, at *out_host: one part of it while work of the device uses another, since the host of the
-     * plugin divides allocations. `free` gives it back. Tensors of a device of class TN_DEVICE_INTEGRATED lie in it. NULL: no
-     * device has it, whatever has_unified says. */
+    /* Unified memory: *out_host is its address for the host, which uses one part of it while work of the device uses another.
+     * `free` gives it back. Tensors of a device of class TN_DEVICE_INTEGRATED lie in it. NULL: no device has it, whatever
+     * has_unified says. */
     int32_t (*unified_alloc)(void *device, uint64_t bytes, void **out_memory, void **out_host);
     /* Memory that grows, as memory.reserve and memory.resize (tenon/plugin.h); `free` gives it back. NULL, both: none does. */
     int32_t (*reserve)(void *device, uint64_t bytes, void **out_memory);

@@ -321,9 +321,9 @@ typedef struct tn_memory_interface {
      * Allocates memory. Its contents are undefined. The host asks for large allocations and divides them.
      * After TN_E_OUT_OF_MEMORY the host frees its caches, calls trim, synchronises and asks once more. Memory
      * of kind TN_MEMORY_HOST on a device whose tensors live elsewhere is pinned: it has a host address, and copies
-     * from and to it do not block. Memory of kind TN_MEMORY_UNIFIED has a host address, too: the host uses one part of
-     * it while work uses another. Of a request for it with TN_REQUEST_SHAREABLE, and to reserve, the plugin may make
-     * memory of kind TN_MEMORY_DEVICE, which has none.
+     * from and to it do not block. Memory of kind TN_MEMORY_UNIFIED has a host address, too, and the host uses one
+     * part of it while work uses another. Where it is asked for with TN_REQUEST_SHAREABLE, or from reserve, the plugin
+     * may give memory of kind TN_MEMORY_DEVICE instead, without a host address.
      */
     int32_t (*alloc)(void *self, void *device, const tn_memory_request *request, TN_OUT tn_memory *out);
     /* Called when no unfinished work uses the memory. */
