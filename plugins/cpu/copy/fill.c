@@ -24,9 +24,9 @@ static void element_of(tn_value v, int32_t slot, void *out)
 
 typedef struct fill_call {
     cpu_plan plan;
-    cpu_buffer pattern;
+    cpu_buffer pattern; /* the element, repeated for a run */
     int64_t bytes;
-    int32_t zero;
+    bool clears; /* adjacent elements become 0 bytes, without the pattern */
 } fill_call;
 
 static void fill_run(void *user, void *const *pointers, int64_t n, int64_t position)
@@ -38,11 +38,18 @@ static void fill_run(void *user, void *const *pointers, int64_t n, int64_t posit
 static void fill_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const fill_call *c = user;
-    const cpu_plan_operand *o = &c->plan.operands[0];
-    if (c->zero && o->linear && o->stride == c->bytes)
-        memset(o->base + begin * c->bytes, 0, (size_t)((end - begin) * c->bytes));
+    if (c->clears)
+        memset(c->plan.operands[0].base + begin * c->bytes, 0, (size_t)((end - begin) * c->bytes));
     else
         cpu_plan_walk(&c->plan, begin, end, fill_run, user);
+}
+
+static bool clears(const fill_call *c)
+{
+    const cpu_plan_operand *o = &c->plan.operands[0];
+    for (int64_t i = 0; i < c->bytes; i++)
+        if (c->pattern.bytes[i] != 0) return false;
+    return o->linear && o->stride == c->bytes;
 }
 
 static int32_t fill(void *self, const tn_call *call)
@@ -57,9 +64,11 @@ static int32_t fill(void *self, const tn_call *call)
     cpu_plan_axes(&c.plan, &axes, &out, 1, &slot);
     c.bytes = cpu_slot_bytes[slot];
     element_of(call->args[1], slot, c.pattern.bytes);
-    c.zero = 1;
-    for (int64_t i = 0; i < c.bytes; i++) c.zero &= c.pattern.bytes[i] == 0;
-    cpu_move(c.pattern.bytes + c.bytes, c.bytes, c.pattern.bytes, 0, CPU_CHUNK - 1, c.bytes);
+    c.clears = clears(&c);
+    if (!c.clears) {
+        int64_t repeated = min_i64(CPU_CHUNK, axes.numel) - 1;
+        cpu_move(c.pattern.bytes + c.bytes, c.bytes, c.pattern.bytes, 0, repeated, c.bytes);
+    }
     cpu_parallel_for(call, axes.numel, FILL_GRAIN, fill_range, &c);
     return TN_OK;
 }
