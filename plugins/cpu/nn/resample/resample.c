@@ -65,7 +65,8 @@ static void run_planes(void *user, int64_t begin, int64_t end, int32_t thread)
     resample_job *job = user;
     int64_t plane = job->r.in[0] * job->r.in[1] * job->r.in[2];
     int64_t line_bytes = round_up(job->r.in[2] * job->kernels->line_bytes, 64);
-    int64_t bytes = line_bytes + (job->form->back ? plane * job->kernels->acc_bytes : 0);
+    int64_t weight_bytes = job->r.taps[2].taps * job->r.out[2] * job->kernels->line_bytes;
+    int64_t bytes = line_bytes + (job->form->back ? plane * job->kernels->acc_bytes : weight_bytes);
     bool images = job->kernels->forward_images && !job->form->back && job->form->spatial == 2;
     if (images)
         bytes = 2 * (job->r.taps[1].taps * job->r.out[1] + job->r.taps[2].taps * job->r.out[2]) +

@@ -27,7 +27,7 @@ typedef struct cpu_resample {
 
 typedef struct cpu_resample_kernels {
     int64_t line_bytes, acc_bytes; /* of an element of `line` and of `sums` */
-    /* Planes [begin, end); `line` holds one line of the input. */
+    /* Planes [begin, end); `line` holds one line of the input and, forward, a weight for each tap of dimension 2. */
     void (*forward)(const cpu_resample *r, int64_t begin, int64_t end, void *line);
     /* `sums` holds one plane of the input. */
     void (*backward)(const cpu_resample *r, int64_t begin, int64_t end, void *line, void *sums);

@@ -65,23 +65,40 @@ static void sum_lines(const cpu_resample *r, const E *plane, int64_t oz, int64_t
     }
 }
 
+/* A line of outputs from the sum of input lines. `taps` is a constant of the caller where lines are many. */
+ALWAYS_INLINE void gather_line(const cpu_resample *r, const real *restrict line, const real *restrict weights,
+                               int64_t taps, E *restrict out)
+{
+    const int64_t *at = r->taps[2].at;
+    bool spare = r->taps[2].has_spare;
+    for (int64_t o = 0; o < r->out[2]; o++) {
+        real sum = 0;
+        for (int64_t t = o * taps; t < (o + 1) * taps; t++)
+            sum += spare && weights[t] == 0 ? 0 : line[at[t]] * weights[t];
+        out[o] = from_real(sum);
+    }
+}
+static void gather(const cpu_resample *r, const real *line, const real *weights, E *out)
+{
+    if (r->taps[2].taps == 2 && !r->taps[2].has_spare)
+        gather_line(r, line, weights, 2, out);
+    else if (r->taps[2].taps == 4 && !r->taps[2].has_spare)
+        gather_line(r, line, weights, 4, out);
+    else
+        gather_line(r, line, weights, r->taps[2].taps, out);
+}
+
 static void forward(const cpu_resample *r, int64_t begin, int64_t end, void *line_v)
 {
     const cpu_taps *x = &r->taps[2];
-    real *line = line_v;
+    real *line = line_v, *weights = line + r->in[2];
     int64_t in = r->in[0] * r->in[1] * r->in[2];
     E *out = (E *)r->y + begin * r->out[0] * r->out[1] * r->out[2];
+    for (int64_t t = 0; t < r->out[2] * x->taps; t++) weights[t] = kept(r, x->weight[t]);
     for (int64_t plane = begin; plane < end; plane++) {
         for (int64_t row = 0; row < r->out[0] * r->out[1]; row++, out += r->out[2]) {
             sum_lines(r, (const E *)r->x + plane * in, row / r->out[1], row % r->out[1], line);
-            for (int64_t o = 0; o < r->out[2]; o++) {
-                real sum = 0;
-                for (int64_t t = o * x->taps; t < (o + 1) * x->taps; t++) {
-                    real weight = kept(r, x->weight[t]);
-                    sum += is_input(r, weight) ? line[x->at[t]] * weight : 0;
-                }
-                out[o] = from_real(sum);
-            }
+            gather(r, line, weights, out);
         }
     }
 }
