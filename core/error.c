@@ -17,6 +17,7 @@
 #define MESSAGE_BYTES 1500 /* longest message; longer ones are cut */
 #define NAME_BYTES    128  /* operator or plugin */
 #define NATIVE_BYTES  256  /* the vendor's text */
+#define FILE_BYTES    256  /* path of a source file */
 #define MAX_CHAIN     4    /* the error and its causes */
 
 typedef struct error_record {
@@ -25,10 +26,12 @@ typedef struct error_record {
     char op[NAME_BYTES];
     char plugin[NAME_BYTES];
     char native_text[NATIVE_BYTES];
+    char file[FILE_BYTES];
 } error_record;
 
 /* records[0] is the root cause, records[depth - 1] the error itself. */
 typedef struct error_slot {
+    uint64_t count; /* errors of this thread so far */
     uint32_t depth;
     error_record records[MAX_CHAIN];
 } error_slot;
@@ -101,6 +104,7 @@ static void link_records(error_slot *slot)
         r->error.op = r->op[0] ? r->op : NULL;
         r->error.plugin = r->plugin[0] ? r->plugin : NULL;
         r->error.native_text = r->native_text[0] ? r->native_text : NULL;
+        r->error.file = r->file[0] ? r->file : NULL;
         r->error.cause = i ? &slot->records[i - 1].error : NULL;
     }
 }
@@ -117,13 +121,14 @@ static void set_record(error_record *r, int32_t code, const char *message)
 {
     r->error = (tn_error){.size = sizeof(tn_error), .code = code, .error_class = class_of(code)};
     set_text(r->message, sizeof(r->message), message);
-    r->op[0] = r->plugin[0] = r->native_text[0] = 0;
+    r->op[0] = r->plugin[0] = r->native_text[0] = r->file[0] = 0;
 }
 
 static int32_t put(int32_t code, const char *message)
 {
     error_slot *slot = make_slot();
     if (!slot) return code;
+    slot->count++;
     slot->depth = 1;
     set_record(&slot->records[0], code, message);
     link_records(slot);
@@ -155,6 +160,7 @@ int32_t tni_error_wrap(int32_t code, const char *format, ...)
         slot->records[MAX_CHAIN - 2] = slot->records[MAX_CHAIN - 1];
         slot->depth--;
     }
+    slot->count++;
     set_record(&slot->records[slot->depth++], code, text);
     link_records(slot);
     return code;
@@ -324,6 +330,29 @@ tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, c
     return copy;
 }
 
+uint64_t tn_error_count(void)
+{
+    const error_slot *slot = tni_tls.errors;
+    return slot ? slot->count : 0;
+}
+
+static void place_record(error_record *r, const char *file, uint32_t line)
+{
+    char text[FILE_BYTES + 16 + MESSAGE_BYTES];
+    set_text(r->file, sizeof r->file, file);
+    r->error.line = line;
+    snprintf(text, sizeof text, "%s:%u: %s", r->file, line, r->message);
+    set_text(r->message, sizeof r->message, text);
+}
+
+void tn_error_place(uint64_t before, const char *file, uint32_t line)
+{
+    error_record *r = top();
+    if (!r || !file || !*file || r->file[0] || tn_error_count() == before) return;
+    place_record(r, file, line);
+    link_records(tni_tls.errors);
+}
+
 static void restore(const tn_error *error, int32_t is_placed)
 {
     const tn_error *chain[MAX_CHAIN];
@@ -334,13 +363,15 @@ static void restore(const tn_error *error, int32_t is_placed)
     for (uint32_t i = 0; i < count; i++) {
         const tn_error *e = chain[count - 1 - i];
         error_record *r = &slot->records[i];
-        set_record(r, e->code, is_placed && e == error ? e->message : bare_message(e));
+        set_record(r, e->code, bare_message(e));
+        if (is_placed && e == error && e->file) place_record(r, e->file, e->line);
         r->error.native_code = e->native_code;
         set_text(r->op, sizeof(r->op), e->op);
         set_text(r->plugin, sizeof(r->plugin), e->plugin);
         set_text(r->native_text, sizeof(r->native_text), e->native_text);
     }
     slot->depth = count;
+    slot->count++;
     link_records(slot);
 }
 

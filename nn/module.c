@@ -61,14 +61,18 @@ tn_module *tn_module_placed(tn_module *m)
 int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
 {
     if (!m || !code) return code;
-    if (m->tree->status) return tn_scope_fail(NULL, m->tree->status, m->tree->error);
+    if (m->tree->status) {
+        const tn_error *last = tn_last_error();
+        if (last && m->tree->error && !strcmp(last->message, m->tree->error)) return m->tree->status;
+        return tn_scope_fail(NULL, m->tree->status, m->tree->error);
+    }
+    const uint64_t before = tn_error_count();
     m->tree->status = code;
-    if (!text && place.file) text = tn_status_text(code);
-    if (!place.file)
-        m->tree->error = text ? strdup(text) : NULL;
-    else if (asprintf(&m->tree->error, "%s:%d: %s", place.file, place.line, text) < 0)
-        m->tree->error = NULL;
-    return tn_scope_fail(NULL, code, m->tree->error); /* and it is tn_last_error() */
+    tn_scope_fail(NULL, code, text);
+    tn_error_place(before, place.file, (uint32_t)place.line);
+    const tn_error *e = text || place.file ? tn_last_error() : NULL;
+    m->tree->error = e ? strdup(e->message) : NULL;
+    return code;
 }
 
 int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...)

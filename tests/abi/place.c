@@ -3,8 +3,9 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
-#include <tenon/optim.h>
-#include <tenon/data.h>
+#include <tenon/checkpoint.h>
+#include <tenon/lowrank.h>
+#include <tenon/progress.h>
 #include "../core/client_suite.h"
 
 TestSuite(place, .init = begin, .fini = end);
@@ -157,6 +158,114 @@ Test(place, layers_optimisers_and_data)
     cr_assert_neq(tn_optimizer_step(s, o), TN_OK);
     expect_place(__LINE__ - 1, "");
     tn_optimizer_destroy(o);
+}
+
+/* The thread's last error has this line, once. */
+static void expect_last_place(int line, const char *text)
+{
+    const tn_error *e = tn_last_error();
+    char start[512];
+    cr_assert_not_null(e);
+    snprintf(start, sizeof start, "%s:%d: ", __FILE__, line);
+    cr_assert_eq(strncmp(e->message, start, strlen(start)), 0, "line %d: %s", line, e->message);
+    cr_assert_str_eq(e->file, __FILE__);
+    cr_assert_eq(e->line, (uint32_t)line);
+    cr_assert_not_null(strstr(e->message, text), "%s", e->message);
+    cr_assert_null(strstr(e->message + strlen(start), __FILE__), "two places: %s", e->message);
+    tn_clear_error();
+}
+
+Test(place, calls_without_a_scope)
+{
+    tn_pt *pt;
+    tn_file *file;
+    tn_safetensors *tensors;
+    tn_events *events;
+    int64_t step = 0;
+    cr_assert_neq(tn_pt_open(ctx, "/nowhere/a", &pt), TN_OK);
+    expect_last_place(__LINE__ - 1, "/nowhere/a");
+    cr_assert_neq(tn_file_open(ctx, "/nowhere/a", &file), TN_OK);
+    expect_last_place(__LINE__ - 1, "/nowhere/a");
+    cr_assert_neq(tn_safetensors_open(ctx, "/nowhere/a", &tensors), TN_OK);
+    expect_last_place(__LINE__ - 1, "/nowhere/a");
+    cr_assert_null(tn_sgd_create(NULL, .lr = 0.1));
+    expect_last_place(__LINE__ - 1, "module");
+    cr_assert_null(tn_loader_create(NULL, .batch = 2));
+    expect_last_place(__LINE__ - 1, "");
+    cr_assert_null(tn_dataset_create(ctx, NULL, NULL));
+    expect_last_place(__LINE__ - 1, "");
+    cr_assert_neq(tn_checkpoint_load("/nowhere/a", .step = &step), TN_OK);
+    expect_last_place(__LINE__ - 1, "module");
+    cr_assert_neq(tn_events_create("/proc/nowhere", &events), TN_OK);
+    expect_last_place(__LINE__ - 1, "/proc/nowhere");
+    cr_assert_null(tn_module_create(NULL, "net", NULL));
+    expect_last_place(__LINE__ - 1, "ctx");
+}
+
+Test(place, calls_that_change_a_tree)
+{
+    tn_module *net = tn_module_create(ctx, "net", NULL);
+    tn_linear_create(net, "fc", 3, 4);
+    cr_assert_eq(tn_module_failed(net), TN_OK);
+    cr_assert_neq(tn_prune_l1_unstructured(net, "bias", 0.5), TN_OK);
+    expect_last_place(__LINE__ - 1, "bias");
+    cr_assert_neq(tn_module_load(net, "/nowhere/a", TN_STRICT), TN_OK);
+    expect_last_place(__LINE__ - 1, "/nowhere/a");
+    tn_module_destroy(net);
+    net = tn_module_create(ctx, "net", NULL);
+    cr_assert_null(tn_linear_create(net, "fc", -3, 4));
+    int line = __LINE__ - 1;
+    char start[512];
+    snprintf(start, sizeof start, "%s:%d: ", __FILE__, line);
+    cr_assert_eq(strncmp(tn_module_error(net), start, strlen(start)), 0, "%s", tn_module_error(net));
+    expect_last_place(line, "fc");
+    tn_module_destroy(net);
+}
+
+Test(place, calls_of_libtenon_train_with_a_scope)
+{
+    tn_tensor *x = ones(2, 3);
+    cr_assert_neq(tn_vector_to_parameters(s, x, TN_TENSORS(x, x)), TN_OK);
+    expect_place(__LINE__ - 1, "");
+    cr_assert_null(tn_init_dirac(s, x, 1));
+    expect_place(__LINE__ - 1, "dirac");
+    cr_assert_null(tn_file_load(s, "/nowhere/a").data);
+    expect_place(__LINE__ - 1, "/nowhere/a");
+    cr_assert_null(tn_svd_lowrank(s, x, .q = 40).u);
+    expect_place(__LINE__ - 1, "");
+    cr_assert_neq(tn_optimizer_step(s, NULL), TN_OK);
+    expect_place(__LINE__ - 1, "optimizer");
+    /* A failure of an argument has the place of its own call, which is inside that of the other. */
+    cr_assert_null(tn_init_constant(s, tn_normalize(s, x, 2, 7, 0), 1));
+    expect_place(__LINE__ - 1, "Dimension out of range");
+}
+
+Test(place, of_errors_without_a_scope)
+{
+    tn_clear_error();
+    const uint64_t before = tn_error_count();
+    tn_error_place(before, "model.c", 7);
+    cr_assert_null(tn_last_error(), "no error, no place");
+    tn_scope_fail(NULL, TN_E_IO, "one");
+    cr_assert_eq(tn_error_count(), before + 1);
+    tn_error_place(before + 1, "model.c", 7);
+    cr_assert_str_eq(tn_last_error()->message, "one", "the error of an earlier call keeps having no place");
+    tn_error_place(before, "model.c", 7);
+    tn_error_place(before, "other.c", 8);
+    cr_assert_str_eq(tn_last_error()->message, "model.c:7: one");
+    cr_assert_str_eq(tn_last_error()->file, "model.c");
+    cr_assert_eq(tn_last_error()->line, 7);
+    tn_scope_fail(NULL, TN_E_IO, "two");
+    cr_assert_str_eq(tn_last_error()->message, "two");
+    cr_assert_null(tn_last_error()->file);
+    /* The error of a scope has its place as the thread's error, too. */
+    tn_scope *root = tn_scope_open(ctx);
+    tn_scope_fail(root, TN_E_IO, "three");
+    tn_scope_place(root, "model.c", 9);
+    tn_scope_close(root);
+    cr_assert_str_eq(tn_last_error()->message, "model.c:9: three");
+    cr_assert_str_eq(tn_last_error()->file, "model.c");
+    cr_assert_eq(tn_last_error()->line, 9);
 }
 
 Test(place, is_that_of_the_first_failure)

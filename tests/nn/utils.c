@@ -479,11 +479,9 @@ Test(functions, statistics_of_batch_norms_anew)
     tn_module_forward(s, norm, next_batch(&data, s));
     EXPECT_NUMBERS(tn_module_tensor(norm, "running_mean"), 4.5 * 0.9 + 0.2, 4 * 0.9 + 0.4);
     cr_assert_eq(tn_update_bn(s, norm, NULL, NULL), TN_E_ARGUMENT);
-    cr_assert_str_eq(tn_scope_error(s)->message, "tn_update_bn: 'next' is NULL");
-    tn_scope_clear(s);
+    expect_error(s, "tn_update_bn: 'next' is NULL");
     cr_assert_eq(tn_update_bn(s, NULL, failing_batch, NULL), TN_E_ARGUMENT);
-    cr_assert_str_eq(tn_scope_error(s)->message, "tn_update_bn: the module is NULL");
-    tn_scope_clear(s);
+    expect_error(s, "tn_update_bn: the module is NULL");
     cr_assert_eq(tn_update_bn(s, norm, failing_batch, NULL), TN_E_IO);
     expect_error(s, "no more data");
 }

@@ -182,5 +182,6 @@ Test(progress, what_cannot_be_drawn_is_refused)
     cr_assert_eq(tn_plot_svg("/dev/full", TN_SERIES({.y = y, .count = 1})), TN_E_IO);
     cr_assert(stat("/dev/full", &there) == 0 && S_ISCHR(there.st_mode), "a device stays one");
     cr_assert_eq(tn_plot_svg("/nowhere/x.svg", TN_SERIES({.y = y, .count = 1})), TN_E_IO);
-    cr_assert_str_eq(tn_last_error()->message, "plot_svg: '/nowhere/x.svg': No such file or directory");
+    cr_assert_not_null(
+        strstr(tn_last_error()->message, ": plot_svg: '/nowhere/x.svg': No such file or directory"));
 }

@@ -82,6 +82,11 @@ TN_API void tn_context_destroy(TN_TAKES TN_NULLABLE tn_context *ctx);
 /* Last error of this thread, or NULL. Borrowed until the thread's next failing call. */
 TN_API const tn_error *tn_last_error(void) TN_ANY_THREAD;
 TN_API void tn_clear_error(void) TN_ANY_THREAD;
+/* How many errors this thread has had. */
+TN_API uint64_t tn_error_count(void) TN_ANY_THREAD;
+/* Says where the program made the call that led to this thread's last error: its file and line are set, and its message
+ * begins with them. Does nothing if the error has a place, or if there were as many errors (`before`) before the call. */
+TN_API void tn_error_place(uint64_t before, const char *file, uint32_t line) TN_ANY_THREAD;
 /* Text of a status code. Never NULL. */
 TN_API const char *tn_status_text(int32_t status) TN_ANY_THREAD;
 TN_API const char *tn_version(void) TN_ANY_THREAD;

@@ -5,8 +5,10 @@
  * headers, tn_scope_call among them. Each is a macro over an inline function, in C and C++; its name without
  * parentheses is the function itself. Defined away by TN_NO_PLACES.
  *
- * A library over Tenon does the same for its functions: tn_scope_place_begin before the call, tn_place_after
- * behind it.
+ * A library over Tenon does the same for its functions, in C by a line for each:
+ *
+ *     #define my_layer(...) TN_PLACED_IN(my_layer, __VA_ARGS__)    the first argument is a scope, and there are others
+ *     #define my_open(...)  TN_PLACED(my_open(__VA_ARGS__))        without a scope: the error is tn_last_error()
  */
 #ifndef TENON_PLACE_H
 #define TENON_PLACE_H
@@ -231,6 +233,60 @@ TN_END_DECLS
 #define tn_safetensors_get(...)  tn_safetensors_get_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_map(...)  tn_safetensors_map_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_call_trace_run(...)   tn_call_trace_run_at(__FILE__, __LINE__, __VA_ARGS__)
+
+#ifndef __cplusplus
+/* A call of the program while it runs: a variable of the block that the call is made in. */
+typedef struct tn_placed_call {
+    tn_scope *scope; /* NULL: a function without a scope */
+    const char *file;
+    int32_t line;
+    int32_t before; /* of tn_scope_place_begin */
+    uint64_t errors;
+} tn_placed_call;
+
+static inline tn_placed_call tn_placed_in(tn_scope *s, const char *file, int32_t line)
+{
+    tn_placed_call c = {s, file, line, 0, tn_error_count()};
+    c.before = tn_scope_place_begin(s);
+    return c;
+}
+static inline tn_placed_call tn_placed_here(const char *file, int32_t line)
+{
+    tn_placed_call c = {NULL, file, line, 0, tn_error_count()};
+    return c;
+}
+static inline void tn_placed_left(tn_placed_call *c)
+{
+    if (c->scope)
+        tn_place_inner(c->scope, c->before, c->file, c->line);
+    else
+        tn_error_place(c->errors, c->file, (uint32_t)c->line);
+}
+
+/* A number makes the variable's name, so that calls as arguments of others do not hide it. */
+#ifdef __GNUC__
+#define TN_PLACED_IN(function, ...) TN_PLACED_IN_AS(__COUNTER__, function, __VA_ARGS__)
+#define TN_PLACED(call)             TN_PLACED_AS(__COUNTER__, call, tn_placed_here, tn_placed_left)
+#else
+#define TN_PLACED_IN(function, ...) (function)(__VA_ARGS__)
+#define TN_PLACED(call)             call
+#endif
+#define tn_safetensors_open(...)        TN_PLACED(tn_safetensors_open(__VA_ARGS__))
+#define TN_PLACED_IN_AS(number, ...)    TN_PLACED_IN_VARIABLE(number, __VA_ARGS__)
+#define TN_PLACED_AS(number, call, ...) TN_PLACED_VARIABLE(number, call, __VA_ARGS__)
+#define TN_PLACED_IN_VARIABLE(number, function, s, ...)                              \
+    __extension__({                                                                  \
+        __attribute__((cleanup(tn_placed_left))) tn_placed_call tn_placed_##number = \
+            tn_placed_in(s, __FILE__, __LINE__);                                     \
+        function(tn_placed_##number.scope, __VA_ARGS__);                             \
+    })
+#define TN_PLACED_VARIABLE(number, call, begin, left)                              \
+    __extension__({                                                                \
+        __attribute__((cleanup(left), unused)) tn_placed_call tn_placed_##number = \
+            begin(__FILE__, __LINE__);                                             \
+        call;                                                                      \
+    })
+#endif
 
 #ifdef __cplusplus
 /* Indexing, as the macros of tensor.h do it in C. */

@@ -347,6 +347,46 @@ static inline tn_tensors tn_loader_next_at(const char *file, int32_t line, tn_sc
 #define tn_image_read(...)    tn_image_read_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_loader_next(...)   tn_loader_next_at(__FILE__, __LINE__, __VA_ARGS__)
 #endif
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+/* Functions whose arguments must live longer than the call are not macros over a block. */
+static inline tn_dataset *tn_dataset_create_at(const char *file, int32_t line, tn_context *ctx,
+                                               const tn_dataset_class *class_, void *user)
+{
+    uint64_t before = tn_error_count();
+    tn_dataset *result = tn_dataset_create(ctx, class_, user);
+    tn_error_place(before, file, (uint32_t)line);
+    return result;
+}
+static inline tn_dataset *tn_map_dataset_create_at(const char *file, int32_t line, tn_dataset *of,
+                                                   tn_sample_function change, void *user)
+{
+    uint64_t before = tn_error_count();
+    tn_dataset *result = tn_map_dataset_create(of, change, user);
+    tn_error_place(before, file, (uint32_t)line);
+    return result;
+}
+static inline int32_t tn_workers_create_at(const char *file, int32_t line, int32_t count,
+                                           tn_workers_open open, void *user, tn_workers **out)
+{
+    uint64_t before = tn_error_count();
+    int32_t result = tn_workers_create(count, open, user, out);
+    tn_error_place(before, file, (uint32_t)line);
+    return result;
+}
+#define tn_dataset_create(...)         tn_dataset_create_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_map_dataset_create(...)     tn_map_dataset_create_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_workers_create(...)         tn_workers_create_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_image_decode(...)           TN_PLACED_IN(tn_image_decode, __VA_ARGS__)
+#define tn_dataset_get(...)            TN_PLACED_IN(tn_dataset_get, __VA_ARGS__)
+#define tn_tensor_dataset_create(...)  TN_PLACED_IN(tn_tensor_dataset_create, __VA_ARGS__)
+#define tn_subset_dataset_create(...)  TN_PLACED(tn_subset_dataset_create(__VA_ARGS__))
+#define tn_concat_dataset_create(...)  TN_PLACED(tn_concat_dataset_create(__VA_ARGS__))
+#define tn_folder_dataset_create(...)  TN_PLACED(tn_folder_dataset_create(__VA_ARGS__))
+#define tn_token_dataset_create(...)   TN_PLACED(tn_token_dataset_create(__VA_ARGS__))
+#define tn_workers_dataset_create(...) TN_PLACED(tn_workers_dataset_create(__VA_ARGS__))
+#define tn_loader_create_with(...)     TN_PLACED(tn_loader_create_with(__VA_ARGS__))
+#define tn_loader_set_state(...)       TN_PLACED(tn_loader_set_state(__VA_ARGS__))
+#endif
 
 #ifdef __cplusplus
 /* tn_loader_create(set, {.batch = 32}) from C++20 on; before it `tn_loader_options o; o.batch = 32;`. */

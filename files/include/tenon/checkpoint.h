@@ -72,6 +72,12 @@ static inline int32_t tn_checkpoint_load(const char *path, tn_checkpoint_parts p
         &(tn_checkpoint_parts){.options_size = sizeof(tn_checkpoint_parts), .path = __VA_ARGS__}))
 #endif
 
+/* The error of a failed call says where the program made it, as place.h does it. */
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+#define tn_checkpoint_save_with(...) TN_PLACED(tn_checkpoint_save_with(__VA_ARGS__))
+#define tn_checkpoint_load_with(...) TN_PLACED(tn_checkpoint_load_with(__VA_ARGS__))
+#endif
+
 TN_END_DECLS
 #endif
 #endif

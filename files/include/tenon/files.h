@@ -89,6 +89,21 @@ TN_API tn_named_tensors tn_file_load(tn_scope *s, const char *path);
  */
 TN_API int32_t tn_shards_save(tn_scope *s, const char *folder, tn_named_tensors tensors, uint64_t most_bytes);
 
+/* The error of a failed call says where the program made it, as place.h does it. */
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+#define tn_pt_open(...)         TN_PLACED(tn_pt_open(__VA_ARGS__))
+#define tn_pt_get(...)          TN_PLACED_IN(tn_pt_get, __VA_ARGS__)
+#define tn_pt_tensors(...)      TN_PLACED_IN(tn_pt_tensors, __VA_ARGS__)
+#define tn_pt_save(...)         TN_PLACED_IN(tn_pt_save, __VA_ARGS__)
+#define tn_file_open(...)       TN_PLACED(tn_file_open(__VA_ARGS__))
+#define tn_file_get(...)        TN_PLACED_IN(tn_file_get, __VA_ARGS__)
+#define tn_file_map(...)        TN_PLACED_IN(tn_file_map, __VA_ARGS__)
+#define tn_file_tensors(...)    TN_PLACED_IN(tn_file_tensors, __VA_ARGS__)
+#define tn_file_tensors_on(...) TN_PLACED_IN(tn_file_tensors_on, __VA_ARGS__)
+#define tn_file_load(...)       TN_PLACED_IN(tn_file_load, __VA_ARGS__)
+#define tn_shards_save(...)     TN_PLACED_IN(tn_shards_save, __VA_ARGS__)
+#endif
+
 TN_END_DECLS
 #endif
 #endif

@@ -435,9 +435,97 @@ static inline tn_outputs tn_child_call_at(const char *file, int32_t line, tn_sco
 #endif
 
 #if !defined(TN_NO_PLACES) && !defined(__cplusplus)
-#define TN_BUILDS(call)            (tn_module_place(__FILE__, __LINE__), tn_module_placed(call))
-#define tn_module_add(...)         TN_BUILDS(tn_module_add(__VA_ARGS__))
-#define tn_module_list_create(...) TN_BUILDS(tn_module_list_create(__VA_ARGS__))
+#define TN_BUILDS(call) (tn_module_place(__FILE__, __LINE__), tn_module_placed(call))
+/* A call that changes a tree: the error of the tree has the place, and so has tn_last_error(). */
+#define TN_CHANGES(call) TN_PLACED_AS(__COUNTER__, call, tn_module_change_begins, tn_module_change_ends)
+static inline tn_placed_call tn_module_change_begins(const char *file, int32_t line)
+{
+    tn_module_place(file, line);
+    return tn_placed_here(file, line);
+}
+static inline void tn_module_change_ends(tn_placed_call *c)
+{
+    tn_module_place(NULL, 0);
+    tn_placed_left(c);
+}
+/* Functions whose arguments must live longer than the call are not macros over a block. */
+static inline tn_module *tn_module_create_at(const char *file, int32_t line, tn_context *ctx,
+                                             const char *name, const tn_module_class *class_)
+{
+    uint64_t before = tn_error_count();
+    tn_module *result = tn_module_create(ctx, name, class_);
+    tn_error_place(before, file, (uint32_t)line);
+    return result;
+}
+static inline int32_t tn_module_parametrize_at(const char *file, int32_t line, tn_module *m,
+                                               const char *parameter, const tn_parametrization *how,
+                                               const void *options)
+{
+    uint64_t before = tn_error_count();
+    int32_t result = tn_module_parametrize(m, parameter, how, options);
+    tn_error_place(before, file, (uint32_t)line);
+    return result;
+}
+static inline uint64_t tn_module_add_hook_at(const char *file, int32_t line, tn_module *m,
+                                             const tn_module_hook *hook)
+{
+    uint64_t before = tn_error_count();
+    uint64_t result = tn_module_add_hook(m, hook);
+    tn_error_place(before, file, (uint32_t)line);
+    return result;
+}
+#define tn_module_add(...)                    TN_BUILDS(tn_module_add(__VA_ARGS__))
+#define tn_module_list_create(...)            TN_BUILDS(tn_module_list_create(__VA_ARGS__))
+#define tn_module_create(...)                 tn_module_create_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_module_parametrize(...)            tn_module_parametrize_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_module_add_hook(...)               tn_module_add_hook_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_module_add_parameter(...)          TN_CHANGES(tn_module_add_parameter(__VA_ARGS__))
+#define tn_module_add_buffer(...)             TN_CHANGES(tn_module_add_buffer(__VA_ARGS__))
+#define tn_module_set_tensor(...)             TN_CHANGES(tn_module_set_tensor(__VA_ARGS__))
+#define tn_module_set_absent(...)             TN_CHANGES(tn_module_set_absent(__VA_ARGS__))
+#define tn_module_tensors(...)                TN_PLACED_IN(tn_module_tensors, __VA_ARGS__)
+#define tn_named_get(...)                     TN_PLACED_IN(tn_named_get, __VA_ARGS__)
+#define tn_named_below(...)                   TN_PLACED_IN(tn_named_below, __VA_ARGS__)
+#define tn_module_parameters(...)             TN_PLACED_IN(tn_module_parameters, __VA_ARGS__)
+#define tn_module_format(...)                 TN_PLACED_IN(tn_module_format, __VA_ARGS__)
+#define tn_module_summary(...)                TN_PLACED_IN(tn_module_summary, __VA_ARGS__)
+#define tn_module_functional_call(...)        TN_PLACED_IN(tn_module_functional_call, __VA_ARGS__)
+#define tn_module_set_requires_grad(...)      TN_CHANGES(tn_module_set_requires_grad(__VA_ARGS__))
+#define tn_module_to(...)                     TN_CHANGES(tn_module_to(__VA_ARGS__))
+#define tn_module_remove_parametrization(...) TN_CHANGES(tn_module_remove_parametrization(__VA_ARGS__))
+#define tn_module_restore_parametrized(...)   TN_CHANGES(tn_module_restore_parametrized(__VA_ARGS__))
+#define tn_module_compute(...)                TN_PLACED_IN(tn_module_compute, __VA_ARGS__)
+#define tn_weight_norm(...)                   TN_CHANGES(tn_weight_norm(__VA_ARGS__))
+#define tn_spectral_norm(...)                 TN_CHANGES(tn_spectral_norm(__VA_ARGS__))
+#define tn_orthogonal(...)                    TN_CHANGES(tn_orthogonal(__VA_ARGS__))
+#define tn_prune_l1_unstructured(...)         TN_CHANGES(tn_prune_l1_unstructured(__VA_ARGS__))
+#define tn_prune_random_unstructured(...)     TN_CHANGES(tn_prune_random_unstructured(__VA_ARGS__))
+#define tn_prune_ln_structured(...)           TN_CHANGES(tn_prune_ln_structured(__VA_ARGS__))
+#define tn_prune_random_structured(...)       TN_CHANGES(tn_prune_random_structured(__VA_ARGS__))
+#define tn_prune_identity(...)                TN_CHANGES(tn_prune_identity(__VA_ARGS__))
+#define tn_prune_global_l1_unstructured(...)  TN_CHANGES(tn_prune_global_l1_unstructured(__VA_ARGS__))
+#define tn_prune_custom(...)                  TN_CHANGES(tn_prune_custom(__VA_ARGS__))
+#define tn_prune_remove(...)                  TN_CHANGES(tn_prune_remove(__VA_ARGS__))
+#define tn_module_state_dict(...)             TN_PLACED_IN(tn_module_state_dict, __VA_ARGS__)
+#define tn_module_save(...)                   TN_CHANGES(tn_module_save(__VA_ARGS__))
+#define tn_module_load(...)                   TN_CHANGES(tn_module_load(__VA_ARGS__))
+#define tn_module_load_state(...)             TN_CHANGES(tn_module_load_state(__VA_ARGS__))
+#define tn_clip_grad_norm(...)                TN_PLACED_IN(tn_clip_grad_norm, __VA_ARGS__)
+#define tn_clip_grad_value(...)               TN_PLACED_IN(tn_clip_grad_value, __VA_ARGS__)
+#define tn_parameters_to_vector(...)          TN_PLACED_IN(tn_parameters_to_vector, __VA_ARGS__)
+#define tn_vector_to_parameters(...)          TN_PLACED_IN(tn_vector_to_parameters, __VA_ARGS__)
+#define tn_init_uniform(...)                  TN_PLACED_IN(tn_init_uniform, __VA_ARGS__)
+#define tn_init_normal(...)                   TN_PLACED_IN(tn_init_normal, __VA_ARGS__)
+#define tn_init_trunc_normal(...)             TN_PLACED_IN(tn_init_trunc_normal, __VA_ARGS__)
+#define tn_init_constant(...)                 TN_PLACED_IN(tn_init_constant, __VA_ARGS__)
+#define tn_init_eye(...)                      TN_PLACED_IN(tn_init_eye, __VA_ARGS__)
+#define tn_init_dirac(...)                    TN_PLACED_IN(tn_init_dirac, __VA_ARGS__)
+#define tn_init_xavier_uniform(...)           TN_PLACED_IN(tn_init_xavier_uniform, __VA_ARGS__)
+#define tn_init_xavier_normal(...)            TN_PLACED_IN(tn_init_xavier_normal, __VA_ARGS__)
+#define tn_init_kaiming_uniform(...)          TN_PLACED_IN(tn_init_kaiming_uniform, __VA_ARGS__)
+#define tn_init_kaiming_normal(...)           TN_PLACED_IN(tn_init_kaiming_normal, __VA_ARGS__)
+#define tn_init_orthogonal(...)               TN_PLACED_IN(tn_init_orthogonal, __VA_ARGS__)
+#define tn_init_sparse(...)                   TN_PLACED_IN(tn_init_sparse, __VA_ARGS__)
 #else
 #define TN_BUILDS(call) call
 #endif

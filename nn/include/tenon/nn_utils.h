@@ -112,6 +112,24 @@ TN_API tn_module *tn_triplet_margin_with_distance_loss_create_with(
                     .reduction = "mean",                                                  \
                     .name = __VA_ARGS__}))
 
+/* The error of a failed call says where the program made it, as place.h does it. */
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+#define tn_pack_padded_sequence(...)   TN_PLACED_IN(tn_pack_padded_sequence, __VA_ARGS__)
+#define tn_pack_sequence(...)          TN_PLACED_IN(tn_pack_sequence, __VA_ARGS__)
+#define tn_pad_packed_sequence(...)    TN_PLACED_IN(tn_pad_packed_sequence, __VA_ARGS__)
+#define tn_unpad_sequence(...)         TN_PLACED_IN(tn_unpad_sequence, __VA_ARGS__)
+#define tn_unpack_sequence(...)        TN_PLACED_IN(tn_unpack_sequence, __VA_ARGS__)
+#define tn_module_call_packed(...)     TN_PLACED_IN(tn_module_call_packed, __VA_ARGS__)
+#define tn_fuse_conv_bn_eval(...)      TN_CHANGES(tn_fuse_conv_bn_eval(__VA_ARGS__))
+#define tn_fuse_linear_bn_eval(...)    TN_CHANGES(tn_fuse_linear_bn_eval(__VA_ARGS__))
+#define tn_convert_sync_batchnorm(...) TN_CHANGES(tn_convert_sync_batchnorm(__VA_ARGS__))
+#define tn_update_bn(...)              TN_PLACED_IN(tn_update_bn, __VA_ARGS__)
+#define tn_normalize(...)              TN_PLACED_IN(tn_normalize, __VA_ARGS__)
+#define tn_gumbel_softmax(...)         TN_PLACED_IN(tn_gumbel_softmax, __VA_ARGS__)
+#define tn_get_total_norm(...)         TN_PLACED_IN(tn_get_total_norm, __VA_ARGS__)
+#define tn_clip_grads_with_norm(...)   TN_PLACED_IN(tn_clip_grads_with_norm, __VA_ARGS__)
+#endif
+
 TN_END_DECLS
 #endif
 #endif

@@ -113,6 +113,13 @@ static inline tn_eigenpairs tn_lobpcg(tn_scope *s, tn_tensor *a, const tn_lobpcg
             .options_size = sizeof(tn_lobpcg_options), .largest = 1, .niter = 1000, __VA_ARGS__}))
 #endif
 
+/* The error of a failed call says where the program made it, as place.h does it. */
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+#define tn_svd_lowrank_with(...) TN_PLACED_IN(tn_svd_lowrank_with, __VA_ARGS__)
+#define tn_pca_lowrank_with(...) TN_PLACED_IN(tn_pca_lowrank_with, __VA_ARGS__)
+#define tn_lobpcg_with(...)      TN_PLACED_IN(tn_lobpcg_with, __VA_ARGS__)
+#endif
+
 TN_END_DECLS
 #endif
 #endif

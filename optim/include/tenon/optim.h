@@ -361,6 +361,26 @@ static inline int32_t tn_optimizer_step_at(const char *file, int32_t line, tn_sc
 }
 #define tn_optimizer_step_with(...) tn_optimizer_step_at(__FILE__, __LINE__, __VA_ARGS__)
 #endif
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+#define tn_optimizer_create(...)         TN_PLACED(tn_optimizer_create(__VA_ARGS__))
+#define tn_optimizer_create_of(...)      TN_PLACED(tn_optimizer_create_of(__VA_ARGS__))
+#define tn_optimizer_add_group_with(...) TN_PLACED(tn_optimizer_add_group_with(__VA_ARGS__))
+#define tn_optimizer_step_closure(...)   TN_PLACED_IN(tn_optimizer_step_closure, __VA_ARGS__)
+#define tn_optimizer_save(...)           TN_PLACED(tn_optimizer_save(__VA_ARGS__))
+#define tn_optimizer_load(...)           TN_PLACED(tn_optimizer_load(__VA_ARGS__))
+#define tn_optimizer_tensors(...)        TN_PLACED_IN(tn_optimizer_tensors, __VA_ARGS__)
+#define tn_optimizer_load_state(...)     TN_PLACED(tn_optimizer_load_state(__VA_ARGS__))
+#define tn_average_create(...)           TN_PLACED(tn_average_create(__VA_ARGS__))
+#define tn_average_update(...)           TN_PLACED_IN(tn_average_update, __VA_ARGS__)
+#define tn_average_swap(...)             TN_PLACED_IN(tn_average_swap, __VA_ARGS__)
+#define tn_average_tensors(...)          TN_PLACED_IN(tn_average_tensors, __VA_ARGS__)
+#define tn_average_load_state(...)       TN_PLACED(tn_average_load_state(__VA_ARGS__))
+#define tn_grad_scaler_create(...)       TN_PLACED(tn_grad_scaler_create(__VA_ARGS__))
+#define tn_grad_scaler_scale(...)        TN_PLACED_IN(tn_grad_scaler_scale, __VA_ARGS__)
+#define tn_grad_scaler_unscale(...)      TN_PLACED_IN(tn_grad_scaler_unscale, __VA_ARGS__)
+#define tn_grad_scaler_step(...)         TN_PLACED_IN(tn_grad_scaler_step, __VA_ARGS__)
+#define tn_grad_scaler_set_state(...)    TN_PLACED(tn_grad_scaler_set_state(__VA_ARGS__))
+#endif
 
 #ifdef __cplusplus
 static inline int32_t tn_optimizer_step(tn_scope *s, tn_optimizer *optimizer, tn_step_options o = {},

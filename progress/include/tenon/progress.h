@@ -128,6 +128,18 @@ TN_API int32_t tn_events_flush(tn_events *e);
 /* Flushes and closes. Returns the first status that was not 0. */
 TN_API int32_t tn_events_destroy(TN_TAKES TN_NULLABLE tn_events *e);
 
+/* The error of a failed call says where the program made it, as place.h does it. */
+#if !defined(TN_NO_PLACES) && !defined(__cplusplus)
+#define tn_progress_create_with(...) TN_PLACED(tn_progress_create_with(__VA_ARGS__))
+#define tn_plot_svg_with(...)        TN_PLACED(tn_plot_svg_with(__VA_ARGS__))
+#define tn_events_create(...)        TN_PLACED(tn_events_create(__VA_ARGS__))
+#define tn_events_scalar(...)        TN_PLACED(tn_events_scalar(__VA_ARGS__))
+#define tn_events_histogram(...)     TN_PLACED_IN(tn_events_histogram, __VA_ARGS__)
+#define tn_events_image(...)         TN_PLACED_IN(tn_events_image, __VA_ARGS__)
+#define tn_events_flush(...)         TN_PLACED(tn_events_flush(__VA_ARGS__))
+#define tn_events_destroy(...)       TN_PLACED(tn_events_destroy(__VA_ARGS__))
+#endif
+
 TN_END_DECLS
 
 #ifdef __cplusplus
