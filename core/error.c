@@ -185,14 +185,20 @@ void tni_error_native(int32_t code, const char *text)
 static int32_t names_operator(const char *message, const char *name, uint64_t length)
 {
     static const char *const prefixes[] = {"aten::", "prim::", "torch.", "linalg."};
-    if (!strncmp(message, name, length) && (message[length] == ':' || message[length] == '(')) return 1;
+    if (length > 1 && name[length - 1] == '_') length--; /* add_ is add */
+    const char *behind = strncmp(message, name, length) ? "" : message + length;
+    if (*behind == '_') behind++;
+    if (*behind == ':' || *behind == '(') return 1;
     for (uint32_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         if (!strncmp(message, prefixes[i], strlen(prefixes[i]))) return 1;
     }
     return 0;
 }
 
-/* "index 5 is out of bounds" of aten::gather.out becomes "gather: index 5 is out of bounds". */
+/*
+ * "index 5 is out of bounds" of aten::gather.out becomes "gather: index 5 is out of bounds". The operator that the program
+ * called stands before the one that failed inside it: "take_along_dim: gather: index 5 is out of bounds".
+ */
 static void name_operator(error_record *r, const char *op)
 {
     const char *space = strstr(op, "::"), *name = space ? space + 2 : op;
@@ -207,7 +213,8 @@ void tni_error_operator(const char *op)
 {
     error_record *r = top();
     if (!r || !op) return;
-    if (!r->op[0]) name_operator(r, op); /* the innermost call that failed */
+    const int32_t is_innermost = !r->op[0], is_outermost = !tni_tls.call_depth;
+    if (is_innermost || is_outermost) name_operator(r, op);
     set_text(r->op, sizeof(r->op), op);
     link_records(tni_tls.errors);
 }

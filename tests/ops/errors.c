@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An error that arises inside a kernel or a composite names the operator, then says what ATen says. */
+/*
+ * An error that arises inside a kernel or a composite names the operator that the program called and the one that failed
+ * inside it, then says what ATen says.
+ */
 #include <string.h>
 #include "suite.h"
 
@@ -28,7 +31,7 @@ Test(errors, indices_out_of_range_name_the_operator)
     tn_embedding(s, table, far);
     expect_message("embedding: index out of range in self");
     tn_nll_loss(s, tn_log_softmax(s, tn_reshape(s, x, TN_INTS(1, 3)), 1), far);
-    expect_message("nll_loss_forward: Target 5 is out of bounds.");
+    expect_message("nll_loss: nll_loss_forward: Target 5 is out of bounds.");
     tn_select(s, x, 0, 7);
     expect_message("select: select(): index 7 out of range for tensor of size [3] at dimension 0");
     tn_sum_dim(s, x, TN_INTS(4));
@@ -36,13 +39,27 @@ Test(errors, indices_out_of_range_name_the_operator)
     end();
 }
 
-/* The innermost operator that failed, once, however many composites call each other. */
-Test(errors, one_operator_is_named)
+/* However many composites call each other, the outermost operator and the innermost one are named, each once. */
+Test(errors, the_call_of_the_program_and_the_operator_that_failed_are_named)
 {
-    tn_tensor *x = VECTOR(s, 0, 1, 2, 3),
+    tn_tensor *x = VECTOR(s, 0, 1, 2, 3), *a = tn_ones(s, TN_INTS(1, 2, 9)),
+              *b = tn_ones(s, TN_INTS(1, 4, 8)),
               *far = tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){5}, TN_CPU);
     tn_take_along_dim(s, x, far, .dim = 0);
-    expect_message("gather: index 5 is out of bounds for dimension 0 with size 3");
+    expect_message("take_along_dim: gather: index 5 is out of bounds for dimension 0 with size 3");
+    tn_scaled_dot_product_attention(s, a, b, b);
+    cr_assert_str_eq(tn_scope_error(s)->op, "aten::scaled_dot_product_attention");
+    expect_message("scaled_dot_product_attention: bmm: Expected size for first two dimensions of batch2 "
+                   "tensor to be: [1, 9] "
+                   "but got: [1, 8].");
+    tn_linear(s, tn_ones(s, TN_INTS(2, 9)), tn_ones(s, TN_INTS(8, 8)));
+    expect_message("linear: mat1 and mat2 shapes cannot be multiplied (2x9 and 8x8)");
+    tn_mm(s, tn_ones(s, TN_INTS(2, 9)), tn_ones(s, TN_INTS(8, 8)));
+    expect_message("mm: mat1 and mat2 shapes cannot be multiplied (2x9 and 8x8)");
+    tn_mul_scalar_(s, tn_ones(s, TN_INTS(2), .dtype = TN_INT64), 0.5);
+    cr_assert_null(strstr(strstr(tn_scope_error(s)->message, "mul") + 3, "mul"), "%s",
+                   tn_scope_error(s)->message);
+    tn_scope_clear(s);
     tn_arange_start_step(s, TN_SCALAR(0), TN_SCALAR(1), TN_SCALAR(0));
     expect_message("arange: step must be nonzero");
     end();
