@@ -3,6 +3,7 @@
 #ifndef TNI_CORE_CAPTURE_H
 #define TNI_CORE_CAPTURE_H
 
+#include "core/handle.h"
 #include "core/graph.h"
 
 /* What one generator gives to a graph. */
@@ -16,6 +17,7 @@ typedef struct tni_graph_random {
 /* Empty (no capture, no handle), capturing, or captured (a handle). */
 struct tn_graph {
     tn_context *ctx;
+    tni_handle_mark life;
     tni_device *device;
     pthread_mutex_t lock;        /* streams, text, op, kept; making and launching the executable */
     pthread_mutex_t random_lock; /* of randoms, while capturing */

@@ -6,6 +6,7 @@
  */
 #include <tenon/collectives.h>
 
+#include "core/handle.h"
 #include "core/dtype.h"
 #include "core/graph.h"
 #include "core/shape.h"
@@ -15,6 +16,7 @@
 
 struct tn_communicator {
     tn_context *ctx;
+    tni_handle_mark life;
     tni_device_type *type;
     void *handle;
     uint32_t count;      /* ranks of this process */
@@ -106,6 +108,7 @@ static int32_t create(tn_context *ctx, const tn_communicator_group *group, tn_co
         return status;
     }
     tni_context_own(ctx);
+    tni_handle_made(ctx, c, "communicator");
     *out = c;
     return TN_OK;
 }
@@ -169,12 +172,13 @@ void tn_communicator_release(tn_communicator *communicator)
     tn_communicator *c = communicator;
     if (!c || tni_context_check(c->ctx)) return;
     tn_context *ctx = c->ctx;
+    if (!tni_handle_may_end(ctx, &c->life, "communicator", __builtin_return_address(0))) return;
     for (uint32_t i = 0; i < c->count; i++)
         tni_late_keep(c->devices[i], tni_device_wait(c->devices[i]), "waiting for a communicator's device");
     pthread_mutex_lock(&c->type->collectives);
     slots(c)->destroy(c->type->driver.self, c->handle);
     pthread_mutex_unlock(&c->type->collectives);
-    tni_free(ctx, c, sizeof *c);
+    tni_handle_free(ctx, c, sizeof *c, &c->life);
     tni_context_unown(ctx);
 }
 

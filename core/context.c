@@ -293,6 +293,15 @@ void tni_context_unown(tn_context *ctx)
     if (!tni_context_is_forked(ctx)) finish_context(ctx);
 }
 
+void tni_contexts_each(void (*f)(tn_context *ctx, const void *of), const void *of)
+{
+    pthread_mutex_lock(&contexts_lock);
+    for (tn_context *c = contexts; c; c = c->next_of_process) {
+        if (!tni_context_is_forked(c)) f(c, of);
+    }
+    pthread_mutex_unlock(&contexts_lock);
+}
+
 void tni_profiles_close(void)
 {
     for (;;) {

@@ -91,14 +91,17 @@ struct tn_context {
     void *autograd_state; /* autograd */
     const tni_autograd_hooks *autograd;
     _Atomic(tn_tensor *) dead; /* released headers, kept with TN_CONTEXT_DEBUG_HANDLES; linked by `base` */
-    _Atomic(tn_scope *) dead_scopes; /* closed ones, kept likewise; linked by `parent` */
-    tn_host host;                    /* the table that plugins and scopes see */
+    _Atomic(tn_scope *) dead_scopes;                /* closed ones, kept likewise; linked by `parent` */
+    _Atomic(struct tni_dead_handle *) dead_handles; /* other objects, kept likewise */
+    tn_host host;                                   /* the table that plugins and scopes see */
 
     pthread_mutex_t findings_lock; /* of the two below; see finding.h */
     tni_vector findings;           /* tn_finding * each */
     uint64_t findings_dropped;
 };
 
+/* Calls `f` for each context of the process that was made in it, one after another. `f` makes and ends none. */
+void tni_contexts_each(void (*f)(tn_context *ctx, const void *of), const void *of);
 /* Keeps the context's memory until tni_context_unown; every storage holds one. */
 void tni_context_own(tn_context *ctx);
 void tni_context_unown(tn_context *ctx);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TENON_DEBUG: what is asked for, and the list of tensors and scopes that are alive. A tensor is listed when
+ * TENON_DEBUG: what is asked for, and the list of tensors, scopes and other objects that are alive. A tensor is listed when
  * the call that made it returns, and taken off when its last reference goes.
  */
 #include "core/debug.h"
@@ -11,21 +11,21 @@
 #include "core/scope.h"
 #include "core/shape.h"
 
-#define MAKER_BYTES 64
+#define MAKER_BYTES 128
 #define PLACE_BYTES 192
 #define TEXT_BYTES  640
 #define MAX_WAITING 2u  /* the first NaN and the first infinity */
 #define MAX_LINES   50u /* of one report */
 #define BUCKETS     4096u
 
-/* A tensor or a scope that is alive. */
+/* A tensor, a scope or another object that is alive. */
 typedef struct tni_alive {
     struct tni_alive *previous, *next;
     struct tni_alive *chain; /* in its bucket */
     const void *handle;
-    uint64_t number;    /* in the order of making */
-    const void *thread; /* that made it, by its tni_tls */
-    char maker[MAKER_BYTES];
+    uint64_t number;         /* in the order of making */
+    const void *thread;      /* that made it, by its tni_tls */
+    char maker[MAKER_BYTES]; /* of another object: what it is */
     char place[PLACE_BYTES]; /* "model.c:49", or "" */
 } tni_alive;
 
@@ -39,8 +39,8 @@ struct tni_debug {
     uint32_t wishes; /* TNI_DEBUG_... */
     pthread_mutex_t lock;
     uint64_t last_number;
-    tni_alive *tensors, *scopes; /* the last one made first */
-    tni_alive *buckets[BUCKETS]; /* of both, by handle */
+    tni_alive *tensors, *scopes, *objects; /* the last one made first */
+    tni_alive *buckets[BUCKETS];           /* of all three, by handle */
     waiting found[MAX_WAITING];
 };
 
@@ -154,6 +154,16 @@ void tni_debug_scope_closed(tn_scope *s)
     drop(s->ctx, &s->ctx->debug->scopes, s);
 }
 
+void tni_debug_object_begin(tn_context *ctx, const void *object, const char *what)
+{
+    if (ctx->debug) add(ctx, &ctx->debug->objects, object, what);
+}
+
+void tni_debug_object_end(tn_context *ctx, const void *object)
+{
+    if (ctx->debug) drop(ctx, &ctx->debug->objects, object); /* NULL while the context ends */
+}
+
 /* ---- Where the program made a call --------------------------------------------------------------------- */
 
 void tni_debug_place_begin(tn_scope *s)
@@ -236,18 +246,23 @@ void tni_debug_report(tn_context *ctx)
     struct tni_debug *d = ctx->debug;
     if (!d || !(d->wishes & TNI_DEBUG_LEAKS)) return;
     pthread_mutex_lock(&d->lock);
-    uint32_t tensors = count(d->tensors), scopes = count(d->scopes), lines = 0;
+    uint32_t tensors = count(d->tensors), scopes = count(d->scopes), objects = count(d->objects), lines = 0;
     for (const tni_alive *a = d->scopes; a && lines < MAX_LINES; a = a->next, lines++)
         tni_log(ctx, TN_LOG_ERROR,
                 "TENON_DEBUG: %s%sleak: scope of %s%s is open and owns %u tensor%s (number %llu)", a->place,
                 a->place[0] ? ": " : "", a->maker, a->place[0] ? ", first used here," : "",
                 ((const tn_scope *)a->handle)->count, ((const tn_scope *)a->handle)->count == 1 ? "" : "s",
                 (unsigned long long)a->number);
+    for (const tni_alive *a = d->objects; a && lines < MAX_LINES; a = a->next, lines++)
+        tni_log(ctx, TN_LOG_ERROR, "TENON_DEBUG: leak: %s was not destroyed (number %llu)", a->maker,
+                (unsigned long long)a->number);
     for (const tni_alive *a = d->tensors; a && lines < MAX_LINES; a = a->next, lines++) report_tensor(ctx, a);
-    if (tensors + scopes)
+    if (tensors + scopes + objects)
         tni_log(ctx, TN_LOG_ERROR,
-                "TENON_DEBUG: %u tensor%s and %u scope%s are alive when the context is destroyed", tensors,
-                tensors == 1 ? "" : "s", scopes, scopes == 1 ? "" : "s");
+                "TENON_DEBUG: %u tensor%s, %u scope%s and %u other object%s are alive when the context is "
+                "destroyed",
+                tensors, tensors == 1 ? "" : "s", scopes, scopes == 1 ? "" : "s", objects,
+                objects == 1 ? "" : "s");
     pthread_mutex_unlock(&d->lock);
 }
 

@@ -2,8 +2,8 @@
 /*
  * TENON_DEBUG, a comma-separated list, makes a program look for its own mistakes:
  *
- *   handles   as TN_CONTEXT_DEBUG_HANDLES: tensors, scopes and streams that are used after their end are errors
- *   leaks     tensors and scopes that are alive when the context is destroyed are logged, with their makers
+ *   handles   as TN_CONTEXT_DEBUG_HANDLES: objects that are used after their end are errors
+ *   leaks     tensors, scopes and other objects that are alive when the context is destroyed are logged, with their makers
  *   nan       the first NaN and the first infinity that a call produces are logged, with the call
  *
  * All name file and line of the program's call, if it was one of ops.h or place.h.
@@ -29,6 +29,9 @@ void tni_debug_made(const tn_tensor *t, const char *maker);
 void tni_debug_ended(const tn_tensor *t);
 void tni_debug_scope_opened(tn_scope *s);
 void tni_debug_scope_closed(tn_scope *s);
+/* The same for another object, which `what` names; one that is not known may end. */
+void tni_debug_object_begin(tn_context *ctx, const void *object, const char *what);
+void tni_debug_object_end(tn_context *ctx, const void *object);
 /*
  * A call of the program on this scope, whose place follows with tni_debug_place_end: what it makes and finds on
  * this thread until then gets the place; `from` is s->placed_from. Calls of another scope may lie between.

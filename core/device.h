@@ -8,6 +8,7 @@
 
 #include <tenon/activity.h>
 #include <tenon/graph.h>
+#include "core/handle.h"
 #include "core/context.h"
 #include "core/error.h"
 #include "core/late_error.h"
@@ -171,6 +172,7 @@ struct tn_event {
     void *handle;
     tn_stream *stream;  /* last recorded on, when the plugin has no events */
     tni_late_mark mark; /* of the recording */
+    tni_handle_mark life;
     int32_t recorded;
     uint64_t capture;    /* number of the capture it was recorded in, 0: none */
     int32_t imported;    /* of another process: recorded there */
@@ -227,6 +229,7 @@ struct tn_memory_pool {
     atomic_uint refs; /* the program's, and one for each graph and each thread that uses it */
     tni_device *device;
     uint64_t number;
+    tni_handle_mark life;
     tn_memory_pool *next;  /* of the allocator; under its lock, as `stats` */
     tn_memory_stats stats; /* of its threads and its graphs together */
 };
@@ -294,6 +297,7 @@ struct tn_generator {
     pthread_mutex_t lock;
     uint64_t seed;
     uint64_t offset;
+    tni_handle_mark life;
 };
 /* Takes `count` counters. */
 void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset);

@@ -23,7 +23,8 @@ static int64_t now(void)
 static int32_t check(const tn_event *event)
 {
     if (!event) return tni_error(TN_E_ARGUMENT, "an event is missing");
-    return tni_context_check(event->device->ctx);
+    int32_t status = tni_handle_check(event->device->ctx, &event->life, "event");
+    return status ? status : tni_context_check(event->device->ctx);
 }
 
 int32_t tni_event_create(tni_device *d, uint32_t flags, tn_event **out)
@@ -62,6 +63,7 @@ int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags, tn_ev
     int32_t status = tni_event_create(d, flags, &e);
     if (status) return status;
     e->internal = 0;
+    tni_handle_made(ctx, e, "event");
     tni_context_own(ctx);
     *out = e;
     return TN_OK;
@@ -69,15 +71,21 @@ int32_t tn_event_create(tn_context *ctx, tn_device device, uint32_t flags, tn_ev
 
 void tn_event_release(tn_event *event)
 {
-    if (!event || atomic_fetch_sub_explicit(&event->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!event || !tni_handle_may_end(event->device->ctx, &event->life, "event", __builtin_return_address(0)))
+        return;
+    if (atomic_fetch_sub_explicit(&event->refs, 1, memory_order_acq_rel) != 1) return;
     tni_device *d = event->device;
     tn_context *ctx = d->ctx;
     int32_t internal = event->internal;
     if (tni_context_check(ctx)) return;
     if (has_events(d)) d->type->driver.event.destroy(d->type->driver.self, d->handle, event->handle);
     if (!internal) tn_stream_release(event->stream);
-    tni_free(ctx, event, sizeof *event);
-    if (!internal) tni_context_unown(ctx);
+    if (internal) {
+        tni_free(ctx, event, sizeof *event);
+        return;
+    }
+    tni_handle_free(ctx, event, sizeof *event, &event->life);
+    tni_context_unown(ctx);
 }
 
 int32_t tn_event_record(tn_event *event, tn_stream *stream)

@@ -26,17 +26,21 @@ int32_t tn_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out)
     if (!status) status = tni_generator_create(ctx, seed, out);
     if (status) return status;
     (*out)->owns_context = 1;
+    tni_handle_made(ctx, *out, "generator");
     tni_context_own(ctx);
     return TN_OK;
 }
 
 void tn_generator_release(tn_generator *generator)
 {
-    if (!generator || atomic_fetch_sub_explicit(&generator->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!generator ||
+        !tni_handle_may_end(generator->ctx, &generator->life, "generator", __builtin_return_address(0)))
+        return;
+    if (atomic_fetch_sub_explicit(&generator->refs, 1, memory_order_acq_rel) != 1) return;
     tn_context *ctx = generator->ctx;
     int32_t owns = generator->owns_context;
     pthread_mutex_destroy(&generator->lock);
-    tni_free(ctx, generator, sizeof *generator);
+    tni_handle_free(ctx, generator, sizeof *generator, &generator->life);
     if (owns) tni_context_unown(ctx);
 }
 
@@ -58,7 +62,8 @@ tn_generator *tni_default_generator(tni_device *device)
 
 static int32_t check(const tn_generator *generator)
 {
-    return generator ? TN_OK : tni_error(TN_E_ARGUMENT, "a generator is missing");
+    if (!generator) return tni_error(TN_E_ARGUMENT, "a generator is missing");
+    return tni_handle_check(generator->ctx, &generator->life, "generator");
 }
 
 tn_generator *tn_default_generator(tn_context *ctx, tn_device device)

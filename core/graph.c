@@ -39,6 +39,7 @@ int32_t tn_graph_create(tn_context *ctx, tn_device device, tn_graph **out)
     pthread_mutex_init(&g->lock, NULL);
     pthread_mutex_init(&g->random_lock, NULL);
     tni_context_own(ctx);
+    tni_handle_made(ctx, g, "graph");
     *out = g;
     return TN_OK;
 }
@@ -96,7 +97,8 @@ static void empty(tn_graph *g)
 static int32_t check(const tn_graph *g)
 {
     if (!g) return tni_error(TN_E_ARGUMENT, "a graph is missing");
-    return tni_context_check(g->ctx);
+    int32_t status = tni_handle_check(g->ctx, &g->life, "graph");
+    return status ? status : tni_context_check(g->ctx);
 }
 
 /* TN_OK for a graph that has been captured. */
@@ -118,11 +120,12 @@ void tn_graph_release(tn_graph *graph)
 {
     if (!graph || tni_context_check(graph->ctx)) return;
     tn_context *ctx = graph->ctx;
+    if (!tni_handle_may_end(ctx, &graph->life, "graph", __builtin_return_address(0))) return;
     empty(graph);
     tn_memory_pool_release(graph->shared);
     pthread_mutex_destroy(&graph->random_lock);
     pthread_mutex_destroy(&graph->lock);
-    tni_free(ctx, graph, sizeof *graph);
+    tni_handle_free(ctx, graph, sizeof *graph, &graph->life);
     tni_context_unown(ctx);
 }
 

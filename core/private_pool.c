@@ -6,7 +6,8 @@
 static int32_t check(const tn_memory_pool *pool)
 {
     if (!pool) return tni_error(TN_E_ARGUMENT, "a memory pool is missing");
-    return tni_context_check(pool->device->ctx);
+    int32_t status = tni_handle_check(pool->device->ctx, &pool->life, "memory pool");
+    return status ? status : tni_context_check(pool->device->ctx);
 }
 
 int32_t tn_memory_pool_create(tn_context *ctx, tn_device device, tn_memory_pool **out)
@@ -25,6 +26,7 @@ int32_t tn_memory_pool_create(tn_context *ctx, tn_device device, tn_memory_pool 
     pool->stats.size = sizeof pool->stats;
     tni_pool_register(d->allocator, pool);
     tni_context_own(ctx);
+    tni_handle_made(ctx, pool, "memory pool");
     *out = pool;
     return TN_OK;
 }
@@ -38,13 +40,16 @@ tn_memory_pool *tni_memory_pool_retain(tn_memory_pool *pool)
 /* Memory of captures is given back only when the device has finished. */
 void tn_memory_pool_release(tn_memory_pool *pool)
 {
-    if (!pool || atomic_fetch_sub_explicit(&pool->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!pool ||
+        !tni_handle_may_end(pool->device->ctx, &pool->life, "memory pool", __builtin_return_address(0)))
+        return;
+    if (atomic_fetch_sub_explicit(&pool->refs, 1, memory_order_acq_rel) != 1) return;
     tni_device *d = pool->device;
     tn_context *ctx = d->ctx;
     if (tni_context_check(ctx)) return;
     if (!d->synchronous) tni_late_keep(d, tni_device_wait(d), "waiting for the device of a memory pool");
     tni_pool_dissolve(d->allocator, pool);
-    tni_free(ctx, pool, sizeof *pool);
+    tni_handle_free(ctx, pool, sizeof *pool, &pool->life);
     tni_context_unown(ctx);
 }
 

@@ -316,7 +316,7 @@ int32_t tni_profile_stop(tn_context *ctx, tn_profile **out)
     if (status) return status;
     tni_profiler *p = profiler_of(ctx);
     if (!tni_is_profiled(ctx)) return tni_error(TN_E_STATE, "profile_end: no profile has begun");
-    tn_profile *profile = tni_alloc(ctx, sizeof *profile);
+    tn_profile *profile = tni_alloc_zeroed(ctx, sizeof *profile);
     if (!profile) return TN_E_OUT_OF_MEMORY;
     pthread_mutex_lock(&p->lock);
     uint32_t flags = p->flags;
@@ -347,6 +347,7 @@ void tn_profile_release(tn_profile *profile)
 {
     if (!profile || tni_context_check(profile->ctx)) return;
     tn_context *ctx = profile->ctx;
+    if (!tni_handle_may_end(ctx, &profile->life, "profile", __builtin_return_address(0))) return;
     for (uint32_t i = 0; i < profile->logs.count; i++) {
         tni_profile_log *log = ((tni_profile_log **)profile->logs.data)[i];
         tni_profile_log_finish(ctx, log);
@@ -357,7 +358,7 @@ void tn_profile_release(tn_profile *profile)
     tni_vector_finish(ctx, &profile->activities, sizeof(tni_profile_activity));
     tni_profile_table_finish(ctx, &profile->table);
     tni_free(ctx, profile->rows, profile->row_count * sizeof *profile->rows);
-    tni_free(ctx, profile, sizeof *profile);
+    tni_handle_free(ctx, profile, sizeof *profile, &profile->life);
 }
 
 /* ---- Ranges -------------------------------------------------------------------------------------------- */

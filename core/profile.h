@@ -15,6 +15,7 @@
 #define TNI_CORE_PROFILE_H
 
 #include <tenon/profile.h>
+#include "core/handle.h"
 #include "core/device.h"
 
 /* In ctx->call_flags; kernels do not see them. */
@@ -167,6 +168,7 @@ typedef struct tni_profile_log {
 
 struct tn_profile {
     tn_context *ctx;
+    tni_handle_mark life;
     uint32_t flags;
     int64_t begin, end;
     tni_vector logs;       /* tni_profile_log * of threads that did something */

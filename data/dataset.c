@@ -27,6 +27,7 @@ tn_dataset *dataset_of_count(tn_context *ctx, const tn_dataset_class *class_, vo
     if (!d) return data_fail(NULL, TN_E_OUT_OF_MEMORY, "dataset", NULL, "out of host memory"), NULL;
     *d = (tn_dataset){.ctx = ctx, .class = class_, .user = user, .count = count};
     pthread_mutex_init(&d->lock, NULL);
+    handle_begin(ctx, d, "%s", class_->name ? class_->name : "dataset");
     return d;
 }
 

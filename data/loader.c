@@ -384,5 +384,6 @@ tn_loader *tn_loader_create_with(const tn_loader_options *options)
         tn_loader_destroy(l);
         return NULL;
     }
+    handle_begin(l->ctx, l, "loader of %s", o.dataset->class->name ? o.dataset->class->name : "dataset");
     return l;
 }

@@ -49,6 +49,7 @@ tn_call_trace *tn_call_trace_begin(tn_context *ctx, tn_tensors inputs)
     tn_call_trace *trace = tni_alloc_zeroed(ctx, sizeof *trace);
     if (!trace) return NULL;
     trace->ctx = ctx;
+    tni_handle_made(ctx, trace, "call trace");
     trace->n_inputs = (uint32_t)inputs.count;
     for (uint32_t i = 0; i < trace->n_inputs; i++) {
         int64_t number = inputs.data[i] ? tni_trace_number(trace, inputs.data[i], 0) : -1;
@@ -101,6 +102,7 @@ void tn_call_trace_release(tn_call_trace *trace)
 {
     if (!trace) return;
     tn_context *ctx = trace->ctx;
+    if (!tni_handle_may_end(ctx, &trace->life, "call trace", __builtin_return_address(0))) return;
     if (tni_tls.trace == trace) tni_tls.trace = NULL;
     for (uint32_t i = 0; i < trace->values.count; i++)
         tn_release(((tni_trace_value *)trace->values.data)[i].tensor);
@@ -112,7 +114,7 @@ void tn_call_trace_release(tn_call_trace *trace)
     tni_vector_finish(ctx, &trace->steps, sizeof(tni_trace_op));
     tni_vector_finish(ctx, &trace->outputs, sizeof(uint32_t));
     tni_pointer_map_finish(ctx, &trace->storages);
-    tni_free(ctx, trace, sizeof *trace);
+    tni_handle_free(ctx, trace, sizeof *trace, &trace->life);
 }
 
 /* ---- Running ---- */

@@ -7,6 +7,7 @@
 #define TNI_DISPATCHER_TRACE_H
 
 #include <tenon/trace.h>
+#include "core/handle.h"
 #include "core/pointer_map.h"
 #include "dispatcher/backend.h"
 
@@ -30,6 +31,7 @@ typedef struct tni_trace_op {
 
 struct tn_call_trace {
     tn_context *ctx;
+    tni_handle_mark life;
     tni_vector values;        /* tni_trace_value */
     tni_vector steps;         /* tni_trace_op */
     tni_vector outputs;       /* uint32_t */

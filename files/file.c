@@ -234,6 +234,7 @@ int32_t tn_file_open(tn_context *ctx, const char *path, tn_file **out)
                                                    : open_single(f);
     if (!status) status = sort(f);
     if (status) return tn_file_close(f), status;
+    handle_begin(ctx, f, "file '%s'", path);
     *out = f;
     return TN_OK;
 }

@@ -2,6 +2,7 @@
 #include "handle.h"
 
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,16 @@ static void write_to_stderr(const char *text)
     fprintf(stderr, "tenon: error: TENON_DEBUG: %s\n", text);
 }
 
+void handle_begin(tn_context *ctx, const void *object, const char *format, ...)
+{
+    char text[160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    tn_debug_object_begin(ctx, object, text);
+}
+
 int32_t handle_end(handle_mark *mark, const char *what, void *caller)
 {
     if (*mark != DEAD) {
@@ -56,6 +67,7 @@ int32_t handle_end(handle_mark *mark, const char *what, void *caller)
 
 void handle_free(void *memory)
 {
+    tn_debug_object_end(memory);
     kept *k = memory && handle_is_kept() ? malloc(sizeof *k) : NULL;
     if (!k) {
         free(memory);

@@ -230,6 +230,7 @@ int32_t tn_pt_open(tn_context *ctx, const char *path, tn_pt **out)
         tn_pt_close(f);
     else
         *out = f;
+    if (!status) handle_begin(ctx, f, "pt '%s'", path);
     return status;
 }
 

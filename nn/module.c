@@ -227,10 +227,12 @@ tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_c
         return NULL;
     }
     tn_module *m = tree ? make(tree, name ? name : "", name ? strlen(name) : 0, class) : NULL;
-    if (!m)
+    if (!m) {
         free(tree);
-    else
-        tree->ctx = ctx;
+        return NULL;
+    }
+    tree->ctx = ctx;
+    handle_begin(ctx, m, "module '%s' (%s)", m->name, tn_module_class_name(m));
     return m;
 }
 

@@ -48,6 +48,7 @@ tn_average *tn_average_create(tn_module *module, double decay)
         a->means[i] = tn_retain(tn_clone(s, tn_detach(s, all.data[i])));
         a->count++;
     }
+    handle_begin(tn_module_context(module), a, "average of module '%s'", tn_module_name(module));
     if (!tn_scope_close(s)) return a;
     tn_average_destroy(a);
     return NULL;
@@ -174,6 +175,7 @@ tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_opti
     tn_grad_scaler *g = ctx ? calloc(1, sizeof *g) : NULL;
     if (!g) return NULL;
     *g = (tn_grad_scaler){.ctx = ctx, .scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
+    handle_begin(ctx, g, "grad scaler");
     if (!options) return g;
     if (options->scale > 0) g->scale = options->scale;
     if (options->growth > 0) g->growth = options->growth;

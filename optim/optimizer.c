@@ -185,6 +185,7 @@ tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *opt
     o->module = module;
     o->generation = tn_module_generation(module);
     o->of_module = o->count;
+    handle_begin(o->ctx, o, "optimizer of module '%s'", tn_module_name(module));
     return o;
 }
 
@@ -205,7 +206,9 @@ tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uin
                                      const tn_optimizer_options *options)
 {
     tn_scope *s = tn_scope_open(ctx);
-    return s ? create(s, ctx, numbered(s, parameters, 0), kind, options) : NULL;
+    tn_optimizer *o = s ? create(s, ctx, numbered(s, parameters, 0), kind, options) : NULL;
+    if (o) handle_begin(ctx, o, "optimizer of %lld tensors", (long long)parameters.count);
+    return o;
 }
 
 int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <tenon/io.h>
 #include <unistd.h>
+#include "core/handle.h"
 #include "core/debug.h"
 #include "core/io/safetensors.h"
 #include "core/scope.h"
@@ -45,6 +46,7 @@ struct tn_safetensors {
     uint32_t *by_name;
     uint64_t count;
     cJSON *metadata; /* or NULL */
+    tni_handle_mark life;
 };
 
 static int32_t corrupt(const tn_safetensors *f, const char *what)
@@ -294,6 +296,7 @@ int32_t tn_safetensors_open(tn_context *ctx, const char *path, tn_safetensors **
     f->path = tni_strdup(ctx, path);
     tni_context_own(ctx);
     code = f->path ? read_header(f) : TN_E_OUT_OF_MEMORY;
+    tni_handle_made(ctx, f, "safetensors file");
     if (code)
         tn_safetensors_close(f);
     else
@@ -305,6 +308,7 @@ void tn_safetensors_close(tn_safetensors *f)
 {
     if (!f) return;
     tn_context *ctx = f->ctx;
+    if (!tni_handle_may_end(ctx, &f->life, "safetensors file", __builtin_return_address(0))) return;
     for (uint64_t i = 0; i < f->count; i++) {
         entry *e = &f->entries[i];
         if (e->name) tni_free(ctx, e->name, strlen(e->name) + 1);
@@ -315,7 +319,9 @@ void tn_safetensors_close(tn_safetensors *f)
     if (f->entries) tni_free(ctx, f->entries, (f->count + 1) * sizeof *f->entries);
     if (f->path) tni_free(ctx, f->path, strlen(f->path) + 1);
     cJSON_Delete(f->metadata);
-    tni_free(ctx, f, sizeof *f);
+    f->count = 0; /* a dead file is empty */
+    f->metadata = NULL;
+    tni_handle_free(ctx, f, sizeof *f, &f->life);
     tni_context_unown(ctx);
 }
 
@@ -446,7 +452,8 @@ tn_tensor *tn_safetensors_get(tn_scope *s, tn_safetensors *f, const char *name, 
         return NULL;
     }
     if (!device) device = tni_tls.default_device ? tni_tls.default_device : TN_CPU;
-    int32_t status = get(s->ctx, f, name, device, &t);
+    int32_t status = tni_handle_check(f->ctx, &f->life, "safetensors file");
+    if (!status) status = get(s->ctx, f, name, device, &t);
     if (!status && s->ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_made(t, "tn_safetensors_get");
     if (!status) return tni_scope_own(s, t);
     tni_scope_record(s, status);

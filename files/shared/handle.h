@@ -7,11 +7,14 @@
 #ifndef TENON_FILES_HANDLE_H
 #define TENON_FILES_HANDLE_H
 
-#include <stdint.h>
+#include <tenon/base.h>
 
 /* A member of the object, 0 while it is alive. */
 typedef uint32_t handle_mark;
 
+/* An object was made; `format` says what it is: "module '%s'". With TENON_DEBUG=leaks it is listed if it is never destroyed. */
+void handle_begin(tn_context *ctx, const void *object, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /*
  * Begins the end of an object: 1, and the object is dead. 0 if it was dead before: then that is the thread's error and a
  * line on standard error, with the address of the call (addr2line finds its line). `caller` is __builtin_return_address(0).

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/io.h>
 #include <unistd.h>
 #include "core/debug.h"
 #include "core/log.h"
@@ -189,11 +190,88 @@ Test(debug, leaks_are_listed_with_their_makers)
         "TENON_DEBUG: leak: scope of tn_scope_open is open and owns 1 tensor (number 1)\n"
         "TENON_DEBUG: leak: tensor [] int64 with 1 reference, made by tn_scalar_tensor_of (number 5)\n"
         "TENON_DEBUG: leak: tensor [2, 3] float32 with 1 reference, made by tn_from_data (number 3)\n"
-        "TENON_DEBUG: 2 tensors and 1 scope are alive when the context is destroyed\n");
+        "TENON_DEBUG: 2 tensors, 1 scope and 0 other objects are alive when the context is destroyed\n");
     tn_scope_close(s); /* what is alive keeps the context */
     tn_release(kept);
     cr_assert_eq(cpu.closed, 1);
     cr_assert_eq(cpu.live_allocations, 0);
+}
+
+Test(debug, objects_that_are_not_destroyed_are_listed)
+{
+    tn_context *ctx = watched("leaks");
+    tn_generator *kept, *gone;
+    int object;
+    cr_assert_eq(tn_generator_create(ctx, 1, &kept), TN_OK);
+    cr_assert_eq(tn_generator_create(ctx, 1, &gone), TN_OK);
+    tn_generator_release(gone);
+    tn_debug_object_begin(ctx, &object, "model 'net'");
+    tn_debug_object_begin(ctx, &ctx, "ended");
+    tn_debug_object_end(&ctx);
+    tn_debug_object_end(&ctx);
+    tn_debug_object_end(NULL);
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: leak: model 'net' was not destroyed (number 3)\n"
+        "TENON_DEBUG: leak: generator was not destroyed (number 1)\n"
+        "TENON_DEBUG: 0 tensors, 0 scopes and 2 other objects are alive when the context is destroyed\n");
+    tn_generator_release(kept); /* what is alive keeps the context */
+    tn_debug_object_end(&object);
+}
+
+/* A line of the log and the thread's error say it; the log is forgotten. */
+static void expect_dead(const char *text)
+{
+    cr_assert_not_null(strstr(l.text, text), "%s instead of %s", l.text, text);
+    cr_assert_eq(tn_last_error()->code, TN_E_DEAD_HANDLE);
+    cr_assert_not_null(strstr(tn_last_error()->message, text), "%s", tn_last_error()->message);
+    l = (lines){0};
+    tn_clear_error();
+}
+
+Test(debug, objects_that_are_released_twice_are_errors)
+{
+    tn_context *ctx = watched("handles");
+    char path[] = "/tmp/tenon-debug-XXXXXX";
+    cr_assert_geq(mkstemp(path), 0);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU);
+    const tn_named_tensor item = {"x", x};
+    cr_assert_eq(tn_safetensors_save(s, path, &item, 1, NULL, 0), TN_OK);
+
+    tn_safetensors *file;
+    cr_assert_eq(tn_safetensors_open(ctx, path, &file), TN_OK);
+    tn_safetensors_close(file);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+    tn_safetensors_close(file);
+    expect_dead("safetensors file was released and is released again at ");
+    cr_assert_null(tn_safetensors_get(s, file, "x", TN_CPU));
+    expect_dead("safetensors file was released and is used again");
+    tn_scope_clear(s);
+    cr_assert_null(tn_safetensors_map(s, file, "x"));
+    expect_dead("safetensors file was released and is used again");
+    tn_scope_clear(s);
+    cr_assert_eq(tn_safetensors_count(file), 0);
+    cr_assert_null(tn_safetensors_name(file, 0));
+    cr_assert_null(tn_safetensors_metadata(file, "x"));
+
+    tn_generator *g;
+    cr_assert_eq(tn_generator_create(ctx, 1, &g), TN_OK);
+    tn_generator_release(g);
+    tn_generator_release(g);
+    expect_dead("generator was released and is released again at ");
+    tn_event *e;
+    cr_assert_eq(tn_event_create(ctx, TN_CPU, 0, &e), TN_OK);
+    tn_event_release(e);
+    tn_event_release(e);
+    expect_dead("event was released and is released again at ");
+    cr_assert_eq(tn_event_synchronize(e), TN_E_DEAD_HANDLE);
+    expect_dead("event was released and is used again");
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    unlink(path);
+    cr_assert_eq(cpu.closed, 1, "the dead objects do not keep the context");
 }
 
 Test(debug, program_without_leaks_is_silent)

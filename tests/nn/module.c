@@ -393,6 +393,45 @@ Test(module, a_step_around_others_fails_with_them)
     cr_assert_eq(tn_step_status(), TN_OK);
 }
 
+static void make_and_lose_objects(void)
+{
+    tn_context *own;
+    if (tn_context_create(NULL, &own)) return;
+    tn_module *m = tn_module_create(own, "lost", NULL), *other = tn_module_create(own, "destroyed", NULL);
+    tn_linear_create(m, "fc", 2, 2);
+    tn_linear_create(other, "fc", 2, 2);
+    tn_module_destroy(other);
+    tn_context_destroy(own);
+}
+
+/* What is printed on standard error while `function` runs. */
+static const char *printed_on_error(void (*function)(void))
+{
+    static char text[8192];
+    FILE *file = tmpfile();
+    fflush(stderr);
+    int before = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    function();
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    return text;
+}
+
+Test(module, that_are_not_destroyed_are_listed_as_leaks)
+{
+    setenv("TENON_DEBUG", "leaks", 1);
+    const char *text = printed_on_error(make_and_lose_objects);
+    unsetenv("TENON_DEBUG");
+    cr_assert_not_null(strstr(text, "leak: module 'lost' (Sequential) was not destroyed"), "%s", text);
+    cr_assert_null(strstr(text, "'destroyed'"), "%s", text);
+    cr_assert_not_null(strstr(text, "0 scopes and 1 other object are alive when"), "%s", text);
+}
+
 Test(module, moves_to_whole_numbers_are_refused)
 {
     tn_module *fc = tn_linear_create(net, "fc", 2, 2);

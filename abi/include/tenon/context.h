@@ -87,6 +87,13 @@ TN_API uint64_t tn_error_count(void) TN_ANY_THREAD;
 /* Says where the program made the call that led to this thread's last error: its file and line are set, and its message
  * begins with them. Does nothing if the error has a place, or if there were as many errors (`before`) before the call. */
 TN_API void tn_error_place(uint64_t before, const char *file, uint32_t line) TN_ANY_THREAD;
+/*
+ * For a library over Tenon: an object of its own begins or ends. With TENON_DEBUG=leaks those that have begun and not ended
+ * when the context is destroyed are logged as `what`, which is copied: "module 'net'". Without it nothing happens. An
+ * object that never began may end, and the context may be gone by then.
+ */
+TN_API void tn_debug_object_begin(tn_context *ctx, const void *object, const char *what) TN_ANY_THREAD;
+TN_API void tn_debug_object_end(TN_NULLABLE const void *object) TN_ANY_THREAD;
 /* Text of a status code. Never NULL. */
 TN_API const char *tn_status_text(int32_t status) TN_ANY_THREAD;
 TN_API const char *tn_version(void) TN_ANY_THREAD;

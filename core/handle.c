@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/handle.h"
+
+#include <dlfcn.h>
+#include "core/debug.h"
+
+#define DEAD 0x64656164u
+
+/* Memory of a dead object. */
+struct tni_dead_handle {
+    struct tni_dead_handle *next;
+    void *memory;
+    uint64_t bytes;
+};
+
+void tni_handle_made(tn_context *ctx, const void *handle, const char *what)
+{
+    if (ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_object_begin(ctx, handle, what);
+}
+
+int32_t tni_handle_may_end(tn_context *ctx, const tni_handle_mark *mark, const char *what, void *caller)
+{
+    Dl_info info = {0};
+    if (TNI_LIKELY(*mark != DEAD)) return 1;
+    const int found = dladdr(caller, &info);
+    tni_error_logged(ctx, TN_E_DEAD_HANDLE, "%s was released and is released again at %s+0x%llx", what,
+                     found && info.dli_fname ? info.dli_fname : "address 0",
+                     (unsigned long long)((uintptr_t)caller - (uintptr_t)info.dli_fbase));
+    return 0;
+}
+
+int32_t tni_handle_check(tn_context *ctx, const tni_handle_mark *mark, const char *what)
+{
+    if (TNI_LIKELY(*mark != DEAD)) return TN_OK;
+    return tni_error_logged(ctx, TN_E_DEAD_HANDLE, "%s was released and is used again", what);
+}
+
+void tni_handle_free(tn_context *ctx, void *memory, uint64_t bytes, tni_handle_mark *mark)
+{
+    if (ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_object_end(ctx, memory);
+    struct tni_dead_handle *kept =
+        ctx->flags & TN_CONTEXT_DEBUG_HANDLES ? tni_alloc(ctx, sizeof *kept) : NULL;
+    if (!kept) {
+        tni_free(ctx, memory, bytes);
+        return;
+    }
+    *mark = DEAD;
+    *kept = (struct tni_dead_handle){atomic_load(&ctx->dead_handles), memory, bytes};
+    while (!atomic_compare_exchange_weak(&ctx->dead_handles, &kept->next, kept)) continue;
+}
+
+void tn_debug_object_begin(tn_context *ctx, const void *object, const char *what)
+{
+    if (ctx && object && what && !tni_context_is_forked(ctx)) tni_handle_made(ctx, object, what);
+}
+
+static void end_object(tn_context *ctx, const void *object)
+{
+    if (ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_object_end(ctx, object);
+}
+
+void tn_debug_object_end(const void *object)
+{
+    if (object) tni_contexts_each(end_object, object);
+}
+
+void tni_dead_handles_finish(tn_context *ctx)
+{
+    for (struct tni_dead_handle *kept = atomic_exchange(&ctx->dead_handles, NULL), *next; kept; kept = next) {
+        next = kept->next;
+        tni_free(ctx, kept->memory, kept->bytes);
+        tni_free(ctx, kept, sizeof *kept);
+    }
+}
