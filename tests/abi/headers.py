@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every public header compiles alone, as C11, C17 and C++17, without one warning, with gcc and clang; those that
 vendors use also with TN_PLUGIN, under which no function of ours may be declared."""
+import os
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,9 @@ def declared_functions(include, header):
     code = f"#define TN_PLUGIN\n#define TN_API __attribute__((annotate(\"api\")))\n#include <tenon/{header}>\n"
     run = subprocess.run(["gcc", "-E", "-P", f"-I{include}", "-"], input=code, capture_output=True, text=True)
     return [line for line in run.stdout.splitlines() if 'visibility("default")' in line and "tenon_plugin" not in line]
+
+
+PLAIN = {**os.environ, "LC_ALL": "C"}  # ASCII quotes in messages
 
 
 def plain_numbers(include):
@@ -79,6 +83,21 @@ def plain_lists(include):
                 yield f"{' '.join(map(str, command))}  # {expression}: {run.returncode}\n{run.stderr}"
 
 
+def numbers_for_tensors(include):
+    """A number where a tensor is wanted does not compile, whatever warnings the program has off; the message says what is wanted."""
+    call = "#include <tenon/ops.h>\ntn_tensor *f(tn_scope *s, tn_tensor *x, int64_t n) {{ (void)n; return {}; }}\n"
+    good = ["tn_mul(s, x, tn_mul(s, x, x))", "tn_mul_scalar(s, x, 2)", "tn_mul_scalar(s, tn_exp(s, x), n)", "tn_add(s, x, tn_exp(s, x))",
+            "tn_pow_scalar(s, 2, x)", "tn_linear(s, x, x, .bias = NULL)"]
+    bad = ["tn_mul(s, x, 2)", "tn_mul(s, x, n)", "tn_mul_(s, x, -1)", "tn_exp(s, 1)", "tn_mul_scalar(s, 2, x)", "tn_pow_scalar(s, 2, 3)",
+           "tn_mul(s, x, tn_exp(s, 2))", "tn_mul(s, x, 2.5)", "tn_mul_out(s, x, x, 1)"]
+    for compiler in (c for c in ("gcc", "clang") if shutil.which(c)):
+        for expression in good + bad:
+            command = [compiler, "-x", "c", "-std=c11", "-Wno-int-conversion", "-isystem", include, "-fsyntax-only", "-"]
+            run = subprocess.run(command, input=call.format(expression), capture_output=True, text=True, env=PLAIN)
+            if (run.returncode == 0) != (expression in good) or (expression in bad and "'tn_tensor *'" not in run.stderr):
+                yield f"{' '.join(map(str, command))}  # {expression}: {run.returncode}\n{run.stderr}"
+
+
 def pointers_for_scalars(include):
     """In C++ a scalar is any number and no pointer, which would be true."""
     call = "#include <tenon/ops.h>\ntn_tensor *f(tn_scope *s, tn_tensor *x) {{ tn_add_args o; {} return tn_add(s, x, x, o); }}\n"
@@ -106,7 +125,7 @@ def main():
         failures = [f for f in pool.map(compile_alone, jobs) if f]
     for header in VENDOR:
         failures += [f"{header} with TN_PLUGIN declares: {line}" for line in declared_functions(include, header)]
-    failures += [*plain_numbers(include), *plain_lists(include), *warnings_of_the_program(include), *pointers_for_scalars(include)]
+    failures += [*plain_numbers(include), *plain_lists(include), *numbers_for_tensors(include), *warnings_of_the_program(include), *pointers_for_scalars(include)]
     print("\n".join(failures) or f"{len(jobs)} compilations of {len(headers)} headers with {', '.join(compilers)}")
     return 1 if failures else 0
 

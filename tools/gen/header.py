@@ -296,9 +296,10 @@ def public_c(c):
     if c.fields:
         out.append(f"#define {plain}(...) {at}(__VA_ARGS__, TN_PLACE)")
         return out + c.options_macro(at, ["TN_PLACE"])
-    if c.scalars:
-        return out + continued(c_lines(f"#define {c.name}({', '.join(['s'] + c.plain)}) {at}(", ["s"] + c.wrapped() + ["TN_PLACE"], end=")"))
-    return out + [f"#define {c.name}(...) {at}(__VA_ARGS__, TN_PLACE)"]
+    around, end = ("TN_NUMBERS_GO_TO_SCALAR_CALLS(", ")") if any("tn_tensor *" == c_type(a.type) for a in c.direct) else ("", "")
+    taken, passed = (", ".join(["s"] + c.plain), ["s"] + c.wrapped()) if c.scalars else ("...", ["__VA_ARGS__"])
+    passed[0] = f"{at}({passed[0]}"
+    return out + continued(c_lines(f"#define {c.name}({taken}) {around}", passed + ["TN_PLACE"], end=")" + end))
 
 
 def public_cpp(c):

@@ -30,7 +30,7 @@ static inline tn_tensor *tn_eq_at(tn_scope *s, tn_tensor *self, tn_tensor *other
 }
 static inline tn_tensor *tn_eq(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_eq_at(s, self, other, NULL, 0); }
-#define tn_eq(...) tn_eq_at(__VA_ARGS__, TN_PLACE)
+#define tn_eq(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eq_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_eq__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -38,7 +38,7 @@ static inline tn_tensor *tn_eq__at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_eq_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_eq__at(s, self, other, NULL, 0); }
-#define tn_eq_(...) tn_eq__at(__VA_ARGS__, TN_PLACE)
+#define tn_eq_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eq__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_eq_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -47,7 +47,7 @@ static inline tn_tensor *tn_eq_out_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_eq_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_eq_out_at(s, self, other, out, NULL, 0); }
-#define tn_eq_out(...) tn_eq_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_eq_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eq_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_eq_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -56,7 +56,8 @@ static inline tn_tensor *tn_eq_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_eq_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_eq_scalar_at(s, self, other, NULL, 0); }
-#define tn_eq_scalar(s, self, other) tn_eq_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_eq_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eq_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_eq_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -65,7 +66,8 @@ static inline tn_tensor *tn_eq_scalar__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_eq_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_eq_scalar__at(s, self, other, NULL, 0); }
-#define tn_eq_scalar_(s, self, other) tn_eq_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_eq_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eq_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_eq_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -74,7 +76,8 @@ static inline tn_tensor *tn_eq_scalar_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_eq_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_eq_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_eq_scalar_out(s, self, other, out) tn_eq_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_eq_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eq_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* True where self differs from other. */
 static inline tn_tensor *tn_ne_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -83,7 +86,7 @@ static inline tn_tensor *tn_ne_at(tn_scope *s, tn_tensor *self, tn_tensor *other
 }
 static inline tn_tensor *tn_ne(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_ne_at(s, self, other, NULL, 0); }
-#define tn_ne(...) tn_ne_at(__VA_ARGS__, TN_PLACE)
+#define tn_ne(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ne_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ne__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -91,7 +94,7 @@ static inline tn_tensor *tn_ne__at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_ne_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_ne__at(s, self, other, NULL, 0); }
-#define tn_ne_(...) tn_ne__at(__VA_ARGS__, TN_PLACE)
+#define tn_ne_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ne__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ne_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -100,7 +103,7 @@ static inline tn_tensor *tn_ne_out_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_ne_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_ne_out_at(s, self, other, out, NULL, 0); }
-#define tn_ne_out(...) tn_ne_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_ne_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ne_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ne_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -109,7 +112,8 @@ static inline tn_tensor *tn_ne_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_ne_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_ne_scalar_at(s, self, other, NULL, 0); }
-#define tn_ne_scalar(s, self, other) tn_ne_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_ne_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ne_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_ne_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -118,7 +122,8 @@ static inline tn_tensor *tn_ne_scalar__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_ne_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_ne_scalar__at(s, self, other, NULL, 0); }
-#define tn_ne_scalar_(s, self, other) tn_ne_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_ne_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ne_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_ne_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -127,7 +132,8 @@ static inline tn_tensor *tn_ne_scalar_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_ne_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_ne_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_ne_scalar_out(s, self, other, out) tn_ne_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_ne_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ne_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* True where self is less than other. */
 static inline tn_tensor *tn_lt_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -136,7 +142,7 @@ static inline tn_tensor *tn_lt_at(tn_scope *s, tn_tensor *self, tn_tensor *other
 }
 static inline tn_tensor *tn_lt(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_lt_at(s, self, other, NULL, 0); }
-#define tn_lt(...) tn_lt_at(__VA_ARGS__, TN_PLACE)
+#define tn_lt(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lt_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lt__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -144,7 +150,7 @@ static inline tn_tensor *tn_lt__at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_lt_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_lt__at(s, self, other, NULL, 0); }
-#define tn_lt_(...) tn_lt__at(__VA_ARGS__, TN_PLACE)
+#define tn_lt_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lt__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lt_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -153,7 +159,7 @@ static inline tn_tensor *tn_lt_out_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_lt_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_lt_out_at(s, self, other, out, NULL, 0); }
-#define tn_lt_out(...) tn_lt_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_lt_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lt_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lt_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -162,7 +168,8 @@ static inline tn_tensor *tn_lt_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_lt_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_lt_scalar_at(s, self, other, NULL, 0); }
-#define tn_lt_scalar(s, self, other) tn_lt_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_lt_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lt_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_lt_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -171,7 +178,8 @@ static inline tn_tensor *tn_lt_scalar__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_lt_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_lt_scalar__at(s, self, other, NULL, 0); }
-#define tn_lt_scalar_(s, self, other) tn_lt_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_lt_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lt_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_lt_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -180,7 +188,8 @@ static inline tn_tensor *tn_lt_scalar_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_lt_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_lt_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_lt_scalar_out(s, self, other, out) tn_lt_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_lt_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lt_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* True where self is less than or equal to other. */
 static inline tn_tensor *tn_le_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -189,7 +198,7 @@ static inline tn_tensor *tn_le_at(tn_scope *s, tn_tensor *self, tn_tensor *other
 }
 static inline tn_tensor *tn_le(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_le_at(s, self, other, NULL, 0); }
-#define tn_le(...) tn_le_at(__VA_ARGS__, TN_PLACE)
+#define tn_le(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_le_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_le__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -197,7 +206,7 @@ static inline tn_tensor *tn_le__at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_le_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_le__at(s, self, other, NULL, 0); }
-#define tn_le_(...) tn_le__at(__VA_ARGS__, TN_PLACE)
+#define tn_le_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_le__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_le_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -206,7 +215,7 @@ static inline tn_tensor *tn_le_out_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_le_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_le_out_at(s, self, other, out, NULL, 0); }
-#define tn_le_out(...) tn_le_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_le_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_le_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_le_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -215,7 +224,8 @@ static inline tn_tensor *tn_le_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_le_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_le_scalar_at(s, self, other, NULL, 0); }
-#define tn_le_scalar(s, self, other) tn_le_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_le_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_le_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_le_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -224,7 +234,8 @@ static inline tn_tensor *tn_le_scalar__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_le_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_le_scalar__at(s, self, other, NULL, 0); }
-#define tn_le_scalar_(s, self, other) tn_le_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_le_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_le_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_le_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -233,7 +244,8 @@ static inline tn_tensor *tn_le_scalar_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_le_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_le_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_le_scalar_out(s, self, other, out) tn_le_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_le_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_le_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* True where self is greater than other. */
 static inline tn_tensor *tn_gt_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -242,7 +254,7 @@ static inline tn_tensor *tn_gt_at(tn_scope *s, tn_tensor *self, tn_tensor *other
 }
 static inline tn_tensor *tn_gt(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_gt_at(s, self, other, NULL, 0); }
-#define tn_gt(...) tn_gt_at(__VA_ARGS__, TN_PLACE)
+#define tn_gt(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gt_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_gt__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -250,7 +262,7 @@ static inline tn_tensor *tn_gt__at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_gt_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_gt__at(s, self, other, NULL, 0); }
-#define tn_gt_(...) tn_gt__at(__VA_ARGS__, TN_PLACE)
+#define tn_gt_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gt__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_gt_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -259,7 +271,7 @@ static inline tn_tensor *tn_gt_out_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_gt_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_gt_out_at(s, self, other, out, NULL, 0); }
-#define tn_gt_out(...) tn_gt_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_gt_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gt_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_gt_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -268,7 +280,8 @@ static inline tn_tensor *tn_gt_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_gt_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_gt_scalar_at(s, self, other, NULL, 0); }
-#define tn_gt_scalar(s, self, other) tn_gt_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_gt_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gt_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_gt_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -277,7 +290,8 @@ static inline tn_tensor *tn_gt_scalar__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_gt_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_gt_scalar__at(s, self, other, NULL, 0); }
-#define tn_gt_scalar_(s, self, other) tn_gt_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_gt_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gt_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_gt_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -286,7 +300,8 @@ static inline tn_tensor *tn_gt_scalar_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_gt_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_gt_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_gt_scalar_out(s, self, other, out) tn_gt_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_gt_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gt_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* True where self is greater than or equal to other. */
 static inline tn_tensor *tn_ge_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -295,7 +310,7 @@ static inline tn_tensor *tn_ge_at(tn_scope *s, tn_tensor *self, tn_tensor *other
 }
 static inline tn_tensor *tn_ge(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_ge_at(s, self, other, NULL, 0); }
-#define tn_ge(...) tn_ge_at(__VA_ARGS__, TN_PLACE)
+#define tn_ge(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ge_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ge__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -303,7 +318,7 @@ static inline tn_tensor *tn_ge__at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_ge_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_ge__at(s, self, other, NULL, 0); }
-#define tn_ge_(...) tn_ge__at(__VA_ARGS__, TN_PLACE)
+#define tn_ge_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ge__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ge_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -312,7 +327,7 @@ static inline tn_tensor *tn_ge_out_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_ge_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_ge_out_at(s, self, other, out, NULL, 0); }
-#define tn_ge_out(...) tn_ge_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_ge_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ge_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ge_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -321,7 +336,8 @@ static inline tn_tensor *tn_ge_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_ge_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_ge_scalar_at(s, self, other, NULL, 0); }
-#define tn_ge_scalar(s, self, other) tn_ge_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_ge_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ge_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_ge_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -330,7 +346,8 @@ static inline tn_tensor *tn_ge_scalar__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_ge_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_ge_scalar__at(s, self, other, NULL, 0); }
-#define tn_ge_scalar_(s, self, other) tn_ge_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_ge_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ge_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_ge_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -339,7 +356,8 @@ static inline tn_tensor *tn_ge_scalar_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_ge_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_ge_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_ge_scalar_out(s, self, other, out) tn_ge_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_ge_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ge_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* True where the element is NaN. */
 static inline tn_tensor *tn_isnan_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -348,7 +366,7 @@ static inline tn_tensor *tn_isnan_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_isnan(tn_scope *s, tn_tensor *self)
 { return tn_isnan_at(s, self, NULL, 0); }
-#define tn_isnan(...) tn_isnan_at(__VA_ARGS__, TN_PLACE)
+#define tn_isnan(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isnan_at(__VA_ARGS__, TN_PLACE))
 /* True where the element is infinite. */
 static inline tn_tensor *tn_isinf_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -357,7 +375,7 @@ static inline tn_tensor *tn_isinf_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_isinf(tn_scope *s, tn_tensor *self)
 { return tn_isinf_at(s, self, NULL, 0); }
-#define tn_isinf(...) tn_isinf_at(__VA_ARGS__, TN_PLACE)
+#define tn_isinf(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isinf_at(__VA_ARGS__, TN_PLACE))
 /* True where the element is neither infinite nor NaN. */
 static inline tn_tensor *tn_isfinite_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -366,7 +384,7 @@ static inline tn_tensor *tn_isfinite_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_isfinite(tn_scope *s, tn_tensor *self)
 { return tn_isfinite_at(s, self, NULL, 0); }
-#define tn_isfinite(...) tn_isfinite_at(__VA_ARGS__, TN_PLACE)
+#define tn_isfinite(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isfinite_at(__VA_ARGS__, TN_PLACE))
 /* True where the element is positive infinity. */
 static inline tn_tensor *tn_isposinf_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -375,7 +393,7 @@ static inline tn_tensor *tn_isposinf_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_isposinf(tn_scope *s, tn_tensor *self)
 { return tn_isposinf_at(s, self, NULL, 0); }
-#define tn_isposinf(...) tn_isposinf_at(__VA_ARGS__, TN_PLACE)
+#define tn_isposinf(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isposinf_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_isposinf_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -384,7 +402,7 @@ static inline tn_tensor *tn_isposinf_out_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_isposinf_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_isposinf_out_at(s, self, out, NULL, 0); }
-#define tn_isposinf_out(...) tn_isposinf_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_isposinf_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isposinf_out_at(__VA_ARGS__, TN_PLACE))
 /* True where the element is negative infinity. */
 static inline tn_tensor *tn_isneginf_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -393,7 +411,7 @@ static inline tn_tensor *tn_isneginf_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_isneginf(tn_scope *s, tn_tensor *self)
 { return tn_isneginf_at(s, self, NULL, 0); }
-#define tn_isneginf(...) tn_isneginf_at(__VA_ARGS__, TN_PLACE)
+#define tn_isneginf(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isneginf_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_isneginf_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -402,7 +420,7 @@ static inline tn_tensor *tn_isneginf_out_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_isneginf_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_isneginf_out_at(s, self, out, NULL, 0); }
-#define tn_isneginf_out(...) tn_isneginf_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_isneginf_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isneginf_out_at(__VA_ARGS__, TN_PLACE))
 /* True where the imaginary part is zero. */
 static inline tn_tensor *tn_isreal_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -411,7 +429,7 @@ static inline tn_tensor *tn_isreal_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_isreal(tn_scope *s, tn_tensor *self)
 { return tn_isreal_at(s, self, NULL, 0); }
-#define tn_isreal(...) tn_isreal_at(__VA_ARGS__, TN_PLACE)
+#define tn_isreal(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_isreal_at(__VA_ARGS__, TN_PLACE))
 /* True where the sign bit is set. */
 static inline tn_tensor *tn_signbit_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -420,7 +438,7 @@ static inline tn_tensor *tn_signbit_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_signbit(tn_scope *s, tn_tensor *self)
 { return tn_signbit_at(s, self, NULL, 0); }
-#define tn_signbit(...) tn_signbit_at(__VA_ARGS__, TN_PLACE)
+#define tn_signbit(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_signbit_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_signbit_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -429,7 +447,7 @@ static inline tn_tensor *tn_signbit_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_signbit_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_signbit_out_at(s, self, out, NULL, 0); }
-#define tn_signbit_out(...) tn_signbit_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_signbit_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_signbit_out_at(__VA_ARGS__, TN_PLACE))
 /* True where two tensors agree within a tolerance. */
 typedef struct tn_isclose_args { tn_tensor *other; double rtol; double atol; int32_t equal_nan; } tn_isclose_args;
 static inline tn_tensor *tn_isclose_at(tn_scope *s, tn_tensor *self, const tn_isclose_args *o, const char *file,
@@ -466,7 +484,7 @@ static inline int32_t tn_equal_at(tn_scope *s, tn_tensor *self, tn_tensor *other
 }
 static inline int32_t tn_equal(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_equal_at(s, self, other, NULL, 0); }
-#define tn_equal(...) tn_equal_at(__VA_ARGS__, TN_PLACE)
+#define tn_equal(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_equal_at(__VA_ARGS__, TN_PLACE))
 /* True if the single element is not zero. */
 static inline int32_t tn_is_nonzero_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -475,7 +493,7 @@ static inline int32_t tn_is_nonzero_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline int32_t tn_is_nonzero(tn_scope *s, tn_tensor *self)
 { return tn_is_nonzero_at(s, self, NULL, 0); }
-#define tn_is_nonzero(...) tn_is_nonzero_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_nonzero(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_nonzero_at(__VA_ARGS__, TN_PLACE))
 /* True where the element is among the test elements. */
 typedef struct tn_isin_args { tn_tensor *test_elements; int32_t assume_unique; int32_t invert; } tn_isin_args;
 static inline tn_tensor *tn_isin_at(tn_scope *s, tn_tensor *elements, const tn_isin_args *o, const char *file,
@@ -577,7 +595,7 @@ static inline tn_tensor *tn_logical_and_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_logical_and(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logical_and_at(s, self, other, NULL, 0); }
-#define tn_logical_and(...) tn_logical_and_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_and(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_and_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_and__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -586,7 +604,7 @@ static inline tn_tensor *tn_logical_and__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_logical_and_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logical_and__at(s, self, other, NULL, 0); }
-#define tn_logical_and_(...) tn_logical_and__at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_and_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_and__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_and_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -595,7 +613,7 @@ static inline tn_tensor *tn_logical_and_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_logical_and_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_logical_and_out_at(s, self, other, out, NULL, 0); }
-#define tn_logical_and_out(...) tn_logical_and_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_and_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_and_out_at(__VA_ARGS__, TN_PLACE))
 /* Logical or. */
 static inline tn_tensor *tn_logical_or_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -605,7 +623,7 @@ static inline tn_tensor *tn_logical_or_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_logical_or(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logical_or_at(s, self, other, NULL, 0); }
-#define tn_logical_or(...) tn_logical_or_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_or(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_or_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_or__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -614,7 +632,7 @@ static inline tn_tensor *tn_logical_or__at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_logical_or_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logical_or__at(s, self, other, NULL, 0); }
-#define tn_logical_or_(...) tn_logical_or__at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_or_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_or__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_or_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -623,7 +641,7 @@ static inline tn_tensor *tn_logical_or_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_logical_or_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_logical_or_out_at(s, self, other, out, NULL, 0); }
-#define tn_logical_or_out(...) tn_logical_or_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_or_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_or_out_at(__VA_ARGS__, TN_PLACE))
 /* Logical exclusive or. */
 static inline tn_tensor *tn_logical_xor_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -633,7 +651,7 @@ static inline tn_tensor *tn_logical_xor_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_logical_xor(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logical_xor_at(s, self, other, NULL, 0); }
-#define tn_logical_xor(...) tn_logical_xor_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_xor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_xor_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_xor__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -642,7 +660,7 @@ static inline tn_tensor *tn_logical_xor__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_logical_xor_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logical_xor__at(s, self, other, NULL, 0); }
-#define tn_logical_xor_(...) tn_logical_xor__at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_xor_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_xor__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_xor_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -651,7 +669,7 @@ static inline tn_tensor *tn_logical_xor_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_logical_xor_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_logical_xor_out_at(s, self, other, out, NULL, 0); }
-#define tn_logical_xor_out(...) tn_logical_xor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_xor_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_xor_out_at(__VA_ARGS__, TN_PLACE))
 /* Logical not. */
 static inline tn_tensor *tn_logical_not_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -660,7 +678,7 @@ static inline tn_tensor *tn_logical_not_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_logical_not(tn_scope *s, tn_tensor *self)
 { return tn_logical_not_at(s, self, NULL, 0); }
-#define tn_logical_not(...) tn_logical_not_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_not(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_not_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_not__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -668,7 +686,7 @@ static inline tn_tensor *tn_logical_not__at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_logical_not_(tn_scope *s, tn_tensor *self)
 { return tn_logical_not__at(s, self, NULL, 0); }
-#define tn_logical_not_(...) tn_logical_not__at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_not_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_not__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logical_not_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -677,7 +695,7 @@ static inline tn_tensor *tn_logical_not_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_logical_not_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_logical_not_out_at(s, self, out, NULL, 0); }
-#define tn_logical_not_out(...) tn_logical_not_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_logical_not_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logical_not_out_at(__VA_ARGS__, TN_PLACE))
 /* Bitwise and. */
 static inline tn_tensor *tn_bitwise_and_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -687,7 +705,7 @@ static inline tn_tensor *tn_bitwise_and_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_bitwise_and(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_and_at(s, self, other, NULL, 0); }
-#define tn_bitwise_and(...) tn_bitwise_and_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_and(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_and_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_and__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -696,7 +714,7 @@ static inline tn_tensor *tn_bitwise_and__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_bitwise_and_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_and__at(s, self, other, NULL, 0); }
-#define tn_bitwise_and_(...) tn_bitwise_and__at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_and_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_and__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_and_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -705,7 +723,7 @@ static inline tn_tensor *tn_bitwise_and_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_bitwise_and_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_bitwise_and_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_and_out(...) tn_bitwise_and_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_and_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_and_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_and_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -714,7 +732,8 @@ static inline tn_tensor *tn_bitwise_and_scalar_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_bitwise_and_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_and_scalar_at(s, self, other, NULL, 0); }
-#define tn_bitwise_and_scalar(s, self, other) tn_bitwise_and_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_and_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_and_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_and_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -723,7 +742,8 @@ static inline tn_tensor *tn_bitwise_and_scalar__at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_bitwise_and_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_and_scalar__at(s, self, other, NULL, 0); }
-#define tn_bitwise_and_scalar_(s, self, other) tn_bitwise_and_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_and_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_and_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_and_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -732,8 +752,8 @@ static inline tn_tensor *tn_bitwise_and_scalar_out_at(tn_scope *s, tn_tensor *se
 }
 static inline tn_tensor *tn_bitwise_and_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_bitwise_and_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_and_scalar_out(s, self, other, out) tn_bitwise_and_scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_bitwise_and_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_and_scalar_out_at(s, \
+        self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_bitwise_and_scalar_tensor_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -742,8 +762,8 @@ static inline tn_tensor *tn_bitwise_and_scalar_tensor_at(tn_scope *s, tn_scalar 
 }
 static inline tn_tensor *tn_bitwise_and_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_bitwise_and_scalar_tensor_at(s, self, other, NULL, 0); }
-#define tn_bitwise_and_scalar_tensor(s, self, other) tn_bitwise_and_scalar_tensor_at(s, TN_SCALAR(self), other, \
-        TN_PLACE)
+#define tn_bitwise_and_scalar_tensor(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_and_scalar_tensor_at(s, \
+        TN_SCALAR(self), other, TN_PLACE))
 /* Bitwise or. */
 static inline tn_tensor *tn_bitwise_or_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -753,7 +773,7 @@ static inline tn_tensor *tn_bitwise_or_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_bitwise_or(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_or_at(s, self, other, NULL, 0); }
-#define tn_bitwise_or(...) tn_bitwise_or_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_or(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_or_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_or__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -762,7 +782,7 @@ static inline tn_tensor *tn_bitwise_or__at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_bitwise_or_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_or__at(s, self, other, NULL, 0); }
-#define tn_bitwise_or_(...) tn_bitwise_or__at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_or_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_or__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_or_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -771,7 +791,7 @@ static inline tn_tensor *tn_bitwise_or_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_bitwise_or_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_bitwise_or_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_or_out(...) tn_bitwise_or_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_or_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_or_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_or_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -780,7 +800,8 @@ static inline tn_tensor *tn_bitwise_or_scalar_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_bitwise_or_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_or_scalar_at(s, self, other, NULL, 0); }
-#define tn_bitwise_or_scalar(s, self, other) tn_bitwise_or_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_or_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_or_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_or_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -789,7 +810,8 @@ static inline tn_tensor *tn_bitwise_or_scalar__at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_bitwise_or_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_or_scalar__at(s, self, other, NULL, 0); }
-#define tn_bitwise_or_scalar_(s, self, other) tn_bitwise_or_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_or_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_or_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_or_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -798,8 +820,8 @@ static inline tn_tensor *tn_bitwise_or_scalar_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_bitwise_or_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_bitwise_or_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_or_scalar_out(s, self, other, out) tn_bitwise_or_scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_bitwise_or_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_or_scalar_out_at(s, \
+        self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_bitwise_or_scalar_tensor_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -808,8 +830,8 @@ static inline tn_tensor *tn_bitwise_or_scalar_tensor_at(tn_scope *s, tn_scalar s
 }
 static inline tn_tensor *tn_bitwise_or_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_bitwise_or_scalar_tensor_at(s, self, other, NULL, 0); }
-#define tn_bitwise_or_scalar_tensor(s, self, other) tn_bitwise_or_scalar_tensor_at(s, TN_SCALAR(self), other, \
-        TN_PLACE)
+#define tn_bitwise_or_scalar_tensor(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_or_scalar_tensor_at(s, \
+        TN_SCALAR(self), other, TN_PLACE))
 /* Bitwise exclusive or. */
 static inline tn_tensor *tn_bitwise_xor_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -819,7 +841,7 @@ static inline tn_tensor *tn_bitwise_xor_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_bitwise_xor(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_xor_at(s, self, other, NULL, 0); }
-#define tn_bitwise_xor(...) tn_bitwise_xor_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_xor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_xor_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_xor__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -828,7 +850,7 @@ static inline tn_tensor *tn_bitwise_xor__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_bitwise_xor_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_xor__at(s, self, other, NULL, 0); }
-#define tn_bitwise_xor_(...) tn_bitwise_xor__at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_xor_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_xor__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_xor_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -837,7 +859,7 @@ static inline tn_tensor *tn_bitwise_xor_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_bitwise_xor_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_bitwise_xor_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_xor_out(...) tn_bitwise_xor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_xor_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_xor_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_xor_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -846,7 +868,8 @@ static inline tn_tensor *tn_bitwise_xor_scalar_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_bitwise_xor_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_xor_scalar_at(s, self, other, NULL, 0); }
-#define tn_bitwise_xor_scalar(s, self, other) tn_bitwise_xor_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_xor_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_xor_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_xor_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -855,7 +878,8 @@ static inline tn_tensor *tn_bitwise_xor_scalar__at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_bitwise_xor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_xor_scalar__at(s, self, other, NULL, 0); }
-#define tn_bitwise_xor_scalar_(s, self, other) tn_bitwise_xor_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_xor_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_xor_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_xor_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -864,8 +888,8 @@ static inline tn_tensor *tn_bitwise_xor_scalar_out_at(tn_scope *s, tn_tensor *se
 }
 static inline tn_tensor *tn_bitwise_xor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_bitwise_xor_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_xor_scalar_out(s, self, other, out) tn_bitwise_xor_scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_bitwise_xor_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_xor_scalar_out_at(s, \
+        self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_bitwise_xor_scalar_tensor_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -874,8 +898,8 @@ static inline tn_tensor *tn_bitwise_xor_scalar_tensor_at(tn_scope *s, tn_scalar 
 }
 static inline tn_tensor *tn_bitwise_xor_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_bitwise_xor_scalar_tensor_at(s, self, other, NULL, 0); }
-#define tn_bitwise_xor_scalar_tensor(s, self, other) tn_bitwise_xor_scalar_tensor_at(s, TN_SCALAR(self), other, \
-        TN_PLACE)
+#define tn_bitwise_xor_scalar_tensor(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_xor_scalar_tensor_at(s, \
+        TN_SCALAR(self), other, TN_PLACE))
 /* Shifts the bits to the left. */
 static inline tn_tensor *tn_bitwise_left_shift_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -885,7 +909,7 @@ static inline tn_tensor *tn_bitwise_left_shift_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_bitwise_left_shift(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_left_shift_at(s, self, other, NULL, 0); }
-#define tn_bitwise_left_shift(...) tn_bitwise_left_shift_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_left_shift(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_left_shift_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_left_shift__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -894,7 +918,7 @@ static inline tn_tensor *tn_bitwise_left_shift__at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_bitwise_left_shift_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_left_shift__at(s, self, other, NULL, 0); }
-#define tn_bitwise_left_shift_(...) tn_bitwise_left_shift__at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_left_shift_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_left_shift__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_left_shift_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -903,7 +927,8 @@ static inline tn_tensor *tn_bitwise_left_shift_out_at(tn_scope *s, tn_tensor *se
 }
 static inline tn_tensor *tn_bitwise_left_shift_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_bitwise_left_shift_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_left_shift_out(...) tn_bitwise_left_shift_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_left_shift_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_left_shift_out_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -912,8 +937,8 @@ static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_at(tn_scope *s, tn_
 }
 static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_left_shift_tensor_scalar_at(s, self, other, NULL, 0); }
-#define tn_bitwise_left_shift_tensor_scalar(s, self, other) tn_bitwise_left_shift_tensor_scalar_at(s, self, \
-        TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_left_shift_tensor_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_left_shift_tensor_scalar_at(s, self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -922,8 +947,8 @@ static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar__at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_left_shift_tensor_scalar__at(s, self, other, NULL, 0); }
-#define tn_bitwise_left_shift_tensor_scalar_(s, self, other) tn_bitwise_left_shift_tensor_scalar__at(s, self, \
-        TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_left_shift_tensor_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_left_shift_tensor_scalar__at(s, self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -933,8 +958,8 @@ static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_out_at(tn_scope *s,
 static inline tn_tensor *tn_bitwise_left_shift_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 { return tn_bitwise_left_shift_tensor_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_left_shift_tensor_scalar_out(s, self, other, out) tn_bitwise_left_shift_tensor_scalar_out_at(s, \
-        self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_bitwise_left_shift_tensor_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_left_shift_tensor_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_bitwise_left_shift_scalar_tensor_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -943,8 +968,8 @@ static inline tn_tensor *tn_bitwise_left_shift_scalar_tensor_at(tn_scope *s, tn_
 }
 static inline tn_tensor *tn_bitwise_left_shift_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_bitwise_left_shift_scalar_tensor_at(s, self, other, NULL, 0); }
-#define tn_bitwise_left_shift_scalar_tensor(s, self, other) tn_bitwise_left_shift_scalar_tensor_at(s, TN_SCALAR(self), \
-        other, TN_PLACE)
+#define tn_bitwise_left_shift_scalar_tensor(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_left_shift_scalar_tensor_at(s, TN_SCALAR(self), other, TN_PLACE))
 /* Shifts the bits to the right, keeping the sign. */
 static inline tn_tensor *tn_bitwise_right_shift_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -954,7 +979,7 @@ static inline tn_tensor *tn_bitwise_right_shift_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_bitwise_right_shift(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_right_shift_at(s, self, other, NULL, 0); }
-#define tn_bitwise_right_shift(...) tn_bitwise_right_shift_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_right_shift(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_right_shift_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_right_shift__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -963,7 +988,7 @@ static inline tn_tensor *tn_bitwise_right_shift__at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_bitwise_right_shift_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_bitwise_right_shift__at(s, self, other, NULL, 0); }
-#define tn_bitwise_right_shift_(...) tn_bitwise_right_shift__at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_right_shift_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_right_shift__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_right_shift_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -972,7 +997,8 @@ static inline tn_tensor *tn_bitwise_right_shift_out_at(tn_scope *s, tn_tensor *s
 }
 static inline tn_tensor *tn_bitwise_right_shift_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_bitwise_right_shift_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_right_shift_out(...) tn_bitwise_right_shift_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_right_shift_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_right_shift_out_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -981,8 +1007,8 @@ static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_right_shift_tensor_scalar_at(s, self, other, NULL, 0); }
-#define tn_bitwise_right_shift_tensor_scalar(s, self, other) tn_bitwise_right_shift_tensor_scalar_at(s, self, \
-        TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_right_shift_tensor_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_right_shift_tensor_scalar_at(s, self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -991,8 +1017,8 @@ static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar__at(tn_scope *s, t
 }
 static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_bitwise_right_shift_tensor_scalar__at(s, self, other, NULL, 0); }
-#define tn_bitwise_right_shift_tensor_scalar_(s, self, other) tn_bitwise_right_shift_tensor_scalar__at(s, self, \
-        TN_SCALAR(other), TN_PLACE)
+#define tn_bitwise_right_shift_tensor_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_right_shift_tensor_scalar__at(s, self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -1002,8 +1028,8 @@ static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_out_at(tn_scope *s
 static inline tn_tensor *tn_bitwise_right_shift_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 { return tn_bitwise_right_shift_tensor_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_bitwise_right_shift_tensor_scalar_out(s, self, other, out) tn_bitwise_right_shift_tensor_scalar_out_at(s, \
-        self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_bitwise_right_shift_tensor_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_right_shift_tensor_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_bitwise_right_shift_scalar_tensor_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -1012,8 +1038,8 @@ static inline tn_tensor *tn_bitwise_right_shift_scalar_tensor_at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_bitwise_right_shift_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_bitwise_right_shift_scalar_tensor_at(s, self, other, NULL, 0); }
-#define tn_bitwise_right_shift_scalar_tensor(s, self, other) tn_bitwise_right_shift_scalar_tensor_at(s, \
-        TN_SCALAR(self), other, TN_PLACE)
+#define tn_bitwise_right_shift_scalar_tensor(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_bitwise_right_shift_scalar_tensor_at(s, TN_SCALAR(self), other, TN_PLACE))
 /* Bitwise not; logical for bool. */
 static inline tn_tensor *tn_bitwise_not_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1022,7 +1048,7 @@ static inline tn_tensor *tn_bitwise_not_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_bitwise_not(tn_scope *s, tn_tensor *self)
 { return tn_bitwise_not_at(s, self, NULL, 0); }
-#define tn_bitwise_not(...) tn_bitwise_not_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_not(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_not_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_not__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -1030,7 +1056,7 @@ static inline tn_tensor *tn_bitwise_not__at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_bitwise_not_(tn_scope *s, tn_tensor *self)
 { return tn_bitwise_not__at(s, self, NULL, 0); }
-#define tn_bitwise_not_(...) tn_bitwise_not__at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_not_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_not__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bitwise_not_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -1039,7 +1065,7 @@ static inline tn_tensor *tn_bitwise_not_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_bitwise_not_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_bitwise_not_out_at(s, self, out, NULL, 0); }
-#define tn_bitwise_not_out(...) tn_bitwise_not_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bitwise_not_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bitwise_not_out_at(__VA_ARGS__, TN_PLACE))
 /* True if both have the same size. */
 static inline int32_t tn_is_same_size_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -1049,7 +1075,7 @@ static inline int32_t tn_is_same_size_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline int32_t tn_is_same_size(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_is_same_size_at(s, self, other, NULL, 0); }
-#define tn_is_same_size(...) tn_is_same_size_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_same_size(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_same_size_at(__VA_ARGS__, TN_PLACE))
 /* True where self differs from other. */
 static inline tn_tensor *tn_not_equal_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
@@ -1059,7 +1085,8 @@ static inline tn_tensor *tn_not_equal_scalar_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_not_equal_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_not_equal_scalar_at(s, self, other, NULL, 0); }
-#define tn_not_equal_scalar(s, self, other) tn_not_equal_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_not_equal_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_not_equal_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_not_equal_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1068,7 +1095,8 @@ static inline tn_tensor *tn_not_equal_scalar__at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_not_equal_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_not_equal_scalar__at(s, self, other, NULL, 0); }
-#define tn_not_equal_scalar_(s, self, other) tn_not_equal_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_not_equal_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_not_equal_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_not_equal_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1077,8 +1105,8 @@ static inline tn_tensor *tn_not_equal_scalar_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_not_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_not_equal_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_not_equal_scalar_out(s, self, other, out) tn_not_equal_scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_not_equal_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_not_equal_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_not_equal_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1087,7 +1115,7 @@ static inline tn_tensor *tn_not_equal_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_not_equal(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_not_equal_at(s, self, other, NULL, 0); }
-#define tn_not_equal(...) tn_not_equal_at(__VA_ARGS__, TN_PLACE)
+#define tn_not_equal(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_not_equal_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_not_equal__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1096,7 +1124,7 @@ static inline tn_tensor *tn_not_equal__at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_not_equal_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_not_equal__at(s, self, other, NULL, 0); }
-#define tn_not_equal_(...) tn_not_equal__at(__VA_ARGS__, TN_PLACE)
+#define tn_not_equal_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_not_equal__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_not_equal_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1105,7 +1133,7 @@ static inline tn_tensor *tn_not_equal_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_not_equal_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_not_equal_out_at(s, self, other, out, NULL, 0); }
-#define tn_not_equal_out(...) tn_not_equal_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_not_equal_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_not_equal_out_at(__VA_ARGS__, TN_PLACE))
 /* True where self is less than other. */
 static inline tn_tensor *tn_less_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
@@ -1115,7 +1143,8 @@ static inline tn_tensor *tn_less_scalar_at(tn_scope *s, tn_tensor *self, tn_scal
 }
 static inline tn_tensor *tn_less_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_less_scalar_at(s, self, other, NULL, 0); }
-#define tn_less_scalar(s, self, other) tn_less_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_less_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_less_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1124,7 +1153,8 @@ static inline tn_tensor *tn_less_scalar__at(tn_scope *s, tn_tensor *self, tn_sca
 }
 static inline tn_tensor *tn_less_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_less_scalar__at(s, self, other, NULL, 0); }
-#define tn_less_scalar_(s, self, other) tn_less_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_less_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_less_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1133,7 +1163,8 @@ static inline tn_tensor *tn_less_scalar_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_less_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_less_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_less_scalar_out(s, self, other, out) tn_less_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_less_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_less_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -1141,7 +1172,7 @@ static inline tn_tensor *tn_less_at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_less(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_less_at(s, self, other, NULL, 0); }
-#define tn_less(...) tn_less_at(__VA_ARGS__, TN_PLACE)
+#define tn_less(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_less__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -1149,7 +1180,7 @@ static inline tn_tensor *tn_less__at(tn_scope *s, tn_tensor *self, tn_tensor *ot
 }
 static inline tn_tensor *tn_less_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_less__at(s, self, other, NULL, 0); }
-#define tn_less_(...) tn_less__at(__VA_ARGS__, TN_PLACE)
+#define tn_less_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_less_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1158,7 +1189,7 @@ static inline tn_tensor *tn_less_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_less_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_less_out_at(s, self, other, out, NULL, 0); }
-#define tn_less_out(...) tn_less_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_less_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_out_at(__VA_ARGS__, TN_PLACE))
 /* True where self is less than or equal to other. */
 static inline tn_tensor *tn_less_equal_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
@@ -1168,7 +1199,8 @@ static inline tn_tensor *tn_less_equal_scalar_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_less_equal_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_less_equal_scalar_at(s, self, other, NULL, 0); }
-#define tn_less_equal_scalar(s, self, other) tn_less_equal_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_less_equal_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_equal_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_less_equal_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1177,7 +1209,8 @@ static inline tn_tensor *tn_less_equal_scalar__at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_less_equal_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_less_equal_scalar__at(s, self, other, NULL, 0); }
-#define tn_less_equal_scalar_(s, self, other) tn_less_equal_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_less_equal_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_equal_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_less_equal_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1186,8 +1219,8 @@ static inline tn_tensor *tn_less_equal_scalar_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_less_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_less_equal_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_less_equal_scalar_out(s, self, other, out) tn_less_equal_scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_less_equal_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_equal_scalar_out_at(s, \
+        self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_less_equal_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1196,7 +1229,7 @@ static inline tn_tensor *tn_less_equal_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_less_equal(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_less_equal_at(s, self, other, NULL, 0); }
-#define tn_less_equal(...) tn_less_equal_at(__VA_ARGS__, TN_PLACE)
+#define tn_less_equal(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_equal_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_less_equal__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1205,7 +1238,7 @@ static inline tn_tensor *tn_less_equal__at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_less_equal_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_less_equal__at(s, self, other, NULL, 0); }
-#define tn_less_equal_(...) tn_less_equal__at(__VA_ARGS__, TN_PLACE)
+#define tn_less_equal_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_equal__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_less_equal_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1214,7 +1247,7 @@ static inline tn_tensor *tn_less_equal_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_less_equal_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_less_equal_out_at(s, self, other, out, NULL, 0); }
-#define tn_less_equal_out(...) tn_less_equal_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_less_equal_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_less_equal_out_at(__VA_ARGS__, TN_PLACE))
 /* True where self is greater than other. */
 static inline tn_tensor *tn_greater_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
@@ -1224,7 +1257,8 @@ static inline tn_tensor *tn_greater_scalar_at(tn_scope *s, tn_tensor *self, tn_s
 }
 static inline tn_tensor *tn_greater_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_greater_scalar_at(s, self, other, NULL, 0); }
-#define tn_greater_scalar(s, self, other) tn_greater_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_greater_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_greater_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1233,7 +1267,8 @@ static inline tn_tensor *tn_greater_scalar__at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_greater_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_greater_scalar__at(s, self, other, NULL, 0); }
-#define tn_greater_scalar_(s, self, other) tn_greater_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_greater_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_greater_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1242,7 +1277,8 @@ static inline tn_tensor *tn_greater_scalar_out_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_greater_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_greater_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_greater_scalar_out(s, self, other, out) tn_greater_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_greater_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_greater_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1251,7 +1287,7 @@ static inline tn_tensor *tn_greater_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_greater(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_greater_at(s, self, other, NULL, 0); }
-#define tn_greater(...) tn_greater_at(__VA_ARGS__, TN_PLACE)
+#define tn_greater(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_greater__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1260,7 +1296,7 @@ static inline tn_tensor *tn_greater__at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_greater_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_greater__at(s, self, other, NULL, 0); }
-#define tn_greater_(...) tn_greater__at(__VA_ARGS__, TN_PLACE)
+#define tn_greater_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_greater_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1269,7 +1305,7 @@ static inline tn_tensor *tn_greater_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_greater_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_greater_out_at(s, self, other, out, NULL, 0); }
-#define tn_greater_out(...) tn_greater_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_greater_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_out_at(__VA_ARGS__, TN_PLACE))
 /* True where self is greater than or equal to other. */
 static inline tn_tensor *tn_greater_equal_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
@@ -1279,7 +1315,8 @@ static inline tn_tensor *tn_greater_equal_scalar_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_greater_equal_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_greater_equal_scalar_at(s, self, other, NULL, 0); }
-#define tn_greater_equal_scalar(s, self, other) tn_greater_equal_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_greater_equal_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_equal_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_greater_equal_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1288,7 +1325,8 @@ static inline tn_tensor *tn_greater_equal_scalar__at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_greater_equal_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_greater_equal_scalar__at(s, self, other, NULL, 0); }
-#define tn_greater_equal_scalar_(s, self, other) tn_greater_equal_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_greater_equal_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_equal_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_greater_equal_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1297,8 +1335,8 @@ static inline tn_tensor *tn_greater_equal_scalar_out_at(tn_scope *s, tn_tensor *
 }
 static inline tn_tensor *tn_greater_equal_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_greater_equal_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_greater_equal_scalar_out(s, self, other, out) tn_greater_equal_scalar_out_at(s, self, TN_SCALAR(other), \
-        out, TN_PLACE)
+#define tn_greater_equal_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_greater_equal_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_greater_equal_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1307,7 +1345,7 @@ static inline tn_tensor *tn_greater_equal_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_greater_equal(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_greater_equal_at(s, self, other, NULL, 0); }
-#define tn_greater_equal(...) tn_greater_equal_at(__VA_ARGS__, TN_PLACE)
+#define tn_greater_equal(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_equal_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_greater_equal__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1316,7 +1354,7 @@ static inline tn_tensor *tn_greater_equal__at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_greater_equal_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_greater_equal__at(s, self, other, NULL, 0); }
-#define tn_greater_equal_(...) tn_greater_equal__at(__VA_ARGS__, TN_PLACE)
+#define tn_greater_equal_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_equal__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_greater_equal_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1325,7 +1363,7 @@ static inline tn_tensor *tn_greater_equal_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_greater_equal_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_greater_equal_out_at(s, self, other, out, NULL, 0); }
-#define tn_greater_equal_out(...) tn_greater_equal_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_greater_equal_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_greater_equal_out_at(__VA_ARGS__, TN_PLACE))
 /* Bitwise and. */
 static inline tn_tensor *tn___and___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -1335,7 +1373,7 @@ static inline tn_tensor *tn___and___at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn___and__(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___and___at(s, self, other, NULL, 0); }
-#define tn___and__(...) tn___and___at(__VA_ARGS__, TN_PLACE)
+#define tn___and__(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___and___at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___and____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1344,7 +1382,7 @@ static inline tn_tensor *tn___and____at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn___and___(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___and____at(s, self, other, NULL, 0); }
-#define tn___and___(...) tn___and____at(__VA_ARGS__, TN_PLACE)
+#define tn___and___(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___and____at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___and___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1353,7 +1391,8 @@ static inline tn_tensor *tn___and___scalar_at(tn_scope *s, tn_tensor *self, tn_s
 }
 static inline tn_tensor *tn___and___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___and___scalar_at(s, self, other, NULL, 0); }
-#define tn___and___scalar(s, self, other) tn___and___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___and___scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___and___scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn___and___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1362,7 +1401,8 @@ static inline tn_tensor *tn___and___scalar__at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn___and___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___and___scalar__at(s, self, other, NULL, 0); }
-#define tn___and___scalar_(s, self, other) tn___and___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___and___scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___and___scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 /* Bitwise or. */
 static inline tn_tensor *tn___or___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -1371,7 +1411,7 @@ static inline tn_tensor *tn___or___at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn___or__(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___or___at(s, self, other, NULL, 0); }
-#define tn___or__(...) tn___or___at(__VA_ARGS__, TN_PLACE)
+#define tn___or__(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___or___at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___or____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1380,7 +1420,7 @@ static inline tn_tensor *tn___or____at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn___or___(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___or____at(s, self, other, NULL, 0); }
-#define tn___or___(...) tn___or____at(__VA_ARGS__, TN_PLACE)
+#define tn___or___(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___or____at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___or___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1389,7 +1429,8 @@ static inline tn_tensor *tn___or___scalar_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn___or___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___or___scalar_at(s, self, other, NULL, 0); }
-#define tn___or___scalar(s, self, other) tn___or___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___or___scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___or___scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn___or___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1398,7 +1439,8 @@ static inline tn_tensor *tn___or___scalar__at(tn_scope *s, tn_tensor *self, tn_s
 }
 static inline tn_tensor *tn___or___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___or___scalar__at(s, self, other, NULL, 0); }
-#define tn___or___scalar_(s, self, other) tn___or___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___or___scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___or___scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 /* Bitwise exclusive or. */
 static inline tn_tensor *tn___xor___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -1408,7 +1450,7 @@ static inline tn_tensor *tn___xor___at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn___xor__(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___xor___at(s, self, other, NULL, 0); }
-#define tn___xor__(...) tn___xor___at(__VA_ARGS__, TN_PLACE)
+#define tn___xor__(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___xor___at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___xor____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1417,7 +1459,7 @@ static inline tn_tensor *tn___xor____at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn___xor___(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___xor____at(s, self, other, NULL, 0); }
-#define tn___xor___(...) tn___xor____at(__VA_ARGS__, TN_PLACE)
+#define tn___xor___(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___xor____at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___xor___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1426,7 +1468,8 @@ static inline tn_tensor *tn___xor___scalar_at(tn_scope *s, tn_tensor *self, tn_s
 }
 static inline tn_tensor *tn___xor___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___xor___scalar_at(s, self, other, NULL, 0); }
-#define tn___xor___scalar(s, self, other) tn___xor___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___xor___scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___xor___scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn___xor___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1435,7 +1478,8 @@ static inline tn_tensor *tn___xor___scalar__at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn___xor___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___xor___scalar__at(s, self, other, NULL, 0); }
-#define tn___xor___scalar_(s, self, other) tn___xor___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___xor___scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___xor___scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 /* Shifts the bits to the left. */
 static inline tn_tensor *tn___lshift___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -1445,7 +1489,7 @@ static inline tn_tensor *tn___lshift___at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn___lshift__(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___lshift___at(s, self, other, NULL, 0); }
-#define tn___lshift__(...) tn___lshift___at(__VA_ARGS__, TN_PLACE)
+#define tn___lshift__(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___lshift___at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___lshift____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1454,7 +1498,7 @@ static inline tn_tensor *tn___lshift____at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn___lshift___(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___lshift____at(s, self, other, NULL, 0); }
-#define tn___lshift___(...) tn___lshift____at(__VA_ARGS__, TN_PLACE)
+#define tn___lshift___(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___lshift____at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___lshift___out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1463,7 +1507,7 @@ static inline tn_tensor *tn___lshift___out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn___lshift___out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn___lshift___out_at(s, self, other, out, NULL, 0); }
-#define tn___lshift___out(...) tn___lshift___out_at(__VA_ARGS__, TN_PLACE)
+#define tn___lshift___out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___lshift___out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___lshift___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1472,7 +1516,8 @@ static inline tn_tensor *tn___lshift___scalar_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn___lshift___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___lshift___scalar_at(s, self, other, NULL, 0); }
-#define tn___lshift___scalar(s, self, other) tn___lshift___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___lshift___scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___lshift___scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn___lshift___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1481,7 +1526,8 @@ static inline tn_tensor *tn___lshift___scalar__at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn___lshift___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___lshift___scalar__at(s, self, other, NULL, 0); }
-#define tn___lshift___scalar_(s, self, other) tn___lshift___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___lshift___scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___lshift___scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn___lshift___scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1490,8 +1536,8 @@ static inline tn_tensor *tn___lshift___scalar_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn___lshift___scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn___lshift___scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn___lshift___scalar_out(s, self, other, out) tn___lshift___scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn___lshift___scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___lshift___scalar_out_at(s, \
+        self, TN_SCALAR(other), out, TN_PLACE))
 /* Shifts the bits to the right, keeping the sign. */
 static inline tn_tensor *tn___rshift___at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -1501,7 +1547,7 @@ static inline tn_tensor *tn___rshift___at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn___rshift__(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___rshift___at(s, self, other, NULL, 0); }
-#define tn___rshift__(...) tn___rshift___at(__VA_ARGS__, TN_PLACE)
+#define tn___rshift__(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___rshift___at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___rshift____at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -1510,7 +1556,7 @@ static inline tn_tensor *tn___rshift____at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn___rshift___(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn___rshift____at(s, self, other, NULL, 0); }
-#define tn___rshift___(...) tn___rshift____at(__VA_ARGS__, TN_PLACE)
+#define tn___rshift___(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___rshift____at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___rshift___out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1519,7 +1565,7 @@ static inline tn_tensor *tn___rshift___out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn___rshift___out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn___rshift___out_at(s, self, other, out, NULL, 0); }
-#define tn___rshift___out(...) tn___rshift___out_at(__VA_ARGS__, TN_PLACE)
+#define tn___rshift___out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___rshift___out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn___rshift___scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1528,7 +1574,8 @@ static inline tn_tensor *tn___rshift___scalar_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn___rshift___scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___rshift___scalar_at(s, self, other, NULL, 0); }
-#define tn___rshift___scalar(s, self, other) tn___rshift___scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___rshift___scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___rshift___scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn___rshift___scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -1537,7 +1584,8 @@ static inline tn_tensor *tn___rshift___scalar__at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn___rshift___scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn___rshift___scalar__at(s, self, other, NULL, 0); }
-#define tn___rshift___scalar_(s, self, other) tn___rshift___scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn___rshift___scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___rshift___scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn___rshift___scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1546,8 +1594,8 @@ static inline tn_tensor *tn___rshift___scalar_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn___rshift___scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn___rshift___scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn___rshift___scalar_out(s, self, other, out) tn___rshift___scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn___rshift___scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn___rshift___scalar_out_at(s, \
+        self, TN_SCALAR(other), out, TN_PLACE))
 
 /* ---- complex: Complex numbers. */
 /* Real part, as a view of a complex tensor. */
@@ -1558,7 +1606,7 @@ static inline tn_tensor *tn_real_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_real(tn_scope *s, tn_tensor *self)
 { return tn_real_at(s, self, NULL, 0); }
-#define tn_real(...) tn_real_at(__VA_ARGS__, TN_PLACE)
+#define tn_real(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_real_at(__VA_ARGS__, TN_PLACE))
 /* Imaginary part, as a view of a complex tensor. */
 static inline tn_tensor *tn_imag_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1567,7 +1615,7 @@ static inline tn_tensor *tn_imag_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_imag(tn_scope *s, tn_tensor *self)
 { return tn_imag_at(s, self, NULL, 0); }
-#define tn_imag(...) tn_imag_at(__VA_ARGS__, TN_PLACE)
+#define tn_imag(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_imag_at(__VA_ARGS__, TN_PLACE))
 /* View of a complex tensor with a last dimension of real and imaginary part. */
 static inline tn_tensor *tn_view_as_real_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1576,7 +1624,7 @@ static inline tn_tensor *tn_view_as_real_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_view_as_real(tn_scope *s, tn_tensor *self)
 { return tn_view_as_real_at(s, self, NULL, 0); }
-#define tn_view_as_real(...) tn_view_as_real_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_as_real(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_as_real_at(__VA_ARGS__, TN_PLACE))
 /* View of pairs of numbers as complex numbers. */
 static inline tn_tensor *tn_view_as_complex_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1585,7 +1633,7 @@ static inline tn_tensor *tn_view_as_complex_at(tn_scope *s, tn_tensor *self, con
 }
 static inline tn_tensor *tn_view_as_complex(tn_scope *s, tn_tensor *self)
 { return tn_view_as_complex_at(s, self, NULL, 0); }
-#define tn_view_as_complex(...) tn_view_as_complex_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_as_complex(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_as_complex_at(__VA_ARGS__, TN_PLACE))
 /* View that conjugates lazily. */
 static inline tn_tensor *tn__conj_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1594,7 +1642,7 @@ static inline tn_tensor *tn__conj_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn__conj(tn_scope *s, tn_tensor *self)
 { return tn__conj_at(s, self, NULL, 0); }
-#define tn__conj(...) tn__conj_at(__VA_ARGS__, TN_PLACE)
+#define tn__conj(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__conj_at(__VA_ARGS__, TN_PLACE))
 /* View that negates lazily. */
 static inline tn_tensor *tn__neg_view_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1603,7 +1651,7 @@ static inline tn_tensor *tn__neg_view_at(tn_scope *s, tn_tensor *self, const cha
 }
 static inline tn_tensor *tn__neg_view(tn_scope *s, tn_tensor *self)
 { return tn__neg_view_at(s, self, NULL, 0); }
-#define tn__neg_view(...) tn__neg_view_at(__VA_ARGS__, TN_PLACE)
+#define tn__neg_view(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__neg_view_at(__VA_ARGS__, TN_PLACE))
 /* Conjugates lazily; returns self if it is real. */
 static inline tn_tensor *tn_conj_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1612,7 +1660,7 @@ static inline tn_tensor *tn_conj_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_conj(tn_scope *s, tn_tensor *self)
 { return tn_conj_at(s, self, NULL, 0); }
-#define tn_conj(...) tn_conj_at(__VA_ARGS__, TN_PLACE)
+#define tn_conj(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_conj_at(__VA_ARGS__, TN_PLACE))
 /* Conjugates. */
 static inline tn_tensor *tn_conj_physical_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1621,7 +1669,7 @@ static inline tn_tensor *tn_conj_physical_at(tn_scope *s, tn_tensor *self, const
 }
 static inline tn_tensor *tn_conj_physical(tn_scope *s, tn_tensor *self)
 { return tn_conj_physical_at(s, self, NULL, 0); }
-#define tn_conj_physical(...) tn_conj_physical_at(__VA_ARGS__, TN_PLACE)
+#define tn_conj_physical(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_conj_physical_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_conj_physical__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -1629,7 +1677,7 @@ static inline tn_tensor *tn_conj_physical__at(tn_scope *s, tn_tensor *self, cons
 }
 static inline tn_tensor *tn_conj_physical_(tn_scope *s, tn_tensor *self)
 { return tn_conj_physical__at(s, self, NULL, 0); }
-#define tn_conj_physical_(...) tn_conj_physical__at(__VA_ARGS__, TN_PLACE)
+#define tn_conj_physical_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_conj_physical__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_conj_physical_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -1638,7 +1686,7 @@ static inline tn_tensor *tn_conj_physical_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_conj_physical_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_conj_physical_out_at(s, self, out, NULL, 0); }
-#define tn_conj_physical_out(...) tn_conj_physical_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_conj_physical_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_conj_physical_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__conj_physical_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -1646,7 +1694,7 @@ static inline tn_tensor *tn__conj_physical_at(tn_scope *s, tn_tensor *self, cons
 }
 static inline tn_tensor *tn__conj_physical(tn_scope *s, tn_tensor *self)
 { return tn__conj_physical_at(s, self, NULL, 0); }
-#define tn__conj_physical(...) tn__conj_physical_at(__VA_ARGS__, TN_PLACE)
+#define tn__conj_physical(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__conj_physical_at(__VA_ARGS__, TN_PLACE))
 /* Carries out a lazy conjugation. */
 static inline tn_tensor *tn_resolve_conj_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1655,7 +1703,7 @@ static inline tn_tensor *tn_resolve_conj_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_resolve_conj(tn_scope *s, tn_tensor *self)
 { return tn_resolve_conj_at(s, self, NULL, 0); }
-#define tn_resolve_conj(...) tn_resolve_conj_at(__VA_ARGS__, TN_PLACE)
+#define tn_resolve_conj(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_resolve_conj_at(__VA_ARGS__, TN_PLACE))
 /* Carries out a lazy negation. */
 static inline tn_tensor *tn_resolve_neg_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -1664,7 +1712,7 @@ static inline tn_tensor *tn_resolve_neg_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_resolve_neg(tn_scope *s, tn_tensor *self)
 { return tn_resolve_neg_at(s, self, NULL, 0); }
-#define tn_resolve_neg(...) tn_resolve_neg_at(__VA_ARGS__, TN_PLACE)
+#define tn_resolve_neg(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_resolve_neg_at(__VA_ARGS__, TN_PLACE))
 /* Makes complex numbers of real and imaginary parts. */
 static inline tn_tensor *tn_complex_at(tn_scope *s, tn_tensor *real, tn_tensor *imag, const char *file, uint32_t line)
 {
@@ -1673,7 +1721,7 @@ static inline tn_tensor *tn_complex_at(tn_scope *s, tn_tensor *real, tn_tensor *
 }
 static inline tn_tensor *tn_complex(tn_scope *s, tn_tensor *real, tn_tensor *imag)
 { return tn_complex_at(s, real, imag, NULL, 0); }
-#define tn_complex(...) tn_complex_at(__VA_ARGS__, TN_PLACE)
+#define tn_complex(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_complex_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_complex_out_at(tn_scope *s, tn_tensor *real, tn_tensor *imag, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1682,7 +1730,7 @@ static inline tn_tensor *tn_complex_out_at(tn_scope *s, tn_tensor *real, tn_tens
 }
 static inline tn_tensor *tn_complex_out(tn_scope *s, tn_tensor *real, tn_tensor *imag, tn_tensor *out)
 { return tn_complex_out_at(s, real, imag, out, NULL, 0); }
-#define tn_complex_out(...) tn_complex_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_complex_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_complex_out_at(__VA_ARGS__, TN_PLACE))
 /* Makes complex numbers of moduli and angles. */
 static inline tn_tensor *tn_polar_at(tn_scope *s, tn_tensor *abs, tn_tensor *angle, const char *file, uint32_t line)
 {
@@ -1691,7 +1739,7 @@ static inline tn_tensor *tn_polar_at(tn_scope *s, tn_tensor *abs, tn_tensor *ang
 }
 static inline tn_tensor *tn_polar(tn_scope *s, tn_tensor *abs, tn_tensor *angle)
 { return tn_polar_at(s, abs, angle, NULL, 0); }
-#define tn_polar(...) tn_polar_at(__VA_ARGS__, TN_PLACE)
+#define tn_polar(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_polar_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_polar_out_at(tn_scope *s, tn_tensor *abs, tn_tensor *angle, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -1700,7 +1748,7 @@ static inline tn_tensor *tn_polar_out_at(tn_scope *s, tn_tensor *abs, tn_tensor 
 }
 static inline tn_tensor *tn_polar_out(tn_scope *s, tn_tensor *abs, tn_tensor *angle, tn_tensor *out)
 { return tn_polar_out_at(s, abs, angle, out, NULL, 0); }
-#define tn_polar_out(...) tn_polar_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_polar_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_polar_out_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- conv: Convolutions. */
 /* Convolution of any rank, plain or transposed. */
@@ -1717,7 +1765,7 @@ static inline tn_tensor *tn_convolution_at(tn_scope *s, tn_tensor *input, tn_ten
 static inline tn_tensor *tn_convolution(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
         tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed, tn_ints output_padding, int64_t groups)
 { return tn_convolution_at(s, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, NULL, 0); }
-#define tn_convolution(...) tn_convolution_at(__VA_ARGS__, TN_PLACE)
+#define tn_convolution(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_convolution_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of convolution for input, weight and bias. */
 typedef struct tn_convolution_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn_convolution_backward_result;
@@ -1741,7 +1789,7 @@ static inline tn_convolution_backward_result tn_convolution_backward(tn_scope *s
         tn_tensor *input, tn_tensor *weight, tn_ints bias_sizes, tn_ints stride, tn_ints padding, tn_ints dilation,
         int32_t transposed, tn_ints output_padding, int64_t groups, tn_bools output_mask)
 { return tn_convolution_backward_at(s, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, NULL, 0); }
-#define tn_convolution_backward(...) tn_convolution_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_convolution_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_convolution_backward_at(__VA_ARGS__, TN_PLACE))
 /* Convolution with flags of vendor libraries, which are ignored. */
 static inline tn_tensor *tn__convolution_at(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
         tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed, tn_ints output_padding, int64_t groups,
@@ -1759,7 +1807,7 @@ static inline tn_tensor *tn__convolution(tn_scope *s, tn_tensor *input, tn_tenso
         tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed, tn_ints output_padding, int64_t groups,
         int32_t benchmark, int32_t deterministic, int32_t cudnn_enabled, int32_t allow_tf32)
 { return tn__convolution_at(s, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, allow_tf32, NULL, 0); }
-#define tn__convolution(...) tn__convolution_at(__VA_ARGS__, TN_PLACE)
+#define tn__convolution(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__convolution_at(__VA_ARGS__, TN_PLACE))
 /* Convolution with padding given by name. */
 static inline tn_tensor *tn__convolution_mode_at(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
         tn_ints stride, const char *padding, tn_ints dilation, int64_t groups, const char *file, uint32_t line)
@@ -1772,7 +1820,7 @@ static inline tn_tensor *tn__convolution_mode_at(tn_scope *s, tn_tensor *input, 
 static inline tn_tensor *tn__convolution_mode(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
         tn_ints stride, const char *padding, tn_ints dilation, int64_t groups)
 { return tn__convolution_mode_at(s, input, weight, bias, stride, padding, dilation, groups, NULL, 0); }
-#define tn__convolution_mode(...) tn__convolution_mode_at(__VA_ARGS__, TN_PLACE)
+#define tn__convolution_mode(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__convolution_mode_at(__VA_ARGS__, TN_PLACE))
 /* Convolution over one dimension. */
 typedef struct tn_conv1d_args { tn_tensor *weight; tn_tensor *bias; tn_ints stride; tn_ints padding; tn_ints dilation;
     int64_t groups; } tn_conv1d_args;
@@ -1982,7 +2030,7 @@ static inline tn_tensor *tn_im2col_at(tn_scope *s, tn_tensor *self, tn_ints kern
 static inline tn_tensor *tn_im2col(tn_scope *s, tn_tensor *self, tn_ints kernel_size, tn_ints dilation,
         tn_ints padding, tn_ints stride)
 { return tn_im2col_at(s, self, kernel_size, dilation, padding, stride, NULL, 0); }
-#define tn_im2col(...) tn_im2col_at(__VA_ARGS__, TN_PLACE)
+#define tn_im2col(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_im2col_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_im2col_out_at(tn_scope *s, tn_tensor *self, tn_ints kernel_size, tn_ints dilation,
         tn_ints padding, tn_ints stride, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -1994,7 +2042,7 @@ static inline tn_tensor *tn_im2col_out_at(tn_scope *s, tn_tensor *self, tn_ints 
 static inline tn_tensor *tn_im2col_out(tn_scope *s, tn_tensor *self, tn_ints kernel_size, tn_ints dilation,
         tn_ints padding, tn_ints stride, tn_tensor *out)
 { return tn_im2col_out_at(s, self, kernel_size, dilation, padding, stride, out, NULL, 0); }
-#define tn_im2col_out(...) tn_im2col_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_im2col_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_im2col_out_at(__VA_ARGS__, TN_PLACE))
 /* Sums columns back to an image. */
 static inline tn_tensor *tn_col2im_at(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_ints kernel_size,
         tn_ints dilation, tn_ints padding, tn_ints stride, const char *file, uint32_t line)
@@ -2007,7 +2055,7 @@ static inline tn_tensor *tn_col2im_at(tn_scope *s, tn_tensor *self, tn_ints outp
 static inline tn_tensor *tn_col2im(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_ints kernel_size,
         tn_ints dilation, tn_ints padding, tn_ints stride)
 { return tn_col2im_at(s, self, output_size, kernel_size, dilation, padding, stride, NULL, 0); }
-#define tn_col2im(...) tn_col2im_at(__VA_ARGS__, TN_PLACE)
+#define tn_col2im(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_col2im_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_col2im_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_ints kernel_size,
         tn_ints dilation, tn_ints padding, tn_ints stride, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -2019,7 +2067,7 @@ static inline tn_tensor *tn_col2im_out_at(tn_scope *s, tn_tensor *self, tn_ints 
 static inline tn_tensor *tn_col2im_out(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_ints kernel_size,
         tn_ints dilation, tn_ints padding, tn_ints stride, tn_tensor *out)
 { return tn_col2im_out_at(s, self, output_size, kernel_size, dilation, padding, stride, out, NULL, 0); }
-#define tn_col2im_out(...) tn_col2im_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_col2im_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_col2im_out_at(__VA_ARGS__, TN_PLACE))
 /* Convolution with flags of vendor libraries, which are ignored. */
 static inline tn_tensor *tn__convolution_deprecated_at(tn_scope *s, tn_tensor *input, tn_tensor *weight,
         tn_tensor *bias, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed,
@@ -2037,7 +2085,8 @@ static inline tn_tensor *tn__convolution_deprecated(tn_scope *s, tn_tensor *inpu
         tn_ints stride, tn_ints padding, tn_ints dilation, int32_t transposed, tn_ints output_padding, int64_t groups,
         int32_t benchmark, int32_t deterministic, int32_t cudnn_enabled)
 { return tn__convolution_deprecated_at(s, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic, cudnn_enabled, NULL, 0); }
-#define tn__convolution_deprecated(...) tn__convolution_deprecated_at(__VA_ARGS__, TN_PLACE)
+#define tn__convolution_deprecated(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__convolution_deprecated_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Convolution of one group, with the size of its kernel. */
 typedef struct tn_thnn_conv2d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
     } tn_thnn_conv2d_args;
@@ -2068,7 +2117,7 @@ static inline tn_tensor *tn__slow_conv2d_forward_at(tn_scope *s, tn_tensor *self
 static inline tn_tensor *tn__slow_conv2d_forward(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
         tn_tensor *bias, tn_ints stride, tn_ints padding)
 { return tn__slow_conv2d_forward_at(s, self, weight, kernel_size, bias, stride, padding, NULL, 0); }
-#define tn__slow_conv2d_forward(...) tn__slow_conv2d_forward_at(__VA_ARGS__, TN_PLACE)
+#define tn__slow_conv2d_forward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__slow_conv2d_forward_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_slow_conv3d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
     } tn_slow_conv3d_args;
 static inline tn_tensor *tn_slow_conv3d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
@@ -2098,7 +2147,7 @@ static inline tn_tensor *tn_slow_conv3d_forward_at(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_slow_conv3d_forward(tn_scope *s, tn_tensor *self, tn_tensor *weight, tn_ints kernel_size,
         tn_tensor *bias, tn_ints stride, tn_ints padding)
 { return tn_slow_conv3d_forward_at(s, self, weight, kernel_size, bias, stride, padding, NULL, 0); }
-#define tn_slow_conv3d_forward(...) tn_slow_conv3d_forward_at(__VA_ARGS__, TN_PLACE)
+#define tn_slow_conv3d_forward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_slow_conv3d_forward_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_slow_conv_dilated2d_args { tn_ints kernel_size; tn_tensor *bias; tn_ints stride; tn_ints padding;
     tn_ints dilation; } tn_slow_conv_dilated2d_args;
 static inline tn_tensor *tn_slow_conv_dilated2d_at(tn_scope *s, tn_tensor *self, tn_tensor *weight,
@@ -2204,7 +2253,7 @@ static inline tn_conv_tbc_backward_result tn_conv_tbc_backward_at(tn_scope *s, t
 static inline tn_conv_tbc_backward_result tn_conv_tbc_backward(tn_scope *s, tn_tensor *self, tn_tensor *input,
         tn_tensor *weight, tn_tensor *bias, int64_t pad)
 { return tn_conv_tbc_backward_at(s, self, input, weight, bias, pad, NULL, 0); }
-#define tn_conv_tbc_backward(...) tn_conv_tbc_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_conv_tbc_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_conv_tbc_backward_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- copy: Copies, casts and fills. */
 /* Copies src into self, casting and broadcasting. */
@@ -2324,7 +2373,7 @@ static inline tn_tensor *tn_type_as_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_type_as(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_type_as_at(s, self, other, NULL, 0); }
-#define tn_type_as(...) tn_type_as_at(__VA_ARGS__, TN_PLACE)
+#define tn_type_as(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_type_as_at(__VA_ARGS__, TN_PLACE))
 /* Fills with a scalar. */
 static inline tn_tensor *tn_fill_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar value, const char *file,
         uint32_t line)
@@ -2334,7 +2383,8 @@ static inline tn_tensor *tn_fill_scalar__at(tn_scope *s, tn_tensor *self, tn_sca
 }
 static inline tn_tensor *tn_fill_scalar_(tn_scope *s, tn_tensor *self, tn_scalar value)
 { return tn_fill_scalar__at(s, self, value, NULL, 0); }
-#define tn_fill_scalar_(s, self, value) tn_fill_scalar__at(s, self, TN_SCALAR(value), TN_PLACE)
+#define tn_fill_scalar_(s, self, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fill_scalar__at(s, self, TN_SCALAR(value), \
+        TN_PLACE))
 static inline tn_tensor *tn_fill_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar value, const char *file,
         uint32_t line)
 {
@@ -2343,7 +2393,8 @@ static inline tn_tensor *tn_fill_scalar_at(tn_scope *s, tn_tensor *self, tn_scal
 }
 static inline tn_tensor *tn_fill_scalar(tn_scope *s, tn_tensor *self, tn_scalar value)
 { return tn_fill_scalar_at(s, self, value, NULL, 0); }
-#define tn_fill_scalar(s, self, value) tn_fill_scalar_at(s, self, TN_SCALAR(value), TN_PLACE)
+#define tn_fill_scalar(s, self, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fill_scalar_at(s, self, TN_SCALAR(value), \
+        TN_PLACE))
 /* Fills with the value of a 0-dim tensor. */
 static inline tn_tensor *tn_fill__at(tn_scope *s, tn_tensor *self, tn_tensor *value, const char *file, uint32_t line)
 {
@@ -2352,7 +2403,7 @@ static inline tn_tensor *tn_fill__at(tn_scope *s, tn_tensor *self, tn_tensor *va
 }
 static inline tn_tensor *tn_fill_(tn_scope *s, tn_tensor *self, tn_tensor *value)
 { return tn_fill__at(s, self, value, NULL, 0); }
-#define tn_fill_(...) tn_fill__at(__VA_ARGS__, TN_PLACE)
+#define tn_fill_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fill__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fill_at(tn_scope *s, tn_tensor *self, tn_tensor *value, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(value)};
@@ -2360,7 +2411,7 @@ static inline tn_tensor *tn_fill_at(tn_scope *s, tn_tensor *self, tn_tensor *val
 }
 static inline tn_tensor *tn_fill(tn_scope *s, tn_tensor *self, tn_tensor *value)
 { return tn_fill_at(s, self, value, NULL, 0); }
-#define tn_fill(...) tn_fill_at(__VA_ARGS__, TN_PLACE)
+#define tn_fill(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fill_at(__VA_ARGS__, TN_PLACE))
 /* Fills with zeros. */
 static inline tn_tensor *tn_zero__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -2369,7 +2420,7 @@ static inline tn_tensor *tn_zero__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_zero_(tn_scope *s, tn_tensor *self)
 { return tn_zero__at(s, self, NULL, 0); }
-#define tn_zero_(...) tn_zero__at(__VA_ARGS__, TN_PLACE)
+#define tn_zero_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_zero__at(__VA_ARGS__, TN_PLACE))
 /* Fills the main diagonal with a scalar. */
 typedef struct tn_fill_diagonal__args { tn_scalar fill_value; int32_t wrap; } tn_fill_diagonal__args;
 static inline tn_tensor *tn_fill_diagonal__at(tn_scope *s, tn_tensor *self, const tn_fill_diagonal__args *o,
@@ -2392,7 +2443,7 @@ static inline tn_tensor *tn_narrow_copy_at(tn_scope *s, tn_tensor *self, int64_t
 }
 static inline tn_tensor *tn_narrow_copy(tn_scope *s, tn_tensor *self, int64_t dim, int64_t start, int64_t length)
 { return tn_narrow_copy_at(s, self, dim, start, length, NULL, 0); }
-#define tn_narrow_copy(...) tn_narrow_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_narrow_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_narrow_copy_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_narrow_copy_out_at(tn_scope *s, tn_tensor *self, int64_t dim, int64_t start,
         int64_t length, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -2403,7 +2454,7 @@ static inline tn_tensor *tn_narrow_copy_out_at(tn_scope *s, tn_tensor *self, int
 static inline tn_tensor *tn_narrow_copy_out(tn_scope *s, tn_tensor *self, int64_t dim, int64_t start, int64_t length,
         tn_tensor *out)
 { return tn_narrow_copy_out_at(s, self, dim, start, length, out, NULL, 0); }
-#define tn_narrow_copy_out(...) tn_narrow_copy_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_narrow_copy_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_narrow_copy_out_at(__VA_ARGS__, TN_PLACE))
 /* Repeats the tensor along its dimensions. */
 static inline tn_tensor *tn_repeat_at(tn_scope *s, tn_tensor *self, tn_ints repeats, const char *file, uint32_t line)
 {
@@ -2412,7 +2463,7 @@ static inline tn_tensor *tn_repeat_at(tn_scope *s, tn_tensor *self, tn_ints repe
 }
 static inline tn_tensor *tn_repeat(tn_scope *s, tn_tensor *self, tn_ints repeats)
 { return tn_repeat_at(s, self, repeats, NULL, 0); }
-#define tn_repeat(...) tn_repeat_at(__VA_ARGS__, TN_PLACE)
+#define tn_repeat(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_repeat_at(__VA_ARGS__, TN_PLACE))
 /* Repeats the tensor, padding the counts with ones. */
 static inline tn_tensor *tn_tile_at(tn_scope *s, tn_tensor *self, tn_ints dims, const char *file, uint32_t line)
 {
@@ -2421,7 +2472,7 @@ static inline tn_tensor *tn_tile_at(tn_scope *s, tn_tensor *self, tn_ints dims, 
 }
 static inline tn_tensor *tn_tile(tn_scope *s, tn_tensor *self, tn_ints dims)
 { return tn_tile_at(s, self, dims, NULL, 0); }
-#define tn_tile(...) tn_tile_at(__VA_ARGS__, TN_PLACE)
+#define tn_tile(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tile_at(__VA_ARGS__, TN_PLACE))
 /* The single element as a scalar. */
 static inline tn_value tn_item_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -2430,7 +2481,7 @@ static inline tn_value tn_item_at(tn_scope *s, tn_tensor *self, const char *file
 }
 static inline tn_value tn_item(tn_scope *s, tn_tensor *self)
 { return tn_item_at(s, self, NULL, 0); }
-#define tn_item(...) tn_item_at(__VA_ARGS__, TN_PLACE)
+#define tn_item(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_item_at(__VA_ARGS__, TN_PLACE))
 /* Reads the single element from the device. */
 static inline tn_value tn__local_scalar_dense_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -2439,7 +2490,7 @@ static inline tn_value tn__local_scalar_dense_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_value tn__local_scalar_dense(tn_scope *s, tn_tensor *self)
 { return tn__local_scalar_dense_at(s, self, NULL, 0); }
-#define tn__local_scalar_dense(...) tn__local_scalar_dense_at(__VA_ARGS__, TN_PLACE)
+#define tn__local_scalar_dense(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__local_scalar_dense_at(__VA_ARGS__, TN_PLACE))
 /* Changes the size, keeping the storage where it suffices. */
 typedef struct tn_resize__args { tn_ints size; int32_t memory_format; } tn_resize__args;
 static inline tn_tensor *tn_resize__at(tn_scope *s, tn_tensor *self, const tn_resize__args *o, const char *file,
@@ -2476,7 +2527,7 @@ static inline tn_tensor *tn_set__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_set_(tn_scope *s, tn_tensor *self)
 { return tn_set__at(s, self, NULL, 0); }
-#define tn_set_(...) tn_set__at(__VA_ARGS__, TN_PLACE)
+#define tn_set_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_set__at(__VA_ARGS__, TN_PLACE))
 /* Makes self an alias of another tensor. */
 static inline tn_tensor *tn_set_source_tensor__at(tn_scope *s, tn_tensor *self, tn_tensor *source, const char *file,
         uint32_t line)
@@ -2486,7 +2537,7 @@ static inline tn_tensor *tn_set_source_tensor__at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_set_source_tensor_(tn_scope *s, tn_tensor *self, tn_tensor *source)
 { return tn_set_source_tensor__at(s, self, source, NULL, 0); }
-#define tn_set_source_tensor_(...) tn_set_source_tensor__at(__VA_ARGS__, TN_PLACE)
+#define tn_set_source_tensor_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_set_source_tensor__at(__VA_ARGS__, TN_PLACE))
 /* Makes self a view of another tensor's storage. */
 typedef struct tn_set_source_tensor_storage_offset__args { tn_ints size; tn_ints stride;
     } tn_set_source_tensor_storage_offset__args;
@@ -2514,7 +2565,7 @@ static inline tn_dtype tn_result_type_at(tn_scope *s, tn_tensor *tensor, tn_tens
 }
 static inline tn_dtype tn_result_type(tn_scope *s, tn_tensor *tensor, tn_tensor *other)
 { return tn_result_type_at(s, tensor, other, NULL, 0); }
-#define tn_result_type(...) tn_result_type_at(__VA_ARGS__, TN_PLACE)
+#define tn_result_type(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_result_type_at(__VA_ARGS__, TN_PLACE))
 static inline tn_dtype tn_result_type_scalar_at(tn_scope *s, tn_tensor *tensor, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -2523,7 +2574,8 @@ static inline tn_dtype tn_result_type_scalar_at(tn_scope *s, tn_tensor *tensor, 
 }
 static inline tn_dtype tn_result_type_scalar(tn_scope *s, tn_tensor *tensor, tn_scalar other)
 { return tn_result_type_scalar_at(s, tensor, other, NULL, 0); }
-#define tn_result_type_scalar(s, tensor, other) tn_result_type_scalar_at(s, tensor, TN_SCALAR(other), TN_PLACE)
+#define tn_result_type_scalar(s, tensor, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_result_type_scalar_at(s, tensor, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_dtype tn_result_type_scalar_tensor_at(tn_scope *s, tn_scalar scalar, tn_tensor *tensor,
         const char *file, uint32_t line)
 {
@@ -2532,8 +2584,8 @@ static inline tn_dtype tn_result_type_scalar_tensor_at(tn_scope *s, tn_scalar sc
 }
 static inline tn_dtype tn_result_type_scalar_tensor(tn_scope *s, tn_scalar scalar, tn_tensor *tensor)
 { return tn_result_type_scalar_tensor_at(s, scalar, tensor, NULL, 0); }
-#define tn_result_type_scalar_tensor(s, scalar, tensor) tn_result_type_scalar_tensor_at(s, TN_SCALAR(scalar), tensor, \
-        TN_PLACE)
+#define tn_result_type_scalar_tensor(s, scalar, tensor) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_result_type_scalar_tensor_at(s, TN_SCALAR(scalar), tensor, TN_PLACE))
 static inline tn_dtype tn_result_type_scalar_scalar_at(tn_scope *s, tn_scalar scalar1, tn_scalar scalar2,
         const char *file, uint32_t line)
 {
@@ -2681,7 +2733,7 @@ static inline tn_tensor *tn__lazy_clone_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn__lazy_clone(tn_scope *s, tn_tensor *self)
 { return tn__lazy_clone_at(s, self, NULL, 0); }
-#define tn__lazy_clone(...) tn__lazy_clone_at(__VA_ARGS__, TN_PLACE)
+#define tn__lazy_clone(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__lazy_clone_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- decompose: Factors of matrices, systems of equations, singular values and eigenvalues. */
 /* Raises the error that an info of LAPACK stands for. */
@@ -2693,7 +2745,7 @@ static inline int32_t tn__linalg_check_errors_at(tn_scope *s, tn_tensor *info, c
 }
 static inline int32_t tn__linalg_check_errors(tn_scope *s, tn_tensor *info, const char *api_name, int32_t is_matrix)
 { return tn__linalg_check_errors_at(s, info, api_name, is_matrix, NULL, 0); }
-#define tn__linalg_check_errors(...) tn__linalg_check_errors_at(__VA_ARGS__, TN_PLACE)
+#define tn__linalg_check_errors(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__linalg_check_errors_at(__VA_ARGS__, TN_PLACE))
 /* LU factors of matrices in one, with pivots. */
 typedef struct tn_linalg_lu_factor_ex_result { tn_tensor *LU; tn_tensor *pivots; tn_tensor *info;
     } tn_linalg_lu_factor_ex_result;
@@ -2899,7 +2951,7 @@ static inline tn_tensor *tn_lu_solve_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_lu_solve(tn_scope *s, tn_tensor *self, tn_tensor *LU_data, tn_tensor *LU_pivots)
 { return tn_lu_solve_at(s, self, LU_data, LU_pivots, NULL, 0); }
-#define tn_lu_solve(...) tn_lu_solve_at(__VA_ARGS__, TN_PLACE)
+#define tn_lu_solve(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lu_solve_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lu_solve_out_at(tn_scope *s, tn_tensor *self, tn_tensor *LU_data, tn_tensor *LU_pivots,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -2910,7 +2962,7 @@ static inline tn_tensor *tn_lu_solve_out_at(tn_scope *s, tn_tensor *self, tn_ten
 static inline tn_tensor *tn_lu_solve_out(tn_scope *s, tn_tensor *self, tn_tensor *LU_data, tn_tensor *LU_pivots,
         tn_tensor *out)
 { return tn_lu_solve_out_at(s, self, LU_data, LU_pivots, out, NULL, 0); }
-#define tn_lu_solve_out(...) tn_lu_solve_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_lu_solve_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lu_solve_out_at(__VA_ARGS__, TN_PLACE))
 /* Solves equations; the factors come along. */
 typedef struct tn__linalg_solve_ex_result { tn_tensor *result; tn_tensor *LU; tn_tensor *pivots; tn_tensor *info;
     } tn__linalg_solve_ex_result;
@@ -3020,7 +3072,7 @@ static inline tn_tensor *tn_linalg_inv_at(tn_scope *s, tn_tensor *A, const char 
 }
 static inline tn_tensor *tn_linalg_inv(tn_scope *s, tn_tensor *A)
 { return tn_linalg_inv_at(s, A, NULL, 0); }
-#define tn_linalg_inv(...) tn_linalg_inv_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_inv(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_inv_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_linalg_inv_out_at(tn_scope *s, tn_tensor *A, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -3029,7 +3081,7 @@ static inline tn_tensor *tn_linalg_inv_out_at(tn_scope *s, tn_tensor *A, tn_tens
 }
 static inline tn_tensor *tn_linalg_inv_out(tn_scope *s, tn_tensor *A, tn_tensor *out)
 { return tn_linalg_inv_out_at(s, A, out, NULL, 0); }
-#define tn_linalg_inv_out(...) tn_linalg_inv_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_inv_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_inv_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_inverse_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -3037,7 +3089,7 @@ static inline tn_tensor *tn_inverse_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_inverse(tn_scope *s, tn_tensor *self)
 { return tn_inverse_at(s, self, NULL, 0); }
-#define tn_inverse(...) tn_inverse_at(__VA_ARGS__, TN_PLACE)
+#define tn_inverse(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_inverse_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_inverse_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -3046,7 +3098,7 @@ static inline tn_tensor *tn_inverse_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_inverse_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_inverse_out_at(s, self, out, NULL, 0); }
-#define tn_inverse_out(...) tn_inverse_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_inverse_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_inverse_out_at(__VA_ARGS__, TN_PLACE))
 /* Solves equations of a triangular matrix. */
 typedef struct tn_linalg_solve_triangular_args { int32_t upper; int32_t left; int32_t unitriangular;
     } tn_linalg_solve_triangular_args;
@@ -3377,7 +3429,7 @@ static inline tn__linalg_det_result tn__linalg_det_at(tn_scope *s, tn_tensor *A,
 }
 static inline tn__linalg_det_result tn__linalg_det(tn_scope *s, tn_tensor *A)
 { return tn__linalg_det_at(s, A, NULL, 0); }
-#define tn__linalg_det(...) tn__linalg_det_at(__VA_ARGS__, TN_PLACE)
+#define tn__linalg_det(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__linalg_det_at(__VA_ARGS__, TN_PLACE))
 /* Determinant. */
 static inline tn_tensor *tn_linalg_det_at(tn_scope *s, tn_tensor *A, const char *file, uint32_t line)
 {
@@ -3386,7 +3438,7 @@ static inline tn_tensor *tn_linalg_det_at(tn_scope *s, tn_tensor *A, const char 
 }
 static inline tn_tensor *tn_linalg_det(tn_scope *s, tn_tensor *A)
 { return tn_linalg_det_at(s, A, NULL, 0); }
-#define tn_linalg_det(...) tn_linalg_det_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_det(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_det_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_linalg_det_out_at(tn_scope *s, tn_tensor *A, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -3395,7 +3447,7 @@ static inline tn_tensor *tn_linalg_det_out_at(tn_scope *s, tn_tensor *A, tn_tens
 }
 static inline tn_tensor *tn_linalg_det_out(tn_scope *s, tn_tensor *A, tn_tensor *out)
 { return tn_linalg_det_out_at(s, A, out, NULL, 0); }
-#define tn_linalg_det_out(...) tn_linalg_det_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_det_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_det_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_det_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -3403,7 +3455,7 @@ static inline tn_tensor *tn_det_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_det(tn_scope *s, tn_tensor *self)
 { return tn_det_at(s, self, NULL, 0); }
-#define tn_det(...) tn_det_at(__VA_ARGS__, TN_PLACE)
+#define tn_det(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_det_at(__VA_ARGS__, TN_PLACE))
 /* Sign and logarithm of the determinant; the factors come along. */
 typedef struct tn__linalg_slogdet_result { tn_tensor *sign; tn_tensor *logabsdet; tn_tensor *LU; tn_tensor *pivots;
     } tn__linalg_slogdet_result;
@@ -3419,7 +3471,7 @@ static inline tn__linalg_slogdet_result tn__linalg_slogdet_at(tn_scope *s, tn_te
 }
 static inline tn__linalg_slogdet_result tn__linalg_slogdet(tn_scope *s, tn_tensor *A)
 { return tn__linalg_slogdet_at(s, A, NULL, 0); }
-#define tn__linalg_slogdet(...) tn__linalg_slogdet_at(__VA_ARGS__, TN_PLACE)
+#define tn__linalg_slogdet(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__linalg_slogdet_at(__VA_ARGS__, TN_PLACE))
 static inline tn__linalg_slogdet_result tn__linalg_slogdet_out_at(tn_scope *s, tn_tensor *A, tn_tensor *sign,
         tn_tensor *logabsdet, tn_tensor *LU, tn_tensor *pivots, const char *file, uint32_t line)
 {
@@ -3434,7 +3486,7 @@ static inline tn__linalg_slogdet_result tn__linalg_slogdet_out_at(tn_scope *s, t
 static inline tn__linalg_slogdet_result tn__linalg_slogdet_out(tn_scope *s, tn_tensor *A, tn_tensor *sign,
         tn_tensor *logabsdet, tn_tensor *LU, tn_tensor *pivots)
 { return tn__linalg_slogdet_out_at(s, A, sign, logabsdet, LU, pivots, NULL, 0); }
-#define tn__linalg_slogdet_out(...) tn__linalg_slogdet_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__linalg_slogdet_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__linalg_slogdet_out_at(__VA_ARGS__, TN_PLACE))
 /* Sign and logarithm of the determinant. */
 typedef struct tn_linalg_slogdet_result { tn_tensor *sign; tn_tensor *logabsdet; } tn_linalg_slogdet_result;
 static inline tn_linalg_slogdet_result tn_linalg_slogdet_at(tn_scope *s, tn_tensor *A, const char *file,
@@ -3448,7 +3500,7 @@ static inline tn_linalg_slogdet_result tn_linalg_slogdet_at(tn_scope *s, tn_tens
 }
 static inline tn_linalg_slogdet_result tn_linalg_slogdet(tn_scope *s, tn_tensor *A)
 { return tn_linalg_slogdet_at(s, A, NULL, 0); }
-#define tn_linalg_slogdet(...) tn_linalg_slogdet_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_slogdet(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_slogdet_at(__VA_ARGS__, TN_PLACE))
 static inline tn_linalg_slogdet_result tn_linalg_slogdet_out_at(tn_scope *s, tn_tensor *A, tn_tensor *sign,
         tn_tensor *logabsdet, const char *file, uint32_t line)
 {
@@ -3461,7 +3513,7 @@ static inline tn_linalg_slogdet_result tn_linalg_slogdet_out_at(tn_scope *s, tn_
 static inline tn_linalg_slogdet_result tn_linalg_slogdet_out(tn_scope *s, tn_tensor *A, tn_tensor *sign,
         tn_tensor *logabsdet)
 { return tn_linalg_slogdet_out_at(s, A, sign, logabsdet, NULL, 0); }
-#define tn_linalg_slogdet_out(...) tn_linalg_slogdet_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_slogdet_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_slogdet_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_slogdet_result { tn_tensor *sign; tn_tensor *logabsdet; } tn_slogdet_result;
 static inline tn_slogdet_result tn_slogdet_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -3473,7 +3525,7 @@ static inline tn_slogdet_result tn_slogdet_at(tn_scope *s, tn_tensor *self, cons
 }
 static inline tn_slogdet_result tn_slogdet(tn_scope *s, tn_tensor *self)
 { return tn_slogdet_at(s, self, NULL, 0); }
-#define tn_slogdet(...) tn_slogdet_at(__VA_ARGS__, TN_PLACE)
+#define tn_slogdet(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_slogdet_at(__VA_ARGS__, TN_PLACE))
 static inline tn_slogdet_result tn_slogdet_out_at(tn_scope *s, tn_tensor *self, tn_tensor *sign, tn_tensor *logabsdet,
         const char *file, uint32_t line)
 {
@@ -3485,7 +3537,7 @@ static inline tn_slogdet_result tn_slogdet_out_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_slogdet_result tn_slogdet_out(tn_scope *s, tn_tensor *self, tn_tensor *sign, tn_tensor *logabsdet)
 { return tn_slogdet_out_at(s, self, sign, logabsdet, NULL, 0); }
-#define tn_slogdet_out(...) tn_slogdet_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_slogdet_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_slogdet_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of the determinant. */
 static inline tn_tensor *tn_logdet_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -3494,7 +3546,7 @@ static inline tn_tensor *tn_logdet_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_logdet(tn_scope *s, tn_tensor *self)
 { return tn_logdet_at(s, self, NULL, 0); }
-#define tn_logdet(...) tn_logdet_at(__VA_ARGS__, TN_PLACE)
+#define tn_logdet(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logdet_at(__VA_ARGS__, TN_PLACE))
 /* Reflectors and triangular factor of QR in one. */
 typedef struct tn_geqrf_result { tn_tensor *a; tn_tensor *tau; } tn_geqrf_result;
 static inline tn_geqrf_result tn_geqrf_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
@@ -3507,7 +3559,7 @@ static inline tn_geqrf_result tn_geqrf_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_geqrf_result tn_geqrf(tn_scope *s, tn_tensor *self)
 { return tn_geqrf_at(s, self, NULL, 0); }
-#define tn_geqrf(...) tn_geqrf_at(__VA_ARGS__, TN_PLACE)
+#define tn_geqrf(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_geqrf_at(__VA_ARGS__, TN_PLACE))
 static inline tn_geqrf_result tn_geqrf_out_at(tn_scope *s, tn_tensor *self, tn_tensor *a, tn_tensor *tau,
         const char *file, uint32_t line)
 {
@@ -3519,7 +3571,7 @@ static inline tn_geqrf_result tn_geqrf_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_geqrf_result tn_geqrf_out(tn_scope *s, tn_tensor *self, tn_tensor *a, tn_tensor *tau)
 { return tn_geqrf_out_at(s, self, a, tau, NULL, 0); }
-#define tn_geqrf_out(...) tn_geqrf_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_geqrf_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_geqrf_out_at(__VA_ARGS__, TN_PLACE))
 /* Product of reflectors. */
 static inline tn_tensor *tn_linalg_householder_product_at(tn_scope *s, tn_tensor *input, tn_tensor *tau,
         const char *file, uint32_t line)
@@ -3529,7 +3581,8 @@ static inline tn_tensor *tn_linalg_householder_product_at(tn_scope *s, tn_tensor
 }
 static inline tn_tensor *tn_linalg_householder_product(tn_scope *s, tn_tensor *input, tn_tensor *tau)
 { return tn_linalg_householder_product_at(s, input, tau, NULL, 0); }
-#define tn_linalg_householder_product(...) tn_linalg_householder_product_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_householder_product(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_householder_product_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_linalg_householder_product_out_at(tn_scope *s, tn_tensor *input, tn_tensor *tau,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -3539,7 +3592,8 @@ static inline tn_tensor *tn_linalg_householder_product_out_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_linalg_householder_product_out(tn_scope *s, tn_tensor *input, tn_tensor *tau,
         tn_tensor *out)
 { return tn_linalg_householder_product_out_at(s, input, tau, out, NULL, 0); }
-#define tn_linalg_householder_product_out(...) tn_linalg_householder_product_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_householder_product_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_linalg_householder_product_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_orgqr_at(tn_scope *s, tn_tensor *self, tn_tensor *input2, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(input2)};
@@ -3547,7 +3601,7 @@ static inline tn_tensor *tn_orgqr_at(tn_scope *s, tn_tensor *self, tn_tensor *in
 }
 static inline tn_tensor *tn_orgqr(tn_scope *s, tn_tensor *self, tn_tensor *input2)
 { return tn_orgqr_at(s, self, input2, NULL, 0); }
-#define tn_orgqr(...) tn_orgqr_at(__VA_ARGS__, TN_PLACE)
+#define tn_orgqr(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_orgqr_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_orgqr_out_at(tn_scope *s, tn_tensor *self, tn_tensor *input2, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -3556,7 +3610,7 @@ static inline tn_tensor *tn_orgqr_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_orgqr_out(tn_scope *s, tn_tensor *self, tn_tensor *input2, tn_tensor *out)
 { return tn_orgqr_out_at(s, self, input2, out, NULL, 0); }
-#define tn_orgqr_out(...) tn_orgqr_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_orgqr_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_orgqr_out_at(__VA_ARGS__, TN_PLACE))
 /* Product of reflectors with a matrix. */
 typedef struct tn_ormqr_args { tn_tensor *input3; int32_t left; int32_t transpose; } tn_ormqr_args;
 static inline tn_tensor *tn_ormqr_at(tn_scope *s, tn_tensor *self, tn_tensor *input2, const tn_ormqr_args *o,
@@ -3887,7 +3941,7 @@ static inline tn_linalg_eig_result tn_linalg_eig_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_linalg_eig_result tn_linalg_eig(tn_scope *s, tn_tensor *self)
 { return tn_linalg_eig_at(s, self, NULL, 0); }
-#define tn_linalg_eig(...) tn_linalg_eig_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_eig(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_eig_at(__VA_ARGS__, TN_PLACE))
 static inline tn_linalg_eig_result tn_linalg_eig_out_at(tn_scope *s, tn_tensor *self, tn_tensor *eigenvalues,
         tn_tensor *eigenvectors, const char *file, uint32_t line)
 {
@@ -3900,7 +3954,7 @@ static inline tn_linalg_eig_result tn_linalg_eig_out_at(tn_scope *s, tn_tensor *
 static inline tn_linalg_eig_result tn_linalg_eig_out(tn_scope *s, tn_tensor *self, tn_tensor *eigenvalues,
         tn_tensor *eigenvectors)
 { return tn_linalg_eig_out_at(s, self, eigenvalues, eigenvectors, NULL, 0); }
-#define tn_linalg_eig_out(...) tn_linalg_eig_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_eig_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_eig_out_at(__VA_ARGS__, TN_PLACE))
 /* Eigenvalues, which are complex. */
 static inline tn_tensor *tn__linalg_eigvals_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -3909,7 +3963,7 @@ static inline tn_tensor *tn__linalg_eigvals_at(tn_scope *s, tn_tensor *self, con
 }
 static inline tn_tensor *tn__linalg_eigvals(tn_scope *s, tn_tensor *self)
 { return tn__linalg_eigvals_at(s, self, NULL, 0); }
-#define tn__linalg_eigvals(...) tn__linalg_eigvals_at(__VA_ARGS__, TN_PLACE)
+#define tn__linalg_eigvals(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__linalg_eigvals_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_linalg_eigvals_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -3917,7 +3971,7 @@ static inline tn_tensor *tn_linalg_eigvals_at(tn_scope *s, tn_tensor *self, cons
 }
 static inline tn_tensor *tn_linalg_eigvals(tn_scope *s, tn_tensor *self)
 { return tn_linalg_eigvals_at(s, self, NULL, 0); }
-#define tn_linalg_eigvals(...) tn_linalg_eigvals_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_eigvals(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_eigvals_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_linalg_eigvals_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -3926,7 +3980,7 @@ static inline tn_tensor *tn_linalg_eigvals_out_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_linalg_eigvals_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_linalg_eigvals_out_at(s, self, out, NULL, 0); }
-#define tn_linalg_eigvals_out(...) tn_linalg_eigvals_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_eigvals_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_eigvals_out_at(__VA_ARGS__, TN_PLACE))
 /* Pseudoinverse. */
 typedef struct tn_linalg_pinv_atol_rtol_tensor_args { tn_tensor *self; tn_tensor *atol; tn_tensor *rtol;
     int32_t hermitian; } tn_linalg_pinv_atol_rtol_tensor_args;
@@ -4215,7 +4269,7 @@ static inline tn_tensor *tn_linalg_cond_p_str_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_tensor *tn_linalg_cond_p_str(tn_scope *s, tn_tensor *self, const char *p)
 { return tn_linalg_cond_p_str_at(s, self, p, NULL, 0); }
-#define tn_linalg_cond_p_str(...) tn_linalg_cond_p_str_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_cond_p_str(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_cond_p_str_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_linalg_cond_p_str_out_at(tn_scope *s, tn_tensor *self, const char *p, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -4224,7 +4278,8 @@ static inline tn_tensor *tn_linalg_cond_p_str_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_linalg_cond_p_str_out(tn_scope *s, tn_tensor *self, const char *p, tn_tensor *out)
 { return tn_linalg_cond_p_str_out_at(s, self, p, out, NULL, 0); }
-#define tn_linalg_cond_p_str_out(...) tn_linalg_cond_p_str_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_cond_p_str_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_cond_p_str_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Inverse of a tensor as a linear map. */
 typedef struct tn_linalg_tensorinv_args { tn_tensor *self; int64_t ind; } tn_linalg_tensorinv_args;
 static inline tn_tensor *tn_linalg_tensorinv_at(tn_scope *s, const tn_linalg_tensorinv_args *o, const char *file,
@@ -4288,7 +4343,7 @@ static inline tn_tensor *tn_linalg_matrix_exp_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_tensor *tn_linalg_matrix_exp(tn_scope *s, tn_tensor *self)
 { return tn_linalg_matrix_exp_at(s, self, NULL, 0); }
-#define tn_linalg_matrix_exp(...) tn_linalg_matrix_exp_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_matrix_exp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_matrix_exp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_matrix_exp_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -4296,7 +4351,7 @@ static inline tn_tensor *tn_matrix_exp_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_matrix_exp(tn_scope *s, tn_tensor *self)
 { return tn_matrix_exp_at(s, self, NULL, 0); }
-#define tn_matrix_exp(...) tn_matrix_exp_at(__VA_ARGS__, TN_PLACE)
+#define tn_matrix_exp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_matrix_exp_at(__VA_ARGS__, TN_PLACE))
 /* Sum of the singular values. */
 typedef struct tn_nuclear_norm_args { tn_tensor *self; int32_t keepdim; } tn_nuclear_norm_args;
 static inline tn_tensor *tn_nuclear_norm_at(tn_scope *s, const tn_nuclear_norm_args *o, const char *file,
@@ -4546,7 +4601,8 @@ static inline tn_tensor *tn_full_out_at(tn_scope *s, tn_ints size, tn_scalar fil
 }
 static inline tn_tensor *tn_full_out(tn_scope *s, tn_ints size, tn_scalar fill_value, tn_tensor *out)
 { return tn_full_out_at(s, size, fill_value, out, NULL, 0); }
-#define tn_full_out(s, size, fill_value, out) tn_full_out_at(s, size, TN_SCALAR(fill_value), out, TN_PLACE)
+#define tn_full_out(s, size, fill_value, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_full_out_at(s, size, \
+        TN_SCALAR(fill_value), out, TN_PLACE))
 /* Tensor filled with a scalar, like self. */
 typedef struct tn_full_like_args { tn_scalar fill_value; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; int32_t memory_format; } tn_full_like_args;
@@ -4584,7 +4640,7 @@ static inline tn_tensor *tn_zeros_out_at(tn_scope *s, tn_ints size, tn_tensor *o
 }
 static inline tn_tensor *tn_zeros_out(tn_scope *s, tn_ints size, tn_tensor *out)
 { return tn_zeros_out_at(s, size, out, NULL, 0); }
-#define tn_zeros_out(...) tn_zeros_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_zeros_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_zeros_out_at(__VA_ARGS__, TN_PLACE))
 /* Tensor of zeros, like self. */
 typedef struct tn_zeros_like_args { tn_tensor *self; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; int32_t memory_format; } tn_zeros_like_args;
@@ -4620,7 +4676,7 @@ static inline tn_tensor *tn_ones_out_at(tn_scope *s, tn_ints size, tn_tensor *ou
 }
 static inline tn_tensor *tn_ones_out(tn_scope *s, tn_ints size, tn_tensor *out)
 { return tn_ones_out_at(s, size, out, NULL, 0); }
-#define tn_ones_out(...) tn_ones_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_ones_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ones_out_at(__VA_ARGS__, TN_PLACE))
 /* Tensor of ones, like self. */
 typedef struct tn_ones_like_args { tn_tensor *self; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; int32_t memory_format; } tn_ones_like_args;
@@ -4671,7 +4727,7 @@ static inline tn_tensor *tn_arange_out_at(tn_scope *s, tn_scalar end, tn_tensor 
 }
 static inline tn_tensor *tn_arange_out(tn_scope *s, tn_scalar end, tn_tensor *out)
 { return tn_arange_out_at(s, end, out, NULL, 0); }
-#define tn_arange_out(s, end, out) tn_arange_out_at(s, TN_SCALAR(end), out, TN_PLACE)
+#define tn_arange_out(s, end, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arange_out_at(s, TN_SCALAR(end), out, TN_PLACE))
 typedef struct tn_arange_start_args { tn_scalar end; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_arange_start_args;
 static inline tn_tensor *tn_arange_start_at(tn_scope *s, tn_scalar start, const tn_arange_start_args *o,
@@ -4739,7 +4795,8 @@ static inline tn_tensor *tn_range_out_at(tn_scope *s, tn_scalar start, tn_scalar
 }
 static inline tn_tensor *tn_range_out(tn_scope *s, tn_scalar start, tn_scalar end, tn_tensor *out)
 { return tn_range_out_at(s, start, end, out, NULL, 0); }
-#define tn_range_out(s, start, end, out) tn_range_out_at(s, TN_SCALAR(start), TN_SCALAR(end), out, TN_PLACE)
+#define tn_range_out(s, start, end, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_range_out_at(s, TN_SCALAR(start), \
+        TN_SCALAR(end), out, TN_PLACE))
 typedef struct tn_range_step_args { tn_scalar end; tn_scalar step; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_range_step_args;
 static inline tn_tensor *tn_range_step_at(tn_scope *s, tn_scalar start, const tn_range_step_args *o, const char *file,
@@ -4792,8 +4849,8 @@ static inline tn_tensor *tn_linspace_out_at(tn_scope *s, tn_scalar start, tn_sca
 }
 static inline tn_tensor *tn_linspace_out(tn_scope *s, tn_scalar start, tn_scalar end, int64_t steps, tn_tensor *out)
 { return tn_linspace_out_at(s, start, end, steps, out, NULL, 0); }
-#define tn_linspace_out(s, start, end, steps, out) tn_linspace_out_at(s, TN_SCALAR(start), TN_SCALAR(end), steps, out, \
-        TN_PLACE)
+#define tn_linspace_out(s, start, end, steps, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linspace_out_at(s, \
+        TN_SCALAR(start), TN_SCALAR(end), steps, out, TN_PLACE))
 typedef struct tn_linspace_tensor_tensor_args { int64_t steps; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_linspace_tensor_tensor_args;
 static inline tn_tensor *tn_linspace_tensor_tensor_at(tn_scope *s, tn_tensor *start, tn_tensor *end,
@@ -4820,7 +4877,8 @@ static inline tn_tensor *tn_linspace_tensor_tensor_out_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn_linspace_tensor_tensor_out(tn_scope *s, tn_tensor *start, tn_tensor *end, int64_t steps,
         tn_tensor *out)
 { return tn_linspace_tensor_tensor_out_at(s, start, end, steps, out, NULL, 0); }
-#define tn_linspace_tensor_tensor_out(...) tn_linspace_tensor_tensor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linspace_tensor_tensor_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linspace_tensor_tensor_out_at(__VA_ARGS__, \
+        TN_PLACE))
 typedef struct tn_linspace_tensor_scalar_args { int64_t steps; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_linspace_tensor_scalar_args;
 static inline tn_tensor *tn_linspace_tensor_scalar_at(tn_scope *s, tn_tensor *start, tn_scalar end,
@@ -4846,8 +4904,8 @@ static inline tn_tensor *tn_linspace_tensor_scalar_out_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn_linspace_tensor_scalar_out(tn_scope *s, tn_tensor *start, tn_scalar end, int64_t steps,
         tn_tensor *out)
 { return tn_linspace_tensor_scalar_out_at(s, start, end, steps, out, NULL, 0); }
-#define tn_linspace_tensor_scalar_out(s, start, end, steps, out) tn_linspace_tensor_scalar_out_at(s, start, \
-        TN_SCALAR(end), steps, out, TN_PLACE)
+#define tn_linspace_tensor_scalar_out(s, start, end, steps, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_linspace_tensor_scalar_out_at(s, start, TN_SCALAR(end), steps, out, TN_PLACE))
 typedef struct tn_linspace_scalar_tensor_args { int64_t steps; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_linspace_scalar_tensor_args;
 static inline tn_tensor *tn_linspace_scalar_tensor_at(tn_scope *s, tn_scalar start, tn_tensor *end,
@@ -4873,8 +4931,8 @@ static inline tn_tensor *tn_linspace_scalar_tensor_out_at(tn_scope *s, tn_scalar
 static inline tn_tensor *tn_linspace_scalar_tensor_out(tn_scope *s, tn_scalar start, tn_tensor *end, int64_t steps,
         tn_tensor *out)
 { return tn_linspace_scalar_tensor_out_at(s, start, end, steps, out, NULL, 0); }
-#define tn_linspace_scalar_tensor_out(s, start, end, steps, out) tn_linspace_scalar_tensor_out_at(s, TN_SCALAR(start), \
-        end, steps, out, TN_PLACE)
+#define tn_linspace_scalar_tensor_out(s, start, end, steps, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_linspace_scalar_tensor_out_at(s, TN_SCALAR(start), end, steps, out, TN_PLACE))
 /* Numbers evenly spaced on a logarithmic scale. */
 typedef struct tn_logspace_args { int64_t steps; double base; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_logspace_args;
@@ -5022,7 +5080,7 @@ static inline tn_tensor *tn_eye_out_at(tn_scope *s, int64_t n, tn_tensor *out, c
 }
 static inline tn_tensor *tn_eye_out(tn_scope *s, int64_t n, tn_tensor *out)
 { return tn_eye_out_at(s, n, out, NULL, 0); }
-#define tn_eye_out(...) tn_eye_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_eye_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eye_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_eye_m_args { int64_t m; tn_dtype dtype; uint32_t layout; tn_device device; int32_t pin_memory;
     } tn_eye_m_args;
 static inline tn_tensor *tn_eye_m_at(tn_scope *s, int64_t n, const tn_eye_m_args *o, const char *file, uint32_t line)
@@ -5044,7 +5102,7 @@ static inline tn_tensor *tn_eye_m_out_at(tn_scope *s, int64_t n, int64_t m, tn_t
 }
 static inline tn_tensor *tn_eye_m_out(tn_scope *s, int64_t n, int64_t m, tn_tensor *out)
 { return tn_eye_m_out_at(s, n, m, out, NULL, 0); }
-#define tn_eye_m_out(...) tn_eye_m_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_eye_m_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_eye_m_out_at(__VA_ARGS__, TN_PLACE))
 /* Indices of the lower triangle. */
 typedef struct tn_tril_indices_args { int64_t col; int64_t offset; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_tril_indices_args;
@@ -5305,7 +5363,7 @@ static inline tn_tensor *tn__dim_arange_at(tn_scope *s, tn_tensor *like, int64_t
 }
 static inline tn_tensor *tn__dim_arange(tn_scope *s, tn_tensor *like, int64_t dim)
 { return tn__dim_arange_at(s, like, dim, NULL, 0); }
-#define tn__dim_arange(...) tn__dim_arange_at(__VA_ARGS__, TN_PLACE)
+#define tn__dim_arange(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__dim_arange_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- fft: Fourier transforms. */
 /* Fourier transform of complex dimensions. */
@@ -5319,7 +5377,7 @@ static inline tn_tensor *tn__fft_c2c_at(tn_scope *s, tn_tensor *self, tn_ints di
 static inline tn_tensor *tn__fft_c2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t forward)
 { return tn__fft_c2c_at(s, self, dim, normalization, forward, NULL, 0); }
-#define tn__fft_c2c(...) tn__fft_c2c_at(__VA_ARGS__, TN_PLACE)
+#define tn__fft_c2c(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fft_c2c_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__fft_c2c_out_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t forward, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -5330,7 +5388,7 @@ static inline tn_tensor *tn__fft_c2c_out_at(tn_scope *s, tn_tensor *self, tn_int
 static inline tn_tensor *tn__fft_c2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t forward, tn_tensor *out)
 { return tn__fft_c2c_out_at(s, self, dim, normalization, forward, out, NULL, 0); }
-#define tn__fft_c2c_out(...) tn__fft_c2c_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__fft_c2c_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fft_c2c_out_at(__VA_ARGS__, TN_PLACE))
 /* Fourier transform of a real signal. */
 static inline tn_tensor *tn__fft_r2c_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t onesided, const char *file, uint32_t line)
@@ -5342,7 +5400,7 @@ static inline tn_tensor *tn__fft_r2c_at(tn_scope *s, tn_tensor *self, tn_ints di
 static inline tn_tensor *tn__fft_r2c(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t onesided)
 { return tn__fft_r2c_at(s, self, dim, normalization, onesided, NULL, 0); }
-#define tn__fft_r2c(...) tn__fft_r2c_at(__VA_ARGS__, TN_PLACE)
+#define tn__fft_r2c(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fft_r2c_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__fft_r2c_out_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t onesided, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -5353,7 +5411,7 @@ static inline tn_tensor *tn__fft_r2c_out_at(tn_scope *s, tn_tensor *self, tn_int
 static inline tn_tensor *tn__fft_r2c_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int32_t onesided, tn_tensor *out)
 { return tn__fft_r2c_out_at(s, self, dim, normalization, onesided, out, NULL, 0); }
-#define tn__fft_r2c_out(...) tn__fft_r2c_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__fft_r2c_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fft_r2c_out_at(__VA_ARGS__, TN_PLACE))
 /* Real signal with half a spectrum. */
 static inline tn_tensor *tn__fft_c2r_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int64_t last_dim_size, const char *file, uint32_t line)
@@ -5365,7 +5423,7 @@ static inline tn_tensor *tn__fft_c2r_at(tn_scope *s, tn_tensor *self, tn_ints di
 static inline tn_tensor *tn__fft_c2r(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int64_t last_dim_size)
 { return tn__fft_c2r_at(s, self, dim, normalization, last_dim_size, NULL, 0); }
-#define tn__fft_c2r(...) tn__fft_c2r_at(__VA_ARGS__, TN_PLACE)
+#define tn__fft_c2r(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fft_c2r_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__fft_c2r_out_at(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int64_t last_dim_size, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -5376,7 +5434,7 @@ static inline tn_tensor *tn__fft_c2r_out_at(tn_scope *s, tn_tensor *self, tn_int
 static inline tn_tensor *tn__fft_c2r_out(tn_scope *s, tn_tensor *self, tn_ints dim, int64_t normalization,
         int64_t last_dim_size, tn_tensor *out)
 { return tn__fft_c2r_out_at(s, self, dim, normalization, last_dim_size, out, NULL, 0); }
-#define tn__fft_c2r_out(...) tn__fft_c2r_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__fft_c2r_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fft_c2r_out_at(__VA_ARGS__, TN_PLACE))
 /* Fourier transform of one dimension. */
 typedef struct tn_fft_fft_args { tn_tensor *self; int64_t n; int64_t dim; const char *norm; } tn_fft_fft_args;
 static inline tn_tensor *tn_fft_fft_at(tn_scope *s, const tn_fft_fft_args *o, const char *file, uint32_t line)
@@ -7595,7 +7653,7 @@ static inline tn_tensors tn__foreach_div_at(tn_scope *s, tn_tensors self, tn_ten
 }
 static inline tn_tensors tn__foreach_div(tn_scope *s, tn_tensors self, tn_tensor *other)
 { return tn__foreach_div_at(s, self, other, NULL, 0); }
-#define tn__foreach_div(...) tn__foreach_div_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_div(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_div_at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_div__at(tn_scope *s, tn_tensors self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -7604,7 +7662,7 @@ static inline int32_t tn__foreach_div__at(tn_scope *s, tn_tensors self, tn_tenso
 }
 static inline int32_t tn__foreach_div_(tn_scope *s, tn_tensors self, tn_tensor *other)
 { return tn__foreach_div__at(s, self, other, NULL, 0); }
-#define tn__foreach_div_(...) tn__foreach_div__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_div_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_div__at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_div_out_at(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out,
         const char *file, uint32_t line)
 {
@@ -7614,7 +7672,7 @@ static inline int32_t tn__foreach_div_out_at(tn_scope *s, tn_tensors self, tn_te
 }
 static inline int32_t tn__foreach_div_out(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out)
 { return tn__foreach_div_out_at(s, self, other, out, NULL, 0); }
-#define tn__foreach_div_out(...) tn__foreach_div_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_div_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_div_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn__foreach_mul_at(tn_scope *s, tn_tensors self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -7623,7 +7681,7 @@ static inline tn_tensors tn__foreach_mul_at(tn_scope *s, tn_tensors self, tn_ten
 }
 static inline tn_tensors tn__foreach_mul(tn_scope *s, tn_tensors self, tn_tensor *other)
 { return tn__foreach_mul_at(s, self, other, NULL, 0); }
-#define tn__foreach_mul(...) tn__foreach_mul_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_mul(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_mul_at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_mul__at(tn_scope *s, tn_tensors self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -7632,7 +7690,7 @@ static inline int32_t tn__foreach_mul__at(tn_scope *s, tn_tensors self, tn_tenso
 }
 static inline int32_t tn__foreach_mul_(tn_scope *s, tn_tensors self, tn_tensor *other)
 { return tn__foreach_mul__at(s, self, other, NULL, 0); }
-#define tn__foreach_mul_(...) tn__foreach_mul__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_mul_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_mul__at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_mul_out_at(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out,
         const char *file, uint32_t line)
 {
@@ -7642,7 +7700,7 @@ static inline int32_t tn__foreach_mul_out_at(tn_scope *s, tn_tensors self, tn_te
 }
 static inline int32_t tn__foreach_mul_out(tn_scope *s, tn_tensors self, tn_tensor *other, tn_tensors out)
 { return tn__foreach_mul_out_at(s, self, other, out, NULL, 0); }
-#define tn__foreach_mul_out(...) tn__foreach_mul_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_mul_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_mul_out_at(__VA_ARGS__, TN_PLACE))
 /* Applies an operator to each three tensors. */
 typedef struct tn__foreach_addcdiv_scalar_args { tn_tensors tensor2; tn_scalar value;
     } tn__foreach_addcdiv_scalar_args;
@@ -7827,7 +7885,7 @@ static inline tn_tensors tn__foreach_addcdiv_at(tn_scope *s, tn_tensors self, tn
 static inline tn_tensors tn__foreach_addcdiv(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars)
 { return tn__foreach_addcdiv_at(s, self, tensor1, tensor2, scalars, NULL, 0); }
-#define tn__foreach_addcdiv(...) tn__foreach_addcdiv_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcdiv(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_addcdiv_at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_addcdiv__at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars, const char *file, uint32_t line)
 {
@@ -7838,7 +7896,7 @@ static inline int32_t tn__foreach_addcdiv__at(tn_scope *s, tn_tensors self, tn_t
 static inline int32_t tn__foreach_addcdiv_(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars)
 { return tn__foreach_addcdiv__at(s, self, tensor1, tensor2, scalars, NULL, 0); }
-#define tn__foreach_addcdiv_(...) tn__foreach_addcdiv__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcdiv_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_addcdiv__at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_addcdiv_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars, tn_tensors out, const char *file, uint32_t line)
 {
@@ -7850,7 +7908,7 @@ static inline int32_t tn__foreach_addcdiv_out_at(tn_scope *s, tn_tensors self, t
 static inline int32_t tn__foreach_addcdiv_out(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars, tn_tensors out)
 { return tn__foreach_addcdiv_out_at(s, self, tensor1, tensor2, scalars, out, NULL, 0); }
-#define tn__foreach_addcdiv_out(...) tn__foreach_addcdiv_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcdiv_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_addcdiv_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn__foreach_addcmul_at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars, const char *file, uint32_t line)
 {
@@ -7861,7 +7919,7 @@ static inline tn_tensors tn__foreach_addcmul_at(tn_scope *s, tn_tensors self, tn
 static inline tn_tensors tn__foreach_addcmul(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars)
 { return tn__foreach_addcmul_at(s, self, tensor1, tensor2, scalars, NULL, 0); }
-#define tn__foreach_addcmul(...) tn__foreach_addcmul_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcmul(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_addcmul_at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_addcmul__at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars, const char *file, uint32_t line)
 {
@@ -7872,7 +7930,7 @@ static inline int32_t tn__foreach_addcmul__at(tn_scope *s, tn_tensors self, tn_t
 static inline int32_t tn__foreach_addcmul_(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars)
 { return tn__foreach_addcmul__at(s, self, tensor1, tensor2, scalars, NULL, 0); }
-#define tn__foreach_addcmul_(...) tn__foreach_addcmul__at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcmul_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_addcmul__at(__VA_ARGS__, TN_PLACE))
 static inline int32_t tn__foreach_addcmul_out_at(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars, tn_tensors out, const char *file, uint32_t line)
 {
@@ -7884,7 +7942,7 @@ static inline int32_t tn__foreach_addcmul_out_at(tn_scope *s, tn_tensors self, t
 static inline int32_t tn__foreach_addcmul_out(tn_scope *s, tn_tensors self, tn_tensors tensor1, tn_tensors tensor2,
         tn_tensor *scalars, tn_tensors out)
 { return tn__foreach_addcmul_out_at(s, self, tensor1, tensor2, scalars, out, NULL, 0); }
-#define tn__foreach_addcmul_out(...) tn__foreach_addcmul_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__foreach_addcmul_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__foreach_addcmul_out_at(__VA_ARGS__, TN_PLACE))
 /* Product of each pair of matrices. */
 static inline tn_tensors tn__foreach_mm_at(tn_scope *s, tn_tensors self, tn_tensors mat2, const char *file,
         uint32_t line)
@@ -8171,7 +8229,7 @@ static inline tn_tensor *tn_index_tensor_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_index_tensor(tn_scope *s, tn_tensor *self, tn_tensors indices)
 { return tn_index_tensor_at(s, self, indices, NULL, 0); }
-#define tn_index_tensor(...) tn_index_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_tensor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_tensor_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_index_out_at(tn_scope *s, tn_tensor *self, tn_tensors indices, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -8180,7 +8238,7 @@ static inline tn_tensor *tn_index_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_index_out(tn_scope *s, tn_tensor *self, tn_tensors indices, tn_tensor *out)
 { return tn_index_out_at(s, self, indices, out, NULL, 0); }
-#define tn_index_out(...) tn_index_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_out_at(__VA_ARGS__, TN_PLACE))
 /* Index without a check of bounds. */
 static inline tn_tensor *tn__unsafe_index_at(tn_scope *s, tn_tensor *self, tn_tensors indices, const char *file,
         uint32_t line)
@@ -8190,7 +8248,7 @@ static inline tn_tensor *tn__unsafe_index_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn__unsafe_index(tn_scope *s, tn_tensor *self, tn_tensors indices)
 { return tn__unsafe_index_at(s, self, indices, NULL, 0); }
-#define tn__unsafe_index(...) tn__unsafe_index_at(__VA_ARGS__, TN_PLACE)
+#define tn__unsafe_index(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__unsafe_index_at(__VA_ARGS__, TN_PLACE))
 /* Index that reads only where a mask holds and fills elsewhere. */
 static inline tn_tensor *tn__unsafe_masked_index_at(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensors indices,
         tn_scalar fill, const char *file, uint32_t line)
@@ -8202,8 +8260,8 @@ static inline tn_tensor *tn__unsafe_masked_index_at(tn_scope *s, tn_tensor *self
 static inline tn_tensor *tn__unsafe_masked_index(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensors indices,
         tn_scalar fill)
 { return tn__unsafe_masked_index_at(s, self, mask, indices, fill, NULL, 0); }
-#define tn__unsafe_masked_index(s, self, mask, indices, fill) tn__unsafe_masked_index_at(s, self, mask, indices, \
-        TN_SCALAR(fill), TN_PLACE)
+#define tn__unsafe_masked_index(s, self, mask, indices, fill) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__unsafe_masked_index_at(s, self, mask, indices, TN_SCALAR(fill), TN_PLACE))
 /* Adds values at indices where a mask holds. */
 static inline tn_tensor *tn__unsafe_masked_index_put_accumulate_at(tn_scope *s, tn_tensor *self, tn_tensor *mask,
         tn_tensors indices, tn_tensor *values, const char *file, uint32_t line)
@@ -8215,7 +8273,8 @@ static inline tn_tensor *tn__unsafe_masked_index_put_accumulate_at(tn_scope *s, 
 static inline tn_tensor *tn__unsafe_masked_index_put_accumulate(tn_scope *s, tn_tensor *self, tn_tensor *mask,
         tn_tensors indices, tn_tensor *values)
 { return tn__unsafe_masked_index_put_accumulate_at(s, self, mask, indices, values, NULL, 0); }
-#define tn__unsafe_masked_index_put_accumulate(...) tn__unsafe_masked_index_put_accumulate_at(__VA_ARGS__, TN_PLACE)
+#define tn__unsafe_masked_index_put_accumulate(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__unsafe_masked_index_put_accumulate_at(__VA_ARGS__, TN_PLACE))
 /* Writes or adds values at the indices of tensors. */
 typedef struct tn__index_put_impl__args { tn_tensor *values; int32_t accumulate; int32_t unsafe;
     } tn__index_put_impl__args;
@@ -8284,7 +8343,7 @@ static inline tn_tensor *tn_index_select_at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_tensor *tn_index_select(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index)
 { return tn_index_select_at(s, self, dim, index, NULL, 0); }
-#define tn_index_select(...) tn_index_select_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_select(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_select_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_index_select_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -8294,7 +8353,7 @@ static inline tn_tensor *tn_index_select_out_at(tn_scope *s, tn_tensor *self, in
 static inline tn_tensor *tn_index_select_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *out)
 { return tn_index_select_out_at(s, self, dim, index, out, NULL, 0); }
-#define tn_index_select_out(...) tn_index_select_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_select_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_select_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of index_select. */
 static inline tn_tensor *tn_index_select_backward_at(tn_scope *s, tn_tensor *grad, tn_ints self_sizes, int64_t dim,
         tn_tensor *index, const char *file, uint32_t line)
@@ -8306,7 +8365,8 @@ static inline tn_tensor *tn_index_select_backward_at(tn_scope *s, tn_tensor *gra
 static inline tn_tensor *tn_index_select_backward(tn_scope *s, tn_tensor *grad, tn_ints self_sizes, int64_t dim,
         tn_tensor *index)
 { return tn_index_select_backward_at(s, grad, self_sizes, dim, index, NULL, 0); }
-#define tn_index_select_backward(...) tn_index_select_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_select_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_select_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Adds slices of source at indices of a dimension. */
 typedef struct tn_index_add__args { tn_tensor *source; tn_scalar alpha; } tn_index_add__args;
 static inline tn_tensor *tn_index_add__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
@@ -8361,7 +8421,7 @@ static inline tn_tensor *tn_index_copy__at(tn_scope *s, tn_tensor *self, int64_t
 static inline tn_tensor *tn_index_copy_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *source)
 { return tn_index_copy__at(s, self, dim, index, source, NULL, 0); }
-#define tn_index_copy_(...) tn_index_copy__at(__VA_ARGS__, TN_PLACE)
+#define tn_index_copy_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_copy__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_index_copy_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *source, const char *file, uint32_t line)
 {
@@ -8370,7 +8430,7 @@ static inline tn_tensor *tn_index_copy_at(tn_scope *s, tn_tensor *self, int64_t 
 }
 static inline tn_tensor *tn_index_copy(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *source)
 { return tn_index_copy_at(s, self, dim, index, source, NULL, 0); }
-#define tn_index_copy(...) tn_index_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_copy_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_index_copy_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *source, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -8381,7 +8441,7 @@ static inline tn_tensor *tn_index_copy_out_at(tn_scope *s, tn_tensor *self, int6
 static inline tn_tensor *tn_index_copy_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *source, tn_tensor *out)
 { return tn_index_copy_out_at(s, self, dim, index, source, out, NULL, 0); }
-#define tn_index_copy_out(...) tn_index_copy_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_copy_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_copy_out_at(__VA_ARGS__, TN_PLACE))
 /* Fills the slices at indices of a dimension. */
 static inline tn_tensor *tn_index_fill__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *file, uint32_t line)
@@ -8391,7 +8451,8 @@ static inline tn_tensor *tn_index_fill__at(tn_scope *s, tn_tensor *self, int64_t
 }
 static inline tn_tensor *tn_index_fill_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_scalar value)
 { return tn_index_fill__at(s, self, dim, index, value, NULL, 0); }
-#define tn_index_fill_(s, self, dim, index, value) tn_index_fill__at(s, self, dim, index, TN_SCALAR(value), TN_PLACE)
+#define tn_index_fill_(s, self, dim, index, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_fill__at(s, self, dim, \
+        index, TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_index_fill_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *file, uint32_t line)
 {
@@ -8400,7 +8461,8 @@ static inline tn_tensor *tn_index_fill_at(tn_scope *s, tn_tensor *self, int64_t 
 }
 static inline tn_tensor *tn_index_fill(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_scalar value)
 { return tn_index_fill_at(s, self, dim, index, value, NULL, 0); }
-#define tn_index_fill(s, self, dim, index, value) tn_index_fill_at(s, self, dim, index, TN_SCALAR(value), TN_PLACE)
+#define tn_index_fill(s, self, dim, index, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_fill_at(s, self, dim, index, \
+        TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_index_fill_tensor__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *value, const char *file, uint32_t line)
 {
@@ -8410,7 +8472,7 @@ static inline tn_tensor *tn_index_fill_tensor__at(tn_scope *s, tn_tensor *self, 
 static inline tn_tensor *tn_index_fill_tensor_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *value)
 { return tn_index_fill_tensor__at(s, self, dim, index, value, NULL, 0); }
-#define tn_index_fill_tensor_(...) tn_index_fill_tensor__at(__VA_ARGS__, TN_PLACE)
+#define tn_index_fill_tensor_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_fill_tensor__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_index_fill_tensor_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *value, const char *file, uint32_t line)
 {
@@ -8420,7 +8482,7 @@ static inline tn_tensor *tn_index_fill_tensor_at(tn_scope *s, tn_tensor *self, i
 static inline tn_tensor *tn_index_fill_tensor(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *value)
 { return tn_index_fill_tensor_at(s, self, dim, index, value, NULL, 0); }
-#define tn_index_fill_tensor(...) tn_index_fill_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn_index_fill_tensor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_index_fill_tensor_at(__VA_ARGS__, TN_PLACE))
 /* Reduces slices of source into indices of a dimension. */
 typedef struct tn_index_reduce__args { const char *reduce; int32_t include_self; } tn_index_reduce__args;
 static inline tn_tensor *tn_index_reduce__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
@@ -8506,7 +8568,7 @@ static inline tn_tensor *tn_gather_backward_at(tn_scope *s, tn_tensor *grad, tn_
 static inline tn_tensor *tn_gather_backward(tn_scope *s, tn_tensor *grad, tn_tensor *self, int64_t dim,
         tn_tensor *index, int32_t sparse_grad)
 { return tn_gather_backward_at(s, grad, self, dim, index, sparse_grad, NULL, 0); }
-#define tn_gather_backward(...) tn_gather_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_gather_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gather_backward_at(__VA_ARGS__, TN_PLACE))
 /* Gather with broadcasting, or from the flattened tensor. */
 typedef struct tn_take_along_dim_args { tn_tensor *indices; int64_t dim; } tn_take_along_dim_args;
 static inline tn_tensor *tn_take_along_dim_at(tn_scope *s, tn_tensor *self, const tn_take_along_dim_args *o,
@@ -8544,7 +8606,7 @@ static inline tn_tensor *tn_scatter__at(tn_scope *s, tn_tensor *self, int64_t di
 }
 static inline tn_tensor *tn_scatter_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *src)
 { return tn_scatter__at(s, self, dim, index, src, NULL, 0); }
-#define tn_scatter_(...) tn_scatter__at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_scatter_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *src,
         const char *file, uint32_t line)
 {
@@ -8553,7 +8615,7 @@ static inline tn_tensor *tn_scatter_at(tn_scope *s, tn_tensor *self, int64_t dim
 }
 static inline tn_tensor *tn_scatter(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *src)
 { return tn_scatter_at(s, self, dim, index, src, NULL, 0); }
-#define tn_scatter(...) tn_scatter_at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_scatter_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -8564,7 +8626,7 @@ static inline tn_tensor *tn_scatter_out_at(tn_scope *s, tn_tensor *self, int64_t
 static inline tn_tensor *tn_scatter_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *src,
         tn_tensor *out)
 { return tn_scatter_out_at(s, self, dim, index, src, out, NULL, 0); }
-#define tn_scatter_out(...) tn_scatter_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_scatter_value__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *file, uint32_t line)
 {
@@ -8574,8 +8636,8 @@ static inline tn_tensor *tn_scatter_value__at(tn_scope *s, tn_tensor *self, int6
 static inline tn_tensor *tn_scatter_value_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value)
 { return tn_scatter_value__at(s, self, dim, index, value, NULL, 0); }
-#define tn_scatter_value_(s, self, dim, index, value) tn_scatter_value__at(s, self, dim, index, TN_SCALAR(value), \
-        TN_PLACE)
+#define tn_scatter_value_(s, self, dim, index, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_value__at(s, self, dim, \
+        index, TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_scatter_value_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *file, uint32_t line)
 {
@@ -8585,8 +8647,8 @@ static inline tn_tensor *tn_scatter_value_at(tn_scope *s, tn_tensor *self, int64
 static inline tn_tensor *tn_scatter_value(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value)
 { return tn_scatter_value_at(s, self, dim, index, value, NULL, 0); }
-#define tn_scatter_value(s, self, dim, index, value) tn_scatter_value_at(s, self, dim, index, TN_SCALAR(value), \
-        TN_PLACE)
+#define tn_scatter_value(s, self, dim, index, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_value_at(s, self, dim, \
+        index, TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_scatter_value_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -8597,8 +8659,8 @@ static inline tn_tensor *tn_scatter_value_out_at(tn_scope *s, tn_tensor *self, i
 static inline tn_tensor *tn_scatter_value_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, tn_tensor *out)
 { return tn_scatter_value_out_at(s, self, dim, index, value, out, NULL, 0); }
-#define tn_scatter_value_out(s, self, dim, index, value, out) tn_scatter_value_out_at(s, self, dim, index, \
-        TN_SCALAR(value), out, TN_PLACE)
+#define tn_scatter_value_out(s, self, dim, index, value, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_value_out_at(s, \
+        self, dim, index, TN_SCALAR(value), out, TN_PLACE))
 /* Writes, adds or multiplies elements of src at indices along a dimension. */
 static inline tn_tensor *tn_scatter_src_reduce__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *reduce, const char *file, uint32_t line)
@@ -8610,7 +8672,7 @@ static inline tn_tensor *tn_scatter_src_reduce__at(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_scatter_src_reduce_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *reduce)
 { return tn_scatter_src_reduce__at(s, self, dim, index, src, reduce, NULL, 0); }
-#define tn_scatter_src_reduce_(...) tn_scatter_src_reduce__at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_src_reduce_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_src_reduce__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_scatter_src_reduce_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *reduce, const char *file, uint32_t line)
 {
@@ -8621,7 +8683,7 @@ static inline tn_tensor *tn_scatter_src_reduce_at(tn_scope *s, tn_tensor *self, 
 static inline tn_tensor *tn_scatter_src_reduce(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *reduce)
 { return tn_scatter_src_reduce_at(s, self, dim, index, src, reduce, NULL, 0); }
-#define tn_scatter_src_reduce(...) tn_scatter_src_reduce_at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_src_reduce(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_src_reduce_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_scatter_src_reduce_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *reduce, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -8632,7 +8694,8 @@ static inline tn_tensor *tn_scatter_src_reduce_out_at(tn_scope *s, tn_tensor *se
 static inline tn_tensor *tn_scatter_src_reduce_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *reduce, tn_tensor *out)
 { return tn_scatter_src_reduce_out_at(s, self, dim, index, src, reduce, out, NULL, 0); }
-#define tn_scatter_src_reduce_out(...) tn_scatter_src_reduce_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_src_reduce_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_src_reduce_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Writes elements of src at indices along a dimension. */
 static inline tn_tensor *tn_scatter_value_reduce__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *reduce, const char *file, uint32_t line)
@@ -8644,8 +8707,8 @@ static inline tn_tensor *tn_scatter_value_reduce__at(tn_scope *s, tn_tensor *sel
 static inline tn_tensor *tn_scatter_value_reduce_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *reduce)
 { return tn_scatter_value_reduce__at(s, self, dim, index, value, reduce, NULL, 0); }
-#define tn_scatter_value_reduce_(s, self, dim, index, value, reduce) tn_scatter_value_reduce__at(s, self, dim, index, \
-        TN_SCALAR(value), reduce, TN_PLACE)
+#define tn_scatter_value_reduce_(s, self, dim, index, value, reduce) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_scatter_value_reduce__at(s, self, dim, index, TN_SCALAR(value), reduce, TN_PLACE))
 static inline tn_tensor *tn_scatter_value_reduce_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *reduce, const char *file, uint32_t line)
 {
@@ -8656,8 +8719,8 @@ static inline tn_tensor *tn_scatter_value_reduce_at(tn_scope *s, tn_tensor *self
 static inline tn_tensor *tn_scatter_value_reduce(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *reduce)
 { return tn_scatter_value_reduce_at(s, self, dim, index, value, reduce, NULL, 0); }
-#define tn_scatter_value_reduce(s, self, dim, index, value, reduce) tn_scatter_value_reduce_at(s, self, dim, index, \
-        TN_SCALAR(value), reduce, TN_PLACE)
+#define tn_scatter_value_reduce(s, self, dim, index, value, reduce) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_scatter_value_reduce_at(s, self, dim, index, TN_SCALAR(value), reduce, TN_PLACE))
 static inline tn_tensor *tn_scatter_value_reduce_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *reduce, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -8668,8 +8731,8 @@ static inline tn_tensor *tn_scatter_value_reduce_out_at(tn_scope *s, tn_tensor *
 static inline tn_tensor *tn_scatter_value_reduce_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_scalar value, const char *reduce, tn_tensor *out)
 { return tn_scatter_value_reduce_out_at(s, self, dim, index, value, reduce, out, NULL, 0); }
-#define tn_scatter_value_reduce_out(s, self, dim, index, value, reduce, out) tn_scatter_value_reduce_out_at(s, self, \
-        dim, index, TN_SCALAR(value), reduce, out, TN_PLACE)
+#define tn_scatter_value_reduce_out(s, self, dim, index, value, reduce, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_scatter_value_reduce_out_at(s, self, dim, index, TN_SCALAR(value), reduce, out, TN_PLACE))
 /* Adds elements of src at indices along a dimension. */
 static inline tn_tensor *tn_scatter_add__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *file, uint32_t line)
@@ -8679,7 +8742,7 @@ static inline tn_tensor *tn_scatter_add__at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_tensor *tn_scatter_add_(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *src)
 { return tn_scatter_add__at(s, self, dim, index, src, NULL, 0); }
-#define tn_scatter_add_(...) tn_scatter_add__at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_add_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_add__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_scatter_add_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, const char *file, uint32_t line)
 {
@@ -8688,7 +8751,7 @@ static inline tn_tensor *tn_scatter_add_at(tn_scope *s, tn_tensor *self, int64_t
 }
 static inline tn_tensor *tn_scatter_add(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index, tn_tensor *src)
 { return tn_scatter_add_at(s, self, dim, index, src, NULL, 0); }
-#define tn_scatter_add(...) tn_scatter_add_at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_add(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_add_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_scatter_add_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -8699,7 +8762,7 @@ static inline tn_tensor *tn_scatter_add_out_at(tn_scope *s, tn_tensor *self, int
 static inline tn_tensor *tn_scatter_add_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
         tn_tensor *src, tn_tensor *out)
 { return tn_scatter_add_out_at(s, self, dim, index, src, out, NULL, 0); }
-#define tn_scatter_add_out(...) tn_scatter_add_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_scatter_add_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_scatter_add_out_at(__VA_ARGS__, TN_PLACE))
 /* Reduces elements of src at indices along a dimension. */
 typedef struct tn_scatter_reduce__args { const char *reduce; int32_t include_self; } tn_scatter_reduce__args;
 static inline tn_tensor *tn_scatter_reduce__at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *index,
@@ -8755,8 +8818,8 @@ static inline tn_tensor *tn_masked_fill_scalar__at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_masked_fill_scalar_(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_scalar value)
 { return tn_masked_fill_scalar__at(s, self, mask, value, NULL, 0); }
-#define tn_masked_fill_scalar_(s, self, mask, value) tn_masked_fill_scalar__at(s, self, mask, TN_SCALAR(value), \
-        TN_PLACE)
+#define tn_masked_fill_scalar_(s, self, mask, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_fill_scalar__at(s, self, \
+        mask, TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_masked_fill_scalar_at(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_scalar value,
         const char *file, uint32_t line)
 {
@@ -8765,8 +8828,8 @@ static inline tn_tensor *tn_masked_fill_scalar_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_masked_fill_scalar(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_scalar value)
 { return tn_masked_fill_scalar_at(s, self, mask, value, NULL, 0); }
-#define tn_masked_fill_scalar(s, self, mask, value) tn_masked_fill_scalar_at(s, self, mask, TN_SCALAR(value), \
-        TN_PLACE)
+#define tn_masked_fill_scalar(s, self, mask, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_fill_scalar_at(s, self, \
+        mask, TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_masked_fill__at(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *value,
         const char *file, uint32_t line)
 {
@@ -8775,7 +8838,7 @@ static inline tn_tensor *tn_masked_fill__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_masked_fill_(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *value)
 { return tn_masked_fill__at(s, self, mask, value, NULL, 0); }
-#define tn_masked_fill_(...) tn_masked_fill__at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_fill_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_fill__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_masked_fill_at(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *value,
         const char *file, uint32_t line)
 {
@@ -8784,7 +8847,7 @@ static inline tn_tensor *tn_masked_fill_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_masked_fill(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *value)
 { return tn_masked_fill_at(s, self, mask, value, NULL, 0); }
-#define tn_masked_fill(...) tn_masked_fill_at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_fill(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_fill_at(__VA_ARGS__, TN_PLACE))
 /* Copies elements of source in order to where the mask holds. */
 static inline tn_tensor *tn_masked_scatter__at(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *source,
         const char *file, uint32_t line)
@@ -8794,7 +8857,7 @@ static inline tn_tensor *tn_masked_scatter__at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_masked_scatter_(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *source)
 { return tn_masked_scatter__at(s, self, mask, source, NULL, 0); }
-#define tn_masked_scatter_(...) tn_masked_scatter__at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_scatter_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_scatter__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_masked_scatter_at(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *source,
         const char *file, uint32_t line)
 {
@@ -8803,7 +8866,7 @@ static inline tn_tensor *tn_masked_scatter_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_masked_scatter(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *source)
 { return tn_masked_scatter_at(s, self, mask, source, NULL, 0); }
-#define tn_masked_scatter(...) tn_masked_scatter_at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_scatter(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_scatter_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of masked_scatter for source. */
 static inline tn_tensor *tn_masked_scatter_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *mask,
         tn_ints sizes, const char *file, uint32_t line)
@@ -8815,7 +8878,8 @@ static inline tn_tensor *tn_masked_scatter_backward_at(tn_scope *s, tn_tensor *g
 static inline tn_tensor *tn_masked_scatter_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *mask,
         tn_ints sizes)
 { return tn_masked_scatter_backward_at(s, grad_output, mask, sizes, NULL, 0); }
-#define tn_masked_scatter_backward(...) tn_masked_scatter_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_scatter_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_scatter_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Elements where the mask holds. */
 static inline tn_tensor *tn_masked_select_at(tn_scope *s, tn_tensor *self, tn_tensor *mask, const char *file,
         uint32_t line)
@@ -8825,7 +8889,7 @@ static inline tn_tensor *tn_masked_select_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_masked_select(tn_scope *s, tn_tensor *self, tn_tensor *mask)
 { return tn_masked_select_at(s, self, mask, NULL, 0); }
-#define tn_masked_select(...) tn_masked_select_at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_select(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_select_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_masked_select_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -8834,7 +8898,7 @@ static inline tn_tensor *tn_masked_select_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_masked_select_out(tn_scope *s, tn_tensor *self, tn_tensor *mask, tn_tensor *out)
 { return tn_masked_select_out_at(s, self, mask, out, NULL, 0); }
-#define tn_masked_select_out(...) tn_masked_select_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_select_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_select_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of masked_select. */
 static inline tn_tensor *tn_masked_select_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *input, tn_tensor *mask,
         const char *file, uint32_t line)
@@ -8844,7 +8908,8 @@ static inline tn_tensor *tn_masked_select_backward_at(tn_scope *s, tn_tensor *gr
 }
 static inline tn_tensor *tn_masked_select_backward(tn_scope *s, tn_tensor *grad, tn_tensor *input, tn_tensor *mask)
 { return tn_masked_select_backward_at(s, grad, input, mask, NULL, 0); }
-#define tn_masked_select_backward(...) tn_masked_select_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_masked_select_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_masked_select_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Elements at indices of the flattened tensor. */
 static inline tn_tensor *tn_take_at(tn_scope *s, tn_tensor *self, tn_tensor *index, const char *file, uint32_t line)
 {
@@ -8853,7 +8918,7 @@ static inline tn_tensor *tn_take_at(tn_scope *s, tn_tensor *self, tn_tensor *ind
 }
 static inline tn_tensor *tn_take(tn_scope *s, tn_tensor *self, tn_tensor *index)
 { return tn_take_at(s, self, index, NULL, 0); }
-#define tn_take(...) tn_take_at(__VA_ARGS__, TN_PLACE)
+#define tn_take(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_take_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_take_out_at(tn_scope *s, tn_tensor *self, tn_tensor *index, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -8862,7 +8927,7 @@ static inline tn_tensor *tn_take_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_take_out(tn_scope *s, tn_tensor *self, tn_tensor *index, tn_tensor *out)
 { return tn_take_out_at(s, self, index, out, NULL, 0); }
-#define tn_take_out(...) tn_take_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_take_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_take_out_at(__VA_ARGS__, TN_PLACE))
 /* Writes or adds source at indices of the flattened tensor. */
 typedef struct tn_put__args { tn_tensor *source; int32_t accumulate; } tn_put__args;
 static inline tn_tensor *tn_put__at(tn_scope *s, tn_tensor *self, tn_tensor *index, const tn_put__args *o,
@@ -8898,7 +8963,7 @@ static inline tn_tensor *tn_nonzero_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_nonzero(tn_scope *s, tn_tensor *self)
 { return tn_nonzero_at(s, self, NULL, 0); }
-#define tn_nonzero(...) tn_nonzero_at(__VA_ARGS__, TN_PLACE)
+#define tn_nonzero(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nonzero_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_nonzero_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -8907,7 +8972,7 @@ static inline tn_tensor *tn_nonzero_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_nonzero_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_nonzero_out_at(s, self, out, NULL, 0); }
-#define tn_nonzero_out(...) tn_nonzero_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_nonzero_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nonzero_out_at(__VA_ARGS__, TN_PLACE))
 /* Indices of the elements that are not zero, one tensor a dimension. */
 static inline tn_tensors tn_nonzero_numpy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -8916,7 +8981,7 @@ static inline tn_tensors tn_nonzero_numpy_at(tn_scope *s, tn_tensor *self, const
 }
 static inline tn_tensors tn_nonzero_numpy(tn_scope *s, tn_tensor *self)
 { return tn_nonzero_numpy_at(s, self, NULL, 0); }
-#define tn_nonzero_numpy(...) tn_nonzero_numpy_at(__VA_ARGS__, TN_PLACE)
+#define tn_nonzero_numpy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nonzero_numpy_at(__VA_ARGS__, TN_PLACE))
 /* Indices of the elements that are not zero, padded to a fixed number. */
 typedef struct tn_nonzero_static_args { int64_t size; int64_t fill_value; } tn_nonzero_static_args;
 static inline tn_tensor *tn_nonzero_static_at(tn_scope *s, tn_tensor *self, const tn_nonzero_static_args *o,
@@ -8953,7 +9018,7 @@ static inline tn_tensor *tn_argwhere_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_argwhere(tn_scope *s, tn_tensor *self)
 { return tn_argwhere_at(s, self, NULL, 0); }
-#define tn_argwhere(...) tn_argwhere_at(__VA_ARGS__, TN_PLACE)
+#define tn_argwhere(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_argwhere_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of slice. */
 static inline tn_tensor *tn_slice_backward_at(tn_scope *s, tn_tensor *grad_output, tn_ints input_sizes, int64_t dim,
         int64_t start, int64_t end, int64_t step, const char *file, uint32_t line)
@@ -8965,7 +9030,7 @@ static inline tn_tensor *tn_slice_backward_at(tn_scope *s, tn_tensor *grad_outpu
 static inline tn_tensor *tn_slice_backward(tn_scope *s, tn_tensor *grad_output, tn_ints input_sizes, int64_t dim,
         int64_t start, int64_t end, int64_t step)
 { return tn_slice_backward_at(s, grad_output, input_sizes, dim, start, end, step, NULL, 0); }
-#define tn_slice_backward(...) tn_slice_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_slice_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_slice_backward_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of select. */
 static inline tn_tensor *tn_select_backward_at(tn_scope *s, tn_tensor *grad_output, tn_ints input_sizes, int64_t dim,
         int64_t index, const char *file, uint32_t line)
@@ -8977,7 +9042,7 @@ static inline tn_tensor *tn_select_backward_at(tn_scope *s, tn_tensor *grad_outp
 static inline tn_tensor *tn_select_backward(tn_scope *s, tn_tensor *grad_output, tn_ints input_sizes, int64_t dim,
         int64_t index)
 { return tn_select_backward_at(s, grad_output, input_sizes, dim, index, NULL, 0); }
-#define tn_select_backward(...) tn_select_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_select_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_select_backward_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of diagonal. */
 static inline tn_tensor *tn_diagonal_backward_at(tn_scope *s, tn_tensor *grad_output, tn_ints input_sizes,
         int64_t offset, int64_t dim1, int64_t dim2, const char *file, uint32_t line)
@@ -8989,7 +9054,7 @@ static inline tn_tensor *tn_diagonal_backward_at(tn_scope *s, tn_tensor *grad_ou
 static inline tn_tensor *tn_diagonal_backward(tn_scope *s, tn_tensor *grad_output, tn_ints input_sizes,
         int64_t offset, int64_t dim1, int64_t dim2)
 { return tn_diagonal_backward_at(s, grad_output, input_sizes, offset, dim1, dim2, NULL, 0); }
-#define tn_diagonal_backward(...) tn_diagonal_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_diagonal_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_diagonal_backward_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of unfold. */
 static inline tn_tensor *tn_unfold_backward_at(tn_scope *s, tn_tensor *grad_in, tn_ints input_sizes, int64_t dim,
         int64_t size, int64_t step, const char *file, uint32_t line)
@@ -9001,7 +9066,7 @@ static inline tn_tensor *tn_unfold_backward_at(tn_scope *s, tn_tensor *grad_in, 
 static inline tn_tensor *tn_unfold_backward(tn_scope *s, tn_tensor *grad_in, tn_ints input_sizes, int64_t dim,
         int64_t size, int64_t step)
 { return tn_unfold_backward_at(s, grad_in, input_sizes, dim, size, step, NULL, 0); }
-#define tn_unfold_backward(...) tn_unfold_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_unfold_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unfold_backward_at(__VA_ARGS__, TN_PLACE))
 /* Copy of self with a slice replaced by src. */
 typedef struct tn_slice_scatter_args { tn_tensor *src; int64_t dim; int64_t start; int64_t end; int64_t step;
     } tn_slice_scatter_args;
@@ -9026,7 +9091,7 @@ static inline tn_tensor *tn_select_scatter_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_select_scatter(tn_scope *s, tn_tensor *self, tn_tensor *src, int64_t dim, int64_t index)
 { return tn_select_scatter_at(s, self, src, dim, index, NULL, 0); }
-#define tn_select_scatter(...) tn_select_scatter_at(__VA_ARGS__, TN_PLACE)
+#define tn_select_scatter(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_select_scatter_at(__VA_ARGS__, TN_PLACE))
 /* Copy of self with a diagonal replaced by src. */
 typedef struct tn_diagonal_scatter_args { tn_tensor *src; int64_t offset; int64_t dim1; int64_t dim2;
     } tn_diagonal_scatter_args;
@@ -9084,7 +9149,8 @@ static inline tn_tensor *tn_embedding_dense_backward_at(tn_scope *s, tn_tensor *
 static inline tn_tensor *tn_embedding_dense_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *indices,
         int64_t num_weights, int64_t padding_idx, int32_t scale_grad_by_freq)
 { return tn_embedding_dense_backward_at(s, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, NULL, 0); }
-#define tn_embedding_dense_backward(...) tn_embedding_dense_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_embedding_dense_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_embedding_dense_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of embedding. */
 static inline tn_tensor *tn_embedding_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *indices,
         int64_t num_weights, int64_t padding_idx, int32_t scale_grad_by_freq, int32_t sparse, const char *file,
@@ -9097,7 +9163,7 @@ static inline tn_tensor *tn_embedding_backward_at(tn_scope *s, tn_tensor *grad, 
 static inline tn_tensor *tn_embedding_backward(tn_scope *s, tn_tensor *grad, tn_tensor *indices, int64_t num_weights,
         int64_t padding_idx, int32_t scale_grad_by_freq, int32_t sparse)
 { return tn_embedding_backward_at(s, grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse, NULL, 0); }
-#define tn_embedding_backward(...) tn_embedding_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_embedding_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_embedding_backward_at(__VA_ARGS__, TN_PLACE))
 /* Scales the rows in use so that their norm does not exceed a limit. */
 static inline tn_tensor *tn_embedding_renorm__at(tn_scope *s, tn_tensor *self, tn_tensor *indices, double max_norm,
         double norm_type, const char *file, uint32_t line)
@@ -9109,7 +9175,7 @@ static inline tn_tensor *tn_embedding_renorm__at(tn_scope *s, tn_tensor *self, t
 static inline tn_tensor *tn_embedding_renorm_(tn_scope *s, tn_tensor *self, tn_tensor *indices, double max_norm,
         double norm_type)
 { return tn_embedding_renorm__at(s, self, indices, max_norm, norm_type, NULL, 0); }
-#define tn_embedding_renorm_(...) tn_embedding_renorm__at(__VA_ARGS__, TN_PLACE)
+#define tn_embedding_renorm_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_embedding_renorm__at(__VA_ARGS__, TN_PLACE))
 /* Sums, means or maxima of bags of rows of a table. */
 typedef struct tn_embedding_bag_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     tn_tensor *result3; } tn_embedding_bag_result;
@@ -9153,7 +9219,8 @@ static inline tn_embedding_bag_padding_idx_result tn_embedding_bag_padding_idx(t
         tn_tensor *indices, tn_tensor *offsets, int32_t scale_grad_by_freq, int64_t mode, int32_t sparse,
         tn_tensor *per_sample_weights, int32_t include_last_offset, int64_t padding_idx)
 { return tn_embedding_bag_padding_idx_at(s, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, NULL, 0); }
-#define tn_embedding_bag_padding_idx(...) tn_embedding_bag_padding_idx_at(__VA_ARGS__, TN_PLACE)
+#define tn_embedding_bag_padding_idx(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_embedding_bag_padding_idx_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Bags of rows, with the outputs that their gradient needs. */
 typedef struct tn__embedding_bag_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     tn_tensor *result3; } tn__embedding_bag_result;
@@ -9336,7 +9403,7 @@ static inline tn_tensor *tn_trace_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_trace(tn_scope *s, tn_tensor *self)
 { return tn_trace_at(s, self, NULL, 0); }
-#define tn_trace(...) tn_trace_at(__VA_ARGS__, TN_PLACE)
+#define tn_trace(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_trace_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of trace. */
 static inline tn_tensor *tn_trace_backward_at(tn_scope *s, tn_tensor *grad, tn_ints sizes, const char *file,
         uint32_t line)
@@ -9346,7 +9413,7 @@ static inline tn_tensor *tn_trace_backward_at(tn_scope *s, tn_tensor *grad, tn_i
 }
 static inline tn_tensor *tn_trace_backward(tn_scope *s, tn_tensor *grad, tn_ints sizes)
 { return tn_trace_backward_at(s, grad, sizes, NULL, 0); }
-#define tn_trace_backward(...) tn_trace_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_trace_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_trace_backward_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- linalg: Products of matrices and vectors, norms and distances. */
 /* Product of two matrices. */
@@ -9357,7 +9424,7 @@ static inline tn_tensor *tn_mm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2,
 }
 static inline tn_tensor *tn_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2)
 { return tn_mm_at(s, self, mat2, NULL, 0); }
-#define tn_mm(...) tn_mm_at(__VA_ARGS__, TN_PLACE)
+#define tn_mm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mm_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -9366,7 +9433,7 @@ static inline tn_tensor *tn_mm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *m
 }
 static inline tn_tensor *tn_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out)
 { return tn_mm_out_at(s, self, mat2, out, NULL, 0); }
-#define tn_mm_out(...) tn_mm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_mm_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mm_out_at(__VA_ARGS__, TN_PLACE))
 /* Product of two matrices of int8, with sums in int32. */
 static inline tn_tensor *tn__int_mm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, const char *file, uint32_t line)
 {
@@ -9375,7 +9442,7 @@ static inline tn_tensor *tn__int_mm_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn__int_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2)
 { return tn__int_mm_at(s, self, mat2, NULL, 0); }
-#define tn__int_mm(...) tn__int_mm_at(__VA_ARGS__, TN_PLACE)
+#define tn__int_mm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__int_mm_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__int_mm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9384,7 +9451,7 @@ static inline tn_tensor *tn__int_mm_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn__int_mm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out)
 { return tn__int_mm_out_at(s, self, mat2, out, NULL, 0); }
-#define tn__int_mm_out(...) tn__int_mm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__int_mm_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__int_mm_out_at(__VA_ARGS__, TN_PLACE))
 /* Product of two float8 matrices with a scale for each matrix, or for each row of self and column of mat2. */
 typedef struct tn__scaled_mm_args { tn_tensor *scale_b; tn_tensor *bias; tn_tensor *scale_result; tn_dtype out_dtype;
     int32_t use_fast_accum; } tn__scaled_mm_args;
@@ -9443,7 +9510,7 @@ static inline tn_tensor *tn__weight_int8pack_mm_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn__weight_int8pack_mm(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *scales)
 { return tn__weight_int8pack_mm_at(s, self, mat2, scales, NULL, 0); }
-#define tn__weight_int8pack_mm(...) tn__weight_int8pack_mm_at(__VA_ARGS__, TN_PLACE)
+#define tn__weight_int8pack_mm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__weight_int8pack_mm_at(__VA_ARGS__, TN_PLACE))
 /* Packs integers from 0 to 15 for _weight_int4pack_mm_for_cpu. */
 static inline tn_tensor *tn__convert_weight_to_int4pack_for_cpu_at(tn_scope *s, tn_tensor *self, int64_t innerKTiles,
         const char *file, uint32_t line)
@@ -9453,7 +9520,8 @@ static inline tn_tensor *tn__convert_weight_to_int4pack_for_cpu_at(tn_scope *s, 
 }
 static inline tn_tensor *tn__convert_weight_to_int4pack_for_cpu(tn_scope *s, tn_tensor *self, int64_t innerKTiles)
 { return tn__convert_weight_to_int4pack_for_cpu_at(s, self, innerKTiles, NULL, 0); }
-#define tn__convert_weight_to_int4pack_for_cpu(...) tn__convert_weight_to_int4pack_for_cpu_at(__VA_ARGS__, TN_PLACE)
+#define tn__convert_weight_to_int4pack_for_cpu(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__convert_weight_to_int4pack_for_cpu_at(__VA_ARGS__, TN_PLACE))
 /* Product with the transpose of a packed matrix of 4-bit integers with a scale and a zero for each group. */
 static inline tn_tensor *tn__weight_int4pack_mm_for_cpu_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2,
         int64_t qGroupSize, tn_tensor *qScaleAndZeros, const char *file, uint32_t line)
@@ -9465,7 +9533,8 @@ static inline tn_tensor *tn__weight_int4pack_mm_for_cpu_at(tn_scope *s, tn_tenso
 static inline tn_tensor *tn__weight_int4pack_mm_for_cpu(tn_scope *s, tn_tensor *self, tn_tensor *mat2,
         int64_t qGroupSize, tn_tensor *qScaleAndZeros)
 { return tn__weight_int4pack_mm_for_cpu_at(s, self, mat2, qGroupSize, qScaleAndZeros, NULL, 0); }
-#define tn__weight_int4pack_mm_for_cpu(...) tn__weight_int4pack_mm_for_cpu_at(__VA_ARGS__, TN_PLACE)
+#define tn__weight_int4pack_mm_for_cpu(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__weight_int4pack_mm_for_cpu_at(__VA_ARGS__, TN_PLACE))
 /* Products of batches of matrices. */
 static inline tn_tensor *tn_bmm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, const char *file, uint32_t line)
 {
@@ -9474,7 +9543,7 @@ static inline tn_tensor *tn_bmm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2
 }
 static inline tn_tensor *tn_bmm(tn_scope *s, tn_tensor *self, tn_tensor *mat2)
 { return tn_bmm_at(s, self, mat2, NULL, 0); }
-#define tn_bmm(...) tn_bmm_at(__VA_ARGS__, TN_PLACE)
+#define tn_bmm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bmm_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bmm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9483,7 +9552,7 @@ static inline tn_tensor *tn_bmm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_bmm_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_tensor *out)
 { return tn_bmm_out_at(s, self, mat2, out, NULL, 0); }
-#define tn_bmm_out(...) tn_bmm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bmm_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bmm_out_at(__VA_ARGS__, TN_PLACE))
 /* Beta times self plus alpha times a product of matrices. */
 typedef struct tn_addmm_args { tn_tensor *mat2; tn_scalar beta; tn_scalar alpha; } tn_addmm_args;
 static inline tn_tensor *tn_addmm_at(tn_scope *s, tn_tensor *self, tn_tensor *mat1, const tn_addmm_args *o,
@@ -9737,7 +9806,7 @@ static inline tn_tensor *tn_mv_at(tn_scope *s, tn_tensor *self, tn_tensor *vec, 
 }
 static inline tn_tensor *tn_mv(tn_scope *s, tn_tensor *self, tn_tensor *vec)
 { return tn_mv_at(s, self, vec, NULL, 0); }
-#define tn_mv(...) tn_mv_at(__VA_ARGS__, TN_PLACE)
+#define tn_mv(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mv_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mv_out_at(tn_scope *s, tn_tensor *self, tn_tensor *vec, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -9746,7 +9815,7 @@ static inline tn_tensor *tn_mv_out_at(tn_scope *s, tn_tensor *self, tn_tensor *v
 }
 static inline tn_tensor *tn_mv_out(tn_scope *s, tn_tensor *self, tn_tensor *vec, tn_tensor *out)
 { return tn_mv_out_at(s, self, vec, out, NULL, 0); }
-#define tn_mv_out(...) tn_mv_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_mv_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mv_out_at(__VA_ARGS__, TN_PLACE))
 /* Inner product of two vectors. */
 static inline tn_tensor *tn_dot_at(tn_scope *s, tn_tensor *self, tn_tensor *tensor, const char *file, uint32_t line)
 {
@@ -9755,7 +9824,7 @@ static inline tn_tensor *tn_dot_at(tn_scope *s, tn_tensor *self, tn_tensor *tens
 }
 static inline tn_tensor *tn_dot(tn_scope *s, tn_tensor *self, tn_tensor *tensor)
 { return tn_dot_at(s, self, tensor, NULL, 0); }
-#define tn_dot(...) tn_dot_at(__VA_ARGS__, TN_PLACE)
+#define tn_dot(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dot_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_dot_out_at(tn_scope *s, tn_tensor *self, tn_tensor *tensor, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9764,7 +9833,7 @@ static inline tn_tensor *tn_dot_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_dot_out(tn_scope *s, tn_tensor *self, tn_tensor *tensor, tn_tensor *out)
 { return tn_dot_out_at(s, self, tensor, out, NULL, 0); }
-#define tn_dot_out(...) tn_dot_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_dot_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dot_out_at(__VA_ARGS__, TN_PLACE))
 /* Inner product with the first vector conjugated. */
 static inline tn_tensor *tn_vdot_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -9773,7 +9842,7 @@ static inline tn_tensor *tn_vdot_at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_vdot(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_vdot_at(s, self, other, NULL, 0); }
-#define tn_vdot(...) tn_vdot_at(__VA_ARGS__, TN_PLACE)
+#define tn_vdot(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_vdot_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_vdot_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9782,7 +9851,7 @@ static inline tn_tensor *tn_vdot_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_vdot_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_vdot_out_at(s, self, other, out, NULL, 0); }
-#define tn_vdot_out(...) tn_vdot_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_vdot_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_vdot_out_at(__VA_ARGS__, TN_PLACE))
 /* Matrix product of tensors with broadcasting. */
 static inline tn_tensor *tn_matmul_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -9791,7 +9860,7 @@ static inline tn_tensor *tn_matmul_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_matmul(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_matmul_at(s, self, other, NULL, 0); }
-#define tn_matmul(...) tn_matmul_at(__VA_ARGS__, TN_PLACE)
+#define tn_matmul(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_matmul_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_matmul_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9800,7 +9869,7 @@ static inline tn_tensor *tn_matmul_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_matmul_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_matmul_out_at(s, self, other, out, NULL, 0); }
-#define tn_matmul_out(...) tn_matmul_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_matmul_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_matmul_out_at(__VA_ARGS__, TN_PLACE))
 /* Input times the transpose of weight, plus bias. */
 typedef struct tn_linear_args { tn_tensor *weight; tn_tensor *bias; } tn_linear_args;
 static inline tn_tensor *tn_linear_at(tn_scope *s, tn_tensor *input, const tn_linear_args *o, const char *file,
@@ -9868,7 +9937,7 @@ static inline tn_tensor *tn_inner_at(tn_scope *s, tn_tensor *self, tn_tensor *ot
 }
 static inline tn_tensor *tn_inner(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_inner_at(s, self, other, NULL, 0); }
-#define tn_inner(...) tn_inner_at(__VA_ARGS__, TN_PLACE)
+#define tn_inner(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_inner_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_inner_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9877,7 +9946,7 @@ static inline tn_tensor *tn_inner_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_inner_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_inner_out_at(s, self, other, out, NULL, 0); }
-#define tn_inner_out(...) tn_inner_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_inner_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_inner_out_at(__VA_ARGS__, TN_PLACE))
 /* Outer product of two vectors. */
 static inline tn_tensor *tn_outer_at(tn_scope *s, tn_tensor *self, tn_tensor *vec2, const char *file, uint32_t line)
 {
@@ -9886,7 +9955,7 @@ static inline tn_tensor *tn_outer_at(tn_scope *s, tn_tensor *self, tn_tensor *ve
 }
 static inline tn_tensor *tn_outer(tn_scope *s, tn_tensor *self, tn_tensor *vec2)
 { return tn_outer_at(s, self, vec2, NULL, 0); }
-#define tn_outer(...) tn_outer_at(__VA_ARGS__, TN_PLACE)
+#define tn_outer(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_outer_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_outer_out_at(tn_scope *s, tn_tensor *self, tn_tensor *vec2, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9895,7 +9964,7 @@ static inline tn_tensor *tn_outer_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_outer_out(tn_scope *s, tn_tensor *self, tn_tensor *vec2, tn_tensor *out)
 { return tn_outer_out_at(s, self, vec2, out, NULL, 0); }
-#define tn_outer_out(...) tn_outer_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_outer_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_outer_out_at(__VA_ARGS__, TN_PLACE))
 /* Kronecker product. */
 static inline tn_tensor *tn_kron_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -9904,7 +9973,7 @@ static inline tn_tensor *tn_kron_at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_kron(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_kron_at(s, self, other, NULL, 0); }
-#define tn_kron(...) tn_kron_at(__VA_ARGS__, TN_PLACE)
+#define tn_kron(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_kron_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_kron_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -9913,7 +9982,7 @@ static inline tn_tensor *tn_kron_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_kron_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_kron_out_at(s, self, other, out, NULL, 0); }
-#define tn_kron_out(...) tn_kron_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_kron_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_kron_out_at(__VA_ARGS__, TN_PLACE))
 /* Sum of products in Einstein's notation. */
 typedef struct tn_einsum_args { tn_tensors tensors; tn_ints path; } tn_einsum_args;
 static inline tn_tensor *tn_einsum_at(tn_scope *s, const char *equation, const tn_einsum_args *o, const char *file,
@@ -9939,7 +10008,7 @@ static inline tn_tensor *tn_tensordot_at(tn_scope *s, tn_tensor *self, tn_tensor
 static inline tn_tensor *tn_tensordot(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_ints dims_self,
         tn_ints dims_other)
 { return tn_tensordot_at(s, self, other, dims_self, dims_other, NULL, 0); }
-#define tn_tensordot(...) tn_tensordot_at(__VA_ARGS__, TN_PLACE)
+#define tn_tensordot(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tensordot_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_tensordot_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_ints dims_self,
         tn_ints dims_other, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -9951,7 +10020,7 @@ static inline tn_tensor *tn_tensordot_out_at(tn_scope *s, tn_tensor *self, tn_te
 static inline tn_tensor *tn_tensordot_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_ints dims_self,
         tn_ints dims_other, tn_tensor *out)
 { return tn_tensordot_out_at(s, self, other, dims_self, dims_other, out, NULL, 0); }
-#define tn_tensordot_out(...) tn_tensordot_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_tensordot_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tensordot_out_at(__VA_ARGS__, TN_PLACE))
 /* Product of a chain of matrices. */
 static inline tn_tensor *tn_chain_matmul_at(tn_scope *s, tn_tensors matrices, const char *file, uint32_t line)
 {
@@ -9969,7 +10038,7 @@ static inline tn_tensor *tn_chain_matmul_out_at(tn_scope *s, tn_tensors matrices
 }
 static inline tn_tensor *tn_chain_matmul_out(tn_scope *s, tn_tensors matrices, tn_tensor *out)
 { return tn_chain_matmul_out_at(s, matrices, out, NULL, 0); }
-#define tn_chain_matmul_out(...) tn_chain_matmul_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_chain_matmul_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_chain_matmul_out_at(__VA_ARGS__, TN_PLACE))
 /* Product of a chain of matrices in the cheapest order. */
 static inline tn_tensor *tn_linalg_multi_dot_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
@@ -9987,7 +10056,7 @@ static inline tn_tensor *tn_linalg_multi_dot_out_at(tn_scope *s, tn_tensors tens
 }
 static inline tn_tensor *tn_linalg_multi_dot_out(tn_scope *s, tn_tensors tensors, tn_tensor *out)
 { return tn_linalg_multi_dot_out_at(s, tensors, out, NULL, 0); }
-#define tn_linalg_multi_dot_out(...) tn_linalg_multi_dot_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_multi_dot_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_multi_dot_out_at(__VA_ARGS__, TN_PLACE))
 /* Power of a matrix. */
 static inline tn_tensor *tn_matrix_power_at(tn_scope *s, tn_tensor *self, int64_t n, const char *file, uint32_t line)
 {
@@ -9996,7 +10065,7 @@ static inline tn_tensor *tn_matrix_power_at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_tensor *tn_matrix_power(tn_scope *s, tn_tensor *self, int64_t n)
 { return tn_matrix_power_at(s, self, n, NULL, 0); }
-#define tn_matrix_power(...) tn_matrix_power_at(__VA_ARGS__, TN_PLACE)
+#define tn_matrix_power(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_matrix_power_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_matrix_power_out_at(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -10005,7 +10074,7 @@ static inline tn_tensor *tn_matrix_power_out_at(tn_scope *s, tn_tensor *self, in
 }
 static inline tn_tensor *tn_matrix_power_out(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *out)
 { return tn_matrix_power_out_at(s, self, n, out, NULL, 0); }
-#define tn_matrix_power_out(...) tn_matrix_power_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_matrix_power_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_matrix_power_out_at(__VA_ARGS__, TN_PLACE))
 /* Inner products along a dimension. */
 typedef struct tn_linalg_vecdot_args { tn_tensor *y; int64_t dim; } tn_linalg_vecdot_args;
 static inline tn_tensor *tn_linalg_vecdot_at(tn_scope *s, tn_tensor *x, const tn_linalg_vecdot_args *o,
@@ -10262,7 +10331,8 @@ static inline tn_tensor *tn_renorm_at(tn_scope *s, tn_tensor *self, tn_scalar p,
 }
 static inline tn_tensor *tn_renorm(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm)
 { return tn_renorm_at(s, self, p, dim, maxnorm, NULL, 0); }
-#define tn_renorm(s, self, p, dim, maxnorm) tn_renorm_at(s, self, TN_SCALAR(p), dim, TN_SCALAR(maxnorm), TN_PLACE)
+#define tn_renorm(s, self, p, dim, maxnorm) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_renorm_at(s, self, TN_SCALAR(p), dim, \
+        TN_SCALAR(maxnorm), TN_PLACE))
 static inline tn_tensor *tn_renorm__at(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm,
         const char *file, uint32_t line)
 {
@@ -10271,7 +10341,8 @@ static inline tn_tensor *tn_renorm__at(tn_scope *s, tn_tensor *self, tn_scalar p
 }
 static inline tn_tensor *tn_renorm_(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm)
 { return tn_renorm__at(s, self, p, dim, maxnorm, NULL, 0); }
-#define tn_renorm_(s, self, p, dim, maxnorm) tn_renorm__at(s, self, TN_SCALAR(p), dim, TN_SCALAR(maxnorm), TN_PLACE)
+#define tn_renorm_(s, self, p, dim, maxnorm) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_renorm__at(s, self, TN_SCALAR(p), dim, \
+        TN_SCALAR(maxnorm), TN_PLACE))
 static inline tn_tensor *tn_renorm_out_at(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -10281,8 +10352,8 @@ static inline tn_tensor *tn_renorm_out_at(tn_scope *s, tn_tensor *self, tn_scala
 static inline tn_tensor *tn_renorm_out(tn_scope *s, tn_tensor *self, tn_scalar p, int64_t dim, tn_scalar maxnorm,
         tn_tensor *out)
 { return tn_renorm_out_at(s, self, p, dim, maxnorm, out, NULL, 0); }
-#define tn_renorm_out(s, self, p, dim, maxnorm, out) tn_renorm_out_at(s, self, TN_SCALAR(p), dim, TN_SCALAR(maxnorm), \
-        out, TN_PLACE)
+#define tn_renorm_out(s, self, p, dim, maxnorm, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_renorm_out_at(s, self, \
+        TN_SCALAR(p), dim, TN_SCALAR(maxnorm), out, TN_PLACE))
 /* Distances between all rows of two batches. */
 typedef struct tn_cdist_args { tn_tensor *x2; double p; int64_t compute_mode; } tn_cdist_args;
 static inline tn_tensor *tn_cdist_at(tn_scope *s, tn_tensor *x1, const tn_cdist_args *o, const char *file,
@@ -10306,7 +10377,7 @@ static inline tn_tensor *tn__cdist_forward_at(tn_scope *s, tn_tensor *x1, tn_ten
 }
 static inline tn_tensor *tn__cdist_forward(tn_scope *s, tn_tensor *x1, tn_tensor *x2, double p, int64_t compute_mode)
 { return tn__cdist_forward_at(s, x1, x2, p, compute_mode, NULL, 0); }
-#define tn__cdist_forward(...) tn__cdist_forward_at(__VA_ARGS__, TN_PLACE)
+#define tn__cdist_forward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__cdist_forward_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of cdist. */
 static inline tn_tensor *tn__cdist_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *x1, tn_tensor *x2, double p,
         tn_tensor *cdist, const char *file, uint32_t line)
@@ -10318,7 +10389,7 @@ static inline tn_tensor *tn__cdist_backward_at(tn_scope *s, tn_tensor *grad, tn_
 static inline tn_tensor *tn__cdist_backward(tn_scope *s, tn_tensor *grad, tn_tensor *x1, tn_tensor *x2, double p,
         tn_tensor *cdist)
 { return tn__cdist_backward_at(s, grad, x1, x2, p, cdist, NULL, 0); }
-#define tn__cdist_backward(...) tn__cdist_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__cdist_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__cdist_backward_at(__VA_ARGS__, TN_PLACE))
 /* Euclidean distances by a product of matrices. */
 static inline tn_tensor *tn__euclidean_dist_at(tn_scope *s, tn_tensor *x1, tn_tensor *x2, const char *file,
         uint32_t line)
@@ -10328,7 +10399,7 @@ static inline tn_tensor *tn__euclidean_dist_at(tn_scope *s, tn_tensor *x1, tn_te
 }
 static inline tn_tensor *tn__euclidean_dist(tn_scope *s, tn_tensor *x1, tn_tensor *x2)
 { return tn__euclidean_dist_at(s, x1, x2, NULL, 0); }
-#define tn__euclidean_dist(...) tn__euclidean_dist_at(__VA_ARGS__, TN_PLACE)
+#define tn__euclidean_dist(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__euclidean_dist_at(__VA_ARGS__, TN_PLACE))
 /* Distances between all pairs of rows. */
 typedef struct tn_pdist_args { tn_tensor *self; double p; } tn_pdist_args;
 static inline tn_tensor *tn_pdist_at(tn_scope *s, const tn_pdist_args *o, const char *file, uint32_t line)
@@ -10362,7 +10433,7 @@ static inline tn_tensor *tn__pdist_backward_at(tn_scope *s, tn_tensor *grad, tn_
 }
 static inline tn_tensor *tn__pdist_backward(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *pdist)
 { return tn__pdist_backward_at(s, grad, self, p, pdist, NULL, 0); }
-#define tn__pdist_backward(...) tn__pdist_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__pdist_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__pdist_backward_at(__VA_ARGS__, TN_PLACE))
 /* Distances between corresponding rows. */
 typedef struct tn_pairwise_distance_args { tn_tensor *x2; double p; double eps; int32_t keepdim;
     } tn_pairwise_distance_args;
@@ -10433,7 +10504,7 @@ static inline tn_tensor *tn_ger_at(tn_scope *s, tn_tensor *self, tn_tensor *vec2
 }
 static inline tn_tensor *tn_ger(tn_scope *s, tn_tensor *self, tn_tensor *vec2)
 { return tn_ger_at(s, self, vec2, NULL, 0); }
-#define tn_ger(...) tn_ger_at(__VA_ARGS__, TN_PLACE)
+#define tn_ger(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ger_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ger_out_at(tn_scope *s, tn_tensor *self, tn_tensor *vec2, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -10442,7 +10513,7 @@ static inline tn_tensor *tn_ger_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_ger_out(tn_scope *s, tn_tensor *self, tn_tensor *vec2, tn_tensor *out)
 { return tn_ger_out_at(s, self, vec2, out, NULL, 0); }
-#define tn_ger_out(...) tn_ger_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_ger_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ger_out_at(__VA_ARGS__, TN_PLACE))
 /* Matrix product of tensors with broadcasting. */
 static inline tn_tensor *tn_linalg_matmul_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -10452,7 +10523,7 @@ static inline tn_tensor *tn_linalg_matmul_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_linalg_matmul(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_linalg_matmul_at(s, self, other, NULL, 0); }
-#define tn_linalg_matmul(...) tn_linalg_matmul_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_matmul(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_matmul_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_linalg_matmul_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -10461,7 +10532,7 @@ static inline tn_tensor *tn_linalg_matmul_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_linalg_matmul_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_linalg_matmul_out_at(s, self, other, out, NULL, 0); }
-#define tn_linalg_matmul_out(...) tn_linalg_matmul_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_matmul_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_matmul_out_at(__VA_ARGS__, TN_PLACE))
 /* Power of a matrix. */
 static inline tn_tensor *tn_linalg_matrix_power_at(tn_scope *s, tn_tensor *self, int64_t n, const char *file,
         uint32_t line)
@@ -10471,7 +10542,7 @@ static inline tn_tensor *tn_linalg_matrix_power_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_linalg_matrix_power(tn_scope *s, tn_tensor *self, int64_t n)
 { return tn_linalg_matrix_power_at(s, self, n, NULL, 0); }
-#define tn_linalg_matrix_power(...) tn_linalg_matrix_power_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_matrix_power(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_matrix_power_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_linalg_matrix_power_out_at(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -10480,7 +10551,8 @@ static inline tn_tensor *tn_linalg_matrix_power_out_at(tn_scope *s, tn_tensor *s
 }
 static inline tn_tensor *tn_linalg_matrix_power_out(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *out)
 { return tn_linalg_matrix_power_out_at(s, self, n, out, NULL, 0); }
-#define tn_linalg_matrix_power_out(...) tn_linalg_matrix_power_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_linalg_matrix_power_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_linalg_matrix_power_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Product of two matrices in another dtype. */
 static inline tn_tensor *tn_mm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
         const char *file, uint32_t line)
@@ -10490,7 +10562,7 @@ static inline tn_tensor *tn_mm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_mm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype)
 { return tn_mm_dtype_at(s, self, mat2, out_dtype, NULL, 0); }
-#define tn_mm_dtype(...) tn_mm_dtype_at(__VA_ARGS__, TN_PLACE)
+#define tn_mm_dtype(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mm_dtype_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -10501,7 +10573,7 @@ static inline tn_tensor *tn_mm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_ten
 static inline tn_tensor *tn_mm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
         tn_tensor *out)
 { return tn_mm_dtype_out_at(s, self, mat2, out_dtype, out, NULL, 0); }
-#define tn_mm_dtype_out(...) tn_mm_dtype_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_mm_dtype_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mm_dtype_out_at(__VA_ARGS__, TN_PLACE))
 /* Products of batches of matrices in another dtype. */
 static inline tn_tensor *tn_bmm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
         const char *file, uint32_t line)
@@ -10511,7 +10583,7 @@ static inline tn_tensor *tn_bmm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_bmm_dtype(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype)
 { return tn_bmm_dtype_at(s, self, mat2, out_dtype, NULL, 0); }
-#define tn_bmm_dtype(...) tn_bmm_dtype_at(__VA_ARGS__, TN_PLACE)
+#define tn_bmm_dtype(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bmm_dtype_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_bmm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -10522,7 +10594,7 @@ static inline tn_tensor *tn_bmm_dtype_out_at(tn_scope *s, tn_tensor *self, tn_te
 static inline tn_tensor *tn_bmm_dtype_out(tn_scope *s, tn_tensor *self, tn_tensor *mat2, tn_dtype out_dtype,
         tn_tensor *out)
 { return tn_bmm_dtype_out_at(s, self, mat2, out_dtype, out, NULL, 0); }
-#define tn_bmm_dtype_out(...) tn_bmm_dtype_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_bmm_dtype_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_bmm_dtype_out_at(__VA_ARGS__, TN_PLACE))
 /* Beta times self plus alpha times a product of matrices, in another dtype. */
 typedef struct tn_addmm_dtype_args { tn_dtype out_dtype; tn_scalar beta; tn_scalar alpha; } tn_addmm_dtype_args;
 static inline tn_tensor *tn_addmm_dtype_at(tn_scope *s, tn_tensor *self, tn_tensor *mat1, tn_tensor *mat2,
@@ -10614,7 +10686,7 @@ static inline tn_tensor *tn_matrix_exp_backward_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_matrix_exp_backward(tn_scope *s, tn_tensor *self, tn_tensor *grad)
 { return tn_matrix_exp_backward_at(s, self, grad, NULL, 0); }
-#define tn_matrix_exp_backward(...) tn_matrix_exp_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_matrix_exp_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_matrix_exp_backward_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- loss: Losses. */
 /* Mean of squared differences. */
@@ -10655,7 +10727,7 @@ static inline tn_tensor *tn_mse_loss_backward_at(tn_scope *s, tn_tensor *grad_ou
 static inline tn_tensor *tn_mse_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_tensor *target,
         int64_t reduction)
 { return tn_mse_loss_backward_at(s, grad_output, self, target, reduction, NULL, 0); }
-#define tn_mse_loss_backward(...) tn_mse_loss_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_mse_loss_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mse_loss_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mse_loss_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -10666,7 +10738,8 @@ static inline tn_tensor *tn_mse_loss_backward_out_at(tn_scope *s, tn_tensor *gra
 static inline tn_tensor *tn_mse_loss_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, tn_tensor *grad_input)
 { return tn_mse_loss_backward_out_at(s, grad_output, self, target, reduction, grad_input, NULL, 0); }
-#define tn_mse_loss_backward_out(...) tn_mse_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_mse_loss_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mse_loss_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Mean of absolute differences. */
 typedef struct tn_l1_loss_args { tn_tensor *target; int64_t reduction; } tn_l1_loss_args;
 static inline tn_tensor *tn_l1_loss_at(tn_scope *s, tn_tensor *self, const tn_l1_loss_args *o, const char *file,
@@ -10721,7 +10794,8 @@ static inline tn_tensor *tn_smooth_l1_loss_backward_at(tn_scope *s, tn_tensor *g
 static inline tn_tensor *tn_smooth_l1_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, double beta)
 { return tn_smooth_l1_loss_backward_at(s, grad_output, self, target, reduction, beta, NULL, 0); }
-#define tn_smooth_l1_loss_backward(...) tn_smooth_l1_loss_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_smooth_l1_loss_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_smooth_l1_loss_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_smooth_l1_loss_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, double beta, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -10732,7 +10806,8 @@ static inline tn_tensor *tn_smooth_l1_loss_backward_out_at(tn_scope *s, tn_tenso
 static inline tn_tensor *tn_smooth_l1_loss_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, double beta, tn_tensor *grad_input)
 { return tn_smooth_l1_loss_backward_out_at(s, grad_output, self, target, reduction, beta, grad_input, NULL, 0); }
-#define tn_smooth_l1_loss_backward_out(...) tn_smooth_l1_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_smooth_l1_loss_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_smooth_l1_loss_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Squared difference near zero and linear beyond delta. */
 typedef struct tn_huber_loss_args { tn_tensor *target; int64_t reduction; double delta; } tn_huber_loss_args;
 static inline tn_tensor *tn_huber_loss_at(tn_scope *s, tn_tensor *self, const tn_huber_loss_args *o, const char *file,
@@ -10773,7 +10848,7 @@ static inline tn_tensor *tn_huber_loss_backward_at(tn_scope *s, tn_tensor *grad_
 static inline tn_tensor *tn_huber_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, double delta)
 { return tn_huber_loss_backward_at(s, grad_output, self, target, reduction, delta, NULL, 0); }
-#define tn_huber_loss_backward(...) tn_huber_loss_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_huber_loss_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_huber_loss_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_huber_loss_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, double delta, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -10784,7 +10859,8 @@ static inline tn_tensor *tn_huber_loss_backward_out_at(tn_scope *s, tn_tensor *g
 static inline tn_tensor *tn_huber_loss_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, double delta, tn_tensor *grad_input)
 { return tn_huber_loss_backward_out_at(s, grad_output, self, target, reduction, delta, grad_input, NULL, 0); }
-#define tn_huber_loss_backward_out(...) tn_huber_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_huber_loss_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_huber_loss_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Logistic loss of two classes. */
 typedef struct tn_soft_margin_loss_args { tn_tensor *target; int64_t reduction; } tn_soft_margin_loss_args;
 static inline tn_tensor *tn_soft_margin_loss_at(tn_scope *s, tn_tensor *self, const tn_soft_margin_loss_args *o,
@@ -10824,7 +10900,8 @@ static inline tn_tensor *tn_soft_margin_loss_backward_at(tn_scope *s, tn_tensor 
 static inline tn_tensor *tn_soft_margin_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction)
 { return tn_soft_margin_loss_backward_at(s, grad_output, self, target, reduction, NULL, 0); }
-#define tn_soft_margin_loss_backward(...) tn_soft_margin_loss_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_soft_margin_loss_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_soft_margin_loss_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_soft_margin_loss_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -10835,7 +10912,8 @@ static inline tn_tensor *tn_soft_margin_loss_backward_out_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn_soft_margin_loss_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, tn_tensor *grad_input)
 { return tn_soft_margin_loss_backward_out_at(s, grad_output, self, target, reduction, grad_input, NULL, 0); }
-#define tn_soft_margin_loss_backward_out(...) tn_soft_margin_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_soft_margin_loss_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_soft_margin_loss_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Cross entropy of probabilities of two classes. */
 typedef struct tn_binary_cross_entropy_args { tn_tensor *target; tn_tensor *weight; int64_t reduction;
     } tn_binary_cross_entropy_args;
@@ -10934,7 +11012,7 @@ static inline tn_nll_loss_forward_result tn_nll_loss_forward_at(tn_scope *s, tn_
 static inline tn_nll_loss_forward_result tn_nll_loss_forward(tn_scope *s, tn_tensor *self, tn_tensor *target,
         tn_tensor *weight, int64_t reduction, int64_t ignore_index)
 { return tn_nll_loss_forward_at(s, self, target, weight, reduction, ignore_index, NULL, 0); }
-#define tn_nll_loss_forward(...) tn_nll_loss_forward_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss_forward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss_forward_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_nll_loss_forward_out_result { tn_tensor *result0; tn_tensor *result1;
     } tn_nll_loss_forward_out_result;
 static inline tn_nll_loss_forward_out_result tn_nll_loss_forward_out_at(tn_scope *s, tn_tensor *self,
@@ -10951,7 +11029,7 @@ static inline tn_nll_loss_forward_out_result tn_nll_loss_forward_out_at(tn_scope
 static inline tn_nll_loss_forward_out_result tn_nll_loss_forward_out(tn_scope *s, tn_tensor *self, tn_tensor *target,
         tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *output, tn_tensor *total_weight)
 { return tn_nll_loss_forward_out_at(s, self, target, weight, reduction, ignore_index, output, total_weight, NULL, 0); }
-#define tn_nll_loss_forward_out(...) tn_nll_loss_forward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss_forward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss_forward_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of nll_loss_forward. */
 static inline tn_tensor *tn_nll_loss_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight,
@@ -10964,7 +11042,7 @@ static inline tn_tensor *tn_nll_loss_backward_at(tn_scope *s, tn_tensor *grad_ou
 static inline tn_tensor *tn_nll_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_tensor *target,
         tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight)
 { return tn_nll_loss_backward_at(s, grad_output, self, target, weight, reduction, ignore_index, total_weight, NULL, 0); }
-#define tn_nll_loss_backward(...) tn_nll_loss_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_nll_loss_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight,
         tn_tensor *grad_input, const char *file, uint32_t line)
@@ -10978,7 +11056,8 @@ static inline tn_tensor *tn_nll_loss_backward_out(tn_scope *s, tn_tensor *grad_o
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight,
         tn_tensor *grad_input)
 { return tn_nll_loss_backward_out_at(s, grad_output, self, target, weight, reduction, ignore_index, total_weight, grad_input, NULL, 0); }
-#define tn_nll_loss_backward_out(...) tn_nll_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Negative log likelihood of images and the total weight. */
 typedef struct tn_nll_loss2d_forward_result { tn_tensor *output; tn_tensor *total_weight;
     } tn_nll_loss2d_forward_result;
@@ -10995,7 +11074,7 @@ static inline tn_nll_loss2d_forward_result tn_nll_loss2d_forward_at(tn_scope *s,
 static inline tn_nll_loss2d_forward_result tn_nll_loss2d_forward(tn_scope *s, tn_tensor *self, tn_tensor *target,
         tn_tensor *weight, int64_t reduction, int64_t ignore_index)
 { return tn_nll_loss2d_forward_at(s, self, target, weight, reduction, ignore_index, NULL, 0); }
-#define tn_nll_loss2d_forward(...) tn_nll_loss2d_forward_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss2d_forward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss2d_forward_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_nll_loss2d_forward_out_result { tn_tensor *result0; tn_tensor *result1;
     } tn_nll_loss2d_forward_out_result;
 static inline tn_nll_loss2d_forward_out_result tn_nll_loss2d_forward_out_at(tn_scope *s, tn_tensor *self,
@@ -11013,7 +11092,8 @@ static inline tn_nll_loss2d_forward_out_result tn_nll_loss2d_forward_out(tn_scop
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *output,
         tn_tensor *total_weight)
 { return tn_nll_loss2d_forward_out_at(s, self, target, weight, reduction, ignore_index, output, total_weight, NULL, 0); }
-#define tn_nll_loss2d_forward_out(...) tn_nll_loss2d_forward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss2d_forward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss2d_forward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of nll_loss2d_forward. */
 static inline tn_tensor *tn_nll_loss2d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight,
@@ -11026,7 +11106,7 @@ static inline tn_tensor *tn_nll_loss2d_backward_at(tn_scope *s, tn_tensor *grad_
 static inline tn_tensor *tn_nll_loss2d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight)
 { return tn_nll_loss2d_backward_at(s, grad_output, self, target, weight, reduction, ignore_index, total_weight, NULL, 0); }
-#define tn_nll_loss2d_backward(...) tn_nll_loss2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss2d_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_nll_loss2d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight,
         tn_tensor *grad_input, const char *file, uint32_t line)
@@ -11040,7 +11120,8 @@ static inline tn_tensor *tn_nll_loss2d_backward_out(tn_scope *s, tn_tensor *grad
         tn_tensor *target, tn_tensor *weight, int64_t reduction, int64_t ignore_index, tn_tensor *total_weight,
         tn_tensor *grad_input)
 { return tn_nll_loss2d_backward_out_at(s, grad_output, self, target, weight, reduction, ignore_index, total_weight, grad_input, NULL, 0); }
-#define tn_nll_loss2d_backward_out(...) tn_nll_loss2d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_nll_loss2d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nll_loss2d_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Negative log likelihood. */
 typedef struct tn_nll_loss_args { tn_tensor *target; tn_tensor *weight; int64_t reduction; int64_t ignore_index;
     } tn_nll_loss_args;
@@ -11158,7 +11239,7 @@ static inline tn_tensor *tn_poisson_nll_loss_at(tn_scope *s, tn_tensor *input, t
 static inline tn_tensor *tn_poisson_nll_loss(tn_scope *s, tn_tensor *input, tn_tensor *target, int32_t log_input,
         int32_t full, double eps, int64_t reduction)
 { return tn_poisson_nll_loss_at(s, input, target, log_input, full, eps, reduction, NULL, 0); }
-#define tn_poisson_nll_loss(...) tn_poisson_nll_loss_at(__VA_ARGS__, TN_PLACE)
+#define tn_poisson_nll_loss(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_poisson_nll_loss_at(__VA_ARGS__, TN_PLACE))
 /* Hinge loss of a ranking. */
 typedef struct tn_margin_ranking_loss_args { tn_tensor *target; double margin; int64_t reduction;
     } tn_margin_ranking_loss_args;
@@ -11343,7 +11424,8 @@ static inline tn_multilabel_margin_loss_forward_result tn_multilabel_margin_loss
 static inline tn_multilabel_margin_loss_forward_result tn_multilabel_margin_loss_forward(tn_scope *s, tn_tensor *self,
         tn_tensor *target, int64_t reduction)
 { return tn_multilabel_margin_loss_forward_at(s, self, target, reduction, NULL, 0); }
-#define tn_multilabel_margin_loss_forward(...) tn_multilabel_margin_loss_forward_at(__VA_ARGS__, TN_PLACE)
+#define tn_multilabel_margin_loss_forward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_multilabel_margin_loss_forward_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_multilabel_margin_loss_forward_out_result { tn_tensor *result0; tn_tensor *result1;
     } tn_multilabel_margin_loss_forward_out_result;
 static inline tn_multilabel_margin_loss_forward_out_result tn_multilabel_margin_loss_forward_out_at(tn_scope *s,
@@ -11360,7 +11442,8 @@ static inline tn_multilabel_margin_loss_forward_out_result tn_multilabel_margin_
 static inline tn_multilabel_margin_loss_forward_out_result tn_multilabel_margin_loss_forward_out(tn_scope *s,
         tn_tensor *self, tn_tensor *target, int64_t reduction, tn_tensor *output, tn_tensor *is_target)
 { return tn_multilabel_margin_loss_forward_out_at(s, self, target, reduction, output, is_target, NULL, 0); }
-#define tn_multilabel_margin_loss_forward_out(...) tn_multilabel_margin_loss_forward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_multilabel_margin_loss_forward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_multilabel_margin_loss_forward_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of multilabel_margin_loss. */
 static inline tn_tensor *tn_multilabel_margin_loss_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, tn_tensor *is_target, const char *file, uint32_t line)
@@ -11372,7 +11455,8 @@ static inline tn_tensor *tn_multilabel_margin_loss_backward_at(tn_scope *s, tn_t
 static inline tn_tensor *tn_multilabel_margin_loss_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, tn_tensor *is_target)
 { return tn_multilabel_margin_loss_backward_at(s, grad_output, self, target, reduction, is_target, NULL, 0); }
-#define tn_multilabel_margin_loss_backward(...) tn_multilabel_margin_loss_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_multilabel_margin_loss_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_multilabel_margin_loss_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_multilabel_margin_loss_backward_out_at(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *self, tn_tensor *target, int64_t reduction, tn_tensor *is_target, tn_tensor *grad_input,
         const char *file, uint32_t line)
@@ -11384,7 +11468,8 @@ static inline tn_tensor *tn_multilabel_margin_loss_backward_out_at(tn_scope *s, 
 static inline tn_tensor *tn_multilabel_margin_loss_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *target, int64_t reduction, tn_tensor *is_target, tn_tensor *grad_input)
 { return tn_multilabel_margin_loss_backward_out_at(s, grad_output, self, target, reduction, is_target, grad_input, NULL, 0); }
-#define tn_multilabel_margin_loss_backward_out(...) tn_multilabel_margin_loss_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_multilabel_margin_loss_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_multilabel_margin_loss_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Losses of connectionist temporal classification and what their gradient needs. */
 typedef struct tn__ctc_loss_result { tn_tensor *result0; tn_tensor *result1; } tn__ctc_loss_result;
 typedef struct tn__ctc_loss_args { tn_ints target_lengths; int64_t blank; int32_t zero_infinity; } tn__ctc_loss_args;
@@ -11586,7 +11671,7 @@ static inline tn_native_batch_norm_result tn_native_batch_norm(tn_scope *s, tn_t
         tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training, double momentum,
         double eps)
 { return tn_native_batch_norm_at(s, input, weight, bias, running_mean, running_var, training, momentum, eps, NULL, 0); }
-#define tn_native_batch_norm(...) tn_native_batch_norm_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_batch_norm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_batch_norm_at(__VA_ARGS__, TN_PLACE))
 static inline tn_native_batch_norm_result tn_native_batch_norm_out_at(tn_scope *s, tn_tensor *input,
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training,
         double momentum, double eps, tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd, const char *file,
@@ -11606,7 +11691,8 @@ static inline tn_native_batch_norm_result tn_native_batch_norm_out(tn_scope *s, 
         tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training, double momentum,
         double eps, tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd)
 { return tn_native_batch_norm_out_at(s, input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd, NULL, 0); }
-#define tn_native_batch_norm_out(...) tn_native_batch_norm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_batch_norm_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_batch_norm_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradients of native_batch_norm. */
 typedef struct tn_native_batch_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn_native_batch_norm_backward_result;
@@ -11628,7 +11714,8 @@ static inline tn_native_batch_norm_backward_result tn_native_batch_norm_backward
         tn_tensor *input, tn_tensor *weight, tn_tensor *running_mean, tn_tensor *running_var, tn_tensor *save_mean,
         tn_tensor *save_invstd, int32_t train, double eps, tn_bools output_mask)
 { return tn_native_batch_norm_backward_at(s, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, NULL, 0); }
-#define tn_native_batch_norm_backward(...) tn_native_batch_norm_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_batch_norm_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_batch_norm_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Normalises each channel over the batch, with required running statistics. */
 typedef struct tn__native_batch_norm_legit_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn__native_batch_norm_legit_result;
@@ -11649,7 +11736,8 @@ static inline tn__native_batch_norm_legit_result tn__native_batch_norm_legit(tn_
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training,
         double momentum, double eps)
 { return tn__native_batch_norm_legit_at(s, input, weight, bias, running_mean, running_var, training, momentum, eps, NULL, 0); }
-#define tn__native_batch_norm_legit(...) tn__native_batch_norm_legit_at(__VA_ARGS__, TN_PLACE)
+#define tn__native_batch_norm_legit(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__native_batch_norm_legit_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn__native_batch_norm_legit_result tn__native_batch_norm_legit_out_at(tn_scope *s, tn_tensor *input,
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training,
         double momentum, double eps, tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd, const char *file,
@@ -11669,7 +11757,8 @@ static inline tn__native_batch_norm_legit_result tn__native_batch_norm_legit_out
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, int32_t training,
         double momentum, double eps, tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd)
 { return tn__native_batch_norm_legit_out_at(s, input, weight, bias, running_mean, running_var, training, momentum, eps, out, save_mean, save_invstd, NULL, 0); }
-#define tn__native_batch_norm_legit_out(...) tn__native_batch_norm_legit_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__native_batch_norm_legit_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__native_batch_norm_legit_out_at(__VA_ARGS__, TN_PLACE))
 /* Normalises each channel over the batch, without running statistics. */
 typedef struct tn__native_batch_norm_legit_no_stats_result { tn_tensor *result0; tn_tensor *result1;
     tn_tensor *result2; } tn__native_batch_norm_legit_no_stats_result;
@@ -11688,7 +11777,8 @@ static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_
 static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_legit_no_stats(tn_scope *s,
         tn_tensor *input, tn_tensor *weight, tn_tensor *bias, int32_t training, double momentum, double eps)
 { return tn__native_batch_norm_legit_no_stats_at(s, input, weight, bias, training, momentum, eps, NULL, 0); }
-#define tn__native_batch_norm_legit_no_stats(...) tn__native_batch_norm_legit_no_stats_at(__VA_ARGS__, TN_PLACE)
+#define tn__native_batch_norm_legit_no_stats(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__native_batch_norm_legit_no_stats_at(__VA_ARGS__, TN_PLACE))
 static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_legit_no_stats_out_at(tn_scope *s,
         tn_tensor *input, tn_tensor *weight, tn_tensor *bias, int32_t training, double momentum, double eps,
         tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd, const char *file, uint32_t line)
@@ -11706,7 +11796,8 @@ static inline tn__native_batch_norm_legit_no_stats_result tn__native_batch_norm_
         tn_tensor *input, tn_tensor *weight, tn_tensor *bias, int32_t training, double momentum, double eps,
         tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd)
 { return tn__native_batch_norm_legit_no_stats_out_at(s, input, weight, bias, training, momentum, eps, out, save_mean, save_invstd, NULL, 0); }
-#define tn__native_batch_norm_legit_no_stats_out(...) tn__native_batch_norm_legit_no_stats_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__native_batch_norm_legit_no_stats_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__native_batch_norm_legit_no_stats_out_at(__VA_ARGS__, TN_PLACE))
 /* Normalises each channel by the running statistics. */
 typedef struct tn__native_batch_norm_legit_no_training_result { tn_tensor *result0; tn_tensor *result1;
     tn_tensor *result2; } tn__native_batch_norm_legit_no_training_result;
@@ -11726,7 +11817,8 @@ static inline tn__native_batch_norm_legit_no_training_result tn__native_batch_no
         tn_tensor *input, tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var,
         double momentum, double eps)
 { return tn__native_batch_norm_legit_no_training_at(s, input, weight, bias, running_mean, running_var, momentum, eps, NULL, 0); }
-#define tn__native_batch_norm_legit_no_training(...) tn__native_batch_norm_legit_no_training_at(__VA_ARGS__, TN_PLACE)
+#define tn__native_batch_norm_legit_no_training(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__native_batch_norm_legit_no_training_at(__VA_ARGS__, TN_PLACE))
 /* Normalises each channel over the batch and updates the running statistics. */
 typedef struct tn__batch_norm_with_update_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     tn_tensor *result3; } tn__batch_norm_with_update_result;
@@ -11746,7 +11838,8 @@ static inline tn__batch_norm_with_update_result tn__batch_norm_with_update(tn_sc
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, double momentum,
         double eps)
 { return tn__batch_norm_with_update_at(s, input, weight, bias, running_mean, running_var, momentum, eps, NULL, 0); }
-#define tn__batch_norm_with_update(...) tn__batch_norm_with_update_at(__VA_ARGS__, TN_PLACE)
+#define tn__batch_norm_with_update(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__batch_norm_with_update_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn__batch_norm_with_update_result tn__batch_norm_with_update_out_at(tn_scope *s, tn_tensor *input,
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, double momentum,
         double eps, tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd, tn_tensor *reserve,
@@ -11765,7 +11858,8 @@ static inline tn__batch_norm_with_update_result tn__batch_norm_with_update_out(t
         tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var, double momentum,
         double eps, tn_tensor *out, tn_tensor *save_mean, tn_tensor *save_invstd, tn_tensor *reserve)
 { return tn__batch_norm_with_update_out_at(s, input, weight, bias, running_mean, running_var, momentum, eps, out, save_mean, save_invstd, reserve, NULL, 0); }
-#define tn__batch_norm_with_update_out(...) tn__batch_norm_with_update_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__batch_norm_with_update_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__batch_norm_with_update_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of _batch_norm_with_update. */
 typedef struct tn_batch_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn_batch_norm_backward_result;
@@ -11788,7 +11882,7 @@ static inline tn_batch_norm_backward_result tn_batch_norm_backward(tn_scope *s, 
         tn_tensor *weight, tn_tensor *running_mean, tn_tensor *running_var, tn_tensor *save_mean, tn_tensor *save_var,
         int32_t update, double eps, tn_bools output_mask, tn_tensor *reserve)
 { return tn_batch_norm_backward_at(s, grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve, NULL, 0); }
-#define tn_batch_norm_backward(...) tn_batch_norm_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_batch_norm_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_batch_norm_backward_at(__VA_ARGS__, TN_PLACE))
 /* Normalises each channel over the batch. */
 static inline tn_tensor *tn_batch_norm_at(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
         tn_tensor *running_mean, tn_tensor *running_var, int32_t training, double momentum, double eps,
@@ -11803,7 +11897,7 @@ static inline tn_tensor *tn_batch_norm(tn_scope *s, tn_tensor *input, tn_tensor 
         tn_tensor *running_mean, tn_tensor *running_var, int32_t training, double momentum, double eps,
         int32_t cudnn_enabled)
 { return tn_batch_norm_at(s, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled, NULL, 0); }
-#define tn_batch_norm(...) tn_batch_norm_at(__VA_ARGS__, TN_PLACE)
+#define tn_batch_norm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_batch_norm_at(__VA_ARGS__, TN_PLACE))
 /* Normalises each channel of each sample. */
 static inline tn_tensor *tn_instance_norm_at(tn_scope *s, tn_tensor *input, tn_tensor *weight, tn_tensor *bias,
         tn_tensor *running_mean, tn_tensor *running_var, int32_t use_input_stats, double momentum, double eps,
@@ -11818,7 +11912,7 @@ static inline tn_tensor *tn_instance_norm(tn_scope *s, tn_tensor *input, tn_tens
         tn_tensor *running_mean, tn_tensor *running_var, int32_t use_input_stats, double momentum, double eps,
         int32_t cudnn_enabled)
 { return tn_instance_norm_at(s, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled, NULL, 0); }
-#define tn_instance_norm(...) tn_instance_norm_at(__VA_ARGS__, TN_PLACE)
+#define tn_instance_norm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_instance_norm_at(__VA_ARGS__, TN_PLACE))
 /* Normalises over the last dimensions, with mean and reciprocal deviation. */
 typedef struct tn_native_layer_norm_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn_native_layer_norm_result;
@@ -11836,7 +11930,7 @@ static inline tn_native_layer_norm_result tn_native_layer_norm_at(tn_scope *s, t
 static inline tn_native_layer_norm_result tn_native_layer_norm(tn_scope *s, tn_tensor *input,
         tn_ints normalized_shape, tn_tensor *weight, tn_tensor *bias, double eps)
 { return tn_native_layer_norm_at(s, input, normalized_shape, weight, bias, eps, NULL, 0); }
-#define tn_native_layer_norm(...) tn_native_layer_norm_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_layer_norm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_layer_norm_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of native_layer_norm. */
 typedef struct tn_native_layer_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn_native_layer_norm_backward_result;
@@ -11857,7 +11951,8 @@ static inline tn_native_layer_norm_backward_result tn_native_layer_norm_backward
         tn_tensor *input, tn_ints normalized_shape, tn_tensor *mean, tn_tensor *rstd, tn_tensor *weight,
         tn_tensor *bias, tn_bools output_mask)
 { return tn_native_layer_norm_backward_at(s, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, NULL, 0); }
-#define tn_native_layer_norm_backward(...) tn_native_layer_norm_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_layer_norm_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_layer_norm_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Normalises over the last dimensions. */
 typedef struct tn_layer_norm_args { tn_ints normalized_shape; tn_tensor *weight; tn_tensor *bias; double eps;
     int32_t cudnn_enable; } tn_layer_norm_args;
@@ -11892,7 +11987,7 @@ static inline tn_native_group_norm_result tn_native_group_norm_at(tn_scope *s, t
 static inline tn_native_group_norm_result tn_native_group_norm(tn_scope *s, tn_tensor *input, tn_tensor *weight,
         tn_tensor *bias, int64_t N, int64_t C, int64_t HxW, int64_t group, double eps)
 { return tn_native_group_norm_at(s, input, weight, bias, N, C, HxW, group, eps, NULL, 0); }
-#define tn_native_group_norm(...) tn_native_group_norm_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_group_norm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_group_norm_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of native_group_norm. */
 typedef struct tn_native_group_norm_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn_native_group_norm_backward_result;
@@ -11913,7 +12008,8 @@ static inline tn_native_group_norm_backward_result tn_native_group_norm_backward
         tn_tensor *input, tn_tensor *mean, tn_tensor *rstd, tn_tensor *weight, int64_t N, int64_t C, int64_t HxW,
         int64_t group, tn_bools output_mask)
 { return tn_native_group_norm_backward_at(s, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, NULL, 0); }
-#define tn_native_group_norm_backward(...) tn_native_group_norm_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_group_norm_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_group_norm_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Normalises groups of channels. */
 typedef struct tn_group_norm_args { int64_t num_groups; tn_tensor *weight; tn_tensor *bias; double eps;
     int32_t cudnn_enabled; } tn_group_norm_args;
@@ -11960,7 +12056,7 @@ static inline tn__fused_rms_norm_result tn__fused_rms_norm_at(tn_scope *s, tn_te
 static inline tn__fused_rms_norm_result tn__fused_rms_norm(tn_scope *s, tn_tensor *input, tn_ints normalized_shape,
         tn_tensor *weight, double eps)
 { return tn__fused_rms_norm_at(s, input, normalized_shape, weight, eps, NULL, 0); }
-#define tn__fused_rms_norm(...) tn__fused_rms_norm_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_rms_norm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fused_rms_norm_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of _fused_rms_norm. */
 typedef struct tn__fused_rms_norm_backward_result { tn_tensor *result0; tn_tensor *result1;
     } tn__fused_rms_norm_backward_result;
@@ -11979,7 +12075,8 @@ static inline tn__fused_rms_norm_backward_result tn__fused_rms_norm_backward_at(
 static inline tn__fused_rms_norm_backward_result tn__fused_rms_norm_backward(tn_scope *s, tn_tensor *grad_out,
         tn_tensor *input, tn_ints normalized_shape, tn_tensor *rstd, tn_tensor *weight, tn_bools output_mask)
 { return tn__fused_rms_norm_backward_at(s, grad_out, input, normalized_shape, rstd, weight, output_mask, NULL, 0); }
-#define tn__fused_rms_norm_backward(...) tn__fused_rms_norm_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__fused_rms_norm_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__fused_rms_norm_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Weight of a given direction and length. */
 typedef struct tn__weight_norm_args { tn_tensor *g; int64_t dim; } tn__weight_norm_args;
 static inline tn_tensor *tn__weight_norm_at(tn_scope *s, tn_tensor *v_, const tn__weight_norm_args *o,
@@ -12029,7 +12126,8 @@ static inline tn__weight_norm_interface_backward_result tn__weight_norm_interfac
 static inline tn__weight_norm_interface_backward_result tn__weight_norm_interface_backward(tn_scope *s,
         tn_tensor *grad_w, tn_tensor *saved_v, tn_tensor *saved_g, tn_tensor *saved_norms, int64_t dim)
 { return tn__weight_norm_interface_backward_at(s, grad_w, saved_v, saved_g, saved_norms, dim, NULL, 0); }
-#define tn__weight_norm_interface_backward(...) tn__weight_norm_interface_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__weight_norm_interface_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__weight_norm_interface_backward_at(__VA_ARGS__, TN_PLACE))
 /* Normalises each channel over the batch; new running statistics are results. */
 typedef struct tn__native_batch_norm_legit_functional_result { tn_tensor *result0; tn_tensor *result1;
     tn_tensor *result2; tn_tensor *running_mean_out; tn_tensor *running_var_out;
@@ -12052,7 +12150,8 @@ static inline tn__native_batch_norm_legit_functional_result tn__native_batch_nor
         tn_tensor *input, tn_tensor *weight, tn_tensor *bias, tn_tensor *running_mean, tn_tensor *running_var,
         int32_t training, double momentum, double eps)
 { return tn__native_batch_norm_legit_functional_at(s, input, weight, bias, running_mean, running_var, training, momentum, eps, NULL, 0); }
-#define tn__native_batch_norm_legit_functional(...) tn__native_batch_norm_legit_functional_at(__VA_ARGS__, TN_PLACE)
+#define tn__native_batch_norm_legit_functional(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__native_batch_norm_legit_functional_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- optim: Steps of optimisers for lists of tensors, and scaling of gradients. */
 /* Step of stochastic gradient descent. */
@@ -12246,7 +12345,8 @@ static inline int32_t tn__amp_foreach_non_finite_check_and_unscale__at(tn_scope 
 static inline int32_t tn__amp_foreach_non_finite_check_and_unscale_(tn_scope *s, tn_tensors self,
         tn_tensor *found_inf, tn_tensor *inv_scale)
 { return tn__amp_foreach_non_finite_check_and_unscale__at(s, self, found_inf, inv_scale, NULL, 0); }
-#define tn__amp_foreach_non_finite_check_and_unscale_(...) tn__amp_foreach_non_finite_check_and_unscale__at(__VA_ARGS__, TN_PLACE)
+#define tn__amp_foreach_non_finite_check_and_unscale_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__amp_foreach_non_finite_check_and_unscale__at(__VA_ARGS__, TN_PLACE))
 /* Adapts the scale of gradients to whether they were finite. */
 static inline tn_tensor *tn__amp_update_scale__at(tn_scope *s, tn_tensor *self, tn_tensor *growth_tracker,
         tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval,
@@ -12259,7 +12359,7 @@ static inline tn_tensor *tn__amp_update_scale__at(tn_scope *s, tn_tensor *self, 
 static inline tn_tensor *tn__amp_update_scale_(tn_scope *s, tn_tensor *self, tn_tensor *growth_tracker,
         tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval)
 { return tn__amp_update_scale__at(s, self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval, NULL, 0); }
-#define tn__amp_update_scale_(...) tn__amp_update_scale__at(__VA_ARGS__, TN_PLACE)
+#define tn__amp_update_scale_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__amp_update_scale__at(__VA_ARGS__, TN_PLACE))
 /* Results of a step of Adam, on copies. */
 typedef struct tn__fused_adam_result { tn_tensors self_out; tn_tensors grads_out; tn_tensors exp_avgs_out;
     tn_tensors exp_avg_sqs_out; tn_tensors max_exp_avg_sqs_out; } tn__fused_adam_result;
@@ -12511,7 +12611,7 @@ static inline tn__amp_update_scale_result tn__amp_update_scale(tn_scope *s, tn_t
         tn_tensor *growth_tracker, tn_tensor *found_inf, double scale_growth_factor, double scale_backoff_factor,
         int64_t growth_interval)
 { return tn__amp_update_scale_at(s, self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval, NULL, 0); }
-#define tn__amp_update_scale(...) tn__amp_update_scale_at(__VA_ARGS__, TN_PLACE)
+#define tn__amp_update_scale(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__amp_update_scale_at(__VA_ARGS__, TN_PLACE))
 /* Gradients multiplied by a factor, and whether one is not finite. */
 typedef struct tn__amp_foreach_non_finite_check_and_unscale_result { tn_tensors self_out; tn_tensor *found_inf_out;
     } tn__amp_foreach_non_finite_check_and_unscale_result;
@@ -12528,7 +12628,8 @@ static inline tn__amp_foreach_non_finite_check_and_unscale_result tn__amp_foreac
 static inline tn__amp_foreach_non_finite_check_and_unscale_result tn__amp_foreach_non_finite_check_and_unscale(
         tn_scope *s, tn_tensors self, tn_tensor *found_inf, tn_tensor *inv_scale)
 { return tn__amp_foreach_non_finite_check_and_unscale_at(s, self, found_inf, inv_scale, NULL, 0); }
-#define tn__amp_foreach_non_finite_check_and_unscale(...) tn__amp_foreach_non_finite_check_and_unscale_at(__VA_ARGS__, TN_PLACE)
+#define tn__amp_foreach_non_finite_check_and_unscale(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__amp_foreach_non_finite_check_and_unscale_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- pad: Padding. */
 /* Pads with a scalar; negative amounts crop. */
@@ -12570,7 +12671,7 @@ static inline tn_tensor *tn__pad_circular_at(tn_scope *s, tn_tensor *self, tn_in
 }
 static inline tn_tensor *tn__pad_circular(tn_scope *s, tn_tensor *self, tn_ints pad)
 { return tn__pad_circular_at(s, self, pad, NULL, 0); }
-#define tn__pad_circular(...) tn__pad_circular_at(__VA_ARGS__, TN_PLACE)
+#define tn__pad_circular(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__pad_circular_at(__VA_ARGS__, TN_PLACE))
 /* Pads by a mode, given by its number. */
 typedef struct tn__pad_enum_args { int64_t mode; double value; } tn__pad_enum_args;
 static inline tn_tensor *tn__pad_enum_at(tn_scope *s, tn_tensor *self, tn_ints pad, const tn__pad_enum_args *o,
@@ -12594,7 +12695,7 @@ static inline tn_tensor *tn_reflection_pad1d_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_reflection_pad1d(tn_scope *s, tn_tensor *self, tn_ints padding)
 { return tn_reflection_pad1d_at(s, self, padding, NULL, 0); }
-#define tn_reflection_pad1d(...) tn_reflection_pad1d_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad1d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad1d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_reflection_pad1d_out_at(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -12603,7 +12704,7 @@ static inline tn_tensor *tn_reflection_pad1d_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_reflection_pad1d_out(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out)
 { return tn_reflection_pad1d_out_at(s, self, padding, out, NULL, 0); }
-#define tn_reflection_pad1d_out(...) tn_reflection_pad1d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad1d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad1d_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of reflection_pad1d. */
 static inline tn_tensor *tn_reflection_pad1d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, const char *file, uint32_t line)
@@ -12615,7 +12716,8 @@ static inline tn_tensor *tn_reflection_pad1d_backward_at(tn_scope *s, tn_tensor 
 static inline tn_tensor *tn_reflection_pad1d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding)
 { return tn_reflection_pad1d_backward_at(s, grad_output, self, padding, NULL, 0); }
-#define tn_reflection_pad1d_backward(...) tn_reflection_pad1d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad1d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad1d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_reflection_pad1d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -12626,7 +12728,8 @@ static inline tn_tensor *tn_reflection_pad1d_backward_out_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn_reflection_pad1d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input)
 { return tn_reflection_pad1d_backward_out_at(s, grad_output, self, padding, grad_input, NULL, 0); }
-#define tn_reflection_pad1d_backward_out(...) tn_reflection_pad1d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad1d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_reflection_pad1d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Pads by reflection, two dimensions. */
 static inline tn_tensor *tn_reflection_pad2d_at(tn_scope *s, tn_tensor *self, tn_ints padding, const char *file,
         uint32_t line)
@@ -12636,7 +12739,7 @@ static inline tn_tensor *tn_reflection_pad2d_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_reflection_pad2d(tn_scope *s, tn_tensor *self, tn_ints padding)
 { return tn_reflection_pad2d_at(s, self, padding, NULL, 0); }
-#define tn_reflection_pad2d(...) tn_reflection_pad2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad2d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_reflection_pad2d_out_at(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -12645,7 +12748,7 @@ static inline tn_tensor *tn_reflection_pad2d_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_reflection_pad2d_out(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out)
 { return tn_reflection_pad2d_out_at(s, self, padding, out, NULL, 0); }
-#define tn_reflection_pad2d_out(...) tn_reflection_pad2d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad2d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad2d_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of reflection_pad2d. */
 static inline tn_tensor *tn_reflection_pad2d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, const char *file, uint32_t line)
@@ -12657,7 +12760,8 @@ static inline tn_tensor *tn_reflection_pad2d_backward_at(tn_scope *s, tn_tensor 
 static inline tn_tensor *tn_reflection_pad2d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding)
 { return tn_reflection_pad2d_backward_at(s, grad_output, self, padding, NULL, 0); }
-#define tn_reflection_pad2d_backward(...) tn_reflection_pad2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad2d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_reflection_pad2d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -12668,7 +12772,8 @@ static inline tn_tensor *tn_reflection_pad2d_backward_out_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn_reflection_pad2d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input)
 { return tn_reflection_pad2d_backward_out_at(s, grad_output, self, padding, grad_input, NULL, 0); }
-#define tn_reflection_pad2d_backward_out(...) tn_reflection_pad2d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad2d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_reflection_pad2d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Pads by reflection, three dimensions. */
 static inline tn_tensor *tn_reflection_pad3d_at(tn_scope *s, tn_tensor *self, tn_ints padding, const char *file,
         uint32_t line)
@@ -12678,7 +12783,7 @@ static inline tn_tensor *tn_reflection_pad3d_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_reflection_pad3d(tn_scope *s, tn_tensor *self, tn_ints padding)
 { return tn_reflection_pad3d_at(s, self, padding, NULL, 0); }
-#define tn_reflection_pad3d(...) tn_reflection_pad3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad3d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_reflection_pad3d_out_at(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -12687,7 +12792,7 @@ static inline tn_tensor *tn_reflection_pad3d_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_reflection_pad3d_out(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out)
 { return tn_reflection_pad3d_out_at(s, self, padding, out, NULL, 0); }
-#define tn_reflection_pad3d_out(...) tn_reflection_pad3d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad3d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad3d_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of reflection_pad3d. */
 static inline tn_tensor *tn_reflection_pad3d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, const char *file, uint32_t line)
@@ -12699,7 +12804,8 @@ static inline tn_tensor *tn_reflection_pad3d_backward_at(tn_scope *s, tn_tensor 
 static inline tn_tensor *tn_reflection_pad3d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding)
 { return tn_reflection_pad3d_backward_at(s, grad_output, self, padding, NULL, 0); }
-#define tn_reflection_pad3d_backward(...) tn_reflection_pad3d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad3d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reflection_pad3d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_reflection_pad3d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -12710,7 +12816,8 @@ static inline tn_tensor *tn_reflection_pad3d_backward_out_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn_reflection_pad3d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input)
 { return tn_reflection_pad3d_backward_out_at(s, grad_output, self, padding, grad_input, NULL, 0); }
-#define tn_reflection_pad3d_backward_out(...) tn_reflection_pad3d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_reflection_pad3d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_reflection_pad3d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Pads by repeating the edge, one dimension. */
 static inline tn_tensor *tn_replication_pad1d_at(tn_scope *s, tn_tensor *self, tn_ints padding, const char *file,
         uint32_t line)
@@ -12720,7 +12827,7 @@ static inline tn_tensor *tn_replication_pad1d_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_replication_pad1d(tn_scope *s, tn_tensor *self, tn_ints padding)
 { return tn_replication_pad1d_at(s, self, padding, NULL, 0); }
-#define tn_replication_pad1d(...) tn_replication_pad1d_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad1d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad1d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_replication_pad1d_out_at(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -12729,7 +12836,8 @@ static inline tn_tensor *tn_replication_pad1d_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_replication_pad1d_out(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out)
 { return tn_replication_pad1d_out_at(s, self, padding, out, NULL, 0); }
-#define tn_replication_pad1d_out(...) tn_replication_pad1d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad1d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad1d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of replication_pad1d. */
 static inline tn_tensor *tn_replication_pad1d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, const char *file, uint32_t line)
@@ -12741,7 +12849,8 @@ static inline tn_tensor *tn_replication_pad1d_backward_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn_replication_pad1d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding)
 { return tn_replication_pad1d_backward_at(s, grad_output, self, padding, NULL, 0); }
-#define tn_replication_pad1d_backward(...) tn_replication_pad1d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad1d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad1d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_replication_pad1d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -12752,7 +12861,8 @@ static inline tn_tensor *tn_replication_pad1d_backward_out_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_replication_pad1d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input)
 { return tn_replication_pad1d_backward_out_at(s, grad_output, self, padding, grad_input, NULL, 0); }
-#define tn_replication_pad1d_backward_out(...) tn_replication_pad1d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad1d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_replication_pad1d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Pads by repeating the edge, two dimensions. */
 static inline tn_tensor *tn_replication_pad2d_at(tn_scope *s, tn_tensor *self, tn_ints padding, const char *file,
         uint32_t line)
@@ -12762,7 +12872,7 @@ static inline tn_tensor *tn_replication_pad2d_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_replication_pad2d(tn_scope *s, tn_tensor *self, tn_ints padding)
 { return tn_replication_pad2d_at(s, self, padding, NULL, 0); }
-#define tn_replication_pad2d(...) tn_replication_pad2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad2d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_replication_pad2d_out_at(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -12771,7 +12881,8 @@ static inline tn_tensor *tn_replication_pad2d_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_replication_pad2d_out(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out)
 { return tn_replication_pad2d_out_at(s, self, padding, out, NULL, 0); }
-#define tn_replication_pad2d_out(...) tn_replication_pad2d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad2d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad2d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of replication_pad2d. */
 static inline tn_tensor *tn_replication_pad2d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, const char *file, uint32_t line)
@@ -12783,7 +12894,8 @@ static inline tn_tensor *tn_replication_pad2d_backward_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn_replication_pad2d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding)
 { return tn_replication_pad2d_backward_at(s, grad_output, self, padding, NULL, 0); }
-#define tn_replication_pad2d_backward(...) tn_replication_pad2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad2d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_replication_pad2d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -12794,7 +12906,8 @@ static inline tn_tensor *tn_replication_pad2d_backward_out_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_replication_pad2d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input)
 { return tn_replication_pad2d_backward_out_at(s, grad_output, self, padding, grad_input, NULL, 0); }
-#define tn_replication_pad2d_backward_out(...) tn_replication_pad2d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad2d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_replication_pad2d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Pads by repeating the edge, three dimensions. */
 static inline tn_tensor *tn_replication_pad3d_at(tn_scope *s, tn_tensor *self, tn_ints padding, const char *file,
         uint32_t line)
@@ -12804,7 +12917,7 @@ static inline tn_tensor *tn_replication_pad3d_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_replication_pad3d(tn_scope *s, tn_tensor *self, tn_ints padding)
 { return tn_replication_pad3d_at(s, self, padding, NULL, 0); }
-#define tn_replication_pad3d(...) tn_replication_pad3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad3d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_replication_pad3d_out_at(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -12813,7 +12926,8 @@ static inline tn_tensor *tn_replication_pad3d_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_replication_pad3d_out(tn_scope *s, tn_tensor *self, tn_ints padding, tn_tensor *out)
 { return tn_replication_pad3d_out_at(s, self, padding, out, NULL, 0); }
-#define tn_replication_pad3d_out(...) tn_replication_pad3d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad3d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad3d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of replication_pad3d. */
 static inline tn_tensor *tn_replication_pad3d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, const char *file, uint32_t line)
@@ -12825,7 +12939,8 @@ static inline tn_tensor *tn_replication_pad3d_backward_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn_replication_pad3d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding)
 { return tn_replication_pad3d_backward_at(s, grad_output, self, padding, NULL, 0); }
-#define tn_replication_pad3d_backward(...) tn_replication_pad3d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad3d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_replication_pad3d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_replication_pad3d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -12836,7 +12951,8 @@ static inline tn_tensor *tn_replication_pad3d_backward_out_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_replication_pad3d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints padding, tn_tensor *grad_input)
 { return tn_replication_pad3d_backward_out_at(s, grad_output, self, padding, grad_input, NULL, 0); }
-#define tn_replication_pad3d_backward_out(...) tn_replication_pad3d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_replication_pad3d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_replication_pad3d_backward_out_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- pointwise: Elementwise arithmetic, rounding and activations: one formula for each element, with broadcasting and type promotion. */
 /* Adds other, scaled by alpha, to self. */
@@ -12996,7 +13112,7 @@ static inline tn_tensor *tn_mul_at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_mul(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_mul_at(s, self, other, NULL, 0); }
-#define tn_mul(...) tn_mul_at(__VA_ARGS__, TN_PLACE)
+#define tn_mul(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mul_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mul__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -13004,7 +13120,7 @@ static inline tn_tensor *tn_mul__at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_mul_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_mul__at(s, self, other, NULL, 0); }
-#define tn_mul_(...) tn_mul__at(__VA_ARGS__, TN_PLACE)
+#define tn_mul_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mul__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mul_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13013,7 +13129,7 @@ static inline tn_tensor *tn_mul_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_mul_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_mul_out_at(s, self, other, out, NULL, 0); }
-#define tn_mul_out(...) tn_mul_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_mul_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mul_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mul_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13022,7 +13138,8 @@ static inline tn_tensor *tn_mul_scalar_at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_mul_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_mul_scalar_at(s, self, other, NULL, 0); }
-#define tn_mul_scalar(s, self, other) tn_mul_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_mul_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mul_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_mul_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13031,7 +13148,8 @@ static inline tn_tensor *tn_mul_scalar__at(tn_scope *s, tn_tensor *self, tn_scal
 }
 static inline tn_tensor *tn_mul_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_mul_scalar__at(s, self, other, NULL, 0); }
-#define tn_mul_scalar_(s, self, other) tn_mul_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_mul_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mul_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 /* Divides self by other; integers give the default float type. */
 static inline tn_tensor *tn_div_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -13040,7 +13158,7 @@ static inline tn_tensor *tn_div_at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_div(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_div_at(s, self, other, NULL, 0); }
-#define tn_div(...) tn_div_at(__VA_ARGS__, TN_PLACE)
+#define tn_div(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_div__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -13048,7 +13166,7 @@ static inline tn_tensor *tn_div__at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_div_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_div__at(s, self, other, NULL, 0); }
-#define tn_div_(...) tn_div__at(__VA_ARGS__, TN_PLACE)
+#define tn_div_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_div_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13057,7 +13175,7 @@ static inline tn_tensor *tn_div_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_div_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_div_out_at(s, self, other, out, NULL, 0); }
-#define tn_div_out(...) tn_div_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_div_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_div_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13066,7 +13184,8 @@ static inline tn_tensor *tn_div_scalar_at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_div_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_div_scalar_at(s, self, other, NULL, 0); }
-#define tn_div_scalar(s, self, other) tn_div_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_div_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_div_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13075,7 +13194,8 @@ static inline tn_tensor *tn_div_scalar__at(tn_scope *s, tn_tensor *self, tn_scal
 }
 static inline tn_tensor *tn_div_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_div_scalar__at(s, self, other, NULL, 0); }
-#define tn_div_scalar_(s, self, other) tn_div_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_div_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 /* Divides and rounds by rounding_mode: none, trunc or floor. */
 static inline tn_tensor *tn_div_tensor_mode_at(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, const char *file, uint32_t line)
@@ -13085,7 +13205,7 @@ static inline tn_tensor *tn_div_tensor_mode_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_div_tensor_mode(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *rounding_mode)
 { return tn_div_tensor_mode_at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_div_tensor_mode(...) tn_div_tensor_mode_at(__VA_ARGS__, TN_PLACE)
+#define tn_div_tensor_mode(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_tensor_mode_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_div_tensor_mode__at(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, const char *file, uint32_t line)
 {
@@ -13095,7 +13215,7 @@ static inline tn_tensor *tn_div_tensor_mode__at(tn_scope *s, tn_tensor *self, tn
 static inline tn_tensor *tn_div_tensor_mode_(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode)
 { return tn_div_tensor_mode__at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_div_tensor_mode_(...) tn_div_tensor_mode__at(__VA_ARGS__, TN_PLACE)
+#define tn_div_tensor_mode_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_tensor_mode__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_div_tensor_mode_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -13106,7 +13226,7 @@ static inline tn_tensor *tn_div_tensor_mode_out_at(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_div_tensor_mode_out(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, tn_tensor *out)
 { return tn_div_tensor_mode_out_at(s, self, other, rounding_mode, out, NULL, 0); }
-#define tn_div_tensor_mode_out(...) tn_div_tensor_mode_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_div_tensor_mode_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_tensor_mode_out_at(__VA_ARGS__, TN_PLACE))
 /* Divides self by other; integers give the default float type. */
 static inline tn_tensor *tn_div_scalar_mode_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode, const char *file, uint32_t line)
@@ -13116,8 +13236,8 @@ static inline tn_tensor *tn_div_scalar_mode_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_div_scalar_mode(tn_scope *s, tn_tensor *self, tn_scalar other, const char *rounding_mode)
 { return tn_div_scalar_mode_at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_div_scalar_mode(s, self, other, rounding_mode) tn_div_scalar_mode_at(s, self, TN_SCALAR(other), \
-        rounding_mode, TN_PLACE)
+#define tn_div_scalar_mode(s, self, other, rounding_mode) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_scalar_mode_at(s, self, \
+        TN_SCALAR(other), rounding_mode, TN_PLACE))
 static inline tn_tensor *tn_div_scalar_mode__at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode, const char *file, uint32_t line)
 {
@@ -13126,8 +13246,8 @@ static inline tn_tensor *tn_div_scalar_mode__at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_div_scalar_mode_(tn_scope *s, tn_tensor *self, tn_scalar other, const char *rounding_mode)
 { return tn_div_scalar_mode__at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_div_scalar_mode_(s, self, other, rounding_mode) tn_div_scalar_mode__at(s, self, TN_SCALAR(other), \
-        rounding_mode, TN_PLACE)
+#define tn_div_scalar_mode_(s, self, other, rounding_mode) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_div_scalar_mode__at(s, \
+        self, TN_SCALAR(other), rounding_mode, TN_PLACE))
 /* Divides and rounds towards negative infinity. */
 static inline tn_tensor *tn_floor_divide_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -13137,7 +13257,7 @@ static inline tn_tensor *tn_floor_divide_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_floor_divide(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_floor_divide_at(s, self, other, NULL, 0); }
-#define tn_floor_divide(...) tn_floor_divide_at(__VA_ARGS__, TN_PLACE)
+#define tn_floor_divide(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor_divide_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_floor_divide__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -13146,7 +13266,7 @@ static inline tn_tensor *tn_floor_divide__at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_floor_divide_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_floor_divide__at(s, self, other, NULL, 0); }
-#define tn_floor_divide_(...) tn_floor_divide__at(__VA_ARGS__, TN_PLACE)
+#define tn_floor_divide_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor_divide__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_floor_divide_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13155,7 +13275,7 @@ static inline tn_tensor *tn_floor_divide_out_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_floor_divide_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_floor_divide_out_at(s, self, other, out, NULL, 0); }
-#define tn_floor_divide_out(...) tn_floor_divide_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_floor_divide_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor_divide_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_floor_divide_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13164,7 +13284,8 @@ static inline tn_tensor *tn_floor_divide_scalar_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_floor_divide_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_floor_divide_scalar_at(s, self, other, NULL, 0); }
-#define tn_floor_divide_scalar(s, self, other) tn_floor_divide_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_floor_divide_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor_divide_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_floor_divide_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13173,7 +13294,8 @@ static inline tn_tensor *tn_floor_divide_scalar__at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_floor_divide_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_floor_divide_scalar__at(s, self, other, NULL, 0); }
-#define tn_floor_divide_scalar_(s, self, other) tn_floor_divide_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_floor_divide_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor_divide_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 /* Remainder of the division with the sign of the divisor. */
 static inline tn_tensor *tn_remainder_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -13183,7 +13305,7 @@ static inline tn_tensor *tn_remainder_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_remainder(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_remainder_at(s, self, other, NULL, 0); }
-#define tn_remainder(...) tn_remainder_at(__VA_ARGS__, TN_PLACE)
+#define tn_remainder(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_remainder_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_remainder__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -13192,7 +13314,7 @@ static inline tn_tensor *tn_remainder__at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_remainder_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_remainder__at(s, self, other, NULL, 0); }
-#define tn_remainder_(...) tn_remainder__at(__VA_ARGS__, TN_PLACE)
+#define tn_remainder_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_remainder__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_remainder_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13201,7 +13323,7 @@ static inline tn_tensor *tn_remainder_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_remainder_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_remainder_out_at(s, self, other, out, NULL, 0); }
-#define tn_remainder_out(...) tn_remainder_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_remainder_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_remainder_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_remainder_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13210,7 +13332,8 @@ static inline tn_tensor *tn_remainder_scalar_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_remainder_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_remainder_scalar_at(s, self, other, NULL, 0); }
-#define tn_remainder_scalar(s, self, other) tn_remainder_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_remainder_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_remainder_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_remainder_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13219,7 +13342,8 @@ static inline tn_tensor *tn_remainder_scalar__at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_remainder_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_remainder_scalar__at(s, self, other, NULL, 0); }
-#define tn_remainder_scalar_(s, self, other) tn_remainder_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_remainder_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_remainder_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_remainder_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13228,8 +13352,8 @@ static inline tn_tensor *tn_remainder_scalar_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_remainder_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_remainder_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_remainder_scalar_out(s, self, other, out) tn_remainder_scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_remainder_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_remainder_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_remainder_scalar_tensor_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -13238,7 +13362,8 @@ static inline tn_tensor *tn_remainder_scalar_tensor_at(tn_scope *s, tn_scalar se
 }
 static inline tn_tensor *tn_remainder_scalar_tensor(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_remainder_scalar_tensor_at(s, self, other, NULL, 0); }
-#define tn_remainder_scalar_tensor(s, self, other) tn_remainder_scalar_tensor_at(s, TN_SCALAR(self), other, TN_PLACE)
+#define tn_remainder_scalar_tensor(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_remainder_scalar_tensor_at(s, \
+        TN_SCALAR(self), other, TN_PLACE))
 /* Remainder of the division with the sign of the dividend. */
 static inline tn_tensor *tn_fmod_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -13247,7 +13372,7 @@ static inline tn_tensor *tn_fmod_at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_fmod(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_fmod_at(s, self, other, NULL, 0); }
-#define tn_fmod(...) tn_fmod_at(__VA_ARGS__, TN_PLACE)
+#define tn_fmod(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmod_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fmod__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -13255,7 +13380,7 @@ static inline tn_tensor *tn_fmod__at(tn_scope *s, tn_tensor *self, tn_tensor *ot
 }
 static inline tn_tensor *tn_fmod_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_fmod__at(s, self, other, NULL, 0); }
-#define tn_fmod_(...) tn_fmod__at(__VA_ARGS__, TN_PLACE)
+#define tn_fmod_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmod__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fmod_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13264,7 +13389,7 @@ static inline tn_tensor *tn_fmod_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_fmod_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_fmod_out_at(s, self, other, out, NULL, 0); }
-#define tn_fmod_out(...) tn_fmod_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fmod_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmod_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fmod_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13273,7 +13398,8 @@ static inline tn_tensor *tn_fmod_scalar_at(tn_scope *s, tn_tensor *self, tn_scal
 }
 static inline tn_tensor *tn_fmod_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_fmod_scalar_at(s, self, other, NULL, 0); }
-#define tn_fmod_scalar(s, self, other) tn_fmod_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_fmod_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmod_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_fmod_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -13282,7 +13408,8 @@ static inline tn_tensor *tn_fmod_scalar__at(tn_scope *s, tn_tensor *self, tn_sca
 }
 static inline tn_tensor *tn_fmod_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_fmod_scalar__at(s, self, other, NULL, 0); }
-#define tn_fmod_scalar_(s, self, other) tn_fmod_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_fmod_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmod_scalar__at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_fmod_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13291,7 +13418,8 @@ static inline tn_tensor *tn_fmod_scalar_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_fmod_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_fmod_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_fmod_scalar_out(s, self, other, out) tn_fmod_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE)
+#define tn_fmod_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmod_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* Raises self to the power of exponent. */
 static inline tn_tensor *tn_pow_at(tn_scope *s, tn_tensor *self, tn_tensor *exponent, const char *file, uint32_t line)
 {
@@ -13300,7 +13428,7 @@ static inline tn_tensor *tn_pow_at(tn_scope *s, tn_tensor *self, tn_tensor *expo
 }
 static inline tn_tensor *tn_pow(tn_scope *s, tn_tensor *self, tn_tensor *exponent)
 { return tn_pow_at(s, self, exponent, NULL, 0); }
-#define tn_pow(...) tn_pow_at(__VA_ARGS__, TN_PLACE)
+#define tn_pow(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_pow__at(tn_scope *s, tn_tensor *self, tn_tensor *exponent, const char *file,
         uint32_t line)
 {
@@ -13309,7 +13437,7 @@ static inline tn_tensor *tn_pow__at(tn_scope *s, tn_tensor *self, tn_tensor *exp
 }
 static inline tn_tensor *tn_pow_(tn_scope *s, tn_tensor *self, tn_tensor *exponent)
 { return tn_pow__at(s, self, exponent, NULL, 0); }
-#define tn_pow_(...) tn_pow__at(__VA_ARGS__, TN_PLACE)
+#define tn_pow_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_pow_out_at(tn_scope *s, tn_tensor *self, tn_tensor *exponent, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13318,7 +13446,7 @@ static inline tn_tensor *tn_pow_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_pow_out(tn_scope *s, tn_tensor *self, tn_tensor *exponent, tn_tensor *out)
 { return tn_pow_out_at(s, self, exponent, out, NULL, 0); }
-#define tn_pow_out(...) tn_pow_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_pow_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_pow_tensor_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar exponent, const char *file,
         uint32_t line)
 {
@@ -13327,7 +13455,8 @@ static inline tn_tensor *tn_pow_tensor_scalar_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_pow_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 { return tn_pow_tensor_scalar_at(s, self, exponent, NULL, 0); }
-#define tn_pow_tensor_scalar(s, self, exponent) tn_pow_tensor_scalar_at(s, self, TN_SCALAR(exponent), TN_PLACE)
+#define tn_pow_tensor_scalar(s, self, exponent) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow_tensor_scalar_at(s, self, \
+        TN_SCALAR(exponent), TN_PLACE))
 static inline tn_tensor *tn_pow_tensor_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar exponent, const char *file,
         uint32_t line)
 {
@@ -13336,7 +13465,8 @@ static inline tn_tensor *tn_pow_tensor_scalar__at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_pow_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 { return tn_pow_tensor_scalar__at(s, self, exponent, NULL, 0); }
-#define tn_pow_tensor_scalar_(s, self, exponent) tn_pow_tensor_scalar__at(s, self, TN_SCALAR(exponent), TN_PLACE)
+#define tn_pow_tensor_scalar_(s, self, exponent) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow_tensor_scalar__at(s, self, \
+        TN_SCALAR(exponent), TN_PLACE))
 static inline tn_tensor *tn_pow_tensor_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar exponent, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13345,8 +13475,8 @@ static inline tn_tensor *tn_pow_tensor_scalar_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_pow_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar exponent, tn_tensor *out)
 { return tn_pow_tensor_scalar_out_at(s, self, exponent, out, NULL, 0); }
-#define tn_pow_tensor_scalar_out(s, self, exponent, out) tn_pow_tensor_scalar_out_at(s, self, TN_SCALAR(exponent), \
-        out, TN_PLACE)
+#define tn_pow_tensor_scalar_out(s, self, exponent, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow_tensor_scalar_out_at(s, \
+        self, TN_SCALAR(exponent), out, TN_PLACE))
 static inline tn_tensor *tn_pow_scalar_at(tn_scope *s, tn_scalar self, tn_tensor *exponent, const char *file,
         uint32_t line)
 {
@@ -13355,7 +13485,8 @@ static inline tn_tensor *tn_pow_scalar_at(tn_scope *s, tn_scalar self, tn_tensor
 }
 static inline tn_tensor *tn_pow_scalar(tn_scope *s, tn_scalar self, tn_tensor *exponent)
 { return tn_pow_scalar_at(s, self, exponent, NULL, 0); }
-#define tn_pow_scalar(s, self, exponent) tn_pow_scalar_at(s, TN_SCALAR(self), exponent, TN_PLACE)
+#define tn_pow_scalar(s, self, exponent) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow_scalar_at(s, TN_SCALAR(self), exponent, \
+        TN_PLACE))
 static inline tn_tensor *tn_pow_scalar_out_at(tn_scope *s, tn_scalar self, tn_tensor *exponent, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13364,7 +13495,8 @@ static inline tn_tensor *tn_pow_scalar_out_at(tn_scope *s, tn_scalar self, tn_te
 }
 static inline tn_tensor *tn_pow_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *exponent, tn_tensor *out)
 { return tn_pow_scalar_out_at(s, self, exponent, out, NULL, 0); }
-#define tn_pow_scalar_out(s, self, exponent, out) tn_pow_scalar_out_at(s, TN_SCALAR(self), exponent, out, TN_PLACE)
+#define tn_pow_scalar_out(s, self, exponent, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pow_scalar_out_at(s, \
+        TN_SCALAR(self), exponent, out, TN_PLACE))
 /* Raises self to the power of exponent in double precision. */
 static inline tn_tensor *tn_float_power_at(tn_scope *s, tn_tensor *self, tn_tensor *exponent, const char *file,
         uint32_t line)
@@ -13374,7 +13506,7 @@ static inline tn_tensor *tn_float_power_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_float_power(tn_scope *s, tn_tensor *self, tn_tensor *exponent)
 { return tn_float_power_at(s, self, exponent, NULL, 0); }
-#define tn_float_power(...) tn_float_power_at(__VA_ARGS__, TN_PLACE)
+#define tn_float_power(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_float_power_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_float_power__at(tn_scope *s, tn_tensor *self, tn_tensor *exponent, const char *file,
         uint32_t line)
 {
@@ -13383,7 +13515,7 @@ static inline tn_tensor *tn_float_power__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_float_power_(tn_scope *s, tn_tensor *self, tn_tensor *exponent)
 { return tn_float_power__at(s, self, exponent, NULL, 0); }
-#define tn_float_power_(...) tn_float_power__at(__VA_ARGS__, TN_PLACE)
+#define tn_float_power_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_float_power__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_float_power_out_at(tn_scope *s, tn_tensor *self, tn_tensor *exponent, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13392,7 +13524,7 @@ static inline tn_tensor *tn_float_power_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_float_power_out(tn_scope *s, tn_tensor *self, tn_tensor *exponent, tn_tensor *out)
 { return tn_float_power_out_at(s, self, exponent, out, NULL, 0); }
-#define tn_float_power_out(...) tn_float_power_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_float_power_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_float_power_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_float_power_scalar_at(tn_scope *s, tn_scalar self, tn_tensor *exponent, const char *file,
         uint32_t line)
 {
@@ -13401,7 +13533,8 @@ static inline tn_tensor *tn_float_power_scalar_at(tn_scope *s, tn_scalar self, t
 }
 static inline tn_tensor *tn_float_power_scalar(tn_scope *s, tn_scalar self, tn_tensor *exponent)
 { return tn_float_power_scalar_at(s, self, exponent, NULL, 0); }
-#define tn_float_power_scalar(s, self, exponent) tn_float_power_scalar_at(s, TN_SCALAR(self), exponent, TN_PLACE)
+#define tn_float_power_scalar(s, self, exponent) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_float_power_scalar_at(s, \
+        TN_SCALAR(self), exponent, TN_PLACE))
 static inline tn_tensor *tn_float_power_scalar_out_at(tn_scope *s, tn_scalar self, tn_tensor *exponent,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -13410,8 +13543,8 @@ static inline tn_tensor *tn_float_power_scalar_out_at(tn_scope *s, tn_scalar sel
 }
 static inline tn_tensor *tn_float_power_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *exponent, tn_tensor *out)
 { return tn_float_power_scalar_out_at(s, self, exponent, out, NULL, 0); }
-#define tn_float_power_scalar_out(s, self, exponent, out) tn_float_power_scalar_out_at(s, TN_SCALAR(self), exponent, \
-        out, TN_PLACE)
+#define tn_float_power_scalar_out(s, self, exponent, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_float_power_scalar_out_at(s, TN_SCALAR(self), exponent, out, TN_PLACE))
 static inline tn_tensor *tn_float_power_tensor_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar exponent,
         const char *file, uint32_t line)
 {
@@ -13420,8 +13553,8 @@ static inline tn_tensor *tn_float_power_tensor_scalar_at(tn_scope *s, tn_tensor 
 }
 static inline tn_tensor *tn_float_power_tensor_scalar(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 { return tn_float_power_tensor_scalar_at(s, self, exponent, NULL, 0); }
-#define tn_float_power_tensor_scalar(s, self, exponent) tn_float_power_tensor_scalar_at(s, self, TN_SCALAR(exponent), \
-        TN_PLACE)
+#define tn_float_power_tensor_scalar(s, self, exponent) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_float_power_tensor_scalar_at(s, self, TN_SCALAR(exponent), TN_PLACE))
 static inline tn_tensor *tn_float_power_tensor_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar exponent,
         const char *file, uint32_t line)
 {
@@ -13430,8 +13563,8 @@ static inline tn_tensor *tn_float_power_tensor_scalar__at(tn_scope *s, tn_tensor
 }
 static inline tn_tensor *tn_float_power_tensor_scalar_(tn_scope *s, tn_tensor *self, tn_scalar exponent)
 { return tn_float_power_tensor_scalar__at(s, self, exponent, NULL, 0); }
-#define tn_float_power_tensor_scalar_(s, self, exponent) tn_float_power_tensor_scalar__at(s, self, \
-        TN_SCALAR(exponent), TN_PLACE)
+#define tn_float_power_tensor_scalar_(s, self, exponent) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_float_power_tensor_scalar__at(s, self, TN_SCALAR(exponent), TN_PLACE))
 static inline tn_tensor *tn_float_power_tensor_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar exponent,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -13441,8 +13574,8 @@ static inline tn_tensor *tn_float_power_tensor_scalar_out_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn_float_power_tensor_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar exponent,
         tn_tensor *out)
 { return tn_float_power_tensor_scalar_out_at(s, self, exponent, out, NULL, 0); }
-#define tn_float_power_tensor_scalar_out(s, self, exponent, out) tn_float_power_tensor_scalar_out_at(s, self, \
-        TN_SCALAR(exponent), out, TN_PLACE)
+#define tn_float_power_tensor_scalar_out(s, self, exponent, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_float_power_tensor_scalar_out_at(s, self, TN_SCALAR(exponent), out, TN_PLACE))
 /* Absolute value, or modulus of a complex number. */
 static inline tn_tensor *tn_abs_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13451,7 +13584,7 @@ static inline tn_tensor *tn_abs_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_abs(tn_scope *s, tn_tensor *self)
 { return tn_abs_at(s, self, NULL, 0); }
-#define tn_abs(...) tn_abs_at(__VA_ARGS__, TN_PLACE)
+#define tn_abs(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_abs_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_abs__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13459,7 +13592,7 @@ static inline tn_tensor *tn_abs__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_abs_(tn_scope *s, tn_tensor *self)
 { return tn_abs__at(s, self, NULL, 0); }
-#define tn_abs_(...) tn_abs__at(__VA_ARGS__, TN_PLACE)
+#define tn_abs_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_abs__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_abs_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13467,7 +13600,7 @@ static inline tn_tensor *tn_abs_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_abs_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_abs_out_at(s, self, out, NULL, 0); }
-#define tn_abs_out(...) tn_abs_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_abs_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_abs_out_at(__VA_ARGS__, TN_PLACE))
 /* Negates. */
 static inline tn_tensor *tn_neg_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13476,7 +13609,7 @@ static inline tn_tensor *tn_neg_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_neg(tn_scope *s, tn_tensor *self)
 { return tn_neg_at(s, self, NULL, 0); }
-#define tn_neg(...) tn_neg_at(__VA_ARGS__, TN_PLACE)
+#define tn_neg(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_neg_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_neg__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13484,7 +13617,7 @@ static inline tn_tensor *tn_neg__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_neg_(tn_scope *s, tn_tensor *self)
 { return tn_neg__at(s, self, NULL, 0); }
-#define tn_neg_(...) tn_neg__at(__VA_ARGS__, TN_PLACE)
+#define tn_neg_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_neg__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_neg_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13492,7 +13625,7 @@ static inline tn_tensor *tn_neg_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_neg_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_neg_out_at(s, self, out, NULL, 0); }
-#define tn_neg_out(...) tn_neg_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_neg_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_neg_out_at(__VA_ARGS__, TN_PLACE))
 /* Returns self; refused for bool. */
 static inline tn_tensor *tn_positive_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13501,7 +13634,7 @@ static inline tn_tensor *tn_positive_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_positive(tn_scope *s, tn_tensor *self)
 { return tn_positive_at(s, self, NULL, 0); }
-#define tn_positive(...) tn_positive_at(__VA_ARGS__, TN_PLACE)
+#define tn_positive(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_positive_at(__VA_ARGS__, TN_PLACE))
 /* Sign: -1, 0 or 1. */
 static inline tn_tensor *tn_sign_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13510,7 +13643,7 @@ static inline tn_tensor *tn_sign_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_sign(tn_scope *s, tn_tensor *self)
 { return tn_sign_at(s, self, NULL, 0); }
-#define tn_sign(...) tn_sign_at(__VA_ARGS__, TN_PLACE)
+#define tn_sign(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sign_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sign__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13518,7 +13651,7 @@ static inline tn_tensor *tn_sign__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_sign_(tn_scope *s, tn_tensor *self)
 { return tn_sign__at(s, self, NULL, 0); }
-#define tn_sign_(...) tn_sign__at(__VA_ARGS__, TN_PLACE)
+#define tn_sign_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sign__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sign_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13526,7 +13659,7 @@ static inline tn_tensor *tn_sign_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_sign_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_sign_out_at(s, self, out, NULL, 0); }
-#define tn_sign_out(...) tn_sign_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sign_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sign_out_at(__VA_ARGS__, TN_PLACE))
 /* Sign, or a complex number of modulus 1 with the same angle. */
 static inline tn_tensor *tn_sgn_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13535,7 +13668,7 @@ static inline tn_tensor *tn_sgn_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_sgn(tn_scope *s, tn_tensor *self)
 { return tn_sgn_at(s, self, NULL, 0); }
-#define tn_sgn(...) tn_sgn_at(__VA_ARGS__, TN_PLACE)
+#define tn_sgn(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sgn_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sgn__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13543,7 +13676,7 @@ static inline tn_tensor *tn_sgn__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_sgn_(tn_scope *s, tn_tensor *self)
 { return tn_sgn__at(s, self, NULL, 0); }
-#define tn_sgn_(...) tn_sgn__at(__VA_ARGS__, TN_PLACE)
+#define tn_sgn_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sgn__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sgn_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13551,7 +13684,7 @@ static inline tn_tensor *tn_sgn_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_sgn_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_sgn_out_at(s, self, out, NULL, 0); }
-#define tn_sgn_out(...) tn_sgn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sgn_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sgn_out_at(__VA_ARGS__, TN_PLACE))
 /* Rounds up. */
 static inline tn_tensor *tn_ceil_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13560,7 +13693,7 @@ static inline tn_tensor *tn_ceil_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_ceil(tn_scope *s, tn_tensor *self)
 { return tn_ceil_at(s, self, NULL, 0); }
-#define tn_ceil(...) tn_ceil_at(__VA_ARGS__, TN_PLACE)
+#define tn_ceil(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ceil_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ceil__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13568,7 +13701,7 @@ static inline tn_tensor *tn_ceil__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_ceil_(tn_scope *s, tn_tensor *self)
 { return tn_ceil__at(s, self, NULL, 0); }
-#define tn_ceil_(...) tn_ceil__at(__VA_ARGS__, TN_PLACE)
+#define tn_ceil_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ceil__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ceil_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13576,7 +13709,7 @@ static inline tn_tensor *tn_ceil_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_ceil_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_ceil_out_at(s, self, out, NULL, 0); }
-#define tn_ceil_out(...) tn_ceil_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_ceil_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ceil_out_at(__VA_ARGS__, TN_PLACE))
 /* Rounds down. */
 static inline tn_tensor *tn_floor_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13585,7 +13718,7 @@ static inline tn_tensor *tn_floor_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_floor(tn_scope *s, tn_tensor *self)
 { return tn_floor_at(s, self, NULL, 0); }
-#define tn_floor(...) tn_floor_at(__VA_ARGS__, TN_PLACE)
+#define tn_floor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_floor__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13593,7 +13726,7 @@ static inline tn_tensor *tn_floor__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_floor_(tn_scope *s, tn_tensor *self)
 { return tn_floor__at(s, self, NULL, 0); }
-#define tn_floor_(...) tn_floor__at(__VA_ARGS__, TN_PLACE)
+#define tn_floor_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_floor_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13602,7 +13735,7 @@ static inline tn_tensor *tn_floor_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_floor_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_floor_out_at(s, self, out, NULL, 0); }
-#define tn_floor_out(...) tn_floor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_floor_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_floor_out_at(__VA_ARGS__, TN_PLACE))
 /* Rounds to the nearest integer, halves to even. */
 static inline tn_tensor *tn_round_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13611,7 +13744,7 @@ static inline tn_tensor *tn_round_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_round(tn_scope *s, tn_tensor *self)
 { return tn_round_at(s, self, NULL, 0); }
-#define tn_round(...) tn_round_at(__VA_ARGS__, TN_PLACE)
+#define tn_round(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_round_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_round__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13619,7 +13752,7 @@ static inline tn_tensor *tn_round__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_round_(tn_scope *s, tn_tensor *self)
 { return tn_round__at(s, self, NULL, 0); }
-#define tn_round_(...) tn_round__at(__VA_ARGS__, TN_PLACE)
+#define tn_round_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_round__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_round_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13628,7 +13761,7 @@ static inline tn_tensor *tn_round_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_round_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_round_out_at(s, self, out, NULL, 0); }
-#define tn_round_out(...) tn_round_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_round_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_round_out_at(__VA_ARGS__, TN_PLACE))
 /* Rounds to a number of decimals, halves to even. */
 static inline tn_tensor *tn_round_decimals_at(tn_scope *s, tn_tensor *self, int64_t decimals, const char *file,
         uint32_t line)
@@ -13638,7 +13771,7 @@ static inline tn_tensor *tn_round_decimals_at(tn_scope *s, tn_tensor *self, int6
 }
 static inline tn_tensor *tn_round_decimals(tn_scope *s, tn_tensor *self, int64_t decimals)
 { return tn_round_decimals_at(s, self, decimals, NULL, 0); }
-#define tn_round_decimals(...) tn_round_decimals_at(__VA_ARGS__, TN_PLACE)
+#define tn_round_decimals(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_round_decimals_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_round_decimals__at(tn_scope *s, tn_tensor *self, int64_t decimals, const char *file,
         uint32_t line)
 {
@@ -13647,7 +13780,7 @@ static inline tn_tensor *tn_round_decimals__at(tn_scope *s, tn_tensor *self, int
 }
 static inline tn_tensor *tn_round_decimals_(tn_scope *s, tn_tensor *self, int64_t decimals)
 { return tn_round_decimals__at(s, self, decimals, NULL, 0); }
-#define tn_round_decimals_(...) tn_round_decimals__at(__VA_ARGS__, TN_PLACE)
+#define tn_round_decimals_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_round_decimals__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_round_decimals_out_at(tn_scope *s, tn_tensor *self, int64_t decimals, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -13656,7 +13789,7 @@ static inline tn_tensor *tn_round_decimals_out_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_round_decimals_out(tn_scope *s, tn_tensor *self, int64_t decimals, tn_tensor *out)
 { return tn_round_decimals_out_at(s, self, decimals, out, NULL, 0); }
-#define tn_round_decimals_out(...) tn_round_decimals_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_round_decimals_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_round_decimals_out_at(__VA_ARGS__, TN_PLACE))
 /* Rounds towards zero. */
 static inline tn_tensor *tn_trunc_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13665,7 +13798,7 @@ static inline tn_tensor *tn_trunc_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_trunc(tn_scope *s, tn_tensor *self)
 { return tn_trunc_at(s, self, NULL, 0); }
-#define tn_trunc(...) tn_trunc_at(__VA_ARGS__, TN_PLACE)
+#define tn_trunc(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_trunc_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_trunc__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13673,7 +13806,7 @@ static inline tn_tensor *tn_trunc__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_trunc_(tn_scope *s, tn_tensor *self)
 { return tn_trunc__at(s, self, NULL, 0); }
-#define tn_trunc_(...) tn_trunc__at(__VA_ARGS__, TN_PLACE)
+#define tn_trunc_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_trunc__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_trunc_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13682,7 +13815,7 @@ static inline tn_tensor *tn_trunc_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_trunc_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_trunc_out_at(s, self, out, NULL, 0); }
-#define tn_trunc_out(...) tn_trunc_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_trunc_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_trunc_out_at(__VA_ARGS__, TN_PLACE))
 /* Fractional part, with the sign of self. */
 static inline tn_tensor *tn_frac_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13691,7 +13824,7 @@ static inline tn_tensor *tn_frac_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_frac(tn_scope *s, tn_tensor *self)
 { return tn_frac_at(s, self, NULL, 0); }
-#define tn_frac(...) tn_frac_at(__VA_ARGS__, TN_PLACE)
+#define tn_frac(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_frac_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_frac__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13699,7 +13832,7 @@ static inline tn_tensor *tn_frac__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_frac_(tn_scope *s, tn_tensor *self)
 { return tn_frac__at(s, self, NULL, 0); }
-#define tn_frac_(...) tn_frac__at(__VA_ARGS__, TN_PLACE)
+#define tn_frac_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_frac__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_frac_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13707,7 +13840,7 @@ static inline tn_tensor *tn_frac_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_frac_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_frac_out_at(s, self, out, NULL, 0); }
-#define tn_frac_out(...) tn_frac_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_frac_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_frac_out_at(__VA_ARGS__, TN_PLACE))
 /* One divided by self. */
 static inline tn_tensor *tn_reciprocal_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13716,7 +13849,7 @@ static inline tn_tensor *tn_reciprocal_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_reciprocal(tn_scope *s, tn_tensor *self)
 { return tn_reciprocal_at(s, self, NULL, 0); }
-#define tn_reciprocal(...) tn_reciprocal_at(__VA_ARGS__, TN_PLACE)
+#define tn_reciprocal(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reciprocal_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_reciprocal__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13724,7 +13857,7 @@ static inline tn_tensor *tn_reciprocal__at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_reciprocal_(tn_scope *s, tn_tensor *self)
 { return tn_reciprocal__at(s, self, NULL, 0); }
-#define tn_reciprocal_(...) tn_reciprocal__at(__VA_ARGS__, TN_PLACE)
+#define tn_reciprocal_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reciprocal__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_reciprocal_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13733,7 +13866,7 @@ static inline tn_tensor *tn_reciprocal_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_reciprocal_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_reciprocal_out_at(s, self, out, NULL, 0); }
-#define tn_reciprocal_out(...) tn_reciprocal_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_reciprocal_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reciprocal_out_at(__VA_ARGS__, TN_PLACE))
 /* Square root. */
 static inline tn_tensor *tn_sqrt_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13742,7 +13875,7 @@ static inline tn_tensor *tn_sqrt_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_sqrt(tn_scope *s, tn_tensor *self)
 { return tn_sqrt_at(s, self, NULL, 0); }
-#define tn_sqrt(...) tn_sqrt_at(__VA_ARGS__, TN_PLACE)
+#define tn_sqrt(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sqrt_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sqrt__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13750,7 +13883,7 @@ static inline tn_tensor *tn_sqrt__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_sqrt_(tn_scope *s, tn_tensor *self)
 { return tn_sqrt__at(s, self, NULL, 0); }
-#define tn_sqrt_(...) tn_sqrt__at(__VA_ARGS__, TN_PLACE)
+#define tn_sqrt_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sqrt__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sqrt_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13758,7 +13891,7 @@ static inline tn_tensor *tn_sqrt_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_sqrt_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_sqrt_out_at(s, self, out, NULL, 0); }
-#define tn_sqrt_out(...) tn_sqrt_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sqrt_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sqrt_out_at(__VA_ARGS__, TN_PLACE))
 /* Reciprocal of the square root. */
 static inline tn_tensor *tn_rsqrt_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13767,7 +13900,7 @@ static inline tn_tensor *tn_rsqrt_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_rsqrt(tn_scope *s, tn_tensor *self)
 { return tn_rsqrt_at(s, self, NULL, 0); }
-#define tn_rsqrt(...) tn_rsqrt_at(__VA_ARGS__, TN_PLACE)
+#define tn_rsqrt(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rsqrt_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_rsqrt__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13775,7 +13908,7 @@ static inline tn_tensor *tn_rsqrt__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_rsqrt_(tn_scope *s, tn_tensor *self)
 { return tn_rsqrt__at(s, self, NULL, 0); }
-#define tn_rsqrt_(...) tn_rsqrt__at(__VA_ARGS__, TN_PLACE)
+#define tn_rsqrt_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rsqrt__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_rsqrt_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13784,7 +13917,7 @@ static inline tn_tensor *tn_rsqrt_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_rsqrt_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_rsqrt_out_at(s, self, out, NULL, 0); }
-#define tn_rsqrt_out(...) tn_rsqrt_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_rsqrt_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rsqrt_out_at(__VA_ARGS__, TN_PLACE))
 /* Square. */
 static inline tn_tensor *tn_square_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13793,7 +13926,7 @@ static inline tn_tensor *tn_square_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_square(tn_scope *s, tn_tensor *self)
 { return tn_square_at(s, self, NULL, 0); }
-#define tn_square(...) tn_square_at(__VA_ARGS__, TN_PLACE)
+#define tn_square(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_square_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_square__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13801,7 +13934,7 @@ static inline tn_tensor *tn_square__at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_square_(tn_scope *s, tn_tensor *self)
 { return tn_square__at(s, self, NULL, 0); }
-#define tn_square_(...) tn_square__at(__VA_ARGS__, TN_PLACE)
+#define tn_square_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_square__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_square_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13810,7 +13943,7 @@ static inline tn_tensor *tn_square_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_square_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_square_out_at(s, self, out, NULL, 0); }
-#define tn_square_out(...) tn_square_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_square_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_square_out_at(__VA_ARGS__, TN_PLACE))
 /* Exponential. */
 static inline tn_tensor *tn_exp_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13819,7 +13952,7 @@ static inline tn_tensor *tn_exp_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_exp(tn_scope *s, tn_tensor *self)
 { return tn_exp_at(s, self, NULL, 0); }
-#define tn_exp(...) tn_exp_at(__VA_ARGS__, TN_PLACE)
+#define tn_exp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_exp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_exp__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13827,7 +13960,7 @@ static inline tn_tensor *tn_exp__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_exp_(tn_scope *s, tn_tensor *self)
 { return tn_exp__at(s, self, NULL, 0); }
-#define tn_exp_(...) tn_exp__at(__VA_ARGS__, TN_PLACE)
+#define tn_exp_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_exp__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_exp_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13835,7 +13968,7 @@ static inline tn_tensor *tn_exp_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_exp_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_exp_out_at(s, self, out, NULL, 0); }
-#define tn_exp_out(...) tn_exp_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_exp_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_exp_out_at(__VA_ARGS__, TN_PLACE))
 /* Two to the power of self. */
 static inline tn_tensor *tn_exp2_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13844,7 +13977,7 @@ static inline tn_tensor *tn_exp2_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_exp2(tn_scope *s, tn_tensor *self)
 { return tn_exp2_at(s, self, NULL, 0); }
-#define tn_exp2(...) tn_exp2_at(__VA_ARGS__, TN_PLACE)
+#define tn_exp2(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_exp2_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_exp2__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13852,7 +13985,7 @@ static inline tn_tensor *tn_exp2__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_exp2_(tn_scope *s, tn_tensor *self)
 { return tn_exp2__at(s, self, NULL, 0); }
-#define tn_exp2_(...) tn_exp2__at(__VA_ARGS__, TN_PLACE)
+#define tn_exp2_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_exp2__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_exp2_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13860,7 +13993,7 @@ static inline tn_tensor *tn_exp2_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_exp2_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_exp2_out_at(s, self, out, NULL, 0); }
-#define tn_exp2_out(...) tn_exp2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_exp2_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_exp2_out_at(__VA_ARGS__, TN_PLACE))
 /* Exponential minus one, exact near zero. */
 static inline tn_tensor *tn_expm1_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13869,7 +14002,7 @@ static inline tn_tensor *tn_expm1_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_expm1(tn_scope *s, tn_tensor *self)
 { return tn_expm1_at(s, self, NULL, 0); }
-#define tn_expm1(...) tn_expm1_at(__VA_ARGS__, TN_PLACE)
+#define tn_expm1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_expm1_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_expm1__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13877,7 +14010,7 @@ static inline tn_tensor *tn_expm1__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_expm1_(tn_scope *s, tn_tensor *self)
 { return tn_expm1__at(s, self, NULL, 0); }
-#define tn_expm1_(...) tn_expm1__at(__VA_ARGS__, TN_PLACE)
+#define tn_expm1_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_expm1__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_expm1_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13886,7 +14019,7 @@ static inline tn_tensor *tn_expm1_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_expm1_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_expm1_out_at(s, self, out, NULL, 0); }
-#define tn_expm1_out(...) tn_expm1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_expm1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_expm1_out_at(__VA_ARGS__, TN_PLACE))
 /* Natural logarithm. */
 static inline tn_tensor *tn_log_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13895,7 +14028,7 @@ static inline tn_tensor *tn_log_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_log(tn_scope *s, tn_tensor *self)
 { return tn_log_at(s, self, NULL, 0); }
-#define tn_log(...) tn_log_at(__VA_ARGS__, TN_PLACE)
+#define tn_log(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13903,7 +14036,7 @@ static inline tn_tensor *tn_log__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_log_(tn_scope *s, tn_tensor *self)
 { return tn_log__at(s, self, NULL, 0); }
-#define tn_log_(...) tn_log__at(__VA_ARGS__, TN_PLACE)
+#define tn_log_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13911,7 +14044,7 @@ static inline tn_tensor *tn_log_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_log_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_log_out_at(s, self, out, NULL, 0); }
-#define tn_log_out(...) tn_log_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_log_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm to base 2. */
 static inline tn_tensor *tn_log2_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13920,7 +14053,7 @@ static inline tn_tensor *tn_log2_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_log2(tn_scope *s, tn_tensor *self)
 { return tn_log2_at(s, self, NULL, 0); }
-#define tn_log2(...) tn_log2_at(__VA_ARGS__, TN_PLACE)
+#define tn_log2(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log2_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log2__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13928,7 +14061,7 @@ static inline tn_tensor *tn_log2__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_log2_(tn_scope *s, tn_tensor *self)
 { return tn_log2__at(s, self, NULL, 0); }
-#define tn_log2_(...) tn_log2__at(__VA_ARGS__, TN_PLACE)
+#define tn_log2_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log2__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log2_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -13936,7 +14069,7 @@ static inline tn_tensor *tn_log2_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_log2_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_log2_out_at(s, self, out, NULL, 0); }
-#define tn_log2_out(...) tn_log2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_log2_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log2_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm to base 10. */
 static inline tn_tensor *tn_log10_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13945,7 +14078,7 @@ static inline tn_tensor *tn_log10_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_log10(tn_scope *s, tn_tensor *self)
 { return tn_log10_at(s, self, NULL, 0); }
-#define tn_log10(...) tn_log10_at(__VA_ARGS__, TN_PLACE)
+#define tn_log10(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log10_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log10__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13953,7 +14086,7 @@ static inline tn_tensor *tn_log10__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_log10_(tn_scope *s, tn_tensor *self)
 { return tn_log10__at(s, self, NULL, 0); }
-#define tn_log10_(...) tn_log10__at(__VA_ARGS__, TN_PLACE)
+#define tn_log10_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log10__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log10_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13962,7 +14095,7 @@ static inline tn_tensor *tn_log10_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_log10_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_log10_out_at(s, self, out, NULL, 0); }
-#define tn_log10_out(...) tn_log10_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_log10_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log10_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of one plus self, exact near zero. */
 static inline tn_tensor *tn_log1p_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13971,7 +14104,7 @@ static inline tn_tensor *tn_log1p_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_log1p(tn_scope *s, tn_tensor *self)
 { return tn_log1p_at(s, self, NULL, 0); }
-#define tn_log1p(...) tn_log1p_at(__VA_ARGS__, TN_PLACE)
+#define tn_log1p(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log1p_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log1p__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -13979,7 +14112,7 @@ static inline tn_tensor *tn_log1p__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_log1p_(tn_scope *s, tn_tensor *self)
 { return tn_log1p__at(s, self, NULL, 0); }
-#define tn_log1p_(...) tn_log1p__at(__VA_ARGS__, TN_PLACE)
+#define tn_log1p_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log1p__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log1p_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -13988,7 +14121,7 @@ static inline tn_tensor *tn_log1p_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_log1p_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_log1p_out_at(s, self, out, NULL, 0); }
-#define tn_log1p_out(...) tn_log1p_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_log1p_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log1p_out_at(__VA_ARGS__, TN_PLACE))
 /* Sine. */
 static inline tn_tensor *tn_sin_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -13997,7 +14130,7 @@ static inline tn_tensor *tn_sin_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_sin(tn_scope *s, tn_tensor *self)
 { return tn_sin_at(s, self, NULL, 0); }
-#define tn_sin(...) tn_sin_at(__VA_ARGS__, TN_PLACE)
+#define tn_sin(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sin_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sin__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14005,7 +14138,7 @@ static inline tn_tensor *tn_sin__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_sin_(tn_scope *s, tn_tensor *self)
 { return tn_sin__at(s, self, NULL, 0); }
-#define tn_sin_(...) tn_sin__at(__VA_ARGS__, TN_PLACE)
+#define tn_sin_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sin__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sin_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14013,7 +14146,7 @@ static inline tn_tensor *tn_sin_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_sin_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_sin_out_at(s, self, out, NULL, 0); }
-#define tn_sin_out(...) tn_sin_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sin_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sin_out_at(__VA_ARGS__, TN_PLACE))
 /* Cosine. */
 static inline tn_tensor *tn_cos_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14022,7 +14155,7 @@ static inline tn_tensor *tn_cos_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_cos(tn_scope *s, tn_tensor *self)
 { return tn_cos_at(s, self, NULL, 0); }
-#define tn_cos(...) tn_cos_at(__VA_ARGS__, TN_PLACE)
+#define tn_cos(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cos_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_cos__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14030,7 +14163,7 @@ static inline tn_tensor *tn_cos__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_cos_(tn_scope *s, tn_tensor *self)
 { return tn_cos__at(s, self, NULL, 0); }
-#define tn_cos_(...) tn_cos__at(__VA_ARGS__, TN_PLACE)
+#define tn_cos_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cos__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_cos_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14038,7 +14171,7 @@ static inline tn_tensor *tn_cos_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_cos_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_cos_out_at(s, self, out, NULL, 0); }
-#define tn_cos_out(...) tn_cos_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_cos_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cos_out_at(__VA_ARGS__, TN_PLACE))
 /* Tangent. */
 static inline tn_tensor *tn_tan_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14047,7 +14180,7 @@ static inline tn_tensor *tn_tan_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_tan(tn_scope *s, tn_tensor *self)
 { return tn_tan_at(s, self, NULL, 0); }
-#define tn_tan(...) tn_tan_at(__VA_ARGS__, TN_PLACE)
+#define tn_tan(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tan_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_tan__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14055,7 +14188,7 @@ static inline tn_tensor *tn_tan__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_tan_(tn_scope *s, tn_tensor *self)
 { return tn_tan__at(s, self, NULL, 0); }
-#define tn_tan_(...) tn_tan__at(__VA_ARGS__, TN_PLACE)
+#define tn_tan_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tan__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_tan_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14063,7 +14196,7 @@ static inline tn_tensor *tn_tan_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_tan_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_tan_out_at(s, self, out, NULL, 0); }
-#define tn_tan_out(...) tn_tan_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_tan_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tan_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse sine. */
 static inline tn_tensor *tn_asin_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14072,7 +14205,7 @@ static inline tn_tensor *tn_asin_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_asin(tn_scope *s, tn_tensor *self)
 { return tn_asin_at(s, self, NULL, 0); }
-#define tn_asin(...) tn_asin_at(__VA_ARGS__, TN_PLACE)
+#define tn_asin(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_asin_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_asin__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14080,7 +14213,7 @@ static inline tn_tensor *tn_asin__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_asin_(tn_scope *s, tn_tensor *self)
 { return tn_asin__at(s, self, NULL, 0); }
-#define tn_asin_(...) tn_asin__at(__VA_ARGS__, TN_PLACE)
+#define tn_asin_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_asin__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_asin_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14088,7 +14221,7 @@ static inline tn_tensor *tn_asin_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_asin_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_asin_out_at(s, self, out, NULL, 0); }
-#define tn_asin_out(...) tn_asin_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_asin_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_asin_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse cosine. */
 static inline tn_tensor *tn_acos_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14097,7 +14230,7 @@ static inline tn_tensor *tn_acos_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_acos(tn_scope *s, tn_tensor *self)
 { return tn_acos_at(s, self, NULL, 0); }
-#define tn_acos(...) tn_acos_at(__VA_ARGS__, TN_PLACE)
+#define tn_acos(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_acos_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_acos__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14105,7 +14238,7 @@ static inline tn_tensor *tn_acos__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_acos_(tn_scope *s, tn_tensor *self)
 { return tn_acos__at(s, self, NULL, 0); }
-#define tn_acos_(...) tn_acos__at(__VA_ARGS__, TN_PLACE)
+#define tn_acos_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_acos__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_acos_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14113,7 +14246,7 @@ static inline tn_tensor *tn_acos_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_acos_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_acos_out_at(s, self, out, NULL, 0); }
-#define tn_acos_out(...) tn_acos_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_acos_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_acos_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse tangent. */
 static inline tn_tensor *tn_atan_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14122,7 +14255,7 @@ static inline tn_tensor *tn_atan_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_atan(tn_scope *s, tn_tensor *self)
 { return tn_atan_at(s, self, NULL, 0); }
-#define tn_atan(...) tn_atan_at(__VA_ARGS__, TN_PLACE)
+#define tn_atan(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atan_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_atan__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14130,7 +14263,7 @@ static inline tn_tensor *tn_atan__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_atan_(tn_scope *s, tn_tensor *self)
 { return tn_atan__at(s, self, NULL, 0); }
-#define tn_atan_(...) tn_atan__at(__VA_ARGS__, TN_PLACE)
+#define tn_atan_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atan__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_atan_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14138,7 +14271,7 @@ static inline tn_tensor *tn_atan_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_atan_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_atan_out_at(s, self, out, NULL, 0); }
-#define tn_atan_out(...) tn_atan_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_atan_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atan_out_at(__VA_ARGS__, TN_PLACE))
 /* Hyperbolic sine. */
 static inline tn_tensor *tn_sinh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14147,7 +14280,7 @@ static inline tn_tensor *tn_sinh_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_sinh(tn_scope *s, tn_tensor *self)
 { return tn_sinh_at(s, self, NULL, 0); }
-#define tn_sinh(...) tn_sinh_at(__VA_ARGS__, TN_PLACE)
+#define tn_sinh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sinh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sinh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14155,7 +14288,7 @@ static inline tn_tensor *tn_sinh__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_sinh_(tn_scope *s, tn_tensor *self)
 { return tn_sinh__at(s, self, NULL, 0); }
-#define tn_sinh_(...) tn_sinh__at(__VA_ARGS__, TN_PLACE)
+#define tn_sinh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sinh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sinh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14163,7 +14296,7 @@ static inline tn_tensor *tn_sinh_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_sinh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_sinh_out_at(s, self, out, NULL, 0); }
-#define tn_sinh_out(...) tn_sinh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sinh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sinh_out_at(__VA_ARGS__, TN_PLACE))
 /* Hyperbolic cosine. */
 static inline tn_tensor *tn_cosh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14172,7 +14305,7 @@ static inline tn_tensor *tn_cosh_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_cosh(tn_scope *s, tn_tensor *self)
 { return tn_cosh_at(s, self, NULL, 0); }
-#define tn_cosh(...) tn_cosh_at(__VA_ARGS__, TN_PLACE)
+#define tn_cosh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cosh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_cosh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14180,7 +14313,7 @@ static inline tn_tensor *tn_cosh__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_cosh_(tn_scope *s, tn_tensor *self)
 { return tn_cosh__at(s, self, NULL, 0); }
-#define tn_cosh_(...) tn_cosh__at(__VA_ARGS__, TN_PLACE)
+#define tn_cosh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cosh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_cosh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14188,7 +14321,7 @@ static inline tn_tensor *tn_cosh_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_cosh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_cosh_out_at(s, self, out, NULL, 0); }
-#define tn_cosh_out(...) tn_cosh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_cosh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cosh_out_at(__VA_ARGS__, TN_PLACE))
 /* Hyperbolic tangent. */
 static inline tn_tensor *tn_tanh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14197,7 +14330,7 @@ static inline tn_tensor *tn_tanh_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_tanh(tn_scope *s, tn_tensor *self)
 { return tn_tanh_at(s, self, NULL, 0); }
-#define tn_tanh(...) tn_tanh_at(__VA_ARGS__, TN_PLACE)
+#define tn_tanh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tanh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_tanh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14205,7 +14338,7 @@ static inline tn_tensor *tn_tanh__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_tanh_(tn_scope *s, tn_tensor *self)
 { return tn_tanh__at(s, self, NULL, 0); }
-#define tn_tanh_(...) tn_tanh__at(__VA_ARGS__, TN_PLACE)
+#define tn_tanh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tanh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_tanh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -14213,7 +14346,7 @@ static inline tn_tensor *tn_tanh_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_tanh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_tanh_out_at(s, self, out, NULL, 0); }
-#define tn_tanh_out(...) tn_tanh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_tanh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tanh_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse hyperbolic sine. */
 static inline tn_tensor *tn_asinh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14222,7 +14355,7 @@ static inline tn_tensor *tn_asinh_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_asinh(tn_scope *s, tn_tensor *self)
 { return tn_asinh_at(s, self, NULL, 0); }
-#define tn_asinh(...) tn_asinh_at(__VA_ARGS__, TN_PLACE)
+#define tn_asinh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_asinh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_asinh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14230,7 +14363,7 @@ static inline tn_tensor *tn_asinh__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_asinh_(tn_scope *s, tn_tensor *self)
 { return tn_asinh__at(s, self, NULL, 0); }
-#define tn_asinh_(...) tn_asinh__at(__VA_ARGS__, TN_PLACE)
+#define tn_asinh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_asinh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_asinh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -14239,7 +14372,7 @@ static inline tn_tensor *tn_asinh_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_asinh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_asinh_out_at(s, self, out, NULL, 0); }
-#define tn_asinh_out(...) tn_asinh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_asinh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_asinh_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse hyperbolic cosine. */
 static inline tn_tensor *tn_acosh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14248,7 +14381,7 @@ static inline tn_tensor *tn_acosh_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_acosh(tn_scope *s, tn_tensor *self)
 { return tn_acosh_at(s, self, NULL, 0); }
-#define tn_acosh(...) tn_acosh_at(__VA_ARGS__, TN_PLACE)
+#define tn_acosh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_acosh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_acosh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14256,7 +14389,7 @@ static inline tn_tensor *tn_acosh__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_acosh_(tn_scope *s, tn_tensor *self)
 { return tn_acosh__at(s, self, NULL, 0); }
-#define tn_acosh_(...) tn_acosh__at(__VA_ARGS__, TN_PLACE)
+#define tn_acosh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_acosh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_acosh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -14265,7 +14398,7 @@ static inline tn_tensor *tn_acosh_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_acosh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_acosh_out_at(s, self, out, NULL, 0); }
-#define tn_acosh_out(...) tn_acosh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_acosh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_acosh_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse hyperbolic tangent. */
 static inline tn_tensor *tn_atanh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -14274,7 +14407,7 @@ static inline tn_tensor *tn_atanh_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_atanh(tn_scope *s, tn_tensor *self)
 { return tn_atanh_at(s, self, NULL, 0); }
-#define tn_atanh(...) tn_atanh_at(__VA_ARGS__, TN_PLACE)
+#define tn_atanh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atanh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_atanh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -14282,7 +14415,7 @@ static inline tn_tensor *tn_atanh__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_atanh_(tn_scope *s, tn_tensor *self)
 { return tn_atanh__at(s, self, NULL, 0); }
-#define tn_atanh_(...) tn_atanh__at(__VA_ARGS__, TN_PLACE)
+#define tn_atanh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atanh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_atanh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -14291,7 +14424,7 @@ static inline tn_tensor *tn_atanh_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_atanh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_atanh_out_at(s, self, out, NULL, 0); }
-#define tn_atanh_out(...) tn_atanh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_atanh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atanh_out_at(__VA_ARGS__, TN_PLACE))
 /* Angle of the point (other, self). */
 static inline tn_tensor *tn_atan2_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -14300,7 +14433,7 @@ static inline tn_tensor *tn_atan2_at(tn_scope *s, tn_tensor *self, tn_tensor *ot
 }
 static inline tn_tensor *tn_atan2(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_atan2_at(s, self, other, NULL, 0); }
-#define tn_atan2(...) tn_atan2_at(__VA_ARGS__, TN_PLACE)
+#define tn_atan2(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atan2_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_atan2__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -14308,7 +14441,7 @@ static inline tn_tensor *tn_atan2__at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_atan2_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_atan2__at(s, self, other, NULL, 0); }
-#define tn_atan2_(...) tn_atan2__at(__VA_ARGS__, TN_PLACE)
+#define tn_atan2_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atan2__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_atan2_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14317,7 +14450,7 @@ static inline tn_tensor *tn_atan2_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_atan2_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_atan2_out_at(s, self, other, out, NULL, 0); }
-#define tn_atan2_out(...) tn_atan2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_atan2_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atan2_out_at(__VA_ARGS__, TN_PLACE))
 /* Length of the hypotenuse, without undue overflow. */
 static inline tn_tensor *tn_hypot_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -14326,7 +14459,7 @@ static inline tn_tensor *tn_hypot_at(tn_scope *s, tn_tensor *self, tn_tensor *ot
 }
 static inline tn_tensor *tn_hypot(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_hypot_at(s, self, other, NULL, 0); }
-#define tn_hypot(...) tn_hypot_at(__VA_ARGS__, TN_PLACE)
+#define tn_hypot(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hypot_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_hypot__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -14334,7 +14467,7 @@ static inline tn_tensor *tn_hypot__at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_hypot_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_hypot__at(s, self, other, NULL, 0); }
-#define tn_hypot_(...) tn_hypot__at(__VA_ARGS__, TN_PLACE)
+#define tn_hypot_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hypot__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_hypot_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14343,7 +14476,7 @@ static inline tn_tensor *tn_hypot_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_hypot_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_hypot_out_at(s, self, other, out, NULL, 0); }
-#define tn_hypot_out(...) tn_hypot_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_hypot_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hypot_out_at(__VA_ARGS__, TN_PLACE))
 /* Magnitude of self with the sign of other. */
 static inline tn_tensor *tn_copysign_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -14353,7 +14486,7 @@ static inline tn_tensor *tn_copysign_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_copysign(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_copysign_at(s, self, other, NULL, 0); }
-#define tn_copysign(...) tn_copysign_at(__VA_ARGS__, TN_PLACE)
+#define tn_copysign(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_copysign_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_copysign__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -14362,7 +14495,7 @@ static inline tn_tensor *tn_copysign__at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_copysign_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_copysign__at(s, self, other, NULL, 0); }
-#define tn_copysign_(...) tn_copysign__at(__VA_ARGS__, TN_PLACE)
+#define tn_copysign_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_copysign__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_copysign_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14371,7 +14504,7 @@ static inline tn_tensor *tn_copysign_out_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_copysign_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_copysign_out_at(s, self, other, out, NULL, 0); }
-#define tn_copysign_out(...) tn_copysign_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_copysign_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_copysign_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_copysign_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -14380,7 +14513,8 @@ static inline tn_tensor *tn_copysign_scalar_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_copysign_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_copysign_scalar_at(s, self, other, NULL, 0); }
-#define tn_copysign_scalar(s, self, other) tn_copysign_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_copysign_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_copysign_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_copysign_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -14389,7 +14523,8 @@ static inline tn_tensor *tn_copysign_scalar__at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_copysign_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_copysign_scalar__at(s, self, other, NULL, 0); }
-#define tn_copysign_scalar_(s, self, other) tn_copysign_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_copysign_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_copysign_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_copysign_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14398,8 +14533,8 @@ static inline tn_tensor *tn_copysign_scalar_out_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_copysign_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_copysign_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_copysign_scalar_out(s, self, other, out) tn_copysign_scalar_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_copysign_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_copysign_scalar_out_at(s, self, \
+        TN_SCALAR(other), out, TN_PLACE))
 /* Next representable number after self towards other. */
 static inline tn_tensor *tn_nextafter_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -14409,7 +14544,7 @@ static inline tn_tensor *tn_nextafter_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_nextafter(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_nextafter_at(s, self, other, NULL, 0); }
-#define tn_nextafter(...) tn_nextafter_at(__VA_ARGS__, TN_PLACE)
+#define tn_nextafter(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nextafter_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_nextafter__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -14418,7 +14553,7 @@ static inline tn_tensor *tn_nextafter__at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_nextafter_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_nextafter__at(s, self, other, NULL, 0); }
-#define tn_nextafter_(...) tn_nextafter__at(__VA_ARGS__, TN_PLACE)
+#define tn_nextafter_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nextafter__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_nextafter_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14427,7 +14562,7 @@ static inline tn_tensor *tn_nextafter_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_nextafter_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_nextafter_out_at(s, self, other, out, NULL, 0); }
-#define tn_nextafter_out(...) tn_nextafter_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_nextafter_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nextafter_out_at(__VA_ARGS__, TN_PLACE))
 /* Larger of the two; NaN if either is NaN. */
 static inline tn_tensor *tn_maximum_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -14437,7 +14572,7 @@ static inline tn_tensor *tn_maximum_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_maximum(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_maximum_at(s, self, other, NULL, 0); }
-#define tn_maximum(...) tn_maximum_at(__VA_ARGS__, TN_PLACE)
+#define tn_maximum(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_maximum_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_maximum_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14446,7 +14581,7 @@ static inline tn_tensor *tn_maximum_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_maximum_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_maximum_out_at(s, self, other, out, NULL, 0); }
-#define tn_maximum_out(...) tn_maximum_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_maximum_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_maximum_out_at(__VA_ARGS__, TN_PLACE))
 /* Smaller of the two; NaN if either is NaN. */
 static inline tn_tensor *tn_minimum_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -14456,7 +14591,7 @@ static inline tn_tensor *tn_minimum_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_minimum(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_minimum_at(s, self, other, NULL, 0); }
-#define tn_minimum(...) tn_minimum_at(__VA_ARGS__, TN_PLACE)
+#define tn_minimum(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_minimum_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_minimum_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14465,7 +14600,7 @@ static inline tn_tensor *tn_minimum_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_minimum_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_minimum_out_at(s, self, other, out, NULL, 0); }
-#define tn_minimum_out(...) tn_minimum_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_minimum_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_minimum_out_at(__VA_ARGS__, TN_PLACE))
 /* Larger of the two; the other one where one is NaN. */
 static inline tn_tensor *tn_fmax_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -14474,7 +14609,7 @@ static inline tn_tensor *tn_fmax_at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_fmax(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_fmax_at(s, self, other, NULL, 0); }
-#define tn_fmax(...) tn_fmax_at(__VA_ARGS__, TN_PLACE)
+#define tn_fmax(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmax_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fmax_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14483,7 +14618,7 @@ static inline tn_tensor *tn_fmax_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_fmax_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_fmax_out_at(s, self, other, out, NULL, 0); }
-#define tn_fmax_out(...) tn_fmax_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fmax_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmax_out_at(__VA_ARGS__, TN_PLACE))
 /* Smaller of the two; the other one where one is NaN. */
 static inline tn_tensor *tn_fmin_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -14492,7 +14627,7 @@ static inline tn_tensor *tn_fmin_at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_fmin(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_fmin_at(s, self, other, NULL, 0); }
-#define tn_fmin(...) tn_fmin_at(__VA_ARGS__, TN_PLACE)
+#define tn_fmin(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmin_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fmin_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14501,7 +14636,7 @@ static inline tn_tensor *tn_fmin_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_fmin_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_fmin_out_at(s, self, other, out, NULL, 0); }
-#define tn_fmin_out(...) tn_fmin_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fmin_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fmin_out_at(__VA_ARGS__, TN_PLACE))
 /* Greatest common divisor. */
 static inline tn_tensor *tn_gcd_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -14510,7 +14645,7 @@ static inline tn_tensor *tn_gcd_at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_gcd(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_gcd_at(s, self, other, NULL, 0); }
-#define tn_gcd(...) tn_gcd_at(__VA_ARGS__, TN_PLACE)
+#define tn_gcd(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gcd_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_gcd__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -14518,7 +14653,7 @@ static inline tn_tensor *tn_gcd__at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_gcd_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_gcd__at(s, self, other, NULL, 0); }
-#define tn_gcd_(...) tn_gcd__at(__VA_ARGS__, TN_PLACE)
+#define tn_gcd_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gcd__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_gcd_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14527,7 +14662,7 @@ static inline tn_tensor *tn_gcd_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_gcd_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_gcd_out_at(s, self, other, out, NULL, 0); }
-#define tn_gcd_out(...) tn_gcd_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_gcd_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gcd_out_at(__VA_ARGS__, TN_PLACE))
 /* Least common multiple. */
 static inline tn_tensor *tn_lcm_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -14536,7 +14671,7 @@ static inline tn_tensor *tn_lcm_at(tn_scope *s, tn_tensor *self, tn_tensor *othe
 }
 static inline tn_tensor *tn_lcm(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_lcm_at(s, self, other, NULL, 0); }
-#define tn_lcm(...) tn_lcm_at(__VA_ARGS__, TN_PLACE)
+#define tn_lcm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lcm_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lcm__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -14544,7 +14679,7 @@ static inline tn_tensor *tn_lcm__at(tn_scope *s, tn_tensor *self, tn_tensor *oth
 }
 static inline tn_tensor *tn_lcm_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_lcm__at(s, self, other, NULL, 0); }
-#define tn_lcm_(...) tn_lcm__at(__VA_ARGS__, TN_PLACE)
+#define tn_lcm_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lcm__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lcm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14553,7 +14688,7 @@ static inline tn_tensor *tn_lcm_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_lcm_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_lcm_out_at(s, self, other, out, NULL, 0); }
-#define tn_lcm_out(...) tn_lcm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_lcm_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lcm_out_at(__VA_ARGS__, TN_PLACE))
 /* Multiplies self by two to the power of other. */
 static inline tn_tensor *tn_ldexp_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -14562,7 +14697,7 @@ static inline tn_tensor *tn_ldexp_at(tn_scope *s, tn_tensor *self, tn_tensor *ot
 }
 static inline tn_tensor *tn_ldexp(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_ldexp_at(s, self, other, NULL, 0); }
-#define tn_ldexp(...) tn_ldexp_at(__VA_ARGS__, TN_PLACE)
+#define tn_ldexp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ldexp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ldexp__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -14570,7 +14705,7 @@ static inline tn_tensor *tn_ldexp__at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_ldexp_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_ldexp__at(s, self, other, NULL, 0); }
-#define tn_ldexp_(...) tn_ldexp__at(__VA_ARGS__, TN_PLACE)
+#define tn_ldexp_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ldexp__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_ldexp_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14579,7 +14714,7 @@ static inline tn_tensor *tn_ldexp_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_ldexp_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_ldexp_out_at(s, self, other, out, NULL, 0); }
-#define tn_ldexp_out(...) tn_ldexp_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_ldexp_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ldexp_out_at(__VA_ARGS__, TN_PLACE))
 /* Splits into mantissa and exponent. */
 typedef struct tn_frexp_result { tn_tensor *mantissa; tn_tensor *exponent; } tn_frexp_result;
 static inline tn_frexp_result tn_frexp_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
@@ -14592,7 +14727,7 @@ static inline tn_frexp_result tn_frexp_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_frexp_result tn_frexp(tn_scope *s, tn_tensor *self)
 { return tn_frexp_at(s, self, NULL, 0); }
-#define tn_frexp(...) tn_frexp_at(__VA_ARGS__, TN_PLACE)
+#define tn_frexp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_frexp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_frexp_result tn_frexp_out_at(tn_scope *s, tn_tensor *self, tn_tensor *mantissa, tn_tensor *exponent,
         const char *file, uint32_t line)
 {
@@ -14604,7 +14739,7 @@ static inline tn_frexp_result tn_frexp_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_frexp_result tn_frexp_out(tn_scope *s, tn_tensor *self, tn_tensor *mantissa, tn_tensor *exponent)
 { return tn_frexp_out_at(s, self, mantissa, exponent, NULL, 0); }
-#define tn_frexp_out(...) tn_frexp_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_frexp_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_frexp_out_at(__VA_ARGS__, TN_PLACE))
 /* Limits to the range from min to max. */
 typedef struct tn_clamp_args { tn_tensor *self; tn_scalar min; tn_scalar max; } tn_clamp_args;
 static inline tn_tensor *tn_clamp_at(tn_scope *s, const tn_clamp_args *o, const char *file, uint32_t line)
@@ -14688,7 +14823,7 @@ static inline tn_tensor *tn_clamp_min_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_clamp_min(tn_scope *s, tn_tensor *self, tn_scalar min)
 { return tn_clamp_min_at(s, self, min, NULL, 0); }
-#define tn_clamp_min(s, self, min) tn_clamp_min_at(s, self, TN_SCALAR(min), TN_PLACE)
+#define tn_clamp_min(s, self, min) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_min_at(s, self, TN_SCALAR(min), TN_PLACE))
 static inline tn_tensor *tn_clamp_min__at(tn_scope *s, tn_tensor *self, tn_scalar min, const char *file,
         uint32_t line)
 {
@@ -14697,7 +14832,7 @@ static inline tn_tensor *tn_clamp_min__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_clamp_min_(tn_scope *s, tn_tensor *self, tn_scalar min)
 { return tn_clamp_min__at(s, self, min, NULL, 0); }
-#define tn_clamp_min_(s, self, min) tn_clamp_min__at(s, self, TN_SCALAR(min), TN_PLACE)
+#define tn_clamp_min_(s, self, min) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_min__at(s, self, TN_SCALAR(min), TN_PLACE))
 static inline tn_tensor *tn_clamp_min_out_at(tn_scope *s, tn_tensor *self, tn_scalar min, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14706,7 +14841,8 @@ static inline tn_tensor *tn_clamp_min_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_clamp_min_out(tn_scope *s, tn_tensor *self, tn_scalar min, tn_tensor *out)
 { return tn_clamp_min_out_at(s, self, min, out, NULL, 0); }
-#define tn_clamp_min_out(s, self, min, out) tn_clamp_min_out_at(s, self, TN_SCALAR(min), out, TN_PLACE)
+#define tn_clamp_min_out(s, self, min, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_min_out_at(s, self, TN_SCALAR(min), \
+        out, TN_PLACE))
 static inline tn_tensor *tn_clamp_min_tensor_at(tn_scope *s, tn_tensor *self, tn_tensor *min, const char *file,
         uint32_t line)
 {
@@ -14715,7 +14851,7 @@ static inline tn_tensor *tn_clamp_min_tensor_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_clamp_min_tensor(tn_scope *s, tn_tensor *self, tn_tensor *min)
 { return tn_clamp_min_tensor_at(s, self, min, NULL, 0); }
-#define tn_clamp_min_tensor(...) tn_clamp_min_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn_clamp_min_tensor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_min_tensor_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_clamp_min_tensor__at(tn_scope *s, tn_tensor *self, tn_tensor *min, const char *file,
         uint32_t line)
 {
@@ -14724,7 +14860,7 @@ static inline tn_tensor *tn_clamp_min_tensor__at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_clamp_min_tensor_(tn_scope *s, tn_tensor *self, tn_tensor *min)
 { return tn_clamp_min_tensor__at(s, self, min, NULL, 0); }
-#define tn_clamp_min_tensor_(...) tn_clamp_min_tensor__at(__VA_ARGS__, TN_PLACE)
+#define tn_clamp_min_tensor_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_min_tensor__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_clamp_min_tensor_out_at(tn_scope *s, tn_tensor *self, tn_tensor *min, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14733,7 +14869,7 @@ static inline tn_tensor *tn_clamp_min_tensor_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_clamp_min_tensor_out(tn_scope *s, tn_tensor *self, tn_tensor *min, tn_tensor *out)
 { return tn_clamp_min_tensor_out_at(s, self, min, out, NULL, 0); }
-#define tn_clamp_min_tensor_out(...) tn_clamp_min_tensor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_clamp_min_tensor_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_min_tensor_out_at(__VA_ARGS__, TN_PLACE))
 /* Limits to values not above max. */
 static inline tn_tensor *tn_clamp_max_at(tn_scope *s, tn_tensor *self, tn_scalar max, const char *file, uint32_t line)
 {
@@ -14742,7 +14878,7 @@ static inline tn_tensor *tn_clamp_max_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_clamp_max(tn_scope *s, tn_tensor *self, tn_scalar max)
 { return tn_clamp_max_at(s, self, max, NULL, 0); }
-#define tn_clamp_max(s, self, max) tn_clamp_max_at(s, self, TN_SCALAR(max), TN_PLACE)
+#define tn_clamp_max(s, self, max) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_max_at(s, self, TN_SCALAR(max), TN_PLACE))
 static inline tn_tensor *tn_clamp_max__at(tn_scope *s, tn_tensor *self, tn_scalar max, const char *file,
         uint32_t line)
 {
@@ -14751,7 +14887,7 @@ static inline tn_tensor *tn_clamp_max__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_clamp_max_(tn_scope *s, tn_tensor *self, tn_scalar max)
 { return tn_clamp_max__at(s, self, max, NULL, 0); }
-#define tn_clamp_max_(s, self, max) tn_clamp_max__at(s, self, TN_SCALAR(max), TN_PLACE)
+#define tn_clamp_max_(s, self, max) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_max__at(s, self, TN_SCALAR(max), TN_PLACE))
 static inline tn_tensor *tn_clamp_max_out_at(tn_scope *s, tn_tensor *self, tn_scalar max, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14760,7 +14896,8 @@ static inline tn_tensor *tn_clamp_max_out_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_clamp_max_out(tn_scope *s, tn_tensor *self, tn_scalar max, tn_tensor *out)
 { return tn_clamp_max_out_at(s, self, max, out, NULL, 0); }
-#define tn_clamp_max_out(s, self, max, out) tn_clamp_max_out_at(s, self, TN_SCALAR(max), out, TN_PLACE)
+#define tn_clamp_max_out(s, self, max, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_max_out_at(s, self, TN_SCALAR(max), \
+        out, TN_PLACE))
 static inline tn_tensor *tn_clamp_max_tensor_at(tn_scope *s, tn_tensor *self, tn_tensor *max, const char *file,
         uint32_t line)
 {
@@ -14769,7 +14906,7 @@ static inline tn_tensor *tn_clamp_max_tensor_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_clamp_max_tensor(tn_scope *s, tn_tensor *self, tn_tensor *max)
 { return tn_clamp_max_tensor_at(s, self, max, NULL, 0); }
-#define tn_clamp_max_tensor(...) tn_clamp_max_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn_clamp_max_tensor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_max_tensor_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_clamp_max_tensor__at(tn_scope *s, tn_tensor *self, tn_tensor *max, const char *file,
         uint32_t line)
 {
@@ -14778,7 +14915,7 @@ static inline tn_tensor *tn_clamp_max_tensor__at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_clamp_max_tensor_(tn_scope *s, tn_tensor *self, tn_tensor *max)
 { return tn_clamp_max_tensor__at(s, self, max, NULL, 0); }
-#define tn_clamp_max_tensor_(...) tn_clamp_max_tensor__at(__VA_ARGS__, TN_PLACE)
+#define tn_clamp_max_tensor_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_max_tensor__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_clamp_max_tensor_out_at(tn_scope *s, tn_tensor *self, tn_tensor *max, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -14787,7 +14924,7 @@ static inline tn_tensor *tn_clamp_max_tensor_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_clamp_max_tensor_out(tn_scope *s, tn_tensor *self, tn_tensor *max, tn_tensor *out)
 { return tn_clamp_max_tensor_out_at(s, self, max, out, NULL, 0); }
-#define tn_clamp_max_tensor_out(...) tn_clamp_max_tensor_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_clamp_max_tensor_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_clamp_max_tensor_out_at(__VA_ARGS__, TN_PLACE))
 /* Takes self where condition holds and other elsewhere. */
 static inline tn_tensor *tn_where_at(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_tensor *other,
         const char *file, uint32_t line)
@@ -14797,7 +14934,7 @@ static inline tn_tensor *tn_where_at(tn_scope *s, tn_tensor *condition, tn_tenso
 }
 static inline tn_tensor *tn_where(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_tensor *other)
 { return tn_where_at(s, condition, self, other, NULL, 0); }
-#define tn_where(...) tn_where_at(__VA_ARGS__, TN_PLACE)
+#define tn_where(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_where_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_where_out_at(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_tensor *other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -14808,7 +14945,7 @@ static inline tn_tensor *tn_where_out_at(tn_scope *s, tn_tensor *condition, tn_t
 static inline tn_tensor *tn_where_out(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_tensor *other,
         tn_tensor *out)
 { return tn_where_out_at(s, condition, self, other, out, NULL, 0); }
-#define tn_where_out(...) tn_where_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_where_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_where_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_where_scalarother_at(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -14817,8 +14954,8 @@ static inline tn_tensor *tn_where_scalarother_at(tn_scope *s, tn_tensor *conditi
 }
 static inline tn_tensor *tn_where_scalarother(tn_scope *s, tn_tensor *condition, tn_tensor *self, tn_scalar other)
 { return tn_where_scalarother_at(s, condition, self, other, NULL, 0); }
-#define tn_where_scalarother(s, condition, self, other) tn_where_scalarother_at(s, condition, self, TN_SCALAR(other), \
-        TN_PLACE)
+#define tn_where_scalarother(s, condition, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_where_scalarother_at(s, \
+        condition, self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_where_scalarself_at(tn_scope *s, tn_tensor *condition, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -14827,8 +14964,8 @@ static inline tn_tensor *tn_where_scalarself_at(tn_scope *s, tn_tensor *conditio
 }
 static inline tn_tensor *tn_where_scalarself(tn_scope *s, tn_tensor *condition, tn_scalar self, tn_tensor *other)
 { return tn_where_scalarself_at(s, condition, self, other, NULL, 0); }
-#define tn_where_scalarself(s, condition, self, other) tn_where_scalarself_at(s, condition, TN_SCALAR(self), other, \
-        TN_PLACE)
+#define tn_where_scalarself(s, condition, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_where_scalarself_at(s, \
+        condition, TN_SCALAR(self), other, TN_PLACE))
 static inline tn_tensor *tn_where_scalar_at(tn_scope *s, tn_tensor *condition, tn_scalar self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -14837,8 +14974,8 @@ static inline tn_tensor *tn_where_scalar_at(tn_scope *s, tn_tensor *condition, t
 }
 static inline tn_tensor *tn_where_scalar(tn_scope *s, tn_tensor *condition, tn_scalar self, tn_scalar other)
 { return tn_where_scalar_at(s, condition, self, other, NULL, 0); }
-#define tn_where_scalar(s, condition, self, other) tn_where_scalar_at(s, condition, TN_SCALAR(self), TN_SCALAR(other), \
-        TN_PLACE)
+#define tn_where_scalar(s, condition, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_where_scalar_at(s, condition, \
+        TN_SCALAR(self), TN_SCALAR(other), TN_PLACE))
 /* Indices of the elements that are not zero, one tensor a dimension. */
 static inline tn_tensors tn_where_default_at(tn_scope *s, tn_tensor *condition, const char *file, uint32_t line)
 {
@@ -14847,7 +14984,7 @@ static inline tn_tensors tn_where_default_at(tn_scope *s, tn_tensor *condition, 
 }
 static inline tn_tensors tn_where_default(tn_scope *s, tn_tensor *condition)
 { return tn_where_default_at(s, condition, NULL, 0); }
-#define tn_where_default(...) tn_where_default_at(__VA_ARGS__, TN_PLACE)
+#define tn_where_default(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_where_default_at(__VA_ARGS__, TN_PLACE))
 /* Interpolates linearly from self to end. */
 static inline tn_tensor *tn_lerp_at(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_tensor *weight, const char *file,
         uint32_t line)
@@ -14857,7 +14994,7 @@ static inline tn_tensor *tn_lerp_at(tn_scope *s, tn_tensor *self, tn_tensor *end
 }
 static inline tn_tensor *tn_lerp(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_tensor *weight)
 { return tn_lerp_at(s, self, end, weight, NULL, 0); }
-#define tn_lerp(...) tn_lerp_at(__VA_ARGS__, TN_PLACE)
+#define tn_lerp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lerp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lerp__at(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_tensor *weight,
         const char *file, uint32_t line)
 {
@@ -14866,7 +15003,7 @@ static inline tn_tensor *tn_lerp__at(tn_scope *s, tn_tensor *self, tn_tensor *en
 }
 static inline tn_tensor *tn_lerp_(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_tensor *weight)
 { return tn_lerp__at(s, self, end, weight, NULL, 0); }
-#define tn_lerp_(...) tn_lerp__at(__VA_ARGS__, TN_PLACE)
+#define tn_lerp_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lerp__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lerp_out_at(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_tensor *weight,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -14875,7 +15012,7 @@ static inline tn_tensor *tn_lerp_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_lerp_out(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_tensor *weight, tn_tensor *out)
 { return tn_lerp_out_at(s, self, end, weight, out, NULL, 0); }
-#define tn_lerp_out(...) tn_lerp_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_lerp_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lerp_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lerp_scalar_at(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight,
         const char *file, uint32_t line)
 {
@@ -14884,7 +15021,8 @@ static inline tn_tensor *tn_lerp_scalar_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_lerp_scalar(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight)
 { return tn_lerp_scalar_at(s, self, end, weight, NULL, 0); }
-#define tn_lerp_scalar(s, self, end, weight) tn_lerp_scalar_at(s, self, end, TN_SCALAR(weight), TN_PLACE)
+#define tn_lerp_scalar(s, self, end, weight) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lerp_scalar_at(s, self, end, \
+        TN_SCALAR(weight), TN_PLACE))
 static inline tn_tensor *tn_lerp_scalar__at(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight,
         const char *file, uint32_t line)
 {
@@ -14893,7 +15031,8 @@ static inline tn_tensor *tn_lerp_scalar__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_lerp_scalar_(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight)
 { return tn_lerp_scalar__at(s, self, end, weight, NULL, 0); }
-#define tn_lerp_scalar_(s, self, end, weight) tn_lerp_scalar__at(s, self, end, TN_SCALAR(weight), TN_PLACE)
+#define tn_lerp_scalar_(s, self, end, weight) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lerp_scalar__at(s, self, end, \
+        TN_SCALAR(weight), TN_PLACE))
 static inline tn_tensor *tn_lerp_scalar_out_at(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -14903,8 +15042,8 @@ static inline tn_tensor *tn_lerp_scalar_out_at(tn_scope *s, tn_tensor *self, tn_
 static inline tn_tensor *tn_lerp_scalar_out(tn_scope *s, tn_tensor *self, tn_tensor *end, tn_scalar weight,
         tn_tensor *out)
 { return tn_lerp_scalar_out_at(s, self, end, weight, out, NULL, 0); }
-#define tn_lerp_scalar_out(s, self, end, weight, out) tn_lerp_scalar_out_at(s, self, end, TN_SCALAR(weight), out, \
-        TN_PLACE)
+#define tn_lerp_scalar_out(s, self, end, weight, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lerp_scalar_out_at(s, self, \
+        end, TN_SCALAR(weight), out, TN_PLACE))
 /* Adds value times the product of two tensors to self. */
 typedef struct tn_addcmul_args { tn_tensor *tensor2; tn_scalar value; } tn_addcmul_args;
 static inline tn_tensor *tn_addcmul_at(tn_scope *s, tn_tensor *self, tn_tensor *tensor1, const tn_addcmul_args *o,
@@ -14998,7 +15137,7 @@ static inline tn_tensor *tn_heaviside_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_heaviside(tn_scope *s, tn_tensor *self, tn_tensor *values)
 { return tn_heaviside_at(s, self, values, NULL, 0); }
-#define tn_heaviside(...) tn_heaviside_at(__VA_ARGS__, TN_PLACE)
+#define tn_heaviside(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_heaviside_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_heaviside__at(tn_scope *s, tn_tensor *self, tn_tensor *values, const char *file,
         uint32_t line)
 {
@@ -15007,7 +15146,7 @@ static inline tn_tensor *tn_heaviside__at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_heaviside_(tn_scope *s, tn_tensor *self, tn_tensor *values)
 { return tn_heaviside__at(s, self, values, NULL, 0); }
-#define tn_heaviside_(...) tn_heaviside__at(__VA_ARGS__, TN_PLACE)
+#define tn_heaviside_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_heaviside__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_heaviside_out_at(tn_scope *s, tn_tensor *self, tn_tensor *values, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -15016,7 +15155,7 @@ static inline tn_tensor *tn_heaviside_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_heaviside_out(tn_scope *s, tn_tensor *self, tn_tensor *values, tn_tensor *out)
 { return tn_heaviside_out_at(s, self, values, out, NULL, 0); }
-#define tn_heaviside_out(...) tn_heaviside_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_heaviside_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_heaviside_out_at(__VA_ARGS__, TN_PLACE))
 /* Replaces NaN and infinities by finite values. */
 typedef struct tn_nan_to_num_args { tn_tensor *self; double nan; double posinf; double neginf; } tn_nan_to_num_args;
 static inline tn_tensor *tn_nan_to_num_at(tn_scope *s, const tn_nan_to_num_args *o, const char *file, uint32_t line)
@@ -15067,7 +15206,7 @@ static inline tn_tensor *tn_deg2rad_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_deg2rad(tn_scope *s, tn_tensor *self)
 { return tn_deg2rad_at(s, self, NULL, 0); }
-#define tn_deg2rad(...) tn_deg2rad_at(__VA_ARGS__, TN_PLACE)
+#define tn_deg2rad(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_deg2rad_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_deg2rad__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15075,7 +15214,7 @@ static inline tn_tensor *tn_deg2rad__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_deg2rad_(tn_scope *s, tn_tensor *self)
 { return tn_deg2rad__at(s, self, NULL, 0); }
-#define tn_deg2rad_(...) tn_deg2rad__at(__VA_ARGS__, TN_PLACE)
+#define tn_deg2rad_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_deg2rad__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_deg2rad_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -15084,7 +15223,7 @@ static inline tn_tensor *tn_deg2rad_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_deg2rad_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_deg2rad_out_at(s, self, out, NULL, 0); }
-#define tn_deg2rad_out(...) tn_deg2rad_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_deg2rad_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_deg2rad_out_at(__VA_ARGS__, TN_PLACE))
 /* Radians to degrees. */
 static inline tn_tensor *tn_rad2deg_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15093,7 +15232,7 @@ static inline tn_tensor *tn_rad2deg_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_rad2deg(tn_scope *s, tn_tensor *self)
 { return tn_rad2deg_at(s, self, NULL, 0); }
-#define tn_rad2deg(...) tn_rad2deg_at(__VA_ARGS__, TN_PLACE)
+#define tn_rad2deg(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rad2deg_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_rad2deg__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15101,7 +15240,7 @@ static inline tn_tensor *tn_rad2deg__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_rad2deg_(tn_scope *s, tn_tensor *self)
 { return tn_rad2deg__at(s, self, NULL, 0); }
-#define tn_rad2deg_(...) tn_rad2deg__at(__VA_ARGS__, TN_PLACE)
+#define tn_rad2deg_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rad2deg__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_rad2deg_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -15110,7 +15249,7 @@ static inline tn_tensor *tn_rad2deg_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_rad2deg_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_rad2deg_out_at(s, self, out, NULL, 0); }
-#define tn_rad2deg_out(...) tn_rad2deg_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_rad2deg_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rad2deg_out_at(__VA_ARGS__, TN_PLACE))
 /* Angle of a complex number in the plane. */
 static inline tn_tensor *tn_angle_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15119,7 +15258,7 @@ static inline tn_tensor *tn_angle_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_angle(tn_scope *s, tn_tensor *self)
 { return tn_angle_at(s, self, NULL, 0); }
-#define tn_angle(...) tn_angle_at(__VA_ARGS__, TN_PLACE)
+#define tn_angle(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_angle_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_angle_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -15128,7 +15267,7 @@ static inline tn_tensor *tn_angle_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_angle_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_angle_out_at(s, self, out, NULL, 0); }
-#define tn_angle_out(...) tn_angle_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_angle_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_angle_out_at(__VA_ARGS__, TN_PLACE))
 /* Logistic function. */
 static inline tn_tensor *tn_sigmoid_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15137,7 +15276,7 @@ static inline tn_tensor *tn_sigmoid_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_sigmoid(tn_scope *s, tn_tensor *self)
 { return tn_sigmoid_at(s, self, NULL, 0); }
-#define tn_sigmoid(...) tn_sigmoid_at(__VA_ARGS__, TN_PLACE)
+#define tn_sigmoid(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sigmoid_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sigmoid__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15145,7 +15284,7 @@ static inline tn_tensor *tn_sigmoid__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_sigmoid_(tn_scope *s, tn_tensor *self)
 { return tn_sigmoid__at(s, self, NULL, 0); }
-#define tn_sigmoid_(...) tn_sigmoid__at(__VA_ARGS__, TN_PLACE)
+#define tn_sigmoid_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sigmoid__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sigmoid_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -15154,7 +15293,7 @@ static inline tn_tensor *tn_sigmoid_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_sigmoid_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_sigmoid_out_at(s, self, out, NULL, 0); }
-#define tn_sigmoid_out(...) tn_sigmoid_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sigmoid_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sigmoid_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of sigmoid. */
 static inline tn_tensor *tn_sigmoid_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         const char *file, uint32_t line)
@@ -15164,7 +15303,7 @@ static inline tn_tensor *tn_sigmoid_backward_at(tn_scope *s, tn_tensor *grad_out
 }
 static inline tn_tensor *tn_sigmoid_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *output)
 { return tn_sigmoid_backward_at(s, grad_output, output, NULL, 0); }
-#define tn_sigmoid_backward(...) tn_sigmoid_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_sigmoid_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sigmoid_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sigmoid_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15174,7 +15313,7 @@ static inline tn_tensor *tn_sigmoid_backward_out_at(tn_scope *s, tn_tensor *grad
 static inline tn_tensor *tn_sigmoid_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         tn_tensor *grad_input)
 { return tn_sigmoid_backward_out_at(s, grad_output, output, grad_input, NULL, 0); }
-#define tn_sigmoid_backward_out(...) tn_sigmoid_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sigmoid_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sigmoid_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of tanh. */
 static inline tn_tensor *tn_tanh_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output, const char *file,
         uint32_t line)
@@ -15184,7 +15323,7 @@ static inline tn_tensor *tn_tanh_backward_at(tn_scope *s, tn_tensor *grad_output
 }
 static inline tn_tensor *tn_tanh_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *output)
 { return tn_tanh_backward_at(s, grad_output, output, NULL, 0); }
-#define tn_tanh_backward(...) tn_tanh_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_tanh_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tanh_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_tanh_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15194,7 +15333,7 @@ static inline tn_tensor *tn_tanh_backward_out_at(tn_scope *s, tn_tensor *grad_ou
 static inline tn_tensor *tn_tanh_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         tn_tensor *grad_input)
 { return tn_tanh_backward_out_at(s, grad_output, output, grad_input, NULL, 0); }
-#define tn_tanh_backward_out(...) tn_tanh_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_tanh_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_tanh_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse of the logistic function, optionally clamped by eps. */
 typedef struct tn_logit_args { tn_tensor *self; double eps; } tn_logit_args;
 static inline tn_tensor *tn_logit_at(tn_scope *s, const tn_logit_args *o, const char *file, uint32_t line)
@@ -15267,7 +15406,7 @@ static inline tn_tensor *tn_relu_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_relu(tn_scope *s, tn_tensor *self)
 { return tn_relu_at(s, self, NULL, 0); }
-#define tn_relu(...) tn_relu_at(__VA_ARGS__, TN_PLACE)
+#define tn_relu(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_relu_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_relu__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15275,7 +15414,7 @@ static inline tn_tensor *tn_relu__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_relu_(tn_scope *s, tn_tensor *self)
 { return tn_relu__at(s, self, NULL, 0); }
-#define tn_relu_(...) tn_relu__at(__VA_ARGS__, TN_PLACE)
+#define tn_relu_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_relu__at(__VA_ARGS__, TN_PLACE))
 /* Clamps to the range from 0 to 6. */
 static inline tn_tensor *tn_relu6_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15284,7 +15423,7 @@ static inline tn_tensor *tn_relu6_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_relu6(tn_scope *s, tn_tensor *self)
 { return tn_relu6_at(s, self, NULL, 0); }
-#define tn_relu6(...) tn_relu6_at(__VA_ARGS__, TN_PLACE)
+#define tn_relu6(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_relu6_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_relu6__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15292,7 +15431,7 @@ static inline tn_tensor *tn_relu6__at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_relu6_(tn_scope *s, tn_tensor *self)
 { return tn_relu6__at(s, self, NULL, 0); }
-#define tn_relu6_(...) tn_relu6__at(__VA_ARGS__, TN_PLACE)
+#define tn_relu6_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_relu6__at(__VA_ARGS__, TN_PLACE))
 /* Keeps elements above threshold, replaces the others by value. */
 static inline tn_tensor *tn_threshold_at(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value,
         const char *file, uint32_t line)
@@ -15302,8 +15441,8 @@ static inline tn_tensor *tn_threshold_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_threshold(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value)
 { return tn_threshold_at(s, self, threshold, value, NULL, 0); }
-#define tn_threshold(s, self, threshold, value) tn_threshold_at(s, self, TN_SCALAR(threshold), TN_SCALAR(value), \
-        TN_PLACE)
+#define tn_threshold(s, self, threshold, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_threshold_at(s, self, \
+        TN_SCALAR(threshold), TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_threshold__at(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value,
         const char *file, uint32_t line)
 {
@@ -15312,8 +15451,8 @@ static inline tn_tensor *tn_threshold__at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_threshold_(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value)
 { return tn_threshold__at(s, self, threshold, value, NULL, 0); }
-#define tn_threshold_(s, self, threshold, value) tn_threshold__at(s, self, TN_SCALAR(threshold), TN_SCALAR(value), \
-        TN_PLACE)
+#define tn_threshold_(s, self, threshold, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_threshold__at(s, self, \
+        TN_SCALAR(threshold), TN_SCALAR(value), TN_PLACE))
 static inline tn_tensor *tn_threshold_out_at(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -15323,8 +15462,8 @@ static inline tn_tensor *tn_threshold_out_at(tn_scope *s, tn_tensor *self, tn_sc
 static inline tn_tensor *tn_threshold_out(tn_scope *s, tn_tensor *self, tn_scalar threshold, tn_scalar value,
         tn_tensor *out)
 { return tn_threshold_out_at(s, self, threshold, value, out, NULL, 0); }
-#define tn_threshold_out(s, self, threshold, value, out) tn_threshold_out_at(s, self, TN_SCALAR(threshold), \
-        TN_SCALAR(value), out, TN_PLACE)
+#define tn_threshold_out(s, self, threshold, value, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_threshold_out_at(s, self, \
+        TN_SCALAR(threshold), TN_SCALAR(value), out, TN_PLACE))
 /* Gradient of threshold and relu. */
 static inline tn_tensor *tn_threshold_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar threshold, const char *file, uint32_t line)
@@ -15335,8 +15474,8 @@ static inline tn_tensor *tn_threshold_backward_at(tn_scope *s, tn_tensor *grad_o
 static inline tn_tensor *tn_threshold_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar threshold)
 { return tn_threshold_backward_at(s, grad_output, self, threshold, NULL, 0); }
-#define tn_threshold_backward(s, grad_output, self, threshold) tn_threshold_backward_at(s, grad_output, self, \
-        TN_SCALAR(threshold), TN_PLACE)
+#define tn_threshold_backward(s, grad_output, self, threshold) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_threshold_backward_at(s, grad_output, self, TN_SCALAR(threshold), TN_PLACE))
 static inline tn_tensor *tn_threshold_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar threshold, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15347,8 +15486,8 @@ static inline tn_tensor *tn_threshold_backward_out_at(tn_scope *s, tn_tensor *gr
 static inline tn_tensor *tn_threshold_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar threshold, tn_tensor *grad_input)
 { return tn_threshold_backward_out_at(s, grad_output, self, threshold, grad_input, NULL, 0); }
-#define tn_threshold_backward_out(s, grad_output, self, threshold, grad_input) tn_threshold_backward_out_at(s, \
-        grad_output, self, TN_SCALAR(threshold), grad_input, TN_PLACE)
+#define tn_threshold_backward_out(s, grad_output, self, threshold, grad_input) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_threshold_backward_out_at(s, grad_output, self, TN_SCALAR(threshold), grad_input, TN_PLACE))
 /* Clamps to the range from min_val to max_val. */
 typedef struct tn_hardtanh_args { tn_tensor *self; tn_scalar min_val; tn_scalar max_val; } tn_hardtanh_args;
 static inline tn_tensor *tn_hardtanh_at(tn_scope *s, const tn_hardtanh_args *o, const char *file, uint32_t line)
@@ -15397,8 +15536,8 @@ static inline tn_tensor *tn_hardtanh_backward_at(tn_scope *s, tn_tensor *grad_ou
 static inline tn_tensor *tn_hardtanh_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_scalar min_val,
         tn_scalar max_val)
 { return tn_hardtanh_backward_at(s, grad_output, self, min_val, max_val, NULL, 0); }
-#define tn_hardtanh_backward(s, grad_output, self, min_val, max_val) tn_hardtanh_backward_at(s, grad_output, self, \
-        TN_SCALAR(min_val), TN_SCALAR(max_val), TN_PLACE)
+#define tn_hardtanh_backward(s, grad_output, self, min_val, max_val) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_hardtanh_backward_at(s, grad_output, self, TN_SCALAR(min_val), TN_SCALAR(max_val), TN_PLACE))
 static inline tn_tensor *tn_hardtanh_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar min_val, tn_scalar max_val, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15409,8 +15548,9 @@ static inline tn_tensor *tn_hardtanh_backward_out_at(tn_scope *s, tn_tensor *gra
 static inline tn_tensor *tn_hardtanh_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar min_val, tn_scalar max_val, tn_tensor *grad_input)
 { return tn_hardtanh_backward_out_at(s, grad_output, self, min_val, max_val, grad_input, NULL, 0); }
-#define tn_hardtanh_backward_out(s, grad_output, self, min_val, max_val, grad_input) tn_hardtanh_backward_out_at(s, \
-        grad_output, self, TN_SCALAR(min_val), TN_SCALAR(max_val), grad_input, TN_PLACE)
+#define tn_hardtanh_backward_out(s, grad_output, self, min_val, max_val, grad_input) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_hardtanh_backward_out_at(s, grad_output, self, TN_SCALAR(min_val), TN_SCALAR(max_val), grad_input, \
+        TN_PLACE))
 /* Piecewise linear approximation of sigmoid. */
 static inline tn_tensor *tn_hardsigmoid_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15419,7 +15559,7 @@ static inline tn_tensor *tn_hardsigmoid_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_hardsigmoid(tn_scope *s, tn_tensor *self)
 { return tn_hardsigmoid_at(s, self, NULL, 0); }
-#define tn_hardsigmoid(...) tn_hardsigmoid_at(__VA_ARGS__, TN_PLACE)
+#define tn_hardsigmoid(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardsigmoid_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_hardsigmoid__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15427,7 +15567,7 @@ static inline tn_tensor *tn_hardsigmoid__at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_hardsigmoid_(tn_scope *s, tn_tensor *self)
 { return tn_hardsigmoid__at(s, self, NULL, 0); }
-#define tn_hardsigmoid_(...) tn_hardsigmoid__at(__VA_ARGS__, TN_PLACE)
+#define tn_hardsigmoid_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardsigmoid__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_hardsigmoid_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -15436,7 +15576,7 @@ static inline tn_tensor *tn_hardsigmoid_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_hardsigmoid_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_hardsigmoid_out_at(s, self, out, NULL, 0); }
-#define tn_hardsigmoid_out(...) tn_hardsigmoid_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_hardsigmoid_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardsigmoid_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of hardsigmoid. */
 static inline tn_tensor *tn_hardsigmoid_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         const char *file, uint32_t line)
@@ -15446,7 +15586,7 @@ static inline tn_tensor *tn_hardsigmoid_backward_at(tn_scope *s, tn_tensor *grad
 }
 static inline tn_tensor *tn_hardsigmoid_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self)
 { return tn_hardsigmoid_backward_at(s, grad_output, self, NULL, 0); }
-#define tn_hardsigmoid_backward(...) tn_hardsigmoid_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_hardsigmoid_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardsigmoid_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_hardsigmoid_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15456,7 +15596,8 @@ static inline tn_tensor *tn_hardsigmoid_backward_out_at(tn_scope *s, tn_tensor *
 static inline tn_tensor *tn_hardsigmoid_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *grad_input)
 { return tn_hardsigmoid_backward_out_at(s, grad_output, self, grad_input, NULL, 0); }
-#define tn_hardsigmoid_backward_out(...) tn_hardsigmoid_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_hardsigmoid_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardsigmoid_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Self times its hardsigmoid. */
 static inline tn_tensor *tn_hardswish_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15465,7 +15606,7 @@ static inline tn_tensor *tn_hardswish_at(tn_scope *s, tn_tensor *self, const cha
 }
 static inline tn_tensor *tn_hardswish(tn_scope *s, tn_tensor *self)
 { return tn_hardswish_at(s, self, NULL, 0); }
-#define tn_hardswish(...) tn_hardswish_at(__VA_ARGS__, TN_PLACE)
+#define tn_hardswish(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardswish_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_hardswish__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15473,7 +15614,7 @@ static inline tn_tensor *tn_hardswish__at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_hardswish_(tn_scope *s, tn_tensor *self)
 { return tn_hardswish__at(s, self, NULL, 0); }
-#define tn_hardswish_(...) tn_hardswish__at(__VA_ARGS__, TN_PLACE)
+#define tn_hardswish_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardswish__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_hardswish_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -15482,7 +15623,7 @@ static inline tn_tensor *tn_hardswish_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_hardswish_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_hardswish_out_at(s, self, out, NULL, 0); }
-#define tn_hardswish_out(...) tn_hardswish_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_hardswish_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardswish_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of hardswish. */
 static inline tn_tensor *tn_hardswish_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         const char *file, uint32_t line)
@@ -15492,7 +15633,7 @@ static inline tn_tensor *tn_hardswish_backward_at(tn_scope *s, tn_tensor *grad_o
 }
 static inline tn_tensor *tn_hardswish_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self)
 { return tn_hardswish_backward_at(s, grad_output, self, NULL, 0); }
-#define tn_hardswish_backward(...) tn_hardswish_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_hardswish_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardswish_backward_at(__VA_ARGS__, TN_PLACE))
 /* Zero within lambd of zero, identity elsewhere. */
 typedef struct tn_hardshrink_args { tn_tensor *self; tn_scalar lambd; } tn_hardshrink_args;
 static inline tn_tensor *tn_hardshrink_at(tn_scope *s, const tn_hardshrink_args *o, const char *file, uint32_t line)
@@ -15527,8 +15668,8 @@ static inline tn_tensor *tn_hardshrink_backward_at(tn_scope *s, tn_tensor *grad_
 }
 static inline tn_tensor *tn_hardshrink_backward(tn_scope *s, tn_tensor *grad_out, tn_tensor *self, tn_scalar lambd)
 { return tn_hardshrink_backward_at(s, grad_out, self, lambd, NULL, 0); }
-#define tn_hardshrink_backward(s, grad_out, self, lambd) tn_hardshrink_backward_at(s, grad_out, self, \
-        TN_SCALAR(lambd), TN_PLACE)
+#define tn_hardshrink_backward(s, grad_out, self, lambd) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hardshrink_backward_at(s, \
+        grad_out, self, TN_SCALAR(lambd), TN_PLACE))
 static inline tn_tensor *tn_hardshrink_backward_out_at(tn_scope *s, tn_tensor *grad_out, tn_tensor *self,
         tn_scalar lambd, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15538,8 +15679,8 @@ static inline tn_tensor *tn_hardshrink_backward_out_at(tn_scope *s, tn_tensor *g
 static inline tn_tensor *tn_hardshrink_backward_out(tn_scope *s, tn_tensor *grad_out, tn_tensor *self,
         tn_scalar lambd, tn_tensor *grad_input)
 { return tn_hardshrink_backward_out_at(s, grad_out, self, lambd, grad_input, NULL, 0); }
-#define tn_hardshrink_backward_out(s, grad_out, self, lambd, grad_input) tn_hardshrink_backward_out_at(s, grad_out, \
-        self, TN_SCALAR(lambd), grad_input, TN_PLACE)
+#define tn_hardshrink_backward_out(s, grad_out, self, lambd, grad_input) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_hardshrink_backward_out_at(s, grad_out, self, TN_SCALAR(lambd), grad_input, TN_PLACE))
 /* Shrinks towards zero by lambd. */
 typedef struct tn_softshrink_args { tn_tensor *self; tn_scalar lambd; } tn_softshrink_args;
 static inline tn_tensor *tn_softshrink_at(tn_scope *s, const tn_softshrink_args *o, const char *file, uint32_t line)
@@ -15574,8 +15715,8 @@ static inline tn_tensor *tn_softshrink_backward_at(tn_scope *s, tn_tensor *grad_
 }
 static inline tn_tensor *tn_softshrink_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_scalar lambd)
 { return tn_softshrink_backward_at(s, grad_output, self, lambd, NULL, 0); }
-#define tn_softshrink_backward(s, grad_output, self, lambd) tn_softshrink_backward_at(s, grad_output, self, \
-        TN_SCALAR(lambd), TN_PLACE)
+#define tn_softshrink_backward(s, grad_output, self, lambd) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_softshrink_backward_at(s, \
+        grad_output, self, TN_SCALAR(lambd), TN_PLACE))
 static inline tn_tensor *tn_softshrink_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar lambd, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15585,8 +15726,8 @@ static inline tn_tensor *tn_softshrink_backward_out_at(tn_scope *s, tn_tensor *g
 static inline tn_tensor *tn_softshrink_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar lambd, tn_tensor *grad_input)
 { return tn_softshrink_backward_out_at(s, grad_output, self, lambd, grad_input, NULL, 0); }
-#define tn_softshrink_backward_out(s, grad_output, self, lambd, grad_input) tn_softshrink_backward_out_at(s, \
-        grad_output, self, TN_SCALAR(lambd), grad_input, TN_PLACE)
+#define tn_softshrink_backward_out(s, grad_output, self, lambd, grad_input) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_softshrink_backward_out_at(s, grad_output, self, TN_SCALAR(lambd), grad_input, TN_PLACE))
 /* Multiplies negative elements by a slope. */
 typedef struct tn_leaky_relu_args { tn_tensor *self; tn_scalar negative_slope; } tn_leaky_relu_args;
 static inline tn_tensor *tn_leaky_relu_at(tn_scope *s, const tn_leaky_relu_args *o, const char *file, uint32_t line)
@@ -15634,8 +15775,8 @@ static inline tn_tensor *tn_leaky_relu_backward_at(tn_scope *s, tn_tensor *grad_
 static inline tn_tensor *tn_leaky_relu_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar negative_slope, int32_t self_is_result)
 { return tn_leaky_relu_backward_at(s, grad_output, self, negative_slope, self_is_result, NULL, 0); }
-#define tn_leaky_relu_backward(s, grad_output, self, negative_slope, self_is_result) tn_leaky_relu_backward_at(s, \
-        grad_output, self, TN_SCALAR(negative_slope), self_is_result, TN_PLACE)
+#define tn_leaky_relu_backward(s, grad_output, self, negative_slope, self_is_result) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_leaky_relu_backward_at(s, grad_output, self, TN_SCALAR(negative_slope), self_is_result, TN_PLACE))
 static inline tn_tensor *tn_leaky_relu_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar negative_slope, int32_t self_is_result, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15646,8 +15787,9 @@ static inline tn_tensor *tn_leaky_relu_backward_out_at(tn_scope *s, tn_tensor *g
 static inline tn_tensor *tn_leaky_relu_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar negative_slope, int32_t self_is_result, tn_tensor *grad_input)
 { return tn_leaky_relu_backward_out_at(s, grad_output, self, negative_slope, self_is_result, grad_input, NULL, 0); }
-#define tn_leaky_relu_backward_out(s, grad_output, self, negative_slope, self_is_result, grad_input) tn_leaky_relu_backward_out_at( \
-        s, grad_output, self, TN_SCALAR(negative_slope), self_is_result, grad_input, TN_PLACE)
+#define tn_leaky_relu_backward_out(s, grad_output, self, negative_slope, self_is_result, grad_input) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_leaky_relu_backward_out_at(s, grad_output, self, TN_SCALAR(negative_slope), self_is_result, grad_input, \
+        TN_PLACE))
 /* Exponential linear unit. */
 typedef struct tn_elu_args { tn_tensor *self; tn_scalar alpha; tn_scalar scale; tn_scalar input_scale; } tn_elu_args;
 static inline tn_tensor *tn_elu_at(tn_scope *s, const tn_elu_args *o, const char *file, uint32_t line)
@@ -15703,8 +15845,9 @@ static inline tn_tensor *tn_elu_backward_at(tn_scope *s, tn_tensor *grad_output,
 static inline tn_tensor *tn_elu_backward(tn_scope *s, tn_tensor *grad_output, tn_scalar alpha, tn_scalar scale,
         tn_scalar input_scale, int32_t is_result, tn_tensor *self_or_result)
 { return tn_elu_backward_at(s, grad_output, alpha, scale, input_scale, is_result, self_or_result, NULL, 0); }
-#define tn_elu_backward(s, grad_output, alpha, scale, input_scale, is_result, self_or_result) tn_elu_backward_at(s, \
-        grad_output, TN_SCALAR(alpha), TN_SCALAR(scale), TN_SCALAR(input_scale), is_result, self_or_result, TN_PLACE)
+#define tn_elu_backward(s, grad_output, alpha, scale, input_scale, is_result, self_or_result) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_elu_backward_at(s, grad_output, TN_SCALAR(alpha), TN_SCALAR(scale), TN_SCALAR(input_scale), is_result, \
+        self_or_result, TN_PLACE))
 static inline tn_tensor *tn_elu_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_scalar alpha, tn_scalar scale,
         tn_scalar input_scale, int32_t is_result, tn_tensor *self_or_result, tn_tensor *grad_input, const char *file,
         uint32_t line)
@@ -15716,9 +15859,9 @@ static inline tn_tensor *tn_elu_backward_out_at(tn_scope *s, tn_tensor *grad_out
 static inline tn_tensor *tn_elu_backward_out(tn_scope *s, tn_tensor *grad_output, tn_scalar alpha, tn_scalar scale,
         tn_scalar input_scale, int32_t is_result, tn_tensor *self_or_result, tn_tensor *grad_input)
 { return tn_elu_backward_out_at(s, grad_output, alpha, scale, input_scale, is_result, self_or_result, grad_input, NULL, 0); }
-#define tn_elu_backward_out(s, grad_output, alpha, scale, input_scale, is_result, self_or_result, grad_input) tn_elu_backward_out_at( \
-        s, grad_output, TN_SCALAR(alpha), TN_SCALAR(scale), TN_SCALAR(input_scale), is_result, self_or_result, \
-        grad_input, TN_PLACE)
+#define tn_elu_backward_out(s, grad_output, alpha, scale, input_scale, is_result, self_or_result, grad_input) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_elu_backward_out_at(s, grad_output, TN_SCALAR(alpha), TN_SCALAR(scale), TN_SCALAR(input_scale), is_result, \
+        self_or_result, grad_input, TN_PLACE))
 /* Scaled elu with self-normalising constants. */
 static inline tn_tensor *tn_selu_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15727,7 +15870,7 @@ static inline tn_tensor *tn_selu_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_selu(tn_scope *s, tn_tensor *self)
 { return tn_selu_at(s, self, NULL, 0); }
-#define tn_selu(...) tn_selu_at(__VA_ARGS__, TN_PLACE)
+#define tn_selu(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_selu_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_selu__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15735,7 +15878,7 @@ static inline tn_tensor *tn_selu__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_selu_(tn_scope *s, tn_tensor *self)
 { return tn_selu__at(s, self, NULL, 0); }
-#define tn_selu_(...) tn_selu__at(__VA_ARGS__, TN_PLACE)
+#define tn_selu_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_selu__at(__VA_ARGS__, TN_PLACE))
 /* Continuously differentiable elu. */
 typedef struct tn_celu_args { tn_tensor *self; tn_scalar alpha; } tn_celu_args;
 static inline tn_tensor *tn_celu_at(tn_scope *s, const tn_celu_args *o, const char *file, uint32_t line)
@@ -15832,7 +15975,7 @@ static inline tn_tensor *tn_silu_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_silu(tn_scope *s, tn_tensor *self)
 { return tn_silu_at(s, self, NULL, 0); }
-#define tn_silu(...) tn_silu_at(__VA_ARGS__, TN_PLACE)
+#define tn_silu(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_silu_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_silu__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15840,7 +15983,7 @@ static inline tn_tensor *tn_silu__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_silu_(tn_scope *s, tn_tensor *self)
 { return tn_silu__at(s, self, NULL, 0); }
-#define tn_silu_(...) tn_silu__at(__VA_ARGS__, TN_PLACE)
+#define tn_silu_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_silu__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_silu_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -15848,7 +15991,7 @@ static inline tn_tensor *tn_silu_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_silu_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_silu_out_at(s, self, out, NULL, 0); }
-#define tn_silu_out(...) tn_silu_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_silu_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_silu_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of silu. */
 static inline tn_tensor *tn_silu_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, const char *file,
         uint32_t line)
@@ -15858,7 +16001,7 @@ static inline tn_tensor *tn_silu_backward_at(tn_scope *s, tn_tensor *grad_output
 }
 static inline tn_tensor *tn_silu_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self)
 { return tn_silu_backward_at(s, grad_output, self, NULL, 0); }
-#define tn_silu_backward(...) tn_silu_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_silu_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_silu_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_silu_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15868,7 +16011,7 @@ static inline tn_tensor *tn_silu_backward_out_at(tn_scope *s, tn_tensor *grad_ou
 static inline tn_tensor *tn_silu_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *grad_input)
 { return tn_silu_backward_out_at(s, grad_output, self, grad_input, NULL, 0); }
-#define tn_silu_backward_out(...) tn_silu_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_silu_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_silu_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Self times tanh of its softplus. */
 static inline tn_tensor *tn_mish_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15877,7 +16020,7 @@ static inline tn_tensor *tn_mish_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_mish(tn_scope *s, tn_tensor *self)
 { return tn_mish_at(s, self, NULL, 0); }
-#define tn_mish(...) tn_mish_at(__VA_ARGS__, TN_PLACE)
+#define tn_mish(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mish_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mish__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -15885,7 +16028,7 @@ static inline tn_tensor *tn_mish__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_mish_(tn_scope *s, tn_tensor *self)
 { return tn_mish__at(s, self, NULL, 0); }
-#define tn_mish_(...) tn_mish__at(__VA_ARGS__, TN_PLACE)
+#define tn_mish_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mish__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mish_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -15893,7 +16036,7 @@ static inline tn_tensor *tn_mish_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_mish_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_mish_out_at(s, self, out, NULL, 0); }
-#define tn_mish_out(...) tn_mish_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_mish_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mish_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of mish. */
 static inline tn_tensor *tn_mish_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, const char *file,
         uint32_t line)
@@ -15903,7 +16046,7 @@ static inline tn_tensor *tn_mish_backward_at(tn_scope *s, tn_tensor *grad_output
 }
 static inline tn_tensor *tn_mish_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self)
 { return tn_mish_backward_at(s, grad_output, self, NULL, 0); }
-#define tn_mish_backward(...) tn_mish_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_mish_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mish_backward_at(__VA_ARGS__, TN_PLACE))
 /* Smooth approximation of relu. */
 typedef struct tn_softplus_args { tn_tensor *self; tn_scalar beta; tn_scalar threshold; } tn_softplus_args;
 static inline tn_tensor *tn_softplus_at(tn_scope *s, const tn_softplus_args *o, const char *file, uint32_t line)
@@ -15940,8 +16083,8 @@ static inline tn_tensor *tn_softplus_backward_at(tn_scope *s, tn_tensor *grad_ou
 static inline tn_tensor *tn_softplus_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, tn_scalar beta,
         tn_scalar threshold)
 { return tn_softplus_backward_at(s, grad_output, self, beta, threshold, NULL, 0); }
-#define tn_softplus_backward(s, grad_output, self, beta, threshold) tn_softplus_backward_at(s, grad_output, self, \
-        TN_SCALAR(beta), TN_SCALAR(threshold), TN_PLACE)
+#define tn_softplus_backward(s, grad_output, self, beta, threshold) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_softplus_backward_at(s, grad_output, self, TN_SCALAR(beta), TN_SCALAR(threshold), TN_PLACE))
 static inline tn_tensor *tn_softplus_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar beta, tn_scalar threshold, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -15952,8 +16095,9 @@ static inline tn_tensor *tn_softplus_backward_out_at(tn_scope *s, tn_tensor *gra
 static inline tn_tensor *tn_softplus_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_scalar beta, tn_scalar threshold, tn_tensor *grad_input)
 { return tn_softplus_backward_out_at(s, grad_output, self, beta, threshold, grad_input, NULL, 0); }
-#define tn_softplus_backward_out(s, grad_output, self, beta, threshold, grad_input) tn_softplus_backward_out_at(s, \
-        grad_output, self, TN_SCALAR(beta), TN_SCALAR(threshold), grad_input, TN_PLACE)
+#define tn_softplus_backward_out(s, grad_output, self, beta, threshold, grad_input) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_softplus_backward_out_at(s, grad_output, self, TN_SCALAR(beta), TN_SCALAR(threshold), grad_input, \
+        TN_PLACE))
 /* Logarithm of the logistic function. */
 static inline tn_tensor *tn_log_sigmoid_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15962,7 +16106,7 @@ static inline tn_tensor *tn_log_sigmoid_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_log_sigmoid(tn_scope *s, tn_tensor *self)
 { return tn_log_sigmoid_at(s, self, NULL, 0); }
-#define tn_log_sigmoid(...) tn_log_sigmoid_at(__VA_ARGS__, TN_PLACE)
+#define tn_log_sigmoid(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_sigmoid_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log_sigmoid_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -15971,7 +16115,7 @@ static inline tn_tensor *tn_log_sigmoid_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_log_sigmoid_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_log_sigmoid_out_at(s, self, out, NULL, 0); }
-#define tn_log_sigmoid_out(...) tn_log_sigmoid_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_log_sigmoid_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_sigmoid_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of the logistic function, with a buffer for its gradient. */
 typedef struct tn_log_sigmoid_forward_result { tn_tensor *output; tn_tensor *buffer; } tn_log_sigmoid_forward_result;
 static inline tn_log_sigmoid_forward_result tn_log_sigmoid_forward_at(tn_scope *s, tn_tensor *self, const char *file,
@@ -15985,7 +16129,7 @@ static inline tn_log_sigmoid_forward_result tn_log_sigmoid_forward_at(tn_scope *
 }
 static inline tn_log_sigmoid_forward_result tn_log_sigmoid_forward(tn_scope *s, tn_tensor *self)
 { return tn_log_sigmoid_forward_at(s, self, NULL, 0); }
-#define tn_log_sigmoid_forward(...) tn_log_sigmoid_forward_at(__VA_ARGS__, TN_PLACE)
+#define tn_log_sigmoid_forward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_sigmoid_forward_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_log_sigmoid_forward_out_result { tn_tensor *result0; tn_tensor *result1;
     } tn_log_sigmoid_forward_out_result;
 static inline tn_log_sigmoid_forward_out_result tn_log_sigmoid_forward_out_at(tn_scope *s, tn_tensor *self,
@@ -16000,7 +16144,8 @@ static inline tn_log_sigmoid_forward_out_result tn_log_sigmoid_forward_out_at(tn
 static inline tn_log_sigmoid_forward_out_result tn_log_sigmoid_forward_out(tn_scope *s, tn_tensor *self,
         tn_tensor *output, tn_tensor *buffer)
 { return tn_log_sigmoid_forward_out_at(s, self, output, buffer, NULL, 0); }
-#define tn_log_sigmoid_forward_out(...) tn_log_sigmoid_forward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_log_sigmoid_forward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_sigmoid_forward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of log_sigmoid. */
 static inline tn_tensor *tn_log_sigmoid_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *buffer, const char *file, uint32_t line)
@@ -16011,7 +16156,7 @@ static inline tn_tensor *tn_log_sigmoid_backward_at(tn_scope *s, tn_tensor *grad
 static inline tn_tensor *tn_log_sigmoid_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *buffer)
 { return tn_log_sigmoid_backward_at(s, grad_output, self, buffer, NULL, 0); }
-#define tn_log_sigmoid_backward(...) tn_log_sigmoid_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_log_sigmoid_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_sigmoid_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_log_sigmoid_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *buffer, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -16022,7 +16167,8 @@ static inline tn_tensor *tn_log_sigmoid_backward_out_at(tn_scope *s, tn_tensor *
 static inline tn_tensor *tn_log_sigmoid_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *buffer, tn_tensor *grad_input)
 { return tn_log_sigmoid_backward_out_at(s, grad_output, self, buffer, grad_input, NULL, 0); }
-#define tn_log_sigmoid_backward_out(...) tn_log_sigmoid_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_log_sigmoid_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_log_sigmoid_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Leaky relu whose slopes are a tensor. */
 static inline tn_tensor *tn__prelu_kernel_at(tn_scope *s, tn_tensor *self, tn_tensor *weight, const char *file,
         uint32_t line)
@@ -16032,7 +16178,7 @@ static inline tn_tensor *tn__prelu_kernel_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn__prelu_kernel(tn_scope *s, tn_tensor *self, tn_tensor *weight)
 { return tn__prelu_kernel_at(s, self, weight, NULL, 0); }
-#define tn__prelu_kernel(...) tn__prelu_kernel_at(__VA_ARGS__, TN_PLACE)
+#define tn__prelu_kernel(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__prelu_kernel_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of prelu for input and weight. */
 typedef struct tn__prelu_kernel_backward_result { tn_tensor *result0; tn_tensor *result1;
     } tn__prelu_kernel_backward_result;
@@ -16048,7 +16194,8 @@ static inline tn__prelu_kernel_backward_result tn__prelu_kernel_backward_at(tn_s
 static inline tn__prelu_kernel_backward_result tn__prelu_kernel_backward(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *self, tn_tensor *weight)
 { return tn__prelu_kernel_backward_at(s, grad_output, self, weight, NULL, 0); }
-#define tn__prelu_kernel_backward(...) tn__prelu_kernel_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__prelu_kernel_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__prelu_kernel_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Leaky relu with learned slopes, one for each channel or one for all. */
 static inline tn_tensor *tn_prelu_at(tn_scope *s, tn_tensor *self, tn_tensor *weight, const char *file, uint32_t line)
 {
@@ -16057,7 +16204,7 @@ static inline tn_tensor *tn_prelu_at(tn_scope *s, tn_tensor *self, tn_tensor *we
 }
 static inline tn_tensor *tn_prelu(tn_scope *s, tn_tensor *self, tn_tensor *weight)
 { return tn_prelu_at(s, self, weight, NULL, 0); }
-#define tn_prelu(...) tn_prelu_at(__VA_ARGS__, TN_PLACE)
+#define tn_prelu(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_prelu_at(__VA_ARGS__, TN_PLACE))
 /* Leaky relu with random slopes in training. */
 typedef struct tn_rrelu_args { tn_tensor *self; tn_scalar lower; tn_scalar upper; int32_t training;
     tn_generator *generator; } tn_rrelu_args;
@@ -16149,8 +16296,9 @@ static inline tn_tensor *tn_rrelu_with_noise_backward_at(tn_scope *s, tn_tensor 
 static inline tn_tensor *tn_rrelu_with_noise_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *noise, tn_scalar lower, tn_scalar upper, int32_t training, int32_t self_is_result)
 { return tn_rrelu_with_noise_backward_at(s, grad_output, self, noise, lower, upper, training, self_is_result, NULL, 0); }
-#define tn_rrelu_with_noise_backward(s, grad_output, self, noise, lower, upper, training, self_is_result) tn_rrelu_with_noise_backward_at( \
-        s, grad_output, self, noise, TN_SCALAR(lower), TN_SCALAR(upper), training, self_is_result, TN_PLACE)
+#define tn_rrelu_with_noise_backward(s, grad_output, self, noise, lower, upper, training, self_is_result) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_rrelu_with_noise_backward_at(s, grad_output, self, noise, TN_SCALAR(lower), TN_SCALAR(upper), training, \
+        self_is_result, TN_PLACE))
 /* Logarithm of the sum of exponentials. */
 static inline tn_tensor *tn_logaddexp_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -16160,7 +16308,7 @@ static inline tn_tensor *tn_logaddexp_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_logaddexp(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logaddexp_at(s, self, other, NULL, 0); }
-#define tn_logaddexp(...) tn_logaddexp_at(__VA_ARGS__, TN_PLACE)
+#define tn_logaddexp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logaddexp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logaddexp_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -16169,7 +16317,7 @@ static inline tn_tensor *tn_logaddexp_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_logaddexp_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_logaddexp_out_at(s, self, other, out, NULL, 0); }
-#define tn_logaddexp_out(...) tn_logaddexp_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_logaddexp_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logaddexp_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm to base 2 of the sum of powers of two. */
 static inline tn_tensor *tn_logaddexp2_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -16179,7 +16327,7 @@ static inline tn_tensor *tn_logaddexp2_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_logaddexp2(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_logaddexp2_at(s, self, other, NULL, 0); }
-#define tn_logaddexp2(...) tn_logaddexp2_at(__VA_ARGS__, TN_PLACE)
+#define tn_logaddexp2(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logaddexp2_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logaddexp2_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -16188,7 +16336,7 @@ static inline tn_tensor *tn_logaddexp2_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_logaddexp2_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_logaddexp2_out_at(s, self, other, out, NULL, 0); }
-#define tn_logaddexp2_out(...) tn_logaddexp2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_logaddexp2_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logaddexp2_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of native_dropout. */
 static inline tn_tensor *tn_native_dropout_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *mask,
         double scale, const char *file, uint32_t line)
@@ -16199,7 +16347,8 @@ static inline tn_tensor *tn_native_dropout_backward_at(tn_scope *s, tn_tensor *g
 static inline tn_tensor *tn_native_dropout_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *mask,
         double scale)
 { return tn_native_dropout_backward_at(s, grad_output, mask, scale, NULL, 0); }
-#define tn_native_dropout_backward(...) tn_native_dropout_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_dropout_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_dropout_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Rounds to a quantised grid and back. */
 static inline tn_tensor *tn_fake_quantize_per_tensor_affine_at(tn_scope *s, tn_tensor *self, double scale,
         int64_t zero_point, int64_t quant_min, int64_t quant_max, const char *file, uint32_t line)
@@ -16211,7 +16360,8 @@ static inline tn_tensor *tn_fake_quantize_per_tensor_affine_at(tn_scope *s, tn_t
 static inline tn_tensor *tn_fake_quantize_per_tensor_affine(tn_scope *s, tn_tensor *self, double scale,
         int64_t zero_point, int64_t quant_min, int64_t quant_max)
 { return tn_fake_quantize_per_tensor_affine_at(s, self, scale, zero_point, quant_min, quant_max, NULL, 0); }
-#define tn_fake_quantize_per_tensor_affine(...) tn_fake_quantize_per_tensor_affine_at(__VA_ARGS__, TN_PLACE)
+#define tn_fake_quantize_per_tensor_affine(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fake_quantize_per_tensor_affine_at(__VA_ARGS__, TN_PLACE))
 /* Rounds to a quantised grid and back; also the mask of the elements in range. */
 typedef struct tn_fake_quantize_per_tensor_affine_cachemask_result { tn_tensor *output; tn_tensor *mask;
     } tn_fake_quantize_per_tensor_affine_cachemask_result;
@@ -16229,7 +16379,8 @@ static inline tn_fake_quantize_per_tensor_affine_cachemask_result tn_fake_quanti
 static inline tn_fake_quantize_per_tensor_affine_cachemask_result tn_fake_quantize_per_tensor_affine_cachemask(
         tn_scope *s, tn_tensor *self, double scale, int64_t zero_point, int64_t quant_min, int64_t quant_max)
 { return tn_fake_quantize_per_tensor_affine_cachemask_at(s, self, scale, zero_point, quant_min, quant_max, NULL, 0); }
-#define tn_fake_quantize_per_tensor_affine_cachemask(...) tn_fake_quantize_per_tensor_affine_cachemask_at(__VA_ARGS__, TN_PLACE)
+#define tn_fake_quantize_per_tensor_affine_cachemask(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fake_quantize_per_tensor_affine_cachemask_at(__VA_ARGS__, TN_PLACE))
 /* Rounds to a quantised grid for each channel and back. */
 static inline tn_tensor *tn_fake_quantize_per_channel_affine_at(tn_scope *s, tn_tensor *self, tn_tensor *scale,
         tn_tensor *zero_point, int64_t axis, int64_t quant_min, int64_t quant_max, const char *file, uint32_t line)
@@ -16241,7 +16392,8 @@ static inline tn_tensor *tn_fake_quantize_per_channel_affine_at(tn_scope *s, tn_
 static inline tn_tensor *tn_fake_quantize_per_channel_affine(tn_scope *s, tn_tensor *self, tn_tensor *scale,
         tn_tensor *zero_point, int64_t axis, int64_t quant_min, int64_t quant_max)
 { return tn_fake_quantize_per_channel_affine_at(s, self, scale, zero_point, axis, quant_min, quant_max, NULL, 0); }
-#define tn_fake_quantize_per_channel_affine(...) tn_fake_quantize_per_channel_affine_at(__VA_ARGS__, TN_PLACE)
+#define tn_fake_quantize_per_channel_affine(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fake_quantize_per_channel_affine_at(__VA_ARGS__, TN_PLACE))
 /* Rounds to a quantised grid of each channel and back; also the mask of the elements in range. */
 typedef struct tn_fake_quantize_per_channel_affine_cachemask_result { tn_tensor *output; tn_tensor *mask;
     } tn_fake_quantize_per_channel_affine_cachemask_result;
@@ -16260,7 +16412,8 @@ static inline tn_fake_quantize_per_channel_affine_cachemask_result tn_fake_quant
         tn_scope *s, tn_tensor *self, tn_tensor *scale, tn_tensor *zero_point, int64_t axis, int64_t quant_min,
         int64_t quant_max)
 { return tn_fake_quantize_per_channel_affine_cachemask_at(s, self, scale, zero_point, axis, quant_min, quant_max, NULL, 0); }
-#define tn_fake_quantize_per_channel_affine_cachemask(...) tn_fake_quantize_per_channel_affine_cachemask_at(__VA_ARGS__, TN_PLACE)
+#define tn_fake_quantize_per_channel_affine_cachemask(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fake_quantize_per_channel_affine_cachemask_at(__VA_ARGS__, TN_PLACE))
 /* Absolute value, or modulus of a complex number. */
 static inline tn_tensor *tn_absolute_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16269,7 +16422,7 @@ static inline tn_tensor *tn_absolute_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_absolute(tn_scope *s, tn_tensor *self)
 { return tn_absolute_at(s, self, NULL, 0); }
-#define tn_absolute(...) tn_absolute_at(__VA_ARGS__, TN_PLACE)
+#define tn_absolute(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_absolute_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_absolute__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16277,7 +16430,7 @@ static inline tn_tensor *tn_absolute__at(tn_scope *s, tn_tensor *self, const cha
 }
 static inline tn_tensor *tn_absolute_(tn_scope *s, tn_tensor *self)
 { return tn_absolute__at(s, self, NULL, 0); }
-#define tn_absolute_(...) tn_absolute__at(__VA_ARGS__, TN_PLACE)
+#define tn_absolute_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_absolute__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_absolute_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16286,7 +16439,7 @@ static inline tn_tensor *tn_absolute_out_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_absolute_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_absolute_out_at(s, self, out, NULL, 0); }
-#define tn_absolute_out(...) tn_absolute_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_absolute_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_absolute_out_at(__VA_ARGS__, TN_PLACE))
 /* Negates. */
 static inline tn_tensor *tn_negative_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16295,7 +16448,7 @@ static inline tn_tensor *tn_negative_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_negative(tn_scope *s, tn_tensor *self)
 { return tn_negative_at(s, self, NULL, 0); }
-#define tn_negative(...) tn_negative_at(__VA_ARGS__, TN_PLACE)
+#define tn_negative(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_negative_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_negative__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16303,7 +16456,7 @@ static inline tn_tensor *tn_negative__at(tn_scope *s, tn_tensor *self, const cha
 }
 static inline tn_tensor *tn_negative_(tn_scope *s, tn_tensor *self)
 { return tn_negative__at(s, self, NULL, 0); }
-#define tn_negative_(...) tn_negative__at(__VA_ARGS__, TN_PLACE)
+#define tn_negative_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_negative__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_negative_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16312,7 +16465,7 @@ static inline tn_tensor *tn_negative_out_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_negative_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_negative_out_at(s, self, out, NULL, 0); }
-#define tn_negative_out(...) tn_negative_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_negative_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_negative_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse cosine. */
 static inline tn_tensor *tn_arccos_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16321,7 +16474,7 @@ static inline tn_tensor *tn_arccos_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_arccos(tn_scope *s, tn_tensor *self)
 { return tn_arccos_at(s, self, NULL, 0); }
-#define tn_arccos(...) tn_arccos_at(__VA_ARGS__, TN_PLACE)
+#define tn_arccos(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arccos_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arccos__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16329,7 +16482,7 @@ static inline tn_tensor *tn_arccos__at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_arccos_(tn_scope *s, tn_tensor *self)
 { return tn_arccos__at(s, self, NULL, 0); }
-#define tn_arccos_(...) tn_arccos__at(__VA_ARGS__, TN_PLACE)
+#define tn_arccos_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arccos__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arccos_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16338,7 +16491,7 @@ static inline tn_tensor *tn_arccos_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_arccos_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_arccos_out_at(s, self, out, NULL, 0); }
-#define tn_arccos_out(...) tn_arccos_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_arccos_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arccos_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse hyperbolic cosine. */
 static inline tn_tensor *tn_arccosh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16347,7 +16500,7 @@ static inline tn_tensor *tn_arccosh_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_arccosh(tn_scope *s, tn_tensor *self)
 { return tn_arccosh_at(s, self, NULL, 0); }
-#define tn_arccosh(...) tn_arccosh_at(__VA_ARGS__, TN_PLACE)
+#define tn_arccosh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arccosh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arccosh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16355,7 +16508,7 @@ static inline tn_tensor *tn_arccosh__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_arccosh_(tn_scope *s, tn_tensor *self)
 { return tn_arccosh__at(s, self, NULL, 0); }
-#define tn_arccosh_(...) tn_arccosh__at(__VA_ARGS__, TN_PLACE)
+#define tn_arccosh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arccosh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arccosh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16364,7 +16517,7 @@ static inline tn_tensor *tn_arccosh_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_arccosh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_arccosh_out_at(s, self, out, NULL, 0); }
-#define tn_arccosh_out(...) tn_arccosh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_arccosh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arccosh_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse sine. */
 static inline tn_tensor *tn_arcsin_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16373,7 +16526,7 @@ static inline tn_tensor *tn_arcsin_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_arcsin(tn_scope *s, tn_tensor *self)
 { return tn_arcsin_at(s, self, NULL, 0); }
-#define tn_arcsin(...) tn_arcsin_at(__VA_ARGS__, TN_PLACE)
+#define tn_arcsin(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arcsin_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arcsin__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16381,7 +16534,7 @@ static inline tn_tensor *tn_arcsin__at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_arcsin_(tn_scope *s, tn_tensor *self)
 { return tn_arcsin__at(s, self, NULL, 0); }
-#define tn_arcsin_(...) tn_arcsin__at(__VA_ARGS__, TN_PLACE)
+#define tn_arcsin_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arcsin__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arcsin_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16390,7 +16543,7 @@ static inline tn_tensor *tn_arcsin_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_arcsin_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_arcsin_out_at(s, self, out, NULL, 0); }
-#define tn_arcsin_out(...) tn_arcsin_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_arcsin_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arcsin_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse hyperbolic sine. */
 static inline tn_tensor *tn_arcsinh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16399,7 +16552,7 @@ static inline tn_tensor *tn_arcsinh_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_arcsinh(tn_scope *s, tn_tensor *self)
 { return tn_arcsinh_at(s, self, NULL, 0); }
-#define tn_arcsinh(...) tn_arcsinh_at(__VA_ARGS__, TN_PLACE)
+#define tn_arcsinh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arcsinh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arcsinh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16407,7 +16560,7 @@ static inline tn_tensor *tn_arcsinh__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_arcsinh_(tn_scope *s, tn_tensor *self)
 { return tn_arcsinh__at(s, self, NULL, 0); }
-#define tn_arcsinh_(...) tn_arcsinh__at(__VA_ARGS__, TN_PLACE)
+#define tn_arcsinh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arcsinh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arcsinh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16416,7 +16569,7 @@ static inline tn_tensor *tn_arcsinh_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_arcsinh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_arcsinh_out_at(s, self, out, NULL, 0); }
-#define tn_arcsinh_out(...) tn_arcsinh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_arcsinh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arcsinh_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse tangent. */
 static inline tn_tensor *tn_arctan_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16425,7 +16578,7 @@ static inline tn_tensor *tn_arctan_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_arctan(tn_scope *s, tn_tensor *self)
 { return tn_arctan_at(s, self, NULL, 0); }
-#define tn_arctan(...) tn_arctan_at(__VA_ARGS__, TN_PLACE)
+#define tn_arctan(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctan_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arctan__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16433,7 +16586,7 @@ static inline tn_tensor *tn_arctan__at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_arctan_(tn_scope *s, tn_tensor *self)
 { return tn_arctan__at(s, self, NULL, 0); }
-#define tn_arctan_(...) tn_arctan__at(__VA_ARGS__, TN_PLACE)
+#define tn_arctan_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctan__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arctan_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16442,7 +16595,7 @@ static inline tn_tensor *tn_arctan_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_arctan_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_arctan_out_at(s, self, out, NULL, 0); }
-#define tn_arctan_out(...) tn_arctan_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_arctan_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctan_out_at(__VA_ARGS__, TN_PLACE))
 /* Angle of the point (other, self). */
 static inline tn_tensor *tn_arctan2_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -16452,7 +16605,7 @@ static inline tn_tensor *tn_arctan2_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_arctan2(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_arctan2_at(s, self, other, NULL, 0); }
-#define tn_arctan2(...) tn_arctan2_at(__VA_ARGS__, TN_PLACE)
+#define tn_arctan2(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctan2_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arctan2__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -16461,7 +16614,7 @@ static inline tn_tensor *tn_arctan2__at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_arctan2_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_arctan2__at(s, self, other, NULL, 0); }
-#define tn_arctan2_(...) tn_arctan2__at(__VA_ARGS__, TN_PLACE)
+#define tn_arctan2_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctan2__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arctan2_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -16470,7 +16623,7 @@ static inline tn_tensor *tn_arctan2_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_arctan2_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_arctan2_out_at(s, self, other, out, NULL, 0); }
-#define tn_arctan2_out(...) tn_arctan2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_arctan2_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctan2_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse hyperbolic tangent. */
 static inline tn_tensor *tn_arctanh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16479,7 +16632,7 @@ static inline tn_tensor *tn_arctanh_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_arctanh(tn_scope *s, tn_tensor *self)
 { return tn_arctanh_at(s, self, NULL, 0); }
-#define tn_arctanh(...) tn_arctanh_at(__VA_ARGS__, TN_PLACE)
+#define tn_arctanh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctanh_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arctanh__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16487,7 +16640,7 @@ static inline tn_tensor *tn_arctanh__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_arctanh_(tn_scope *s, tn_tensor *self)
 { return tn_arctanh__at(s, self, NULL, 0); }
-#define tn_arctanh_(...) tn_arctanh__at(__VA_ARGS__, TN_PLACE)
+#define tn_arctanh_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctanh__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_arctanh_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16496,7 +16649,7 @@ static inline tn_tensor *tn_arctanh_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_arctanh_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_arctanh_out_at(s, self, out, NULL, 0); }
-#define tn_arctanh_out(...) tn_arctanh_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_arctanh_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_arctanh_out_at(__VA_ARGS__, TN_PLACE))
 /* Limits to the range from min to max. */
 typedef struct tn_clip_args { tn_tensor *self; tn_scalar min; tn_scalar max; } tn_clip_args;
 static inline tn_tensor *tn_clip_at(tn_scope *s, const tn_clip_args *o, const char *file, uint32_t line)
@@ -16580,7 +16733,8 @@ static inline tn_tensor *tn_divide_scalar_at(tn_scope *s, tn_tensor *self, tn_sc
 }
 static inline tn_tensor *tn_divide_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_divide_scalar_at(s, self, other, NULL, 0); }
-#define tn_divide_scalar(s, self, other) tn_divide_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_divide_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_scalar_at(s, self, TN_SCALAR(other), \
+        TN_PLACE))
 static inline tn_tensor *tn_divide_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -16589,7 +16743,8 @@ static inline tn_tensor *tn_divide_scalar__at(tn_scope *s, tn_tensor *self, tn_s
 }
 static inline tn_tensor *tn_divide_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_divide_scalar__at(s, self, other, NULL, 0); }
-#define tn_divide_scalar_(s, self, other) tn_divide_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_divide_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_divide_scalar_mode_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode, const char *file, uint32_t line)
 {
@@ -16599,8 +16754,8 @@ static inline tn_tensor *tn_divide_scalar_mode_at(tn_scope *s, tn_tensor *self, 
 static inline tn_tensor *tn_divide_scalar_mode(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode)
 { return tn_divide_scalar_mode_at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_divide_scalar_mode(s, self, other, rounding_mode) tn_divide_scalar_mode_at(s, self, TN_SCALAR(other), \
-        rounding_mode, TN_PLACE)
+#define tn_divide_scalar_mode(s, self, other, rounding_mode) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_scalar_mode_at(s, \
+        self, TN_SCALAR(other), rounding_mode, TN_PLACE))
 static inline tn_tensor *tn_divide_scalar_mode__at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode, const char *file, uint32_t line)
 {
@@ -16610,8 +16765,8 @@ static inline tn_tensor *tn_divide_scalar_mode__at(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_divide_scalar_mode_(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *rounding_mode)
 { return tn_divide_scalar_mode__at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_divide_scalar_mode_(s, self, other, rounding_mode) tn_divide_scalar_mode__at(s, self, TN_SCALAR(other), \
-        rounding_mode, TN_PLACE)
+#define tn_divide_scalar_mode_(s, self, other, rounding_mode) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_divide_scalar_mode__at(s, self, TN_SCALAR(other), rounding_mode, TN_PLACE))
 static inline tn_tensor *tn_divide_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -16619,7 +16774,7 @@ static inline tn_tensor *tn_divide_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_divide(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_divide_at(s, self, other, NULL, 0); }
-#define tn_divide(...) tn_divide_at(__VA_ARGS__, TN_PLACE)
+#define tn_divide(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_divide__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -16628,7 +16783,7 @@ static inline tn_tensor *tn_divide__at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_divide_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_divide__at(s, self, other, NULL, 0); }
-#define tn_divide_(...) tn_divide__at(__VA_ARGS__, TN_PLACE)
+#define tn_divide_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_divide_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -16637,7 +16792,7 @@ static inline tn_tensor *tn_divide_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_divide_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_divide_out_at(s, self, other, out, NULL, 0); }
-#define tn_divide_out(...) tn_divide_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_divide_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_out_at(__VA_ARGS__, TN_PLACE))
 /* Divides and rounds by rounding_mode: none, trunc or floor. */
 static inline tn_tensor *tn_divide_tensor_mode_at(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, const char *file, uint32_t line)
@@ -16648,7 +16803,7 @@ static inline tn_tensor *tn_divide_tensor_mode_at(tn_scope *s, tn_tensor *self, 
 static inline tn_tensor *tn_divide_tensor_mode(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode)
 { return tn_divide_tensor_mode_at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_divide_tensor_mode(...) tn_divide_tensor_mode_at(__VA_ARGS__, TN_PLACE)
+#define tn_divide_tensor_mode(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_tensor_mode_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_divide_tensor_mode__at(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, const char *file, uint32_t line)
 {
@@ -16658,7 +16813,7 @@ static inline tn_tensor *tn_divide_tensor_mode__at(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_divide_tensor_mode_(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode)
 { return tn_divide_tensor_mode__at(s, self, other, rounding_mode, NULL, 0); }
-#define tn_divide_tensor_mode_(...) tn_divide_tensor_mode__at(__VA_ARGS__, TN_PLACE)
+#define tn_divide_tensor_mode_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_tensor_mode__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_divide_tensor_mode_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -16669,7 +16824,8 @@ static inline tn_tensor *tn_divide_tensor_mode_out_at(tn_scope *s, tn_tensor *se
 static inline tn_tensor *tn_divide_tensor_mode_out(tn_scope *s, tn_tensor *self, tn_tensor *other,
         const char *rounding_mode, tn_tensor *out)
 { return tn_divide_tensor_mode_out_at(s, self, other, rounding_mode, out, NULL, 0); }
-#define tn_divide_tensor_mode_out(...) tn_divide_tensor_mode_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_divide_tensor_mode_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_divide_tensor_mode_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Divides self by other; integers give the default float type. */
 static inline tn_tensor *tn_true_divide_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
@@ -16679,7 +16835,8 @@ static inline tn_tensor *tn_true_divide_scalar_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_true_divide_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_true_divide_scalar_at(s, self, other, NULL, 0); }
-#define tn_true_divide_scalar(s, self, other) tn_true_divide_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_true_divide_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_true_divide_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_true_divide_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -16688,7 +16845,8 @@ static inline tn_tensor *tn_true_divide_scalar__at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_true_divide_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_true_divide_scalar__at(s, self, other, NULL, 0); }
-#define tn_true_divide_scalar_(s, self, other) tn_true_divide_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_true_divide_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_true_divide_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_true_divide_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -16697,7 +16855,7 @@ static inline tn_tensor *tn_true_divide_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_true_divide(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_true_divide_at(s, self, other, NULL, 0); }
-#define tn_true_divide(...) tn_true_divide_at(__VA_ARGS__, TN_PLACE)
+#define tn_true_divide(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_true_divide_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_true_divide__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -16706,7 +16864,7 @@ static inline tn_tensor *tn_true_divide__at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_true_divide_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_true_divide__at(s, self, other, NULL, 0); }
-#define tn_true_divide_(...) tn_true_divide__at(__VA_ARGS__, TN_PLACE)
+#define tn_true_divide_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_true_divide__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_true_divide_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -16715,7 +16873,7 @@ static inline tn_tensor *tn_true_divide_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_true_divide_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_true_divide_out_at(s, self, other, out, NULL, 0); }
-#define tn_true_divide_out(...) tn_true_divide_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_true_divide_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_true_divide_out_at(__VA_ARGS__, TN_PLACE))
 /* Multiplies self by other. */
 static inline tn_tensor *tn_multiply_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
@@ -16725,7 +16883,8 @@ static inline tn_tensor *tn_multiply_scalar_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_multiply_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_multiply_scalar_at(s, self, other, NULL, 0); }
-#define tn_multiply_scalar(s, self, other) tn_multiply_scalar_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_multiply_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_multiply_scalar_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_multiply_scalar__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -16734,7 +16893,8 @@ static inline tn_tensor *tn_multiply_scalar__at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_multiply_scalar_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_multiply_scalar__at(s, self, other, NULL, 0); }
-#define tn_multiply_scalar_(s, self, other) tn_multiply_scalar__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_multiply_scalar_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_multiply_scalar__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_multiply_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -16743,7 +16903,7 @@ static inline tn_tensor *tn_multiply_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_multiply(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_multiply_at(s, self, other, NULL, 0); }
-#define tn_multiply(...) tn_multiply_at(__VA_ARGS__, TN_PLACE)
+#define tn_multiply(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_multiply_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_multiply__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -16752,7 +16912,7 @@ static inline tn_tensor *tn_multiply__at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_multiply_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_multiply__at(s, self, other, NULL, 0); }
-#define tn_multiply_(...) tn_multiply__at(__VA_ARGS__, TN_PLACE)
+#define tn_multiply_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_multiply__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_multiply_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -16761,7 +16921,7 @@ static inline tn_tensor *tn_multiply_out_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_multiply_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_multiply_out_at(s, self, other, out, NULL, 0); }
-#define tn_multiply_out(...) tn_multiply_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_multiply_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_multiply_out_at(__VA_ARGS__, TN_PLACE))
 /* Subtracts other, scaled by alpha, from self. */
 typedef struct tn_subtract_scalar_args { tn_scalar other; tn_scalar alpha; } tn_subtract_scalar_args;
 static inline tn_tensor *tn_subtract_scalar_at(tn_scope *s, tn_tensor *self, const tn_subtract_scalar_args *o,
@@ -16835,7 +16995,7 @@ static inline tn_tensor *tn_fix_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_fix(tn_scope *s, tn_tensor *self)
 { return tn_fix_at(s, self, NULL, 0); }
-#define tn_fix(...) tn_fix_at(__VA_ARGS__, TN_PLACE)
+#define tn_fix(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fix_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fix__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -16843,7 +17003,7 @@ static inline tn_tensor *tn_fix__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_fix_(tn_scope *s, tn_tensor *self)
 { return tn_fix__at(s, self, NULL, 0); }
-#define tn_fix_(...) tn_fix__at(__VA_ARGS__, TN_PLACE)
+#define tn_fix_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fix__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fix_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -16851,7 +17011,7 @@ static inline tn_tensor *tn_fix_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_fix_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_fix_out_at(s, self, out, NULL, 0); }
-#define tn_fix_out(...) tn_fix_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fix_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fix_out_at(__VA_ARGS__, TN_PLACE))
 /* Two to the power of self. */
 static inline tn_tensor *tn_special_exp2_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16860,7 +17020,7 @@ static inline tn_tensor *tn_special_exp2_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_special_exp2(tn_scope *s, tn_tensor *self)
 { return tn_special_exp2_at(s, self, NULL, 0); }
-#define tn_special_exp2(...) tn_special_exp2_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_exp2(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_exp2_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_exp2_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16869,7 +17029,7 @@ static inline tn_tensor *tn_special_exp2_out_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_special_exp2_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_exp2_out_at(s, self, out, NULL, 0); }
-#define tn_special_exp2_out(...) tn_special_exp2_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_exp2_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_exp2_out_at(__VA_ARGS__, TN_PLACE))
 /* Exponential minus one, exact near zero. */
 static inline tn_tensor *tn_special_expm1_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16878,7 +17038,7 @@ static inline tn_tensor *tn_special_expm1_at(tn_scope *s, tn_tensor *self, const
 }
 static inline tn_tensor *tn_special_expm1(tn_scope *s, tn_tensor *self)
 { return tn_special_expm1_at(s, self, NULL, 0); }
-#define tn_special_expm1(...) tn_special_expm1_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_expm1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_expm1_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_expm1_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16887,7 +17047,7 @@ static inline tn_tensor *tn_special_expm1_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_special_expm1_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_expm1_out_at(s, self, out, NULL, 0); }
-#define tn_special_expm1_out(...) tn_special_expm1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_expm1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_expm1_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of one plus self, exact near zero. */
 static inline tn_tensor *tn_special_log1p_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16896,7 +17056,7 @@ static inline tn_tensor *tn_special_log1p_at(tn_scope *s, tn_tensor *self, const
 }
 static inline tn_tensor *tn_special_log1p(tn_scope *s, tn_tensor *self)
 { return tn_special_log1p_at(s, self, NULL, 0); }
-#define tn_special_log1p(...) tn_special_log1p_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_log1p(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_log1p_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_log1p_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16905,7 +17065,7 @@ static inline tn_tensor *tn_special_log1p_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_special_log1p_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_log1p_out_at(s, self, out, NULL, 0); }
-#define tn_special_log1p_out(...) tn_special_log1p_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_log1p_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_log1p_out_at(__VA_ARGS__, TN_PLACE))
 /* Logistic function. */
 static inline tn_tensor *tn_special_expit_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -16914,7 +17074,7 @@ static inline tn_tensor *tn_special_expit_at(tn_scope *s, tn_tensor *self, const
 }
 static inline tn_tensor *tn_special_expit(tn_scope *s, tn_tensor *self)
 { return tn_special_expit_at(s, self, NULL, 0); }
-#define tn_special_expit(...) tn_special_expit_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_expit(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_expit_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_expit_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -16923,7 +17083,7 @@ static inline tn_tensor *tn_special_expit_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_special_expit_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_expit_out_at(s, self, out, NULL, 0); }
-#define tn_special_expit_out(...) tn_special_expit_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_expit_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_expit_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse of the logistic function, optionally clamped by eps. */
 typedef struct tn_special_logit_args { tn_tensor *self; double eps; } tn_special_logit_args;
 static inline tn_tensor *tn_special_logit_at(tn_scope *s, const tn_special_logit_args *o, const char *file,
@@ -16984,7 +17144,8 @@ static inline tn_tensor *tn_infinitely_differentiable_gelu_backward_at(tn_scope 
 }
 static inline tn_tensor *tn_infinitely_differentiable_gelu_backward(tn_scope *s, tn_tensor *grad, tn_tensor *self)
 { return tn_infinitely_differentiable_gelu_backward_at(s, grad, self, NULL, 0); }
-#define tn_infinitely_differentiable_gelu_backward(...) tn_infinitely_differentiable_gelu_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_infinitely_differentiable_gelu_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_infinitely_differentiable_gelu_backward_at(__VA_ARGS__, TN_PLACE))
 /* Leaky rectified linear unit with random slopes, and the slopes. */
 typedef struct tn_rrelu_with_noise_functional_result { tn_tensor *result0; tn_tensor *noise_out;
     } tn_rrelu_with_noise_functional_result;
@@ -17158,7 +17319,8 @@ static inline tn_tensor *tn_max_pool2d_with_indices_backward_at(tn_scope *s, tn_
 static inline tn_tensor *tn_max_pool2d_with_indices_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode, tn_tensor *indices)
 { return tn_max_pool2d_with_indices_backward_at(s, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices, NULL, 0); }
-#define tn_max_pool2d_with_indices_backward(...) tn_max_pool2d_with_indices_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_pool2d_with_indices_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_max_pool2d_with_indices_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_max_pool2d_with_indices_backward_out_at(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *self, tn_ints kernel_size, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode,
         tn_tensor *indices, tn_tensor *grad_input, const char *file, uint32_t line)
@@ -17173,7 +17335,8 @@ static inline tn_tensor *tn_max_pool2d_with_indices_backward_out(tn_scope *s, tn
         tn_ints kernel_size, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode, tn_tensor *indices,
         tn_tensor *grad_input)
 { return tn_max_pool2d_with_indices_backward_out_at(s, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input, NULL, 0); }
-#define tn_max_pool2d_with_indices_backward_out(...) tn_max_pool2d_with_indices_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_pool2d_with_indices_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_max_pool2d_with_indices_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Maximum over windows of three dimensions and its index. */
 typedef struct tn_max_pool3d_with_indices_result { tn_tensor *result0; tn_tensor *result1;
     } tn_max_pool3d_with_indices_result;
@@ -17239,7 +17402,8 @@ static inline tn_tensor *tn_max_pool3d_with_indices_backward_at(tn_scope *s, tn_
 static inline tn_tensor *tn_max_pool3d_with_indices_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode, tn_tensor *indices)
 { return tn_max_pool3d_with_indices_backward_at(s, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices, NULL, 0); }
-#define tn_max_pool3d_with_indices_backward(...) tn_max_pool3d_with_indices_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_pool3d_with_indices_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_max_pool3d_with_indices_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_max_pool3d_with_indices_backward_out_at(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *self, tn_ints kernel_size, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode,
         tn_tensor *indices, tn_tensor *grad_input, const char *file, uint32_t line)
@@ -17254,7 +17418,8 @@ static inline tn_tensor *tn_max_pool3d_with_indices_backward_out(tn_scope *s, tn
         tn_ints kernel_size, tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode, tn_tensor *indices,
         tn_tensor *grad_input)
 { return tn_max_pool3d_with_indices_backward_out_at(s, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices, grad_input, NULL, 0); }
-#define tn_max_pool3d_with_indices_backward_out(...) tn_max_pool3d_with_indices_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_pool3d_with_indices_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_max_pool3d_with_indices_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Mean over windows of one dimension. */
 typedef struct tn_avg_pool1d_args { tn_ints kernel_size; tn_ints stride; tn_ints padding; int32_t ceil_mode;
     int32_t count_include_pad; } tn_avg_pool1d_args;
@@ -17326,7 +17491,7 @@ static inline tn_tensor *tn_avg_pool2d_backward(tn_scope *s, tn_tensor *grad_out
         tn_ints kernel_size, tn_ints stride, tn_ints padding, int32_t ceil_mode, int32_t count_include_pad,
         int64_t divisor_override)
 { return tn_avg_pool2d_backward_at(s, grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, NULL, 0); }
-#define tn_avg_pool2d_backward(...) tn_avg_pool2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_avg_pool2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_avg_pool2d_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_avg_pool2d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints stride, tn_ints padding, int32_t ceil_mode, int32_t count_include_pad,
         int64_t divisor_override, tn_tensor *grad_input, const char *file, uint32_t line)
@@ -17341,7 +17506,8 @@ static inline tn_tensor *tn_avg_pool2d_backward_out(tn_scope *s, tn_tensor *grad
         tn_ints kernel_size, tn_ints stride, tn_ints padding, int32_t ceil_mode, int32_t count_include_pad,
         int64_t divisor_override, tn_tensor *grad_input)
 { return tn_avg_pool2d_backward_out_at(s, grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input, NULL, 0); }
-#define tn_avg_pool2d_backward_out(...) tn_avg_pool2d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_avg_pool2d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_avg_pool2d_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Mean over windows of three dimensions. */
 typedef struct tn_avg_pool3d_args { tn_ints kernel_size; tn_ints stride; tn_ints padding; int32_t ceil_mode;
     int32_t count_include_pad; int64_t divisor_override; } tn_avg_pool3d_args;
@@ -17395,7 +17561,7 @@ static inline tn_tensor *tn_avg_pool3d_backward(tn_scope *s, tn_tensor *grad_out
         tn_ints kernel_size, tn_ints stride, tn_ints padding, int32_t ceil_mode, int32_t count_include_pad,
         int64_t divisor_override)
 { return tn_avg_pool3d_backward_at(s, grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, NULL, 0); }
-#define tn_avg_pool3d_backward(...) tn_avg_pool3d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_avg_pool3d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_avg_pool3d_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_avg_pool3d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints stride, tn_ints padding, int32_t ceil_mode, int32_t count_include_pad,
         int64_t divisor_override, tn_tensor *grad_input, const char *file, uint32_t line)
@@ -17410,7 +17576,8 @@ static inline tn_tensor *tn_avg_pool3d_backward_out(tn_scope *s, tn_tensor *grad
         tn_ints kernel_size, tn_ints stride, tn_ints padding, int32_t ceil_mode, int32_t count_include_pad,
         int64_t divisor_override, tn_tensor *grad_input)
 { return tn_avg_pool3d_backward_out_at(s, grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_input, NULL, 0); }
-#define tn_avg_pool3d_backward_out(...) tn_avg_pool3d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_avg_pool3d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_avg_pool3d_backward_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Mean over windows that give a fixed output size, one dimension. */
 static inline tn_tensor *tn_adaptive_avg_pool1d_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const char *file, uint32_t line)
@@ -17420,7 +17587,7 @@ static inline tn_tensor *tn_adaptive_avg_pool1d_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_adaptive_avg_pool1d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn_adaptive_avg_pool1d_at(s, self, output_size, NULL, 0); }
-#define tn_adaptive_avg_pool1d(...) tn_adaptive_avg_pool1d_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_avg_pool1d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_avg_pool1d_at(__VA_ARGS__, TN_PLACE))
 /* Mean over windows that give a fixed output size, two dimensions. */
 static inline tn_tensor *tn_adaptive_avg_pool2d_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const char *file, uint32_t line)
@@ -17430,7 +17597,7 @@ static inline tn_tensor *tn_adaptive_avg_pool2d_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_adaptive_avg_pool2d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn_adaptive_avg_pool2d_at(s, self, output_size, NULL, 0); }
-#define tn_adaptive_avg_pool2d(...) tn_adaptive_avg_pool2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_avg_pool2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_avg_pool2d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_adaptive_avg_pool2d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -17440,7 +17607,8 @@ static inline tn_tensor *tn_adaptive_avg_pool2d_out_at(tn_scope *s, tn_tensor *s
 }
 static inline tn_tensor *tn_adaptive_avg_pool2d_out(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_tensor *out)
 { return tn_adaptive_avg_pool2d_out_at(s, self, output_size, out, NULL, 0); }
-#define tn_adaptive_avg_pool2d_out(...) tn_adaptive_avg_pool2d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_avg_pool2d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_avg_pool2d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Mean over windows that give a fixed output size, three dimensions. */
 static inline tn_tensor *tn_adaptive_avg_pool3d_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const char *file, uint32_t line)
@@ -17450,7 +17618,7 @@ static inline tn_tensor *tn_adaptive_avg_pool3d_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_adaptive_avg_pool3d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn_adaptive_avg_pool3d_at(s, self, output_size, NULL, 0); }
-#define tn_adaptive_avg_pool3d(...) tn_adaptive_avg_pool3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_avg_pool3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_avg_pool3d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_adaptive_avg_pool3d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -17460,7 +17628,8 @@ static inline tn_tensor *tn_adaptive_avg_pool3d_out_at(tn_scope *s, tn_tensor *s
 }
 static inline tn_tensor *tn_adaptive_avg_pool3d_out(tn_scope *s, tn_tensor *self, tn_ints output_size, tn_tensor *out)
 { return tn_adaptive_avg_pool3d_out_at(s, self, output_size, out, NULL, 0); }
-#define tn_adaptive_avg_pool3d_out(...) tn_adaptive_avg_pool3d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_avg_pool3d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_avg_pool3d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Mean over windows that give a fixed output size, two dimensions. */
 static inline tn_tensor *tn__adaptive_avg_pool2d_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const char *file, uint32_t line)
@@ -17470,7 +17639,7 @@ static inline tn_tensor *tn__adaptive_avg_pool2d_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn__adaptive_avg_pool2d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn__adaptive_avg_pool2d_at(s, self, output_size, NULL, 0); }
-#define tn__adaptive_avg_pool2d(...) tn__adaptive_avg_pool2d_at(__VA_ARGS__, TN_PLACE)
+#define tn__adaptive_avg_pool2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__adaptive_avg_pool2d_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of adaptive_avg_pool2d. */
 static inline tn_tensor *tn__adaptive_avg_pool2d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         const char *file, uint32_t line)
@@ -17480,7 +17649,8 @@ static inline tn_tensor *tn__adaptive_avg_pool2d_backward_at(tn_scope *s, tn_ten
 }
 static inline tn_tensor *tn__adaptive_avg_pool2d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self)
 { return tn__adaptive_avg_pool2d_backward_at(s, grad_output, self, NULL, 0); }
-#define tn__adaptive_avg_pool2d_backward(...) tn__adaptive_avg_pool2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__adaptive_avg_pool2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__adaptive_avg_pool2d_backward_at(__VA_ARGS__, TN_PLACE))
 /* Mean over windows that give a fixed output size, three dimensions. */
 static inline tn_tensor *tn__adaptive_avg_pool3d_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const char *file, uint32_t line)
@@ -17490,7 +17660,7 @@ static inline tn_tensor *tn__adaptive_avg_pool3d_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn__adaptive_avg_pool3d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn__adaptive_avg_pool3d_at(s, self, output_size, NULL, 0); }
-#define tn__adaptive_avg_pool3d(...) tn__adaptive_avg_pool3d_at(__VA_ARGS__, TN_PLACE)
+#define tn__adaptive_avg_pool3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__adaptive_avg_pool3d_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of adaptive_avg_pool3d. */
 static inline tn_tensor *tn__adaptive_avg_pool3d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         const char *file, uint32_t line)
@@ -17500,7 +17670,8 @@ static inline tn_tensor *tn__adaptive_avg_pool3d_backward_at(tn_scope *s, tn_ten
 }
 static inline tn_tensor *tn__adaptive_avg_pool3d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self)
 { return tn__adaptive_avg_pool3d_backward_at(s, grad_output, self, NULL, 0); }
-#define tn__adaptive_avg_pool3d_backward(...) tn__adaptive_avg_pool3d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__adaptive_avg_pool3d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__adaptive_avg_pool3d_backward_at(__VA_ARGS__, TN_PLACE))
 /* Maximum over windows that give a fixed output size, one dimension. */
 typedef struct tn_adaptive_max_pool1d_result { tn_tensor *result0; tn_tensor *result1;
     } tn_adaptive_max_pool1d_result;
@@ -17515,7 +17686,7 @@ static inline tn_adaptive_max_pool1d_result tn_adaptive_max_pool1d_at(tn_scope *
 }
 static inline tn_adaptive_max_pool1d_result tn_adaptive_max_pool1d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn_adaptive_max_pool1d_at(s, self, output_size, NULL, 0); }
-#define tn_adaptive_max_pool1d(...) tn_adaptive_max_pool1d_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool1d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_max_pool1d_at(__VA_ARGS__, TN_PLACE))
 /* Maximum over windows that give a fixed output size, two dimensions, and its index. */
 typedef struct tn_adaptive_max_pool2d_result { tn_tensor *result0; tn_tensor *result1;
     } tn_adaptive_max_pool2d_result;
@@ -17530,7 +17701,7 @@ static inline tn_adaptive_max_pool2d_result tn_adaptive_max_pool2d_at(tn_scope *
 }
 static inline tn_adaptive_max_pool2d_result tn_adaptive_max_pool2d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn_adaptive_max_pool2d_at(s, self, output_size, NULL, 0); }
-#define tn_adaptive_max_pool2d(...) tn_adaptive_max_pool2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_max_pool2d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_adaptive_max_pool2d_result tn_adaptive_max_pool2d_out_at(tn_scope *s, tn_tensor *self,
         tn_ints output_size, tn_tensor *out, tn_tensor *indices, const char *file, uint32_t line)
 {
@@ -17544,7 +17715,8 @@ static inline tn_adaptive_max_pool2d_result tn_adaptive_max_pool2d_out_at(tn_sco
 static inline tn_adaptive_max_pool2d_result tn_adaptive_max_pool2d_out(tn_scope *s, tn_tensor *self,
         tn_ints output_size, tn_tensor *out, tn_tensor *indices)
 { return tn_adaptive_max_pool2d_out_at(s, self, output_size, out, indices, NULL, 0); }
-#define tn_adaptive_max_pool2d_out(...) tn_adaptive_max_pool2d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool2d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_max_pool2d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of adaptive_max_pool2d. */
 static inline tn_tensor *tn_adaptive_max_pool2d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices, const char *file, uint32_t line)
@@ -17555,7 +17727,8 @@ static inline tn_tensor *tn_adaptive_max_pool2d_backward_at(tn_scope *s, tn_tens
 static inline tn_tensor *tn_adaptive_max_pool2d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices)
 { return tn_adaptive_max_pool2d_backward_at(s, grad_output, self, indices, NULL, 0); }
-#define tn_adaptive_max_pool2d_backward(...) tn_adaptive_max_pool2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_adaptive_max_pool2d_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_adaptive_max_pool2d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -17566,7 +17739,8 @@ static inline tn_tensor *tn_adaptive_max_pool2d_backward_out_at(tn_scope *s, tn_
 static inline tn_tensor *tn_adaptive_max_pool2d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices, tn_tensor *grad_input)
 { return tn_adaptive_max_pool2d_backward_out_at(s, grad_output, self, indices, grad_input, NULL, 0); }
-#define tn_adaptive_max_pool2d_backward_out(...) tn_adaptive_max_pool2d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool2d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_adaptive_max_pool2d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Maximum over windows that give a fixed output size, three dimensions, and its index. */
 typedef struct tn_adaptive_max_pool3d_result { tn_tensor *result0; tn_tensor *result1;
     } tn_adaptive_max_pool3d_result;
@@ -17581,7 +17755,7 @@ static inline tn_adaptive_max_pool3d_result tn_adaptive_max_pool3d_at(tn_scope *
 }
 static inline tn_adaptive_max_pool3d_result tn_adaptive_max_pool3d(tn_scope *s, tn_tensor *self, tn_ints output_size)
 { return tn_adaptive_max_pool3d_at(s, self, output_size, NULL, 0); }
-#define tn_adaptive_max_pool3d(...) tn_adaptive_max_pool3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_max_pool3d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_adaptive_max_pool3d_result tn_adaptive_max_pool3d_out_at(tn_scope *s, tn_tensor *self,
         tn_ints output_size, tn_tensor *out, tn_tensor *indices, const char *file, uint32_t line)
 {
@@ -17595,7 +17769,8 @@ static inline tn_adaptive_max_pool3d_result tn_adaptive_max_pool3d_out_at(tn_sco
 static inline tn_adaptive_max_pool3d_result tn_adaptive_max_pool3d_out(tn_scope *s, tn_tensor *self,
         tn_ints output_size, tn_tensor *out, tn_tensor *indices)
 { return tn_adaptive_max_pool3d_out_at(s, self, output_size, out, indices, NULL, 0); }
-#define tn_adaptive_max_pool3d_out(...) tn_adaptive_max_pool3d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool3d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adaptive_max_pool3d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of adaptive_max_pool3d. */
 static inline tn_tensor *tn_adaptive_max_pool3d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices, const char *file, uint32_t line)
@@ -17606,7 +17781,8 @@ static inline tn_tensor *tn_adaptive_max_pool3d_backward_at(tn_scope *s, tn_tens
 static inline tn_tensor *tn_adaptive_max_pool3d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices)
 { return tn_adaptive_max_pool3d_backward_at(s, grad_output, self, indices, NULL, 0); }
-#define tn_adaptive_max_pool3d_backward(...) tn_adaptive_max_pool3d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool3d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_adaptive_max_pool3d_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_adaptive_max_pool3d_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -17617,7 +17793,8 @@ static inline tn_tensor *tn_adaptive_max_pool3d_backward_out_at(tn_scope *s, tn_
 static inline tn_tensor *tn_adaptive_max_pool3d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_tensor *indices, tn_tensor *grad_input)
 { return tn_adaptive_max_pool3d_backward_out_at(s, grad_output, self, indices, grad_input, NULL, 0); }
-#define tn_adaptive_max_pool3d_backward_out(...) tn_adaptive_max_pool3d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_adaptive_max_pool3d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_adaptive_max_pool3d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Maximum over windows with random steps, two dimensions, and its index. */
 typedef struct tn_fractional_max_pool2d_result { tn_tensor *result0; tn_tensor *result1;
     } tn_fractional_max_pool2d_result;
@@ -17634,7 +17811,8 @@ static inline tn_fractional_max_pool2d_result tn_fractional_max_pool2d_at(tn_sco
 static inline tn_fractional_max_pool2d_result tn_fractional_max_pool2d(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples)
 { return tn_fractional_max_pool2d_at(s, self, kernel_size, output_size, random_samples, NULL, 0); }
-#define tn_fractional_max_pool2d(...) tn_fractional_max_pool2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fractional_max_pool2d_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_fractional_max_pool2d_result tn_fractional_max_pool2d_out_at(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples, tn_tensor *output, tn_tensor *indices,
         const char *file, uint32_t line)
@@ -17650,7 +17828,8 @@ static inline tn_fractional_max_pool2d_result tn_fractional_max_pool2d_out_at(tn
 static inline tn_fractional_max_pool2d_result tn_fractional_max_pool2d_out(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples, tn_tensor *output, tn_tensor *indices)
 { return tn_fractional_max_pool2d_out_at(s, self, kernel_size, output_size, random_samples, output, indices, NULL, 0); }
-#define tn_fractional_max_pool2d_out(...) tn_fractional_max_pool2d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool2d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fractional_max_pool2d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of fractional_max_pool2d. */
 static inline tn_tensor *tn_fractional_max_pool2d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *indices, const char *file, uint32_t line)
@@ -17663,7 +17842,8 @@ static inline tn_tensor *tn_fractional_max_pool2d_backward_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_fractional_max_pool2d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *indices)
 { return tn_fractional_max_pool2d_backward_at(s, grad_output, self, kernel_size, output_size, indices, NULL, 0); }
-#define tn_fractional_max_pool2d_backward(...) tn_fractional_max_pool2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fractional_max_pool2d_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fractional_max_pool2d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *self, tn_ints kernel_size, tn_ints output_size, tn_tensor *indices, tn_tensor *grad_input,
         const char *file, uint32_t line)
@@ -17676,7 +17856,8 @@ static inline tn_tensor *tn_fractional_max_pool2d_backward_out_at(tn_scope *s, t
 static inline tn_tensor *tn_fractional_max_pool2d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *indices, tn_tensor *grad_input)
 { return tn_fractional_max_pool2d_backward_out_at(s, grad_output, self, kernel_size, output_size, indices, grad_input, NULL, 0); }
-#define tn_fractional_max_pool2d_backward_out(...) tn_fractional_max_pool2d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool2d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fractional_max_pool2d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Maximum over windows with random steps, three dimensions, and its index. */
 typedef struct tn_fractional_max_pool3d_result { tn_tensor *result0; tn_tensor *result1;
     } tn_fractional_max_pool3d_result;
@@ -17693,7 +17874,8 @@ static inline tn_fractional_max_pool3d_result tn_fractional_max_pool3d_at(tn_sco
 static inline tn_fractional_max_pool3d_result tn_fractional_max_pool3d(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples)
 { return tn_fractional_max_pool3d_at(s, self, kernel_size, output_size, random_samples, NULL, 0); }
-#define tn_fractional_max_pool3d(...) tn_fractional_max_pool3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fractional_max_pool3d_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_fractional_max_pool3d_result tn_fractional_max_pool3d_out_at(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples, tn_tensor *output, tn_tensor *indices,
         const char *file, uint32_t line)
@@ -17709,7 +17891,8 @@ static inline tn_fractional_max_pool3d_result tn_fractional_max_pool3d_out_at(tn
 static inline tn_fractional_max_pool3d_result tn_fractional_max_pool3d_out(tn_scope *s, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *random_samples, tn_tensor *output, tn_tensor *indices)
 { return tn_fractional_max_pool3d_out_at(s, self, kernel_size, output_size, random_samples, output, indices, NULL, 0); }
-#define tn_fractional_max_pool3d_out(...) tn_fractional_max_pool3d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool3d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fractional_max_pool3d_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of fractional_max_pool3d. */
 static inline tn_tensor *tn_fractional_max_pool3d_backward_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *indices, const char *file, uint32_t line)
@@ -17722,7 +17905,8 @@ static inline tn_tensor *tn_fractional_max_pool3d_backward_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_fractional_max_pool3d_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *indices)
 { return tn_fractional_max_pool3d_backward_at(s, grad_output, self, kernel_size, output_size, indices, NULL, 0); }
-#define tn_fractional_max_pool3d_backward(...) tn_fractional_max_pool3d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool3d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fractional_max_pool3d_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_fractional_max_pool3d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
         tn_tensor *self, tn_ints kernel_size, tn_ints output_size, tn_tensor *indices, tn_tensor *grad_input,
         const char *file, uint32_t line)
@@ -17735,7 +17919,8 @@ static inline tn_tensor *tn_fractional_max_pool3d_backward_out_at(tn_scope *s, t
 static inline tn_tensor *tn_fractional_max_pool3d_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_ints kernel_size, tn_ints output_size, tn_tensor *indices, tn_tensor *grad_input)
 { return tn_fractional_max_pool3d_backward_out_at(s, grad_output, self, kernel_size, output_size, indices, grad_input, NULL, 0); }
-#define tn_fractional_max_pool3d_backward_out(...) tn_fractional_max_pool3d_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_fractional_max_pool3d_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_fractional_max_pool3d_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Puts maxima back where they came from, two dimensions. */
 static inline tn_tensor *tn_max_unpool2d_at(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size,
         const char *file, uint32_t line)
@@ -17746,7 +17931,7 @@ static inline tn_tensor *tn_max_unpool2d_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_max_unpool2d(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size)
 { return tn_max_unpool2d_at(s, self, indices, output_size, NULL, 0); }
-#define tn_max_unpool2d(...) tn_max_unpool2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_unpool2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_unpool2d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_max_unpool2d_out_at(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -17757,7 +17942,7 @@ static inline tn_tensor *tn_max_unpool2d_out_at(tn_scope *s, tn_tensor *self, tn
 static inline tn_tensor *tn_max_unpool2d_out(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size,
         tn_tensor *out)
 { return tn_max_unpool2d_out_at(s, self, indices, output_size, out, NULL, 0); }
-#define tn_max_unpool2d_out(...) tn_max_unpool2d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_unpool2d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_unpool2d_out_at(__VA_ARGS__, TN_PLACE))
 /* Puts maxima back where they came from, three dimensions. */
 static inline tn_tensor *tn_max_unpool3d_at(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size,
         tn_ints stride, tn_ints padding, const char *file, uint32_t line)
@@ -17770,7 +17955,7 @@ static inline tn_tensor *tn_max_unpool3d_at(tn_scope *s, tn_tensor *self, tn_ten
 static inline tn_tensor *tn_max_unpool3d(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size,
         tn_ints stride, tn_ints padding)
 { return tn_max_unpool3d_at(s, self, indices, output_size, stride, padding, NULL, 0); }
-#define tn_max_unpool3d(...) tn_max_unpool3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_unpool3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_unpool3d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_max_unpool3d_out_at(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size,
         tn_ints stride, tn_ints padding, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -17782,7 +17967,7 @@ static inline tn_tensor *tn_max_unpool3d_out_at(tn_scope *s, tn_tensor *self, tn
 static inline tn_tensor *tn_max_unpool3d_out(tn_scope *s, tn_tensor *self, tn_tensor *indices, tn_ints output_size,
         tn_ints stride, tn_ints padding, tn_tensor *out)
 { return tn_max_unpool3d_out_at(s, self, indices, output_size, stride, padding, out, NULL, 0); }
-#define tn_max_unpool3d_out(...) tn_max_unpool3d_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_unpool3d_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_unpool3d_out_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- prim: Primitives that a device supplies and no user calls. */
 /* Fills with a scalar. */
@@ -17794,7 +17979,8 @@ static inline tn_tensor *tn_prim_fill_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_prim_fill(tn_scope *s, tn_tensor *self, tn_scalar value)
 { return tn_prim_fill_at(s, self, value, NULL, 0); }
-#define tn_prim_fill(s, self, value) tn_prim_fill_at(s, self, TN_SCALAR(value), TN_PLACE)
+#define tn_prim_fill(s, self, value) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_prim_fill_at(s, self, TN_SCALAR(value), \
+        TN_PLACE))
 /* Copies, casting and broadcasting, between any strides. */
 static inline tn_tensor *tn_prim_copy_at(tn_scope *s, tn_tensor *self, tn_tensor *src, const char *file,
         uint32_t line)
@@ -17804,7 +17990,7 @@ static inline tn_tensor *tn_prim_copy_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_prim_copy(tn_scope *s, tn_tensor *self, tn_tensor *src)
 { return tn_prim_copy_at(s, self, src, NULL, 0); }
-#define tn_prim_copy(...) tn_prim_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_prim_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_prim_copy_at(__VA_ARGS__, TN_PLACE))
 /* Fills with start plus step times the index of the element. */
 static inline tn_tensor *tn_prim_iota_at(tn_scope *s, tn_tensor *self, tn_scalar start, tn_scalar step,
         const char *file, uint32_t line)
@@ -17814,7 +18000,8 @@ static inline tn_tensor *tn_prim_iota_at(tn_scope *s, tn_tensor *self, tn_scalar
 }
 static inline tn_tensor *tn_prim_iota(tn_scope *s, tn_tensor *self, tn_scalar start, tn_scalar step)
 { return tn_prim_iota_at(s, self, start, step, NULL, 0); }
-#define tn_prim_iota(s, self, start, step) tn_prim_iota_at(s, self, TN_SCALAR(start), TN_SCALAR(step), TN_PLACE)
+#define tn_prim_iota(s, self, start, step) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_prim_iota_at(s, self, TN_SCALAR(start), \
+        TN_SCALAR(step), TN_PLACE))
 /* Fills with numbers of a distribution from a counter-based generator. */
 typedef struct tn_prim_random_args { int64_t offset; tn_tensor *state; } tn_prim_random_args;
 static inline tn_tensor *tn_prim_random_at(tn_scope *s, tn_tensor *self, int64_t distribution, tn_scalar a,
@@ -17841,7 +18028,7 @@ static inline int64_t tn_dim_at(tn_scope *s, tn_tensor *self, const char *file, 
 }
 static inline int64_t tn_dim(tn_scope *s, tn_tensor *self)
 { return tn_dim_at(s, self, NULL, 0); }
-#define tn_dim(...) tn_dim_at(__VA_ARGS__, TN_PLACE)
+#define tn_dim(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dim_at(__VA_ARGS__, TN_PLACE))
 /* Number of dense dimensions: all of them. */
 static inline int64_t tn_dense_dim_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17850,7 +18037,7 @@ static inline int64_t tn_dense_dim_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline int64_t tn_dense_dim(tn_scope *s, tn_tensor *self)
 { return tn_dense_dim_at(s, self, NULL, 0); }
-#define tn_dense_dim(...) tn_dense_dim_at(__VA_ARGS__, TN_PLACE)
+#define tn_dense_dim(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dense_dim_at(__VA_ARGS__, TN_PLACE))
 /* Number of elements. */
 static inline int64_t tn_numel_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17859,7 +18046,7 @@ static inline int64_t tn_numel_at(tn_scope *s, tn_tensor *self, const char *file
 }
 static inline int64_t tn_numel(tn_scope *s, tn_tensor *self)
 { return tn_numel_at(s, self, NULL, 0); }
-#define tn_numel(...) tn_numel_at(__VA_ARGS__, TN_PLACE)
+#define tn_numel(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_numel_at(__VA_ARGS__, TN_PLACE))
 static inline int64_t tn_sym_numel_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -17867,7 +18054,7 @@ static inline int64_t tn_sym_numel_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline int64_t tn_sym_numel(tn_scope *s, tn_tensor *self)
 { return tn_sym_numel_at(s, self, NULL, 0); }
-#define tn_sym_numel(...) tn_sym_numel_at(__VA_ARGS__, TN_PLACE)
+#define tn_sym_numel(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sym_numel_at(__VA_ARGS__, TN_PLACE))
 /* Size of a dimension. */
 static inline int64_t tn_size_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
 {
@@ -17876,7 +18063,7 @@ static inline int64_t tn_size_at(tn_scope *s, tn_tensor *self, int64_t dim, cons
 }
 static inline int64_t tn_size(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_size_at(s, self, dim, NULL, 0); }
-#define tn_size(...) tn_size_at(__VA_ARGS__, TN_PLACE)
+#define tn_size(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_size_at(__VA_ARGS__, TN_PLACE))
 static inline int64_t tn_sym_size_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
@@ -17884,7 +18071,7 @@ static inline int64_t tn_sym_size_at(tn_scope *s, tn_tensor *self, int64_t dim, 
 }
 static inline int64_t tn_sym_size(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_sym_size_at(s, self, dim, NULL, 0); }
-#define tn_sym_size(...) tn_sym_size_at(__VA_ARGS__, TN_PLACE)
+#define tn_sym_size(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sym_size_at(__VA_ARGS__, TN_PLACE))
 /* Stride of a dimension, in elements. */
 static inline int64_t tn_stride_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
 {
@@ -17893,7 +18080,7 @@ static inline int64_t tn_stride_at(tn_scope *s, tn_tensor *self, int64_t dim, co
 }
 static inline int64_t tn_stride(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_stride_at(s, self, dim, NULL, 0); }
-#define tn_stride(...) tn_stride_at(__VA_ARGS__, TN_PLACE)
+#define tn_stride(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_stride_at(__VA_ARGS__, TN_PLACE))
 static inline int64_t tn_sym_stride_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
@@ -17901,7 +18088,7 @@ static inline int64_t tn_sym_stride_at(tn_scope *s, tn_tensor *self, int64_t dim
 }
 static inline int64_t tn_sym_stride(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_sym_stride_at(s, self, dim, NULL, 0); }
-#define tn_sym_stride(...) tn_sym_stride_at(__VA_ARGS__, TN_PLACE)
+#define tn_sym_stride(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sym_stride_at(__VA_ARGS__, TN_PLACE))
 /* Offset of the first element from the start of the storage, in elements. */
 static inline int64_t tn_storage_offset_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17910,7 +18097,7 @@ static inline int64_t tn_storage_offset_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline int64_t tn_storage_offset(tn_scope *s, tn_tensor *self)
 { return tn_storage_offset_at(s, self, NULL, 0); }
-#define tn_storage_offset(...) tn_storage_offset_at(__VA_ARGS__, TN_PLACE)
+#define tn_storage_offset(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_storage_offset_at(__VA_ARGS__, TN_PLACE))
 static inline int64_t tn_sym_storage_offset_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -17918,7 +18105,7 @@ static inline int64_t tn_sym_storage_offset_at(tn_scope *s, tn_tensor *self, con
 }
 static inline int64_t tn_sym_storage_offset(tn_scope *s, tn_tensor *self)
 { return tn_sym_storage_offset_at(s, self, NULL, 0); }
-#define tn_sym_storage_offset(...) tn_sym_storage_offset_at(__VA_ARGS__, TN_PLACE)
+#define tn_sym_storage_offset(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sym_storage_offset_at(__VA_ARGS__, TN_PLACE))
 /* Index of the tensor's device; -1 for the processor. */
 static inline int64_t tn_get_device_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17927,7 +18114,7 @@ static inline int64_t tn_get_device_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline int64_t tn_get_device(tn_scope *s, tn_tensor *self)
 { return tn_get_device_at(s, self, NULL, 0); }
-#define tn_get_device(...) tn_get_device_at(__VA_ARGS__, TN_PLACE)
+#define tn_get_device(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_get_device_at(__VA_ARGS__, TN_PLACE))
 /* True if the elements are complex. */
 static inline int32_t tn_is_complex_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17936,7 +18123,7 @@ static inline int32_t tn_is_complex_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline int32_t tn_is_complex(tn_scope *s, tn_tensor *self)
 { return tn_is_complex_at(s, self, NULL, 0); }
-#define tn_is_complex(...) tn_is_complex_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_complex(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_complex_at(__VA_ARGS__, TN_PLACE))
 /* True if the elements are floating-point numbers. */
 static inline int32_t tn_is_floating_point_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17945,7 +18132,7 @@ static inline int32_t tn_is_floating_point_at(tn_scope *s, tn_tensor *self, cons
 }
 static inline int32_t tn_is_floating_point(tn_scope *s, tn_tensor *self)
 { return tn_is_floating_point_at(s, self, NULL, 0); }
-#define tn_is_floating_point(...) tn_is_floating_point_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_floating_point(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_floating_point_at(__VA_ARGS__, TN_PLACE))
 /* True if the elements may be negative. */
 static inline int32_t tn_is_signed_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17954,7 +18141,7 @@ static inline int32_t tn_is_signed_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline int32_t tn_is_signed(tn_scope *s, tn_tensor *self)
 { return tn_is_signed_at(s, self, NULL, 0); }
-#define tn_is_signed(...) tn_is_signed_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_signed(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_signed_at(__VA_ARGS__, TN_PLACE))
 /* True if the elements are conjugated when read. */
 static inline int32_t tn_is_conj_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17963,7 +18150,7 @@ static inline int32_t tn_is_conj_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline int32_t tn_is_conj(tn_scope *s, tn_tensor *self)
 { return tn_is_conj_at(s, self, NULL, 0); }
-#define tn_is_conj(...) tn_is_conj_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_conj(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_conj_at(__VA_ARGS__, TN_PLACE))
 /* True if the elements are negated when read. */
 static inline int32_t tn_is_neg_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17972,7 +18159,7 @@ static inline int32_t tn_is_neg_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline int32_t tn_is_neg(tn_scope *s, tn_tensor *self)
 { return tn_is_neg_at(s, self, NULL, 0); }
-#define tn_is_neg(...) tn_is_neg_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_neg(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_neg_at(__VA_ARGS__, TN_PLACE))
 /* True if the elements lie in row-major order without gaps. */
 static inline int32_t tn_is_contiguous_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -17981,7 +18168,7 @@ static inline int32_t tn_is_contiguous_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline int32_t tn_is_contiguous(tn_scope *s, tn_tensor *self)
 { return tn_is_contiguous_at(s, self, NULL, 0); }
-#define tn_is_contiguous(...) tn_is_contiguous_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_contiguous(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_contiguous_at(__VA_ARGS__, TN_PLACE))
 /* True if the elements lie in the order of a memory format without gaps. */
 static inline int32_t tn_is_contiguous_memory_format_at(tn_scope *s, tn_tensor *self, int32_t memory_format,
         const char *file, uint32_t line)
@@ -17991,7 +18178,8 @@ static inline int32_t tn_is_contiguous_memory_format_at(tn_scope *s, tn_tensor *
 }
 static inline int32_t tn_is_contiguous_memory_format(tn_scope *s, tn_tensor *self, int32_t memory_format)
 { return tn_is_contiguous_memory_format_at(s, self, memory_format, NULL, 0); }
-#define tn_is_contiguous_memory_format(...) tn_is_contiguous_memory_format_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_contiguous_memory_format(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_is_contiguous_memory_format_at(__VA_ARGS__, TN_PLACE))
 /* True if both are the same view of the same storage. */
 static inline int32_t tn_is_set_to_at(tn_scope *s, tn_tensor *self, tn_tensor *tensor, const char *file,
         uint32_t line)
@@ -18001,7 +18189,7 @@ static inline int32_t tn_is_set_to_at(tn_scope *s, tn_tensor *self, tn_tensor *t
 }
 static inline int32_t tn_is_set_to(tn_scope *s, tn_tensor *self, tn_tensor *tensor)
 { return tn_is_set_to_at(s, self, tensor, NULL, 0); }
-#define tn_is_set_to(...) tn_is_set_to_at(__VA_ARGS__, TN_PLACE)
+#define tn_is_set_to(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_is_set_to_at(__VA_ARGS__, TN_PLACE))
 /* The sizes as a tensor of integers. */
 static inline tn_tensor *tn__shape_as_tensor_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -18010,7 +18198,7 @@ static inline tn_tensor *tn__shape_as_tensor_at(tn_scope *s, tn_tensor *self, co
 }
 static inline tn_tensor *tn__shape_as_tensor(tn_scope *s, tn_tensor *self)
 { return tn__shape_as_tensor_at(s, self, NULL, 0); }
-#define tn__shape_as_tensor(...) tn__shape_as_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn__shape_as_tensor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__shape_as_tensor_at(__VA_ARGS__, TN_PLACE))
 /* True if all elements of a bool tensor are. */
 static inline tn_tensor *tn__is_all_true_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -18019,7 +18207,7 @@ static inline tn_tensor *tn__is_all_true_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn__is_all_true(tn_scope *s, tn_tensor *self)
 { return tn__is_all_true_at(s, self, NULL, 0); }
-#define tn__is_all_true(...) tn__is_all_true_at(__VA_ARGS__, TN_PLACE)
+#define tn__is_all_true(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__is_all_true_at(__VA_ARGS__, TN_PLACE))
 /* True if any element of a bool tensor is. */
 static inline tn_tensor *tn__is_any_true_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -18028,7 +18216,7 @@ static inline tn_tensor *tn__is_any_true_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn__is_any_true(tn_scope *s, tn_tensor *self)
 { return tn__is_any_true_at(s, self, NULL, 0); }
-#define tn__is_any_true(...) tn__is_any_true_at(__VA_ARGS__, TN_PLACE)
+#define tn__is_any_true(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__is_any_true_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- random: Random numbers. */
 /* Uniformly distributed random numbers in [0, 1). */
@@ -18052,7 +18240,7 @@ static inline tn_tensor *tn_rand_out_at(tn_scope *s, tn_ints size, tn_tensor *ou
 }
 static inline tn_tensor *tn_rand_out(tn_scope *s, tn_ints size, tn_tensor *out)
 { return tn_rand_out_at(s, size, out, NULL, 0); }
-#define tn_rand_out(...) tn_rand_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_rand_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rand_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_rand_generator_args { tn_generator *generator; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_rand_generator_args;
 static inline tn_tensor *tn_rand_generator_at(tn_scope *s, tn_ints size, const tn_rand_generator_args *o,
@@ -18076,7 +18264,7 @@ static inline tn_tensor *tn_rand_generator_out_at(tn_scope *s, tn_ints size, tn_
 }
 static inline tn_tensor *tn_rand_generator_out(tn_scope *s, tn_ints size, tn_generator *generator, tn_tensor *out)
 { return tn_rand_generator_out_at(s, size, generator, out, NULL, 0); }
-#define tn_rand_generator_out(...) tn_rand_generator_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_rand_generator_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rand_generator_out_at(__VA_ARGS__, TN_PLACE))
 /* Uniformly distributed random numbers in [0, 1), like self. */
 typedef struct tn_rand_like_args { tn_tensor *self; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; int32_t memory_format; } tn_rand_like_args;
@@ -18129,7 +18317,7 @@ static inline tn_tensor *tn_randn_out_at(tn_scope *s, tn_ints size, tn_tensor *o
 }
 static inline tn_tensor *tn_randn_out(tn_scope *s, tn_ints size, tn_tensor *out)
 { return tn_randn_out_at(s, size, out, NULL, 0); }
-#define tn_randn_out(...) tn_randn_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randn_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randn_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_randn_generator_args { tn_generator *generator; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_randn_generator_args;
 static inline tn_tensor *tn_randn_generator_at(tn_scope *s, tn_ints size, const tn_randn_generator_args *o,
@@ -18153,7 +18341,7 @@ static inline tn_tensor *tn_randn_generator_out_at(tn_scope *s, tn_ints size, tn
 }
 static inline tn_tensor *tn_randn_generator_out(tn_scope *s, tn_ints size, tn_generator *generator, tn_tensor *out)
 { return tn_randn_generator_out_at(s, size, generator, out, NULL, 0); }
-#define tn_randn_generator_out(...) tn_randn_generator_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randn_generator_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randn_generator_out_at(__VA_ARGS__, TN_PLACE))
 /* Normally distributed random numbers, like self. */
 typedef struct tn_randn_like_args { tn_tensor *self; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; int32_t memory_format; } tn_randn_like_args;
@@ -18209,7 +18397,7 @@ static inline tn_tensor *tn_randint_out_at(tn_scope *s, int64_t high, tn_ints si
 }
 static inline tn_tensor *tn_randint_out(tn_scope *s, int64_t high, tn_ints size, tn_tensor *out)
 { return tn_randint_out_at(s, high, size, out, NULL, 0); }
-#define tn_randint_out(...) tn_randint_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randint_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randint_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_randint_generator_args { tn_generator *generator; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_randint_generator_args;
 static inline tn_tensor *tn_randint_generator_at(tn_scope *s, int64_t high, tn_ints size,
@@ -18237,7 +18425,8 @@ static inline tn_tensor *tn_randint_generator_out_at(tn_scope *s, int64_t high, 
 static inline tn_tensor *tn_randint_generator_out(tn_scope *s, int64_t high, tn_ints size, tn_generator *generator,
         tn_tensor *out)
 { return tn_randint_generator_out_at(s, high, size, generator, out, NULL, 0); }
-#define tn_randint_generator_out(...) tn_randint_generator_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randint_generator_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randint_generator_out_at(__VA_ARGS__, \
+        TN_PLACE))
 typedef struct tn_randint_low_args { tn_ints size; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; } tn_randint_low_args;
 static inline tn_tensor *tn_randint_low_at(tn_scope *s, int64_t low, int64_t high, const tn_randint_low_args *o,
@@ -18263,7 +18452,7 @@ static inline tn_tensor *tn_randint_low_out_at(tn_scope *s, int64_t low, int64_t
 }
 static inline tn_tensor *tn_randint_low_out(tn_scope *s, int64_t low, int64_t high, tn_ints size, tn_tensor *out)
 { return tn_randint_low_out_at(s, low, high, size, out, NULL, 0); }
-#define tn_randint_low_out(...) tn_randint_low_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randint_low_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randint_low_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_randint_low_generator_args { tn_generator *generator; tn_dtype dtype; uint32_t layout;
     tn_device device; int32_t pin_memory; } tn_randint_low_generator_args;
 static inline tn_tensor *tn_randint_low_generator_at(tn_scope *s, int64_t low, int64_t high, tn_ints size,
@@ -18291,7 +18480,8 @@ static inline tn_tensor *tn_randint_low_generator_out_at(tn_scope *s, int64_t lo
 static inline tn_tensor *tn_randint_low_generator_out(tn_scope *s, int64_t low, int64_t high, tn_ints size,
         tn_generator *generator, tn_tensor *out)
 { return tn_randint_low_generator_out_at(s, low, high, size, generator, out, NULL, 0); }
-#define tn_randint_low_generator_out(...) tn_randint_low_generator_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randint_low_generator_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randint_low_generator_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Integers from low up to but not including high, like self. */
 typedef struct tn_randint_like_args { int64_t high; tn_dtype dtype; uint32_t layout; tn_device device;
     int32_t pin_memory; int32_t memory_format; } tn_randint_like_args;
@@ -18415,7 +18605,7 @@ static inline tn_tensor *tn_randperm_out_at(tn_scope *s, int64_t n, tn_tensor *o
 }
 static inline tn_tensor *tn_randperm_out(tn_scope *s, int64_t n, tn_tensor *out)
 { return tn_randperm_out_at(s, n, out, NULL, 0); }
-#define tn_randperm_out(...) tn_randperm_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randperm_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randperm_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_randperm_generator_args { tn_generator *generator; tn_dtype dtype; uint32_t layout;
     tn_device device; int32_t pin_memory; } tn_randperm_generator_args;
 static inline tn_tensor *tn_randperm_generator_at(tn_scope *s, int64_t n, const tn_randperm_generator_args *o,
@@ -18439,7 +18629,8 @@ static inline tn_tensor *tn_randperm_generator_out_at(tn_scope *s, int64_t n, tn
 }
 static inline tn_tensor *tn_randperm_generator_out(tn_scope *s, int64_t n, tn_generator *generator, tn_tensor *out)
 { return tn_randperm_generator_out_at(s, n, generator, out, NULL, 0); }
-#define tn_randperm_generator_out(...) tn_randperm_generator_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_randperm_generator_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_randperm_generator_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Fills with uniformly distributed random numbers. */
 typedef struct tn_uniform__args { tn_tensor *self; double from; double to; tn_generator *generator;
     } tn_uniform__args;
@@ -18816,7 +19007,7 @@ static inline tn_tensor *tn__standard_gamma_grad_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn__standard_gamma_grad(tn_scope *s, tn_tensor *self, tn_tensor *output)
 { return tn__standard_gamma_grad_at(s, self, output, NULL, 0); }
-#define tn__standard_gamma_grad(...) tn__standard_gamma_grad_at(__VA_ARGS__, TN_PLACE)
+#define tn__standard_gamma_grad(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__standard_gamma_grad_at(__VA_ARGS__, TN_PLACE))
 /* Numbers of the Dirichlet distribution. */
 typedef struct tn__sample_dirichlet_args { tn_tensor *self; tn_generator *generator; } tn__sample_dirichlet_args;
 static inline tn_tensor *tn__sample_dirichlet_at(tn_scope *s, const tn__sample_dirichlet_args *o, const char *file,
@@ -18839,7 +19030,7 @@ static inline tn_tensor *tn__dirichlet_grad_at(tn_scope *s, tn_tensor *x, tn_ten
 }
 static inline tn_tensor *tn__dirichlet_grad(tn_scope *s, tn_tensor *x, tn_tensor *alpha, tn_tensor *total)
 { return tn__dirichlet_grad_at(s, x, alpha, total, NULL, 0); }
-#define tn__dirichlet_grad(...) tn__dirichlet_grad_at(__VA_ARGS__, TN_PLACE)
+#define tn__dirichlet_grad(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__dirichlet_grad_at(__VA_ARGS__, TN_PLACE))
 /* Indices drawn by weights. */
 typedef struct tn_multinomial_args { int64_t num_samples; int32_t replacement; tn_generator *generator;
     } tn_multinomial_args;
@@ -18883,7 +19074,7 @@ static inline tn_native_dropout_result tn_native_dropout_at(tn_scope *s, tn_tens
 }
 static inline tn_native_dropout_result tn_native_dropout(tn_scope *s, tn_tensor *input, double p, int32_t train)
 { return tn_native_dropout_at(s, input, p, train, NULL, 0); }
-#define tn_native_dropout(...) tn_native_dropout_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_dropout(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_dropout_at(__VA_ARGS__, TN_PLACE))
 /* Zeroes elements at random and scales the others. */
 static inline tn_tensor *tn_dropout_at(tn_scope *s, tn_tensor *input, double p, int32_t train, const char *file,
         uint32_t line)
@@ -18893,7 +19084,7 @@ static inline tn_tensor *tn_dropout_at(tn_scope *s, tn_tensor *input, double p, 
 }
 static inline tn_tensor *tn_dropout(tn_scope *s, tn_tensor *input, double p, int32_t train)
 { return tn_dropout_at(s, input, p, train, NULL, 0); }
-#define tn_dropout(...) tn_dropout_at(__VA_ARGS__, TN_PLACE)
+#define tn_dropout(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dropout_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_dropout__at(tn_scope *s, tn_tensor *self, double p, int32_t train, const char *file,
         uint32_t line)
 {
@@ -18902,7 +19093,7 @@ static inline tn_tensor *tn_dropout__at(tn_scope *s, tn_tensor *self, double p, 
 }
 static inline tn_tensor *tn_dropout_(tn_scope *s, tn_tensor *self, double p, int32_t train)
 { return tn_dropout__at(s, self, p, train, NULL, 0); }
-#define tn_dropout_(...) tn_dropout__at(__VA_ARGS__, TN_PLACE)
+#define tn_dropout_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dropout__at(__VA_ARGS__, TN_PLACE))
 /* Dropout that keeps mean and variance of selu. */
 static inline tn_tensor *tn_alpha_dropout_at(tn_scope *s, tn_tensor *input, double p, int32_t train, const char *file,
         uint32_t line)
@@ -18912,7 +19103,7 @@ static inline tn_tensor *tn_alpha_dropout_at(tn_scope *s, tn_tensor *input, doub
 }
 static inline tn_tensor *tn_alpha_dropout(tn_scope *s, tn_tensor *input, double p, int32_t train)
 { return tn_alpha_dropout_at(s, input, p, train, NULL, 0); }
-#define tn_alpha_dropout(...) tn_alpha_dropout_at(__VA_ARGS__, TN_PLACE)
+#define tn_alpha_dropout(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_alpha_dropout_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_alpha_dropout__at(tn_scope *s, tn_tensor *self, double p, int32_t train, const char *file,
         uint32_t line)
 {
@@ -18921,7 +19112,7 @@ static inline tn_tensor *tn_alpha_dropout__at(tn_scope *s, tn_tensor *self, doub
 }
 static inline tn_tensor *tn_alpha_dropout_(tn_scope *s, tn_tensor *self, double p, int32_t train)
 { return tn_alpha_dropout__at(s, self, p, train, NULL, 0); }
-#define tn_alpha_dropout_(...) tn_alpha_dropout__at(__VA_ARGS__, TN_PLACE)
+#define tn_alpha_dropout_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_alpha_dropout__at(__VA_ARGS__, TN_PLACE))
 /* Dropout of whole channels. */
 static inline tn_tensor *tn_feature_dropout_at(tn_scope *s, tn_tensor *input, double p, int32_t train,
         const char *file, uint32_t line)
@@ -18931,7 +19122,7 @@ static inline tn_tensor *tn_feature_dropout_at(tn_scope *s, tn_tensor *input, do
 }
 static inline tn_tensor *tn_feature_dropout(tn_scope *s, tn_tensor *input, double p, int32_t train)
 { return tn_feature_dropout_at(s, input, p, train, NULL, 0); }
-#define tn_feature_dropout(...) tn_feature_dropout_at(__VA_ARGS__, TN_PLACE)
+#define tn_feature_dropout(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_feature_dropout_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_feature_dropout__at(tn_scope *s, tn_tensor *self, double p, int32_t train,
         const char *file, uint32_t line)
 {
@@ -18940,7 +19131,7 @@ static inline tn_tensor *tn_feature_dropout__at(tn_scope *s, tn_tensor *self, do
 }
 static inline tn_tensor *tn_feature_dropout_(tn_scope *s, tn_tensor *self, double p, int32_t train)
 { return tn_feature_dropout__at(s, self, p, train, NULL, 0); }
-#define tn_feature_dropout_(...) tn_feature_dropout__at(__VA_ARGS__, TN_PLACE)
+#define tn_feature_dropout_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_feature_dropout__at(__VA_ARGS__, TN_PLACE))
 /* Alpha dropout of whole channels. */
 static inline tn_tensor *tn_feature_alpha_dropout_at(tn_scope *s, tn_tensor *input, double p, int32_t train,
         const char *file, uint32_t line)
@@ -18950,7 +19141,8 @@ static inline tn_tensor *tn_feature_alpha_dropout_at(tn_scope *s, tn_tensor *inp
 }
 static inline tn_tensor *tn_feature_alpha_dropout(tn_scope *s, tn_tensor *input, double p, int32_t train)
 { return tn_feature_alpha_dropout_at(s, input, p, train, NULL, 0); }
-#define tn_feature_alpha_dropout(...) tn_feature_alpha_dropout_at(__VA_ARGS__, TN_PLACE)
+#define tn_feature_alpha_dropout(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_feature_alpha_dropout_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_feature_alpha_dropout__at(tn_scope *s, tn_tensor *self, double p, int32_t train,
         const char *file, uint32_t line)
 {
@@ -18959,7 +19151,8 @@ static inline tn_tensor *tn_feature_alpha_dropout__at(tn_scope *s, tn_tensor *se
 }
 static inline tn_tensor *tn_feature_alpha_dropout_(tn_scope *s, tn_tensor *self, double p, int32_t train)
 { return tn_feature_alpha_dropout__at(s, self, p, train, NULL, 0); }
-#define tn_feature_alpha_dropout_(...) tn_feature_alpha_dropout__at(__VA_ARGS__, TN_PLACE)
+#define tn_feature_alpha_dropout_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_feature_alpha_dropout__at(__VA_ARGS__, \
+        TN_PLACE))
 /* Fills self with the direction numbers of a Sobol sequence. */
 static inline tn_tensor *tn__sobol_engine_initialize_state__at(tn_scope *s, tn_tensor *self, int64_t dimension,
         const char *file, uint32_t line)
@@ -18969,7 +19162,8 @@ static inline tn_tensor *tn__sobol_engine_initialize_state__at(tn_scope *s, tn_t
 }
 static inline tn_tensor *tn__sobol_engine_initialize_state_(tn_scope *s, tn_tensor *self, int64_t dimension)
 { return tn__sobol_engine_initialize_state__at(s, self, dimension, NULL, 0); }
-#define tn__sobol_engine_initialize_state_(...) tn__sobol_engine_initialize_state__at(__VA_ARGS__, TN_PLACE)
+#define tn__sobol_engine_initialize_state_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__sobol_engine_initialize_state__at(__VA_ARGS__, TN_PLACE))
 /* Skips points of a Sobol sequence. */
 static inline tn_tensor *tn__sobol_engine_ff__at(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *sobolstate,
         int64_t dimension, int64_t num_generated, const char *file, uint32_t line)
@@ -18981,7 +19175,7 @@ static inline tn_tensor *tn__sobol_engine_ff__at(tn_scope *s, tn_tensor *self, i
 static inline tn_tensor *tn__sobol_engine_ff_(tn_scope *s, tn_tensor *self, int64_t n, tn_tensor *sobolstate,
         int64_t dimension, int64_t num_generated)
 { return tn__sobol_engine_ff__at(s, self, n, sobolstate, dimension, num_generated, NULL, 0); }
-#define tn__sobol_engine_ff_(...) tn__sobol_engine_ff__at(__VA_ARGS__, TN_PLACE)
+#define tn__sobol_engine_ff_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__sobol_engine_ff__at(__VA_ARGS__, TN_PLACE))
 /* The next points of a Sobol sequence, and the state after them. */
 typedef struct tn__sobol_engine_draw_result { tn_tensor *result0; tn_tensor *result1; } tn__sobol_engine_draw_result;
 static inline tn__sobol_engine_draw_result tn__sobol_engine_draw_at(tn_scope *s, tn_tensor *quasi, int64_t n,
@@ -18998,7 +19192,7 @@ static inline tn__sobol_engine_draw_result tn__sobol_engine_draw_at(tn_scope *s,
 static inline tn__sobol_engine_draw_result tn__sobol_engine_draw(tn_scope *s, tn_tensor *quasi, int64_t n,
         tn_tensor *sobolstate, int64_t dimension, int64_t num_generated, tn_dtype dtype)
 { return tn__sobol_engine_draw_at(s, quasi, n, sobolstate, dimension, num_generated, dtype, NULL, 0); }
-#define tn__sobol_engine_draw(...) tn__sobol_engine_draw_at(__VA_ARGS__, TN_PLACE)
+#define tn__sobol_engine_draw(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__sobol_engine_draw_at(__VA_ARGS__, TN_PLACE))
 /* Multiplies direction numbers by lower triangular matrices of bits. */
 static inline tn_tensor *tn__sobol_engine_scramble__at(tn_scope *s, tn_tensor *self, tn_tensor *ltm,
         int64_t dimension, const char *file, uint32_t line)
@@ -19008,7 +19202,8 @@ static inline tn_tensor *tn__sobol_engine_scramble__at(tn_scope *s, tn_tensor *s
 }
 static inline tn_tensor *tn__sobol_engine_scramble_(tn_scope *s, tn_tensor *self, tn_tensor *ltm, int64_t dimension)
 { return tn__sobol_engine_scramble__at(s, self, ltm, dimension, NULL, 0); }
-#define tn__sobol_engine_scramble_(...) tn__sobol_engine_scramble__at(__VA_ARGS__, TN_PLACE)
+#define tn__sobol_engine_scramble_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__sobol_engine_scramble__at(__VA_ARGS__, \
+        TN_PLACE))
 
 /* ---- reduce: Reductions and scans along dimensions. */
 /* Sum over dimensions; integers add up in int64. */
@@ -19339,7 +19534,7 @@ static inline tn_tensor *tn_max_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_max(tn_scope *s, tn_tensor *self)
 { return tn_max_at(s, self, NULL, 0); }
-#define tn_max(...) tn_max_at(__VA_ARGS__, TN_PLACE)
+#define tn_max(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_max_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -19347,7 +19542,7 @@ static inline tn_tensor *tn_max_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_max_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_max_out_at(s, self, out, NULL, 0); }
-#define tn_max_out(...) tn_max_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_out_at(__VA_ARGS__, TN_PLACE))
 /* Largest element along a dimension and its index. */
 typedef struct tn_max_dim_result { tn_tensor *values; tn_tensor *indices; } tn_max_dim_result;
 typedef struct tn_max_dim_args { int64_t dim; int32_t keepdim; } tn_max_dim_args;
@@ -19391,7 +19586,7 @@ static inline tn_tensor *tn_max_other_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_max_other(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_max_other_at(s, self, other, NULL, 0); }
-#define tn_max_other(...) tn_max_other_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_other(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_other_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_max_other_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -19400,7 +19595,7 @@ static inline tn_tensor *tn_max_other_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_max_other_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_max_other_out_at(s, self, other, out, NULL, 0); }
-#define tn_max_other_out(...) tn_max_other_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_max_other_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_max_other_out_at(__VA_ARGS__, TN_PLACE))
 /* Smallest of all elements. */
 static inline tn_tensor *tn_min_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -19409,7 +19604,7 @@ static inline tn_tensor *tn_min_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_min(tn_scope *s, tn_tensor *self)
 { return tn_min_at(s, self, NULL, 0); }
-#define tn_min(...) tn_min_at(__VA_ARGS__, TN_PLACE)
+#define tn_min(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_min_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_min_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -19417,7 +19612,7 @@ static inline tn_tensor *tn_min_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_min_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_min_out_at(s, self, out, NULL, 0); }
-#define tn_min_out(...) tn_min_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_min_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_min_out_at(__VA_ARGS__, TN_PLACE))
 /* Smallest element along a dimension and its index. */
 typedef struct tn_min_dim_result { tn_tensor *values; tn_tensor *indices; } tn_min_dim_result;
 typedef struct tn_min_dim_args { int64_t dim; int32_t keepdim; } tn_min_dim_args;
@@ -19461,7 +19656,7 @@ static inline tn_tensor *tn_min_other_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_min_other(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_min_other_at(s, self, other, NULL, 0); }
-#define tn_min_other(...) tn_min_other_at(__VA_ARGS__, TN_PLACE)
+#define tn_min_other(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_min_other_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_min_other_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -19470,7 +19665,7 @@ static inline tn_tensor *tn_min_other_out_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_min_other_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_min_other_out_at(s, self, other, out, NULL, 0); }
-#define tn_min_other_out(...) tn_min_other_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_min_other_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_min_other_out_at(__VA_ARGS__, TN_PLACE))
 /* True if any element is true. */
 static inline tn_tensor *tn_any_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -19479,7 +19674,7 @@ static inline tn_tensor *tn_any_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_any(tn_scope *s, tn_tensor *self)
 { return tn_any_at(s, self, NULL, 0); }
-#define tn_any(...) tn_any_at(__VA_ARGS__, TN_PLACE)
+#define tn_any(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_any_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_any_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -19487,7 +19682,7 @@ static inline tn_tensor *tn_any_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_any_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_any_out_at(s, self, out, NULL, 0); }
-#define tn_any_out(...) tn_any_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_any_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_any_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_any_dim_args { int64_t dim; int32_t keepdim; } tn_any_dim_args;
 static inline tn_tensor *tn_any_dim_at(tn_scope *s, tn_tensor *self, const tn_any_dim_args *o, const char *file,
         uint32_t line)
@@ -19545,7 +19740,7 @@ static inline tn_tensor *tn_all_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_all(tn_scope *s, tn_tensor *self)
 { return tn_all_at(s, self, NULL, 0); }
-#define tn_all(...) tn_all_at(__VA_ARGS__, TN_PLACE)
+#define tn_all(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_all_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_all_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -19553,7 +19748,7 @@ static inline tn_tensor *tn_all_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_all_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_all_out_at(s, self, out, NULL, 0); }
-#define tn_all_out(...) tn_all_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_all_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_all_out_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_all_dim_args { int64_t dim; int32_t keepdim; } tn_all_dim_args;
 static inline tn_tensor *tn_all_dim_at(tn_scope *s, tn_tensor *self, const tn_all_dim_args *o, const char *file,
         uint32_t line)
@@ -19612,7 +19807,7 @@ static inline tn_tensor *tn_count_nonzero_dim_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_count_nonzero_dim(tn_scope *s, tn_tensor *self, tn_ints dim)
 { return tn_count_nonzero_dim_at(s, self, dim, NULL, 0); }
-#define tn_count_nonzero_dim(...) tn_count_nonzero_dim_at(__VA_ARGS__, TN_PLACE)
+#define tn_count_nonzero_dim(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_count_nonzero_dim_at(__VA_ARGS__, TN_PLACE))
 typedef struct tn_count_nonzero_args { tn_tensor *self; int64_t dim; } tn_count_nonzero_args;
 static inline tn_tensor *tn_count_nonzero_at(tn_scope *s, const tn_count_nonzero_args *o, const char *file,
         uint32_t line)
@@ -19662,8 +19857,8 @@ static inline tn_tensor *tn_norm_dim_dtype_at(tn_scope *s, tn_tensor *self, tn_s
 static inline tn_tensor *tn_norm_dim_dtype(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim, int32_t keepdim,
         tn_dtype dtype)
 { return tn_norm_dim_dtype_at(s, self, p, dim, keepdim, dtype, NULL, 0); }
-#define tn_norm_dim_dtype(s, self, p, dim, keepdim, dtype) tn_norm_dim_dtype_at(s, self, TN_SCALAR(p), dim, keepdim, \
-        dtype, TN_PLACE)
+#define tn_norm_dim_dtype(s, self, p, dim, keepdim, dtype) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_norm_dim_dtype_at(s, self, \
+        TN_SCALAR(p), dim, keepdim, dtype, TN_PLACE))
 static inline tn_tensor *tn_norm_dim_dtype_out_at(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim,
         int32_t keepdim, tn_dtype dtype, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -19674,8 +19869,8 @@ static inline tn_tensor *tn_norm_dim_dtype_out_at(tn_scope *s, tn_tensor *self, 
 static inline tn_tensor *tn_norm_dim_dtype_out(tn_scope *s, tn_tensor *self, tn_scalar p, tn_ints dim,
         int32_t keepdim, tn_dtype dtype, tn_tensor *out)
 { return tn_norm_dim_dtype_out_at(s, self, p, dim, keepdim, dtype, out, NULL, 0); }
-#define tn_norm_dim_dtype_out(s, self, p, dim, keepdim, dtype, out) tn_norm_dim_dtype_out_at(s, self, TN_SCALAR(p), \
-        dim, keepdim, dtype, out, TN_PLACE)
+#define tn_norm_dim_dtype_out(s, self, p, dim, keepdim, dtype, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_norm_dim_dtype_out_at(s, self, TN_SCALAR(p), dim, keepdim, dtype, out, TN_PLACE))
 static inline tn_tensor *tn_norm_dtype_at(tn_scope *s, tn_tensor *self, tn_scalar p, tn_dtype dtype, const char *file,
         uint32_t line)
 {
@@ -19684,7 +19879,8 @@ static inline tn_tensor *tn_norm_dtype_at(tn_scope *s, tn_tensor *self, tn_scala
 }
 static inline tn_tensor *tn_norm_dtype(tn_scope *s, tn_tensor *self, tn_scalar p, tn_dtype dtype)
 { return tn_norm_dtype_at(s, self, p, dtype, NULL, 0); }
-#define tn_norm_dtype(s, self, p, dtype) tn_norm_dtype_at(s, self, TN_SCALAR(p), dtype, TN_PLACE)
+#define tn_norm_dtype(s, self, p, dtype) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_norm_dtype_at(s, self, TN_SCALAR(p), dtype, \
+        TN_PLACE))
 typedef struct tn_norm_args { tn_tensor *self; tn_scalar p; } tn_norm_args;
 static inline tn_tensor *tn_norm_at(tn_scope *s, const tn_norm_args *o, const char *file, uint32_t line)
 {
@@ -20008,7 +20204,7 @@ static inline tn_tensor *tn_median_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_median(tn_scope *s, tn_tensor *self)
 { return tn_median_at(s, self, NULL, 0); }
-#define tn_median(...) tn_median_at(__VA_ARGS__, TN_PLACE)
+#define tn_median(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_median_at(__VA_ARGS__, TN_PLACE))
 /* Lower median along a dimension and its index. */
 typedef struct tn_median_dim_result { tn_tensor *values; tn_tensor *indices; } tn_median_dim_result;
 typedef struct tn_median_dim_args { int64_t dim; int32_t keepdim; } tn_median_dim_args;
@@ -20051,7 +20247,7 @@ static inline tn_tensor *tn_nanmedian_at(tn_scope *s, tn_tensor *self, const cha
 }
 static inline tn_tensor *tn_nanmedian(tn_scope *s, tn_tensor *self)
 { return tn_nanmedian_at(s, self, NULL, 0); }
-#define tn_nanmedian(...) tn_nanmedian_at(__VA_ARGS__, TN_PLACE)
+#define tn_nanmedian(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_nanmedian_at(__VA_ARGS__, TN_PLACE))
 /* Lower median along a dimension without the NaNs, and its index. */
 typedef struct tn_nanmedian_dim_result { tn_tensor *values; tn_tensor *indices; } tn_nanmedian_dim_result;
 typedef struct tn_nanmedian_dim_args { int64_t dim; int32_t keepdim; } tn_nanmedian_dim_args;
@@ -20359,7 +20555,7 @@ static inline tn_cummax_result tn_cummax_at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_cummax_result tn_cummax(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_cummax_at(s, self, dim, NULL, 0); }
-#define tn_cummax(...) tn_cummax_at(__VA_ARGS__, TN_PLACE)
+#define tn_cummax(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cummax_at(__VA_ARGS__, TN_PLACE))
 static inline tn_cummax_result tn_cummax_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *values,
         tn_tensor *indices, const char *file, uint32_t line)
 {
@@ -20373,7 +20569,7 @@ static inline tn_cummax_result tn_cummax_out_at(tn_scope *s, tn_tensor *self, in
 static inline tn_cummax_result tn_cummax_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *values,
         tn_tensor *indices)
 { return tn_cummax_out_at(s, self, dim, values, indices, NULL, 0); }
-#define tn_cummax_out(...) tn_cummax_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_cummax_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cummax_out_at(__VA_ARGS__, TN_PLACE))
 /* Running minimum and its index. */
 typedef struct tn_cummin_result { tn_tensor *values; tn_tensor *indices; } tn_cummin_result;
 static inline tn_cummin_result tn_cummin_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file,
@@ -20387,7 +20583,7 @@ static inline tn_cummin_result tn_cummin_at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_cummin_result tn_cummin(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_cummin_at(s, self, dim, NULL, 0); }
-#define tn_cummin(...) tn_cummin_at(__VA_ARGS__, TN_PLACE)
+#define tn_cummin(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cummin_at(__VA_ARGS__, TN_PLACE))
 static inline tn_cummin_result tn_cummin_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *values,
         tn_tensor *indices, const char *file, uint32_t line)
 {
@@ -20401,7 +20597,7 @@ static inline tn_cummin_result tn_cummin_out_at(tn_scope *s, tn_tensor *self, in
 static inline tn_cummin_result tn_cummin_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *values,
         tn_tensor *indices)
 { return tn_cummin_out_at(s, self, dim, values, indices, NULL, 0); }
-#define tn_cummin_out(...) tn_cummin_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_cummin_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cummin_out_at(__VA_ARGS__, TN_PLACE))
 /* Running logarithm of the sum of exponentials. */
 static inline tn_tensor *tn_logcumsumexp_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file,
         uint32_t line)
@@ -20411,7 +20607,7 @@ static inline tn_tensor *tn_logcumsumexp_at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_tensor *tn_logcumsumexp(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_logcumsumexp_at(s, self, dim, NULL, 0); }
-#define tn_logcumsumexp(...) tn_logcumsumexp_at(__VA_ARGS__, TN_PLACE)
+#define tn_logcumsumexp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logcumsumexp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_logcumsumexp_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -20420,7 +20616,7 @@ static inline tn_tensor *tn_logcumsumexp_out_at(tn_scope *s, tn_tensor *self, in
 }
 static inline tn_tensor *tn_logcumsumexp_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *out)
 { return tn_logcumsumexp_out_at(s, self, dim, out, NULL, 0); }
-#define tn_logcumsumexp_out(...) tn_logcumsumexp_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_logcumsumexp_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_logcumsumexp_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__logcumsumexp_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file,
         uint32_t line)
 {
@@ -20429,7 +20625,7 @@ static inline tn_tensor *tn__logcumsumexp_at(tn_scope *s, tn_tensor *self, int64
 }
 static inline tn_tensor *tn__logcumsumexp(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn__logcumsumexp_at(s, self, dim, NULL, 0); }
-#define tn__logcumsumexp(...) tn__logcumsumexp_at(__VA_ARGS__, TN_PLACE)
+#define tn__logcumsumexp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__logcumsumexp_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__logcumsumexp_out_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -20438,7 +20634,7 @@ static inline tn_tensor *tn__logcumsumexp_out_at(tn_scope *s, tn_tensor *self, i
 }
 static inline tn_tensor *tn__logcumsumexp_out(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *out)
 { return tn__logcumsumexp_out_at(s, self, dim, out, NULL, 0); }
-#define tn__logcumsumexp_out(...) tn__logcumsumexp_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__logcumsumexp_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__logcumsumexp_out_at(__VA_ARGS__, TN_PLACE))
 /* Running integral by the trapezoidal rule. */
 typedef struct tn_cumulative_trapezoid_args { tn_tensor *x; int64_t dim; } tn_cumulative_trapezoid_args;
 static inline tn_tensor *tn_cumulative_trapezoid_at(tn_scope *s, tn_tensor *y, const tn_cumulative_trapezoid_args *o,
@@ -20669,7 +20865,8 @@ static inline tn_tensor *tn_value_selecting_reduction_backward_at(tn_scope *s, t
 static inline tn_tensor *tn_value_selecting_reduction_backward(tn_scope *s, tn_tensor *grad, int64_t dim,
         tn_tensor *indices, tn_ints sizes, int32_t keepdim)
 { return tn_value_selecting_reduction_backward_at(s, grad, dim, indices, sizes, keepdim, NULL, 0); }
-#define tn_value_selecting_reduction_backward(...) tn_value_selecting_reduction_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_value_selecting_reduction_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_value_selecting_reduction_backward_at(__VA_ARGS__, TN_PLACE))
 /* Reduction over segments of the first dimensions. */
 typedef struct tn_segment_reduce_args { const char *reduce; tn_tensor *lengths; tn_tensor *indices;
     tn_tensor *offsets; int64_t axis; int32_t unsafe; tn_scalar initial; } tn_segment_reduce_args;
@@ -20726,7 +20923,7 @@ static inline tn_tensor *tn_corrcoef_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_corrcoef(tn_scope *s, tn_tensor *self)
 { return tn_corrcoef_at(s, self, NULL, 0); }
-#define tn_corrcoef(...) tn_corrcoef_at(__VA_ARGS__, TN_PLACE)
+#define tn_corrcoef(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_corrcoef_at(__VA_ARGS__, TN_PLACE))
 /* Sums over the dimensions that broadcasting added. */
 static inline tn_tensor *tn_sum_to_size_at(tn_scope *s, tn_tensor *self, tn_ints size, const char *file,
         uint32_t line)
@@ -20736,7 +20933,7 @@ static inline tn_tensor *tn_sum_to_size_at(tn_scope *s, tn_tensor *self, tn_ints
 }
 static inline tn_tensor *tn_sum_to_size(tn_scope *s, tn_tensor *self, tn_ints size)
 { return tn_sum_to_size_at(s, self, size, NULL, 0); }
-#define tn_sum_to_size(...) tn_sum_to_size_at(__VA_ARGS__, TN_PLACE)
+#define tn_sum_to_size(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sum_to_size_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of the sum of exponentials, without overflow. */
 typedef struct tn_special_logsumexp_args { tn_ints dim; int32_t keepdim; } tn_special_logsumexp_args;
 static inline tn_tensor *tn_special_logsumexp_at(tn_scope *s, tn_tensor *self, const tn_special_logsumexp_args *o,
@@ -20777,7 +20974,7 @@ static inline tn__aminmax_result tn__aminmax_at(tn_scope *s, tn_tensor *self, co
 }
 static inline tn__aminmax_result tn__aminmax(tn_scope *s, tn_tensor *self)
 { return tn__aminmax_at(s, self, NULL, 0); }
-#define tn__aminmax(...) tn__aminmax_at(__VA_ARGS__, TN_PLACE)
+#define tn__aminmax(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__aminmax_at(__VA_ARGS__, TN_PLACE))
 /* Smallest and largest elements over a dimension. */
 typedef struct tn__aminmax_dim_result { tn_tensor *result0; tn_tensor *result1; } tn__aminmax_dim_result;
 typedef struct tn__aminmax_dim_args { int64_t dim; int32_t keepdim; } tn__aminmax_dim_args;
@@ -20805,7 +21002,7 @@ static inline tn_tensor *tn_cumprod_backward_at(tn_scope *s, tn_tensor *grad, tn
 static inline tn_tensor *tn_cumprod_backward(tn_scope *s, tn_tensor *grad, tn_tensor *input, int64_t dim,
         tn_tensor *output)
 { return tn_cumprod_backward_at(s, grad, input, dim, output, NULL, 0); }
-#define tn_cumprod_backward(...) tn_cumprod_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_cumprod_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cumprod_backward_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of cummax and cummin. */
 static inline tn_tensor *tn_cummaxmin_backward_at(tn_scope *s, tn_tensor *grad, tn_tensor *input, tn_tensor *indices,
         int64_t dim, const char *file, uint32_t line)
@@ -20816,7 +21013,7 @@ static inline tn_tensor *tn_cummaxmin_backward_at(tn_scope *s, tn_tensor *grad, 
 static inline tn_tensor *tn_cummaxmin_backward(tn_scope *s, tn_tensor *grad, tn_tensor *input, tn_tensor *indices,
         int64_t dim)
 { return tn_cummaxmin_backward_at(s, grad, input, indices, dim, NULL, 0); }
-#define tn_cummaxmin_backward(...) tn_cummaxmin_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_cummaxmin_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_cummaxmin_backward_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- rnn: Recurrent cells and networks. */
 /* LSTM network. */
@@ -20838,7 +21035,7 @@ static inline tn_lstm_result tn_lstm(tn_scope *s, tn_tensor *input, tn_tensors h
         int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
         int32_t batch_first)
 { return tn_lstm_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
-#define tn_lstm(...) tn_lstm_at(__VA_ARGS__, TN_PLACE)
+#define tn_lstm(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lstm_at(__VA_ARGS__, TN_PLACE))
 /* LSTM network over packed sequences. */
 typedef struct tn_lstm_data_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn_lstm_data_result;
@@ -20859,7 +21056,7 @@ static inline tn_lstm_data_result tn_lstm_data(tn_scope *s, tn_tensor *data, tn_
         tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
         int32_t bidirectional)
 { return tn_lstm_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
-#define tn_lstm_data(...) tn_lstm_data_at(__VA_ARGS__, TN_PLACE)
+#define tn_lstm_data(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lstm_data_at(__VA_ARGS__, TN_PLACE))
 /* GRU network. */
 typedef struct tn_gru_result { tn_tensor *result0; tn_tensor *result1; } tn_gru_result;
 static inline tn_gru_result tn_gru_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
@@ -20878,7 +21075,7 @@ static inline tn_gru_result tn_gru(tn_scope *s, tn_tensor *input, tn_tensor *hx,
         int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
         int32_t batch_first)
 { return tn_gru_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
-#define tn_gru(...) tn_gru_at(__VA_ARGS__, TN_PLACE)
+#define tn_gru(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gru_at(__VA_ARGS__, TN_PLACE))
 /* GRU network over packed sequences. */
 typedef struct tn_gru_data_result { tn_tensor *result0; tn_tensor *result1; } tn_gru_data_result;
 static inline tn_gru_data_result tn_gru_data_at(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes, tn_tensor *hx,
@@ -20897,7 +21094,7 @@ static inline tn_gru_data_result tn_gru_data(tn_scope *s, tn_tensor *data, tn_te
         tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
         int32_t bidirectional)
 { return tn_gru_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
-#define tn_gru_data(...) tn_gru_data_at(__VA_ARGS__, TN_PLACE)
+#define tn_gru_data(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_gru_data_at(__VA_ARGS__, TN_PLACE))
 /* Recurrent network with tanh. */
 typedef struct tn_rnn_tanh_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_tanh_result;
 static inline tn_rnn_tanh_result tn_rnn_tanh_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
@@ -20916,7 +21113,7 @@ static inline tn_rnn_tanh_result tn_rnn_tanh(tn_scope *s, tn_tensor *input, tn_t
         int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
         int32_t batch_first)
 { return tn_rnn_tanh_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
-#define tn_rnn_tanh(...) tn_rnn_tanh_at(__VA_ARGS__, TN_PLACE)
+#define tn_rnn_tanh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rnn_tanh_at(__VA_ARGS__, TN_PLACE))
 /* Recurrent network with tanh over packed sequences. */
 typedef struct tn_rnn_tanh_data_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_tanh_data_result;
 static inline tn_rnn_tanh_data_result tn_rnn_tanh_data_at(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
@@ -20935,7 +21132,7 @@ static inline tn_rnn_tanh_data_result tn_rnn_tanh_data(tn_scope *s, tn_tensor *d
         tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
         int32_t bidirectional)
 { return tn_rnn_tanh_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
-#define tn_rnn_tanh_data(...) tn_rnn_tanh_data_at(__VA_ARGS__, TN_PLACE)
+#define tn_rnn_tanh_data(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rnn_tanh_data_at(__VA_ARGS__, TN_PLACE))
 /* Recurrent network with relu. */
 typedef struct tn_rnn_relu_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_relu_result;
 static inline tn_rnn_relu_result tn_rnn_relu_at(tn_scope *s, tn_tensor *input, tn_tensor *hx, tn_tensors params,
@@ -20954,7 +21151,7 @@ static inline tn_rnn_relu_result tn_rnn_relu(tn_scope *s, tn_tensor *input, tn_t
         int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
         int32_t batch_first)
 { return tn_rnn_relu_at(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, NULL, 0); }
-#define tn_rnn_relu(...) tn_rnn_relu_at(__VA_ARGS__, TN_PLACE)
+#define tn_rnn_relu(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rnn_relu_at(__VA_ARGS__, TN_PLACE))
 /* Recurrent network with relu over packed sequences. */
 typedef struct tn_rnn_relu_data_result { tn_tensor *result0; tn_tensor *result1; } tn_rnn_relu_data_result;
 static inline tn_rnn_relu_data_result tn_rnn_relu_data_at(tn_scope *s, tn_tensor *data, tn_tensor *batch_sizes,
@@ -20973,7 +21170,7 @@ static inline tn_rnn_relu_data_result tn_rnn_relu_data(tn_scope *s, tn_tensor *d
         tn_tensor *hx, tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
         int32_t bidirectional)
 { return tn_rnn_relu_data_at(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, NULL, 0); }
-#define tn_rnn_relu_data(...) tn_rnn_relu_data_at(__VA_ARGS__, TN_PLACE)
+#define tn_rnn_relu_data(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_rnn_relu_data_at(__VA_ARGS__, TN_PLACE))
 /* Step of an LSTM. */
 typedef struct tn_lstm_cell_result { tn_tensor *result0; tn_tensor *result1; } tn_lstm_cell_result;
 typedef struct tn_lstm_cell_args { tn_tensor *w_hh; tn_tensor *b_ih; tn_tensor *b_hh; } tn_lstm_cell_args;
@@ -21053,7 +21250,8 @@ static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_at(tn_sco
 static inline tn__pack_padded_sequence_result tn__pack_padded_sequence(tn_scope *s, tn_tensor *input,
         tn_tensor *lengths, int32_t batch_first)
 { return tn__pack_padded_sequence_at(s, input, lengths, batch_first, NULL, 0); }
-#define tn__pack_padded_sequence(...) tn__pack_padded_sequence_at(__VA_ARGS__, TN_PLACE)
+#define tn__pack_padded_sequence(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__pack_padded_sequence_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_out_at(tn_scope *s, tn_tensor *input,
         tn_tensor *lengths, int32_t batch_first, tn_tensor *out0, tn_tensor *out1, const char *file, uint32_t line)
 {
@@ -21067,7 +21265,8 @@ static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_out_at(tn
 static inline tn__pack_padded_sequence_result tn__pack_padded_sequence_out(tn_scope *s, tn_tensor *input,
         tn_tensor *lengths, int32_t batch_first, tn_tensor *out0, tn_tensor *out1)
 { return tn__pack_padded_sequence_out_at(s, input, lengths, batch_first, out0, out1, NULL, 0); }
-#define tn__pack_padded_sequence_out(...) tn__pack_padded_sequence_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__pack_padded_sequence_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__pack_padded_sequence_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of _pack_padded_sequence. */
 static inline tn_tensor *tn__pack_padded_sequence_backward_at(tn_scope *s, tn_tensor *grad, tn_ints input_size,
         tn_tensor *batch_sizes, int32_t batch_first, const char *file, uint32_t line)
@@ -21079,7 +21278,8 @@ static inline tn_tensor *tn__pack_padded_sequence_backward_at(tn_scope *s, tn_te
 static inline tn_tensor *tn__pack_padded_sequence_backward(tn_scope *s, tn_tensor *grad, tn_ints input_size,
         tn_tensor *batch_sizes, int32_t batch_first)
 { return tn__pack_padded_sequence_backward_at(s, grad, input_size, batch_sizes, batch_first, NULL, 0); }
-#define tn__pack_padded_sequence_backward(...) tn__pack_padded_sequence_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__pack_padded_sequence_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__pack_padded_sequence_backward_at(__VA_ARGS__, TN_PLACE))
 /* Sequences of several lengths with padding. */
 typedef struct tn__pad_packed_sequence_result { tn_tensor *result0; tn_tensor *result1;
     } tn__pad_packed_sequence_result;
@@ -21097,8 +21297,9 @@ static inline tn__pad_packed_sequence_result tn__pad_packed_sequence_at(tn_scope
 static inline tn__pad_packed_sequence_result tn__pad_packed_sequence(tn_scope *s, tn_tensor *data,
         tn_tensor *batch_sizes, int32_t batch_first, tn_scalar padding_value, int64_t total_length)
 { return tn__pad_packed_sequence_at(s, data, batch_sizes, batch_first, padding_value, total_length, NULL, 0); }
-#define tn__pad_packed_sequence(s, data, batch_sizes, batch_first, padding_value, total_length) tn__pad_packed_sequence_at( \
-        s, data, batch_sizes, batch_first, TN_SCALAR(padding_value), total_length, TN_PLACE)
+#define tn__pad_packed_sequence(s, data, batch_sizes, batch_first, padding_value, total_length) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__pad_packed_sequence_at(s, data, batch_sizes, batch_first, TN_SCALAR(padding_value), total_length, \
+        TN_PLACE))
 /* Elementwise part of a step of an LSTM. */
 typedef struct tn__thnn_fused_lstm_cell_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     } tn__thnn_fused_lstm_cell_result;
@@ -21206,7 +21407,8 @@ static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_
 static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl(tn_scope *s,
         tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias)
 { return tn__thnn_fused_lstm_cell_backward_impl_at(s, grad_hy, grad_cy, cx, cy, workspace, has_bias, NULL, 0); }
-#define tn__thnn_fused_lstm_cell_backward_impl(...) tn__thnn_fused_lstm_cell_backward_impl_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_lstm_cell_backward_impl(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__thnn_fused_lstm_cell_backward_impl_at(__VA_ARGS__, TN_PLACE))
 static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_cell_backward_impl_out_at(tn_scope *s,
         tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias,
         tn_tensor *out0, tn_tensor *out1, tn_tensor *out2, const char *file, uint32_t line)
@@ -21224,7 +21426,8 @@ static inline tn__thnn_fused_lstm_cell_backward_impl_result tn__thnn_fused_lstm_
         tn_tensor *grad_hy, tn_tensor *grad_cy, tn_tensor *cx, tn_tensor *cy, tn_tensor *workspace, int32_t has_bias,
         tn_tensor *out0, tn_tensor *out1, tn_tensor *out2)
 { return tn__thnn_fused_lstm_cell_backward_impl_out_at(s, grad_hy, grad_cy, cx, cy, workspace, has_bias, out0, out1, out2, NULL, 0); }
-#define tn__thnn_fused_lstm_cell_backward_impl_out(...) tn__thnn_fused_lstm_cell_backward_impl_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_lstm_cell_backward_impl_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__thnn_fused_lstm_cell_backward_impl_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of _thnn_fused_gru_cell. */
 typedef struct tn__thnn_fused_gru_cell_backward_result { tn_tensor *result0; tn_tensor *result1; tn_tensor *result2;
     tn_tensor *result3; tn_tensor *result4; } tn__thnn_fused_gru_cell_backward_result;
@@ -21242,7 +21445,8 @@ static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_ba
 static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward(tn_scope *s,
         tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias)
 { return tn__thnn_fused_gru_cell_backward_at(s, grad_hy, workspace, has_bias, NULL, 0); }
-#define tn__thnn_fused_gru_cell_backward(...) tn__thnn_fused_gru_cell_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_gru_cell_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__thnn_fused_gru_cell_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_backward_out_at(tn_scope *s,
         tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias, tn_tensor *out0, tn_tensor *out1, tn_tensor *out2,
         tn_tensor *out3, tn_tensor *out4, const char *file, uint32_t line)
@@ -21261,7 +21465,8 @@ static inline tn__thnn_fused_gru_cell_backward_result tn__thnn_fused_gru_cell_ba
         tn_tensor *grad_hy, tn_tensor *workspace, int32_t has_bias, tn_tensor *out0, tn_tensor *out1, tn_tensor *out2,
         tn_tensor *out3, tn_tensor *out4)
 { return tn__thnn_fused_gru_cell_backward_out_at(s, grad_hy, workspace, has_bias, out0, out1, out2, out3, out4, NULL, 0); }
-#define tn__thnn_fused_gru_cell_backward_out(...) tn__thnn_fused_gru_cell_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__thnn_fused_gru_cell_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__thnn_fused_gru_cell_backward_out_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- shape: Joining, rearranging and triangular parts. */
 /* Joins tensors along a dimension. */
@@ -21331,7 +21536,7 @@ static inline tn_tensor *tn_hstack_out_at(tn_scope *s, tn_tensors tensors, tn_te
 }
 static inline tn_tensor *tn_hstack_out(tn_scope *s, tn_tensors tensors, tn_tensor *out)
 { return tn_hstack_out_at(s, tensors, out, NULL, 0); }
-#define tn_hstack_out(...) tn_hstack_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_hstack_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hstack_out_at(__VA_ARGS__, TN_PLACE))
 /* Joins tensors along the first dimension. */
 static inline tn_tensor *tn_vstack_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
@@ -21349,7 +21554,7 @@ static inline tn_tensor *tn_vstack_out_at(tn_scope *s, tn_tensors tensors, tn_te
 }
 static inline tn_tensor *tn_vstack_out(tn_scope *s, tn_tensors tensors, tn_tensor *out)
 { return tn_vstack_out_at(s, tensors, out, NULL, 0); }
-#define tn_vstack_out(...) tn_vstack_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_vstack_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_vstack_out_at(__VA_ARGS__, TN_PLACE))
 /* Joins tensors along the third dimension. */
 static inline tn_tensor *tn_dstack_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
@@ -21367,7 +21572,7 @@ static inline tn_tensor *tn_dstack_out_at(tn_scope *s, tn_tensors tensors, tn_te
 }
 static inline tn_tensor *tn_dstack_out(tn_scope *s, tn_tensors tensors, tn_tensor *out)
 { return tn_dstack_out_at(s, tensors, out, NULL, 0); }
-#define tn_dstack_out(...) tn_dstack_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_dstack_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dstack_out_at(__VA_ARGS__, TN_PLACE))
 /* Joins vectors and matrices as columns. */
 static inline tn_tensor *tn_column_stack_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
@@ -21385,7 +21590,7 @@ static inline tn_tensor *tn_column_stack_out_at(tn_scope *s, tn_tensors tensors,
 }
 static inline tn_tensor *tn_column_stack_out(tn_scope *s, tn_tensors tensors, tn_tensor *out)
 { return tn_column_stack_out_at(s, tensors, out, NULL, 0); }
-#define tn_column_stack_out(...) tn_column_stack_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_column_stack_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_column_stack_out_at(__VA_ARGS__, TN_PLACE))
 /* Pads, splits and joins tensors. */
 static inline tn_tensor *tn__chunk_cat_at(tn_scope *s, tn_tensors tensors, int64_t dim, int64_t num_chunks,
         const char *file, uint32_t line)
@@ -21406,7 +21611,7 @@ static inline tn_tensor *tn__chunk_cat_out_at(tn_scope *s, tn_tensors tensors, i
 static inline tn_tensor *tn__chunk_cat_out(tn_scope *s, tn_tensors tensors, int64_t dim, int64_t num_chunks,
         tn_tensor *out)
 { return tn__chunk_cat_out_at(s, tensors, dim, num_chunks, out, NULL, 0); }
-#define tn__chunk_cat_out(...) tn__chunk_cat_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__chunk_cat_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__chunk_cat_out_at(__VA_ARGS__, TN_PLACE))
 /* Reverses dimensions. */
 static inline tn_tensor *tn_flip_at(tn_scope *s, tn_tensor *self, tn_ints dims, const char *file, uint32_t line)
 {
@@ -21415,7 +21620,7 @@ static inline tn_tensor *tn_flip_at(tn_scope *s, tn_tensor *self, tn_ints dims, 
 }
 static inline tn_tensor *tn_flip(tn_scope *s, tn_tensor *self, tn_ints dims)
 { return tn_flip_at(s, self, dims, NULL, 0); }
-#define tn_flip(...) tn_flip_at(__VA_ARGS__, TN_PLACE)
+#define tn_flip(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_flip_at(__VA_ARGS__, TN_PLACE))
 /* Reverses the second dimension. */
 static inline tn_tensor *tn_fliplr_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -21424,7 +21629,7 @@ static inline tn_tensor *tn_fliplr_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_fliplr(tn_scope *s, tn_tensor *self)
 { return tn_fliplr_at(s, self, NULL, 0); }
-#define tn_fliplr(...) tn_fliplr_at(__VA_ARGS__, TN_PLACE)
+#define tn_fliplr(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_fliplr_at(__VA_ARGS__, TN_PLACE))
 /* Reverses the first dimension. */
 static inline tn_tensor *tn_flipud_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -21433,7 +21638,7 @@ static inline tn_tensor *tn_flipud_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_flipud(tn_scope *s, tn_tensor *self)
 { return tn_flipud_at(s, self, NULL, 0); }
-#define tn_flipud(...) tn_flipud_at(__VA_ARGS__, TN_PLACE)
+#define tn_flipud(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_flipud_at(__VA_ARGS__, TN_PLACE))
 /* Shifts along dimensions, around the end. */
 typedef struct tn_roll_args { tn_ints shifts; tn_ints dims; } tn_roll_args;
 static inline tn_tensor *tn_roll_at(tn_scope *s, tn_tensor *self, const tn_roll_args *o, const char *file,
@@ -21611,7 +21816,7 @@ static inline tn_tensor *tn_pixel_shuffle_at(tn_scope *s, tn_tensor *self, int64
 }
 static inline tn_tensor *tn_pixel_shuffle(tn_scope *s, tn_tensor *self, int64_t upscale_factor)
 { return tn_pixel_shuffle_at(s, self, upscale_factor, NULL, 0); }
-#define tn_pixel_shuffle(...) tn_pixel_shuffle_at(__VA_ARGS__, TN_PLACE)
+#define tn_pixel_shuffle(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pixel_shuffle_at(__VA_ARGS__, TN_PLACE))
 /* Moves blocks of pixels to channels. */
 static inline tn_tensor *tn_pixel_unshuffle_at(tn_scope *s, tn_tensor *self, int64_t downscale_factor,
         const char *file, uint32_t line)
@@ -21621,7 +21826,7 @@ static inline tn_tensor *tn_pixel_unshuffle_at(tn_scope *s, tn_tensor *self, int
 }
 static inline tn_tensor *tn_pixel_unshuffle(tn_scope *s, tn_tensor *self, int64_t downscale_factor)
 { return tn_pixel_unshuffle_at(s, self, downscale_factor, NULL, 0); }
-#define tn_pixel_unshuffle(...) tn_pixel_unshuffle_at(__VA_ARGS__, TN_PLACE)
+#define tn_pixel_unshuffle(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_pixel_unshuffle_at(__VA_ARGS__, TN_PLACE))
 /* Exchanges channels between groups. */
 static inline tn_tensor *tn_channel_shuffle_at(tn_scope *s, tn_tensor *self, int64_t groups, const char *file,
         uint32_t line)
@@ -21631,7 +21836,7 @@ static inline tn_tensor *tn_channel_shuffle_at(tn_scope *s, tn_tensor *self, int
 }
 static inline tn_tensor *tn_channel_shuffle(tn_scope *s, tn_tensor *self, int64_t groups)
 { return tn_channel_shuffle_at(s, self, groups, NULL, 0); }
-#define tn_channel_shuffle(...) tn_channel_shuffle_at(__VA_ARGS__, TN_PLACE)
+#define tn_channel_shuffle(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_channel_shuffle_at(__VA_ARGS__, TN_PLACE))
 /* Pads sequences to one length and joins them. */
 typedef struct tn_pad_sequence_args { tn_tensors sequences; int32_t batch_first; double padding_value;
     const char *padding_side; } tn_pad_sequence_args;
@@ -21714,7 +21919,7 @@ static inline tn_tensor *tn_row_stack_out_at(tn_scope *s, tn_tensors tensors, tn
 }
 static inline tn_tensor *tn_row_stack_out(tn_scope *s, tn_tensors tensors, tn_tensor *out)
 { return tn_row_stack_out_at(s, tensors, out, NULL, 0); }
-#define tn_row_stack_out(...) tn_row_stack_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_row_stack_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_row_stack_out_at(__VA_ARGS__, TN_PLACE))
 /* Joins tensors along a new dimension. */
 typedef struct tn__stack_args { tn_tensors tensors; int64_t dim; } tn__stack_args;
 static inline tn_tensor *tn__stack_at(tn_scope *s, const tn__stack_args *o, const char *file, uint32_t line)
@@ -21749,7 +21954,8 @@ static inline tn_tensor *tn_native_channel_shuffle_at(tn_scope *s, tn_tensor *se
 }
 static inline tn_tensor *tn_native_channel_shuffle(tn_scope *s, tn_tensor *self, int64_t groups)
 { return tn_native_channel_shuffle_at(s, self, groups, NULL, 0); }
-#define tn_native_channel_shuffle(...) tn_native_channel_shuffle_at(__VA_ARGS__, TN_PLACE)
+#define tn_native_channel_shuffle(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_native_channel_shuffle_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Elements of all tensors in one vector. */
 static inline tn_tensor *tn_flatten_dense_tensors_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
@@ -21768,7 +21974,8 @@ static inline tn_tensors tn_unflatten_dense_tensors_at(tn_scope *s, tn_tensor *f
 }
 static inline tn_tensors tn_unflatten_dense_tensors(tn_scope *s, tn_tensor *flat, tn_tensors tensors)
 { return tn_unflatten_dense_tensors_at(s, flat, tensors, NULL, 0); }
-#define tn_unflatten_dense_tensors(...) tn_unflatten_dense_tensors_at(__VA_ARGS__, TN_PLACE)
+#define tn_unflatten_dense_tensors(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unflatten_dense_tensors_at(__VA_ARGS__, \
+        TN_PLACE))
 
 /* ---- softmax: Softmax, attention and gates. */
 /* Softmax along a dimension. */
@@ -21780,7 +21987,7 @@ static inline tn_tensor *tn__softmax_at(tn_scope *s, tn_tensor *self, int64_t di
 }
 static inline tn_tensor *tn__softmax(tn_scope *s, tn_tensor *self, int64_t dim, int32_t half_to_float)
 { return tn__softmax_at(s, self, dim, half_to_float, NULL, 0); }
-#define tn__softmax(...) tn__softmax_at(__VA_ARGS__, TN_PLACE)
+#define tn__softmax(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__softmax_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__softmax_out_at(tn_scope *s, tn_tensor *self, int64_t dim, int32_t half_to_float,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -21791,7 +21998,7 @@ static inline tn_tensor *tn__softmax_out_at(tn_scope *s, tn_tensor *self, int64_
 static inline tn_tensor *tn__softmax_out(tn_scope *s, tn_tensor *self, int64_t dim, int32_t half_to_float,
         tn_tensor *out)
 { return tn__softmax_out_at(s, self, dim, half_to_float, out, NULL, 0); }
-#define tn__softmax_out(...) tn__softmax_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__softmax_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__softmax_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of softmax. */
 static inline tn_tensor *tn__softmax_backward_data_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype, const char *file, uint32_t line)
@@ -21803,7 +22010,8 @@ static inline tn_tensor *tn__softmax_backward_data_at(tn_scope *s, tn_tensor *gr
 static inline tn_tensor *tn__softmax_backward_data(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype)
 { return tn__softmax_backward_data_at(s, grad_output, output, dim, input_dtype, NULL, 0); }
-#define tn__softmax_backward_data(...) tn__softmax_backward_data_at(__VA_ARGS__, TN_PLACE)
+#define tn__softmax_backward_data(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__softmax_backward_data_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn__softmax_backward_data_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype, tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -21814,7 +22022,8 @@ static inline tn_tensor *tn__softmax_backward_data_out_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn__softmax_backward_data_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype, tn_tensor *grad_input)
 { return tn__softmax_backward_data_out_at(s, grad_output, output, dim, input_dtype, grad_input, NULL, 0); }
-#define tn__softmax_backward_data_out(...) tn__softmax_backward_data_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__softmax_backward_data_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__softmax_backward_data_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Softmax along a dimension, after an optional cast. */
 typedef struct tn_softmax_args { int64_t dim; tn_dtype dtype; } tn_softmax_args;
 static inline tn_tensor *tn_softmax_at(tn_scope *s, tn_tensor *self, const tn_softmax_args *o, const char *file,
@@ -21850,7 +22059,7 @@ static inline tn_tensor *tn__log_softmax_at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_tensor *tn__log_softmax(tn_scope *s, tn_tensor *self, int64_t dim, int32_t half_to_float)
 { return tn__log_softmax_at(s, self, dim, half_to_float, NULL, 0); }
-#define tn__log_softmax(...) tn__log_softmax_at(__VA_ARGS__, TN_PLACE)
+#define tn__log_softmax(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__log_softmax_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn__log_softmax_out_at(tn_scope *s, tn_tensor *self, int64_t dim, int32_t half_to_float,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -21861,7 +22070,7 @@ static inline tn_tensor *tn__log_softmax_out_at(tn_scope *s, tn_tensor *self, in
 static inline tn_tensor *tn__log_softmax_out(tn_scope *s, tn_tensor *self, int64_t dim, int32_t half_to_float,
         tn_tensor *out)
 { return tn__log_softmax_out_at(s, self, dim, half_to_float, out, NULL, 0); }
-#define tn__log_softmax_out(...) tn__log_softmax_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__log_softmax_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__log_softmax_out_at(__VA_ARGS__, TN_PLACE))
 /* Gradient of log_softmax. */
 static inline tn_tensor *tn__log_softmax_backward_data_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype, const char *file, uint32_t line)
@@ -21873,7 +22082,8 @@ static inline tn_tensor *tn__log_softmax_backward_data_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn__log_softmax_backward_data(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype)
 { return tn__log_softmax_backward_data_at(s, grad_output, output, dim, input_dtype, NULL, 0); }
-#define tn__log_softmax_backward_data(...) tn__log_softmax_backward_data_at(__VA_ARGS__, TN_PLACE)
+#define tn__log_softmax_backward_data(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__log_softmax_backward_data_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn__log_softmax_backward_data_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -21884,7 +22094,8 @@ static inline tn_tensor *tn__log_softmax_backward_data_out_at(tn_scope *s, tn_te
 static inline tn_tensor *tn__log_softmax_backward_data_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *output,
         int64_t dim, tn_dtype input_dtype, tn_tensor *out)
 { return tn__log_softmax_backward_data_out_at(s, grad_output, output, dim, input_dtype, out, NULL, 0); }
-#define tn__log_softmax_backward_data_out(...) tn__log_softmax_backward_data_out_at(__VA_ARGS__, TN_PLACE)
+#define tn__log_softmax_backward_data_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__log_softmax_backward_data_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of softmax along a dimension, after an optional cast. */
 typedef struct tn_log_softmax_args { int64_t dim; tn_dtype dtype; } tn_log_softmax_args;
 static inline tn_tensor *tn_log_softmax_at(tn_scope *s, tn_tensor *self, const tn_log_softmax_args *o,
@@ -21958,7 +22169,7 @@ static inline tn_tensor *tn_glu_backward_at(tn_scope *s, tn_tensor *grad_output,
 }
 static inline tn_tensor *tn_glu_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, int64_t dim)
 { return tn_glu_backward_at(s, grad_output, self, dim, NULL, 0); }
-#define tn_glu_backward(...) tn_glu_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_glu_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_glu_backward_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_glu_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, int64_t dim,
         tn_tensor *grad_input, const char *file, uint32_t line)
 {
@@ -21969,7 +22180,7 @@ static inline tn_tensor *tn_glu_backward_out_at(tn_scope *s, tn_tensor *grad_out
 static inline tn_tensor *tn_glu_backward_out(tn_scope *s, tn_tensor *grad_output, tn_tensor *self, int64_t dim,
         tn_tensor *grad_input)
 { return tn_glu_backward_out_at(s, grad_output, self, dim, grad_input, NULL, 0); }
-#define tn_glu_backward_out(...) tn_glu_backward_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_glu_backward_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_glu_backward_out_at(__VA_ARGS__, TN_PLACE))
 /* Attention of queries to keys, applied to values. */
 typedef struct tn_scaled_dot_product_attention_args { tn_tensor *value; tn_tensor *attn_mask; double dropout_p;
     int32_t is_causal; double scale; int32_t enable_gqa; } tn_scaled_dot_product_attention_args;
@@ -22116,7 +22327,7 @@ static inline tn_tensor *tn_glu_jvp_at(tn_scope *s, tn_tensor *glu, tn_tensor *x
 }
 static inline tn_tensor *tn_glu_jvp(tn_scope *s, tn_tensor *glu, tn_tensor *x, tn_tensor *dx, int64_t dim)
 { return tn_glu_jvp_at(s, glu, x, dx, dim, NULL, 0); }
-#define tn_glu_jvp(...) tn_glu_jvp_at(__VA_ARGS__, TN_PLACE)
+#define tn_glu_jvp(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_glu_jvp_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- sort: Sorting, searching and counting. */
 /* Sorts along a dimension, with indices. */
@@ -22237,7 +22448,7 @@ static inline tn_tensor *tn_msort_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_msort(tn_scope *s, tn_tensor *self)
 { return tn_msort_at(s, self, NULL, 0); }
-#define tn_msort(...) tn_msort_at(__VA_ARGS__, TN_PLACE)
+#define tn_msort(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_msort_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_msort_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -22246,7 +22457,7 @@ static inline tn_tensor *tn_msort_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_msort_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_msort_out_at(s, self, out, NULL, 0); }
-#define tn_msort_out(...) tn_msort_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_msort_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_msort_out_at(__VA_ARGS__, TN_PLACE))
 /* The k largest or smallest elements along a dimension, with indices. */
 typedef struct tn_topk_result { tn_tensor *values; tn_tensor *indices; } tn_topk_result;
 typedef struct tn_topk_args { int64_t k; int64_t dim; int32_t largest; int32_t sorted; } tn_topk_args;
@@ -22757,7 +22968,7 @@ static inline tn_tensor *tn_erf_at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_erf(tn_scope *s, tn_tensor *self)
 { return tn_erf_at(s, self, NULL, 0); }
-#define tn_erf(...) tn_erf_at(__VA_ARGS__, TN_PLACE)
+#define tn_erf(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erf_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_erf__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -22765,7 +22976,7 @@ static inline tn_tensor *tn_erf__at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_erf_(tn_scope *s, tn_tensor *self)
 { return tn_erf__at(s, self, NULL, 0); }
-#define tn_erf_(...) tn_erf__at(__VA_ARGS__, TN_PLACE)
+#define tn_erf_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erf__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_erf_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -22773,7 +22984,7 @@ static inline tn_tensor *tn_erf_out_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_erf_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_erf_out_at(s, self, out, NULL, 0); }
-#define tn_erf_out(...) tn_erf_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_erf_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erf_out_at(__VA_ARGS__, TN_PLACE))
 /* Complementary error function. */
 static inline tn_tensor *tn_erfc_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -22782,7 +22993,7 @@ static inline tn_tensor *tn_erfc_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_erfc(tn_scope *s, tn_tensor *self)
 { return tn_erfc_at(s, self, NULL, 0); }
-#define tn_erfc(...) tn_erfc_at(__VA_ARGS__, TN_PLACE)
+#define tn_erfc(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erfc_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_erfc__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -22790,7 +23001,7 @@ static inline tn_tensor *tn_erfc__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_erfc_(tn_scope *s, tn_tensor *self)
 { return tn_erfc__at(s, self, NULL, 0); }
-#define tn_erfc_(...) tn_erfc__at(__VA_ARGS__, TN_PLACE)
+#define tn_erfc_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erfc__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_erfc_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -22798,7 +23009,7 @@ static inline tn_tensor *tn_erfc_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_erfc_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_erfc_out_at(s, self, out, NULL, 0); }
-#define tn_erfc_out(...) tn_erfc_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_erfc_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erfc_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse of the error function. */
 static inline tn_tensor *tn_erfinv_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -22807,7 +23018,7 @@ static inline tn_tensor *tn_erfinv_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_erfinv(tn_scope *s, tn_tensor *self)
 { return tn_erfinv_at(s, self, NULL, 0); }
-#define tn_erfinv(...) tn_erfinv_at(__VA_ARGS__, TN_PLACE)
+#define tn_erfinv(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erfinv_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_erfinv__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -22815,7 +23026,7 @@ static inline tn_tensor *tn_erfinv__at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_erfinv_(tn_scope *s, tn_tensor *self)
 { return tn_erfinv__at(s, self, NULL, 0); }
-#define tn_erfinv_(...) tn_erfinv__at(__VA_ARGS__, TN_PLACE)
+#define tn_erfinv_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erfinv__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_erfinv_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -22824,7 +23035,7 @@ static inline tn_tensor *tn_erfinv_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_erfinv_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_erfinv_out_at(s, self, out, NULL, 0); }
-#define tn_erfinv_out(...) tn_erfinv_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_erfinv_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_erfinv_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of the absolute value of the gamma function. */
 static inline tn_tensor *tn_lgamma_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -22833,7 +23044,7 @@ static inline tn_tensor *tn_lgamma_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_lgamma(tn_scope *s, tn_tensor *self)
 { return tn_lgamma_at(s, self, NULL, 0); }
-#define tn_lgamma(...) tn_lgamma_at(__VA_ARGS__, TN_PLACE)
+#define tn_lgamma(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lgamma_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lgamma__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -22841,7 +23052,7 @@ static inline tn_tensor *tn_lgamma__at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_lgamma_(tn_scope *s, tn_tensor *self)
 { return tn_lgamma__at(s, self, NULL, 0); }
-#define tn_lgamma_(...) tn_lgamma__at(__VA_ARGS__, TN_PLACE)
+#define tn_lgamma_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lgamma__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_lgamma_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -22850,7 +23061,7 @@ static inline tn_tensor *tn_lgamma_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_lgamma_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_lgamma_out_at(s, self, out, NULL, 0); }
-#define tn_lgamma_out(...) tn_lgamma_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_lgamma_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lgamma_out_at(__VA_ARGS__, TN_PLACE))
 /* Derivative of lgamma. */
 static inline tn_tensor *tn_digamma_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -22859,7 +23070,7 @@ static inline tn_tensor *tn_digamma_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_digamma(tn_scope *s, tn_tensor *self)
 { return tn_digamma_at(s, self, NULL, 0); }
-#define tn_digamma(...) tn_digamma_at(__VA_ARGS__, TN_PLACE)
+#define tn_digamma(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_digamma_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_digamma__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -22867,7 +23078,7 @@ static inline tn_tensor *tn_digamma__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_digamma_(tn_scope *s, tn_tensor *self)
 { return tn_digamma__at(s, self, NULL, 0); }
-#define tn_digamma_(...) tn_digamma__at(__VA_ARGS__, TN_PLACE)
+#define tn_digamma_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_digamma__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_digamma_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -22876,7 +23087,7 @@ static inline tn_tensor *tn_digamma_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_digamma_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_digamma_out_at(s, self, out, NULL, 0); }
-#define tn_digamma_out(...) tn_digamma_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_digamma_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_digamma_out_at(__VA_ARGS__, TN_PLACE))
 /* Derivative of order n of digamma. */
 static inline tn_tensor *tn_polygamma_at(tn_scope *s, int64_t n, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -22885,7 +23096,7 @@ static inline tn_tensor *tn_polygamma_at(tn_scope *s, int64_t n, tn_tensor *self
 }
 static inline tn_tensor *tn_polygamma(tn_scope *s, int64_t n, tn_tensor *self)
 { return tn_polygamma_at(s, n, self, NULL, 0); }
-#define tn_polygamma(...) tn_polygamma_at(__VA_ARGS__, TN_PLACE)
+#define tn_polygamma(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_polygamma_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_polygamma_out_at(tn_scope *s, int64_t n, tn_tensor *self, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -22894,7 +23105,7 @@ static inline tn_tensor *tn_polygamma_out_at(tn_scope *s, int64_t n, tn_tensor *
 }
 static inline tn_tensor *tn_polygamma_out(tn_scope *s, int64_t n, tn_tensor *self, tn_tensor *out)
 { return tn_polygamma_out_at(s, n, self, out, NULL, 0); }
-#define tn_polygamma_out(...) tn_polygamma_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_polygamma_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_polygamma_out_at(__VA_ARGS__, TN_PLACE))
 /* Derivative of order n of digamma, in place. */
 static inline tn_tensor *tn_polygamma__at(tn_scope *s, tn_tensor *self, int64_t n, const char *file, uint32_t line)
 {
@@ -22903,7 +23114,7 @@ static inline tn_tensor *tn_polygamma__at(tn_scope *s, tn_tensor *self, int64_t 
 }
 static inline tn_tensor *tn_polygamma_(tn_scope *s, tn_tensor *self, int64_t n)
 { return tn_polygamma__at(s, self, n, NULL, 0); }
-#define tn_polygamma_(...) tn_polygamma__at(__VA_ARGS__, TN_PLACE)
+#define tn_polygamma_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_polygamma__at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of the multivariate gamma function. */
 static inline tn_tensor *tn_mvlgamma_at(tn_scope *s, tn_tensor *self, int64_t p, const char *file, uint32_t line)
 {
@@ -22912,7 +23123,7 @@ static inline tn_tensor *tn_mvlgamma_at(tn_scope *s, tn_tensor *self, int64_t p,
 }
 static inline tn_tensor *tn_mvlgamma(tn_scope *s, tn_tensor *self, int64_t p)
 { return tn_mvlgamma_at(s, self, p, NULL, 0); }
-#define tn_mvlgamma(...) tn_mvlgamma_at(__VA_ARGS__, TN_PLACE)
+#define tn_mvlgamma(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mvlgamma_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mvlgamma__at(tn_scope *s, tn_tensor *self, int64_t p, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(p)};
@@ -22920,7 +23131,7 @@ static inline tn_tensor *tn_mvlgamma__at(tn_scope *s, tn_tensor *self, int64_t p
 }
 static inline tn_tensor *tn_mvlgamma_(tn_scope *s, tn_tensor *self, int64_t p)
 { return tn_mvlgamma__at(s, self, p, NULL, 0); }
-#define tn_mvlgamma_(...) tn_mvlgamma__at(__VA_ARGS__, TN_PLACE)
+#define tn_mvlgamma_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mvlgamma__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_mvlgamma_out_at(tn_scope *s, tn_tensor *self, int64_t p, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -22929,7 +23140,7 @@ static inline tn_tensor *tn_mvlgamma_out_at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_tensor *tn_mvlgamma_out(tn_scope *s, tn_tensor *self, int64_t p, tn_tensor *out)
 { return tn_mvlgamma_out_at(s, self, p, out, NULL, 0); }
-#define tn_mvlgamma_out(...) tn_mvlgamma_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_mvlgamma_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mvlgamma_out_at(__VA_ARGS__, TN_PLACE))
 /* Regularised lower incomplete gamma function. */
 static inline tn_tensor *tn_igamma_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -22938,7 +23149,7 @@ static inline tn_tensor *tn_igamma_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_igamma(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_igamma_at(s, self, other, NULL, 0); }
-#define tn_igamma(...) tn_igamma_at(__VA_ARGS__, TN_PLACE)
+#define tn_igamma(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_igamma_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_igamma__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -22947,7 +23158,7 @@ static inline tn_tensor *tn_igamma__at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_igamma_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_igamma__at(s, self, other, NULL, 0); }
-#define tn_igamma_(...) tn_igamma__at(__VA_ARGS__, TN_PLACE)
+#define tn_igamma_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_igamma__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_igamma_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -22956,7 +23167,7 @@ static inline tn_tensor *tn_igamma_out_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_igamma_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_igamma_out_at(s, self, other, out, NULL, 0); }
-#define tn_igamma_out(...) tn_igamma_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_igamma_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_igamma_out_at(__VA_ARGS__, TN_PLACE))
 /* Regularised upper incomplete gamma function. */
 static inline tn_tensor *tn_igammac_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -22966,7 +23177,7 @@ static inline tn_tensor *tn_igammac_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_igammac(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_igammac_at(s, self, other, NULL, 0); }
-#define tn_igammac(...) tn_igammac_at(__VA_ARGS__, TN_PLACE)
+#define tn_igammac(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_igammac_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_igammac__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -22975,7 +23186,7 @@ static inline tn_tensor *tn_igammac__at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_igammac_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_igammac__at(s, self, other, NULL, 0); }
-#define tn_igammac_(...) tn_igammac__at(__VA_ARGS__, TN_PLACE)
+#define tn_igammac_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_igammac__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_igammac_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -22984,7 +23195,7 @@ static inline tn_tensor *tn_igammac_out_at(tn_scope *s, tn_tensor *self, tn_tens
 }
 static inline tn_tensor *tn_igammac_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_igammac_out_at(s, self, other, out, NULL, 0); }
-#define tn_igammac_out(...) tn_igammac_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_igammac_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_igammac_out_at(__VA_ARGS__, TN_PLACE))
 /* Modified Bessel function of the first kind, order 0. */
 static inline tn_tensor *tn_i0_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -22993,7 +23204,7 @@ static inline tn_tensor *tn_i0_at(tn_scope *s, tn_tensor *self, const char *file
 }
 static inline tn_tensor *tn_i0(tn_scope *s, tn_tensor *self)
 { return tn_i0_at(s, self, NULL, 0); }
-#define tn_i0(...) tn_i0_at(__VA_ARGS__, TN_PLACE)
+#define tn_i0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_i0_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_i0__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -23001,7 +23212,7 @@ static inline tn_tensor *tn_i0__at(tn_scope *s, tn_tensor *self, const char *fil
 }
 static inline tn_tensor *tn_i0_(tn_scope *s, tn_tensor *self)
 { return tn_i0__at(s, self, NULL, 0); }
-#define tn_i0_(...) tn_i0__at(__VA_ARGS__, TN_PLACE)
+#define tn_i0_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_i0__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_i0_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -23009,7 +23220,7 @@ static inline tn_tensor *tn_i0_out_at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_i0_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_i0_out_at(s, self, out, NULL, 0); }
-#define tn_i0_out(...) tn_i0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_i0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_i0_out_at(__VA_ARGS__, TN_PLACE))
 /* Exponentially scaled i0. */
 static inline tn_tensor *tn_special_i0e_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23018,7 +23229,7 @@ static inline tn_tensor *tn_special_i0e_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_special_i0e(tn_scope *s, tn_tensor *self)
 { return tn_special_i0e_at(s, self, NULL, 0); }
-#define tn_special_i0e(...) tn_special_i0e_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i0e(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i0e_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_i0e_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23027,7 +23238,7 @@ static inline tn_tensor *tn_special_i0e_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_special_i0e_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_i0e_out_at(s, self, out, NULL, 0); }
-#define tn_special_i0e_out(...) tn_special_i0e_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i0e_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i0e_out_at(__VA_ARGS__, TN_PLACE))
 /* Modified Bessel function of the first kind, order 1. */
 static inline tn_tensor *tn_special_i1_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23036,7 +23247,7 @@ static inline tn_tensor *tn_special_i1_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_special_i1(tn_scope *s, tn_tensor *self)
 { return tn_special_i1_at(s, self, NULL, 0); }
-#define tn_special_i1(...) tn_special_i1_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i1_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_i1_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23045,7 +23256,7 @@ static inline tn_tensor *tn_special_i1_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_special_i1_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_i1_out_at(s, self, out, NULL, 0); }
-#define tn_special_i1_out(...) tn_special_i1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i1_out_at(__VA_ARGS__, TN_PLACE))
 /* Exponentially scaled i1. */
 static inline tn_tensor *tn_special_i1e_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23054,7 +23265,7 @@ static inline tn_tensor *tn_special_i1e_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_special_i1e(tn_scope *s, tn_tensor *self)
 { return tn_special_i1e_at(s, self, NULL, 0); }
-#define tn_special_i1e(...) tn_special_i1e_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i1e(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i1e_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_i1e_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23063,7 +23274,7 @@ static inline tn_tensor *tn_special_i1e_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_special_i1e_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_i1e_out_at(s, self, out, NULL, 0); }
-#define tn_special_i1e_out(...) tn_special_i1e_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i1e_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i1e_out_at(__VA_ARGS__, TN_PLACE))
 /* Sine of pi x divided by pi x. */
 static inline tn_tensor *tn_sinc_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23072,7 +23283,7 @@ static inline tn_tensor *tn_sinc_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_sinc(tn_scope *s, tn_tensor *self)
 { return tn_sinc_at(s, self, NULL, 0); }
-#define tn_sinc(...) tn_sinc_at(__VA_ARGS__, TN_PLACE)
+#define tn_sinc(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sinc_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sinc__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -23080,7 +23291,7 @@ static inline tn_tensor *tn_sinc__at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_sinc_(tn_scope *s, tn_tensor *self)
 { return tn_sinc__at(s, self, NULL, 0); }
-#define tn_sinc_(...) tn_sinc__at(__VA_ARGS__, TN_PLACE)
+#define tn_sinc_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sinc__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_sinc_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(out)};
@@ -23088,7 +23299,7 @@ static inline tn_tensor *tn_sinc_out_at(tn_scope *s, tn_tensor *self, tn_tensor 
 }
 static inline tn_tensor *tn_sinc_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_sinc_out_at(s, self, out, NULL, 0); }
-#define tn_sinc_out(...) tn_sinc_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_sinc_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_sinc_out_at(__VA_ARGS__, TN_PLACE))
 /* Self times the logarithm of other, zero where self is zero. */
 static inline tn_tensor *tn_xlogy_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
@@ -23097,7 +23308,7 @@ static inline tn_tensor *tn_xlogy_at(tn_scope *s, tn_tensor *self, tn_tensor *ot
 }
 static inline tn_tensor *tn_xlogy(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_xlogy_at(s, self, other, NULL, 0); }
-#define tn_xlogy(...) tn_xlogy_at(__VA_ARGS__, TN_PLACE)
+#define tn_xlogy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_xlogy__at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_tensor(other)};
@@ -23105,7 +23316,7 @@ static inline tn_tensor *tn_xlogy__at(tn_scope *s, tn_tensor *self, tn_tensor *o
 }
 static inline tn_tensor *tn_xlogy_(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_xlogy__at(s, self, other, NULL, 0); }
-#define tn_xlogy_(...) tn_xlogy__at(__VA_ARGS__, TN_PLACE)
+#define tn_xlogy_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_xlogy_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23114,7 +23325,7 @@ static inline tn_tensor *tn_xlogy_out_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_xlogy_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_xlogy_out_at(s, self, other, out, NULL, 0); }
-#define tn_xlogy_out(...) tn_xlogy_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_xlogy_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_xlogy_scalar_self_at(tn_scope *s, tn_scalar self, tn_tensor *other, const char *file,
         uint32_t line)
 {
@@ -23123,7 +23334,8 @@ static inline tn_tensor *tn_xlogy_scalar_self_at(tn_scope *s, tn_scalar self, tn
 }
 static inline tn_tensor *tn_xlogy_scalar_self(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_xlogy_scalar_self_at(s, self, other, NULL, 0); }
-#define tn_xlogy_scalar_self(s, self, other) tn_xlogy_scalar_self_at(s, TN_SCALAR(self), other, TN_PLACE)
+#define tn_xlogy_scalar_self(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy_scalar_self_at(s, TN_SCALAR(self), \
+        other, TN_PLACE))
 static inline tn_tensor *tn_xlogy_scalar_self_out_at(tn_scope *s, tn_scalar self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23132,8 +23344,8 @@ static inline tn_tensor *tn_xlogy_scalar_self_out_at(tn_scope *s, tn_scalar self
 }
 static inline tn_tensor *tn_xlogy_scalar_self_out(tn_scope *s, tn_scalar self, tn_tensor *other, tn_tensor *out)
 { return tn_xlogy_scalar_self_out_at(s, self, other, out, NULL, 0); }
-#define tn_xlogy_scalar_self_out(s, self, other, out) tn_xlogy_scalar_self_out_at(s, TN_SCALAR(self), other, out, \
-        TN_PLACE)
+#define tn_xlogy_scalar_self_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy_scalar_self_out_at(s, \
+        TN_SCALAR(self), other, out, TN_PLACE))
 static inline tn_tensor *tn_xlogy_scalar_other_at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -23142,7 +23354,8 @@ static inline tn_tensor *tn_xlogy_scalar_other_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_xlogy_scalar_other(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_xlogy_scalar_other_at(s, self, other, NULL, 0); }
-#define tn_xlogy_scalar_other(s, self, other) tn_xlogy_scalar_other_at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_xlogy_scalar_other(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy_scalar_other_at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_xlogy_scalar_other__at(tn_scope *s, tn_tensor *self, tn_scalar other, const char *file,
         uint32_t line)
 {
@@ -23151,7 +23364,8 @@ static inline tn_tensor *tn_xlogy_scalar_other__at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_xlogy_scalar_other_(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_xlogy_scalar_other__at(s, self, other, NULL, 0); }
-#define tn_xlogy_scalar_other_(s, self, other) tn_xlogy_scalar_other__at(s, self, TN_SCALAR(other), TN_PLACE)
+#define tn_xlogy_scalar_other_(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy_scalar_other__at(s, self, \
+        TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_xlogy_scalar_other_out_at(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23160,8 +23374,8 @@ static inline tn_tensor *tn_xlogy_scalar_other_out_at(tn_scope *s, tn_tensor *se
 }
 static inline tn_tensor *tn_xlogy_scalar_other_out(tn_scope *s, tn_tensor *self, tn_scalar other, tn_tensor *out)
 { return tn_xlogy_scalar_other_out_at(s, self, other, out, NULL, 0); }
-#define tn_xlogy_scalar_other_out(s, self, other, out) tn_xlogy_scalar_other_out_at(s, self, TN_SCALAR(other), out, \
-        TN_PLACE)
+#define tn_xlogy_scalar_other_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_xlogy_scalar_other_out_at(s, \
+        self, TN_SCALAR(other), out, TN_PLACE))
 /* Self times the logarithm of one plus other, zero where self is zero. */
 static inline tn_tensor *tn_special_xlog1py_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -23171,7 +23385,7 @@ static inline tn_tensor *tn_special_xlog1py_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_special_xlog1py(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_special_xlog1py_at(s, self, other, NULL, 0); }
-#define tn_special_xlog1py(...) tn_special_xlog1py_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_xlog1py(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_xlog1py_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_xlog1py_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23180,7 +23394,7 @@ static inline tn_tensor *tn_special_xlog1py_out_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_special_xlog1py_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_special_xlog1py_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_xlog1py_out(...) tn_special_xlog1py_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_xlog1py_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_xlog1py_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_xlog1py_self_scalar_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -23189,8 +23403,8 @@ static inline tn_tensor *tn_special_xlog1py_self_scalar_at(tn_scope *s, tn_scala
 }
 static inline tn_tensor *tn_special_xlog1py_self_scalar(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_special_xlog1py_self_scalar_at(s, self, other, NULL, 0); }
-#define tn_special_xlog1py_self_scalar(s, self, other) tn_special_xlog1py_self_scalar_at(s, TN_SCALAR(self), other, \
-        TN_PLACE)
+#define tn_special_xlog1py_self_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_xlog1py_self_scalar_at(s, TN_SCALAR(self), other, TN_PLACE))
 static inline tn_tensor *tn_special_xlog1py_self_scalar_out_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23200,8 +23414,8 @@ static inline tn_tensor *tn_special_xlog1py_self_scalar_out_at(tn_scope *s, tn_s
 static inline tn_tensor *tn_special_xlog1py_self_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out)
 { return tn_special_xlog1py_self_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_xlog1py_self_scalar_out(s, self, other, out) tn_special_xlog1py_self_scalar_out_at(s, \
-        TN_SCALAR(self), other, out, TN_PLACE)
+#define tn_special_xlog1py_self_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_xlog1py_self_scalar_out_at(s, TN_SCALAR(self), other, out, TN_PLACE))
 static inline tn_tensor *tn_special_xlog1py_other_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -23210,8 +23424,8 @@ static inline tn_tensor *tn_special_xlog1py_other_scalar_at(tn_scope *s, tn_tens
 }
 static inline tn_tensor *tn_special_xlog1py_other_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_special_xlog1py_other_scalar_at(s, self, other, NULL, 0); }
-#define tn_special_xlog1py_other_scalar(s, self, other) tn_special_xlog1py_other_scalar_at(s, self, TN_SCALAR(other), \
-        TN_PLACE)
+#define tn_special_xlog1py_other_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_xlog1py_other_scalar_at(s, self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_special_xlog1py_other_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23221,8 +23435,8 @@ static inline tn_tensor *tn_special_xlog1py_other_scalar_out_at(tn_scope *s, tn_
 static inline tn_tensor *tn_special_xlog1py_other_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 { return tn_special_xlog1py_other_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_xlog1py_other_scalar_out(s, self, other, out) tn_special_xlog1py_other_scalar_out_at(s, self, \
-        TN_SCALAR(other), out, TN_PLACE)
+#define tn_special_xlog1py_other_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_xlog1py_other_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE))
 /* Elementwise entropy. */
 static inline tn_tensor *tn_special_entr_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23231,7 +23445,7 @@ static inline tn_tensor *tn_special_entr_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_special_entr(tn_scope *s, tn_tensor *self)
 { return tn_special_entr_at(s, self, NULL, 0); }
-#define tn_special_entr(...) tn_special_entr_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_entr(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_entr_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_entr_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23240,7 +23454,7 @@ static inline tn_tensor *tn_special_entr_out_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_special_entr_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_entr_out_at(s, self, out, NULL, 0); }
-#define tn_special_entr_out(...) tn_special_entr_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_entr_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_entr_out_at(__VA_ARGS__, TN_PLACE))
 /* Scaled complementary error function. */
 static inline tn_tensor *tn_special_erfcx_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23249,7 +23463,7 @@ static inline tn_tensor *tn_special_erfcx_at(tn_scope *s, tn_tensor *self, const
 }
 static inline tn_tensor *tn_special_erfcx(tn_scope *s, tn_tensor *self)
 { return tn_special_erfcx_at(s, self, NULL, 0); }
-#define tn_special_erfcx(...) tn_special_erfcx_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erfcx(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erfcx_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_erfcx_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23258,7 +23472,7 @@ static inline tn_tensor *tn_special_erfcx_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_special_erfcx_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_erfcx_out_at(s, self, out, NULL, 0); }
-#define tn_special_erfcx_out(...) tn_special_erfcx_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erfcx_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erfcx_out_at(__VA_ARGS__, TN_PLACE))
 /* Distribution function of the standard normal. */
 static inline tn_tensor *tn_special_ndtr_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23267,7 +23481,7 @@ static inline tn_tensor *tn_special_ndtr_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_special_ndtr(tn_scope *s, tn_tensor *self)
 { return tn_special_ndtr_at(s, self, NULL, 0); }
-#define tn_special_ndtr(...) tn_special_ndtr_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_ndtr(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_ndtr_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_ndtr_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23276,7 +23490,7 @@ static inline tn_tensor *tn_special_ndtr_out_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_special_ndtr_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_ndtr_out_at(s, self, out, NULL, 0); }
-#define tn_special_ndtr_out(...) tn_special_ndtr_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_ndtr_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_ndtr_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of the distribution function of the standard normal. */
 static inline tn_tensor *tn_special_log_ndtr_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23285,7 +23499,7 @@ static inline tn_tensor *tn_special_log_ndtr_at(tn_scope *s, tn_tensor *self, co
 }
 static inline tn_tensor *tn_special_log_ndtr(tn_scope *s, tn_tensor *self)
 { return tn_special_log_ndtr_at(s, self, NULL, 0); }
-#define tn_special_log_ndtr(...) tn_special_log_ndtr_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_log_ndtr(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_log_ndtr_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_log_ndtr_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23294,7 +23508,7 @@ static inline tn_tensor *tn_special_log_ndtr_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_special_log_ndtr_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_log_ndtr_out_at(s, self, out, NULL, 0); }
-#define tn_special_log_ndtr_out(...) tn_special_log_ndtr_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_log_ndtr_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_log_ndtr_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse distribution function of the standard normal. */
 static inline tn_tensor *tn_special_ndtri_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23303,7 +23517,7 @@ static inline tn_tensor *tn_special_ndtri_at(tn_scope *s, tn_tensor *self, const
 }
 static inline tn_tensor *tn_special_ndtri(tn_scope *s, tn_tensor *self)
 { return tn_special_ndtri_at(s, self, NULL, 0); }
-#define tn_special_ndtri(...) tn_special_ndtri_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_ndtri(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_ndtri_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_ndtri_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23312,7 +23526,7 @@ static inline tn_tensor *tn_special_ndtri_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_special_ndtri_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_ndtri_out_at(s, self, out, NULL, 0); }
-#define tn_special_ndtri_out(...) tn_special_ndtri_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_ndtri_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_ndtri_out_at(__VA_ARGS__, TN_PLACE))
 /* Hurwitz zeta function. */
 static inline tn_tensor *tn_special_zeta_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -23322,7 +23536,7 @@ static inline tn_tensor *tn_special_zeta_at(tn_scope *s, tn_tensor *self, tn_ten
 }
 static inline tn_tensor *tn_special_zeta(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_special_zeta_at(s, self, other, NULL, 0); }
-#define tn_special_zeta(...) tn_special_zeta_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_zeta(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_zeta_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_zeta_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23331,7 +23545,7 @@ static inline tn_tensor *tn_special_zeta_out_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_special_zeta_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_special_zeta_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_zeta_out(...) tn_special_zeta_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_zeta_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_zeta_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_zeta_self_scalar_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -23340,8 +23554,8 @@ static inline tn_tensor *tn_special_zeta_self_scalar_at(tn_scope *s, tn_scalar s
 }
 static inline tn_tensor *tn_special_zeta_self_scalar(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_special_zeta_self_scalar_at(s, self, other, NULL, 0); }
-#define tn_special_zeta_self_scalar(s, self, other) tn_special_zeta_self_scalar_at(s, TN_SCALAR(self), other, \
-        TN_PLACE)
+#define tn_special_zeta_self_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_zeta_self_scalar_at(s, \
+        TN_SCALAR(self), other, TN_PLACE))
 static inline tn_tensor *tn_special_zeta_self_scalar_out_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23351,8 +23565,8 @@ static inline tn_tensor *tn_special_zeta_self_scalar_out_at(tn_scope *s, tn_scal
 static inline tn_tensor *tn_special_zeta_self_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out)
 { return tn_special_zeta_self_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_zeta_self_scalar_out(s, self, other, out) tn_special_zeta_self_scalar_out_at(s, TN_SCALAR(self), \
-        other, out, TN_PLACE)
+#define tn_special_zeta_self_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_zeta_self_scalar_out_at(s, TN_SCALAR(self), other, out, TN_PLACE))
 static inline tn_tensor *tn_special_zeta_other_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -23361,8 +23575,8 @@ static inline tn_tensor *tn_special_zeta_other_scalar_at(tn_scope *s, tn_tensor 
 }
 static inline tn_tensor *tn_special_zeta_other_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_special_zeta_other_scalar_at(s, self, other, NULL, 0); }
-#define tn_special_zeta_other_scalar(s, self, other) tn_special_zeta_other_scalar_at(s, self, TN_SCALAR(other), \
-        TN_PLACE)
+#define tn_special_zeta_other_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_zeta_other_scalar_at(s, \
+        self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_special_zeta_other_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23372,8 +23586,8 @@ static inline tn_tensor *tn_special_zeta_other_scalar_out_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn_special_zeta_other_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 { return tn_special_zeta_other_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_zeta_other_scalar_out(s, self, other, out) tn_special_zeta_other_scalar_out_at(s, self, \
-        TN_SCALAR(other), out, TN_PLACE)
+#define tn_special_zeta_other_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_zeta_other_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE))
 /* Airy function Ai. */
 static inline tn_tensor *tn_special_airy_ai_at(tn_scope *s, tn_tensor *x, const char *file, uint32_t line)
 {
@@ -23382,7 +23596,7 @@ static inline tn_tensor *tn_special_airy_ai_at(tn_scope *s, tn_tensor *x, const 
 }
 static inline tn_tensor *tn_special_airy_ai(tn_scope *s, tn_tensor *x)
 { return tn_special_airy_ai_at(s, x, NULL, 0); }
-#define tn_special_airy_ai(...) tn_special_airy_ai_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_airy_ai(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_airy_ai_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_airy_ai_out_at(tn_scope *s, tn_tensor *x, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23391,7 +23605,7 @@ static inline tn_tensor *tn_special_airy_ai_out_at(tn_scope *s, tn_tensor *x, tn
 }
 static inline tn_tensor *tn_special_airy_ai_out(tn_scope *s, tn_tensor *x, tn_tensor *out)
 { return tn_special_airy_ai_out_at(s, x, out, NULL, 0); }
-#define tn_special_airy_ai_out(...) tn_special_airy_ai_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_airy_ai_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_airy_ai_out_at(__VA_ARGS__, TN_PLACE))
 /* Bessel function of the first kind, order 0. */
 static inline tn_tensor *tn_special_bessel_j0_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23400,7 +23614,7 @@ static inline tn_tensor *tn_special_bessel_j0_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_tensor *tn_special_bessel_j0(tn_scope *s, tn_tensor *self)
 { return tn_special_bessel_j0_at(s, self, NULL, 0); }
-#define tn_special_bessel_j0(...) tn_special_bessel_j0_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_j0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_j0_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_bessel_j0_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23409,7 +23623,8 @@ static inline tn_tensor *tn_special_bessel_j0_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_special_bessel_j0_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_bessel_j0_out_at(s, self, out, NULL, 0); }
-#define tn_special_bessel_j0_out(...) tn_special_bessel_j0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_j0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_j0_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Bessel function of the first kind, order 1. */
 static inline tn_tensor *tn_special_bessel_j1_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23418,7 +23633,7 @@ static inline tn_tensor *tn_special_bessel_j1_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_tensor *tn_special_bessel_j1(tn_scope *s, tn_tensor *self)
 { return tn_special_bessel_j1_at(s, self, NULL, 0); }
-#define tn_special_bessel_j1(...) tn_special_bessel_j1_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_j1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_j1_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_bessel_j1_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23427,7 +23642,8 @@ static inline tn_tensor *tn_special_bessel_j1_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_special_bessel_j1_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_bessel_j1_out_at(s, self, out, NULL, 0); }
-#define tn_special_bessel_j1_out(...) tn_special_bessel_j1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_j1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_j1_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Bessel function of the second kind, order 0. */
 static inline tn_tensor *tn_special_bessel_y0_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23436,7 +23652,7 @@ static inline tn_tensor *tn_special_bessel_y0_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_tensor *tn_special_bessel_y0(tn_scope *s, tn_tensor *self)
 { return tn_special_bessel_y0_at(s, self, NULL, 0); }
-#define tn_special_bessel_y0(...) tn_special_bessel_y0_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_y0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_y0_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_bessel_y0_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23445,7 +23661,8 @@ static inline tn_tensor *tn_special_bessel_y0_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_special_bessel_y0_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_bessel_y0_out_at(s, self, out, NULL, 0); }
-#define tn_special_bessel_y0_out(...) tn_special_bessel_y0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_y0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_y0_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Bessel function of the second kind, order 1. */
 static inline tn_tensor *tn_special_bessel_y1_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -23454,7 +23671,7 @@ static inline tn_tensor *tn_special_bessel_y1_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_tensor *tn_special_bessel_y1(tn_scope *s, tn_tensor *self)
 { return tn_special_bessel_y1_at(s, self, NULL, 0); }
-#define tn_special_bessel_y1(...) tn_special_bessel_y1_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_y1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_y1_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_bessel_y1_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -23463,7 +23680,8 @@ static inline tn_tensor *tn_special_bessel_y1_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_special_bessel_y1_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_bessel_y1_out_at(s, self, out, NULL, 0); }
-#define tn_special_bessel_y1_out(...) tn_special_bessel_y1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_bessel_y1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_bessel_y1_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Modified Bessel function of the first kind, order 0. */
 static inline tn_tensor *tn_special_modified_bessel_i0_at(tn_scope *s, tn_tensor *self, const char *file,
         uint32_t line)
@@ -23473,7 +23691,8 @@ static inline tn_tensor *tn_special_modified_bessel_i0_at(tn_scope *s, tn_tensor
 }
 static inline tn_tensor *tn_special_modified_bessel_i0(tn_scope *s, tn_tensor *self)
 { return tn_special_modified_bessel_i0_at(s, self, NULL, 0); }
-#define tn_special_modified_bessel_i0(...) tn_special_modified_bessel_i0_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_i0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_modified_bessel_i0_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_special_modified_bessel_i0_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23482,7 +23701,8 @@ static inline tn_tensor *tn_special_modified_bessel_i0_out_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_modified_bessel_i0_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_modified_bessel_i0_out_at(s, self, out, NULL, 0); }
-#define tn_special_modified_bessel_i0_out(...) tn_special_modified_bessel_i0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_i0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_modified_bessel_i0_out_at(__VA_ARGS__, TN_PLACE))
 /* Modified Bessel function of the first kind, order 1. */
 static inline tn_tensor *tn_special_modified_bessel_i1_at(tn_scope *s, tn_tensor *self, const char *file,
         uint32_t line)
@@ -23492,7 +23712,8 @@ static inline tn_tensor *tn_special_modified_bessel_i1_at(tn_scope *s, tn_tensor
 }
 static inline tn_tensor *tn_special_modified_bessel_i1(tn_scope *s, tn_tensor *self)
 { return tn_special_modified_bessel_i1_at(s, self, NULL, 0); }
-#define tn_special_modified_bessel_i1(...) tn_special_modified_bessel_i1_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_i1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_modified_bessel_i1_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_special_modified_bessel_i1_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23501,7 +23722,8 @@ static inline tn_tensor *tn_special_modified_bessel_i1_out_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_modified_bessel_i1_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_modified_bessel_i1_out_at(s, self, out, NULL, 0); }
-#define tn_special_modified_bessel_i1_out(...) tn_special_modified_bessel_i1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_i1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_modified_bessel_i1_out_at(__VA_ARGS__, TN_PLACE))
 /* Modified Bessel function of the second kind, order 0. */
 static inline tn_tensor *tn_special_modified_bessel_k0_at(tn_scope *s, tn_tensor *self, const char *file,
         uint32_t line)
@@ -23511,7 +23733,8 @@ static inline tn_tensor *tn_special_modified_bessel_k0_at(tn_scope *s, tn_tensor
 }
 static inline tn_tensor *tn_special_modified_bessel_k0(tn_scope *s, tn_tensor *self)
 { return tn_special_modified_bessel_k0_at(s, self, NULL, 0); }
-#define tn_special_modified_bessel_k0(...) tn_special_modified_bessel_k0_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_k0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_modified_bessel_k0_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_special_modified_bessel_k0_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23520,7 +23743,8 @@ static inline tn_tensor *tn_special_modified_bessel_k0_out_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_modified_bessel_k0_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_modified_bessel_k0_out_at(s, self, out, NULL, 0); }
-#define tn_special_modified_bessel_k0_out(...) tn_special_modified_bessel_k0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_k0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_modified_bessel_k0_out_at(__VA_ARGS__, TN_PLACE))
 /* Modified Bessel function of the second kind, order 1. */
 static inline tn_tensor *tn_special_modified_bessel_k1_at(tn_scope *s, tn_tensor *self, const char *file,
         uint32_t line)
@@ -23530,7 +23754,8 @@ static inline tn_tensor *tn_special_modified_bessel_k1_at(tn_scope *s, tn_tensor
 }
 static inline tn_tensor *tn_special_modified_bessel_k1(tn_scope *s, tn_tensor *self)
 { return tn_special_modified_bessel_k1_at(s, self, NULL, 0); }
-#define tn_special_modified_bessel_k1(...) tn_special_modified_bessel_k1_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_k1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_modified_bessel_k1_at(__VA_ARGS__, \
+        TN_PLACE))
 static inline tn_tensor *tn_special_modified_bessel_k1_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23539,7 +23764,8 @@ static inline tn_tensor *tn_special_modified_bessel_k1_out_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_modified_bessel_k1_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_modified_bessel_k1_out_at(s, self, out, NULL, 0); }
-#define tn_special_modified_bessel_k1_out(...) tn_special_modified_bessel_k1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_modified_bessel_k1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_modified_bessel_k1_out_at(__VA_ARGS__, TN_PLACE))
 /* Exponentially scaled modified Bessel function of the second kind, order 0. */
 static inline tn_tensor *tn_special_scaled_modified_bessel_k0_at(tn_scope *s, tn_tensor *x, const char *file,
         uint32_t line)
@@ -23549,7 +23775,8 @@ static inline tn_tensor *tn_special_scaled_modified_bessel_k0_at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_special_scaled_modified_bessel_k0(tn_scope *s, tn_tensor *x)
 { return tn_special_scaled_modified_bessel_k0_at(s, x, NULL, 0); }
-#define tn_special_scaled_modified_bessel_k0(...) tn_special_scaled_modified_bessel_k0_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_scaled_modified_bessel_k0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_scaled_modified_bessel_k0_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_scaled_modified_bessel_k0_out_at(tn_scope *s, tn_tensor *x, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23558,7 +23785,8 @@ static inline tn_tensor *tn_special_scaled_modified_bessel_k0_out_at(tn_scope *s
 }
 static inline tn_tensor *tn_special_scaled_modified_bessel_k0_out(tn_scope *s, tn_tensor *x, tn_tensor *out)
 { return tn_special_scaled_modified_bessel_k0_out_at(s, x, out, NULL, 0); }
-#define tn_special_scaled_modified_bessel_k0_out(...) tn_special_scaled_modified_bessel_k0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_scaled_modified_bessel_k0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_scaled_modified_bessel_k0_out_at(__VA_ARGS__, TN_PLACE))
 /* Exponentially scaled modified Bessel function of the second kind, order 1. */
 static inline tn_tensor *tn_special_scaled_modified_bessel_k1_at(tn_scope *s, tn_tensor *x, const char *file,
         uint32_t line)
@@ -23568,7 +23796,8 @@ static inline tn_tensor *tn_special_scaled_modified_bessel_k1_at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_special_scaled_modified_bessel_k1(tn_scope *s, tn_tensor *x)
 { return tn_special_scaled_modified_bessel_k1_at(s, x, NULL, 0); }
-#define tn_special_scaled_modified_bessel_k1(...) tn_special_scaled_modified_bessel_k1_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_scaled_modified_bessel_k1(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_scaled_modified_bessel_k1_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_scaled_modified_bessel_k1_out_at(tn_scope *s, tn_tensor *x, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23577,7 +23806,8 @@ static inline tn_tensor *tn_special_scaled_modified_bessel_k1_out_at(tn_scope *s
 }
 static inline tn_tensor *tn_special_scaled_modified_bessel_k1_out(tn_scope *s, tn_tensor *x, tn_tensor *out)
 { return tn_special_scaled_modified_bessel_k1_out_at(s, x, out, NULL, 0); }
-#define tn_special_scaled_modified_bessel_k1_out(...) tn_special_scaled_modified_bessel_k1_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_scaled_modified_bessel_k1_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_scaled_modified_bessel_k1_out_at(__VA_ARGS__, TN_PLACE))
 /* Spherical Bessel function of the first kind, order 0. */
 static inline tn_tensor *tn_special_spherical_bessel_j0_at(tn_scope *s, tn_tensor *x, const char *file, uint32_t line)
 {
@@ -23586,7 +23816,8 @@ static inline tn_tensor *tn_special_spherical_bessel_j0_at(tn_scope *s, tn_tenso
 }
 static inline tn_tensor *tn_special_spherical_bessel_j0(tn_scope *s, tn_tensor *x)
 { return tn_special_spherical_bessel_j0_at(s, x, NULL, 0); }
-#define tn_special_spherical_bessel_j0(...) tn_special_spherical_bessel_j0_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_spherical_bessel_j0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_spherical_bessel_j0_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_spherical_bessel_j0_out_at(tn_scope *s, tn_tensor *x, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -23595,7 +23826,8 @@ static inline tn_tensor *tn_special_spherical_bessel_j0_out_at(tn_scope *s, tn_t
 }
 static inline tn_tensor *tn_special_spherical_bessel_j0_out(tn_scope *s, tn_tensor *x, tn_tensor *out)
 { return tn_special_spherical_bessel_j0_out_at(s, x, out, NULL, 0); }
-#define tn_special_spherical_bessel_j0_out(...) tn_special_spherical_bessel_j0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_spherical_bessel_j0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_spherical_bessel_j0_out_at(__VA_ARGS__, TN_PLACE))
 /* Chebyshev polynomial of the first kind. */
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -23605,7 +23837,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_t(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_t_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_t(...) tn_special_chebyshev_polynomial_t_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_t(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_t_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23615,7 +23848,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_out_at(tn_scope *s, t
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_t_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_t_out(...) tn_special_chebyshev_polynomial_t_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_t_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_t_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -23624,8 +23858,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_t_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_t_x_scalar(s, x, n) tn_special_chebyshev_polynomial_t_x_scalar_at(s, \
-        TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_chebyshev_polynomial_t_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_t_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23635,8 +23869,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_t_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_t_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_t_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_t_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_t_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -23645,8 +23879,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_chebyshev_polynomial_t_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_t_n_scalar(s, x, n) tn_special_chebyshev_polynomial_t_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_chebyshev_polynomial_t_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_t_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23656,8 +23890,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_t_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_t_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_t_n_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_t_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_t_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_t_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Chebyshev polynomial of the second kind. */
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -23667,7 +23901,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_u(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_u_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_u(...) tn_special_chebyshev_polynomial_u_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_u(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_u_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23677,7 +23912,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_out_at(tn_scope *s, t
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_u_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_u_out(...) tn_special_chebyshev_polynomial_u_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_u_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_u_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -23686,8 +23922,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_u_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_u_x_scalar(s, x, n) tn_special_chebyshev_polynomial_u_x_scalar_at(s, \
-        TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_chebyshev_polynomial_u_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_u_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23697,8 +23933,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_u_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_u_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_u_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_u_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_u_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -23707,8 +23943,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_chebyshev_polynomial_u_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_u_n_scalar(s, x, n) tn_special_chebyshev_polynomial_u_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_chebyshev_polynomial_u_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_u_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23718,8 +23954,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_u_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_u_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_u_n_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_u_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_u_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_u_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Chebyshev polynomial of the third kind. */
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -23729,7 +23965,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_v(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_v_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_v(...) tn_special_chebyshev_polynomial_v_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_v(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_v_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23739,7 +23976,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_out_at(tn_scope *s, t
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_v_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_v_out(...) tn_special_chebyshev_polynomial_v_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_v_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_v_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -23748,8 +23986,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_v_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_v_x_scalar(s, x, n) tn_special_chebyshev_polynomial_v_x_scalar_at(s, \
-        TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_chebyshev_polynomial_v_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_v_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23759,8 +23997,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_v_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_v_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_v_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_v_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_v_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -23769,8 +24007,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_chebyshev_polynomial_v_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_v_n_scalar(s, x, n) tn_special_chebyshev_polynomial_v_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_chebyshev_polynomial_v_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_v_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23780,8 +24018,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_v_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_v_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_v_n_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_v_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_v_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_v_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Chebyshev polynomial of the fourth kind. */
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -23791,7 +24029,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_at(tn_scope *s, tn_te
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_w(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_w_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_w(...) tn_special_chebyshev_polynomial_w_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_w(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_w_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23801,7 +24040,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_out_at(tn_scope *s, t
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_w_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_w_out(...) tn_special_chebyshev_polynomial_w_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_chebyshev_polynomial_w_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_w_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -23810,8 +24050,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_chebyshev_polynomial_w_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_w_x_scalar(s, x, n) tn_special_chebyshev_polynomial_w_x_scalar_at(s, \
-        TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_chebyshev_polynomial_w_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_w_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23821,8 +24061,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_w_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_w_x_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_w_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_w_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_w_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -23831,8 +24071,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar_at(tn_scope 
 }
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_chebyshev_polynomial_w_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_chebyshev_polynomial_w_n_scalar(s, x, n) tn_special_chebyshev_polynomial_w_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_chebyshev_polynomial_w_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_w_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23842,8 +24082,8 @@ static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar_out_at(tn_sc
 static inline tn_tensor *tn_special_chebyshev_polynomial_w_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_chebyshev_polynomial_w_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_chebyshev_polynomial_w_n_scalar_out(s, x, n, out) tn_special_chebyshev_polynomial_w_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_chebyshev_polynomial_w_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_chebyshev_polynomial_w_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Shifted Chebyshev polynomial of the first kind. */
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -23853,7 +24093,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_at(tn_scope *
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_t_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_t(...) tn_special_shifted_chebyshev_polynomial_t_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_t(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_t_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23863,7 +24104,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_out_at(tn_sco
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_t_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_t_out(...) tn_special_shifted_chebyshev_polynomial_t_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_t_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_t_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -23872,8 +24114,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_t_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_t_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_t_x_scalar_at( \
-        s, TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_t_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_t_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_out_at(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23883,8 +24125,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_x_scalar_out(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_t_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_t_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_t_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_t_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_t_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -23893,8 +24135,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_shifted_chebyshev_polynomial_t_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_t_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_t_n_scalar_at( \
-        s, x, TN_SCALAR(n), TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_t_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_t_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar_out_at(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23904,8 +24146,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_t_n_scalar_out(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_t_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_t_n_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_t_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_t_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_t_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Shifted Chebyshev polynomial of the second kind. */
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -23915,7 +24157,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_at(tn_scope *
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_u_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_u(...) tn_special_shifted_chebyshev_polynomial_u_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_u(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_u_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23925,7 +24168,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_out_at(tn_sco
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_u_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_u_out(...) tn_special_shifted_chebyshev_polynomial_u_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_u_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_u_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -23934,8 +24178,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_u_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_u_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_u_x_scalar_at( \
-        s, TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_u_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_u_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_out_at(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23945,8 +24189,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_x_scalar_out(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_u_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_u_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_u_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_u_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_u_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -23955,8 +24199,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_shifted_chebyshev_polynomial_u_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_u_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_u_n_scalar_at( \
-        s, x, TN_SCALAR(n), TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_u_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_u_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar_out_at(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23966,8 +24210,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_u_n_scalar_out(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_u_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_u_n_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_u_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_u_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_u_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Shifted Chebyshev polynomial of the third kind. */
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -23977,7 +24221,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_at(tn_scope *
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_v_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_v(...) tn_special_shifted_chebyshev_polynomial_v_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_v(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_v_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -23987,7 +24232,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_out_at(tn_sco
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_v_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_v_out(...) tn_special_shifted_chebyshev_polynomial_v_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_v_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_v_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -23996,8 +24242,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_v_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_v_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_v_x_scalar_at( \
-        s, TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_v_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_v_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_out_at(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24007,8 +24253,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_x_scalar_out(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_v_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_v_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_v_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_v_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_v_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -24017,8 +24263,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_shifted_chebyshev_polynomial_v_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_v_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_v_n_scalar_at( \
-        s, x, TN_SCALAR(n), TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_v_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_v_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar_out_at(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24028,8 +24274,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_v_n_scalar_out(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_v_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_v_n_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_v_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_v_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_v_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Shifted Chebyshev polynomial of the fourth kind. */
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -24039,7 +24285,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_at(tn_scope *
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_w_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_w(...) tn_special_shifted_chebyshev_polynomial_w_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_w(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_w_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24049,7 +24296,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_out_at(tn_sco
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_out(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_w_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_w_out(...) tn_special_shifted_chebyshev_polynomial_w_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_w_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_w_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -24058,8 +24306,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_shifted_chebyshev_polynomial_w_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_w_x_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_w_x_scalar_at( \
-        s, TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_w_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_w_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_out_at(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24069,8 +24317,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_x_scalar_out(tn_scope *s, tn_scalar x,
         tn_tensor *n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_w_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_w_x_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_w_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_w_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_w_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -24079,8 +24327,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar_at(t
 }
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_shifted_chebyshev_polynomial_w_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_w_n_scalar(s, x, n) tn_special_shifted_chebyshev_polynomial_w_n_scalar_at( \
-        s, x, TN_SCALAR(n), TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_w_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_w_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar_out_at(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24090,8 +24338,8 @@ static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar_out_
 static inline tn_tensor *tn_special_shifted_chebyshev_polynomial_w_n_scalar_out(tn_scope *s, tn_tensor *x,
         tn_scalar n, tn_tensor *out)
 { return tn_special_shifted_chebyshev_polynomial_w_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_shifted_chebyshev_polynomial_w_n_scalar_out(s, x, n, out) tn_special_shifted_chebyshev_polynomial_w_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_shifted_chebyshev_polynomial_w_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_shifted_chebyshev_polynomial_w_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Hermite polynomial, the physicists' one. */
 static inline tn_tensor *tn_special_hermite_polynomial_h_at(tn_scope *s, tn_tensor *x, tn_tensor *n, const char *file,
         uint32_t line)
@@ -24101,7 +24349,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_at(tn_scope *s, tn_tens
 }
 static inline tn_tensor *tn_special_hermite_polynomial_h(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_hermite_polynomial_h_at(s, x, n, NULL, 0); }
-#define tn_special_hermite_polynomial_h(...) tn_special_hermite_polynomial_h_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_hermite_polynomial_h(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_h_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_h_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24110,7 +24359,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_out_at(tn_scope *s, tn_
 }
 static inline tn_tensor *tn_special_hermite_polynomial_h_out(tn_scope *s, tn_tensor *x, tn_tensor *n, tn_tensor *out)
 { return tn_special_hermite_polynomial_h_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_hermite_polynomial_h_out(...) tn_special_hermite_polynomial_h_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_hermite_polynomial_h_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_h_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -24119,8 +24369,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_at(tn_scope *s
 }
 static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_hermite_polynomial_h_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_hermite_polynomial_h_x_scalar(s, x, n) tn_special_hermite_polynomial_h_x_scalar_at(s, TN_SCALAR(x), \
-        n, TN_PLACE)
+#define tn_special_hermite_polynomial_h_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_h_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24130,8 +24380,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_out_at(tn_scop
 static inline tn_tensor *tn_special_hermite_polynomial_h_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_hermite_polynomial_h_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_hermite_polynomial_h_x_scalar_out(s, x, n, out) tn_special_hermite_polynomial_h_x_scalar_out_at(s, \
-        TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_hermite_polynomial_h_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_h_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -24140,8 +24390,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar_at(tn_scope *s
 }
 static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_hermite_polynomial_h_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_hermite_polynomial_h_n_scalar(s, x, n) tn_special_hermite_polynomial_h_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_hermite_polynomial_h_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_h_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24151,8 +24401,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar_out_at(tn_scop
 static inline tn_tensor *tn_special_hermite_polynomial_h_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_hermite_polynomial_h_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_hermite_polynomial_h_n_scalar_out(s, x, n, out) tn_special_hermite_polynomial_h_n_scalar_out_at(s, \
-        x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_hermite_polynomial_h_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_h_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Hermite polynomial, the probabilists' one. */
 static inline tn_tensor *tn_special_hermite_polynomial_he_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -24162,7 +24412,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_at(tn_scope *s, tn_ten
 }
 static inline tn_tensor *tn_special_hermite_polynomial_he(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_hermite_polynomial_he_at(s, x, n, NULL, 0); }
-#define tn_special_hermite_polynomial_he(...) tn_special_hermite_polynomial_he_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_hermite_polynomial_he(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_he_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_he_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24171,7 +24422,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_out_at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_special_hermite_polynomial_he_out(tn_scope *s, tn_tensor *x, tn_tensor *n, tn_tensor *out)
 { return tn_special_hermite_polynomial_he_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_hermite_polynomial_he_out(...) tn_special_hermite_polynomial_he_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_hermite_polynomial_he_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_he_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -24180,8 +24432,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_at(tn_scope *
 }
 static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_hermite_polynomial_he_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_hermite_polynomial_he_x_scalar(s, x, n) tn_special_hermite_polynomial_he_x_scalar_at(s, \
-        TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_hermite_polynomial_he_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_he_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24191,8 +24443,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_out_at(tn_sco
 static inline tn_tensor *tn_special_hermite_polynomial_he_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_hermite_polynomial_he_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_hermite_polynomial_he_x_scalar_out(s, x, n, out) tn_special_hermite_polynomial_he_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_hermite_polynomial_he_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_he_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -24201,8 +24453,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar_at(tn_scope *
 }
 static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_hermite_polynomial_he_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_hermite_polynomial_he_n_scalar(s, x, n) tn_special_hermite_polynomial_he_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_hermite_polynomial_he_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_he_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24212,8 +24464,8 @@ static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar_out_at(tn_sco
 static inline tn_tensor *tn_special_hermite_polynomial_he_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_hermite_polynomial_he_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_hermite_polynomial_he_n_scalar_out(s, x, n, out) tn_special_hermite_polynomial_he_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_hermite_polynomial_he_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_hermite_polynomial_he_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Laguerre polynomial. */
 static inline tn_tensor *tn_special_laguerre_polynomial_l_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -24223,7 +24475,8 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_at(tn_scope *s, tn_ten
 }
 static inline tn_tensor *tn_special_laguerre_polynomial_l(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_laguerre_polynomial_l_at(s, x, n, NULL, 0); }
-#define tn_special_laguerre_polynomial_l(...) tn_special_laguerre_polynomial_l_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_laguerre_polynomial_l(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_laguerre_polynomial_l_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_laguerre_polynomial_l_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24232,7 +24485,8 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_out_at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_special_laguerre_polynomial_l_out(tn_scope *s, tn_tensor *x, tn_tensor *n, tn_tensor *out)
 { return tn_special_laguerre_polynomial_l_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_laguerre_polynomial_l_out(...) tn_special_laguerre_polynomial_l_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_laguerre_polynomial_l_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_laguerre_polynomial_l_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -24241,8 +24495,8 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_at(tn_scope *
 }
 static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_laguerre_polynomial_l_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_laguerre_polynomial_l_x_scalar(s, x, n) tn_special_laguerre_polynomial_l_x_scalar_at(s, \
-        TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_laguerre_polynomial_l_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_laguerre_polynomial_l_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24252,8 +24506,8 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_out_at(tn_sco
 static inline tn_tensor *tn_special_laguerre_polynomial_l_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_laguerre_polynomial_l_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_laguerre_polynomial_l_x_scalar_out(s, x, n, out) tn_special_laguerre_polynomial_l_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_laguerre_polynomial_l_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_laguerre_polynomial_l_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -24262,8 +24516,8 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar_at(tn_scope *
 }
 static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_laguerre_polynomial_l_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_laguerre_polynomial_l_n_scalar(s, x, n) tn_special_laguerre_polynomial_l_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_laguerre_polynomial_l_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_laguerre_polynomial_l_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24273,8 +24527,8 @@ static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar_out_at(tn_sco
 static inline tn_tensor *tn_special_laguerre_polynomial_l_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_laguerre_polynomial_l_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_laguerre_polynomial_l_n_scalar_out(s, x, n, out) tn_special_laguerre_polynomial_l_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_laguerre_polynomial_l_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_laguerre_polynomial_l_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Legendre polynomial. */
 static inline tn_tensor *tn_special_legendre_polynomial_p_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         const char *file, uint32_t line)
@@ -24284,7 +24538,8 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_at(tn_scope *s, tn_ten
 }
 static inline tn_tensor *tn_special_legendre_polynomial_p(tn_scope *s, tn_tensor *x, tn_tensor *n)
 { return tn_special_legendre_polynomial_p_at(s, x, n, NULL, 0); }
-#define tn_special_legendre_polynomial_p(...) tn_special_legendre_polynomial_p_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_legendre_polynomial_p(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_legendre_polynomial_p_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_legendre_polynomial_p_out_at(tn_scope *s, tn_tensor *x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24293,7 +24548,8 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_out_at(tn_scope *s, tn
 }
 static inline tn_tensor *tn_special_legendre_polynomial_p_out(tn_scope *s, tn_tensor *x, tn_tensor *n, tn_tensor *out)
 { return tn_special_legendre_polynomial_p_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_legendre_polynomial_p_out(...) tn_special_legendre_polynomial_p_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_legendre_polynomial_p_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_legendre_polynomial_p_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         const char *file, uint32_t line)
 {
@@ -24302,8 +24558,8 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_at(tn_scope *
 }
 static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar(tn_scope *s, tn_scalar x, tn_tensor *n)
 { return tn_special_legendre_polynomial_p_x_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_legendre_polynomial_p_x_scalar(s, x, n) tn_special_legendre_polynomial_p_x_scalar_at(s, \
-        TN_SCALAR(x), n, TN_PLACE)
+#define tn_special_legendre_polynomial_p_x_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_legendre_polynomial_p_x_scalar_at(s, TN_SCALAR(x), n, TN_PLACE))
 static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_out_at(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24313,8 +24569,8 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_out_at(tn_sco
 static inline tn_tensor *tn_special_legendre_polynomial_p_x_scalar_out(tn_scope *s, tn_scalar x, tn_tensor *n,
         tn_tensor *out)
 { return tn_special_legendre_polynomial_p_x_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_legendre_polynomial_p_x_scalar_out(s, x, n, out) tn_special_legendre_polynomial_p_x_scalar_out_at( \
-        s, TN_SCALAR(x), n, out, TN_PLACE)
+#define tn_special_legendre_polynomial_p_x_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_legendre_polynomial_p_x_scalar_out_at(s, TN_SCALAR(x), n, out, TN_PLACE))
 static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         const char *file, uint32_t line)
 {
@@ -24323,8 +24579,8 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar_at(tn_scope *
 }
 static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar(tn_scope *s, tn_tensor *x, tn_scalar n)
 { return tn_special_legendre_polynomial_p_n_scalar_at(s, x, n, NULL, 0); }
-#define tn_special_legendre_polynomial_p_n_scalar(s, x, n) tn_special_legendre_polynomial_p_n_scalar_at(s, x, \
-        TN_SCALAR(n), TN_PLACE)
+#define tn_special_legendre_polynomial_p_n_scalar(s, x, n) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_legendre_polynomial_p_n_scalar_at(s, x, TN_SCALAR(n), TN_PLACE))
 static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar_out_at(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24334,8 +24590,8 @@ static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar_out_at(tn_sco
 static inline tn_tensor *tn_special_legendre_polynomial_p_n_scalar_out(tn_scope *s, tn_tensor *x, tn_scalar n,
         tn_tensor *out)
 { return tn_special_legendre_polynomial_p_n_scalar_out_at(s, x, n, out, NULL, 0); }
-#define tn_special_legendre_polynomial_p_n_scalar_out(s, x, n, out) tn_special_legendre_polynomial_p_n_scalar_out_at( \
-        s, x, TN_SCALAR(n), out, TN_PLACE)
+#define tn_special_legendre_polynomial_p_n_scalar_out(s, x, n, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_legendre_polynomial_p_n_scalar_out_at(s, x, TN_SCALAR(n), out, TN_PLACE))
 /* Error function. */
 static inline tn_tensor *tn_special_erf_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -24344,7 +24600,7 @@ static inline tn_tensor *tn_special_erf_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_special_erf(tn_scope *s, tn_tensor *self)
 { return tn_special_erf_at(s, self, NULL, 0); }
-#define tn_special_erf(...) tn_special_erf_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erf(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erf_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_erf_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24353,7 +24609,7 @@ static inline tn_tensor *tn_special_erf_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_special_erf_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_erf_out_at(s, self, out, NULL, 0); }
-#define tn_special_erf_out(...) tn_special_erf_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erf_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erf_out_at(__VA_ARGS__, TN_PLACE))
 /* Complementary error function. */
 static inline tn_tensor *tn_special_erfc_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -24362,7 +24618,7 @@ static inline tn_tensor *tn_special_erfc_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_special_erfc(tn_scope *s, tn_tensor *self)
 { return tn_special_erfc_at(s, self, NULL, 0); }
-#define tn_special_erfc(...) tn_special_erfc_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erfc(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erfc_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_erfc_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24371,7 +24627,7 @@ static inline tn_tensor *tn_special_erfc_out_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_special_erfc_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_erfc_out_at(s, self, out, NULL, 0); }
-#define tn_special_erfc_out(...) tn_special_erfc_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erfc_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erfc_out_at(__VA_ARGS__, TN_PLACE))
 /* Inverse of the error function. */
 static inline tn_tensor *tn_special_erfinv_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -24380,7 +24636,7 @@ static inline tn_tensor *tn_special_erfinv_at(tn_scope *s, tn_tensor *self, cons
 }
 static inline tn_tensor *tn_special_erfinv(tn_scope *s, tn_tensor *self)
 { return tn_special_erfinv_at(s, self, NULL, 0); }
-#define tn_special_erfinv(...) tn_special_erfinv_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erfinv(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erfinv_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_erfinv_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24389,7 +24645,7 @@ static inline tn_tensor *tn_special_erfinv_out_at(tn_scope *s, tn_tensor *self, 
 }
 static inline tn_tensor *tn_special_erfinv_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_erfinv_out_at(s, self, out, NULL, 0); }
-#define tn_special_erfinv_out(...) tn_special_erfinv_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_erfinv_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_erfinv_out_at(__VA_ARGS__, TN_PLACE))
 /* Logarithm of the absolute value of the gamma function. */
 static inline tn_tensor *tn_special_gammaln_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -24398,7 +24654,7 @@ static inline tn_tensor *tn_special_gammaln_at(tn_scope *s, tn_tensor *self, con
 }
 static inline tn_tensor *tn_special_gammaln(tn_scope *s, tn_tensor *self)
 { return tn_special_gammaln_at(s, self, NULL, 0); }
-#define tn_special_gammaln(...) tn_special_gammaln_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_gammaln(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_gammaln_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_gammaln_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24407,7 +24663,7 @@ static inline tn_tensor *tn_special_gammaln_out_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_special_gammaln_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_gammaln_out_at(s, self, out, NULL, 0); }
-#define tn_special_gammaln_out(...) tn_special_gammaln_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_gammaln_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_gammaln_out_at(__VA_ARGS__, TN_PLACE))
 /* Derivative of lgamma. */
 static inline tn_tensor *tn_special_digamma_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -24416,7 +24672,7 @@ static inline tn_tensor *tn_special_digamma_at(tn_scope *s, tn_tensor *self, con
 }
 static inline tn_tensor *tn_special_digamma(tn_scope *s, tn_tensor *self)
 { return tn_special_digamma_at(s, self, NULL, 0); }
-#define tn_special_digamma(...) tn_special_digamma_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_digamma(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_digamma_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_digamma_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24425,7 +24681,7 @@ static inline tn_tensor *tn_special_digamma_out_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn_special_digamma_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_digamma_out_at(s, self, out, NULL, 0); }
-#define tn_special_digamma_out(...) tn_special_digamma_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_digamma_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_digamma_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_psi_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -24433,7 +24689,7 @@ static inline tn_tensor *tn_special_psi_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_special_psi(tn_scope *s, tn_tensor *self)
 { return tn_special_psi_at(s, self, NULL, 0); }
-#define tn_special_psi(...) tn_special_psi_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_psi(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_psi_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_psi_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24442,7 +24698,7 @@ static inline tn_tensor *tn_special_psi_out_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_special_psi_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_psi_out_at(s, self, out, NULL, 0); }
-#define tn_special_psi_out(...) tn_special_psi_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_psi_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_psi_out_at(__VA_ARGS__, TN_PLACE))
 /* Derivative of order n of digamma. */
 static inline tn_tensor *tn_special_polygamma_at(tn_scope *s, int64_t n, tn_tensor *self, const char *file,
         uint32_t line)
@@ -24452,7 +24708,7 @@ static inline tn_tensor *tn_special_polygamma_at(tn_scope *s, int64_t n, tn_tens
 }
 static inline tn_tensor *tn_special_polygamma(tn_scope *s, int64_t n, tn_tensor *self)
 { return tn_special_polygamma_at(s, n, self, NULL, 0); }
-#define tn_special_polygamma(...) tn_special_polygamma_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_polygamma(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_polygamma_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_polygamma_out_at(tn_scope *s, int64_t n, tn_tensor *self, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -24461,7 +24717,8 @@ static inline tn_tensor *tn_special_polygamma_out_at(tn_scope *s, int64_t n, tn_
 }
 static inline tn_tensor *tn_special_polygamma_out(tn_scope *s, int64_t n, tn_tensor *self, tn_tensor *out)
 { return tn_special_polygamma_out_at(s, n, self, out, NULL, 0); }
-#define tn_special_polygamma_out(...) tn_special_polygamma_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_polygamma_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_polygamma_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Logarithm of the multivariate gamma function. */
 static inline tn_tensor *tn_special_multigammaln_at(tn_scope *s, tn_tensor *self, int64_t p, const char *file,
         uint32_t line)
@@ -24471,7 +24728,7 @@ static inline tn_tensor *tn_special_multigammaln_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_special_multigammaln(tn_scope *s, tn_tensor *self, int64_t p)
 { return tn_special_multigammaln_at(s, self, p, NULL, 0); }
-#define tn_special_multigammaln(...) tn_special_multigammaln_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_multigammaln(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_multigammaln_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_multigammaln_out_at(tn_scope *s, tn_tensor *self, int64_t p, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -24480,7 +24737,8 @@ static inline tn_tensor *tn_special_multigammaln_out_at(tn_scope *s, tn_tensor *
 }
 static inline tn_tensor *tn_special_multigammaln_out(tn_scope *s, tn_tensor *self, int64_t p, tn_tensor *out)
 { return tn_special_multigammaln_out_at(s, self, p, out, NULL, 0); }
-#define tn_special_multigammaln_out(...) tn_special_multigammaln_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_multigammaln_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_multigammaln_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Regularised lower incomplete gamma function. */
 static inline tn_tensor *tn_special_gammainc_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -24490,7 +24748,7 @@ static inline tn_tensor *tn_special_gammainc_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_special_gammainc(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_special_gammainc_at(s, self, other, NULL, 0); }
-#define tn_special_gammainc(...) tn_special_gammainc_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_gammainc(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_gammainc_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_gammainc_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -24499,7 +24757,7 @@ static inline tn_tensor *tn_special_gammainc_out_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_special_gammainc_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_special_gammainc_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_gammainc_out(...) tn_special_gammainc_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_gammainc_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_gammainc_out_at(__VA_ARGS__, TN_PLACE))
 /* Regularised upper incomplete gamma function. */
 static inline tn_tensor *tn_special_gammaincc_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -24509,7 +24767,7 @@ static inline tn_tensor *tn_special_gammaincc_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_special_gammaincc(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_special_gammaincc_at(s, self, other, NULL, 0); }
-#define tn_special_gammaincc(...) tn_special_gammaincc_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_gammaincc(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_gammaincc_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_gammaincc_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -24518,7 +24776,8 @@ static inline tn_tensor *tn_special_gammaincc_out_at(tn_scope *s, tn_tensor *sel
 }
 static inline tn_tensor *tn_special_gammaincc_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_special_gammaincc_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_gammaincc_out(...) tn_special_gammaincc_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_gammaincc_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_gammaincc_out_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Modified Bessel function of the first kind, order 0. */
 static inline tn_tensor *tn_special_i0_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -24527,7 +24786,7 @@ static inline tn_tensor *tn_special_i0_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_special_i0(tn_scope *s, tn_tensor *self)
 { return tn_special_i0_at(s, self, NULL, 0); }
-#define tn_special_i0(...) tn_special_i0_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i0(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i0_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_i0_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24536,7 +24795,7 @@ static inline tn_tensor *tn_special_i0_out_at(tn_scope *s, tn_tensor *self, tn_t
 }
 static inline tn_tensor *tn_special_i0_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_i0_out_at(s, self, out, NULL, 0); }
-#define tn_special_i0_out(...) tn_special_i0_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_i0_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_i0_out_at(__VA_ARGS__, TN_PLACE))
 /* Sine of pi x divided by pi x. */
 static inline tn_tensor *tn_special_sinc_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -24545,7 +24804,7 @@ static inline tn_tensor *tn_special_sinc_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_special_sinc(tn_scope *s, tn_tensor *self)
 { return tn_special_sinc_at(s, self, NULL, 0); }
-#define tn_special_sinc(...) tn_special_sinc_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_sinc(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_sinc_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_sinc_out_at(tn_scope *s, tn_tensor *self, tn_tensor *out, const char *file,
         uint32_t line)
 {
@@ -24554,7 +24813,7 @@ static inline tn_tensor *tn_special_sinc_out_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_special_sinc_out(tn_scope *s, tn_tensor *self, tn_tensor *out)
 { return tn_special_sinc_out_at(s, self, out, NULL, 0); }
-#define tn_special_sinc_out(...) tn_special_sinc_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_sinc_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_sinc_out_at(__VA_ARGS__, TN_PLACE))
 /* Self times the logarithm of other, zero where self is zero. */
 static inline tn_tensor *tn_special_xlogy_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -24564,7 +24823,7 @@ static inline tn_tensor *tn_special_xlogy_at(tn_scope *s, tn_tensor *self, tn_te
 }
 static inline tn_tensor *tn_special_xlogy(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_special_xlogy_at(s, self, other, NULL, 0); }
-#define tn_special_xlogy(...) tn_special_xlogy_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_xlogy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_xlogy_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_xlogy_out_at(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out,
         const char *file, uint32_t line)
 {
@@ -24573,7 +24832,7 @@ static inline tn_tensor *tn_special_xlogy_out_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_special_xlogy_out(tn_scope *s, tn_tensor *self, tn_tensor *other, tn_tensor *out)
 { return tn_special_xlogy_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_xlogy_out(...) tn_special_xlogy_out_at(__VA_ARGS__, TN_PLACE)
+#define tn_special_xlogy_out(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_xlogy_out_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_special_xlogy_other_scalar_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         const char *file, uint32_t line)
 {
@@ -24582,8 +24841,8 @@ static inline tn_tensor *tn_special_xlogy_other_scalar_at(tn_scope *s, tn_tensor
 }
 static inline tn_tensor *tn_special_xlogy_other_scalar(tn_scope *s, tn_tensor *self, tn_scalar other)
 { return tn_special_xlogy_other_scalar_at(s, self, other, NULL, 0); }
-#define tn_special_xlogy_other_scalar(s, self, other) tn_special_xlogy_other_scalar_at(s, self, TN_SCALAR(other), \
-        TN_PLACE)
+#define tn_special_xlogy_other_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_xlogy_other_scalar_at(s, self, TN_SCALAR(other), TN_PLACE))
 static inline tn_tensor *tn_special_xlogy_other_scalar_out_at(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24593,8 +24852,8 @@ static inline tn_tensor *tn_special_xlogy_other_scalar_out_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_special_xlogy_other_scalar_out(tn_scope *s, tn_tensor *self, tn_scalar other,
         tn_tensor *out)
 { return tn_special_xlogy_other_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_xlogy_other_scalar_out(s, self, other, out) tn_special_xlogy_other_scalar_out_at(s, self, \
-        TN_SCALAR(other), out, TN_PLACE)
+#define tn_special_xlogy_other_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_xlogy_other_scalar_out_at(s, self, TN_SCALAR(other), out, TN_PLACE))
 static inline tn_tensor *tn_special_xlogy_self_scalar_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         const char *file, uint32_t line)
 {
@@ -24603,8 +24862,8 @@ static inline tn_tensor *tn_special_xlogy_self_scalar_at(tn_scope *s, tn_scalar 
 }
 static inline tn_tensor *tn_special_xlogy_self_scalar(tn_scope *s, tn_scalar self, tn_tensor *other)
 { return tn_special_xlogy_self_scalar_at(s, self, other, NULL, 0); }
-#define tn_special_xlogy_self_scalar(s, self, other) tn_special_xlogy_self_scalar_at(s, TN_SCALAR(self), other, \
-        TN_PLACE)
+#define tn_special_xlogy_self_scalar(s, self, other) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_special_xlogy_self_scalar_at(s, \
+        TN_SCALAR(self), other, TN_PLACE))
 static inline tn_tensor *tn_special_xlogy_self_scalar_out_at(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out, const char *file, uint32_t line)
 {
@@ -24614,8 +24873,8 @@ static inline tn_tensor *tn_special_xlogy_self_scalar_out_at(tn_scope *s, tn_sca
 static inline tn_tensor *tn_special_xlogy_self_scalar_out(tn_scope *s, tn_scalar self, tn_tensor *other,
         tn_tensor *out)
 { return tn_special_xlogy_self_scalar_out_at(s, self, other, out, NULL, 0); }
-#define tn_special_xlogy_self_scalar_out(s, self, other, out) tn_special_xlogy_self_scalar_out_at(s, TN_SCALAR(self), \
-        other, out, TN_PLACE)
+#define tn_special_xlogy_self_scalar_out(s, self, other, out) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_special_xlogy_self_scalar_out_at(s, TN_SCALAR(self), other, out, TN_PLACE))
 
 /* ---- upsample: Resizing of images and sampling at points. */
 /* Resizes by the nearest element, one dimension. */
@@ -25039,7 +25298,8 @@ static inline tn_tensor *tn_upsample_nearest1d_vec_at(tn_scope *s, tn_tensor *in
 static inline tn_tensor *tn_upsample_nearest1d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors)
 { return tn_upsample_nearest1d_vec_at(s, input, output_size, scale_factors, NULL, 0); }
-#define tn_upsample_nearest1d_vec(...) tn_upsample_nearest1d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn_upsample_nearest1d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_upsample_nearest1d_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Resizes by the nearest element, two dimensions. */
 static inline tn_tensor *tn_upsample_nearest2d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors, const char *file, uint32_t line)
@@ -25051,7 +25311,8 @@ static inline tn_tensor *tn_upsample_nearest2d_vec_at(tn_scope *s, tn_tensor *in
 static inline tn_tensor *tn_upsample_nearest2d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors)
 { return tn_upsample_nearest2d_vec_at(s, input, output_size, scale_factors, NULL, 0); }
-#define tn_upsample_nearest2d_vec(...) tn_upsample_nearest2d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn_upsample_nearest2d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_upsample_nearest2d_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Resizes by the nearest element, three dimensions. */
 static inline tn_tensor *tn_upsample_nearest3d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors, const char *file, uint32_t line)
@@ -25063,7 +25324,8 @@ static inline tn_tensor *tn_upsample_nearest3d_vec_at(tn_scope *s, tn_tensor *in
 static inline tn_tensor *tn_upsample_nearest3d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors)
 { return tn_upsample_nearest3d_vec_at(s, input, output_size, scale_factors, NULL, 0); }
-#define tn_upsample_nearest3d_vec(...) tn_upsample_nearest3d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn_upsample_nearest3d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_upsample_nearest3d_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Resizes by the element at the nearest centre, one dimension. */
 static inline tn_tensor *tn__upsample_nearest_exact1d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors, const char *file, uint32_t line)
@@ -25075,7 +25337,8 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_vec_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn__upsample_nearest_exact1d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors)
 { return tn__upsample_nearest_exact1d_vec_at(s, input, output_size, scale_factors, NULL, 0); }
-#define tn__upsample_nearest_exact1d_vec(...) tn__upsample_nearest_exact1d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn__upsample_nearest_exact1d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__upsample_nearest_exact1d_vec_at(__VA_ARGS__, TN_PLACE))
 /* Resizes by the element at the nearest centre, two dimensions. */
 static inline tn_tensor *tn__upsample_nearest_exact2d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors, const char *file, uint32_t line)
@@ -25087,7 +25350,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_vec_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn__upsample_nearest_exact2d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors)
 { return tn__upsample_nearest_exact2d_vec_at(s, input, output_size, scale_factors, NULL, 0); }
-#define tn__upsample_nearest_exact2d_vec(...) tn__upsample_nearest_exact2d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn__upsample_nearest_exact2d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__upsample_nearest_exact2d_vec_at(__VA_ARGS__, TN_PLACE))
 /* Resizes by the element at the nearest centre, three dimensions. */
 static inline tn_tensor *tn__upsample_nearest_exact3d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors, const char *file, uint32_t line)
@@ -25099,7 +25363,8 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_vec_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn__upsample_nearest_exact3d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors)
 { return tn__upsample_nearest_exact3d_vec_at(s, input, output_size, scale_factors, NULL, 0); }
-#define tn__upsample_nearest_exact3d_vec(...) tn__upsample_nearest_exact3d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn__upsample_nearest_exact3d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__upsample_nearest_exact3d_vec_at(__VA_ARGS__, TN_PLACE))
 /* Resizes linearly. */
 static inline tn_tensor *tn_upsample_linear1d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors, const char *file, uint32_t line)
@@ -25111,7 +25376,8 @@ static inline tn_tensor *tn_upsample_linear1d_vec_at(tn_scope *s, tn_tensor *inp
 static inline tn_tensor *tn_upsample_linear1d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors)
 { return tn_upsample_linear1d_vec_at(s, input, output_size, align_corners, scale_factors, NULL, 0); }
-#define tn_upsample_linear1d_vec(...) tn_upsample_linear1d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn_upsample_linear1d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_upsample_linear1d_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Resizes bilinearly. */
 static inline tn_tensor *tn_upsample_bilinear2d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors, const char *file, uint32_t line)
@@ -25123,7 +25389,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_vec_at(tn_scope *s, tn_tensor *i
 static inline tn_tensor *tn_upsample_bilinear2d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors)
 { return tn_upsample_bilinear2d_vec_at(s, input, output_size, align_corners, scale_factors, NULL, 0); }
-#define tn_upsample_bilinear2d_vec(...) tn_upsample_bilinear2d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn_upsample_bilinear2d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_upsample_bilinear2d_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Resizes trilinearly. */
 static inline tn_tensor *tn_upsample_trilinear3d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors, const char *file, uint32_t line)
@@ -25135,7 +25402,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_vec_at(tn_scope *s, tn_tensor *
 static inline tn_tensor *tn_upsample_trilinear3d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors)
 { return tn_upsample_trilinear3d_vec_at(s, input, output_size, align_corners, scale_factors, NULL, 0); }
-#define tn_upsample_trilinear3d_vec(...) tn_upsample_trilinear3d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn_upsample_trilinear3d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_upsample_trilinear3d_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Resizes bicubically. */
 static inline tn_tensor *tn_upsample_bicubic2d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors, const char *file, uint32_t line)
@@ -25147,7 +25415,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_vec_at(tn_scope *s, tn_tensor *in
 static inline tn_tensor *tn_upsample_bicubic2d_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors)
 { return tn_upsample_bicubic2d_vec_at(s, input, output_size, align_corners, scale_factors, NULL, 0); }
-#define tn_upsample_bicubic2d_vec(...) tn_upsample_bicubic2d_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn_upsample_bicubic2d_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_upsample_bicubic2d_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Resizes bilinearly without aliasing. */
 static inline tn_tensor *tn__upsample_bilinear2d_aa_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors, const char *file, uint32_t line)
@@ -25159,7 +25428,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_vec_at(tn_scope *s, tn_tenso
 static inline tn_tensor *tn__upsample_bilinear2d_aa_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors)
 { return tn__upsample_bilinear2d_aa_vec_at(s, input, output_size, align_corners, scale_factors, NULL, 0); }
-#define tn__upsample_bilinear2d_aa_vec(...) tn__upsample_bilinear2d_aa_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn__upsample_bilinear2d_aa_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__upsample_bilinear2d_aa_vec_at(__VA_ARGS__, TN_PLACE))
 /* Resizes bicubically without aliasing. */
 static inline tn_tensor *tn__upsample_bicubic2d_aa_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors, const char *file, uint32_t line)
@@ -25171,7 +25441,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_vec_at(tn_scope *s, tn_tensor
 static inline tn_tensor *tn__upsample_bicubic2d_aa_vec(tn_scope *s, tn_tensor *input, tn_ints output_size,
         int32_t align_corners, tn_floats scale_factors)
 { return tn__upsample_bicubic2d_aa_vec_at(s, input, output_size, align_corners, scale_factors, NULL, 0); }
-#define tn__upsample_bicubic2d_aa_vec(...) tn__upsample_bicubic2d_aa_vec_at(__VA_ARGS__, TN_PLACE)
+#define tn__upsample_bicubic2d_aa_vec(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__upsample_bicubic2d_aa_vec_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of upsample_nearest1d. */
 typedef struct tn_upsample_nearest1d_backward_args { tn_ints input_size; double scales;
     } tn_upsample_nearest1d_backward_args;
@@ -25641,7 +25912,7 @@ static inline tn_tensor *tn_grid_sampler_at(tn_scope *s, tn_tensor *input, tn_te
 static inline tn_tensor *tn_grid_sampler(tn_scope *s, tn_tensor *input, tn_tensor *grid, int64_t interpolation_mode,
         int64_t padding_mode, int32_t align_corners)
 { return tn_grid_sampler_at(s, input, grid, interpolation_mode, padding_mode, align_corners, NULL, 0); }
-#define tn_grid_sampler(...) tn_grid_sampler_at(__VA_ARGS__, TN_PLACE)
+#define tn_grid_sampler(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_grid_sampler_at(__VA_ARGS__, TN_PLACE))
 /* Samples an image of two dimensions at the points of a grid. */
 static inline tn_tensor *tn_grid_sampler_2d_at(tn_scope *s, tn_tensor *input, tn_tensor *grid,
         int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners, const char *file, uint32_t line)
@@ -25653,7 +25924,7 @@ static inline tn_tensor *tn_grid_sampler_2d_at(tn_scope *s, tn_tensor *input, tn
 static inline tn_tensor *tn_grid_sampler_2d(tn_scope *s, tn_tensor *input, tn_tensor *grid,
         int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners)
 { return tn_grid_sampler_2d_at(s, input, grid, interpolation_mode, padding_mode, align_corners, NULL, 0); }
-#define tn_grid_sampler_2d(...) tn_grid_sampler_2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_grid_sampler_2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_grid_sampler_2d_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of grid_sampler_2d. */
 typedef struct tn_grid_sampler_2d_backward_result { tn_tensor *result0; tn_tensor *result1;
     } tn_grid_sampler_2d_backward_result;
@@ -25673,7 +25944,8 @@ static inline tn_grid_sampler_2d_backward_result tn_grid_sampler_2d_backward(tn_
         tn_tensor *input, tn_tensor *grid, int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners,
         tn_bools output_mask)
 { return tn_grid_sampler_2d_backward_at(s, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, NULL, 0); }
-#define tn_grid_sampler_2d_backward(...) tn_grid_sampler_2d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_grid_sampler_2d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_grid_sampler_2d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Samples an image of three dimensions at the points of a grid. */
 static inline tn_tensor *tn_grid_sampler_3d_at(tn_scope *s, tn_tensor *input, tn_tensor *grid,
         int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners, const char *file, uint32_t line)
@@ -25685,7 +25957,7 @@ static inline tn_tensor *tn_grid_sampler_3d_at(tn_scope *s, tn_tensor *input, tn
 static inline tn_tensor *tn_grid_sampler_3d(tn_scope *s, tn_tensor *input, tn_tensor *grid,
         int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners)
 { return tn_grid_sampler_3d_at(s, input, grid, interpolation_mode, padding_mode, align_corners, NULL, 0); }
-#define tn_grid_sampler_3d(...) tn_grid_sampler_3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_grid_sampler_3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_grid_sampler_3d_at(__VA_ARGS__, TN_PLACE))
 /* Gradients of grid_sampler_3d. */
 typedef struct tn_grid_sampler_3d_backward_result { tn_tensor *result0; tn_tensor *result1;
     } tn_grid_sampler_3d_backward_result;
@@ -25705,7 +25977,8 @@ static inline tn_grid_sampler_3d_backward_result tn_grid_sampler_3d_backward(tn_
         tn_tensor *input, tn_tensor *grid, int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners,
         tn_bools output_mask)
 { return tn_grid_sampler_3d_backward_at(s, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, NULL, 0); }
-#define tn_grid_sampler_3d_backward(...) tn_grid_sampler_3d_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_grid_sampler_3d_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_grid_sampler_3d_backward_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Grid of sampling points of an affine map. */
 static inline tn_tensor *tn_affine_grid_generator_at(tn_scope *s, tn_tensor *theta, tn_ints size,
         int32_t align_corners, const char *file, uint32_t line)
@@ -25715,7 +25988,8 @@ static inline tn_tensor *tn_affine_grid_generator_at(tn_scope *s, tn_tensor *the
 }
 static inline tn_tensor *tn_affine_grid_generator(tn_scope *s, tn_tensor *theta, tn_ints size, int32_t align_corners)
 { return tn_affine_grid_generator_at(s, theta, size, align_corners, NULL, 0); }
-#define tn_affine_grid_generator(...) tn_affine_grid_generator_at(__VA_ARGS__, TN_PLACE)
+#define tn_affine_grid_generator(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_affine_grid_generator_at(__VA_ARGS__, \
+        TN_PLACE))
 /* Gradient of affine_grid_generator. */
 static inline tn_tensor *tn_affine_grid_generator_backward_at(tn_scope *s, tn_tensor *grad, tn_ints size,
         int32_t align_corners, const char *file, uint32_t line)
@@ -25726,7 +26000,8 @@ static inline tn_tensor *tn_affine_grid_generator_backward_at(tn_scope *s, tn_te
 static inline tn_tensor *tn_affine_grid_generator_backward(tn_scope *s, tn_tensor *grad, tn_ints size,
         int32_t align_corners)
 { return tn_affine_grid_generator_backward_at(s, grad, size, align_corners, NULL, 0); }
-#define tn_affine_grid_generator_backward(...) tn_affine_grid_generator_backward_at(__VA_ARGS__, TN_PLACE)
+#define tn_affine_grid_generator_backward(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn_affine_grid_generator_backward_at(__VA_ARGS__, TN_PLACE))
 /* Samples an image of two dimensions at the points of a grid. */
 static inline tn_tensor *tn__grid_sampler_2d_cpu_fallback_at(tn_scope *s, tn_tensor *input, tn_tensor *grid,
         int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners, const char *file, uint32_t line)
@@ -25738,7 +26013,8 @@ static inline tn_tensor *tn__grid_sampler_2d_cpu_fallback_at(tn_scope *s, tn_ten
 static inline tn_tensor *tn__grid_sampler_2d_cpu_fallback(tn_scope *s, tn_tensor *input, tn_tensor *grid,
         int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners)
 { return tn__grid_sampler_2d_cpu_fallback_at(s, input, grid, interpolation_mode, padding_mode, align_corners, NULL, 0); }
-#define tn__grid_sampler_2d_cpu_fallback(...) tn__grid_sampler_2d_cpu_fallback_at(__VA_ARGS__, TN_PLACE)
+#define tn__grid_sampler_2d_cpu_fallback(...) TN_NUMBERS_GO_TO_SCALAR_CALLS( \
+        tn__grid_sampler_2d_cpu_fallback_at(__VA_ARGS__, TN_PLACE))
 
 /* ---- view: Views: other sizes and strides on the same storage. */
 /* View with another size; an error if it needs a copy. */
@@ -25749,7 +26025,7 @@ static inline tn_tensor *tn_view_at(tn_scope *s, tn_tensor *self, tn_ints size, 
 }
 static inline tn_tensor *tn_view(tn_scope *s, tn_tensor *self, tn_ints size)
 { return tn_view_at(s, self, size, NULL, 0); }
-#define tn_view(...) tn_view_at(__VA_ARGS__, TN_PLACE)
+#define tn_view(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_at(__VA_ARGS__, TN_PLACE))
 /* View of the same bytes as another type. */
 static inline tn_tensor *tn_view_dtype_at(tn_scope *s, tn_tensor *self, tn_dtype dtype, const char *file,
         uint32_t line)
@@ -25759,7 +26035,7 @@ static inline tn_tensor *tn_view_dtype_at(tn_scope *s, tn_tensor *self, tn_dtype
 }
 static inline tn_tensor *tn_view_dtype(tn_scope *s, tn_tensor *self, tn_dtype dtype)
 { return tn_view_dtype_at(s, self, dtype, NULL, 0); }
-#define tn_view_dtype(...) tn_view_dtype_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_dtype(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_dtype_at(__VA_ARGS__, TN_PLACE))
 /* View for a tensor that nobody else holds. */
 static inline tn_tensor *tn__unsafe_view_at(tn_scope *s, tn_tensor *self, tn_ints size, const char *file,
         uint32_t line)
@@ -25769,7 +26045,7 @@ static inline tn_tensor *tn__unsafe_view_at(tn_scope *s, tn_tensor *self, tn_int
 }
 static inline tn_tensor *tn__unsafe_view(tn_scope *s, tn_tensor *self, tn_ints size)
 { return tn__unsafe_view_at(s, self, size, NULL, 0); }
-#define tn__unsafe_view(...) tn__unsafe_view_at(__VA_ARGS__, TN_PLACE)
+#define tn__unsafe_view(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__unsafe_view_at(__VA_ARGS__, TN_PLACE))
 /* View with a size and strides known to fit. */
 static inline tn_tensor *tn__reshape_alias_at(tn_scope *s, tn_tensor *self, tn_ints size, tn_ints stride,
         const char *file, uint32_t line)
@@ -25780,7 +26056,7 @@ static inline tn_tensor *tn__reshape_alias_at(tn_scope *s, tn_tensor *self, tn_i
 }
 static inline tn_tensor *tn__reshape_alias(tn_scope *s, tn_tensor *self, tn_ints size, tn_ints stride)
 { return tn__reshape_alias_at(s, self, size, stride, NULL, 0); }
-#define tn__reshape_alias(...) tn__reshape_alias_at(__VA_ARGS__, TN_PLACE)
+#define tn__reshape_alias(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__reshape_alias_at(__VA_ARGS__, TN_PLACE))
 /* View with another size where possible, else a copy. */
 static inline tn_tensor *tn_reshape_at(tn_scope *s, tn_tensor *self, tn_ints shape, const char *file, uint32_t line)
 {
@@ -25789,7 +26065,7 @@ static inline tn_tensor *tn_reshape_at(tn_scope *s, tn_tensor *self, tn_ints sha
 }
 static inline tn_tensor *tn_reshape(tn_scope *s, tn_tensor *self, tn_ints shape)
 { return tn_reshape_at(s, self, shape, NULL, 0); }
-#define tn_reshape(...) tn_reshape_at(__VA_ARGS__, TN_PLACE)
+#define tn_reshape(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reshape_at(__VA_ARGS__, TN_PLACE))
 /* Reshapes to the size of another tensor. */
 static inline tn_tensor *tn_reshape_as_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -25799,7 +26075,7 @@ static inline tn_tensor *tn_reshape_as_at(tn_scope *s, tn_tensor *self, tn_tenso
 }
 static inline tn_tensor *tn_reshape_as(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_reshape_as_at(s, self, other, NULL, 0); }
-#define tn_reshape_as(...) tn_reshape_as_at(__VA_ARGS__, TN_PLACE)
+#define tn_reshape_as(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_reshape_as_at(__VA_ARGS__, TN_PLACE))
 /* View with the size of another tensor. */
 static inline tn_tensor *tn_view_as_at(tn_scope *s, tn_tensor *self, tn_tensor *other, const char *file,
         uint32_t line)
@@ -25809,7 +26085,7 @@ static inline tn_tensor *tn_view_as_at(tn_scope *s, tn_tensor *self, tn_tensor *
 }
 static inline tn_tensor *tn_view_as(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_view_as_at(s, self, other, NULL, 0); }
-#define tn_view_as(...) tn_view_as_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_as(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_as_at(__VA_ARGS__, TN_PLACE))
 /* Joins a range of dimensions to one. */
 typedef struct tn_flatten_args { tn_tensor *self; int64_t start_dim; int64_t end_dim; } tn_flatten_args;
 static inline tn_tensor *tn_flatten_at(tn_scope *s, const tn_flatten_args *o, const char *file, uint32_t line)
@@ -25831,7 +26107,7 @@ static inline tn_tensor *tn_unflatten_at(tn_scope *s, tn_tensor *self, int64_t d
 }
 static inline tn_tensor *tn_unflatten(tn_scope *s, tn_tensor *self, int64_t dim, tn_ints sizes)
 { return tn_unflatten_at(s, self, dim, sizes, NULL, 0); }
-#define tn_unflatten(...) tn_unflatten_at(__VA_ARGS__, TN_PLACE)
+#define tn_unflatten(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unflatten_at(__VA_ARGS__, TN_PLACE))
 /* Contiguous tensor of one dimension. */
 static inline tn_tensor *tn_ravel_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -25840,7 +26116,7 @@ static inline tn_tensor *tn_ravel_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_ravel(tn_scope *s, tn_tensor *self)
 { return tn_ravel_at(s, self, NULL, 0); }
-#define tn_ravel(...) tn_ravel_at(__VA_ARGS__, TN_PLACE)
+#define tn_ravel(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_ravel_at(__VA_ARGS__, TN_PLACE))
 /* Repeats dimensions of size 1 without a copy. */
 typedef struct tn_expand_args { tn_ints size; int32_t implicit; } tn_expand_args;
 static inline tn_tensor *tn_expand_at(tn_scope *s, tn_tensor *self, const tn_expand_args *o, const char *file,
@@ -25863,7 +26139,7 @@ static inline tn_tensor *tn_expand_as_at(tn_scope *s, tn_tensor *self, tn_tensor
 }
 static inline tn_tensor *tn_expand_as(tn_scope *s, tn_tensor *self, tn_tensor *other)
 { return tn_expand_as_at(s, self, other, NULL, 0); }
-#define tn_expand_as(...) tn_expand_as_at(__VA_ARGS__, TN_PLACE)
+#define tn_expand_as(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_expand_as_at(__VA_ARGS__, TN_PLACE))
 /* Expands to a size. */
 static inline tn_tensor *tn_broadcast_to_at(tn_scope *s, tn_tensor *self, tn_ints size, const char *file,
         uint32_t line)
@@ -25873,7 +26149,7 @@ static inline tn_tensor *tn_broadcast_to_at(tn_scope *s, tn_tensor *self, tn_int
 }
 static inline tn_tensor *tn_broadcast_to(tn_scope *s, tn_tensor *self, tn_ints size)
 { return tn_broadcast_to_at(s, self, size, NULL, 0); }
-#define tn_broadcast_to(...) tn_broadcast_to_at(__VA_ARGS__, TN_PLACE)
+#define tn_broadcast_to(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_broadcast_to_at(__VA_ARGS__, TN_PLACE))
 /* Expands tensors to their common size. */
 static inline tn_tensors tn_broadcast_tensors_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
@@ -25891,7 +26167,7 @@ static inline tn_tensor *tn_permute_at(tn_scope *s, tn_tensor *self, tn_ints dim
 }
 static inline tn_tensor *tn_permute(tn_scope *s, tn_tensor *self, tn_ints dims)
 { return tn_permute_at(s, self, dims, NULL, 0); }
-#define tn_permute(...) tn_permute_at(__VA_ARGS__, TN_PLACE)
+#define tn_permute(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_permute_at(__VA_ARGS__, TN_PLACE))
 /* Swaps two dimensions. */
 static inline tn_tensor *tn_transpose_at(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1, const char *file,
         uint32_t line)
@@ -25901,7 +26177,7 @@ static inline tn_tensor *tn_transpose_at(tn_scope *s, tn_tensor *self, int64_t d
 }
 static inline tn_tensor *tn_transpose(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1)
 { return tn_transpose_at(s, self, dim0, dim1, NULL, 0); }
-#define tn_transpose(...) tn_transpose_at(__VA_ARGS__, TN_PLACE)
+#define tn_transpose(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_transpose_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_transpose__at(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1, const char *file,
         uint32_t line)
 {
@@ -25910,7 +26186,7 @@ static inline tn_tensor *tn_transpose__at(tn_scope *s, tn_tensor *self, int64_t 
 }
 static inline tn_tensor *tn_transpose_(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1)
 { return tn_transpose__at(s, self, dim0, dim1, NULL, 0); }
-#define tn_transpose_(...) tn_transpose__at(__VA_ARGS__, TN_PLACE)
+#define tn_transpose_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_transpose__at(__VA_ARGS__, TN_PLACE))
 /* Transposes a matrix. */
 static inline tn_tensor *tn_t_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -25919,7 +26195,7 @@ static inline tn_tensor *tn_t_at(tn_scope *s, tn_tensor *self, const char *file,
 }
 static inline tn_tensor *tn_t(tn_scope *s, tn_tensor *self)
 { return tn_t_at(s, self, NULL, 0); }
-#define tn_t(...) tn_t_at(__VA_ARGS__, TN_PLACE)
+#define tn_t(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_t_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_t__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -25927,7 +26203,7 @@ static inline tn_tensor *tn_t__at(tn_scope *s, tn_tensor *self, const char *file
 }
 static inline tn_tensor *tn_t_(tn_scope *s, tn_tensor *self)
 { return tn_t__at(s, self, NULL, 0); }
-#define tn_t_(...) tn_t__at(__VA_ARGS__, TN_PLACE)
+#define tn_t_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_t__at(__VA_ARGS__, TN_PLACE))
 /* Reverses the dimensions. */
 static inline tn_tensor *tn_numpy_t_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -25936,7 +26212,7 @@ static inline tn_tensor *tn_numpy_t_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_numpy_t(tn_scope *s, tn_tensor *self)
 { return tn_numpy_t_at(s, self, NULL, 0); }
-#define tn_numpy_t(...) tn_numpy_t_at(__VA_ARGS__, TN_PLACE)
+#define tn_numpy_t(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_numpy_t_at(__VA_ARGS__, TN_PLACE))
 /* Transposes the last two dimensions. */
 static inline tn_tensor *tn_mt_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -25945,7 +26221,7 @@ static inline tn_tensor *tn_mt_at(tn_scope *s, tn_tensor *self, const char *file
 }
 static inline tn_tensor *tn_mt(tn_scope *s, tn_tensor *self)
 { return tn_mt_at(s, self, NULL, 0); }
-#define tn_mt(...) tn_mt_at(__VA_ARGS__, TN_PLACE)
+#define tn_mt(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mt_at(__VA_ARGS__, TN_PLACE))
 /* Conjugate transpose of the last two dimensions. */
 static inline tn_tensor *tn_mh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -25954,7 +26230,7 @@ static inline tn_tensor *tn_mh_at(tn_scope *s, tn_tensor *self, const char *file
 }
 static inline tn_tensor *tn_mh(tn_scope *s, tn_tensor *self)
 { return tn_mh_at(s, self, NULL, 0); }
-#define tn_mh(...) tn_mh_at(__VA_ARGS__, TN_PLACE)
+#define tn_mh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_mh_at(__VA_ARGS__, TN_PLACE))
 /* Conjugate transpose of a matrix. */
 static inline tn_tensor *tn_matrix_h_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -25963,7 +26239,7 @@ static inline tn_tensor *tn_matrix_h_at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_matrix_h(tn_scope *s, tn_tensor *self)
 { return tn_matrix_h_at(s, self, NULL, 0); }
-#define tn_matrix_h(...) tn_matrix_h_at(__VA_ARGS__, TN_PLACE)
+#define tn_matrix_h(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_matrix_h_at(__VA_ARGS__, TN_PLACE))
 /* Conjugate transpose of the last two dimensions. */
 static inline tn_tensor *tn_adjoint_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -25972,7 +26248,7 @@ static inline tn_tensor *tn_adjoint_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_adjoint(tn_scope *s, tn_tensor *self)
 { return tn_adjoint_at(s, self, NULL, 0); }
-#define tn_adjoint(...) tn_adjoint_at(__VA_ARGS__, TN_PLACE)
+#define tn_adjoint(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_adjoint_at(__VA_ARGS__, TN_PLACE))
 /* Moves dimensions to other places. */
 static inline tn_tensor *tn_movedim_at(tn_scope *s, tn_tensor *self, int64_t source, int64_t destination,
         const char *file, uint32_t line)
@@ -25982,7 +26258,7 @@ static inline tn_tensor *tn_movedim_at(tn_scope *s, tn_tensor *self, int64_t sou
 }
 static inline tn_tensor *tn_movedim(tn_scope *s, tn_tensor *self, int64_t source, int64_t destination)
 { return tn_movedim_at(s, self, source, destination, NULL, 0); }
-#define tn_movedim(...) tn_movedim_at(__VA_ARGS__, TN_PLACE)
+#define tn_movedim(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_movedim_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_movedim_intlist_at(tn_scope *s, tn_tensor *self, tn_ints source, tn_ints destination,
         const char *file, uint32_t line)
 {
@@ -25992,7 +26268,7 @@ static inline tn_tensor *tn_movedim_intlist_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_movedim_intlist(tn_scope *s, tn_tensor *self, tn_ints source, tn_ints destination)
 { return tn_movedim_intlist_at(s, self, source, destination, NULL, 0); }
-#define tn_movedim_intlist(...) tn_movedim_intlist_at(__VA_ARGS__, TN_PLACE)
+#define tn_movedim_intlist(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_movedim_intlist_at(__VA_ARGS__, TN_PLACE))
 /* Slice at one index of a dimension. */
 static inline tn_tensor *tn_select_at(tn_scope *s, tn_tensor *self, int64_t dim, int64_t index, const char *file,
         uint32_t line)
@@ -26002,7 +26278,7 @@ static inline tn_tensor *tn_select_at(tn_scope *s, tn_tensor *self, int64_t dim,
 }
 static inline tn_tensor *tn_select(tn_scope *s, tn_tensor *self, int64_t dim, int64_t index)
 { return tn_select_at(s, self, dim, index, NULL, 0); }
-#define tn_select(...) tn_select_at(__VA_ARGS__, TN_PLACE)
+#define tn_select(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_select_at(__VA_ARGS__, TN_PLACE))
 /* Slice of a dimension from start to end by step. */
 typedef struct tn_slice_args { tn_tensor *self; int64_t dim; int64_t start; int64_t end; int64_t step;
     } tn_slice_args;
@@ -26026,7 +26302,7 @@ static inline tn_tensor *tn_narrow_at(tn_scope *s, tn_tensor *self, int64_t dim,
 }
 static inline tn_tensor *tn_narrow(tn_scope *s, tn_tensor *self, int64_t dim, int64_t start, int64_t length)
 { return tn_narrow_at(s, self, dim, start, length, NULL, 0); }
-#define tn_narrow(...) tn_narrow_at(__VA_ARGS__, TN_PLACE)
+#define tn_narrow(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_narrow_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_narrow_tensor_at(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *start,
         int64_t length, const char *file, uint32_t line)
 {
@@ -26035,7 +26311,7 @@ static inline tn_tensor *tn_narrow_tensor_at(tn_scope *s, tn_tensor *self, int64
 }
 static inline tn_tensor *tn_narrow_tensor(tn_scope *s, tn_tensor *self, int64_t dim, tn_tensor *start, int64_t length)
 { return tn_narrow_tensor_at(s, self, dim, start, length, NULL, 0); }
-#define tn_narrow_tensor(...) tn_narrow_tensor_at(__VA_ARGS__, TN_PLACE)
+#define tn_narrow_tensor(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_narrow_tensor_at(__VA_ARGS__, TN_PLACE))
 /* Diagonal of two dimensions as a view. */
 typedef struct tn_diagonal_args { tn_tensor *self; int64_t offset; int64_t dim1; int64_t dim2; } tn_diagonal_args;
 static inline tn_tensor *tn_diagonal_at(tn_scope *s, const tn_diagonal_args *o, const char *file, uint32_t line)
@@ -26072,7 +26348,7 @@ static inline tn_tensor *tn_squeeze_at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_squeeze(tn_scope *s, tn_tensor *self)
 { return tn_squeeze_at(s, self, NULL, 0); }
-#define tn_squeeze(...) tn_squeeze_at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_squeeze__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -26080,7 +26356,7 @@ static inline tn_tensor *tn_squeeze__at(tn_scope *s, tn_tensor *self, const char
 }
 static inline tn_tensor *tn_squeeze_(tn_scope *s, tn_tensor *self)
 { return tn_squeeze__at(s, self, NULL, 0); }
-#define tn_squeeze_(...) tn_squeeze__at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_squeeze_dim_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
@@ -26088,7 +26364,7 @@ static inline tn_tensor *tn_squeeze_dim_at(tn_scope *s, tn_tensor *self, int64_t
 }
 static inline tn_tensor *tn_squeeze_dim(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_squeeze_dim_at(s, self, dim, NULL, 0); }
-#define tn_squeeze_dim(...) tn_squeeze_dim_at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_dim(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_dim_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_squeeze_dim__at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file,
         uint32_t line)
 {
@@ -26097,7 +26373,7 @@ static inline tn_tensor *tn_squeeze_dim__at(tn_scope *s, tn_tensor *self, int64_
 }
 static inline tn_tensor *tn_squeeze_dim_(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_squeeze_dim__at(s, self, dim, NULL, 0); }
-#define tn_squeeze_dim_(...) tn_squeeze_dim__at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_dim_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_dim__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_squeeze_dims_at(tn_scope *s, tn_tensor *self, tn_ints dim, const char *file,
         uint32_t line)
 {
@@ -26106,7 +26382,7 @@ static inline tn_tensor *tn_squeeze_dims_at(tn_scope *s, tn_tensor *self, tn_int
 }
 static inline tn_tensor *tn_squeeze_dims(tn_scope *s, tn_tensor *self, tn_ints dim)
 { return tn_squeeze_dims_at(s, self, dim, NULL, 0); }
-#define tn_squeeze_dims(...) tn_squeeze_dims_at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_dims(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_dims_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_squeeze_dims__at(tn_scope *s, tn_tensor *self, tn_ints dim, const char *file,
         uint32_t line)
 {
@@ -26115,7 +26391,7 @@ static inline tn_tensor *tn_squeeze_dims__at(tn_scope *s, tn_tensor *self, tn_in
 }
 static inline tn_tensor *tn_squeeze_dims_(tn_scope *s, tn_tensor *self, tn_ints dim)
 { return tn_squeeze_dims__at(s, self, dim, NULL, 0); }
-#define tn_squeeze_dims_(...) tn_squeeze_dims__at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_dims_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_dims__at(__VA_ARGS__, TN_PLACE))
 /* Inserts a dimension of size 1. */
 static inline tn_tensor *tn_unsqueeze_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
 {
@@ -26124,7 +26400,7 @@ static inline tn_tensor *tn_unsqueeze_at(tn_scope *s, tn_tensor *self, int64_t d
 }
 static inline tn_tensor *tn_unsqueeze(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_unsqueeze_at(s, self, dim, NULL, 0); }
-#define tn_unsqueeze(...) tn_unsqueeze_at(__VA_ARGS__, TN_PLACE)
+#define tn_unsqueeze(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unsqueeze_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_unsqueeze__at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self), tn_value_int(dim)};
@@ -26132,7 +26408,7 @@ static inline tn_tensor *tn_unsqueeze__at(tn_scope *s, tn_tensor *self, int64_t 
 }
 static inline tn_tensor *tn_unsqueeze_(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_unsqueeze__at(s, self, dim, NULL, 0); }
-#define tn_unsqueeze_(...) tn_unsqueeze__at(__VA_ARGS__, TN_PLACE)
+#define tn_unsqueeze_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unsqueeze__at(__VA_ARGS__, TN_PLACE))
 /* View with given size, strides and offset. */
 typedef struct tn_as_strided_args { tn_ints stride; int64_t storage_offset; } tn_as_strided_args;
 static inline tn_tensor *tn_as_strided_at(tn_scope *s, tn_tensor *self, tn_ints size, const tn_as_strided_args *o,
@@ -26171,7 +26447,7 @@ static inline tn_tensor *tn_unfold_at(tn_scope *s, tn_tensor *self, int64_t dime
 }
 static inline tn_tensor *tn_unfold(tn_scope *s, tn_tensor *self, int64_t dimension, int64_t size, int64_t step)
 { return tn_unfold_at(s, self, dimension, size, step, NULL, 0); }
-#define tn_unfold(...) tn_unfold_at(__VA_ARGS__, TN_PLACE)
+#define tn_unfold(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unfold_at(__VA_ARGS__, TN_PLACE))
 /* Views of equal size along a dimension. */
 typedef struct tn_split_args { int64_t split_size; int64_t dim; } tn_split_args;
 static inline tn_tensors tn_split_at(tn_scope *s, tn_tensor *self, const tn_split_args *o, const char *file,
@@ -26315,7 +26591,7 @@ static inline tn_tensors tn_hsplit_at(tn_scope *s, tn_tensor *self, int64_t sect
 }
 static inline tn_tensors tn_hsplit(tn_scope *s, tn_tensor *self, int64_t sections)
 { return tn_hsplit_at(s, self, sections, NULL, 0); }
-#define tn_hsplit(...) tn_hsplit_at(__VA_ARGS__, TN_PLACE)
+#define tn_hsplit(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hsplit_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn_hsplit_array_at(tn_scope *s, tn_tensor *self, tn_ints indices, const char *file,
         uint32_t line)
 {
@@ -26324,7 +26600,7 @@ static inline tn_tensors tn_hsplit_array_at(tn_scope *s, tn_tensor *self, tn_int
 }
 static inline tn_tensors tn_hsplit_array(tn_scope *s, tn_tensor *self, tn_ints indices)
 { return tn_hsplit_array_at(s, self, indices, NULL, 0); }
-#define tn_hsplit_array(...) tn_hsplit_array_at(__VA_ARGS__, TN_PLACE)
+#define tn_hsplit_array(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_hsplit_array_at(__VA_ARGS__, TN_PLACE))
 /* Splits along the first dimension. */
 static inline tn_tensors tn_vsplit_at(tn_scope *s, tn_tensor *self, int64_t sections, const char *file, uint32_t line)
 {
@@ -26333,7 +26609,7 @@ static inline tn_tensors tn_vsplit_at(tn_scope *s, tn_tensor *self, int64_t sect
 }
 static inline tn_tensors tn_vsplit(tn_scope *s, tn_tensor *self, int64_t sections)
 { return tn_vsplit_at(s, self, sections, NULL, 0); }
-#define tn_vsplit(...) tn_vsplit_at(__VA_ARGS__, TN_PLACE)
+#define tn_vsplit(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_vsplit_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn_vsplit_array_at(tn_scope *s, tn_tensor *self, tn_ints indices, const char *file,
         uint32_t line)
 {
@@ -26342,7 +26618,7 @@ static inline tn_tensors tn_vsplit_array_at(tn_scope *s, tn_tensor *self, tn_int
 }
 static inline tn_tensors tn_vsplit_array(tn_scope *s, tn_tensor *self, tn_ints indices)
 { return tn_vsplit_array_at(s, self, indices, NULL, 0); }
-#define tn_vsplit_array(...) tn_vsplit_array_at(__VA_ARGS__, TN_PLACE)
+#define tn_vsplit_array(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_vsplit_array_at(__VA_ARGS__, TN_PLACE))
 /* Splits along the third dimension. */
 static inline tn_tensors tn_dsplit_at(tn_scope *s, tn_tensor *self, int64_t sections, const char *file, uint32_t line)
 {
@@ -26351,7 +26627,7 @@ static inline tn_tensors tn_dsplit_at(tn_scope *s, tn_tensor *self, int64_t sect
 }
 static inline tn_tensors tn_dsplit(tn_scope *s, tn_tensor *self, int64_t sections)
 { return tn_dsplit_at(s, self, sections, NULL, 0); }
-#define tn_dsplit(...) tn_dsplit_at(__VA_ARGS__, TN_PLACE)
+#define tn_dsplit(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dsplit_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn_dsplit_array_at(tn_scope *s, tn_tensor *self, tn_ints indices, const char *file,
         uint32_t line)
 {
@@ -26360,7 +26636,7 @@ static inline tn_tensors tn_dsplit_array_at(tn_scope *s, tn_tensor *self, tn_int
 }
 static inline tn_tensors tn_dsplit_array(tn_scope *s, tn_tensor *self, tn_ints indices)
 { return tn_dsplit_array_at(s, self, indices, NULL, 0); }
-#define tn_dsplit_array(...) tn_dsplit_array_at(__VA_ARGS__, TN_PLACE)
+#define tn_dsplit_array(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_dsplit_array_at(__VA_ARGS__, TN_PLACE))
 /* Views of all slices along a dimension. */
 typedef struct tn_unbind_args { tn_tensor *self; int64_t dim; } tn_unbind_args;
 static inline tn_tensors tn_unbind_at(tn_scope *s, const tn_unbind_args *o, const char *file, uint32_t line)
@@ -26381,7 +26657,7 @@ static inline tn_tensor *tn_alias_at(tn_scope *s, tn_tensor *self, const char *f
 }
 static inline tn_tensor *tn_alias(tn_scope *s, tn_tensor *self)
 { return tn_alias_at(s, self, NULL, 0); }
-#define tn_alias(...) tn_alias_at(__VA_ARGS__, TN_PLACE)
+#define tn_alias(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_alias_at(__VA_ARGS__, TN_PLACE))
 /* View of the same data outside the graph. */
 static inline tn_tensor *tn_detach_default_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26390,7 +26666,7 @@ static inline tn_tensor *tn_detach_default_at(tn_scope *s, tn_tensor *self, cons
 }
 static inline tn_tensor *tn_detach_default(tn_scope *s, tn_tensor *self)
 { return tn_detach_default_at(s, self, NULL, 0); }
-#define tn_detach_default(...) tn_detach_default_at(__VA_ARGS__, TN_PLACE)
+#define tn_detach_default(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_detach_default_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_detach__at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(self)};
@@ -26398,7 +26674,7 @@ static inline tn_tensor *tn_detach__at(tn_scope *s, tn_tensor *self, const char 
 }
 static inline tn_tensor *tn_detach_(tn_scope *s, tn_tensor *self)
 { return tn_detach__at(s, self, NULL, 0); }
-#define tn_detach_(...) tn_detach__at(__VA_ARGS__, TN_PLACE)
+#define tn_detach_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_detach__at(__VA_ARGS__, TN_PLACE))
 /* Admits a fresh tensor to the graph. */
 static inline tn_tensor *tn_lift_fresh_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26407,7 +26683,7 @@ static inline tn_tensor *tn_lift_fresh_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_lift_fresh(tn_scope *s, tn_tensor *self)
 { return tn_lift_fresh_at(s, self, NULL, 0); }
-#define tn_lift_fresh(...) tn_lift_fresh_at(__VA_ARGS__, TN_PLACE)
+#define tn_lift_fresh(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lift_fresh_at(__VA_ARGS__, TN_PLACE))
 /* View with at least one dimension. */
 static inline tn_tensor *tn_atleast_1d_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26416,7 +26692,7 @@ static inline tn_tensor *tn_atleast_1d_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_atleast_1d(tn_scope *s, tn_tensor *self)
 { return tn_atleast_1d_at(s, self, NULL, 0); }
-#define tn_atleast_1d(...) tn_atleast_1d_at(__VA_ARGS__, TN_PLACE)
+#define tn_atleast_1d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atleast_1d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn_atleast_1d_sequence_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensors(tensors.data, tensors.count)};
@@ -26433,7 +26709,7 @@ static inline tn_tensor *tn_atleast_2d_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_atleast_2d(tn_scope *s, tn_tensor *self)
 { return tn_atleast_2d_at(s, self, NULL, 0); }
-#define tn_atleast_2d(...) tn_atleast_2d_at(__VA_ARGS__, TN_PLACE)
+#define tn_atleast_2d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atleast_2d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn_atleast_2d_sequence_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensors(tensors.data, tensors.count)};
@@ -26450,7 +26726,7 @@ static inline tn_tensor *tn_atleast_3d_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_atleast_3d(tn_scope *s, tn_tensor *self)
 { return tn_atleast_3d_at(s, self, NULL, 0); }
-#define tn_atleast_3d(...) tn_atleast_3d_at(__VA_ARGS__, TN_PLACE)
+#define tn_atleast_3d(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_atleast_3d_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensors tn_atleast_3d_sequence_at(tn_scope *s, tn_tensors tensors, const char *file, uint32_t line)
 {
     const tn_value v[] = {tn_value_tensors(tensors.data, tensors.count)};
@@ -26498,7 +26774,7 @@ static inline tn_tensor *tn_moveaxis_at(tn_scope *s, tn_tensor *self, int64_t so
 }
 static inline tn_tensor *tn_moveaxis(tn_scope *s, tn_tensor *self, int64_t source, int64_t destination)
 { return tn_moveaxis_at(s, self, source, destination, NULL, 0); }
-#define tn_moveaxis(...) tn_moveaxis_at(__VA_ARGS__, TN_PLACE)
+#define tn_moveaxis(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_moveaxis_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_moveaxis_intlist_at(tn_scope *s, tn_tensor *self, tn_ints source, tn_ints destination,
         const char *file, uint32_t line)
 {
@@ -26508,7 +26784,7 @@ static inline tn_tensor *tn_moveaxis_intlist_at(tn_scope *s, tn_tensor *self, tn
 }
 static inline tn_tensor *tn_moveaxis_intlist(tn_scope *s, tn_tensor *self, tn_ints source, tn_ints destination)
 { return tn_moveaxis_intlist_at(s, self, source, destination, NULL, 0); }
-#define tn_moveaxis_intlist(...) tn_moveaxis_intlist_at(__VA_ARGS__, TN_PLACE)
+#define tn_moveaxis_intlist(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_moveaxis_intlist_at(__VA_ARGS__, TN_PLACE))
 /* Swaps two dimensions. */
 static inline tn_tensor *tn_swapaxes_at(tn_scope *s, tn_tensor *self, int64_t axis0, int64_t axis1, const char *file,
         uint32_t line)
@@ -26518,7 +26794,7 @@ static inline tn_tensor *tn_swapaxes_at(tn_scope *s, tn_tensor *self, int64_t ax
 }
 static inline tn_tensor *tn_swapaxes(tn_scope *s, tn_tensor *self, int64_t axis0, int64_t axis1)
 { return tn_swapaxes_at(s, self, axis0, axis1, NULL, 0); }
-#define tn_swapaxes(...) tn_swapaxes_at(__VA_ARGS__, TN_PLACE)
+#define tn_swapaxes(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_swapaxes_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_swapaxes__at(tn_scope *s, tn_tensor *self, int64_t axis0, int64_t axis1, const char *file,
         uint32_t line)
 {
@@ -26527,7 +26803,7 @@ static inline tn_tensor *tn_swapaxes__at(tn_scope *s, tn_tensor *self, int64_t a
 }
 static inline tn_tensor *tn_swapaxes_(tn_scope *s, tn_tensor *self, int64_t axis0, int64_t axis1)
 { return tn_swapaxes__at(s, self, axis0, axis1, NULL, 0); }
-#define tn_swapaxes_(...) tn_swapaxes__at(__VA_ARGS__, TN_PLACE)
+#define tn_swapaxes_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_swapaxes__at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_swapdims_at(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1, const char *file,
         uint32_t line)
 {
@@ -26536,7 +26812,7 @@ static inline tn_tensor *tn_swapdims_at(tn_scope *s, tn_tensor *self, int64_t di
 }
 static inline tn_tensor *tn_swapdims(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1)
 { return tn_swapdims_at(s, self, dim0, dim1, NULL, 0); }
-#define tn_swapdims(...) tn_swapdims_at(__VA_ARGS__, TN_PLACE)
+#define tn_swapdims(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_swapdims_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_swapdims__at(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1, const char *file,
         uint32_t line)
 {
@@ -26545,7 +26821,7 @@ static inline tn_tensor *tn_swapdims__at(tn_scope *s, tn_tensor *self, int64_t d
 }
 static inline tn_tensor *tn_swapdims_(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1)
 { return tn_swapdims__at(s, self, dim0, dim1, NULL, 0); }
-#define tn_swapdims_(...) tn_swapdims__at(__VA_ARGS__, TN_PLACE)
+#define tn_swapdims_(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_swapdims__at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view alias. */
 static inline tn_tensor *tn_alias_copy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26554,7 +26830,7 @@ static inline tn_tensor *tn_alias_copy_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn_alias_copy(tn_scope *s, tn_tensor *self)
 { return tn_alias_copy_at(s, self, NULL, 0); }
-#define tn_alias_copy(...) tn_alias_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_alias_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_alias_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view as_strided. */
 typedef struct tn_as_strided_copy_args { tn_ints stride; int64_t storage_offset; } tn_as_strided_copy_args;
 static inline tn_tensor *tn_as_strided_copy_at(tn_scope *s, tn_tensor *self, tn_ints size,
@@ -26579,7 +26855,7 @@ static inline tn_tensor *tn_detach_copy_at(tn_scope *s, tn_tensor *self, const c
 }
 static inline tn_tensor *tn_detach_copy(tn_scope *s, tn_tensor *self)
 { return tn_detach_copy_at(s, self, NULL, 0); }
-#define tn_detach_copy(...) tn_detach_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_detach_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_detach_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view diagonal. */
 typedef struct tn_diagonal_copy_args { tn_tensor *self; int64_t offset; int64_t dim1; int64_t dim2;
     } tn_diagonal_copy_args;
@@ -26617,7 +26893,7 @@ static inline tn_tensor *tn_permute_copy_at(tn_scope *s, tn_tensor *self, tn_int
 }
 static inline tn_tensor *tn_permute_copy(tn_scope *s, tn_tensor *self, tn_ints dims)
 { return tn_permute_copy_at(s, self, dims, NULL, 0); }
-#define tn_permute_copy(...) tn_permute_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_permute_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_permute_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view select. */
 static inline tn_tensor *tn_select_copy_at(tn_scope *s, tn_tensor *self, int64_t dim, int64_t index, const char *file,
         uint32_t line)
@@ -26627,7 +26903,7 @@ static inline tn_tensor *tn_select_copy_at(tn_scope *s, tn_tensor *self, int64_t
 }
 static inline tn_tensor *tn_select_copy(tn_scope *s, tn_tensor *self, int64_t dim, int64_t index)
 { return tn_select_copy_at(s, self, dim, index, NULL, 0); }
-#define tn_select_copy(...) tn_select_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_select_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_select_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view slice. */
 typedef struct tn_slice_copy_args { tn_tensor *self; int64_t dim; int64_t start; int64_t end; int64_t step;
     } tn_slice_copy_args;
@@ -26708,7 +26984,7 @@ static inline tn_tensor *tn_squeeze_copy_at(tn_scope *s, tn_tensor *self, const 
 }
 static inline tn_tensor *tn_squeeze_copy(tn_scope *s, tn_tensor *self)
 { return tn_squeeze_copy_at(s, self, NULL, 0); }
-#define tn_squeeze_copy(...) tn_squeeze_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_copy_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_squeeze_copy_dim_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file,
         uint32_t line)
 {
@@ -26717,7 +26993,7 @@ static inline tn_tensor *tn_squeeze_copy_dim_at(tn_scope *s, tn_tensor *self, in
 }
 static inline tn_tensor *tn_squeeze_copy_dim(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_squeeze_copy_dim_at(s, self, dim, NULL, 0); }
-#define tn_squeeze_copy_dim(...) tn_squeeze_copy_dim_at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_copy_dim(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_copy_dim_at(__VA_ARGS__, TN_PLACE))
 static inline tn_tensor *tn_squeeze_copy_dims_at(tn_scope *s, tn_tensor *self, tn_ints dim, const char *file,
         uint32_t line)
 {
@@ -26726,7 +27002,7 @@ static inline tn_tensor *tn_squeeze_copy_dims_at(tn_scope *s, tn_tensor *self, t
 }
 static inline tn_tensor *tn_squeeze_copy_dims(tn_scope *s, tn_tensor *self, tn_ints dim)
 { return tn_squeeze_copy_dims_at(s, self, dim, NULL, 0); }
-#define tn_squeeze_copy_dims(...) tn_squeeze_copy_dims_at(__VA_ARGS__, TN_PLACE)
+#define tn_squeeze_copy_dims(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_squeeze_copy_dims_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view t. */
 static inline tn_tensor *tn_t_copy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26735,7 +27011,7 @@ static inline tn_tensor *tn_t_copy_at(tn_scope *s, tn_tensor *self, const char *
 }
 static inline tn_tensor *tn_t_copy(tn_scope *s, tn_tensor *self)
 { return tn_t_copy_at(s, self, NULL, 0); }
-#define tn_t_copy(...) tn_t_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_t_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_t_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view transpose. */
 static inline tn_tensor *tn_transpose_copy_at(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1,
         const char *file, uint32_t line)
@@ -26745,7 +27021,7 @@ static inline tn_tensor *tn_transpose_copy_at(tn_scope *s, tn_tensor *self, int6
 }
 static inline tn_tensor *tn_transpose_copy(tn_scope *s, tn_tensor *self, int64_t dim0, int64_t dim1)
 { return tn_transpose_copy_at(s, self, dim0, dim1, NULL, 0); }
-#define tn_transpose_copy(...) tn_transpose_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_transpose_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_transpose_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view unbind. */
 typedef struct tn_unbind_copy_args { tn_tensor *self; int64_t dim; } tn_unbind_copy_args;
 static inline tn_tensors tn_unbind_copy_at(tn_scope *s, const tn_unbind_copy_args *o, const char *file, uint32_t line)
@@ -26779,7 +27055,7 @@ static inline tn_tensor *tn_unfold_copy_at(tn_scope *s, tn_tensor *self, int64_t
 }
 static inline tn_tensor *tn_unfold_copy(tn_scope *s, tn_tensor *self, int64_t dimension, int64_t size, int64_t step)
 { return tn_unfold_copy_at(s, self, dimension, size, step, NULL, 0); }
-#define tn_unfold_copy(...) tn_unfold_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_unfold_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unfold_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view unsqueeze. */
 static inline tn_tensor *tn_unsqueeze_copy_at(tn_scope *s, tn_tensor *self, int64_t dim, const char *file,
         uint32_t line)
@@ -26789,7 +27065,7 @@ static inline tn_tensor *tn_unsqueeze_copy_at(tn_scope *s, tn_tensor *self, int6
 }
 static inline tn_tensor *tn_unsqueeze_copy(tn_scope *s, tn_tensor *self, int64_t dim)
 { return tn_unsqueeze_copy_at(s, self, dim, NULL, 0); }
-#define tn_unsqueeze_copy(...) tn_unsqueeze_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_unsqueeze_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_unsqueeze_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with other sizes; unlike view, of any strides. */
 static inline tn_tensor *tn_view_copy_at(tn_scope *s, tn_tensor *self, tn_ints size, const char *file, uint32_t line)
 {
@@ -26798,7 +27074,7 @@ static inline tn_tensor *tn_view_copy_at(tn_scope *s, tn_tensor *self, tn_ints s
 }
 static inline tn_tensor *tn_view_copy(tn_scope *s, tn_tensor *self, tn_ints size)
 { return tn_view_copy_at(s, self, size, NULL, 0); }
-#define tn_view_copy(...) tn_view_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view view. */
 static inline tn_tensor *tn_view_copy_dtype_at(tn_scope *s, tn_tensor *self, tn_dtype dtype, const char *file,
         uint32_t line)
@@ -26808,7 +27084,7 @@ static inline tn_tensor *tn_view_copy_dtype_at(tn_scope *s, tn_tensor *self, tn_
 }
 static inline tn_tensor *tn_view_copy_dtype(tn_scope *s, tn_tensor *self, tn_dtype dtype)
 { return tn_view_copy_dtype_at(s, self, dtype, NULL, 0); }
-#define tn_view_copy_dtype(...) tn_view_copy_dtype_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_copy_dtype(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_copy_dtype_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view view_as_real. */
 static inline tn_tensor *tn_view_as_real_copy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26817,7 +27093,7 @@ static inline tn_tensor *tn_view_as_real_copy_at(tn_scope *s, tn_tensor *self, c
 }
 static inline tn_tensor *tn_view_as_real_copy(tn_scope *s, tn_tensor *self)
 { return tn_view_as_real_copy_at(s, self, NULL, 0); }
-#define tn_view_as_real_copy(...) tn_view_as_real_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_as_real_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_as_real_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view view_as_complex. */
 static inline tn_tensor *tn_view_as_complex_copy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26826,7 +27102,7 @@ static inline tn_tensor *tn_view_as_complex_copy_at(tn_scope *s, tn_tensor *self
 }
 static inline tn_tensor *tn_view_as_complex_copy(tn_scope *s, tn_tensor *self)
 { return tn_view_as_complex_copy_at(s, self, NULL, 0); }
-#define tn_view_as_complex_copy(...) tn_view_as_complex_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_view_as_complex_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_view_as_complex_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view _conj. */
 static inline tn_tensor *tn__conj_copy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26835,7 +27111,7 @@ static inline tn_tensor *tn__conj_copy_at(tn_scope *s, tn_tensor *self, const ch
 }
 static inline tn_tensor *tn__conj_copy(tn_scope *s, tn_tensor *self)
 { return tn__conj_copy_at(s, self, NULL, 0); }
-#define tn__conj_copy(...) tn__conj_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn__conj_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__conj_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view _neg_view. */
 static inline tn_tensor *tn__neg_view_copy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26844,7 +27120,7 @@ static inline tn_tensor *tn__neg_view_copy_at(tn_scope *s, tn_tensor *self, cons
 }
 static inline tn_tensor *tn__neg_view_copy(tn_scope *s, tn_tensor *self)
 { return tn__neg_view_copy_at(s, self, NULL, 0); }
-#define tn__neg_view_copy(...) tn__neg_view_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn__neg_view_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__neg_view_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view lift_fresh. */
 static inline tn_tensor *tn_lift_fresh_copy_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26853,7 +27129,7 @@ static inline tn_tensor *tn_lift_fresh_copy_at(tn_scope *s, tn_tensor *self, con
 }
 static inline tn_tensor *tn_lift_fresh_copy(tn_scope *s, tn_tensor *self)
 { return tn_lift_fresh_copy_at(s, self, NULL, 0); }
-#define tn_lift_fresh_copy(...) tn_lift_fresh_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn_lift_fresh_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lift_fresh_copy_at(__VA_ARGS__, TN_PLACE))
 /* Admits a tensor to the graph. */
 static inline tn_tensor *tn_lift_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -26862,7 +27138,7 @@ static inline tn_tensor *tn_lift_at(tn_scope *s, tn_tensor *self, const char *fi
 }
 static inline tn_tensor *tn_lift(tn_scope *s, tn_tensor *self)
 { return tn_lift_at(s, self, NULL, 0); }
-#define tn_lift(...) tn_lift_at(__VA_ARGS__, TN_PLACE)
+#define tn_lift(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_lift_at(__VA_ARGS__, TN_PLACE))
 /* Copy with another size. */
 static inline tn_tensor *tn__reshape_copy_at(tn_scope *s, tn_tensor *self, tn_ints size, const char *file,
         uint32_t line)
@@ -26872,7 +27148,7 @@ static inline tn_tensor *tn__reshape_copy_at(tn_scope *s, tn_tensor *self, tn_in
 }
 static inline tn_tensor *tn__reshape_copy(tn_scope *s, tn_tensor *self, tn_ints size)
 { return tn__reshape_copy_at(s, self, size, NULL, 0); }
-#define tn__reshape_copy(...) tn__reshape_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn__reshape_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__reshape_copy_at(__VA_ARGS__, TN_PLACE))
 /* Copy with the result of the view _reshape_alias. */
 static inline tn_tensor *tn__reshape_alias_copy_at(tn_scope *s, tn_tensor *self, tn_ints size, tn_ints stride,
         const char *file, uint32_t line)
@@ -26883,7 +27159,7 @@ static inline tn_tensor *tn__reshape_alias_copy_at(tn_scope *s, tn_tensor *self,
 }
 static inline tn_tensor *tn__reshape_alias_copy(tn_scope *s, tn_tensor *self, tn_ints size, tn_ints stride)
 { return tn__reshape_alias_copy_at(s, self, size, stride, NULL, 0); }
-#define tn__reshape_alias_copy(...) tn__reshape_alias_copy_at(__VA_ARGS__, TN_PLACE)
+#define tn__reshape_alias_copy(...) TN_NUMBERS_GO_TO_SCALAR_CALLS(tn__reshape_alias_copy_at(__VA_ARGS__, TN_PLACE))
 
 #endif /* C */
 #endif

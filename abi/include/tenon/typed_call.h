@@ -14,6 +14,7 @@
 
 #ifdef __cplusplus
 #include <tenon/cplusplus.hpp>
+#define TN_NUMBERS_GO_TO_SCALAR_CALLS(call) call /* a number is no tensor in C++ */
 #else
 typedef tn_value tn_scalar;
 
@@ -31,8 +32,15 @@ typedef tn_value tn_scalar;
             _Pragma("GCC diagnostic error \"-Wint-conversion\"") call;                       \
         _Pragma("GCC diagnostic pop")                                                        \
     })
+/* Around a call that takes tensors: a number in place of one is an error, tn_mul(s, x, 2). For numbers there is tn_mul_scalar. */
+#define TN_NUMBERS_GO_TO_SCALAR_CALLS(call)                                                       \
+    __extension__({                                                                               \
+        _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wint-conversion\"") call; \
+        _Pragma("GCC diagnostic pop")                                                             \
+    })
 #else
 #define TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(call) call
+#define TN_NUMBERS_GO_TO_SCALAR_CALLS(call)                      call
 #endif
 
 /* What scalar and list options are until the caller sets them. A plain number sets the first member only. */

@@ -192,13 +192,15 @@ typedef struct tn_outputs {
  * y.more[0] and c in y.more[1]. An error names the modules around the call that failed. */
 TN_API tn_outputs tn_module_call(tn_scope *s, tn_module *m, tn_tensors in);
 /* The first output: tn_module_forward(s, m, x) and, for modules with several inputs, tn_module_forward(s, m, x, y, ...). */
-#define tn_module_forward(s, m, ...) tn_outputs_first(tn_module_call(s, m, TN_TENSORS(__VA_ARGS__)))
+#define tn_module_forward(s, m, ...) \
+    TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_outputs_first(tn_module_call(s, m, TN_TENSORS(__VA_ARGS__))))
 static inline tn_tensor *tn_outputs_first(tn_outputs y)
 {
     return y.first;
 }
 /* The same for a child by its name (with dots, too): tn_child_forward(s, m, "attn.fc", x). TN_E_NOT_FOUND if there is none. */
-#define tn_child_forward(s, m, name, ...) tn_outputs_first(tn_child_call(s, m, name, TN_TENSORS(__VA_ARGS__)))
+#define tn_child_forward(s, m, name, ...) \
+    TN_NUMBERS_GO_TO_SCALAR_CALLS(tn_outputs_first(tn_child_call(s, m, name, TN_TENSORS(__VA_ARGS__))))
 TN_API tn_outputs tn_child_call(tn_scope *s, tn_module *m, const char *name, tn_tensors in);
 /* Fails the scope unless there are `count` inputs; returns its status. For forward functions. */
 TN_API int32_t tn_module_takes(tn_scope *s, tn_tensors in, int64_t count);
