@@ -227,7 +227,9 @@ tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_c
         return NULL;
     }
     tn_module *m = tree ? make(tree, name ? name : "", name ? strlen(name) : 0, class) : NULL;
-    if (!m) {
+    if (m) tree->life = nn_life_begin(name);
+    if (!m || !tree->life) {
+        destroy(m);
         free(tree);
         return NULL;
     }
@@ -250,6 +252,8 @@ void tn_module_destroy(tn_module *root)
     snprintf(what, sizeof what, "module '%s'", root->name);
     if (!handle_end(&tree->mark, what, __builtin_return_address(0))) return;
     destroy(root);
+    nn_life_end(tree->life);
+    tree->life = NULL;
     free(tree->error);
     free(tree->report);
     tree->report = NULL;

@@ -3,8 +3,10 @@
 #ifndef NN_MODULE_H
 #define NN_MODULE_H
 
+#include <stdatomic.h>
 #include <tenon/nn.h>
 #include "handle.h"
+#include "module_life.h"
 
 #define NN_PATH_BYTES 512 /* of a path of names */
 
@@ -41,7 +43,12 @@ typedef struct nn_tree {
     uint64_t generation; /* tensors were exchanged so often */
     uint64_t handles;
     handle_mark mark;
+    module_life *life;
 } nn_tree;
+
+/* The life of a new tree, NULL when out of memory, and its end. */
+module_life *nn_life_begin(const char *name);
+void nn_life_end(module_life *life);
 
 struct tn_module {
     const tn_module_class *class;

@@ -6,7 +6,9 @@
 #include "optimizer.h"
 
 struct tn_average {
+    tn_context *ctx;
     const tn_module *module;
+    module_life *life;
     uint64_t generation; /* of the module when its tensors were taken */
     uint32_t count;
     double decay;
@@ -24,6 +26,8 @@ void tn_average_destroy(tn_average *a)
     }
     free(a->values);
     free(a->means);
+    module_life_release(a->life);
+    a->life = NULL;
     a->count = 0;
     handle_free(a);
 }
@@ -34,7 +38,9 @@ tn_average *tn_average_create(tn_module *module, double decay)
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     if (!module) tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_average_create: the module is NULL");
     if (!a) return NULL;
+    a->ctx = tn_module_context(module);
     a->module = module;
+    a->life = module_life_of(module);
     a->generation = tn_module_generation(module);
     tn_scope *s = tn_scope_open_with(tn_module_context(module), &options);
     tn_tensors all = tn_module_parameters(s, module);
@@ -57,6 +63,7 @@ tn_average *tn_average_create(tn_module *module, double decay)
 /* Takes the tensors that the module now has, and moves the means to them. */
 static void follow_module(tn_scope *s, tn_average *a)
 {
+    if (module_life_check(s, a->life, "average")) return;
     uint64_t now = tn_module_generation(a->module);
     if (now == a->generation) return;
     tn_tensors all = tn_module_parameters(s, a->module);
@@ -114,6 +121,7 @@ tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a)
 {
     const tn_named_tensors none = {NULL, 0};
     if (!a) return tn_scope_fail(s, TN_E_STATE, "tn_average_tensors: the average is NULL"), none;
+    if (module_life_check(s, a->life, "average")) return none;
     tn_named_tensors names = tn_module_tensors(s, a->module, TN_PARAMETERS);
     tn_named_tensor *list = tn_scope_memory(s, (a->count + 1u) * sizeof *list);
     if (list && names.count != a->count)
@@ -142,7 +150,7 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
 {
     if (!a) return tn_scope_fail(NULL, TN_E_STATE, "tn_average_load_state: the average is NULL");
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    tn_scope *s = tn_scope_open_with(tn_module_context(a->module), &options);
+    tn_scope *s = tn_scope_open_with(a->ctx, &options);
     follow_module(s, a);
     tn_named_tensors mine = tn_average_tensors(s, a);
     for (int64_t i = 0; i < mine.count && !tn_scope_failed(s); i++) {

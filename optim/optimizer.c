@@ -183,6 +183,7 @@ tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *opt
     tn_optimizer *o = create(s, tn_module_context(module), parameters, kind, options);
     if (!o) return NULL;
     o->module = module;
+    o->life = module_life_of(module);
     o->generation = tn_module_generation(module);
     o->of_module = o->count;
     handle_begin(o->ctx, o, "optimizer of module '%s'", tn_module_name(module));
@@ -233,6 +234,7 @@ void tn_optimizer_destroy(tn_optimizer *o)
     optim_lbfgs_destroy(o->lbfgs);
     free(o->parameters);
     free(o->groups);
+    module_life_release(o->life);
     *o = (tn_optimizer){.ctx = o->ctx, .kind = o->kind, .mark = o->mark};
     handle_free(o);
 }
@@ -266,6 +268,7 @@ static tn_tensor *renamed(const tn_optimizer *o, optim_parameter *at)
 
 int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
 {
+    if (module_life_check(scope, o->life, optim_kinds[o->kind].name)) return tn_scope_failed(scope);
     uint64_t now = tn_module_generation(o->module);
     if (!o->module || now == o->generation) return TN_OK;
     tn_scope *s = optim_without_recording(scope);

@@ -5,6 +5,7 @@
 
 #include <tenon/optim.h>
 #include "handle.h"
+#include "module_life.h"
 
 #define OPTIM_MAX_STATES 4
 
@@ -33,6 +34,7 @@ typedef struct optim_kind {
 struct tn_optimizer {
     tn_context *ctx;
     const tn_module *module; /* whose tensors the first `of_module` parameters are; NULL: a list's */
+    module_life *life;       /* of the module; NULL: a list's */
     uint64_t generation;     /* of the module when its tensors were taken */
     uint32_t of_module;
     uint32_t kind;

@@ -292,6 +292,38 @@ Test(trajectories, calls_without_an_object_say_so)
     cr_assert(isnan(tn_plateau_step(NULL, 1)));
 }
 
+/* Also without TENON_DEBUG. */
+Test(trajectories, a_module_that_was_destroyed_is_an_error)
+{
+    tn_module *m = tn_module_create(ctx, "net", NULL);
+    tn_linear_create(m, "fc", 2, 1);
+    tn_optimizer *o = tn_sgd_create(m, .lr = 1), *of_none;
+    tn_average *a = tn_average_create(m, 0);
+    tn_tensor *weight = tn_module_tensor(m, "fc.weight");
+    of_none = tn_optimizer_create_of(
+        ctx, TN_TENSORS(weight), TN_SGD,
+        &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .lr = 1});
+    cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
+    cr_assert_eq(tn_average_update(s, a), TN_OK);
+    tn_module_destroy(m);
+    cr_assert_eq(tn_optimizer_step(s, o), TN_E_DEAD_HANDLE);
+    expect_error(s, "SGD: module 'net' was destroyed");
+    cr_assert_neq(tn_optimizer_load_state(o, (tn_named_tensors){NULL, 0}), TN_OK);
+    expect_last_error("SGD: module 'net' was destroyed");
+    cr_assert_eq(tn_average_update(s, a), TN_E_DEAD_HANDLE);
+    expect_error(s, "average: module 'net' was destroyed");
+    cr_assert_eq(tn_average_swap(s, a), TN_E_DEAD_HANDLE);
+    tn_scope_clear(s);
+    cr_assert_null(tn_average_tensors(s, a).data);
+    expect_error(s, "average: module 'net' was destroyed");
+    cr_assert_eq(tn_average_load_state(a, (tn_named_tensors){NULL, 0}), TN_E_DEAD_HANDLE);
+    /* One of tensors has references of its own. */
+    cr_assert_eq(tn_optimizer_step(s, of_none), TN_OK);
+    tn_optimizer_destroy(of_none);
+    tn_optimizer_destroy(o);
+    tn_average_destroy(a);
+}
+
 Test(trajectories, a_warm_up_ends_at_zero)
 {
     cr_assert_eq(tn_lr_warm_up_cosine(100, 1, 10, 100), 0);

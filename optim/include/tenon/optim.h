@@ -85,7 +85,8 @@ typedef struct tn_optimizer_options {
 TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
 
 /* For all parameters of options->module, under their names. NULL and tn_last_error() for bad options. The first step
- * makes the states. The module must live as long as the optimiser. After tn_module_to and tn_module_set_tensor the next
+ * makes the states. The optimiser keeps the parameters alive, but not
+ * the module, which must live as long: a step after tn_module_destroy is TN_E_DEAD_HANDLE. After tn_module_to and tn_module_set_tensor the next
  * step takes the new tensors, and its states go to their devices and dtypes. */
 TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options);
 /* For a list of leaves, named "0", "1", ...; the optimiser takes references. */
@@ -303,7 +304,7 @@ TN_API double tn_plateau_step(tn_plateau *p, double measure);
 /* ---- Averages of parameters --------------------------------------------------------------------------------- */
 
 /* Copies of the parameters of a module, and their mean over updates: equal weights (SWA, Izmailov et al. 2018) with
- * `decay` 0, else mean * decay + value * (1 - decay) (EMA). */
+ * `decay` 0, else mean * decay + value * (1 - decay) (EMA). The module must live as long; else calls are TN_E_DEAD_HANDLE. */
 typedef struct tn_average tn_average;
 TN_API tn_average *tn_average_create(tn_module *module, double decay);
 TN_API int32_t tn_average_update(tn_scope *s, tn_average *a);
