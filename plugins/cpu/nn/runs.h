@@ -83,13 +83,15 @@ ALWAYS_INLINE void map_block(run_operands r, int64_t i, int n, const W *constant
     narrow(out + i, x, n);
 }
 
-/* out[i] = f(x[i], y[i], v[i], w[i]); out may be x or y. */
+/* out[i] = f(x[i], y[i], v[i], w[i]); out may be x or y. Where E is W, blocks would only be copied to the stack and back. */
 ALWAYS_INLINE void run_map(run_operands r, int64_t count, const W *constants, run_function f, E *out)
 {
     int64_t i = 0;
-    for (; i + CPU_BLOCK <= count; i += CPU_BLOCK) map_block(r, i, CPU_BLOCK, constants, f, out);
-    for (; i + CPU_SMALL_BLOCK <= count; i += CPU_SMALL_BLOCK)
+    for (; CPU_IS_HALF && i + CPU_BLOCK <= count; i += CPU_BLOCK)
+        map_block(r, i, CPU_BLOCK, constants, f, out);
+    for (; CPU_IS_HALF && i + CPU_SMALL_BLOCK <= count; i += CPU_SMALL_BLOCK)
         map_block(r, i, CPU_SMALL_BLOCK, constants, f, out);
+    CPU_INDEPENDENT
     for (; i < count; i++)
         store_wide(&out[i], f(load_wide(&r.x[i]), r.y ? load_wide(&r.y[i]) : 0, r.v ? r.v[i] : 0,
                               r.w ? r.w[i] : 0, constants));
