@@ -160,15 +160,33 @@ void composite_bernoulli_float(tn_scope *s, const tn_value *args, tn_value *outs
     give(outs, 0, fill_bernoulli(s, arg_tensor(args, 0), arg_float(args, 1), arg_generator(args, 2)));
 }
 
+/*
+ * Probabilities on the CPU are read, as ATen does. On other devices they are not: that would wait for the device at each
+ * call, and could not be captured. There 2 gives 1, and -1 and NaN give 0.
+ */
+static int32_t check_probabilities(tn_scope *s, tn_tensor *p)
+{
+    if (!p || TN_DEVICE_TYPE(tn_tensor_device(p)) != TN_INTERNED_CPU || !tn_tensor_numel(p))
+        return tn_scope_failed(s);
+    tn_aminmax_result range = tn_aminmax(s, p);
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    double least = tn_item_double(s, range.min), most = tn_item_double(s, range.max);
+    if (tn_scope_failed(s) || (least >= 0 && most <= 1)) return tn_scope_failed(s);
+    return tni_scope_failf(s, TN_E_ARGUMENT, "expects probabilities in [0, 1], but got %g",
+                           least >= 0 ? most : least);
+}
+
 /* 1 where a uniform random number is below the probability. */
 static tn_tensor *fill_bernoulli_of(tn_scope *s, tn_tensor *self, tn_tensor *p, tn_generator *g)
 {
     tn_dtype dtype = dtype_of(p) == TN_FLOAT64 ? TN_FLOAT64 : TN_FLOAT32;
     if (is_complex(dtype_of(p)))
         return tn_scope_fail(s, TN_E_DTYPE, "bernoulli_: the probabilities must be real"), NULL;
+    p = tni_cast(s, p, dtype);
+    if (check_probabilities(s, p)) return NULL;
     tn_tensor *u = tni_empty_on(s, self, dtype, sizes_of(self));
     tni_fill_random(s, u, TN_RANDOM_UNIFORM, tn_value_float(0), tn_value_float(1), g);
-    return tn_copy_(s, self, tn_lt(s, u, tni_cast(s, p, dtype)));
+    return tn_copy_(s, self, tn_lt(s, u, p));
 }
 
 void composite_bernoulli_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -237,7 +255,7 @@ static int32_t check_deviations(tn_scope *s, const tn_tensor *std)
         return tn_scope_fail(s, TN_E_DTYPE, "normal expects standard deviation to be non-complex");
     if (tn_tensor_numel(std) == 0) return TN_OK;
     tn_tensor *least = tn_min(s, (tn_tensor *)(uintptr_t)std);
-    if (least && tn_item_double(s, least) < 0)
+    if (least && !(tn_item_double(s, least) >= 0))
         return tn_scope_fail(s, TN_E_ARGUMENT, "normal expects all elements of std >= 0.0");
     return tn_scope_failed(s);
 }

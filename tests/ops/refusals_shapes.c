@@ -293,6 +293,24 @@ Test(refusals_shapes, of_samples_and_statistics)
     REFUSED(tn_random_from_(s, tn_to(s, v, TN_UINT8), 300, TN_NONE), "from is out of bounds for u");
     REFUSED(tn_random_(s, tn_to(s, v, TN_COMPLEX64)), "\" not implemented for 'ComplexFloat'");
     REFUSED(tn_bernoulli_tensor_(s, v, tn_to(s, v, TN_COMPLEX64)), "the probabilities must be real");
+    /* ATen's CPU refuses what is not from 0 to 1, whichever form is called. */
+    const double wrong[] = {2, -1, NAN, INFINITY};
+    for (int32_t n = 0; n < 4; n++) {
+        tn_tensor *p = tn_mul_scalar(s, tn_ones_like(s, v), wrong[n]), *half = tn_to(s, p, TN_FLOAT16);
+        REFUSED(tn_bernoulli(s, p), "bernoulli: expects probabilities in [0, 1], but got ");
+        REFUSED(tn_bernoulli(s, half), "bernoulli: expects probabilities in [0, 1], but got ");
+        REFUSED(tn_bernoulli_out(s, p, tn_zeros_like(s, p)), "expects probabilities in [0, 1], but got ");
+        REFUSED(tn_bernoulli_tensor_(s, tn_zeros_like(s, v), p), "expects probabilities in [0, 1], but got ");
+        REFUSED(tn_bernoulli_tensor_(s, longs(TN_INTS(4, 3)), p),
+                "expects probabilities in [0, 1], but got ");
+        REFUSED(tn_bernoulli_tensor(s, v, p), "expects probabilities in [0, 1], but got ");
+    }
+    REFUSED(tn_bernoulli(s, tn_full(s, TN_INTS(3), 2.0)),
+            "bernoulli: expects probabilities in [0, 1], but got 2");
+    REFUSED(tn_normal_tensor_tensor(s, v, tn_mul_scalar(s, tn_ones_like(s, v), NAN)),
+            "normal expects all elements of std >= 0.0");
+    REFUSED(tn_normal_float_tensor(s, 0, tn_mul_scalar(s, tn_ones_like(s, v), NAN)),
+            "normal expects all elements of std >= 0.0");
     REFUSED(tn_normal_tensor_tensor(s, v, tn_to(s, v, TN_COMPLEX64)),
             "normal expects standard deviation to be non-complex");
     REFUSED(tn_multinomial(s, tn_neg(s, v), 1),
