@@ -86,6 +86,16 @@ ON_EACH_DEVICE(samples, gamma)
     }
 }
 
+/* The limits of the distributions, not a search that never ends. */
+ON_EACH_DEVICE(samples, infinite_parameters)
+{
+    tn_tensor *infinite = VECTOR(p, TN_FLOAT32, INFINITY), *half = VECTOR(p, TN_FLOAT32, 0.5);
+    cr_expect_eq(tn_item_double(p->s, tn__standard_gamma(p->s, infinite)), INFINITY);
+    cr_expect_eq(tn_item_double(p->s, tn_poisson(p->s, infinite)), INFINITY);
+    cr_expect_eq(tn_item_double(p->s, tn_binomial(p->s, infinite, half)), INFINITY);
+    cr_expect_not_null(tn__sample_dirichlet(p->s, VECTOR(p, TN_FLOAT32, 1, INFINITY)));
+}
+
 ON_EACH_DEVICE(samples, dirichlet)
 {
     tn_scope *s = p->s;

@@ -55,6 +55,7 @@ static double log_of_gamma(words *w, double a)
 {
     double boost = 0, d, c;
     if (!(a >= 0)) return NAN;
+    if (a == INFINITY) return INFINITY; /* the test below would be false for ever */
     if (a < 1) {
         boost = log(uniform(w)) / a;
         a += 1;
@@ -74,6 +75,7 @@ static double log_of_gamma(words *w, double a)
  */
 static double poisson(words *w, double mean)
 {
+    if (mean == INFINITY) return INFINITY;
     if (mean < 10) {
         double product = 1, least = exp(-mean), k = -1;
         for (; product > least; k++) product *= uniform(w);
@@ -125,7 +127,7 @@ static double binomial(words *w, double n, double p)
 {
     if (n != n || p != p) return NAN;
     if (n <= 0 || p <= 0) return 0;
-    if (p >= 1) return n;
+    if (p >= 1 || n == INFINITY) return n;
     if (p > 0.5) return n - binomial(w, n, 1 - p);
     return n * p < 10 ? binomial_by_gaps(w, n, p) : binomial_by_rejection(w, n, p);
 }
