@@ -203,7 +203,9 @@ tn_ints tni_integers_of(tn_scope *s, tn_tensor *t, const char *name)
 
 tn_tensor *tni_reduce_loss(tn_scope *s, tn_tensor *loss, int64_t reduction)
 {
-    return reduction == 1 ? tn_mean(s, loss) : reduction == 2 ? tn_sum(s, loss) : loss;
+    return reduction == TN_REDUCTION_MEAN  ? tn_mean(s, loss)
+           : reduction == TN_REDUCTION_SUM ? tn_sum(s, loss)
+                                           : loss;
 }
 
 static void add_operand(tni_promotion *p, const tn_tensor *t)

@@ -222,7 +222,7 @@ tn_tensor *tni_full_on(tn_scope *s, const tn_tensor *t, tn_dtype dtype, tn_ints 
 tn_tensor *tni_range_on(tn_scope *s, const tn_tensor *t, int64_t start, int64_t count);
 /* The elements of a tensor of integers, read by the host; fails for other dtypes. `name` is for the error. */
 tn_ints tni_integers_of(tn_scope *s, tn_tensor *t, const char *name);
-/* Reduction of losses: 0 none, 1 mean, 2 sum. */
+/* The losses reduced by TN_REDUCTION_... */
 tn_tensor *tni_reduce_loss(tn_scope *s, tn_tensor *loss, int64_t reduction);
 /* The common dtype of two tensors. */
 tn_dtype tni_common_dtype(tn_scope *s, const tn_tensor *a, const tn_tensor *b);

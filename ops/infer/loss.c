@@ -1,8 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses that index classes, and their gradients, whose operands have the sizes of the forward call. */
+/* Losses that index classes, and their gradients, whose operands have the sizes of the forward call; reductions of all losses. */
 #include <string.h>
 #include <tenon/ops.h>
 #include "ops/infer/infer.h"
+
+/*
+ * Checks the argument `reduction` of a loss or of its gradient, wherever it stands. For those that are composites it is the
+ * whole rule: the operators that they call find the shapes.
+ */
+int32_t infer_reduced_loss(tni_frame *f)
+{
+    const tni_schema *schema = f->op->base->schema;
+    uint32_t i = 0;
+    while (strcmp(schema->args[i].name, "reduction")) i++;
+    int64_t reduction = tni_arg_int(f, i);
+    if (reduction >= TN_REDUCTION_NONE && reduction <= TN_REDUCTION_SUM) return TN_OK;
+    return tni_fail(f, TN_E_ARGUMENT,
+                    "argument 'reduction': %lld is not a reduction (expected 0 none, 1 mean, 2 sum)",
+                    (long long)reduction);
+}
 
 /*
  * The gradient (argument 0) of a loss: of each item in a tensor of these sizes, or else one element for the whole.
@@ -74,6 +90,7 @@ int32_t infer_nll_loss(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1);
     int32_t each = tni_arg_int(f, 3) == 0 && rank_of(self) > 1;
+    TNI_TRY(infer_reduced_loss(f));
     TNI_TRY(check_nll(f, 0, f->op->base->number == TN_OP_NLL_LOSS2D_FORWARD));
     f->keep_dtype = TNI_KEEP(1);
     TNI_TRY(tni_out(f, 0, dtype_of(self), each ? target->desc.rank : 0, sizes_of(target)));
@@ -87,6 +104,7 @@ int32_t infer_nll_loss_backward(tni_frame *f)
                     *total = tni_arg_tensor(f, 6);
     int32_t each = tni_arg_int(f, 4) == 0 && rank_of(self) > 1;
     tni_text text;
+    TNI_TRY(infer_reduced_loss(f));
     TNI_TRY(check_nll(f, 1, f->op->base->number == TN_OP_NLL_LOSS2D_BACKWARD));
     if (total->numel != 1)
         return tni_fail(f, TN_E_SHAPE,
@@ -136,6 +154,7 @@ static int32_t check_multi_margin(tni_frame *f, uint32_t first)
 int32_t infer_multi_margin_loss(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1);
+    TNI_TRY(infer_reduced_loss(f));
     TNI_TRY(check_multi_margin(f, 0));
     f->keep_dtype = TNI_KEEP(1);
     return tni_out(f, 0, dtype_of(self), tni_arg_int(f, 5) == 0 ? target->desc.rank : 0, sizes_of(target));
@@ -145,6 +164,7 @@ int32_t infer_multi_margin_loss(tni_frame *f)
 int32_t infer_multi_margin_loss_backward(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 1), *target = tni_arg_tensor(f, 2);
+    TNI_TRY(infer_reduced_loss(f));
     TNI_TRY(check_multi_margin(f, 1));
     TNI_TRY(tni_check_dtype_like(f, 0, self));
     TNI_TRY(
@@ -168,6 +188,7 @@ int32_t infer_multilabel_margin_loss(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *target = tni_arg_tensor(f, 1);
     int32_t each = tni_arg_int(f, 2) == 0 && rank_of(self) == 2;
+    TNI_TRY(infer_reduced_loss(f));
     TNI_TRY(check_multilabel_margin(f, 0));
     f->keep_dtype = TNI_KEEP(1);
     TNI_TRY(tni_out(f, 0, dtype_of(self), each ? 1 : 0, sizes_of(self)));
@@ -178,6 +199,7 @@ int32_t infer_multilabel_margin_loss(tni_frame *f)
 int32_t infer_multilabel_margin_loss_backward(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 1);
+    TNI_TRY(infer_reduced_loss(f));
     TNI_TRY(check_multilabel_margin(f, 1));
     TNI_TRY(tni_check_dtype_like(f, 0, self));
     TNI_TRY(tni_check_dtype_like(f, 4, self));

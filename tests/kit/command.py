@@ -211,6 +211,8 @@ def check_c_calls(tool, _):
         expect("tn_sum_dim(tn_scope *s, tn_tensor *self, tn_ints dim, ...)" in done.stdout, wish, done)
     done = run(tool, "ops", "--c", "add.Tensor")
     expect(".alpha tn_scalar TN_SCALAR(1)" in [" ".join(line.split()) for line in done.stdout.splitlines()], "scalars", done)
+    done = run(tool, "ops", "--c", "mse_loss")
+    expect("TN_REDUCTION_MEAN (or TN_REDUCTION_NONE, TN_REDUCTION_SUM)" in done.stdout, "constants", done)
 
 
 def check_doctor(tool, _):

@@ -26,6 +26,61 @@ Test(refusals_layers, of_losses_over_classes)
     end();
 }
 
+#define NOT_A_REDUCTION(call, name) \
+    REFUSED(call, name ": argument 'reduction': 7 is not a reduction (expected 0 none, 1 mean, 2 sum)")
+
+/* By every loss and gradient alike; ATen asserts in some, and takes the number for none or for the sum in others. */
+Test(refusals_layers, of_numbers_that_are_not_reductions)
+{
+    tn_tensor *rows = longs(TN_INTS(1, 4, 4)), *labels = tn_zeros(s, TN_INTS(2, 3), .dtype = TN_INT64);
+    const tn_ints one = TN_INTS(2);
+    NOT_A_REDUCTION(tn_mse_loss(s, r, r, .reduction = 7), "mse_loss");
+    NOT_A_REDUCTION(tn_mse_loss_out(s, r, r, tn_zeros_like(s, r), .reduction = 7), "mse_loss");
+    NOT_A_REDUCTION(tn_mse_loss_backward(s, z, r, r, 7), "mse_loss_backward");
+    NOT_A_REDUCTION(tn_l1_loss(s, r, r, .reduction = 7), "l1_loss");
+    NOT_A_REDUCTION(tn_smooth_l1_loss(s, r, r, .reduction = 7), "smooth_l1_loss");
+    NOT_A_REDUCTION(tn_smooth_l1_loss_backward(s, z, r, r, 7, 1), "smooth_l1_loss_backward");
+    NOT_A_REDUCTION(tn_huber_loss(s, r, r, .reduction = 7), "huber_loss");
+    NOT_A_REDUCTION(tn_huber_loss_backward(s, z, r, r, 7, 1), "huber_loss_backward");
+    NOT_A_REDUCTION(tn_soft_margin_loss(s, r, r, .reduction = 7), "soft_margin_loss");
+    NOT_A_REDUCTION(tn_soft_margin_loss_backward(s, z, r, r, 7), "soft_margin_loss_backward");
+    NOT_A_REDUCTION(tn_binary_cross_entropy(s, r, r, .reduction = 7), "binary_cross_entropy");
+    NOT_A_REDUCTION(tn_binary_cross_entropy_backward(s, z, r, r, .reduction = 7),
+                    "binary_cross_entropy_backward");
+    NOT_A_REDUCTION(tn_binary_cross_entropy_with_logits(s, r, r, .reduction = 7),
+                    "binary_cross_entropy_with_logits");
+    NOT_A_REDUCTION(tn_nll_loss_forward(s, r, i, NULL, 7, -100).output, "nll_loss_forward");
+    NOT_A_REDUCTION(tn_nll_loss_backward(s, z, r, i, NULL, 7, -100, z), "nll_loss_backward");
+    NOT_A_REDUCTION(tn_nll_loss2d_forward(s, x, rows, NULL, 7, -100).output, "nll_loss2d_forward");
+    NOT_A_REDUCTION(tn_nll_loss2d_backward(s, z, x, rows, NULL, 7, -100, z), "nll_loss2d_backward");
+    NOT_A_REDUCTION(tn_nll_loss(s, r, i, .reduction = 7), "nll_loss");
+    NOT_A_REDUCTION(tn_nll_loss2d(s, x, rows, .reduction = 7), "nll_loss2d");
+    NOT_A_REDUCTION(tn_nll_loss_nd(s, r, i, .reduction = 7), "nll_loss_nd");
+    NOT_A_REDUCTION(tn_cross_entropy_loss(s, r, i, .reduction = 7), "cross_entropy_loss");
+    NOT_A_REDUCTION(tn_kl_div(s, r, r, .reduction = 7), "kl_div");
+    NOT_A_REDUCTION(tn_poisson_nll_loss(s, r, r, 1, 0, 1e-8, 7), "poisson_nll_loss");
+    NOT_A_REDUCTION(tn_margin_ranking_loss(s, r, r, r, .reduction = 7), "margin_ranking_loss");
+    NOT_A_REDUCTION(tn_hinge_embedding_loss(s, r, r, .reduction = 7), "hinge_embedding_loss");
+    NOT_A_REDUCTION(tn_cosine_embedding_loss(s, r, r, i, .reduction = 7), "cosine_embedding_loss");
+    NOT_A_REDUCTION(tn_triplet_margin_loss(s, r, r, r, .reduction = 7), "triplet_margin_loss");
+    NOT_A_REDUCTION(tn_multi_margin_loss(s, r, i, .reduction = 7), "multi_margin_loss");
+    NOT_A_REDUCTION(tn_multi_margin_loss_backward(s, z, r, i, TN_SCALAR(1), TN_SCALAR(1), .reduction = 7),
+                    "multi_margin_loss_backward");
+    NOT_A_REDUCTION(tn_multilabel_margin_loss(s, r, labels, .reduction = 7), "multilabel_margin_loss");
+    NOT_A_REDUCTION(tn_multilabel_margin_loss_forward(s, r, labels, 7).output,
+                    "multilabel_margin_loss_forward");
+    NOT_A_REDUCTION(tn_multilabel_margin_loss_backward(s, z, r, labels, 7, r),
+                    "multilabel_margin_loss_backward");
+    NOT_A_REDUCTION(tn_ctc_loss_intlist(s, b, labels, one, one, .reduction = 7), "ctc_loss");
+    NOT_A_REDUCTION(tn_ctc_loss(s, b, labels, i, i, .reduction = 7), "ctc_loss");
+    REFUSED(tn_mse_loss(s, r, r, .reduction = -1), "argument 'reduction': -1 is not a reduction");
+    REFUSED(tn_mse_loss(s, r, r, .reduction = 3), "argument 'reduction': 3 is not a reduction");
+    cr_expect_eq(tn_tensor_rank(tn_mse_loss(s, r, r, .reduction = TN_REDUCTION_NONE)), 2);
+    cr_expect_eq(tn_item_double(s, tn_mse_loss(s, r, z, .reduction = TN_REDUCTION_MEAN)), 0);
+    cr_expect_eq(tn_item_double(s, tn_l1_loss(s, r, tn_neg(s, r), .reduction = TN_REDUCTION_SUM)), 12);
+    end();
+}
+
 Test(refusals_layers, of_other_losses)
 {
     REFUSED(tn_nll_loss_forward(s, b, i, NULL, 1, -100).output, "input tensor should be 1D or 2D");

@@ -21,6 +21,8 @@ def default_text(arg):
         return "absent"
     if is_scalar(arg.type):
         return f"TN_SCALAR({arg.default})"
+    if arg.name == "reduction" and arg.default == "1":
+        return "TN_REDUCTION_MEAN (or TN_REDUCTION_NONE, TN_REDUCTION_SUM)"
     if arg.type.base == "float":
         return repr(float(arg.default))
     return c_default(arg) or {"str": arg.default}.get(arg.type.base, "0")

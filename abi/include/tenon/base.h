@@ -224,6 +224,11 @@ typedef uint64_t tn_device;
 #define TN_CHANNELS_LAST     2
 #define TN_CHANNELS_LAST_3D  3
 
+/* What losses do with the losses of elements (.reduction), with ATen's numbers: keep them, their mean, their sum. */
+#define TN_REDUCTION_NONE 0
+#define TN_REDUCTION_MEAN 1
+#define TN_REDUCTION_SUM  2
+
 /* An absent optional int or float: -2^63, which a double holds exactly. Neither type uses it as a value. */
 #define TN_NONE INT64_MIN
 
