@@ -12,7 +12,7 @@
 
 int32_t optim_fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char *text)
 {
-    char message[640];
+    char message[OPTIM_FAULT_BYTES + 64];
     snprintf(message, sizeof message, "%s: %s", o ? optim_kinds[o->kind].name : "optimizer", text);
     return tn_scope_fail(s, code, message);
 }
@@ -22,34 +22,6 @@ int32_t optim_fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char 
 int32_t tn_rank_over_1(const tn_tensor *parameter)
 {
     return tn_tensor_rank(parameter) > 1;
-}
-
-/* What is wrong with the options, or NULL. */
-static const char *fault_of(uint32_t kind, const tn_optimizer_options *o)
-{
-    if (kind < 1 || kind > KINDS) return "kind: not one of TN_SGD to TN_SPARSEADAM";
-    if (!o || o->options_size < sizeof *o) return "options: absent, or of another size";
-    if (!(o->lr >= 0 && isfinite(o->lr))) return "lr: must be 0 or more, and finite";
-    if (!(o->weight_decay >= 0)) return "weight_decay: must be 0 or more";
-    if (!(o->momentum >= 0)) return "momentum: must be 0 or more";
-    if (!(o->beta1 >= 0 && o->beta1 < 1)) return "beta1: must be from 0 to 1, 1 not included";
-    if (!(o->beta2 >= 0 && o->beta2 < 1)) return "beta2: must be from 0 to 1, 1 not included";
-    if (!(o->eps >= 0)) return "eps: must be 0 or more";
-    if (!(o->rho >= 0 && o->rho <= 1)) return "rho: must be from 0 to 1";
-    if (kind != TN_MUON && o->nesterov && (o->momentum == 0 || o->dampening != 0))
-        return "nesterov: needs a momentum and no dampening";
-    if (kind == TN_RPROP && !(o->eta_minus > 0 && o->eta_minus < 1 && o->eta_plus > 1))
-        return "eta_minus must be between 0 and 1, eta_plus above 1";
-    if (kind == TN_MUON && (o->ns_steps < 0 || o->ns_steps >= 100)) return "ns_steps: must be from 0 to 99";
-    if (kind == TN_MUON && o->adjust_lr && strcmp(o->adjust_lr, "original") &&
-        strcmp(o->adjust_lr, "match_rms_adamw"))
-        return "adjust_lr: must be NULL, \"original\" or \"match_rms_adamw\"";
-    if (kind == TN_SPARSEADAM)
-        return "it waits for sparse tensors; use tn_adam_create, whose gradients are dense";
-    if (kind == TN_LBFGS && o->max_iter < 1) return "max_iter: must be 1 or more";
-    if (kind == TN_LBFGS && o->line_search && strcmp(o->line_search, "strong_wolfe"))
-        return "line_search: must be NULL or \"strong_wolfe\"";
-    return NULL;
 }
 
 static int32_t add_parameter(tn_scope *s, tn_optimizer *o, const char *name, tn_tensor *t)
@@ -82,7 +54,8 @@ static int32_t add_parameter(tn_scope *s, tn_optimizer *o, const char *name, tn_
 static int32_t add_group(tn_scope *s, tn_optimizer *o, tn_named_tensors parameters,
                          const tn_optimizer_options *options)
 {
-    const char *fault = fault_of(o->kind, options);
+    char text[OPTIM_FAULT_BYTES];
+    const char *fault = optim_options_fault(o->kind, options, text);
     if (fault) return optim_fail(s, TN_E_ARGUMENT, o, fault);
     if (o->kind == TN_LBFGS && o->group_count)
         return optim_fail(s, TN_E_UNSUPPORTED, o, "it has one group only");
@@ -138,7 +111,8 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
         options = &all;
     }
     if (o) *o = (tn_optimizer){.ctx = ctx, .kind = kind >= 1 && kind <= KINDS ? kind : TN_SGD};
-    const char *fault = fault_of(kind, options);
+    char text[OPTIM_FAULT_BYTES];
+    const char *fault = optim_options_fault(kind, options, text);
     if (!o)
         tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
     else if (fault)
@@ -399,7 +373,9 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
         return optim_fail(scope, TN_E_ARGUMENT, o, "step: clip_norm must be 0 or more");
     for (uint32_t i = 0; i < o->group_count; i++) {
         if (has_lr) o->groups[i].lr = options->lr;
-        const char *fault = fault_of(o->kind, &o->groups[i]); /* the program may have changed them */
+        char text[OPTIM_FAULT_BYTES];
+        /* The program may have changed them. */
+        const char *fault = optim_options_fault(o->kind, &o->groups[i], text);
         if (fault) return optim_fail(scope, TN_E_ARGUMENT, o, fault);
     }
     if (optim_follow_module(scope, o)) return tn_scope_failed(scope);

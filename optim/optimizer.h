@@ -7,7 +7,8 @@
 #include "handle.h"
 #include "module_life.h"
 
-#define OPTIM_MAX_STATES 4
+#define OPTIM_MAX_STATES  4
+#define OPTIM_FAULT_BYTES 640
 
 typedef struct optim_parameter {
     char *name;
@@ -48,6 +49,8 @@ struct tn_optimizer {
 extern const optim_kind optim_kinds[];
 /* Fails the scope with the kind's name in front of the text, and returns the status. */
 int32_t optim_fail(tn_scope *s, int32_t status, const tn_optimizer *o, const char *text);
+/* What is wrong with the options, among others one that the kind does not have; NULL: nothing. The text may be in `text`. */
+const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES]);
 /* State i, made as zeros like the parameter (float32 for half types) when it is first asked for. */
 tn_tensor *optim_state(tn_scope *s, optim_parameter *at, uint32_t i, tn_tensor *like);
 /* Takes the tensors that the module now has under the names of its parameters, and moves the states to them. */

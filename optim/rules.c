@@ -98,17 +98,18 @@ static void adam_step(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor 
     tn_addcdiv_(s, p, mean, d, .value = TN_SCALAR(-o->lr / c1));
 }
 
-static void adam(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor *g, const tn_optimizer_options *o,
-                 double decay)
-{
-    adam_step(s, at, p, decayed(s, g, p, decay), o);
-}
-
 static void adamw(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor *g, const tn_optimizer_options *o,
                   double decay)
 {
     tn_mul_scalar_(s, p, 1 - o->lr * decay);
     adam_step(s, at, p, g, o);
+}
+
+static void adam(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor *g, const tn_optimizer_options *o,
+                 double decay)
+{
+    if (o->decoupled_weight_decay) return adamw(s, at, p, g, o, decay);
+    adam_step(s, at, p, decayed(s, g, p, decay), o);
 }
 
 /* The numbers of steps as the fused operators want them: float32, on the CPU. */
@@ -150,7 +151,8 @@ static void adam_fused(tn_scope *s, uint32_t op, optim_parameter **at, uint32_t 
 static void adam_many(tn_scope *s, optim_parameter **at, uint32_t count, tn_tensors p, tn_tensors g,
                       const tn_optimizer_options *o, double decay)
 {
-    adam_fused(s, TN_OP__FUSED_ADAM_, at, count, p, g, o, decay);
+    adam_fused(s, o->decoupled_weight_decay ? TN_OP__FUSED_ADAMW_ : TN_OP__FUSED_ADAM_, at, count, p, g, o,
+               decay);
 }
 
 static void adamw_many(tn_scope *s, optim_parameter **at, uint32_t count, tn_tensors p, tn_tensors g,

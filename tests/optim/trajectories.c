@@ -593,6 +593,60 @@ Test(trajectories, averages)
     tn_module_destroy(m);
 }
 
+/* What would be ignored is refused, with what the optimizer has; what is as if it were not given is not. */
+Test(trajectories, an_option_of_another_optimizer_is_refused_by_name)
+{
+    tn_module *m = make_module();
+    cr_assert_null(tn_adam_create(m, .momentum = 0.9));
+    expect_last_error(
+        "Adam: option 'momentum': not an option of Adam (it has lr, maximize, fused, weight_decay, "
+        "decay_if, beta1, beta2, eps, amsgrad, decoupled_weight_decay)");
+    cr_assert_null(tn_sgd_create(m, .beta1 = 0.9));
+    expect_last_error("SGD: option 'beta1': not an option of SGD (it has lr, maximize, fused, weight_decay, "
+                      "decay_if, momentum, dampening, nesterov)");
+    cr_assert_null(tn_adam_create(m, .nesterov = 1));
+    expect_last_error("Adam: option 'nesterov'");
+    cr_assert_null(tn_rmsprop_create(m, .dampening = 0.5));
+    expect_last_error("RMSprop: option 'dampening'");
+    cr_assert_null(tn_adagrad_create(m, .line_search = "strong_wolfe"));
+    expect_last_error("Adagrad: option 'line_search'");
+    cr_assert_null(tn_rprop_create(m, .weight_decay = 0.1));
+    expect_last_error("Rprop: option 'weight_decay'");
+    tn_optimizer *o = tn_adam_create(m, .momentum = 0, .nesterov = 0);
+    cr_assert_not_null(o);
+    tn_tensor *c = VECTOR(s, 1, 1, 2);
+    cr_assert_eq(tn_optimizer_add_group(o, TN_TENSORS(c), .rho = 0.5), TN_E_ARGUMENT);
+    expect_last_error("Adam: option 'rho'");
+    tn_optimizer_group(o, 0)->momentum = 0.9;
+    cr_assert_eq(tn_optimizer_step(s, o), TN_E_ARGUMENT);
+    expect_error(s, "Adam: option 'momentum'");
+    tn_optimizer_destroy(o);
+    tn_module_destroy(m);
+}
+
+Test(trajectories, options_without_a_size_are_refused_with_what_to_set)
+{
+    tn_module *m = make_module();
+    cr_assert_null(tn_optimizer_create(TN_SGD, &(tn_optimizer_options){.module = m, .lr = 0.1}));
+    expect_last_error("SGD: tn_optimizer_options: options_size is 0; set it to sizeof(tn_optimizer_options)");
+    cr_assert_null(tn_optimizer_create_of(ctx, TN_TENSORS(tn_module_tensor(m, "a")), TN_SGD, NULL));
+    expect_last_error("SGD: the options are NULL");
+    tn_module_destroy(m);
+}
+
+/* Adam with decoupled_weight_decay is AdamW, step by step. */
+Test(trajectories, adam_with_decoupled_decay_is_adamw)
+{
+    for (int32_t fused = 0; fused < 2; fused++) {
+        tn_module *m = make_module();
+        tn_optimizer *o = tn_adam_create(m, .lr = 0.05, .weight_decay = 0.3, .amsgrad = 1, .maximize = 1,
+                                         .decoupled_weight_decay = 1, .fused = fused);
+        follow("adamw_amsgrad", m, o, 0, 20);
+        tn_optimizer_destroy(o);
+        tn_module_destroy(m);
+    }
+}
+
 Test(trajectories, scaler)
 {
     tn_module *m = tn_module_create(ctx, "m", NULL);

@@ -40,10 +40,12 @@ typedef struct tn_optimizer tn_optimizer;
 #define TN_NOT_GIVEN (-1e300) /* a number that stands for none */
 
 /*
- * Options of a group of parameters: those of the optimiser's kind count, under PyTorch's names (betas are beta1 and
- * beta2, etas are eta_minus and eta_plus). The macros below set the defaults. So does tn_optimizer_create, of what is
- * TN_NOT_GIVEN, of flags that are -1, and of max_iter and history_size that are TN_NONE: as all of them are in C++ until
- * the program sets them.
+ * Options of a group of parameters, under PyTorch's names (betas are beta1 and beta2, etas are eta_minus and eta_plus).
+ * The macros below set the defaults. So does tn_optimizer_create, of what is TN_NOT_GIVEN, of flags that are -1, and of
+ * max_iter and history_size that are TN_NONE: as all of them are in C++ until the program sets them.
+ *
+ * An option that the optimiser's kind does not have is refused by name, unless it has the value of one that is not given
+ * (0 or NULL in C): `.momentum = 0.9` of tn_adam_create is an error, `.momentum = 0` is not. Each kind takes `fused`.
  */
 typedef struct tn_optimizer_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_optimizer_options));
@@ -57,7 +59,7 @@ typedef struct tn_optimizer_options {
     int32_t fused TN_OPTION(-1);
     int32_t reserved TN_OPTION();
     double lr TN_OPTION(TN_NOT_GIVEN), weight_decay TN_OPTION(TN_NOT_GIVEN);
-    double momentum TN_OPTION(TN_NOT_GIVEN), dampening TN_OPTION(TN_NOT_GIVEN); /* sgd, rmsprop */
+    double momentum TN_OPTION(TN_NOT_GIVEN), dampening TN_OPTION(TN_NOT_GIVEN); /* sgd, rmsprop, muon; sgd */
     double beta1 TN_OPTION(TN_NOT_GIVEN), beta2 TN_OPTION(TN_NOT_GIVEN),
         eps TN_OPTION(TN_NOT_GIVEN); /* adam and its family; eps: most */
     double alpha TN_OPTION(TN_NOT_GIVEN), rho TN_OPTION(TN_NOT_GIVEN), lr_decay TN_OPTION(TN_NOT_GIVEN),

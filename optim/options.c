@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which options each kind of optimiser has, and what is wrong with options that were given. */
+#include "optimizer.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KIND(k)  (1u << (k))
+#define DECAYING (~(KIND(TN_RPROP) | KIND(TN_LBFGS) | KIND(TN_SPARSEADAM)))
+#define ADAM_FAMILY \
+    (KIND(TN_ADAM) | KIND(TN_ADAMW) | KIND(TN_ADAMAX) | KIND(TN_NADAM) | KIND(TN_RADAM) | KIND(TN_SPARSEADAM))
+
+/*
+ * One option, and the kinds that have it. What is not here every kind has: module, lr, maximize, and `fused`, which
+ * changes how a step is computed and not its result.
+ */
+typedef struct option {
+    const char *name;
+    uint32_t offset, bytes, kinds;
+} option;
+
+#define OPTION(field, kinds)                                                                             \
+    {                                                                                                    \
+#field, offsetof(tn_optimizer_options, field), sizeof(((tn_optimizer_options *)0)->field), kinds \
+    }
+
+static const option options_of_kinds[] = {
+    OPTION(weight_decay, DECAYING),
+    OPTION(decay_if, DECAYING),
+    OPTION(momentum, KIND(TN_SGD) | KIND(TN_RMSPROP) | KIND(TN_MUON)),
+    OPTION(dampening, KIND(TN_SGD)),
+    OPTION(nesterov, KIND(TN_SGD) | KIND(TN_MUON)),
+    OPTION(beta1, ADAM_FAMILY),
+    OPTION(beta2, ADAM_FAMILY),
+    OPTION(eps, ADAM_FAMILY | KIND(TN_ADAGRAD) | KIND(TN_ADADELTA) | KIND(TN_RMSPROP) | KIND(TN_ADAFACTOR) |
+                    KIND(TN_MUON)),
+    OPTION(amsgrad, KIND(TN_ADAM) | KIND(TN_ADAMW)),
+    OPTION(decoupled_weight_decay, KIND(TN_ADAM) | KIND(TN_NADAM) | KIND(TN_RADAM)),
+    OPTION(centered, KIND(TN_RMSPROP)),
+    OPTION(alpha, KIND(TN_RMSPROP) | KIND(TN_ASGD)),
+    OPTION(rho, KIND(TN_ADADELTA)),
+    OPTION(lr_decay, KIND(TN_ADAGRAD)),
+    OPTION(initial_accumulator_value, KIND(TN_ADAGRAD)),
+    OPTION(lambd, KIND(TN_ASGD)),
+    OPTION(t0, KIND(TN_ASGD)),
+    OPTION(momentum_decay, KIND(TN_NADAM)),
+    OPTION(eta_minus, KIND(TN_RPROP)),
+    OPTION(eta_plus, KIND(TN_RPROP)),
+    OPTION(step_min, KIND(TN_RPROP)),
+    OPTION(step_max, KIND(TN_RPROP)),
+    OPTION(beta2_decay, KIND(TN_ADAFACTOR)),
+    OPTION(eps2, KIND(TN_ADAFACTOR)),
+    OPTION(d, KIND(TN_ADAFACTOR)),
+    OPTION(max_iter, KIND(TN_LBFGS)),
+    OPTION(max_eval, KIND(TN_LBFGS)),
+    OPTION(history_size, KIND(TN_LBFGS)),
+    OPTION(tolerance_grad, KIND(TN_LBFGS)),
+    OPTION(tolerance_change, KIND(TN_LBFGS)),
+    OPTION(line_search, KIND(TN_LBFGS)),
+    OPTION(ns_a, KIND(TN_MUON)),
+    OPTION(ns_b, KIND(TN_MUON)),
+    OPTION(ns_c, KIND(TN_MUON)),
+    OPTION(ns_steps, KIND(TN_MUON)),
+    OPTION(adjust_lr, KIND(TN_MUON)),
+};
+#define OPTIONS (sizeof options_of_kinds / sizeof *options_of_kinds)
+
+/* An option that the kind does not have and that is not as the defaults leave it; NULL if there is none. */
+static const option *foreign_of(uint32_t kind, const tn_optimizer_options *o)
+{
+    const tn_optimizer_options defaults = tn_optimizer_defaults(kind);
+    for (uint32_t i = 0; i < OPTIONS; i++) {
+        const option *at = &options_of_kinds[i];
+        if (at->kinds & KIND(kind)) continue;
+        if (memcmp((const char *)o + at->offset, (const char *)&defaults + at->offset, at->bytes)) return at;
+    }
+    return NULL;
+}
+
+static const char *foreign_text(uint32_t kind, const option *foreign, char text[OPTIM_FAULT_BYTES])
+{
+    size_t used = (size_t)snprintf(text, OPTIM_FAULT_BYTES,
+                                   "option '%s': not an option of %s (it has lr, maximize, fused",
+                                   foreign->name, optim_kinds[kind].name);
+    for (uint32_t i = 0; i < OPTIONS; i++) {
+        if (!(options_of_kinds[i].kinds & KIND(kind))) continue;
+        used += (size_t)snprintf(text + used, OPTIM_FAULT_BYTES - used, ", %s", options_of_kinds[i].name);
+    }
+    snprintf(text + used, OPTIM_FAULT_BYTES - used, ")");
+    return text;
+}
+
+/* A number out of its range, or NULL. */
+static const char *range_fault(uint32_t kind, const tn_optimizer_options *o)
+{
+    if (!(o->lr >= 0 && isfinite(o->lr))) return "lr: must be 0 or more, and finite";
+    if (!(o->weight_decay >= 0)) return "weight_decay: must be 0 or more";
+    if (!(o->momentum >= 0)) return "momentum: must be 0 or more";
+    if (!(o->beta1 >= 0 && o->beta1 < 1)) return "beta1: must be from 0 to 1, 1 not included";
+    if (!(o->beta2 >= 0 && o->beta2 < 1)) return "beta2: must be from 0 to 1, 1 not included";
+    if (!(o->eps >= 0)) return "eps: must be 0 or more";
+    if (!(o->rho >= 0 && o->rho <= 1)) return "rho: must be from 0 to 1";
+    if (kind != TN_MUON && o->nesterov && (o->momentum == 0 || o->dampening != 0))
+        return "nesterov: needs a momentum and no dampening";
+    if (kind == TN_RPROP && !(o->eta_minus > 0 && o->eta_minus < 1 && o->eta_plus > 1))
+        return "eta_minus must be between 0 and 1, eta_plus above 1";
+    if (kind == TN_MUON && (o->ns_steps < 0 || o->ns_steps >= 100)) return "ns_steps: must be from 0 to 99";
+    if (kind == TN_MUON && o->adjust_lr && strcmp(o->adjust_lr, "original") &&
+        strcmp(o->adjust_lr, "match_rms_adamw"))
+        return "adjust_lr: must be NULL, \"original\" or \"match_rms_adamw\"";
+    if (kind == TN_LBFGS && o->max_iter < 1) return "max_iter: must be 1 or more";
+    if (kind == TN_LBFGS && o->line_search && strcmp(o->line_search, "strong_wolfe"))
+        return "line_search: must be NULL or \"strong_wolfe\"";
+    return NULL;
+}
+
+const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES])
+{
+    if (kind < TN_SGD || kind > TN_SPARSEADAM) return "kind: not one of TN_SGD to TN_SPARSEADAM";
+    if (!o) return "the options are NULL";
+    if (o->options_size < sizeof *o) {
+        snprintf(text, OPTIM_FAULT_BYTES,
+                 "tn_optimizer_options: options_size is %u; set it to sizeof(tn_optimizer_options)",
+                 o->options_size);
+        return text;
+    }
+    if (kind == TN_SPARSEADAM)
+        return "it waits for sparse tensors; use tn_adam_create, whose gradients are dense";
+    const option *foreign = foreign_of(kind, o);
+    return foreign ? foreign_text(kind, foreign, text) : range_fault(kind, o);
+}
