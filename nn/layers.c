@@ -314,7 +314,8 @@ static void fill(tn_module *m)
 tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void *options)
 {
     const nn_options_head *head = options;
-    tn_module *m = head ? tn_module_add(parent, head->name, &layer->class) : NULL;
+    if (!head) return tn_module_fail(parent, TN_E_ARGUMENT, "the options of a layer are NULL"), NULL;
+    tn_module *m = tn_module_add(parent, head->name, &layer->class);
     if (!m) return NULL;
     int32_t status = own_options(m, options);
     m->is_lazy = !status && can_be_lazy(layer) && nn_integer(m, 0) == TN_LAZY;

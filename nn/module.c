@@ -303,9 +303,22 @@ static tn_module *parent_of(tn_module *m, const char **name)
     return m;
 }
 
+/* The parent of a module is NULL, perhaps because it was not made: what the thread's last error says is kept. */
+static void fail_without_parent(const char *name)
+{
+    static const char text[] = "the parent is NULL";
+    const tn_error *e = tn_last_error();
+    char message[640];
+    if (e && strstr(e->message, text)) return;
+    snprintf(message, sizeof message, "module '%.100s': %s%s%.400s%s", name ? name : "", text,
+             e ? " (the last error: " : "", e ? e->message : "", e ? ")" : "");
+    tn_scope_fail(NULL, TN_E_ARGUMENT, message);
+}
+
 tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_class *class)
 {
-    if (!parent || parent->tree->status) return NULL;
+    if (!parent) return fail_without_parent(name), NULL;
+    if (parent->tree->status) return NULL;
     char path[NN_PATH_BYTES], number[16];
     if (!name) {
         snprintf(number, sizeof number, "%u", parent->child_count);

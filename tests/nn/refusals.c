@@ -196,3 +196,19 @@ Test(refusals, same_keeps_the_size_with_an_odd_kernel)
     tn_module_set_tensor(conv, "weight", filled(TN_INTS(1, 1, 3), 1));
     EXPECT(s, tn_module_forward(s, conv, OF(TN_INTS(1, 1, 4), 1, 2, 3, 4)), 3, 6, 9, 7);
 }
+
+/* A layer without a parent says so, and why there is none. */
+Test(refusals, a_parent_that_is_null_is_named)
+{
+    tn_module *root = tn_module_create(ctx, "root", NULL);
+    cr_assert_null(tn_linear_create(NULL, "fc", 2, 3));
+    cr_assert_str_eq(tn_last_error()->message, "module 'fc': the parent is NULL");
+    tn_module *broken = tn_module_add(root, "", NULL);
+    cr_assert_null(broken);
+    cr_assert_null(tn_linear_create(broken, "out", 2, 3));
+    cr_assert_not_null(strstr(tn_last_error()->message, "module 'out': the parent is NULL (the last error: "),
+                       "%s", tn_last_error()->message);
+    cr_assert_not_null(strstr(tn_last_error()->message, "a child needs a name)"), "%s",
+                       tn_last_error()->message);
+    tn_module_destroy(root);
+}
