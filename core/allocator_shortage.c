@@ -38,6 +38,7 @@ static void look_at_block(const struct tni_allocator *a, const tni_block *b, tn_
 /* Where the memory is. Under the lock. */
 static void look_around(struct tni_allocator *a, tn_memory_shortage *s)
 {
+    if (a->shards) tni_cache_settle(a); /* counts of small blocks arrive late */
     s->allocated_bytes = a->stats.allocated_bytes;
     s->reserved_bytes = a->stats.reserved_bytes;
     s->limit = a->limit;
@@ -60,7 +61,7 @@ static void write_text(const tn_memory_shortage *s, const char *device, tni_text
         tni_text_add(t, ", with %s in private pools and graphs", size_text(s->private_bytes, size));
     tni_text_add(t, ", and %s is reserved but unallocated", size_text(unused, size));
     if (s->largest_free) tni_text_add(t, " (the largest free block: %s)", size_text(s->largest_free, size));
-    if (s->limit) tni_text_add(t, "; the limit is %s", size_text(s->limit, size));
+    if (s->limit) tni_text_add(t, "; the limit set for this program is %s", size_text(s->limit, size));
     tni_text_add(t, ".");
     if (s->largest_bytes)
         tni_text_add(t, " The largest allocation is %s%s%s.", size_text(s->largest_bytes, size),

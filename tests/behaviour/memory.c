@@ -312,6 +312,21 @@ Test(user_allocator, the_largest_allocation_and_its_operator)
     tn_scope_close(s);
 }
 
+/* Small tensors of the CPU, which a cache counts late, are in the sum as in the largest allocation. */
+Test(user_allocator, an_error_of_the_cpu_counts_small_tensors)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    cr_assert_eq(tn_memory_set_limit(ctx, TN_CPU, 64 << 20), TN_OK);
+    cr_assert_not_null(tn_ones(s, TN_INTS(2, 3), .dtype = TN_FLOAT32, .device = TN_CPU));
+    cr_expect_null(tn_empty(s, TN_INTS(1 << 30), .dtype = TN_FLOAT32, .device = TN_CPU));
+    const char *text = tn_scope_error(s) ? tn_scope_error(s)->message : "no error";
+    cr_expect_not_null(strstr(text, " Tried to allocate 4.00 GiB."), "%s", text);
+    cr_expect_not_null(strstr(text, " 64 bytes is allocated by tensors"), "%s", text);
+    cr_expect_not_null(strstr(text, "; the limit set for this program is 64.00 MiB."), "%s", text);
+    cr_expect_not_null(strstr(text, " The largest allocation is 64 bytes."), "%s", text);
+    tn_scope_close(s);
+}
+
 /* ---- Segments that grow -------------------------------------------------------------------------------- */
 
 TestSuite(segments, .init = open_context, .fini = close_context);
