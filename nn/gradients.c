@@ -26,6 +26,7 @@ static tn_tensor *norm_of(tn_scope *s, tn_tensors list, double norm_type)
 
 static void scale(tn_scope *s, tn_tensors g, double max_norm, tn_tensor *norm)
 {
+    if (tn_tensor_rank(norm)) norm = tn_reshape(s, norm, TN_NO_INTS);
     tn_tensor *factor = tn_mul_scalar(s, tn_reciprocal(s, tn_add_scalar(s, norm, 1e-6)), max_norm);
     if (g.count) tn__foreach_mul_(s, g, tn_clamp(s, factor, .max = TN_SCALAR(1.0)));
 }
