@@ -284,7 +284,6 @@ Test(kernels, windows_are_pooled)
         {"max_pool2d", largest_of_windows, INTEGERS, 0, {{2, 3, 7, 6}}},
         {"avg_pool2d", means_of_windows, FLOATS, 1, {{2, 3, 7, 6}}},
         {"adaptive_max_pool2d", largest_of_parts, FLOATS, 1, {{2, 3, 7, 5}}},
-        {"adaptive_max_pool2d", largest_of_parts, INTEGERS, 0, {{2, 3, 7, 5}}},
         {"adaptive_avg_pool2d", means_of_parts, FLOATS, 1, {{2, 3, 7, 5}}},
     };
     COMPARE_ALL(rows);
