@@ -363,6 +363,7 @@ int32_t infer_scatter(tni_frame *f)
     if (index->numel && dtype_of(index) != TN_INT64 && dtype_of(index) != TN_INT32)
         return tni_fail(f, TN_E_DTYPE, "scatter(): Expected dtype int32/int64 for index");
     if (src) TNI_TRY(check_scatter_source(f, self, index, src, dim));
+    if (!src) TNI_TRY(tni_check_fits(f, f->args[3], dtype_of(self)));
     TNI_TRY(check_gather_shape(f, self, index, dim, "self"));
     TNI_TRY(check_scatter_reduce(f));
     TNI_TRY(tni_check_apart(f, self, index, 0));

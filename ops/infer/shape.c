@@ -255,6 +255,8 @@ int32_t infer_pad(tni_frame *f)
     const tn_tensor *self = tni_arg_tensor(f, 0);
     int64_t sizes[TN_MAX_RANK];
     TNI_TRY(pad_sizes(f, 0, sizes));
+    if (f->op->base->n_args == 3)
+        TNI_TRY(tni_check_fits(f, f->args[2], dtype_of(self))); /* constant_pad_nd */
     return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);
 }
 

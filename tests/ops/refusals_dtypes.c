@@ -52,6 +52,17 @@ Test(refusals_dtypes, floats_and_others)
     end();
 }
 
+Test(refusals_dtypes, numbers_beyond_the_dtype)
+{
+    tn_tensor *bytes = of(TN_INT8, TN_INTS(2));
+    REFUSED(tn_scatter_value(s, bytes, 0, of(TN_INT64, TN_INTS(1)), 300),
+            "value cannot be converted to type int8_t without overflow");
+    REFUSED(tn_constant_pad_nd(s, bytes, TN_INTS(1, 1), .value = TN_SCALAR(300)),
+            "value cannot be converted to type int8_t without overflow");
+    EXPECT(s, tn_constant_pad_nd(s, bytes, TN_INTS(1, 0), .value = TN_SCALAR(-128)), -128, 1, 1);
+    end();
+}
+
 Test(refusals_dtypes, outputs)
 {
     tn_tensor *input = of(TN_FLOAT32, TN_INTS(2, 2)), *wide = of(TN_FLOAT64, TN_INTS(2, 2));
