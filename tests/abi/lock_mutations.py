@@ -27,7 +27,7 @@ MUTATIONS = [
     ("another constant", "base.h", r"#define TN_CODE_BFLOAT +4u\n", "#define TN_CODE_BFLOAT 9u\n",
      "constant TN_CODE_BFLOAT changed"),
     ("a constant taken away", "base.h", r"#define TN_CLASS_CONTRACT +5[^\n]*\n", "", "constant TN_CLASS_CONTRACT is gone"),
-    ("other bits of a dtype", "base.h", r"\(uint32_t\)\(bits\) << 8 \| 1u << 16", "(uint32_t)(bits) << 12 | 1u << 24",
+    ("other bits of a dtype", "base.h", r"TN_CAST\(uint32_t, bits\) << 8 \| 1u << 16", "TN_CAST(uint32_t, bits) << 12 | 1u << 24",
      "constant TN_FLOAT32 changed"),
     ("a larger value", "value.h", r"(        void \*pointer;)", r"\1\n        uint32_t extra;", "tn_value is frozen"),
     ("a longer frozen struct", "value.h", r"(typedef struct tn_ints \{\n    const tn_write_TN_INTS \*data;\n    int64_t count;)",

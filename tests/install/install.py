@@ -21,6 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 STRICT = ["-Wall", "-Wextra", "-Werror"]
+STRICT_CXX = [*STRICT, "-Wold-style-cast"]
 TRAIN_ROOMS = ("nn", "optim", "files", "data", "progress")  # of libtenon-train
 
 
@@ -92,12 +93,12 @@ class House:
 
     def program(self, source, name, *, language="c", standard="c++17", libraries=()):
         """Compiles one file with strict warnings against the installed headers and gives the program."""
-        compiler, standard = (self.cc, "-std=c17") if language == "c" else (self.cxx, f"-std={standard}")
+        compiler, strict = (self.cc, ["-std=c17", *STRICT]) if language == "c" else (self.cxx, [f"-std={standard}", *STRICT_CXX])
         program = source.parent / name
         used = set(re.findall(r"<tenon/([\w.]+)>", source.read_text()))
         uses_train = used & {p.name for room in TRAIN_ROOMS for p in (self.source / room / "include/tenon").iterdir()}
         package = "tenon-train" if uses_train else "tenon"
-        self.run([*compiler, standard, *STRICT, *self.config("--cflags", package=package), source,
+        self.run([*compiler, *strict, *self.config("--cflags", package=package), source,
                   *self.config("--libs", package=package), *libraries, "-o", program])
         return program
 
@@ -520,7 +521,7 @@ def check_objects(house):
     for header in sorted((house.prefix / "include/tenon").glob("*.hpp")):
         for standard in ("c++17", "c++20"):
             (folder / "one.cpp").write_text(f"#include <tenon/{header.name}>\nint nothing;\n")
-            house.run([*house.cxx, f"-std={standard}", *STRICT, "-Wpedantic", *house.config("--cflags"), "-fsyntax-only", folder / "one.cpp"])
+            house.run([*house.cxx, f"-std={standard}", *STRICT_CXX, "-Wpedantic", *house.config("--cflags"), "-fsyntax-only", folder / "one.cpp"])
     shutil.copy(HERE / "objects.cpp", folder)
     for standard in ("c++17", "c++20"):
         output = house.use(house.program(folder / "objects.cpp", "objects", language="c++", standard=standard))

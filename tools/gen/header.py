@@ -75,7 +75,7 @@ def c_default(arg):
             raise Bad(f"{arg}: absent would be ambiguous")
         return None
     if d == "None":
-        return {"int": "TN_NONE", "SymInt": "TN_NONE", "float": "(double)TN_NONE", "bool": "-1", "MemoryFormat": "-1"}.get(t.base)
+        return {"int": "TN_NONE", "SymInt": "TN_NONE", "float": "TN_CAST(double, TN_NONE)", "bool": "-1", "MemoryFormat": "-1"}.get(t.base)
     if t.base in ("int", "SymInt", "MemoryFormat") and re.fullmatch(r"-?\d+", d):
         return None if int(d) == 0 else "INT64_MAX" if int(d) == 2**63 - 1 else d
     if t.base == "float":
@@ -138,7 +138,7 @@ def c_lines(head, items, width=118, end=""):
 
 
 RESULT = {"bool": ("int32_t ", "tn_value_as_bool"), "int": ("int64_t ", "tn_value_as_int"), "SymInt": ("int64_t ", "tn_value_as_int"),
-          "float": ("double ", "tn_value_as_float"), "ScalarType": ("tn_dtype ", "(tn_dtype)tn_value_as_int")}
+          "float": ("double ", "tn_value_as_float"), "ScalarType": ("tn_dtype ", "tn_value_as_dtype")}
 
 
 class Call:

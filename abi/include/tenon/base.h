@@ -20,6 +20,13 @@
 #define TN_END_DECLS
 #endif
 
+/* A cast in a header that C++ reads, too, where -Wold-style-cast warns of those of C. */
+#ifdef __cplusplus
+#define TN_CAST(type, value) static_cast<type>(value)
+#else
+#define TN_CAST(type, value) ((type)(value))
+#endif
+
 #if defined(_MSC_VER) && defined(TN_PLUGIN)
 #define TN_API __declspec(dllexport)
 #elif defined(_MSC_VER)
@@ -152,7 +159,7 @@ typedef struct tn_event tn_event;
  * elements of a bool tensor are the bytes 0 and 1, nothing else (see op.h).
  */
 typedef uint32_t tn_dtype;
-#define TN_DTYPE(code, bits)  ((uint32_t)(code) | (uint32_t)(bits) << 8 | 1u << 16)
+#define TN_DTYPE(code, bits)  (TN_CAST(uint32_t, code) | TN_CAST(uint32_t, bits) << 8 | 1u << 16)
 #define TN_DTYPE_CODE(dtype)  ((dtype)&0xffu)
 #define TN_DTYPE_BITS(dtype)  ((dtype) >> 8 & 0xffu)
 #define TN_DTYPE_LANES(dtype) ((dtype) >> 16)
@@ -213,9 +220,9 @@ typedef uint32_t tn_dtype;
  * of that type on the calling thread.
  */
 typedef uint64_t tn_device;
-#define TN_DEVICE(type, index)  ((uint64_t)(type) << 32 | (uint32_t)(index))
-#define TN_DEVICE_TYPE(device)  ((uint32_t)((device) >> 32))
-#define TN_DEVICE_INDEX(device) ((int32_t)(uint32_t)(device))
+#define TN_DEVICE(type, index)  (TN_CAST(uint64_t, type) << 32 | TN_CAST(uint32_t, index))
+#define TN_DEVICE_TYPE(device)  TN_CAST(uint32_t, (device) >> 32)
+#define TN_DEVICE_INDEX(device) TN_CAST(int32_t, TN_CAST(uint32_t, device))
 #define TN_CPU                  TN_DEVICE(TN_INTERNED_CPU, 0)
 
 /* Memory formats, with ATen's numbers. */

@@ -23,10 +23,10 @@ struct tn_scalar {
     tn_scalar(long x) : value(tn_value_int(x)), pair() {}
     tn_scalar(long long x) : value(tn_value_int(x)), pair() {}
     tn_scalar(unsigned x) : value(tn_value_int(x)), pair() {}
-    tn_scalar(unsigned long x) : value(tn_value_int((int64_t)x)), pair() {}
-    tn_scalar(unsigned long long x) : value(tn_value_int((int64_t)x)), pair() {}
+    tn_scalar(unsigned long x) : value(tn_value_int(static_cast<int64_t>(x))), pair() {}
+    tn_scalar(unsigned long long x) : value(tn_value_int(static_cast<int64_t>(x))), pair() {}
     tn_scalar(double x) : value(tn_value_float(x)), pair() {}
-    tn_scalar(long double x) : value(tn_value_float((double)x)), pair() {}
+    tn_scalar(long double x) : value(tn_value_float(static_cast<double>(x))), pair() {}
     tn_scalar(tn_value x) : value(x), pair()
     {
         if (x.tag == TN_TAG_COMPLEX) {
@@ -36,7 +36,7 @@ struct tn_scalar {
     }
     /* std::complex, without its header. */
     template <class T, class = decltype(T().imag())>
-    tn_scalar(const T &x) : value(tn_value_complex(NULL)), pair{(double)x.real(), (double)x.imag()}
+    tn_scalar(const T &x) : value(tn_value_complex(NULL)), pair{static_cast<double>(x.real()), static_cast<double>(x.imag())}
     {
     }
     operator tn_value() const { return value.tag == TN_TAG_COMPLEX ? tn_value_complex(pair) : value; }
@@ -49,7 +49,7 @@ struct tn_scalar {
  */
 template <class List, class Item, size_t N> struct tn_items {
     Item items[N];
-    operator List() const { return {items, (int64_t)N}; }
+    operator List() const { return {items, static_cast<int64_t>(N)}; }
 };
 template <class List, class Item, class... T> constexpr tn_items<List, Item, sizeof...(T)> tn_items_of(T... x)
 {
@@ -78,7 +78,7 @@ template <class List, class Item> struct tn_list {
     tn_list() : borrowed(nullptr), count(0), copied() {}
     tn_list(const List &list) : borrowed(list.data), count(list.count), copied() {}
     tn_list(const Item *items, int64_t n) : borrowed(items), count(n), copied() {}
-    template <size_t N> tn_list(const tn_items<List, Item, N> &x) : borrowed(nullptr), count((int64_t)N), copied()
+    template <size_t N> tn_list(const tn_items<List, Item, N> &x) : borrowed(nullptr), count(static_cast<int64_t>(N)), copied()
     {
         static_assert(N <= TN_LIST_ITEMS, "more items than an option copies: write {array, count}, and keep the array");
         for (size_t i = 0; i < N; i++) copied[i] = x.items[i];

@@ -2561,7 +2561,7 @@ static inline tn_dtype tn_result_type_at(tn_scope *s, tn_tensor *tensor, tn_tens
         uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(tensor), tn_value_tensor(other)};
-    return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE, v, 2, file, line));
+    return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE, v, 2, file, line));
 }
 static inline tn_dtype tn_result_type(tn_scope *s, tn_tensor *tensor, tn_tensor *other)
 { return tn_result_type_at(s, tensor, other, NULL, 0); }
@@ -2570,7 +2570,7 @@ static inline tn_dtype tn_result_type_scalar_at(tn_scope *s, tn_tensor *tensor, 
         uint32_t line)
 {
     const tn_value v[] = {tn_value_tensor(tensor), other};
-    return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR, v, 2, file, line));
+    return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR, v, 2, file, line));
 }
 static inline tn_dtype tn_result_type_scalar(tn_scope *s, tn_tensor *tensor, tn_scalar other)
 { return tn_result_type_scalar_at(s, tensor, other, NULL, 0); }
@@ -2580,7 +2580,7 @@ static inline tn_dtype tn_result_type_scalar_tensor_at(tn_scope *s, tn_scalar sc
         const char *file, uint32_t line)
 {
     const tn_value v[] = {scalar, tn_value_tensor(tensor)};
-    return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_TENSOR, v, 2, file, line));
+    return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_TENSOR, v, 2, file, line));
 }
 static inline tn_dtype tn_result_type_scalar_tensor(tn_scope *s, tn_scalar scalar, tn_tensor *tensor)
 { return tn_result_type_scalar_tensor_at(s, scalar, tensor, NULL, 0); }
@@ -2590,7 +2590,7 @@ static inline tn_dtype tn_result_type_scalar_scalar_at(tn_scope *s, tn_scalar sc
         const char *file, uint32_t line)
 {
     const tn_value v[] = {scalar1, scalar2};
-    return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_SCALAR, v, 2, file, line));
+    return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_SCALAR, v, 2, file, line));
 }
 static inline tn_dtype tn_result_type_scalar_scalar(tn_scope *s, tn_scalar scalar1, tn_scalar scalar2)
 { return tn_result_type_scalar_scalar_at(s, scalar1, scalar2, NULL, 0); }
@@ -2601,7 +2601,7 @@ static inline tn_dtype tn_promote_types_default_at(tn_scope *s, tn_dtype type1, 
         uint32_t line)
 {
     const tn_value v[] = {tn_value_dtype(type1), tn_value_dtype(type2)};
-    return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_PROMOTE_TYPES_DEFAULT, v, 2, file, line));
+    return tn_value_as_dtype(tn_ops_value(s, TN_OP_PROMOTE_TYPES_DEFAULT, v, 2, file, line));
 }
 static inline tn_dtype tn_promote_types_default(tn_scope *s, tn_dtype type1, tn_dtype type2)
 { return tn_promote_types_default_at(s, type1, type2, NULL, 0); }
@@ -4027,8 +4027,8 @@ static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_with(tn_scope *s,
 { return tn_linalg_pinv_atol_rtol_float_at(s, o, NULL, 0); }
 #define tn_linalg_pinv_atol_rtol_float_with(...) tn_linalg_pinv_atol_rtol_float_at(__VA_ARGS__, TN_PLACE)
 #define tn_linalg_pinv_atol_rtol_float(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_linalg_pinv_atol_rtol_float_at(s, &(tn_linalg_pinv_atol_rtol_float_args){.atol = (double)TN_NONE, \
-        .rtol = (double)TN_NONE, .self = __VA_ARGS__}, TN_PLACE))
+        tn_linalg_pinv_atol_rtol_float_at(s, &(tn_linalg_pinv_atol_rtol_float_args){.atol = TN_CAST(double, TN_NONE), \
+        .rtol = TN_CAST(double, TN_NONE), .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_linalg_pinv_atol_rtol_float_out_args { tn_tensor *out; double atol; double rtol; int32_t hermitian;
     } tn_linalg_pinv_atol_rtol_float_out_args;
 static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_out_at(tn_scope *s, tn_tensor *self,
@@ -4044,7 +4044,7 @@ static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_out_with(tn_scope *s, tn
 #define tn_linalg_pinv_atol_rtol_float_out_with(...) tn_linalg_pinv_atol_rtol_float_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_linalg_pinv_atol_rtol_float_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_linalg_pinv_atol_rtol_float_out_at(s, self, \
-        &(tn_linalg_pinv_atol_rtol_float_out_args){.atol = (double)TN_NONE, .rtol = (double)TN_NONE, \
+        &(tn_linalg_pinv_atol_rtol_float_out_args){.atol = TN_CAST(double, TN_NONE), .rtol = TN_CAST(double, TN_NONE), \
         .out = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_linalg_pinv_args { double rcond; int32_t hermitian; } tn_linalg_pinv_args;
 static inline tn_tensor *tn_linalg_pinv_at(tn_scope *s, tn_tensor *self, const tn_linalg_pinv_args *o,
@@ -4161,8 +4161,8 @@ static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_with(tn_scope *s,
 #define tn_linalg_matrix_rank_atol_rtol_float_with(...) tn_linalg_matrix_rank_atol_rtol_float_at(__VA_ARGS__, TN_PLACE)
 #define tn_linalg_matrix_rank_atol_rtol_float(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_linalg_matrix_rank_atol_rtol_float_at(s, \
-        &(tn_linalg_matrix_rank_atol_rtol_float_args){.atol = (double)TN_NONE, .rtol = (double)TN_NONE, \
-        .self = __VA_ARGS__}, TN_PLACE))
+        &(tn_linalg_matrix_rank_atol_rtol_float_args){.atol = TN_CAST(double, TN_NONE), \
+        .rtol = TN_CAST(double, TN_NONE), .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_linalg_matrix_rank_atol_rtol_float_out_args { tn_tensor *out; double atol; double rtol;
     int32_t hermitian; } tn_linalg_matrix_rank_atol_rtol_float_out_args;
 static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_out_at(tn_scope *s, tn_tensor *self,
@@ -4178,8 +4178,8 @@ static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_out_with(tn_scope
 #define tn_linalg_matrix_rank_atol_rtol_float_out_with(...) tn_linalg_matrix_rank_atol_rtol_float_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_linalg_matrix_rank_atol_rtol_float_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_linalg_matrix_rank_atol_rtol_float_out_at(s, self, \
-        &(tn_linalg_matrix_rank_atol_rtol_float_out_args){.atol = (double)TN_NONE, .rtol = (double)TN_NONE, \
-        .out = __VA_ARGS__}, TN_PLACE))
+        &(tn_linalg_matrix_rank_atol_rtol_float_out_args){.atol = TN_CAST(double, TN_NONE), \
+        .rtol = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_linalg_matrix_rank_args { double tol; int32_t hermitian; } tn_linalg_matrix_rank_args;
 static inline tn_tensor *tn_linalg_matrix_rank_at(tn_scope *s, tn_tensor *self, const tn_linalg_matrix_rank_args *o,
         const char *file, uint32_t line)
@@ -4422,7 +4422,7 @@ static inline tn_linalg_lstsq_result tn_linalg_lstsq_with(tn_scope *s, tn_tensor
 { return tn_linalg_lstsq_at(s, self, o, NULL, 0); }
 #define tn_linalg_lstsq_with(...) tn_linalg_lstsq_at(__VA_ARGS__, TN_PLACE)
 #define tn_linalg_lstsq(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_linalg_lstsq_at(s, self, \
-        &(tn_linalg_lstsq_args){.rcond = (double)TN_NONE, .b = __VA_ARGS__}, TN_PLACE))
+        &(tn_linalg_lstsq_args){.rcond = TN_CAST(double, TN_NONE), .b = __VA_ARGS__}, TN_PLACE))
 
 /* ---- factory: Creation. */
 /* Tensor with undefined values. */
@@ -12039,7 +12039,7 @@ static inline tn_tensor *tn_rms_norm_with(tn_scope *s, tn_tensor *input, const t
 { return tn_rms_norm_at(s, input, o, NULL, 0); }
 #define tn_rms_norm_with(...) tn_rms_norm_at(__VA_ARGS__, TN_PLACE)
 #define tn_rms_norm(s, input, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_rms_norm_at(s, input, \
-        &(tn_rms_norm_args){.normalized_shape = TN_OPS_UNSET_LIST, .eps = (double)TN_NONE, \
+        &(tn_rms_norm_args){.normalized_shape = TN_OPS_UNSET_LIST, .eps = TN_CAST(double, TN_NONE), \
         .normalized_shape = __VA_ARGS__}, TN_PLACE))
 /* Divides by the root of the mean square over the last dimensions, and gives the reciprocal roots. */
 typedef struct tn__fused_rms_norm_result { tn_tensor *result0; tn_tensor *result1; } tn__fused_rms_norm_result;
@@ -12660,8 +12660,8 @@ static inline tn_tensor *tn_pad_with(tn_scope *s, tn_tensor *self, const tn_pad_
 { return tn_pad_at(s, self, o, NULL, 0); }
 #define tn_pad_with(...) tn_pad_at(__VA_ARGS__, TN_PLACE)
 #define tn_pad(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_pad_at(s, self, \
-        &(tn_pad_args){.pad = TN_OPS_UNSET_LIST, .mode = "constant", .value = (double)TN_NONE, .pad = __VA_ARGS__}, \
-        TN_PLACE))
+        &(tn_pad_args){.pad = TN_OPS_UNSET_LIST, .mode = "constant", .value = TN_CAST(double, TN_NONE), \
+        .pad = __VA_ARGS__}, TN_PLACE))
 /* Pads by wrapping around. */
 static inline tn_tensor *tn__pad_circular_at(tn_scope *s, tn_tensor *self, tn_ints pad, const char *file,
         uint32_t line)
@@ -12685,7 +12685,7 @@ static inline tn_tensor *tn__pad_enum_with(tn_scope *s, tn_tensor *self, tn_ints
 { return tn__pad_enum_at(s, self, pad, o, NULL, 0); }
 #define tn__pad_enum_with(...) tn__pad_enum_at(__VA_ARGS__, TN_PLACE)
 #define tn__pad_enum(s, self, pad, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn__pad_enum_at(s, self, \
-        pad, &(tn__pad_enum_args){.value = (double)TN_NONE, .mode = __VA_ARGS__}, TN_PLACE))
+        pad, &(tn__pad_enum_args){.value = TN_CAST(double, TN_NONE), .mode = __VA_ARGS__}, TN_PLACE))
 /* Pads by reflection, one dimension. */
 static inline tn_tensor *tn_reflection_pad1d_at(tn_scope *s, tn_tensor *self, tn_ints padding, const char *file,
         uint32_t line)
@@ -15168,8 +15168,8 @@ static inline tn_tensor *tn_nan_to_num_with(tn_scope *s, const tn_nan_to_num_arg
 { return tn_nan_to_num_at(s, o, NULL, 0); }
 #define tn_nan_to_num_with(...) tn_nan_to_num_at(__VA_ARGS__, TN_PLACE)
 #define tn_nan_to_num(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_nan_to_num_at(s, \
-        &(tn_nan_to_num_args){.nan = (double)TN_NONE, .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, \
-        .self = __VA_ARGS__}, TN_PLACE))
+        &(tn_nan_to_num_args){.nan = TN_CAST(double, TN_NONE), .posinf = TN_CAST(double, TN_NONE), \
+        .neginf = TN_CAST(double, TN_NONE), .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_nan_to_num__args { tn_tensor *self; double nan; double posinf; double neginf; } tn_nan_to_num__args;
 static inline tn_tensor *tn_nan_to_num__at(tn_scope *s, const tn_nan_to_num__args *o, const char *file, uint32_t line)
 {
@@ -15181,8 +15181,8 @@ static inline tn_tensor *tn_nan_to_num__with(tn_scope *s, const tn_nan_to_num__a
 { return tn_nan_to_num__at(s, o, NULL, 0); }
 #define tn_nan_to_num__with(...) tn_nan_to_num__at(__VA_ARGS__, TN_PLACE)
 #define tn_nan_to_num_(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_nan_to_num__at(s, \
-        &(tn_nan_to_num__args){.nan = (double)TN_NONE, .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, \
-        .self = __VA_ARGS__}, TN_PLACE))
+        &(tn_nan_to_num__args){.nan = TN_CAST(double, TN_NONE), .posinf = TN_CAST(double, TN_NONE), \
+        .neginf = TN_CAST(double, TN_NONE), .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_nan_to_num_out_args { tn_tensor *out; double nan; double posinf; double neginf;
     } tn_nan_to_num_out_args;
 static inline tn_tensor *tn_nan_to_num_out_at(tn_scope *s, tn_tensor *self, const tn_nan_to_num_out_args *o,
@@ -15196,8 +15196,8 @@ static inline tn_tensor *tn_nan_to_num_out_with(tn_scope *s, tn_tensor *self, co
 { return tn_nan_to_num_out_at(s, self, o, NULL, 0); }
 #define tn_nan_to_num_out_with(...) tn_nan_to_num_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_nan_to_num_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_nan_to_num_out_at(s, \
-        self, &(tn_nan_to_num_out_args){.nan = (double)TN_NONE, .posinf = (double)TN_NONE, .neginf = (double)TN_NONE, \
-        .out = __VA_ARGS__}, TN_PLACE))
+        self, &(tn_nan_to_num_out_args){.nan = TN_CAST(double, TN_NONE), .posinf = TN_CAST(double, TN_NONE), \
+        .neginf = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Degrees to radians. */
 static inline tn_tensor *tn_deg2rad_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
 {
@@ -15345,7 +15345,7 @@ static inline tn_tensor *tn_logit_with(tn_scope *s, const tn_logit_args *o)
 { return tn_logit_at(s, o, NULL, 0); }
 #define tn_logit_with(...) tn_logit_at(__VA_ARGS__, TN_PLACE)
 #define tn_logit(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_logit_at(s, \
-        &(tn_logit_args){.eps = (double)TN_NONE, .self = __VA_ARGS__}, TN_PLACE))
+        &(tn_logit_args){.eps = TN_CAST(double, TN_NONE), .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_logit__args { tn_tensor *self; double eps; } tn_logit__args;
 static inline tn_tensor *tn_logit__at(tn_scope *s, const tn_logit__args *o, const char *file, uint32_t line)
 {
@@ -15356,7 +15356,7 @@ static inline tn_tensor *tn_logit__with(tn_scope *s, const tn_logit__args *o)
 { return tn_logit__at(s, o, NULL, 0); }
 #define tn_logit__with(...) tn_logit__at(__VA_ARGS__, TN_PLACE)
 #define tn_logit_(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_logit__at(s, \
-        &(tn_logit__args){.eps = (double)TN_NONE, .self = __VA_ARGS__}, TN_PLACE))
+        &(tn_logit__args){.eps = TN_CAST(double, TN_NONE), .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_logit_out_args { tn_tensor *out; double eps; } tn_logit_out_args;
 static inline tn_tensor *tn_logit_out_at(tn_scope *s, tn_tensor *self, const tn_logit_out_args *o, const char *file,
         uint32_t line)
@@ -15368,7 +15368,7 @@ static inline tn_tensor *tn_logit_out_with(tn_scope *s, tn_tensor *self, const t
 { return tn_logit_out_at(s, self, o, NULL, 0); }
 #define tn_logit_out_with(...) tn_logit_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_logit_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_logit_out_at(s, self, \
-        &(tn_logit_out_args){.eps = (double)TN_NONE, .out = __VA_ARGS__}, TN_PLACE))
+        &(tn_logit_out_args){.eps = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Gradient of logit. */
 typedef struct tn_logit_backward_args { tn_tensor *self; double eps; } tn_logit_backward_args;
 static inline tn_tensor *tn_logit_backward_at(tn_scope *s, tn_tensor *grad_output, const tn_logit_backward_args *o,
@@ -15381,8 +15381,8 @@ static inline tn_tensor *tn_logit_backward_with(tn_scope *s, tn_tensor *grad_out
 { return tn_logit_backward_at(s, grad_output, o, NULL, 0); }
 #define tn_logit_backward_with(...) tn_logit_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_logit_backward(s, grad_output, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_logit_backward_at(s, grad_output, &(tn_logit_backward_args){.eps = (double)TN_NONE, .self = __VA_ARGS__}, \
-        TN_PLACE))
+        tn_logit_backward_at(s, grad_output, &(tn_logit_backward_args){.eps = TN_CAST(double, TN_NONE), \
+        .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_logit_backward_out_args { tn_tensor *grad_input; double eps; } tn_logit_backward_out_args;
 static inline tn_tensor *tn_logit_backward_out_at(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         const tn_logit_backward_out_args *o, const char *file, uint32_t line)
@@ -15396,7 +15396,7 @@ static inline tn_tensor *tn_logit_backward_out_with(tn_scope *s, tn_tensor *grad
 { return tn_logit_backward_out_at(s, grad_output, self, o, NULL, 0); }
 #define tn_logit_backward_out_with(...) tn_logit_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_logit_backward_out(s, grad_output, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_logit_backward_out_at(s, grad_output, self, &(tn_logit_backward_out_args){.eps = (double)TN_NONE, \
+        tn_logit_backward_out_at(s, grad_output, self, &(tn_logit_backward_out_args){.eps = TN_CAST(double, TN_NONE), \
         .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Zero for negative elements, identity elsewhere. */
 static inline tn_tensor *tn_relu_at(tn_scope *s, tn_tensor *self, const char *file, uint32_t line)
@@ -17096,7 +17096,7 @@ static inline tn_tensor *tn_special_logit_with(tn_scope *s, const tn_special_log
 { return tn_special_logit_at(s, o, NULL, 0); }
 #define tn_special_logit_with(...) tn_special_logit_at(__VA_ARGS__, TN_PLACE)
 #define tn_special_logit(s, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_special_logit_at(s, \
-        &(tn_special_logit_args){.eps = (double)TN_NONE, .self = __VA_ARGS__}, TN_PLACE))
+        &(tn_special_logit_args){.eps = TN_CAST(double, TN_NONE), .self = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_special_logit_out_args { tn_tensor *out; double eps; } tn_special_logit_out_args;
 static inline tn_tensor *tn_special_logit_out_at(tn_scope *s, tn_tensor *self, const tn_special_logit_out_args *o,
         const char *file, uint32_t line)
@@ -17108,8 +17108,8 @@ static inline tn_tensor *tn_special_logit_out_with(tn_scope *s, tn_tensor *self,
 { return tn_special_logit_out_at(s, self, o, NULL, 0); }
 #define tn_special_logit_out_with(...) tn_special_logit_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_special_logit_out(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_special_logit_out_at(s, self, &(tn_special_logit_out_args){.eps = (double)TN_NONE, .out = __VA_ARGS__}, \
-        TN_PLACE))
+        tn_special_logit_out_at(s, self, &(tn_special_logit_out_args){.eps = TN_CAST(double, TN_NONE), \
+        .out = __VA_ARGS__}, TN_PLACE))
 /* Rounds to a number of decimals, halves to even. */
 typedef struct tn_special_round_args { tn_tensor *self; int64_t decimals; } tn_special_round_args;
 static inline tn_tensor *tn_special_round_at(tn_scope *s, const tn_special_round_args *o, const char *file,
@@ -22198,7 +22198,7 @@ static inline tn_tensor *tn_scaled_dot_product_attention_with(tn_scope *s, tn_te
 #define tn_scaled_dot_product_attention_with(...) tn_scaled_dot_product_attention_at(__VA_ARGS__, TN_PLACE)
 #define tn_scaled_dot_product_attention(s, query, key, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_scaled_dot_product_attention_at(s, query, key, \
-        &(tn_scaled_dot_product_attention_args){.scale = (double)TN_NONE, .value = __VA_ARGS__}, TN_PLACE))
+        &(tn_scaled_dot_product_attention_args){.scale = TN_CAST(double, TN_NONE), .value = __VA_ARGS__}, TN_PLACE))
 /* Attention by products and softmax, with the weights. */
 typedef struct tn__scaled_dot_product_attention_math_result { tn_tensor *result0; tn_tensor *result1;
     } tn__scaled_dot_product_attention_math_result;
@@ -22223,7 +22223,8 @@ static inline tn__scaled_dot_product_attention_math_result tn__scaled_dot_produc
 #define tn__scaled_dot_product_attention_math_with(...) tn__scaled_dot_product_attention_math_at(__VA_ARGS__, TN_PLACE)
 #define tn__scaled_dot_product_attention_math(s, query, key, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__scaled_dot_product_attention_math_at(s, query, key, \
-        &(tn__scaled_dot_product_attention_math_args){.scale = (double)TN_NONE, .value = __VA_ARGS__}, TN_PLACE))
+        &(tn__scaled_dot_product_attention_math_args){.scale = TN_CAST(double, TN_NONE), .value = __VA_ARGS__}, \
+        TN_PLACE))
 /* Attention by blocks, without the matrix of weights. */
 typedef struct tn__scaled_dot_product_flash_attention_for_cpu_result { tn_tensor *output; tn_tensor *logsumexp;
     } tn__scaled_dot_product_flash_attention_for_cpu_result;
@@ -22247,8 +22248,8 @@ static inline tn__scaled_dot_product_flash_attention_for_cpu_result tn__scaled_d
 #define tn__scaled_dot_product_flash_attention_for_cpu_with(...) tn__scaled_dot_product_flash_attention_for_cpu_at(__VA_ARGS__, TN_PLACE)
 #define tn__scaled_dot_product_flash_attention_for_cpu(s, query, key, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__scaled_dot_product_flash_attention_for_cpu_at(s, query, key, \
-        &(tn__scaled_dot_product_flash_attention_for_cpu_args){.scale = (double)TN_NONE, .value = __VA_ARGS__}, \
-        TN_PLACE))
+        &(tn__scaled_dot_product_flash_attention_for_cpu_args){.scale = TN_CAST(double, TN_NONE), \
+        .value = __VA_ARGS__}, TN_PLACE))
 /* Gradients of attention by blocks. */
 typedef struct tn__scaled_dot_product_flash_attention_for_cpu_backward_result { tn_tensor *grad_query;
     tn_tensor *grad_key; tn_tensor *grad_value; } tn__scaled_dot_product_flash_attention_for_cpu_backward_result;
@@ -22275,7 +22276,7 @@ static inline tn__scaled_dot_product_flash_attention_for_cpu_backward_result tn_
 #define tn__scaled_dot_product_flash_attention_for_cpu_backward_with(...) tn__scaled_dot_product_flash_attention_for_cpu_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn__scaled_dot_product_flash_attention_for_cpu_backward(s, grad_out, query, key, value, out, logsumexp, dropout_p, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__scaled_dot_product_flash_attention_for_cpu_backward_at(s, grad_out, query, key, value, out, logsumexp, \
-        dropout_p, &(tn__scaled_dot_product_flash_attention_for_cpu_backward_args){.scale = (double)TN_NONE, \
+        dropout_p, &(tn__scaled_dot_product_flash_attention_for_cpu_backward_args){.scale = TN_CAST(double, TN_NONE), \
         .is_causal = __VA_ARGS__}, TN_PLACE))
 /* Softmax along a dimension, after an optional cast. */
 typedef struct tn_special_softmax_args { int64_t dim; tn_dtype dtype; } tn_special_softmax_args;
@@ -24890,7 +24891,7 @@ static inline tn_tensor *tn_upsample_nearest1d_with(tn_scope *s, tn_tensor *self
 #define tn_upsample_nearest1d_with(...) tn_upsample_nearest1d_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest1d(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest1d_at(s, self, &(tn_upsample_nearest1d_args){.output_size = TN_OPS_UNSET_LIST, \
-        .scales = (double)TN_NONE, .output_size = __VA_ARGS__}, TN_PLACE))
+        .scales = TN_CAST(double, TN_NONE), .output_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_nearest1d_out_args { tn_tensor *out; double scales; } tn_upsample_nearest1d_out_args;
 static inline tn_tensor *tn_upsample_nearest1d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_nearest1d_out_args *o, const char *file, uint32_t line)
@@ -24905,7 +24906,7 @@ static inline tn_tensor *tn_upsample_nearest1d_out_with(tn_scope *s, tn_tensor *
 #define tn_upsample_nearest1d_out_with(...) tn_upsample_nearest1d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest1d_out(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest1d_out_at(s, self, output_size, \
-        &(tn_upsample_nearest1d_out_args){.scales = (double)TN_NONE, .out = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_nearest1d_out_args){.scales = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes by the nearest element, two dimensions. */
 typedef struct tn_upsample_nearest2d_args { tn_ints output_size; double scales_h; double scales_w;
     } tn_upsample_nearest2d_args;
@@ -24921,7 +24922,8 @@ static inline tn_tensor *tn_upsample_nearest2d_with(tn_scope *s, tn_tensor *self
 #define tn_upsample_nearest2d_with(...) tn_upsample_nearest2d_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest2d(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest2d_at(s, self, &(tn_upsample_nearest2d_args){.output_size = TN_OPS_UNSET_LIST, \
-        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__}, TN_PLACE))
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .output_size = __VA_ARGS__}, \
+        TN_PLACE))
 typedef struct tn_upsample_nearest2d_out_args { tn_tensor *out; double scales_h; double scales_w;
     } tn_upsample_nearest2d_out_args;
 static inline tn_tensor *tn_upsample_nearest2d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -24937,7 +24939,7 @@ static inline tn_tensor *tn_upsample_nearest2d_out_with(tn_scope *s, tn_tensor *
 #define tn_upsample_nearest2d_out_with(...) tn_upsample_nearest2d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest2d_out(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest2d_out_at(s, self, output_size, \
-        &(tn_upsample_nearest2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        &(tn_upsample_nearest2d_out_args){.scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), \
         .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes by the nearest element, three dimensions. */
 typedef struct tn_upsample_nearest3d_args { tn_ints output_size; double scales_d; double scales_h; double scales_w;
@@ -24954,8 +24956,8 @@ static inline tn_tensor *tn_upsample_nearest3d_with(tn_scope *s, tn_tensor *self
 #define tn_upsample_nearest3d_with(...) tn_upsample_nearest3d_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest3d(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest3d_at(s, self, &(tn_upsample_nearest3d_args){.output_size = TN_OPS_UNSET_LIST, \
-        .scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .output_size = __VA_ARGS__}, TN_PLACE))
+        .scales_d = TN_CAST(double, TN_NONE), .scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .output_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_nearest3d_out_args { tn_tensor *out; double scales_d; double scales_h; double scales_w;
     } tn_upsample_nearest3d_out_args;
 static inline tn_tensor *tn_upsample_nearest3d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -24972,8 +24974,8 @@ static inline tn_tensor *tn_upsample_nearest3d_out_with(tn_scope *s, tn_tensor *
 #define tn_upsample_nearest3d_out_with(...) tn_upsample_nearest3d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest3d_out(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest3d_out_at(s, self, output_size, \
-        &(tn_upsample_nearest3d_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .out = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_nearest3d_out_args){.scales_d = TN_CAST(double, TN_NONE), .scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes by the element at the nearest centre, one dimension. */
 typedef struct tn__upsample_nearest_exact1d_args { tn_ints output_size; double scales;
     } tn__upsample_nearest_exact1d_args;
@@ -24989,7 +24991,7 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_with(tn_scope *s, tn_tenso
 #define tn__upsample_nearest_exact1d_with(...) tn__upsample_nearest_exact1d_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact1d(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact1d_at(s, self, \
-        &(tn__upsample_nearest_exact1d_args){.output_size = TN_OPS_UNSET_LIST, .scales = (double)TN_NONE, \
+        &(tn__upsample_nearest_exact1d_args){.output_size = TN_OPS_UNSET_LIST, .scales = TN_CAST(double, TN_NONE), \
         .output_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_nearest_exact1d_out_args { tn_tensor *out; double scales;
     } tn__upsample_nearest_exact1d_out_args;
@@ -25006,7 +25008,7 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_out_with(tn_scope *s, tn_t
 #define tn__upsample_nearest_exact1d_out_with(...) tn__upsample_nearest_exact1d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact1d_out(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact1d_out_at(s, self, output_size, \
-        &(tn__upsample_nearest_exact1d_out_args){.scales = (double)TN_NONE, .out = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact1d_out_args){.scales = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes by the element at the nearest centre, two dimensions. */
 typedef struct tn__upsample_nearest_exact2d_args { tn_ints output_size; double scales_h; double scales_w;
     } tn__upsample_nearest_exact2d_args;
@@ -25023,8 +25025,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_with(tn_scope *s, tn_tenso
 #define tn__upsample_nearest_exact2d_with(...) tn__upsample_nearest_exact2d_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact2d(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact2d_at(s, self, \
-        &(tn__upsample_nearest_exact2d_args){.output_size = TN_OPS_UNSET_LIST, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact2d_args){.output_size = TN_OPS_UNSET_LIST, .scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .output_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_nearest_exact2d_out_args { tn_tensor *out; double scales_h; double scales_w;
     } tn__upsample_nearest_exact2d_out_args;
 static inline tn_tensor *tn__upsample_nearest_exact2d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -25040,8 +25042,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_out_with(tn_scope *s, tn_t
 #define tn__upsample_nearest_exact2d_out_with(...) tn__upsample_nearest_exact2d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact2d_out(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact2d_out_at(s, self, output_size, \
-        &(tn__upsample_nearest_exact2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .out = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact2d_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes by the element at the nearest centre, three dimensions. */
 typedef struct tn__upsample_nearest_exact3d_args { tn_ints output_size; double scales_d; double scales_h;
     double scales_w; } tn__upsample_nearest_exact3d_args;
@@ -25058,8 +25060,9 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_with(tn_scope *s, tn_tenso
 #define tn__upsample_nearest_exact3d_with(...) tn__upsample_nearest_exact3d_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact3d(s, self, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact3d_at(s, self, \
-        &(tn__upsample_nearest_exact3d_args){.output_size = TN_OPS_UNSET_LIST, .scales_d = (double)TN_NONE, \
-        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .output_size = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact3d_args){.output_size = TN_OPS_UNSET_LIST, .scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .output_size = __VA_ARGS__}, \
+        TN_PLACE))
 typedef struct tn__upsample_nearest_exact3d_out_args { tn_tensor *out; double scales_d; double scales_h;
     double scales_w; } tn__upsample_nearest_exact3d_out_args;
 static inline tn_tensor *tn__upsample_nearest_exact3d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -25076,8 +25079,8 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_out_with(tn_scope *s, tn_t
 #define tn__upsample_nearest_exact3d_out_with(...) tn__upsample_nearest_exact3d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact3d_out(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact3d_out_at(s, self, output_size, \
-        &(tn__upsample_nearest_exact3d_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .out = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact3d_out_args){.scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes linearly. */
 typedef struct tn_upsample_linear1d_args { int32_t align_corners; double scales; } tn_upsample_linear1d_args;
 static inline tn_tensor *tn_upsample_linear1d_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -25092,7 +25095,7 @@ static inline tn_tensor *tn_upsample_linear1d_with(tn_scope *s, tn_tensor *self,
 { return tn_upsample_linear1d_at(s, self, output_size, o, NULL, 0); }
 #define tn_upsample_linear1d_with(...) tn_upsample_linear1d_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_linear1d(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_upsample_linear1d_at(s, self, output_size, &(tn_upsample_linear1d_args){.scales = (double)TN_NONE, \
+        tn_upsample_linear1d_at(s, self, output_size, &(tn_upsample_linear1d_args){.scales = TN_CAST(double, TN_NONE), \
         .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_linear1d_out_args { tn_tensor *out; double scales; } tn_upsample_linear1d_out_args;
 static inline tn_tensor *tn_upsample_linear1d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -25108,7 +25111,7 @@ static inline tn_tensor *tn_upsample_linear1d_out_with(tn_scope *s, tn_tensor *s
 #define tn_upsample_linear1d_out_with(...) tn_upsample_linear1d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_linear1d_out(s, self, output_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_linear1d_out_at(s, self, output_size, align_corners, \
-        &(tn_upsample_linear1d_out_args){.scales = (double)TN_NONE, .out = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_linear1d_out_args){.scales = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes bilinearly. */
 typedef struct tn_upsample_bilinear2d_args { int32_t align_corners; double scales_h; double scales_w;
     } tn_upsample_bilinear2d_args;
@@ -25124,8 +25127,9 @@ static inline tn_tensor *tn_upsample_bilinear2d_with(tn_scope *s, tn_tensor *sel
 { return tn_upsample_bilinear2d_at(s, self, output_size, o, NULL, 0); }
 #define tn_upsample_bilinear2d_with(...) tn_upsample_bilinear2d_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bilinear2d(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_upsample_bilinear2d_at(s, self, output_size, &(tn_upsample_bilinear2d_args){.scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__}, TN_PLACE))
+        tn_upsample_bilinear2d_at(s, self, output_size, \
+        &(tn_upsample_bilinear2d_args){.scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), \
+        .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_bilinear2d_out_args { tn_tensor *out; double scales_h; double scales_w;
     } tn_upsample_bilinear2d_out_args;
 static inline tn_tensor *tn_upsample_bilinear2d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -25142,7 +25146,7 @@ static inline tn_tensor *tn_upsample_bilinear2d_out_with(tn_scope *s, tn_tensor 
 #define tn_upsample_bilinear2d_out_with(...) tn_upsample_bilinear2d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bilinear2d_out(s, self, output_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_bilinear2d_out_at(s, self, output_size, align_corners, \
-        &(tn_upsample_bilinear2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        &(tn_upsample_bilinear2d_out_args){.scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), \
         .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes trilinearly. */
 typedef struct tn_upsample_trilinear3d_args { int32_t align_corners; double scales_d; double scales_h;
@@ -25160,8 +25164,9 @@ static inline tn_tensor *tn_upsample_trilinear3d_with(tn_scope *s, tn_tensor *se
 { return tn_upsample_trilinear3d_at(s, self, output_size, o, NULL, 0); }
 #define tn_upsample_trilinear3d_with(...) tn_upsample_trilinear3d_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_trilinear3d(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_upsample_trilinear3d_at(s, self, output_size, &(tn_upsample_trilinear3d_args){.scales_d = (double)TN_NONE, \
-        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__}, TN_PLACE))
+        tn_upsample_trilinear3d_at(s, self, output_size, \
+        &(tn_upsample_trilinear3d_args){.scales_d = TN_CAST(double, TN_NONE), .scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_trilinear3d_out_args { tn_tensor *out; double scales_d; double scales_h; double scales_w;
     } tn_upsample_trilinear3d_out_args;
 static inline tn_tensor *tn_upsample_trilinear3d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -25178,8 +25183,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_out_with(tn_scope *s, tn_tensor
 #define tn_upsample_trilinear3d_out_with(...) tn_upsample_trilinear3d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_trilinear3d_out(s, self, output_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_trilinear3d_out_at(s, self, output_size, align_corners, \
-        &(tn_upsample_trilinear3d_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .out = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_trilinear3d_out_args){.scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes bicubically. */
 typedef struct tn_upsample_bicubic2d_args { int32_t align_corners; double scales_h; double scales_w;
     } tn_upsample_bicubic2d_args;
@@ -25195,8 +25200,9 @@ static inline tn_tensor *tn_upsample_bicubic2d_with(tn_scope *s, tn_tensor *self
 { return tn_upsample_bicubic2d_at(s, self, output_size, o, NULL, 0); }
 #define tn_upsample_bicubic2d_with(...) tn_upsample_bicubic2d_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bicubic2d(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_upsample_bicubic2d_at(s, self, output_size, &(tn_upsample_bicubic2d_args){.scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__}, TN_PLACE))
+        tn_upsample_bicubic2d_at(s, self, output_size, \
+        &(tn_upsample_bicubic2d_args){.scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), \
+        .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_bicubic2d_out_args { tn_tensor *out; double scales_h; double scales_w;
     } tn_upsample_bicubic2d_out_args;
 static inline tn_tensor *tn_upsample_bicubic2d_out_at(tn_scope *s, tn_tensor *self, tn_ints output_size,
@@ -25213,7 +25219,7 @@ static inline tn_tensor *tn_upsample_bicubic2d_out_with(tn_scope *s, tn_tensor *
 #define tn_upsample_bicubic2d_out_with(...) tn_upsample_bicubic2d_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bicubic2d_out(s, self, output_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_bicubic2d_out_at(s, self, output_size, align_corners, \
-        &(tn_upsample_bicubic2d_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        &(tn_upsample_bicubic2d_out_args){.scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), \
         .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes bilinearly without aliasing. */
 typedef struct tn__upsample_bilinear2d_aa_args { int32_t align_corners; double scales_h; double scales_w;
@@ -25231,7 +25237,7 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_with(tn_scope *s, tn_tensor 
 #define tn__upsample_bilinear2d_aa_with(...) tn__upsample_bilinear2d_aa_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bilinear2d_aa(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bilinear2d_aa_at(s, self, output_size, \
-        &(tn__upsample_bilinear2d_aa_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        &(tn__upsample_bilinear2d_aa_args){.scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), \
         .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_bilinear2d_aa_out_args { tn_tensor *out; double scales_h; double scales_w;
     } tn__upsample_bilinear2d_aa_out_args;
@@ -25249,8 +25255,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_out_with(tn_scope *s, tn_ten
 #define tn__upsample_bilinear2d_aa_out_with(...) tn__upsample_bilinear2d_aa_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bilinear2d_aa_out(s, self, output_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bilinear2d_aa_out_at(s, self, output_size, align_corners, \
-        &(tn__upsample_bilinear2d_aa_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .out = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_bilinear2d_aa_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes bicubically without aliasing. */
 typedef struct tn__upsample_bicubic2d_aa_args { int32_t align_corners; double scales_h; double scales_w;
     } tn__upsample_bicubic2d_aa_args;
@@ -25267,7 +25273,7 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_with(tn_scope *s, tn_tensor *
 #define tn__upsample_bicubic2d_aa_with(...) tn__upsample_bicubic2d_aa_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bicubic2d_aa(s, self, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bicubic2d_aa_at(s, self, output_size, \
-        &(tn__upsample_bicubic2d_aa_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
+        &(tn__upsample_bicubic2d_aa_args){.scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), \
         .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_bicubic2d_aa_out_args { tn_tensor *out; double scales_h; double scales_w;
     } tn__upsample_bicubic2d_aa_out_args;
@@ -25285,8 +25291,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_out_with(tn_scope *s, tn_tens
 #define tn__upsample_bicubic2d_aa_out_with(...) tn__upsample_bicubic2d_aa_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bicubic2d_aa_out(s, self, output_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bicubic2d_aa_out_at(s, self, output_size, align_corners, \
-        &(tn__upsample_bicubic2d_aa_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .out = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_bicubic2d_aa_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .out = __VA_ARGS__}, TN_PLACE))
 /* Resizes by the nearest element, one dimension. */
 static inline tn_tensor *tn_upsample_nearest1d_vec_at(tn_scope *s, tn_tensor *input, tn_ints output_size,
         tn_floats scale_factors, const char *file, uint32_t line)
@@ -25459,7 +25465,7 @@ static inline tn_tensor *tn_upsample_nearest1d_backward_with(tn_scope *s, tn_ten
 #define tn_upsample_nearest1d_backward_with(...) tn_upsample_nearest1d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest1d_backward(s, grad_output, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest1d_backward_at(s, grad_output, output_size, \
-        &(tn_upsample_nearest1d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales = (double)TN_NONE, \
+        &(tn_upsample_nearest1d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales = TN_CAST(double, TN_NONE), \
         .input_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_nearest1d_backward_out_args { tn_tensor *grad_input; double scales;
     } tn_upsample_nearest1d_backward_out_args;
@@ -25478,7 +25484,8 @@ static inline tn_tensor *tn_upsample_nearest1d_backward_out_with(tn_scope *s, tn
 #define tn_upsample_nearest1d_backward_out_with(...) tn_upsample_nearest1d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest1d_backward_out(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest1d_backward_out_at(s, grad_output, output_size, input_size, \
-        &(tn_upsample_nearest1d_backward_out_args){.scales = (double)TN_NONE, .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_nearest1d_backward_out_args){.scales = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, \
+        TN_PLACE))
 /* Gradient of upsample_nearest2d. */
 typedef struct tn_upsample_nearest2d_backward_args { tn_ints input_size; double scales_h; double scales_w;
     } tn_upsample_nearest2d_backward_args;
@@ -25495,8 +25502,8 @@ static inline tn_tensor *tn_upsample_nearest2d_backward_with(tn_scope *s, tn_ten
 #define tn_upsample_nearest2d_backward_with(...) tn_upsample_nearest2d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest2d_backward(s, grad_output, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest2d_backward_at(s, grad_output, output_size, \
-        &(tn_upsample_nearest2d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_nearest2d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .input_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_nearest2d_backward_out_args { tn_tensor *grad_input; double scales_h; double scales_w;
     } tn_upsample_nearest2d_backward_out_args;
 static inline tn_tensor *tn_upsample_nearest2d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25514,8 +25521,8 @@ static inline tn_tensor *tn_upsample_nearest2d_backward_out_with(tn_scope *s, tn
 #define tn_upsample_nearest2d_backward_out_with(...) tn_upsample_nearest2d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest2d_backward_out(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest2d_backward_out_at(s, grad_output, output_size, input_size, \
-        &(tn_upsample_nearest2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_nearest2d_backward_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Gradient of upsample_nearest3d. */
 typedef struct tn_upsample_nearest3d_backward_args { tn_ints input_size; double scales_d; double scales_h;
     double scales_w; } tn_upsample_nearest3d_backward_args;
@@ -25533,8 +25540,9 @@ static inline tn_tensor *tn_upsample_nearest3d_backward_with(tn_scope *s, tn_ten
 #define tn_upsample_nearest3d_backward_with(...) tn_upsample_nearest3d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest3d_backward(s, grad_output, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest3d_backward_at(s, grad_output, output_size, \
-        &(tn_upsample_nearest3d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales_d = (double)TN_NONE, \
-        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_nearest3d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .input_size = __VA_ARGS__}, \
+        TN_PLACE))
 typedef struct tn_upsample_nearest3d_backward_out_args { tn_tensor *grad_input; double scales_d; double scales_h;
     double scales_w; } tn_upsample_nearest3d_backward_out_args;
 static inline tn_tensor *tn_upsample_nearest3d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25552,8 +25560,9 @@ static inline tn_tensor *tn_upsample_nearest3d_backward_out_with(tn_scope *s, tn
 #define tn_upsample_nearest3d_backward_out_with(...) tn_upsample_nearest3d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_nearest3d_backward_out(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_nearest3d_backward_out_at(s, grad_output, output_size, input_size, \
-        &(tn_upsample_nearest3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_nearest3d_backward_out_args){.scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, \
+        TN_PLACE))
 /* Gradient of _upsample_nearest_exact1d. */
 typedef struct tn__upsample_nearest_exact1d_backward_args { tn_ints input_size; double scales;
     } tn__upsample_nearest_exact1d_backward_args;
@@ -25570,8 +25579,8 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_backward_with(tn_scope *s,
 #define tn__upsample_nearest_exact1d_backward_with(...) tn__upsample_nearest_exact1d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact1d_backward(s, grad_output, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact1d_backward_at(s, grad_output, output_size, \
-        &(tn__upsample_nearest_exact1d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales = (double)TN_NONE, \
-        .input_size = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact1d_backward_args){.input_size = TN_OPS_UNSET_LIST, \
+        .scales = TN_CAST(double, TN_NONE), .input_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_nearest_exact1d_backward_out_args { tn_tensor *grad_input; double scales;
     } tn__upsample_nearest_exact1d_backward_out_args;
 static inline tn_tensor *tn__upsample_nearest_exact1d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25589,8 +25598,8 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_backward_out_with(tn_scope
 #define tn__upsample_nearest_exact1d_backward_out_with(...) tn__upsample_nearest_exact1d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact1d_backward_out(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact1d_backward_out_at(s, grad_output, output_size, input_size, \
-        &(tn__upsample_nearest_exact1d_backward_out_args){.scales = (double)TN_NONE, .grad_input = __VA_ARGS__}, \
-        TN_PLACE))
+        &(tn__upsample_nearest_exact1d_backward_out_args){.scales = TN_CAST(double, TN_NONE), \
+        .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Gradient of _upsample_nearest_exact2d. */
 typedef struct tn__upsample_nearest_exact2d_backward_args { tn_ints input_size; double scales_h; double scales_w;
     } tn__upsample_nearest_exact2d_backward_args;
@@ -25607,8 +25616,9 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_backward_with(tn_scope *s,
 #define tn__upsample_nearest_exact2d_backward_with(...) tn__upsample_nearest_exact2d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact2d_backward(s, grad_output, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact2d_backward_at(s, grad_output, output_size, \
-        &(tn__upsample_nearest_exact2d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact2d_backward_args){.input_size = TN_OPS_UNSET_LIST, \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .input_size = __VA_ARGS__}, \
+        TN_PLACE))
 typedef struct tn__upsample_nearest_exact2d_backward_out_args { tn_tensor *grad_input; double scales_h;
     double scales_w; } tn__upsample_nearest_exact2d_backward_out_args;
 static inline tn_tensor *tn__upsample_nearest_exact2d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25626,8 +25636,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_backward_out_with(tn_scope
 #define tn__upsample_nearest_exact2d_backward_out_with(...) tn__upsample_nearest_exact2d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact2d_backward_out(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact2d_backward_out_at(s, grad_output, output_size, input_size, \
-        &(tn__upsample_nearest_exact2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact2d_backward_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Gradient of _upsample_nearest_exact3d. */
 typedef struct tn__upsample_nearest_exact3d_backward_args { tn_ints input_size; double scales_d; double scales_h;
     double scales_w; } tn__upsample_nearest_exact3d_backward_args;
@@ -25645,8 +25655,9 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_backward_with(tn_scope *s,
 #define tn__upsample_nearest_exact3d_backward_with(...) tn__upsample_nearest_exact3d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact3d_backward(s, grad_output, output_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact3d_backward_at(s, grad_output, output_size, \
-        &(tn__upsample_nearest_exact3d_backward_args){.input_size = TN_OPS_UNSET_LIST, .scales_d = (double)TN_NONE, \
-        .scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, .input_size = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact3d_backward_args){.input_size = TN_OPS_UNSET_LIST, \
+        .scales_d = TN_CAST(double, TN_NONE), .scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .input_size = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_nearest_exact3d_backward_out_args { tn_tensor *grad_input; double scales_d;
     double scales_h; double scales_w; } tn__upsample_nearest_exact3d_backward_out_args;
 static inline tn_tensor *tn__upsample_nearest_exact3d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25664,8 +25675,9 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_backward_out_with(tn_scope
 #define tn__upsample_nearest_exact3d_backward_out_with(...) tn__upsample_nearest_exact3d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_nearest_exact3d_backward_out(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_nearest_exact3d_backward_out_at(s, grad_output, output_size, input_size, \
-        &(tn__upsample_nearest_exact3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_nearest_exact3d_backward_out_args){.scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, \
+        TN_PLACE))
 /* Gradient of upsample_linear1d. */
 typedef struct tn_upsample_linear1d_backward_args { int32_t align_corners; double scales;
     } tn_upsample_linear1d_backward_args;
@@ -25683,7 +25695,8 @@ static inline tn_tensor *tn_upsample_linear1d_backward_with(tn_scope *s, tn_tens
 #define tn_upsample_linear1d_backward_with(...) tn_upsample_linear1d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_linear1d_backward(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_linear1d_backward_at(s, grad_output, output_size, input_size, \
-        &(tn_upsample_linear1d_backward_args){.scales = (double)TN_NONE, .align_corners = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_linear1d_backward_args){.scales = TN_CAST(double, TN_NONE), .align_corners = __VA_ARGS__}, \
+        TN_PLACE))
 typedef struct tn_upsample_linear1d_backward_out_args { tn_tensor *grad_input; double scales;
     } tn_upsample_linear1d_backward_out_args;
 static inline tn_tensor *tn_upsample_linear1d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25702,7 +25715,8 @@ static inline tn_tensor *tn_upsample_linear1d_backward_out_with(tn_scope *s, tn_
 #define tn_upsample_linear1d_backward_out_with(...) tn_upsample_linear1d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_linear1d_backward_out(s, grad_output, output_size, input_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_linear1d_backward_out_at(s, grad_output, output_size, input_size, align_corners, \
-        &(tn_upsample_linear1d_backward_out_args){.scales = (double)TN_NONE, .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_linear1d_backward_out_args){.scales = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, \
+        TN_PLACE))
 /* Gradient of upsample_bilinear2d. */
 typedef struct tn_upsample_bilinear2d_backward_args { int32_t align_corners; double scales_h; double scales_w;
     } tn_upsample_bilinear2d_backward_args;
@@ -25720,8 +25734,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_backward_with(tn_scope *s, tn_te
 #define tn_upsample_bilinear2d_backward_with(...) tn_upsample_bilinear2d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bilinear2d_backward(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_bilinear2d_backward_at(s, grad_output, output_size, input_size, \
-        &(tn_upsample_bilinear2d_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .align_corners = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_bilinear2d_backward_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_bilinear2d_backward_out_args { tn_tensor *grad_input; double scales_h; double scales_w;
     } tn_upsample_bilinear2d_backward_out_args;
 static inline tn_tensor *tn_upsample_bilinear2d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25740,8 +25754,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_backward_out_with(tn_scope *s, t
 #define tn_upsample_bilinear2d_backward_out_with(...) tn_upsample_bilinear2d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bilinear2d_backward_out(s, grad_output, output_size, input_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_bilinear2d_backward_out_at(s, grad_output, output_size, input_size, align_corners, \
-        &(tn_upsample_bilinear2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_bilinear2d_backward_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Gradient of upsample_trilinear3d. */
 typedef struct tn_upsample_trilinear3d_backward_args { int32_t align_corners; double scales_d; double scales_h;
     double scales_w; } tn_upsample_trilinear3d_backward_args;
@@ -25759,8 +25773,9 @@ static inline tn_tensor *tn_upsample_trilinear3d_backward_with(tn_scope *s, tn_t
 #define tn_upsample_trilinear3d_backward_with(...) tn_upsample_trilinear3d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_trilinear3d_backward(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_trilinear3d_backward_at(s, grad_output, output_size, input_size, \
-        &(tn_upsample_trilinear3d_backward_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .align_corners = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_trilinear3d_backward_args){.scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .align_corners = __VA_ARGS__}, \
+        TN_PLACE))
 typedef struct tn_upsample_trilinear3d_backward_out_args { tn_tensor *grad_input; double scales_d; double scales_h;
     double scales_w; } tn_upsample_trilinear3d_backward_out_args;
 static inline tn_tensor *tn_upsample_trilinear3d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25780,8 +25795,9 @@ static inline tn_tensor *tn_upsample_trilinear3d_backward_out_with(tn_scope *s, 
 #define tn_upsample_trilinear3d_backward_out_with(...) tn_upsample_trilinear3d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_trilinear3d_backward_out(s, grad_output, output_size, input_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_trilinear3d_backward_out_at(s, grad_output, output_size, input_size, align_corners, \
-        &(tn_upsample_trilinear3d_backward_out_args){.scales_d = (double)TN_NONE, .scales_h = (double)TN_NONE, \
-        .scales_w = (double)TN_NONE, .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_trilinear3d_backward_out_args){.scales_d = TN_CAST(double, TN_NONE), \
+        .scales_h = TN_CAST(double, TN_NONE), .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, \
+        TN_PLACE))
 /* Gradient of upsample_bicubic2d. */
 typedef struct tn_upsample_bicubic2d_backward_args { int32_t align_corners; double scales_h; double scales_w;
     } tn_upsample_bicubic2d_backward_args;
@@ -25799,8 +25815,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_backward_with(tn_scope *s, tn_ten
 #define tn_upsample_bicubic2d_backward_with(...) tn_upsample_bicubic2d_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bicubic2d_backward(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_bicubic2d_backward_at(s, grad_output, output_size, input_size, \
-        &(tn_upsample_bicubic2d_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .align_corners = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_bicubic2d_backward_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn_upsample_bicubic2d_backward_out_args { tn_tensor *grad_input; double scales_h; double scales_w;
     } tn_upsample_bicubic2d_backward_out_args;
 static inline tn_tensor *tn_upsample_bicubic2d_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25819,8 +25835,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_backward_out_with(tn_scope *s, tn
 #define tn_upsample_bicubic2d_backward_out_with(...) tn_upsample_bicubic2d_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn_upsample_bicubic2d_backward_out(s, grad_output, output_size, input_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn_upsample_bicubic2d_backward_out_at(s, grad_output, output_size, input_size, align_corners, \
-        &(tn_upsample_bicubic2d_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn_upsample_bicubic2d_backward_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Gradient of _upsample_bilinear2d_aa. */
 typedef struct tn__upsample_bilinear2d_aa_backward_args { int32_t align_corners; double scales_h; double scales_w;
     } tn__upsample_bilinear2d_aa_backward_args;
@@ -25839,8 +25855,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_with(tn_scope *s, t
 #define tn__upsample_bilinear2d_aa_backward_with(...) tn__upsample_bilinear2d_aa_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bilinear2d_aa_backward(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bilinear2d_aa_backward_at(s, grad_output, output_size, input_size, \
-        &(tn__upsample_bilinear2d_aa_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .align_corners = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_bilinear2d_aa_backward_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_bilinear2d_aa_backward_out_args { tn_tensor *grad_input; double scales_h; double scales_w;
     } tn__upsample_bilinear2d_aa_backward_out_args;
 static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25859,8 +25875,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_out_with(tn_scope *
 #define tn__upsample_bilinear2d_aa_backward_out_with(...) tn__upsample_bilinear2d_aa_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bilinear2d_aa_backward_out(s, grad_output, output_size, input_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bilinear2d_aa_backward_out_at(s, grad_output, output_size, input_size, align_corners, \
-        &(tn__upsample_bilinear2d_aa_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_bilinear2d_aa_backward_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Gradient of _upsample_bicubic2d_aa. */
 typedef struct tn__upsample_bicubic2d_aa_backward_args { int32_t align_corners; double scales_h; double scales_w;
     } tn__upsample_bicubic2d_aa_backward_args;
@@ -25879,8 +25895,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_with(tn_scope *s, tn
 #define tn__upsample_bicubic2d_aa_backward_with(...) tn__upsample_bicubic2d_aa_backward_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bicubic2d_aa_backward(s, grad_output, output_size, input_size, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bicubic2d_aa_backward_at(s, grad_output, output_size, input_size, \
-        &(tn__upsample_bicubic2d_aa_backward_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .align_corners = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_bicubic2d_aa_backward_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .align_corners = __VA_ARGS__}, TN_PLACE))
 typedef struct tn__upsample_bicubic2d_aa_backward_out_args { tn_tensor *grad_input; double scales_h; double scales_w;
     } tn__upsample_bicubic2d_aa_backward_out_args;
 static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_out_at(tn_scope *s, tn_tensor *grad_output,
@@ -25899,8 +25915,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_out_with(tn_scope *s
 #define tn__upsample_bicubic2d_aa_backward_out_with(...) tn__upsample_bicubic2d_aa_backward_out_at(__VA_ARGS__, TN_PLACE)
 #define tn__upsample_bicubic2d_aa_backward_out(s, grad_output, output_size, input_size, align_corners, ...) TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
         tn__upsample_bicubic2d_aa_backward_out_at(s, grad_output, output_size, input_size, align_corners, \
-        &(tn__upsample_bicubic2d_aa_backward_out_args){.scales_h = (double)TN_NONE, .scales_w = (double)TN_NONE, \
-        .grad_input = __VA_ARGS__}, TN_PLACE))
+        &(tn__upsample_bicubic2d_aa_backward_out_args){.scales_h = TN_CAST(double, TN_NONE), \
+        .scales_w = TN_CAST(double, TN_NONE), .grad_input = __VA_ARGS__}, TN_PLACE))
 /* Samples an image at the points of a grid. */
 static inline tn_tensor *tn_grid_sampler_at(tn_scope *s, tn_tensor *input, tn_tensor *grid,
         int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners, const char *file, uint32_t line)

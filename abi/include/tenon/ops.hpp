@@ -1096,22 +1096,21 @@ static inline tn_tensor *tn_set_source_tensor_storage_offset_(tn_scope *s, tn_te
 /* Type that arithmetic of the two would have. */
 static inline tn_dtype tn_result_type(tn_scope *s, tn_tensor *tensor, tn_tensor *other,
         tn_place at = tn_place::here())
-{ return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE, {tn_value_tensor(tensor),
+{ return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE, {tn_value_tensor(tensor),
         tn_value_tensor(other)}, at)); }
 static inline tn_dtype tn_result_type_scalar(tn_scope *s, tn_tensor *tensor, tn_scalar other,
         tn_place at = tn_place::here())
-{ return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR, {tn_value_tensor(tensor), other}, at)); }
+{ return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR, {tn_value_tensor(tensor), other}, at)); }
 static inline tn_dtype tn_result_type_scalar_tensor(tn_scope *s, tn_scalar scalar, tn_tensor *tensor,
         tn_place at = tn_place::here())
-{ return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_TENSOR, {scalar,
-        tn_value_tensor(tensor)}, at)); }
+{ return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_TENSOR, {scalar, tn_value_tensor(tensor)}, at)); }
 static inline tn_dtype tn_result_type_scalar_scalar(tn_scope *s, tn_scalar scalar1, tn_scalar scalar2,
         tn_place at = tn_place::here())
-{ return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_SCALAR, {scalar1, scalar2}, at)); }
+{ return tn_value_as_dtype(tn_ops_value(s, TN_OP_RESULT_TYPE_SCALAR_SCALAR, {scalar1, scalar2}, at)); }
 /* Type to which two types promote. */
 static inline tn_dtype tn_promote_types_default(tn_scope *s, tn_dtype type1, tn_dtype type2,
         tn_place at = tn_place::here())
-{ return (tn_dtype)tn_value_as_int(tn_ops_value(s, TN_OP_PROMOTE_TYPES_DEFAULT, {tn_value_dtype(type1),
+{ return tn_value_as_dtype(tn_ops_value(s, TN_OP_PROMOTE_TYPES_DEFAULT, {tn_value_dtype(type1),
         tn_value_dtype(type2)}, at)); }
 /* True if a type may be cast to another one in place. */
 static inline int32_t tn_can_cast_default(tn_scope *s, tn_dtype from_, tn_dtype to, tn_place at = tn_place::here())
@@ -2070,8 +2069,8 @@ static inline tn_tensor *tn_linalg_pinv_atol_rtol_tensor_out_with(tn_scope *s, t
 static inline tn_tensor *tn_linalg_pinv_atol_rtol_tensor_out(tn_scope *s, tn_tensor *self, tn_tensor *out,
         tn_linalg_pinv_atol_rtol_tensor_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_linalg_pinv_atol_rtol_tensor_out_with(s, self, &o, at); }
-struct tn_linalg_pinv_atol_rtol_float_args { tn_tensor *self{}; double atol = (double)TN_NONE;
-    double rtol = (double)TN_NONE; int32_t hermitian{}; };
+struct tn_linalg_pinv_atol_rtol_float_args { tn_tensor *self{}; double atol = TN_CAST(double, TN_NONE);
+    double rtol = TN_CAST(double, TN_NONE); int32_t hermitian{}; };
 static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_with(tn_scope *s,
         const tn_linalg_pinv_atol_rtol_float_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LINALG_PINV_ATOL_RTOL_FLOAT, {tn_value_tensor(o->self), tn_value_opt_float(o->atol),
@@ -2079,8 +2078,8 @@ static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_with(tn_scope *s,
 static inline tn_tensor *tn_linalg_pinv_atol_rtol_float(tn_scope *s, tn_tensor *self,
         tn_linalg_pinv_atol_rtol_float_args o = {}, tn_place at = tn_place::here())
 { o.self = self; return tn_linalg_pinv_atol_rtol_float_with(s, &o, at); }
-struct tn_linalg_pinv_atol_rtol_float_out_args { tn_tensor *out{}; double atol = (double)TN_NONE;
-    double rtol = (double)TN_NONE; int32_t hermitian{}; };
+struct tn_linalg_pinv_atol_rtol_float_out_args { tn_tensor *out{}; double atol = TN_CAST(double, TN_NONE);
+    double rtol = TN_CAST(double, TN_NONE); int32_t hermitian{}; };
 static inline tn_tensor *tn_linalg_pinv_atol_rtol_float_out_with(tn_scope *s, tn_tensor *self,
         const tn_linalg_pinv_atol_rtol_float_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LINALG_PINV_ATOL_RTOL_FLOAT_OUT, {tn_value_tensor(self), tn_value_opt_float(o->atol),
@@ -2146,8 +2145,8 @@ static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_tensor_out_with(tn_scop
 static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_tensor_out(tn_scope *s, tn_tensor *input, tn_tensor *out,
         tn_linalg_matrix_rank_atol_rtol_tensor_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_linalg_matrix_rank_atol_rtol_tensor_out_with(s, input, &o, at); }
-struct tn_linalg_matrix_rank_atol_rtol_float_args { tn_tensor *self{}; double atol = (double)TN_NONE;
-    double rtol = (double)TN_NONE; int32_t hermitian{}; };
+struct tn_linalg_matrix_rank_atol_rtol_float_args { tn_tensor *self{}; double atol = TN_CAST(double, TN_NONE);
+    double rtol = TN_CAST(double, TN_NONE); int32_t hermitian{}; };
 static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_with(tn_scope *s,
         const tn_linalg_matrix_rank_atol_rtol_float_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT, {tn_value_tensor(o->self),
@@ -2155,8 +2154,8 @@ static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_with(tn_scope *s,
 static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float(tn_scope *s, tn_tensor *self,
         tn_linalg_matrix_rank_atol_rtol_float_args o = {}, tn_place at = tn_place::here())
 { o.self = self; return tn_linalg_matrix_rank_atol_rtol_float_with(s, &o, at); }
-struct tn_linalg_matrix_rank_atol_rtol_float_out_args { tn_tensor *out{}; double atol = (double)TN_NONE;
-    double rtol = (double)TN_NONE; int32_t hermitian{}; };
+struct tn_linalg_matrix_rank_atol_rtol_float_out_args { tn_tensor *out{}; double atol = TN_CAST(double, TN_NONE);
+    double rtol = TN_CAST(double, TN_NONE); int32_t hermitian{}; };
 static inline tn_tensor *tn_linalg_matrix_rank_atol_rtol_float_out_with(tn_scope *s, tn_tensor *self,
         const tn_linalg_matrix_rank_atol_rtol_float_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LINALG_MATRIX_RANK_ATOL_RTOL_FLOAT_OUT, {tn_value_tensor(self),
@@ -2293,7 +2292,7 @@ static inline tn_tensor *tn_nuclear_norm_dim_out(tn_scope *s, tn_tensor *self, t
 /* Least squares solutions, residuals, ranks and singular values, as far as the driver computes them. */
 typedef struct tn_linalg_lstsq_result { tn_tensor *solution; tn_tensor *residuals; tn_tensor *rank;
     tn_tensor *singular_values; } tn_linalg_lstsq_result;
-struct tn_linalg_lstsq_args { tn_tensor *b{}; double rcond = (double)TN_NONE; const char *driver{}; };
+struct tn_linalg_lstsq_args { tn_tensor *b{}; double rcond = TN_CAST(double, TN_NONE); const char *driver{}; };
 static inline tn_linalg_lstsq_result tn_linalg_lstsq_with(tn_scope *s, tn_tensor *self, const tn_linalg_lstsq_args *o,
         tn_place at = tn_place::here())
 {
@@ -6370,7 +6369,7 @@ static inline tn_tensor *tn_group_norm(tn_scope *s, tn_tensor *input, int64_t nu
 { o.num_groups = num_groups; return tn_group_norm_with(s, input, &o, at); }
 /* Divides by the root of the mean square over the last dimensions. */
 struct tn_rms_norm_args { tn_list<tn_ints, int64_t> normalized_shape{}; tn_tensor *weight{};
-    double eps = (double)TN_NONE; };
+    double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_rms_norm_with(tn_scope *s, tn_tensor *input, const tn_rms_norm_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_RMS_NORM, {tn_value_tensor(input), tn_ops_ints(o->normalized_shape, NULL, 0),
@@ -6840,8 +6839,8 @@ static inline tn_tensor *tn_constant_pad_nd(tn_scope *s, tn_tensor *self, tn_int
         tn_place at = tn_place::here())
 { o.pad = pad; return tn_constant_pad_nd_with(s, self, &o, at); }
 /* Pads by mode. */
-struct tn_pad_args { tn_list<tn_ints, int64_t> pad{}; const char *mode = "constant"; double value = (double)TN_NONE;
-    };
+struct tn_pad_args { tn_list<tn_ints, int64_t> pad{}; const char *mode = "constant";
+    double value = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_pad_with(tn_scope *s, tn_tensor *self, const tn_pad_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_PAD, {tn_value_tensor(self), tn_ops_ints(o->pad, NULL, 0), tn_value_string(o->mode),
@@ -6853,7 +6852,7 @@ static inline tn_tensor *tn_pad(tn_scope *s, tn_tensor *self, tn_ints pad, tn_pa
 static inline tn_tensor *tn__pad_circular(tn_scope *s, tn_tensor *self, tn_ints pad, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__PAD_CIRCULAR, {tn_value_tensor(self), tn_value_ints(pad.data, pad.count)}, at); }
 /* Pads by a mode, given by its number. */
-struct tn__pad_enum_args { int64_t mode{}; double value = (double)TN_NONE; };
+struct tn__pad_enum_args { int64_t mode{}; double value = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__pad_enum_with(tn_scope *s, tn_tensor *self, tn_ints pad, const tn__pad_enum_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__PAD_ENUM, {tn_value_tensor(self), tn_value_ints(pad.data, pad.count),
@@ -7764,16 +7763,16 @@ static inline tn_tensor *tn_heaviside_out(tn_scope *s, tn_tensor *self, tn_tenso
 { return tn_ops_tensor(s, TN_OP_HEAVISIDE_OUT, {tn_value_tensor(self), tn_value_tensor(values),
         tn_value_tensor(out)}, at); }
 /* Replaces NaN and infinities by finite values. */
-struct tn_nan_to_num_args { tn_tensor *self{}; double nan = (double)TN_NONE; double posinf = (double)TN_NONE;
-    double neginf = (double)TN_NONE; };
+struct tn_nan_to_num_args { tn_tensor *self{}; double nan = TN_CAST(double, TN_NONE);
+    double posinf = TN_CAST(double, TN_NONE); double neginf = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_nan_to_num_with(tn_scope *s, const tn_nan_to_num_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_NAN_TO_NUM, {tn_value_tensor(o->self), tn_value_opt_float(o->nan),
         tn_value_opt_float(o->posinf), tn_value_opt_float(o->neginf)}, at); }
 static inline tn_tensor *tn_nan_to_num(tn_scope *s, tn_tensor *self, tn_nan_to_num_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_nan_to_num_with(s, &o, at); }
-struct tn_nan_to_num__args { tn_tensor *self{}; double nan = (double)TN_NONE; double posinf = (double)TN_NONE;
-    double neginf = (double)TN_NONE; };
+struct tn_nan_to_num__args { tn_tensor *self{}; double nan = TN_CAST(double, TN_NONE);
+    double posinf = TN_CAST(double, TN_NONE); double neginf = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_nan_to_num__with(tn_scope *s, const tn_nan_to_num__args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_NAN_TO_NUM_, {tn_value_tensor(o->self), tn_value_opt_float(o->nan),
@@ -7781,8 +7780,8 @@ static inline tn_tensor *tn_nan_to_num__with(tn_scope *s, const tn_nan_to_num__a
 static inline tn_tensor *tn_nan_to_num_(tn_scope *s, tn_tensor *self, tn_nan_to_num__args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_nan_to_num__with(s, &o, at); }
-struct tn_nan_to_num_out_args { tn_tensor *out{}; double nan = (double)TN_NONE; double posinf = (double)TN_NONE;
-    double neginf = (double)TN_NONE; };
+struct tn_nan_to_num_out_args { tn_tensor *out{}; double nan = TN_CAST(double, TN_NONE);
+    double posinf = TN_CAST(double, TN_NONE); double neginf = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_nan_to_num_out_with(tn_scope *s, tn_tensor *self, const tn_nan_to_num_out_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_NAN_TO_NUM_OUT, {tn_value_tensor(self), tn_value_opt_float(o->nan),
@@ -7833,18 +7832,18 @@ static inline tn_tensor *tn_tanh_backward_out(tn_scope *s, tn_tensor *grad_outpu
 { return tn_ops_tensor(s, TN_OP_TANH_BACKWARD_OUT, {tn_value_tensor(grad_output), tn_value_tensor(output),
         tn_value_tensor(grad_input)}, at); }
 /* Inverse of the logistic function, optionally clamped by eps. */
-struct tn_logit_args { tn_tensor *self{}; double eps = (double)TN_NONE; };
+struct tn_logit_args { tn_tensor *self{}; double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_logit_with(tn_scope *s, const tn_logit_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LOGIT, {tn_value_tensor(o->self), tn_value_opt_float(o->eps)}, at); }
 static inline tn_tensor *tn_logit(tn_scope *s, tn_tensor *self, tn_logit_args o = {}, tn_place at = tn_place::here())
 { o.self = self; return tn_logit_with(s, &o, at); }
-struct tn_logit__args { tn_tensor *self{}; double eps = (double)TN_NONE; };
+struct tn_logit__args { tn_tensor *self{}; double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_logit__with(tn_scope *s, const tn_logit__args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LOGIT_, {tn_value_tensor(o->self), tn_value_opt_float(o->eps)}, at); }
 static inline tn_tensor *tn_logit_(tn_scope *s, tn_tensor *self, tn_logit__args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_logit__with(s, &o, at); }
-struct tn_logit_out_args { tn_tensor *out{}; double eps = (double)TN_NONE; };
+struct tn_logit_out_args { tn_tensor *out{}; double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_logit_out_with(tn_scope *s, tn_tensor *self, const tn_logit_out_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LOGIT_OUT, {tn_value_tensor(self), tn_value_opt_float(o->eps),
@@ -7853,7 +7852,7 @@ static inline tn_tensor *tn_logit_out(tn_scope *s, tn_tensor *self, tn_tensor *o
         tn_place at = tn_place::here())
 { o.out = out; return tn_logit_out_with(s, self, &o, at); }
 /* Gradient of logit. */
-struct tn_logit_backward_args { tn_tensor *self{}; double eps = (double)TN_NONE; };
+struct tn_logit_backward_args { tn_tensor *self{}; double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_logit_backward_with(tn_scope *s, tn_tensor *grad_output, const tn_logit_backward_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LOGIT_BACKWARD, {tn_value_tensor(grad_output), tn_value_tensor(o->self),
@@ -7861,7 +7860,7 @@ static inline tn_tensor *tn_logit_backward_with(tn_scope *s, tn_tensor *grad_out
 static inline tn_tensor *tn_logit_backward(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         tn_logit_backward_args o = {}, tn_place at = tn_place::here())
 { o.self = self; return tn_logit_backward_with(s, grad_output, &o, at); }
-struct tn_logit_backward_out_args { tn_tensor *grad_input{}; double eps = (double)TN_NONE; };
+struct tn_logit_backward_out_args { tn_tensor *grad_input{}; double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_logit_backward_out_with(tn_scope *s, tn_tensor *grad_output, tn_tensor *self,
         const tn_logit_backward_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_LOGIT_BACKWARD_OUT, {tn_value_tensor(grad_output), tn_value_tensor(self),
@@ -8595,14 +8594,14 @@ static inline tn_tensor *tn_special_expit_out(tn_scope *s, tn_tensor *self, tn_t
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_SPECIAL_EXPIT_OUT, {tn_value_tensor(self), tn_value_tensor(out)}, at); }
 /* Inverse of the logistic function, optionally clamped by eps. */
-struct tn_special_logit_args { tn_tensor *self{}; double eps = (double)TN_NONE; };
+struct tn_special_logit_args { tn_tensor *self{}; double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_special_logit_with(tn_scope *s, const tn_special_logit_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_SPECIAL_LOGIT, {tn_value_tensor(o->self), tn_value_opt_float(o->eps)}, at); }
 static inline tn_tensor *tn_special_logit(tn_scope *s, tn_tensor *self, tn_special_logit_args o = {},
         tn_place at = tn_place::here())
 { o.self = self; return tn_special_logit_with(s, &o, at); }
-struct tn_special_logit_out_args { tn_tensor *out{}; double eps = (double)TN_NONE; };
+struct tn_special_logit_out_args { tn_tensor *out{}; double eps = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_special_logit_out_with(tn_scope *s, tn_tensor *self, const tn_special_logit_out_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_SPECIAL_LOGIT_OUT, {tn_value_tensor(self), tn_value_opt_float(o->eps),
@@ -11620,7 +11619,7 @@ static inline tn_tensor *tn_glu_backward_out(tn_scope *s, tn_tensor *grad_output
         tn_value_int(dim), tn_value_tensor(grad_input)}, at); }
 /* Attention of queries to keys, applied to values. */
 struct tn_scaled_dot_product_attention_args { tn_tensor *value{}; tn_tensor *attn_mask{}; double dropout_p{};
-    int32_t is_causal{}; double scale = (double)TN_NONE; int32_t enable_gqa{}; };
+    int32_t is_causal{}; double scale = TN_CAST(double, TN_NONE); int32_t enable_gqa{}; };
 static inline tn_tensor *tn_scaled_dot_product_attention_with(tn_scope *s, tn_tensor *query, tn_tensor *key,
         const tn_scaled_dot_product_attention_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_SCALED_DOT_PRODUCT_ATTENTION, {tn_value_tensor(query), tn_value_tensor(key),
@@ -11633,7 +11632,7 @@ static inline tn_tensor *tn_scaled_dot_product_attention(tn_scope *s, tn_tensor 
 typedef struct tn__scaled_dot_product_attention_math_result { tn_tensor *result0; tn_tensor *result1;
     } tn__scaled_dot_product_attention_math_result;
 struct tn__scaled_dot_product_attention_math_args { tn_tensor *value{}; tn_tensor *attn_mask{}; double dropout_p{};
-    int32_t is_causal{}; tn_tensor *dropout_mask{}; double scale = (double)TN_NONE; int32_t enable_gqa{}; };
+    int32_t is_causal{}; tn_tensor *dropout_mask{}; double scale = TN_CAST(double, TN_NONE); int32_t enable_gqa{}; };
 static inline tn__scaled_dot_product_attention_math_result tn__scaled_dot_product_attention_math_with(tn_scope *s,
         tn_tensor *query, tn_tensor *key, const tn__scaled_dot_product_attention_math_args *o,
         tn_place at = tn_place::here())
@@ -11654,7 +11653,7 @@ static inline tn__scaled_dot_product_attention_math_result tn__scaled_dot_produc
 typedef struct tn__scaled_dot_product_flash_attention_for_cpu_result { tn_tensor *output; tn_tensor *logsumexp;
     } tn__scaled_dot_product_flash_attention_for_cpu_result;
 struct tn__scaled_dot_product_flash_attention_for_cpu_args { tn_tensor *value{}; double dropout_p{};
-    int32_t is_causal{}; tn_tensor *attn_mask{}; double scale = (double)TN_NONE; };
+    int32_t is_causal{}; tn_tensor *attn_mask{}; double scale = TN_CAST(double, TN_NONE); };
 static inline tn__scaled_dot_product_flash_attention_for_cpu_result tn__scaled_dot_product_flash_attention_for_cpu_with(
         tn_scope *s, tn_tensor *query, tn_tensor *key, const tn__scaled_dot_product_flash_attention_for_cpu_args *o,
         tn_place at = tn_place::here())
@@ -11675,7 +11674,7 @@ static inline tn__scaled_dot_product_flash_attention_for_cpu_result tn__scaled_d
 typedef struct tn__scaled_dot_product_flash_attention_for_cpu_backward_result { tn_tensor *grad_query;
     tn_tensor *grad_key; tn_tensor *grad_value; } tn__scaled_dot_product_flash_attention_for_cpu_backward_result;
 struct tn__scaled_dot_product_flash_attention_for_cpu_backward_args { int32_t is_causal{}; tn_tensor *attn_mask{};
-    double scale = (double)TN_NONE; };
+    double scale = TN_CAST(double, TN_NONE); };
 static inline tn__scaled_dot_product_flash_attention_for_cpu_backward_result tn__scaled_dot_product_flash_attention_for_cpu_backward_with(
         tn_scope *s, tn_tensor *grad_out, tn_tensor *query, tn_tensor *key, tn_tensor *value, tn_tensor *out,
         tn_tensor *logsumexp, double dropout_p, const tn__scaled_dot_product_flash_attention_for_cpu_backward_args *o,
@@ -12842,7 +12841,8 @@ static inline tn_tensor *tn_special_xlogy_self_scalar_out(tn_scope *s, tn_scalar
 
 /* ---- upsample: Resizing of images and sampling at points. */
 /* Resizes by the nearest element, one dimension. */
-struct tn_upsample_nearest1d_args { tn_list<tn_ints, int64_t> output_size{}; double scales = (double)TN_NONE; };
+struct tn_upsample_nearest1d_args { tn_list<tn_ints, int64_t> output_size{}; double scales = TN_CAST(double, TN_NONE);
+    };
 static inline tn_tensor *tn_upsample_nearest1d_with(tn_scope *s, tn_tensor *self, const tn_upsample_nearest1d_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST1D, {tn_value_tensor(self), tn_ops_ints(o->output_size, NULL, 0),
@@ -12850,7 +12850,7 @@ static inline tn_tensor *tn_upsample_nearest1d_with(tn_scope *s, tn_tensor *self
 static inline tn_tensor *tn_upsample_nearest1d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_upsample_nearest1d_args o = {}, tn_place at = tn_place::here())
 { o.output_size = output_size; return tn_upsample_nearest1d_with(s, self, &o, at); }
-struct tn_upsample_nearest1d_out_args { tn_tensor *out{}; double scales = (double)TN_NONE; };
+struct tn_upsample_nearest1d_out_args { tn_tensor *out{}; double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest1d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_nearest1d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST1D_OUT, {tn_value_tensor(self),
@@ -12860,8 +12860,8 @@ static inline tn_tensor *tn_upsample_nearest1d_out(tn_scope *s, tn_tensor *self,
         tn_upsample_nearest1d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_upsample_nearest1d_out_with(s, self, output_size, &o, at); }
 /* Resizes by the nearest element, two dimensions. */
-struct tn_upsample_nearest2d_args { tn_list<tn_ints, int64_t> output_size{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_nearest2d_args { tn_list<tn_ints, int64_t> output_size{};
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest2d_with(tn_scope *s, tn_tensor *self, const tn_upsample_nearest2d_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST2D, {tn_value_tensor(self), tn_ops_ints(o->output_size, NULL, 0),
@@ -12869,8 +12869,8 @@ static inline tn_tensor *tn_upsample_nearest2d_with(tn_scope *s, tn_tensor *self
 static inline tn_tensor *tn_upsample_nearest2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_upsample_nearest2d_args o = {}, tn_place at = tn_place::here())
 { o.output_size = output_size; return tn_upsample_nearest2d_with(s, self, &o, at); }
-struct tn_upsample_nearest2d_out_args { tn_tensor *out{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_nearest2d_out_args { tn_tensor *out{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest2d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_nearest2d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST2D_OUT, {tn_value_tensor(self),
@@ -12880,8 +12880,9 @@ static inline tn_tensor *tn_upsample_nearest2d_out(tn_scope *s, tn_tensor *self,
         tn_upsample_nearest2d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_upsample_nearest2d_out_with(s, self, output_size, &o, at); }
 /* Resizes by the nearest element, three dimensions. */
-struct tn_upsample_nearest3d_args { tn_list<tn_ints, int64_t> output_size{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn_upsample_nearest3d_args { tn_list<tn_ints, int64_t> output_size{};
+    double scales_d = TN_CAST(double, TN_NONE); double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest3d_with(tn_scope *s, tn_tensor *self, const tn_upsample_nearest3d_args *o,
         tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST3D, {tn_value_tensor(self), tn_ops_ints(o->output_size, NULL, 0),
@@ -12889,8 +12890,8 @@ static inline tn_tensor *tn_upsample_nearest3d_with(tn_scope *s, tn_tensor *self
 static inline tn_tensor *tn_upsample_nearest3d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn_upsample_nearest3d_args o = {}, tn_place at = tn_place::here())
 { o.output_size = output_size; return tn_upsample_nearest3d_with(s, self, &o, at); }
-struct tn_upsample_nearest3d_out_args { tn_tensor *out{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn_upsample_nearest3d_out_args { tn_tensor *out{}; double scales_d = TN_CAST(double, TN_NONE);
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest3d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_nearest3d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST3D_OUT, {tn_value_tensor(self),
@@ -12900,8 +12901,8 @@ static inline tn_tensor *tn_upsample_nearest3d_out(tn_scope *s, tn_tensor *self,
         tn_upsample_nearest3d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_upsample_nearest3d_out_with(s, self, output_size, &o, at); }
 /* Resizes by the element at the nearest centre, one dimension. */
-struct tn__upsample_nearest_exact1d_args { tn_list<tn_ints, int64_t> output_size{}; double scales = (double)TN_NONE;
-    };
+struct tn__upsample_nearest_exact1d_args { tn_list<tn_ints, int64_t> output_size{};
+    double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact1d_with(tn_scope *s, tn_tensor *self,
         const tn__upsample_nearest_exact1d_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT1D, {tn_value_tensor(self),
@@ -12909,7 +12910,7 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_with(tn_scope *s, tn_tenso
 static inline tn_tensor *tn__upsample_nearest_exact1d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn__upsample_nearest_exact1d_args o = {}, tn_place at = tn_place::here())
 { o.output_size = output_size; return tn__upsample_nearest_exact1d_with(s, self, &o, at); }
-struct tn__upsample_nearest_exact1d_out_args { tn_tensor *out{}; double scales = (double)TN_NONE; };
+struct tn__upsample_nearest_exact1d_out_args { tn_tensor *out{}; double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact1d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn__upsample_nearest_exact1d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT1D_OUT, {tn_value_tensor(self),
@@ -12919,8 +12920,8 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_out(tn_scope *s, tn_tensor
         tn_tensor *out, tn__upsample_nearest_exact1d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn__upsample_nearest_exact1d_out_with(s, self, output_size, &o, at); }
 /* Resizes by the element at the nearest centre, two dimensions. */
-struct tn__upsample_nearest_exact2d_args { tn_list<tn_ints, int64_t> output_size{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_nearest_exact2d_args { tn_list<tn_ints, int64_t> output_size{};
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact2d_with(tn_scope *s, tn_tensor *self,
         const tn__upsample_nearest_exact2d_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT2D, {tn_value_tensor(self),
@@ -12929,8 +12930,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_with(tn_scope *s, tn_tenso
 static inline tn_tensor *tn__upsample_nearest_exact2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn__upsample_nearest_exact2d_args o = {}, tn_place at = tn_place::here())
 { o.output_size = output_size; return tn__upsample_nearest_exact2d_with(s, self, &o, at); }
-struct tn__upsample_nearest_exact2d_out_args { tn_tensor *out{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_nearest_exact2d_out_args { tn_tensor *out{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact2d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn__upsample_nearest_exact2d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT2D_OUT, {tn_value_tensor(self),
@@ -12940,8 +12941,9 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_out(tn_scope *s, tn_tensor
         tn_tensor *out, tn__upsample_nearest_exact2d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn__upsample_nearest_exact2d_out_with(s, self, output_size, &o, at); }
 /* Resizes by the element at the nearest centre, three dimensions. */
-struct tn__upsample_nearest_exact3d_args { tn_list<tn_ints, int64_t> output_size{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn__upsample_nearest_exact3d_args { tn_list<tn_ints, int64_t> output_size{};
+    double scales_d = TN_CAST(double, TN_NONE); double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact3d_with(tn_scope *s, tn_tensor *self,
         const tn__upsample_nearest_exact3d_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT3D, {tn_value_tensor(self),
@@ -12950,8 +12952,8 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_with(tn_scope *s, tn_tenso
 static inline tn_tensor *tn__upsample_nearest_exact3d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         tn__upsample_nearest_exact3d_args o = {}, tn_place at = tn_place::here())
 { o.output_size = output_size; return tn__upsample_nearest_exact3d_with(s, self, &o, at); }
-struct tn__upsample_nearest_exact3d_out_args { tn_tensor *out{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn__upsample_nearest_exact3d_out_args { tn_tensor *out{}; double scales_d = TN_CAST(double, TN_NONE);
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact3d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn__upsample_nearest_exact3d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT3D_OUT, {tn_value_tensor(self),
@@ -12961,7 +12963,7 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_out(tn_scope *s, tn_tensor
         tn_tensor *out, tn__upsample_nearest_exact3d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn__upsample_nearest_exact3d_out_with(s, self, output_size, &o, at); }
 /* Resizes linearly. */
-struct tn_upsample_linear1d_args { int32_t align_corners{}; double scales = (double)TN_NONE; };
+struct tn_upsample_linear1d_args { int32_t align_corners{}; double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_linear1d_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_linear1d_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_LINEAR1D, {tn_value_tensor(self),
@@ -12970,7 +12972,7 @@ static inline tn_tensor *tn_upsample_linear1d_with(tn_scope *s, tn_tensor *self,
 static inline tn_tensor *tn_upsample_linear1d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_upsample_linear1d_args o = {}, tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_linear1d_with(s, self, output_size, &o, at); }
-struct tn_upsample_linear1d_out_args { tn_tensor *out{}; double scales = (double)TN_NONE; };
+struct tn_upsample_linear1d_out_args { tn_tensor *out{}; double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_linear1d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, const tn_upsample_linear1d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_LINEAR1D_OUT, {tn_value_tensor(self),
@@ -12980,8 +12982,8 @@ static inline tn_tensor *tn_upsample_linear1d_out(tn_scope *s, tn_tensor *self, 
         int32_t align_corners, tn_tensor *out, tn_upsample_linear1d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_upsample_linear1d_out_with(s, self, output_size, align_corners, &o, at); }
 /* Resizes bilinearly. */
-struct tn_upsample_bilinear2d_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bilinear2d_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bilinear2d_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_bilinear2d_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_BILINEAR2D, {tn_value_tensor(self),
@@ -12990,8 +12992,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_with(tn_scope *s, tn_tensor *sel
 static inline tn_tensor *tn_upsample_bilinear2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_upsample_bilinear2d_args o = {}, tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_bilinear2d_with(s, self, output_size, &o, at); }
-struct tn_upsample_bilinear2d_out_args { tn_tensor *out{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bilinear2d_out_args { tn_tensor *out{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bilinear2d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, const tn_upsample_bilinear2d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_BILINEAR2D_OUT, {tn_value_tensor(self),
@@ -13001,8 +13003,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_out(tn_scope *s, tn_tensor *self
         int32_t align_corners, tn_tensor *out, tn_upsample_bilinear2d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_upsample_bilinear2d_out_with(s, self, output_size, align_corners, &o, at); }
 /* Resizes trilinearly. */
-struct tn_upsample_trilinear3d_args { int32_t align_corners{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn_upsample_trilinear3d_args { int32_t align_corners{}; double scales_d = TN_CAST(double, TN_NONE);
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_trilinear3d_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_trilinear3d_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_TRILINEAR3D, {tn_value_tensor(self),
@@ -13011,8 +13013,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_with(tn_scope *s, tn_tensor *se
 static inline tn_tensor *tn_upsample_trilinear3d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_upsample_trilinear3d_args o = {}, tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_trilinear3d_with(s, self, output_size, &o, at); }
-struct tn_upsample_trilinear3d_out_args { tn_tensor *out{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn_upsample_trilinear3d_out_args { tn_tensor *out{}; double scales_d = TN_CAST(double, TN_NONE);
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_trilinear3d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, const tn_upsample_trilinear3d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_TRILINEAR3D_OUT, {tn_value_tensor(self),
@@ -13024,8 +13026,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_out(tn_scope *s, tn_tensor *sel
         tn_place at = tn_place::here())
 { o.out = out; return tn_upsample_trilinear3d_out_with(s, self, output_size, align_corners, &o, at); }
 /* Resizes bicubically. */
-struct tn_upsample_bicubic2d_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bicubic2d_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bicubic2d_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn_upsample_bicubic2d_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_BICUBIC2D, {tn_value_tensor(self),
@@ -13034,8 +13036,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_with(tn_scope *s, tn_tensor *self
 static inline tn_tensor *tn_upsample_bicubic2d(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn_upsample_bicubic2d_args o = {}, tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_bicubic2d_with(s, self, output_size, &o, at); }
-struct tn_upsample_bicubic2d_out_args { tn_tensor *out{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bicubic2d_out_args { tn_tensor *out{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bicubic2d_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, const tn_upsample_bicubic2d_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_BICUBIC2D_OUT, {tn_value_tensor(self),
@@ -13045,8 +13047,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_out(tn_scope *s, tn_tensor *self,
         int32_t align_corners, tn_tensor *out, tn_upsample_bicubic2d_out_args o = {}, tn_place at = tn_place::here())
 { o.out = out; return tn_upsample_bicubic2d_out_with(s, self, output_size, align_corners, &o, at); }
 /* Resizes bilinearly without aliasing. */
-struct tn__upsample_bilinear2d_aa_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bilinear2d_aa_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bilinear2d_aa_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn__upsample_bilinear2d_aa_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_BILINEAR2D_AA, {tn_value_tensor(self),
@@ -13055,8 +13057,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_with(tn_scope *s, tn_tensor 
 static inline tn_tensor *tn__upsample_bilinear2d_aa(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn__upsample_bilinear2d_aa_args o = {}, tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn__upsample_bilinear2d_aa_with(s, self, output_size, &o, at); }
-struct tn__upsample_bilinear2d_aa_out_args { tn_tensor *out{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bilinear2d_aa_out_args { tn_tensor *out{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bilinear2d_aa_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, const tn__upsample_bilinear2d_aa_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_BILINEAR2D_AA_OUT, {tn_value_tensor(self),
@@ -13067,8 +13069,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_out(tn_scope *s, tn_tensor *
         tn_place at = tn_place::here())
 { o.out = out; return tn__upsample_bilinear2d_aa_out_with(s, self, output_size, align_corners, &o, at); }
 /* Resizes bicubically without aliasing. */
-struct tn__upsample_bicubic2d_aa_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bicubic2d_aa_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bicubic2d_aa_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         const tn__upsample_bicubic2d_aa_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_BICUBIC2D_AA, {tn_value_tensor(self),
@@ -13077,8 +13079,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_with(tn_scope *s, tn_tensor *
 static inline tn_tensor *tn__upsample_bicubic2d_aa(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, tn__upsample_bicubic2d_aa_args o = {}, tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn__upsample_bicubic2d_aa_with(s, self, output_size, &o, at); }
-struct tn__upsample_bicubic2d_aa_out_args { tn_tensor *out{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bicubic2d_aa_out_args { tn_tensor *out{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bicubic2d_aa_out_with(tn_scope *s, tn_tensor *self, tn_ints output_size,
         int32_t align_corners, const tn__upsample_bicubic2d_aa_out_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_BICUBIC2D_AA_OUT, {tn_value_tensor(self),
@@ -13161,8 +13163,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_vec(tn_scope *s, tn_tensor *i
         tn_value_ints(output_size.data, output_size.count), tn_value_bool(align_corners),
         tn_value_floats(scale_factors.data, scale_factors.count)}, at); }
 /* Gradient of upsample_nearest1d. */
-struct tn_upsample_nearest1d_backward_args { tn_list<tn_ints, int64_t> input_size{}; double scales = (double)TN_NONE;
-    };
+struct tn_upsample_nearest1d_backward_args { tn_list<tn_ints, int64_t> input_size{};
+    double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest1d_backward_with(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         const tn_upsample_nearest1d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST1D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13171,7 +13173,7 @@ static inline tn_tensor *tn_upsample_nearest1d_backward_with(tn_scope *s, tn_ten
 static inline tn_tensor *tn_upsample_nearest1d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_upsample_nearest1d_backward_args o = {}, tn_place at = tn_place::here())
 { o.input_size = input_size; return tn_upsample_nearest1d_backward_with(s, grad_output, output_size, &o, at); }
-struct tn_upsample_nearest1d_backward_out_args { tn_tensor *grad_input{}; double scales = (double)TN_NONE; };
+struct tn_upsample_nearest1d_backward_out_args { tn_tensor *grad_input{}; double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest1d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn_upsample_nearest1d_backward_out_args *o,
         tn_place at = tn_place::here())
@@ -13184,7 +13186,7 @@ static inline tn_tensor *tn_upsample_nearest1d_backward_out(tn_scope *s, tn_tens
 { o.grad_input = grad_input; return tn_upsample_nearest1d_backward_out_with(s, grad_output, output_size, input_size, &o, at); }
 /* Gradient of upsample_nearest2d. */
 struct tn_upsample_nearest2d_backward_args { tn_list<tn_ints, int64_t> input_size{};
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest2d_backward_with(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         const tn_upsample_nearest2d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST2D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13193,8 +13195,8 @@ static inline tn_tensor *tn_upsample_nearest2d_backward_with(tn_scope *s, tn_ten
 static inline tn_tensor *tn_upsample_nearest2d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_upsample_nearest2d_backward_args o = {}, tn_place at = tn_place::here())
 { o.input_size = input_size; return tn_upsample_nearest2d_backward_with(s, grad_output, output_size, &o, at); }
-struct tn_upsample_nearest2d_backward_out_args { tn_tensor *grad_input{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_nearest2d_backward_out_args { tn_tensor *grad_input{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest2d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn_upsample_nearest2d_backward_out_args *o,
         tn_place at = tn_place::here())
@@ -13207,7 +13209,8 @@ static inline tn_tensor *tn_upsample_nearest2d_backward_out(tn_scope *s, tn_tens
 { o.grad_input = grad_input; return tn_upsample_nearest2d_backward_out_with(s, grad_output, output_size, input_size, &o, at); }
 /* Gradient of upsample_nearest3d. */
 struct tn_upsample_nearest3d_backward_args { tn_list<tn_ints, int64_t> input_size{};
-    double scales_d = (double)TN_NONE; double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+    double scales_d = TN_CAST(double, TN_NONE); double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest3d_backward_with(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         const tn_upsample_nearest3d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_NEAREST3D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13216,8 +13219,8 @@ static inline tn_tensor *tn_upsample_nearest3d_backward_with(tn_scope *s, tn_ten
 static inline tn_tensor *tn_upsample_nearest3d_backward(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, tn_upsample_nearest3d_backward_args o = {}, tn_place at = tn_place::here())
 { o.input_size = input_size; return tn_upsample_nearest3d_backward_with(s, grad_output, output_size, &o, at); }
-struct tn_upsample_nearest3d_backward_out_args { tn_tensor *grad_input{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn_upsample_nearest3d_backward_out_args { tn_tensor *grad_input{}; double scales_d = TN_CAST(double, TN_NONE);
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_nearest3d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn_upsample_nearest3d_backward_out_args *o,
         tn_place at = tn_place::here())
@@ -13231,7 +13234,7 @@ static inline tn_tensor *tn_upsample_nearest3d_backward_out(tn_scope *s, tn_tens
 { o.grad_input = grad_input; return tn_upsample_nearest3d_backward_out_with(s, grad_output, output_size, input_size, &o, at); }
 /* Gradient of _upsample_nearest_exact1d. */
 struct tn__upsample_nearest_exact1d_backward_args { tn_list<tn_ints, int64_t> input_size{};
-    double scales = (double)TN_NONE; };
+    double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact1d_backward_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, const tn__upsample_nearest_exact1d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT1D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13241,7 +13244,8 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_backward(tn_scope *s, tn_t
         tn_ints output_size, tn_ints input_size, tn__upsample_nearest_exact1d_backward_args o = {},
         tn_place at = tn_place::here())
 { o.input_size = input_size; return tn__upsample_nearest_exact1d_backward_with(s, grad_output, output_size, &o, at); }
-struct tn__upsample_nearest_exact1d_backward_out_args { tn_tensor *grad_input{}; double scales = (double)TN_NONE; };
+struct tn__upsample_nearest_exact1d_backward_out_args { tn_tensor *grad_input{};
+    double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact1d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn__upsample_nearest_exact1d_backward_out_args *o,
         tn_place at = tn_place::here())
@@ -13254,7 +13258,7 @@ static inline tn_tensor *tn__upsample_nearest_exact1d_backward_out(tn_scope *s, 
 { o.grad_input = grad_input; return tn__upsample_nearest_exact1d_backward_out_with(s, grad_output, output_size, input_size, &o, at); }
 /* Gradient of _upsample_nearest_exact2d. */
 struct tn__upsample_nearest_exact2d_backward_args { tn_list<tn_ints, int64_t> input_size{};
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact2d_backward_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, const tn__upsample_nearest_exact2d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT2D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13264,8 +13268,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_backward(tn_scope *s, tn_t
         tn_ints output_size, tn_ints input_size, tn__upsample_nearest_exact2d_backward_args o = {},
         tn_place at = tn_place::here())
 { o.input_size = input_size; return tn__upsample_nearest_exact2d_backward_with(s, grad_output, output_size, &o, at); }
-struct tn__upsample_nearest_exact2d_backward_out_args { tn_tensor *grad_input{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_nearest_exact2d_backward_out_args { tn_tensor *grad_input{};
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact2d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn__upsample_nearest_exact2d_backward_out_args *o,
         tn_place at = tn_place::here())
@@ -13278,7 +13282,8 @@ static inline tn_tensor *tn__upsample_nearest_exact2d_backward_out(tn_scope *s, 
 { o.grad_input = grad_input; return tn__upsample_nearest_exact2d_backward_out_with(s, grad_output, output_size, input_size, &o, at); }
 /* Gradient of _upsample_nearest_exact3d. */
 struct tn__upsample_nearest_exact3d_backward_args { tn_list<tn_ints, int64_t> input_size{};
-    double scales_d = (double)TN_NONE; double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+    double scales_d = TN_CAST(double, TN_NONE); double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact3d_backward_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, const tn__upsample_nearest_exact3d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP__UPSAMPLE_NEAREST_EXACT3D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13288,8 +13293,9 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_backward(tn_scope *s, tn_t
         tn_ints output_size, tn_ints input_size, tn__upsample_nearest_exact3d_backward_args o = {},
         tn_place at = tn_place::here())
 { o.input_size = input_size; return tn__upsample_nearest_exact3d_backward_with(s, grad_output, output_size, &o, at); }
-struct tn__upsample_nearest_exact3d_backward_out_args { tn_tensor *grad_input{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn__upsample_nearest_exact3d_backward_out_args { tn_tensor *grad_input{};
+    double scales_d = TN_CAST(double, TN_NONE); double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_nearest_exact3d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn__upsample_nearest_exact3d_backward_out_args *o,
         tn_place at = tn_place::here())
@@ -13302,7 +13308,7 @@ static inline tn_tensor *tn__upsample_nearest_exact3d_backward_out(tn_scope *s, 
         tn__upsample_nearest_exact3d_backward_out_args o = {}, tn_place at = tn_place::here())
 { o.grad_input = grad_input; return tn__upsample_nearest_exact3d_backward_out_with(s, grad_output, output_size, input_size, &o, at); }
 /* Gradient of upsample_linear1d. */
-struct tn_upsample_linear1d_backward_args { int32_t align_corners{}; double scales = (double)TN_NONE; };
+struct tn_upsample_linear1d_backward_args { int32_t align_corners{}; double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_linear1d_backward_with(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, const tn_upsample_linear1d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_LINEAR1D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13312,7 +13318,7 @@ static inline tn_tensor *tn_upsample_linear1d_backward(tn_scope *s, tn_tensor *g
         tn_ints input_size, int32_t align_corners, tn_upsample_linear1d_backward_args o = {},
         tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_linear1d_backward_with(s, grad_output, output_size, input_size, &o, at); }
-struct tn_upsample_linear1d_backward_out_args { tn_tensor *grad_input{}; double scales = (double)TN_NONE; };
+struct tn_upsample_linear1d_backward_out_args { tn_tensor *grad_input{}; double scales = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_linear1d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners,
         const tn_upsample_linear1d_backward_out_args *o, tn_place at = tn_place::here())
@@ -13324,8 +13330,8 @@ static inline tn_tensor *tn_upsample_linear1d_backward_out(tn_scope *s, tn_tenso
         tn_upsample_linear1d_backward_out_args o = {}, tn_place at = tn_place::here())
 { o.grad_input = grad_input; return tn_upsample_linear1d_backward_out_with(s, grad_output, output_size, input_size, align_corners, &o, at); }
 /* Gradient of upsample_bilinear2d. */
-struct tn_upsample_bilinear2d_backward_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bilinear2d_backward_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bilinear2d_backward_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn_upsample_bilinear2d_backward_args *o,
         tn_place at = tn_place::here())
@@ -13336,8 +13342,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_backward(tn_scope *s, tn_tensor 
         tn_ints input_size, int32_t align_corners, tn_upsample_bilinear2d_backward_args o = {},
         tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_bilinear2d_backward_with(s, grad_output, output_size, input_size, &o, at); }
-struct tn_upsample_bilinear2d_backward_out_args { tn_tensor *grad_input{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bilinear2d_backward_out_args { tn_tensor *grad_input{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bilinear2d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners,
         const tn_upsample_bilinear2d_backward_out_args *o, tn_place at = tn_place::here())
@@ -13350,8 +13356,8 @@ static inline tn_tensor *tn_upsample_bilinear2d_backward_out(tn_scope *s, tn_ten
         tn_upsample_bilinear2d_backward_out_args o = {}, tn_place at = tn_place::here())
 { o.grad_input = grad_input; return tn_upsample_bilinear2d_backward_out_with(s, grad_output, output_size, input_size, align_corners, &o, at); }
 /* Gradient of upsample_trilinear3d. */
-struct tn_upsample_trilinear3d_backward_args { int32_t align_corners{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn_upsample_trilinear3d_backward_args { int32_t align_corners{}; double scales_d = TN_CAST(double, TN_NONE);
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_trilinear3d_backward_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn_upsample_trilinear3d_backward_args *o,
         tn_place at = tn_place::here())
@@ -13363,8 +13369,9 @@ static inline tn_tensor *tn_upsample_trilinear3d_backward(tn_scope *s, tn_tensor
         tn_ints input_size, int32_t align_corners, tn_upsample_trilinear3d_backward_args o = {},
         tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_trilinear3d_backward_with(s, grad_output, output_size, input_size, &o, at); }
-struct tn_upsample_trilinear3d_backward_out_args { tn_tensor *grad_input{}; double scales_d = (double)TN_NONE;
-    double scales_h = (double)TN_NONE; double scales_w = (double)TN_NONE; };
+struct tn_upsample_trilinear3d_backward_out_args { tn_tensor *grad_input{};
+    double scales_d = TN_CAST(double, TN_NONE); double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_trilinear3d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners,
         const tn_upsample_trilinear3d_backward_out_args *o, tn_place at = tn_place::here())
@@ -13377,8 +13384,8 @@ static inline tn_tensor *tn_upsample_trilinear3d_backward_out(tn_scope *s, tn_te
         tn_upsample_trilinear3d_backward_out_args o = {}, tn_place at = tn_place::here())
 { o.grad_input = grad_input; return tn_upsample_trilinear3d_backward_out_with(s, grad_output, output_size, input_size, align_corners, &o, at); }
 /* Gradient of upsample_bicubic2d. */
-struct tn_upsample_bicubic2d_backward_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bicubic2d_backward_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bicubic2d_backward_with(tn_scope *s, tn_tensor *grad_output, tn_ints output_size,
         tn_ints input_size, const tn_upsample_bicubic2d_backward_args *o, tn_place at = tn_place::here())
 { return tn_ops_tensor(s, TN_OP_UPSAMPLE_BICUBIC2D_BACKWARD, {tn_value_tensor(grad_output),
@@ -13388,8 +13395,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_backward(tn_scope *s, tn_tensor *
         tn_ints input_size, int32_t align_corners, tn_upsample_bicubic2d_backward_args o = {},
         tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn_upsample_bicubic2d_backward_with(s, grad_output, output_size, input_size, &o, at); }
-struct tn_upsample_bicubic2d_backward_out_args { tn_tensor *grad_input{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn_upsample_bicubic2d_backward_out_args { tn_tensor *grad_input{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn_upsample_bicubic2d_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners,
         const tn_upsample_bicubic2d_backward_out_args *o, tn_place at = tn_place::here())
@@ -13402,8 +13409,8 @@ static inline tn_tensor *tn_upsample_bicubic2d_backward_out(tn_scope *s, tn_tens
         tn_upsample_bicubic2d_backward_out_args o = {}, tn_place at = tn_place::here())
 { o.grad_input = grad_input; return tn_upsample_bicubic2d_backward_out_with(s, grad_output, output_size, input_size, align_corners, &o, at); }
 /* Gradient of _upsample_bilinear2d_aa. */
-struct tn__upsample_bilinear2d_aa_backward_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bilinear2d_aa_backward_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn__upsample_bilinear2d_aa_backward_args *o,
         tn_place at = tn_place::here())
@@ -13414,8 +13421,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_backward(tn_scope *s, tn_ten
         tn_ints input_size, int32_t align_corners, tn__upsample_bilinear2d_aa_backward_args o = {},
         tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn__upsample_bilinear2d_aa_backward_with(s, grad_output, output_size, input_size, &o, at); }
-struct tn__upsample_bilinear2d_aa_backward_out_args { tn_tensor *grad_input{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bilinear2d_aa_backward_out_args { tn_tensor *grad_input{};
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners,
         const tn__upsample_bilinear2d_aa_backward_out_args *o, tn_place at = tn_place::here())
@@ -13428,8 +13435,8 @@ static inline tn_tensor *tn__upsample_bilinear2d_aa_backward_out(tn_scope *s, tn
         tn__upsample_bilinear2d_aa_backward_out_args o = {}, tn_place at = tn_place::here())
 { o.grad_input = grad_input; return tn__upsample_bilinear2d_aa_backward_out_with(s, grad_output, output_size, input_size, align_corners, &o, at); }
 /* Gradient of _upsample_bicubic2d_aa. */
-struct tn__upsample_bicubic2d_aa_backward_args { int32_t align_corners{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bicubic2d_aa_backward_args { int32_t align_corners{}; double scales_h = TN_CAST(double, TN_NONE);
+    double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, const tn__upsample_bicubic2d_aa_backward_args *o,
         tn_place at = tn_place::here())
@@ -13440,8 +13447,8 @@ static inline tn_tensor *tn__upsample_bicubic2d_aa_backward(tn_scope *s, tn_tens
         tn_ints input_size, int32_t align_corners, tn__upsample_bicubic2d_aa_backward_args o = {},
         tn_place at = tn_place::here())
 { o.align_corners = align_corners; return tn__upsample_bicubic2d_aa_backward_with(s, grad_output, output_size, input_size, &o, at); }
-struct tn__upsample_bicubic2d_aa_backward_out_args { tn_tensor *grad_input{}; double scales_h = (double)TN_NONE;
-    double scales_w = (double)TN_NONE; };
+struct tn__upsample_bicubic2d_aa_backward_out_args { tn_tensor *grad_input{};
+    double scales_h = TN_CAST(double, TN_NONE); double scales_w = TN_CAST(double, TN_NONE); };
 static inline tn_tensor *tn__upsample_bicubic2d_aa_backward_out_with(tn_scope *s, tn_tensor *grad_output,
         tn_ints output_size, tn_ints input_size, int32_t align_corners,
         const tn__upsample_bicubic2d_aa_backward_out_args *o, tn_place at = tn_place::here())

@@ -25,21 +25,21 @@ TN_BEGIN_DECLS
 /* The place of a call that has returned. `before` is what tn_scope_place_begin gave before it. */
 static inline void tn_place_after(tn_scope *s, int32_t before, const char *file, int32_t line)
 {
-    if (before == TN_PLACE_WANTED) tn_scope_call_place(s, file, (uint32_t)line);
-    if (before <= 0 && s && tn_scope_failed(s)) tn_scope_place(s, file, (uint32_t)line);
+    if (before == TN_PLACE_WANTED) tn_scope_call_place(s, file, TN_CAST(uint32_t, line));
+    if (before <= 0 && s && tn_scope_failed(s)) tn_scope_place(s, file, TN_CAST(uint32_t, line));
 }
 /* The same for a function that runs functions of the program: the place of a call inside them is kept. */
 static inline void tn_place_inner(tn_scope *s, int32_t before, const char *file, int32_t line)
 {
-    if (before == TN_PLACE_WANTED) tn_scope_call_place(s, file, (uint32_t)line);
+    if (before == TN_PLACE_WANTED) tn_scope_call_place(s, file, TN_CAST(uint32_t, line));
     if (before <= 0 && s && tn_scope_failed(s) && !tn_scope_error(s)->file)
-        tn_scope_place(s, file, (uint32_t)line);
+        tn_scope_place(s, file, TN_CAST(uint32_t, line));
 }
 static inline int32_t tn_scope_call_at(const char *file, int32_t line, tn_scope *s, uint32_t op,
                                        const tn_value *args, uint32_t n_args, tn_value *outs, uint32_t n_outs)
 {
     int32_t status = tn_scope_call_placed(s, op, args, n_args, outs, n_outs);
-    if (status) tn_scope_call_place(s, file, (uint32_t)line);
+    if (status) tn_scope_call_place(s, file, TN_CAST(uint32_t, line));
     return status == TN_PLACE_WANTED ? TN_OK : status;
 }
 static inline tn_tensor *tn_from_data_at(const char *file, int32_t line, tn_scope *s, tn_dtype dtype,
@@ -294,13 +294,13 @@ template <size_t N>
 tn_tensor *tn_index_at(const char *file, int32_t line, tn_scope *s, tn_tensor *x,
                        const tn_index_item (&items)[N])
 {
-    return tn_index_items_at(file, line, s, x, items, (int64_t)N);
+    return tn_index_items_at(file, line, s, x, items, static_cast<int64_t>(N));
 }
 template <size_t N>
 tn_tensor *tn_index_assign_at(const char *file, int32_t line, tn_scope *s, tn_tensor *x, tn_tensor *value,
                               const tn_index_item (&items)[N])
 {
-    return tn_index_put_items_at(file, line, s, x, value, items, (int64_t)N);
+    return tn_index_put_items_at(file, line, s, x, value, items, static_cast<int64_t>(N));
 }
 #define tn_index(s, x, ...)               tn_index_at(__FILE__, __LINE__, s, x, {__VA_ARGS__})
 #define tn_index_assign(s, x, value, ...) tn_index_assign_at(__FILE__, __LINE__, s, x, value, {__VA_ARGS__})
@@ -310,12 +310,12 @@ tn_tensor *tn_index_assign_at(const char *file, int32_t line, tn_scope *s, tn_te
 /* Without places. */
 template <size_t N> tn_tensor *tn_index(tn_scope *s, tn_tensor *x, const tn_index_item (&items)[N])
 {
-    return tn_index_items(s, x, items, (int64_t)N);
+    return tn_index_items(s, x, items, static_cast<int64_t>(N));
 }
 template <size_t N>
 tn_tensor *tn_index_assign(tn_scope *s, tn_tensor *x, tn_tensor *value, const tn_index_item (&items)[N])
 {
-    return tn_index_put_items(s, x, value, items, (int64_t)N);
+    return tn_index_put_items(s, x, value, items, static_cast<int64_t>(N));
 }
 #define tn_index(s, x, ...)               tn_index(s, x, {__VA_ARGS__})
 #define tn_index_assign(s, x, value, ...) tn_index_assign(s, x, value, {__VA_ARGS__})

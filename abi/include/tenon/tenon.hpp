@@ -250,7 +250,7 @@ public:
 
     tn_dtype dtype() const { return tn_tensor_dtype(t_); }
     tn_device device() const { return tn_tensor_device(t_); }
-    int64_t dim() const { return (int64_t)tn_tensor_rank(t_); }
+    int64_t dim() const { return static_cast<int64_t>(tn_tensor_rank(t_)); }
     int64_t numel() const { return tn_tensor_numel(t_); }
     /* Of a dimension; -1 is the last. Throws std::out_of_range. */
     int64_t size(int64_t d) const

@@ -50,7 +50,7 @@ typedef struct tn_tensor_desc {
 /* The descriptor of a tensor; NULL for NULL. It is valid as long as the tensor. */
 static inline const tn_tensor_desc *tn_desc(const tn_tensor *t)
 {
-    return (const tn_tensor_desc *)(const void *)t;
+    return TN_CAST(const tn_tensor_desc *, TN_CAST(const void *, t));
 }
 /*
  * Queries. Of NULL, which a failed call returns: rank 0, dtype 0, device 0, sizes and strides of TN_MAX_RANK zeros,
@@ -58,7 +58,7 @@ static inline const tn_tensor_desc *tn_desc(const tn_tensor *t)
  */
 static inline int64_t tn_tensor_rank(const tn_tensor *t)
 {
-    return t ? (int64_t)tn_desc(t)->rank : 0;
+    return t ? TN_CAST(int64_t, tn_desc(t)->rank) : 0;
 }
 static inline tn_dtype tn_tensor_dtype(const tn_tensor *t)
 {
@@ -92,7 +92,7 @@ static inline int64_t tn_tensor_numel(const tn_tensor *t)
 /* Bytes of one element. */
 static inline int64_t tn_dtype_bytes(tn_dtype dtype)
 {
-    return (int64_t)((TN_DTYPE_BITS(dtype) * TN_DTYPE_LANES(dtype) + 7u) / 8u);
+    return TN_CAST(int64_t, (TN_DTYPE_BITS(dtype) * TN_DTYPE_LANES(dtype) + 7u) / 8u);
 }
 
 /* Size of one dimension, negative counted from the end; 0 for a dimension that is not there. */

@@ -79,7 +79,11 @@ void tn_ops_plain_list(void)
 /* No maker of values gives this tag or count, and no program has this address. */
 #define TN_OPS_UNSET_TAG   0x80706050u
 #define TN_OPS_UNSET_COUNT 0x8f7f6f5fu
-#define TN_OPS_UNSET_DATA  ((const void *)(uintptr_t)TN_OPS_UNSET_TAG)
+#ifdef __cplusplus
+#define TN_OPS_UNSET_DATA reinterpret_cast<const void *>(TN_CAST(uintptr_t, TN_OPS_UNSET_TAG))
+#else
+#define TN_OPS_UNSET_DATA ((const void *)(uintptr_t)TN_OPS_UNSET_TAG)
+#endif
 
 /* Used by the calls below only. After a failure results are absent. */
 static inline int32_t tn_ops_call(tn_scope *s, uint32_t op, const tn_value *v, uint32_t n, tn_value *r,
@@ -179,19 +183,19 @@ static const int64_t tn_ops_nothing[1] = {0};
 /* The values of the arguments as one list, and the place of the call. */
 template <size_t N> int32_t tn_ops_call(tn_scope *s, uint32_t op, const tn_value (&v)[N], tn_place at)
 {
-    return tn_ops_call(s, op, v, (uint32_t)N, NULL, 0, at.file, at.line);
+    return tn_ops_call(s, op, v, static_cast<uint32_t>(N), NULL, 0, at.file, at.line);
 }
 template <size_t N> tn_value tn_ops_value(tn_scope *s, uint32_t op, const tn_value (&v)[N], tn_place at)
 {
-    return tn_ops_value(s, op, v, (uint32_t)N, at.file, at.line);
+    return tn_ops_value(s, op, v, static_cast<uint32_t>(N), at.file, at.line);
 }
 template <size_t N> tn_tensor *tn_ops_tensor(tn_scope *s, uint32_t op, const tn_value (&v)[N], tn_place at)
 {
-    return tn_ops_tensor(s, op, v, (uint32_t)N, at.file, at.line);
+    return tn_ops_tensor(s, op, v, static_cast<uint32_t>(N), at.file, at.line);
 }
 template <size_t N> tn_tensors tn_ops_list(tn_scope *s, uint32_t op, const tn_value (&v)[N], tn_place at)
 {
-    return tn_ops_list(s, op, v, (uint32_t)N, at.file, at.line);
+    return tn_ops_list(s, op, v, static_cast<uint32_t>(N), at.file, at.line);
 }
 #endif
 

@@ -108,7 +108,7 @@ static inline tn_value tn_value_tensor(tn_tensor *t)
 }
 static inline tn_value tn_value_tensors(tn_tensor *const *data, int64_t count)
 {
-    tn_value v = tn_value_make(data ? TN_TAG_TENSORS : TN_TAG_NONE, (uint32_t)count);
+    tn_value v = tn_value_make(data ? TN_TAG_TENSORS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.tensors = data;
     return v;
 }
@@ -130,7 +130,7 @@ static inline tn_value tn_value_float(double f)
 }
 static inline tn_value tn_value_opt_float(double f)
 {
-    return f == (double)TN_NONE ? tn_value_none() : tn_value_float(f);
+    return f == TN_CAST(double, TN_NONE) ? tn_value_none() : tn_value_float(f);
 }
 static inline tn_value tn_value_bool(int32_t b)
 {
@@ -156,31 +156,31 @@ static inline tn_value tn_value_string(const char *s)
 }
 static inline tn_value tn_value_ints(const int64_t *data, int64_t count)
 {
-    tn_value v = tn_value_make(data ? TN_TAG_INTS : TN_TAG_NONE, (uint32_t)count);
+    tn_value v = tn_value_make(data ? TN_TAG_INTS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.ints = data;
     return v;
 }
 static inline tn_value tn_value_floats(const double *data, int64_t count)
 {
-    tn_value v = tn_value_make(data ? TN_TAG_FLOATS : TN_TAG_NONE, (uint32_t)count);
+    tn_value v = tn_value_make(data ? TN_TAG_FLOATS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.floats = data;
     return v;
 }
 static inline tn_value tn_value_bools(const uint8_t *data, int64_t count)
 {
-    tn_value v = tn_value_make(data ? TN_TAG_BOOLS : TN_TAG_NONE, (uint32_t)count);
+    tn_value v = tn_value_make(data ? TN_TAG_BOOLS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.bools = data;
     return v;
 }
 static inline tn_value tn_value_scalars(const tn_value *data, int64_t count)
 {
-    tn_value v = tn_value_make(data ? TN_TAG_SCALARS : TN_TAG_NONE, (uint32_t)count);
+    tn_value v = tn_value_make(data ? TN_TAG_SCALARS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.values = data;
     return v;
 }
 static inline tn_value tn_value_strings(const char *const *data, int64_t count)
 {
-    tn_value v = tn_value_make(data ? TN_TAG_STRINGS : TN_TAG_NONE, (uint32_t)count);
+    tn_value v = tn_value_make(data ? TN_TAG_STRINGS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.strings = data;
     return v;
 }
@@ -224,16 +224,20 @@ static inline tn_tensor *tn_value_as_tensor(tn_value v)
 }
 static inline int64_t tn_value_as_int(tn_value v)
 {
-    return v.tag == TN_TAG_FLOAT     ? (int64_t)v.as.f
-           : v.tag == TN_TAG_COMPLEX ? (int64_t)v.as.floats[0]
+    return v.tag == TN_TAG_FLOAT     ? TN_CAST(int64_t, v.as.f)
+           : v.tag == TN_TAG_COMPLEX ? TN_CAST(int64_t, v.as.floats[0])
            : v.tag == TN_TAG_NONE    ? 0
                                      : v.as.i;
+}
+static inline tn_dtype tn_value_as_dtype(tn_value v)
+{
+    return TN_CAST(tn_dtype, tn_value_as_int(v));
 }
 static inline double tn_value_as_float(tn_value v)
 {
     return v.tag == TN_TAG_FLOAT                         ? v.as.f
            : v.tag == TN_TAG_COMPLEX                     ? v.as.floats[0]
-           : v.tag == TN_TAG_INT || v.tag == TN_TAG_BOOL ? (double)v.as.i
+           : v.tag == TN_TAG_INT || v.tag == TN_TAG_BOOL ? TN_CAST(double, v.as.i)
                                                          : 0.0 / 0.0;
 }
 static inline int32_t tn_value_as_bool(tn_value v)
@@ -244,7 +248,7 @@ static inline tn_tensors tn_value_as_tensors(tn_value v)
 {
     tn_tensors list;
     list.data = v.tag == TN_TAG_TENSORS ? v.as.tensors : NULL;
-    list.count = v.tag == TN_TAG_TENSORS ? (int64_t)v.count : 0;
+    list.count = v.tag == TN_TAG_TENSORS ? TN_CAST(int64_t, v.count) : 0;
     return list;
 }
 

@@ -151,7 +151,7 @@ static inline int32_t tn_plot_svg(const char *path, tn_series_list series, const
 template <size_t N>
 int32_t tn_plot_svg(const char *path, const tn_series (&series)[N], const tn_plot_options &o = {})
 {
-    return tn_plot_svg_with(path, {series, (int64_t)N}, &o);
+    return tn_plot_svg_with(path, {series, static_cast<int64_t>(N)}, &o);
 }
 #endif
 #endif
