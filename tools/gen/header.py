@@ -328,7 +328,8 @@ def tensor_call(c):
 
     required = c.direct + c.fields[:1]
     params = [param(a) for a in required] + ([f"{c.options} o = {{}}"] if c.fields else [])
-    arguments = ["s"] + [named(a) for a in required] + (["o"] if c.fields else []) + ["at"]
+    arguments = ["s"] + [named(a) + (".get()" if c_type(a.type) == "tn_tensor *" else "") for a in required]
+    arguments += (["o"] if c.fields else []) + ["at"]
     result = {"tn_tensor *": "tensor ", "tn_tensors ": "tensors ", "int32_t ": "void " if not c.returns else "bool "}.get(c.result, c.result)
     out = c_lines(f"inline {result}{name}(", params + ["tn_place at = tn_place::here()"], end=")")
     return out + c_lines("{ tn_scope *s = scope::current(); ", [f"return detail::take<{result.strip()}>(s, {c.name}({', '.join(arguments)})); }}"])

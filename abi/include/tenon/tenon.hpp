@@ -12,9 +12,9 @@
  * Scopes: calls run in the current scope, the last one of the thread that was opened and is still there. Scopes are local
  * variables, which end in the reverse order. A tensor keeps its memory for as long as one of its objects is there, also
  * beyond the scope.
- * Errors: a call that fails throws tenon::error. The scope has failed with it: leave it, and catch the error outside. Its
- * text begins with the place of the call in the program; x[i], `out << x`, and `x + n`, `x - n`, `n + x` with an n of 64 bits
- * have no place (tenon::select, tn_format, tenon::add_scalar have).
+ * Errors: a call that fails throws tenon::error, whose text begins with the place of the call in the program. The exception
+ * takes the error out of the scope, which can be used again at once. A C call that fails throws nothing: the error stays in the
+ * scope, and the next call of this header throws it.
  * Threads: as in C; each thread has its own current scope.
  */
 #ifndef TENON_TENON_HPP
@@ -34,21 +34,47 @@
 
 namespace tenon {
 
-/* A status and its text. */
+/* A status and its text, which begins with the place of the call that failed. */
 class error : public std::runtime_error {
 public:
-    error(int32_t status, const std::string &text) : std::runtime_error(text), status_(status) {}
+    error(int32_t status, const std::string &text, tn_place at = {nullptr, 0})
+        : std::runtime_error(prefix(at) + text), status_(status), line_(at.line), prefix_(prefix(at).size())
+    {
+    }
+    /* A C call's error, or one of that status if there is none. */
+    error(int32_t status, const tn_error *e)
+        : std::runtime_error(e && e->message ? e->message : tn_status_text(status)), status_(e && e->code ? e->code : status),
+          line_(e ? e->line : 0), prefix_(e ? prefix({e->file, e->line}).size() : 0)
+    {
+    }
     /* TN_E_... */
     int32_t status() const noexcept { return status_; }
+    /* Fails a scope with this error, if it has not failed yet: for functions that C code calls, which no exception may leave. */
+    void record(tn_scope *s) const
+    {
+        if (tn_scope_failed(s)) return;
+        tn_scope_fail(s, status_, what() + prefix_);
+        if (prefix_) tn_scope_place(s, std::string(what(), prefix_ - prefix({"", line_}).size()).c_str(), line_);
+    }
 
 private:
+    static std::string prefix(tn_place at) { return at.file ? at.file + (":" + std::to_string(at.line)) + ": " : std::string(); }
     int32_t status_;
+    uint32_t line_;
+    size_t prefix_; /* its length */
 };
 
 namespace detail {
 [[noreturn]] inline void fail(int32_t status, const tn_error *e)
 {
-    throw error(e && e->code ? e->code : status, e && e->message ? e->message : tn_status_text(status));
+    throw error(status, e);
+}
+/* Throws the scope's error, and takes it out of the scope. */
+[[noreturn]] inline void fail(tn_scope *s)
+{
+    error e(TN_E_STATE, tn_scope_error(s));
+    tn_scope_clear(s);
+    throw e;
 }
 } // namespace detail
 
@@ -150,7 +176,7 @@ private:
     {
         if (!s) detail::fail(TN_E_STATE, tn_last_error());
         if (tn_scope_failed(s)) {
-            error e(tn_scope_failed(s), tn_scope_error(s)->message);
+            error e(TN_E_STATE, tn_scope_error(s));
             tn_scope_clear(s);
             tn_scope_close(s);
             throw e;
@@ -221,6 +247,18 @@ constexpr bool is_of_cplusplus(tn_dtype d)
 
 /* ---- Tensors ------------------------------------------------------------------------------------------- */
 
+namespace detail {
+template <class T> using pointer = std::enable_if_t<std::is_same_v<T, tn_tensor *> || std::is_same_v<T, const tn_tensor *>, int>;
+template <class T> using null = std::enable_if_t<std::is_same_v<T, std::nullptr_t>, int>;
+} // namespace detail
+
+/* An index, and the place of the program where it stands. */
+struct subscript {
+    int64_t index;
+    tn_place place;
+    subscript(int64_t i, tn_place at = tn_place::here()) : index(i), place(at) {}
+};
+
 /* One reference to a tensor; copies share it. */
 class tensor {
 public:
@@ -228,8 +266,10 @@ public:
     /* What a C call returned. NULL throws the error of the current scope, which gives up its own reference. */
     tensor(tn_tensor *t) : t_(tn_retain(t))
     {
-        if (!t) detail::fail(TN_E_STATE, scope::current_or_null() ? tn_scope_error(scope::current_or_null()) : tn_last_error());
-        if (scope::current_or_null()) tn_drop(scope::current_or_null(), t);
+        tn_scope *s = scope::current_or_null();
+        if (!t && !s) detail::fail(TN_E_STATE, tn_last_error());
+        if (!t) detail::fail(s);
+        if (s) tn_drop(s, t);
     }
     /* One that a C function was given, and that stays where it is. */
     static tensor borrow(tn_tensor *t)
@@ -246,7 +286,14 @@ public:
         std::swap(t_, other.t_);
         return *this;
     }
-    operator tn_tensor *() const noexcept { return t_; }
+    tn_tensor *get() const noexcept { return t_; }
+    /* A template, so that the operators of C++ for pointers do not apply to two tensors, or to a tensor and a number. */
+    template <class T, detail::pointer<T *> = 0> operator T *() const noexcept { return t_; }
+    /* No tensor is a condition, nor an operand of !, && and ||, which as operators of tensors would always compute both sides.
+     * x.defined(), x.item<bool>() and equal(x, y) are bools; logical_not, logical_and and logical_or are elementwise. */
+    explicit operator bool() const = delete;
+    /* False if it is absent. */
+    bool defined() const noexcept { return t_ != nullptr; }
 
     tn_dtype dtype() const { return tn_tensor_dtype(t_); }
     tn_device device() const { return tn_tensor_device(t_); }
@@ -265,12 +312,14 @@ public:
     template <class T> T item(tn_place at = tn_place::here()) const
     {
         T x = detail::placed(at, [&](tn_scope *s) {
-            if constexpr (std::is_integral_v<T>)
+            if constexpr (std::is_same_v<T, bool>)
+                return (tn_item_bool)(s, t_) != 0;
+            else if constexpr (std::is_integral_v<T>)
                 return static_cast<T>((tn_item_int)(s, t_));
             else
                 return static_cast<T>((tn_item_double)(s, t_));
         });
-        if (tn_scope_failed(scope::current())) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        if (tn_scope_failed(scope::current())) detail::fail(scope::current());
         return x;
     }
     /* All elements, row-major. T is the type of the dtype. Of a dtype that C++ has no type for (bool, float16, complex64) it is
@@ -279,13 +328,12 @@ public:
     {
         constexpr tn_dtype own = detail::dtype_of<T>();
         if (t_ && (detail::is_of_cplusplus(dtype()) ? own != dtype() : own && !std::is_unsigned_v<T>)) {
-            std::string text = std::string("tenon::tensor::to_vector: elements of ") + (own ? tn_dtype_name(own) : "a class") +
-                               " were wanted of a tensor of " + tn_dtype_name(dtype());
-            throw error(TN_E_DTYPE, at.file ? at.file + (":" + std::to_string(at.line)) + ": " + text : text);
+            throw error(TN_E_DTYPE, std::string("tenon::tensor::to_vector: elements of ") + (own ? tn_dtype_name(own) : "a class") +
+                                        " were wanted of a tensor of " + tn_dtype_name(dtype()), at);
         }
         std::vector<T> out(static_cast<size_t>(numel()));
         if (detail::placed(at, [&](tn_scope *s) { return (tn_to_host)(s, t_, out.data(), out.size() * sizeof(T)); }))
-            detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+            detail::fail(scope::current());
         return out;
     }
 
@@ -304,7 +352,7 @@ public:
     }
     void backward(tn_place at = tn_place::here()) const
     {
-        if (detail::placed(at, [&](tn_scope *s) { return (tn_backward)(s, t_); })) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        if (detail::placed(at, [&](tn_scope *s) { return (tn_backward)(s, t_); })) detail::fail(scope::current());
     }
     /* The gradient, or an absent tensor. */
     tensor grad() const
@@ -314,7 +362,7 @@ public:
     }
 
     /* x[i] selects along the first dimension. */
-    tensor operator[](int64_t i) const { return tn_select(scope::current(), t_, 0, i, tn_place{nullptr, 0}); }
+    tensor operator[](const subscript &i) const { return tn_select(scope::current(), t_, 0, i.index, i.place); }
 
 private:
     tn_tensor *t_ = nullptr;
@@ -330,7 +378,7 @@ template <class T> tensor from(const std::vector<int64_t> &sizes, const std::vec
     int64_t n = 1;
     for (int64_t size : sizes) n *= size;
     if (n != static_cast<int64_t>(values.size()))
-        throw error(TN_E_SHAPE, "tenon::from: " + std::to_string(values.size()) + " values for sizes of " + std::to_string(n));
+        throw error(TN_E_SHAPE, "tenon::from: " + std::to_string(values.size()) + " values for sizes of " + std::to_string(n), at);
     return detail::placed(at, [&](tn_scope *s) {
         return (tn_from_data)(s, dtype, tn_ints{sizes.data(), static_cast<int64_t>(sizes.size())}, values.data(), TN_CPU);
     });
@@ -340,24 +388,20 @@ namespace detail {
 /* What a call returned, as an object; throws if the scope has failed. */
 template <class T, class R> T take(tn_scope *s, R result)
 {
-    if (tn_scope_failed(s)) fail(TN_E_STATE, tn_scope_error(s));
+    if (tn_scope_failed(s)) fail(s);
     if constexpr (std::is_same_v<T, tensors>)
         return tensors(result.data, result.data + result.count);
     else if constexpr (!std::is_void_v<T>)
         return T(result);
 }
 
-template <class T> using number = std::enable_if_t<std::is_arithmetic_v<T>, int>;
-/* Beside + and - of a tensor and a ptrdiff_t stand those of pointers. */
-template <class T> using offset = std::enable_if_t<std::is_same_v<T, std::ptrdiff_t>, int>;
-template <class T> using no_offset = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, std::ptrdiff_t>, int>;
 } // namespace detail
 
 /* An operand: a tensor, and the place of the program where it became one. */
 class operand {
 public:
     operand(const tensor &t, tn_place at = tn_place::here()) : t_(t), at_(at) {}
-    operand(tn_tensor *t, tn_place at = tn_place::here()) : t_(t), at_(at) {}
+    template <class T, detail::pointer<T> = 0> operand(T t, tn_place at = tn_place::here()) : t_(t), at_(at) {}
     operator tn_tensor *() const noexcept { return t_; }
     tn_place place() const noexcept { return at_; }
 
@@ -366,35 +410,107 @@ private:
     tn_place at_;
 };
 
-inline tensor operator+(const tensor &a, const operand &b) { return tn_add(scope::current(), a, b, {}, b.place()); }
-inline tensor operator-(const tensor &a, const operand &b) { return tn_sub(scope::current(), a, b, {}, b.place()); }
-inline tensor operator*(const tensor &a, const operand &b) { return tn_mul(scope::current(), a, b, b.place()); }
-inline tensor operator/(const tensor &a, const operand &b) { return tn_div(scope::current(), a, b, b.place()); }
-inline tensor operator-(const operand &a) { return tn_neg(scope::current(), a, a.place()); }
-template <class T, detail::no_offset<T> = 0> tensor operator+(const operand &a, T b) { return tn_add_scalar(scope::current(), a, b, {}, a.place()); }
-template <class T, detail::no_offset<T> = 0> tensor operator-(const operand &a, T b) { return tn_sub_scalar(scope::current(), a, b, {}, a.place()); }
-template <class T, detail::number<T> = 0> tensor operator*(const operand &a, T b) { return tn_mul_scalar(scope::current(), a, b, a.place()); }
-template <class T, detail::number<T> = 0> tensor operator/(const operand &a, T b) { return tn_div_scalar(scope::current(), a, b, a.place()); }
-template <class T, detail::no_offset<T> = 0> tensor operator+(T a, const operand &b) { return tn_add_scalar(scope::current(), b, a, {}, b.place()); }
-template <class T, detail::number<T> = 0> tensor operator*(T a, const operand &b) { return tn_mul_scalar(scope::current(), b, a, b.place()); }
-template <class T, detail::number<T> = 0> tensor operator-(T a, const operand &b) { return tn_rsub_scalar(scope::current(), b, a, {}, b.place()); }
-template <class T, detail::number<T> = 0> tensor operator/(T a, const operand &b)
+/* A number as an operand, also one of std::complex. */
+class scalar_operand : public tn_scalar {
+public:
+    template <class T, std::enable_if_t<std::is_convertible_v<const T &, tn_scalar>, int> = 0>
+    scalar_operand(const T &x, tn_place at = tn_place::here()) : tn_scalar(x), at_(at)
+    {
+    }
+    tn_place place() const noexcept { return at_; }
+
+private:
+    tn_place at_;
+};
+
+/* Elementwise. */
+inline tensor operator+(const operand &a, const operand &b) { return tn_add(scope::current(), a, b, {}, b.place()); }
+inline tensor operator+(const operand &a, const scalar_operand &b) { return tn_add_scalar(scope::current(), a, b, {}, b.place()); }
+inline tensor operator+(const scalar_operand &a, const operand &b) { return tn_add_scalar(scope::current(), b, a, {}, a.place()); }
+inline tensor operator-(const operand &a, const operand &b) { return tn_sub(scope::current(), a, b, {}, b.place()); }
+inline tensor operator-(const operand &a, const scalar_operand &b) { return tn_sub_scalar(scope::current(), a, b, {}, b.place()); }
+inline tensor operator-(const scalar_operand &a, const operand &b) { return tn_rsub_scalar(scope::current(), b, a, {}, a.place()); }
+inline tensor operator*(const operand &a, const operand &b) { return tn_mul(scope::current(), a, b, b.place()); }
+inline tensor operator*(const operand &a, const scalar_operand &b) { return tn_mul_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator*(const scalar_operand &a, const operand &b) { return tn_mul_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator/(const operand &a, const operand &b) { return tn_div(scope::current(), a, b, b.place()); }
+inline tensor operator/(const operand &a, const scalar_operand &b) { return tn_div_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator/(const scalar_operand &a, const operand &b)
 {
-    return tn_mul_scalar(scope::current(), tn_reciprocal(scope::current(), b, b.place()), a, b.place());
+    return tn_mul_scalar(scope::current(), tn_reciprocal(scope::current(), b, a.place()), a, a.place());
 }
-template <class T, detail::offset<T> = 0> tensor operator+(const tensor &a, T b) { return tn_add_scalar(scope::current(), a, b, {}, {nullptr, 0}); }
-template <class T, detail::offset<T> = 0> tensor operator-(const tensor &a, T b) { return tn_sub_scalar(scope::current(), a, b, {}, {nullptr, 0}); }
-template <class T, detail::offset<T> = 0> tensor operator+(T a, const tensor &b) { return tn_add_scalar(scope::current(), b, a, {}, {nullptr, 0}); }
+inline tensor operator%(const operand &a, const operand &b) { return tn_remainder(scope::current(), a, b, b.place()); }
+inline tensor operator%(const operand &a, const scalar_operand &b) { return tn_remainder_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator%(const scalar_operand &a, const operand &b) { return tn_remainder_scalar_tensor(scope::current(), a, b, a.place()); }
+inline tensor operator-(const operand &a) { return tn_neg(scope::current(), a, a.place()); }
+inline tensor operator==(const operand &a, const operand &b) { return tn_eq(scope::current(), a, b, b.place()); }
+inline tensor operator==(const operand &a, const scalar_operand &b) { return tn_eq_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator==(const scalar_operand &a, const operand &b) { return tn_eq_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator!=(const operand &a, const operand &b) { return tn_ne(scope::current(), a, b, b.place()); }
+inline tensor operator!=(const operand &a, const scalar_operand &b) { return tn_ne_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator!=(const scalar_operand &a, const operand &b) { return tn_ne_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator<(const operand &a, const operand &b) { return tn_lt(scope::current(), a, b, b.place()); }
+inline tensor operator<(const operand &a, const scalar_operand &b) { return tn_lt_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator<(const scalar_operand &a, const operand &b) { return tn_gt_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator<=(const operand &a, const operand &b) { return tn_le(scope::current(), a, b, b.place()); }
+inline tensor operator<=(const operand &a, const scalar_operand &b) { return tn_le_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator<=(const scalar_operand &a, const operand &b) { return tn_ge_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator>(const operand &a, const operand &b) { return tn_gt(scope::current(), a, b, b.place()); }
+inline tensor operator>(const operand &a, const scalar_operand &b) { return tn_gt_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator>(const scalar_operand &a, const operand &b) { return tn_lt_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator>=(const operand &a, const operand &b) { return tn_ge(scope::current(), a, b, b.place()); }
+inline tensor operator>=(const operand &a, const scalar_operand &b) { return tn_ge_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator>=(const scalar_operand &a, const operand &b) { return tn_le_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator&(const operand &a, const operand &b) { return tn_bitwise_and(scope::current(), a, b, b.place()); }
+inline tensor operator&(const operand &a, const scalar_operand &b) { return tn_bitwise_and_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator&(const scalar_operand &a, const operand &b) { return tn_bitwise_and_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator|(const operand &a, const operand &b) { return tn_bitwise_or(scope::current(), a, b, b.place()); }
+inline tensor operator|(const operand &a, const scalar_operand &b) { return tn_bitwise_or_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator|(const scalar_operand &a, const operand &b) { return tn_bitwise_or_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator^(const operand &a, const operand &b) { return tn_bitwise_xor(scope::current(), a, b, b.place()); }
+inline tensor operator^(const operand &a, const scalar_operand &b) { return tn_bitwise_xor_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator^(const scalar_operand &a, const operand &b) { return tn_bitwise_xor_scalar(scope::current(), b, a, a.place()); }
+inline tensor operator~(const operand &a) { return tn_bitwise_not(scope::current(), a, a.place()); }
 /* In place, as add_ and its like: a leaf that requires a gradient is refused while gradients are recorded. */
 inline tensor &operator+=(tensor &a, const operand &b) { return a = tn_add_(scope::current(), a, b, {}, b.place()); }
+inline tensor &operator+=(tensor &a, const scalar_operand &b) { return a = tn_add_scalar_(scope::current(), a, b, {}, b.place()); }
 inline tensor &operator-=(tensor &a, const operand &b) { return a = tn_sub_(scope::current(), a, b, {}, b.place()); }
+inline tensor &operator-=(tensor &a, const scalar_operand &b) { return a = tn_sub_scalar_(scope::current(), a, b, {}, b.place()); }
 inline tensor &operator*=(tensor &a, const operand &b) { return a = tn_mul_(scope::current(), a, b, b.place()); }
+inline tensor &operator*=(tensor &a, const scalar_operand &b) { return a = tn_mul_scalar_(scope::current(), a, b, b.place()); }
 inline tensor &operator/=(tensor &a, const operand &b) { return a = tn_div_(scope::current(), a, b, b.place()); }
+inline tensor &operator/=(tensor &a, const scalar_operand &b) { return a = tn_div_scalar_(scope::current(), a, b, b.place()); }
+inline tensor &operator%=(tensor &a, const operand &b) { return a = tn_remainder_(scope::current(), a, b, b.place()); }
+inline tensor &operator%=(tensor &a, const scalar_operand &b) { return a = tn_remainder_scalar_(scope::current(), a, b, b.place()); }
+inline tensor &operator&=(tensor &a, const operand &b) { return a = tn_bitwise_and_(scope::current(), a, b, b.place()); }
+inline tensor &operator&=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_and_scalar_(scope::current(), a, b, b.place()); }
+inline tensor &operator|=(tensor &a, const operand &b) { return a = tn_bitwise_or_(scope::current(), a, b, b.place()); }
+inline tensor &operator|=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_or_scalar_(scope::current(), a, b, b.place()); }
+inline tensor &operator^=(tensor &a, const operand &b) { return a = tn_bitwise_xor_(scope::current(), a, b, b.place()); }
+inline tensor &operator^=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_xor_scalar_(scope::current(), a, b, b.place()); }
+/* With a tn_tensor * C++ would compare the pointers: compare a.get() with it, or a with tensor::borrow(p). */
+template <class T, detail::pointer<T> = 0> bool operator==(const tensor &, T) = delete;
+template <class T, detail::pointer<T> = 0> bool operator==(T, const tensor &) = delete;
+template <class T, detail::pointer<T> = 0> bool operator!=(const tensor &, T) = delete;
+template <class T, detail::pointer<T> = 0> bool operator!=(T, const tensor &) = delete;
+template <class T, detail::pointer<T> = 0> bool operator<(const tensor &, T) = delete;
+template <class T, detail::pointer<T> = 0> bool operator<(T, const tensor &) = delete;
+template <class T, detail::pointer<T> = 0> bool operator<=(const tensor &, T) = delete;
+template <class T, detail::pointer<T> = 0> bool operator<=(T, const tensor &) = delete;
+template <class T, detail::pointer<T> = 0> bool operator>(const tensor &, T) = delete;
+template <class T, detail::pointer<T> = 0> bool operator>(T, const tensor &) = delete;
+template <class T, detail::pointer<T> = 0> bool operator>=(const tensor &, T) = delete;
+template <class T, detail::pointer<T> = 0> bool operator>=(T, const tensor &) = delete;
+/* Whether it is absent; 0 is a number. */
+template <class T, detail::null<T> = 0> bool operator==(const tensor &a, T) noexcept { return !a.defined(); }
+template <class T, detail::null<T> = 0> bool operator==(T, const tensor &a) noexcept { return !a.defined(); }
+template <class T, detail::null<T> = 0> bool operator!=(const tensor &a, T) noexcept { return a.defined(); }
+template <class T, detail::null<T> = 0> bool operator!=(T, const tensor &a) noexcept { return a.defined(); }
 
-inline std::ostream &operator<<(std::ostream &out, const tensor &t)
+inline std::ostream &operator<<(std::ostream &out, const operand &t)
 {
-    const char *text = (tn_format)(scope::current(), t, nullptr);
-    if (!text) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+    const char *text = detail::placed(t.place(), [&](tn_scope *s) { return (tn_format)(s, t, nullptr); });
+    if (!text) detail::fail(scope::current());
     return out << text;
 }
 

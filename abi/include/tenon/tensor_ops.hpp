@@ -13,271 +13,280 @@ namespace tenon {
 /* ---- compare: Comparison, tests of elements, logical and bitwise operators. */
 /* True where self equals other. */
 inline tensor eq(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq(s, self.get(), other.get(), at)); }
 inline tensor eq_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq_(s, self.get(), other.get(), at)); }
 inline tensor eq_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq_scalar(s, self.get(), other, at)); }
 inline tensor eq_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eq_scalar_(s, self.get(), other, at)); }
 /* True where self differs from other. */
 inline tensor ne(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne(s, self.get(), other.get(), at)); }
 inline tensor ne_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne_(s, self.get(), other.get(), at)); }
 inline tensor ne_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne_scalar(s, self.get(), other, at)); }
 inline tensor ne_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ne_scalar_(s, self.get(), other, at)); }
 /* True where self is less than other. */
 inline tensor lt(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt(s, self.get(), other.get(), at)); }
 inline tensor lt_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt_(s, self.get(), other.get(), at)); }
 inline tensor lt_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt_scalar(s, self.get(), other, at)); }
 inline tensor lt_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lt_scalar_(s, self.get(), other, at)); }
 /* True where self is less than or equal to other. */
 inline tensor le(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le(s, self.get(), other.get(), at)); }
 inline tensor le_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le_(s, self.get(), other.get(), at)); }
 inline tensor le_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le_scalar(s, self.get(), other, at)); }
 inline tensor le_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_le_scalar_(s, self.get(), other, at)); }
 /* True where self is greater than other. */
 inline tensor gt(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt(s, self.get(), other.get(), at)); }
 inline tensor gt_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt_(s, self.get(), other.get(), at)); }
 inline tensor gt_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt_scalar(s, self.get(), other, at)); }
 inline tensor gt_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gt_scalar_(s, self.get(), other, at)); }
 /* True where self is greater than or equal to other. */
 inline tensor ge(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge(s, self.get(), other.get(), at)); }
 inline tensor ge_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge_(s, self.get(), other.get(), at)); }
 inline tensor ge_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge_scalar(s, self.get(), other, at)); }
 inline tensor ge_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ge_scalar_(s, self.get(), other, at)); }
 /* True where the element is NaN. */
 inline tensor isnan(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isnan(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isnan(s, self.get(), at)); }
 /* True where the element is infinite. */
 inline tensor isinf(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isinf(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isinf(s, self.get(), at)); }
 /* True where the element is neither infinite nor NaN. */
 inline tensor isfinite(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isfinite(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isfinite(s, self.get(), at)); }
 /* True where the element is positive infinity. */
 inline tensor isposinf(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isposinf(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isposinf(s, self.get(), at)); }
 /* True where the element is negative infinity. */
 inline tensor isneginf(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isneginf(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isneginf(s, self.get(), at)); }
 /* True where the imaginary part is zero. */
 inline tensor isreal(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isreal(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isreal(s, self.get(), at)); }
 /* True where the sign bit is set. */
 inline tensor signbit(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_signbit(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_signbit(s, self.get(), at)); }
 /* True where two tensors agree within a tolerance. */
 inline tensor isclose(const tensor &self, const tensor &other, tn_isclose_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isclose(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isclose(s, self.get(), other.get(), o, at)); }
 /* True if all elements agree within a tolerance. */
 inline bool allclose(const tensor &self, const tensor &other, tn_allclose_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_allclose(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_allclose(s, self.get(), other.get(), o, at)); }
 /* True if size and all elements agree. */
 inline bool equal(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_equal(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_equal(s, self.get(), other.get(), at)); }
 /* True if the single element is not zero. */
 inline bool is_nonzero(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_nonzero(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_nonzero(s, self.get(), at)); }
 /* True where the element is among the test elements. */
 inline tensor isin(const tensor &elements, const tensor &test_elements, tn_isin_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_isin(s, elements, test_elements, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_isin(s, elements.get(), test_elements.get(), o, at)); }
 inline tensor isin_tensor_scalar(const tensor &elements, tn_scalar test_element, tn_isin_tensor_scalar_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_isin_tensor_scalar(s, elements, test_element, o, at)); }
+        return detail::take<tensor>(s, tn_isin_tensor_scalar(s, elements.get(), test_element, o, at)); }
 inline tensor isin_scalar_tensor(tn_scalar element, const tensor &test_elements, tn_isin_scalar_tensor_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_isin_scalar_tensor(s, element, test_elements, o, at)); }
+        return detail::take<tensor>(s, tn_isin_scalar_tensor(s, element, test_elements.get(), o, at)); }
 /* Logical and. */
 inline tensor logical_and(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_and(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_and(s, self.get(), other.get(), at)); }
 inline tensor logical_and_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_and_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_and_(s, self.get(), other.get(), at)); }
 /* Logical or. */
 inline tensor logical_or(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_or(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_or(s, self.get(), other.get(), at)); }
 inline tensor logical_or_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_or_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_or_(s, self.get(), other.get(), at)); }
 /* Logical exclusive or. */
 inline tensor logical_xor(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_xor(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_xor(s, self.get(), other.get(), at)); }
 inline tensor logical_xor_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_xor_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_xor_(s, self.get(), other.get(), at)); }
 /* Logical not. */
 inline tensor logical_not(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_not(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_not(s, self.get(), at)); }
 inline tensor logical_not_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_not_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logical_not_(s, self.get(), at)); }
 /* Bitwise and. */
 inline tensor bitwise_and(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and(s, self.get(), other.get(), at)); }
 inline tensor bitwise_and_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and_(s, self.get(), other.get(), at)); }
 inline tensor bitwise_and_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and_scalar(s, self.get(), other, at)); }
 inline tensor bitwise_and_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and_scalar_(s, self.get(), other, at)); }
 inline tensor bitwise_and_scalar_tensor(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_and_scalar_tensor(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bitwise_and_scalar_tensor(s, self, other.get(), at)); }
 /* Bitwise or. */
 inline tensor bitwise_or(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or(s, self.get(), other.get(), at)); }
 inline tensor bitwise_or_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or_(s, self.get(), other.get(), at)); }
 inline tensor bitwise_or_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or_scalar(s, self.get(), other, at)); }
 inline tensor bitwise_or_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or_scalar_(s, self.get(), other, at)); }
 inline tensor bitwise_or_scalar_tensor(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_or_scalar_tensor(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bitwise_or_scalar_tensor(s, self, other.get(), at)); }
 /* Bitwise exclusive or. */
 inline tensor bitwise_xor(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor(s, self.get(), other.get(), at)); }
 inline tensor bitwise_xor_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor_(s, self.get(), other.get(), at)); }
 inline tensor bitwise_xor_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor_scalar(s, self.get(), other, at)); }
 inline tensor bitwise_xor_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor_scalar_(s, self.get(), other, at)); }
 inline tensor bitwise_xor_scalar_tensor(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_xor_scalar_tensor(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bitwise_xor_scalar_tensor(s, self, other.get(), at)); }
 /* Shifts the bits to the left. */
 inline tensor bitwise_left_shift(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_left_shift(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bitwise_left_shift(s, self.get(), other.get(), at)); }
 inline tensor bitwise_left_shift_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_left_shift_(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bitwise_left_shift_(s, self.get(), other.get(), at)); }
 inline tensor bitwise_left_shift_tensor_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_bitwise_left_shift_tensor_scalar(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_bitwise_left_shift_tensor_scalar(s, self.get(), other, at)); }
 inline tensor bitwise_left_shift_tensor_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_bitwise_left_shift_tensor_scalar_(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_bitwise_left_shift_tensor_scalar_(s, self.get(), other, at)); }
 inline tensor bitwise_left_shift_scalar_tensor(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_bitwise_left_shift_scalar_tensor(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_bitwise_left_shift_scalar_tensor(s, self, other.get(), at)); }
 /* Shifts the bits to the right, keeping the sign. */
 inline tensor bitwise_right_shift(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_right_shift(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bitwise_right_shift(s, self.get(), other.get(), at)); }
 inline tensor bitwise_right_shift_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_right_shift_(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bitwise_right_shift_(s, self.get(), other.get(), at)); }
 inline tensor bitwise_right_shift_tensor_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_bitwise_right_shift_tensor_scalar(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_bitwise_right_shift_tensor_scalar(s, self.get(), other, at)); }
 inline tensor bitwise_right_shift_tensor_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_bitwise_right_shift_tensor_scalar_(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_bitwise_right_shift_tensor_scalar_(s, self.get(), other, at)); }
 inline tensor bitwise_right_shift_scalar_tensor(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_bitwise_right_shift_scalar_tensor(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_bitwise_right_shift_scalar_tensor(s, self, other.get(), at)); }
 /* Bitwise not; logical for bool. */
 inline tensor bitwise_not(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_not(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_not(s, self.get(), at)); }
 inline tensor bitwise_not_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_not_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bitwise_not_(s, self.get(), at)); }
 /* True if both have the same size. */
 inline bool is_same_size(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_same_size(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_same_size(s, self.get(), other.get(), at)); }
 /* True where self differs from other. */
 inline tensor not_equal_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal_scalar(s, self.get(), other, at)); }
 inline tensor not_equal_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal_scalar_(s, self.get(), other, at)); }
 inline tensor not_equal(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal(s, self.get(), other.get(), at)); }
 inline tensor not_equal_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_not_equal_(s, self.get(), other.get(), at)); }
 /* True where self is less than other. */
 inline tensor less_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_scalar(s, self.get(), other, at)); }
 inline tensor less_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_scalar_(s, self.get(), other, at)); }
 inline tensor less(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less(s, self.get(), other.get(), at)); }
 inline tensor less_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_(s, self.get(), other.get(), at)); }
 /* True where self is less than or equal to other. */
 inline tensor less_equal_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal_scalar(s, self.get(), other, at)); }
 inline tensor less_equal_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal_scalar_(s, self.get(), other, at)); }
 inline tensor less_equal(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal(s, self.get(), other.get(), at)); }
 inline tensor less_equal_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_less_equal_(s, self.get(), other.get(), at)); }
 /* True where self is greater than other. */
 inline tensor greater_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_scalar(s, self.get(), other, at)); }
 inline tensor greater_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_scalar_(s, self.get(), other, at)); }
 inline tensor greater(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater(s, self.get(), other.get(), at)); }
 inline tensor greater_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_(s, self.get(), other.get(), at)); }
 /* True where self is greater than or equal to other. */
 inline tensor greater_equal_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_equal_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_equal_scalar(s, self.get(), other, at)); }
 inline tensor greater_equal_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_equal_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_greater_equal_scalar_(s, self.get(), other, at)); }
 inline tensor greater_equal(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_equal(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_equal(s, self.get(), other.get(), at)); }
 inline tensor greater_equal_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_equal_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_greater_equal_(s, self.get(), other.get(), at)); }
 
 /* ---- complex: Complex numbers. */
 /* Real part, as a view of a complex tensor. */
 inline tensor real(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_real(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_real(s, self.get(), at)); }
 /* Imaginary part, as a view of a complex tensor. */
 inline tensor imag(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_imag(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_imag(s, self.get(), at)); }
 /* View of a complex tensor with a last dimension of real and imaginary part. */
 inline tensor view_as_real(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_real(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_real(s, self.get(), at)); }
 /* View of pairs of numbers as complex numbers. */
 inline tensor view_as_complex(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_complex(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_complex(s, self.get(), at)); }
 /* Conjugates lazily; returns self if it is real. */
 inline tensor conj(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conj(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conj(s, self.get(), at)); }
 /* Conjugates. */
 inline tensor conj_physical(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conj_physical(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conj_physical(s, self.get(), at)); }
 inline tensor conj_physical_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conj_physical_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conj_physical_(s, self.get(), at)); }
 /* Carries out a lazy conjugation. */
 inline tensor resolve_conj(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_resolve_conj(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_resolve_conj(s, self.get(), at)); }
 /* Carries out a lazy negation. */
 inline tensor resolve_neg(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_resolve_neg(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_resolve_neg(s, self.get(), at)); }
 /* Makes complex numbers of real and imaginary parts. */
 inline tensor complex(const tensor &real, const tensor &imag, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_complex(s, real, imag, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_complex(s, real.get(), imag.get(), at)); }
 /* Makes complex numbers of moduli and angles. */
 inline tensor polar(const tensor &abs, const tensor &angle, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_polar(s, abs, angle, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_polar(s, abs.get(), angle.get(), at)); }
 
 /* ---- conv: Convolutions. */
 /* Convolution of any rank, plain or transposed. */
@@ -285,173 +294,186 @@ inline tensor convolution(const tensor &input, const tensor &weight, const tenso
         tn_ints padding, tn_ints dilation, int32_t transposed, tn_ints output_padding, int64_t groups,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_convolution(s, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, at)); }
+        return detail::take<tensor>(s, tn_convolution(s, input.get(), weight.get(), bias.get(), stride, padding, dilation, transposed, output_padding, groups, at)); }
 /* Gradients of convolution for input, weight and bias. */
 inline tn_convolution_backward_result convolution_backward(const tensor &grad_output, const tensor &input,
         const tensor &weight, tn_ints bias_sizes, tn_ints stride, tn_ints padding, tn_ints dilation,
         int32_t transposed, tn_ints output_padding, int64_t groups, tn_bools output_mask,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_convolution_backward_result>(s, tn_convolution_backward(s, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, at)); }
+        return detail::take<tn_convolution_backward_result>(s, tn_convolution_backward(s, grad_output.get(), input.get(), weight.get(), bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, at)); }
 /* Convolution over one dimension. */
 inline tensor conv1d(const tensor &input, const tensor &weight, tn_conv1d_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv1d(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv1d(s, input.get(), weight.get(), o, at)); }
 inline tensor conv1d_padding(const tensor &input, const tensor &weight, tn_conv1d_padding_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv1d_padding(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_conv1d_padding(s, input.get(), weight.get(), o, at)); }
 /* Convolution over two dimensions. */
 inline tensor conv2d(const tensor &input, const tensor &weight, tn_conv2d_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv2d(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv2d(s, input.get(), weight.get(), o, at)); }
 inline tensor conv2d_padding(const tensor &input, const tensor &weight, tn_conv2d_padding_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv2d_padding(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_conv2d_padding(s, input.get(), weight.get(), o, at)); }
 /* Convolution over three dimensions. */
 inline tensor conv3d(const tensor &input, const tensor &weight, tn_conv3d_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv3d(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv3d(s, input.get(), weight.get(), o, at)); }
 inline tensor conv3d_padding(const tensor &input, const tensor &weight, tn_conv3d_padding_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv3d_padding(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_conv3d_padding(s, input.get(), weight.get(), o, at)); }
 /* Transposed convolution over one dimension. */
 inline tensor conv_transpose1d(const tensor &input, const tensor &weight, tn_conv_transpose1d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv_transpose1d(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_conv_transpose1d(s, input.get(), weight.get(), o, at)); }
 /* Transposed convolution over two dimensions. */
 inline tensor conv_transpose2d(const tensor &input, const tensor &weight, tn_conv_transpose2d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv_transpose2d(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_conv_transpose2d(s, input.get(), weight.get(), o, at)); }
 /* Transposed convolution over three dimensions. */
 inline tensor conv_transpose3d(const tensor &input, const tensor &weight, tn_conv_transpose3d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv_transpose3d(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_conv_transpose3d(s, input.get(), weight.get(), o, at)); }
 /* Convolution of a sequence laid out as time, batch, channel. */
 inline tensor conv_tbc(const tensor &self, const tensor &weight, const tensor &bias, tn_conv_tbc_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_conv_tbc(s, self, weight, bias, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_conv_tbc(s, self.get(), weight.get(), bias.get(), o, at)); }
 /* Sliding blocks of an image as columns. */
 inline tensor im2col(const tensor &self, tn_ints kernel_size, tn_ints dilation, tn_ints padding, tn_ints stride,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_im2col(s, self, kernel_size, dilation, padding, stride, at)); }
+        return detail::take<tensor>(s, tn_im2col(s, self.get(), kernel_size, dilation, padding, stride, at)); }
 /* Sums columns back to an image. */
 inline tensor col2im(const tensor &self, tn_ints output_size, tn_ints kernel_size, tn_ints dilation, tn_ints padding,
         tn_ints stride, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_col2im(s, self, output_size, kernel_size, dilation, padding, stride, at)); }
+        return detail::take<tensor>(s, tn_col2im(s, self.get(), output_size, kernel_size, dilation, padding, stride, at)); }
 /* Convolution of one group, with the size of its kernel. */
 inline tensor thnn_conv2d(const tensor &self, const tensor &weight, tn_ints kernel_size, tn_thnn_conv2d_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_thnn_conv2d(s, self, weight, kernel_size, o, at)); }
+        return detail::take<tensor>(s, tn_thnn_conv2d(s, self.get(), weight.get(), kernel_size, o, at)); }
 inline tensor slow_conv3d(const tensor &self, const tensor &weight, tn_ints kernel_size, tn_slow_conv3d_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_slow_conv3d(s, self, weight, kernel_size, o, at)); }
+        return detail::take<tensor>(s, tn_slow_conv3d(s, self.get(), weight.get(), kernel_size, o, at)); }
 inline tensor slow_conv3d_forward(const tensor &self, const tensor &weight, tn_ints kernel_size, const tensor &bias,
         tn_ints stride, tn_ints padding, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_slow_conv3d_forward(s, self, weight, kernel_size, bias, stride, padding, at)); }
+        return detail::take<tensor>(s, tn_slow_conv3d_forward(s, self.get(), weight.get(), kernel_size, bias.get(), stride, padding, at)); }
 inline tensor slow_conv_dilated2d(const tensor &self, const tensor &weight, tn_ints kernel_size,
         tn_slow_conv_dilated2d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_slow_conv_dilated2d(s, self, weight, kernel_size, o, at)); }
+        return detail::take<tensor>(s, tn_slow_conv_dilated2d(s, self.get(), weight.get(), kernel_size, o, at)); }
 inline tensor slow_conv_dilated3d(const tensor &self, const tensor &weight, tn_ints kernel_size,
         tn_slow_conv_dilated3d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_slow_conv_dilated3d(s, self, weight, kernel_size, o, at)); }
+        return detail::take<tensor>(s, tn_slow_conv_dilated3d(s, self.get(), weight.get(), kernel_size, o, at)); }
 inline tensor slow_conv_transpose2d(const tensor &self, const tensor &weight, tn_ints kernel_size,
         tn_slow_conv_transpose2d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_slow_conv_transpose2d(s, self, weight, kernel_size, o, at)); }
+        return detail::take<tensor>(s, tn_slow_conv_transpose2d(s, self.get(), weight.get(), kernel_size, o, at)); }
 inline tensor slow_conv_transpose3d(const tensor &self, const tensor &weight, tn_ints kernel_size,
         tn_slow_conv_transpose3d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_slow_conv_transpose3d(s, self, weight, kernel_size, o, at)); }
+        return detail::take<tensor>(s, tn_slow_conv_transpose3d(s, self.get(), weight.get(), kernel_size, o, at)); }
 /* Gradients of conv_tbc. */
 inline tn_conv_tbc_backward_result conv_tbc_backward(const tensor &self, const tensor &input, const tensor &weight,
         const tensor &bias, int64_t pad, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_conv_tbc_backward_result>(s, tn_conv_tbc_backward(s, self, input, weight, bias, pad, at)); }
+        return detail::take<tn_conv_tbc_backward_result>(s, tn_conv_tbc_backward(s, self.get(), input.get(), weight.get(), bias.get(), pad, at)); }
 
 /* ---- copy: Copies, casts and fills. */
 /* Copies src into self, casting and broadcasting. */
 inline tensor copy_(const tensor &self, const tensor &src, tn_copy__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copy_(s, self, src, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copy_(s, self.get(), src.get(), o, at)); }
 inline tensor copy_default(const tensor &self, const tensor &src, tn_copy_default_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copy_default(s, self, src, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copy_default(s, self.get(), src.get(), o, at)); }
 /* Copy with the same values. */
 inline tensor clone(const tensor &self, tn_clone_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clone(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clone(s, self.get(), o, at)); }
 /* Self, or a copy with another type or device. */
 inline tensor to(const tensor &self, tn_dtype dtype, tn_to_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to(s, self, dtype, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to(s, self.get(), dtype, o, at)); }
 inline tensor to_device(const tensor &self, tn_device device, tn_dtype dtype, tn_to_device_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to_device(s, self, device, dtype, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to_device(s, self.get(), device, dtype, o, at)); }
 inline tensor to_dtype_layout(const tensor &self, tn_to_dtype_layout_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to_dtype_layout(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to_dtype_layout(s, self.get(), o, at)); }
 inline tensor to_other(const tensor &self, const tensor &other, tn_to_other_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to_other(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_to_other(s, self.get(), other.get(), o, at)); }
 /* Casts to the type of another tensor. */
 inline tensor type_as(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_type_as(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_type_as(s, self.get(), other.get(), at)); }
 /* Fills with a scalar. */
 inline tensor fill_scalar_(const tensor &self, tn_scalar value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill_scalar_(s, self, value, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill_scalar_(s, self.get(), value, at)); }
 inline tensor fill_scalar(const tensor &self, tn_scalar value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill_scalar(s, self, value, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill_scalar(s, self.get(), value, at)); }
 /* Fills with the value of a 0-dim tensor. */
 inline tensor fill_(const tensor &self, const tensor &value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill_(s, self, value, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill_(s, self.get(), value.get(), at)); }
 inline tensor fill(const tensor &self, const tensor &value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill(s, self, value, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill(s, self.get(), value.get(), at)); }
 /* Fills with zeros. */
 inline tensor zero_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_zero_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_zero_(s, self.get(), at)); }
 /* Fills the main diagonal with a scalar. */
 inline tensor fill_diagonal_(const tensor &self, tn_scalar fill_value, tn_fill_diagonal__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fill_diagonal_(s, self, fill_value, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_fill_diagonal_(s, self.get(), fill_value, o, at)); }
 /* Copy of a slice given by start and length. */
 inline tensor narrow_copy(const tensor &self, int64_t dim, int64_t start, int64_t length,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_narrow_copy(s, self, dim, start, length, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_narrow_copy(s, self.get(), dim, start, length, at)); }
 /* Repeats the tensor along its dimensions. */
 inline tensor repeat(const tensor &self, tn_ints repeats, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_repeat(s, self, repeats, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_repeat(s, self.get(), repeats, at)); }
 /* Repeats the tensor, padding the counts with ones. */
 inline tensor tile(const tensor &self, tn_ints dims, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tile(s, self, dims, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tile(s, self.get(), dims, at)); }
 /* The single element as a scalar. */
 inline tn_value item(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_value>(s, tn_item(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_value>(s, tn_item(s, self.get(), at)); }
 /* Changes the size, keeping the storage where it suffices. */
 inline tensor resize_(const tensor &self, tn_ints size, tn_resize__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_resize_(s, self, size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_resize_(s, self.get(), size, o, at)); }
 /* Changes the size to that of another tensor. */
 inline tensor resize_as_(const tensor &self, const tensor &the_template, tn_resize_as__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_resize_as_(s, self, the_template, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_resize_as_(s, self.get(), the_template.get(), o, at)); }
 /* Makes self an empty tensor with a storage of its own. */
 inline tensor set_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_set_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_set_(s, self.get(), at)); }
 /* Makes self an alias of another tensor. */
 inline tensor set_source_tensor_(const tensor &self, const tensor &source, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_set_source_tensor_(s, self, source, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_set_source_tensor_(s, self.get(), source.get(), at)); }
 /* Makes self a view of another tensor's storage. */
 inline tensor set_source_tensor_storage_offset_(const tensor &self, const tensor &source, int64_t storage_offset,
         tn_ints size, tn_set_source_tensor_storage_offset__args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_set_source_tensor_storage_offset_(s, self, source, storage_offset, size, o, at)); }
+        return detail::take<tensor>(s, tn_set_source_tensor_storage_offset_(s, self.get(), source.get(), storage_offset, size, o, at)); }
 /* Type that arithmetic of the two would have. */
 inline tn_dtype result_type(const tensor &tensor_, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_dtype>(s, tn_result_type(s, tensor_, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tn_dtype>(s, tn_result_type(s, tensor_.get(), other.get(), at)); }
 inline tn_dtype result_type_scalar(const tensor &tensor_, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_dtype>(s, tn_result_type_scalar(s, tensor_, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tn_dtype>(s, tn_result_type_scalar(s, tensor_.get(), other, at)); }
 inline tn_dtype result_type_scalar_tensor(tn_scalar scalar, const tensor &tensor_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_dtype>(s, tn_result_type_scalar_tensor(s, scalar, tensor_, at)); }
+        return detail::take<tn_dtype>(s, tn_result_type_scalar_tensor(s, scalar, tensor_.get(), at)); }
 inline tn_dtype result_type_scalar_scalar(tn_scalar scalar1, tn_scalar scalar2, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
         return detail::take<tn_dtype>(s, tn_result_type_scalar_scalar(s, scalar1, scalar2, at)); }
@@ -463,205 +485,217 @@ inline bool can_cast_default(tn_dtype from_, tn_dtype to, tn_place at = tn_place
 { tn_scope *s = scope::current(); return detail::take<bool>(s, tn_can_cast_default(s, from_, to, at)); }
 /* Casts to complex32. */
 inline tensor chalf(const tensor &self, tn_chalf_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_chalf(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_chalf(s, self.get(), o, at)); }
 
 /* ---- decompose: Factors of matrices, systems of equations, singular values and eigenvalues. */
 /* LU factors of matrices in one, with pivots. */
 inline tn_linalg_lu_factor_ex_result linalg_lu_factor_ex(const tensor &A, tn_linalg_lu_factor_ex_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_linalg_lu_factor_ex_result>(s, tn_linalg_lu_factor_ex(s, A, o, at)); }
+        return detail::take<tn_linalg_lu_factor_ex_result>(s, tn_linalg_lu_factor_ex(s, A.get(), o, at)); }
 /* LU factors in one, with pivots; singular matrices are refused. */
 inline tn_linalg_lu_factor_result linalg_lu_factor(const tensor &A, tn_linalg_lu_factor_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_linalg_lu_factor_result>(s, tn_linalg_lu_factor(s, A, o, at)); }
+        return detail::take<tn_linalg_lu_factor_result>(s, tn_linalg_lu_factor(s, A.get(), o, at)); }
 /* Permutation and LU factors. */
 inline tn_linalg_lu_result linalg_lu(const tensor &A, tn_linalg_lu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_linalg_lu_result>(s, tn_linalg_lu(s, A, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_linalg_lu_result>(s, tn_linalg_lu(s, A.get(), o, at)); }
 /* Permutation and factors of LU in one. */
 inline tn_lu_unpack_result lu_unpack(const tensor &LU_data, const tensor &LU_pivots, tn_lu_unpack_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_lu_unpack_result>(s, tn_lu_unpack(s, LU_data, LU_pivots, o, at)); }
+        return detail::take<tn_lu_unpack_result>(s, tn_lu_unpack(s, LU_data.get(), LU_pivots.get(), o, at)); }
 /* Solves equations by LU factors. */
 inline tensor linalg_lu_solve(const tensor &LU, const tensor &pivots, const tensor &B, tn_linalg_lu_solve_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_lu_solve(s, LU, pivots, B, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_lu_solve(s, LU.get(), pivots.get(), B.get(), o, at)); }
 inline tensor lu_solve(const tensor &self, const tensor &LU_data, const tensor &LU_pivots,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lu_solve(s, self, LU_data, LU_pivots, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_lu_solve(s, self.get(), LU_data.get(), LU_pivots.get(), at)); }
 /* Solves equations; an info says which have no solution. */
 inline tn_linalg_solve_ex_result linalg_solve_ex(const tensor &A, const tensor &B, tn_linalg_solve_ex_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_linalg_solve_ex_result>(s, tn_linalg_solve_ex(s, A, B, o, at)); }
+        return detail::take<tn_linalg_solve_ex_result>(s, tn_linalg_solve_ex(s, A.get(), B.get(), o, at)); }
 /* Solves equations; singular matrices are refused. */
 inline tensor linalg_solve(const tensor &A, const tensor &B, tn_linalg_solve_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_solve(s, A, B, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_solve(s, A.get(), B.get(), o, at)); }
 /* Inverse; an info says which matrices have none. */
 inline tn_linalg_inv_ex_result linalg_inv_ex(const tensor &A, tn_linalg_inv_ex_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_linalg_inv_ex_result>(s, tn_linalg_inv_ex(s, A, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tn_linalg_inv_ex_result>(s, tn_linalg_inv_ex(s, A.get(), o, at)); }
 /* Inverse; singular matrices are refused. */
 inline tensor linalg_inv(const tensor &A, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_inv(s, A, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_inv(s, A.get(), at)); }
 inline tensor inverse(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_inverse(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_inverse(s, self.get(), at)); }
 /* Solves equations of a triangular matrix. */
 inline tensor linalg_solve_triangular(const tensor &self, const tensor &B, int32_t upper,
         tn_linalg_solve_triangular_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linalg_solve_triangular(s, self, B, upper, o, at)); }
+        return detail::take<tensor>(s, tn_linalg_solve_triangular(s, self.get(), B.get(), upper, o, at)); }
 inline tn_triangular_solve_result triangular_solve(const tensor &self, const tensor &A,
         tn_triangular_solve_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_triangular_solve_result>(s, tn_triangular_solve(s, self, A, o, at)); }
+        return detail::take<tn_triangular_solve_result>(s, tn_triangular_solve(s, self.get(), A.get(), o, at)); }
 /* Cholesky factor; an info says which matrices have none. */
 inline tn_linalg_cholesky_ex_result linalg_cholesky_ex(const tensor &self, tn_linalg_cholesky_ex_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_linalg_cholesky_ex_result>(s, tn_linalg_cholesky_ex(s, self, o, at)); }
+        return detail::take<tn_linalg_cholesky_ex_result>(s, tn_linalg_cholesky_ex(s, self.get(), o, at)); }
 /* Cholesky factor; matrices that are not positive-definite are refused. */
 inline tensor linalg_cholesky(const tensor &self, tn_linalg_cholesky_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_cholesky(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_cholesky(s, self.get(), o, at)); }
 /* Cholesky factor. */
 inline tensor cholesky(const tensor &self, tn_cholesky_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cholesky(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cholesky(s, self.get(), o, at)); }
 /* Solves equations by a Cholesky factor. */
 inline tensor cholesky_solve(const tensor &self, const tensor &input2, tn_cholesky_solve_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cholesky_solve(s, self, input2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_cholesky_solve(s, self.get(), input2.get(), o, at)); }
 /* Inverse of a matrix by its Cholesky factor. */
 inline tensor cholesky_inverse(const tensor &self, tn_cholesky_inverse_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cholesky_inverse(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cholesky_inverse(s, self.get(), o, at)); }
 /* LDL factors of symmetric or hermitian matrices in one, with pivots. */
 inline tn_linalg_ldl_factor_ex_result linalg_ldl_factor_ex(const tensor &self, tn_linalg_ldl_factor_ex_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_linalg_ldl_factor_ex_result>(s, tn_linalg_ldl_factor_ex(s, self, o, at)); }
+        return detail::take<tn_linalg_ldl_factor_ex_result>(s, tn_linalg_ldl_factor_ex(s, self.get(), o, at)); }
 /* LDL factors in one, with pivots; singular matrices are refused. */
 inline tn_linalg_ldl_factor_result linalg_ldl_factor(const tensor &self, tn_linalg_ldl_factor_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_linalg_ldl_factor_result>(s, tn_linalg_ldl_factor(s, self, o, at)); }
+        return detail::take<tn_linalg_ldl_factor_result>(s, tn_linalg_ldl_factor(s, self.get(), o, at)); }
 /* Solves equations by LDL factors. */
 inline tensor linalg_ldl_solve(const tensor &LD, const tensor &pivots, const tensor &B,
         tn_linalg_ldl_solve_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_ldl_solve(s, LD, pivots, B, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_ldl_solve(s, LD.get(), pivots.get(), B.get(), o, at)); }
 /* Determinant. */
 inline tensor linalg_det(const tensor &A, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_det(s, A, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_det(s, A.get(), at)); }
 inline tensor det(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_det(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_det(s, self.get(), at)); }
 /* Sign and logarithm of the determinant. */
 inline tn_linalg_slogdet_result linalg_slogdet(const tensor &A, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_linalg_slogdet_result>(s, tn_linalg_slogdet(s, A, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tn_linalg_slogdet_result>(s, tn_linalg_slogdet(s, A.get(), at)); }
 inline tn_slogdet_result slogdet(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_slogdet_result>(s, tn_slogdet(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_slogdet_result>(s, tn_slogdet(s, self.get(), at)); }
 /* Logarithm of the determinant. */
 inline tensor logdet(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logdet(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logdet(s, self.get(), at)); }
 /* Reflectors and triangular factor of QR in one. */
 inline tn_geqrf_result geqrf(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_geqrf_result>(s, tn_geqrf(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_geqrf_result>(s, tn_geqrf(s, self.get(), at)); }
 /* Product of reflectors. */
 inline tensor linalg_householder_product(const tensor &input, const tensor &tau, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_householder_product(s, input, tau, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_householder_product(s, input.get(), tau.get(), at)); }
 inline tensor orgqr(const tensor &self, const tensor &input2, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_orgqr(s, self, input2, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_orgqr(s, self.get(), input2.get(), at)); }
 /* Product of reflectors with a matrix. */
 inline tensor ormqr(const tensor &self, const tensor &input2, const tensor &input3, tn_ormqr_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ormqr(s, self, input2, input3, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_ormqr(s, self.get(), input2.get(), input3.get(), o, at)); }
 /* QR decomposition. */
 inline tn_linalg_qr_result linalg_qr(const tensor &A, tn_linalg_qr_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_linalg_qr_result>(s, tn_linalg_qr(s, A, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_linalg_qr_result>(s, tn_linalg_qr(s, A.get(), o, at)); }
 inline tn_qr_result qr(const tensor &self, tn_qr_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_qr_result>(s, tn_qr(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_qr_result>(s, tn_qr(s, self.get(), o, at)); }
 /* Singular values and vectors. */
 inline tn_linalg_svd_result linalg_svd(const tensor &A, tn_linalg_svd_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_linalg_svd_result>(s, tn_linalg_svd(s, A, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_linalg_svd_result>(s, tn_linalg_svd(s, A.get(), o, at)); }
 /* Singular values, the largest first. */
 inline tensor linalg_svdvals(const tensor &A, tn_linalg_svdvals_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_svdvals(s, A, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_svdvals(s, A.get(), o, at)); }
 /* Singular values and vectors, those of the right by columns. */
 inline tn_svd_result svd(const tensor &self, tn_svd_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_svd_result>(s, tn_svd(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_svd_result>(s, tn_svd(s, self.get(), o, at)); }
 /* Eigenvalues and vectors of symmetric or hermitian matrices. */
 inline tn_linalg_eigh_result linalg_eigh(const tensor &self, tn_linalg_eigh_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_linalg_eigh_result>(s, tn_linalg_eigh(s, self, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tn_linalg_eigh_result>(s, tn_linalg_eigh(s, self.get(), o, at)); }
 /* Eigenvalues of symmetric or hermitian matrices, the smallest first. */
 inline tensor linalg_eigvalsh(const tensor &self, tn_linalg_eigvalsh_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_eigvalsh(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_eigvalsh(s, self.get(), o, at)); }
 /* Eigenvalues and vectors, which are complex. */
 inline tn_linalg_eig_result linalg_eig(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_linalg_eig_result>(s, tn_linalg_eig(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_linalg_eig_result>(s, tn_linalg_eig(s, self.get(), at)); }
 /* Eigenvalues, which are complex. */
 inline tensor linalg_eigvals(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_eigvals(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_eigvals(s, self.get(), at)); }
 /* Pseudoinverse. */
 inline tensor linalg_pinv_atol_rtol_tensor(const tensor &self, tn_linalg_pinv_atol_rtol_tensor_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_pinv_atol_rtol_tensor(s, self, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_pinv_atol_rtol_tensor(s, self.get(), o, at)); }
 inline tensor linalg_pinv_atol_rtol_float(const tensor &self, tn_linalg_pinv_atol_rtol_float_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_pinv_atol_rtol_float(s, self, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_pinv_atol_rtol_float(s, self.get(), o, at)); }
 inline tensor linalg_pinv(const tensor &self, double rcond, tn_linalg_pinv_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_pinv(s, self, rcond, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_pinv(s, self.get(), rcond, o, at)); }
 inline tensor linalg_pinv_rcond_tensor(const tensor &self, const tensor &rcond,
         tn_linalg_pinv_rcond_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linalg_pinv_rcond_tensor(s, self, rcond, o, at)); }
+        return detail::take<tensor>(s, tn_linalg_pinv_rcond_tensor(s, self.get(), rcond.get(), o, at)); }
 inline tensor pinverse(const tensor &self, tn_pinverse_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pinverse(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pinverse(s, self.get(), o, at)); }
 /* Rank of matrices. */
 inline tensor linalg_matrix_rank_atol_rtol_tensor(const tensor &input,
         tn_linalg_matrix_rank_atol_rtol_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linalg_matrix_rank_atol_rtol_tensor(s, input, o, at)); }
+        return detail::take<tensor>(s, tn_linalg_matrix_rank_atol_rtol_tensor(s, input.get(), o, at)); }
 inline tensor linalg_matrix_rank_atol_rtol_float(const tensor &self,
         tn_linalg_matrix_rank_atol_rtol_float_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linalg_matrix_rank_atol_rtol_float(s, self, o, at)); }
+        return detail::take<tensor>(s, tn_linalg_matrix_rank_atol_rtol_float(s, self.get(), o, at)); }
 inline tensor linalg_matrix_rank(const tensor &self, double tol, tn_linalg_matrix_rank_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_rank(s, self, tol, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_rank(s, self.get(), tol, o, at)); }
 inline tensor linalg_matrix_rank_tol_tensor(const tensor &input, const tensor &tol,
         tn_linalg_matrix_rank_tol_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linalg_matrix_rank_tol_tensor(s, input, tol, o, at)); }
+        return detail::take<tensor>(s, tn_linalg_matrix_rank_tol_tensor(s, input.get(), tol.get(), o, at)); }
 /* Condition number. */
 inline tensor linalg_cond(const tensor &self, tn_linalg_cond_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_cond(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_cond(s, self.get(), o, at)); }
 inline tensor linalg_cond_p_str(const tensor &self, const char *p, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_cond_p_str(s, self, p, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_cond_p_str(s, self.get(), p, at)); }
 /* Inverse of a tensor as a linear map. */
 inline tensor linalg_tensorinv(const tensor &self, tn_linalg_tensorinv_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_tensorinv(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_tensorinv(s, self.get(), o, at)); }
 /* Solves an equation whose linear map is a tensor. */
 inline tensor linalg_tensorsolve(const tensor &self, const tensor &other, tn_linalg_tensorsolve_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_tensorsolve(s, self, other, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_tensorsolve(s, self.get(), other.get(), o, at)); }
 /* Exponential of matrices. */
 inline tensor linalg_matrix_exp(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_exp(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_exp(s, self.get(), at)); }
 inline tensor matrix_exp(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_exp(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_exp(s, self.get(), at)); }
 /* Sum of the singular values. */
 inline tensor nuclear_norm(const tensor &self, tn_nuclear_norm_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nuclear_norm(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nuclear_norm(s, self.get(), o, at)); }
 inline tensor nuclear_norm_dim(const tensor &self, tn_ints dim, tn_nuclear_norm_dim_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nuclear_norm_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nuclear_norm_dim(s, self.get(), dim, o, at)); }
 /* Least squares solutions, residuals, ranks and singular values, as far as the driver computes them. */
 inline tn_linalg_lstsq_result linalg_lstsq(const tensor &self, const tensor &b, tn_linalg_lstsq_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_linalg_lstsq_result>(s, tn_linalg_lstsq(s, self, b, o, at)); }
+        return detail::take<tn_linalg_lstsq_result>(s, tn_linalg_lstsq(s, self.get(), b.get(), o, at)); }
 
 /* ---- factory: Creation. */
 /* Tensor with undefined values. */
@@ -673,7 +707,7 @@ inline tensor empty_strided(tn_ints size, tn_ints stride, tn_empty_strided_args 
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_empty_strided(s, size, stride, o, at)); }
 /* Tensor like self with undefined values. */
 inline tensor empty_like(const tensor &self, tn_empty_like_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_empty_like(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_empty_like(s, self.get(), o, at)); }
 /* Tensor of a given order of dimensions in memory with undefined values. */
 inline tensor empty_permuted(tn_ints size, tn_ints physical_layout, tn_empty_permuted_args o = {},
         tn_place at = tn_place::here())
@@ -681,41 +715,42 @@ inline tensor empty_permuted(tn_ints size, tn_ints physical_layout, tn_empty_per
         return detail::take<tensor>(s, tn_empty_permuted(s, size, physical_layout, o, at)); }
 /* Tensor with undefined values, of the type of self. */
 inline tensor new_empty(const tensor &self, tn_ints size, tn_new_empty_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_new_empty(s, self, size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_new_empty(s, self.get(), size, o, at)); }
 /* Tensor of given strides with undefined values, of the type of self. */
 inline tensor new_empty_strided(const tensor &self, tn_ints size, tn_ints stride, tn_new_empty_strided_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_new_empty_strided(s, self, size, stride, o, at)); }
+        return detail::take<tensor>(s, tn_new_empty_strided(s, self.get(), size, stride, o, at)); }
 /* Tensor filled with a scalar, of the type of self. */
 inline tensor new_full(const tensor &self, tn_ints size, tn_scalar fill_value, tn_new_full_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_new_full(s, self, size, fill_value, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_new_full(s, self.get(), size, fill_value, o, at)); }
 /* Tensor of ones, of the type of self. */
 inline tensor new_ones(const tensor &self, tn_ints size, tn_new_ones_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_new_ones(s, self, size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_new_ones(s, self.get(), size, o, at)); }
 /* Tensor of zeros, of the type of self. */
 inline tensor new_zeros(const tensor &self, tn_ints size, tn_new_zeros_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_new_zeros(s, self, size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_new_zeros(s, self.get(), size, o, at)); }
 /* Tensor filled with a scalar. */
 inline tensor full(tn_ints size, tn_scalar fill_value, tn_full_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_full(s, size, fill_value, o, at)); }
 /* Tensor filled with a scalar, like self. */
 inline tensor full_like(const tensor &self, tn_scalar fill_value, tn_full_like_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_full_like(s, self, fill_value, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_full_like(s, self.get(), fill_value, o, at)); }
 /* Tensor of zeros. */
 inline tensor zeros(tn_ints size, tn_zeros_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_zeros(s, size, o, at)); }
 /* Tensor of zeros, like self. */
 inline tensor zeros_like(const tensor &self, tn_zeros_like_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_zeros_like(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_zeros_like(s, self.get(), o, at)); }
 /* Tensor of ones. */
 inline tensor ones(tn_ints size, tn_ones_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ones(s, size, o, at)); }
 /* Tensor of ones, like self. */
 inline tensor ones_like(const tensor &self, tn_ones_like_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ones_like(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ones_like(s, self.get(), o, at)); }
 /* 0-dim tensor of a scalar. */
 inline tensor scalar_tensor(tn_scalar s_, tn_scalar_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_scalar_tensor(s, s_, o, at)); }
@@ -740,15 +775,15 @@ inline tensor linspace(tn_scalar start, tn_scalar end, int64_t steps, tn_linspac
 inline tensor linspace_tensor_tensor(const tensor &start, const tensor &end, int64_t steps,
         tn_linspace_tensor_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linspace_tensor_tensor(s, start, end, steps, o, at)); }
+        return detail::take<tensor>(s, tn_linspace_tensor_tensor(s, start.get(), end.get(), steps, o, at)); }
 inline tensor linspace_tensor_scalar(const tensor &start, tn_scalar end, int64_t steps,
         tn_linspace_tensor_scalar_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linspace_tensor_scalar(s, start, end, steps, o, at)); }
+        return detail::take<tensor>(s, tn_linspace_tensor_scalar(s, start.get(), end, steps, o, at)); }
 inline tensor linspace_scalar_tensor(tn_scalar start, const tensor &end, int64_t steps,
         tn_linspace_scalar_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_linspace_scalar_tensor(s, start, end, steps, o, at)); }
+        return detail::take<tensor>(s, tn_linspace_scalar_tensor(s, start, end.get(), steps, o, at)); }
 /* Numbers evenly spaced on a logarithmic scale. */
 inline tensor logspace(tn_scalar start, tn_scalar end, int64_t steps, tn_logspace_args o = {},
         tn_place at = tn_place::here())
@@ -756,15 +791,15 @@ inline tensor logspace(tn_scalar start, tn_scalar end, int64_t steps, tn_logspac
 inline tensor logspace_tensor_tensor(const tensor &start, const tensor &end, int64_t steps,
         tn_logspace_tensor_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_logspace_tensor_tensor(s, start, end, steps, o, at)); }
+        return detail::take<tensor>(s, tn_logspace_tensor_tensor(s, start.get(), end.get(), steps, o, at)); }
 inline tensor logspace_tensor_scalar(const tensor &start, tn_scalar end, int64_t steps,
         tn_logspace_tensor_scalar_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_logspace_tensor_scalar(s, start, end, steps, o, at)); }
+        return detail::take<tensor>(s, tn_logspace_tensor_scalar(s, start.get(), end, steps, o, at)); }
 inline tensor logspace_scalar_tensor(tn_scalar start, const tensor &end, int64_t steps,
         tn_logspace_scalar_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_logspace_scalar_tensor(s, start, end, steps, o, at)); }
+        return detail::take<tensor>(s, tn_logspace_scalar_tensor(s, start, end.get(), steps, o, at)); }
 /* Identity matrix. */
 inline tensor eye(int64_t n, tn_eye_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_eye(s, n, o, at)); }
@@ -827,58 +862,58 @@ inline tensor kaiser_window_beta(int64_t window_length, int32_t periodic, double
 /* ---- fft: Fourier transforms. */
 /* Fourier transform of one dimension. */
 inline tensor fft_fft(const tensor &self, tn_fft_fft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fft(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fft(s, self.get(), o, at)); }
 /* Inverse Fourier transform of one dimension. */
 inline tensor fft_ifft(const tensor &self, tn_fft_ifft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifft(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifft(s, self.get(), o, at)); }
 /* Half the spectrum of a real signal, of one dimension. */
 inline tensor fft_rfft(const tensor &self, tn_fft_rfft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_rfft(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_rfft(s, self.get(), o, at)); }
 /* Real signal with half a spectrum, of one dimension. */
 inline tensor fft_irfft(const tensor &self, tn_fft_irfft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_irfft(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_irfft(s, self.get(), o, at)); }
 /* Real spectrum of half a Hermitian signal, of one dimension. */
 inline tensor fft_hfft(const tensor &self, tn_fft_hfft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_hfft(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_hfft(s, self.get(), o, at)); }
 /* Half a Hermitian signal with a real spectrum, of one dimension. */
 inline tensor fft_ihfft(const tensor &self, tn_fft_ihfft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ihfft(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ihfft(s, self.get(), o, at)); }
 /* Fourier transform of two dimensions. */
 inline tensor fft_fft2(const tensor &self, tn_fft_fft2_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fft2(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fft2(s, self.get(), o, at)); }
 /* Inverse Fourier transform of two dimensions. */
 inline tensor fft_ifft2(const tensor &self, tn_fft_ifft2_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifft2(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifft2(s, self.get(), o, at)); }
 /* Half the spectrum of a real signal, of two dimensions. */
 inline tensor fft_rfft2(const tensor &self, tn_fft_rfft2_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_rfft2(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_rfft2(s, self.get(), o, at)); }
 /* Real signal with half a spectrum, of two dimensions. */
 inline tensor fft_irfft2(const tensor &self, tn_fft_irfft2_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_irfft2(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_irfft2(s, self.get(), o, at)); }
 /* Real spectrum of half a Hermitian signal, of two dimensions. */
 inline tensor fft_hfft2(const tensor &self, tn_fft_hfft2_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_hfft2(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_hfft2(s, self.get(), o, at)); }
 /* Half a Hermitian signal with a real spectrum, of two dimensions. */
 inline tensor fft_ihfft2(const tensor &self, tn_fft_ihfft2_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ihfft2(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ihfft2(s, self.get(), o, at)); }
 /* Fourier transform of several dimensions. */
 inline tensor fft_fftn(const tensor &self, tn_fft_fftn_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fftn(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fftn(s, self.get(), o, at)); }
 /* Inverse Fourier transform of several dimensions. */
 inline tensor fft_ifftn(const tensor &self, tn_fft_ifftn_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifftn(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifftn(s, self.get(), o, at)); }
 /* Half the spectrum of a real signal, of several dimensions. */
 inline tensor fft_rfftn(const tensor &self, tn_fft_rfftn_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_rfftn(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_rfftn(s, self.get(), o, at)); }
 /* Real signal with half a spectrum, of several dimensions. */
 inline tensor fft_irfftn(const tensor &self, tn_fft_irfftn_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_irfftn(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_irfftn(s, self.get(), o, at)); }
 /* Real spectrum of half a Hermitian signal, of several dimensions. */
 inline tensor fft_hfftn(const tensor &self, tn_fft_hfftn_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_hfftn(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_hfftn(s, self.get(), o, at)); }
 /* Half a Hermitian signal with a real spectrum, of several dimensions. */
 inline tensor fft_ihfftn(const tensor &self, tn_fft_ihfftn_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ihfftn(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ihfftn(s, self.get(), o, at)); }
 /* Frequencies of the elements of a spectrum. */
 inline tensor fft_fftfreq(int64_t n, tn_fft_fftfreq_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fftfreq(s, n, o, at)); }
@@ -887,355 +922,394 @@ inline tensor fft_rfftfreq(int64_t n, tn_fft_rfftfreq_args o = {}, tn_place at =
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_rfftfreq(s, n, o, at)); }
 /* Rolls the frequency zero to the middle. */
 inline tensor fft_fftshift(const tensor &self, tn_fft_fftshift_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fftshift(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_fftshift(s, self.get(), o, at)); }
 /* Rolls the frequency zero from the middle to the front. */
 inline tensor fft_ifftshift(const tensor &self, tn_fft_ifftshift_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifftshift(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fft_ifftshift(s, self.get(), o, at)); }
 /* Spectra of overlapping parts of a signal. */
 inline tensor stft(const tensor &self, int64_t n_fft, tn_stft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_stft(s, self, n_fft, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_stft(s, self.get(), n_fft, o, at)); }
 /* Spectra of overlapping parts of a signal, padded at both ends. */
 inline tensor stft_center(const tensor &self, int64_t n_fft, tn_stft_center_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_stft_center(s, self, n_fft, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_stft_center(s, self.get(), n_fft, o, at)); }
 /* Signal with given spectra of its overlapping parts. */
 inline tensor istft(const tensor &self, int64_t n_fft, tn_istft_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_istft(s, self, n_fft, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_istft(s, self.get(), n_fft, o, at)); }
 
 /* ---- foreach: One operator for each tensor of a list. */
 
 /* ---- index: Indexing, gathering and scattering. */
 /* Elements at the indices of tensors, one for each dimension or absent. */
 inline tensor index_tensor(const tensor &self, tn_tensors indices, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_tensor(s, self, indices, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_tensor(s, self.get(), indices, at)); }
 /* Writes or adds values at the indices of tensors. */
 inline tensor index_put_(const tensor &self, tn_tensors indices, const tensor &values, tn_index_put__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_put_(s, self, indices, values, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_put_(s, self.get(), indices, values.get(), o, at)); }
 inline tensor index_put_default(const tensor &self, tn_tensors indices, const tensor &values,
         tn_index_put_default_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_index_put_default(s, self, indices, values, o, at)); }
+        return detail::take<tensor>(s, tn_index_put_default(s, self.get(), indices, values.get(), o, at)); }
 /* Slices of a dimension at the given indices. */
 inline tensor index_select(const tensor &self, int64_t dim, const tensor &index, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_select(s, self, dim, index, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_select(s, self.get(), dim, index.get(), at)); }
 /* Gradient of index_select. */
 inline tensor index_select_backward(const tensor &grad, tn_ints self_sizes, int64_t dim, const tensor &index,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_index_select_backward(s, grad, self_sizes, dim, index, at)); }
+        return detail::take<tensor>(s, tn_index_select_backward(s, grad.get(), self_sizes, dim, index.get(), at)); }
 /* Adds slices of source at indices of a dimension. */
 inline tensor index_add_(const tensor &self, int64_t dim, const tensor &index, const tensor &source,
         tn_index_add__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_add_(s, self, dim, index, source, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_add_(s, self.get(), dim, index.get(), source.get(), o, at)); }
 inline tensor index_add(const tensor &self, int64_t dim, const tensor &index, const tensor &source,
         tn_index_add_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_add(s, self, dim, index, source, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_add(s, self.get(), dim, index.get(), source.get(), o, at)); }
 /* Copies slices of source to indices of a dimension. */
 inline tensor index_copy_(const tensor &self, int64_t dim, const tensor &index, const tensor &source,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_copy_(s, self, dim, index, source, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_copy_(s, self.get(), dim, index.get(), source.get(), at)); }
 inline tensor index_copy(const tensor &self, int64_t dim, const tensor &index, const tensor &source,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_copy(s, self, dim, index, source, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_copy(s, self.get(), dim, index.get(), source.get(), at)); }
 /* Fills the slices at indices of a dimension. */
 inline tensor index_fill_(const tensor &self, int64_t dim, const tensor &index, tn_scalar value,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_fill_(s, self, dim, index, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_fill_(s, self.get(), dim, index.get(), value, at)); }
 inline tensor index_fill(const tensor &self, int64_t dim, const tensor &index, tn_scalar value,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_index_fill(s, self, dim, index, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_index_fill(s, self.get(), dim, index.get(), value, at)); }
 inline tensor index_fill_tensor_(const tensor &self, int64_t dim, const tensor &index, const tensor &value,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_index_fill_tensor_(s, self, dim, index, value, at)); }
+        return detail::take<tensor>(s, tn_index_fill_tensor_(s, self.get(), dim, index.get(), value.get(), at)); }
 inline tensor index_fill_tensor(const tensor &self, int64_t dim, const tensor &index, const tensor &value,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_index_fill_tensor(s, self, dim, index, value, at)); }
+        return detail::take<tensor>(s, tn_index_fill_tensor(s, self.get(), dim, index.get(), value.get(), at)); }
 /* Reduces slices of source into indices of a dimension. */
 inline tensor index_reduce_(const tensor &self, int64_t dim, const tensor &index, const tensor &source,
         const char *reduce, tn_index_reduce__args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_index_reduce_(s, self, dim, index, source, reduce, o, at)); }
+        return detail::take<tensor>(s, tn_index_reduce_(s, self.get(), dim, index.get(), source.get(), reduce, o, at)); }
 inline tensor index_reduce(const tensor &self, int64_t dim, const tensor &index, const tensor &source,
         const char *reduce, tn_index_reduce_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_index_reduce(s, self, dim, index, source, reduce, o, at)); }
+        return detail::take<tensor>(s, tn_index_reduce(s, self.get(), dim, index.get(), source.get(), reduce, o, at)); }
 /* Elements at indices along a dimension. */
 inline tensor gather(const tensor &self, int64_t dim, const tensor &index, tn_gather_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gather(s, self, dim, index, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gather(s, self.get(), dim, index.get(), o, at)); }
 /* Gradient of gather. */
 inline tensor gather_backward(const tensor &grad, const tensor &self, int64_t dim, const tensor &index,
         int32_t sparse_grad, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_gather_backward(s, grad, self, dim, index, sparse_grad, at)); }
+        return detail::take<tensor>(s, tn_gather_backward(s, grad.get(), self.get(), dim, index.get(), sparse_grad, at)); }
 /* Gather with broadcasting, or from the flattened tensor. */
 inline tensor take_along_dim(const tensor &self, const tensor &indices, tn_take_along_dim_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_take_along_dim(s, self, indices, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_take_along_dim(s, self.get(), indices.get(), o, at)); }
 /* Writes elements of src at indices along a dimension. */
 inline tensor scatter_(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_scatter_(s, self, dim, index, src, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_scatter_(s, self.get(), dim, index.get(), src.get(), at)); }
 inline tensor scatter(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_scatter(s, self, dim, index, src, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_scatter(s, self.get(), dim, index.get(), src.get(), at)); }
 inline tensor scatter_value_(const tensor &self, int64_t dim, const tensor &index, tn_scalar value,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_scatter_value_(s, self, dim, index, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_scatter_value_(s, self.get(), dim, index.get(), value, at)); }
 inline tensor scatter_value(const tensor &self, int64_t dim, const tensor &index, tn_scalar value,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_scatter_value(s, self, dim, index, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_scatter_value(s, self.get(), dim, index.get(), value, at)); }
 /* Writes, adds or multiplies elements of src at indices along a dimension. */
 inline tensor scatter_src_reduce_(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         const char *reduce, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_scatter_src_reduce_(s, self, dim, index, src, reduce, at)); }
+        return detail::take<tensor>(s, tn_scatter_src_reduce_(s, self.get(), dim, index.get(), src.get(), reduce, at)); }
 inline tensor scatter_src_reduce(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         const char *reduce, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_scatter_src_reduce(s, self, dim, index, src, reduce, at)); }
+        return detail::take<tensor>(s, tn_scatter_src_reduce(s, self.get(), dim, index.get(), src.get(), reduce, at)); }
 /* Writes elements of src at indices along a dimension. */
 inline tensor scatter_value_reduce_(const tensor &self, int64_t dim, const tensor &index, tn_scalar value,
         const char *reduce, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_scatter_value_reduce_(s, self, dim, index, value, reduce, at)); }
+        return detail::take<tensor>(s, tn_scatter_value_reduce_(s, self.get(), dim, index.get(), value, reduce, at)); }
 inline tensor scatter_value_reduce(const tensor &self, int64_t dim, const tensor &index, tn_scalar value,
         const char *reduce, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_scatter_value_reduce(s, self, dim, index, value, reduce, at)); }
+        return detail::take<tensor>(s, tn_scatter_value_reduce(s, self.get(), dim, index.get(), value, reduce, at)); }
 /* Adds elements of src at indices along a dimension. */
 inline tensor scatter_add_(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_scatter_add_(s, self, dim, index, src, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_scatter_add_(s, self.get(), dim, index.get(), src.get(), at)); }
 inline tensor scatter_add(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_scatter_add(s, self, dim, index, src, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_scatter_add(s, self.get(), dim, index.get(), src.get(), at)); }
 /* Reduces elements of src at indices along a dimension. */
 inline tensor scatter_reduce_(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         const char *reduce, tn_scatter_reduce__args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_scatter_reduce_(s, self, dim, index, src, reduce, o, at)); }
+        return detail::take<tensor>(s, tn_scatter_reduce_(s, self.get(), dim, index.get(), src.get(), reduce, o, at)); }
 inline tensor scatter_reduce(const tensor &self, int64_t dim, const tensor &index, const tensor &src,
         const char *reduce, tn_scatter_reduce_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_scatter_reduce(s, self, dim, index, src, reduce, o, at)); }
+        return detail::take<tensor>(s, tn_scatter_reduce(s, self.get(), dim, index.get(), src.get(), reduce, o, at)); }
 /* Fills where the mask holds. */
 inline tensor masked_fill_scalar_(const tensor &self, const tensor &mask, tn_scalar value,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_fill_scalar_(s, self, mask, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_masked_fill_scalar_(s, self.get(), mask.get(), value, at)); }
 inline tensor masked_fill_scalar(const tensor &self, const tensor &mask, tn_scalar value,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_fill_scalar(s, self, mask, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_masked_fill_scalar(s, self.get(), mask.get(), value, at)); }
 inline tensor masked_fill_(const tensor &self, const tensor &mask, const tensor &value,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_fill_(s, self, mask, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_masked_fill_(s, self.get(), mask.get(), value.get(), at)); }
 inline tensor masked_fill(const tensor &self, const tensor &mask, const tensor &value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_fill(s, self, mask, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_masked_fill(s, self.get(), mask.get(), value.get(), at)); }
 /* Copies elements of source in order to where the mask holds. */
 inline tensor masked_scatter_(const tensor &self, const tensor &mask, const tensor &source,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_scatter_(s, self, mask, source, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_masked_scatter_(s, self.get(), mask.get(), source.get(), at)); }
 inline tensor masked_scatter(const tensor &self, const tensor &mask, const tensor &source,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_scatter(s, self, mask, source, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_masked_scatter(s, self.get(), mask.get(), source.get(), at)); }
 /* Gradient of masked_scatter for source. */
 inline tensor masked_scatter_backward(const tensor &grad_output, const tensor &mask, tn_ints sizes,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_masked_scatter_backward(s, grad_output, mask, sizes, at)); }
+        return detail::take<tensor>(s, tn_masked_scatter_backward(s, grad_output.get(), mask.get(), sizes, at)); }
 /* Elements where the mask holds. */
 inline tensor masked_select(const tensor &self, const tensor &mask, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_select(s, self, mask, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_masked_select(s, self.get(), mask.get(), at)); }
 /* Gradient of masked_select. */
 inline tensor masked_select_backward(const tensor &grad, const tensor &input, const tensor &mask,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_masked_select_backward(s, grad, input, mask, at)); }
+        return detail::take<tensor>(s, tn_masked_select_backward(s, grad.get(), input.get(), mask.get(), at)); }
 /* Elements at indices of the flattened tensor. */
 inline tensor take(const tensor &self, const tensor &index, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_take(s, self, index, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_take(s, self.get(), index.get(), at)); }
 /* Writes or adds source at indices of the flattened tensor. */
 inline tensor put_(const tensor &self, const tensor &index, const tensor &source, tn_put__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_put_(s, self, index, source, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_put_(s, self.get(), index.get(), source.get(), o, at)); }
 inline tensor put(const tensor &self, const tensor &index, const tensor &source, tn_put_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_put(s, self, index, source, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_put(s, self.get(), index.get(), source.get(), o, at)); }
 /* Indices of the elements that are not zero. */
 inline tensor nonzero(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nonzero(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nonzero(s, self.get(), at)); }
 /* Indices of the elements that are not zero, one tensor a dimension. */
 inline tensors nonzero_numpy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_nonzero_numpy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_nonzero_numpy(s, self.get(), at)); }
 /* Indices of the elements that are not zero, padded to a fixed number. */
 inline tensor nonzero_static(const tensor &self, int64_t size, tn_nonzero_static_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nonzero_static(s, self, size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nonzero_static(s, self.get(), size, o, at)); }
 /* Indices of the elements that are not zero. */
 inline tensor argwhere(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argwhere(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argwhere(s, self.get(), at)); }
 /* Gradient of slice. */
 inline tensor slice_backward(const tensor &grad_output, tn_ints input_sizes, int64_t dim, int64_t start, int64_t end,
         int64_t step, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_slice_backward(s, grad_output, input_sizes, dim, start, end, step, at)); }
+        return detail::take<tensor>(s, tn_slice_backward(s, grad_output.get(), input_sizes, dim, start, end, step, at)); }
 /* Gradient of select. */
 inline tensor select_backward(const tensor &grad_output, tn_ints input_sizes, int64_t dim, int64_t index,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_select_backward(s, grad_output, input_sizes, dim, index, at)); }
+        return detail::take<tensor>(s, tn_select_backward(s, grad_output.get(), input_sizes, dim, index, at)); }
 /* Gradient of diagonal. */
 inline tensor diagonal_backward(const tensor &grad_output, tn_ints input_sizes, int64_t offset, int64_t dim1,
         int64_t dim2, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_diagonal_backward(s, grad_output, input_sizes, offset, dim1, dim2, at)); }
+        return detail::take<tensor>(s, tn_diagonal_backward(s, grad_output.get(), input_sizes, offset, dim1, dim2, at)); }
 /* Gradient of unfold. */
 inline tensor unfold_backward(const tensor &grad_in, tn_ints input_sizes, int64_t dim, int64_t size, int64_t step,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_unfold_backward(s, grad_in, input_sizes, dim, size, step, at)); }
+        return detail::take<tensor>(s, tn_unfold_backward(s, grad_in.get(), input_sizes, dim, size, step, at)); }
 /* Copy of self with a slice replaced by src. */
 inline tensor slice_scatter(const tensor &self, const tensor &src, tn_slice_scatter_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_slice_scatter(s, self, src, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_slice_scatter(s, self.get(), src.get(), o, at)); }
 /* Copy of self with one index of a dimension replaced by src. */
 inline tensor select_scatter(const tensor &self, const tensor &src, int64_t dim, int64_t index,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_select_scatter(s, self, src, dim, index, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_select_scatter(s, self.get(), src.get(), dim, index, at)); }
 /* Copy of self with a diagonal replaced by src. */
 inline tensor diagonal_scatter(const tensor &self, const tensor &src, tn_diagonal_scatter_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diagonal_scatter(s, self, src, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_diagonal_scatter(s, self.get(), src.get(), o, at)); }
 /* Copy of self with a strided view replaced by src. */
 inline tensor as_strided_scatter(const tensor &self, const tensor &src, tn_ints size, tn_ints stride,
         tn_as_strided_scatter_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_as_strided_scatter(s, self, src, size, stride, o, at)); }
+        return detail::take<tensor>(s, tn_as_strided_scatter(s, self.get(), src.get(), size, stride, o, at)); }
 /* Rows of a table at the given indices. */
 inline tensor embedding(const tensor &weight, const tensor &indices, tn_embedding_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_embedding(s, weight, indices, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_embedding(s, weight.get(), indices.get(), o, at)); }
 /* Gradient of embedding for its table. */
 inline tensor embedding_dense_backward(const tensor &grad_output, const tensor &indices, int64_t num_weights,
         int64_t padding_idx, int32_t scale_grad_by_freq, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_embedding_dense_backward(s, grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, at)); }
+        return detail::take<tensor>(s, tn_embedding_dense_backward(s, grad_output.get(), indices.get(), num_weights, padding_idx, scale_grad_by_freq, at)); }
 /* Gradient of embedding. */
 inline tensor embedding_backward(const tensor &grad, const tensor &indices, int64_t num_weights, int64_t padding_idx,
         int32_t scale_grad_by_freq, int32_t sparse, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_embedding_backward(s, grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse, at)); }
+        return detail::take<tensor>(s, tn_embedding_backward(s, grad.get(), indices.get(), num_weights, padding_idx, scale_grad_by_freq, sparse, at)); }
 /* Scales the rows in use so that their norm does not exceed a limit. */
 inline tensor embedding_renorm_(const tensor &self, const tensor &indices, double max_norm, double norm_type,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_embedding_renorm_(s, self, indices, max_norm, norm_type, at)); }
+        return detail::take<tensor>(s, tn_embedding_renorm_(s, self.get(), indices.get(), max_norm, norm_type, at)); }
 /* Sums, means or maxima of bags of rows of a table. */
 inline tn_embedding_bag_result embedding_bag(const tensor &weight, const tensor &indices, const tensor &offsets,
         tn_embedding_bag_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_embedding_bag_result>(s, tn_embedding_bag(s, weight, indices, offsets, o, at)); }
+        return detail::take<tn_embedding_bag_result>(s, tn_embedding_bag(s, weight.get(), indices.get(), offsets.get(), o, at)); }
 inline tn_embedding_bag_padding_idx_result embedding_bag_padding_idx(const tensor &weight, const tensor &indices,
         const tensor &offsets, int32_t scale_grad_by_freq, int64_t mode, int32_t sparse,
         const tensor &per_sample_weights, int32_t include_last_offset, int64_t padding_idx,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_embedding_bag_padding_idx_result>(s, tn_embedding_bag_padding_idx(s, weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx, at)); }
+        return detail::take<tn_embedding_bag_padding_idx_result>(s, tn_embedding_bag_padding_idx(s, weight.get(), indices.get(), offsets.get(), scale_grad_by_freq, mode, sparse, per_sample_weights.get(), include_last_offset, padding_idx, at)); }
 /* Repeats each element or slice. */
 inline tensor repeat_interleave(const tensor &self, const tensor &repeats, tn_repeat_interleave_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_repeat_interleave(s, self, repeats, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_repeat_interleave(s, self.get(), repeats.get(), o, at)); }
 inline tensor repeat_interleave_self_int(const tensor &self, int64_t repeats,
         tn_repeat_interleave_self_int_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_repeat_interleave_self_int(s, self, repeats, o, at)); }
+        return detail::take<tensor>(s, tn_repeat_interleave_self_int(s, self.get(), repeats, o, at)); }
 /* Each index repeated as often as its count says. */
 inline tensor repeat_interleave_tensor(const tensor &repeats, tn_repeat_interleave_tensor_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_repeat_interleave_tensor(s, repeats, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_repeat_interleave_tensor(s, repeats.get(), o, at)); }
 /* Vectors with a single one at the given class. */
 inline tensor one_hot(const tensor &self, tn_one_hot_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_one_hot(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_one_hot(s, self.get(), o, at)); }
 /* Sum of the diagonal of a matrix. */
 inline tensor trace(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trace(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trace(s, self.get(), at)); }
 /* Gradient of trace. */
 inline tensor trace_backward(const tensor &grad, tn_ints sizes, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trace_backward(s, grad, sizes, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trace_backward(s, grad.get(), sizes, at)); }
 
 /* ---- linalg: Products of matrices and vectors, norms and distances. */
 /* Product of two matrices. */
 inline tensor mm(const tensor &self, const tensor &mat2, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mm(s, self, mat2, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mm(s, self.get(), mat2.get(), at)); }
 /* Products of batches of matrices. */
 inline tensor bmm(const tensor &self, const tensor &mat2, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bmm(s, self, mat2, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bmm(s, self.get(), mat2.get(), at)); }
 /* Beta times self plus alpha times a product of matrices. */
 inline tensor addmm(const tensor &self, const tensor &mat1, const tensor &mat2, tn_addmm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addmm(s, self, mat1, mat2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addmm(s, self.get(), mat1.get(), mat2.get(), o, at)); }
 inline tensor addmm_(const tensor &self, const tensor &mat1, const tensor &mat2, tn_addmm__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addmm_(s, self, mat1, mat2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addmm_(s, self.get(), mat1.get(), mat2.get(), o, at)); }
 /* Beta times self plus alpha times products of batches of matrices. */
 inline tensor baddbmm(const tensor &self, const tensor &batch1, const tensor &batch2, tn_baddbmm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_baddbmm(s, self, batch1, batch2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_baddbmm(s, self.get(), batch1.get(), batch2.get(), o, at)); }
 inline tensor baddbmm_(const tensor &self, const tensor &batch1, const tensor &batch2, tn_baddbmm__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_baddbmm_(s, self, batch1, batch2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_baddbmm_(s, self.get(), batch1.get(), batch2.get(), o, at)); }
 /* Beta times self plus alpha times the sum of products of batches of matrices. */
 inline tensor addbmm(const tensor &self, const tensor &batch1, const tensor &batch2, tn_addbmm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addbmm(s, self, batch1, batch2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addbmm(s, self.get(), batch1.get(), batch2.get(), o, at)); }
 inline tensor addbmm_(const tensor &self, const tensor &batch1, const tensor &batch2, tn_addbmm__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addbmm_(s, self, batch1, batch2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addbmm_(s, self.get(), batch1.get(), batch2.get(), o, at)); }
 /* Beta times self plus alpha times a matrix-vector product. */
 inline tensor addmv(const tensor &self, const tensor &mat, const tensor &vec, tn_addmv_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addmv(s, self, mat, vec, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addmv(s, self.get(), mat.get(), vec.get(), o, at)); }
 inline tensor addmv_(const tensor &self, const tensor &mat, const tensor &vec, tn_addmv__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addmv_(s, self, mat, vec, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addmv_(s, self.get(), mat.get(), vec.get(), o, at)); }
 /* Beta times self plus alpha times an outer product. */
 inline tensor addr(const tensor &self, const tensor &vec1, const tensor &vec2, tn_addr_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addr(s, self, vec1, vec2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addr(s, self.get(), vec1.get(), vec2.get(), o, at)); }
 inline tensor addr_(const tensor &self, const tensor &vec1, const tensor &vec2, tn_addr__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addr_(s, self, vec1, vec2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addr_(s, self.get(), vec1.get(), vec2.get(), o, at)); }
 /* Product of a matrix and a vector. */
 inline tensor mv(const tensor &self, const tensor &vec, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mv(s, self, vec, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mv(s, self.get(), vec.get(), at)); }
 /* Inner product of two vectors. */
 inline tensor dot(const tensor &self, const tensor &tensor_, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dot(s, self, tensor_, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dot(s, self.get(), tensor_.get(), at)); }
 /* Inner product with the first vector conjugated. */
 inline tensor vdot(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_vdot(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_vdot(s, self.get(), other.get(), at)); }
 /* Matrix product of tensors with broadcasting. */
 inline tensor matmul(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matmul(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matmul(s, self.get(), other.get(), at)); }
 /* Input times the transpose of weight, plus bias. */
 inline tensor linear(const tensor &input, const tensor &weight, tn_linear_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linear(s, input, weight, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linear(s, input.get(), weight.get(), o, at)); }
 /* Bilinear form of two inputs, plus bias. */
 inline tensor bilinear(const tensor &input1, const tensor &input2, const tensor &weight, tn_bilinear_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bilinear(s, input1, input2, weight, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bilinear(s, input1.get(), input2.get(), weight.get(), o, at)); }
 /* Sum of products over the last dimensions. */
 inline tensor inner(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_inner(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_inner(s, self.get(), other.get(), at)); }
 /* Outer product of two vectors. */
 inline tensor outer(const tensor &self, const tensor &vec2, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_outer(s, self, vec2, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_outer(s, self.get(), vec2.get(), at)); }
 /* Kronecker product. */
 inline tensor kron(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_kron(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_kron(s, self.get(), other.get(), at)); }
 /* Sum of products in Einstein's notation. */
 inline tensor einsum(const char *equation, tn_tensors tensors_, tn_einsum_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_einsum(s, equation, tensors_, o, at)); }
@@ -1243,7 +1317,7 @@ inline tensor einsum(const char *equation, tn_tensors tensors_, tn_einsum_args o
 inline tensor tensordot(const tensor &self, const tensor &other, tn_ints dims_self, tn_ints dims_other,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_tensordot(s, self, other, dims_self, dims_other, at)); }
+        return detail::take<tensor>(s, tn_tensordot(s, self.get(), other.get(), dims_self, dims_other, at)); }
 /* Product of a chain of matrices. */
 inline tensor chain_matmul(tn_tensors matrices, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_chain_matmul(s, matrices, at)); }
@@ -1252,250 +1326,265 @@ inline tensor linalg_multi_dot(tn_tensors tensors_, tn_place at = tn_place::here
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_multi_dot(s, tensors_, at)); }
 /* Power of a matrix. */
 inline tensor matrix_power(const tensor &self, int64_t n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_power(s, self, n, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_power(s, self.get(), n, at)); }
 /* Inner products along a dimension. */
 inline tensor linalg_vecdot(const tensor &x, const tensor &y, tn_linalg_vecdot_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_vecdot(s, x, y, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_vecdot(s, x.get(), y.get(), o, at)); }
 /* Cross product along a dimension. */
 inline tensor linalg_cross(const tensor &self, const tensor &other, tn_linalg_cross_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_cross(s, self, other, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_cross(s, self.get(), other.get(), o, at)); }
 /* Cross product along the first dimension of size 3. */
 inline tensor cross(const tensor &self, const tensor &other, tn_cross_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cross(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cross(s, self.get(), other.get(), o, at)); }
 /* Vector or matrix norm. */
 inline tensor linalg_norm(const tensor &self, tn_linalg_norm_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_norm(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_norm(s, self.get(), o, at)); }
 inline tensor linalg_norm_ord_str(const tensor &self, const char *ord, tn_linalg_norm_ord_str_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_norm_ord_str(s, self, ord, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_norm_ord_str(s, self.get(), ord, o, at)); }
 /* Matrix norm. */
 inline tensor linalg_matrix_norm(const tensor &self, tn_scalar ord, tn_linalg_matrix_norm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_norm(s, self, ord, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_norm(s, self.get(), ord, o, at)); }
 inline tensor linalg_matrix_norm_str_ord(const tensor &self, tn_linalg_matrix_norm_str_ord_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_norm_str_ord(s, self, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_linalg_matrix_norm_str_ord(s, self.get(), o, at)); }
 /* Frobenius norm over dimensions. */
 inline tensor frobenius_norm(const tensor &self, tn_ints dim, tn_frobenius_norm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_frobenius_norm(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_frobenius_norm(s, self.get(), dim, o, at)); }
 /* Norm over all dimensions but one. */
 inline tensor norm_except_dim(const tensor &v_, tn_norm_except_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm_except_dim(s, v_, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm_except_dim(s, v_.get(), o, at)); }
 /* Scales slices so that their norm does not exceed a limit. */
 inline tensor renorm(const tensor &self, tn_scalar p, int64_t dim, tn_scalar maxnorm, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_renorm(s, self, p, dim, maxnorm, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_renorm(s, self.get(), p, dim, maxnorm, at)); }
 inline tensor renorm_(const tensor &self, tn_scalar p, int64_t dim, tn_scalar maxnorm, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_renorm_(s, self, p, dim, maxnorm, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_renorm_(s, self.get(), p, dim, maxnorm, at)); }
 /* Distances between all rows of two batches. */
 inline tensor cdist(const tensor &x1, const tensor &x2, tn_cdist_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cdist(s, x1, x2, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cdist(s, x1.get(), x2.get(), o, at)); }
 /* Distances between all pairs of rows. */
 inline tensor pdist(const tensor &self, tn_pdist_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pdist(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pdist(s, self.get(), o, at)); }
 /* Distances between corresponding rows. */
 inline tensor pairwise_distance(const tensor &x1, const tensor &x2, tn_pairwise_distance_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pairwise_distance(s, x1, x2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_pairwise_distance(s, x1.get(), x2.get(), o, at)); }
 /* Cosine of the angle between vectors. */
 inline tensor cosine_similarity(const tensor &x1, const tensor &x2, tn_cosine_similarity_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cosine_similarity(s, x1, x2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_cosine_similarity(s, x1.get(), x2.get(), o, at)); }
 /* Vandermonde matrix, highest power first. */
 inline tensor vander(const tensor &x, tn_vander_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_vander(s, x, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_vander(s, x.get(), o, at)); }
 /* Vandermonde matrix, lowest power first. */
 inline tensor linalg_vander(const tensor &x, tn_linalg_vander_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_vander(s, x, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_vander(s, x.get(), o, at)); }
 /* Matrix with the given blocks on its diagonal. */
 inline tensor block_diag(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_block_diag(s, tensors_, at)); }
 /* Outer product of two vectors. */
 inline tensor ger(const tensor &self, const tensor &vec2, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ger(s, self, vec2, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ger(s, self.get(), vec2.get(), at)); }
 /* Matrix product of tensors with broadcasting. */
 inline tensor linalg_matmul(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matmul(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matmul(s, self.get(), other.get(), at)); }
 /* Power of a matrix. */
 inline tensor linalg_matrix_power(const tensor &self, int64_t n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_power(s, self, n, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_matrix_power(s, self.get(), n, at)); }
 /* Product of two matrices in another dtype. */
 inline tensor mm_dtype(const tensor &self, const tensor &mat2, tn_dtype out_dtype, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mm_dtype(s, self, mat2, out_dtype, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_mm_dtype(s, self.get(), mat2.get(), out_dtype, at)); }
 /* Products of batches of matrices in another dtype. */
 inline tensor bmm_dtype(const tensor &self, const tensor &mat2, tn_dtype out_dtype, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bmm_dtype(s, self, mat2, out_dtype, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bmm_dtype(s, self.get(), mat2.get(), out_dtype, at)); }
 /* Beta times self plus alpha times a product of matrices, in another dtype. */
 inline tensor addmm_dtype(const tensor &self, const tensor &mat1, const tensor &mat2, tn_dtype out_dtype,
         tn_addmm_dtype_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_addmm_dtype(s, self, mat1, mat2, out_dtype, o, at)); }
+        return detail::take<tensor>(s, tn_addmm_dtype(s, self.get(), mat1.get(), mat2.get(), out_dtype, o, at)); }
 /* Beta times self plus alpha times products of batches of matrices, in another dtype. */
 inline tensor baddbmm_dtype(const tensor &self, const tensor &batch1, const tensor &batch2, tn_dtype out_dtype,
         tn_baddbmm_dtype_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_baddbmm_dtype(s, self, batch1, batch2, out_dtype, o, at)); }
+        return detail::take<tensor>(s, tn_baddbmm_dtype(s, self.get(), batch1.get(), batch2.get(), out_dtype, o, at)); }
 /* Sum of powers of absolute values. */
 inline tensor linalg__powsum(const tensor &self, tn_linalg__powsum_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg__powsum(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg__powsum(s, self.get(), o, at)); }
 /* Gradient of matrix_exp. */
 inline tensor matrix_exp_backward(const tensor &self, const tensor &grad, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_exp_backward(s, self, grad, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_matrix_exp_backward(s, self.get(), grad.get(), at)); }
 
 /* ---- loss: Losses. */
 /* Mean of squared differences. */
 inline tensor mse_loss(const tensor &self, const tensor &target, tn_mse_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mse_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mse_loss(s, self.get(), target.get(), o, at)); }
 /* Gradient of mse_loss. */
 inline tensor mse_loss_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         int64_t reduction, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_mse_loss_backward(s, grad_output, self, target, reduction, at)); }
+        return detail::take<tensor>(s, tn_mse_loss_backward(s, grad_output.get(), self.get(), target.get(), reduction, at)); }
 /* Mean of absolute differences. */
 inline tensor l1_loss(const tensor &self, const tensor &target, tn_l1_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_l1_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_l1_loss(s, self.get(), target.get(), o, at)); }
 /* Squared difference near zero and absolute difference beyond beta. */
 inline tensor smooth_l1_loss(const tensor &self, const tensor &target, tn_smooth_l1_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_smooth_l1_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_smooth_l1_loss(s, self.get(), target.get(), o, at)); }
 /* Gradient of smooth_l1_loss. */
 inline tensor smooth_l1_loss_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         int64_t reduction, double beta, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_smooth_l1_loss_backward(s, grad_output, self, target, reduction, beta, at)); }
+        return detail::take<tensor>(s, tn_smooth_l1_loss_backward(s, grad_output.get(), self.get(), target.get(), reduction, beta, at)); }
 /* Squared difference near zero and linear beyond delta. */
 inline tensor huber_loss(const tensor &self, const tensor &target, tn_huber_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_huber_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_huber_loss(s, self.get(), target.get(), o, at)); }
 /* Gradient of huber_loss. */
 inline tensor huber_loss_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         int64_t reduction, double delta, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_huber_loss_backward(s, grad_output, self, target, reduction, delta, at)); }
+        return detail::take<tensor>(s, tn_huber_loss_backward(s, grad_output.get(), self.get(), target.get(), reduction, delta, at)); }
 /* Logistic loss of two classes. */
 inline tensor soft_margin_loss(const tensor &self, const tensor &target, tn_soft_margin_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_soft_margin_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_soft_margin_loss(s, self.get(), target.get(), o, at)); }
 /* Gradient of soft_margin_loss. */
 inline tensor soft_margin_loss_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         int64_t reduction, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_soft_margin_loss_backward(s, grad_output, self, target, reduction, at)); }
+        return detail::take<tensor>(s, tn_soft_margin_loss_backward(s, grad_output.get(), self.get(), target.get(), reduction, at)); }
 /* Cross entropy of probabilities of two classes. */
 inline tensor binary_cross_entropy(const tensor &self, const tensor &target, tn_binary_cross_entropy_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_binary_cross_entropy(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_binary_cross_entropy(s, self.get(), target.get(), o, at)); }
 /* Gradient of binary_cross_entropy. */
 inline tensor binary_cross_entropy_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         tn_binary_cross_entropy_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_binary_cross_entropy_backward(s, grad_output, self, target, o, at)); }
+        return detail::take<tensor>(s, tn_binary_cross_entropy_backward(s, grad_output.get(), self.get(), target.get(), o, at)); }
 /* Cross entropy of logits of two classes. */
 inline tensor binary_cross_entropy_with_logits(const tensor &self, const tensor &target,
         tn_binary_cross_entropy_with_logits_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_binary_cross_entropy_with_logits(s, self, target, o, at)); }
+        return detail::take<tensor>(s, tn_binary_cross_entropy_with_logits(s, self.get(), target.get(), o, at)); }
 /* Negative log likelihood and the total weight. */
 inline tn_nll_loss_forward_result nll_loss_forward(const tensor &self, const tensor &target, const tensor &weight,
         int64_t reduction, int64_t ignore_index, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_nll_loss_forward_result>(s, tn_nll_loss_forward(s, self, target, weight, reduction, ignore_index, at)); }
+        return detail::take<tn_nll_loss_forward_result>(s, tn_nll_loss_forward(s, self.get(), target.get(), weight.get(), reduction, ignore_index, at)); }
 /* Gradient of nll_loss_forward. */
 inline tensor nll_loss_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         const tensor &weight, int64_t reduction, int64_t ignore_index, const tensor &total_weight,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_nll_loss_backward(s, grad_output, self, target, weight, reduction, ignore_index, total_weight, at)); }
+        return detail::take<tensor>(s, tn_nll_loss_backward(s, grad_output.get(), self.get(), target.get(), weight.get(), reduction, ignore_index, total_weight.get(), at)); }
 /* Negative log likelihood of images and the total weight. */
 inline tn_nll_loss2d_forward_result nll_loss2d_forward(const tensor &self, const tensor &target, const tensor &weight,
         int64_t reduction, int64_t ignore_index, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_nll_loss2d_forward_result>(s, tn_nll_loss2d_forward(s, self, target, weight, reduction, ignore_index, at)); }
+        return detail::take<tn_nll_loss2d_forward_result>(s, tn_nll_loss2d_forward(s, self.get(), target.get(), weight.get(), reduction, ignore_index, at)); }
 /* Gradient of nll_loss2d_forward. */
 inline tensor nll_loss2d_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         const tensor &weight, int64_t reduction, int64_t ignore_index, const tensor &total_weight,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_nll_loss2d_backward(s, grad_output, self, target, weight, reduction, ignore_index, total_weight, at)); }
+        return detail::take<tensor>(s, tn_nll_loss2d_backward(s, grad_output.get(), self.get(), target.get(), weight.get(), reduction, ignore_index, total_weight.get(), at)); }
 /* Negative log likelihood. */
 inline tensor nll_loss(const tensor &self, const tensor &target, tn_nll_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nll_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nll_loss(s, self.get(), target.get(), o, at)); }
 /* Negative log likelihood of images. */
 inline tensor nll_loss2d(const tensor &self, const tensor &target, tn_nll_loss2d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nll_loss2d(s, self, target, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nll_loss2d(s, self.get(), target.get(), o, at)); }
 /* Negative log likelihood of any rank. */
 inline tensor nll_loss_nd(const tensor &self, const tensor &target, tn_nll_loss_nd_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nll_loss_nd(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_nll_loss_nd(s, self.get(), target.get(), o, at)); }
 /* Cross entropy of logits and class indices or probabilities. */
 inline tensor cross_entropy_loss(const tensor &self, const tensor &target, tn_cross_entropy_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cross_entropy_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_cross_entropy_loss(s, self.get(), target.get(), o, at)); }
 /* Kullback-Leibler divergence. */
 inline tensor kl_div(const tensor &self, const tensor &target, tn_kl_div_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_kl_div(s, self, target, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_kl_div(s, self.get(), target.get(), o, at)); }
 /* Negative log likelihood of Poisson counts. */
 inline tensor poisson_nll_loss(const tensor &input, const tensor &target, int32_t log_input, int32_t full, double eps,
         int64_t reduction, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_poisson_nll_loss(s, input, target, log_input, full, eps, reduction, at)); }
+        return detail::take<tensor>(s, tn_poisson_nll_loss(s, input.get(), target.get(), log_input, full, eps, reduction, at)); }
 /* Hinge loss of a ranking. */
 inline tensor margin_ranking_loss(const tensor &input1, const tensor &input2, const tensor &target,
         tn_margin_ranking_loss_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_margin_ranking_loss(s, input1, input2, target, o, at)); }
+        return detail::take<tensor>(s, tn_margin_ranking_loss(s, input1.get(), input2.get(), target.get(), o, at)); }
 /* Hinge loss of distances. */
 inline tensor hinge_embedding_loss(const tensor &self, const tensor &target, tn_hinge_embedding_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hinge_embedding_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_hinge_embedding_loss(s, self.get(), target.get(), o, at)); }
 /* Loss of the cosine between vectors. */
 inline tensor cosine_embedding_loss(const tensor &input1, const tensor &input2, const tensor &target,
         tn_cosine_embedding_loss_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_cosine_embedding_loss(s, input1, input2, target, o, at)); }
+        return detail::take<tensor>(s, tn_cosine_embedding_loss(s, input1.get(), input2.get(), target.get(), o, at)); }
 /* Hinge loss of two distances to an anchor. */
 inline tensor triplet_margin_loss(const tensor &anchor, const tensor &positive, const tensor &negative,
         tn_triplet_margin_loss_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_triplet_margin_loss(s, anchor, positive, negative, o, at)); }
+        return detail::take<tensor>(s, tn_triplet_margin_loss(s, anchor.get(), positive.get(), negative.get(), o, at)); }
 /* Hinge loss of several classes. */
 inline tensor multi_margin_loss(const tensor &self, const tensor &target, tn_multi_margin_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multi_margin_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_multi_margin_loss(s, self.get(), target.get(), o, at)); }
 /* Gradient of multi_margin_loss. */
 inline tensor multi_margin_loss_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         tn_scalar p, tn_scalar margin, tn_multi_margin_loss_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_multi_margin_loss_backward(s, grad_output, self, target, p, margin, o, at)); }
+        return detail::take<tensor>(s, tn_multi_margin_loss_backward(s, grad_output.get(), self.get(), target.get(), p, margin, o, at)); }
 /* Hinge loss of several labels. */
 inline tensor multilabel_margin_loss(const tensor &self, const tensor &target, tn_multilabel_margin_loss_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multilabel_margin_loss(s, self, target, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_multilabel_margin_loss(s, self.get(), target.get(), o, at)); }
 /* Hinge loss of several labels and the mask of targets. */
 inline tn_multilabel_margin_loss_forward_result multilabel_margin_loss_forward(const tensor &self,
         const tensor &target, int64_t reduction, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_multilabel_margin_loss_forward_result>(s, tn_multilabel_margin_loss_forward(s, self, target, reduction, at)); }
+        return detail::take<tn_multilabel_margin_loss_forward_result>(s, tn_multilabel_margin_loss_forward(s, self.get(), target.get(), reduction, at)); }
 /* Gradient of multilabel_margin_loss. */
 inline tensor multilabel_margin_loss_backward(const tensor &grad_output, const tensor &self, const tensor &target,
         int64_t reduction, const tensor &is_target, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_multilabel_margin_loss_backward(s, grad_output, self, target, reduction, is_target, at)); }
+        return detail::take<tensor>(s, tn_multilabel_margin_loss_backward(s, grad_output.get(), self.get(), target.get(), reduction, is_target.get(), at)); }
 /* Loss of connectionist temporal classification. */
 inline tensor ctc_loss_intlist(const tensor &log_probs, const tensor &targets, tn_ints input_lengths,
         tn_ints target_lengths, tn_ctc_loss_intlist_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_ctc_loss_intlist(s, log_probs, targets, input_lengths, target_lengths, o, at)); }
+        return detail::take<tensor>(s, tn_ctc_loss_intlist(s, log_probs.get(), targets.get(), input_lengths, target_lengths, o, at)); }
 inline tensor ctc_loss(const tensor &log_probs, const tensor &targets, const tensor &input_lengths,
         const tensor &target_lengths, tn_ctc_loss_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_ctc_loss(s, log_probs, targets, input_lengths, target_lengths, o, at)); }
+        return detail::take<tensor>(s, tn_ctc_loss(s, log_probs.get(), targets.get(), input_lengths.get(), target_lengths.get(), o, at)); }
 
 /* ---- norm: Normalisation. */
 /* Normalises each channel over the batch, and updates the running statistics in training. */
@@ -1503,66 +1592,68 @@ inline tn_native_batch_norm_result native_batch_norm(const tensor &input, const 
         const tensor &running_mean, const tensor &running_var, int32_t training, double momentum, double eps,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_native_batch_norm_result>(s, tn_native_batch_norm(s, input, weight, bias, running_mean, running_var, training, momentum, eps, at)); }
+        return detail::take<tn_native_batch_norm_result>(s, tn_native_batch_norm(s, input.get(), weight.get(), bias.get(), running_mean.get(), running_var.get(), training, momentum, eps, at)); }
 /* Gradients of native_batch_norm. */
 inline tn_native_batch_norm_backward_result native_batch_norm_backward(const tensor &grad_out, const tensor &input,
         const tensor &weight, const tensor &running_mean, const tensor &running_var, const tensor &save_mean,
         const tensor &save_invstd, int32_t train, double eps, tn_bools output_mask, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_native_batch_norm_backward_result>(s, tn_native_batch_norm_backward(s, grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask, at)); }
+        return detail::take<tn_native_batch_norm_backward_result>(s, tn_native_batch_norm_backward(s, grad_out.get(), input.get(), weight.get(), running_mean.get(), running_var.get(), save_mean.get(), save_invstd.get(), train, eps, output_mask, at)); }
 /* Gradients of _batch_norm_with_update. */
 inline tn_batch_norm_backward_result batch_norm_backward(const tensor &grad_out, const tensor &input,
         const tensor &weight, const tensor &running_mean, const tensor &running_var, const tensor &save_mean,
         const tensor &save_var, int32_t update, double eps, tn_bools output_mask, const tensor &reserve,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_batch_norm_backward_result>(s, tn_batch_norm_backward(s, grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve, at)); }
+        return detail::take<tn_batch_norm_backward_result>(s, tn_batch_norm_backward(s, grad_out.get(), input.get(), weight.get(), running_mean.get(), running_var.get(), save_mean.get(), save_var.get(), update, eps, output_mask, reserve.get(), at)); }
 /* Normalises each channel over the batch. */
 inline tensor batch_norm(const tensor &input, const tensor &weight, const tensor &bias, const tensor &running_mean,
         const tensor &running_var, int32_t training, double momentum, double eps, int32_t cudnn_enabled,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_batch_norm(s, input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled, at)); }
+        return detail::take<tensor>(s, tn_batch_norm(s, input.get(), weight.get(), bias.get(), running_mean.get(), running_var.get(), training, momentum, eps, cudnn_enabled, at)); }
 /* Normalises each channel of each sample. */
 inline tensor instance_norm(const tensor &input, const tensor &weight, const tensor &bias, const tensor &running_mean,
         const tensor &running_var, int32_t use_input_stats, double momentum, double eps, int32_t cudnn_enabled,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_instance_norm(s, input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled, at)); }
+        return detail::take<tensor>(s, tn_instance_norm(s, input.get(), weight.get(), bias.get(), running_mean.get(), running_var.get(), use_input_stats, momentum, eps, cudnn_enabled, at)); }
 /* Normalises over the last dimensions, with mean and reciprocal deviation. */
 inline tn_native_layer_norm_result native_layer_norm(const tensor &input, tn_ints normalized_shape,
         const tensor &weight, const tensor &bias, double eps, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_native_layer_norm_result>(s, tn_native_layer_norm(s, input, normalized_shape, weight, bias, eps, at)); }
+        return detail::take<tn_native_layer_norm_result>(s, tn_native_layer_norm(s, input.get(), normalized_shape, weight.get(), bias.get(), eps, at)); }
 /* Gradients of native_layer_norm. */
 inline tn_native_layer_norm_backward_result native_layer_norm_backward(const tensor &grad_out, const tensor &input,
         tn_ints normalized_shape, const tensor &mean, const tensor &rstd, const tensor &weight, const tensor &bias,
         tn_bools output_mask, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_native_layer_norm_backward_result>(s, tn_native_layer_norm_backward(s, grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask, at)); }
+        return detail::take<tn_native_layer_norm_backward_result>(s, tn_native_layer_norm_backward(s, grad_out.get(), input.get(), normalized_shape, mean.get(), rstd.get(), weight.get(), bias.get(), output_mask, at)); }
 /* Normalises over the last dimensions. */
 inline tensor layer_norm(const tensor &input, tn_ints normalized_shape, tn_layer_norm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_layer_norm(s, input, normalized_shape, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_layer_norm(s, input.get(), normalized_shape, o, at)); }
 /* Normalises groups of channels, with mean and reciprocal deviation. */
 inline tn_native_group_norm_result native_group_norm(const tensor &input, const tensor &weight, const tensor &bias,
         int64_t N, int64_t C, int64_t HxW, int64_t group, double eps, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_native_group_norm_result>(s, tn_native_group_norm(s, input, weight, bias, N, C, HxW, group, eps, at)); }
+        return detail::take<tn_native_group_norm_result>(s, tn_native_group_norm(s, input.get(), weight.get(), bias.get(), N, C, HxW, group, eps, at)); }
 /* Gradients of native_group_norm. */
 inline tn_native_group_norm_backward_result native_group_norm_backward(const tensor &grad_out, const tensor &input,
         const tensor &mean, const tensor &rstd, const tensor &weight, int64_t N, int64_t C, int64_t HxW,
         int64_t group, tn_bools output_mask, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_native_group_norm_backward_result>(s, tn_native_group_norm_backward(s, grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask, at)); }
+        return detail::take<tn_native_group_norm_backward_result>(s, tn_native_group_norm_backward(s, grad_out.get(), input.get(), mean.get(), rstd.get(), weight.get(), N, C, HxW, group, output_mask, at)); }
 /* Normalises groups of channels. */
 inline tensor group_norm(const tensor &input, int64_t num_groups, tn_group_norm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_group_norm(s, input, num_groups, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_group_norm(s, input.get(), num_groups, o, at)); }
 /* Divides by the root of the mean square over the last dimensions. */
 inline tensor rms_norm(const tensor &input, tn_ints normalized_shape, tn_rms_norm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rms_norm(s, input, normalized_shape, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_rms_norm(s, input.get(), normalized_shape, o, at)); }
 
 /* ---- optim: Steps of optimisers for lists of tensors, and scaling of gradients. */
 
@@ -1570,1043 +1661,1073 @@ inline tensor rms_norm(const tensor &input, tn_ints normalized_shape, tn_rms_nor
 /* Pads with a scalar; negative amounts crop. */
 inline tensor constant_pad_nd(const tensor &self, tn_ints pad, tn_constant_pad_nd_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_constant_pad_nd(s, self, pad, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_constant_pad_nd(s, self.get(), pad, o, at)); }
 /* Pads by mode. */
 inline tensor pad(const tensor &self, tn_ints pad, tn_pad_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pad(s, self, pad, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pad(s, self.get(), pad, o, at)); }
 /* Pads by reflection, one dimension. */
 inline tensor reflection_pad1d(const tensor &self, tn_ints padding, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reflection_pad1d(s, self, padding, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reflection_pad1d(s, self.get(), padding, at)); }
 /* Gradient of reflection_pad1d. */
 inline tensor reflection_pad1d_backward(const tensor &grad_output, const tensor &self, tn_ints padding,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_reflection_pad1d_backward(s, grad_output, self, padding, at)); }
+        return detail::take<tensor>(s, tn_reflection_pad1d_backward(s, grad_output.get(), self.get(), padding, at)); }
 /* Pads by reflection, two dimensions. */
 inline tensor reflection_pad2d(const tensor &self, tn_ints padding, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reflection_pad2d(s, self, padding, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reflection_pad2d(s, self.get(), padding, at)); }
 /* Gradient of reflection_pad2d. */
 inline tensor reflection_pad2d_backward(const tensor &grad_output, const tensor &self, tn_ints padding,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_reflection_pad2d_backward(s, grad_output, self, padding, at)); }
+        return detail::take<tensor>(s, tn_reflection_pad2d_backward(s, grad_output.get(), self.get(), padding, at)); }
 /* Pads by reflection, three dimensions. */
 inline tensor reflection_pad3d(const tensor &self, tn_ints padding, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reflection_pad3d(s, self, padding, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reflection_pad3d(s, self.get(), padding, at)); }
 /* Gradient of reflection_pad3d. */
 inline tensor reflection_pad3d_backward(const tensor &grad_output, const tensor &self, tn_ints padding,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_reflection_pad3d_backward(s, grad_output, self, padding, at)); }
+        return detail::take<tensor>(s, tn_reflection_pad3d_backward(s, grad_output.get(), self.get(), padding, at)); }
 /* Pads by repeating the edge, one dimension. */
 inline tensor replication_pad1d(const tensor &self, tn_ints padding, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_replication_pad1d(s, self, padding, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_replication_pad1d(s, self.get(), padding, at)); }
 /* Gradient of replication_pad1d. */
 inline tensor replication_pad1d_backward(const tensor &grad_output, const tensor &self, tn_ints padding,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_replication_pad1d_backward(s, grad_output, self, padding, at)); }
+        return detail::take<tensor>(s, tn_replication_pad1d_backward(s, grad_output.get(), self.get(), padding, at)); }
 /* Pads by repeating the edge, two dimensions. */
 inline tensor replication_pad2d(const tensor &self, tn_ints padding, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_replication_pad2d(s, self, padding, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_replication_pad2d(s, self.get(), padding, at)); }
 /* Gradient of replication_pad2d. */
 inline tensor replication_pad2d_backward(const tensor &grad_output, const tensor &self, tn_ints padding,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_replication_pad2d_backward(s, grad_output, self, padding, at)); }
+        return detail::take<tensor>(s, tn_replication_pad2d_backward(s, grad_output.get(), self.get(), padding, at)); }
 /* Pads by repeating the edge, three dimensions. */
 inline tensor replication_pad3d(const tensor &self, tn_ints padding, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_replication_pad3d(s, self, padding, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_replication_pad3d(s, self.get(), padding, at)); }
 /* Gradient of replication_pad3d. */
 inline tensor replication_pad3d_backward(const tensor &grad_output, const tensor &self, tn_ints padding,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_replication_pad3d_backward(s, grad_output, self, padding, at)); }
+        return detail::take<tensor>(s, tn_replication_pad3d_backward(s, grad_output.get(), self.get(), padding, at)); }
 
 /* ---- pointwise: Elementwise arithmetic, rounding and activations: one formula for each element, with broadcasting and type promotion. */
 /* Adds other, scaled by alpha, to self. */
 inline tensor add(const tensor &self, const tensor &other, tn_add_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add(s, self.get(), other.get(), o, at)); }
 inline tensor add_(const tensor &self, const tensor &other, tn_add__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add_(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add_(s, self.get(), other.get(), o, at)); }
 inline tensor add_scalar(const tensor &self, tn_scalar other, tn_add_scalar_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add_scalar(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add_scalar(s, self.get(), other, o, at)); }
 inline tensor add_scalar_(const tensor &self, tn_scalar other, tn_add_scalar__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add_scalar_(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_add_scalar_(s, self.get(), other, o, at)); }
 /* Subtracts other, scaled by alpha, from self. */
 inline tensor sub(const tensor &self, const tensor &other, tn_sub_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub(s, self.get(), other.get(), o, at)); }
 inline tensor sub_(const tensor &self, const tensor &other, tn_sub__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub_(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub_(s, self.get(), other.get(), o, at)); }
 inline tensor sub_scalar(const tensor &self, tn_scalar other, tn_sub_scalar_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub_scalar(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub_scalar(s, self.get(), other, o, at)); }
 inline tensor sub_scalar_(const tensor &self, tn_scalar other, tn_sub_scalar__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub_scalar_(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sub_scalar_(s, self.get(), other, o, at)); }
 /* Subtracts self, scaled by alpha, from other. */
 inline tensor rsub(const tensor &self, const tensor &other, tn_rsub_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsub(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsub(s, self.get(), other.get(), o, at)); }
 inline tensor rsub_scalar(const tensor &self, tn_scalar other, tn_rsub_scalar_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsub_scalar(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsub_scalar(s, self.get(), other, o, at)); }
 /* Multiplies self by other. */
 inline tensor mul(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul(s, self.get(), other.get(), at)); }
 inline tensor mul_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul_(s, self.get(), other.get(), at)); }
 inline tensor mul_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul_scalar(s, self.get(), other, at)); }
 inline tensor mul_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mul_scalar_(s, self.get(), other, at)); }
 /* Divides self by other; integers give the default float type. */
 inline tensor div(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div(s, self.get(), other.get(), at)); }
 inline tensor div_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div_(s, self.get(), other.get(), at)); }
 inline tensor div_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div_scalar(s, self.get(), other, at)); }
 inline tensor div_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_div_scalar_(s, self.get(), other, at)); }
 /* Divides and rounds by rounding_mode: none, trunc or floor. */
 inline tensor div_tensor_mode(const tensor &self, const tensor &other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_div_tensor_mode(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_div_tensor_mode(s, self.get(), other.get(), rounding_mode, at)); }
 inline tensor div_tensor_mode_(const tensor &self, const tensor &other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_div_tensor_mode_(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_div_tensor_mode_(s, self.get(), other.get(), rounding_mode, at)); }
 /* Divides self by other; integers give the default float type. */
 inline tensor div_scalar_mode(const tensor &self, tn_scalar other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_div_scalar_mode(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_div_scalar_mode(s, self.get(), other, rounding_mode, at)); }
 inline tensor div_scalar_mode_(const tensor &self, tn_scalar other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_div_scalar_mode_(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_div_scalar_mode_(s, self.get(), other, rounding_mode, at)); }
 /* Divides and rounds towards negative infinity. */
 inline tensor floor_divide(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide(s, self.get(), other.get(), at)); }
 inline tensor floor_divide_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide_(s, self.get(), other.get(), at)); }
 inline tensor floor_divide_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide_scalar(s, self.get(), other, at)); }
 inline tensor floor_divide_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_divide_scalar_(s, self.get(), other, at)); }
 /* Remainder of the division with the sign of the divisor. */
 inline tensor remainder(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder(s, self.get(), other.get(), at)); }
 inline tensor remainder_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder_(s, self.get(), other.get(), at)); }
 inline tensor remainder_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder_scalar(s, self.get(), other, at)); }
 inline tensor remainder_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder_scalar_(s, self.get(), other, at)); }
 inline tensor remainder_scalar_tensor(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_remainder_scalar_tensor(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_remainder_scalar_tensor(s, self, other.get(), at)); }
 /* Remainder of the division with the sign of the dividend. */
 inline tensor fmod(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod(s, self.get(), other.get(), at)); }
 inline tensor fmod_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod_(s, self.get(), other.get(), at)); }
 inline tensor fmod_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod_scalar(s, self.get(), other, at)); }
 inline tensor fmod_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmod_scalar_(s, self.get(), other, at)); }
 /* Raises self to the power of exponent. */
 inline tensor pow(const tensor &self, const tensor &exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow(s, self, exponent, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow(s, self.get(), exponent.get(), at)); }
 inline tensor pow_(const tensor &self, const tensor &exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow_(s, self, exponent, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow_(s, self.get(), exponent.get(), at)); }
 inline tensor pow_tensor_scalar(const tensor &self, tn_scalar exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow_tensor_scalar(s, self, exponent, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow_tensor_scalar(s, self.get(), exponent, at)); }
 inline tensor pow_tensor_scalar_(const tensor &self, tn_scalar exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow_tensor_scalar_(s, self, exponent, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_pow_tensor_scalar_(s, self.get(), exponent, at)); }
 inline tensor pow_scalar(tn_scalar self, const tensor &exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow_scalar(s, self, exponent, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pow_scalar(s, self, exponent.get(), at)); }
 /* Raises self to the power of exponent in double precision. */
 inline tensor float_power(const tensor &self, const tensor &exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_float_power(s, self, exponent, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_float_power(s, self.get(), exponent.get(), at)); }
 inline tensor float_power_(const tensor &self, const tensor &exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_float_power_(s, self, exponent, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_float_power_(s, self.get(), exponent.get(), at)); }
 inline tensor float_power_scalar(tn_scalar self, const tensor &exponent, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_float_power_scalar(s, self, exponent, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_float_power_scalar(s, self, exponent.get(), at)); }
 inline tensor float_power_tensor_scalar(const tensor &self, tn_scalar exponent, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_float_power_tensor_scalar(s, self, exponent, at)); }
+        return detail::take<tensor>(s, tn_float_power_tensor_scalar(s, self.get(), exponent, at)); }
 inline tensor float_power_tensor_scalar_(const tensor &self, tn_scalar exponent, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_float_power_tensor_scalar_(s, self, exponent, at)); }
+        return detail::take<tensor>(s, tn_float_power_tensor_scalar_(s, self.get(), exponent, at)); }
 /* Absolute value, or modulus of a complex number. */
 inline tensor abs(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_abs(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_abs(s, self.get(), at)); }
 inline tensor abs_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_abs_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_abs_(s, self.get(), at)); }
 /* Negates. */
 inline tensor neg(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_neg(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_neg(s, self.get(), at)); }
 inline tensor neg_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_neg_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_neg_(s, self.get(), at)); }
 /* Returns self; refused for bool. */
 inline tensor positive(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_positive(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_positive(s, self.get(), at)); }
 /* Sign: -1, 0 or 1. */
 inline tensor sign(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sign(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sign(s, self.get(), at)); }
 inline tensor sign_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sign_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sign_(s, self.get(), at)); }
 /* Sign, or a complex number of modulus 1 with the same angle. */
 inline tensor sgn(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sgn(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sgn(s, self.get(), at)); }
 inline tensor sgn_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sgn_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sgn_(s, self.get(), at)); }
 /* Rounds up. */
 inline tensor ceil(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ceil(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ceil(s, self.get(), at)); }
 inline tensor ceil_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ceil_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ceil_(s, self.get(), at)); }
 /* Rounds down. */
 inline tensor floor(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor(s, self.get(), at)); }
 inline tensor floor_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_floor_(s, self.get(), at)); }
 /* Rounds to the nearest integer, halves to even. */
 inline tensor round(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round(s, self.get(), at)); }
 inline tensor round_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round_(s, self.get(), at)); }
 /* Rounds to a number of decimals, halves to even. */
 inline tensor round_decimals(const tensor &self, int64_t decimals, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round_decimals(s, self, decimals, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round_decimals(s, self.get(), decimals, at)); }
 inline tensor round_decimals_(const tensor &self, int64_t decimals, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round_decimals_(s, self, decimals, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_round_decimals_(s, self.get(), decimals, at)); }
 /* Rounds towards zero. */
 inline tensor trunc(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trunc(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trunc(s, self.get(), at)); }
 inline tensor trunc_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trunc_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trunc_(s, self.get(), at)); }
 /* Fractional part, with the sign of self. */
 inline tensor frac(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_frac(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_frac(s, self.get(), at)); }
 inline tensor frac_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_frac_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_frac_(s, self.get(), at)); }
 /* One divided by self. */
 inline tensor reciprocal(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reciprocal(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reciprocal(s, self.get(), at)); }
 inline tensor reciprocal_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reciprocal_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reciprocal_(s, self.get(), at)); }
 /* Square root. */
 inline tensor sqrt(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sqrt(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sqrt(s, self.get(), at)); }
 inline tensor sqrt_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sqrt_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sqrt_(s, self.get(), at)); }
 /* Reciprocal of the square root. */
 inline tensor rsqrt(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsqrt(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsqrt(s, self.get(), at)); }
 inline tensor rsqrt_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsqrt_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rsqrt_(s, self.get(), at)); }
 /* Square. */
 inline tensor square(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_square(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_square(s, self.get(), at)); }
 inline tensor square_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_square_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_square_(s, self.get(), at)); }
 /* Exponential. */
 inline tensor exp(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp(s, self.get(), at)); }
 inline tensor exp_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp_(s, self.get(), at)); }
 /* Two to the power of self. */
 inline tensor exp2(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp2(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp2(s, self.get(), at)); }
 inline tensor exp2_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp2_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exp2_(s, self.get(), at)); }
 /* Exponential minus one, exact near zero. */
 inline tensor expm1(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expm1(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expm1(s, self.get(), at)); }
 inline tensor expm1_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expm1_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expm1_(s, self.get(), at)); }
 /* Natural logarithm. */
 inline tensor log(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log(s, self.get(), at)); }
 inline tensor log_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_(s, self.get(), at)); }
 /* Logarithm to base 2. */
 inline tensor log2(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log2(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log2(s, self.get(), at)); }
 inline tensor log2_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log2_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log2_(s, self.get(), at)); }
 /* Logarithm to base 10. */
 inline tensor log10(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log10(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log10(s, self.get(), at)); }
 inline tensor log10_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log10_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log10_(s, self.get(), at)); }
 /* Logarithm of one plus self, exact near zero. */
 inline tensor log1p(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log1p(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log1p(s, self.get(), at)); }
 inline tensor log1p_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log1p_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log1p_(s, self.get(), at)); }
 /* Sine. */
 inline tensor sin(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sin(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sin(s, self.get(), at)); }
 inline tensor sin_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sin_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sin_(s, self.get(), at)); }
 /* Cosine. */
 inline tensor cos(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cos(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cos(s, self.get(), at)); }
 inline tensor cos_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cos_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cos_(s, self.get(), at)); }
 /* Tangent. */
 inline tensor tan(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tan(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tan(s, self.get(), at)); }
 inline tensor tan_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tan_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tan_(s, self.get(), at)); }
 /* Inverse sine. */
 inline tensor asin(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asin(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asin(s, self.get(), at)); }
 inline tensor asin_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asin_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asin_(s, self.get(), at)); }
 /* Inverse cosine. */
 inline tensor acos(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acos(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acos(s, self.get(), at)); }
 inline tensor acos_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acos_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acos_(s, self.get(), at)); }
 /* Inverse tangent. */
 inline tensor atan(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan(s, self.get(), at)); }
 inline tensor atan_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan_(s, self.get(), at)); }
 /* Hyperbolic sine. */
 inline tensor sinh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinh(s, self.get(), at)); }
 inline tensor sinh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinh_(s, self.get(), at)); }
 /* Hyperbolic cosine. */
 inline tensor cosh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cosh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cosh(s, self.get(), at)); }
 inline tensor cosh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cosh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cosh_(s, self.get(), at)); }
 /* Hyperbolic tangent. */
 inline tensor tanh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tanh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tanh(s, self.get(), at)); }
 inline tensor tanh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tanh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tanh_(s, self.get(), at)); }
 /* Inverse hyperbolic sine. */
 inline tensor asinh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asinh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asinh(s, self.get(), at)); }
 inline tensor asinh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asinh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_asinh_(s, self.get(), at)); }
 /* Inverse hyperbolic cosine. */
 inline tensor acosh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acosh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acosh(s, self.get(), at)); }
 inline tensor acosh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acosh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_acosh_(s, self.get(), at)); }
 /* Inverse hyperbolic tangent. */
 inline tensor atanh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atanh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atanh(s, self.get(), at)); }
 inline tensor atanh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atanh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atanh_(s, self.get(), at)); }
 /* Angle of the point (other, self). */
 inline tensor atan2(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan2(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan2(s, self.get(), other.get(), at)); }
 inline tensor atan2_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan2_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atan2_(s, self.get(), other.get(), at)); }
 /* Length of the hypotenuse, without undue overflow. */
 inline tensor hypot(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hypot(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hypot(s, self.get(), other.get(), at)); }
 inline tensor hypot_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hypot_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hypot_(s, self.get(), other.get(), at)); }
 /* Magnitude of self with the sign of other. */
 inline tensor copysign(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign(s, self.get(), other.get(), at)); }
 inline tensor copysign_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign_(s, self.get(), other.get(), at)); }
 inline tensor copysign_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign_scalar(s, self.get(), other, at)); }
 inline tensor copysign_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_copysign_scalar_(s, self.get(), other, at)); }
 /* Next representable number after self towards other. */
 inline tensor nextafter(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nextafter(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nextafter(s, self.get(), other.get(), at)); }
 inline tensor nextafter_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nextafter_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nextafter_(s, self.get(), other.get(), at)); }
 /* Larger of the two; NaN if either is NaN. */
 inline tensor maximum(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_maximum(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_maximum(s, self.get(), other.get(), at)); }
 /* Smaller of the two; NaN if either is NaN. */
 inline tensor minimum(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_minimum(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_minimum(s, self.get(), other.get(), at)); }
 /* Larger of the two; the other one where one is NaN. */
 inline tensor fmax(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmax(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmax(s, self.get(), other.get(), at)); }
 /* Smaller of the two; the other one where one is NaN. */
 inline tensor fmin(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmin(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fmin(s, self.get(), other.get(), at)); }
 /* Greatest common divisor. */
 inline tensor gcd(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gcd(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gcd(s, self.get(), other.get(), at)); }
 inline tensor gcd_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gcd_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gcd_(s, self.get(), other.get(), at)); }
 /* Least common multiple. */
 inline tensor lcm(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lcm(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lcm(s, self.get(), other.get(), at)); }
 inline tensor lcm_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lcm_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lcm_(s, self.get(), other.get(), at)); }
 /* Multiplies self by two to the power of other. */
 inline tensor ldexp(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ldexp(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ldexp(s, self.get(), other.get(), at)); }
 inline tensor ldexp_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ldexp_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ldexp_(s, self.get(), other.get(), at)); }
 /* Splits into mantissa and exponent. */
 inline tn_frexp_result frexp(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_frexp_result>(s, tn_frexp(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_frexp_result>(s, tn_frexp(s, self.get(), at)); }
 /* Limits to the range from min to max. */
 inline tensor clamp(const tensor &self, tn_clamp_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp(s, self.get(), o, at)); }
 inline tensor clamp_(const tensor &self, tn_clamp__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_(s, self.get(), o, at)); }
 inline tensor clamp_tensor(const tensor &self, tn_clamp_tensor_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_tensor(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_tensor(s, self.get(), o, at)); }
 inline tensor clamp_tensor_(const tensor &self, tn_clamp_tensor__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_tensor_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_tensor_(s, self.get(), o, at)); }
 /* Limits to values not below min. */
 inline tensor clamp_min(const tensor &self, tn_scalar min, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_min(s, self, min, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_min(s, self.get(), min, at)); }
 inline tensor clamp_min_(const tensor &self, tn_scalar min, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_min_(s, self, min, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_min_(s, self.get(), min, at)); }
 inline tensor clamp_min_tensor(const tensor &self, const tensor &min, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_min_tensor(s, self, min, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_min_tensor(s, self.get(), min.get(), at)); }
 inline tensor clamp_min_tensor_(const tensor &self, const tensor &min, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_min_tensor_(s, self, min, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_clamp_min_tensor_(s, self.get(), min.get(), at)); }
 /* Limits to values not above max. */
 inline tensor clamp_max(const tensor &self, tn_scalar max, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_max(s, self, max, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_max(s, self.get(), max, at)); }
 inline tensor clamp_max_(const tensor &self, tn_scalar max, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_max_(s, self, max, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_max_(s, self.get(), max, at)); }
 inline tensor clamp_max_tensor(const tensor &self, const tensor &max, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_max_tensor(s, self, max, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_max_tensor(s, self.get(), max.get(), at)); }
 inline tensor clamp_max_tensor_(const tensor &self, const tensor &max, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clamp_max_tensor_(s, self, max, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_clamp_max_tensor_(s, self.get(), max.get(), at)); }
 /* Takes self where condition holds and other elsewhere. */
 inline tensor where(const tensor &condition, const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_where(s, condition, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_where(s, condition.get(), self.get(), other.get(), at)); }
 inline tensor where_scalarother(const tensor &condition, const tensor &self, tn_scalar other,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_where_scalarother(s, condition, self, other, at)); }
+        return detail::take<tensor>(s, tn_where_scalarother(s, condition.get(), self.get(), other, at)); }
 inline tensor where_scalarself(const tensor &condition, tn_scalar self, const tensor &other,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_where_scalarself(s, condition, self, other, at)); }
+        return detail::take<tensor>(s, tn_where_scalarself(s, condition.get(), self, other.get(), at)); }
 inline tensor where_scalar(const tensor &condition, tn_scalar self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_where_scalar(s, condition, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_where_scalar(s, condition.get(), self, other, at)); }
 /* Indices of the elements that are not zero, one tensor a dimension. */
 inline tensors where_default(const tensor &condition, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_where_default(s, condition, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_where_default(s, condition.get(), at)); }
 /* Interpolates linearly from self to end. */
 inline tensor lerp(const tensor &self, const tensor &end, const tensor &weight, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lerp(s, self, end, weight, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_lerp(s, self.get(), end.get(), weight.get(), at)); }
 inline tensor lerp_(const tensor &self, const tensor &end, const tensor &weight, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lerp_(s, self, end, weight, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_lerp_(s, self.get(), end.get(), weight.get(), at)); }
 inline tensor lerp_scalar(const tensor &self, const tensor &end, tn_scalar weight, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lerp_scalar(s, self, end, weight, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_lerp_scalar(s, self.get(), end.get(), weight, at)); }
 inline tensor lerp_scalar_(const tensor &self, const tensor &end, tn_scalar weight, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lerp_scalar_(s, self, end, weight, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_lerp_scalar_(s, self.get(), end.get(), weight, at)); }
 /* Adds value times the product of two tensors to self. */
 inline tensor addcmul(const tensor &self, const tensor &tensor1, const tensor &tensor2, tn_addcmul_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addcmul(s, self, tensor1, tensor2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addcmul(s, self.get(), tensor1.get(), tensor2.get(), o, at)); }
 inline tensor addcmul_(const tensor &self, const tensor &tensor1, const tensor &tensor2, tn_addcmul__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addcmul_(s, self, tensor1, tensor2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addcmul_(s, self.get(), tensor1.get(), tensor2.get(), o, at)); }
 /* Adds value times the quotient of two tensors to self. */
 inline tensor addcdiv(const tensor &self, const tensor &tensor1, const tensor &tensor2, tn_addcdiv_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addcdiv(s, self, tensor1, tensor2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addcdiv(s, self.get(), tensor1.get(), tensor2.get(), o, at)); }
 inline tensor addcdiv_(const tensor &self, const tensor &tensor1, const tensor &tensor2, tn_addcdiv__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_addcdiv_(s, self, tensor1, tensor2, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_addcdiv_(s, self.get(), tensor1.get(), tensor2.get(), o, at)); }
 /* Step function with given values at zero. */
 inline tensor heaviside(const tensor &self, const tensor &values, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_heaviside(s, self, values, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_heaviside(s, self.get(), values.get(), at)); }
 inline tensor heaviside_(const tensor &self, const tensor &values, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_heaviside_(s, self, values, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_heaviside_(s, self.get(), values.get(), at)); }
 /* Replaces NaN and infinities by finite values. */
 inline tensor nan_to_num(const tensor &self, tn_nan_to_num_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nan_to_num(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nan_to_num(s, self.get(), o, at)); }
 inline tensor nan_to_num_(const tensor &self, tn_nan_to_num__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nan_to_num_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nan_to_num_(s, self.get(), o, at)); }
 /* Degrees to radians. */
 inline tensor deg2rad(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_deg2rad(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_deg2rad(s, self.get(), at)); }
 inline tensor deg2rad_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_deg2rad_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_deg2rad_(s, self.get(), at)); }
 /* Radians to degrees. */
 inline tensor rad2deg(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rad2deg(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rad2deg(s, self.get(), at)); }
 inline tensor rad2deg_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rad2deg_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rad2deg_(s, self.get(), at)); }
 /* Angle of a complex number in the plane. */
 inline tensor angle(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_angle(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_angle(s, self.get(), at)); }
 /* Logistic function. */
 inline tensor sigmoid(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sigmoid(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sigmoid(s, self.get(), at)); }
 inline tensor sigmoid_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sigmoid_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sigmoid_(s, self.get(), at)); }
 /* Gradient of sigmoid. */
 inline tensor sigmoid_backward(const tensor &grad_output, const tensor &output, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sigmoid_backward(s, grad_output, output, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_sigmoid_backward(s, grad_output.get(), output.get(), at)); }
 /* Gradient of tanh. */
 inline tensor tanh_backward(const tensor &grad_output, const tensor &output, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tanh_backward(s, grad_output, output, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_tanh_backward(s, grad_output.get(), output.get(), at)); }
 /* Inverse of the logistic function, optionally clamped by eps. */
 inline tensor logit(const tensor &self, tn_logit_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logit(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logit(s, self.get(), o, at)); }
 inline tensor logit_(const tensor &self, tn_logit__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logit_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logit_(s, self.get(), o, at)); }
 /* Gradient of logit. */
 inline tensor logit_backward(const tensor &grad_output, const tensor &self, tn_logit_backward_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logit_backward(s, grad_output, self, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_logit_backward(s, grad_output.get(), self.get(), o, at)); }
 /* Zero for negative elements, identity elsewhere. */
 inline tensor relu(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu(s, self.get(), at)); }
 inline tensor relu_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu_(s, self.get(), at)); }
 /* Clamps to the range from 0 to 6. */
 inline tensor relu6(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu6(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu6(s, self.get(), at)); }
 inline tensor relu6_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu6_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_relu6_(s, self.get(), at)); }
 /* Keeps elements above threshold, replaces the others by value. */
 inline tensor threshold(const tensor &self, tn_scalar threshold, tn_scalar value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_threshold(s, self, threshold, value, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_threshold(s, self.get(), threshold, value, at)); }
 inline tensor threshold_(const tensor &self, tn_scalar threshold, tn_scalar value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_threshold_(s, self, threshold, value, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_threshold_(s, self.get(), threshold, value, at)); }
 /* Gradient of threshold and relu. */
 inline tensor threshold_backward(const tensor &grad_output, const tensor &self, tn_scalar threshold,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_threshold_backward(s, grad_output, self, threshold, at)); }
+        return detail::take<tensor>(s, tn_threshold_backward(s, grad_output.get(), self.get(), threshold, at)); }
 /* Clamps to the range from min_val to max_val. */
 inline tensor hardtanh(const tensor &self, tn_hardtanh_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardtanh(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardtanh(s, self.get(), o, at)); }
 inline tensor hardtanh_(const tensor &self, tn_hardtanh__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardtanh_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardtanh_(s, self.get(), o, at)); }
 /* Gradient of hardtanh. */
 inline tensor hardtanh_backward(const tensor &grad_output, const tensor &self, tn_scalar min_val, tn_scalar max_val,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_hardtanh_backward(s, grad_output, self, min_val, max_val, at)); }
+        return detail::take<tensor>(s, tn_hardtanh_backward(s, grad_output.get(), self.get(), min_val, max_val, at)); }
 /* Piecewise linear approximation of sigmoid. */
 inline tensor hardsigmoid(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardsigmoid(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardsigmoid(s, self.get(), at)); }
 inline tensor hardsigmoid_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardsigmoid_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardsigmoid_(s, self.get(), at)); }
 /* Gradient of hardsigmoid. */
 inline tensor hardsigmoid_backward(const tensor &grad_output, const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardsigmoid_backward(s, grad_output, self, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_hardsigmoid_backward(s, grad_output.get(), self.get(), at)); }
 /* Self times its hardsigmoid. */
 inline tensor hardswish(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardswish(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardswish(s, self.get(), at)); }
 inline tensor hardswish_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardswish_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardswish_(s, self.get(), at)); }
 /* Gradient of hardswish. */
 inline tensor hardswish_backward(const tensor &grad_output, const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardswish_backward(s, grad_output, self, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_hardswish_backward(s, grad_output.get(), self.get(), at)); }
 /* Zero within lambd of zero, identity elsewhere. */
 inline tensor hardshrink(const tensor &self, tn_hardshrink_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardshrink(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hardshrink(s, self.get(), o, at)); }
 /* Gradient of hardshrink. */
 inline tensor hardshrink_backward(const tensor &grad_out, const tensor &self, tn_scalar lambd,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_hardshrink_backward(s, grad_out, self, lambd, at)); }
+        return detail::take<tensor>(s, tn_hardshrink_backward(s, grad_out.get(), self.get(), lambd, at)); }
 /* Shrinks towards zero by lambd. */
 inline tensor softshrink(const tensor &self, tn_softshrink_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_softshrink(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_softshrink(s, self.get(), o, at)); }
 /* Gradient of softshrink. */
 inline tensor softshrink_backward(const tensor &grad_output, const tensor &self, tn_scalar lambd,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_softshrink_backward(s, grad_output, self, lambd, at)); }
+        return detail::take<tensor>(s, tn_softshrink_backward(s, grad_output.get(), self.get(), lambd, at)); }
 /* Multiplies negative elements by a slope. */
 inline tensor leaky_relu(const tensor &self, tn_leaky_relu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_leaky_relu(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_leaky_relu(s, self.get(), o, at)); }
 inline tensor leaky_relu_(const tensor &self, tn_leaky_relu__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_leaky_relu_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_leaky_relu_(s, self.get(), o, at)); }
 /* Gradient of leaky_relu. */
 inline tensor leaky_relu_backward(const tensor &grad_output, const tensor &self, tn_scalar negative_slope,
         int32_t self_is_result, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_leaky_relu_backward(s, grad_output, self, negative_slope, self_is_result, at)); }
+        return detail::take<tensor>(s, tn_leaky_relu_backward(s, grad_output.get(), self.get(), negative_slope, self_is_result, at)); }
 /* Exponential linear unit. */
 inline tensor elu(const tensor &self, tn_elu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_elu(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_elu(s, self.get(), o, at)); }
 inline tensor elu_(const tensor &self, tn_elu__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_elu_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_elu_(s, self.get(), o, at)); }
 /* Gradient of elu, from its input or its result. */
 inline tensor elu_backward(const tensor &grad_output, tn_scalar alpha, tn_scalar scale, tn_scalar input_scale,
         int32_t is_result, const tensor &self_or_result, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_elu_backward(s, grad_output, alpha, scale, input_scale, is_result, self_or_result, at)); }
+        return detail::take<tensor>(s, tn_elu_backward(s, grad_output.get(), alpha, scale, input_scale, is_result, self_or_result.get(), at)); }
 /* Scaled elu with self-normalising constants. */
 inline tensor selu(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_selu(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_selu(s, self.get(), at)); }
 inline tensor selu_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_selu_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_selu_(s, self.get(), at)); }
 /* Continuously differentiable elu. */
 inline tensor celu(const tensor &self, tn_celu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_celu(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_celu(s, self.get(), o, at)); }
 inline tensor celu_(const tensor &self, tn_celu__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_celu_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_celu_(s, self.get(), o, at)); }
 /* Gaussian error linear unit, exact or by tanh. */
 inline tensor gelu(const tensor &self, tn_gelu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gelu(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gelu(s, self.get(), o, at)); }
 inline tensor gelu_(const tensor &self, tn_gelu__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gelu_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gelu_(s, self.get(), o, at)); }
 /* Gradient of gelu. */
 inline tensor gelu_backward(const tensor &grad_output, const tensor &self, tn_gelu_backward_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gelu_backward(s, grad_output, self, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_gelu_backward(s, grad_output.get(), self.get(), o, at)); }
 /* Self times its sigmoid. */
 inline tensor silu(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_silu(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_silu(s, self.get(), at)); }
 inline tensor silu_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_silu_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_silu_(s, self.get(), at)); }
 /* Gradient of silu. */
 inline tensor silu_backward(const tensor &grad_output, const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_silu_backward(s, grad_output, self, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_silu_backward(s, grad_output.get(), self.get(), at)); }
 /* Self times tanh of its softplus. */
 inline tensor mish(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mish(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mish(s, self.get(), at)); }
 inline tensor mish_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mish_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mish_(s, self.get(), at)); }
 /* Gradient of mish. */
 inline tensor mish_backward(const tensor &grad_output, const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mish_backward(s, grad_output, self, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_mish_backward(s, grad_output.get(), self.get(), at)); }
 /* Smooth approximation of relu. */
 inline tensor softplus(const tensor &self, tn_softplus_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_softplus(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_softplus(s, self.get(), o, at)); }
 /* Gradient of softplus. */
 inline tensor softplus_backward(const tensor &grad_output, const tensor &self, tn_scalar beta, tn_scalar threshold,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_softplus_backward(s, grad_output, self, beta, threshold, at)); }
+        return detail::take<tensor>(s, tn_softplus_backward(s, grad_output.get(), self.get(), beta, threshold, at)); }
 /* Logarithm of the logistic function. */
 inline tensor log_sigmoid(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_sigmoid(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_sigmoid(s, self.get(), at)); }
 /* Logarithm of the logistic function, with a buffer for its gradient. */
 inline tn_log_sigmoid_forward_result log_sigmoid_forward(const tensor &self, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_log_sigmoid_forward_result>(s, tn_log_sigmoid_forward(s, self, at)); }
+        return detail::take<tn_log_sigmoid_forward_result>(s, tn_log_sigmoid_forward(s, self.get(), at)); }
 /* Gradient of log_sigmoid. */
 inline tensor log_sigmoid_backward(const tensor &grad_output, const tensor &self, const tensor &buffer,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_log_sigmoid_backward(s, grad_output, self, buffer, at)); }
+        return detail::take<tensor>(s, tn_log_sigmoid_backward(s, grad_output.get(), self.get(), buffer.get(), at)); }
 /* Leaky relu with learned slopes, one for each channel or one for all. */
 inline tensor prelu(const tensor &self, const tensor &weight, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prelu(s, self, weight, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prelu(s, self.get(), weight.get(), at)); }
 /* Leaky relu with random slopes in training. */
 inline tensor rrelu(const tensor &self, tn_rrelu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rrelu(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rrelu(s, self.get(), o, at)); }
 inline tensor rrelu_(const tensor &self, tn_rrelu__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rrelu_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rrelu_(s, self.get(), o, at)); }
 /* Leaky relu with random slopes, which it writes to noise. */
 inline tensor rrelu_with_noise(const tensor &self, const tensor &noise, tn_rrelu_with_noise_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rrelu_with_noise(s, self, noise, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_rrelu_with_noise(s, self.get(), noise.get(), o, at)); }
 inline tensor rrelu_with_noise_(const tensor &self, const tensor &noise, tn_rrelu_with_noise__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rrelu_with_noise_(s, self, noise, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_rrelu_with_noise_(s, self.get(), noise.get(), o, at)); }
 /* Gradient of rrelu_with_noise. */
 inline tensor rrelu_with_noise_backward(const tensor &grad_output, const tensor &self, const tensor &noise,
         tn_scalar lower, tn_scalar upper, int32_t training, int32_t self_is_result, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_rrelu_with_noise_backward(s, grad_output, self, noise, lower, upper, training, self_is_result, at)); }
+        return detail::take<tensor>(s, tn_rrelu_with_noise_backward(s, grad_output.get(), self.get(), noise.get(), lower, upper, training, self_is_result, at)); }
 /* Logarithm of the sum of exponentials. */
 inline tensor logaddexp(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logaddexp(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logaddexp(s, self.get(), other.get(), at)); }
 /* Logarithm to base 2 of the sum of powers of two. */
 inline tensor logaddexp2(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logaddexp2(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logaddexp2(s, self.get(), other.get(), at)); }
 /* Gradient of native_dropout. */
 inline tensor native_dropout_backward(const tensor &grad_output, const tensor &mask, double scale,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_native_dropout_backward(s, grad_output, mask, scale, at)); }
+        return detail::take<tensor>(s, tn_native_dropout_backward(s, grad_output.get(), mask.get(), scale, at)); }
 /* Rounds to a quantised grid and back. */
 inline tensor fake_quantize_per_tensor_affine(const tensor &self, double scale, int64_t zero_point, int64_t quant_min,
         int64_t quant_max, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_fake_quantize_per_tensor_affine(s, self, scale, zero_point, quant_min, quant_max, at)); }
+        return detail::take<tensor>(s, tn_fake_quantize_per_tensor_affine(s, self.get(), scale, zero_point, quant_min, quant_max, at)); }
 /* Rounds to a quantised grid and back; also the mask of the elements in range. */
 inline tn_fake_quantize_per_tensor_affine_cachemask_result fake_quantize_per_tensor_affine_cachemask(
         const tensor &self, double scale, int64_t zero_point, int64_t quant_min, int64_t quant_max,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_fake_quantize_per_tensor_affine_cachemask_result>(s, tn_fake_quantize_per_tensor_affine_cachemask(s, self, scale, zero_point, quant_min, quant_max, at)); }
+        return detail::take<tn_fake_quantize_per_tensor_affine_cachemask_result>(s, tn_fake_quantize_per_tensor_affine_cachemask(s, self.get(), scale, zero_point, quant_min, quant_max, at)); }
 /* Rounds to a quantised grid for each channel and back. */
 inline tensor fake_quantize_per_channel_affine(const tensor &self, const tensor &scale, const tensor &zero_point,
         int64_t axis, int64_t quant_min, int64_t quant_max, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_fake_quantize_per_channel_affine(s, self, scale, zero_point, axis, quant_min, quant_max, at)); }
+        return detail::take<tensor>(s, tn_fake_quantize_per_channel_affine(s, self.get(), scale.get(), zero_point.get(), axis, quant_min, quant_max, at)); }
 /* Rounds to a quantised grid of each channel and back; also the mask of the elements in range. */
 inline tn_fake_quantize_per_channel_affine_cachemask_result fake_quantize_per_channel_affine_cachemask(
         const tensor &self, const tensor &scale, const tensor &zero_point, int64_t axis, int64_t quant_min,
         int64_t quant_max, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_fake_quantize_per_channel_affine_cachemask_result>(s, tn_fake_quantize_per_channel_affine_cachemask(s, self, scale, zero_point, axis, quant_min, quant_max, at)); }
+        return detail::take<tn_fake_quantize_per_channel_affine_cachemask_result>(s, tn_fake_quantize_per_channel_affine_cachemask(s, self.get(), scale.get(), zero_point.get(), axis, quant_min, quant_max, at)); }
 /* Absolute value, or modulus of a complex number. */
 inline tensor absolute(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_absolute(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_absolute(s, self.get(), at)); }
 inline tensor absolute_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_absolute_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_absolute_(s, self.get(), at)); }
 /* Negates. */
 inline tensor negative(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_negative(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_negative(s, self.get(), at)); }
 inline tensor negative_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_negative_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_negative_(s, self.get(), at)); }
 /* Inverse cosine. */
 inline tensor arccos(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccos(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccos(s, self.get(), at)); }
 inline tensor arccos_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccos_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccos_(s, self.get(), at)); }
 /* Inverse hyperbolic cosine. */
 inline tensor arccosh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccosh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccosh(s, self.get(), at)); }
 inline tensor arccosh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccosh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arccosh_(s, self.get(), at)); }
 /* Inverse sine. */
 inline tensor arcsin(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsin(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsin(s, self.get(), at)); }
 inline tensor arcsin_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsin_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsin_(s, self.get(), at)); }
 /* Inverse hyperbolic sine. */
 inline tensor arcsinh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsinh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsinh(s, self.get(), at)); }
 inline tensor arcsinh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsinh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arcsinh_(s, self.get(), at)); }
 /* Inverse tangent. */
 inline tensor arctan(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan(s, self.get(), at)); }
 inline tensor arctan_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan_(s, self.get(), at)); }
 /* Angle of the point (other, self). */
 inline tensor arctan2(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan2(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan2(s, self.get(), other.get(), at)); }
 inline tensor arctan2_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan2_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctan2_(s, self.get(), other.get(), at)); }
 /* Inverse hyperbolic tangent. */
 inline tensor arctanh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctanh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctanh(s, self.get(), at)); }
 inline tensor arctanh_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctanh_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_arctanh_(s, self.get(), at)); }
 /* Limits to the range from min to max. */
 inline tensor clip(const tensor &self, tn_clip_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip(s, self.get(), o, at)); }
 inline tensor clip_(const tensor &self, tn_clip__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip_(s, self.get(), o, at)); }
 inline tensor clip_tensor(const tensor &self, tn_clip_tensor_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip_tensor(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip_tensor(s, self.get(), o, at)); }
 inline tensor clip_tensor_(const tensor &self, tn_clip_tensor__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip_tensor_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_clip_tensor_(s, self.get(), o, at)); }
 /* Divides self by other; integers give the default float type. */
 inline tensor divide_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide_scalar(s, self.get(), other, at)); }
 inline tensor divide_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide_scalar_(s, self.get(), other, at)); }
 inline tensor divide_scalar_mode(const tensor &self, tn_scalar other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_divide_scalar_mode(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_divide_scalar_mode(s, self.get(), other, rounding_mode, at)); }
 inline tensor divide_scalar_mode_(const tensor &self, tn_scalar other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_divide_scalar_mode_(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_divide_scalar_mode_(s, self.get(), other, rounding_mode, at)); }
 inline tensor divide(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide(s, self.get(), other.get(), at)); }
 inline tensor divide_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_divide_(s, self.get(), other.get(), at)); }
 /* Divides and rounds by rounding_mode: none, trunc or floor. */
 inline tensor divide_tensor_mode(const tensor &self, const tensor &other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_divide_tensor_mode(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_divide_tensor_mode(s, self.get(), other.get(), rounding_mode, at)); }
 inline tensor divide_tensor_mode_(const tensor &self, const tensor &other, const char *rounding_mode,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_divide_tensor_mode_(s, self, other, rounding_mode, at)); }
+        return detail::take<tensor>(s, tn_divide_tensor_mode_(s, self.get(), other.get(), rounding_mode, at)); }
 /* Divides self by other; integers give the default float type. */
 inline tensor true_divide_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide_scalar(s, self.get(), other, at)); }
 inline tensor true_divide_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide_scalar_(s, self.get(), other, at)); }
 inline tensor true_divide(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide(s, self.get(), other.get(), at)); }
 inline tensor true_divide_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_true_divide_(s, self.get(), other.get(), at)); }
 /* Multiplies self by other. */
 inline tensor multiply_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply_scalar(s, self.get(), other, at)); }
 inline tensor multiply_scalar_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply_scalar_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply_scalar_(s, self.get(), other, at)); }
 inline tensor multiply(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply(s, self.get(), other.get(), at)); }
 inline tensor multiply_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multiply_(s, self.get(), other.get(), at)); }
 /* Subtracts other, scaled by alpha, from self. */
 inline tensor subtract_scalar(const tensor &self, tn_scalar other, tn_subtract_scalar_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract_scalar(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract_scalar(s, self.get(), other, o, at)); }
 inline tensor subtract_scalar_(const tensor &self, tn_scalar other, tn_subtract_scalar__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract_scalar_(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract_scalar_(s, self.get(), other, o, at)); }
 inline tensor subtract(const tensor &self, const tensor &other, tn_subtract_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract(s, self.get(), other.get(), o, at)); }
 inline tensor subtract_(const tensor &self, const tensor &other, tn_subtract__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract_(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_subtract_(s, self.get(), other.get(), o, at)); }
 /* Rounds towards zero. */
 inline tensor fix(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fix(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fix(s, self.get(), at)); }
 inline tensor fix_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fix_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fix_(s, self.get(), at)); }
 /* Two to the power of self. */
 inline tensor special_exp2(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_exp2(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_exp2(s, self.get(), at)); }
 /* Exponential minus one, exact near zero. */
 inline tensor special_expm1(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_expm1(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_expm1(s, self.get(), at)); }
 /* Logarithm of one plus self, exact near zero. */
 inline tensor special_log1p(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_log1p(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_log1p(s, self.get(), at)); }
 /* Logistic function. */
 inline tensor special_expit(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_expit(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_expit(s, self.get(), at)); }
 /* Inverse of the logistic function, optionally clamped by eps. */
 inline tensor special_logit(const tensor &self, tn_special_logit_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_logit(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_logit(s, self.get(), o, at)); }
 /* Rounds to a number of decimals, halves to even. */
 inline tensor special_round(const tensor &self, tn_special_round_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_round(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_round(s, self.get(), o, at)); }
 /* Gradient of exact gelu. */
 inline tensor infinitely_differentiable_gelu_backward(const tensor &grad, const tensor &self,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_infinitely_differentiable_gelu_backward(s, grad, self, at)); }
+        return detail::take<tensor>(s, tn_infinitely_differentiable_gelu_backward(s, grad.get(), self.get(), at)); }
 /* Leaky rectified linear unit with random slopes, and the slopes. */
 inline tn_rrelu_with_noise_functional_result rrelu_with_noise_functional(const tensor &self, const tensor &noise,
         tn_rrelu_with_noise_functional_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_rrelu_with_noise_functional_result>(s, tn_rrelu_with_noise_functional(s, self, noise, o, at)); }
+        return detail::take<tn_rrelu_with_noise_functional_result>(s, tn_rrelu_with_noise_functional(s, self.get(), noise.get(), o, at)); }
 
 /* ---- pool: Pooling. */
 /* Maximum over windows of one dimension. */
 inline tensor max_pool1d(const tensor &self, tn_ints kernel_size, tn_max_pool1d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_pool1d(s, self, kernel_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_pool1d(s, self.get(), kernel_size, o, at)); }
 /* Maximum over windows of two dimensions. */
 inline tensor max_pool2d(const tensor &self, tn_ints kernel_size, tn_max_pool2d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_pool2d(s, self, kernel_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_pool2d(s, self.get(), kernel_size, o, at)); }
 /* Maximum over windows of three dimensions. */
 inline tensor max_pool3d(const tensor &self, tn_ints kernel_size, tn_max_pool3d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_pool3d(s, self, kernel_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_pool3d(s, self.get(), kernel_size, o, at)); }
 /* Maximum over windows of one dimension and its index. */
 inline tn_max_pool1d_with_indices_result max_pool1d_with_indices(const tensor &self, tn_ints kernel_size,
         tn_max_pool1d_with_indices_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_max_pool1d_with_indices_result>(s, tn_max_pool1d_with_indices(s, self, kernel_size, o, at)); }
+        return detail::take<tn_max_pool1d_with_indices_result>(s, tn_max_pool1d_with_indices(s, self.get(), kernel_size, o, at)); }
 /* Maximum over windows of two dimensions and its index. */
 inline tn_max_pool2d_with_indices_result max_pool2d_with_indices(const tensor &self, tn_ints kernel_size,
         tn_max_pool2d_with_indices_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_max_pool2d_with_indices_result>(s, tn_max_pool2d_with_indices(s, self, kernel_size, o, at)); }
+        return detail::take<tn_max_pool2d_with_indices_result>(s, tn_max_pool2d_with_indices(s, self.get(), kernel_size, o, at)); }
 /* Gradient of max_pool2d. */
 inline tensor max_pool2d_with_indices_backward(const tensor &grad_output, const tensor &self, tn_ints kernel_size,
         tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode, const tensor &indices,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_max_pool2d_with_indices_backward(s, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices, at)); }
+        return detail::take<tensor>(s, tn_max_pool2d_with_indices_backward(s, grad_output.get(), self.get(), kernel_size, stride, padding, dilation, ceil_mode, indices.get(), at)); }
 /* Maximum over windows of three dimensions and its index. */
 inline tn_max_pool3d_with_indices_result max_pool3d_with_indices(const tensor &self, tn_ints kernel_size,
         tn_max_pool3d_with_indices_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_max_pool3d_with_indices_result>(s, tn_max_pool3d_with_indices(s, self, kernel_size, o, at)); }
+        return detail::take<tn_max_pool3d_with_indices_result>(s, tn_max_pool3d_with_indices(s, self.get(), kernel_size, o, at)); }
 /* Gradient of max_pool3d. */
 inline tensor max_pool3d_with_indices_backward(const tensor &grad_output, const tensor &self, tn_ints kernel_size,
         tn_ints stride, tn_ints padding, tn_ints dilation, int32_t ceil_mode, const tensor &indices,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_max_pool3d_with_indices_backward(s, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices, at)); }
+        return detail::take<tensor>(s, tn_max_pool3d_with_indices_backward(s, grad_output.get(), self.get(), kernel_size, stride, padding, dilation, ceil_mode, indices.get(), at)); }
 /* Mean over windows of one dimension. */
 inline tensor avg_pool1d(const tensor &self, tn_ints kernel_size, tn_avg_pool1d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_avg_pool1d(s, self, kernel_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_avg_pool1d(s, self.get(), kernel_size, o, at)); }
 /* Mean over windows of two dimensions. */
 inline tensor avg_pool2d(const tensor &self, tn_ints kernel_size, tn_avg_pool2d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_avg_pool2d(s, self, kernel_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_avg_pool2d(s, self.get(), kernel_size, o, at)); }
 /* Gradient of avg_pool2d. */
 inline tensor avg_pool2d_backward(const tensor &grad_output, const tensor &self, tn_ints kernel_size, tn_ints stride,
         tn_ints padding, int32_t ceil_mode, int32_t count_include_pad, int64_t divisor_override,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_avg_pool2d_backward(s, grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, at)); }
+        return detail::take<tensor>(s, tn_avg_pool2d_backward(s, grad_output.get(), self.get(), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, at)); }
 /* Mean over windows of three dimensions. */
 inline tensor avg_pool3d(const tensor &self, tn_ints kernel_size, tn_avg_pool3d_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_avg_pool3d(s, self, kernel_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_avg_pool3d(s, self.get(), kernel_size, o, at)); }
 /* Gradient of avg_pool3d. */
 inline tensor avg_pool3d_backward(const tensor &grad_output, const tensor &self, tn_ints kernel_size, tn_ints stride,
         tn_ints padding, int32_t ceil_mode, int32_t count_include_pad, int64_t divisor_override,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_avg_pool3d_backward(s, grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, at)); }
+        return detail::take<tensor>(s, tn_avg_pool3d_backward(s, grad_output.get(), self.get(), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, at)); }
 /* Mean over windows that give a fixed output size, one dimension. */
 inline tensor adaptive_avg_pool1d(const tensor &self, tn_ints output_size, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_adaptive_avg_pool1d(s, self, output_size, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_adaptive_avg_pool1d(s, self.get(), output_size, at)); }
 /* Mean over windows that give a fixed output size, two dimensions. */
 inline tensor adaptive_avg_pool2d(const tensor &self, tn_ints output_size, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_adaptive_avg_pool2d(s, self, output_size, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_adaptive_avg_pool2d(s, self.get(), output_size, at)); }
 /* Mean over windows that give a fixed output size, three dimensions. */
 inline tensor adaptive_avg_pool3d(const tensor &self, tn_ints output_size, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_adaptive_avg_pool3d(s, self, output_size, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_adaptive_avg_pool3d(s, self.get(), output_size, at)); }
 /* Maximum over windows that give a fixed output size, one dimension. */
 inline tn_adaptive_max_pool1d_result adaptive_max_pool1d(const tensor &self, tn_ints output_size,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_adaptive_max_pool1d_result>(s, tn_adaptive_max_pool1d(s, self, output_size, at)); }
+        return detail::take<tn_adaptive_max_pool1d_result>(s, tn_adaptive_max_pool1d(s, self.get(), output_size, at)); }
 /* Maximum over windows that give a fixed output size, two dimensions, and its index. */
 inline tn_adaptive_max_pool2d_result adaptive_max_pool2d(const tensor &self, tn_ints output_size,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_adaptive_max_pool2d_result>(s, tn_adaptive_max_pool2d(s, self, output_size, at)); }
+        return detail::take<tn_adaptive_max_pool2d_result>(s, tn_adaptive_max_pool2d(s, self.get(), output_size, at)); }
 /* Gradient of adaptive_max_pool2d. */
 inline tensor adaptive_max_pool2d_backward(const tensor &grad_output, const tensor &self, const tensor &indices,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_adaptive_max_pool2d_backward(s, grad_output, self, indices, at)); }
+        return detail::take<tensor>(s, tn_adaptive_max_pool2d_backward(s, grad_output.get(), self.get(), indices.get(), at)); }
 /* Maximum over windows that give a fixed output size, three dimensions, and its index. */
 inline tn_adaptive_max_pool3d_result adaptive_max_pool3d(const tensor &self, tn_ints output_size,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_adaptive_max_pool3d_result>(s, tn_adaptive_max_pool3d(s, self, output_size, at)); }
+        return detail::take<tn_adaptive_max_pool3d_result>(s, tn_adaptive_max_pool3d(s, self.get(), output_size, at)); }
 /* Gradient of adaptive_max_pool3d. */
 inline tensor adaptive_max_pool3d_backward(const tensor &grad_output, const tensor &self, const tensor &indices,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_adaptive_max_pool3d_backward(s, grad_output, self, indices, at)); }
+        return detail::take<tensor>(s, tn_adaptive_max_pool3d_backward(s, grad_output.get(), self.get(), indices.get(), at)); }
 /* Maximum over windows with random steps, two dimensions, and its index. */
 inline tn_fractional_max_pool2d_result fractional_max_pool2d(const tensor &self, tn_ints kernel_size,
         tn_ints output_size, const tensor &random_samples, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_fractional_max_pool2d_result>(s, tn_fractional_max_pool2d(s, self, kernel_size, output_size, random_samples, at)); }
+        return detail::take<tn_fractional_max_pool2d_result>(s, tn_fractional_max_pool2d(s, self.get(), kernel_size, output_size, random_samples.get(), at)); }
 /* Gradient of fractional_max_pool2d. */
 inline tensor fractional_max_pool2d_backward(const tensor &grad_output, const tensor &self, tn_ints kernel_size,
         tn_ints output_size, const tensor &indices, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_fractional_max_pool2d_backward(s, grad_output, self, kernel_size, output_size, indices, at)); }
+        return detail::take<tensor>(s, tn_fractional_max_pool2d_backward(s, grad_output.get(), self.get(), kernel_size, output_size, indices.get(), at)); }
 /* Maximum over windows with random steps, three dimensions, and its index. */
 inline tn_fractional_max_pool3d_result fractional_max_pool3d(const tensor &self, tn_ints kernel_size,
         tn_ints output_size, const tensor &random_samples, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_fractional_max_pool3d_result>(s, tn_fractional_max_pool3d(s, self, kernel_size, output_size, random_samples, at)); }
+        return detail::take<tn_fractional_max_pool3d_result>(s, tn_fractional_max_pool3d(s, self.get(), kernel_size, output_size, random_samples.get(), at)); }
 /* Gradient of fractional_max_pool3d. */
 inline tensor fractional_max_pool3d_backward(const tensor &grad_output, const tensor &self, tn_ints kernel_size,
         tn_ints output_size, const tensor &indices, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_fractional_max_pool3d_backward(s, grad_output, self, kernel_size, output_size, indices, at)); }
+        return detail::take<tensor>(s, tn_fractional_max_pool3d_backward(s, grad_output.get(), self.get(), kernel_size, output_size, indices.get(), at)); }
 /* Puts maxima back where they came from, two dimensions. */
 inline tensor max_unpool2d(const tensor &self, const tensor &indices, tn_ints output_size,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_max_unpool2d(s, self, indices, output_size, at)); }
+        return detail::take<tensor>(s, tn_max_unpool2d(s, self.get(), indices.get(), output_size, at)); }
 /* Puts maxima back where they came from, three dimensions. */
 inline tensor max_unpool3d(const tensor &self, const tensor &indices, tn_ints output_size, tn_ints stride,
         tn_ints padding, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_max_unpool3d(s, self, indices, output_size, stride, padding, at)); }
+        return detail::take<tensor>(s, tn_max_unpool3d(s, self.get(), indices.get(), output_size, stride, padding, at)); }
 
 /* ---- prim: Primitives that a device supplies and no user calls. */
 /* Fills with a scalar. */
 inline tensor prim_fill(const tensor &self, tn_scalar value, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prim_fill(s, self, value, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prim_fill(s, self.get(), value, at)); }
 /* Copies, casting and broadcasting, between any strides. */
 inline tensor prim_copy(const tensor &self, const tensor &src, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prim_copy(s, self, src, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prim_copy(s, self.get(), src.get(), at)); }
 /* Fills with start plus step times the index of the element. */
 inline tensor prim_iota(const tensor &self, tn_scalar start, tn_scalar step, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prim_iota(s, self, start, step, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prim_iota(s, self.get(), start, step, at)); }
 /* Fills with numbers of a distribution from a counter-based generator. */
 inline tensor prim_random(const tensor &self, int64_t distribution, tn_scalar a, tn_scalar b, int64_t seed,
         int64_t offset, tn_prim_random_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_prim_random(s, self, distribution, a, b, seed, offset, o, at)); }
+        return detail::take<tensor>(s, tn_prim_random(s, self.get(), distribution, a, b, seed, offset, o, at)); }
 
 /* ---- query: Questions about a tensor: its sizes, its place and its type. */
 /* Number of dimensions. */
 inline int64_t dim(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_dim(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_dim(s, self.get(), at)); }
 /* Number of dense dimensions: all of them. */
 inline int64_t dense_dim(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_dense_dim(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_dense_dim(s, self.get(), at)); }
 /* Number of elements. */
 inline int64_t numel(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_numel(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_numel(s, self.get(), at)); }
 inline int64_t sym_numel(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_numel(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_numel(s, self.get(), at)); }
 /* Size of a dimension. */
 inline int64_t size(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_size(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_size(s, self.get(), dim, at)); }
 inline int64_t sym_size(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_size(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_size(s, self.get(), dim, at)); }
 /* Stride of a dimension, in elements. */
 inline int64_t stride(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_stride(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_stride(s, self.get(), dim, at)); }
 inline int64_t sym_stride(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_stride(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_stride(s, self.get(), dim, at)); }
 /* Offset of the first element from the start of the storage, in elements. */
 inline int64_t storage_offset(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_storage_offset(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_storage_offset(s, self.get(), at)); }
 inline int64_t sym_storage_offset(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_storage_offset(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_sym_storage_offset(s, self.get(), at)); }
 /* Index of the tensor's device; -1 for the processor. */
 inline int64_t get_device(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_get_device(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<int64_t>(s, tn_get_device(s, self.get(), at)); }
 /* True if the elements are complex. */
 inline bool is_complex(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_complex(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_complex(s, self.get(), at)); }
 /* True if the elements are floating-point numbers. */
 inline bool is_floating_point(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_floating_point(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_floating_point(s, self.get(), at)); }
 /* True if the elements may be negative. */
 inline bool is_signed(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_signed(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_signed(s, self.get(), at)); }
 /* True if the elements are conjugated when read. */
 inline bool is_conj(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_conj(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_conj(s, self.get(), at)); }
 /* True if the elements are negated when read. */
 inline bool is_neg(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_neg(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_neg(s, self.get(), at)); }
 /* True if the elements lie in row-major order without gaps. */
 inline bool is_contiguous(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_contiguous(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_contiguous(s, self.get(), at)); }
 /* True if the elements lie in the order of a memory format without gaps. */
 inline bool is_contiguous_memory_format(const tensor &self, int32_t memory_format, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<bool>(s, tn_is_contiguous_memory_format(s, self, memory_format, at)); }
+        return detail::take<bool>(s, tn_is_contiguous_memory_format(s, self.get(), memory_format, at)); }
 /* True if both are the same view of the same storage. */
 inline bool is_set_to(const tensor &self, const tensor &tensor_, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_set_to(s, self, tensor_, at)); }
+{ tn_scope *s = scope::current(); return detail::take<bool>(s, tn_is_set_to(s, self.get(), tensor_.get(), at)); }
 
 /* ---- random: Random numbers. */
 /* Uniformly distributed random numbers in [0, 1). */
@@ -2617,10 +2738,11 @@ inline tensor rand_generator(tn_ints size, tn_generator *generator, tn_rand_gene
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rand_generator(s, size, generator, o, at)); }
 /* Uniformly distributed random numbers in [0, 1), like self. */
 inline tensor rand_like(const tensor &self, tn_rand_like_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rand_like(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rand_like(s, self.get(), o, at)); }
 inline tensor rand_like_generator(const tensor &self, tn_generator *generator, tn_rand_like_generator_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rand_like_generator(s, self, generator, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_rand_like_generator(s, self.get(), generator, o, at)); }
 /* Normally distributed random numbers. */
 inline tensor randn(tn_ints size, tn_randn_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randn(s, size, o, at)); }
@@ -2629,11 +2751,11 @@ inline tensor randn_generator(tn_ints size, tn_generator *generator, tn_randn_ge
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randn_generator(s, size, generator, o, at)); }
 /* Normally distributed random numbers, like self. */
 inline tensor randn_like(const tensor &self, tn_randn_like_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randn_like(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randn_like(s, self.get(), o, at)); }
 inline tensor randn_like_generator(const tensor &self, tn_generator *generator, tn_randn_like_generator_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_randn_like_generator(s, self, generator, o, at)); }
+        return detail::take<tensor>(s, tn_randn_like_generator(s, self.get(), generator, o, at)); }
 /* Integers from low up to but not including high. */
 inline tensor randint(int64_t high, tn_ints size, tn_randint_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randint(s, high, size, o, at)); }
@@ -2651,26 +2773,27 @@ inline tensor randint_low_generator(int64_t low, int64_t high, tn_ints size, tn_
 /* Integers from low up to but not including high, like self. */
 inline tensor randint_like(const tensor &self, int64_t high, tn_randint_like_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randint_like(s, self, high, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randint_like(s, self.get(), high, o, at)); }
 inline tensor randint_like_tensor(const tensor &self, const tensor &high, tn_randint_like_tensor_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randint_like_tensor(s, self, high, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_randint_like_tensor(s, self.get(), high.get(), o, at)); }
 inline tensor randint_like_tensor_generator(const tensor &self, const tensor &high, tn_generator *generator,
         tn_randint_like_tensor_generator_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_randint_like_tensor_generator(s, self, high, generator, o, at)); }
+        return detail::take<tensor>(s, tn_randint_like_tensor_generator(s, self.get(), high.get(), generator, o, at)); }
 inline tensor randint_like_generator(const tensor &self, int64_t high, tn_generator *generator,
         tn_randint_like_generator_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_randint_like_generator(s, self, high, generator, o, at)); }
+        return detail::take<tensor>(s, tn_randint_like_generator(s, self.get(), high, generator, o, at)); }
 inline tensor randint_like_low_dtype(const tensor &self, int64_t low, int64_t high,
         tn_randint_like_low_dtype_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_randint_like_low_dtype(s, self, low, high, o, at)); }
+        return detail::take<tensor>(s, tn_randint_like_low_dtype(s, self.get(), low, high, o, at)); }
 inline tensor randint_like_low_generator_dtype(const tensor &self, int64_t low, int64_t high, tn_generator *generator,
         tn_randint_like_low_generator_dtype_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_randint_like_low_generator_dtype(s, self, low, high, generator, o, at)); }
+        return detail::take<tensor>(s, tn_randint_like_low_generator_dtype(s, self.get(), low, high, generator, o, at)); }
 /* Random permutation of the first n integers. */
 inline tensor randperm(int64_t n, tn_randperm_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randperm(s, n, o, at)); }
@@ -2679,364 +2802,371 @@ inline tensor randperm_generator(int64_t n, tn_generator *generator, tn_randperm
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_randperm_generator(s, n, generator, o, at)); }
 /* Fills with uniformly distributed random numbers. */
 inline tensor uniform_(const tensor &self, tn_uniform__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_uniform_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_uniform_(s, self.get(), o, at)); }
 /* Fills with normally distributed random numbers. */
 inline tensor normal_(const tensor &self, tn_normal__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_(s, self.get(), o, at)); }
 /* Fills with integers over the whole range of the type. */
 inline tensor random_(const tensor &self, tn_random__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_random_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_random_(s, self.get(), o, at)); }
 /* Fills with integers from a range. */
 inline tensor random_from_(const tensor &self, int64_t from, int64_t to, tn_random_from__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_random_from_(s, self, from, to, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_random_from_(s, self.get(), from, to, o, at)); }
 /* Fills with integers from 0. */
 inline tensor random_to_(const tensor &self, int64_t to, tn_random_to__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_random_to_(s, self, to, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_random_to_(s, self.get(), to, o, at)); }
 /* Fills with ones and zeros of a given probability. */
 inline tensor bernoulli_float_(const tensor &self, tn_bernoulli_float__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli_float_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli_float_(s, self.get(), o, at)); }
 /* Fills with ones and zeros of probabilities given by a tensor. */
 inline tensor bernoulli_tensor_(const tensor &self, const tensor &p, tn_bernoulli_tensor__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli_tensor_(s, self, p, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bernoulli_tensor_(s, self.get(), p.get(), o, at)); }
 inline tensor bernoulli_tensor(const tensor &self, const tensor &p, tn_bernoulli_tensor_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli_tensor(s, self, p, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bernoulli_tensor(s, self.get(), p.get(), o, at)); }
 /* Ones and zeros of given probabilities. */
 inline tensor bernoulli(const tensor &self, tn_bernoulli_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli(s, self.get(), o, at)); }
 inline tensor bernoulli_p(const tensor &self, double p, tn_bernoulli_p_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli_p(s, self, p, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bernoulli_p(s, self.get(), p, o, at)); }
 /* Fills with numbers of the exponential distribution. */
 inline tensor exponential_(const tensor &self, tn_exponential__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exponential_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_exponential_(s, self.get(), o, at)); }
 /* Fills with numbers of the geometric distribution. */
 inline tensor geometric_(const tensor &self, double p, tn_geometric__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_geometric_(s, self, p, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_geometric_(s, self.get(), p, o, at)); }
 /* Fills with numbers of the Cauchy distribution. */
 inline tensor cauchy_(const tensor &self, tn_cauchy__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cauchy_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cauchy_(s, self.get(), o, at)); }
 /* Fills with numbers of the log-normal distribution. */
 inline tensor log_normal_(const tensor &self, tn_log_normal__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_normal_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_normal_(s, self.get(), o, at)); }
 /* Normally distributed random numbers with given means and standard deviations. */
 inline tensor normal_tensor_tensor(const tensor &mean, const tensor &std, tn_normal_tensor_tensor_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_tensor_tensor(s, mean, std, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_normal_tensor_tensor(s, mean.get(), std.get(), o, at)); }
 inline tensor normal_tensor_float(const tensor &mean, tn_normal_tensor_float_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_tensor_float(s, mean, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_tensor_float(s, mean.get(), o, at)); }
 inline tensor normal_float_tensor(double mean, const tensor &std, tn_normal_float_tensor_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_float_tensor(s, mean, std, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_float_tensor(s, mean, std.get(), o, at)); }
 inline tensor normal_float_float(double mean, double std, tn_ints size, tn_normal_float_float_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_normal_float_float(s, mean, std, size, o, at)); }
 /* Numbers of the Poisson distribution. */
 inline tensor poisson(const tensor &self, tn_poisson_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_poisson(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_poisson(s, self.get(), o, at)); }
 /* Numbers of the binomial distribution. */
 inline tensor binomial(const tensor &count, const tensor &prob, tn_binomial_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_binomial(s, count, prob, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_binomial(s, count.get(), prob.get(), o, at)); }
 /* Indices drawn by weights. */
 inline tensor multinomial(const tensor &self, int64_t num_samples, tn_multinomial_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multinomial(s, self, num_samples, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_multinomial(s, self.get(), num_samples, o, at)); }
 /* Zeroes elements at random and scales the others, with the mask. */
 inline tn_native_dropout_result native_dropout(const tensor &input, double p, int32_t train,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_native_dropout_result>(s, tn_native_dropout(s, input, p, train, at)); }
+        return detail::take<tn_native_dropout_result>(s, tn_native_dropout(s, input.get(), p, train, at)); }
 /* Zeroes elements at random and scales the others. */
 inline tensor dropout(const tensor &input, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dropout(s, input, p, train, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dropout(s, input.get(), p, train, at)); }
 inline tensor dropout_(const tensor &self, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dropout_(s, self, p, train, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dropout_(s, self.get(), p, train, at)); }
 /* Dropout that keeps mean and variance of selu. */
 inline tensor alpha_dropout(const tensor &input, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alpha_dropout(s, input, p, train, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alpha_dropout(s, input.get(), p, train, at)); }
 inline tensor alpha_dropout_(const tensor &self, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alpha_dropout_(s, self, p, train, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alpha_dropout_(s, self.get(), p, train, at)); }
 /* Dropout of whole channels. */
 inline tensor feature_dropout(const tensor &input, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_feature_dropout(s, input, p, train, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_feature_dropout(s, input.get(), p, train, at)); }
 inline tensor feature_dropout_(const tensor &self, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_feature_dropout_(s, self, p, train, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_feature_dropout_(s, self.get(), p, train, at)); }
 /* Alpha dropout of whole channels. */
 inline tensor feature_alpha_dropout(const tensor &input, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_feature_alpha_dropout(s, input, p, train, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_feature_alpha_dropout(s, input.get(), p, train, at)); }
 inline tensor feature_alpha_dropout_(const tensor &self, double p, int32_t train, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_feature_alpha_dropout_(s, self, p, train, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_feature_alpha_dropout_(s, self.get(), p, train, at)); }
 
 /* ---- reduce: Reductions and scans along dimensions. */
 /* Sum over dimensions; integers add up in int64. */
 inline tensor sum_dim(const tensor &self, tn_ints dim, tn_sum_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sum_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sum_dim(s, self.get(), dim, o, at)); }
 /* Sum of all elements; integers add up in int64. */
 inline tensor sum(const tensor &self, tn_sum_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sum(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sum(s, self.get(), o, at)); }
 /* Sum that counts NaN as zero. */
 inline tensor nansum(const tensor &self, tn_nansum_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nansum(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nansum(s, self.get(), o, at)); }
 /* Mean over dimensions. */
 inline tensor mean_dim(const tensor &self, tn_ints dim, tn_mean_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mean_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mean_dim(s, self.get(), dim, o, at)); }
 /* Mean of all elements. */
 inline tensor mean(const tensor &self, tn_mean_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mean(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mean(s, self.get(), o, at)); }
 /* Mean over dimensions without the NaNs. */
 inline tensor nanmean(const tensor &self, tn_nanmean_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanmean(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanmean(s, self.get(), o, at)); }
 /* Product of all elements. */
 inline tensor prod(const tensor &self, tn_prod_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prod(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prod(s, self.get(), o, at)); }
 /* Product over a dimension. */
 inline tensor prod_dim(const tensor &self, int64_t dim, tn_prod_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prod_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_prod_dim(s, self.get(), dim, o, at)); }
 /* Largest element; the gradient is shared by equal ones. */
 inline tensor amax(const tensor &self, tn_amax_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_amax(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_amax(s, self.get(), o, at)); }
 /* Smallest element; the gradient is shared by equal ones. */
 inline tensor amin(const tensor &self, tn_amin_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_amin(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_amin(s, self.get(), o, at)); }
 /* Smallest and largest element. */
 inline tn_aminmax_result aminmax(const tensor &self, tn_aminmax_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_aminmax_result>(s, tn_aminmax(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_aminmax_result>(s, tn_aminmax(s, self.get(), o, at)); }
 /* Index of the largest element. */
 inline tensor argmax(const tensor &self, tn_argmax_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argmax(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argmax(s, self.get(), o, at)); }
 /* Index of the smallest element. */
 inline tensor argmin(const tensor &self, tn_argmin_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argmin(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argmin(s, self.get(), o, at)); }
 /* Largest of all elements. */
 inline tensor max(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max(s, self.get(), at)); }
 /* Largest element along a dimension and its index. */
 inline tn_max_dim_result max_dim(const tensor &self, int64_t dim, tn_max_dim_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_max_dim_result>(s, tn_max_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_max_dim_result>(s, tn_max_dim(s, self.get(), dim, o, at)); }
 /* Larger of the two. */
 inline tensor max_other(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_other(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_max_other(s, self.get(), other.get(), at)); }
 /* Smallest of all elements. */
 inline tensor min(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_min(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_min(s, self.get(), at)); }
 /* Smallest element along a dimension and its index. */
 inline tn_min_dim_result min_dim(const tensor &self, int64_t dim, tn_min_dim_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_min_dim_result>(s, tn_min_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_min_dim_result>(s, tn_min_dim(s, self.get(), dim, o, at)); }
 /* Smaller of the two. */
 inline tensor min_other(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_min_other(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_min_other(s, self.get(), other.get(), at)); }
 /* True if any element is true. */
 inline tensor any(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_any(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_any(s, self.get(), at)); }
 inline tensor any_dim(const tensor &self, int64_t dim, tn_any_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_any_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_any_dim(s, self.get(), dim, o, at)); }
 inline tensor any_dims(const tensor &self, tn_any_dims_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_any_dims(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_any_dims(s, self.get(), o, at)); }
 /* True if all elements are true. */
 inline tensor all(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_all(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_all(s, self.get(), at)); }
 inline tensor all_dim(const tensor &self, int64_t dim, tn_all_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_all_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_all_dim(s, self.get(), dim, o, at)); }
 inline tensor all_dims(const tensor &self, tn_all_dims_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_all_dims(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_all_dims(s, self.get(), o, at)); }
 /* Number of elements that are not zero. */
 inline tensor count_nonzero_dim(const tensor &self, tn_ints dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_count_nonzero_dim(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_count_nonzero_dim(s, self.get(), dim, at)); }
 inline tensor count_nonzero(const tensor &self, tn_count_nonzero_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_count_nonzero(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_count_nonzero(s, self.get(), o, at)); }
 /* Vector norm of order p over dimensions. */
 inline tensor norm_dim(const tensor &self, tn_scalar p, tn_ints dim, tn_norm_dim_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm_dim(s, self, p, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm_dim(s, self.get(), p, dim, o, at)); }
 inline tensor norm_dim_dtype(const tensor &self, tn_scalar p, tn_ints dim, int32_t keepdim, tn_dtype dtype,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_norm_dim_dtype(s, self, p, dim, keepdim, dtype, at)); }
+        return detail::take<tensor>(s, tn_norm_dim_dtype(s, self.get(), p, dim, keepdim, dtype, at)); }
 inline tensor norm_dtype(const tensor &self, tn_scalar p, tn_dtype dtype, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm_dtype(s, self, p, dtype, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm_dtype(s, self.get(), p, dtype, at)); }
 inline tensor norm(const tensor &self, tn_norm_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_norm(s, self.get(), o, at)); }
 /* Vector norm of any order over dimensions. */
 inline tensor linalg_vector_norm(const tensor &self, tn_linalg_vector_norm_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_vector_norm(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_vector_norm(s, self.get(), o, at)); }
 /* Variance with a correction of the number of degrees of freedom. */
 inline tensor var_correction(const tensor &self, tn_var_correction_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_var_correction(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_var_correction(s, self.get(), o, at)); }
 inline tensor var(const tensor &self, tn_var_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_var(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_var(s, self.get(), o, at)); }
 inline tensor var_dim(const tensor &self, tn_ints dim, tn_var_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_var_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_var_dim(s, self.get(), dim, o, at)); }
 /* Standard deviation with a correction of the number of degrees of freedom. */
 inline tensor std_correction(const tensor &self, tn_std_correction_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_std_correction(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_std_correction(s, self.get(), o, at)); }
 inline tensor std(const tensor &self, tn_std_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_std(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_std(s, self.get(), o, at)); }
 inline tensor std_dim(const tensor &self, tn_ints dim, tn_std_dim_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_std_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_std_dim(s, self.get(), dim, o, at)); }
 /* Variance and mean. */
 inline tn_var_mean_correction_result var_mean_correction(const tensor &self, tn_var_mean_correction_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_var_mean_correction_result>(s, tn_var_mean_correction(s, self, o, at)); }
+        return detail::take<tn_var_mean_correction_result>(s, tn_var_mean_correction(s, self.get(), o, at)); }
 inline tn_var_mean_result var_mean(const tensor &self, tn_var_mean_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_var_mean_result>(s, tn_var_mean(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_var_mean_result>(s, tn_var_mean(s, self.get(), o, at)); }
 inline tn_var_mean_dim_result var_mean_dim(const tensor &self, tn_ints dim, tn_var_mean_dim_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_var_mean_dim_result>(s, tn_var_mean_dim(s, self, dim, o, at)); }
+        return detail::take<tn_var_mean_dim_result>(s, tn_var_mean_dim(s, self.get(), dim, o, at)); }
 /* Standard deviation and mean. */
 inline tn_std_mean_correction_result std_mean_correction(const tensor &self, tn_std_mean_correction_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_std_mean_correction_result>(s, tn_std_mean_correction(s, self, o, at)); }
+        return detail::take<tn_std_mean_correction_result>(s, tn_std_mean_correction(s, self.get(), o, at)); }
 inline tn_std_mean_result std_mean(const tensor &self, tn_std_mean_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_std_mean_result>(s, tn_std_mean(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_std_mean_result>(s, tn_std_mean(s, self.get(), o, at)); }
 inline tn_std_mean_dim_result std_mean_dim(const tensor &self, tn_ints dim, tn_std_mean_dim_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_std_mean_dim_result>(s, tn_std_mean_dim(s, self, dim, o, at)); }
+        return detail::take<tn_std_mean_dim_result>(s, tn_std_mean_dim(s, self.get(), dim, o, at)); }
 /* Logarithm of the sum of exponentials, without overflow. */
 inline tensor logsumexp(const tensor &self, tn_ints dim, tn_logsumexp_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logsumexp(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logsumexp(s, self.get(), dim, o, at)); }
 /* Lower median of all elements. */
 inline tensor median(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_median(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_median(s, self.get(), at)); }
 /* Lower median along a dimension and its index. */
 inline tn_median_dim_result median_dim(const tensor &self, int64_t dim, tn_median_dim_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_median_dim_result>(s, tn_median_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tn_median_dim_result>(s, tn_median_dim(s, self.get(), dim, o, at)); }
 /* Lower median of all elements without the NaNs. */
 inline tensor nanmedian(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanmedian(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanmedian(s, self.get(), at)); }
 /* Lower median along a dimension without the NaNs, and its index. */
 inline tn_nanmedian_dim_result nanmedian_dim(const tensor &self, int64_t dim, tn_nanmedian_dim_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_nanmedian_dim_result>(s, tn_nanmedian_dim(s, self, dim, o, at)); }
+        return detail::take<tn_nanmedian_dim_result>(s, tn_nanmedian_dim(s, self.get(), dim, o, at)); }
 /* Most frequent element along a dimension and an index of it. */
 inline tn_mode_result mode(const tensor &self, tn_mode_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_mode_result>(s, tn_mode(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_mode_result>(s, tn_mode(s, self.get(), o, at)); }
 /* Quantiles along a dimension, interpolated. */
 inline tensor quantile(const tensor &self, const tensor &q, tn_quantile_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_quantile(s, self, q, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_quantile(s, self.get(), q.get(), o, at)); }
 inline tensor quantile_scalar(const tensor &self, double q, tn_quantile_scalar_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_quantile_scalar(s, self, q, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_quantile_scalar(s, self.get(), q, o, at)); }
 /* Quantiles along a dimension without the NaNs, interpolated. */
 inline tensor nanquantile(const tensor &self, const tensor &q, tn_nanquantile_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanquantile(s, self, q, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanquantile(s, self.get(), q.get(), o, at)); }
 inline tensor nanquantile_scalar(const tensor &self, double q, tn_nanquantile_scalar_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanquantile_scalar(s, self, q, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_nanquantile_scalar(s, self.get(), q, o, at)); }
 /* Hash of the bits along dimensions. */
 inline tensor hash_tensor(const tensor &self, tn_hash_tensor_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hash_tensor(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_hash_tensor(s, self.get(), o, at)); }
 /* Running sum. */
 inline tensor cumsum(const tensor &self, int64_t dim, tn_cumsum_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumsum(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumsum(s, self.get(), dim, o, at)); }
 inline tensor cumsum_(const tensor &self, int64_t dim, tn_cumsum__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumsum_(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumsum_(s, self.get(), dim, o, at)); }
 /* Running product. */
 inline tensor cumprod(const tensor &self, int64_t dim, tn_cumprod_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumprod(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumprod(s, self.get(), dim, o, at)); }
 inline tensor cumprod_(const tensor &self, int64_t dim, tn_cumprod__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumprod_(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumprod_(s, self.get(), dim, o, at)); }
 /* Running maximum and its index. */
 inline tn_cummax_result cummax(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_cummax_result>(s, tn_cummax(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_cummax_result>(s, tn_cummax(s, self.get(), dim, at)); }
 /* Running minimum and its index. */
 inline tn_cummin_result cummin(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_cummin_result>(s, tn_cummin(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_cummin_result>(s, tn_cummin(s, self.get(), dim, at)); }
 /* Running logarithm of the sum of exponentials. */
 inline tensor logcumsumexp(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logcumsumexp(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_logcumsumexp(s, self.get(), dim, at)); }
 /* Running integral by the trapezoidal rule. */
 inline tensor cumulative_trapezoid(const tensor &y, const tensor &x, tn_cumulative_trapezoid_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumulative_trapezoid(s, y, x, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_cumulative_trapezoid(s, y.get(), x.get(), o, at)); }
 inline tensor cumulative_trapezoid_dx(const tensor &y, tn_cumulative_trapezoid_dx_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumulative_trapezoid_dx(s, y, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cumulative_trapezoid_dx(s, y.get(), o, at)); }
 /* Integral by the trapezoidal rule. */
 inline tensor trapezoid(const tensor &y, const tensor &x, tn_trapezoid_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapezoid(s, y, x, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapezoid(s, y.get(), x.get(), o, at)); }
 inline tensor trapezoid_dx(const tensor &y, tn_trapezoid_dx_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapezoid_dx(s, y, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapezoid_dx(s, y.get(), o, at)); }
 inline tensor trapz(const tensor &y, const tensor &x, tn_trapz_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapz(s, y, x, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapz(s, y.get(), x.get(), o, at)); }
 inline tensor trapz_dx(const tensor &y, tn_trapz_dx_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapz_dx(s, y, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_trapz_dx(s, y.get(), o, at)); }
 /* Difference of neighbours, n times. */
 inline tensor diff(const tensor &self, tn_diff_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diff(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diff(s, self.get(), o, at)); }
 /* Central differences along dimensions. */
 inline tensors gradient(const tensor &self, tn_gradient_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_gradient(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_gradient(s, self.get(), o, at)); }
 inline tensors gradient_scalararray(const tensor &self, tn_scalar spacing, tn_ints dim,
         tn_gradient_scalararray_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_gradient_scalararray(s, self, spacing, dim, o, at)); }
+        return detail::take<tensors>(s, tn_gradient_scalararray(s, self.get(), spacing, dim, o, at)); }
 inline tensors gradient_array(const tensor &self, tn_ints dim, tn_gradient_array_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_gradient_array(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_gradient_array(s, self.get(), dim, o, at)); }
 inline tensors gradient_scalarrayint(const tensor &self, tn_scalars spacing, tn_gradient_scalarrayint_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_gradient_scalarrayint(s, self, spacing, o, at)); }
+        return detail::take<tensors>(s, tn_gradient_scalarrayint(s, self.get(), spacing, o, at)); }
 inline tensors gradient_scalarrayarray(const tensor &self, tn_scalars spacing, tn_ints dim,
         tn_gradient_scalarrayarray_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_gradient_scalarrayarray(s, self, spacing, dim, o, at)); }
+        return detail::take<tensors>(s, tn_gradient_scalarrayarray(s, self.get(), spacing, dim, o, at)); }
 inline tensors gradient_tensorarrayint(const tensor &self, tn_tensors spacing, tn_gradient_tensorarrayint_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_gradient_tensorarrayint(s, self, spacing, o, at)); }
+        return detail::take<tensors>(s, tn_gradient_tensorarrayint(s, self.get(), spacing, o, at)); }
 inline tensors gradient_tensorarray(const tensor &self, tn_tensors spacing, tn_ints dim,
         tn_gradient_tensorarray_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_gradient_tensorarray(s, self, spacing, dim, o, at)); }
+        return detail::take<tensors>(s, tn_gradient_tensorarray(s, self.get(), spacing, dim, o, at)); }
 /* Norm of order p of the difference. */
 inline tensor dist(const tensor &self, const tensor &other, tn_dist_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dist(s, self, other, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_dist(s, self.get(), other.get(), o, at)); }
 /* Gradient of a reduction that selects elements. */
 inline tensor value_selecting_reduction_backward(const tensor &grad, int64_t dim, const tensor &indices,
         tn_ints sizes, int32_t keepdim, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_value_selecting_reduction_backward(s, grad, dim, indices, sizes, keepdim, at)); }
+        return detail::take<tensor>(s, tn_value_selecting_reduction_backward(s, grad.get(), dim, indices.get(), sizes, keepdim, at)); }
 /* Reduction over segments of the first dimensions. */
 inline tensor segment_reduce(const tensor &data, const char *reduce, tn_segment_reduce_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_segment_reduce(s, data, reduce, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_segment_reduce(s, data.get(), reduce, o, at)); }
 /* Covariance matrix. */
 inline tensor cov(const tensor &self, tn_cov_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cov(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cov(s, self.get(), o, at)); }
 /* Correlation matrix. */
 inline tensor corrcoef(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_corrcoef(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_corrcoef(s, self.get(), at)); }
 /* Sums over the dimensions that broadcasting added. */
 inline tensor sum_to_size(const tensor &self, tn_ints size, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sum_to_size(s, self, size, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sum_to_size(s, self.get(), size, at)); }
 /* Logarithm of the sum of exponentials, without overflow. */
 inline tensor special_logsumexp(const tensor &self, tn_ints dim, tn_special_logsumexp_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_logsumexp(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_logsumexp(s, self.get(), dim, o, at)); }
 /* Gradient of cumprod. */
 inline tensor cumprod_backward(const tensor &grad, const tensor &input, int64_t dim, const tensor &output,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_cumprod_backward(s, grad, input, dim, output, at)); }
+        return detail::take<tensor>(s, tn_cumprod_backward(s, grad.get(), input.get(), dim, output.get(), at)); }
 /* Gradient of cummax and cummin. */
 inline tensor cummaxmin_backward(const tensor &grad, const tensor &input, const tensor &indices, int64_t dim,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_cummaxmin_backward(s, grad, input, indices, dim, at)); }
+        return detail::take<tensor>(s, tn_cummaxmin_backward(s, grad.get(), input.get(), indices.get(), dim, at)); }
 
 /* ---- rnn: Recurrent cells and networks. */
 /* LSTM network. */
@@ -3044,66 +3174,69 @@ inline tn_lstm_result lstm(const tensor &input, tn_tensors hx, tn_tensors params
         int64_t num_layers, double dropout, int32_t train, int32_t bidirectional, int32_t batch_first,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_lstm_result>(s, tn_lstm(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
+        return detail::take<tn_lstm_result>(s, tn_lstm(s, input.get(), hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
 /* LSTM network over packed sequences. */
 inline tn_lstm_data_result lstm_data(const tensor &data, const tensor &batch_sizes, tn_tensors hx, tn_tensors params,
         int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_lstm_data_result>(s, tn_lstm_data(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, at)); }
+        return detail::take<tn_lstm_data_result>(s, tn_lstm_data(s, data.get(), batch_sizes.get(), hx, params, has_biases, num_layers, dropout, train, bidirectional, at)); }
 /* GRU network. */
 inline tn_gru_result gru(const tensor &input, const tensor &hx, tn_tensors params, int32_t has_biases,
         int64_t num_layers, double dropout, int32_t train, int32_t bidirectional, int32_t batch_first,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_gru_result>(s, tn_gru(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
+        return detail::take<tn_gru_result>(s, tn_gru(s, input.get(), hx.get(), params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
 /* GRU network over packed sequences. */
 inline tn_gru_data_result gru_data(const tensor &data, const tensor &batch_sizes, const tensor &hx, tn_tensors params,
         int32_t has_biases, int64_t num_layers, double dropout, int32_t train, int32_t bidirectional,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_gru_data_result>(s, tn_gru_data(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, at)); }
+        return detail::take<tn_gru_data_result>(s, tn_gru_data(s, data.get(), batch_sizes.get(), hx.get(), params, has_biases, num_layers, dropout, train, bidirectional, at)); }
 /* Recurrent network with tanh. */
 inline tn_rnn_tanh_result rnn_tanh(const tensor &input, const tensor &hx, tn_tensors params, int32_t has_biases,
         int64_t num_layers, double dropout, int32_t train, int32_t bidirectional, int32_t batch_first,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_rnn_tanh_result>(s, tn_rnn_tanh(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
+        return detail::take<tn_rnn_tanh_result>(s, tn_rnn_tanh(s, input.get(), hx.get(), params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
 /* Recurrent network with tanh over packed sequences. */
 inline tn_rnn_tanh_data_result rnn_tanh_data(const tensor &data, const tensor &batch_sizes, const tensor &hx,
         tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
         int32_t bidirectional, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_rnn_tanh_data_result>(s, tn_rnn_tanh_data(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, at)); }
+        return detail::take<tn_rnn_tanh_data_result>(s, tn_rnn_tanh_data(s, data.get(), batch_sizes.get(), hx.get(), params, has_biases, num_layers, dropout, train, bidirectional, at)); }
 /* Recurrent network with relu. */
 inline tn_rnn_relu_result rnn_relu(const tensor &input, const tensor &hx, tn_tensors params, int32_t has_biases,
         int64_t num_layers, double dropout, int32_t train, int32_t bidirectional, int32_t batch_first,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_rnn_relu_result>(s, tn_rnn_relu(s, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
+        return detail::take<tn_rnn_relu_result>(s, tn_rnn_relu(s, input.get(), hx.get(), params, has_biases, num_layers, dropout, train, bidirectional, batch_first, at)); }
 /* Recurrent network with relu over packed sequences. */
 inline tn_rnn_relu_data_result rnn_relu_data(const tensor &data, const tensor &batch_sizes, const tensor &hx,
         tn_tensors params, int32_t has_biases, int64_t num_layers, double dropout, int32_t train,
         int32_t bidirectional, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_rnn_relu_data_result>(s, tn_rnn_relu_data(s, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional, at)); }
+        return detail::take<tn_rnn_relu_data_result>(s, tn_rnn_relu_data(s, data.get(), batch_sizes.get(), hx.get(), params, has_biases, num_layers, dropout, train, bidirectional, at)); }
 /* Step of an LSTM. */
 inline tn_lstm_cell_result lstm_cell(const tensor &input, tn_tensors hx, const tensor &w_ih, const tensor &w_hh,
         tn_lstm_cell_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_lstm_cell_result>(s, tn_lstm_cell(s, input, hx, w_ih, w_hh, o, at)); }
+        return detail::take<tn_lstm_cell_result>(s, tn_lstm_cell(s, input.get(), hx, w_ih.get(), w_hh.get(), o, at)); }
 /* Step of a GRU. */
 inline tensor gru_cell(const tensor &input, const tensor &hx, const tensor &w_ih, const tensor &w_hh,
         tn_gru_cell_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_gru_cell(s, input, hx, w_ih, w_hh, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_gru_cell(s, input.get(), hx.get(), w_ih.get(), w_hh.get(), o, at)); }
 /* Step of a recurrent network with tanh. */
 inline tensor rnn_tanh_cell(const tensor &input, const tensor &hx, const tensor &w_ih, const tensor &w_hh,
         tn_rnn_tanh_cell_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rnn_tanh_cell(s, input, hx, w_ih, w_hh, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_rnn_tanh_cell(s, input.get(), hx.get(), w_ih.get(), w_hh.get(), o, at)); }
 /* Step of a recurrent network with relu. */
 inline tensor rnn_relu_cell(const tensor &input, const tensor &hx, const tensor &w_ih, const tensor &w_hh,
         tn_rnn_relu_cell_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rnn_relu_cell(s, input, hx, w_ih, w_hh, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_rnn_relu_cell(s, input.get(), hx.get(), w_ih.get(), w_hh.get(), o, at)); }
 
 /* ---- shape: Joining, rearranging and triangular parts. */
 /* Joins tensors along a dimension. */
@@ -3126,53 +3259,55 @@ inline tensor column_stack(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_column_stack(s, tensors_, at)); }
 /* Reverses dimensions. */
 inline tensor flip(const tensor &self, tn_ints dims, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flip(s, self, dims, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flip(s, self.get(), dims, at)); }
 /* Reverses the second dimension. */
 inline tensor fliplr(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fliplr(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_fliplr(s, self.get(), at)); }
 /* Reverses the first dimension. */
 inline tensor flipud(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flipud(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flipud(s, self.get(), at)); }
 /* Shifts along dimensions, around the end. */
 inline tensor roll(const tensor &self, tn_ints shifts, tn_roll_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_roll(s, self, shifts, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_roll(s, self.get(), shifts, o, at)); }
 /* Rotates by quarter turns. */
 inline tensor rot90(const tensor &self, tn_rot90_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rot90(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_rot90(s, self.get(), o, at)); }
 /* Lower triangle, zeros elsewhere. */
 inline tensor tril(const tensor &self, tn_tril_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tril(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tril(s, self.get(), o, at)); }
 inline tensor tril_(const tensor &self, tn_tril__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tril_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_tril_(s, self.get(), o, at)); }
 /* Upper triangle, zeros elsewhere. */
 inline tensor triu(const tensor &self, tn_triu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_triu(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_triu(s, self.get(), o, at)); }
 inline tensor triu_(const tensor &self, tn_triu__args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_triu_(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_triu_(s, self.get(), o, at)); }
 /* Diagonal of a matrix, or matrix with a given diagonal. */
 inline tensor diag(const tensor &self, tn_diag_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diag(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diag(s, self.get(), o, at)); }
 /* Matrices with given diagonals. */
 inline tensor diag_embed(const tensor &self, tn_diag_embed_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diag_embed(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diag_embed(s, self.get(), o, at)); }
 /* Matrix with the flattened input on a diagonal. */
 inline tensor diagflat(const tensor &self, tn_diagflat_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diagflat(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diagflat(s, self.get(), o, at)); }
 /* All tuples of elements of vectors. */
 inline tensor cartesian_prod(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_cartesian_prod(s, tensors_, at)); }
 /* All combinations of r elements of a vector. */
 inline tensor combinations(const tensor &self, tn_combinations_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_combinations(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_combinations(s, self.get(), o, at)); }
 /* Moves channels to blocks of pixels. */
 inline tensor pixel_shuffle(const tensor &self, int64_t upscale_factor, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pixel_shuffle(s, self, upscale_factor, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_pixel_shuffle(s, self.get(), upscale_factor, at)); }
 /* Moves blocks of pixels to channels. */
 inline tensor pixel_unshuffle(const tensor &self, int64_t downscale_factor, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pixel_unshuffle(s, self, downscale_factor, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_pixel_unshuffle(s, self.get(), downscale_factor, at)); }
 /* Exchanges channels between groups. */
 inline tensor channel_shuffle(const tensor &self, int64_t groups, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_channel_shuffle(s, self, groups, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_channel_shuffle(s, self.get(), groups, at)); }
 /* Pads sequences to one length and joins them. */
 inline tensor pad_sequence(tn_tensors sequences, tn_pad_sequence_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_pad_sequence(s, sequences, o, at)); }
@@ -3186,776 +3321,807 @@ inline tensor row_stack(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_row_stack(s, tensors_, at)); }
 /* Exchanges channels between groups. */
 inline tensor native_channel_shuffle(const tensor &self, int64_t groups, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_native_channel_shuffle(s, self, groups, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_native_channel_shuffle(s, self.get(), groups, at)); }
 /* Elements of all tensors in one vector. */
 inline tensor flatten_dense_tensors(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flatten_dense_tensors(s, tensors_, at)); }
 /* Parts of a vector with the sizes of the tensors. */
 inline tensors unflatten_dense_tensors(const tensor &flat, tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_unflatten_dense_tensors(s, flat, tensors_, at)); }
+        return detail::take<tensors>(s, tn_unflatten_dense_tensors(s, flat.get(), tensors_, at)); }
 
 /* ---- softmax: Softmax, attention and gates. */
 /* Softmax along a dimension, after an optional cast. */
 inline tensor softmax(const tensor &self, int64_t dim, tn_softmax_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_softmax(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_softmax(s, self.get(), dim, o, at)); }
 /* Logarithm of softmax along a dimension, after an optional cast. */
 inline tensor log_softmax(const tensor &self, int64_t dim, tn_log_softmax_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_softmax(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_log_softmax(s, self.get(), dim, o, at)); }
 /* First half of a dimension times the sigmoid of the second. */
 inline tensor glu(const tensor &self, tn_glu_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_glu(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_glu(s, self.get(), o, at)); }
 /* Gradient of glu. */
 inline tensor glu_backward(const tensor &grad_output, const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_glu_backward(s, grad_output, self, dim, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_glu_backward(s, grad_output.get(), self.get(), dim, at)); }
 /* Attention of queries to keys, applied to values. */
 inline tensor scaled_dot_product_attention(const tensor &query, const tensor &key, const tensor &value,
         tn_scaled_dot_product_attention_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_scaled_dot_product_attention(s, query, key, value, o, at)); }
+        return detail::take<tensor>(s, tn_scaled_dot_product_attention(s, query.get(), key.get(), value.get(), o, at)); }
 /* Softmax along a dimension, after an optional cast. */
 inline tensor special_softmax(const tensor &self, int64_t dim, tn_special_softmax_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_softmax(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_softmax(s, self.get(), dim, o, at)); }
 /* Logarithm of softmax along a dimension, after an optional cast. */
 inline tensor special_log_softmax(const tensor &self, int64_t dim, tn_special_log_softmax_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_log_softmax(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_log_softmax(s, self.get(), dim, o, at)); }
 /* Tangent of glu. */
 inline tensor glu_jvp(const tensor &glu, const tensor &x, const tensor &dx, int64_t dim,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_glu_jvp(s, glu, x, dx, dim, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_glu_jvp(s, glu.get(), x.get(), dx.get(), dim, at)); }
 
 /* ---- sort: Sorting, searching and counting. */
 /* Sorts along a dimension, with indices. */
 inline tn_sort_stable_result sort_stable(const tensor &self, int32_t stable, tn_sort_stable_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_sort_stable_result>(s, tn_sort_stable(s, self, stable, o, at)); }
+        return detail::take<tn_sort_stable_result>(s, tn_sort_stable(s, self.get(), stable, o, at)); }
 inline tn_sort_result sort(const tensor &self, tn_sort_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_sort_result>(s, tn_sort(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_sort_result>(s, tn_sort(s, self.get(), o, at)); }
 /* Indices that sort along a dimension. */
 inline tensor argsort(const tensor &self, tn_argsort_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argsort(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argsort(s, self.get(), o, at)); }
 inline tensor argsort_stable(const tensor &self, int32_t stable, tn_argsort_stable_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argsort_stable(s, self, stable, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_argsort_stable(s, self.get(), stable, o, at)); }
 /* Sorts along the first dimension. */
 inline tensor msort(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_msort(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_msort(s, self.get(), at)); }
 /* The k largest or smallest elements along a dimension, with indices. */
 inline tn_topk_result topk(const tensor &self, int64_t k, tn_topk_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_topk_result>(s, tn_topk(s, self, k, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_topk_result>(s, tn_topk(s, self.get(), k, o, at)); }
 /* The k-th smallest element along a dimension and its index. */
 inline tn_kthvalue_result kthvalue(const tensor &self, int64_t k, tn_kthvalue_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_kthvalue_result>(s, tn_kthvalue(s, self, k, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_kthvalue_result>(s, tn_kthvalue(s, self.get(), k, o, at)); }
 /* Distinct slices along a dimension. */
 inline tn_unique_dim_result unique_dim(const tensor &self, int64_t dim, tn_unique_dim_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_unique_dim_result>(s, tn_unique_dim(s, self, dim, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tn_unique_dim_result>(s, tn_unique_dim(s, self.get(), dim, o, at)); }
 /* Distinct runs of elements. */
 inline tn_unique_consecutive_result unique_consecutive(const tensor &self, tn_unique_consecutive_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_unique_consecutive_result>(s, tn_unique_consecutive(s, self, o, at)); }
+        return detail::take<tn_unique_consecutive_result>(s, tn_unique_consecutive(s, self.get(), o, at)); }
 /* Distinct runs of slices along a dimension. */
 inline tn_unique_dim_consecutive_result unique_dim_consecutive(const tensor &self, int64_t dim,
         tn_unique_dim_consecutive_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_unique_dim_consecutive_result>(s, tn_unique_dim_consecutive(s, self, dim, o, at)); }
+        return detail::take<tn_unique_dim_consecutive_result>(s, tn_unique_dim_consecutive(s, self.get(), dim, o, at)); }
 /* Indices at which elements would be inserted into a sorted sequence. */
 inline tensor searchsorted(const tensor &sorted_sequence, const tensor &self, tn_searchsorted_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_searchsorted(s, sorted_sequence, self, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_searchsorted(s, sorted_sequence.get(), self.get(), o, at)); }
 inline tensor searchsorted_scalar(const tensor &sorted_sequence, tn_scalar self, tn_searchsorted_scalar_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_searchsorted_scalar(s, sorted_sequence, self, o, at)); }
+        return detail::take<tensor>(s, tn_searchsorted_scalar(s, sorted_sequence.get(), self, o, at)); }
 /* Indices of the buckets between boundaries that elements fall into. */
 inline tensor bucketize(const tensor &self, const tensor &boundaries, tn_bucketize_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bucketize(s, self, boundaries, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bucketize(s, self.get(), boundaries.get(), o, at)); }
 inline tensor bucketize_scalar(tn_scalar self, const tensor &boundaries, tn_bucketize_scalar_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bucketize_scalar(s, self, boundaries, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_bucketize_scalar(s, self, boundaries.get(), o, at)); }
 /* Number of occurrences of each integer. */
 inline tensor bincount(const tensor &self, tn_bincount_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bincount(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_bincount(s, self.get(), o, at)); }
 /* Histogram with bins of equal width. */
 inline tensor histc(const tensor &self, tn_histc_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_histc(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_histc(s, self.get(), o, at)); }
 /* Histogram and the edges of its bins. */
 inline tn_histogram_result histogram(const tensor &self, tn_histogram_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tn_histogram_result>(s, tn_histogram(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tn_histogram_result>(s, tn_histogram(s, self.get(), o, at)); }
 inline tn_histogram_bins_tensor_result histogram_bins_tensor(const tensor &self, const tensor &bins,
         tn_histogram_bins_tensor_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_histogram_bins_tensor_result>(s, tn_histogram_bins_tensor(s, self, bins, o, at)); }
+        return detail::take<tn_histogram_bins_tensor_result>(s, tn_histogram_bins_tensor(s, self.get(), bins.get(), o, at)); }
 /* Histogram in several dimensions. */
 inline tn_histogramdd_result histogramdd(const tensor &self, tn_ints bins, tn_histogramdd_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_histogramdd_result>(s, tn_histogramdd(s, self, bins, o, at)); }
+        return detail::take<tn_histogramdd_result>(s, tn_histogramdd(s, self.get(), bins, o, at)); }
 inline tn_histogramdd_tensorlist_bins_result histogramdd_tensorlist_bins(const tensor &self, tn_tensors bins,
         tn_histogramdd_tensorlist_bins_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_histogramdd_tensorlist_bins_result>(s, tn_histogramdd_tensorlist_bins(s, self, bins, o, at)); }
+        return detail::take<tn_histogramdd_tensorlist_bins_result>(s, tn_histogramdd_tensorlist_bins(s, self.get(), bins, o, at)); }
 inline tn_histogramdd_int_bins_result histogramdd_int_bins(const tensor &self, int64_t bins,
         tn_histogramdd_int_bins_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_histogramdd_int_bins_result>(s, tn_histogramdd_int_bins(s, self, bins, o, at)); }
+        return detail::take<tn_histogramdd_int_bins_result>(s, tn_histogramdd_int_bins(s, self.get(), bins, o, at)); }
 
 /* ---- special: Special functions. */
 /* Error function. */
 inline tensor erf(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erf(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erf(s, self.get(), at)); }
 inline tensor erf_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erf_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erf_(s, self.get(), at)); }
 /* Complementary error function. */
 inline tensor erfc(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfc(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfc(s, self.get(), at)); }
 inline tensor erfc_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfc_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfc_(s, self.get(), at)); }
 /* Inverse of the error function. */
 inline tensor erfinv(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfinv(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfinv(s, self.get(), at)); }
 inline tensor erfinv_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfinv_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_erfinv_(s, self.get(), at)); }
 /* Logarithm of the absolute value of the gamma function. */
 inline tensor lgamma(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lgamma(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lgamma(s, self.get(), at)); }
 inline tensor lgamma_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lgamma_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lgamma_(s, self.get(), at)); }
 /* Derivative of lgamma. */
 inline tensor digamma(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_digamma(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_digamma(s, self.get(), at)); }
 inline tensor digamma_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_digamma_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_digamma_(s, self.get(), at)); }
 /* Derivative of order n of digamma. */
 inline tensor polygamma(int64_t n, const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_polygamma(s, n, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_polygamma(s, n, self.get(), at)); }
 /* Derivative of order n of digamma, in place. */
 inline tensor polygamma_(const tensor &self, int64_t n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_polygamma_(s, self, n, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_polygamma_(s, self.get(), n, at)); }
 /* Logarithm of the multivariate gamma function. */
 inline tensor mvlgamma(const tensor &self, int64_t p, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mvlgamma(s, self, p, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mvlgamma(s, self.get(), p, at)); }
 inline tensor mvlgamma_(const tensor &self, int64_t p, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mvlgamma_(s, self, p, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mvlgamma_(s, self.get(), p, at)); }
 /* Regularised lower incomplete gamma function. */
 inline tensor igamma(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igamma(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igamma(s, self.get(), other.get(), at)); }
 inline tensor igamma_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igamma_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igamma_(s, self.get(), other.get(), at)); }
 /* Regularised upper incomplete gamma function. */
 inline tensor igammac(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igammac(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igammac(s, self.get(), other.get(), at)); }
 inline tensor igammac_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igammac_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_igammac_(s, self.get(), other.get(), at)); }
 /* Modified Bessel function of the first kind, order 0. */
 inline tensor i0(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_i0(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_i0(s, self.get(), at)); }
 inline tensor i0_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_i0_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_i0_(s, self.get(), at)); }
 /* Exponentially scaled i0. */
 inline tensor special_i0e(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i0e(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i0e(s, self.get(), at)); }
 /* Modified Bessel function of the first kind, order 1. */
 inline tensor special_i1(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i1(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i1(s, self.get(), at)); }
 /* Exponentially scaled i1. */
 inline tensor special_i1e(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i1e(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i1e(s, self.get(), at)); }
 /* Sine of pi x divided by pi x. */
 inline tensor sinc(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinc(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinc(s, self.get(), at)); }
 inline tensor sinc_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinc_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_sinc_(s, self.get(), at)); }
 /* Self times the logarithm of other, zero where self is zero. */
 inline tensor xlogy(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy(s, self.get(), other.get(), at)); }
 inline tensor xlogy_(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_(s, self.get(), other.get(), at)); }
 inline tensor xlogy_scalar_self(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_scalar_self(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_scalar_self(s, self, other.get(), at)); }
 inline tensor xlogy_scalar_other(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_scalar_other(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_scalar_other(s, self.get(), other, at)); }
 inline tensor xlogy_scalar_other_(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_scalar_other_(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_xlogy_scalar_other_(s, self.get(), other, at)); }
 /* Self times the logarithm of one plus other, zero where self is zero. */
 inline tensor special_xlog1py(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_xlog1py(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_xlog1py(s, self.get(), other.get(), at)); }
 inline tensor special_xlog1py_self_scalar(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_xlog1py_self_scalar(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_special_xlog1py_self_scalar(s, self, other.get(), at)); }
 inline tensor special_xlog1py_other_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_xlog1py_other_scalar(s, self, other, at)); }
+        return detail::take<tensor>(s, tn_special_xlog1py_other_scalar(s, self.get(), other, at)); }
 /* Elementwise entropy. */
 inline tensor special_entr(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_entr(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_entr(s, self.get(), at)); }
 /* Scaled complementary error function. */
 inline tensor special_erfcx(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erfcx(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erfcx(s, self.get(), at)); }
 /* Distribution function of the standard normal. */
 inline tensor special_ndtr(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_ndtr(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_ndtr(s, self.get(), at)); }
 /* Logarithm of the distribution function of the standard normal. */
 inline tensor special_log_ndtr(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_log_ndtr(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_log_ndtr(s, self.get(), at)); }
 /* Inverse distribution function of the standard normal. */
 inline tensor special_ndtri(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_ndtri(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_ndtri(s, self.get(), at)); }
 /* Hurwitz zeta function. */
 inline tensor special_zeta(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_zeta(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_zeta(s, self.get(), other.get(), at)); }
 inline tensor special_zeta_self_scalar(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_zeta_self_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_zeta_self_scalar(s, self, other.get(), at)); }
 inline tensor special_zeta_other_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_zeta_other_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_zeta_other_scalar(s, self.get(), other, at)); }
 /* Airy function Ai. */
 inline tensor special_airy_ai(const tensor &x, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_airy_ai(s, x, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_airy_ai(s, x.get(), at)); }
 /* Bessel function of the first kind, order 0. */
 inline tensor special_bessel_j0(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_j0(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_j0(s, self.get(), at)); }
 /* Bessel function of the first kind, order 1. */
 inline tensor special_bessel_j1(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_j1(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_j1(s, self.get(), at)); }
 /* Bessel function of the second kind, order 0. */
 inline tensor special_bessel_y0(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_y0(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_y0(s, self.get(), at)); }
 /* Bessel function of the second kind, order 1. */
 inline tensor special_bessel_y1(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_y1(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_bessel_y1(s, self.get(), at)); }
 /* Modified Bessel function of the first kind, order 0. */
 inline tensor special_modified_bessel_i0(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_i0(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_i0(s, self.get(), at)); }
 /* Modified Bessel function of the first kind, order 1. */
 inline tensor special_modified_bessel_i1(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_i1(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_i1(s, self.get(), at)); }
 /* Modified Bessel function of the second kind, order 0. */
 inline tensor special_modified_bessel_k0(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_k0(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_k0(s, self.get(), at)); }
 /* Modified Bessel function of the second kind, order 1. */
 inline tensor special_modified_bessel_k1(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_k1(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_modified_bessel_k1(s, self.get(), at)); }
 /* Exponentially scaled modified Bessel function of the second kind, order 0. */
 inline tensor special_scaled_modified_bessel_k0(const tensor &x, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_scaled_modified_bessel_k0(s, x, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_scaled_modified_bessel_k0(s, x.get(), at)); }
 /* Exponentially scaled modified Bessel function of the second kind, order 1. */
 inline tensor special_scaled_modified_bessel_k1(const tensor &x, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_scaled_modified_bessel_k1(s, x, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_scaled_modified_bessel_k1(s, x.get(), at)); }
 /* Spherical Bessel function of the first kind, order 0. */
 inline tensor special_spherical_bessel_j0(const tensor &x, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_spherical_bessel_j0(s, x, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_spherical_bessel_j0(s, x.get(), at)); }
 /* Chebyshev polynomial of the first kind. */
 inline tensor special_chebyshev_polynomial_t(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_chebyshev_polynomial_t(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_t(s, x.get(), n.get(), at)); }
 inline tensor special_chebyshev_polynomial_t_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_t_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_t_x_scalar(s, x, n.get(), at)); }
 inline tensor special_chebyshev_polynomial_t_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_t_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_t_n_scalar(s, x.get(), n, at)); }
 /* Chebyshev polynomial of the second kind. */
 inline tensor special_chebyshev_polynomial_u(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_chebyshev_polynomial_u(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_u(s, x.get(), n.get(), at)); }
 inline tensor special_chebyshev_polynomial_u_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_u_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_u_x_scalar(s, x, n.get(), at)); }
 inline tensor special_chebyshev_polynomial_u_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_u_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_u_n_scalar(s, x.get(), n, at)); }
 /* Chebyshev polynomial of the third kind. */
 inline tensor special_chebyshev_polynomial_v(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_chebyshev_polynomial_v(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_v(s, x.get(), n.get(), at)); }
 inline tensor special_chebyshev_polynomial_v_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_v_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_v_x_scalar(s, x, n.get(), at)); }
 inline tensor special_chebyshev_polynomial_v_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_v_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_v_n_scalar(s, x.get(), n, at)); }
 /* Chebyshev polynomial of the fourth kind. */
 inline tensor special_chebyshev_polynomial_w(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_chebyshev_polynomial_w(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_w(s, x.get(), n.get(), at)); }
 inline tensor special_chebyshev_polynomial_w_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_w_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_w_x_scalar(s, x, n.get(), at)); }
 inline tensor special_chebyshev_polynomial_w_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_w_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_chebyshev_polynomial_w_n_scalar(s, x.get(), n, at)); }
 /* Shifted Chebyshev polynomial of the first kind. */
 inline tensor special_shifted_chebyshev_polynomial_t(const tensor &x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_t(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_t(s, x.get(), n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_t_x_scalar(tn_scalar x, const tensor &n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_t_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_t_x_scalar(s, x, n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_t_n_scalar(const tensor &x, tn_scalar n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_t_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_t_n_scalar(s, x.get(), n, at)); }
 /* Shifted Chebyshev polynomial of the second kind. */
 inline tensor special_shifted_chebyshev_polynomial_u(const tensor &x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_u(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_u(s, x.get(), n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_u_x_scalar(tn_scalar x, const tensor &n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_u_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_u_x_scalar(s, x, n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_u_n_scalar(const tensor &x, tn_scalar n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_u_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_u_n_scalar(s, x.get(), n, at)); }
 /* Shifted Chebyshev polynomial of the third kind. */
 inline tensor special_shifted_chebyshev_polynomial_v(const tensor &x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_v(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_v(s, x.get(), n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_v_x_scalar(tn_scalar x, const tensor &n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_v_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_v_x_scalar(s, x, n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_v_n_scalar(const tensor &x, tn_scalar n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_v_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_v_n_scalar(s, x.get(), n, at)); }
 /* Shifted Chebyshev polynomial of the fourth kind. */
 inline tensor special_shifted_chebyshev_polynomial_w(const tensor &x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_w(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_w(s, x.get(), n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_w_x_scalar(tn_scalar x, const tensor &n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_w_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_w_x_scalar(s, x, n.get(), at)); }
 inline tensor special_shifted_chebyshev_polynomial_w_n_scalar(const tensor &x, tn_scalar n,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_w_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_shifted_chebyshev_polynomial_w_n_scalar(s, x.get(), n, at)); }
 /* Hermite polynomial, the physicists' one. */
 inline tensor special_hermite_polynomial_h(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_hermite_polynomial_h(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_hermite_polynomial_h(s, x.get(), n.get(), at)); }
 inline tensor special_hermite_polynomial_h_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_hermite_polynomial_h_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_hermite_polynomial_h_x_scalar(s, x, n.get(), at)); }
 inline tensor special_hermite_polynomial_h_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_hermite_polynomial_h_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_hermite_polynomial_h_n_scalar(s, x.get(), n, at)); }
 /* Hermite polynomial, the probabilists' one. */
 inline tensor special_hermite_polynomial_he(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_hermite_polynomial_he(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_hermite_polynomial_he(s, x.get(), n.get(), at)); }
 inline tensor special_hermite_polynomial_he_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_hermite_polynomial_he_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_hermite_polynomial_he_x_scalar(s, x, n.get(), at)); }
 inline tensor special_hermite_polynomial_he_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_hermite_polynomial_he_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_hermite_polynomial_he_n_scalar(s, x.get(), n, at)); }
 /* Laguerre polynomial. */
 inline tensor special_laguerre_polynomial_l(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_laguerre_polynomial_l(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_laguerre_polynomial_l(s, x.get(), n.get(), at)); }
 inline tensor special_laguerre_polynomial_l_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_laguerre_polynomial_l_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_laguerre_polynomial_l_x_scalar(s, x, n.get(), at)); }
 inline tensor special_laguerre_polynomial_l_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_laguerre_polynomial_l_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_laguerre_polynomial_l_n_scalar(s, x.get(), n, at)); }
 /* Legendre polynomial. */
 inline tensor special_legendre_polynomial_p(const tensor &x, const tensor &n, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_legendre_polynomial_p(s, x, n, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_legendre_polynomial_p(s, x.get(), n.get(), at)); }
 inline tensor special_legendre_polynomial_p_x_scalar(tn_scalar x, const tensor &n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_legendre_polynomial_p_x_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_legendre_polynomial_p_x_scalar(s, x, n.get(), at)); }
 inline tensor special_legendre_polynomial_p_n_scalar(const tensor &x, tn_scalar n, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_special_legendre_polynomial_p_n_scalar(s, x, n, at)); }
+        return detail::take<tensor>(s, tn_special_legendre_polynomial_p_n_scalar(s, x.get(), n, at)); }
 /* Error function. */
 inline tensor special_erf(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erf(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erf(s, self.get(), at)); }
 /* Complementary error function. */
 inline tensor special_erfc(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erfc(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erfc(s, self.get(), at)); }
 /* Inverse of the error function. */
 inline tensor special_erfinv(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erfinv(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_erfinv(s, self.get(), at)); }
 /* Logarithm of the absolute value of the gamma function. */
 inline tensor special_gammaln(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_gammaln(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_gammaln(s, self.get(), at)); }
 /* Derivative of lgamma. */
 inline tensor special_digamma(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_digamma(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_digamma(s, self.get(), at)); }
 inline tensor special_psi(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_psi(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_psi(s, self.get(), at)); }
 /* Derivative of order n of digamma. */
 inline tensor special_polygamma(int64_t n, const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_polygamma(s, n, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_polygamma(s, n, self.get(), at)); }
 /* Logarithm of the multivariate gamma function. */
 inline tensor special_multigammaln(const tensor &self, int64_t p, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_multigammaln(s, self, p, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_multigammaln(s, self.get(), p, at)); }
 /* Regularised lower incomplete gamma function. */
 inline tensor special_gammainc(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_gammainc(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_gammainc(s, self.get(), other.get(), at)); }
 /* Regularised upper incomplete gamma function. */
 inline tensor special_gammaincc(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_gammaincc(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_gammaincc(s, self.get(), other.get(), at)); }
 /* Modified Bessel function of the first kind, order 0. */
 inline tensor special_i0(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i0(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_i0(s, self.get(), at)); }
 /* Sine of pi x divided by pi x. */
 inline tensor special_sinc(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_sinc(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_sinc(s, self.get(), at)); }
 /* Self times the logarithm of other, zero where self is zero. */
 inline tensor special_xlogy(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_xlogy(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_xlogy(s, self.get(), other.get(), at)); }
 inline tensor special_xlogy_other_scalar(const tensor &self, tn_scalar other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_xlogy_other_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_xlogy_other_scalar(s, self.get(), other, at)); }
 inline tensor special_xlogy_self_scalar(tn_scalar self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_special_xlogy_self_scalar(s, self, other, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_special_xlogy_self_scalar(s, self, other.get(), at)); }
 
 /* ---- upsample: Resizing of images and sampling at points. */
 /* Resizes by the nearest element, one dimension. */
 inline tensor upsample_nearest1d(const tensor &self, tn_ints output_size, tn_upsample_nearest1d_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest1d(s, self, output_size, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest1d(s, self.get(), output_size, o, at)); }
 /* Resizes by the nearest element, two dimensions. */
 inline tensor upsample_nearest2d(const tensor &self, tn_ints output_size, tn_upsample_nearest2d_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest2d(s, self, output_size, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest2d(s, self.get(), output_size, o, at)); }
 /* Resizes by the nearest element, three dimensions. */
 inline tensor upsample_nearest3d(const tensor &self, tn_ints output_size, tn_upsample_nearest3d_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest3d(s, self, output_size, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest3d(s, self.get(), output_size, o, at)); }
 /* Resizes linearly. */
 inline tensor upsample_linear1d(const tensor &self, tn_ints output_size, int32_t align_corners,
         tn_upsample_linear1d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_linear1d(s, self, output_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_linear1d(s, self.get(), output_size, align_corners, o, at)); }
 /* Resizes bilinearly. */
 inline tensor upsample_bilinear2d(const tensor &self, tn_ints output_size, int32_t align_corners,
         tn_upsample_bilinear2d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_bilinear2d(s, self, output_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_bilinear2d(s, self.get(), output_size, align_corners, o, at)); }
 /* Resizes trilinearly. */
 inline tensor upsample_trilinear3d(const tensor &self, tn_ints output_size, int32_t align_corners,
         tn_upsample_trilinear3d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_trilinear3d(s, self, output_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_trilinear3d(s, self.get(), output_size, align_corners, o, at)); }
 /* Resizes bicubically. */
 inline tensor upsample_bicubic2d(const tensor &self, tn_ints output_size, int32_t align_corners,
         tn_upsample_bicubic2d_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_bicubic2d(s, self, output_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_bicubic2d(s, self.get(), output_size, align_corners, o, at)); }
 /* Resizes by the nearest element, one dimension. */
 inline tensor upsample_nearest1d_vec(const tensor &input, tn_ints output_size, tn_floats scale_factors,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest1d_vec(s, input, output_size, scale_factors, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest1d_vec(s, input.get(), output_size, scale_factors, at)); }
 /* Resizes by the nearest element, two dimensions. */
 inline tensor upsample_nearest2d_vec(const tensor &input, tn_ints output_size, tn_floats scale_factors,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest2d_vec(s, input, output_size, scale_factors, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest2d_vec(s, input.get(), output_size, scale_factors, at)); }
 /* Resizes by the nearest element, three dimensions. */
 inline tensor upsample_nearest3d_vec(const tensor &input, tn_ints output_size, tn_floats scale_factors,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest3d_vec(s, input, output_size, scale_factors, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest3d_vec(s, input.get(), output_size, scale_factors, at)); }
 /* Resizes linearly. */
 inline tensor upsample_linear1d_vec(const tensor &input, tn_ints output_size, int32_t align_corners,
         tn_floats scale_factors, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_linear1d_vec(s, input, output_size, align_corners, scale_factors, at)); }
+        return detail::take<tensor>(s, tn_upsample_linear1d_vec(s, input.get(), output_size, align_corners, scale_factors, at)); }
 /* Resizes bilinearly. */
 inline tensor upsample_bilinear2d_vec(const tensor &input, tn_ints output_size, int32_t align_corners,
         tn_floats scale_factors, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_bilinear2d_vec(s, input, output_size, align_corners, scale_factors, at)); }
+        return detail::take<tensor>(s, tn_upsample_bilinear2d_vec(s, input.get(), output_size, align_corners, scale_factors, at)); }
 /* Resizes trilinearly. */
 inline tensor upsample_trilinear3d_vec(const tensor &input, tn_ints output_size, int32_t align_corners,
         tn_floats scale_factors, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_trilinear3d_vec(s, input, output_size, align_corners, scale_factors, at)); }
+        return detail::take<tensor>(s, tn_upsample_trilinear3d_vec(s, input.get(), output_size, align_corners, scale_factors, at)); }
 /* Resizes bicubically. */
 inline tensor upsample_bicubic2d_vec(const tensor &input, tn_ints output_size, int32_t align_corners,
         tn_floats scale_factors, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_bicubic2d_vec(s, input, output_size, align_corners, scale_factors, at)); }
+        return detail::take<tensor>(s, tn_upsample_bicubic2d_vec(s, input.get(), output_size, align_corners, scale_factors, at)); }
 /* Gradient of upsample_nearest1d. */
 inline tensor upsample_nearest1d_backward(const tensor &grad_output, tn_ints output_size, tn_ints input_size,
         tn_upsample_nearest1d_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest1d_backward(s, grad_output, output_size, input_size, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest1d_backward(s, grad_output.get(), output_size, input_size, o, at)); }
 /* Gradient of upsample_nearest2d. */
 inline tensor upsample_nearest2d_backward(const tensor &grad_output, tn_ints output_size, tn_ints input_size,
         tn_upsample_nearest2d_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest2d_backward(s, grad_output, output_size, input_size, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest2d_backward(s, grad_output.get(), output_size, input_size, o, at)); }
 /* Gradient of upsample_nearest3d. */
 inline tensor upsample_nearest3d_backward(const tensor &grad_output, tn_ints output_size, tn_ints input_size,
         tn_upsample_nearest3d_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_nearest3d_backward(s, grad_output, output_size, input_size, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_nearest3d_backward(s, grad_output.get(), output_size, input_size, o, at)); }
 /* Gradient of upsample_linear1d. */
 inline tensor upsample_linear1d_backward(const tensor &grad_output, tn_ints output_size, tn_ints input_size,
         int32_t align_corners, tn_upsample_linear1d_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_linear1d_backward(s, grad_output, output_size, input_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_linear1d_backward(s, grad_output.get(), output_size, input_size, align_corners, o, at)); }
 /* Gradient of upsample_bilinear2d. */
 inline tensor upsample_bilinear2d_backward(const tensor &grad_output, tn_ints output_size, tn_ints input_size,
         int32_t align_corners, tn_upsample_bilinear2d_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_bilinear2d_backward(s, grad_output, output_size, input_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_bilinear2d_backward(s, grad_output.get(), output_size, input_size, align_corners, o, at)); }
 /* Gradient of upsample_trilinear3d. */
 inline tensor upsample_trilinear3d_backward(const tensor &grad_output, tn_ints output_size, tn_ints input_size,
         int32_t align_corners, tn_upsample_trilinear3d_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_trilinear3d_backward(s, grad_output, output_size, input_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_trilinear3d_backward(s, grad_output.get(), output_size, input_size, align_corners, o, at)); }
 /* Gradient of upsample_bicubic2d. */
 inline tensor upsample_bicubic2d_backward(const tensor &grad_output, tn_ints output_size, tn_ints input_size,
         int32_t align_corners, tn_upsample_bicubic2d_backward_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_upsample_bicubic2d_backward(s, grad_output, output_size, input_size, align_corners, o, at)); }
+        return detail::take<tensor>(s, tn_upsample_bicubic2d_backward(s, grad_output.get(), output_size, input_size, align_corners, o, at)); }
 /* Samples an image at the points of a grid. */
 inline tensor grid_sampler(const tensor &input, const tensor &grid, int64_t interpolation_mode, int64_t padding_mode,
         int32_t align_corners, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_grid_sampler(s, input, grid, interpolation_mode, padding_mode, align_corners, at)); }
+        return detail::take<tensor>(s, tn_grid_sampler(s, input.get(), grid.get(), interpolation_mode, padding_mode, align_corners, at)); }
 /* Samples an image of two dimensions at the points of a grid. */
 inline tensor grid_sampler_2d(const tensor &input, const tensor &grid, int64_t interpolation_mode,
         int64_t padding_mode, int32_t align_corners, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_grid_sampler_2d(s, input, grid, interpolation_mode, padding_mode, align_corners, at)); }
+        return detail::take<tensor>(s, tn_grid_sampler_2d(s, input.get(), grid.get(), interpolation_mode, padding_mode, align_corners, at)); }
 /* Gradients of grid_sampler_2d. */
 inline tn_grid_sampler_2d_backward_result grid_sampler_2d_backward(const tensor &grad_output, const tensor &input,
         const tensor &grid, int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners,
         tn_bools output_mask, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_grid_sampler_2d_backward_result>(s, tn_grid_sampler_2d_backward(s, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, at)); }
+        return detail::take<tn_grid_sampler_2d_backward_result>(s, tn_grid_sampler_2d_backward(s, grad_output.get(), input.get(), grid.get(), interpolation_mode, padding_mode, align_corners, output_mask, at)); }
 /* Samples an image of three dimensions at the points of a grid. */
 inline tensor grid_sampler_3d(const tensor &input, const tensor &grid, int64_t interpolation_mode,
         int64_t padding_mode, int32_t align_corners, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_grid_sampler_3d(s, input, grid, interpolation_mode, padding_mode, align_corners, at)); }
+        return detail::take<tensor>(s, tn_grid_sampler_3d(s, input.get(), grid.get(), interpolation_mode, padding_mode, align_corners, at)); }
 /* Gradients of grid_sampler_3d. */
 inline tn_grid_sampler_3d_backward_result grid_sampler_3d_backward(const tensor &grad_output, const tensor &input,
         const tensor &grid, int64_t interpolation_mode, int64_t padding_mode, int32_t align_corners,
         tn_bools output_mask, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tn_grid_sampler_3d_backward_result>(s, tn_grid_sampler_3d_backward(s, grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask, at)); }
+        return detail::take<tn_grid_sampler_3d_backward_result>(s, tn_grid_sampler_3d_backward(s, grad_output.get(), input.get(), grid.get(), interpolation_mode, padding_mode, align_corners, output_mask, at)); }
 /* Grid of sampling points of an affine map. */
 inline tensor affine_grid_generator(const tensor &theta, tn_ints size, int32_t align_corners,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_affine_grid_generator(s, theta, size, align_corners, at)); }
+        return detail::take<tensor>(s, tn_affine_grid_generator(s, theta.get(), size, align_corners, at)); }
 /* Gradient of affine_grid_generator. */
 inline tensor affine_grid_generator_backward(const tensor &grad, tn_ints size, int32_t align_corners,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_affine_grid_generator_backward(s, grad, size, align_corners, at)); }
+        return detail::take<tensor>(s, tn_affine_grid_generator_backward(s, grad.get(), size, align_corners, at)); }
 
 /* ---- view: Views: other sizes and strides on the same storage. */
 /* View with another size; an error if it needs a copy. */
 inline tensor view(const tensor &self, tn_ints size, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view(s, self, size, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view(s, self.get(), size, at)); }
 /* View of the same bytes as another type. */
 inline tensor view_dtype(const tensor &self, tn_dtype dtype, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_dtype(s, self, dtype, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_dtype(s, self.get(), dtype, at)); }
 /* View with another size where possible, else a copy. */
 inline tensor reshape(const tensor &self, tn_ints shape, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reshape(s, self, shape, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reshape(s, self.get(), shape, at)); }
 /* Reshapes to the size of another tensor. */
 inline tensor reshape_as(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reshape_as(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_reshape_as(s, self.get(), other.get(), at)); }
 /* View with the size of another tensor. */
 inline tensor view_as(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as(s, self.get(), other.get(), at)); }
 /* Joins a range of dimensions to one. */
 inline tensor flatten(const tensor &self, tn_flatten_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flatten(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_flatten(s, self.get(), o, at)); }
 /* Splits a dimension to several. */
 inline tensor unflatten(const tensor &self, int64_t dim, tn_ints sizes, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unflatten(s, self, dim, sizes, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unflatten(s, self.get(), dim, sizes, at)); }
 /* Contiguous tensor of one dimension. */
 inline tensor ravel(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ravel(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_ravel(s, self.get(), at)); }
 /* Repeats dimensions of size 1 without a copy. */
 inline tensor expand(const tensor &self, tn_ints size, tn_expand_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expand(s, self, size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expand(s, self.get(), size, o, at)); }
 /* Expands to the size of another tensor. */
 inline tensor expand_as(const tensor &self, const tensor &other, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expand_as(s, self, other, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expand_as(s, self.get(), other.get(), at)); }
 /* Expands to a size. */
 inline tensor broadcast_to(const tensor &self, tn_ints size, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_broadcast_to(s, self, size, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_broadcast_to(s, self.get(), size, at)); }
 /* Expands tensors to their common size. */
 inline tensors broadcast_tensors(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_broadcast_tensors(s, tensors_, at)); }
 /* Reorders the dimensions. */
 inline tensor permute(const tensor &self, tn_ints dims, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_permute(s, self, dims, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_permute(s, self.get(), dims, at)); }
 /* Swaps two dimensions. */
 inline tensor transpose(const tensor &self, int64_t dim0, int64_t dim1, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_transpose(s, self, dim0, dim1, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_transpose(s, self.get(), dim0, dim1, at)); }
 inline tensor transpose_(const tensor &self, int64_t dim0, int64_t dim1, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_transpose_(s, self, dim0, dim1, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_transpose_(s, self.get(), dim0, dim1, at)); }
 /* Transposes a matrix. */
 inline tensor t(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_t(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_t(s, self.get(), at)); }
 inline tensor t_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_t_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_t_(s, self.get(), at)); }
 /* Reverses the dimensions. */
 inline tensor numpy_t(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_numpy_t(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_numpy_t(s, self.get(), at)); }
 /* Transposes the last two dimensions. */
 inline tensor mt(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mt(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mt(s, self.get(), at)); }
 /* Conjugate transpose of the last two dimensions. */
 inline tensor mh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_mh(s, self.get(), at)); }
 /* Conjugate transpose of a matrix. */
 inline tensor matrix_h(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_h(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_matrix_h(s, self.get(), at)); }
 /* Conjugate transpose of the last two dimensions. */
 inline tensor adjoint(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_adjoint(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_adjoint(s, self.get(), at)); }
 /* Moves dimensions to other places. */
 inline tensor movedim(const tensor &self, int64_t source, int64_t destination, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_movedim(s, self, source, destination, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_movedim(s, self.get(), source, destination, at)); }
 inline tensor movedim_intlist(const tensor &self, tn_ints source, tn_ints destination, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_movedim_intlist(s, self, source, destination, at)); }
+        return detail::take<tensor>(s, tn_movedim_intlist(s, self.get(), source, destination, at)); }
 /* Slice at one index of a dimension. */
 inline tensor select(const tensor &self, int64_t dim, int64_t index, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_select(s, self, dim, index, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_select(s, self.get(), dim, index, at)); }
 /* Slice of a dimension from start to end by step. */
 inline tensor slice(const tensor &self, tn_slice_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_slice(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_slice(s, self.get(), o, at)); }
 /* Slice of a dimension given by start and length. */
 inline tensor narrow(const tensor &self, int64_t dim, int64_t start, int64_t length, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_narrow(s, self, dim, start, length, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_narrow(s, self.get(), dim, start, length, at)); }
 inline tensor narrow_tensor(const tensor &self, int64_t dim, const tensor &start, int64_t length,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_narrow_tensor(s, self, dim, start, length, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_narrow_tensor(s, self.get(), dim, start.get(), length, at)); }
 /* Diagonal of two dimensions as a view. */
 inline tensor diagonal(const tensor &self, tn_diagonal_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diagonal(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diagonal(s, self.get(), o, at)); }
 /* Diagonal of the last two dimensions as a view. */
 inline tensor linalg_diagonal(const tensor &A, tn_linalg_diagonal_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_diagonal(s, A, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_linalg_diagonal(s, A.get(), o, at)); }
 /* Removes the dimensions of size 1. */
 inline tensor squeeze(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze(s, self.get(), at)); }
 inline tensor squeeze_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_(s, self.get(), at)); }
 inline tensor squeeze_dim(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dim(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dim(s, self.get(), dim, at)); }
 inline tensor squeeze_dim_(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dim_(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dim_(s, self.get(), dim, at)); }
 inline tensor squeeze_dims(const tensor &self, tn_ints dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dims(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dims(s, self.get(), dim, at)); }
 inline tensor squeeze_dims_(const tensor &self, tn_ints dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dims_(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_dims_(s, self.get(), dim, at)); }
 /* Inserts a dimension of size 1. */
 inline tensor unsqueeze(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unsqueeze(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unsqueeze(s, self.get(), dim, at)); }
 inline tensor unsqueeze_(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unsqueeze_(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unsqueeze_(s, self.get(), dim, at)); }
 /* View with given size, strides and offset. */
 inline tensor as_strided(const tensor &self, tn_ints size, tn_ints stride, tn_as_strided_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_as_strided(s, self, size, stride, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_as_strided(s, self.get(), size, stride, o, at)); }
 inline tensor as_strided_(const tensor &self, tn_ints size, tn_ints stride, tn_as_strided__args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_as_strided_(s, self, size, stride, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_as_strided_(s, self.get(), size, stride, o, at)); }
 /* View of the sliding windows of a dimension. */
 inline tensor unfold(const tensor &self, int64_t dimension, int64_t size, int64_t step,
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unfold(s, self, dimension, size, step, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_unfold(s, self.get(), dimension, size, step, at)); }
 /* Views of equal size along a dimension. */
 inline tensors split(const tensor &self, int64_t split_size, tn_split_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_split(s, self, split_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_split(s, self.get(), split_size, o, at)); }
 inline tensors split_sizes(const tensor &self, tn_ints split_size, tn_split_sizes_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_split_sizes(s, self, split_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_split_sizes(s, self.get(), split_size, o, at)); }
 /* Views of given sizes along a dimension. */
 inline tensors split_with_sizes(const tensor &self, tn_ints split_sizes, tn_split_with_sizes_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_split_with_sizes(s, self, split_sizes, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensors>(s, tn_split_with_sizes(s, self.get(), split_sizes, o, at)); }
 /* Split whose results count as separate tensors. */
 inline tensors unsafe_split(const tensor &self, int64_t split_size, tn_unsafe_split_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_unsafe_split(s, self, split_size, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensors>(s, tn_unsafe_split(s, self.get(), split_size, o, at)); }
 /* Split by sizes whose results count as separate tensors. */
 inline tensors unsafe_split_with_sizes(const tensor &self, tn_ints split_sizes,
         tn_unsafe_split_with_sizes_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_unsafe_split_with_sizes(s, self, split_sizes, o, at)); }
+        return detail::take<tensors>(s, tn_unsafe_split_with_sizes(s, self.get(), split_sizes, o, at)); }
 /* Views of nearly equal size along a dimension. */
 inline tensors chunk(const tensor &self, int64_t chunks, tn_chunk_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_chunk(s, self, chunks, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_chunk(s, self.get(), chunks, o, at)); }
 /* Chunks that count as separate tensors. */
 inline tensors unsafe_chunk(const tensor &self, int64_t chunks, tn_unsafe_chunk_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_unsafe_chunk(s, self, chunks, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_unsafe_chunk(s, self.get(), chunks, o, at)); }
 /* Splits into sections or at indices. */
 inline tensors aten_tensor_split(const tensor &self, int64_t sections, tn_aten_tensor_split_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_aten_tensor_split(s, self, sections, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensors>(s, tn_aten_tensor_split(s, self.get(), sections, o, at)); }
 inline tensors aten_tensor_split_indices(const tensor &self, tn_ints indices,
         tn_aten_tensor_split_indices_args o = {}, tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_aten_tensor_split_indices(s, self, indices, o, at)); }
+        return detail::take<tensors>(s, tn_aten_tensor_split_indices(s, self.get(), indices, o, at)); }
 inline tensors aten_tensor_split_tensor_indices_or_sections(const tensor &self,
         const tensor &tensor_indices_or_sections, tn_aten_tensor_split_tensor_indices_or_sections_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_aten_tensor_split_tensor_indices_or_sections(s, self, tensor_indices_or_sections, o, at)); }
+        return detail::take<tensors>(s, tn_aten_tensor_split_tensor_indices_or_sections(s, self.get(), tensor_indices_or_sections.get(), o, at)); }
 /* Splits along the second dimension. */
 inline tensors hsplit(const tensor &self, int64_t sections, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_hsplit(s, self, sections, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_hsplit(s, self.get(), sections, at)); }
 inline tensors hsplit_array(const tensor &self, tn_ints indices, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_hsplit_array(s, self, indices, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_hsplit_array(s, self.get(), indices, at)); }
 /* Splits along the first dimension. */
 inline tensors vsplit(const tensor &self, int64_t sections, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_vsplit(s, self, sections, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_vsplit(s, self.get(), sections, at)); }
 inline tensors vsplit_array(const tensor &self, tn_ints indices, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_vsplit_array(s, self, indices, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_vsplit_array(s, self.get(), indices, at)); }
 /* Splits along the third dimension. */
 inline tensors dsplit(const tensor &self, int64_t sections, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_dsplit(s, self, sections, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_dsplit(s, self.get(), sections, at)); }
 inline tensors dsplit_array(const tensor &self, tn_ints indices, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_dsplit_array(s, self, indices, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_dsplit_array(s, self.get(), indices, at)); }
 /* Views of all slices along a dimension. */
 inline tensors unbind(const tensor &self, tn_unbind_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_unbind(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_unbind(s, self.get(), o, at)); }
 /* View of the same tensor. */
 inline tensor alias(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alias(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alias(s, self.get(), at)); }
 /* View of the same data outside the graph. */
 inline tensor detach_default(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_detach_default(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_detach_default(s, self.get(), at)); }
 inline tensor detach_(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_detach_(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_detach_(s, self.get(), at)); }
 /* Admits a fresh tensor to the graph. */
 inline tensor lift_fresh(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift_fresh(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift_fresh(s, self.get(), at)); }
 /* View with at least one dimension. */
 inline tensor atleast_1d(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atleast_1d(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atleast_1d(s, self.get(), at)); }
 inline tensors atleast_1d_sequence(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_atleast_1d_sequence(s, tensors_, at)); }
 /* View with at least two dimensions. */
 inline tensor atleast_2d(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atleast_2d(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atleast_2d(s, self.get(), at)); }
 inline tensors atleast_2d_sequence(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_atleast_2d_sequence(s, tensors_, at)); }
 /* View with at least three dimensions. */
 inline tensor atleast_3d(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atleast_3d(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_atleast_3d(s, self.get(), at)); }
 inline tensors atleast_3d_sequence(tn_tensors tensors_, tn_place at = tn_place::here())
 { tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_atleast_3d_sequence(s, tensors_, at)); }
 /* Views of vectors as the axes of a grid. */
@@ -3965,100 +4131,102 @@ inline tensors meshgrid_indexing(tn_tensors tensors_, const char *indexing, tn_p
 { tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_meshgrid_indexing(s, tensors_, indexing, at)); }
 /* Self if it has the memory format, else a copy. */
 inline tensor contiguous(const tensor &self, tn_contiguous_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_contiguous(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_contiguous(s, self.get(), o, at)); }
 /* Moves dimensions to other places. */
 inline tensor moveaxis(const tensor &self, int64_t source, int64_t destination, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_moveaxis(s, self, source, destination, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_moveaxis(s, self.get(), source, destination, at)); }
 inline tensor moveaxis_intlist(const tensor &self, tn_ints source, tn_ints destination,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_moveaxis_intlist(s, self, source, destination, at)); }
+        return detail::take<tensor>(s, tn_moveaxis_intlist(s, self.get(), source, destination, at)); }
 /* Swaps two dimensions. */
 inline tensor swapaxes(const tensor &self, int64_t axis0, int64_t axis1, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapaxes(s, self, axis0, axis1, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapaxes(s, self.get(), axis0, axis1, at)); }
 inline tensor swapaxes_(const tensor &self, int64_t axis0, int64_t axis1, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapaxes_(s, self, axis0, axis1, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapaxes_(s, self.get(), axis0, axis1, at)); }
 inline tensor swapdims(const tensor &self, int64_t dim0, int64_t dim1, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapdims(s, self, dim0, dim1, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapdims(s, self.get(), dim0, dim1, at)); }
 inline tensor swapdims_(const tensor &self, int64_t dim0, int64_t dim1, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapdims_(s, self, dim0, dim1, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_swapdims_(s, self.get(), dim0, dim1, at)); }
 /* Copy with the result of the view alias. */
 inline tensor alias_copy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alias_copy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_alias_copy(s, self.get(), at)); }
 /* Copy with the result of the view as_strided. */
 inline tensor as_strided_copy(const tensor &self, tn_ints size, tn_ints stride, tn_as_strided_copy_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_as_strided_copy(s, self, size, stride, o, at)); }
+{ tn_scope *s = scope::current();
+        return detail::take<tensor>(s, tn_as_strided_copy(s, self.get(), size, stride, o, at)); }
 /* Copy with the result of the view detach. */
 inline tensor detach_copy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_detach_copy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_detach_copy(s, self.get(), at)); }
 /* Copy with the result of the view diagonal. */
 inline tensor diagonal_copy(const tensor &self, tn_diagonal_copy_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diagonal_copy(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_diagonal_copy(s, self.get(), o, at)); }
 /* Copy with the result of the view expand. */
 inline tensor expand_copy(const tensor &self, tn_ints size, tn_expand_copy_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expand_copy(s, self, size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_expand_copy(s, self.get(), size, o, at)); }
 /* Copy with the result of the view permute. */
 inline tensor permute_copy(const tensor &self, tn_ints dims, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_permute_copy(s, self, dims, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_permute_copy(s, self.get(), dims, at)); }
 /* Copy with the result of the view select. */
 inline tensor select_copy(const tensor &self, int64_t dim, int64_t index, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_select_copy(s, self, dim, index, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_select_copy(s, self.get(), dim, index, at)); }
 /* Copy with the result of the view slice. */
 inline tensor slice_copy(const tensor &self, tn_slice_copy_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_slice_copy(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_slice_copy(s, self.get(), o, at)); }
 /* Copy with the result of the view split. */
 inline tensors split_copy(const tensor &self, int64_t split_size, tn_split_copy_args o = {},
         tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_split_copy(s, self, split_size, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_split_copy(s, self.get(), split_size, o, at)); }
 /* Copy with the result of the view split_with_sizes. */
 inline tensors split_with_sizes_copy(const tensor &self, tn_ints split_sizes, tn_split_with_sizes_copy_args o = {},
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensors>(s, tn_split_with_sizes_copy(s, self, split_sizes, o, at)); }
+        return detail::take<tensors>(s, tn_split_with_sizes_copy(s, self.get(), split_sizes, o, at)); }
 /* Copy with the result of the view squeeze. */
 inline tensor squeeze_copy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_copy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_copy(s, self.get(), at)); }
 inline tensor squeeze_copy_dim(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_copy_dim(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_copy_dim(s, self.get(), dim, at)); }
 inline tensor squeeze_copy_dims(const tensor &self, tn_ints dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_copy_dims(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_squeeze_copy_dims(s, self.get(), dim, at)); }
 /* Copy with the result of the view t. */
 inline tensor t_copy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_t_copy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_t_copy(s, self.get(), at)); }
 /* Copy with the result of the view transpose. */
 inline tensor transpose_copy(const tensor &self, int64_t dim0, int64_t dim1, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_transpose_copy(s, self, dim0, dim1, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_transpose_copy(s, self.get(), dim0, dim1, at)); }
 /* Copy with the result of the view unbind. */
 inline tensors unbind_copy(const tensor &self, tn_unbind_copy_args o = {}, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_unbind_copy(s, self, o, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensors>(s, tn_unbind_copy(s, self.get(), o, at)); }
 /* Copy with the result of the view unfold. */
 inline tensor unfold_copy(const tensor &self, int64_t dimension, int64_t size, int64_t step,
         tn_place at = tn_place::here())
 { tn_scope *s = scope::current();
-        return detail::take<tensor>(s, tn_unfold_copy(s, self, dimension, size, step, at)); }
+        return detail::take<tensor>(s, tn_unfold_copy(s, self.get(), dimension, size, step, at)); }
 /* Copy with the result of the view unsqueeze. */
 inline tensor unsqueeze_copy(const tensor &self, int64_t dim, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unsqueeze_copy(s, self, dim, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_unsqueeze_copy(s, self.get(), dim, at)); }
 /* Copy with other sizes; unlike view, of any strides. */
 inline tensor view_copy(const tensor &self, tn_ints size, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_copy(s, self, size, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_copy(s, self.get(), size, at)); }
 /* Copy with the result of the view view. */
 inline tensor view_copy_dtype(const tensor &self, tn_dtype dtype, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_copy_dtype(s, self, dtype, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_copy_dtype(s, self.get(), dtype, at)); }
 /* Copy with the result of the view view_as_real. */
 inline tensor view_as_real_copy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_real_copy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_real_copy(s, self.get(), at)); }
 /* Copy with the result of the view view_as_complex. */
 inline tensor view_as_complex_copy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_complex_copy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_view_as_complex_copy(s, self.get(), at)); }
 /* Copy with the result of the view lift_fresh. */
 inline tensor lift_fresh_copy(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift_fresh_copy(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift_fresh_copy(s, self.get(), at)); }
 /* Admits a tensor to the graph. */
 inline tensor lift(const tensor &self, tn_place at = tn_place::here())
-{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift(s, self, at)); }
+{ tn_scope *s = scope::current(); return detail::take<tensor>(s, tn_lift(s, self.get(), at)); }
 
 } // namespace tenon
 

@@ -48,7 +48,7 @@ using grad_scaler = owned<tn_grad_scaler, tn_grad_scaler_destroy>;
 inline tensors next(const loader &l, tn_place at = tn_place::here())
 {
     tn_tensors batch = detail::placed(at, [&](tn_scope *s) { return (tn_loader_next)(s, l); });
-    if (!batch.count) detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+    if (!batch.count) detail::fail(scope::current());
     return tensors(batch.data, batch.data + batch.count);
 }
 
@@ -120,7 +120,7 @@ private:
     template <class... T> tn_outputs run(const operand &x, const T &...in) const
     {
         tn_outputs y = ::tenon::detail::placed(x.place(), [&](tn_scope *s) { return (tn_module_call)(s, m_, TN_TENSORS(x, in...)); });
-        if (!y.first) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        if (!y.first) ::tenon::detail::fail(scope::current());
         return y;
     }
 };
@@ -200,7 +200,7 @@ private:
             for (size_t i = 1; i < out.size(); i++) more[i - 1] = tn_scope_adopt(s, tn_retain(out[i]));
             return tn_scope_adopt(s, tn_retain(out[0]));
         } catch (const error &e) {
-            tn_scope_fail(s, e.status(), e.what());
+            e.record(s);
         } catch (const std::exception &e) {
             tn_scope_fail(s, TN_E_STATE, e.what());
         } catch (...) {
@@ -284,7 +284,7 @@ public:
         tn_step_options options;
         options.lr = lr;
         options.clip_norm = clip_norm;
-        if (tn_optimizer_step(scope::current(), *this, options, at)) ::tenon::detail::fail(TN_E_STATE, tn_scope_error(scope::current()));
+        if (tn_optimizer_step(scope::current(), *this, options, at)) ::tenon::detail::fail(scope::current());
         tn_optimizer_zero_grad(*this);
     }
     void save(const std::string &path) const { check(tn_optimizer_save(*this, path.c_str())); }
