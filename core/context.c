@@ -15,6 +15,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/finding.h"
+#include "core/handle.h"
 #include "core/log.h"
 #include "core/profile.h"
 #include "core/thread.h"
@@ -176,6 +177,7 @@ static void free_context(tn_context *ctx)
     free_interned(ctx);
     tni_findings_finish(ctx);
     tni_debug_finish(ctx);
+    tni_dead_handles_finish(ctx); /* devices and rooms have released their generators, events and files */
     tni_memory_options_finish(ctx);
     tni_memory_flush(ctx);
     pthread_mutex_destroy(&ctx->findings_lock);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/handle.h"
 #include "core/current.h"
 #include "core/finding.h"
 #include "core/scope.h"
@@ -179,7 +178,6 @@ void tni_devices_finish(tn_context *ctx)
     if (tni_context_check(ctx)) return;
     tni_dead_tensors_finish(ctx);
     tni_dead_scopes_finish(ctx);
-    tni_dead_handles_finish(ctx);
     uint32_t n = atomic_load_explicit(&ctx->type_count, memory_order_acquire);
     wait_for_devices(ctx, n);
     while (n-- > 0) {
