@@ -20,7 +20,7 @@ GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStre
               "cuGraphExecDestroy", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxGetCurrent",
               "cuMemRelease", "cuMemAddressFree", "cuMemUnmap"}
 LEFT = {"cuMemUnmap": 0}  # tried again in the end; else at most one object is left
-UNUSED = {"cuStreamGetCtx"}  # of streams of the program
+UNUSED = {"cuStreamGetCtx", "cuMemAllocManaged"}  # of streams of the program; of integrated devices (cuda/unified)
 NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
 HIP_NAMES = {1: "hipErrorInvalidValue", 2: "hipErrorOutOfMemory", 201: "hipErrorInvalidContext", 700: "hipErrorIllegalAddress"}
 HIP_OWN = ["hipGetDevice", "hipSetDevice", "hipGetDeviceProperties", "cuLaunchHostFunc"]  # the last is behind hipStreamAddCallback
