@@ -58,7 +58,11 @@ public:
     }
 
 private:
-    static std::string prefix(tn_place at) { return at.file ? at.file + (":" + std::to_string(at.line)) + ": " : std::string(); }
+    static std::string prefix(tn_place at)
+    {
+        if (!at.file) return std::string();
+        return std::string(at.file).append(":").append(std::to_string(at.line)).append(": ");
+    }
     int32_t status_;
     uint32_t line_;
     size_t prefix_; /* its length */
