@@ -31,7 +31,7 @@ MUTANTS = [
     ("a copy between devices: the target has read the piece before", "core/copies.c",
      "int32_t status = tn_event_synchronize(b->written);", "int32_t status = TN_OK;"),
     ("a copy between devices: its buffers stay until they are read", "core/copies.c",
-     "kept_buffer *k = b->host ? tni_alloc(ctx, sizeof *k) : NULL;", "free_buffer(ctx, b); kept_buffer *k = NULL;"),
+     "buffer *k = b->host ? tni_alloc(ctx, sizeof *k) : NULL;", "free_buffer(b);\n    buffer *k = NULL;"),
     ("a copy between peers: the target's stream waits for the source's", "core/copies.c",
      "if (!status) status = tn_stream_wait_stream(stream, source);", ""),
     ("a copy between peers: the source's stream waits for the copy", "core/copies.c",
