@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The end of objects, and what is kept of dead ones; see handle.h. */
 #include "core/handle.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a tree of modules is still there, for optimisers and averages, which outlive it by mistake; see module_life.h. */
 #include "module.h"
 
 #include <stdio.h>
