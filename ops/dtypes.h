@@ -4,6 +4,7 @@
 #define TNI_OPS_DTYPES_H
 
 #include "core/dtype.h"
+#include "tenon/value.h"
 
 static inline int32_t is_float(tn_dtype dtype)
 {
@@ -18,4 +19,12 @@ static inline int32_t is_integer(tn_dtype dtype)
 {
     return tni_dtype_category(dtype) <= TNI_CATEGORY_INT;
 }
+
+/* The largest finite value; infinity for float64 and complex128. */
+double tni_largest(tn_dtype dtype);
+/* What ATen calls a dtype that cannot hold the number; NULL if it can. */
+const char *tni_overflowing(tn_value number, tn_dtype dtype);
+
+#define TNI_OVERFLOW "value cannot be converted to type %s without overflow"
+
 #endif

@@ -150,10 +150,6 @@ void composite_prelu_kernel_backward(tn_scope *s, const tn_value *args, tn_value
 void composite_rrelu(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
-    if (arg_float(args, 1) > arg_float(args, 2)) {
-        tn_scope_fail(s, TN_E_ARGUMENT, "Lower bound should be less than or equal to the upper bound");
-        return;
-    }
     give(outs, 0,
          tn_rrelu_with_noise(s, self, tn_empty_like(s, self), .lower = args[1], .upper = args[2],
                              .training = arg_bool(args, 3), .generator = arg_generator(args, 4)));
@@ -180,7 +176,7 @@ void composite_rrelu_with_noise_backward(tn_scope *s, const tn_value *args, tn_v
 {
     tn_tensor *grad = arg_tensor(args, 0);
     double lower = arg_float(args, 3), upper = arg_float(args, 4);
-    if (arg_bool(args, 5) && upper - lower > 1e-6)
+    if (arg_bool(args, 5))
         give(outs, 0, tn_mul(s, grad, arg_tensor(args, 2)));
     else
         give(outs, 0,

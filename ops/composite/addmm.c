@@ -109,6 +109,8 @@ static int32_t check_addr(tn_scope *s, tn_dtype dtype, tn_value number, const ch
     if (number.tag == TN_TAG_COMPLEX && !is_complex(dtype))
         return tni_scope_failf(
             s, TN_E_DTYPE, "For non-complex input tensors, argument %s must not be a complex number.", name);
+    const char *overflowing = tni_overflowing(number, dtype);
+    if (overflowing) return tni_scope_failf(s, TN_E_DTYPE, TNI_OVERFLOW, overflowing);
     return TN_OK;
 }
 

@@ -93,8 +93,14 @@ FORWARD(composite_new_zeros, give_new_filled, 0)
 
 /* ---- steps ---- */
 
-static int32_t check_range(tn_scope *s, double start, double end, double step)
+static int32_t check_range(tn_scope *s, tn_value from, tn_value to, tn_value by)
 {
+    const double start = tn_value_as_float(from), end = tn_value_as_float(to), step = tn_value_as_float(by);
+    const tn_value all[] = {from, to, by};
+    for (uint32_t i = 0; i < 3; i++) {
+        if (tni_overflowing(all[i], TN_FLOAT64))
+            return tni_scope_failf(s, TN_E_DTYPE, TNI_OVERFLOW, "double");
+    }
     if (step == 0) return tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
     if (!isfinite(start) || !isfinite(end))
         return tni_scope_failf(s, TN_E_ARGUMENT, "unsupported range: %g -> %g", start, end);
@@ -127,7 +133,7 @@ static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, tni
 {
     int32_t fractions = start.tag == TN_TAG_FLOAT || end.tag == TN_TAG_FLOAT || step.tag == TN_TAG_FLOAT;
     if (!o.dtype) o.dtype = fractions ? tni_default_dtype(s->ctx) : TN_INT64;
-    if (check_range(s, tn_value_as_float(start), tn_value_as_float(end), tn_value_as_float(step))) return;
+    if (check_range(s, start, end, step)) return;
     int64_t count = count_steps(start, end, step, o.dtype);
     start = number_in(start, o.dtype);
     step = number_in(step, o.dtype);
@@ -149,7 +155,7 @@ void composite_arange(tn_scope *s, const tn_value *args, tn_value *outs)
 static void range(tn_scope *s, tn_value start, tn_value end, tn_value step, tni_options o, tn_value *outs)
 {
     if (!o.dtype) o.dtype = tni_default_dtype(s->ctx);
-    if (check_range(s, tn_value_as_float(start), tn_value_as_float(end), tn_value_as_float(step))) return;
+    if (check_range(s, start, end, step)) return;
     start = number_in(start, o.dtype);
     end = number_in(end, o.dtype);
     step = number_in(step, o.dtype);
@@ -210,10 +216,15 @@ typedef struct spacing {
     tni_options o;
 } spacing;
 
-static int32_t prepare_spacing(tn_scope *s, spacing *p)
+static int32_t prepare_spacing(tn_scope *s, spacing *p, const char *name)
 {
     if (p->steps < 0) return tn_scope_fail(s, TN_E_ARGUMENT, "number of steps must be non-negative");
     int32_t complex = p->start.tag == TN_TAG_COMPLEX || p->end.tag == TN_TAG_COMPLEX;
+    if (complex && p->o.dtype && !is_complex(p->o.dtype))
+        return tni_scope_failf(s, TN_E_DTYPE,
+                               "torch.%s(): inferred dtype %s can't be safely cast to passed dtype %s", name,
+                               tni_dtype_error_name(tni_dtype_to_complex(tni_default_dtype(s->ctx))),
+                               tni_dtype_error_name(p->o.dtype));
     if (!p->o.dtype)
         p->o.dtype = complex ? tni_dtype_to_complex(tni_default_dtype(s->ctx)) : tni_default_dtype(s->ctx);
     p->start = number_in(p->start, p->o.dtype);
@@ -223,7 +234,7 @@ static int32_t prepare_spacing(tn_scope *s, spacing *p)
 
 static void linspace(tn_scope *s, spacing p, tn_value *outs)
 {
-    if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
+    if (tn_scope_failed(s) || prepare_spacing(s, &p, "linspace")) return;
     if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
     tn_tensor *t = tni_cast(s, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device), p.o.dtype);
     give(outs, 0, tni_pinned_with(s, t, p.o));
@@ -231,7 +242,7 @@ static void linspace(tn_scope *s, spacing p, tn_value *outs)
 
 static void logspace(tn_scope *s, spacing p, double base, tn_value *outs)
 {
-    if (tn_scope_failed(s) || prepare_spacing(s, &p)) return;
+    if (tn_scope_failed(s) || prepare_spacing(s, &p, "logspace")) return;
     if (p.steps == 0) return give(outs, 0, tni_empty_with(s, TN_INTS(0), p.o));
     tn_tensor *t = tn_pow_scalar(s, base, spaced(s, p.start, p.end, p.steps, p.o.dtype, p.o.device));
     give(outs, 0, tni_pinned_with(s, tni_cast(s, t, p.o.dtype), p.o));

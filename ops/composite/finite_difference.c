@@ -98,6 +98,9 @@ static tn_tensor *integrate(tn_scope *s, tn_tensor *y, tn_tensor *x, tn_value dx
 {
     const char *name = running ? "cumulative_trapezoid" : "trapezoid";
     if (refuse_bool(s, y, name) || refuse_bool(s, x, name)) return NULL;
+    if (dx.tag == TN_TAG_COMPLEX || dx.tag == TN_TAG_BOOL)
+        return tni_scope_failf(s, TN_E_ARGUMENT, "%s: Currently, we only support dx as a real number.", name),
+               NULL;
     if (rank_of(y) == 0) return tni_scope_failf(s, TN_E_SHAPE, "%s: y must have a dimension", name), NULL;
     dim = tni_dim(s, dim, rank_of(y));
     if (tn_scope_failed(s)) return NULL;

@@ -112,9 +112,6 @@ static void index_fill(tn_scope *s, const tn_value *args, tn_tensor *value, tn_v
 void composite_index_fill(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
-    if (args[3].tag == TN_TAG_COMPLEX && !is_complex(dtype_of(self)))
-        return (void)tn_scope_fail(
-            s, TN_E_DTYPE, "index_fill_(): Converting complex Scalar to non-complex type is not supported");
     index_fill(s, args, tni_number_like(s, self, args[3]), outs);
 }
 
@@ -208,11 +205,10 @@ void composite_masked_fill_tensor(tn_scope *s, const tn_value *args, tn_value *o
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %lld dimension(s).",
             (long long)rank_of(value));
     if (is_complex(dtype_of(value)) && !is_complex(dtype_of(self)))
-        return (void)tni_scope_failf(s, TN_E_DTYPE, "value cannot be converted to type %s without overflow",
-                                     dtype_of(self) == TN_INT64     ? "int64_t"
-                                     : dtype_of(self) == TN_FLOAT64 ? "double"
-                                     : dtype_of(self) == TN_FLOAT32 ? "float"
-                                                                    : tn_dtype_name(dtype_of(self)));
+        return (void)tni_scope_failf(
+            s, TN_E_DTYPE, TNI_OVERFLOW,
+            dtype_of(self) == TN_BOOL ? "bool"
+                                      : tni_overflowing(tn_value_complex((double[]){0, 1}), dtype_of(self)));
     write_masked(s, self, mask, tn_to_device(s, value, tn_tensor_device(self), dtype_of(self)), outs);
 }
 

@@ -95,6 +95,9 @@ static tn_tensor *matrix_norm_named(tn_scope *s, tn_tensor *self, const char *or
 
 void composite_linalg_matrix_norm(tn_scope *s, const tn_value *args, tn_value *outs)
 {
+    if (args[1].tag == TN_TAG_COMPLEX)
+        return (void)tn_scope_fail(s, TN_E_ARGUMENT,
+                                   "linalg.matrix_norm: Expected a non-complex scalar as the order of norm.");
     give(outs, 0,
          matrix_norm(s, arg_tensor(args, 0), arg_float(args, 1), arg_ints(args, 2), arg_bool(args, 3),
                      arg_dtype(args, 4)));
@@ -198,11 +201,11 @@ void composite_renorm(tn_scope *s, const tn_value *args, tn_value *outs)
     if (tn_scope_failed(s)) return;
     if (args[1].tag == TN_TAG_COMPLEX) {
         tn_scope_fail(s, TN_E_ARGUMENT, "renorm: p must be real-valued");
-    } else if (p <= 0) {
+    } else if (!(p > 0)) {
         tn_scope_fail(s, TN_E_ARGUMENT, "renorm: non-positive-norm not supported");
     } else if (args[3].tag == TN_TAG_COMPLEX) {
         tn_scope_fail(s, TN_E_ARGUMENT, "renorm: maxnorm must be real-valued");
-    } else if (max < 0) {
+    } else if (!(max >= 0)) {
         tni_scope_failf(s, TN_E_ARGUMENT, "renorm: expected maxnorm to be >= 0 but got %g", max);
     } else if (rank_of(self) < 2) {
         tni_scope_failf(s, TN_E_SHAPE, "renorm: input needs at least 2 dimensions, got %lld dimensions",

@@ -172,10 +172,18 @@ void composite_nanmedian(tn_scope *s, const tn_value *args, tn_value *outs)
 
 void composite_searchsorted_scalar(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *sorted = arg_tensor(args, 0), *value = tni_number_like(s, sorted, args[1]);
+    tn_tensor *sorted = arg_tensor(args, 0);
+    tn_dtype dtype = dtype_of(sorted);
+    if (args[1].tag == TN_TAG_FLOAT && is_integer(dtype)) dtype = tni_default_dtype(s->ctx);
+    if (args[1].tag == TN_TAG_INT && dtype == TN_BOOL) dtype = TN_INT64;
+    if (args[1].tag == TN_TAG_COMPLEX)
+        return (void)tni_scope_failf(s, TN_E_DTYPE, "\"searchsorted\" not implemented for '%s'",
+                                     tni_dtype_error_name(tni_dtype_to_complex(dtype)));
+    sorted = tni_cast(s, sorted, dtype);
     give(outs, 0,
-         tn_searchsorted(s, sorted, value, .out_int32 = arg_bool(args, 2), .right = arg_bool(args, 3),
-                         .side = arg_string(args, 4), .sorter = arg_tensor(args, 5)));
+         tn_searchsorted(s, sorted, tni_number_like(s, sorted, args[1]), .out_int32 = arg_bool(args, 2),
+                         .right = arg_bool(args, 3), .side = arg_string(args, 4),
+                         .sorter = arg_tensor(args, 5)));
 }
 
 void composite_bucketize(tn_scope *s, const tn_value *args, tn_value *outs)

@@ -237,6 +237,16 @@ static int32_t check_has_place(tni_frame *f, const tn_tensor *self, int64_t dim)
     return tni_fail(f, TN_E_INDEX, "index is out of bounds for dimension %lld with size 0", (long long)dim);
 }
 
+/* index_fill_ (self, dim, index, value). */
+int32_t infer_index_fill(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    if (f->args[3].tag == TN_TAG_COMPLEX && !is_complex(dtype_of(self)))
+        return tni_fail(f, TN_E_DTYPE,
+                        "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+    return tni_check_fits(f, f->args[3], dtype_of(self));
+}
+
 /* index_add_, index_copy_, index_reduce_ (self, dim, index, source, ...). */
 int32_t infer_index_write(tni_frame *f)
 {
@@ -255,6 +265,7 @@ int32_t infer_index_write(tni_frame *f)
     if (f->op->base->number == TN_OP_INDEX_REDUCE_ && dtype_of(self) == TN_BOOL)
         return tni_fail(f, TN_E_UNSUPPORTED, "\"index_reduce\" not implemented for 'Bool'");
     count = rank_of(source) ? (dim < rank_of(source) ? sizes_of(source)[dim] : -1) : 1;
+    if (f->op->base->number == TN_OP_INDEX_ADD_) TNI_TRY(tni_check_numbers(f, dtype_of(self)));
     if (count != index->numel)
         return tni_fail(f, TN_E_INDEX,
                         "Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: %lld",

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What shape rules share; see infer.h. */
-#include <math.h>
 #include "ops/infer/infer.h"
 
 tn_ints tni_arg_ints(const tni_frame *f, uint32_t i)
@@ -117,52 +116,19 @@ int32_t tni_check_sparse(const tni_frame *f, uint32_t i)
     return tni_fail(f, TN_E_UNSUPPORTED, TNI_NO_SPARSE, f->op->base->schema->args[i].name);
 }
 
-/* The largest finite value, and what ATen calls the type in C++. */
-static double largest(tn_dtype dtype, const char **name)
-{
-    static const struct {
-        tn_dtype dtype;
-        double max;
-        const char *name;
-    } types[] = {{TN_UINT8, 255, "uint8_t"},
-                 {TN_INT8, 127, "int8_t"},
-                 {TN_INT16, 32767, "int16_t"},
-                 {TN_INT32, 2147483647.0, "int"},
-                 {TN_INT64, 0x1p63, "int64_t"},
-                 {TN_UINT16, 65535, "uint16_t"},
-                 {TN_UINT32, 4294967295.0, "uint32_t"},
-                 {TN_UINT64, 0x1p64, "uint64_t"},
-                 {TN_FLOAT16, 65504, "c10::Half"},
-                 {TN_BFLOAT16, 0x1.fep127, "c10::BFloat16"},
-                 {TN_FLOAT32, 0x1.fffffep127, "float"}};
-    for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (types[i].dtype == dtype) return *name = types[i].name, types[i].max;
-    }
-    return *name = "double", INFINITY;
-}
-
-double tni_largest(tn_dtype dtype)
-{
-    const char *name;
-    return largest(dtype, &name);
-}
-
-/* Unsigned types accept negative integers, which wrap; only floating types accept infinities and NaN. */
-static int32_t overflows(double x, tn_dtype dtype, double max)
-{
-    if (is_float(dtype)) return isfinite(x) && fabs(x) > max;
-    return x != x || x > max || x < -max - 1;
-}
-
 int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype)
 {
-    const char *name;
-    double max = largest(dtype, &name), re = tn_value_as_float(number);
-    if (is_complex(dtype) || dtype == TN_BOOL || tni_dtype_category(dtype) == TNI_CATEGORY_OTHER)
-        return TN_OK;
-    if (number.tag == TN_TAG_COMPLEX ? number.as.floats[1] != 0 || overflows(re, dtype, max)
-                                     : overflows(re, dtype, max))
-        return tni_fail(f, TN_E_DTYPE, "value cannot be converted to type %s without overflow", name);
+    const char *name = tni_overflowing(number, dtype);
+    return name ? tni_fail(f, TN_E_DTYPE, TNI_OVERFLOW, name) : TN_OK;
+}
+
+int32_t tni_check_numbers(const tni_frame *f, tn_dtype dtype)
+{
+    const tni_schema *s = f->op->base->schema;
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        if (s->args[i].type == TNI_TYPE_SCALAR && !s->args[i].is_list && f->args[i].tag != TN_TAG_NONE)
+            TNI_TRY(tni_check_fits(f, f->args[i], dtype));
+    }
     return TN_OK;
 }
 

@@ -92,10 +92,10 @@ int32_t tni_out_gradient(tni_frame *f, uint32_t i, int32_t row_major);
 int32_t tni_arg_wants(const tni_frame *f, uint32_t mask, uint32_t i);
 /* Refuses an input that shares memory with the written-to tensor; the same tensor passes if `same_too`. */
 int32_t tni_check_apart(const tni_frame *f, const tn_tensor *self, const tn_tensor *input, int32_t same_too);
-/* The largest finite value of a real dtype; infinity for float64. */
-double tni_largest(tn_dtype dtype);
-/* Refuses a scalar that the dtype cannot hold: "value cannot be converted to type float without overflow". */
+/* Refuses a scalar that the dtype cannot hold. */
 int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype);
+/* The same for all Scalar arguments of the call. */
+int32_t tni_check_numbers(const tni_frame *f, tn_dtype dtype);
 /*
  * Refuses a sparse gradient, asked for by bool argument i, where the call is recorded. Results do not depend
  * on it.

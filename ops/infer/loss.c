@@ -139,7 +139,9 @@ static int32_t check_multi_margin(tni_frame *f, uint32_t first)
     int64_t rank = rank_of(self), rows = rank == 2 ? sizes_of(self)[0] : 1, p = tni_arg_int(f, first + 2);
     int64_t classes = rank && rank <= 2 ? sizes_of(self)[rank - 1] : 1;
     tni_text text;
+    TNI_TRY(tni_check_fits(f, f->args[first + 2], TN_INT64));
     if (p != 1 && p != 2) return tni_fail(f, TN_E_ARGUMENT, "only p == 1 and p == 2 supported");
+    TNI_TRY(tni_check_fits(f, f->args[first + 3], dtype_of(self)));
     TNI_TRY(check_margin_input(f, self, target));
     if (rank_of(target) > 1 || target->numel != rows)
         return tni_fail(f, TN_E_SHAPE, "inconsistent target size, expected %lld but got %s", (long long)rows,

@@ -64,6 +64,7 @@ int32_t infer_addmm(tni_frame *f)
                         tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(a)));
     const int64_t sizes[] = {sizes_of(a)[0], sizes_of(b)[1]};
     TNI_TRY(check_added(f, self, 2, sizes));
+    TNI_TRY(tni_check_numbers(f, dtype_of(self) == TN_FLOAT16 ? TN_FLOAT32 : dtype_of(self)));
     return tni_out(f, 0, dtype_of(self), 2, sizes);
 }
 
@@ -106,6 +107,7 @@ int32_t infer_baddbmm(tni_frame *f)
                         tni_dtype_error_name(dtype_of(b)));
     const int64_t sizes[] = {sizes_of(a)[0], sizes_of(a)[1], sizes_of(b)[2]};
     TNI_TRY(check_added(f, self, 3, sizes));
+    TNI_TRY(tni_check_numbers(f, dtype_of(self) == TN_FLOAT16 ? TN_FLOAT32 : dtype_of(self)));
     return tni_out(f, 0, dtype_of(self), 3, sizes);
 }
 
@@ -136,6 +138,7 @@ int32_t infer_addmv(tni_frame *f)
         return tni_fail(f, TN_E_SHAPE, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)",
                         (long long)self->numel, (long long)sizes_of(m)[0], (long long)sizes_of(m)[1],
                         (long long)sizes_of(m)[1]);
+    TNI_TRY(tni_check_numbers(f, dtype_of(self)));
     return tni_out(f, 0, dtype_of(self), 1, sizes_of(m));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of pointwise operators' arguments beyond promotion. */
+#include <math.h>
 #include <string.h>
 #include "ops/infer/infer.h"
 
@@ -31,14 +32,34 @@ static __attribute__((noinline)) int32_t check_alpha(tni_frame *f)
     if (category != TNI_CATEGORY_COMPLEX && tag == TN_TAG_COMPLEX)
         return tni_error(TN_E_DTYPE,
                          "For non-complex input tensors, argument alpha must not be a complex number.");
-    return TN_OK;
+    return tni_check_fits(f, f->args[2], f->call_dtype);
 }
 
 int32_t infer_alpha(tni_frame *f)
 {
-    const tn_value *v = f->args; /* an integer alpha fits all dtypes but bool */
-    if (v[2].tag == TN_TAG_INT && !is_bool(v[0].as.tensor) && !is_bool(v[1].as.tensor)) return TN_OK;
+    const tn_value *v = f->args; /* a small integer fits all dtypes but bool */
+    if (v[2].tag == TN_TAG_INT && v[2].as.i >= -128 && v[2].as.i < 128 && !is_bool(v[0].as.tensor) &&
+        !is_bool(v[1].as.tensor))
+        return TN_OK;
     return check_alpha(f);
+}
+
+/* Half types are computed with in float32. */
+static tn_dtype computed_dtype(tn_dtype dtype)
+{
+    return dtype == TN_FLOAT16 || dtype == TN_BFLOAT16 ? TN_FLOAT32 : dtype;
+}
+
+/* The numbers fit the dtype of the computation. */
+int32_t infer_numbers(tni_frame *f)
+{
+    return tni_check_numbers(f, computed_dtype(f->call_dtype));
+}
+
+/* The numbers fit the dtype of the elements. */
+int32_t infer_element_numbers(tni_frame *f)
+{
+    return tni_check_numbers(f, f->call_dtype);
 }
 
 int32_t infer_no_bool_negation(tni_frame *f)
@@ -53,9 +74,31 @@ int32_t infer_no_bool_negation(tni_frame *f)
 int32_t infer_softshrink(tni_frame *f)
 {
     double lambd = tn_value_as_float(f->args[1]), most = tni_largest(f->call_dtype);
-    if (lambd >= 0 && lambd <= most) return TN_OK;
+    TNI_TRY(tni_check_fits(f, f->args[1], TN_FLOAT64));
+    if (lambd >= 0 && lambd <= most && isfinite(lambd)) return TN_OK;
     return tni_fail(f, TN_E_ARGUMENT, "lambda must be in range [0, %g] for input dtype %s, but found %g",
                     most, tni_dtype_error_name(f->call_dtype), lambd);
+}
+
+/* rrelu (self, lower, upper, ...): the bounds of the slopes in training are finite, and in order. */
+int32_t infer_rrelu(tni_frame *f)
+{
+    double lower = tn_value_as_float(f->args[1]), upper = tn_value_as_float(f->args[2]);
+    TNI_TRY(tni_check_numbers(f, computed_dtype(dtype_of(tni_arg_tensor(f, 0)))));
+    if (!isfinite(lower))
+        return tni_fail(f, TN_E_ARGUMENT, "rrelu: lower bound must be finite, got %g", lower);
+    if (!isfinite(upper))
+        return tni_fail(f, TN_E_ARGUMENT, "rrelu: upper bound must be finite, got %g", upper);
+    if (lower <= upper) return TN_OK;
+    return tni_fail(f, TN_E_ARGUMENT, "Lower bound should be less than or equal to the upper bound");
+}
+
+/* rrelu_with_noise (self, noise, lower, upper, ...). */
+int32_t infer_rrelu_with_noise(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0);
+    TNI_TRY(tni_check_numbers(f, computed_dtype(dtype_of(self))));
+    return tni_out_like(f, 0, self, 0);
 }
 
 int32_t infer_polygamma(tni_frame *f)
@@ -81,13 +124,15 @@ int32_t infer_float_power(tni_frame *f)
                      tni_dtype_error_name(dtype_of(out)), tni_dtype_error_name(dtype));
 }
 
-/* bool has the powers 0 and 1 */
-int32_t infer_no_bool(tni_frame *f)
+/* pow: bool has the powers 0 and 1; integers and half types have exponents of their dtype. */
+int32_t infer_pow(tni_frame *f)
 {
-    if (f->call_dtype != TN_BOOL ||
-        (f->args[1].tag != TN_TAG_TENSOR && (uint64_t)tn_value_as_int(f->args[1]) <= 1))
-        return TN_OK;
-    return tni_error(TN_E_DTYPE, "\"%s\" not implemented for 'Bool'", f->op->base->schema->name);
+    int32_t is_number = f->args[1].tag != TN_TAG_TENSOR;
+    if (f->call_dtype == TN_BOOL && !(is_number && (uint64_t)tn_value_as_int(f->args[1]) <= 1))
+        return tni_error(TN_E_DTYPE, "\"%s\" not implemented for 'Bool'", f->op->base->schema->name);
+    if (is_number && (is_integer(f->call_dtype) || computed_dtype(f->call_dtype) != f->call_dtype))
+        return tni_check_fits(f, f->args[1], f->call_dtype);
+    return TN_OK;
 }
 
 int32_t infer_abs(tni_frame *f)
@@ -99,7 +144,7 @@ int32_t infer_abs(tni_frame *f)
 int32_t infer_addcdiv(tni_frame *f)
 {
     if (!is_integer(dtype_of(tni_arg_tensor(f, 1))) || !is_integer(dtype_of(tni_arg_tensor(f, 2))))
-        return TN_OK;
+        return infer_numbers(f);
     return tni_fail(
         f, TN_E_DTYPE,
         "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
