@@ -267,11 +267,22 @@ void tni_debug_report(tn_context *ctx)
 }
 
 /* What is alive keeps the context, so nothing is listed any more. */
+static void free_list(tn_context *ctx, tni_alive *a)
+{
+    for (tni_alive *next; a; a = next) {
+        next = a->next;
+        tni_free(ctx, a, sizeof *a);
+    }
+}
+
 void tni_debug_finish(tn_context *ctx)
 {
     struct tni_debug *d = ctx->debug;
     if (!d) return;
     pthread_mutex_destroy(&d->lock);
+    free_list(ctx, d->tensors);
+    free_list(ctx, d->scopes);
+    free_list(ctx, d->objects); /* a program's own objects do not keep the context */
     ctx->debug = NULL;
     tni_free(ctx, d, sizeof *d);
 }

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,6 +94,12 @@ def failed_tests(program, environment):
     return failed or (["(the program)"] if run.returncode else [])
 
 
+def at_once(function, mutants):
+    """The function's results for these mutants in their order, two at a time: one is compiled while the tests of another wait."""
+    with ThreadPoolExecutor(2) as pool:
+        yield from pool.map(function, mutants)
+
+
 def hunt(build, mutants, subject, compile_one, run):
     """Runs the tests on the subject as it is, then on each mutant (what, file, text, replacement), and prints what they find.
     `compile_one(folder, file, text, replacement)` is as compile_mutant; run(folder, made) gives the failed tests, with None
@@ -101,11 +108,14 @@ def hunt(build, mutants, subject, compile_one, run):
     if sound:
         print(f"the {subject} as it is fails: {' '.join(sound)}\n0 passed, 1 failed, 0 skipped")
         return 1
-    passed = failed = 0
-    for what, file, old, new in mutants:
+
+    def try_one(mutant):
         with tempfile.TemporaryDirectory(dir=build) as name:
-            made = compile_one(Path(name), file, old, new)
-            found = run(Path(name), made) if made else []
+            made = compile_one(Path(name), *mutant[1:])
+            return mutant, made, run(Path(name), made) if made else []
+
+    passed = failed = 0
+    for (what, file, _, _), made, found in at_once(try_one, mutants):
         state = "found " if found else "MISSED" if made else "NO TEXT"
         print(f"{state}  {what:52} {file:26} {len(found):2} tests, {found[0] if found else 'none'}")
         passed += bool(found)

@@ -221,10 +221,10 @@ static int32_t prepare_spacing(tn_scope *s, spacing *p, const char *name)
     if (p->steps < 0) return tn_scope_fail(s, TN_E_ARGUMENT, "number of steps must be non-negative");
     int32_t complex = p->start.tag == TN_TAG_COMPLEX || p->end.tag == TN_TAG_COMPLEX;
     if (complex && p->o.dtype && !is_complex(p->o.dtype))
-        return tni_scope_failf(s, TN_E_DTYPE,
-                               "torch.%s(): inferred dtype %s can't be safely cast to passed dtype %s", name,
-                               tni_dtype_error_name(tni_dtype_to_complex(tni_default_dtype(s->ctx))),
-                               tni_dtype_error_name(p->o.dtype));
+        return tni_scope_failf(
+            s, TN_E_DTYPE,
+            "torch.%s(): inferred dtype c10::complex<%s> can't be safely cast to passed dtype %s", name,
+            tni_default_dtype(s->ctx) == TN_FLOAT64 ? "double" : "float", tni_dtype_error_name(p->o.dtype));
     if (!p->o.dtype)
         p->o.dtype = complex ? tni_dtype_to_complex(tni_default_dtype(s->ctx)) : tni_default_dtype(s->ctx);
     p->start = number_in(p->start, p->o.dtype);

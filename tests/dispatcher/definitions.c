@@ -572,12 +572,12 @@ static const char *wide_schema(const char *name, int arguments, int results)
 {
     static char texts[8][2048];
     static int used;
-    char *text = texts[used++], *at = text;
-    at += sprintf(at, "test::%s(", name);
-    for (int i = 0; i < arguments; i++) at += sprintf(at, "%sTensor a%d", i ? ", " : "", i);
-    at += sprintf(at, ") -> (");
-    for (int i = 0; i < results; i++) at += sprintf(at, "%sTensor", i ? ", " : "");
-    sprintf(at, ")");
+    char *text = texts[used++];
+    int n = sprintf(text, "test::%s(", name);
+    for (int i = 0; i < arguments; i++) n += sprintf(text + n, "%sTensor a%d", i ? ", " : "", i);
+    n += sprintf(text + n, ") -> (");
+    for (int i = 0; i < results; i++) n += sprintf(text + n, "%sTensor", i ? ", " : "");
+    sprintf(text + n, ")");
     return text;
 }
 

@@ -19,6 +19,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.dont_write_bytecode = True
+import mutation  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLUGIN = "plugins/reference"
 
@@ -253,7 +257,7 @@ class Plugin:
     """The reference plugin of a build folder, with the kernels of layers.c, made again with one file changed."""
 
     def __init__(self, build, folder):
-        self.build, self.folder = build, folder
+        self.build = build
         self.commands = {}
         for entry in json.loads((build / "compile_commands.json").read_text()):
             path = (Path(entry["directory"]) / entry["file"]).resolve()
@@ -262,8 +266,8 @@ class Plugin:
         listed = subprocess.run(["ninja", "-C", build, "-t", "commands", f"{PLUGIN}/libtenon_reference.so"], check=True,
                                 capture_output=True, text=True).stdout
         self.link = shlex.split([line for line in listed.splitlines() if "-o plugins/reference/libtenon_reference.so" in line][-1])
-        self.base = {"rows.c": self.compile("rows.c", self.source("rows.c").replace(*KERNELS)),
-                     "layers.c": self.compile("layers.c", self.source("layers.c"))}
+        self.base = {"rows.c": self.compile(folder, "rows.c", self.source("rows.c").replace(*KERNELS)),
+                     "layers.c": self.compile(folder, "layers.c", self.source("layers.c"))}
 
     def is_plain(self):
         return "-fsanitize" not in " ".join(self.link)
@@ -272,9 +276,9 @@ class Plugin:
     def source(file):
         return (ROOT / ("tests/kit" if file == "layers.c" else PLUGIN) / file).read_text()
 
-    def compile(self, file, text):
-        """The object of a file with this text."""
-        path = self.folder / file
+    def compile(self, folder, file, text):
+        """The object of a file with this text, in a folder."""
+        path = folder / file
         path.write_text(text)
         command = self.commands["pointwise.c" if file == "layers.c" else file]
         skip = ("-MQ", "-MF", "-c", "-o")
@@ -283,13 +287,18 @@ class Plugin:
                        cwd=self.build, check=True)
         return path.with_suffix(".o")
 
-    def make(self, changed):
-        """The library with these objects in place of the build's."""
+    def make(self, folder, changed):
+        """The library with these objects in place of the build's, in a folder."""
         objects = {**self.base, **changed}
         words = [str(objects.pop(name)) if (name := Path(word).name.removesuffix(".o")) in objects else word for word in self.link]
-        words[words.index("-o") + 1] = str(self.folder / "libtenon_reference.so")
+        words[words.index("-o") + 1] = str(folder / "libtenon_reference.so")
         subprocess.run([*words, *map(str, objects.values())], cwd=self.build, check=True)
-        return self.folder / "libtenon_reference.so"
+        return folder / "libtenon_reference.so"
+
+    def make_mutant(self, folder, file, old, new):
+        """The library with one text replaced; None when the text is not there once."""
+        text = self.source(file)
+        return self.make(folder, {file: self.compile(folder, file, text.replace(old, new))}) if text.count(old) == 1 else None
 
 
 def check(tenon, build, library, names):
@@ -326,25 +335,27 @@ def main():
         if not plugin.is_plain():
             print("skipped: the mutants are made of plain builds only\n0 passed, 0 failed, 1 skipped")
             return 77
-        sound = [c for c in check(o.tenon, build, plugin.make({}), [m[4] for m in MUTANTS]) if c["outcome"] != "passed"]
+        sound = [c for c in check(o.tenon, build, plugin.make(Path(name), {}), [m[4] for m in MUTANTS]) if c["outcome"] != "passed"]
         for c in sound:
             print(f"the plugin as it is: {c['name']} {c['outcome']}: {c['reason']}")
         passed, failed = 0, len(sound)
         if table() not in (ROOT / "docs/kit.md").read_text():
             print("docs/kit.md has another table: mutants.py --table prints it")
             failed += 1
-        for freedom, file, old, new, case in FREEDOMS:
-            assert plugin.source(file).count(old) == 1, freedom
-            cases = check(o.tenon, build, plugin.make({file: plugin.compile(file, plugin.source(file).replace(old, new))}), [case])
+
+        def try_one(entry):
+            _, file, old, new, case = entry
+            with tempfile.TemporaryDirectory(dir=build) as folder:
+                library = plugin.make_mutant(Path(folder), file, old, new)
+                return entry, check(o.tenon, build, library, [case]) if library else []
+
+        for (freedom, _, _, _, case), cases in mutation.at_once(try_one, FREEDOMS):
             good = [c["outcome"] for c in cases] == ["passed"]
-            print(f"{'allowed' if good else 'REFUSED'} {freedom:52} {case}{'' if good else ': ' + cases[0]['reason']}")
+            print(f"{'allowed' if good else 'REFUSED' if cases else 'NO TEXT'} {freedom:52} {case}"
+                  + ("" if good or not cases else f": {cases[0]['reason']}"))
             passed += good
             failed += not good
-        for fault, file, old, new, case in (m for m in MUTANTS if re.search(o.only, m[0])):
-            text = plugin.source(file)
-            cases = []
-            if text.count(old) == 1:
-                cases = check(o.tenon, build, plugin.make({file: plugin.compile(file, text.replace(old, new))}), [case])
+        for (fault, _, _, _, case), cases in mutation.at_once(try_one, [m for m in MUTANTS if re.search(o.only, m[0])]):
             found = [c for c in cases if not c["as_expected"] and c["name"] == case]
             print(f"{'found  ' if found else 'MISSED ' if cases else 'NO TEXT'} {fault:52} {case}"
                   + (f": {found[0]['reason'][:100]}" if found else ""))

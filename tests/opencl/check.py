@@ -5,29 +5,33 @@
     check.py TENON PLUGIN [NAME...]    NAME: what this device leaves to the CPU besides, in some dtype
 """
 import json
+import os
 import subprocess
 import sys
 
 # What the family leaves to the CPU: complex numbers of float16.
 LEFT_OUT = {"aten::complex"}
+# A sanitizer sees the host's code, which is the same for all dtypes: enough is one of each kind, and tier 1's cases without any.
+SANITIZED = ["--filter", "^[0234]/|^1/(options|late)/|/out-of-range/|/(float32|bfloat16|int64)(/|$)"] if "SANITIZER_LOGS" in os.environ else []
 LEAST_CASES = {0: 45, 1: 8000, 2: 2, 3: 70, 4: 2} # devices without float64 have fewer than others
 
 
 def main():
     tool, plugin, *more = sys.argv[1:]
     left_out = LEFT_OUT | set(more)
-    done = subprocess.run([tool, "check", plugin, "--tier", "4", "--jobs", "2", "--json", "-"], capture_output=True, text=True)
+    done = subprocess.run([tool, "check", plugin, "--tier", "4", "--jobs", "2", "--json", "-", *SANITIZED], capture_output=True, text=True)
     if "no device here" in done.stdout:
         print("skipped: no device (Debian: pocl-opencl-icd for OpenCL, mesa-vulkan-drivers for Vulkan)\n0 passed, 0 failed, 1 skipped")
         return 77
     report = json.loads(done.stdout)
     wrong = [f"{c['name']}: {c['outcome']}: {c.get('reason', '')}" for c in report["cases"] if not c["as_expected"]]
     for tier in report["tiers"]:
-        if not tier["whole"] or tier["passed"] < LEAST_CASES[tier["tier"]]:
+        if not tier["whole"] or tier["passed"] < LEAST_CASES[tier["tier"]] // (4 if SANITIZED else 1):
             wrong.append(f"tier {tier['tier']}: {tier['passed']} cases passed, whole: {tier['whole']}")
     lacking = {name.split("/")[-1] for name in report["tiers"][1]["lacking"]}
     wrong += [f"{name} runs on the CPU" for name in sorted(lacking - left_out)]
-    wrong += [f"{name} has a kernel by now: take it out of the list" for name in sorted(left_out - lacking)]
+    if not SANITIZED:
+        wrong += [f"{name} has a kernel by now: take it out of the list" for name in sorted(left_out - lacking)]
     print(*wrong[:100], done.stderr[-2000:], sep="\n")
     passed = sum(c["outcome"] == "passed" for c in report["cases"])
     print(f"{passed} passed, {len(wrong)} failed, 0 skipped")

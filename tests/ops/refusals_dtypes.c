@@ -63,6 +63,56 @@ Test(refusals_dtypes, numbers_beyond_the_dtype)
     end();
 }
 
+/* A number is refused by the dtype that the operator computes in: float32 for half types, where ATen does. */
+Test(refusals_dtypes, numbers_beyond_the_dtype_of_the_computation)
+{
+    tn_tensor *bytes = of(TN_UINT8, TN_INTS(2)), *small = of(TN_INT8, TN_INTS(2)),
+              *floats = of(TN_FLOAT32, TN_INTS(2)), *half = of(TN_FLOAT16, TN_INTS(2)),
+              *matrix = of(TN_INT8, TN_INTS(2, 2));
+    const char *int8 = "value cannot be converted to type int8_t without overflow";
+    REFUSED(tn_add(s, small, small, .alpha = TN_SCALAR(300)), int8);
+    REFUSED(tn_sub_(s, small, small, .alpha = TN_SCALAR(-129)), int8);
+    EXPECT(s, tn_add(s, small, small, .alpha = TN_SCALAR(127)), -128, -128);
+    EXPECT(s, tn_add(s, bytes, bytes, .alpha = TN_SCALAR(-1)), 0, 0);
+    REFUSED(tn_clamp(s, small, .min = TN_SCALAR(300)), int8);
+    REFUSED(tn_clamp_max(s, floats, 1e300), "value cannot be converted to type float without overflow");
+    REFUSED(tn_addcmul(s, bytes, bytes, bytes, .value = TN_SCALAR(-2.5)),
+            "value cannot be converted to type uint8_t without overflow");
+    REFUSED(tn_addmm(s, matrix, matrix, matrix, .beta = TN_SCALAR(1000)), int8);
+    REFUSED(tn_add(s, half, half, .alpha = TN_SCALAR(1e5)),
+            "value cannot be converted to type c10::Half without overflow");
+    cr_assert_not_null(tn_elu(s, half, .alpha = TN_SCALAR(1e5)));
+    REFUSED(tn_elu(s, half, .alpha = TN_SCALAR(1e300)),
+            "value cannot be converted to type float without overflow");
+    REFUSED(tn_index_fill(s, small, 0, of(TN_INT64, TN_INTS(1)), 300), int8);
+    REFUSED(tn_pow_tensor_scalar(s, small, 300), int8);
+    EXPECT(s, tn_leaky_relu(s, tn_neg(s, floats), .negative_slope = TN_SCALAR(INFINITY)), -INFINITY,
+           -INFINITY);
+    end();
+}
+
+/* Numbers that have to be real or finite. */
+Test(refusals_dtypes, numbers_of_another_kind)
+{
+    const double pair[] = {1.5, 0};
+    tn_tensor *floats = of(TN_FLOAT32, TN_INTS(2, 2)), *row = tn_arange(s, 4);
+    REFUSED(tn_rrelu(s, floats, .lower = TN_SCALAR(NAN)), "rrelu: lower bound must be finite, got nan");
+    REFUSED(tn_rrelu(s, floats, .lower = TN_SCALAR(1), .upper = TN_SCALAR(0.5)),
+            "Lower bound should be less than or equal to the upper bound");
+    REFUSED(tn_renorm(s, floats, NAN, 0, 1), "renorm: non-positive-norm not supported");
+    REFUSED(tn_trapezoid_dx(s, floats, .dx = tn_value_bool(1)),
+            "Currently, we only support dx as a real number.");
+    REFUSED(tn_linspace(s, tn_value_complex(pair), 2, 3, .dtype = TN_FLOAT32),
+            "torch.linspace(): inferred dtype c10::complex<float> can't be safely cast to passed dtype");
+    REFUSED(tn_linalg_matrix_norm(s, floats, tn_value_complex(pair)),
+            "Expected a non-complex scalar as the order of norm");
+    REFUSED(tn_arange(s, tn_value_complex((const double[]){1, 2})),
+            "value cannot be converted to type double without overflow");
+    EXPECT(s, tn_searchsorted_scalar(s, row, 2.5), 3); /* in float32, not among integers */
+    EXPECT(s, tn_searchsorted_scalar(s, row, NAN), 4);
+    end();
+}
+
 Test(refusals_dtypes, outputs)
 {
     tn_tensor *input = of(TN_FLOAT32, TN_INTS(2, 2)), *wide = of(TN_FLOAT64, TN_INTS(2, 2));
