@@ -58,7 +58,7 @@ def main():
     parser.add_argument("--oracle", default=os.environ.get("TENON_ORACLE"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--filter")
-    parser.add_argument("--sample", type=int, help="of so many operators replay one, unless TENON_TEST_LONG is set; with sanitizers a quarter of these")
+    parser.add_argument("--sample", type=int, help="of so many operators replay one, unless TENON_TEST_DEVICES is set; with sanitizers a quarter of these")
     o = parser.parse_args()
     folder = Path(o.oracle) if o.oracle else HERE.parent.parent.parent / "shared" / "oracle"
     if not (folder / "cases").is_dir():
@@ -70,7 +70,7 @@ def main():
     if not is_there(o.tenon, o.device):
         print(f"skipped: there is no device {o.device}\n0 passed, 0 failed, 1 skipped")
         return 77
-    if o.sample and "TENON_TEST_LONG" not in os.environ:
+    if o.sample and "TENON_TEST_DEVICES" not in os.environ:
         o.filter = sampled(folder, o.sample * (4 if "SANITIZER_LOGS" in os.environ else 1))
     with tempfile.TemporaryDirectory() as temporary:
         report = Path(temporary) / "golden.json"

@@ -11,7 +11,7 @@ NOT_THERE is a failure, and so is one of NOT_THERE that ran, or a finding. A buf
 Each test runs twice: accesses are checked in both, races are looked for in the first and values that were not initialised in the
 second. That search crashes in some kernels (oclgrind 21.10), which the report says and which is no failure if the first run passes.
 
-Without TENON_TEST_LONG only the check with the short buffer runs, and one test. oclgrind 21.10 takes memory that
+Without TENON_TEST_DEVICES only the check with the short buffer runs, and one test. oclgrind 21.10 takes memory that
 clEnqueueFillBuffer wrote for uninitialised, and a new buffer at the place of an old one for as initialised as that one: see
 FAULTY_CHECKED in faulty_icd.c. FORM is processor or gpu; without one it is both.
 """
@@ -151,7 +151,7 @@ def main():
         if not oclgrind.library or not oclgrind.library.exists():
             print("skipped: oclgrind is not installed (Debian: oclgrind)\n0 passed, 0 failed, 1 skipped")
             return 77
-        failures = [f for form in forms for f in check_form(oclgrind, form, words, cc, folders.split(","), "TENON_TEST_LONG" in os.environ)]
+        failures = [f for form in forms for f in check_form(oclgrind, form, words, cc, folders.split(","), "TENON_TEST_DEVICES" in os.environ)]
     print(*failures, sep="\n")
     print(f"{0 if failures else len(forms)} passed, {len(failures)} failed, 0 skipped")
     return 1 if failures else 0
