@@ -25,6 +25,7 @@ typedef struct tni_alive {
     const void *handle;
     uint64_t number;         /* in the order of making */
     const void *thread;      /* that made it, by its tni_tls */
+    int32_t is_new;          /* an object that the running call of this thread made */
     char maker[MAKER_BYTES]; /* of another object: what it is */
     char place[PLACE_BYTES]; /* "model.c:49", or "" */
 } tni_alive;
@@ -156,7 +157,12 @@ void tni_debug_scope_closed(tn_scope *s)
 
 void tni_debug_object_begin(tn_context *ctx, const void *object, const char *what)
 {
-    if (ctx->debug) add(ctx, &ctx->debug->objects, object, what);
+    struct tni_debug *d = ctx->debug;
+    if (!d) return;
+    add(ctx, &d->objects, object, what);
+    pthread_mutex_lock(&d->lock);
+    if (*find(d, object)) (*find(d, object))->is_new = tni_tls.has_new_objects = 1;
+    pthread_mutex_unlock(&d->lock);
 }
 
 void tni_debug_object_end(tn_context *ctx, const void *object)
@@ -180,6 +186,28 @@ static void set_place(tni_alive *a, const char *place)
     if (!a->place[0]) snprintf(a->place, sizeof a->place, "%s", place);
 }
 
+/* A place in the form that reports have, or NULL: the call that made the new objects has none. */
+static void end_new(tn_context *ctx, const void *place)
+{
+    struct tni_debug *d = ctx->debug;
+    if (!d || tni_context_is_forked(ctx)) return;
+    pthread_mutex_lock(&d->lock);
+    for (tni_alive *a = d->objects; a; a = a->next) {
+        if (!a->is_new || a->thread != &tni_tls) continue;
+        if (place) set_place(a, place);
+        a->is_new = 0;
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+void tni_debug_place_objects(const char *file, uint32_t line)
+{
+    char place[PLACE_BYTES];
+    if (file) snprintf(place, sizeof place, "%s:%u", file, line);
+    tni_tls.has_new_objects = 0;
+    tni_contexts_each(end_new, file ? place : NULL);
+}
+
 /* Under the lock. */
 static void log_found(tn_context *ctx, waiting *w, const char *place)
 {
@@ -199,6 +227,9 @@ void tni_debug_place_end(tn_scope *s, uint64_t from, const char *file, uint32_t 
         if (a->thread == &tni_tls) set_place(a, place);
     }
     if (*find(d, s)) set_place(*find(d, s), place);
+    for (tni_alive *a = d->objects; a && a->number > from; a = a->next) {
+        if (a->thread == &tni_tls) set_place(a, place);
+    }
     for (uint32_t i = 0; i < MAX_WAITING; i++) {
         if (d->found[i].thread == &tni_tls) log_found(s->ctx, &d->found[i], place);
     }
@@ -254,8 +285,8 @@ void tni_debug_report(tn_context *ctx)
                 ((const tn_scope *)a->handle)->count, ((const tn_scope *)a->handle)->count == 1 ? "" : "s",
                 (unsigned long long)a->number);
     for (const tni_alive *a = d->objects; a && lines < MAX_LINES; a = a->next, lines++)
-        tni_log(ctx, TN_LOG_ERROR, "TENON_DEBUG: leak: %s was not destroyed (number %llu)", a->maker,
-                (unsigned long long)a->number);
+        tni_log(ctx, TN_LOG_ERROR, "TENON_DEBUG: %s%sleak: %s was not destroyed (number %llu)", a->place,
+                a->place[0] ? ": " : "", a->maker, (unsigned long long)a->number);
     for (const tni_alive *a = d->tensors; a && lines < MAX_LINES; a = a->next, lines++) report_tensor(ctx, a);
     if (tensors + scopes + objects)
         tni_log(ctx, TN_LOG_ERROR,

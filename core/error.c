@@ -6,6 +6,7 @@
  * a static error says so instead. This file must not know contexts or scopes.
  */
 #include "core/error.h"
+#include "core/debug.h"
 #include "core/thread.h"
 
 #include <stdarg.h>
@@ -337,10 +338,16 @@ tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, c
     return copy;
 }
 
-uint64_t tn_error_count(void)
+static uint64_t error_count(void)
 {
     const error_slot *slot = tni_tls.errors;
     return slot ? slot->count : 0;
+}
+
+uint64_t tn_error_count(void)
+{
+    if (TNI_UNLIKELY(tni_tls.has_new_objects)) tni_debug_place_objects(NULL, 0);
+    return error_count();
 }
 
 static void place_record(error_record *r, const char *file, uint32_t line)
@@ -355,7 +362,8 @@ static void place_record(error_record *r, const char *file, uint32_t line)
 void tn_error_place(uint64_t before, const char *file, uint32_t line)
 {
     error_record *r = top();
-    if (!r || !file || !*file || r->file[0] || tn_error_count() == before) return;
+    if (TNI_UNLIKELY(tni_tls.has_new_objects) && file && *file) tni_debug_place_objects(file, line);
+    if (!r || !file || !*file || r->file[0] || error_count() == before) return;
     place_record(r, file, line);
     link_records(tni_tls.errors);
 }

@@ -27,7 +27,8 @@ typedef struct tni_thread {
     uint64_t sequence;                /* autograd's: number of the last node made here */
     void *errors;                     /* error.c's */
     uint16_t error_lost;              /* there was no memory for `errors` */
-    uint16_t place_follows;           /* the place of the call that is running will be told, see debug.h */
+    uint8_t place_follows;            /* the place of the call that is running will be told, see debug.h */
+    uint8_t has_new_objects;          /* debug.c's: objects were made whose place may follow */
     uint32_t observer_count;
     void *profile; /* profile.c's: where this thread's calls are written */
 } tni_thread;

@@ -257,17 +257,17 @@ static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
     tn_tensor *self = tni_arg_tensor(f, 0), *second = f->n_args > 1 ? tni_arg_tensor(f, 1) : NULL;
     tn_tensor *mask = second && !strcmp(f->op->schema->args[1].name, "mask") ? second : NULL;
     tni_shape shape = {.rank = 0};
-    int32_t status;
-    if (!mask || mask->numel == self->numel) {
+    int32_t status = tni_broadcast(&shape, self->desc.rank, self->desc.sizes);
+    if (!status && mask) status = tni_broadcast(&shape, mask->desc.rank, mask->desc.sizes);
+    if (status) return status;
+    if (shape.rank == self->desc.rank &&
+        !memcmp(shape.sizes, self->desc.sizes, shape.rank * sizeof(int64_t))) {
         int32_t row_major = mask || (base->kind == TNI_KIND_STRUCTURED && !base->copy_operator);
         return tni_contiguous_copy(self, self->desc.dtype,
                                    row_major ? TN_CONTIGUOUS_FORMAT : TN_PRESERVE_FORMAT, out);
     }
-    status = tni_broadcast(&shape, self->desc.rank, self->desc.sizes);
-    if (!status) status = tni_broadcast(&shape, mask->desc.rank, mask->desc.sizes);
-    if (!status)
-        status = tni_tensor_create(f->ctx, self->desc.device, self->desc.dtype, shape.rank, shape.sizes, NULL,
-                                   out);
+    status =
+        tni_tensor_create(f->ctx, self->desc.device, self->desc.dtype, shape.rank, shape.sizes, NULL, out);
     if (status) return status;
     status = tni_copy_tensor(*out, self);
     if (status) tn_release(*out);

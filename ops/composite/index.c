@@ -381,8 +381,12 @@ void composite_repeat_interleave_self_int(tn_scope *s, const tn_value *args, tn_
     tn_tensor *wide =
         tn_expand(s, tn_unsqueeze(s, self, dim + 1), tni_sizes_insert(s, sizes_of(self), dim + 1, times));
     wide = tn_clone(s, wide, .memory_format = TN_CONTIGUOUS_FORMAT);
-    give(outs, 0,
-         tni_reshape(s, wide, tni_sizes_with(s, sizes_of(self), dim, tn_tensor_size(self, dim) * times)));
+    const int64_t size = tn_tensor_size(self, dim) * times;
+    if (arg_given(args, 3) && arg_int(args, 3) != size)
+        return (void)tni_scope_failf(s, TN_E_ARGUMENT,
+                                     "repeat_interleave: Invalid output_size, expected %lld but got %lld",
+                                     (long long)size, (long long)arg_int(args, 3));
+    give(outs, 0, tni_reshape(s, wide, tni_sizes_with(s, sizes_of(self), dim, size)));
 }
 
 /* Index i, repeats[i] times: searched in the running sum. */

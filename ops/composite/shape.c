@@ -332,10 +332,15 @@ void composite_combinations(tn_scope *s, const tn_value *args, tn_value *outs)
     if (rank_of(self) != 1)
         return (void)tni_scope_failf(s, TN_E_SHAPE, "Expect a 1D vector, but got shape %s",
                                      tni_ints_text(s, sizes_of(self)));
-    if (r < 0 || r > TN_MAX_RANK)
+    if (r < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT, "Expect a non-negative number, but got %lld",
                                      (long long)r);
     if (r == 0) return give(outs, 0, tni_empty_on(s, self, 0, TN_INTS(0)));
+    if (n == 0 || (r > n && !again)) return give(outs, 0, tni_empty_on(s, self, 0, TN_INTS(0, r)));
+    if (r > TN_MAX_RANK)
+        return (void)tni_scope_failf(s, TN_E_UNSUPPORTED,
+                                     "combinations of more than %d elements are not supported, got %lld",
+                                     TN_MAX_RANK, (long long)r);
     for (int64_t i = 0; i < r; i++) items[i] = tni_range_on(s, self, 0, n);
     tn_tensors grids = tn_meshgrid_indexing(s, (tn_tensors){items, r}, "ij");
     mask = tni_full_on(s, self, TN_BOOL, sizes_of(grids.count ? grids.data[0] : self), tn_value_bool(1));

@@ -138,6 +138,10 @@ int32_t infer_addmv(tni_frame *f)
         return tni_fail(f, TN_E_SHAPE, "size mismatch, got input (%lld), mat (%lldx%lld), vec (%lld)",
                         (long long)self->numel, (long long)sizes_of(m)[0], (long long)sizes_of(m)[1],
                         (long long)sizes_of(m)[1]);
+    if (dtype_of(self) != dtype_of(m))
+        return tni_fail(f, TN_E_DTYPE, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
+                        tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(m)),
+                        tni_dtype_error_name(dtype_of(m)));
     TNI_TRY(tni_check_numbers(f, dtype_of(self)));
     return tni_out(f, 0, dtype_of(self), 1, sizes_of(m));
 }

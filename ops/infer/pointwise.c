@@ -97,7 +97,14 @@ int32_t infer_rrelu(tni_frame *f)
 int32_t infer_rrelu_with_noise(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
+    const tn_tensor *noise = tni_arg_tensor(f, 1);
+    tni_text a, b;
     TNI_TRY(tni_check_numbers(f, computed_dtype(dtype_of(self))));
+    if (!same_sizes(self, noise))
+        return tni_fail(
+            f, TN_E_SHAPE,
+            "noise tensor shape must match self tensor shape. Got self.shape = %s noise.shape = %s",
+            tni_sizes_text(self, &a), tni_sizes_text(noise, &b));
     return tni_out_like(f, 0, self, 0);
 }
 

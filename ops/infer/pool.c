@@ -393,6 +393,12 @@ int32_t infer_max_unpool(tni_frame *f)
                         "indices tensor with shape: %s",
                         tni_sizes_text(self, &a), tni_sizes_text(indices, &b));
     TNI_TRY(check_unpooled(f, self, space));
+    tn_ints stride = space == 3 ? tni_arg_ints(f, 3) : (tn_ints){NULL, 0};
+    for (int64_t i = 0; i < stride.count; i++) {
+        if (stride.data[i] <= 0)
+            return tni_fail(f, TN_E_ARGUMENT, "strides should be greater than zero, but got stride: %s",
+                            tni_list_text(stride, &a));
+    }
     tni_sized_space(f, self, 2, space, sizes);
     f->keep_dtype = TNI_KEEP(1);
     return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes);

@@ -220,6 +220,28 @@ Test(debug, objects_that_are_not_destroyed_are_listed)
     tn_debug_object_end(&object);
 }
 
+/* The place of a call without a scope is that of the objects that it made, not of those from before it. */
+Test(debug, objects_are_listed_with_the_place_of_their_call)
+{
+    tn_context *ctx = watched("leaks");
+    int before, first, second;
+    tn_debug_object_begin(ctx, &before, "model 'before'");
+    uint64_t errors = tn_error_count();
+    tn_debug_object_begin(ctx, &first, "model 'first'");
+    tn_error_place(errors, "train.c", 7);
+    errors = tn_error_count();
+    tn_debug_object_begin(ctx, &second, "model 'second'");
+    tn_error_place(errors, "train.c", 8);
+    tn_error_place(errors, "train.c", 9); /* the outer call: the first place is kept */
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: train.c:8: leak: model 'second' was not destroyed (number 3)\n"
+        "TENON_DEBUG: train.c:7: leak: model 'first' was not destroyed (number 2)\n"
+        "TENON_DEBUG: leak: model 'before' was not destroyed (number 1)\n"
+        "TENON_DEBUG: 0 tensors, 0 scopes and 3 other objects are alive when the context is destroyed\n");
+}
+
 /* A line of the log and the thread's error say it; the log is forgotten. */
 static void expect_dead(const char *text)
 {

@@ -85,7 +85,8 @@ TN_API void tn_clear_error(void) TN_ANY_THREAD;
 /* How many errors this thread has had. */
 TN_API uint64_t tn_error_count(void) TN_ANY_THREAD;
 /* Says where the program made the call that led to this thread's last error: its file and line are set, and its message
- * begins with them. Does nothing if the error has a place, or if there were as many errors (`before`) before the call. */
+ * begins with them. Does nothing to an error that has a place, or if there were as many errors (`before`) before the call. Objects
+ * that the call made are listed with the place by TENON_DEBUG=leaks. `before` is read right before the call. */
 TN_API void tn_error_place(uint64_t before, const char *file, uint32_t line) TN_ANY_THREAD;
 /*
  * For a library over Tenon: an object of its own begins or ends. With TENON_DEBUG=leaks those that have begun and not ended
