@@ -142,6 +142,15 @@ int32_t infer_pow(tni_frame *f)
     return TN_OK;
 }
 
+int32_t infer_sign(tni_frame *f)
+{
+    if (!is_complex(f->call_dtype)) return TN_OK;
+    return tni_fail(
+        f, TN_E_DTYPE,
+        "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn "
+        "instead.");
+}
+
 int32_t infer_abs(tni_frame *f)
 {
     if (!is_inplace(f) || !is_complex(dtype_of(tni_arg_tensor(f, 0)))) return TN_OK;

@@ -66,6 +66,9 @@ int32_t promote_div_mode(tni_frame *f)
         return tni_fail(f, TN_E_ARGUMENT,
                         "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
                         mode);
+    if (mode && (is_complex(dtype) || dtype == TN_BOOL))
+        return tni_fail(f, TN_E_UNSUPPORTED, "\"div_%s\" not implemented for '%s'", mode,
+                        tni_dtype_error_name(dtype));
     if (!mode && is_integer(dtype)) dtype = tni_default_dtype(f->ctx);
     return set_dtypes(f, dtype, dtype);
 }

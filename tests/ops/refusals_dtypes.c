@@ -91,6 +91,19 @@ Test(refusals_dtypes, numbers_beyond_the_dtype_of_the_computation)
     end();
 }
 
+Test(refusals_dtypes, complex_and_bool)
+{
+    tn_tensor *complex = of(TN_COMPLEX64, TN_INTS(2)), *flags = of(TN_BOOL, TN_INTS(2));
+    REFUSED(tn_sign(s, complex), "torch.sign is not intended to support complex numbers");
+    REFUSED(tn_div_tensor_mode(s, complex, complex, "floor"),
+            "\"div_floor\" not implemented for 'ComplexFloat'");
+    REFUSED(tn_div_tensor_mode(s, flags, flags, "trunc"), "\"div_trunc\" not implemented for 'Bool'");
+    REFUSED(
+        tn_addmv(s, of(TN_FLOAT64, TN_INTS(2)), of(TN_FLOAT32, TN_INTS(2, 2)), of(TN_FLOAT32, TN_INTS(2))),
+        "addmv input tensors must have the same dtype, but got Double, Float, and Float");
+    end();
+}
+
 /* Numbers that have to be real or finite. */
 Test(refusals_dtypes, numbers_of_another_kind)
 {

@@ -19,6 +19,43 @@ static void expect_strides(const tn_tensor *t, tn_ints strides, int32_t line)
 }
 #define STRIDES(t, ...) expect_strides(t, TN_INTS(__VA_ARGS__), __LINE__)
 
+/* The result of masked_fill and masked_scatter has the broadcast shape, also where mask and self have as many elements. */
+Test(results, masks_that_are_larger_than_self)
+{
+    tn_tensor *column = tn_reshape(s, tn_arange(s, 2), TN_INTS(2, 1)),
+              *mask = tn_from_data(s, TN_BOOL, TN_INTS(1, 2), (char[]){0, 1}, TN_CPU);
+    EXPECT(s, tn_masked_fill_scalar(s, column, mask, 7), 0, 7, 1, 7);
+    EXPECT(s, tn_masked_fill_scalar(s, tn_zeros(s, TN_NO_INTS), mask, 7), 0, 7);
+    EXPECT(
+        s,
+        tn_masked_scatter(s, column, mask, tn_from_data(s, TN_INT64, TN_INTS(2), (int64_t[]){8, 9}, TN_CPU)),
+        0, 8, 1, 9);
+    cr_assert_eq(tn_tensor_rank(tn_masked_fill_scalar(s, tn_arange(s, 2), mask, 7)), 2);
+    end();
+}
+
+/* Elements are made bool before they are added or multiplied. */
+Test(results, sums_and_products_in_bool)
+{
+    tn_tensor *halves = tn_full(s, TN_INTS(2, 2), 0.5);
+    EXPECT(s, tn_prod(s, halves, .dtype = TN_BOOL), 1);
+    EXPECT(s, tn_sum(s, halves, .dtype = TN_BOOL), 1);
+    EXPECT(s, tn_prod_dim(s, halves, 0, .dtype = TN_BOOL), 1, 1);
+    EXPECT(s, tn_cumsum(s, tn_sub_scalar(s, halves, 0.5), 1, .dtype = TN_BOOL), 0, 0, 0, 0);
+    end();
+}
+
+Test(results, combinations_of_more_than_there_are)
+{
+    tn_tensor *x = tn_arange(s, 2);
+    tn_tensor *none = tn_combinations(s, x, .r_ = 100);
+    expect_sound(s);
+    cr_assert_eq(tn_tensor_size(none, 0), 0);
+    cr_assert_eq(tn_tensor_size(none, 1), 100);
+    EXPECT(s, tn_combinations(s, x, .r_ = 3, .with_replacement = 1), 0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 1);
+    end();
+}
+
 /* Functional forms that clone self: row-major where kernels write the clone, else in the order of self. */
 Test(results, strides_of_clones_that_are_written)
 {
