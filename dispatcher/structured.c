@@ -261,7 +261,7 @@ static int32_t clone_to_write(tni_frame *f, tn_tensor **out)
     if (!status && mask) status = tni_broadcast(&shape, mask->desc.rank, mask->desc.sizes);
     if (status) return status;
     if (shape.rank == self->desc.rank &&
-        !memcmp(shape.sizes, self->desc.sizes, shape.rank * sizeof(int64_t))) {
+        (!shape.rank || !memcmp(shape.sizes, self->desc.sizes, shape.rank * sizeof(int64_t)))) {
         int32_t row_major = mask || (base->kind == TNI_KIND_STRUCTURED && !base->copy_operator);
         return tni_contiguous_copy(self, self->desc.dtype,
                                    row_major ? TN_CONTIGUOUS_FORMAT : TN_PRESERVE_FORMAT, out);

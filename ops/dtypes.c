@@ -51,12 +51,12 @@ static int32_t overflows(double x, int32_t is_integral, tn_dtype dtype, double m
     return x != x || x > max || x < -max - 1;
 }
 
-const char *tni_overflowing(tn_value number, tn_dtype dtype)
+const char *tni_overflowing(tn_value scalar, tn_dtype dtype)
 {
     const char *name;
-    double max = largest(dtype, &name), im = number.tag == TN_TAG_COMPLEX ? number.as.floats[1] : 0;
-    int32_t is_integral = number.tag == TN_TAG_INT || number.tag == TN_TAG_BOOL;
+    double max = largest(dtype, &name), im = scalar.tag == TN_TAG_COMPLEX ? scalar.as.floats[1] : 0;
+    int32_t is_integral = scalar.tag == TN_TAG_INT || scalar.tag == TN_TAG_BOOL;
     if (dtype == TN_BOOL || tni_dtype_category(dtype) == TNI_CATEGORY_OTHER) return NULL;
     if (is_complex(dtype) ? overflows(im, 0, dtype, max) : im != 0) return name;
-    return overflows(tn_value_as_float(number), is_integral, dtype, max) ? name : NULL;
+    return overflows(tn_value_as_float(scalar), is_integral, dtype, max) ? name : NULL;
 }

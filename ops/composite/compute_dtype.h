@@ -8,11 +8,6 @@
 
 #include "ops/composite/composite.h"
 
-/* float32 for float16 and bfloat16, else the dtype itself. */
-static inline tn_dtype wide_dtype(tn_dtype dtype)
-{
-    return dtype == TN_FLOAT16 || dtype == TN_BFLOAT16 ? TN_FLOAT32 : dtype;
-}
 /* t in wide_dtype; NULL stays NULL. */
 static inline tn_tensor *wide(tn_scope *s, tn_tensor *t)
 {

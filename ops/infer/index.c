@@ -265,7 +265,7 @@ int32_t infer_index_write(tni_frame *f)
     if (f->op->base->number == TN_OP_INDEX_REDUCE_ && dtype_of(self) == TN_BOOL)
         return tni_fail(f, TN_E_UNSUPPORTED, "\"index_reduce\" not implemented for 'Bool'");
     count = rank_of(source) ? (dim < rank_of(source) ? sizes_of(source)[dim] : -1) : 1;
-    if (f->op->base->number == TN_OP_INDEX_ADD_) TNI_TRY(tni_check_numbers(f, dtype_of(self)));
+    if (f->op->base->number == TN_OP_INDEX_ADD_) TNI_TRY(tni_check_scalars(f, dtype_of(self)));
     if (count != index->numel)
         return tni_fail(f, TN_E_INDEX,
                         "Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: %lld",

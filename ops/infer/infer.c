@@ -122,7 +122,7 @@ int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype)
     return name ? tni_fail(f, TN_E_DTYPE, TNI_OVERFLOW, name) : TN_OK;
 }
 
-int32_t tni_check_numbers(const tni_frame *f, tn_dtype dtype)
+int32_t tni_check_scalars(const tni_frame *f, tn_dtype dtype)
 {
     const tni_schema *s = f->op->base->schema;
     for (uint32_t i = 0; i < s->n_args; i++) {

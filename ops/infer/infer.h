@@ -95,7 +95,7 @@ int32_t tni_check_apart(const tni_frame *f, const tn_tensor *self, const tn_tens
 /* Refuses a scalar that the dtype cannot hold. */
 int32_t tni_check_fits(const tni_frame *f, tn_value number, tn_dtype dtype);
 /* The same for all Scalar arguments of the call. */
-int32_t tni_check_numbers(const tni_frame *f, tn_dtype dtype);
+int32_t tni_check_scalars(const tni_frame *f, tn_dtype dtype);
 /*
  * Refuses a sparse gradient, asked for by bool argument i, where the call is recorded. Results do not depend
  * on it.

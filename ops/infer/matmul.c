@@ -64,7 +64,7 @@ int32_t infer_addmm(tni_frame *f)
                         tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(a)));
     const int64_t sizes[] = {sizes_of(a)[0], sizes_of(b)[1]};
     TNI_TRY(check_added(f, self, 2, sizes));
-    TNI_TRY(tni_check_numbers(f, dtype_of(self) == TN_FLOAT16 ? TN_FLOAT32 : dtype_of(self)));
+    TNI_TRY(tni_check_scalars(f, wide_dtype(dtype_of(self))));
     return tni_out(f, 0, dtype_of(self), 2, sizes);
 }
 
@@ -107,7 +107,7 @@ int32_t infer_baddbmm(tni_frame *f)
                         tni_dtype_error_name(dtype_of(b)));
     const int64_t sizes[] = {sizes_of(a)[0], sizes_of(a)[1], sizes_of(b)[2]};
     TNI_TRY(check_added(f, self, 3, sizes));
-    TNI_TRY(tni_check_numbers(f, dtype_of(self) == TN_FLOAT16 ? TN_FLOAT32 : dtype_of(self)));
+    TNI_TRY(tni_check_scalars(f, wide_dtype(dtype_of(self))));
     return tni_out(f, 0, dtype_of(self), 3, sizes);
 }
 
@@ -142,7 +142,7 @@ int32_t infer_addmv(tni_frame *f)
         return tni_fail(f, TN_E_DTYPE, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
                         tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(m)),
                         tni_dtype_error_name(dtype_of(m)));
-    TNI_TRY(tni_check_numbers(f, dtype_of(self)));
+    TNI_TRY(tni_check_scalars(f, dtype_of(self)));
     return tni_out(f, 0, dtype_of(self), 1, sizes_of(m));
 }
 

@@ -44,22 +44,16 @@ int32_t infer_alpha(tni_frame *f)
     return check_alpha(f);
 }
 
-/* Half types are computed with in float32. */
-static tn_dtype computed_dtype(tn_dtype dtype)
+/* The scalars fit the dtype of the computation. */
+int32_t infer_scalars(tni_frame *f)
 {
-    return dtype == TN_FLOAT16 || dtype == TN_BFLOAT16 ? TN_FLOAT32 : dtype;
+    return tni_check_scalars(f, wide_dtype(f->call_dtype));
 }
 
-/* The numbers fit the dtype of the computation. */
-int32_t infer_numbers(tni_frame *f)
+/* The scalars fit the dtype of the elements. */
+int32_t infer_element_scalars(tni_frame *f)
 {
-    return tni_check_numbers(f, computed_dtype(f->call_dtype));
-}
-
-/* The numbers fit the dtype of the elements. */
-int32_t infer_element_numbers(tni_frame *f)
-{
-    return tni_check_numbers(f, f->call_dtype);
+    return tni_check_scalars(f, f->call_dtype);
 }
 
 int32_t infer_no_bool_negation(tni_frame *f)
@@ -84,7 +78,7 @@ int32_t infer_softshrink(tni_frame *f)
 int32_t infer_rrelu(tni_frame *f)
 {
     double lower = tn_value_as_float(f->args[1]), upper = tn_value_as_float(f->args[2]);
-    TNI_TRY(tni_check_numbers(f, computed_dtype(dtype_of(tni_arg_tensor(f, 0)))));
+    TNI_TRY(tni_check_scalars(f, wide_dtype(dtype_of(tni_arg_tensor(f, 0)))));
     if (!isfinite(lower))
         return tni_fail(f, TN_E_ARGUMENT, "rrelu: lower bound must be finite, got %g", lower);
     if (!isfinite(upper))
@@ -99,7 +93,7 @@ int32_t infer_rrelu_with_noise(tni_frame *f)
     const tn_tensor *self = tni_arg_tensor(f, 0);
     const tn_tensor *noise = tni_arg_tensor(f, 1);
     tni_text a, b;
-    TNI_TRY(tni_check_numbers(f, computed_dtype(dtype_of(self))));
+    TNI_TRY(tni_check_scalars(f, wide_dtype(dtype_of(self))));
     if (!same_sizes(self, noise))
         return tni_fail(
             f, TN_E_SHAPE,
@@ -137,7 +131,7 @@ int32_t infer_pow(tni_frame *f)
     int32_t is_number = f->args[1].tag != TN_TAG_TENSOR;
     if (f->call_dtype == TN_BOOL && !(is_number && (uint64_t)tn_value_as_int(f->args[1]) <= 1))
         return tni_error(TN_E_DTYPE, "\"%s\" not implemented for 'Bool'", f->op->base->schema->name);
-    if (is_number && (is_integer(f->call_dtype) || computed_dtype(f->call_dtype) != f->call_dtype))
+    if (is_number && (is_integer(f->call_dtype) || wide_dtype(f->call_dtype) != f->call_dtype))
         return tni_check_fits(f, f->args[1], f->call_dtype);
     return TN_OK;
 }
@@ -160,7 +154,7 @@ int32_t infer_abs(tni_frame *f)
 int32_t infer_addcdiv(tni_frame *f)
 {
     if (!is_integer(dtype_of(tni_arg_tensor(f, 1))) || !is_integer(dtype_of(tni_arg_tensor(f, 2))))
-        return infer_numbers(f);
+        return infer_scalars(f);
     return tni_fail(
         f, TN_E_DTYPE,
         "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "

@@ -256,7 +256,7 @@ static int32_t start_moments(tni_frame *f)
     f->keepdim = tni_arg_bool(f, 3);
     f->call_dtype = own;
     f->identity = NAN;
-    return tni_check_numbers(f, TN_FLOAT64); /* the correction */
+    return tni_check_scalars(f, TN_FLOAT64); /* the correction */
 }
 
 /* var, std (self, dims, correction, keepdim): real. */

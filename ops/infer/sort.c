@@ -152,7 +152,7 @@ int32_t infer_histc(tni_frame *f)
 {
     int64_t bins = tni_arg_int(f, 1);
     if (bins <= 0) return tni_fail(f, TN_E_ARGUMENT, "bins must be > 0");
-    TNI_TRY(tni_check_numbers(f, dtype_of(tni_arg_tensor(f, 0))));
+    TNI_TRY(tni_check_scalars(f, dtype_of(tni_arg_tensor(f, 0))));
     return tni_out(f, 0, dtype_of(tni_arg_tensor(f, 0)), 1, &bins);
 }
 
