@@ -7,8 +7,10 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -81,13 +83,19 @@ def link_library(build, folder, replaced, target):
     return library
 
 
-def failed_tests(program, environment):
+def failed_tests(program, environment, limit):
     """Names of the tests of a Criterion program that failed; `program` may be a list of words that run it. Tests are skipped where
-    there is no device, which a mutant may cause."""
+    there is no device, which a mutant may cause. After `limit` seconds the program is ended, which is a failure."""
     words = program if isinstance(program, list) else [program]
     with tempfile.TemporaryDirectory() as folder:  # programs that are killed leave their files behind
-        run = subprocess.run([*words, "-j2"], capture_output=True, text=True, env=dict(environment, TMPDIR=folder), timeout=300)
-    said = run.stdout + run.stderr
+        run = subprocess.Popen([*words, "-j2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env=dict(environment, TMPDIR=folder), start_new_session=True)
+        try:
+            said, _ = run.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.communicate()
+            return ["(the program does not end)"]
     failed = [line.split()[1].rstrip(":") for line in said.splitlines() if line.startswith("[FAIL]")]
     if "Tested: 0 " in said:
         failed.append("(all tests are skipped)")
@@ -102,9 +110,11 @@ def at_once(function, mutants):
 
 def hunt(build, mutants, subject, compile_one, run):
     """Runs the tests on the subject as it is, then on each mutant (what, file, text, replacement), and prints what they find.
-    `compile_one(folder, file, text, replacement)` is as compile_mutant; run(folder, made) gives the failed tests, with None
-    and None for the subject as it is. Returns the exit status."""
-    sound = run(None, None)
+    `compile_one(folder, file, text, replacement)` is as compile_mutant; run(folder, made, limit) gives the failed tests, with None
+    and None for the subject as it is. A mutant may take five times as long as that. Returns the exit status."""
+    began = time.monotonic()
+    sound = run(None, None, 300)
+    limit = max(20, 5 * (time.monotonic() - began))
     if sound:
         print(f"the {subject} as it is fails: {' '.join(sound)}\n0 passed, 1 failed, 0 skipped")
         return 1
@@ -112,7 +122,7 @@ def hunt(build, mutants, subject, compile_one, run):
     def try_one(mutant):
         with tempfile.TemporaryDirectory(dir=build) as name:
             made = compile_one(Path(name), *mutant[1:])
-            return mutant, made, run(Path(name), made) if made else []
+            return mutant, made, run(Path(name), made, limit) if made else []
 
     passed = failed = 0
     for (what, file, _, _), made, found in at_once(try_one, mutants):
@@ -140,13 +150,13 @@ def hunt_plugin(build, program, name, mutants):
         shutil.copy(build / "plugins" / name / f"{name}.json", folder)
         return {"TENON_PLUGIN_ADD": str(folder)}
 
-    def run(folder, made):
+    def run(folder, made, limit):
         changed = {"TENON_PLUGIN_ADD": str(build / "plugins" / name)}
         if made and made[0].startswith(library):
             changed = make_plugin(folder, *made)
         elif made:  # a libtenon looks for plugins, and for its helper, beside itself
             changed = {"LD_PRELOAD": str(link_library(build, folder, *made)), "TENON_PLUGIN_PROBE": "never",
                        "TENON_PLUGIN_PATH": f"{build}/plugins/{name}:{build}/plugins/cpu"}
-        return failed_tests(program, os.environ | changed)
+        return failed_tests(program, os.environ | changed, limit)
 
     return hunt(build, mutants, "plugin", lambda *mutant: compile_mutant(build, commands, *mutant), run)

@@ -99,9 +99,9 @@ def main():
     environment = dict(os.environ, TENON_REFERENCE_LAZY="3000", TENON_REFERENCE_DEVICES="2",
                        TENON_PLUGIN_PATH=f"{build}/plugins/reference:{build}/plugins/cpu")
 
-    def run(folder, made):
+    def run(folder, made, limit):
         loaded = {"LD_PRELOAD": str(mutation.link_library(build, folder, *made))} if made else {}
-        return mutation.failed_tests(o.program, {**environment, **loaded})
+        return mutation.failed_tests(o.program, {**environment, **loaded}, limit)
 
     return mutation.hunt(build, [m for m in MUTANTS if o.only in m[0]], "library",
                          lambda *mutant: mutation.compile_mutant(build, commands, *mutant, options=["-O1"]), run)
