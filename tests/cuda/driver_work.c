@@ -261,12 +261,14 @@ void run(CUstream s, work *w)
         if (w->kind == LAUNCH || w->kind == LIBRARY || w->to_device) late_begin();
         pthread_mutex_lock(&lock);
         const uint64_t start = now_real();
-        result = asked_fault("work");
+        result = s->context->sticky ? s->context->sticky : asked_fault("work");
+        s->uses_memory = !result && w->kind != LIBRARY; /* whose work may wait for another device */
         if (!result)
             result = w->kind == LAUNCH    ? run_kernel(s, w)
                      : w->kind == COPY    ? run_copy(s, w)
                      : w->kind == LIBRARY ? run_library(s, w)
                                           : run_fill(w);
+        s->uses_memory = 0;
         keep(s->context, result);
         if (watch && w->call && !result) tell_watch(s, w, start);
     }

@@ -102,6 +102,16 @@ CUresult keep(CUcontext c, CUresult result)
     return result;
 }
 
+/* After a fault the device uses no memory any more, so that the host may free it. */
+static void stop_work(CUcontext c)
+{
+    for (CUstream s = streams; s; s = s ? s->next : streams) {
+        if (s->context != c || !s->uses_memory) continue;
+        pthread_cond_wait(&changed, &lock);
+        s = NULL;
+    }
+}
+
 /* What every function begins with; takes the lock. */
 CUresult enter(const char *function, int needs_context)
 {
@@ -112,7 +122,9 @@ CUresult enter(const char *function, int needs_context)
     if (!owner || owner != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
     if (needs_context && (!c || !c->references)) return CUDA_ERROR_INVALID_CONTEXT;
     if (needs_context && c->sticky) return c->sticky;
-    return keep(c, asked_fault(function));
+    CUresult result = keep(c, asked_fault(function));
+    if (c && c->sticky) stop_work(c);
+    return result;
 }
 
 /* ---- Devices and contexts ----------------------------------------------------------------------------------- */

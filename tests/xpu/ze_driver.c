@@ -36,6 +36,17 @@ pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 int is_lost;
 
+/* A lost device uses no memory any more, so that the host may free it. */
+static void lose(void)
+{
+    is_lost = 1;
+    for (ze_command_list_handle_t list = lists; list; list = list ? list->next : lists) {
+        if (!list->is_running) continue;
+        pthread_cond_wait(&changed, &lock);
+        list = NULL;
+    }
+}
+
 /* The result that this call has to give, or ZE_RESULT_SUCCESS; under the lock. */
 ze_result_t fault_of(const char *function)
 {
@@ -50,7 +61,7 @@ ze_result_t fault_of(const char *function)
     fail.is_read = 1;
     if (is_lost) return ZE_RESULT_ERROR_DEVICE_LOST;
     if (strcmp(fail.function, function) != 0 || ++fail.calls != fail.n) return ZE_RESULT_SUCCESS;
-    if ((ze_result_t)fail.result == ZE_RESULT_ERROR_DEVICE_LOST) is_lost = 1;
+    if ((ze_result_t)fail.result == ZE_RESULT_ERROR_DEVICE_LOST) lose();
     pthread_cond_broadcast(&changed);
     return (ze_result_t)fail.result;
 }

@@ -118,6 +118,7 @@ struct _ze_command_list_handle_t {
     command *first;
     int is_ordered; /* in order, as if a barrier stood behind each command */
     int is_busy, stops;
+    int is_running; /* a command, which the lock does not hold up */
     pthread_t thread;
     struct _ze_command_list_handle_t *next;
 };

@@ -79,9 +79,11 @@ static void *run_list(void *data)
             pthread_cond_broadcast(&changed);
             continue;
         }
+        list->is_running = c->kind != WORK; /* another library's may wait for another device */
         pthread_mutex_unlock(&lock);
         run_command(c);
         pthread_mutex_lock(&lock);
+        list->is_running = 0;
         if (c->signal) c->signal->time = now();
         if (c->signal) c->signal->is_signalled = 1;
         drop(list, c);
