@@ -14,8 +14,8 @@
 #include <string.h>
 
 static const char *const class_names[TABLE_CLASSES] = {
-    "contiguous", "transposed",  "sliced",     "broadcast", "channels-last", "0-dim", "empty",
-    "large",      "host-number", "conjugated", "special",   "denormal",      NULL};
+    "contiguous",  "transposed", "sliced",     "broadcast", "channels-last", "0-dim",    "empty", "large",
+    "host-number", "conjugated", "dimensions", "in-place",  "special",       "denormal", NULL};
 
 /* The primitives of these three kernels, which a device must have. */
 static const char primitives[] =
@@ -247,6 +247,22 @@ static void set_special(call_tensor *x, int64_t class, uint32_t position, uint32
     x->count = pointwise ? SPECIAL_VALUES : 12;
 }
 
+/* A view of four dimensions in another order than its strides, and tensors that broadcast to it. */
+static void set_dimensions(call_tensor *x, uint32_t position)
+{
+    static const int64_t whole[] = {3, 2, 4, 5}, inner[] = {2, 1, 5}, outer[] = {3, 1, 4, 1}, last[] = {5};
+    if (position == 0) {
+        call_shape(x, 4, whole);
+        set_view(x, (const int64_t[]){300, 7, 60, 10}, 1);
+    } else if (position == 1) {
+        call_shape(x, 3, inner);
+    } else if (position == 2) {
+        call_shape(x, 4, outer);
+    } else {
+        call_shape(x, 1, last);
+    }
+}
+
 static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t n_tensors, int pointwise)
 {
     static const int64_t plain[] = {5, 33}, sliced[] = {5, 17}, pictures[] = {2, 3, 4, 5}, none[] = {0, 5},
@@ -256,6 +272,11 @@ static void set_shape(call_tensor *x, int64_t class, uint32_t position, uint32_t
     if (class == TABLE_SLICED) {
         call_shape(x, 2, sliced);
         set_view(x, (const int64_t[]){71, 2}, 3 + (int64_t)position);
+    }
+    if (class == TABLE_DIMENSIONS) set_dimensions(x, position);
+    if (class == TABLE_IN_PLACE) {
+        call_shape(x, 2, sliced);
+        if (position == 0) set_view(x, (const int64_t[]){71, 2}, 3);
     }
     if (class == TABLE_BROADCAST && n_tensors == 1) set_view(x, (const int64_t[]){0, 1}, 0);
     if (class == TABLE_BROADCAST && n_tensors > 1) call_shape(x, position ? 1 : 2, position ? row : column);
@@ -328,10 +349,21 @@ static uint32_t count_tensors(check_target *t, uint32_t op)
     return n;
 }
 
+/* "aten::add_.Tensor" of "aten::add.Tensor", or 0; polygamma_ has its arguments in another order. */
+static uint32_t in_place_form(check_target *t, const char *name)
+{
+    char text[160];
+    if (base_is(name, "polygamma")) return 0;
+    const char *overload = strchr(name, '.');
+    int length = (int)(overload ? (size_t)(overload - name) : strlen(name));
+    snprintf(text, sizeof text, "%.*s_%s", length, name, overload ? overload : "");
+    return tn_operator_find(t->ctx, text);
+}
+
 uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_plan *p, call_tensor *tensors)
 {
     uint32_t n_tensors = count_tensors(t, c->op), position = 0;
-    p->op = c->op;
+    p->op = class == TABLE_IN_PLACE ? in_place_form(t, c->name) : c->op;
     p->name = c->name;
     p->tolerance = (check_tolerance){
         -1, 0, class == TABLE_SPECIAL && !strcmp(c->kind, "pointwise") && has_signed_zeros(c->name)};
@@ -388,10 +420,15 @@ static int is_primitive(const char *name)
 }
 
 /* Whether a class makes sense for this operator and dtype. */
-static int class_fits(const char *name, int64_t class, int pointwise, int primitive, uint32_t n_tensors,
-                      tn_dtype dtype)
+static int class_fits(check_target *t, const char *name, int64_t class, int pointwise, int primitive,
+                      uint32_t n_tensors, tn_dtype dtype)
 {
     int floating = tn_dtype_is_floating(dtype);
+    if (class == TABLE_DIMENSIONS ||
+        class == TABLE_IN_PLACE) /* what they show has little to do with dtypes */
+        return pointwise &&
+               (dtype == TN_BOOL || dtype == TN_INT64 || dtype == TN_BFLOAT16 || dtype == TN_FLOAT32) &&
+               (class == TABLE_DIMENSIONS || in_place_form(t, name));
     if (class == TABLE_CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
     if (class == TABLE_HOST_NUMBER) return pointwise && n_tensors >= 2 && primitive;
     if (class >= TABLE_SPECIAL && is_accidental(name, class)) return 0;
@@ -420,7 +457,7 @@ static void add_operator(check_target *t, check_list *list, const tn_operator_in
         table_case *data = check_memory(list, sizeof *data);
         *data = (table_case){op->number, op->name, op->kind, dtype};
         for (int64_t class = 0; class < TABLE_CLASSES; class ++) {
-            if (!class_fits(op->name, class, pointwise, primitive, n_tensors, dtype)) continue;
+            if (!class_fits(t, op->name, class, pointwise, primitive, n_tensors, dtype)) continue;
             check_add(list,
                       &(check_case){.tier = 1,
                                     /* No kernel is called for empty tensors. */

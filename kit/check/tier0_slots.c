@@ -7,6 +7,7 @@
 #include "sources.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Bytes --------------------------------------------------------------------------------------------- */
@@ -206,6 +207,66 @@ static void run_copies(check_target *t, const check_case *c, check_result *out)
     hand_close(&k.h);
 }
 
+/* ---- Large memory -------------------------------------------------------------------------------------- */
+
+#define LARGE ((UINT64_C(9) << 20) + 3)
+
+/* What the whole allocation holds, compared with `want`. */
+static int holds_large(hand *h, void *allocation, uint8_t *got, const uint8_t *want, const char *what,
+                       check_result *out)
+{
+    memset(got, 0x11, LARGE);
+    if (!hand_ok(
+            h, out,
+            h->copy->device_to_host(h->self, h->devices[0], got, NULL, allocation, 0, LARGE, h->streams[0]),
+            "device_to_host") ||
+        !hand_ok(h, out, h->stream->synchronize(h->self, h->devices[0], h->streams[0]), "stream.synchronize"))
+        return 0;
+    uint64_t i = 0;
+    while (i < LARGE && got[i] == want[i]) i++;
+    return check_that(out, i == LARGE, "%s: byte %llu of %llu is 0x%02x, expected 0x%02x", what,
+                      (unsigned long long)i, (unsigned long long)LARGE, i < LARGE ? got[i] : 0,
+                      i < LARGE ? want[i] : 0);
+}
+
+/* buffers: what x[0] holds, what x[1] holds, what is read. */
+static void large_steps(hand *h, void **x, uint8_t *buffers[3], check_result *out)
+{
+    void *d = h->devices[0], *stream = h->streams[0];
+    if (!hand_ok(h, out, h->copy->host_to_device(h->self, d, x[0], 0, buffers[0], NULL, LARGE, stream),
+                 "host_to_device") ||
+        !holds_large(h, x[0], buffers[2], buffers[0], "copies from the host and back", out))
+        return;
+    memset(buffers[1], 0xa5, LARGE);
+    if (!hand_ok(h, out, h->memory->fill(h->self, d, x[1], 0, LARGE, 0xa5, stream), "memory.fill") ||
+        !holds_large(h, x[1], buffers[2], buffers[1], "memory.fill", out))
+        return;
+    memcpy(buffers[1], buffers[0] + 1, LARGE - 1);
+    if (hand_ok(h, out, h->copy->device_to_device(h->self, d, x[1], 0, x[0], 1, LARGE - 1, stream),
+                "copy.device_to_device"))
+        holds_large(h, x[1], buffers[2], buffers[1], "copy.device_to_device", out);
+}
+
+static void run_large(check_target *t, const check_case *c, check_result *out)
+{
+    uint8_t *buffers[3] = {malloc(LARGE), malloc(LARGE), malloc(LARGE)};
+    void *x[2] = {NULL, NULL};
+    uint32_t seed = (uint32_t)check_seed(t, c);
+    int has_memory = buffers[0] && buffers[1] && buffers[2];
+    hand h;
+    if (!has_memory) check_skip(out, "the host has no memory for it");
+    for (uint64_t i = 0; has_memory && i < LARGE; i++)
+        buffers[0][i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+    if (hand_open(&h, t, 1, out) && h.count && has_memory) {
+        for (int i = 0; i < 2 && out->outcome == CHECK_PASSED; i++)
+            x[i] = hand_alloc(&h, 0, LARGE, NULL, out);
+        if (out->outcome == CHECK_PASSED) large_steps(&h, x, buffers, out);
+        for (int i = 0; i < 2; i++) hand_free(&h, 0, x[i], LARGE);
+    }
+    hand_close(&h);
+    for (int i = 0; i < 3; i++) free(buffers[i]);
+}
+
 /* ---- memory.free --------------------------------------------------------------------------------------- */
 
 enum { BLOCKS = 7 };
@@ -293,6 +354,7 @@ void check_tier0_slots(check_target *t, check_list *list)
 {
     add_experimental(t, list);
     check_add(list, &(check_case){.run = run_fill}, "0/slot/memory.fill");
+    check_add(list, &(check_case){.run = run_large}, "0/slot/large");
     check_add(list, &(check_case){.run = run_free, .tags = CHECK_TAG_ALONE}, "0/slot/memory.free");
     for (size_t i = 0; i < sizeof copy_slots / sizeof *copy_slots; i++)
         check_add(list, &(check_case){.run = run_copies, .number = (int64_t)i}, "0/slot/%s",

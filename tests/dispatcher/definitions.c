@@ -573,11 +573,14 @@ static const char *wide_schema(const char *name, int arguments, int results)
     static char texts[8][2048];
     static int used;
     char *text = texts[used++];
-    int n = sprintf(text, "test::%s(", name);
-    for (int i = 0; i < arguments; i++) n += sprintf(text + n, "%sTensor a%d", i ? ", " : "", i);
-    n += sprintf(text + n, ") -> (");
-    for (int i = 0; i < results; i++) n += sprintf(text + n, "%sTensor", i ? ", " : "");
-    sprintf(text + n, ")");
+    FILE *file = fmemopen(text, sizeof texts[0], "w");
+    cr_assert_not_null(file);
+    fprintf(file, "test::%s(", name);
+    for (int i = 0; i < arguments; i++) fprintf(file, "%sTensor a%d", i ? ", " : "", i);
+    fprintf(file, ") -> (");
+    for (int i = 0; i < results; i++) fprintf(file, "%sTensor", i ? ", " : "");
+    fprintf(file, ")");
+    fclose(file);
     return text;
 }
 

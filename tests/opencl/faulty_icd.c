@@ -230,9 +230,19 @@ static void note(cl_kernel kernel)
 
 /* ---- Functions --------------------------------------------------------------------------------------------- */
 
+/* A queue that is lost uses no memory any more, so that the host may free it. */
+static cl_int failed(cl_command_queue queue, cl_int fault)
+{
+    if (fault == CL_INVALID_COMMAND_QUEUE) {
+        wait_begins(queue);
+        real.clFinish(queue);
+    }
+    return fault;
+}
+
 #define FAIL_IN_QUEUE(name)                            \
     cl_int fault = fault_of(#name, context_of(queue)); \
-    if (fault != CL_SUCCESS) return fault;
+    if (fault != CL_SUCCESS) return failed(queue, fault);
 #define EVENTS       cl_uint n, const cl_event *list, cl_event *out
 #define QUEUE        cl_command_queue queue
 #define FAULTY(name) static cl_int CL_API_CALL faulty_##name
