@@ -98,12 +98,12 @@ static int make_handles(desk *d)
     return !events || desk_ok(d, events->create(d->h.self, d->device, 0, &d->event), "event.create");
 }
 
-int desk_open(desk *d, check_target *t, check_result *out)
+int desk_open(desk *d, check_target *t, uint32_t devices, check_result *out)
 {
     memset(d, 0, sizeof *d);
     d->out = out;
     gate_init(&d->g);
-    return hand_open(&d->h, t, 1, out) && make_handles(d);
+    return hand_open(&d->h, t, devices, out) && make_handles(d);
 }
 
 void desk_close(desk *d)

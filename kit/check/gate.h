@@ -32,7 +32,7 @@ void gate_open(gate *g);
 int gate_open_later(gate *g, pthread_t *out_thread);
 void gate_pause(long nanoseconds);
 
-/* The plugin opened by hand, with the first device, two streams of it, and an event if it has events. */
+/* The plugin opened by hand, with the first device, two streams of it, an event if it has events, and up to two devices in `h`. */
 typedef struct desk {
     hand h;
     gate g;
@@ -41,7 +41,7 @@ typedef struct desk {
 } desk;
 
 /* 0: the case has ended, as failed or skipped; desk_close is called in either case. */
-int desk_open(desk *d, check_target *t, check_result *out);
+int desk_open(desk *d, check_target *t, uint32_t devices, check_result *out);
 /* Opens the gate and waits until nothing of the case is queued. */
 void desk_close(desk *d);
 /* 1, or 0 and the case fails with what the plugin said. */

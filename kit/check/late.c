@@ -294,7 +294,7 @@ static const struct {
 static void run(check_target *t, const check_case *c, check_result *out)
 {
     late l = {.call = {.h = &l.d.h, .out = out}};
-    if (desk_open(&l.d, t, out)) cases[c->number].run(&l);
+    if (desk_open(&l.d, t, 1, out)) cases[c->number].run(&l);
     gate_open(&l.d.g);
     if (l.d.stream) synchronize_stream(&l.d);
     hand_call_finish(&l.call);

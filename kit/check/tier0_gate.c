@@ -89,6 +89,41 @@ static void wait_for_event(desk *d)
     finish(d);
 }
 
+static int ask_second_device(desk *d)
+{
+    int32_t done = -1;
+    desk_ok(d, d->h.stream->query(d->h.self, d->h.devices[1], d->h.streams[1], &done), "stream.query");
+    return done;
+}
+
+static void wait_on_second_device(desk *d)
+{
+    const tn_stream_interface *s = d->h.stream;
+    void *second = d->h.devices[1], *stream = d->h.streams[1];
+    if (!desk_hold(d)) return;
+    if (desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record") &&
+        desk_ok(d, s->wait_event(d->h.self, second, stream, d->event), "stream.wait_event") &&
+        desk_ok(d, s->host_callback(d->h.self, second, stream, gate_mark, &d->g), "stream.host_callback")) {
+        stays_unfinished(d, ask_second_device, "stream.query of a stream that waits for another device");
+        stays_unfinished(d, ask_mark, "host callbacks that ran on a stream that waits for another device");
+    }
+    gate_open(&d->g);
+    if (desk_ok(d, s->synchronize(d->h.self, second, stream), "stream.synchronize"))
+        check_that(d->out, ask_mark(d) == 1,
+                   "callbacks behind a wait for another device that ran: %d, expected 1", ask_mark(d));
+}
+
+/* A stream waits for an event of another device of the plugin. */
+static void wait_for_device(desk *d)
+{
+    if (d->h.count < 2)
+        check_skip(d->out, "one device only");
+    else if (!HAND_HAS(d->h.stream, wait_event))
+        check_skip(d->out, "the plugin has no stream.wait_event: the host waits");
+    else
+        wait_on_second_device(d);
+}
+
 /* ---- Order --------------------------------------------------------------------------------------------- */
 
 #define HALF   (UINT64_C(8) << 20)
@@ -203,6 +238,7 @@ static const struct {
     const char *name;
     void (*run)(desk *d);
     int needs_events;
+    uint32_t devices;         /* 0: one */
     int32_t (*wait)(desk *d); /* in place of `run`: it returns when work has finished */
     int (*can_run)(const desk *d);
 } cases[] = {
@@ -210,6 +246,7 @@ static const struct {
     {"stream.synchronize", .wait = wait_stream},
     {"stream.host_callback", .run = order_callbacks},
     {"stream.wait_event", .run = wait_for_event, .needs_events = 1},
+    {"stream.wait_event-of-device", .run = wait_for_device, .needs_events = 1, .devices = 2},
     {"interop.wait_native", .wait = wait_natively, .needs_events = 1, .can_run = can_wait_natively},
     {"event.query", .run = query_event, .needs_events = 1},
     {"event.synchronize", .wait = wait_event, .needs_events = 1},
@@ -219,7 +256,7 @@ static const struct {
 static void run(check_target *t, const check_case *c, check_result *out)
 {
     desk d;
-    if (desk_open(&d, t, out)) {
+    if (desk_open(&d, t, cases[c->number].devices ? 2 : 1, out)) {
         if (cases[c->number].needs_events && !d.event)
             check_skip(out, "the plugin has no events: the host waits for the stream");
         else if (cases[c->number].can_run && !cases[c->number].can_run(&d))

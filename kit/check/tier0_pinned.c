@@ -148,7 +148,7 @@ typedef struct pinned_desk {
 static int open_desk(pinned_desk *k, check_target *t, check_result *out)
 {
     *k = (pinned_desk){.x = NULL};
-    if (!desk_open(&k->d, t, out) || !pins(&k->d.h, out)) return 0;
+    if (!desk_open(&k->d, t, 1, out) || !pins(&k->d.h, out)) return 0;
     k->x = hand_alloc(&k->d.h, 0, BYTES, NULL, out);
     if (!k->x || !take(&k->d.h, &k->source, out) || !take(&k->d.h, &k->target, out)) return 0;
     pattern(k->want, 2);

@@ -76,7 +76,7 @@ def check_faults(suite):
               "name": ("0/kernels/names", "no operator has the name 'aten::reluu' of a kernel row, so nothing calls it; "
                        "did you mean aten::relu"),
               "peer": ("0/slot/copy.peer", "copy.peer of 2 bytes to device 0: byte 4095 is 0x"),
-              "self-test": ("0/slot/self_test", "self_test: status 4: wrong: the fan does not turn"),
+              "self-test": ("0/slot/self_test", "self_test: status 4 (bad device): wrong: the fan does not turn"),
               "experimental": ("0/experimental/tenon.x.missing", "tenon.experimental lists 'tenon.x.missing', which get_interface "
                                "does not give"),
               "query": ("0/stream/create", "query of an empty stream: 0, expected 1")}
