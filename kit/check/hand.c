@@ -11,7 +11,8 @@
 
 int hand_ok(hand *h, check_result *out, int32_t status, const char *what)
 {
-    return check_that(out, status == TN_OK, "%s: status %d (%s): %s", what, status, tn_status_text(status), h->mini.error);
+    return check_that(out, status == TN_OK, "%s: status %d (%s): %s", what, status, tn_status_text(status),
+                      h->mini.error);
 }
 
 int32_t hand_stream(const hand *h, void *device, void **out)
