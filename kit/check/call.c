@@ -19,7 +19,10 @@ void call_shape(call_tensor *t, uint32_t rank, const int64_t *sizes)
 
 /* ---- Tensors ------------------------------------------------------------------------------------------- */
 
-/* Elements of the storage that the view reaches. */
+#define BEHIND 5
+
+/* Elements of the storage: those that the view reaches and, where it has an offset, some behind it. A kernel that writes past its
+ * output changes these. */
 static int64_t extent(const call_tensor *t)
 {
     int64_t last = t->offset;
@@ -27,7 +30,7 @@ static int64_t extent(const call_tensor *t)
         if (t->sizes[d] == 0) return 0;
         last += (t->sizes[d] - 1) * t->strides[d];
     }
-    return last + 1;
+    return last + 1 + (t->offset ? BEHIND : 0);
 }
 
 static tn_tensor *storage_of_values(tn_scope *s, const call_tensor *t, int64_t n)

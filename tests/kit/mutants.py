@@ -220,6 +220,16 @@ MUTANTS = [
      "1/pointwise/aten::relu/float32/in-place"),
     ("pointwise kernels clear their output before they read their inputs", "pointwise.c", "        memset(in, 0, sizeof(in));",
      "        memset(in, 0, sizeof(in));\n        nest_store(nest, 0, index, out);", "1/pointwise/aten::add.Tensor/float32/in-place"),
+    ("relu writes an element past its output", "layers.c",
+     "nest_store(nest, 0, index, number_real(x < 0 ? 0 : x));\n    } while (nest_next(nest->rank, nest->sizes, index));\n",
+     "nest_store(nest, 0, index, number_real(x < 0 ? 0 : x));\n    } while (nest_next(nest->rank, nest->sizes, index));\n"
+     "    uint32_t inner = 0;\n"
+     "    for (uint32_t d = 0; d < nest->rank; d++) {\n"
+     "        index[d] = nest->sizes[d] - 1;\n"
+     "        if (nest->operands[0].strides[d] < nest->operands[0].strides[inner]) inner = d;\n"
+     "    }\n"
+     "    index[inner]++;\n"
+     "    nest_store(nest, 0, index, number_real(77));\n", "1/pointwise/aten::relu/float32/in-place"),
     ("relu forgets the fourth dimension", "layers.c",
      "nest_store(nest, 0, index, number_real(x < 0 ? 0 : x));\n    } while (nest_next(nest->rank,",
      "nest_store(nest, 0, index, number_real(x < 0 ? 0 : x));\n    } while (nest_next(nest->rank < 3 ? nest->rank : 3,",
