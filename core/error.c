@@ -3,7 +3,8 @@
  * Errors. Each thread has a slot that holds the last error and up to three causes. The slot is allocated at the
  * thread's first error, because a library that is loaded late gets little static thread storage. A copy is one
  * block from malloc with all texts and the whole chain of causes. If there is no memory for the slot or a copy,
- * a static error says so instead. This file must not know contexts or scopes.
+ * a static error says so instead. This file must not know contexts or scopes; debug.c learns here which call without a
+ * scope begins and ends.
  */
 #include "core/error.h"
 #include "core/debug.h"

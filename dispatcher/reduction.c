@@ -9,7 +9,7 @@
 static int32_t cast_input(tni_frame *f, tni_prepared *p, const tni_kernel *k, tn_tensor **input)
 {
     tn_tensor *t = *input, *copy;
-    /* Bool is what is not 0, which a conversion among numbers does not give. */
+    /* For a result in bool the input is made bool first: kernels convert among numbers, where 0.5 becomes 0. */
     tn_dtype dtype = k->row.flags & TN_ROW_CASTS && f->call_dtype != TN_BOOL ? t->desc.dtype : f->call_dtype;
     uint32_t lazy = t->desc.flags & (TN_DESC_CONJ | TN_DESC_NEG);
     int32_t status;

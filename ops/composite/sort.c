@@ -174,7 +174,8 @@ void composite_searchsorted_scalar(tn_scope *s, const tn_value *args, tn_value *
 {
     tn_tensor *sorted = arg_tensor(args, 0);
     tn_dtype dtype = dtype_of(sorted);
-    if (args[1].tag == TN_TAG_FLOAT && is_integer(dtype)) dtype = tni_default_dtype(s->ctx);
+    if ((args[1].tag == TN_TAG_FLOAT || args[1].tag == TN_TAG_COMPLEX) && is_integer(dtype))
+        dtype = tni_default_dtype(s->ctx);
     if (args[1].tag == TN_TAG_INT && dtype == TN_BOOL) dtype = TN_INT64;
     if (args[1].tag == TN_TAG_COMPLEX)
         return (void)tni_scope_failf(s, TN_E_DTYPE, "\"searchsorted\" not implemented for '%s'",

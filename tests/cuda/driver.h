@@ -126,7 +126,7 @@ struct CUstream_st {
     pthread_t thread;
     work *first, **last, *running;
     int busy, ends, in_callback;
-    int uses_memory;        /* copies or computes, which the lock does not hold up */
+    int uses_memory;        /* copies or computes, outside the lock */
     uint64_t queued, asked; /* numbers of work: the last one, and up to which the host has waited */
     cl_command_queue queue;
 };

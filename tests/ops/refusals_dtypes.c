@@ -121,6 +121,8 @@ Test(refusals_dtypes, numbers_of_another_kind)
             "Expected a non-complex scalar as the order of norm");
     REFUSED(tn_arange(s, tn_value_complex((const double[]){1, 2})),
             "value cannot be converted to type double without overflow");
+    REFUSED(tn_searchsorted_scalar(s, row, tn_value_complex(pair)),
+            "\"searchsorted\" not implemented for 'ComplexFloat'");
     EXPECT(s, tn_searchsorted_scalar(s, row, 2.5), 3); /* in float32, not among integers */
     EXPECT(s, tn_searchsorted_scalar(s, row, NAN), 4);
     end();

@@ -36,10 +36,10 @@ pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 int is_lost;
 
-/* A lost device uses no memory any more, so that the host may free it. */
-static void lose(void)
+void lose(void)
 {
     is_lost = 1;
+    pthread_cond_broadcast(&changed);
     for (ze_command_list_handle_t list = lists; list; list = list ? list->next : lists) {
         if (!list->is_running) continue;
         pthread_cond_wait(&changed, &lock);
@@ -62,7 +62,6 @@ ze_result_t fault_of(const char *function)
     if (is_lost) return ZE_RESULT_ERROR_DEVICE_LOST;
     if (strcmp(fail.function, function) != 0 || ++fail.calls != fail.n) return ZE_RESULT_SUCCESS;
     if ((ze_result_t)fail.result == ZE_RESULT_ERROR_DEVICE_LOST) lose();
-    pthread_cond_broadcast(&changed);
     return (ze_result_t)fail.result;
 }
 

@@ -118,7 +118,7 @@ struct _ze_command_list_handle_t {
     command *first;
     int is_ordered; /* in order, as if a barrier stood behind each command */
     int is_busy, stops;
-    int is_running; /* a command, which the lock does not hold up */
+    int is_running; /* a command, outside the lock */
     pthread_t thread;
     struct _ze_command_list_handle_t *next;
 };
@@ -133,7 +133,9 @@ typedef struct allocation {
 
 extern pthread_mutex_t lock; /* of everything here */
 extern pthread_cond_t changed;
-extern int is_lost;                    /* under the lock */
+extern int is_lost; /* under the lock */
+/* The device is lost; returns when it uses no memory any more, so that the host may free it. Under the lock. */
+void lose(void);
 extern ze_command_list_handle_t lists; /* all that ever were */
 
 /* ze_driver.c */

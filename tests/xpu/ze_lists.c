@@ -75,8 +75,7 @@ static void *run_list(void *data)
             continue;
         }
         if (c->kind != BARRIER && fault_of("work")) {
-            is_lost = 1;
-            pthread_cond_broadcast(&changed);
+            lose();
             continue;
         }
         list->is_running = c->kind != WORK; /* another library's may wait for another device */
