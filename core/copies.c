@@ -172,7 +172,9 @@ int32_t tni_copy_peer(const tni_place *to, const tni_place *from, uint64_t bytes
                                from->device->handle, from->allocation, from->offset, bytes, stream->handle);
     if (measured) tni_profile_work_end(to->device, stream, "copy between devices", &work);
     if (status) return tni_driver_error(to->device->type, status, "copy between devices");
-    return tni_stream_order(source, stream); /* what is written or freed there next comes after the copy */
+    status = tni_stream_order(source, stream); /* what is written or freed there next comes after the copy */
+    if (status) tn_stream_synchronize(stream);
+    return status;
 }
 
 int32_t tni_fill_zeros(tni_device *d, void *allocation, uint64_t offset, uint64_t bytes)

@@ -303,7 +303,7 @@ static int32_t print(printer *p)
 const char *tn_format(tn_scope *s, const tn_tensor *t, const tn_print_options *options)
 {
     char *text = NULL;
-    if (tn_scope_failed(s)) return NULL;
+    if (tn_scope_failed(s)) return "";
     int32_t status = tni_tensor_check(t);
     printer p = {.tensor = t};
     if (!status) {
@@ -317,5 +317,5 @@ const char *tn_format(tn_scope *s, const tn_tensor *t, const tn_print_options *o
         memcpy(text, p.text, p.length + 1);
     if (p.values) tni_free(p.ctx, p.values, p.value_bytes);
     if (p.text) tni_free(p.ctx, p.text, p.capacity);
-    return text;
+    return text ? text : "";
 }

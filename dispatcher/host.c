@@ -83,9 +83,9 @@ int32_t tni_host_workspace(const tn_call *call, const tn_memory_request *request
     if (!status) status = alloc_aligned(f->open_device, &r, f->stream, &block, &memory);
     if (status == TN_E_OUT_OF_MEMORY) f->runs_once = 1; /* the caches are empty already */
     if (status) return status;
-    status = tni_struct_write(out, &memory, sizeof memory, "tn_memory");
-    if (!status) status = tni_host_keep_alive(call, block, release_block);
-    if (status) tni_block_free(block);
+    status = tni_host_keep_alive(call, block, release_block);
+    if (!status) return tni_struct_write(out, &memory, sizeof memory, "tn_memory");
+    tni_block_free(block);
     return status;
 }
 

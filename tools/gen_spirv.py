@@ -8,6 +8,7 @@ clang and llvm-spirv are of one version. FILE is a path; TYPE, GROUP and DTYPE a
 Optimisation is left to the driver: the translator takes no optimised code.
 """
 import argparse
+import hashlib
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +53,9 @@ def main():
               f'.incbin \\"{Path(path).resolve()}\\"\\n.previous\\n");\nextern const uint8_t gpu_module_{i}[];')
     print("\nconst gpu_module gpu_modules[] = {")
     for i, (name, words, path) in enumerate(modules):
-        print(f'    {{"{name}", "{words}", gpu_module_{i}, {Path(path).stat().st_size}}},')
+        data = Path(path).read_bytes()
+        digest = hashlib.sha256(data).hexdigest()[:16]  # so that this text changes with the module
+        print(f'    {{"{name}", "{words}", gpu_module_{i}, {len(data)}}}, /* {digest} */')
     print("    {0, 0, 0, 0},\n};")
 
 

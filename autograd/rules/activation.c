@@ -38,7 +38,7 @@ void grad_prelu_kernel_backward(tn_scope *s, tni_grad *g)
 {
     tn_tensor *ggi = tni_grad_out(g, 0), *ggw = tni_grad_out(g, 1);
     tn_tensor *grad = tni_grad_saved(g, 0), *x = tni_grad_saved(g, 1), *weight = tni_grad_saved(g, 2);
-    tn_tensor *positive = tn_gt_scalar(s, x, 0);
+    tn_tensor *positive = tn_ge_scalar(s, x, 0); /* of 0 ATen says so here alone */
     if (!ggi) ggi = tn_zeros_like(s, grad);
     if (!ggw) ggw = tn_zeros_like(s, grad);
     if (tni_grad_needs(g, 0))

@@ -87,19 +87,19 @@ void grad_smooth_l1_loss_backward(tn_scope *s, tni_grad *g)
 {
     double beta = float_arg(g, 4);
     tn_tensor *d = sub(s, tni_grad_saved(g, 1), tni_grad_saved(g, 2));
-    tn_tensor *near = tn_lt_scalar(s, tn_abs(s, d), beta), *one = tn_ones_like(s, d);
+    tn_tensor *far = tn_ge_scalar(s, tn_abs(s, d), beta), *one = tn_ones_like(s, d);
     double inverse = beta > 0 ? 1 / beta : 0;
-    second_of_difference(s, g, tn_where(s, near, scale(s, d, inverse), tn_sgn(s, d)),
-                         keep_where(s, near, scale(s, one, inverse)));
+    second_of_difference(s, g, tn_where(s, far, tn_sgn(s, d), scale(s, d, inverse)),
+                         drop_where(s, far, scale(s, one, inverse)));
 }
 
 void grad_huber_loss_backward(tn_scope *s, tni_grad *g)
 {
     double delta = float_arg(g, 4);
     tn_tensor *d = sub(s, tni_grad_saved(g, 1), tni_grad_saved(g, 2));
-    tn_tensor *near = tn_lt_scalar(s, tn_abs(s, d), delta);
-    second_of_difference(s, g, tn_where(s, near, d, scale(s, tn_sgn(s, d), delta)),
-                         keep_where(s, near, tn_ones_like(s, d)));
+    tn_tensor *far = tn_ge_scalar(s, tn_abs(s, d), delta);
+    second_of_difference(s, g, tn_where(s, far, scale(s, tn_sgn(s, d), delta), d),
+                         drop_where(s, far, tn_ones_like(s, d)));
 }
 
 /* ---- log(1 + exp(-target * self)) ---- */

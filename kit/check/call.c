@@ -146,6 +146,7 @@ static int compare_written(check_target *t, const call_plan *p, side *a, side *b
                   *want = tn_as_strided(b->s, b->args[i].as.tensor, ((tn_ints){&n, 1}), ((tn_ints){&one, 1}),
                                         .storage_offset = 0);
         check_tolerance tolerance = p->tolerance.rtol < 0 ? check_tolerance_of(x->dtype) : p->tolerance;
+        tolerance.signs = p->tolerance.signs;
         if (!check_same(out, a->s, what, got, want, tolerance)) return 0;
     }
     return 1;

@@ -103,7 +103,7 @@ typedef struct check_result {
     int32_t outcome;
     int32_t way;
     int32_t listed;
-    int32_t reserved;
+    int32_t ends;      /* the device is lost: the next case needs another process */
     double difference; /* largest among the elements that differ */
     double seconds;
     cJSON *data;               /* measurements of a mode, an object, or NULL; the run owns it */

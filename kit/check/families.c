@@ -23,8 +23,8 @@ enum {
 };
 static const char *const class_names[CLASSES] = {
     "contiguous", "transposed", "sliced", "broadcast", "channels-last", "0-dim", "empty", "large", "special"};
-#define ALL     0xffu /* without special */
-#define WRITTEN 0xf7u /* a written tensor cannot be broadcast */
+#define ALL     0x1ffu /* as far as a dtype has special values */
+#define WRITTEN 0x1f7u /* a written tensor cannot be broadcast */
 
 typedef struct family family;
 typedef struct family_case {
@@ -87,11 +87,20 @@ static void view(call_tensor *x, int64_t class)
     if (class == LARGE) call_shape(x, 2, large);
 }
 
+static void special_contents(call_tensor *x)
+{
+    static const double values[] = {3,         (double)NAN, -1,          INFINITY, -0.0, 0.0,
+                                    -INFINITY, 2,           (double)NAN, 2,        -1};
+    x->values = values;
+    x->count = sizeof values / sizeof *values;
+}
+
 static call_tensor *tensor(draft *d, uint32_t i, tn_dtype dtype, int64_t class)
 {
     call_tensor *x = &d->tensors[i];
     contents(x, dtype);
     view(x, class);
+    if (class == SPECIAL) special_contents(x);
     return x;
 }
 
@@ -111,7 +120,8 @@ static void build_fill(draft *d, const family_case *c, int64_t class)
 {
     static const double pair[] = {-1.5, 0.75};
     give_tensor(d, tensor(d, 0, c->dtype, class));
-    give(d, tn_dtype_is_complex(c->dtype)    ? tn_value_complex(pair)
+    give(d, class == SPECIAL                 ? tn_value_float((double)NAN)
+            : tn_dtype_is_complex(c->dtype)  ? tn_value_complex(pair)
             : tn_dtype_is_floating(c->dtype) ? tn_value_float(-1.5)
             : c->dtype == TN_BOOL            ? tn_value_bool(1)
                                              : tn_value_int(7));
@@ -131,6 +141,7 @@ static void build_copy(draft *d, const family_case *c, int64_t class)
         from->high = c->source == TN_BOOL ? 2 : 9;
         from->step = inexact(c->dtype) ? 0.25 : 1;
     }
+    d->plan->tolerance.signs = 1;
     give_tensor(d, to);
     give_tensor(d, from);
 }
@@ -217,6 +228,7 @@ static void build_gather(draft *d, const family_case *c, int64_t class)
 {
     const call_tensor *x = tensor(d, 0, c->dtype, class);
     int64_t dim = x->rank ? dim_of_class(class) : 0;
+    d->plan->tolerance.signs = 1;
     give_tensor(d, x);
     give(d, tn_value_int(dim));
     give_tensor(d, positions(d, 1, x, dim, 0));
@@ -233,6 +245,7 @@ static void begin_scatter(draft *d, const family_case *c, int64_t class, int apa
     give_tensor(d, index);
     if (!source) return;
     contents(&d->tensors[2], c->dtype);
+    if (class == SPECIAL) special_contents(&d->tensors[2]);
     call_shape(&d->tensors[2], index->rank, index->sizes);
     give_tensor(d, &d->tensors[2]);
 }
@@ -280,6 +293,18 @@ static void factor(call_tensor *x, tn_dtype dtype, uint32_t rank, int64_t batch,
     call_shape(x, rank, sizes + (3 - rank));
 }
 
+/* One number in a row that is not finite, or none. */
+static void special_rows(call_tensor *x)
+{
+    static double values[61];
+    for (uint32_t i = 0; i < 61; i++) values[i] = 0.5 * (i % 9) - 2;
+    values[7] = (double)NAN;
+    values[20] = values[58] = INFINITY;
+    values[40] = -INFINITY;
+    x->values = values;
+    x->count = 61;
+}
+
 /* The class decides which of the two factors is transposed, sliced or broadcast. */
 static void build_product(draft *d, const family_case *c, int64_t class)
 {
@@ -307,20 +332,14 @@ static void build_product(draft *d, const family_case *c, int64_t class)
         b->strides[0] = rank == 3 ? k * b->strides[row] : b->strides[0];
     }
     if (class == BROADCAST) a->strides[0] = 0;
+    if (class == SPECIAL) special_rows(a);
     give_tensor(d, a);
     give_tensor(d, b);
 }
 
 static void build_sort(draft *d, const family_case *c, int64_t class)
 {
-    static const double values[] = {3,         (double)NAN, -1,          INFINITY, -0.0, 0.0,
-                                    -INFINITY, 2,           (double)NAN, 2,        -1};
-    call_tensor *x = tensor(d, 0, c->dtype, class);
-    if (class == SPECIAL) {
-        x->values = values;
-        x->count = 11;
-    }
-    give_tensor(d, x);
+    give_tensor(d, tensor(d, 0, c->dtype, class));
     give(d, tn_value_bool(1));
     give(d, tn_value_int(class == TRANSPOSED ? 0 : -1));
     give(d, tn_value_bool(c->number));
@@ -338,16 +357,17 @@ static void build_nonzero(draft *d, const family_case *c, int64_t class)
 static const family families[] = {
     {"fill", "prim::fill", build_fill, WRITTEN, 0},
     {"copy", "prim::copy", build_copy, ALL, 0},
-    {"iota", "prim::iota", build_iota, WRITTEN, 0},
-    {"random", "prim::random", build_random, WRITTEN & ~(1u << CHANNELS_LAST), CHECK_TAG_RANDOM},
+    {"iota", "prim::iota", build_iota, WRITTEN & ~(1u << SPECIAL), 0},
+    {"random", "prim::random", build_random, WRITTEN & ~(1u << CHANNELS_LAST | 1u << SPECIAL),
+     CHECK_TAG_RANDOM},
     {"gather", "aten::gather", build_gather, ALL & ~(1u << CHANNELS_LAST), 0},
-    {"scatter", "aten::scatter_.src", build_scatter, 0xc7u & ~(1u << LARGE), 0},
-    {"scatter", "aten::scatter_.value", build_scatter_value, 0xc7u, 0},
-    {"scatter", "aten::scatter_add_", build_scatter_add, 0xe7u, 0},
-    {"scatter", "aten::scatter_reduce_.two", build_scatter_reduce, 0x47u, 0},
+    {"scatter", "aten::scatter_.src", build_scatter, 0x1e7u & ~(1u << LARGE), 0},
+    {"scatter", "aten::scatter_.value", build_scatter_value, 0x1e7u, 0},
+    {"scatter", "aten::scatter_add_", build_scatter_add, 0x1e7u, 0},
+    {"scatter", "aten::scatter_reduce_.two", build_scatter_reduce, 0x167u, 0},
     {"bmm", "aten::bmm", build_product, ALL, 0},
     {"bmm", "aten::mm", build_product, ALL, 0},
-    {"sort", "aten::sort.stable", build_sort, ALL | 1u << SPECIAL, 0},
+    {"sort", "aten::sort.stable", build_sort, ALL, 0},
     {"nonzero", "aten::nonzero", build_nonzero, ALL, CHECK_TAG_DATA_DEPENDENT},
 };
 static const tn_dtype dtypes[] = {TN_BOOL,    TN_UINT8,   TN_INT8,      TN_INT16,
@@ -398,7 +418,7 @@ static void add_copies(const check_target *t, check_list *list, family_case *c)
         if (c->source == c->dtype || !check_has_dtype(t, c->source)) continue;
         if (tn_dtype_is_complex(c->source) && !tn_dtype_is_complex(c->dtype)) continue;
         c->variant = check_text(list, "from-%s", tn_dtype_name(c->source));
-        add_classes(list, c, 1u << SLICED);
+        add_classes(list, c, 1u << SLICED | (tn_dtype_is_floating(c->source) ? 1u << SPECIAL : 0u));
     }
 }
 

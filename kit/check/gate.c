@@ -45,6 +45,13 @@ void gate_open(gate *g)
     pthread_mutex_unlock(&g->lock);
 }
 
+void gate_close(gate *g)
+{
+    pthread_mutex_lock(&g->lock);
+    g->open = g->entered = g->passed = 0;
+    pthread_mutex_unlock(&g->lock);
+}
+
 void gate_hold(void *user)
 {
     gate *g = user;

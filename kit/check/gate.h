@@ -28,6 +28,8 @@ void gate_hold(void *user);
 void gate_mark(void *user);
 int gate_read(gate *g, const int *flag);
 void gate_open(gate *g);
+/* Closes an open gate that no stream is at, and forgets the marks. */
+void gate_close(gate *g);
 /* Another thread opens the gate in a moment, while the caller waits for the device. 0, or there is no thread. */
 int gate_open_later(gate *g, pthread_t *out_thread);
 void gate_pause(long nanoseconds);

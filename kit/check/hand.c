@@ -24,7 +24,7 @@ int32_t hand_stream(const hand *h, void *device, void **out)
 void hand_close(hand *h)
 {
     for (uint32_t i = 0; i < h->count; i++) {
-        h->stream->destroy(h->self, h->devices[i], h->streams[i]);
+        if (h->streams[i]) h->stream->destroy(h->self, h->devices[i], h->streams[i]);
         h->device->close(h->self, h->devices[i]);
     }
     if (h->self && h->table.quiesce) h->table.quiesce(h->self);

@@ -21,7 +21,7 @@ typedef struct hand {
     const tn_stream_interface *stream;
     const tn_event_interface *event; /* NULL: the plugin has none */
     uint32_t count;                  /* of open devices */
-    void *devices[2], *streams[2];
+    void *devices[2], *streams[2];   /* a case that destroys a stream sets it to NULL */
     uint32_t n_given;
     tn_memory given[32]; /* of hand_alloc, until hand_free */
 } hand;

@@ -113,7 +113,7 @@ static int32_t ask_stream(desk *d)
     return status ? status : d->h.stream->query(d->h.self, d->device, d->stream, &done);
 }
 
-static void report(late *l, wait_fn *wait, const char *what)
+static void report_once(late *l, wait_fn *wait, const char *what)
 {
     if (!queue_failure(l) || !queue_behind(l)) return;
     gate_open(&l->d.g);
@@ -124,6 +124,16 @@ static void report(late *l, wait_fn *wait, const char *what)
         !desk_ok(&l->d, synchronize_stream(&l->d), "stream.synchronize after the error"))
         return;
     look_behind(l);
+}
+
+/* Twice: a process may meet more than one. */
+static void report(late *l, wait_fn *wait, const char *what)
+{
+    report_once(l, wait, what);
+    gate_close(&l->d.g);
+    l->call.call.n_args = 0;
+    l->call.row = NULL;
+    if (l->d.out->outcome == CHECK_PASSED) report_once(l, wait, what);
 }
 
 static void report_by_stream(late *l)

@@ -5,18 +5,12 @@
  * value. And operators on exponentials with large inputs: their kernels must subtract the maximum first.
  *
  * Pointwise operators, reductions and scans take their arguments from table.c. The calls of others are listed
- * here, one word for each argument:
- *
- *     x4,16   a float tensor of that shape       p3   the same, positive       o9   the same, ascending
- *     z3      indices from 0 to 3                c3,4 a list of two of x3,4    m3   a tensor as x3, of large numbers
- *     i16     a list of integers                 n3   an integer               b1   a bool
- *     f  s    a float, a scalar that is tried    f.1  s1  one that is not      t    a text that is tried
- *     d       a dimension that is tried          e    the dtype                -    None
+ * here in words (words.h); a word f, s, t or d without a value is what is tried.
  */
 #include "table.h"
+#include "words.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -137,97 +131,16 @@ typedef struct option_case {
     uint32_t argument;
 } option_case;
 
-/* ---- Arguments ----------------------------------------------------------------------------------------- */
-
-static uint32_t read_list(const char *text, int64_t *out, uint32_t room)
-{
-    uint32_t n = 0;
-    char *end;
-    for (; n < room; text = end + 1) {
-        out[n++] = strtoll(text, &end, 10);
-        if (*end != ',') break;
-    }
-    return n;
-}
-
-typedef struct draft {
-    tn_dtype dtype;
-    call_tensor tensors[CALL_MAX_ARGS], pair[2];
-    int64_t ints[CALL_MAX_RANK];
-    double ascending[CALL_MAX_RANK * 4];
-} draft;
-
-static call_tensor *make_tensor(draft *d, call_tensor *x, char kind, const char *shape)
-{
-    int64_t sizes[CALL_MAX_RANK];
-    uint32_t rank = read_list(shape, sizes, CALL_MAX_RANK);
-    *x = (call_tensor){.dtype = kind == 'z' ? TN_INT64 : d->dtype, .low = 0.25, .high = 1};
-    if (kind == 'x') x->low = -1;
-    if (kind == 'z') x->low = 0;
-    if (kind == 'z') x->high = 4;
-    if (kind == 'm') x->low = -2000; /* exp of it is 0, of the other end infinite, in float64 too */
-    if (kind == 'm') x->high = 2000;
-    call_shape(x, rank, sizes);
-    if (kind != 'o') return x;
-    x->count = sizeof d->ascending / sizeof *d->ascending;
-    for (uint32_t k = 0; k < x->count; k++) d->ascending[k] = 0.25 * (k + 1);
-    x->values = d->ascending;
-    return x;
-}
-
-static tn_value make_argument(draft *d, uint32_t i, const char *word)
-{
-    const char *rest = word + 1;
-    switch (*word) {
-    case 'x':
-    case 'p':
-    case 'o':
-    case 'z':
-    case 'm':
-        return call_argument(make_tensor(d, &d->tensors[i], *word, rest));
-    case 'c':
-        for (uint32_t k = 0; k < 2; k++) make_tensor(d, &d->pair[k], 'x', rest);
-        return call_arguments_list(d->pair, 2);
-    case 'i':
-        return tn_value_ints(d->ints, read_list(rest, d->ints, CALL_MAX_RANK));
-    case 'n':
-        return tn_value_int(strtoll(rest, NULL, 10));
-    case 'b':
-        return tn_value_bool(*rest == '1');
-    case 'f':
-    case 's':
-        return tn_value_float(*rest && *rest != ' ' ? strtod(rest, NULL) : 0.5);
-    case 'e':
-        return tn_value_dtype(d->dtype);
-    default:
-        return tn_value_none();
-    }
-}
-
-static const char *next_word(const char *at)
-{
-    at += strcspn(at, " ");
-    return at + strspn(at, " ");
-}
-
-static void write_down(const option_case *o, call_plan *p, draft *d)
-{
-    for (const char *at = o->arguments; *at && p->n_args < CALL_MAX_ARGS; at = next_word(at), p->n_args++)
-        p->args[p->n_args] = make_argument(d, p->n_args, at);
-}
-
 /* ---- The case ------------------------------------------------------------------------------------------ */
 
 static void run(check_target *t, const check_case *c, check_result *out)
 {
     const option_case *o = c->data;
-    draft d = {.dtype = o->table.dtype};
-    call_plan p = {.seed = check_seed(t, c)};
+    words d = {.dtype = o->table.dtype};
+    call_plan p = {
+        .op = o->table.op, .name = o->table.name, .seed = check_seed(t, c), .tolerance = {.rtol = -1}};
     if (o->arguments) {
-        p.op = o->table.op;
-        p.name = o->table.name;
-        p.tolerance = (check_tolerance){.rtol = -1};
-        write_down(o, &p, &d);
+        words_write(&d, &p, o->arguments);
     } else {
         int special = strstr(o->table.name, "nan_to_num") != NULL;
         table_plan(t, &o->table, special ? TABLE_SPECIAL : TABLE_CONTIGUOUS, &p, d.tensors);
@@ -253,7 +166,7 @@ static void add_texts(check_list *list, option_case o, const char *option)
 {
     for (size_t i = 0; i < sizeof vocabulary / sizeof *vocabulary; i++) {
         if (strcmp(vocabulary[i].name, option)) continue;
-        for (const char *at = vocabulary[i].texts; *at; at = next_word(at)) {
+        for (const char *at = vocabulary[i].texts; *at; at = words_next(at)) {
             o.kind = TEXT;
             o.text = check_text(list, "%.*s", (int)strcspn(at, " "), at);
             add_case(list, &o, option, o.text);
@@ -288,7 +201,7 @@ static void add_dims(check_list *list, option_case o, const tn_argument_info *a)
 /* "s", "f", "t" and "d" are tried, "s1" and "f.1" are not. */
 static int is_tried(const char *arguments, uint32_t i)
 {
-    for (; i; i--) arguments = next_word(arguments);
+    for (; i; i--) arguments = words_next(arguments);
     return strchr("sftd", *arguments) && *arguments && (!arguments[1] || arguments[1] == ' ');
 }
 

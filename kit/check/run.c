@@ -257,7 +257,7 @@ static void serve_worker(runner *r, worker *w, int readable)
     } else {
         return;
     }
-    if (w->pid && alone(r, number)) dismiss(r, w);
+    if (w->pid && (alone(r, number) || r->run->entries[number].result.ends)) dismiss(r, w);
 }
 
 static void run_all(runner *r)

@@ -8,10 +8,14 @@
 /* tier0.c, tier0_streams.c: what a device is before it computes. */
 void check_tier0(check_target *t, check_list *list);
 void check_tier0_streams(check_target *t, check_list *list);
+/* tier0_manifest.c: whether programs find the plugin. */
+void check_tier0_manifest(check_target *t, check_list *list);
 /* tier0_slots.c: slots called by hand. */
 void check_tier0_slots(check_target *t, check_list *list);
 /* tier0_gate.c: work that is held back must say that it is unfinished. */
 void check_tier0_gate(check_target *t, check_list *list);
+/* tier0_lost.c: a device that is lost. */
+void check_tier0_lost(check_target *t, check_list *list);
 /* tier0_pinned.c: pinned memory and copies that do not block. */
 void check_tier0_pinned(check_target *t, check_list *list);
 /* tier0_unified.c: memory that host and device share. */
@@ -26,6 +30,10 @@ void check_index_cases(check_target *t, check_list *list);
 void check_late_cases(check_target *t, check_list *list);
 /* options.c: each option of each operator that the plugin has. */
 void check_option_cases(check_target *t, check_list *list);
+/* sizes.c: long rows, deep products, many dimensions. */
+void check_size_cases(check_target *t, check_list *list);
+/* streams.c: a kernel on two streams at once. */
+void check_stream_cases(check_target *t, check_list *list);
 /* tier2.c: a perceptron learns. */
 void check_tier2(check_target *t, check_list *list);
 /* tier3.c: convolution, attention, normalisation, mixed precision. */

@@ -7,6 +7,8 @@
 #include "gate.h"
 #include "sources.h"
 
+#include <stdio.h>
+
 #define LOOKS   40     /* queries made while the gate is closed */
 #define LOOK_NS 500000 /* between two queries: time for a plugin to go wrong */
 
@@ -161,6 +163,89 @@ static void order_callbacks(desk *d)
     hand_free(&d->h, 0, x, 2 * HALF);
 }
 
+/* ---- Fills and copies ---------------------------------------------------------------------------------- */
+
+#define LARGE (UINT64_C(9) << 20)
+enum { BEFORE = 3, AFTER = 9 };
+
+/* The first and the last byte of an allocation are `want`, as the other stream reads them. */
+static void other_reads(desk *d, void *x, int want, const char *what)
+{
+    uint8_t got[2] = {0};
+    for (int i = 0; i < 2; i++)
+        if (!desk_ok(d,
+                     d->h.copy->device_to_host(d->h.self, d->device, got + i, NULL, x, i ? LARGE - 1 : 0, 1,
+                                               d->other),
+                     "copy.device_to_host"))
+            return;
+    if (desk_ok(d, d->h.stream->synchronize(d->h.self, d->device, d->other), "stream.synchronize"))
+        check_that(d->out, got[0] == want && got[1] == want,
+                   "%s: the first and the last byte are %d and %d, expected %d", what, got[0], got[1], want);
+}
+
+static int32_t fill(const desk *d, void *x, uint32_t value)
+{
+    return d->h.memory->fill(d->h.self, d->device, x, 0, LARGE, value, d->stream);
+}
+
+/* Queues what sets x to AFTER. */
+typedef int32_t set_fn(const desk *d, void *x, void *y);
+
+static int32_t set_by_fill(const desk *d, void *x, void *y)
+{
+    return fill(d, x, AFTER);
+}
+
+static int32_t set_by_copy(const desk *d, void *x, void *y)
+{
+    return d->h.copy->device_to_device(d->h.self, d->device, x, 0, y, 0, LARGE, d->stream);
+}
+
+/* It does not begin before its stream gets there, and an event behind it is not done before it. */
+static void look_at_set(desk *d, set_fn *set, void *x, void *y, const char *slot)
+{
+    char what[128];
+    const tn_stream_interface *s = d->h.stream;
+    if (!desk_ok(d, fill(d, x, BEFORE), "memory.fill") || !desk_ok(d, fill(d, y, AFTER), "memory.fill") ||
+        !desk_ok(d, s->synchronize(d->h.self, d->device, d->stream), "stream.synchronize") || !desk_hold(d) ||
+        !desk_ok(d, set(d, x, y), slot))
+        return;
+    stays_unfinished(d, ask_stream, "stream.query");
+    snprintf(what, sizeof what, "%s on a stream that a host callback holds has run", slot);
+    other_reads(d, x, BEFORE, what);
+    snprintf(what, sizeof what, "%s was not over when its stream said so", slot);
+    if (d->event && HAND_HAS(s, wait_event)) {
+        if (!desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record") ||
+            !desk_ok(d, s->wait_event(d->h.self, d->device, d->other, d->event), "stream.wait_event"))
+            return;
+        gate_open(&d->g);
+    } else {
+        finish(d);
+    }
+    other_reads(d, x, AFTER, what);
+}
+
+static void order_set(desk *d, set_fn *set, const char *slot)
+{
+    void *x = hand_alloc(&d->h, 0, LARGE, NULL, d->out),
+         *y = x ? hand_alloc(&d->h, 0, LARGE, NULL, d->out) : x;
+    if (y) look_at_set(d, set, x, y, slot);
+    gate_open(&d->g);
+    d->h.stream->synchronize(d->h.self, d->device, d->stream);
+    hand_free(&d->h, 0, x, LARGE);
+    hand_free(&d->h, 0, y, LARGE);
+}
+
+static void order_fill(desk *d)
+{
+    order_set(d, set_by_fill, "memory.fill");
+}
+
+static void order_copy(desk *d)
+{
+    order_set(d, set_by_copy, "copy.device_to_device");
+}
+
 /* ---- Waiting ------------------------------------------------------------------------------------------- */
 
 static int32_t wait_stream(desk *d)
@@ -243,6 +328,8 @@ static const struct {
     {"stream.query", .run = query_stream},
     {"stream.synchronize", .wait = wait_stream},
     {"stream.host_callback", .run = order_callbacks},
+    {"memory.fill", .run = order_fill},
+    {"copy.device_to_device", .run = order_copy},
     {"stream.wait_event", .run = wait_for_event, .needs_events = 1},
     {"stream.wait_event-of-device", .run = wait_for_device, .needs_events = 1, .needs_two_devices = 1},
     {"interop.wait_native", .wait = wait_natively, .needs_events = 1, .can_run = can_wait_natively},

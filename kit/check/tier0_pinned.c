@@ -5,6 +5,7 @@
  * TN_MEMORY_HOST) or pins pages (memory.pin); one that does neither skips these cases.
  */
 #include "gate.h"
+#include "pinned.h"
 #include "sources.h"
 
 #include <stdio.h>
@@ -12,18 +13,12 @@
 #include <sys/mman.h>
 #include <tenon/ops.h>
 
-#define BYTES \
-    8192 /* a multiple of the page size on every machine with pages of 4 or 8 KiB; pages are rounded up */
+#define BYTES PINNED_BYTES
 #define LOOKS 20
 #define COUNT 1000
 #define ROUND 8
 
 /* ---- Memory of the plugin ------------------------------------------------------------------------------ */
-
-typedef struct pinned {
-    tn_memory memory;
-    void *pages; /* of the case, or NULL */
-} pinned;
 
 /* As the library decides: memory of kind TN_MEMORY_HOST where tensors have another kind, else pages. */
 static int gives_pinned(const hand *h)
@@ -31,7 +26,7 @@ static int gives_pinned(const hand *h)
     return h->target->facts.memory_kinds & TN_MEMORY_HOST && hand_memory_kind(h) != TN_MEMORY_HOST;
 }
 
-static int pins(hand *h, check_result *out)
+int pinned_there(hand *h, check_result *out)
 {
     if (h->target->facts.device_class == TN_DEVICE_HOST) {
         check_skip(out, "a device of the host has no memory to pin");
@@ -42,7 +37,7 @@ static int pins(hand *h, check_result *out)
     return 0;
 }
 
-static int take(hand *h, pinned *p, check_result *out)
+int pinned_take(hand *h, pinned *p, check_result *out)
 {
     const tn_memory_request request = {.size = sizeof request, .kind = TN_MEMORY_HOST, .bytes = BYTES};
     *p = (pinned){.memory = {.size = sizeof p->memory}};
@@ -68,7 +63,7 @@ static int take(hand *h, pinned *p, check_result *out)
     return out->outcome == CHECK_PASSED;
 }
 
-static void give_back(hand *h, const pinned *p)
+void pinned_give_back(hand *h, const pinned *p)
 {
     if (!p->memory.host && !p->pages) return;
     if (!p->pages) {
@@ -119,10 +114,10 @@ static void run_memory(check_target *t, const check_case *c, check_result *out)
     hand h;
     (void)c;
     pattern(want, 1);
-    if (hand_open(&h, t, 1, out) && h.count && pins(&h, out)) {
+    if (hand_open(&h, t, 1, out) && h.count && pinned_there(&h, out)) {
         void *x = hand_alloc(&h, 0, BYTES, NULL, out);
-        int both = x && take(&h, &first, out) && take(&h, &second, out);
-        give_back(&h, &first);
+        int both = x && pinned_take(&h, &first, out) && pinned_take(&h, &second, out);
+        pinned_give_back(&h, &first);
         if (both) memcpy(second.memory.host, want, BYTES);
         if (both &&
             hand_ok(&h, out, to_device(&h, x, &second, 3, BYTES - 3, h.streams[0]), "copy.host_to_device"))
@@ -131,7 +126,7 @@ static void run_memory(check_target *t, const check_case *c, check_result *out)
         if (both && hand_ok(&h, out, to_host(&h, &second, x, BYTES - 3, h.streams[0]), "copy.device_to_host"))
             wait_for(&h, h.streams[0], out);
         if (both) same(out, second.memory.host, want + 3, BYTES - 3, "pinned memory, there and back");
-        give_back(&h, &second);
+        pinned_give_back(&h, &second);
         hand_free(&h, 0, x, BYTES);
     }
     hand_close(&h);
@@ -148,9 +143,9 @@ typedef struct pinned_desk {
 static int open_desk(pinned_desk *k, check_target *t, check_result *out)
 {
     *k = (pinned_desk){.x = NULL};
-    if (!desk_open(&k->d, t, 1, out) || !pins(&k->d.h, out)) return 0;
+    if (!desk_open(&k->d, t, 1, out) || !pinned_there(&k->d.h, out)) return 0;
     k->x = hand_alloc(&k->d.h, 0, BYTES, NULL, out);
-    if (!k->x || !take(&k->d.h, &k->source, out) || !take(&k->d.h, &k->target, out)) return 0;
+    if (!k->x || !pinned_take(&k->d.h, &k->source, out) || !pinned_take(&k->d.h, &k->target, out)) return 0;
     pattern(k->want, 2);
     memcpy(k->source.memory.host, k->want, BYTES);
     memset(k->target.memory.host, 0x11, BYTES);
@@ -164,8 +159,8 @@ static void close_desk(pinned_desk *k)
     gate_open(&d->g);
     if (d->stream) d->h.stream->synchronize(d->h.self, d->device, d->stream);
     if (d->other) d->h.stream->synchronize(d->h.self, d->device, d->other);
-    if (k->source.memory.host) give_back(&d->h, &k->source);
-    if (k->target.memory.host) give_back(&d->h, &k->target);
+    if (k->source.memory.host) pinned_give_back(&d->h, &k->source);
+    if (k->target.memory.host) pinned_give_back(&d->h, &k->target);
     if (k->x) hand_free(&d->h, 0, k->x, BYTES);
     desk_close(d);
 }
@@ -266,7 +261,7 @@ static void run_out_of_memory(check_target *t, const check_case *c, check_result
     pinned p = {.pages = NULL};
     hand h;
     (void)c;
-    if (hand_open(&h, t, 1, out) && h.count && pins(&h, out)) {
+    if (hand_open(&h, t, 1, out) && h.count && pinned_there(&h, out)) {
         if (!gives_pinned(&h)) {
             check_skip(out, "the plugin pins pages; it does not allocate pinned memory");
         } else {
@@ -275,8 +270,8 @@ static void run_out_of_memory(check_target *t, const check_case *c, check_result
                        "memory.alloc of 2^60 bytes of pinned memory: status %d, expected TN_E_OUT_OF_MEMORY",
                        status);
         }
-        if (out->outcome == CHECK_PASSED && take(&h, &p, out)) memset(p.memory.host, 1, BYTES);
-        give_back(&h, &p);
+        if (out->outcome == CHECK_PASSED && pinned_take(&h, &p, out)) memset(p.memory.host, 1, BYTES);
+        pinned_give_back(&h, &p);
     }
     hand_close(&h);
 }

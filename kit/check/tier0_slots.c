@@ -267,6 +267,60 @@ static void run_large(check_target *t, const check_case *c, check_result *out)
     for (int i = 0; i < 3; i++) free(buffers[i]);
 }
 
+/* ---- memory.alloc -------------------------------------------------------------------------------------- */
+
+static int is_aligned(uint64_t address, uint32_t alignment)
+{
+    return address % (alignment ? alignment : 1) == 0;
+}
+
+static void look_at_memory(hand *h, const tn_memory_request *r, const tn_memory *m, check_result *out)
+{
+    unsigned long long bytes = r->bytes;
+    uint32_t alignment = h->target->facts.alignment;
+    check_that(out, m->size == sizeof *m, "memory.alloc of %llu bytes changed `size` to %u", bytes, m->size);
+    check_that(out, m->kind == r->kind, "memory.alloc of %llu bytes of kind %u gave kind %u", bytes, r->kind,
+               m->kind);
+    check_that(out, m->allocation != NULL, "memory.alloc of %llu bytes gave no allocation", bytes);
+    check_that(out, m->bytes >= r->bytes, "memory.alloc of %llu bytes gave %llu", bytes,
+               (unsigned long long)m->bytes);
+    check_that(out, m->host || !(r->kind & (TN_MEMORY_HOST | TN_MEMORY_UNIFIED)),
+               "memory.alloc of kind %u gave no address for the host", r->kind);
+    check_that(out,
+               is_aligned((uintptr_t)m->host, alignment) && is_aligned(m->address, alignment) &&
+                   is_aligned(m->offset, alignment),
+               "memory.alloc of %llu bytes: host address %p, device address 0x%llx and offset %llu, expected "
+               "multiples of %u, the alignment of the facts",
+               bytes, m->host, (unsigned long long)m->address, (unsigned long long)m->offset, alignment);
+}
+
+/* Each kind of memory, in sizes that are not rounded; all at once. */
+static void run_alloc(check_target *t, const check_case *c, check_result *out)
+{
+    static const uint64_t sizes[] = {1, 4097, 1 << 20};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    tn_memory given[32 * SIZES];
+    uint32_t n = 0;
+    hand h;
+    if (hand_open(&h, t, 1, out) && h.count) {
+        for (uint32_t i = 0; i < 32 * SIZES && out->outcome == CHECK_PASSED; i++) {
+            const tn_memory_request request = {
+                .size = sizeof request, .kind = 1u << i / SIZES, .bytes = sizes[i % SIZES]};
+            tn_memory *m = &given[n];
+            *m = (tn_memory){.size = sizeof *m};
+            if (!(t->facts.memory_kinds & request.kind)) continue;
+            if (!hand_ok(&h, out, h.memory->alloc(h.self, h.devices[0], &request, m), "memory.alloc")) break;
+            look_at_memory(&h, &request, m, out);
+            for (uint32_t k = 0; k < n; k++)
+                check_that(out, given[k].allocation != m->allocation || given[k].offset != m->offset,
+                           "memory.alloc gave the same memory twice");
+            n++;
+        }
+        while (n--) h.memory->free(h.self, h.devices[0], &given[n]);
+    }
+    hand_close(&h);
+}
+
 /* ---- memory.free --------------------------------------------------------------------------------------- */
 
 enum { BLOCKS = 7 };
@@ -353,6 +407,7 @@ static void add_experimental(const check_target *t, check_list *list)
 void check_tier0_slots(check_target *t, check_list *list)
 {
     add_experimental(t, list);
+    check_add(list, &(check_case){.run = run_alloc}, "0/slot/memory.alloc");
     check_add(list, &(check_case){.run = run_fill}, "0/slot/memory.fill");
     check_add(list, &(check_case){.run = run_large}, "0/slot/large");
     check_add(list, &(check_case){.run = run_free, .tags = CHECK_TAG_ALONE}, "0/slot/memory.free");

@@ -51,7 +51,8 @@ static void try_setting(check_target *t, check_result *out, const tn_setting *s)
     if (s->flags & TN_SETTING_READ_ONLY) return;
     change(t, out, s, before, before);
     change(t, out, s, before, s->default_value);
-    if (s->default_value.tag == TN_TAG_BOOL) change(t, out, s, before, tn_value_bool(!before.as.i));
+    if (s->default_value.tag == TN_TAG_BOOL && strcmp(s->name, "lose") != 0)
+        change(t, out, s, before, tn_value_bool(!before.as.i));
 }
 
 static void run_settings(check_target *t, const check_case *c, check_result *out)

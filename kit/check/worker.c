@@ -38,6 +38,7 @@ cJSON *check_result_json(const check_result *r)
     cJSON_AddNumberToObject(j, "way", r->way);
     cJSON_AddNumberToObject(j, "difference", r->difference);
     cJSON_AddNumberToObject(j, "seconds", r->seconds);
+    cJSON_AddNumberToObject(j, "ends", r->ends);
     cJSON_AddStringToObject(j, "reason", r->reason);
     if (r->data) cJSON_AddItemReferenceToObject(j, "data", r->data);
     return j;
@@ -57,6 +58,7 @@ void check_result_read(cJSON *line, check_result *out)
     out->way = (int32_t)number(line, "way");
     out->difference = number(line, "difference");
     out->seconds = number(line, "seconds");
+    out->ends = (int32_t)number(line, "ends");
     out->data = cJSON_DetachItemFromObjectCaseSensitive(line, "data");
     if (cJSON_IsString(reason)) snprintf(out->reason, sizeof out->reason, "%s", reason->valuestring);
 }
@@ -87,6 +89,7 @@ void check_run_case(check_target *t, const check_case *c, check_result *out)
     tn_clear_error();
     c->run(t, c, out);
     out->seconds = seconds_now() - start;
+    out->ends = tn_device_status(t->ctx, t->device) == TN_E_DEVICE_LOST;
     memcpy(out->log, t->log, sizeof out->log);
     if (!t->error_line[0]) return;
     if (out->outcome == CHECK_ABSENT)

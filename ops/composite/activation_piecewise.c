@@ -37,8 +37,8 @@ void composite_hardtanh_backward(tn_scope *s, const tn_value *args, tn_value *ou
 {
     tn_tensor *x[2];
     tn_dtype dtype = tni_formula_open(s, args, 2, x);
-    tn_tensor *low = tn_le_scalar(s, x[1], args[2]), *high = tn_ge_scalar(s, x[1], args[3]);
-    formula_give(s, outs, zero_where(s, tn_logical_or(s, low, high), x[0]), dtype);
+    tn_tensor *inside = tn_logical_and(s, tn_gt_scalar(s, x[1], args[2]), tn_lt_scalar(s, x[1], args[3]));
+    formula_give(s, outs, tn_where_scalarother(s, inside, x[0], 0), dtype); /* 0 at NaN */
 }
 
 /* x + 3 between 0 and 6 */
@@ -76,7 +76,7 @@ void composite_hardswish_backward(tn_scope *s, const tn_value *args, tn_value *o
     tn_tensor *x[2];
     tn_dtype dtype = tni_formula_open(s, args, 2, x);
     tn_tensor *bend = tn_mul(s, x[0], plus(s, tn_div_scalar(s, x[1], 3), 0.5));
-    tn_tensor *above = tn_where(s, tn_lt_scalar(s, x[1], 3), bend, x[0]);
+    tn_tensor *above = tn_where(s, tn_ge_scalar(s, x[1], 3), x[0], bend); /* NaN at NaN */
     formula_give(s, outs, zero_where(s, tn_le_scalar(s, x[1], -3), above), dtype);
 }
 
@@ -94,12 +94,14 @@ void composite_hardshrink(tn_scope *s, const tn_value *args, tn_value *outs)
     formula_give(s, outs, zero_where(s, within(s, x[0], args[1]), x[0]), dtype);
 }
 
-/* Also the gradient of softshrink. */
+/* Also the gradient of softshrink. 0 at NaN. */
 void composite_shrink_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *x[2];
     tn_dtype dtype = tni_formula_open(s, args, 2, x);
-    formula_give(s, outs, zero_where(s, within(s, x[1], args[2]), x[0]), dtype);
+    double limit = arg_float(args, 2);
+    tn_tensor *outside = tn_logical_or(s, tn_lt_scalar(s, x[1], -limit), tn_gt_scalar(s, x[1], limit));
+    formula_give(s, outs, tn_where_scalarother(s, outside, x[0], 0), dtype);
 }
 
 /* x * 0 keeps a NaN between the corners. */

@@ -86,13 +86,13 @@ void composite_smooth_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, tni_give_loss(s, z, arg_int(args, 2), t.dtype));
 }
 
-/* d / beta within beta, else the sign of d. */
+/* d / beta within beta, else the sign of d; NaN at NaN. */
 void composite_smooth_l1_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     double beta = arg_float(args, 4);
     two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
-    tn_tensor *d = difference_of(s, &t), *slope = tn_sign(s, d);
-    if (beta > 0) slope = tn_where(s, tn_lt_scalar(s, tn_abs(s, d), beta), tn_div_scalar(s, d, beta), slope);
+    tn_tensor *d = difference_of(s, &t), *far = tn_ge_scalar(s, tn_abs(s, d), beta);
+    tn_tensor *slope = tn_where(s, far, tn_sign(s, d), beta > 0 ? tn_div_scalar(s, d, beta) : d);
     give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
 }
 

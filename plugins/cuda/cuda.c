@@ -43,11 +43,6 @@ int32_t cuda_stream_context(cuda_device *d, CUstream stream, CUcontext *out)
 }
 
 /* After a fault CUDA does not call back; then waits for the stream fail. */
-int32_t cuda_call_back(cuda_device *d, CUstream stream, void (*callback)(void *user), void *user)
-{
-    return CHECKED(d, cuLaunchHostFunc, stream, callback, user);
-}
-
 CUresult cuda_graph_update(cuda_device *d, CUgraphExec executable, CUgraph graph, int *out_why)
 {
     CUgraphExecUpdateResultInfo why = {0};

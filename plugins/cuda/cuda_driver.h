@@ -83,7 +83,6 @@ int32_t cuda_open(cuda_device *d);
 void cuda_close(cuda_device *d);
 /* The context of a stream that the plugin has not made. */
 int32_t cuda_stream_context(cuda_device *d, CUstream stream, CUcontext *out);
-int32_t cuda_call_back(cuda_device *d, CUstream stream, void (*callback)(void *user), void *user);
 /* out_why: the driver's reason, if the graph does not fit the executable. */
 CUresult cuda_graph_update(cuda_device *d, CUgraphExec executable, CUgraph graph, int *out_why);
 const char *cuda_result_name(const cuda_symbols *cu, CUresult result);

@@ -381,9 +381,28 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
     }
 }
 
+typedef struct callback_call {
+    void (*callback)(void *user);
+    void *user;
+} callback_call;
+
+static void run_callback(CUstream stream, CUresult result, void *data)
+{
+    callback_call *c = data;
+    c->callback(c->user);
+    free(c);
+}
+
+/* cuLaunchHostFunc would not call after a fault. */
 static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
 {
-    return cuda_call_back(device, cuda_stream_of(queue), callback, user);
+    cuda_device *d = device;
+    callback_call *c = malloc(sizeof *c);
+    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    *c = (callback_call){callback, user};
+    int32_t status = CHECKED(d, cuStreamAddCallback, cuda_stream_of(queue), run_callback, c, 0);
+    if (status) free(c);
+    return status;
 }
 
 /* ---- Events ------------------------------------------------------------------------------------------------ */

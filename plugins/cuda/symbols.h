@@ -50,7 +50,7 @@
     X(cuStreamQuery)                  \
     X(cuStreamSynchronize)            \
     X(cuStreamWaitEvent)              \
-    X(cuLaunchHostFunc)               \
+    X(cuStreamAddCallback)            \
     X(cuEventCreate)                  \
     X(cuEventDestroy)                 \
     X(cuEventRecord)                  \

@@ -41,29 +41,6 @@ int32_t cuda_stream_context(cuda_device *d, hipStream_t stream, int *out)
     return CHECKED(d, hipStreamGetDevice, stream, out);
 }
 
-typedef struct call_back {
-    void (*function)(void *user);
-    void *user;
-} call_back;
-
-/* After a failure the function is not called, as in CUDA; then waits for the stream fail. */
-static void run_call_back(hipStream_t stream, hipError_t result, void *data)
-{
-    call_back *c = data;
-    if (result == hipSuccess) c->function(c->user);
-    free(c);
-}
-
-int32_t cuda_call_back(cuda_device *d, hipStream_t stream, void (*callback)(void *user), void *user)
-{
-    call_back *c = malloc(sizeof *c);
-    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *c = (call_back){callback, user};
-    int32_t status = CHECKED(d, hipStreamAddCallback, stream, run_call_back, c, 0);
-    if (status) free(c);
-    return status;
-}
-
 hipError_t cuda_graph_update(cuda_device *d, hipGraphExec_t executable, hipGraph_t graph, int *out_why)
 {
     hipGraphNode_t node = NULL;

@@ -76,6 +76,7 @@
 #define cuStreamQuery               hipStreamQuery
 #define cuStreamSynchronize         hipStreamSynchronize
 #define cuStreamWaitEvent           hipStreamWaitEvent
+#define cuStreamAddCallback         hipStreamAddCallback
 #define cuEventCreate               hipEventCreateWithFlags
 #define cuEventDestroy              hipEventDestroy
 #define cuEventRecord               hipEventRecord

@@ -99,13 +99,20 @@ int32_t reference_chaos_begin(reference_device *device, const char **out_text)
     if (!c->lose_at && !c->fail_at) return TN_OK;
     uint64_t number = atomic_fetch_add(&device->tasks, 1) + 1;
     if (number == c->lose_at) {
-        atomic_store(&device->lost, 1);
+        reference_lose(device);
         *out_text = REFERENCE_LOST;
         return TN_E_DEVICE_LOST;
     }
     if (number != c->fail_at) return TN_OK;
     *out_text = "reference: TENON_REFERENCE_FAIL says that this task fails";
     return TN_E_INTERNAL;
+}
+
+void reference_lose(reference_device *device)
+{
+    pthread_rwlock_wrlock(&device->transfers);
+    atomic_store(&device->lost, 1);
+    pthread_rwlock_unlock(&device->transfers);
 }
 
 int32_t reference_check_lost(const reference_device *device)

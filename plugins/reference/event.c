@@ -293,6 +293,8 @@ static int32_t event_create(void *self, void *device, uint32_t flags, void **out
 {
     if (flags & ~(TN_EVENT_TIMING | TN_EVENT_INTERPROCESS))
         return reference_error(self, TN_E_ARGUMENT, "reference: unknown event flags");
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
     event *e = calloc(1, sizeof(*e));
     if (!e) return reference_error(self, TN_E_OUT_OF_MEMORY, "reference: no host memory for an event");
     e->state = self;
@@ -387,9 +389,11 @@ static int32_t query_page(const event *e, int32_t *out_done)
 static int32_t event_query(void *self, void *device, void *handle, int32_t *out_done)
 {
     const event *e = handle;
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
     if (e->shared && e->shared->imported) return query_page(e, out_done);
     recording *r = last_recording(handle);
-    int32_t status = check_runs(self, r);
+    status = check_runs(self, r);
     if (status) return status;
     *out_done = 1;
     if (!r) return TN_OK;
@@ -404,16 +408,18 @@ static int32_t event_query(void *self, void *device, void *handle, int32_t *out_
 static int32_t event_synchronize(void *self, void *device, void *handle)
 {
     const event *e = handle;
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
     if (e->shared && e->shared->imported)
         return wait_for_page(e->shared, atomic_load(&e->shared->page->recorded))
                    ? TN_OK
                    : reference_error(self, TN_E_STATE, ENDED);
     recording *r = last_recording(handle);
-    int32_t status = check_runs(self, r);
+    status = check_runs(self, r);
     if (status) return status;
     if (r) wait_for(r);
     release(r);
-    return TN_OK;
+    return reference_check_lost(device);
 }
 
 /* The time of an event with timing that has been reached; 0 when there is none. */

@@ -479,10 +479,15 @@ typedef struct transfer {
 static void run_transfer(reference_stream *stream, reference_task *task)
 {
     const transfer *t = (const transfer *)task;
-    if (t->from)
-        memmove(t->to, t->from, t->bytes);
-    else
-        memset(t->to, t->value, t->bytes);
+    reference_device *device = reference_stream_device(stream);
+    pthread_rwlock_rdlock(&device->transfers);
+    if (!atomic_load(&device->lost)) {
+        if (t->from)
+            memmove(t->to, t->from, t->bytes);
+        else
+            memset(t->to, t->value, t->bytes);
+    }
+    pthread_rwlock_unlock(&device->transfers);
 }
 
 static int32_t push_transfer(reference_state *state, char *to, const char *from, uint64_t bytes,

@@ -129,6 +129,7 @@ static int32_t plugin_init(const tn_host *host, void **out_self)
     for (uint32_t i = 0; i < state->n_devices; i++) {
         state->devices[i].state = state;
         state->devices[i].index = i;
+        pthread_rwlock_init(&state->devices[i].transfers, NULL);
     }
     reference_chaos_init(&state->chaos);
     pthread_mutex_init(&state->memory_lock, NULL);
@@ -150,6 +151,7 @@ static void plugin_shutdown(void *self)
     reference_state *state = self;
     reference_streams_stop(state);
     reference_memory_finish(state);
+    for (uint32_t i = 0; i < state->n_devices; i++) pthread_rwlock_destroy(&state->devices[i].transfers);
     pthread_mutex_destroy(&state->memory_lock);
     pthread_mutex_destroy(&state->streams_lock);
     pthread_mutex_destroy(&state->collectives_lock);

@@ -50,6 +50,7 @@ typedef struct reference_device {
     reference_state *state;
     uint32_t index;
     atomic_int lost;            /* for good */
+    pthread_rwlock_t transfers; /* read while a copy or fill runs, written by the loss */
     uint64_t used;              /* bytes; under the lock of the state's memory */
     atomic_uint_fast64_t tasks; /* tasks begun, counted while failures are asked for */
 } reference_device;
@@ -145,6 +146,8 @@ void reference_pause(uint32_t microseconds);
 int32_t reference_chaos_refuse(reference_chaos *c);
 /* Before a task runs: TN_OK, or the failure asked for. */
 int32_t reference_chaos_begin(reference_device *device, const char **out_text);
+/* From now on the device runs nothing and uses no memory. */
+void reference_lose(reference_device *device);
 /* TN_E_DEVICE_LOST with an error, or TN_OK. */
 int32_t reference_check_lost(const reference_device *device);
 void reference_poison(const reference_chaos *c, char *memory, uint64_t bytes);

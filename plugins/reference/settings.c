@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users may set on a device. The devices of a context share these. */
+/* What users may set on a device. The devices of a context share these, but each is lost alone. */
 #include "reference.h"
 
-enum { POISON, LAZY, MEMORY, TIMEOUT, SEED, COUNT };
+enum { POISON, LAZY, MEMORY, TIMEOUT, LOSE, SEED, COUNT };
 
 static void set_text(tn_setting *s, const char *name, const char *meaning)
 {
@@ -37,6 +37,10 @@ static void describe_one(uint32_t i, tn_setting *s)
         set_text(s, "timeout", "milliseconds that a communicator waits for ranks of other processes");
         set_number(s, REFERENCE_TIMEOUT, 1);
         break;
+    case LOSE:
+        set_text(s, "lose", "the device is lost for good, as by a fault of its hardware");
+        s->default_value = tn_value_bool(0);
+        break;
     default:
         set_text(s, "seed", "TENON_REFERENCE_CHAOS, 0 is off");
         s->default_value = tn_value_int(0);
@@ -67,6 +71,9 @@ static int32_t settings_get(void *self, void *device, uint32_t i, tn_value *out)
     case TIMEOUT:
         *out = tn_value_int((int64_t)atomic_load(&state->timeout_milliseconds));
         break;
+    case LOSE:
+        *out = tn_value_bool(atomic_load(&((const reference_device *)device)->lost));
+        break;
     default:
         *out = tn_value_int((int64_t)state->chaos.seed);
     }
@@ -81,6 +88,7 @@ static int32_t settings_set(void *self, void *device, uint32_t i, const tn_value
     if (i == LAZY) atomic_store(&state->chaos.hold_microseconds, (uint32_t)number * 1000);
     if (i == MEMORY) atomic_store(&state->memory_limit, number);
     if (i == TIMEOUT) atomic_store(&state->timeout_milliseconds, number);
+    if (i == LOSE && number) reference_lose(device);
     return TN_OK;
 }
 

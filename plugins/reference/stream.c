@@ -390,7 +390,8 @@ static int32_t stream_synchronize(void *self, void *device, void *stream)
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
-    return reference_event_wait(event, stream);
+    int32_t status = reference_check_lost(device);
+    return status ? status : reference_event_wait(event, stream);
 }
 
 typedef struct callback_task {

@@ -26,21 +26,21 @@ Test(settings, are_listed_with_type_range_and_meaning)
 {
     tn_device device;
     tn_context *ctx = open_reference(&device);
-    static const char *const names[] = {"poison", "lazy", "memory", "timeout", "seed"};
+    static const char *const names[] = {"poison", "lazy", "memory", "timeout", "lose", "seed"};
     tn_setting s;
-    for (uint32_t i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < 6; i++) {
         s = (tn_setting){.size = sizeof s};
         cr_assert_eq(tn_device_setting(ctx, device, i, &s), TN_OK);
         cr_assert_str_eq(s.name, names[i]);
         cr_assert(s.meaning[0]);
-        cr_assert_eq(s.default_value.tag, i ? TN_TAG_INT : TN_TAG_BOOL);
-        cr_assert_eq(s.flags, i == 4 ? TN_SETTING_READ_ONLY : 0);
+        cr_assert_eq(s.default_value.tag, i && i != 4 ? TN_TAG_INT : TN_TAG_BOOL);
+        cr_assert_eq(s.flags, i == 5 ? TN_SETTING_READ_ONLY : 0);
     }
     cr_assert_eq(tn_device_setting(ctx, device, 1, &s), TN_OK);
     cr_assert_eq(s.minimum.as.i, 0);
     cr_assert_eq(s.maximum.as.i, 60000);
-    expect_refusal(tn_device_setting(ctx, device, 5, &s), TN_E_INDEX,
-                   "tn_device_setting: the device has no setting 5");
+    expect_refusal(tn_device_setting(ctx, device, 6, &s), TN_E_INDEX,
+                   "tn_device_setting: the device has no setting 6");
     tn_context_destroy(ctx);
 }
 

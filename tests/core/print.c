@@ -152,7 +152,7 @@ Test(print_failures, leave_nothing) /* no suite of its own: it makes its context
             f.fail_slot = (int32_t)n / 2;
         const char *text = tn_format(s, t, NULL);
         int32_t reached = n % 2 ? c.calls >= c.fail_at : f.fail_slot <= 0;
-        cr_assert_eq(text != NULL, !reached || tn_scope_close(s) == TN_OK);
+        cr_assert_eq(*text != 0, !reached || tn_scope_close(s) == TN_OK);
         if (!reached) tn_scope_close(s);
         tn_context_destroy(ctx);
         cr_assert_eq(c.live, 0);
@@ -186,7 +186,7 @@ Test(print, more_options)
     o = (tn_print_options){.size = sizeof o, .line_width = 3}; /* one element in a line */
     cr_assert_str_eq(tn_format(s, t, &o), "tensor([1.5000,\n        2.2500])");
     o.size = 1;
-    cr_assert_null(tn_format(s, t, &o));
+    cr_assert_str_eq(tn_format(s, t, &o), "");
     expect_scope(TN_E_ARGUMENT, "tn_print_options: size is 1; set it to sizeof(tn_print_options)");
     /* An odd number of edges, and a dimension that is shown whole beside one that is not. */
     tn_tensor *wide = FLOATS(TN_INTS(2, 4), 1, 2, 3, 4, 5, 6, 7, 8);

@@ -109,7 +109,7 @@ struct work {
     uint64_t record;
     CUgraphExec executable;
     CUgraph graph;
-    CUhostFn callback;
+    CUstreamCallback callback;
     void *user;
     cuda_test_work *library;
     uint64_t number;  /* in its stream, 0: it is not held */

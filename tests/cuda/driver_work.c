@@ -213,7 +213,7 @@ static void call_back(CUstream s, work *w)
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     is_callback = 1;
-    w->callback(w->user);
+    w->callback(s, s->context->sticky, w->user);
     is_callback = 0;
     pthread_mutex_lock(&lock);
     s->in_callback = 0;
@@ -280,7 +280,7 @@ void run(CUstream s, work *w)
     if (w->kind == WAIT) wait_in_stream(s, w);
     if (w->event) release_event(w->event);
     if (w->kind == GRAPH) run_graph(s, w);
-    if (w->kind == CALLBACK && !result) call_back(s, w); /* CUDA does not call after a fault */
+    if (w->kind == CALLBACK) call_back(s, w);
 }
 
 static void *serve(void *data)

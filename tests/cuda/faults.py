@@ -23,7 +23,7 @@ LEFT = {"cuMemUnmap": 0}  # tried again in the end; else at most one object is l
 UNUSED = {"cuStreamGetCtx", "cuMemAllocManaged"}  # of streams of the program; of integrated devices (cuda/unified)
 NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
 HIP_NAMES = {1: "hipErrorInvalidValue", 2: "hipErrorOutOfMemory", 201: "hipErrorInvalidContext", 700: "hipErrorIllegalAddress"}
-HIP_OWN = ["hipGetDevice", "hipSetDevice", "hipGetDeviceProperties", "cuLaunchHostFunc"]  # the last is behind hipStreamAddCallback
+HIP_OWN = ["hipGetDevice", "hipSetDevice", "hipGetDeviceProperties"]
 
 # What the library says of itself, and what `tenon doctor` makes of it.
 ABSENT = [({"FAULTY_FAIL": "cuInit:1:100"}, "cuInit failed: CUDA_ERROR_NO_DEVICE"),

@@ -4,6 +4,7 @@
  * Prints each error as `STATUS MESSAGE`, then what the library for tests still has. faults.py looks at it.
  */
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <tenon/interop.h>
 #include <tenon/tenon.h>
@@ -20,7 +21,7 @@
 static tn_context *ctx;
 static tn_device device, other;
 static tn_scope *s;
-static int called;
+static atomic_int queued, called;
 
 static void report(int32_t status)
 {
@@ -45,7 +46,7 @@ static void expect(const tn_tensor *t, double value)
 
 static void call(void *user)
 {
-    called = 1;
+    atomic_fetch_add(&called, 1);
 }
 
 static void use_kernels(void)
@@ -75,8 +76,10 @@ static void use_streams(void)
         report(tn_event_record(start, home));
         tn_tensor *x = tn_full(s, TN_INTS(10), tn_value_float(2), .dtype = TN_FLOAT32, .device = device);
         tn_add_scalar_(s, x, 1.0);
-        report(tn_stream_add_callback(home, call, NULL));
-        int32_t status = tn_stream_wait_stream(side, home);
+        int32_t status = tn_stream_add_callback(home, call, NULL);
+        report(status);
+        queued += !status;
+        status = tn_stream_wait_stream(side, home);
         report(status);
         if (status) report(tn_stream_synchronize(home)); /* so that x is whole all the same */
         tn_stream_set_current(ctx, side);
@@ -201,6 +204,7 @@ int main(void)
     tn_context_destroy(ctx);
     int (*live)(void);
     *(void **)(void *)&live = dlsym(dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD), "cuda_test_live");
+    if (queued != called) printf("wrong: of %d callbacks %d were called\n", queued, called);
     printf("called %d, live %d\n", called, live ? live() : 0);
     return 0;
 }

@@ -428,7 +428,7 @@ Test(handles, a_closed_scope)
     cr_assert_null(tn_ones(closed, TN_INTS(1)));
     cr_assert_null(tn_scope_open_child(closed, NULL));
     cr_assert_null(tn_scope_memory(closed, 8));
-    cr_assert_null(tn_format(closed, x, NULL));
+    cr_assert_str_eq(tn_format(closed, x, NULL), "");
     cr_assert_eq(tn_backward(closed, x), TN_E_DEAD_HANDLE);
     cr_assert_null(tn_index(closed, x, TN_AT(0)));
     cr_assert_eq(tn_scope_close(closed), TN_E_DEAD_HANDLE);

@@ -316,10 +316,10 @@ typedef struct stream_callback {
     void *user;
 } stream_callback;
 
-static void call_back(void *data)
+static void call_back(CUstream stream, CUresult result, void *data)
 {
     stream_callback *c = data;
-    c->function(c->stream, hipSuccess, c->user);
+    c->function(c->stream, (hipError_t)result, c->user);
     free(c);
 }
 
@@ -332,7 +332,7 @@ EXPORT hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t f
         return flags ? hipErrorInvalidValue : hipErrorOutOfMemory;
     }
     *c = (stream_callback){function, stream, user};
-    hipError_t result = ON_DEVICE(cuLaunchHostFunc((CUstream)stream, call_back, c));
+    hipError_t result = ON_DEVICE(cuStreamAddCallback((CUstream)stream, call_back, c, 0));
     if (result) free(c);
     return result;
 }

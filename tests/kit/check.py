@@ -6,6 +6,7 @@
 """
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -319,6 +320,26 @@ def check_report(suite):
     expect("0/copy/bytes/4097" in page.read_text() and "http" not in page.read_text(), "one page that needs no other")
 
 
+def check_manifest(suite):
+    """A plugin that is checked by its path has to be found by the manifest beside it, too."""
+    folder = suite.folder / "manifest"
+    folder.mkdir(mode=0o755)
+    library = Path(shutil.copy(suite.reference, folder))
+    right = {"tenon_manifest": 1, "name": "reference", "library": library.name, "device_type": "reference"}
+    manifests = [(None, "skipped", "no manifest beside the library names it"), (json.dumps(right), "passed", ""),
+                 (json.dumps({**right, "library": "libother.so"}), "skipped", "no manifest beside the library names it"),
+                 (json.dumps({**right, "name": "other"}), "failed", "name: the manifest says 'other', the library 'reference'"),
+                 (json.dumps({**right, "device_type": "acme"}), "failed", "the manifest says 'acme', the plugin 'reference'"),
+                 (json.dumps(right)[:-1], "failed", "unexpected end of JSON")]
+    for text, outcome, reason in manifests:
+        if text:
+            (folder / "acme.json").write_text(text)
+        for variables in ({}, {"TENON_PLUGIN_DISABLE": "reference"}):
+            report = suite.report(library, "--filter", "^0/manifest$", expect=int(outcome == "failed"), **variables)
+            case = {"reason": "", **report["cases"][0]}
+            expect(case["outcome"] == outcome and reason in case["reason"], f"{text}: {case['outcome']}: {case['reason']}")
+
+
 def check_isolation(suite):
     """Each case in a process of its own, two at once, on a device whose streams delay and reorder; two devices are copied between."""
     report = suite.report(suite.reference, "--isolate", "--jobs", 2, "--filter", "^(0/(slot|stream)/|1/bmm/aten::mm/float32/)",
@@ -339,7 +360,7 @@ def check_determinism(suite):
 
 def main():
     checks = [check_usage, check_tier0, check_faults, check_kernels, check_absence, check_two_of_tier1, check_networks, check_modes,
-              check_golden, check_lists, check_report, check_determinism, check_isolation]
+              check_golden, check_lists, check_report, check_determinism, check_isolation, check_manifest]
     with tempfile.TemporaryDirectory() as folder:
         return run_checks(checks, Suite(*sys.argv[1:], folder))
 

@@ -201,7 +201,9 @@ Test(steps, a_main_function_on_a_device)
     dup2(fileno(file), STDERR_FILENO);
     int failed = on_device_main(2, arguments);
     setenv("TENON_DEVICE", "nowhere:0", 1);
+    loops = 0;
     int missing = on_device_main(1, arguments);
+    cr_assert_eq(loops, 0, "the program ran on without its device");
     dup2(before, STDERR_FILENO);
     rewind(file);
     text[fread(text, 1, sizeof text - 1, file)] = 0;

@@ -2,6 +2,8 @@
 /* Dtypes and strides of results, as PyTorch 2.13 gives them on a CPU. */
 #include "suite.h"
 
+#include <math.h>
+
 TestSuite(results, .init = begin);
 
 static tn_tensor *ones(tn_ints sizes)
@@ -163,5 +165,28 @@ Test(results, polygamma_of_small_integers_is_floating)
     tn_tensor *y = tn_polygamma(s, 6, x);
     cr_expect_eq(tn_tensor_dtype(y), TN_FLOAT32);
     expect_values(s, y, 3, VALUES(-726.0115, -6.0114798, -0.38647974), 1e-4);
+    end();
+}
+
+/* The gradient of what is not a number is none in the losses and in hardswish, and 0 where a comparison cuts off. */
+Test(results, gradients_at_nan)
+{
+    tn_tensor *x = VECTOR(s, 0, NAN, 0.25, -9), *zero = tn_zeros_like(s, x), *one = tn_ones_like(s, x);
+    tn_tensor *smooth = tn_smooth_l1_loss_backward(s, one, x, zero, TN_REDUCTION_NONE, 0.5),
+              *sharp = tn_smooth_l1_loss_backward(s, one, x, zero, TN_REDUCTION_NONE, 0),
+              *huber = tn_huber_loss_backward(s, one, x, zero, TN_REDUCTION_NONE, 0.5),
+              *swish = tn_hardswish_backward(s, one, x);
+    EXPECT(s, tn_isnan(s, tn_stack(s, TN_TENSORS(smooth, sharp, huber, swish))), 1, 0, 0, 1, 0, 0, 1, 0, 0, 1,
+           0, 0);
+    EXPECT(s, tn_nan_to_num(s, smooth), 0, 0.5, -1);
+    EXPECT(s, tn_nan_to_num(s, sharp), 0, 1, -1);
+    EXPECT(s, tn_nan_to_num(s, huber), 0, 0.25, -0.5);
+    EXPECT(s, tn_hardtanh_backward(s, one, x, -1, 1), 0, 1, 0);
+    EXPECT(s, tn_hardshrink_backward(s, one, x, 0.5), 0, 0, 1);
+    EXPECT(s, tn_softshrink_backward(s, one, x, 0.5), 0, 0, 1);
+    tn_tensor *grad = VECTOR(s, 1, 1, 1), *at = VECTOR(s, 0, -1, 0);
+    tn_tensor *slope = tn_full(s, TN_INTS(2), 0.25, .dtype = TN_FLOAT64);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn__prelu_kernel_backward(s, grad, at, slope).result0)), TN_OK);
+    EXPECT(s, tn_grad_of(s, grad), 0.25, 1); /* for ATen's second derivative 0 is positive */
     end();
 }

@@ -70,9 +70,9 @@ static int lists(tn_scope *s, tn_device d)
     tn_tensor *mixed = parts.count == 2
                            ? tn_cat(s, TN_TENSORS(parts.data[0], tn_ones(s, TN_INTS(1, 2), .device = d)))
                            : NULL;
-    const char *text = joined ? tn_format(s, joined, NULL) : NULL;
-    if (text && strncmp(text, "tensor([[ 0.,  1.],", 19) != 0) return -1;
-    return both(text != NULL, has_sum(s, mixed, 30));
+    const char *text = joined ? tn_format(s, joined, NULL) : "";
+    if (*text && strncmp(text, "tensor([[ 0.,  1.],", 19) != 0) return -1;
+    return both(*text != 0, has_sum(s, mixed, 30));
 }
 
 static int reductions(tn_scope *s, tn_device d)

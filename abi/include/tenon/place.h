@@ -136,7 +136,7 @@ static inline const char *tn_format_at(const char *file, int32_t line, tn_scope 
 {
     int32_t before = tn_scope_place_begin(s);
     const char *text = tn_format(s, t, options);
-    if (!text || before) tn_place_after(s, before, file, line);
+    if (!*text || before) tn_place_after(s, before, file, line);
     return text;
 }
 static inline int32_t tn_backward_at(const char *file, int32_t line, tn_scope *s, tn_tensor *root)

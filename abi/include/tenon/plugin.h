@@ -44,11 +44,20 @@
  * queued on the stream before that call may or may not have run, and its results are undefined; its events
  * complete and its callbacks are called. Afterwards the stream runs work again.
  *
- * A device is lost when it can run no more work: a fault that the driver keeps for its whole context, or
- * hardware that is gone. From then on every slot with a status that is given the device, or anything made on
- * it, returns TN_E_DEVICE_LOST at once; slots without a status release what they hold on the host and leave
- * the device alone; nothing waits. The host then asks device.status, refuses further use of the device, and
- * goes on with the others. All that was made on the device is still destroyed, and the device closed.
+ * A device is lost when it can run no more work: a fault that the driver keeps for its whole context, hardware
+ * that is gone, or a device that has not answered for as long as the plugin waits. From then on every slot with
+ * a status that is given the device, or anything made on it, returns TN_E_DEVICE_LOST at once; slots without a
+ * status release what they hold on the host and leave the device alone; nothing waits. After the first such
+ * answer the device uses no memory of the host: what its copies read and wrote is freed. Callbacks that were
+ * queued are still called, at the latest before destroy of their stream returns. The host then asks
+ * device.status, refuses further use of the device, and goes on with the others. All that was made on the device
+ * is still destroyed, and the device closed.
+ *
+ * Streams, events and memory are destroyed in any order, before their device is closed: an event outlives the
+ * stream that recorded it, and is done.
+ *
+ * After fork the host calls no slot in the child, which may keep copies of all open files. Files and sockets are
+ * therefore opened with O_CLOEXEC, and neither close nor shutdown waits until another process sees them closed.
  *
  * An interface whose name begins with `tenon.x.` is experimental: any minor version may change it. A plugin that has
  * one says so in `tenon.experimental`.
@@ -619,6 +628,8 @@ typedef struct tn_collectives_interface {
 /*
  * "tenon.settings", version 1. What users may set on a device (tn_device_set_setting, TENON_SETTINGS). Default: it
  * has no settings. All slots are required. The host makes one call at a time to the whole interface.
+ *
+ * A bool named `lose` is for tests: when it is set the device is lost, as by a fault of its hardware.
  */
 typedef struct tn_settings_interface {
     uint32_t size;

@@ -514,7 +514,7 @@ template <class T, detail::null<T> = 0> bool operator!=(T, const tensor &a) noex
 inline std::ostream &operator<<(std::ostream &out, const operand &t)
 {
     const char *text = detail::placed(t.place(), [&](tn_scope *s) { return (tn_format)(s, t, nullptr); });
-    if (!text) detail::fail(scope::current());
+    if (!*text) detail::fail(scope::current());
     return out << text;
 }
 

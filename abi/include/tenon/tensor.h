@@ -203,7 +203,7 @@ typedef struct tn_print_options {
     int32_t line_width;
     int32_t scientific; /* 0 automatic, 1 always, -1 never */
 } tn_print_options;
-/* The text of a tensor as PyTorch prints it. It lives as long as the scope; NULL on failure. */
+/* The text of a tensor as PyTorch prints it. It lives as long as the scope; "" on failure, never NULL. */
 TN_API const char *tn_format(tn_scope *s, const tn_tensor *t, TN_NULLABLE const tn_print_options *options);
 
 /*

@@ -130,7 +130,7 @@ static inline int32_t tn_usage(const char *arguments)
 /*
  * The same inside a step (nn.h) around the whole program, whose default device is the best there is, or the one that
  * TENON_DEVICE names: tensors and modules are made there. The first error of the step `s` ends the loops TN_STEPS, and the
- * program with its text.
+ * program with its text; a device that is missing ends it before the body.
  *
  *     TN_MAIN_ON_DEVICE(ctx, device, s, argc, argv) { ... }
  */
@@ -141,6 +141,7 @@ static inline int32_t tn_usage(const char *arguments)
     {                                                                                                 \
         int32_t status = TN_OK;                                                                       \
         const tn_device best = tn_device_choose(tn_main_ctx, NULL, NULL);                             \
+        if (best & TN_DEVICE_MISSING) return tn_last_error()->code;                                   \
         TN_STEP_WITH (tn_main_scope, tn_main_ctx, .device = best)                                     \
             status = tn_main_on_device(tn_main_ctx, best, tn_main_scope, tn_main_argc, tn_main_argv); \
         return status ? status : tn_step_status();                                                    \

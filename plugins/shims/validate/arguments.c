@@ -22,9 +22,10 @@ static int32_t is_free(shim_kind kind)
     return kind == SHIM_DEVICE || kind == SHIM_COMMUNICATOR;
 }
 
-/* The device that argument i belongs to: the last one before it. */
+/* The device that argument i belongs to: the last one before it; the stream of `peer` is one of the first. */
 static validate_object *device_of(validate_state *v, const shim_call *c, uint32_t i)
 {
+    if (c->id == SHIM_COPY_PEER && c->slot->arguments[i].kind == SHIM_STREAM) i = 1;
     while (i-- > 0) {
         if (c->slot->arguments[i].kind != SHIM_DEVICE || c->slot->arguments[i].notes & SHIM_OUT) continue;
         validate_object *o = validate_find(v, c->plugin, SHIM_DEVICE, c->values[i].pointer, NULL);
@@ -327,14 +328,11 @@ static void access_argument(validate_state *v, const shim_call *c, int32_t i, va
     validate_access_range(v, c, o, stream, from, from + bytes_of(c), 0, writes);
 }
 
-/* The stream that a slot's work goes to: its last argument; that of `peer` is one of the first device. */
+/* The stream that a slot's work goes to: its last argument. */
 static validate_object *stream_of(validate_state *v, const shim_call *c)
 {
     uint32_t last = c->slot->n_arguments - 1;
-    const validate_object *device = validate_argument(v, c, 0);
-    if (!device || c->slot->arguments[last].kind != SHIM_STREAM) return NULL;
-    validate_object *o = validate_find(v, c->plugin, SHIM_STREAM, c->values[last].pointer, device);
-    return o && o->alive ? o : NULL;
+    return c->slot->arguments[last].kind == SHIM_STREAM ? validate_argument(v, c, last) : NULL;
 }
 
 void validate_accesses(validate_state *v, const shim_call *c)

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of calls in words; see words.h. */
+#include "words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t read_list(const char *text, int64_t *out, uint32_t room)
+{
+    uint32_t n = 0;
+    char *end;
+    for (; n < room; text = end + 1) {
+        out[n++] = strtoll(text, &end, 10);
+        if (*end != ',') break;
+    }
+    return n;
+}
+
+static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char *shape)
+{
+    int64_t sizes[CALL_MAX_RANK];
+    uint32_t rank = read_list(shape, sizes, CALL_MAX_RANK);
+    *x = (call_tensor){.dtype = kind == 'z' ? TN_INT64 : w->dtype, .low = 0.25, .high = 1};
+    if (kind == 'x') x->low = -1;
+    if (kind == 'q') x->low = -3;
+    if (kind == 'q') x->high = 3;
+    if (kind == 'q') x->step = 0.25;
+    if (kind == 'z') x->low = 0;
+    if (kind == 'z') x->high = 4;
+    if (kind == 'm') x->low = -2000; /* exp of it is 0, of the other end infinite, in float64 too */
+    if (kind == 'm') x->high = 2000;
+    call_shape(x, rank, sizes);
+    if (kind != 'o') return x;
+    x->count = sizeof w->ascending / sizeof *w->ascending;
+    for (uint32_t k = 0; k < x->count; k++) w->ascending[k] = 0.25 * (k + 1);
+    x->values = w->ascending;
+    return x;
+}
+
+static tn_value make_list(words *w, const char *text)
+{
+    int64_t *list = w->lists[w->n_lists++ % (sizeof w->lists / sizeof *w->lists)];
+    return tn_value_ints(list, read_list(text, list, CALL_MAX_RANK));
+}
+
+static tn_value make_argument(words *w, uint32_t i, const char *word)
+{
+    const char *rest = word + 1;
+    switch (*word) {
+    case 'x':
+    case 'p':
+    case 'o':
+    case 'q':
+    case 'z':
+    case 'm':
+        return call_argument(make_tensor(w, &w->tensors[i], *word, rest));
+    case 'c':
+        for (uint32_t k = 0; k < 2; k++) make_tensor(w, &w->pair[k], 'x', rest);
+        return call_arguments_list(w->pair, 2);
+    case 'i':
+        return make_list(w, rest);
+    case 'n':
+        return tn_value_int(strtoll(rest, NULL, 10));
+    case 'b':
+        return tn_value_bool(*rest == '1');
+    case 'f':
+    case 's':
+        return tn_value_float(*rest && *rest != ' ' ? strtod(rest, NULL) : 0.5);
+    case 'e':
+        return tn_value_dtype(w->dtype);
+    default:
+        return tn_value_none();
+    }
+}
+
+const char *words_next(const char *at)
+{
+    at += strcspn(at, " ");
+    return at + strspn(at, " ");
+}
+
+void words_write(words *w, call_plan *p, const char *arguments)
+{
+    for (const char *at = arguments; *at && p->n_args < CALL_MAX_ARGS; at = words_next(at), p->n_args++)
+        p->args[p->n_args] = make_argument(w, p->n_args, at);
+}

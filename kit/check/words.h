@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The arguments of a call in a line of text, one word for each:
+ *
+ *     x4,16   a float tensor of that shape       p3   the same, positive       o9   the same, ascending
+ *     q4,16   the same, of multiples of 1/4      m3   the same, of large numbers
+ *     z3      indices from 0 to 3                c3,4 a list of two of x3,4
+ *     i16     a list of integers                 n3   an integer               b1   a bool
+ *     f.1     a float                            s1   a scalar                 e    the dtype
+ *     t  d    a text, a dimension: for the caller to fill in, as f and s without a number
+ *     -       None
+ */
+#ifndef TENON_KIT_CHECK_WORDS_H
+#define TENON_KIT_CHECK_WORDS_H
+
+#include "call.h"
+
+/* What the arguments of a plan point to. Begins zeroed except for `dtype`, that of the tensors. */
+typedef struct words {
+    tn_dtype dtype;
+    uint32_t n_lists;
+    call_tensor tensors[CALL_MAX_ARGS], pair[2];
+    int64_t lists[4][CALL_MAX_RANK];
+    double ascending[CALL_MAX_RANK * 4];
+} words;
+
+/* Adds the arguments to the plan, which points into *w from then on. */
+void words_write(words *w, call_plan *p, const char *arguments);
+/* The word behind the one at `at`, or the end of the text. */
+const char *words_next(const char *at);
+
+#endif
