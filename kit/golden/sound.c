@@ -83,7 +83,12 @@ static int are_all(const cJSON *list, const char *text, int (*good)(const cJSON 
 static int is_output(const cJSON *entry)
 {
     if (field(entry, "tensors")) return are_tensors(field(entry, "tensors"), 0);
-    return !field(entry, "dtype") || is_tensor(entry);
+    return !(field(entry, "dtype") || field(entry, "tensor") || field(entry, "shape")) || is_tensor(entry);
+}
+
+static int is_mutated(const cJSON *entry)
+{
+    return field(entry, "tensors") ? are_tensors(field(entry, "tensors"), 0) : is_tensor(entry);
 }
 
 static int is_cotangent(const cJSON *entry)
@@ -114,7 +119,7 @@ const char *golden_damage(const cJSON *line)
     if (!cJSON_IsString(field(line, "op"))) return "op";
     if (!are_all(field(line, "args"), "name", is_argument)) return "args";
     if (!are_all(field(line, "out"), NULL, is_output)) return "out";
-    if (!are_all(field(line, "mutated"), "name", is_output)) return "mutated";
+    if (!are_all(field(line, "mutated"), "name", is_mutated)) return "mutated";
     if (!are_all(field(line, "grad"), "wrt", is_gradient)) return "grad";
     if (!are_all(field(line, "cotangents"), NULL, is_cotangent)) return "cotangents";
     if (!is_absent(raises) && !cJSON_IsString(field(raises, "text"))) return "raises";
