@@ -99,8 +99,7 @@ static int is_cotangent(const cJSON *entry)
 static int is_gradient(const cJSON *entry)
 {
     const cJSON *index = field(entry, "index");
-    return is_output(entry) && (!index || cJSON_IsNumber(index)) &&
-           (!cJSON_IsString(field(entry, "tensor")) || is_tensor(entry));
+    return (!index || cJSON_IsNumber(index)) && (is_absent(field(entry, "tensor")) || is_tensor(entry));
 }
 
 static int are_numbers(const cJSON *line)
