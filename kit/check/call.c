@@ -39,8 +39,12 @@ static tn_tensor *storage_of_values(tn_scope *s, const call_tensor *t, int64_t n
     tn_dtype part = parts == 2 ? TN_DTYPE(TN_CODE_FLOAT, TN_DTYPE_BITS(t->dtype) / 2) : t->dtype;
     uint64_t size = (uint64_t)tn_dtype_bytes(part);
     char *data = tn_scope_memory(s, (uint64_t)(n * parts) * size + 1);
-    for (int64_t i = 0; data && i < n * parts; i++)
-        fill_store(data + (uint64_t)i * size, part, t->values[i % t->count]);
+    for (int64_t i = 0; data && i < n * parts; i++) {
+        if (t->integers)
+            memcpy(data + (uint64_t)i * size, &t->integers[i % t->count], size);
+        else
+            fill_store(data + (uint64_t)i * size, part, t->values[i % t->count]);
+    }
     return data ? tn_from_data(s, t->dtype, TN_INTS(n), data, TN_CPU) : NULL;
 }
 
@@ -49,7 +53,7 @@ tn_tensor *call_make(tn_scope *s, const call_tensor *t, uint64_t seed, tn_device
     int64_t n = extent(t);
     const fill_wish wish = {
         .dtype = t->dtype, .sizes = {&n, 1}, .low = t->low, .high = t->high, .step = t->step, .seed = seed};
-    tn_tensor *x = t->values ? storage_of_values(s, t, n) : fill_tensor(s, &wish);
+    tn_tensor *x = t->values || t->integers ? storage_of_values(s, t, n) : fill_tensor(s, &wish);
     if (!t->on_host && device != TN_CPU) x = tn_to_device(s, x, device, t->dtype);
     x = tn_as_strided(s, x, ((tn_ints){t->sizes, t->rank}), ((tn_ints){t->strides, t->rank}),
                       .storage_offset = t->offset);

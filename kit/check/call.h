@@ -20,8 +20,9 @@ typedef struct call_tensor {
     int64_t sizes[CALL_MAX_RANK];
     int64_t strides[CALL_MAX_RANK]; /* in elements */
     int64_t offset;
-    double low, high, step; /* contents; see kit/calls/fill.h */
-    const double *values;   /* the first elements of the storage instead, `count` of them, repeated */
+    double low, high, step;  /* contents; see kit/calls/fill.h */
+    const double *values;    /* the first elements of the storage instead, `count` of them, repeated */
+    const int64_t *integers; /* the same, for int64 */
     uint32_t count;
     int on_host; /* a 0-dim tensor of the CPU among those of the device */
     int conjugated;

@@ -120,11 +120,23 @@ static void build_fill(draft *d, const family_case *c, int64_t class)
 {
     static const double pair[] = {-1.5, 0.75};
     give_tensor(d, tensor(d, 0, c->dtype, class));
-    give(d, class == SPECIAL                 ? tn_value_float((double)NAN)
+    d->plan->tolerance.signs = 1;
+    give(d, class == SPECIAL                 ? tn_value_float(c->number ? -0.0 : (double)NAN)
             : tn_dtype_is_complex(c->dtype)  ? tn_value_complex(pair)
             : tn_dtype_is_floating(c->dtype) ? tn_value_float(-1.5)
             : c->dtype == TN_BOOL            ? tn_value_bool(1)
                                              : tn_value_int(7));
+}
+
+/* Numbers that are rounded, to even where they lie in the middle, or overflow in float16. */
+static void exact_casts(draft *d, call_tensor *from)
+{
+    static const double values[] = {1.00048828125, 1.00146484375, 1.00390625, 1.01171875, 0.1,
+                                    -0.3,          70000,         65519.99,   65520,      -65536,
+                                    1.00048828126, 3.333,         1e-3,       2.7};
+    from->values = values;
+    from->count = sizeof values / sizeof *values;
+    d->plan->tolerance = (check_tolerance){0, 0, 1};
 }
 
 /* The target has other strides than the source. */
@@ -136,10 +148,11 @@ static void build_copy(draft *d, const family_case *c, int64_t class)
     if (class == SLICED) from->strides[0] = 37;
     if (class == CHANNELS_LAST) call_shape(from, 4, from->sizes);
     if (class == BROADCAST) call_shape(from, 1, (const int64_t[]){33});
-    if (c->source != c->dtype) {
+    if (c->source != c->dtype && class != SPECIAL) {
         from->low = 0;
         from->high = c->source == TN_BOOL ? 2 : 9;
-        from->step = inexact(c->dtype) ? 0.25 : 1;
+        from->step = inexact(c->dtype) || c->dtype == TN_BOOL ? 0.25 : 1;
+        if (tn_dtype_is_floating(c->source) && tn_dtype_is_floating(c->dtype)) exact_casts(d, from);
     }
     d->plan->tolerance.signs = 1;
     give_tensor(d, to);
@@ -214,6 +227,11 @@ static call_tensor *positions(draft *d, uint32_t i, const call_tensor *x, int64_
     if (x->rank == 2 && x->sizes[1] < 100) index->sizes[1] = x->sizes[1] - 3;
     index->high = (double)x->sizes[dim];
     call_shape(index, x->rank, index->sizes);
+    /* Where elements are drawn their order is free: columns first. */
+    if (!apart && x->rank == 2 && x->strides[0] != index->strides[0]) {
+        index->strides[0] = 1;
+        index->strides[1] = index->sizes[0];
+    }
     if (!apart || x->rank != 2) return index;
     int64_t rows = index->sizes[0], columns = index->sizes[1];
     for (int64_t k = 0; k < rows * columns && k < 512; k++)
@@ -246,7 +264,9 @@ static void begin_scatter(draft *d, const family_case *c, int64_t class, int apa
     if (!source) return;
     contents(&d->tensors[2], c->dtype);
     if (class == SPECIAL) special_contents(&d->tensors[2]);
-    call_shape(&d->tensors[2], index->rank, index->sizes);
+    /* The source may be larger than the index. */
+    const int64_t larger[] = {index->sizes[0] + 1, index->sizes[1] + 2};
+    call_shape(&d->tensors[2], index->rank, class == SLICED ? larger : index->sizes);
     give_tensor(d, &d->tensors[2]);
 }
 
@@ -258,7 +278,7 @@ static void build_scatter(draft *d, const family_case *c, int64_t class)
 static void build_scatter_value(draft *d, const family_case *c, int64_t class)
 {
     begin_scatter(d, c, class, 0, 0);
-    give(d, inexact(c->dtype) ? tn_value_float(1.5) : tn_value_int(1));
+    give(d, inexact(c->dtype) ? tn_value_float(class == SPECIAL ? (double)NAN : 1.5) : tn_value_int(1));
 }
 
 static void build_scatter_add(draft *d, const family_case *c, int64_t class)
@@ -305,6 +325,14 @@ static void special_rows(call_tensor *x)
     x->count = 61;
 }
 
+/* Zeros among them: infinity times 0 is NaN. */
+static void special_columns(call_tensor *x)
+{
+    static const double values[] = {0.5, 0, -1, 2, 0};
+    x->values = values;
+    x->count = sizeof values / sizeof *values;
+}
+
 /* The class decides which of the two factors is transposed, sliced or broadcast. */
 static void build_product(draft *d, const family_case *c, int64_t class)
 {
@@ -333,6 +361,7 @@ static void build_product(draft *d, const family_case *c, int64_t class)
     }
     if (class == BROADCAST) a->strides[0] = 0;
     if (class == SPECIAL) special_rows(a);
+    if (class == SPECIAL) special_columns(b);
     give_tensor(d, a);
     give_tensor(d, b);
 }
@@ -396,7 +425,9 @@ static void add_classes(check_list *list, const family_case *c, uint32_t classes
         /* No kernel is called for empty tensors, and ATen has no scatter_reduce of complex numbers. */
         uint32_t optional =
             class == EMPTY || (c->family->build == build_scatter_reduce && tn_dtype_is_complex(c->dtype));
-        if (!(classes >> class & 1u) || (class == SPECIAL && !tn_dtype_is_floating(c->dtype))) continue;
+        int has_special =
+            tn_dtype_is_floating(c->dtype) || (tn_dtype_is_floating(c->source) && c->dtype == TN_BOOL);
+        if (!(classes >> class & 1u) || (class == SPECIAL && !has_special)) continue;
         check_add(list,
                   &(check_case){.tier = 1,
                                 .tags = c->family->tags | (optional ? CHECK_TAG_OPTIONAL : 0u),
@@ -427,6 +458,11 @@ static void add_variants(const check_target *t, check_list *list, family_case *c
     void (*build)(draft *, const family_case *, int64_t) = c->family->build;
     if (build == build_copy) {
         add_copies(t, list, c);
+    } else if (build == build_fill) {
+        add_classes(list, c, c->family->classes);
+        c->number = 1;
+        c->variant = "negative-zero";
+        add_classes(list, c, 1u << SPECIAL);
     } else if (build == build_random) {
         for (c->number = 0; c->number < DISTRIBUTIONS * STARTS; c->number++) {
             const distribution *r = &distributions[c->number / STARTS];

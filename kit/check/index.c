@@ -29,11 +29,12 @@ static const struct {
     {"aten::index_copy_", "scatter", SOURCE, 1},
 };
 
-/* The first position past the end, one far beyond, one below 0. */
+/* The first position past the end, one far beyond, two below 0. */
 static const struct {
     const char *name;
     double position;
-} positions[] = {{"one-too-large", COLUMNS}, {"far-too-large", 1e15}, {"negative", -COLUMNS - 1}};
+} positions[] = {
+    {"one-too-large", COLUMNS}, {"far-too-large", 1e15}, {"negative", -COLUMNS - 1}, {"minus-one", -1}};
 #define POSITIONS (int64_t)(sizeof positions / sizeof *positions)
 
 typedef struct index_call {

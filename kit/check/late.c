@@ -60,7 +60,11 @@ static int queue_behind(late *l)
 
 static int is_expected(desk *d, int32_t status, const char *what)
 {
-    return check_that(d->out, status == TN_E_INDEX || status == TN_E_DEVICE_LOST,
+    return check_that(
+               d->out, !status || d->h.mini.error[0],
+               "%s after an index out of range that was found late: status %d without a text (host->error)",
+               what, status) &&
+           check_that(d->out, status == TN_E_INDEX || status == TN_E_DEVICE_LOST,
                       "%s after an index out of range that was found late: status %d, expected %d "
                       "(TN_E_INDEX)%s%s",
                       what, status, TN_E_INDEX, status ? ": " : "", status ? d->h.mini.error : "");
@@ -117,6 +121,7 @@ static void report_once(late *l, wait_fn *wait, const char *what)
 {
     if (!queue_failure(l) || !queue_behind(l)) return;
     gate_open(&l->d.g);
+    l->d.h.mini.error[0] = 0;
     int32_t status = wait(&l->d);
     if (!is_expected(&l->d, status, what) || status == TN_E_DEVICE_LOST) return;
     /* A query may report the error before the work behind it has been passed over. */

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { THREADS = 2, ROUNDS = 12 };
+enum { THREADS = 2, ROUNDS = 40 };
 
 static const struct {
     const char *op, *arguments;
@@ -23,6 +23,7 @@ static const struct {
     {"aten::scatter_add_", "q64,512 n1 z64,512 q64,512"},
     {"aten::mm", "q64,96 q96,64"},
     {"aten::bmm", "q4,32,64 q4,64,32"},
+    {"prim::copy", "q64,512 q64,512"},
     {"aten::sort.stable", "q32,256 b1 n1 b0"},
     {"aten::nonzero", "q64,128"},
     {"aten::_softmax", "x64,128 n1 b0"},

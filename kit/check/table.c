@@ -247,17 +247,18 @@ static void set_special(call_tensor *x, int64_t class, uint32_t position, uint32
     x->count = pointwise ? SPECIAL_VALUES : 12;
 }
 
-/* A view of four dimensions in another order than its strides, and tensors that broadcast to it. */
+/* A view of five dimensions in another order than its strides, and tensors that broadcast to it. */
 static void set_dimensions(call_tensor *x, uint32_t position)
 {
-    static const int64_t whole[] = {3, 2, 4, 5}, inner[] = {2, 1, 5}, outer[] = {3, 1, 4, 1}, last[] = {5};
+    static const int64_t whole[] = {2, 3, 2, 4, 5}, inner[] = {2, 1, 5}, outer[] = {2, 3, 1, 4, 1},
+                         last[] = {5};
     if (position == 0) {
-        call_shape(x, 4, whole);
-        set_view(x, (const int64_t[]){300, 7, 60, 10}, 1);
+        call_shape(x, 5, whole);
+        set_view(x, (const int64_t[]){1000, 300, 7, 60, 10}, 1);
     } else if (position == 1) {
         call_shape(x, 3, inner);
     } else if (position == 2) {
-        call_shape(x, 4, outer);
+        call_shape(x, 5, outer);
     } else {
         call_shape(x, 1, last);
     }

@@ -18,7 +18,7 @@ enum {
     TABLE_LARGE,
     TABLE_HOST_NUMBER, /* 0-dim tensors of the CPU beside one of the device */
     TABLE_CONJUGATED,
-    TABLE_DIMENSIONS, /* four that do not coalesce, with broadcasting among them */
+    TABLE_DIMENSIONS, /* five that do not coalesce, with broadcasting among them */
     TABLE_IN_PLACE,   /* the in-place form on a strided tensor, beside contiguous ones */
     TABLE_SPECIAL,    /* NaN, infinities, zeros of both signs, numbers near the ends of the range */
     TABLE_DENORMAL,   /* denormal numbers and their neighbours */

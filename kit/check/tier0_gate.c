@@ -213,7 +213,8 @@ static void look_at_set(desk *d, set_fn *set, void *x, void *y, const char *slot
     stays_unfinished(d, ask_stream, "stream.query");
     snprintf(what, sizeof what, "%s on a stream that a host callback holds has run", slot);
     other_reads(d, x, BEFORE, what);
-    snprintf(what, sizeof what, "%s was not over when its stream said so", slot);
+    snprintf(what, sizeof what,
+             "%s was not over when its stream said so, or the copy that read it back did not wait", slot);
     if (d->event && HAND_HAS(s, wait_event)) {
         if (!desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record") ||
             !desk_ok(d, s->wait_event(d->h.self, d->device, d->other, d->event), "stream.wait_event"))

@@ -9,6 +9,7 @@
 #include "pinned.h"
 #include "sources.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BYTES    256
@@ -48,7 +49,9 @@ static int lose(lost *l)
 
 static int expect_lost(desk *d, int32_t status, const char *what)
 {
-    return check_that(d->out, status == TN_E_DEVICE_LOST,
+    return check_that(d->out, !status || d->h.mini.error[0],
+                      "%s of a device that is lost: status %d without a text (host->error)", what, status) &&
+           check_that(d->out, status == TN_E_DEVICE_LOST,
                       "%s of a device that is lost: status %d (%s), expected %d (%s)", what, status,
                       tn_status_text(status), TN_E_DEVICE_LOST, tn_status_text(TN_E_DEVICE_LOST));
 }
@@ -71,6 +74,12 @@ static int32_t memory_alloc(lost *l)
         .size = sizeof request, .kind = hand_memory_kind(&l->d.h), .bytes = BYTES};
     tn_memory memory = {.size = sizeof memory};
     return l->d.h.memory->alloc(l->d.h.self, l->d.device, &request, &memory);
+}
+
+static int32_t memory_info(lost *l)
+{
+    uint64_t free_bytes, total;
+    return l->d.h.memory->info(l->d.h.self, l->d.device, &free_bytes, &total);
 }
 
 static int32_t memory_fill(lost *l)
@@ -166,6 +175,7 @@ static const struct {
     {"device.status", device_status, 0},
     {"device.synchronize", device_synchronize, 0},
     {"memory.alloc", memory_alloc, 0},
+    {"memory.info", memory_info, 0},
     {"memory.fill", memory_fill, 0},
     {"copy.host_to_device", host_to_device, 0},
     {"copy.device_to_host", device_to_host, 0},
@@ -191,31 +201,39 @@ static void ask_slot(lost *l, int64_t i)
     }
     if (!lose_with_work(l)) return;
     gate_open(&l->d.g);
-    for (int k = 0; k < 2 && l->d.out->outcome == CHECK_PASSED; k++)
+    for (int k = 0; k < 2 && l->d.out->outcome == CHECK_PASSED; k++) {
+        l->d.h.mini.error[0] = 0;
         expect_lost(&l->d, slots[i].call(l), slots[i].name);
+    }
 }
 
 /* ---- More ---------------------------------------------------------------------------------------------- */
 
 typedef struct waiter {
     lost *l;
+    int32_t (*wait)(lost *l);
     int32_t status;
 } waiter;
 
 static void *wait_in_thread(void *user)
 {
     waiter *w = user;
-    w->status = stream_synchronize(w->l);
+    w->status = w->wait(w->l);
     return NULL;
 }
 
 /* A wait that began before the loss ends, and says why. */
-static void lose_while_waiting(lost *l)
+static void lose_while_waiting(lost *l, int32_t (*wait)(lost *l), const char *slot)
 {
-    waiter w = {.l = l};
+    waiter w = {.l = l, .wait = wait};
     pthread_t thread;
     desk *d = &l->d;
-    if (!desk_hold(d) || !desk_ok(d, memory_fill(l), "memory.fill")) return;
+    char what[80];
+    snprintf(what, sizeof what, "%s, called before the loss,", slot);
+    if (!desk_hold(d) || !desk_ok(d, memory_fill(l), "memory.fill") ||
+        (d->event &&
+         !desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record")))
+        return;
     if (pthread_create(&thread, NULL, wait_in_thread, &w)) {
         check_skip(d->out, "no thread");
         return;
@@ -224,7 +242,25 @@ static void lose_while_waiting(lost *l)
     int is_lost = lose(l);
     gate_open(&d->g);
     pthread_join(thread, NULL);
-    if (is_lost) expect_lost(d, w.status, "stream.synchronize, called before the loss,");
+    if (is_lost) expect_lost(d, w.status, what);
+}
+
+static void wait_for_stream(lost *l)
+{
+    lose_while_waiting(l, stream_synchronize, "stream.synchronize");
+}
+
+static void wait_for_device(lost *l)
+{
+    lose_while_waiting(l, device_synchronize, "device.synchronize");
+}
+
+static void wait_for_event(lost *l)
+{
+    if (l->d.event)
+        lose_while_waiting(l, event_synchronize, "event.synchronize");
+    else
+        check_skip(l->d.out, "the plugin has no events");
 }
 
 /* Callbacks that were queued are called by the time that their stream is gone. */
@@ -316,8 +352,10 @@ static const struct {
     void (*run)(lost *l);
     uint32_t devices;
 } others[] = {
-    {"waiting", lose_while_waiting, 1}, {"callbacks", call_back, 1},      {"host-memory", lose_with_copy, 1},
-    {"kernel", run_kernel, 1},          {"second-device", use_second, 2},
+    {"waiting", wait_for_stream, 1},          {"waiting-for-device", wait_for_device, 1},
+    {"waiting-for-event", wait_for_event, 1}, {"callbacks", call_back, 1},
+    {"host-memory", lose_with_copy, 1},       {"kernel", run_kernel, 1},
+    {"second-device", use_second, 2},
 };
 #define OTHERS (sizeof others / sizeof *others)
 

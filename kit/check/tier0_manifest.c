@@ -35,7 +35,10 @@ static void look(const check_target *t, tn_context *ctx, check_result *out)
         char path[4096] = "";
         if (tn_inspect_candidate(ctx, i, &c) || !c.manifest) continue;
         check_that(out, c.library != NULL, "the manifest %s beside the library: %s", c.manifest, c.reason);
-        if (!c.library || !realpath(c.library, path) || strcmp(path, t->library) != 0) continue;
+        int is_it = c.library && realpath(c.library, path) && !strcmp(path, t->library);
+        check_that(out, is_it || !c.name || strcmp(c.name, t->plugin) != 0,
+                   "the manifest %s has the plugin's name, but its library is %s", c.manifest, c.library);
+        if (!is_it) continue;
         check_that(out, c.state == TN_CANDIDATE_LOADED,
                    "programs do not find the plugin by its manifest %s: %s", c.manifest, c.reason);
         return;

@@ -209,7 +209,7 @@ static void run_copies(check_target *t, const check_case *c, check_result *out)
 
 /* ---- Large memory -------------------------------------------------------------------------------------- */
 
-#define LARGE ((UINT64_C(9) << 20) + 3)
+#define LARGE ((UINT64_C(67) << 20) + 3)
 
 /* What the whole allocation holds, compared with `want`. */
 static int holds_large(hand *h, void *allocation, uint8_t *got, const uint8_t *want, const char *what,

@@ -16,17 +16,35 @@ static uint32_t read_list(const char *text, int64_t *out, uint32_t room)
     return n;
 }
 
+/* Of "7,3:5" 5; 4 without a colon. */
+static double limit_of(const char *shape)
+{
+    shape += strspn(shape, "0123456789,");
+    return *shape == ':' ? strtod(shape + 1, NULL) : 4;
+}
+
+/* Twice, so that each tensor may begin elsewhere. Sums of some hundred are far from the ends of the range. */
+#define WIDE 18
+#define ALL_WIDE                                                                                            \
+    0, 1, -1, INT64_C(1) << 32, -(INT64_C(1) << 32), INT64_C(9007199254740993), INT64_C(-9007199254740993), \
+        INT64_C(9007199254740992), INT64_C(-9007199254740992), INT64_C(2147483648), INT64_C(8589934599),    \
+        INT64_C(-8589934601), INT64_C(18014398509481987), INT64_C(-18014398509481989), 3,                   \
+        INT64_C(4294967301), INT64_C(-1099511627775), 7
+static const int64_t wide[] = {ALL_WIDE, ALL_WIDE};
+
 static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char *shape)
 {
     int64_t sizes[CALL_MAX_RANK];
     uint32_t rank = read_list(shape, sizes, CALL_MAX_RANK);
-    *x = (call_tensor){.dtype = kind == 'z' ? TN_INT64 : w->dtype, .low = 0.25, .high = 1};
+    *x = (call_tensor){.dtype = kind == 'z' || kind == 'w' ? TN_INT64 : w->dtype, .low = 0.25, .high = 1};
     if (kind == 'x') x->low = -1;
     if (kind == 'q') x->low = -3;
     if (kind == 'q') x->high = 3;
     if (kind == 'q') x->step = 0.25;
     if (kind == 'z') x->low = 0;
-    if (kind == 'z') x->high = 4;
+    if (kind == 'z') x->high = limit_of(shape);
+    if (kind == 'w') x->integers = wide + (x - w->tensors) * 5 % WIDE;
+    if (kind == 'w') x->count = WIDE;
     if (kind == 'm') x->low = -2000; /* exp of it is 0, of the other end infinite, in float64 too */
     if (kind == 'm') x->high = 2000;
     call_shape(x, rank, sizes);
@@ -52,6 +70,7 @@ static tn_value make_argument(words *w, uint32_t i, const char *word)
     case 'o':
     case 'q':
     case 'z':
+    case 'w':
     case 'm':
         return call_argument(make_tensor(w, &w->tensors[i], *word, rest));
     case 'c':

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
+#include "ops/composite/compute_dtype.h"
 
 /* The list {absent, ..., absent, index} that indexes dimension `dim`. */
 static tn_tensors index_at(tn_tensor **list, int64_t dim, tn_tensor *index)
@@ -85,14 +86,17 @@ void composite_index_select_backward(tn_scope *s, const tn_value *args, tn_value
     give(outs, 0, tn_index_add(s, zeros, arg_int(args, 2), arg_tensor(args, 3), grad));
 }
 
+/* As a scatter, which refuses positions below 0. */
 void composite_index_copy(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *self = arg_tensor(args, 0), *source = arg_tensor(args, 3), *list[TN_MAX_RANK];
+    tn_tensor *self = arg_tensor(args, 0), *source = arg_tensor(args, 3), *index = arg_tensor(args, 2);
     int64_t dim = tni_dim(s, arg_int(args, 1), rank_of(self));
-    tn_tensor *index = tni_reshape(s, arg_tensor(args, 2), TN_INTS(-1)),
-              *target = rank_of(self) ? self : tn_unsqueeze(s, self, 0);
+    tn_tensor *target = rank_of(self) ? self : tn_unsqueeze(s, self, 0);
     if (rank_of(source) == 0) source = tn_unsqueeze(s, source, 0);
-    if (!tn_scope_failed(s)) tn__index_put_impl_(s, target, index_at(list, dim, index), source);
+    if (tn_scope_failed(s)) return;
+    index = tni_reshape(s, index, tni_ones_but(s, rank_of(target), dim, tn_tensor_numel(index)));
+    index = tn_expand_as(s, index, source);
+    if (!tn_scope_failed(s)) tn_scatter_(s, target, dim, index, source);
     give(outs, 0, self);
 }
 

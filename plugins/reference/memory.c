@@ -280,6 +280,8 @@ char *reference_resolve(reference_device *device, const void *handle, uint64_t o
 static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
     reference_state *state = self;
+    int32_t status = reference_check_lost(device);
+    if (status) return status;
     pthread_mutex_lock(&state->memory_lock);
     *out_free = bytes_left(device);
     pthread_mutex_unlock(&state->memory_lock);

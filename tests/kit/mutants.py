@@ -302,6 +302,25 @@ MUTANTS = [
     ("products take NaN for zero", "matmul.c", "number_multiply(tensor_load(a, left), tensor_load(b, right))",
      "number_is_nan(tensor_load(a, left)) ? number_in(d, number_int(0)) : number_multiply(tensor_load(a, left), tensor_load(b, right))",
      "1/bmm/aten::mm/float32/special"),
+    ("pointwise kernels end after 1,000,000 elements", "pointwise.c", "    } while (nest_next(nest->rank, nest->sizes, index));",
+     "        if (index[0] >= 1000000) break;\n    } while (nest_next(nest->rank, nest->sizes, index));",
+     "1/sizes/aten::add.Tensor/long"),
+    ("products of int64 are computed in float64", "matmul.c", "    domain d = domain_of_both(domain_of(a->dtype), domain_of(b->dtype));",
+     "    domain d = domain_of_both(DOMAIN_REAL, domain_of_both(domain_of(a->dtype), domain_of(b->dtype)));", "1/sizes/aten::mm/int64"),
+    ("gather reads its positions as if they were row-major", "index.c",
+     ", *positions = tensor_argument(call, 2);\n    const tn_tensor_desc *out = tensor_output(call, 0);\n    int64_t dim = tensor_dim(t",
+     ";\n    tn_tensor_desc flat = *tensor_argument(call, 2), *positions = &flat;\n    int64_t strides[TN_MAX_RANK], n = 1;\n"
+     "    for (uint32_t d = flat.rank; d-- > 0; n *= flat.sizes[d]) strides[d] = n;\n    flat.strides = strides;\n"
+     "    const tn_tensor_desc *out = tensor_output(call, 0);\n    int64_t dim = tensor_dim(t", "1/gather/aten::gather/float32/transposed"),
+    ("an error of a lost device has no text", "chaos.c", "    return reference_error(device->state, TN_E_DEVICE_LOST, REFERENCE_LOST);",
+     "    return TN_E_DEVICE_LOST;", "0/lost/memory.alloc"),
+    ("event.synchronize that meets the loss of its device succeeds", "event.c", "    release(r);\n    return reference_check_lost(device);",
+     "    release(r);\n    return TN_OK;", "0/lost/waiting-for-event"),
+    ("a position of -1 is the last one", "index.c", "if (position < 0 || position >= size)",
+     "if (position == -1) position = size - 1;\n    if (position < 0 || position >= size)", "1/gather/aten::gather/out-of-range/minus-one"),
+    ("numbers are cut off in bfloat16", "element.c", "&(uint16_t){(uint16_t)small_encode(s, single)}, 2)",
+     "s->code == TN_CODE_BFLOAT && single == single ? (const char *)&single + 2 : "
+     "(const char *)&(uint16_t){(uint16_t)small_encode(s, single)}, 2)", "1/copy/prim::copy/bfloat16/from-float32-sliced"),
 ]
 
 
