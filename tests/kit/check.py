@@ -327,7 +327,7 @@ def check_manifest(suite):
     library = Path(shutil.copy(suite.reference, folder))
     right = {"tenon_manifest": 1, "name": "reference", "library": library.name, "device_type": "reference"}
     manifests = [(None, "skipped", "no manifest beside the library names it"), (json.dumps(right), "passed", ""),
-                 (json.dumps({**right, "library": "libother.so"}), "skipped", "no manifest beside the library names it"),
+                 (json.dumps({**right, "library": "libother.so"}), "failed", "has the plugin's name, but its library is"),
                  (json.dumps({**right, "name": "other"}), "failed", "name: the manifest says 'other', the library 'reference'"),
                  (json.dumps({**right, "device_type": "acme"}), "failed", "the manifest says 'acme', the plugin 'reference'"),
                  (json.dumps(right)[:-1], "failed", "unexpected end of JSON")]
