@@ -131,9 +131,8 @@ static void build_fill(draft *d, const family_case *c, int64_t class)
 /* Numbers that are rounded, to even where they lie in the middle, or overflow in float16. */
 static void exact_casts(draft *d, call_tensor *from)
 {
-    static const double values[] = {1.00048828125, 1.00146484375, 1.00390625, 1.01171875, 0.1,
-                                    -0.3,          70000,         65519.99,   65520,      -65536,
-                                    1.00048828126, 3.333,         1e-3,       2.7};
+    static const double values[] = {1.00048828125, 1.00146484375, 1.00390625, 1.01171875, 0.1,   -0.3, 70000,
+                                    65519.99,      65520,         -65536,     1.0005,     3.333, 1e-3, 2.7};
     from->values = values;
     from->count = sizeof values / sizeof *values;
     d->plan->tolerance = (check_tolerance){0, 0, 1};

@@ -35,7 +35,7 @@ MUTANTS = [
     ("a copy between peers: the target's stream waits for the source's", "core/copies.c",
      "if (!status) status = tn_stream_wait_stream(stream, source);", ""),
     ("a copy between peers: the source's stream waits for the copy", "core/copies.c",
-     "return tni_stream_order(source, stream);", "return TN_OK;"),
+     "status = tni_stream_order(source, stream);", "status = TN_OK;"),
     ("a stream's wait for an event", "core/event.c",
      "status = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);", "status = TN_OK;"),
     ("a stream's wait for a stream", "core/event.c",
