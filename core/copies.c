@@ -173,7 +173,7 @@ int32_t tni_copy_peer(const tni_place *to, const tni_place *from, uint64_t bytes
     if (measured) tni_profile_work_end(to->device, stream, "copy between devices", &work);
     if (status) return tni_driver_error(to->device->type, status, "copy between devices");
     status = tni_stream_order(source, stream); /* what is written or freed there next comes after the copy */
-    if (status) tn_stream_synchronize(stream);
+    if (status) tn_stream_synchronize(stream); /* else the copy would still read it */
     return status;
 }
 

@@ -13,6 +13,8 @@ typedef struct pinned {
     void *pages;      /* of the case, or NULL */
 } pinned;
 
+/* Whether the plugin allocates such memory itself; else it pins pages. */
+int pinned_given(const hand *h);
 /* 1; or 0 and the case is skipped: the plugin has no such memory. */
 int pinned_there(hand *h, check_result *out);
 /* 1; or 0 and the case fails. */

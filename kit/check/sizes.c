@@ -7,136 +7,115 @@
 #include "sources.h"
 #include "words.h"
 
-#include <stdio.h>
-
 static const struct {
     const char *op, *name, *arguments;
+    tn_dtype of;    /* dtype of the kernel; 0: float32 */
+    tn_dtype other; /* of the tensors that are not of words z and w; 0: the same */
 } calls[] = {
-    {"aten::add.Tensor", "long", "q1100003 q1100003 n1"},
-    {"aten::exp", "long", "x1100003"},
-    {"prim::copy", "long", "q1100003 q1100003"},
-    {"prim::fill", "long", "q1100003 f1.5"},
-    {"prim::random", "long", "x200003 n0 f-1 f2 n123456789012345 n7"},
-    {"aten::mm", "deep", "q3,20011 q20011,5"},
-    {"aten::mm", "wide", "q2,7 q7,2053"},
-    {"aten::mm", "tall", "q1025,7 q7,3"},
-    {"aten::bmm", "deep", "q2,3,1031 q2,1031,5"},
-    {"aten::bmm", "many", "q300,3,4 q300,4,2"},
-    {"aten::addmm", "deep", "q3,5 q3,1031 q1031,5 s1 s1"},
-    {"aten::sum", "long", "q1100003 -"},
-    {"aten::sum.dim_IntList", "long", "q3,70001 i1 b0 -"},
-    {"aten::sum.dim_IntList", "outer", "q5003,3 i0 b0 -"},
-    {"aten::sum.dim_IntList", "two-of-four", "q7,6,5,4 i0,2 b0 -"},
-    {"aten::amax", "long", "q3,70001 i1 b0"},
-    {"aten::argmax", "long", "x3,1100003 n1 b0"},
-    {"aten::cumsum", "long", "q2,20011 n1 -"},
-    {"aten::cumsum", "outer", "q5003,3 n0 -"},
-    {"aten::sort.stable", "long", "q2,40009 b1 n1 b0"},
-    {"aten::topk", "long", "x3,3001 n7 n1 b1 b1"},
-    {"aten::nonzero", "long", "q70001"},
-    {"aten::gather", "long", "x70001 n0 z66003:70001 b0"},
-    {"aten::gather", "four-dimensions", "x3,4,5,2 n2 z3,4,3,2:5 b0"},
-    {"aten::scatter_add_", "long", "q5,30011 n0 z3,30011:5 q3,30011"},
-    {"aten::scatter_add_", "four-dimensions", "q3,4,5,2 n2 z3,4,3,2:5 q3,4,4,2"},
-    {"aten::index_select", "long", "x40,500 n0 z600:40"},
-    {"aten::embedding", "long", "x100,33 z2,3,40:100 n-1 b0 b0"},
-    {"aten::cat", "long", "c200,300 n1"},
-    {"aten::_softmax", "long", "x2,20011 n-1 b0"},
-    {"aten::_softmax", "many", "x1031,7 n1 b0"},
-    {"aten::_softmax", "inner", "x2,1500,3 n1 b0"},
-    {"aten::_softmax", "four-dimensions", "x2,3,4,5 n1 b0"},
-    {"aten::_log_softmax", "long", "x2,20011 n-1 b0"},
-    {"aten::_log_softmax", "many", "x1031,7 n1 b0"},
-    {"aten::_log_softmax", "inner", "x2,1500,3 n1 b0"},
-    {"aten::_log_softmax", "four-dimensions", "x2,3,4,5 n1 b0"},
-    {"aten::_softmax_backward_data", "long", "x3,3001 p3,3001 n-1 e"},
-    {"aten::_log_softmax_backward_data", "long", "x3,3001 x3,3001 n-1 e"},
-    {"aten::logsumexp", "long", "x3,3001 i1 b0"},
-    {"aten::native_layer_norm", "long", "x3,3001 i3001 x3001 x3001 f.001"},
-    {"aten::native_layer_norm", "two-of-four", "x2,3,40,50 i40,50 x40,50 x40,50 f.001"},
-    {"aten::rms_norm", "long", "x3,3001 i3001 x3001 f.001"},
-    {"aten::native_group_norm", "long", "x2,6,1500 x6 x6 n2 n6 n1500 n3 f.001"},
-    {"aten::native_batch_norm", "long", "x4,3,1500 x3 x3 x3 p3 b0 f.1 f.001"},
-    {"aten::scaled_dot_product_attention", "long", "x2,3,130,72 x2,3,150,72 x2,3,150,72 - f0 b0 f.1"},
+    {"aten::add.Tensor", "long", "q1100003 q1100003 n1", 0, 0},
+    {"aten::exp", "long", "x1100003", 0, 0},
+    {"prim::copy", "long", "q1100003 q1100003", 0, 0},
+    {"prim::fill", "long", "q1100003 f1.5", 0, 0},
+    {"prim::random", "long", "x200003 n0 f-1 f2 n123456789012345 n7", 0, 0},
+    {"aten::mm", "deep", "q3,20011 q20011,5", 0, 0},
+    {"aten::mm", "wide", "q2,7 q7,2053", 0, 0},
+    {"aten::mm", "tall", "q1025,7 q7,3", 0, 0},
+    {"aten::bmm", "deep", "q2,3,1031 q2,1031,5", 0, 0},
+    {"aten::bmm", "many", "q300,3,4 q300,4,2", 0, 0},
+    {"aten::addmm", "deep", "q3,5 q3,1031 q1031,5 s1 s1", 0, 0},
+    {"aten::sum", "long", "q1100003 -", 0, 0},
+    {"aten::sum.dim_IntList", "long", "q3,70001 i1 b0 -", 0, 0},
+    {"aten::sum.dim_IntList", "outer", "q5003,3 i0 b0 -", 0, 0},
+    {"aten::sum.dim_IntList", "two-of-four", "q7,6,5,4 i0,2 b0 -", 0, 0},
+    {"aten::amax", "long", "q3,70001 i1 b0", 0, 0},
+    {"aten::argmax", "long", "x3,1100003 n1 b0", 0, 0},
+    {"aten::cumsum", "long", "q2,20011 n1 -", 0, 0},
+    {"aten::cumsum", "outer", "q5003,3 n0 -", 0, 0},
+    {"aten::sort.stable", "long", "q2,40009 b1 n1 b0", 0, 0},
+    {"aten::topk", "long", "x3,3001 n7 n1 b1 b1", 0, 0},
+    {"aten::nonzero", "long", "q70001", 0, 0},
+    {"aten::gather", "long", "x70001 n0 z66003:70001 b0", 0, 0},
+    {"aten::gather", "four-dimensions", "x3,4,5,2 n2 z3,4,3,2:5 b0", 0, 0},
+    {"aten::scatter_add_", "long", "q5,30011 n0 z3,30011:5 q3,30011", 0, 0},
+    {"aten::scatter_add_", "four-dimensions", "q3,4,5,2 n2 z3,4,3,2:5 q3,4,4,2", 0, 0},
+    {"aten::index_select", "long", "x40,500 n0 z600:40", 0, 0},
+    {"aten::embedding", "long", "x100,33 z2,3,40:100 n-1 b0 b0", 0, 0},
+    {"aten::cat", "long", "c200,300 n1", 0, 0},
+    {"aten::_softmax", "long", "x2,20011 n-1 b0", 0, 0},
+    {"aten::_softmax", "many", "x1031,7 n1 b0", 0, 0},
+    {"aten::_softmax", "inner", "x2,1500,3 n1 b0", 0, 0},
+    {"aten::_softmax", "four-dimensions", "x2,3,4,5 n1 b0", 0, 0},
+    {"aten::_log_softmax", "long", "x2,20011 n-1 b0", 0, 0},
+    {"aten::_log_softmax", "many", "x1031,7 n1 b0", 0, 0},
+    {"aten::_log_softmax", "inner", "x2,1500,3 n1 b0", 0, 0},
+    {"aten::_log_softmax", "four-dimensions", "x2,3,4,5 n1 b0", 0, 0},
+    {"aten::_softmax_backward_data", "long", "x3,3001 p3,3001 n-1 e", 0, 0},
+    {"aten::_log_softmax_backward_data", "long", "x3,3001 x3,3001 n-1 e", 0, 0},
+    {"aten::logsumexp", "long", "x3,3001 i1 b0", 0, 0},
+    {"aten::native_layer_norm", "long", "x3,3001 i3001 x3001 x3001 f.001", 0, 0},
+    {"aten::native_layer_norm", "two-of-four", "x2,3,40,50 i40,50 x40,50 x40,50 f.001", 0, 0},
+    {"aten::rms_norm", "long", "x3,3001 i3001 x3001 f.001", 0, 0},
+    {"aten::native_group_norm", "long", "x2,6,1500 x6 x6 n2 n6 n1500 n3 f.001", 0, 0},
+    {"aten::native_batch_norm", "long", "x4,3,1500 x3 x3 x3 p3 b0 f.1 f.001", 0, 0},
+    {"aten::scaled_dot_product_attention", "long", "x2,3,130,72 x2,3,150,72 x2,3,150,72 - f0 b0 f.1", 0, 0},
+    /* Beyond what 32 bits and doubles hold. */
+    {"aten::add.Tensor", "int64", "w5,33 w5,33 n1", TN_INT64, 0},
+    {"aten::add.Tensor", "alpha", "z5,33 z5,33 n4294967299", TN_INT64, 0},
+    {"aten::sub.Tensor", "int64", "w5,33 w5,33 n1", TN_INT64, 0},
+    {"aten::neg", "int64", "w5,33", TN_INT64, 0},
+    {"aten::abs", "int64", "w5,33", TN_INT64, 0},
+    {"aten::relu", "int64", "w5,33", TN_INT64, 0},
+    {"aten::maximum", "int64", "w5,33 w5,33", TN_INT64, 0},
+    {"aten::minimum", "int64", "w5,33 w5,33", TN_INT64, 0},
+    {"aten::eq.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::ne.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::lt.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::le.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::gt.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::ge.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::bitwise_and.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::bitwise_or.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::bitwise_xor.Tensor", "int64", "w18,1 w18", TN_INT64, 0},
+    {"aten::bitwise_not", "int64", "w5,33", TN_INT64, 0},
+    {"aten::sum", "int64", "w5,33 -", TN_INT64, 0},
+    {"aten::sum.dim_IntList", "int64", "w5,33 i1 b0 -", TN_INT64, 0},
+    {"aten::amax", "int64", "w5,7 i1 b0", TN_INT64, 0},
+    {"aten::amin", "int64", "w5,7 i1 b0", TN_INT64, 0},
+    {"aten::cumsum", "int64", "w5,33 n1 -", TN_INT64, 0},
+    {"aten::mm", "int64", "w5,17 z17,7", TN_INT64, 0},
+    {"aten::bmm", "int64", "w2,5,17 z2,17,7", TN_INT64, 0},
+    {"aten::sort.stable", "int64", "w5,33 b1 n1 b0", TN_INT64, 0},
+    {"aten::gather", "int64", "w5,33 n1 z5,33:33 b0", TN_INT64, 0},
+    {"aten::scatter_add_", "int64", "w5,33 n1 z5,33:33 w5,33", TN_INT64, 0},
+    {"aten::nonzero", "int64", "w5,33", TN_INT64, 0},
+    {"prim::fill", "int64", "w5,33 n9007199254740993", TN_INT64, 0},
+    {"prim::copy", "int64", "z5,33 w5,33", TN_INT64, 0},
+    {"prim::copy", "int64-to-int32", "x5,33 w5,33", TN_INT64, TN_INT32},
+    {"prim::copy", "int64-to-float32", "x5,33 w5,33", TN_INT64, TN_FLOAT32},
+    {"prim::copy", "int64-to-float64", "x5,33 w5,33", TN_INT64, TN_FLOAT64},
 };
-
-/* Of int64, beyond what 32 bits and doubles hold. */
-static const struct {
-    const char *op, *name, *arguments;
-    tn_dtype dtype; /* of tensors that are not int64 */
-} wide_calls[] = {
-    {"aten::add.Tensor", "int64", "w5,33 w5,33 n1", 0},
-    {"aten::add.Tensor", "alpha", "z5,33 z5,33 n4294967299", 0},
-    {"aten::sub.Tensor", "int64", "w5,33 w5,33 n1", 0},
-    {"aten::neg", "int64", "w5,33", 0},
-    {"aten::abs", "int64", "w5,33", 0},
-    {"aten::relu", "int64", "w5,33", 0},
-    {"aten::maximum", "int64", "w5,33 w5,33", 0},
-    {"aten::minimum", "int64", "w5,33 w5,33", 0},
-    {"aten::eq.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::ne.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::lt.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::le.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::gt.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::ge.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::bitwise_and.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::bitwise_or.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::bitwise_xor.Tensor", "int64", "w18,1 w18", 0},
-    {"aten::bitwise_not", "int64", "w5,33", 0},
-    {"aten::sum", "int64", "w5,33 -", 0},
-    {"aten::sum.dim_IntList", "int64", "w5,33 i1 b0 -", 0},
-    {"aten::amax", "int64", "w5,7 i1 b0", 0},
-    {"aten::amin", "int64", "w5,7 i1 b0", 0},
-    {"aten::cumsum", "int64", "w5,33 n1 -", 0},
-    {"aten::mm", "int64", "w5,17 z17,7", 0},
-    {"aten::bmm", "int64", "w2,5,17 z2,17,7", 0},
-    {"aten::sort.stable", "int64", "w5,33 b1 n1 b0", 0},
-    {"aten::gather", "int64", "w5,33 n1 z5,33:33 b0", 0},
-    {"aten::scatter_add_", "int64", "w5,33 n1 z5,33:33 w5,33", 0},
-    {"aten::nonzero", "int64", "w5,33", 0},
-    {"prim::fill", "int64", "w5,33 n9007199254740993", 0},
-    {"prim::copy", "int64", "z5,33 w5,33", 0},
-    {"prim::copy", "int64-to-int32", "x5,33 w5,33", TN_INT32},
-    {"prim::copy", "int64-to-float32", "x5,33 w5,33", TN_FLOAT32},
-    {"prim::copy", "int64-to-float64", "x5,33 w5,33", TN_FLOAT64},
-};
-
-static void compare(check_target *t, const check_case *c, const char *op, tn_dtype dtype,
-                    const char *arguments, check_result *out)
-{
-    words w = {.dtype = dtype};
-    call_plan p = {
-        .op = tn_operator_find(t->ctx, op), .name = op, .seed = check_seed(t, c), .tolerance = {.rtol = -1}};
-    words_write(&w, &p, arguments);
-    call_compare(t, &p, out);
-}
 
 static void run(check_target *t, const check_case *c, check_result *out)
 {
-    compare(t, c, calls[c->number].op, TN_FLOAT32, calls[c->number].arguments, out);
-}
-
-static void run_wide(check_target *t, const check_case *c, check_result *out)
-{
-    compare(t, c, wide_calls[c->number].op, wide_calls[c->number].dtype, wide_calls[c->number].arguments,
-            out);
+    const char *op = calls[c->number].op;
+    tn_dtype of = calls[c->number].of ? calls[c->number].of : TN_FLOAT32, other = calls[c->number].other;
+    words w = {.dtype = other ? other : of};
+    call_plan p = {
+        .op = tn_operator_find(t->ctx, op), .name = op, .seed = check_seed(t, c), .tolerance = {.rtol = -1}};
+    words_write(&w, &p, calls[c->number].arguments);
+    call_compare(t, &p, out);
 }
 
 void check_size_cases(check_target *t, check_list *list)
 {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         uint32_t op = tn_operator_find(t->ctx, calls[i].op);
-        if (!op || !check_has_kernel(t, op, t->type, TN_FLOAT32)) continue;
+        tn_dtype of = calls[i].of ? calls[i].of : TN_FLOAT32;
+        if (!op || !check_has_kernel(t, op, t->type, of) || (calls[i].of && !check_has_dtype(t, of)) ||
+            (calls[i].other && !check_has_dtype(t, calls[i].other)))
+            continue;
         check_add(list,
                   &(check_case){.tier = 1, .tags = CHECK_TAG_OPTIONAL, .run = run, .number = (int64_t)i},
                   "1/sizes/%s/%s", calls[i].op, calls[i].name);
-    }
-    for (size_t i = 0; i < sizeof wide_calls / sizeof *wide_calls; i++) {
-        uint32_t op = tn_operator_find(t->ctx, wide_calls[i].op);
-        if (!op || !check_has_dtype(t, TN_INT64) || !check_has_kernel(t, op, t->type, TN_INT64)) continue;
-        if (wide_calls[i].dtype && !check_has_dtype(t, wide_calls[i].dtype)) continue;
-        check_add(list,
-                  &(check_case){.tier = 1, .tags = CHECK_TAG_OPTIONAL, .run = run_wide, .number = (int64_t)i},
-                  "1/sizes/%s/%s", wide_calls[i].op, wide_calls[i].name);
     }
 }

@@ -30,6 +30,9 @@ typedef struct lost {
 static int find_setting(lost *l)
 {
     hand *h = &l->d.h;
+    if (!check_that(l->d.out, HAND_HAS(h->device, status),
+                    "the device has a setting 'lose', but no device.status, which says that it is lost"))
+        return 0;
     l->settings = h->table.get_interface(h->self, "tenon.settings", 1);
     for (; l->settings; l->setting++) {
         tn_setting s = {.size = sizeof s};
@@ -141,7 +144,7 @@ static int32_t event_create(lost *l)
 
 static int32_t event_record(lost *l)
 {
-    return l->d.h.event->record(l->d.h.self, l->d.device, l->d.event, l->d.other);
+    return l->d.h.event->record(l->d.h.self, l->d.device, l->d.event, l->d.stream);
 }
 
 static int32_t event_query(lost *l)
@@ -155,16 +158,19 @@ static int32_t event_synchronize(lost *l)
     return l->d.h.event->synchronize(l->d.h.self, l->d.device, l->d.event);
 }
 
+/* The event behind what the stream has by now; a plugin without events has nothing to record. */
+static int record(lost *l)
+{
+    l->d.h.mini.error[0] = 0;
+    return !l->d.event || desk_ok(&l->d, event_record(l), "event.record");
+}
+
 /* Work, a callback and an event are queued when the device is lost; the gate opens afterwards. */
 static int lose_with_work(lost *l)
 {
     desk *d = &l->d;
     return desk_hold(d) && desk_ok(d, memory_fill(l), "memory.fill") &&
-           desk_ok(d, stream_host_callback(l), "stream.host_callback") &&
-           (!d->event || desk_ok(d, event_record(l), "event.record")) &&
-           (!d->event ||
-            desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record")) &&
-           lose(l);
+           desk_ok(d, stream_host_callback(l), "stream.host_callback") && record(l) && lose(l);
 }
 
 static const struct {
@@ -230,10 +236,7 @@ static void lose_while_waiting(lost *l, int32_t (*wait)(lost *l), const char *sl
     desk *d = &l->d;
     char what[80];
     snprintf(what, sizeof what, "%s, called before the loss,", slot);
-    if (!desk_hold(d) || !desk_ok(d, memory_fill(l), "memory.fill") ||
-        (d->event &&
-         !desk_ok(d, d->h.event->record(d->h.self, d->device, d->event, d->stream), "event.record")))
-        return;
+    if (!desk_hold(d) || !desk_ok(d, memory_fill(l), "memory.fill") || !record(l)) return;
     if (pthread_create(&thread, NULL, wait_in_thread, &w)) {
         check_skip(d->out, "no thread");
         return;
@@ -334,8 +337,8 @@ static void use_second(lost *l)
     uint8_t got[BYTES] = {0};
     void *x = h->count > 1 ? hand_alloc(h, 1, BYTES, NULL, d->out) : NULL;
     if (h->count < 2) check_skip(d->out, "one device only");
-    if (!x || !lose(l)) return;
-    if (desk_ok(d, h->memory->fill(h->self, h->devices[1], x, 0, BYTES, 9, h->streams[1]), "memory.fill") &&
+    if (x && lose(l) &&
+        desk_ok(d, h->memory->fill(h->self, h->devices[1], x, 0, BYTES, 9, h->streams[1]), "memory.fill") &&
         desk_ok(d, h->copy->device_to_host(h->self, h->devices[1], got, NULL, x, 0, BYTES, h->streams[1]),
                 "copy.device_to_host") &&
         desk_ok(d, h->stream->synchronize(h->self, h->devices[1], h->streams[1]), "stream.synchronize"))

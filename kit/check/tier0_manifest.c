@@ -28,22 +28,32 @@ static void put_back(variable *v)
     free(v->before);
 }
 
+/* Whether the manifest is the library's; else *excuse has why it might have been meant. */
+static int is_of_library(const check_target *t, const tn_candidate_info *c, char *excuse, size_t bytes)
+{
+    char path[4096] = "";
+    if (c->library && realpath(c->library, path) && !strcmp(path, t->library)) return 1;
+    if (!c->library)
+        snprintf(excuse, bytes, "the manifest %s beside the library: %s", c->manifest, c->reason);
+    else if (c->name && !strcmp(c->name, t->plugin))
+        snprintf(excuse, bytes, "the manifest %s has the plugin's name, but its library is %s", c->manifest,
+                 c->library);
+    return 0;
+}
+
 static void look(const check_target *t, tn_context *ctx, check_result *out)
 {
+    char excuse[600] = "";
     for (uint32_t i = 0; i < tn_inspect_candidate_count(ctx); i++) {
         tn_candidate_info c = {.size = sizeof c};
-        char path[4096] = "";
-        if (tn_inspect_candidate(ctx, i, &c) || !c.manifest) continue;
-        check_that(out, c.library != NULL, "the manifest %s beside the library: %s", c.manifest, c.reason);
-        int is_it = c.library && realpath(c.library, path) && !strcmp(path, t->library);
-        check_that(out, is_it || !c.name || strcmp(c.name, t->plugin) != 0,
-                   "the manifest %s has the plugin's name, but its library is %s", c.manifest, c.library);
-        if (!is_it) continue;
+        if (tn_inspect_candidate(ctx, i, &c) || !c.manifest || !is_of_library(t, &c, excuse, sizeof excuse))
+            continue;
         check_that(out, c.state == TN_CANDIDATE_LOADED,
                    "programs do not find the plugin by its manifest %s: %s", c.manifest, c.reason);
         return;
     }
-    check_skip(out, "no manifest beside the library names it: programs find it by its path alone");
+    if (check_that(out, !excuse[0], "%s", excuse))
+        check_skip(out, "no manifest beside the library names it: programs find it by its path alone");
 }
 
 static void run(check_target *t, const check_case *c, check_result *out)
