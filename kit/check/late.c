@@ -11,6 +11,7 @@
 #include "sources.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { ROWS = 3, COLUMNS = 4, CELLS = ROWS * COLUMNS };
@@ -156,6 +157,50 @@ static void report_by_query(late *l)
     report(l, ask_stream, "stream.query");
 }
 
+/* Only waits for streams and the device report errors: what else sees that the work has failed leaves it to them. */
+static void keep_error(late *l, int32_t (*ask)(late *l), const char *slot)
+{
+    desk *d = &l->d;
+    char what[80];
+    if (!d->event) {
+        check_skip(d->out, "the plugin has no events");
+        return;
+    }
+    if (!queue_failure(l) || !queue_behind(l)) return;
+    gate_open(&d->g);
+    if (!desk_ok(d, ask(l), slot)) return;
+    snprintf(what, sizeof what, "stream.synchronize, after %s,", slot);
+    d->h.mini.error[0] = 0;
+    is_expected(d, synchronize_stream(d), what);
+}
+
+static int32_t ask_event(late *l)
+{
+    enum { PATIENCE = 10000, PAUSE_NS = 1000000 };
+    desk *d = &l->d;
+    int32_t done = 0, status = TN_OK;
+    for (int i = 0; i < PATIENCE && !done && !status; i++) {
+        status = d->h.event->query(d->h.self, d->device, d->event, &done);
+        if (!done && !status) gate_pause(PAUSE_NS);
+    }
+    return status;
+}
+
+static int32_t wait_event(late *l)
+{
+    return l->d.h.event->synchronize(l->d.h.self, l->d.device, l->d.event);
+}
+
+static void keep_by_event_query(late *l)
+{
+    keep_error(l, ask_event, "event.query");
+}
+
+static void keep_by_event_wait(late *l)
+{
+    keep_error(l, wait_event, "event.synchronize");
+}
+
 /* ---- What a call borrows -------------------------------------------------------------------------------- */
 
 /* Overwrites all that the call borrowed, as a host does that uses the memory again. */
@@ -291,6 +336,29 @@ static void count(late *l)
         check_that(l->d.out, !memcmp(got, want, sizeof got), "nonzero: positions of other elements");
 }
 
+/* A kernel that waits for its stream returns the error of other work itself, or leaves it to whoever asks. */
+static void count_behind(late *l)
+{
+    static const int64_t none[] = {0, 2};
+    desk *d = &l->d;
+    hand_call *k = &l->call;
+    hand_tensor *result;
+    if (!queue_failure(l)) return;
+    result = hand_call_tensor(k, TN_INT64, 2, none, NULL);
+    gate_open(&d->g);
+    k->call.n_args = 0;
+    if (!result) return;
+    hand_call_give(k, hand_call_value(&k->tensors[0]));
+    k->outs[0] = hand_call_value(result);
+    if (!hand_call_find(k, "aten::nonzero", TN_FLOAT32)) return;
+    d->h.mini.error[0] = 0;
+    int32_t status = hand_call_run(k);
+    if (status)
+        is_expected(d, status, "nonzero");
+    else
+        is_expected(d, synchronize_stream(d), "stream.synchronize, after nonzero,");
+}
+
 /* ---- The list ------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -300,6 +368,9 @@ static const struct {
     {"error/stream.synchronize", report_by_stream},
     {"error/stream.query", report_by_query},
     {"error/device.synchronize", report_by_device},
+    {"error/event.query", keep_by_event_query},
+    {"error/event.synchronize", keep_by_event_wait},
+    {"error/nonzero", count_behind},
     {"borrowed/scatter_reduce_", borrow_scatter},
     {"borrowed/div", borrow_div},
     {"borrowed/gelu", borrow_gelu},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 1, sizes: rows, sums and products that are longer than blocks and loops of kernels mostly are, more dimensions than
- * the other cases have, and large integers. What goes wrong with long tensors has little to do with dtypes: all are of
- * float32. Sums are of multiples of 1/16, so they do not round in any order.
+ * Tier 1, sizes: rows, sums and products that are longer than blocks and loops of kernels mostly are, no dimension and
+ * more of them than the other cases have, and large integers. What goes wrong with long tensors has little to do with
+ * dtypes: nearly all are of float32. Sums are of multiples of 1/16, so they do not round in any order.
  */
 #include "sources.h"
 #include "words.h"
@@ -58,6 +58,31 @@ static const struct {
     {"aten::native_group_norm", "long", "x2,6,1500 x6 x6 n2 n6 n1500 n3 f.001", 0, 0},
     {"aten::native_batch_norm", "long", "x4,3,1500 x3 x3 x3 p3 b0 f.1 f.001", 0, 0},
     {"aten::scaled_dot_product_attention", "long", "x2,3,130,72 x2,3,150,72 x2,3,150,72 - f0 b0 f.1", 0, 0},
+    /* Rows that are wholly masked. */
+    {"aten::_softmax", "masked", "u3,4 n1 b0", 0, 0},
+    {"aten::_log_softmax", "masked", "u3,4 n1 b0", 0, 0},
+    {"aten::logsumexp", "masked", "u3,4 i1 b0", 0, 0},
+    /* 0-dim. */
+    {"aten::add.Tensor", "0-dim", "q q n1", 0, 0},
+    {"aten::exp", "0-dim", "x", 0, 0},
+    {"prim::copy", "0-dim", "x o", 0, 0},
+    {"prim::fill", "0-dim", "q f1.5", 0, 0},
+    {"aten::sum", "0-dim", "q -", 0, 0},
+    {"aten::cumsum", "0-dim", "q n0 -", 0, 0},
+    {"aten::sort.stable", "0-dim", "q b1 n0 b0", 0, 0},
+    {"aten::_softmax", "0-dim", "x n0 b0", 0, 0},
+    {"aten::_log_softmax", "0-dim", "x n-1 b0", 0, 0},
+    /* What a sum in 16 bits would lose. */
+    {"aten::mm", "float16", "p3,4099 p4099,5", TN_FLOAT16, 0},
+    {"aten::mm", "bfloat16", "p3,4099 p4099,5", TN_BFLOAT16, 0},
+    {"aten::bmm", "float16", "p2,3,4099 p2,4099,5", TN_FLOAT16, 0},
+    {"aten::bmm", "bfloat16", "p2,3,4099 p2,4099,5", TN_BFLOAT16, 0},
+    {"aten::addmm", "float16", "p3,5 p3,4099 p4099,5 s1 s1", TN_FLOAT16, 0},
+    {"aten::addmm", "bfloat16", "p3,5 p3,4099 p4099,5 s1 s1", TN_BFLOAT16, 0},
+    {"aten::sum", "float16", "p20011 -", TN_FLOAT16, 0},
+    {"aten::sum", "bfloat16", "p20011 -", TN_BFLOAT16, 0},
+    {"aten::sum.dim_IntList", "float16", "p3,20011 i1 b0 -", TN_FLOAT16, 0},
+    {"aten::sum.dim_IntList", "bfloat16", "p3,20011 i1 b0 -", TN_BFLOAT16, 0},
     /* Beyond what 32 bits and doubles hold. */
     {"aten::add.Tensor", "int64", "w5,33 w5,33 n1", TN_INT64, 0},
     {"aten::add.Tensor", "alpha", "z5,33 z5,33 n4294967299", TN_INT64, 0},
@@ -65,6 +90,7 @@ static const struct {
     {"aten::neg", "int64", "w5,33", TN_INT64, 0},
     {"aten::abs", "int64", "w5,33", TN_INT64, 0},
     {"aten::relu", "int64", "w5,33", TN_INT64, 0},
+    {"aten::where.self", "int64", "h5,33 w5,33 w5,33", TN_INT64, 0},
     {"aten::maximum", "int64", "w5,33 w5,33", TN_INT64, 0},
     {"aten::minimum", "int64", "w5,33 w5,33", TN_INT64, 0},
     {"aten::eq.Tensor", "int64", "w18,1 w18", TN_INT64, 0},

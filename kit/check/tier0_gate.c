@@ -8,6 +8,8 @@
 #include "sources.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define LOOKS   40     /* queries made while the gate is closed */
 #define LOOK_NS 500000 /* between two queries: time for a plugin to go wrong */
@@ -124,6 +126,45 @@ static void wait_for_device(desk *d)
         wait_on_second_device(d);
 }
 
+/* Both streams are held. The other one waits for an event, which a third then records again, behind no work. */
+static void record_again(desk *d, gate *first, void *third)
+{
+    const tn_stream_interface *s = d->h.stream;
+    const tn_event_interface *e = d->h.event;
+    if (!desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_hold, first),
+                 "stream.host_callback") ||
+        !desk_hold(d) || !desk_ok(d, e->record(d->h.self, d->device, d->event, d->stream), "event.record") ||
+        !desk_ok(d, s->wait_event(d->h.self, d->device, d->other, d->event), "stream.wait_event") ||
+        !desk_ok(d, s->host_callback(d->h.self, d->device, d->other, gate_mark, &d->g),
+                 "stream.host_callback") ||
+        !desk_ok(d, e->record(d->h.self, d->device, d->event, third), "event.record on a third stream"))
+        return;
+    gate_open(first);
+    stays_unfinished(d, ask_mark,
+                     "host callbacks that ran on a stream that waits for an event, which was recorded again "
+                     "after stream.wait_event");
+    finish(d);
+}
+
+/* A wait is for what the event has recorded by then. */
+static void wait_for_first_record(desk *d)
+{
+    void *third = NULL;
+    gate first;
+    if (!HAND_HAS(d->h.stream, wait_event)) {
+        check_skip(d->out, "the plugin has no stream.wait_event: the host waits");
+        return;
+    }
+    if (!desk_ok(d, hand_stream(&d->h, d->device, &third), "stream.create")) return;
+    gate_init(&first);
+    record_again(d, &first, third);
+    gate_open(&first);
+    gate_open(&d->g);
+    desk_ok(d, d->h.device->synchronize(d->h.self, d->device), "device.synchronize");
+    d->h.stream->destroy(d->h.self, d->device, third);
+    gate_finish(&first);
+}
+
 /* ---- Order --------------------------------------------------------------------------------------------- */
 
 #define HALF   (UINT64_C(8) << 20)
@@ -183,17 +224,18 @@ static void other_reads(desk *d, void *x, int want, const char *what)
                    "%s: the first and the last byte are %d and %d, expected %d", what, got[0], got[1], want);
 }
 
-static int32_t fill(const desk *d, void *x, uint32_t value)
-{
-    return d->h.memory->fill(d->h.self, d->device, x, 0, LARGE, value, d->stream);
-}
-
 /* Queues what sets x to AFTER. */
 typedef int32_t set_fn(const desk *d, void *x, void *y);
 
 static int32_t set_by_fill(const desk *d, void *x, void *y)
 {
-    return fill(d, x, AFTER);
+    return d->h.memory->fill(d->h.self, d->device, x, 0, LARGE, AFTER, d->stream);
+}
+
+/* The source is of the second device. */
+static int32_t set_by_peer(const desk *d, void *x, void *y)
+{
+    return d->h.copy->peer(d->h.self, d->device, x, 0, d->h.devices[1], y, 0, LARGE, d->stream);
 }
 
 static int32_t set_by_copy(const desk *d, void *x, void *y)
@@ -201,15 +243,21 @@ static int32_t set_by_copy(const desk *d, void *x, void *y)
     return d->h.copy->device_to_device(d->h.self, d->device, x, 0, y, 0, LARGE, d->stream);
 }
 
+/* Fills the whole of an allocation of device i, and waits. */
+static int prepare(desk *d, uint32_t i, void *x, uint32_t value)
+{
+    const hand *h = &d->h;
+    return desk_ok(d, h->memory->fill(h->self, h->devices[i], x, 0, LARGE, value, h->streams[i]),
+                   "memory.fill") &&
+           desk_ok(d, h->stream->synchronize(h->self, h->devices[i], h->streams[i]), "stream.synchronize");
+}
+
 /* It does not begin before its stream gets there, and an event behind it is not done before it. */
 static void look_at_set(desk *d, set_fn *set, void *x, void *y, const char *slot)
 {
     char what[128];
     const tn_stream_interface *s = d->h.stream;
-    if (!desk_ok(d, fill(d, x, BEFORE), "memory.fill") || !desk_ok(d, fill(d, y, AFTER), "memory.fill") ||
-        !desk_ok(d, s->synchronize(d->h.self, d->device, d->stream), "stream.synchronize") || !desk_hold(d) ||
-        !desk_ok(d, set(d, x, y), slot))
-        return;
+    if (!desk_hold(d) || !desk_ok(d, set(d, x, y), slot)) return;
     stays_unfinished(d, ask_stream, "stream.query");
     snprintf(what, sizeof what, "%s on a stream that a host callback holds has run", slot);
     other_reads(d, x, BEFORE, what);
@@ -226,25 +274,67 @@ static void look_at_set(desk *d, set_fn *set, void *x, void *y, const char *slot
     other_reads(d, x, AFTER, what);
 }
 
-static void order_set(desk *d, set_fn *set, const char *slot)
+/* y is memory of device i. */
+static void order_set(desk *d, uint32_t i, set_fn *set, const char *slot)
 {
     void *x = hand_alloc(&d->h, 0, LARGE, NULL, d->out),
-         *y = x ? hand_alloc(&d->h, 0, LARGE, NULL, d->out) : x;
-    if (y) look_at_set(d, set, x, y, slot);
+         *y = x ? hand_alloc(&d->h, i, LARGE, NULL, d->out) : x;
+    if (y && prepare(d, 0, x, BEFORE) && prepare(d, i, y, AFTER)) look_at_set(d, set, x, y, slot);
     gate_open(&d->g);
     d->h.stream->synchronize(d->h.self, d->device, d->stream);
     hand_free(&d->h, 0, x, LARGE);
-    hand_free(&d->h, 0, y, LARGE);
+    hand_free(&d->h, i, y, LARGE);
 }
 
 static void order_fill(desk *d)
 {
-    order_set(d, set_by_fill, "memory.fill");
+    order_set(d, 0, set_by_fill, "memory.fill");
 }
 
 static void order_copy(desk *d)
 {
-    order_set(d, set_by_copy, "copy.device_to_device");
+    order_set(d, 0, set_by_copy, "copy.device_to_device");
+}
+
+static void order_peer(desk *d)
+{
+    if (HAND_HAS(d->h.copy, peer))
+        order_set(d, 1, set_by_peer, "copy.peer");
+    else
+        check_skip(d->out, "the plugin has no copy.peer: copies go through the host");
+}
+
+/* A copy from the host may wait for its stream. What is queued in front of it reads what was there before. */
+static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
+{
+    const tn_copy_interface *c = d->h.copy;
+    pthread_t thread;
+    memset(host, AFTER, LARGE);
+    if (!desk_hold(d) || !desk_ok(d, set_by_copy(d, y, x), "copy.device_to_device")) return;
+    if (gate_open_later(&d->g, &thread)) {
+        check_skip(d->out, "no thread");
+        return;
+    }
+    int32_t status = c->host_to_device(d->h.self, d->device, x, 0, host, NULL, LARGE, d->stream);
+    pthread_join(thread, NULL);
+    if (!desk_ok(d, status, "copy.host_to_device")) return;
+    finish(d);
+    other_reads(d, y, BEFORE, "what a copy in front of copy.host_to_device has read");
+    other_reads(d, x, AFTER, "copy.host_to_device");
+}
+
+static void order_upload(desk *d)
+{
+    uint8_t *host = malloc(LARGE);
+    void *x = host ? hand_alloc(&d->h, 0, LARGE, NULL, d->out) : NULL,
+         *y = x ? hand_alloc(&d->h, 0, LARGE, NULL, d->out) : NULL;
+    if (!host) check_skip(d->out, "the host has no memory for it");
+    if (y && prepare(d, 0, x, BEFORE)) look_at_upload(d, x, y, host);
+    gate_open(&d->g);
+    d->h.stream->synchronize(d->h.self, d->device, d->stream);
+    hand_free(&d->h, 0, x, LARGE);
+    hand_free(&d->h, 0, y, LARGE);
+    free(host);
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------------------- */
@@ -316,6 +406,21 @@ static void expect_wait(desk *d, int32_t (*wait)(desk *d), const char *what)
         check_that(d->out, passed == 1, "%s returned before the work in front of it was done", what);
 }
 
+static void swap_streams(desk *d)
+{
+    void *stream = d->stream;
+    d->stream = d->other;
+    d->other = stream;
+}
+
+/* The stream that was made last is the one that has work. */
+static void wait_for_other(desk *d)
+{
+    swap_streams(d);
+    expect_wait(d, wait_device, "device.synchronize");
+    swap_streams(d);
+}
+
 /* ---- The list ------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -331,12 +436,16 @@ static const struct {
     {"stream.host_callback", .run = order_callbacks},
     {"memory.fill", .run = order_fill},
     {"copy.device_to_device", .run = order_copy},
+    {"copy.host_to_device", .run = order_upload},
+    {"copy.peer", .run = order_peer, .needs_two_devices = 1},
     {"stream.wait_event", .run = wait_for_event, .needs_events = 1},
+    {"stream.wait_event-recorded-again", .run = wait_for_first_record, .needs_events = 1},
     {"stream.wait_event-of-device", .run = wait_for_device, .needs_events = 1, .needs_two_devices = 1},
     {"interop.wait_native", .wait = wait_natively, .needs_events = 1, .can_run = can_wait_natively},
     {"event.query", .run = query_event, .needs_events = 1},
     {"event.synchronize", .wait = wait_event, .needs_events = 1},
     {"device.synchronize", .wait = wait_device},
+    {"device.synchronize-of-other-streams", .run = wait_for_other},
 };
 
 static void run(check_target *t, const check_case *c, check_result *out)

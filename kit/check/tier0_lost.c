@@ -348,6 +348,28 @@ static void use_second(lost *l)
     hand_free(h, 1, x, BYTES);
 }
 
+/* What another device waits for does not come any more. It goes on, and may have a late error of it. */
+static void wait_on_second(lost *l)
+{
+    desk *d = &l->d;
+    hand *h = &d->h;
+    if (h->count < 2 || !d->event || !HAND_HAS(h->stream, wait_event)) {
+        check_skip(d->out, "one device only, or the plugin has no events or no stream.wait_event");
+        return;
+    }
+    if (!desk_hold(d) || !desk_ok(d, event_record(l), "event.record") ||
+        !desk_ok(d, h->stream->wait_event(h->self, h->devices[1], h->streams[1], d->event),
+                 "stream.wait_event of a second device"))
+        return;
+    int is_lost = lose(l);
+    gate_open(&d->g);
+    if (!is_lost) return;
+    h->stream->synchronize(h->self, h->devices[1], h->streams[1]);
+    if (desk_ok(d, h->device->status(h->self, h->devices[1]), "device.status of a second device"))
+        desk_ok(d, h->stream->synchronize(h->self, h->devices[1], h->streams[1]),
+                "stream.synchronize of a second device, which had waited for an event of the lost one");
+}
+
 /* ---- The list ------------------------------------------------------------------------------------------ */
 
 static const struct {
@@ -358,7 +380,7 @@ static const struct {
     {"waiting", wait_for_stream, 1},          {"waiting-for-device", wait_for_device, 1},
     {"waiting-for-event", wait_for_event, 1}, {"callbacks", call_back, 1},
     {"host-memory", lose_with_copy, 1},       {"kernel", run_kernel, 1},
-    {"second-device", use_second, 2},
+    {"second-device", use_second, 2},         {"second-device-waits", wait_on_second, 2},
 };
 #define OTHERS (sizeof others / sizeof *others)
 

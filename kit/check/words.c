@@ -2,6 +2,7 @@
 /* Arguments of calls in words; see words.h. */
 #include "words.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ static uint32_t read_list(const char *text, int64_t *out, uint32_t room)
 {
     uint32_t n = 0;
     char *end;
+    if (!strchr("-0123456789", *text) || !*text) return 0;
     for (; n < room; text = end + 1) {
         out[n++] = strtoll(text, &end, 10);
         if (*end != ',') break;
@@ -32,6 +34,16 @@ static double limit_of(const char *shape)
         INT64_C(4294967301), INT64_C(-1099511627775), 7
 static const int64_t wide[] = {ALL_WIDE, ALL_WIDE};
 
+static const double bools[] = {0, 1, 1, 0, 1, 0, 0};
+static const double masked[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.5, -INFINITY,
+                                1,         -INFINITY, -INFINITY, -2,        0,   3};
+
+static void set_values(call_tensor *x, const double *values, size_t count)
+{
+    x->values = values;
+    x->count = (uint32_t)count;
+}
+
 static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char *shape)
 {
     int64_t sizes[CALL_MAX_RANK];
@@ -48,10 +60,11 @@ static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char 
     if (kind == 'm') x->low = -2000; /* exp of it is 0, of the other end infinite, in float64 too */
     if (kind == 'm') x->high = 2000;
     call_shape(x, rank, sizes);
-    if (kind != 'o') return x;
-    x->count = sizeof w->ascending / sizeof *w->ascending;
-    for (uint32_t k = 0; k < x->count; k++) w->ascending[k] = 0.25 * (k + 1);
-    x->values = w->ascending;
+    if (kind == 'h') x->dtype = TN_BOOL;
+    if (kind == 'h') set_values(x, bools, sizeof bools / sizeof *bools);
+    if (kind == 'u') set_values(x, masked, sizeof masked / sizeof *masked);
+    if (kind == 'o') set_values(x, w->ascending, sizeof w->ascending / sizeof *w->ascending);
+    for (uint32_t k = 0; kind == 'o' && k < x->count; k++) w->ascending[k] = 0.25 * (k + 1);
     return x;
 }
 
@@ -72,6 +85,8 @@ static tn_value make_argument(words *w, uint32_t i, const char *word)
     case 'z':
     case 'w':
     case 'm':
+    case 'h':
+    case 'u':
         return call_argument(make_tensor(w, &w->tensors[i], *word, rest));
     case 'c':
         for (uint32_t k = 0; k < 2; k++) make_tensor(w, &w->pair[k], 'x', rest);

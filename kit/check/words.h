@@ -6,6 +6,8 @@
  *     q4,16   the same, of multiples of 1/4      m3   the same, of large numbers
  *     z3      indices from 0 to 3                z7:5 the same, from 0 to 4    c3,4 a list of two of x3,4
  *     w3      int64 that neither 32 bits nor a double hold
+ *     h3      bools                              u3,4 a row of -infinity, then numbers with some among them
+ *     x       a 0-dim tensor, as with the other letters
  *     i16     a list of integers                 n3   an integer               b1   a bool
  *     f.1     a float                            s1   a scalar                 e    the dtype
  *     t  d    a text, a dimension: for the caller to fill in, as f and s without a number

@@ -321,6 +321,42 @@ MUTANTS = [
     ("numbers are cut off in bfloat16", "element.c", "&(uint16_t){(uint16_t)small_encode(s, single)}, 2)",
      "s->code == TN_CODE_BFLOAT && single == single ? (const char *)&single + 2 : "
      "(const char *)&(uint16_t){(uint16_t)small_encode(s, single)}, 2)", "1/copy/prim::copy/bfloat16/from-float32-sliced"),
+    ("copies from the host are made at once", "memory.c",
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (to && !pinned) return memcpy(to, host, bytes), TN_OK;\n"
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;", "0/unfinished/copy.host_to_device"),
+    ("copies between devices are made at once", "memory.c",
+     "    return copy(self, to_device, to, to_offset, from_device, from, from_offset, bytes, stream);\n}\n\nstatic int32_t device_to_device",
+     "    char *target = reference_resolve(to_device, to, to_offset, bytes);\n"
+     "    if (target) return memcpy(target, reference_resolve(from_device, from, from_offset, bytes), bytes), TN_OK;\n"
+     "    return copy(self, to_device, to, to_offset, from_device, from, from_offset, bytes, stream);\n}\n\nstatic int32_t device_to_device",
+     "0/unfinished/copy.peer"),
+    ("device.synchronize waits for one stream", "stream.c", "if (s->device == device) reference_stream_wait(s);",
+     "if (s->device == device && !s->next) reference_stream_wait(s);", "0/unfinished/device.synchronize-of-other-streams"),
+    ("a record of an event ends the waits for the one before", "event.c", "    release(before);\n    return TN_OK;",
+     "    if (before) run_record(NULL, &(event_task){.recording = before}.task);\n    release(before);\n    return TN_OK;",
+     "0/unfinished/stream.wait_event-recorded-again"),
+    ("an event takes the late error of its stream", "event.c", "    recording *r = ((event_task *)task)->recording;\n    struct timespec now;",
+     "    recording *r = ((event_task *)task)->recording;\n    struct timespec now;\n    int32_t done;\n"
+     "    reference_stream_interface.query(NULL, NULL, stream, &done);", "1/late/error/event.query"),
+    ("nonzero swallows the late error of its stream", "sort.c",
+     "int32_t status = reference_stream_interface.synchronize(self, call->device, call->stream);",
+     "int32_t status = TN_OK;\n    reference_stream_interface.synchronize(self, call->device, call->stream);", "1/late/error/nonzero"),
+    ("events of a lost device are never done", "event.c", "    recording *r = ((event_task *)task)->recording;\n    struct timespec now;",
+     "    recording *r = ((event_task *)task)->recording;\n    struct timespec now;\n"
+     "    if (atomic_load(&reference_stream_device(stream)->lost)) return;", "0/lost/second-device-waits"),
+    ("where of int64 goes through float64", "pointwise.c", "*out = number_is_zero(in[0]) ? in[2] : in[1];",
+     "*out = number_in(DOMAIN_REAL, number_is_zero(in[0]) ? in[2] : in[1]);", "1/sizes/aten::where.self/int64"),
+    ("products of bfloat16 are added in bfloat16", "matmul.c",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));\n"
+     "        if (a->dtype == TN_BFLOAT16) {\n            float s = (float)sum.re;\n            uint32_t bits;\n"
+     "            __builtin_memcpy(&bits, &s, 4);\n            bits = (bits + 0x8000) & 0xffff0000;\n            __builtin_memcpy(&s, &bits, 4);\n"
+     "            sum.re = s;\n        }", "1/sizes/aten::mm/bfloat16"),
+    ("softmax of a row that is wholly masked is 0", "layers.c", "exp(shifted) / sum", "isnan(sum) ? 0 : exp(shifted) / sum",
+     "1/sizes/aten::_softmax/masked"),
+    ("copies of a 0-dim tensor do nothing", "basic.c", "    if (tensor_numel(out) == 0) return TN_OK;\n    do {\n        broadcast_index(",
+     "    if (tensor_numel(out) == 0 || out->rank == 0) return TN_OK;\n    do {\n        broadcast_index(", "1/sizes/prim::copy/0-dim"),
 ]
 
 
