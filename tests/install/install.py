@@ -411,6 +411,20 @@ def check_by_hand(house, name, folder):
     device_works(house, name, TENON_PLUGIN_ADD=str(folder))
 
 
+def check_plugin_sources(house):
+    """The plugins that are installed as source build alone, as their READMEs say, and pass their first tier."""
+    for name in ("null", "reference"):
+        folder = house.folder(f"{name}_source")
+        for path in (house.prefix / "share/doc/tenon/plugins" / name).iterdir():
+            shutil.copy(path, folder)
+        library = f"./libtenon_{name}.so"
+        house.run([*house.cc, "-shared", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE", *house.config("--cflags"), "-o", library,
+                   *sorted(folder.glob("*.c")), "-lm", "-lpthread"], folder)
+        report = json.loads(house.run(["tenon", "check", library, "--tier", "0", "--json", "-"], folder,
+                                      LD_LIBRARY_PATH=str(house.library), TENON_NULL_DEVICES="1"))
+        expect(len(report["cases"]) > 60 and all(c["as_expected"] for c in report["cases"]), f"{name}: tier 0", str(report)[-2000:])
+
+
 def check_plugin_meson(house):
     """As its README says, in an empty folder: green at once. The host template is then installed and found by itself."""
     for name, options in (("array", []), ("queue", ["--memory", "opaque"])):  # names that the sources have, too
@@ -589,7 +603,7 @@ def check_documents(house):
 
 
 CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc,
-          check_allocator, check_plugin_example, check_plugin_cc, check_plugin_meson, check_workflow, check_new_operators, check_new_app, check_two_vendors, check_allowed,
+          check_allocator, check_plugin_example, check_plugin_cc, check_plugin_sources, check_plugin_meson, check_workflow, check_new_operators, check_new_app, check_two_vendors, check_allowed,
           check_cplusplus, check_objects, check_documents]
 
 

@@ -378,41 +378,7 @@ TN_API tn_tensor *tn_init_sparse(tn_scope *s, tn_tensor *t, double sparsity, dou
 /* "linear", "conv2d", "sigmoid", "tanh", "relu", "leaky_relu" (with its slope), "selu". 0 for an unknown name. */
 TN_API double tn_init_gain(const char *nonlinearity, double slope);
 
-/* ---- Steps --------------------------------------------------------------------------------------------- */
-
-/*
- * A scope for one step of a loop: TN_STEP(s, ctx) { ... }. It closes when the block is left: by its end, `continue`, `break`
- * (which ends the step alone) or `return`, but not by goto. The status of the last step of this thread, or of an open one
- * that has failed, is tn_step_status(), its error tn_last_error(). A step around others fails with the first of them that fails, unless it failed itself. Look
- * at the status after each step: the next one that succeeds sets it to 0.
- *
- *     for (int64_t i = 0; i < n && !tn_step_status(); i++) TN_STEP(s, ctx) { ... }
- *
- * TN_STEP_WITH takes options of the scope, which hold for steps inside, too:
- *
- *     TN_STEP_WITH(s, ctx, .grad_mode = TN_GRAD_OFF) { ... }
- *
- * TN_STEPS is a loop of n steps with number i, which ends with the first step that fails, and does nothing after a step
- * that failed: so a program looks at tn_step_status() once behind several loops. `break` in it goes on with the next step.
- *
- *     TN_STEPS(s, ctx, i, n) { ... }
- */
-TN_API tn_scope *tn_step_open(tn_context *ctx);
-TN_API tn_scope *tn_step_open_with(tn_context *ctx, TN_NULLABLE const tn_scope_options *options);
-TN_API tn_scope *tn_step_close(TN_TAKES tn_scope *s);
-TN_API int32_t tn_step_status(void) TN_ANY_THREAD;
-static inline void tn_step_left(tn_scope **s)
-{
-    if (*s) tn_step_close(*s);
-}
-#define TN_STEP_OF(s, open) \
-    for (__attribute__((cleanup(tn_step_left))) tn_scope *s = open; s; s = tn_step_close(s))
-#define TN_STEP(s, ctx) TN_STEP_OF(s, tn_step_open(ctx))
-#define TN_STEP_WITH(s, ctx, ...) \
-    TN_STEP_OF(s, tn_step_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), __VA_ARGS__}))
-#define TN_STEPS(s, ctx, i, n)                                                \
-    for (int64_t i = 0, i##_end = (n); i < i##_end && !tn_step_status(); i++) \
-        TN_STEP (s, ctx)
+/* ---- Places -------------------------------------------------------------------------------------------- */
 
 /* The error of a failed call says where the program made it. */
 #ifndef TN_NO_PLACES

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program has around its work: a main function, the end of it on an error, and objects that are destroyed when
- * their block is left. C only; C++ has tenon.hpp.
+ * What a program has around its work: a main function, the end of it on an error, steps of loops, and objects that are
+ * destroyed when their block is left. Mostly for C; C++ has tenon.hpp.
  *
  *     TN_MAIN(ctx, argc, argv)
  *     {
@@ -50,6 +50,40 @@ TN_API int32_t tn_replace_end(tn_replacement *r, int32_t is_good) TN_ANY_THREAD;
 /* A text made as printf makes it, for names and paths: tn_text(s, "h.%d.weight", i). Lives as long as the scope. "" on a scope
  * that has failed, which it fails when out of memory. */
 TN_API const char *tn_text(tn_scope *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * A scope for one step of a loop: TN_STEP(s, ctx) { ... }. It closes when the block is left: by its end, `continue`, `break`
+ * (which ends the step alone) or `return`, but not by goto. The status of the last step of this thread, or of an open one
+ * that has failed, is tn_step_status(), its error tn_last_error(). A step around others fails with the first of them that
+ * fails, unless it failed itself. Look at the status after each step: the next one that succeeds sets it to 0.
+ *
+ *     for (int64_t i = 0; i < n && !tn_step_status(); i++) TN_STEP(s, ctx) { ... }
+ *
+ * TN_STEP_WITH takes options of the scope, which hold for steps inside, too:
+ *
+ *     TN_STEP_WITH(s, ctx, .grad_mode = TN_GRAD_OFF) { ... }
+ *
+ * TN_STEPS is a loop of n steps with number i, which ends with the first step that fails, and does nothing after a step
+ * that failed: so a program looks at tn_step_status() once behind several loops. `break` in it goes on with the next step.
+ *
+ *     TN_STEPS(s, ctx, i, n) { ... }
+ */
+TN_API tn_scope *tn_step_open(tn_context *ctx);
+TN_API tn_scope *tn_step_open_with(tn_context *ctx, TN_NULLABLE const tn_scope_options *options);
+TN_API tn_scope *tn_step_close(TN_TAKES tn_scope *s);
+TN_API int32_t tn_step_status(void) TN_ANY_THREAD;
+static inline void tn_step_left(tn_scope **s)
+{
+    if (*s) tn_step_close(*s);
+}
+#define TN_STEP_OF(s, open) \
+    for (__attribute__((cleanup(tn_step_left))) tn_scope *s = open; s; s = tn_step_close(s))
+#define TN_STEP(s, ctx) TN_STEP_OF(s, tn_step_open(ctx))
+#define TN_STEP_WITH(s, ctx, ...) \
+    TN_STEP_OF(s, tn_step_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options), __VA_ARGS__}))
+#define TN_STEPS(s, ctx, i, n)                                                \
+    for (int64_t i = 0, i##_end = (n); i < i##_end && !tn_step_status(); i++) \
+        TN_STEP (s, ctx)
 
 TN_END_DECLS
 #endif
@@ -128,7 +162,7 @@ static inline int32_t tn_usage(const char *arguments)
                                 __attribute__((unused)) char **argv)
 
 /*
- * The same inside a step (nn.h) around the whole program, whose default device is the best there is, or the one that
+ * The same inside a step around the whole program, whose default device is the best there is, or the one that
  * TENON_DEVICE names: tensors and modules are made there. The first error of the step `s` ends the loops TN_STEPS, and the
  * program with its text; a device that is missing ends it before the body.
  *
@@ -151,7 +185,6 @@ static inline int32_t tn_usage(const char *arguments)
         __attribute__((unused)) tn_scope *s_, __attribute__((unused)) int argc_,                      \
         __attribute__((unused)) char **argv_)
 
-TN_API int32_t tn_step_status(void) TN_ANY_THREAD; /* nn.h says what it is */
 static inline int tn_main(int argc, char **argv, int32_t (*body)(tn_context *ctx, int argc, char **argv))
 {
     const char *path = argc > 0 ? argv[0] : "program", *slash = strrchr(path, '/');
