@@ -72,6 +72,14 @@ void hand_call_write(hand_call *k, const hand_tensor *t, const void *data, uint6
             "copy.host_to_device");
 }
 
+void hand_call_move(hand_call *k, const hand_tensor *to, const hand_tensor *from)
+{
+    hand_ok(k->h, k->out,
+            k->h->copy->device_to_device(k->h->self, k->h->devices[0], to->desc.allocation, 0,
+                                         from->desc.allocation, 0, to->bytes, k->h->streams[0]),
+            "copy.device_to_device");
+}
+
 hand_tensor *hand_call_tensor(hand_call *k, tn_dtype dtype, uint32_t rank, const int64_t *sizes,
                               const void *data)
 {

@@ -8,7 +8,7 @@
 
 #include "hand.h"
 
-enum { HAND_TENSORS = 6, HAND_ARGUMENTS = 8, HAND_RANK = 2, HAND_KEPT = 8 };
+enum { HAND_TENSORS = 10, HAND_ARGUMENTS = 8, HAND_RANK = 2, HAND_KEPT = 8 };
 
 /* A contiguous tensor with an allocation of its own. */
 typedef struct hand_tensor {
@@ -49,6 +49,8 @@ hand_tensor *hand_call_tensor(hand_call *k, tn_dtype dtype, uint32_t rank, const
 tn_value hand_call_value(hand_tensor *t);
 /* Queues a copy of `data` to the tensor. */
 void hand_call_write(hand_call *k, const hand_tensor *t, const void *data, uint64_t bytes);
+/* Queues a copy of one tensor to another on the device, of the same size. */
+void hand_call_move(hand_call *k, const hand_tensor *to, const hand_tensor *from);
 /* Waits, and reads the tensor. 0 and the case fails when it cannot. */
 int hand_call_read(hand_call *k, const hand_tensor *t, void *data, uint64_t bytes);
 /* Gives the call the loop nest of a pointwise operator on tensors of the result's shape and dtype. */

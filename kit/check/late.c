@@ -25,6 +25,14 @@ typedef struct late {
 
 /* ---- A late error -------------------------------------------------------------------------------------- */
 
+/* Runs the row once before the gate: a driver may load a kernel when it is first launched, and wait for the device then. */
+static int find_and_run(late *l, const char *op)
+{
+    return hand_call_find(&l->call, op, TN_FLOAT32) && desk_ok(&l->d, hand_call_run(&l->call), op) &&
+           desk_ok(&l->d, l->d.h.stream->synchronize(l->d.h.self, l->d.device, l->d.stream),
+                   "stream.synchronize");
+}
+
 /* Queues gather with a position outside, behind the gate. 0: the case has ended. */
 static int queue_failure(late *l)
 {
@@ -33,18 +41,18 @@ static int queue_failure(late *l)
     hand_call *k = &l->call;
     hand_tensor *self = hand_call_tensor(k, TN_FLOAT32, 2, shape, values),
                 *result = self ? hand_call_tensor(k, TN_FLOAT32, 2, shape, NULL) : NULL;
-    /* The positions arrive behind the gate, too: a kernel that looks at once cannot see the wrong one. */
-    hand_tensor *index = result ? hand_call_tensor(k, TN_INT64, 2, shape, zeros) : NULL;
-    if (!index || !desk_ok(&l->d, l->d.h.stream->synchronize(l->d.h.self, l->d.device, l->d.stream),
-                           "stream.synchronize"))
-        return 0;
+    /* The positions arrive behind the gate, too: a kernel that looks at once cannot see the wrong one. A copy from the host
+     * might wait for the gate. */
+    hand_tensor *index = result ? hand_call_tensor(k, TN_INT64, 2, shape, zeros) : NULL,
+                *wrong = index ? hand_call_tensor(k, TN_INT64, 2, shape, positions) : NULL;
+    if (!wrong) return 0;
     hand_call_give(k, hand_call_value(self));
     hand_call_give(k, tn_value_int(1));
     hand_call_give(k, hand_call_value(index));
     hand_call_give(k, tn_value_bool(0));
     k->outs[0] = hand_call_value(result);
-    if (!hand_call_find(k, "aten::gather", TN_FLOAT32) || !desk_hold(&l->d)) return 0;
-    hand_call_write(k, index, positions, sizeof positions);
+    if (!find_and_run(l, "aten::gather") || !desk_hold(&l->d)) return 0;
+    hand_call_move(k, index, wrong);
     return desk_ok(&l->d, hand_call_run(k), "gather, queued behind a host callback");
 }
 
@@ -225,13 +233,15 @@ static void overwrite(hand_call *k)
 }
 
 /* Runs the call behind the gate, with `text` as the contents of its text argument; before its work begins, text
- * and call are overwritten. */
-static void borrow(late *l, const char *op, hand_tensor *result, char *text, const char *other_text,
-                   const float *want)
+ * and call are overwritten. `start` is what the result must hold before it, or NULL. */
+static void borrow(late *l, const char *op, hand_tensor *result, const float *start, char *text,
+                   const char *other_text, const float *want)
 {
     static float got[CELLS];
     hand_call *k = &l->call;
-    if (!hand_call_find(k, op, TN_FLOAT32) || !desk_hold(&l->d)) return;
+    if (!find_and_run(l, op)) return;
+    if (start) hand_call_write(k, result, start, CELLS * sizeof *start);
+    if (!desk_ok(&l->d, synchronize_stream(&l->d), "stream.synchronize") || !desk_hold(&l->d)) return;
     int32_t status = hand_call_run(k);
     overwrite(k);
     strcpy(text, other_text);
@@ -264,7 +274,7 @@ static void borrow_scatter(late *l)
     hand_call_give(k, tn_value_string(text));
     hand_call_give(k, tn_value_bool(1));
     k->outs[0] = hand_call_value(self);
-    borrow(l, "aten::scatter_reduce_.two", self, text, "prod", want);
+    borrow(l, "aten::scatter_reduce_.two", self, start, text, "prod", want);
 }
 
 /* Pointwise: the operands of the loop nest are borrowed, too. */
@@ -282,7 +292,7 @@ static void borrow_pointwise(late *l, const char *op, const float *a, const floa
     hand_call_give(k, tn_value_string(text));
     k->outs[0] = hand_call_value(result);
     hand_call_nest(k);
-    borrow(l, op, result, text, other_text, want);
+    borrow(l, op, result, NULL, text, other_text, want);
 }
 
 static void borrow_div(late *l)
@@ -314,12 +324,13 @@ static void count(late *l)
     pthread_t thread;
     hand_call *k = &l->call;
     hand_tensor *self = hand_call_tensor(k, TN_FLOAT32, 2, shape, zeros),
-                *result = self ? hand_call_tensor(k, TN_INT64, 2, none, NULL) : NULL;
-    if (!result || !desk_ok(&l->d, synchronize_stream(&l->d), "stream.synchronize")) return;
+                *later = self ? hand_call_tensor(k, TN_FLOAT32, 2, shape, values) : NULL,
+                *result = later ? hand_call_tensor(k, TN_INT64, 2, none, NULL) : NULL;
+    if (!result) return;
     hand_call_give(k, hand_call_value(self));
     k->outs[0] = hand_call_value(result);
-    if (!hand_call_find(k, "aten::nonzero", TN_FLOAT32) || !desk_hold(&l->d)) return;
-    hand_call_write(k, self, values, sizeof values);
+    if (!find_and_run(l, "aten::nonzero") || !desk_hold(&l->d)) return;
+    hand_call_move(k, self, later);
     if (gate_open_later(&l->d.g, &thread)) {
         check_skip(l->d.out, "no thread");
         return;
