@@ -219,10 +219,15 @@ class Printer:
             element = element.of
         return f"{self.glsl_type(element)}{dims}({', '.join(values)})"
 
+    def bytes_of(self, t):
+        """Of memory that a group shares, where narrow types have 32 bits."""
+        return t.size * self.bytes_of(t.of) if isinstance(t, Array) else max(BYTES[t], 4)
+
     def declaration(self, d):
         t = self.type_of(d.type)
         if "_Thread_local" in d.storage:
             self.shared.append(f"shared {self.declared(t, 'v_' + d.name)};")
+            self.shared_bytes += self.bytes_of(t)
             self.scopes[-1][d.name] = (t, "v_" + d.name)
             return ""
         if isinstance(t, Pointer) and isinstance(t.to, Struct):
@@ -569,6 +574,7 @@ class Printer:
 
     def kernel(self, name):
         self.printed, self.bodies, self.shared, self.constants = {}, [], [], []
+        self.shared_bytes = 0
         self.references, self.used_structs = set(), {}
         self.scopes, self.result = [{}, {}], "void"
         node = self.functions[name]
@@ -646,6 +652,23 @@ def decorated(words):
     return words[:first_type] + added + words[first_type:]
 
 
+def checked(words, path):
+    """The module, if the driver (shader.c) can add execution modes of float32 to it: before 1.4 that took an extension, and modes of
+    other widths may have to be the same."""
+    if words[1] < 0x10400:
+        sys.exit(f"{path}: SPIR-V before 1.4")
+    at, entries = 5, 0
+    while at < len(words):
+        opcode, count = words[at] & 0xffff, words[at] >> 16
+        entries += opcode == 15
+        if opcode == 22 and words[at + 2] != 32:
+            sys.exit(f"{path}: floats of {words[at + 2]} bits")
+        at += count
+    if entries != 1:
+        sys.exit(f"{path}: {entries} entry points")
+    return words
+
+
 def run(command):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode:
@@ -665,7 +688,7 @@ def compile_glsl(options, path, text):
     words = decorated(words_of(plain))
     plain.write_bytes(struct.pack(f"<{len(words)}I", *words))
     run([options.spirv_opt, "-O", plain, "-o", small])
-    return words_of(small)
+    return checked(words_of(small), small)
 
 
 # ---- Variants ----------------------------------------------------------------------------------------------------
@@ -714,7 +737,8 @@ def main():
             printer = Printer(c_parser.CParser().parse(source, stem))
             for kernel in printer.kernels():
                 if kernel not in left_out:
-                    jobs.append((path.name, type_, group, dense, kernel, work / f"{stem}_{kernel}.glsl", printer.kernel(kernel)))
+                    text = printer.kernel(kernel)
+                    jobs.append((path.name, type_, group, dense, kernel, work / f"{stem}_{kernel}.glsl", text, printer.shared_bytes))
         except Unsupported as e:
             (work / f"{stem}.i").write_text(source)
             sys.exit(f"{work / stem}.i: {e}")
@@ -724,10 +748,10 @@ def main():
     for i, words in enumerate(modules):
         print(f"static const uint32_t words_{i}[] = {{{','.join(hex(w) for w in words)}}};")
     print("\nconst vulkan_module vulkan_modules[] = {")
-    for i, (name, type_, group, dense, kernel, _, text) in enumerate(jobs):
+    for i, (name, type_, group, dense, kernel, _, text, shared) in enumerate(jobs):
         body = text[text.index("uniform gpu_args"):]
         mask = sum(1 << bit for bit, c in enumerate(("opcode", "dtype_0", "dtype_1", "dtype_2", "dtype_3")) if f"gpu_spec_{c}" in body)
-        print(f'    {{"{name}", "{kernel}", {type_}, {group}, {int(dense)}, {mask}, sizeof words_{i}, words_{i}}},')
+        print(f'    {{"{name}", "{kernel}", {type_}, {group}, {int(dense)}, {mask}, {shared}, sizeof words_{i}, words_{i}}},')
     print(f"}};\nconst uint32_t vulkan_n_modules = {len(modules)};\n")
     print("const gpu_source gpu_sources[] = {")
     for name in options.files.split(","):

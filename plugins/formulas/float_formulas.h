@@ -8,7 +8,11 @@
 /* ---- Arithmetic ---------------------------------------------------------------------------------------- */
 
 BINARY(div, a / b)
-BINARY(div_trunc, FN(trunc)(a / b))
+/* Where division is not rounded correctly, trunc(a / b) of 41 and 41 may be 0: the includer then defines a function of its own. */
+#if !defined(truncated_quotient)
+#define truncated_quotient(a, b) FN(trunc)(a / b)
+#endif
+BINARY(div_trunc, truncated_quotient(a, b))
 UNARY_WITH(scale, (a * x))
 UNARY_WITH(scale_down, a / x)
 UNARY(reciprocal, 1 / a)

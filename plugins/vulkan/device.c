@@ -94,18 +94,28 @@ static void chain(device_features *f)
     f->all.pNext = &f->of_11;
 }
 
-/* The first family of queues that computes, or -1. */
+int32_t vulkan_choose_family(const VkQueueFamilyProperties *families, uint32_t n)
+{
+    int32_t found = -1;
+    for (uint32_t i = n; i-- > 0;) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
+        int32_t is_best = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT) && families[i].timestampValidBits;
+        int32_t has_best = found >= 0 && !(families[found].queueFlags & VK_QUEUE_GRAPHICS_BIT) &&
+                           families[found].timestampValidBits;
+        if (is_best || !has_best) found = (int32_t)i;
+    }
+    return found;
+}
+
+/* The family of queues, or -1, and the bits of its time stamps. */
 static int32_t find_family(const vulkan_symbols *vk, VkPhysicalDevice id, uint32_t *out_bits)
 {
     VkQueueFamilyProperties families[MOST];
     uint32_t n = MOST;
     vk->GetPhysicalDeviceQueueFamilyProperties(id, &n, families);
-    for (uint32_t i = 0; i < n; i++) {
-        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
-        *out_bits = families[i].timestampValidBits;
-        return (int32_t)i;
-    }
-    return -1;
+    int32_t found = vulkan_choose_family(families, n);
+    if (found >= 0) *out_bits = families[found].timestampValidBits;
+    return found;
 }
 
 /* The name of what a device lacks, or NULL. */
@@ -239,38 +249,62 @@ static void forget(void *state)
 
 /* ---- Memory of a device ------------------------------------------------------------------------------------ */
 
-/* The first type with these properties, or -1. */
-static int32_t find_type(const VkPhysicalDeviceMemoryProperties *m, VkMemoryPropertyFlags wanted)
+/* The first type among those of `bits` with these properties, or -1. */
+static int32_t find_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t bits,
+                         VkMemoryPropertyFlags wanted)
 {
     for (uint32_t i = 0; i < m->memoryTypeCount; i++)
-        if ((m->memoryTypes[i].propertyFlags & wanted) == wanted) return (int32_t)i;
+        if (bits >> i & 1 && (m->memoryTypes[i].propertyFlags & wanted) == wanted) return (int32_t)i;
     return -1;
 }
 
 #define HOST_SEES (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 #define IS_CACHED VK_MEMORY_PROPERTY_HOST_CACHED_BIT
 #define IS_LOCAL  VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+#define ALL_TYPES UINT32_MAX /* without a device it is not known which of them buffers may lie in */
 
 typedef struct memory_types {
-    uint32_t device, host, is_unified;
+    int32_t device, host; /* -1: there is none */
+    uint32_t is_unified;
     uint64_t bytes; /* of the device's heap */
 } memory_types;
 
 /* Memory is unified if the host reads the device's at full speed, through its cache. */
-static memory_types find_types(const vulkan_symbols *vk, VkPhysicalDevice id)
+static memory_types find_types(const vulkan_symbols *vk, VkPhysicalDevice id, uint32_t bits)
 {
     VkPhysicalDeviceMemoryProperties2 m = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     memory_types t = {0};
     vk->GetPhysicalDeviceMemoryProperties2(id, &m);
-    int32_t both = find_type(&m.memoryProperties, IS_LOCAL | HOST_SEES | IS_CACHED);
-    int32_t local = find_type(&m.memoryProperties, IS_LOCAL);
-    int32_t host = find_type(&m.memoryProperties, HOST_SEES | IS_CACHED);
+    const VkPhysicalDeviceMemoryProperties *of = &m.memoryProperties;
+    int32_t both = find_type(of, bits, IS_LOCAL | HOST_SEES | IS_CACHED);
+    int32_t local = find_type(of, bits, IS_LOCAL), host = find_type(of, bits, HOST_SEES | IS_CACHED);
     t.is_unified = both >= 0;
-    t.device = (uint32_t)(both >= 0 ? both : local >= 0 ? local : 0);
-    t.host =
-        (uint32_t)(host >= 0 ? host : find_type(&m.memoryProperties, HOST_SEES)); /* there is always one */
-    t.bytes = m.memoryProperties.memoryHeaps[m.memoryProperties.memoryTypes[t.device].heapIndex].size;
+    t.device = both >= 0 ? both : local >= 0 ? local : find_type(of, bits, 0);
+    t.host = host >= 0 ? host : find_type(of, bits, HOST_SEES);
+    if (t.device >= 0) t.bytes = of->memoryHeaps[of->memoryTypes[t.device].heapIndex].size;
     return t;
+}
+
+/* Buffers of one usage may lie in the same types, whatever their size. */
+int32_t vulkan_choose_memory(vulkan_device *d)
+{
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = 4096, .usage = VULKAN_BUFFER_USAGE};
+    VkMemoryRequirements needs;
+    VkBuffer buffer;
+    VkResult result = d->vk.CreateBuffer(d->device, &info, NULL, &buffer);
+    if (result != VK_SUCCESS) return vulkan_check(d, result, "vkCreateBuffer");
+    d->vk.GetBufferMemoryRequirements(d->device, buffer, &needs);
+    d->vk.DestroyBuffer(d->device, buffer, NULL);
+    memory_types types = find_types(&d->vk, d->physical, needs.memoryTypeBits);
+    if (types.device < 0 || types.host < 0)
+        return gpu_error(d->plugin, TN_E_UNSUPPORTED,
+                         "the device has no memory for buffers that the host sees");
+    d->device_memory = (uint32_t)types.device;
+    d->host_memory = (uint32_t)types.host;
+    d->sees_memory = types.is_unified;
+    d->memory_bytes = types.bytes;
+    return TN_OK;
 }
 
 /* What extensions tell of a device: where it is, and how many compute units it has. */
@@ -314,7 +348,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
                                      .pNext = &limits};
     s->vk.GetPhysicalDeviceProperties2(s->devices[index], &p);
     const VkPhysicalDeviceProperties *of = &p.properties;
-    memory_types types = find_types(&s->vk, s->devices[index]);
+    memory_types types = find_types(&s->vk, s->devices[index], ALL_TYPES);
     *out = (gpu_properties){.memory_bytes = types.bytes,
                             .largest_allocation = limits.maxMemoryAllocationSize,
                             .alignment = 256,
@@ -379,24 +413,32 @@ static void destroy(vulkan_device *d)
     free(d);
 }
 
+/* What launches have to heed. The kernels have no floats of other widths, so that modes of float32 need not match theirs. */
+static void read_limits(vulkan_device *d)
+{
+    VkPhysicalDeviceVulkan12Properties of_12 = {.sType =
+                                                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &of_12};
+    const VkPhysicalDeviceLimits *limits = &p.properties.limits;
+    d->vk.GetPhysicalDeviceProperties2(d->physical, &p);
+    d->nanoseconds = (double)limits->timestampPeriod;
+    d->uniform_alignment = (uint32_t)limits->minUniformBufferOffsetAlignment;
+    if (d->uniform_alignment < 16) d->uniform_alignment = 16;
+    d->shared_bytes = limits->maxComputeSharedMemorySize;
+    d->float_modes = (of_12.shaderSignedZeroInfNanPreserveFloat32 ? VULKAN_KEEPS_SPECIALS : 0) |
+                     (of_12.shaderDenormPreserveFloat32 ? VULKAN_KEEPS_DENORMALS : 0) |
+                     (of_12.shaderRoundingModeRTEFloat32 ? VULKAN_ROUNDS_TO_EVEN : 0);
+}
+
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
 {
     const vulkan_state *s = gpu_driver_state(plugin);
-    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     vulkan_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     *d = (vulkan_device){.plugin = plugin, .vk = s->vk, .physical = s->devices[index], .index = index};
-    memory_types types = find_types(&d->vk, d->physical);
-    uint32_t bits = 0;
-    d->vk.GetPhysicalDeviceProperties2(d->physical, &p);
-    d->family = (uint32_t)find_family(&d->vk, d->physical, &bits);
-    d->nanoseconds = bits ? (double)p.properties.limits.timestampPeriod : 0;
-    d->uniform_alignment = (uint32_t)p.properties.limits.minUniformBufferOffsetAlignment;
-    if (d->uniform_alignment < 16) d->uniform_alignment = 16;
-    d->device_memory = types.device;
-    d->host_memory = types.host;
-    d->sees_memory = types.is_unified;
-    d->memory_bytes = types.bytes;
+    d->family = (uint32_t)find_family(&d->vk, d->physical, &d->stamp_bits);
+    read_limits(d);
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->staging_lock, NULL);
     pthread_cond_init(&d->idle, NULL);
@@ -407,6 +449,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         return failed;
     }
     int32_t status = load_device(d);
+    if (!status) status = vulkan_choose_memory(d);
     if (!status) {
         d->vk.GetDeviceQueue(d->device, d->family, 0, &d->queue);
         status = vulkan_programs_init(d);

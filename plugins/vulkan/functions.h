@@ -362,6 +362,32 @@ GPU_FUNCTION float fn_fmod(float a, float b)
     return fn_copysign(times_power_of_2((float)rest, y_power - 150), a);
 }
 
+/*
+ * trunc(a / b) as if the division rounded correctly, from the remainder of integers: a driver may divide so that 41 / 41 is less
+ * than 1. Quotients from 2^24 on are integers, whatever their error.
+ */
+GPU_FUNCTION float fn_truncated_quotient(float a, float b)
+{
+    float x = fn_fabs(a), y = fn_fabs(b), ratio = a / b;
+    if (a != a || b != b || x == INFINITY || y == 0.0f) return ratio;
+    uint32_t x_bits = gpu_bits_of_float(x), y_bits = gpu_bits_of_float(y);
+    float sign = gpu_float_of_bits((gpu_bits_of_float(a) ^ gpu_bits_of_float(b)) & 0x80000000u);
+    if (x_bits < y_bits) return sign;
+    int32_t x_power = (int32_t)(x_bits >> 23), y_power = (int32_t)(y_bits >> 23);
+    uint64_t over = x_power ? (x_bits & 0x7fffffu) | 0x800000u : x_bits,
+             by = y_power ? (y_bits & 0x7fffffu) | 0x800000u : y_bits;
+    int32_t power = (x_power ? x_power : 1) - (y_power ? y_power : 1);
+    if (power > 39) return ratio;
+    over = over << (uint32_t)power;
+    uint64_t whole = over / by, rest = over - whole * by;
+    if (whole >= 0x1000000u) return ratio;
+    /* Quotients between 2^k and 2^(k + 1) are multiples of 2^(k - 23): within half of that the next integer is the rounded one. */
+    uint32_t k = (gpu_bits_of_float((float)(uint32_t)whole) >> 23) - 127u;
+    if ((by - rest) << (24u - k) <= by) whole = whole + 1u;
+    return fn_copysign((float)(uint32_t)whole, sign);
+}
+#define truncated_quotient(a, b) fn_truncated_quotient(a, b)
+
 /* ---- Angles -------------------------------------------------------------------------------------------------- */
 
 /* 2 / pi in words of 32 bits, behind one of zeros. */

@@ -22,12 +22,9 @@ void vulkan_memory_destroy(vulkan_device *d, vulkan_memory *m)
 
 int32_t vulkan_memory_create(vulkan_device *d, uint64_t bytes, uint32_t type, vulkan_memory **out)
 {
-    const VkBufferCreateInfo buffer = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-        .size = bytes < 4 ? 4 : bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+    const VkBufferCreateInfo buffer = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                       .size = bytes < 4 ? 4 : bytes,
+                                       .usage = VULKAN_BUFFER_USAGE};
     const VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     VkMemoryRequirements needs;
@@ -199,7 +196,7 @@ static int32_t encode_copy(vulkan_queue *q, const vulkan_memory *to, uint64_t to
     int32_t status = vulkan_begin(q, &commands);
     if (status) return status;
     q->device->vk.CmdCopyBuffer(commands, from->buffer, to->buffer, 1, &region);
-    return vulkan_end(q);
+    return vulkan_end(q, (double)bytes / 4);
 }
 
 int32_t vulkan_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
@@ -258,7 +255,7 @@ static int32_t write_queued(vulkan_queue *q, const vulkan_memory *to, uint64_t o
     if (!status) {
         const VkBufferCopy region = {at, offset, bytes};
         d->vk.CmdCopyBuffer(commands, from->buffer, to->buffer, 1, &region);
-        status = vulkan_end(q);
+        status = vulkan_end(q, (double)bytes / 4);
     }
     pthread_mutex_unlock(&d->lock);
     return status;

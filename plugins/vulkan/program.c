@@ -6,6 +6,7 @@
  * goes where other plugins keep compiled programs.
  */
 #include "vulkan.h"
+#include "device/transform.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,10 +35,12 @@ typedef struct vulkan_kernel {
     vulkan_pipeline *pipelines;
 } vulkan_kernel;
 
-/* A nest is known by its size among the arguments. */
+/* Structs are known by their sizes among the arguments. */
 _Static_assert(sizeof(gpu_nest) != sizeof(gpu_window) && sizeof(gpu_nest) != sizeof(gpu_channels) &&
-                   sizeof(gpu_nest) != sizeof(gpu_step),
-               "another struct has the size of a nest");
+                   sizeof(gpu_nest) != sizeof(gpu_step) && sizeof(gpu_nest) != sizeof(gpu_fft) &&
+                   sizeof(gpu_window) != sizeof(gpu_channels) && sizeof(gpu_window) != sizeof(gpu_fft) &&
+                   sizeof(gpu_channels) != sizeof(gpu_fft),
+               "two structs have one size");
 _Static_assert(sizeof(vulkan_constants) == CONSTANTS * 4, "constants have gaps");
 
 /* ---- Programs ---------------------------------------------------------------------------------------------- */
@@ -80,6 +83,10 @@ int32_t vulkan_kernel_create(void *device, void *program, const char *name, void
     if (m == end)
         return gpu_error(d->plugin, TN_E_INTERNAL, "there is no kernel %s of %s for type %u and group %u",
                          name, p->file, p->type, p->group);
+    if (m->shared_bytes > d->shared_bytes)
+        return gpu_error(d->plugin, TN_E_UNSUPPORTED,
+                         "%s needs %u bytes of memory that a group shares, and the device has %u", name,
+                         m->shared_bytes, d->shared_bytes);
     vulkan_kernel *k = calloc(1, sizeof *k);
     if (!k) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     k->module = m;
@@ -152,29 +159,16 @@ static void cache_close(vulkan_device *d)
 
 /* ---- Pipelines --------------------------------------------------------------------------------------------- */
 
-/* The words without NoContraction, which then are OpNop: the driver may round less often, and reorder. */
-static uint32_t *relaxed(const vulkan_module *m)
-{
-    enum { DECORATE = 3 << 16 | 71, NO_CONTRACTION = 42, NOP = 1 << 16 };
-    uint32_t n = m->bytes / 4, *words = malloc(m->bytes);
-    if (!words) return NULL;
-    memcpy(words, m->words, m->bytes);
-    for (uint32_t at = 5; at < n && words[at] >> 16; at += words[at] >> 16) {
-        if (words[at] != DECORATE || words[at + 2] != NO_CONTRACTION) continue;
-        words[at] = words[at + 1] = words[at + 2] = NOP;
-    }
-    return words;
-}
-
 static VkResult make_pipeline(vulkan_device *d, const vulkan_module *m, vulkan_pipeline *p)
 {
     VkSpecializationMapEntry entries[CONSTANTS];
-    uint32_t *words = p->is_fast ? relaxed(m) : NULL;
+    uint32_t n_words = 0, *words = vulkan_shader_words(d, m, p->is_fast, &n_words);
     VkShaderModule shader;
+    if (!words) return VK_ERROR_OUT_OF_HOST_MEMORY;
     for (uint32_t i = 0; i < CONSTANTS; i++) entries[i] = (VkSpecializationMapEntry){i, i * 4, 4};
     const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize = m->bytes,
-                                           .pCode = words ? words : m->words};
+                                           .codeSize = n_words * sizeof *words,
+                                           .pCode = words};
     const VkSpecializationInfo constants = {CONSTANTS, entries, sizeof p->constants, &p->constants};
     VkResult result = d->vk.CreateShaderModule(d->device, &code, NULL, &shader);
     free(words);
@@ -252,6 +246,34 @@ static uint32_t write_arguments(uint8_t *out, const gpu_argument *arguments, uin
     return at;
 }
 
+/* The turns of a launch's inner loops, from what its arguments say. Only the order of magnitude counts. */
+static double work_of(const vulkan_kernel *k, const gpu_argument *arguments, uint32_t n_arguments,
+                      double items)
+{
+    double work = items, more = 0;
+    for (uint32_t i = 0; i < n_arguments; i++) {
+        if (arguments[i].is_memory) continue;
+        if (arguments[i].bytes == sizeof(gpu_nest)) {
+            const gpu_nest *nest = arguments[i].value;
+            more = nest->numel;
+            if (strstr(k->module->kernel, "product")) more *= (double)nest->scalars[0];      /* the depth */
+            if (strcmp(k->module->file, "product.cl") == 0) more *= (double)nest->values[0]; /* its parts */
+        } else if (arguments[i].bytes == sizeof(gpu_window)) {
+            const gpu_window *w = arguments[i].value;
+            more = (double)w->images * w->groups * w->in_channels * w->out_channels;
+            for (int j = 0; j < 3; j++) more *= (double)w->out[j] * w->kernel_size[j];
+        } else if (arguments[i].bytes == sizeof(gpu_channels)) {
+            const gpu_channels *c = arguments[i].value;
+            more = (double)c->images * c->channels * c->inner;
+        } else if (arguments[i].bytes == sizeof(gpu_fft)) {
+            const gpu_fft *f = arguments[i].value;
+            more = (double)f->transforms * f->points * f->rounds * f->n_radices * 8;
+        }
+        if (more > work) work = more;
+    }
+    return work;
+}
+
 /* With the lock held. A dimension has at most 65,535 groups. */
 static int32_t encode_launch(vulkan_queue *q, vulkan_kernel *k, const gpu_argument *arguments,
                              uint32_t n_arguments, uint32_t groups, uint32_t group)
@@ -275,7 +297,7 @@ static int32_t encode_launch(vulkan_queue *q, vulkan_kernel *k, const gpu_argume
     d->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     d->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, d->layout, 0, 1, &set, 1, &offset);
     d->vk.CmdDispatch(commands, x, y, (rows + y - 1) / y);
-    return vulkan_end(q);
+    return vulkan_end(q, work_of(k, arguments, n_arguments, (double)groups * group));
 }
 
 int32_t vulkan_launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
@@ -344,7 +366,7 @@ int32_t vulkan_fill(void *device, void *queue, void *memory, uint64_t offset, ui
     } else {
         status = vulkan_begin(q, &commands);
         if (!status) d->vk.CmdFillBuffer(commands, m->buffer, offset, bytes, word);
-        if (!status) status = vulkan_end(q);
+        if (!status) status = vulkan_end(q, (double)bytes / 4);
     }
     pthread_mutex_unlock(&d->lock);
     return status;

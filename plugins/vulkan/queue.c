@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_COMMANDS 64 /* a batch with so many is committed */
+/* A batch with so many commands, or with so much work, is committed. Drivers end a submission that takes longer than some seconds:
+ * a small GPU does 1e9 turns of a loop in a second, so that so many take tens of milliseconds. */
+#define BATCH_COMMANDS 64
+#define BATCH_WORK     67108864.0
+#define BATCHES        256 /* of a stream that are submitted and have not ended; then the host waits */
+#define RETIRE         16  /* with so many, a new batch looks which of them have ended */
 #define CHUNK_BYTES    (256u << 10)
 
 /* ---- Timelines -------------------------------------------------------------------------------------------- */
@@ -59,50 +64,62 @@ static int32_t wait_for(vulkan_device *d, const vulkan_timeline *t, uint64_t val
 
 /* ---- Batches ---------------------------------------------------------------------------------------------- */
 
-static void chunk_destroy(vulkan_device *d, vulkan_chunk *c)
+static void slab_destroy(vulkan_device *d, vulkan_slab *s)
 {
-    if (c->pool) d->vk.DestroyDescriptorPool(d->device, c->pool, NULL);
-    vulkan_memory_destroy(d, c->memory);
-    free(c);
+    if (s->pool) d->vk.DestroyDescriptorPool(d->device, s->pool, NULL);
+    vulkan_memory_destroy(d, s->memory);
+    free(s);
 }
 
-static int32_t chunk_create(vulkan_device *d, vulkan_chunk **out)
+/* The set that shows the arguments of a launch: the offset is given with the launch. */
+static int32_t slab_set(vulkan_device *d, vulkan_slab *s)
 {
     const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC, 1};
     const VkDescriptorPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
                                              .maxSets = 1,
                                              .poolSizeCount = 1,
                                              .pPoolSizes = &size};
-    vulkan_chunk *c = calloc(1, sizeof *c);
-    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    int32_t status = vulkan_memory_create(d, CHUNK_BYTES, d->host_memory, &c->memory);
+    VkDescriptorSetAllocateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                       .descriptorSetCount = 1,
+                                       .pSetLayouts = &d->set_layout};
+    int32_t status = vulkan_check(d, d->vk.CreateDescriptorPool(d->device, &pool, NULL, &s->pool),
+                                  "vkCreateDescriptorPool");
+    set.descriptorPool = s->pool;
     if (!status)
-        status = vulkan_check(d, d->vk.CreateDescriptorPool(d->device, &pool, NULL, &c->pool),
-                              "vkCreateDescriptorPool");
-    if (!status) {
-        const VkDescriptorSetAllocateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-                                                 .descriptorPool = c->pool,
-                                                 .descriptorSetCount = 1,
-                                                 .pSetLayouts = &d->set_layout};
-        status = vulkan_check(d, d->vk.AllocateDescriptorSets(d->device, &set, &c->set),
+        status = vulkan_check(d, d->vk.AllocateDescriptorSets(d->device, &set, &s->set),
                               "vkAllocateDescriptorSets");
-    }
-    if (status) {
-        chunk_destroy(d, c);
-        return status;
-    }
-    const VkDescriptorBufferInfo buffer = {.buffer = c->memory->buffer, .range = VULKAN_ARGUMENT_BYTES};
+    if (status) return status;
+    const VkDescriptorBufferInfo buffer = {.buffer = s->memory->buffer, .range = VULKAN_ARGUMENT_BYTES};
     const VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                                        .dstSet = c->set,
+                                        .dstSet = s->set,
                                         .descriptorCount = 1,
                                         .descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER_DYNAMIC,
                                         .pBufferInfo = &buffer};
     d->vk.UpdateDescriptorSets(d->device, 1, &write, 0, NULL);
-    *out = c;
     return TN_OK;
 }
 
-/* Memory of the open batch; behind its start the chunk has at least `room` bytes. */
+/* More free chunks. */
+static int32_t slab_create(vulkan_device *d)
+{
+    vulkan_slab *s = calloc(1, sizeof *s);
+    if (!s) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    int32_t status = vulkan_memory_create(d, VULKAN_SLAB_CHUNKS * CHUNK_BYTES, d->host_memory, &s->memory);
+    if (!status) status = slab_set(d, s);
+    if (status) {
+        slab_destroy(d, s);
+        return status;
+    }
+    for (uint32_t i = 0; i < VULKAN_SLAB_CHUNKS; i++) {
+        s->chunks[i] = (vulkan_chunk){.next = d->free_chunks, .slab = s, .begin = i * CHUNK_BYTES};
+        d->free_chunks = &s->chunks[i];
+    }
+    s->next = d->slabs;
+    d->slabs = s;
+    return TN_OK;
+}
+
+/* Memory of the open batch, at an offset in the slab of a chunk, which has at least `room` bytes behind it. */
 static int32_t chunk_take(vulkan_queue *q, uint32_t bytes, uint32_t room, vulkan_chunk **out,
                           uint32_t *out_offset)
 {
@@ -110,19 +127,16 @@ static int32_t chunk_take(vulkan_queue *q, uint32_t bytes, uint32_t room, vulkan
     vulkan_batch *b = q->open;
     vulkan_chunk *c = b->chunks;
     if (!c || c->used + room > CHUNK_BYTES) {
-        c = d->free_chunks;
-        int32_t status = TN_OK;
-        if (c)
-            d->free_chunks = c->next;
-        else
-            status = chunk_create(d, &c);
+        int32_t status = d->free_chunks ? TN_OK : slab_create(d);
         if (status) return status;
+        c = d->free_chunks;
+        d->free_chunks = c->next;
         c->used = 0;
         c->next = b->chunks;
         b->chunks = c;
     }
     *out = c;
-    *out_offset = c->used;
+    *out_offset = c->begin + c->used;
     c->used += (bytes + d->uniform_alignment - 1) / d->uniform_alignment * d->uniform_alignment;
     return TN_OK;
 }
@@ -134,8 +148,8 @@ int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_s
     /* The set shows VULKAN_ARGUMENT_BYTES from the offset on, whatever is used. */
     int32_t status = chunk_take(q, bytes, VULKAN_ARGUMENT_BYTES, &c, out_offset);
     if (status) return status;
-    *out_set = c->set;
-    *out_host = (uint8_t *)c->memory->host + *out_offset;
+    *out_set = c->slab->set;
+    *out_host = (uint8_t *)c->slab->memory->host + *out_offset;
     return TN_OK;
 }
 
@@ -145,8 +159,8 @@ int32_t vulkan_batch_bytes(vulkan_queue *q, const void *host, uint32_t bytes,
     vulkan_chunk *c;
     int32_t status = chunk_take(q, bytes, bytes, &c, out_offset);
     if (status) return status;
-    memcpy((uint8_t *)c->memory->host + *out_offset, host, bytes);
-    *out_memory = c->memory;
+    memcpy((uint8_t *)c->slab->memory->host + *out_offset, host, bytes);
+    *out_memory = c->slab->memory;
     return TN_OK;
 }
 
@@ -178,29 +192,10 @@ static int32_t batch_create(vulkan_device *d, vulkan_batch **out)
     return status;
 }
 
-/* The batch that is being encoded. */
-static int32_t open_batch(vulkan_queue *q)
+/* One owner less of the slot of a time stamp. */
+static void stamp_release(vulkan_stamps *s, uint32_t stamp)
 {
-    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                           .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    vulkan_device *d = q->device;
-    if (q->open) return TN_OK;
-    vulkan_batch *b = d->free_batches;
-    int32_t status = TN_OK;
-    if (b)
-        d->free_batches = b->next;
-    else
-        status = batch_create(d, &b);
-    if (status) return status;
-    status = vulkan_check(d, d->vk.BeginCommandBuffer(b->commands, &info), "vkBeginCommandBuffer");
-    if (status) {
-        batch_destroy(d, b);
-        return status;
-    }
-    b->next = NULL;
-    b->number = ++d->batches;
-    q->open = b;
-    return TN_OK;
+    if (s && --s->owners[stamp] == 0) s->free[s->n_free++] = (uint16_t)stamp;
 }
 
 /* What a batch has used can be used again. */
@@ -212,6 +207,7 @@ static void batch_recycle(vulkan_device *d, vulkan_batch *b)
         d->free_chunks = c;
     }
     for (uint32_t i = 0; i < b->n_waits; i++) timeline_release(d, b->waits[i].timeline);
+    stamp_release(b->stamps, b->stamp);
     VkCommandPool pool = b->pool;
     VkCommandBuffer commands = b->commands;
     *b = (vulkan_batch){.pool = pool, .commands = commands};
@@ -233,10 +229,51 @@ static int32_t retire(vulkan_queue *q)
     while (!status && q->submitted && q->submitted->value <= now) {
         vulkan_batch *b = q->submitted;
         q->submitted = b->next;
+        q->n_submitted--;
         if (!q->submitted) q->last_submitted = NULL;
         batch_recycle(d, b);
     }
     return status;
+}
+
+/* Waits for the oldest batch, without the lock. A submitted batch waits for nothing that the host still has to do. */
+static int32_t wait_for_oldest(vulkan_queue *q)
+{
+    vulkan_device *d = q->device;
+    vulkan_timeline *t = q->timeline;
+    uint64_t value = q->submitted->value;
+    t->references++;
+    pthread_mutex_unlock(&d->lock);
+    int32_t status = wait_for(d, t, value);
+    pthread_mutex_lock(&d->lock);
+    timeline_release(d, t);
+    return status ? status : retire(q);
+}
+
+/* The batch that is being encoded. It may have been opened by another thread, while this one waited for an old one. */
+static int32_t open_batch(vulkan_queue *q)
+{
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                           .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    vulkan_device *d = q->device;
+    int32_t status = !q->open && q->n_submitted >= RETIRE ? retire(q) : TN_OK;
+    while (!status && !q->open && q->n_submitted >= BATCHES) status = wait_for_oldest(q);
+    if (status || q->open) return status;
+    vulkan_batch *b = d->free_batches;
+    if (b)
+        d->free_batches = b->next;
+    else
+        status = batch_create(d, &b);
+    if (status) return status;
+    status = vulkan_check(d, d->vk.BeginCommandBuffer(b->commands, &info), "vkBeginCommandBuffer");
+    if (status) {
+        batch_destroy(d, b);
+        return status;
+    }
+    b->next = NULL;
+    b->number = ++d->batches;
+    q->open = b;
+    return TN_OK;
 }
 
 void vulkan_collect(vulkan_device *d)
@@ -328,6 +365,7 @@ static int32_t submit_first(vulkan_queue *q, int32_t *out_moved)
     else
         q->submitted = b;
     q->last_submitted = b;
+    q->n_submitted++;
     *out_moved = 1;
     return TN_OK;
 }
@@ -390,9 +428,11 @@ int32_t vulkan_begin(vulkan_queue *q, VkCommandBuffer *out_commands)
     return TN_OK;
 }
 
-int32_t vulkan_end(vulkan_queue *q)
+int32_t vulkan_end(vulkan_queue *q, double work)
 {
-    int32_t is_full = ++q->open->n_commands >= BATCH_COMMANDS;
+    vulkan_batch *b = q->open;
+    b->work += work;
+    int32_t is_full = ++b->n_commands >= BATCH_COMMANDS || b->work >= BATCH_WORK;
     /* A device without work gets its first command at once. */
     if (is_full || !q->submitted) {
         int32_t status = vulkan_commit(q);
@@ -470,16 +510,23 @@ int32_t vulkan_queue_finish(void *device, void *queue)
     return status;
 }
 
+static int32_t takes_no_wait(const vulkan_queue *q)
+{
+    return q->open && (q->open->n_commands || q->open->n_waits == VULKAN_WAITS);
+}
+
 int32_t vulkan_queue_wait(void *device, void *queue, void *event)
 {
     vulkan_device *d = device;
     vulkan_queue *q = queue;
     const vulkan_event *e = event;
-    int32_t status = TN_OK;
+    int32_t status;
     if (e->timeline == q->timeline) return TN_OK; /* streams work in order */
     pthread_mutex_lock(&d->lock);
-    if (q->open && (q->open->n_commands || q->open->n_waits == VULKAN_WAITS)) status = vulkan_commit(q);
-    if (!status) status = open_batch(q);
+    do {
+        status = takes_no_wait(q) ? vulkan_commit(q) : TN_OK;
+        if (!status) status = open_batch(q);
+    } while (!status && takes_no_wait(q));
     if (!status) {
         e->timeline->references++;
         q->open->waits[q->open->n_waits++] = (vulkan_wait){e->timeline, e->value};
@@ -557,7 +604,7 @@ int32_t vulkan_queue_callback(void *device, void *queue, void (*callback)(void *
 
 /* ---- Events ----------------------------------------------------------------------------------------------- */
 
-/* A place for a time stamp; without one the event has no time. */
+/* A slot for a time stamp; without one the event has no time. */
 static void take_stamp(vulkan_device *d, vulkan_event *e)
 {
     const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
@@ -566,7 +613,7 @@ static void take_stamp(vulkan_device *d, vulkan_event *e)
     vulkan_stamps *s = d->stamps;
     while (s && !s->n_free) s = s->next;
     if (!s) {
-        s = d->nanoseconds > 0 ? calloc(1, sizeof *s) : NULL;
+        s = d->stamp_bits ? calloc(1, sizeof *s) : NULL;
         if (!s) return;
         if (d->vk.CreateQueryPool(d->device, &info, NULL, &s->pool) != VK_SUCCESS) {
             free(s);
@@ -578,11 +625,12 @@ static void take_stamp(vulkan_device *d, vulkan_event *e)
     }
     e->stamps = s;
     e->stamp = s->free[--s->n_free];
+    s->owners[e->stamp] = 1;
 }
 
 static void event_destroy(vulkan_device *d, vulkan_event *e)
 {
-    if (e->stamps) e->stamps->free[e->stamps->n_free++] = (uint16_t)e->stamp;
+    stamp_release(e->stamps, e->stamp);
     timeline_release(d, e->timeline);
     free(e);
 }
@@ -602,6 +650,10 @@ int32_t vulkan_event_record(void *device, void *queue, void **out_event)
             d->vk.CmdResetQueryPool(commands, e->stamps->pool, e->stamp, 1);
             d->vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, e->stamps->pool,
                                     e->stamp);
+            /* The slot may be given to another event when this one is released and its batch has ended. */
+            e->stamps->owners[e->stamp]++;
+            q->open->stamps = e->stamps;
+            q->open->stamp = e->stamp;
         }
         q->open->n_commands++;
         status = vulkan_commit(q);
@@ -647,6 +699,13 @@ static int32_t stamp_of(vulkan_device *d, const vulkan_event *e, uint64_t *out)
                         "the time of an event");
 }
 
+/* From one time stamp to another one, also across the largest: the difference that is nearest to 0. */
+static int64_t ticks_between(const vulkan_device *d, uint64_t from, uint64_t to)
+{
+    uint32_t unused = 64 - d->stamp_bits;
+    return (int64_t)((to - from) << unused) >> unused;
+}
+
 int32_t vulkan_event_elapsed(void *device, void *start, void *end, double *out_ms)
 {
     vulkan_device *d = device;
@@ -655,7 +714,7 @@ int32_t vulkan_event_elapsed(void *device, void *start, void *end, double *out_m
     if (!status) status = vulkan_event_wait(d, end);
     if (!status) status = stamp_of(d, start, &from);
     if (!status) status = stamp_of(d, end, &to);
-    if (!status) *out_ms = (double)(int64_t)(to - from) * d->nanoseconds / 1e6;
+    if (!status) *out_ms = (double)ticks_between(d, from, to) * d->nanoseconds / 1e6;
     return status;
 }
 
@@ -665,9 +724,9 @@ void vulkan_queues_finish(vulkan_device *d)
         next = b->next;
         batch_destroy(d, b);
     }
-    for (vulkan_chunk *c = d->free_chunks, *next; c; c = next) {
-        next = c->next;
-        chunk_destroy(d, c);
+    for (vulkan_slab *s = d->slabs, *next; s; s = next) {
+        next = s->next;
+        slab_destroy(d, s);
     }
     for (vulkan_stamps *s = d->stamps, *next; s; s = next) {
         next = s->next;

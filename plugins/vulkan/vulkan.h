@@ -3,7 +3,7 @@
  * What the files of the Vulkan driver share. A stream encodes commands into a batch, which is committed when it is
  * full or when somebody waits for it, asks for it, or records an event. All batches go to one queue of the device, in an
  * order in which no batch waits for a later one. device.c has devices and the table of the driver, queue.c batches,
- * events and callbacks, memory.c memory and copies, program.c pipelines and launches.
+ * events and callbacks, memory.c memory and copies, program.c pipelines and launches, shader.c the code of pipelines.
  *
  * `lock` of a device guards all of its state; it is never held while something waits for the device.
  */
@@ -18,7 +18,8 @@ typedef struct vulkan_module {
     const char *file, *kernel;
     uint8_t type, group;
     uint8_t is_dense;
-    uint8_t constants; /* what it is specialised by: bit 0 the opcode of a nest, bits 1 to 4 its dtypes */
+    uint8_t constants;     /* what it is specialised by: bit 0 the opcode of a nest, bits 1 to 4 its dtypes */
+    uint32_t shared_bytes; /* memory that a group shares */
     uint32_t bytes;
     const uint32_t *words;
 } vulkan_module;
@@ -26,6 +27,20 @@ extern const vulkan_module vulkan_modules[];
 extern const uint32_t vulkan_n_modules;
 
 #define VULKAN_ARGUMENT_BYTES 2048u /* of a launch */
+
+/* What all buffers may be used for. Which memory they may lie in depends on it. */
+#define VULKAN_BUFFER_USAGE                                                    \
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT | \
+     VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |     \
+     VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
+
+/* How a device computes with float32 if a shader asks for it: bits of vulkan_device.float_modes. */
+enum {
+    VULKAN_KEEPS_SPECIALS =
+        1, /* signs of zero, infinities and NaN; else a driver may assume that there are none */
+    VULKAN_KEEPS_DENORMALS = 2, /* else they may be flushed to 0 */
+    VULKAN_ROUNDS_TO_EVEN = 4   /* else any rounding is allowed */
+};
 
 typedef struct vulkan_device vulkan_device;
 
@@ -57,14 +72,32 @@ typedef struct vulkan_wait {
     uint64_t value;
 } vulkan_wait;
 
-/* Arguments of launches: a part of memory for each batch that needs one. */
+/* Arguments of launches: a part of a slab for each batch that needs one. */
 typedef struct vulkan_chunk {
     struct vulkan_chunk *next;
+    const struct vulkan_slab *slab;
+    uint32_t begin, used; /* where it begins in the slab, and how much of it is used */
+} vulkan_chunk;
+
+/* Memory of many chunks, since a device may allow only 4,096 allocations. It lives as long as the device. */
+#define VULKAN_SLAB_CHUNKS 16u
+typedef struct vulkan_slab {
+    struct vulkan_slab *next;
     vulkan_memory *memory;
     VkDescriptorPool pool;
     VkDescriptorSet set;
-    uint32_t used;
-} vulkan_chunk;
+    vulkan_chunk chunks[VULKAN_SLAB_CHUNKS];
+} vulkan_slab;
+
+/* Time stamps of events. A slot has two owners: the event, and the batch that writes it. */
+#define VULKAN_STAMPS 256
+typedef struct vulkan_stamps {
+    struct vulkan_stamps *next;
+    VkQueryPool pool;
+    uint32_t n_free;
+    uint16_t free[VULKAN_STAMPS];
+    uint8_t owners[VULKAN_STAMPS];
+} vulkan_stamps;
 
 #define VULKAN_WAITS 8
 /* Commands; or, with a callback, a function of the host in their place. */
@@ -75,8 +108,11 @@ typedef struct vulkan_batch {
     uint64_t value;  /* of the stream's timeline, when it has ended */
     uint64_t number; /* in the order in which the device's batches were begun */
     uint32_t n_commands, n_waits;
+    double work; /* of its commands, as vulkan_end gets it */
     vulkan_wait waits[VULKAN_WAITS];
     vulkan_chunk *chunks;
+    vulkan_stamps *stamps; /* of the event that ends it, or NULL */
+    uint32_t stamp;
     void (*callback)(void *user);
     void *user;
     int32_t is_started; /* the callback has its thread */
@@ -89,16 +125,8 @@ typedef struct vulkan_queue {
     vulkan_batch *open;                 /* is being encoded, or NULL */
     vulkan_batch *closed, *last_closed; /* are not submitted yet, in order */
     vulkan_batch *submitted, *last_submitted;
+    uint32_t n_submitted;
 } vulkan_queue;
-
-/* Time stamps of events. */
-#define VULKAN_STAMPS 256
-typedef struct vulkan_stamps {
-    struct vulkan_stamps *next;
-    VkQueryPool pool;
-    uint32_t n_free;
-    uint16_t free[VULKAN_STAMPS];
-} vulkan_stamps;
 
 typedef struct vulkan_event {
     vulkan_timeline *timeline;
@@ -120,8 +148,11 @@ struct vulkan_device {
     uint32_t sees_memory;                /* the host sees the device's memory */
     uint64_t memory_bytes;
     uint32_t uniform_alignment;
-    double nanoseconds; /* of a tick of time stamps; 0: there are none */
-    VkResult lost;      /* the result with which the device was lost, else VK_SUCCESS; atomic */
+    uint32_t shared_bytes; /* the most that a group can share */
+    uint32_t float_modes;  /* VULKAN_KEEPS_..., VULKAN_ROUNDS_... */
+    uint32_t stamp_bits;   /* of time stamps, which begin at 0 again after the largest; 0: there are none */
+    double nanoseconds;    /* of a tick of time stamps */
+    VkResult lost;         /* the result with which the device was lost, else VK_SUCCESS; atomic */
     pthread_mutex_t lock;
     pthread_cond_t idle;
     pthread_mutex_t staging_lock; /* taken before `lock` */
@@ -129,6 +160,7 @@ struct vulkan_device {
     vulkan_queue *queues;
     uint64_t batches; /* begun so far */
     vulkan_batch *free_batches;
+    vulkan_slab *slabs;
     vulkan_chunk *free_chunks;
     vulkan_stamps *stamps;
     vulkan_memory *memories, *pinned, *garbage, *staging;
@@ -153,13 +185,18 @@ uint64_t vulkan_watermark(const vulkan_device *d, int32_t is_high);
 /* device.c: records the error of a call that Vulkan refused; TN_OK for VK_SUCCESS. */
 int32_t vulkan_check(vulkan_device *d, VkResult result, const char *what);
 int32_t vulkan_status(void *device);
+/* The family of queues for a device, or -1: one that only computes is not in the way of the screen. */
+int32_t vulkan_choose_family(const VkQueueFamilyProperties *families, uint32_t n);
+/* Finds the types of memory that buffers may lie in. */
+int32_t vulkan_choose_memory(vulkan_device *d);
 
 /*
  * queue.c. Between begin and end, with the lock held, commands are encoded; `begin` puts a barrier behind earlier
- * commands. What is encoded must be in memory that lives until the batch has ended.
+ * commands. What is encoded must be in memory that lives until the batch has ended. `begin` frees the lock while it waits
+ * for an old batch, if too many are unfinished. `work` are the turns of the command's inner loops, roughly.
  */
 int32_t vulkan_begin(vulkan_queue *q, VkCommandBuffer *out_commands);
-int32_t vulkan_end(vulkan_queue *q);
+int32_t vulkan_end(vulkan_queue *q, double work);
 /* Closes the open batch, and submits all that can be. With the lock held. */
 int32_t vulkan_commit(vulkan_queue *q);
 /* Room for the arguments of a launch in the open batch: a descriptor set and an offset. */
@@ -200,6 +237,11 @@ int32_t vulkan_write(void *device, void *queue, void *memory, uint64_t offset, c
 int32_t vulkan_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
 int32_t vulkan_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
                     uint64_t bytes);
+
+/* shader.c: the code of a module for a device, of malloc. is_fast: drivers may fuse and reorder operations. NULL: there is no
+ * memory. */
+uint32_t *vulkan_shader_words(const vulkan_device *d, const vulkan_module *m, int32_t is_fast,
+                              uint32_t *out_count);
 
 /* program.c */
 int32_t vulkan_program_create(void *device, const char *source, const char *options, const gpu_binary *binary,

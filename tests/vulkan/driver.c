@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Vulkan driver alone, below the contract: the order of batches, fills and copies of every form, launches of many
- * groups, and what happens when Vulkan refuses a call, for which functions of the device's table are replaced.
+ * groups, and what happens when Vulkan refuses a call or a device is another one, for which functions of the device's table are
+ * replaced.
  */
 #include "../gpu/driver_fixture.h"
 #include "vulkan.h"
@@ -234,6 +235,238 @@ Test(driver, the_time_between_two_events)
     driver->free(device, memory);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL stamps_across_the_largest(VkDevice d, VkQueryPool pool, uint32_t first,
+                                                                uint32_t n, size_t bytes, void *out,
+                                                                VkDeviceSize stride, VkQueryResultFlags flags)
+{
+    static uint32_t calls;
+    *(uint64_t *)out = calls++ % 2 ? 500 : (UINT64_C(1) << 36) - 1000;
+    return VK_SUCCESS;
+}
+
+/* Time stamps of 36 bits begin at 0 again, on Intel's GPUs once an hour. */
+Test(driver, the_time_between_two_events_across_the_largest_time_stamp)
+{
+    vulkan_device *d = device;
+    void *queue = queue_of_test(), *start, *end;
+    double ms = -1;
+    cr_assert_eq(driver->event_record(device, queue, &start), TN_OK);
+    cr_assert_eq(driver->event_record(device, queue, &end), TN_OK);
+    d->vk.GetQueryPoolResults = stamps_across_the_largest;
+    d->stamp_bits = 36;
+    d->nanoseconds = 2;
+    cr_assert_eq(driver->event_elapsed(device, start, end, &ms), TN_OK, "%s", last_error);
+    cr_assert_float_eq(ms, 1500 * 2 / 1e6, 1e-9, "%g ms", ms);
+    driver->event_release(device, start);
+    driver->event_release(device, end);
+    driver->queue_destroy(device, queue);
+}
+
+/* The batch of the first event is held back. Its slot is for the second event only when the batch has written it. */
+Test(driver, the_slot_of_a_time_stamp_that_is_not_written_yet)
+{
+    vulkan_device *d = device;
+    void *first = queue_of_test(), *second = queue_of_test();
+    vulkan_event *released, *other;
+    atomic_store(&may_return, 0);
+    cr_assert_eq(driver->queue_callback(device, first, hold, NULL), TN_OK);
+    cr_assert_eq(driver->event_record(device, first, (void **)&released), TN_OK);
+    if (!released->stamps) cr_skip_test("the device has no time stamps");
+    uint32_t slot = released->stamp;
+    driver->event_release(device, released);
+    cr_assert_eq(driver->event_record(device, second, (void **)&other), TN_OK);
+    uint32_t next = other->stamp;
+    driver->event_release(device, other);
+    atomic_store(&may_return, 1);
+    cr_assert_eq(driver->queue_finish(device, first), TN_OK);
+    cr_assert_eq(driver->queue_finish(device, second), TN_OK);
+    cr_assert_neq(next, slot, "two events write one slot");
+    cr_assert_eq(d->stamps->n_free, VULKAN_STAMPS, "a slot has not come back");
+    driver->queue_destroy(device, first);
+    driver->queue_destroy(device, second);
+}
+
+/* ---- The size of batches ------------------------------------------------------------------------------------- */
+
+static uint64_t seen; /* the value of a timeline that the driver is told */
+static VKAPI_ATTR VkResult VKAPI_CALL tell_seen(VkDevice d, VkSemaphore semaphore, uint64_t *out)
+{
+    *out = seen;
+    return VK_SUCCESS;
+}
+
+static PFN_vkWaitSemaphores wait_truly;
+static uint32_t waits;
+static VKAPI_ATTR VkResult VKAPI_CALL count_waits(VkDevice d, const VkSemaphoreWaitInfo *info,
+                                                  uint64_t timeout)
+{
+    VkResult result = wait_truly(d, info, timeout);
+    waits++;
+    if (info->pValues[0] > seen) seen = info->pValues[0];
+    return result;
+}
+
+/* The device seems to be busy for ever, so that nothing but their sizes ends batches. */
+static vulkan_queue *busy_queue(void **out_memory)
+{
+    vulkan_device *d = device;
+    void *queue = queue_of_test();
+    *out_memory = memory_of(64);
+    wait_truly = d->vk.WaitSemaphores;
+    d->vk.WaitSemaphores = count_waits;
+    d->vk.GetSemaphoreCounterValue = tell_seen;
+    cr_assert_eq(driver->fill(device, queue, *out_memory, 0, 64, "\x1", 1), TN_OK);
+    return queue;
+}
+
+static uint32_t batches_of(const vulkan_queue *q)
+{
+    uint32_t n = 0;
+    for (const vulkan_batch *b = q->submitted; b; b = b->next) n++;
+    cr_assert_eq(n, q->n_submitted);
+    return n;
+}
+
+/* Drivers end a submission that takes seconds, so heavy commands are committed before there are many. */
+Test(driver, a_batch_of_heavy_commands_is_short)
+{
+    vulkan_device *d = device;
+    void *memory;
+    vulkan_queue *q = busy_queue(&memory);
+    VkCommandBuffer commands;
+    cr_assert_eq(batches_of(q), 1);
+    pthread_mutex_lock(&d->lock);
+    for (int i = 0; i < 32; i++) {
+        cr_assert_eq(vulkan_begin(q, &commands), TN_OK);
+        cr_assert_eq(vulkan_end(q, 4e7), TN_OK);
+    }
+    pthread_mutex_unlock(&d->lock);
+    cr_assert_eq(batches_of(q), 1 + 16);
+    for (int i = 0; i < 64; i++) cr_assert_eq(driver->fill(device, q, memory, 0, 64, "\x1", 1), TN_OK);
+    cr_assert_eq(batches_of(q), 1 + 16 + 1);
+    driver->queue_destroy(device, q);
+    driver->free(device, memory);
+}
+
+/* A row of 40,000 elements by a column. All are the first element of the memory. */
+Test(driver, the_work_of_a_product_is_its_depth)
+{
+    void *program, *kernel, *memory;
+    vulkan_queue *q = busy_queue(&memory);
+    gpu_nest nest = {.numel = 1, .rank = 2, .sizes = {1, 1}, .immediate = 8, .scalars = {40000}};
+    for (uint32_t k = 0; k < GPU_OPERANDS; k++) nest.dtypes[k] = GPU_F32;
+    nest.values[0] = 1;
+    cr_assert_eq(driver->program_create(device, "numbers.cl", "-DGPU_TYPE=32", NULL, &program, NULL), TN_OK);
+    cr_assert_eq(driver->kernel_create(device, program, "product", &kernel), TN_OK, "%s", last_error);
+    const gpu_argument operand = {.is_memory = 1, .value = memory}, none = {.is_memory = 1};
+    const gpu_argument arguments[] = {
+        operand, operand, operand, none, {.bytes = sizeof nest, .value = &nest}};
+    cr_assert_eq(driver->launch(device, q, kernel, arguments, 5, 128, 128), TN_OK, "%s", last_error);
+    cr_assert_not_null(q->open);
+    cr_assert_eq(q->open->work, 40000, "%g", q->open->work);
+    driver->queue_destroy(device, q);
+    driver->kernel_destroy(device, kernel);
+    driver->program_destroy(device, program);
+    driver->free(device, memory);
+}
+
+static PFN_vkAllocateMemory allocate_truly;
+static uint32_t allocations;
+static VKAPI_ATTR VkResult VKAPI_CALL count_allocations(VkDevice d, const VkMemoryAllocateInfo *info,
+                                                        const VkAllocationCallbacks *a, VkDeviceMemory *out)
+{
+    allocations++;
+    return allocate_truly(d, info, a, out);
+}
+
+/* A device may allow 4,096 allocations only: batches share them, and the host waits when too many have not ended. */
+Test(driver, a_device_that_is_slower_than_the_host)
+{
+    enum { LAUNCHES = 700 };
+    vulkan_device *d = device;
+    void *memory;
+    vulkan_queue *q = busy_queue(&memory);
+    allocate_truly = d->vk.AllocateMemory;
+    d->vk.AllocateMemory = count_allocations;
+    uint32_t most = 0;
+    for (int i = 0; i < LAUNCHES; i++) {
+        void *event;
+        cr_assert_eq(driver->fill(device, q, memory, 1, 3, "\x1", 1), TN_OK, "%s", last_error);
+        cr_assert_eq(driver->event_record(device, q, &event), TN_OK, "%s", last_error);
+        driver->event_release(device, event);
+        if (batches_of(q) > most) most = q->n_submitted;
+    }
+    cr_assert(most > 100 && most <= 257, "%u batches at once", most);
+    cr_assert_gt(waits, 0);
+    cr_assert_leq(allocations, 257 / VULKAN_SLAB_CHUNKS + 1);
+    driver->queue_destroy(device, q);
+    driver->free(device, memory);
+}
+
+/* ---- Other devices ------------------------------------------------------------------------------------------- */
+
+Test(driver, the_family_of_queues_that_only_computes)
+{
+    const VkQueueFlags graphics = VK_QUEUE_GRAPHICS_BIT, compute = VK_QUEUE_COMPUTE_BIT;
+    const VkQueueFamilyProperties all = {.queueFlags = graphics | compute, .timestampValidBits = 64},
+                                  async = {.queueFlags = compute, .timestampValidBits = 36},
+                                  without_time = {.queueFlags = compute},
+                                  copies = {.queueFlags = VK_QUEUE_TRANSFER_BIT};
+    const VkQueueFamilyProperties amd[] = {all, copies, async, async},
+                                  timeless[] = {copies, all, without_time}, mobile[] = {all};
+    cr_assert_eq(vulkan_choose_family(amd, 4), 2);
+    cr_assert_eq(vulkan_choose_family(timeless, 3), 1);
+    cr_assert_eq(vulkan_choose_family(mobile, 1), 0);
+    cr_assert_eq(vulkan_choose_family(&copies, 1), -1);
+}
+
+static uint32_t allowed; /* types of memory, of which four look alike */
+static VKAPI_ATTR void VKAPI_CALL four_types(VkPhysicalDevice id, VkPhysicalDeviceMemoryProperties2 *out)
+{
+    const VkMemoryType type = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                   VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+                               0};
+    out->memoryProperties = (VkPhysicalDeviceMemoryProperties){
+        .memoryTypeCount = 4, .memoryTypes = {type, type, type, type}, .memoryHeapCount = 1};
+}
+static VKAPI_ATTR void VKAPI_CALL needs_allowed(VkDevice d, VkBuffer buffer, VkMemoryRequirements *out)
+{
+    *out = (VkMemoryRequirements){.size = 4096, .alignment = 16, .memoryTypeBits = allowed};
+}
+
+/* A driver may keep a type for images, or for memory that is protected. */
+Test(driver, memory_is_of_a_type_that_buffers_may_have)
+{
+    vulkan_device *d = device;
+    d->vk.GetPhysicalDeviceMemoryProperties2 = four_types;
+    d->vk.GetBufferMemoryRequirements = needs_allowed;
+    allowed = 1 << 2 | 1 << 3;
+    cr_assert_eq(vulkan_choose_memory(d), TN_OK, "%s", last_error);
+    cr_assert_eq(d->device_memory, 2);
+    cr_assert_eq(d->host_memory, 2);
+    allowed = 0;
+    cr_assert_eq(vulkan_choose_memory(d), TN_E_UNSUPPORTED);
+    cr_assert_not_null(strstr(last_error, "no memory for buffers"), "%s", last_error);
+}
+
+/* 16 KiB is what Vulkan promises. */
+Test(driver, a_kernel_that_needs_more_shared_memory_than_the_device_has)
+{
+    vulkan_device *d = device;
+    void *program, *kernel = NULL;
+    d->shared_bytes = 16384;
+    cr_assert_eq(driver->program_create(device, "fft.cl", "-DGPU_TYPE=32", NULL, &program, NULL), TN_OK);
+    cr_assert_eq(driver->kernel_create(device, program, "fft_pass", &kernel), TN_E_UNSUPPORTED);
+    cr_assert_null(kernel);
+    cr_assert_not_null(strstr(last_error, "fft_pass needs 32768 bytes of memory that a group shares, and the "
+                                          "device has 16384"),
+                       "%s", last_error);
+    d->shared_bytes = 32768;
+    cr_assert_eq(driver->kernel_create(device, program, "fft_pass", &kernel), TN_OK);
+    driver->kernel_destroy(device, kernel);
+    driver->program_destroy(device, program);
+}
+
 /* ---- Pipelines ------------------------------------------------------------------------------------------------- */
 
 /* 1.5 times 1 to 4, by the kernel of all pointwise operators. */
@@ -287,6 +520,53 @@ Test(driver, fast_math_leaves_out_what_forbids_fusing)
     set("fast_math", tn_value_bool(1));
     multiply();
     cr_assert_eq(exact, 0);
+}
+
+static uint32_t declared, allowed_modes, misplaced; /* modes of the last module, as those of a device */
+static VKAPI_ATTR VkResult VKAPI_CALL read_modes(VkDevice d, const VkShaderModuleCreateInfo *info,
+                                                 const VkAllocationCallbacks *a, VkShaderModule *out)
+{
+    static const uint32_t names[3] = {4461, 4459, 4462}, capabilities[3] = {4466, 4464, 4467};
+    const uint32_t *words = info->pCode, n = (uint32_t)(info->codeSize / 4);
+    uint32_t entry = 0, previous = 0;
+    declared = allowed_modes = 0;
+    for (uint32_t at = 5; at < n; previous = words[at] & 0xffff, at += words[at] >> 16) {
+        uint32_t opcode = words[at] & 0xffff;
+        if (opcode == 15) entry = words[at + 2];
+        for (uint32_t i = 0; i < 3; i++) {
+            allowed_modes |= (opcode == 17 && words[at + 1] == capabilities[i]) << i;
+            if (opcode != 16 || words[at + 2] != names[i]) continue;
+            misplaced += words[at] >> 16 != 4 || words[at + 1] != entry || words[at + 3] != 32;
+            misplaced += previous != 15 && previous != 16;
+            declared |= 1u << i;
+        }
+    }
+    return make(d, info, a, out);
+}
+
+/* Without SignedZeroInfNanPreserve a driver may assume that there is no NaN. */
+Test(driver, modules_say_how_floats_are_computed)
+{
+    vulkan_device *d = device;
+    VkPhysicalDeviceVulkan12Properties has = {.sType =
+                                                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &has};
+    d->vk.GetPhysicalDeviceProperties2(d->physical, &p);
+    make = d->vk.CreateShaderModule;
+    d->vk.CreateShaderModule = read_modes;
+    multiply();
+    cr_assert_eq(misplaced, 0);
+    cr_assert_eq(declared, allowed_modes, "modes 0x%x with capabilities for 0x%x", declared, allowed_modes);
+    cr_assert_eq(declared & 1, has.shaderSignedZeroInfNanPreserveFloat32);
+    cr_assert_eq(declared >> 1 & 1, has.shaderDenormPreserveFloat32);
+    cr_assert_eq(declared >> 2 & 1, has.shaderRoundingModeRTEFloat32);
+    set("fast_math", tn_value_bool(1));
+    multiply();
+    cr_assert_eq(declared & 1, has.shaderSignedZeroInfNanPreserveFloat32);
+    set("fast_math", tn_value_bool(0));
+    d->float_modes = 0;
+    multiply();
+    cr_assert_eq(declared, 0);
 }
 
 Test(driver, the_cache_of_pipelines_is_a_file)

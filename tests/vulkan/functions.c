@@ -123,6 +123,31 @@ TEST_OF_ROWS(functions, within_their_bounds, functions)
                   (double)by, (double)value(p, at, by), right_value(p, at, by), greatest);
 }
 
+/* Pairs whose quotient is an integer, or the number next to one, where an inexact division goes wrong. */
+static void next_to_whole(int i, float *a, float *b)
+{
+    float n = (float)(1 + rand() % (i % 3 ? 60 : 1 << (1 + rand() % 24)));
+    *b = sample(i, -1000, 1000);
+    if (i % 5 == 0) *b = rintf(*b);
+    *a = n * *b;
+    for (int steps = rand() % 5 - 2; steps; steps += steps < 0 ? 1 : -1)
+        *a = nextafterf(*a, steps < 0 ? 0 : INFINITY);
+}
+
+Test(functions, truncated_quotients_are_those_of_exact_division)
+{
+    srand(1);
+    for (int i = 0; i < 400000 + SPECIAL * SPECIAL; i++) {
+        int k = i - 400000;
+        float a = special[(k < 0 ? 0 : k) / SPECIAL], b = special[(k < 0 ? 0 : k) % SPECIAL];
+        if (k < 0) next_to_whole(i, &a, &b);
+        float got = fn_truncated_quotient(a, b), right = truncf(a / b);
+        int is_same = isnan(right) ? isnan(got) : got == right && signbit(got) == signbit(right);
+        cr_assert(is_same, "%.9g / %.9g gives %.9g, and not %.9g", (double)a, (double)b, (double)got,
+                  (double)right);
+    }
+}
+
 /* Between its poles the function has zeros, where only the absolute error is small. */
 Test(functions, gamma_of_negative_numbers)
 {
