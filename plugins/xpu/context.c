@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define POOL_EVENTS 64
+#define QUESTIONS   4 /* events that are asked before a new one is made */
 
 struct xpu_pool {
     struct xpu_pool *next;
@@ -76,6 +77,14 @@ void xpu_context_close(xpu_device *d, xpu_contexts *of)
 
 /* ---- Events ------------------------------------------------------------------------------------------------ */
 
+/* Under the lock. */
+static void give_back(xpu_context *c, xpu_event *e)
+{
+    e->next = NULL;
+    *c->end = e;
+    c->end = &e->next;
+}
+
 static int32_t add_pool(xpu_device *d, xpu_context *c)
 {
     const ze_event_pool_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
@@ -96,14 +105,18 @@ static int32_t add_pool(xpu_device *d, xpu_context *c)
     return TN_OK;
 }
 
-/* The oldest event that was given back, if its signal has come: until then a reset would undo the wrong one. */
+/* One of the oldest events that were given back, if its signal has come: until then a reset would undo the wrong one. Others go
+ * to the end, since the signal of one may never come. */
 static xpu_event *used_event(xpu_device *d, xpu_context *c)
 {
-    xpu_event *e = c->given_back;
-    if (!e || d->ze->zeEventQueryStatus(e->handle) != ZE_RESULT_SUCCESS) return NULL;
-    c->given_back = e->next;
-    if (!c->given_back) c->end = &c->given_back;
-    return e;
+    for (int i = 0; i < QUESTIONS && c->given_back; i++) {
+        xpu_event *e = c->given_back;
+        c->given_back = e->next;
+        if (!c->given_back) c->end = &c->given_back;
+        if (d->ze->zeEventQueryStatus(e->handle) == ZE_RESULT_SUCCESS) return e;
+        give_back(c, e);
+    }
+    return NULL;
 }
 
 static int32_t new_event(xpu_device *d, xpu_context *c, xpu_event **out)
@@ -133,8 +146,11 @@ int32_t xpu_event_take(xpu_device *d, xpu_event **out)
     else
         status = new_event(d, c, out);
     pthread_mutex_unlock(&c->lock);
-    if (!status) __atomic_store_n(&(*out)->references, 1, __ATOMIC_RELAXED);
-    return status;
+    if (status) return status;
+    (*out)->recorded = xpu_now();
+    (*out)->reached = 0;
+    __atomic_store_n(&(*out)->references, 1, __ATOMIC_RELAXED);
+    return TN_OK;
 }
 
 void xpu_event_release(void *device, void *event)
@@ -143,8 +159,6 @@ void xpu_event_release(void *device, void *event)
     if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL)) return;
     xpu_context *c = e->context;
     pthread_mutex_lock(&c->lock);
-    e->next = NULL;
-    *c->end = e;
-    c->end = &e->next;
+    give_back(c, e);
     pthread_mutex_unlock(&c->lock);
 }

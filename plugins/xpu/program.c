@@ -6,9 +6,12 @@
 #include "modules.h"
 #include "xpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define MOST_LOG 3500
+/* What ends the options of modules that have no double: the option with which tools/gen_spirv.py compiles them. */
+#define XPU_WITHOUT_DOUBLE " -cl-ext=-cl_khr_fp64"
 
 static int32_t build_error(xpu_device *d, ze_result_t result, ze_module_build_log_handle_t log)
 {
@@ -38,17 +41,27 @@ static void get_binary(xpu_device *d, ze_module_handle_t module, gpu_binary *out
         free(bytes);
 }
 
+/* Modules that only convert from and to float64 have a form without, since compilers for devices that lack float64 refuse every
+ * instruction on it. */
+static const gpu_module *module_of(const xpu_device *d, const char *source, const char *options)
+{
+    char words[512];
+    snprintf(words, sizeof words, "%s%s", options, d->has_double ? "" : XPU_WITHOUT_DOUBLE);
+    return gpu_module_find(source, words);
+}
+
 int32_t xpu_program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
                            void **out_program, gpu_binary *out_binary)
 {
     xpu_device *d = device;
-    const gpu_module *compiled = gpu_module_find(source, options);
+    const gpu_module *compiled = module_of(d, source, options);
     if (!compiled) return gpu_error(d->plugin, TN_E_INTERNAL, "there is no device code for '%s'", options);
     const ze_module_desc_t desc = {
         .stype = ZE_STRUCTURE_TYPE_MODULE_DESC,
         .format = binary ? ZE_MODULE_FORMAT_NATIVE : ZE_MODULE_FORMAT_IL_SPIRV,
         .inputSize = binary ? binary->size : compiled->size,
         .pInputModule = binary ? binary->bytes : compiled->bytes,
+        .pBuildFlags = d->build_flags,
     };
     ze_module_handle_t module;
     ze_module_build_log_handle_t log = NULL;

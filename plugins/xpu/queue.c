@@ -5,6 +5,7 @@
  */
 #include "xpu.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define IN_ORDER 2u /* ZE_COMMAND_QUEUE_FLAG_IN_ORDER of later headers */
@@ -15,6 +16,22 @@ static int32_t event_state(xpu_device *d, const xpu_event *e, int32_t *out_done)
     ze_result_t result = d->ze->zeEventQueryStatus(e->handle);
     *out_done = result == ZE_RESULT_SUCCESS;
     return result == ZE_RESULT_NOT_READY ? TN_OK : xpu_check(d, result, "queued work");
+}
+
+static int32_t is_pending(const xpu_device *d, const xpu_event *e)
+{
+    return e && d->ze->zeEventQueryStatus(e->handle) == ZE_RESULT_NOT_READY;
+}
+
+/* A wait of the host has just ended, before which the event was pending. */
+static void note_reached(xpu_event *e)
+{
+    __atomic_store_n(&e->reached, xpu_now(), __ATOMIC_RELAXED);
+}
+
+static void retain(xpu_event *e)
+{
+    if (e) __atomic_add_fetch(&e->references, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- Queues ------------------------------------------------------------------------------------------------ */
@@ -35,7 +52,7 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     return TN_OK;
 }
 
-/* The barriers between commands are the plugin's; the flag is for what other libraries append. Older drivers refuse it. */
+/* The barriers between commands are the plugin's; the flag is for what other libraries append. Older loaders refuse it. */
 static ze_result_t make_list(xpu_device *d, ze_command_queue_desc_t *desc, ze_command_list_handle_t *out)
 {
     desc->flags = __atomic_load_n(&d->keeps_order, __ATOMIC_RELAXED) ? IN_ORDER : 0;
@@ -52,6 +69,8 @@ int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue)
     xpu_device *d = device;
     ze_command_queue_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
                                     .ordinal = d->ordinal,
+                                    /* Queues of one engine would wait for each other. */
+                                    .index = __atomic_fetch_add(&d->queues, 1, __ATOMIC_RELAXED) % d->engines,
                                     .mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
                                     .priority = priority < 0   ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH
                                                 : priority > 0 ? ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_LOW
@@ -97,6 +116,7 @@ void xpu_queue_destroy(void *device, void *queue)
     drop_waits(d, q);
     xpu_event_release(d, q->marker);
     xpu_event_release(d, q->reached);
+    xpu_event_release(d, q->recorded);
     pthread_mutex_destroy(&q->finishing);
     pthread_mutex_destroy(&q->lock);
     free(q->waits);
@@ -177,17 +197,22 @@ int32_t xpu_queue_finish(void *device, void *queue)
     pthread_mutex_lock(&q->finishing);
     pthread_mutex_lock(&q->lock);
     uint64_t before = q->queued;
+    xpu_event *last = q->recorded_at == before && !q->is_wrapped ? q->recorded : NULL;
     int32_t has_work = q->finished < before || q->is_wrapped, status = TN_OK;
+    if (!has_work || !is_pending(d, last)) last = NULL;
+    retain(last);
     if (has_work) status = xpu_check(d, d->ze->zeEventHostReset(q->reached->handle), "zeEventHostReset");
     if (has_work && !status) status = append_barrier(d, q, q->reached, NULL);
     pthread_mutex_unlock(&q->lock);
     if (has_work && !status)
         status = xpu_check(d, d->ze->zeEventHostSynchronize(q->reached->handle, FOR_EVER), "queued work");
     if (has_work && !status) {
+        if (last) note_reached(last);
         pthread_mutex_lock(&q->lock);
         passed(d, q, before);
         pthread_mutex_unlock(&q->lock);
     }
+    xpu_event_release(d, last);
     pthread_mutex_unlock(&q->finishing);
     return status;
 }
@@ -210,7 +235,7 @@ int32_t xpu_queue_wait(void *device, void *queue, void *event)
     else
         status = append_barrier(d, q, NULL, event);
     if (!status) {
-        __atomic_add_fetch(&((xpu_event *)event)->references, 1, __ATOMIC_RELAXED);
+        retain(event);
         q->waits[q->n_waits++] = (xpu_wait){event, ++q->queued};
     }
     pthread_mutex_unlock(&q->lock);
@@ -232,18 +257,39 @@ typedef struct callback_call {
     void *user;
     xpu_event *reached;  /* the work before it has finished */
     xpu_event *returned; /* later work waits for it */
+    uint32_t owners;     /* the thread, and whoever queues the call; atomic */
+    uint32_t is_claimed; /* by the thread, which calls back, or by a failure: then nobody does; atomic */
 } callback_call;
+
+static void release_call(callback_call *c)
+{
+    if (__atomic_sub_fetch(&c->owners, 1, __ATOMIC_ACQ_REL)) return;
+    xpu_event_release(c->device, c->reached);
+    xpu_event_release(c->device, c->returned);
+    free(c);
+}
+
+static int32_t claim(callback_call *c)
+{
+    return !__atomic_exchange_n(&c->is_claimed, 1, __ATOMIC_ACQ_REL);
+}
 
 static void run_callback(void *data)
 {
     callback_call *c = data;
     xpu_device *d = c->device;
     d->ze->zeEventHostSynchronize(c->reached->handle, FOR_EVER);
-    c->callback(c->user);
+    if (claim(c)) c->callback(c->user);
     d->ze->zeEventHostSignal(c->returned->handle);
-    xpu_event_release(d, c->reached);
-    xpu_event_release(d, c->returned);
-    free(c);
+    release_call(c);
+}
+
+/* The wait for the thread is appended when the thread runs: a driver may return from it only when the event is signalled. If it
+ * cannot be appended and the callback has begun, the host waits in the queue's place. */
+static int32_t wait_for_callback(xpu_device *d, void *queue, callback_call *c)
+{
+    int32_t status = xpu_queue_wait(d, queue, c->returned);
+    return status && !claim(c) ? xpu_event_wait(d, c->returned) : status;
 }
 
 int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
@@ -252,20 +298,18 @@ int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *use
     void *reached = NULL;
     callback_call *c = malloc(sizeof *c);
     if (!c) return xpu_no_memory(d);
-    *c = (callback_call){.device = d, .callback = callback, .user = user};
+    *c = (callback_call){.device = d, .callback = callback, .user = user, .owners = 2};
     int32_t status = xpu_event_take(d, &c->returned);
     if (!status) status = xpu_event_record(d, queue, &reached);
+    c->reached = reached;
+    if (!status) status = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
     if (!status) {
-        xpu_event *returned = c->returned;
-        c->reached = reached;
-        status = xpu_queue_wait(d, queue, returned);
-        if (!status) status = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
-        if (!status) return TN_OK;
+        status = wait_for_callback(d, queue, c);
+    } else {
+        if (c->returned) d->ze->zeEventHostSignal(c->returned->handle); /* so that it can be used again */
+        c->owners = 1;
     }
-    if (c->returned) d->ze->zeEventHostSignal(c->returned->handle); /* nobody will call back */
-    xpu_event_release(d, c->reached);
-    xpu_event_release(d, c->returned);
-    free(c);
+    release_call(c);
     return status;
 }
 
@@ -280,7 +324,12 @@ int32_t xpu_event_record(void *device, void *queue, void **out_event)
     if (status) return status;
     pthread_mutex_lock(&q->lock);
     status = append_barrier(d, q, e, NULL);
-    if (!status) q->queued++;
+    if (!status) {
+        retain(e);
+        xpu_event_release(d, q->recorded);
+        q->recorded = e;
+        q->recorded_at = ++q->queued;
+    }
     pthread_mutex_unlock(&q->lock);
     if (status)
         xpu_event_release(d, e);
@@ -297,10 +346,32 @@ int32_t xpu_event_query(void *device, void *event, int32_t *out_done)
 int32_t xpu_event_wait(void *device, void *event)
 {
     xpu_device *d = device;
-    return xpu_check(d, d->ze->zeEventHostSynchronize(((xpu_event *)event)->handle, FOR_EVER), "queued work");
+    xpu_event *e = event;
+    const int32_t was_pending = is_pending(d, e);
+    int32_t status = xpu_check(d, d->ze->zeEventHostSynchronize(e->handle, FOR_EVER), "queued work");
+    if (!status && was_pending) note_reached(e);
+    return status;
 }
 
-/* Timestamps wrap at some bits: a difference of more than half of them is a negative one. */
+/* Nanoseconds of the host's clock at about the time of the event: when the host's wait for it ended, else when it was recorded. */
+static double host_time(xpu_event *e)
+{
+    const uint64_t reached = __atomic_load_n(&e->reached, __ATOMIC_RELAXED);
+    return (double)(reached ? reached : e->recorded);
+}
+
+/* Timestamps wrap at some bits, where they have 32 after a few minutes. The host's clock tells how often they did between two
+ * events, if it is not wrong by half that time. */
+static double ticks_between(const xpu_device *d, xpu_event *start, xpu_event *stop, uint64_t from,
+                            uint64_t to)
+{
+    const uint64_t ticks = (to - from) & d->valid_ticks;
+    const double range = (double)d->valid_ticks + 1;
+    const double nearest = ticks > d->valid_ticks / 2 ? -(double)(d->valid_ticks - ticks + 1) : (double)ticks;
+    const double expected = (host_time(stop) - host_time(start)) / d->nanoseconds;
+    return nearest + range * round((expected - nearest) / range);
+}
+
 int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms)
 {
     xpu_device *d = device;
@@ -314,9 +385,8 @@ int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms)
         status = xpu_check(d, d->ze->zeEventQueryKernelTimestamp(((xpu_event *)stop)->handle, &to),
                            "the time of an event");
     if (status) return status;
-    uint64_t ticks = (to.global.kernelEnd - from.global.kernelEnd) & d->valid_ticks;
-    double signed_ticks = ticks > d->valid_ticks / 2 ? -(double)(d->valid_ticks - ticks + 1) : (double)ticks;
-    *out_ms = signed_ticks * d->nanoseconds / 1e6;
+    *out_ms =
+        ticks_between(d, start, stop, from.global.kernelEnd, to.global.kernelEnd) * d->nanoseconds / 1e6;
     return TN_OK;
 }
 

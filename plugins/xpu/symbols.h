@@ -13,7 +13,9 @@
 #define XPU_REQUIRED(X)                       \
     X(zeInit)                                 \
     X(zeDriverGet)                            \
+    X(zeDriverGetApiVersion)                  \
     X(zeDriverGetProperties)                  \
+    X(zeDriverGetExtensionProperties)         \
     X(zeDeviceGet)                            \
     X(zeDeviceGetProperties)                  \
     X(zeDeviceGetModuleProperties)            \

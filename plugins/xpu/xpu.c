@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Level Zero driver of the GPU family: devices of all drivers that the loader finds. Memory is a device pointer, and a
+ * The Level Zero driver of the GPU family: GPUs of all drivers that the loader finds. Memory is a device pointer, and a
  * stream is an immediate command list. Read it from the bottom.
  */
 #include "xpu.h"
@@ -8,16 +8,23 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
-#define LOADER    "libze_loader.so.1"
-#define MOST      16 /* drivers, and devices of one driver */
-#define ALIGNMENT 64
+#define LOADER     "libze_loader.so.1"
+#define MOST       16  /* drivers, and devices of one driver */
+#define EXTENSIONS 256 /* of a driver */
+#define INTEL      0x8086
+/* The version of the specification that has the flag of lists in order. Intel's driver, which named version 1.3 and 1.6 for
+ * years, has the flag since build 29534; its number for the build begins at 1.3.0. */
+#define ORDER_VERSION     ZE_MAKE_VERSION(1, 7)
+#define INTEL_ORDER_BUILD (0x01030000 + 29534)
 
 /* ---- The loader, devices and results ----------------------------------------------------------------------- */
 
 typedef struct found_device {
     ze_driver_handle_t driver;
     ze_device_handle_t handle;
+    uint32_t version; /* of the specification that the driver follows */
 } found_device;
 
 typedef struct xpu_state {
@@ -45,6 +52,13 @@ static int32_t status_of(ze_result_t result)
     default:
         return TN_E_INTERNAL;
     }
+}
+
+uint64_t xpu_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 int32_t xpu_no_memory(const xpu_device *d)
@@ -99,31 +113,42 @@ static int32_t load(xpu_state *s)
     return 0;
 }
 
+/* Versions from 1.2 on give the clock of timestamps in cycles per second; before it was whole nanoseconds. */
+static ze_device_properties_t properties_of(const xpu_state *s, const found_device *found)
+{
+    ze_device_properties_t p = {.stype = found->version >= ZE_API_VERSION_1_2
+                                             ? ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2
+                                             : ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES};
+    s->ze.zeDeviceGetProperties(found->handle, &p);
+    return p;
+}
+
+/* The loader lists accelerators of other kinds, too, such as NPUs, whose drivers take no SPIR-V. */
+static void find_devices(xpu_state *s, ze_driver_handle_t driver)
+{
+    ze_device_handle_t handles[MOST];
+    uint32_t n = MOST;
+    ze_api_version_t version = ZE_API_VERSION_1_0;
+    if (s->ze.zeDeviceGet(driver, &n, handles) != ZE_RESULT_SUCCESS) return;
+    s->ze.zeDriverGetApiVersion(driver, &version);
+    for (uint32_t i = 0; i < n && i < MOST; i++) {
+        const found_device found = {driver, handles[i], (uint32_t)version};
+        if (properties_of(s, &found).type == ZE_DEVICE_TYPE_GPU) s->devices[s->found.count++] = found;
+    }
+}
+
 static void find(void *state)
 {
     xpu_state *s = state;
     ze_driver_handle_t drivers[MOST];
-    ze_device_handle_t handles[MOST];
-    uint32_t n_drivers = MOST, n;
+    uint32_t n = MOST;
     pthread_mutex_init(&s->contexts.lock, NULL);
     if (!load(s)) return;
-    if (s->ze.zeDriverGet(&n_drivers, drivers) != ZE_RESULT_SUCCESS) n_drivers = 0;
-    for (uint32_t k = 0; k < n_drivers; k++) {
-        n = MOST;
-        if (s->ze.zeDeviceGet(drivers[k], &n, handles) != ZE_RESULT_SUCCESS) continue;
-        for (uint32_t i = 0; i < n; i++)
-            s->devices[s->found.count++] = (found_device){drivers[k], handles[i]};
-    }
+    if (s->ze.zeDriverGet(&n, drivers) != ZE_RESULT_SUCCESS) n = 0;
+    for (uint32_t k = 0; k < n && k < MOST; k++) find_devices(s, drivers[k]);
     if (!s->found.count)
-        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found %u driver%s without a device",
-                 n_drivers, n_drivers == 1 ? "" : "s");
-}
-
-static ze_device_properties_t properties_of(const xpu_state *s, ze_device_handle_t device)
-{
-    ze_device_properties_t p = {.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES};
-    s->ze.zeDeviceGetProperties(device, &p);
-    return p;
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found %u driver%s without a GPU", n,
+                 n == 1 ? "" : "s");
 }
 
 static uint64_t memory_of(const xpu_state *s, ze_device_handle_t device)
@@ -149,6 +174,52 @@ static uint32_t has_unified(const xpu_state *s, ze_device_handle_t device)
            (p.sharedSingleDeviceAllocCapabilities & needed) == needed;
 }
 
+/* Whether allocations may be larger than what the device's properties say, if that is asked for. */
+static int32_t lifts_limits(const xpu_state *s, const found_device *found)
+{
+    ze_driver_extension_properties_t *list = calloc(EXTENSIONS, sizeof *list);
+    uint32_t n = EXTENSIONS;
+    int32_t is_there = 0;
+    if (list && s->ze.zeDriverGetExtensionProperties(found->driver, &n, list) == ZE_RESULT_SUCCESS)
+        for (uint32_t i = 0; i < n && i < EXTENSIONS; i++)
+            is_there |= strcmp(list[i].name, ZE_RELAXED_ALLOCATION_LIMITS_EXP_NAME) == 0;
+    free(list);
+    return is_there;
+}
+
+static uint64_t largest_of(const xpu_state *s, const found_device *found, const ze_device_properties_t *p)
+{
+    const uint64_t memory = memory_of(s, found->handle);
+    return memory > p->maxMemAllocSize && lifts_limits(s, found) ? memory : p->maxMemAllocSize;
+}
+
+static ze_device_module_properties_t module_properties_of(const xpu_state *s, const found_device *found)
+{
+    ze_device_module_properties_t p = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES};
+    s->ze.zeDeviceGetModuleProperties(found->handle, &p);
+    return p;
+}
+
+/* What the driver's compiler is told. Without the flags divisions and roots of float32 may be off by 2.5 units, and offsets into
+ * memory may have 32 bits. */
+static void write_build_flags(const ze_device_module_properties_t *p, uint64_t largest, char *out,
+                              size_t bytes)
+{
+    const int32_t is_exact = (p->fp32flags & ZE_DEVICE_FP_FLAG_ROUNDED_DIVIDE_SQRT) != 0;
+    snprintf(out, bytes, "%s%s%s", is_exact ? "-ze-fp32-correctly-rounded-divide-sqrt" : "",
+             is_exact && largest > UINT32_MAX ? " " : "",
+             largest > UINT32_MAX ? "-ze-opt-greater-than-4GB-buffer-required" : "");
+}
+
+/* Drivers that do not know the flag of lists in order may ignore it, so success says nothing. */
+static int32_t keeps_order(const xpu_state *s, const found_device *found, const ze_device_properties_t *p)
+{
+    ze_driver_properties_t driver = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
+    if (found->version >= ORDER_VERSION) return 1;
+    s->ze.zeDriverGetProperties(found->driver, &driver);
+    return p->vendorId == INTEL && driver.driverVersion >= INTEL_ORDER_BUILD;
+}
+
 /* Whether the device may use memory of the other one. */
 static int32_t is_peer(const xpu_state *s, const found_device *d, const found_device *other)
 {
@@ -161,19 +232,20 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
     const xpu_state *s = gpu_driver_state(plugin);
     const found_device *found = &s->devices[index];
-    ze_device_properties_t p = properties_of(s, found->handle);
-    ze_device_module_properties_t module = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES};
+    const ze_device_properties_t p = properties_of(s, found);
+    const ze_device_module_properties_t module = module_properties_of(s, found);
+    const uint64_t largest = largest_of(s, found, &p);
+    char flags[sizeof((xpu_device *)0)->build_flags];
     ze_driver_properties_t driver = {.stype = ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES};
-    s->ze.zeDeviceGetModuleProperties(found->handle, &module);
     s->ze.zeDriverGetProperties(found->driver, &driver);
+    write_build_flags(&module, largest, flags, sizeof flags);
     *out = (gpu_properties){
-        .device_class = p.type != ZE_DEVICE_TYPE_GPU                   ? TN_DEVICE_ACCELERATOR
-                        : p.flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED ? TN_DEVICE_INTEGRATED
-                                                                       : TN_DEVICE_DISCRETE,
+        .device_class =
+            p.flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED ? TN_DEVICE_INTEGRATED : TN_DEVICE_DISCRETE,
         .compute_units = p.numSlices * p.numSubslicesPerSlice * p.numEUsPerSubslice,
         .memory_bytes = memory_of(s, found->handle),
-        .largest_allocation = p.maxMemAllocSize,
-        .alignment = ALIGNMENT,
+        .largest_allocation = largest,
+        .alignment = XPU_ALIGNMENT,
         .has_double = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0,
         .is_precompiled = 1,
         .has_dense = 1,
@@ -191,21 +263,45 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
         if (i != index && is_peer(s, found, &s->devices[i])) out->peers |= (uint64_t)1 << i;
     memcpy(out->uuid, p.uuid.id, sizeof out->uuid);
     snprintf(out->architecture, sizeof out->architecture, "%04x:%04x", p.vendorId, p.deviceId);
-    snprintf(out->identity, sizeof out->identity, "Level Zero|%.63s|%04x:%04x|%u", p.name, p.vendorId,
-             p.deviceId, driver.driverVersion);
+    /* With what decides how a module is compiled. */
+    snprintf(out->identity, sizeof out->identity, "Level Zero|%.63s|%04x:%04x|%u|%s|%s", p.name, p.vendorId,
+             p.deviceId, driver.driverVersion, out->has_double ? "float64" : "no float64", flags);
 }
 
 /* The first group of queues that computes; such a group copies, too. */
-static uint32_t computing_group(const xpu_state *s, ze_device_handle_t device)
+static void find_group(const xpu_state *s, xpu_device *d)
 {
     ze_command_queue_group_properties_t groups[MOST];
     uint32_t n = MOST, i = 0;
     for (uint32_t k = 0; k < MOST; k++)
         groups[k] =
             (ze_command_queue_group_properties_t){.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES};
-    if (s->ze.zeDeviceGetCommandQueueGroupProperties(device, &n, groups) != ZE_RESULT_SUCCESS) return 0;
+    d->engines = 1;
+    if (s->ze.zeDeviceGetCommandQueueGroupProperties(d->handle, &n, groups) != ZE_RESULT_SUCCESS) return;
+    if (n > MOST) n = MOST;
     while (i < n && !(groups[i].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE)) i++;
-    return i < n ? i : 0;
+    if (i == n) return;
+    d->ordinal = i;
+    if (groups[i].numQueues) d->engines = groups[i].numQueues;
+}
+
+/* What the driver says of the device. */
+static void ask(const xpu_state *s, const found_device *found, xpu_device *d)
+{
+    const ze_device_properties_t p = properties_of(s, found);
+    const ze_device_module_properties_t module = module_properties_of(s, found);
+    const uint64_t largest = largest_of(s, found, &p);
+    const double resolution = p.timerResolution ? (double)p.timerResolution : 1;
+    const uint32_t bits = p.kernelTimestampValidBits;
+    d->has_double = (module.flags & ZE_DEVICE_MODULE_FLAG_FP64) != 0;
+    d->memory_bytes = memory_of(s, found->handle);
+    d->plain_bytes = largest > p.maxMemAllocSize ? p.maxMemAllocSize : UINT64_MAX;
+    d->tile = p.flags & ZE_DEVICE_PROPERTY_FLAG_SUBDEVICE ? p.subdeviceId : XPU_NO_TILE;
+    d->keeps_order = keeps_order(s, found, &p);
+    d->nanoseconds = p.stype == ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2 ? 1e9 / resolution : resolution;
+    d->valid_ticks = bits && bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
+    write_build_flags(&module, largest, d->build_flags, sizeof d->build_flags);
+    find_group(s, d);
 }
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
@@ -214,18 +310,12 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
     const found_device *found = &s->devices[index];
     xpu_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    ze_device_properties_t p = properties_of(s, found->handle);
-    *d = (xpu_device){.plugin = plugin,
-                      .ze = &s->ze,
-                      .index = index,
-                      .driver = found->driver,
-                      .handle = found->handle,
-                      .keeps_order = 1,
-                      .ordinal = computing_group(s, found->handle),
-                      .nanoseconds = (double)p.timerResolution,
-                      .valid_ticks = p.kernelTimestampValidBits && p.kernelTimestampValidBits < 64
-                                         ? ((uint64_t)1 << p.kernelTimestampValidBits) - 1
-                                         : UINT64_MAX};
+    d->plugin = plugin;
+    d->ze = &s->ze;
+    d->index = index;
+    d->driver = found->driver;
+    d->handle = found->handle;
+    ask(s, found, d);
     int32_t status = xpu_context_open(d, &s->contexts, found->driver);
     if (status) {
         free(d);
@@ -254,120 +344,6 @@ static int32_t waits_for(void *device, void *other)
     return ((xpu_device *)device)->shared == ((xpu_device *)other)->shared;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------ */
-
-static int32_t check_alloc(xpu_device *d, ze_result_t result, uint64_t bytes, const char *of)
-{
-    char what[64];
-    if (result == ZE_RESULT_ERROR_UNSUPPORTED_SIZE) result = ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
-    snprintf(what, sizeof what, "allocating %llu bytes%s", (unsigned long long)bytes, of);
-    return xpu_check(d, result, what);
-}
-
-static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
-{
-    xpu_device *d = device;
-    const ze_device_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
-    return check_alloc(d, d->ze->zeMemAllocDevice(d->context, &desc, bytes, ALIGNMENT, d->handle, out_memory),
-                       bytes, "");
-}
-
-/* Level Zero's shared memory, which the device owns. */
-static int32_t unified_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
-{
-    xpu_device *d = device;
-    const ze_device_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC};
-    const ze_host_mem_alloc_desc_t of_host = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
-    ze_result_t result =
-        d->ze->zeMemAllocShared(d->context, &desc, &of_host, bytes, ALIGNMENT, d->handle, out_memory);
-    *out_host = result == ZE_RESULT_SUCCESS ? *out_memory : NULL;
-    return check_alloc(d, result, bytes, " of shared memory");
-}
-
-/* Memory that another library gave is left to it. */
-static void free_memory(void *device, void *memory)
-{
-    xpu_device *d = device;
-    pthread_mutex_lock(&d->lock);
-    uint32_t i = 0;
-    while (i < d->n_borrowed && d->borrowed[i] != memory) i++;
-    int32_t is_borrowed = i < d->n_borrowed;
-    if (is_borrowed) d->borrowed[i] = d->borrowed[--d->n_borrowed];
-    pthread_mutex_unlock(&d->lock);
-    if (!is_borrowed) d->ze->zeMemFree(d->context, memory);
-}
-
-static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
-{
-    xpu_device *d = device;
-    ze_memory_allocation_properties_t p = {.stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES};
-    ze_device_handle_t owner = NULL;
-    void *base = NULL;
-    size_t bytes = 0;
-    ze_result_t result = d->ze->zeMemGetAllocProperties(d->context, memory, &p, &owner);
-    if (result == ZE_RESULT_SUCCESS && p.type != ZE_MEMORY_TYPE_UNKNOWN)
-        result = d->ze->zeMemGetAddressRange(d->context, memory, &base, &bytes);
-    if (result != ZE_RESULT_SUCCESS || !base || (p.type != ZE_MEMORY_TYPE_HOST && owner != d->handle))
-        return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not memory of this device's context", memory);
-    pthread_mutex_lock(&d->lock);
-    if (d->n_borrowed == d->most_borrowed) {
-        uint32_t most = d->most_borrowed ? 2 * d->most_borrowed : 16;
-        void **larger = realloc(d->borrowed, most * sizeof *larger);
-        if (larger) d->borrowed = larger;
-        if (larger) d->most_borrowed = most;
-    }
-    int32_t fits = d->n_borrowed < d->most_borrowed;
-    if (fits) d->borrowed[d->n_borrowed++] = memory;
-    pthread_mutex_unlock(&d->lock);
-    if (!fits) return xpu_no_memory(d);
-    *out_bytes = (uint64_t)((char *)base + bytes - (char *)memory);
-    return TN_OK;
-}
-
-static int32_t host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host)
-{
-    xpu_device *d = device;
-    const ze_host_mem_alloc_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC};
-    ze_result_t result = d->ze->zeMemAllocHost(d->context, &desc, bytes, ALIGNMENT, out_memory);
-    *out_host = result == ZE_RESULT_SUCCESS ? *out_memory : NULL;
-    return xpu_check(d, result, "allocating memory of the host");
-}
-
-static void host_free(void *device, void *memory, void *host)
-{
-    xpu_device *d = device;
-    d->ze->zeMemFree(d->context, memory);
-}
-
-/* From the interface of system managers, whose handles are those of devices if ZES_ENABLE_SYSMAN is set. */
-static int32_t memory_info(void *device, uint64_t *out_free, uint64_t *out_total)
-{
-    const xpu_device *d = device;
-    const xpu_symbols *ze = d->ze;
-    const char *enabled = getenv("ZES_ENABLE_SYSMAN");
-    zes_mem_handle_t modules[MOST];
-    uint32_t n = MOST;
-    uint64_t free_bytes = 0, total = 0;
-    if (!enabled || strcmp(enabled, "1") != 0 || !ze->zesDeviceEnumMemoryModules ||
-        !ze->zesMemoryGetProperties || !ze->zesMemoryGetState ||
-        ze->zesDeviceEnumMemoryModules((zes_device_handle_t)d->handle, &n, modules) != ZE_RESULT_SUCCESS)
-        return TN_E_UNSUPPORTED;
-    for (uint32_t i = 0; i < n && i < MOST; i++) {
-        zes_mem_properties_t properties = {.stype = ZES_STRUCTURE_TYPE_MEM_PROPERTIES};
-        zes_mem_state_t state = {.stype = ZES_STRUCTURE_TYPE_MEM_STATE};
-        if (ze->zesMemoryGetProperties(modules[i], &properties) != ZE_RESULT_SUCCESS ||
-            ze->zesMemoryGetState(modules[i], &state) != ZE_RESULT_SUCCESS)
-            return TN_E_UNSUPPORTED;
-        if (properties.location != ZES_MEM_LOC_DEVICE) continue;
-        free_bytes += state.free;
-        total += state.size;
-    }
-    if (!total) return TN_E_UNSUPPORTED;
-    *out_free = free_bytes;
-    *out_total = total;
-    return TN_OK;
-}
-
 /* ---- Handles for others ------------------------------------------------------------------------------------ */
 
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
@@ -387,8 +363,8 @@ GPU_DEFINE_DRIVER(
     /* oneDNN */
     .libraries = &xpu_libraries,
     /* Memory */
-    .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc, .host_free = host_free,
-    .unified_alloc = unified_alloc, .memory_info = memory_info,
+    .alloc = xpu_alloc, .free = xpu_free, .retain = xpu_retain, .host_alloc = xpu_host_alloc,
+    .host_free = xpu_host_free, .unified_alloc = xpu_unified_alloc, .memory_info = xpu_memory_info,
     /* Queues */
     .queue_create = xpu_queue_create, .queue_wrap = xpu_queue_wrap, .queue_destroy = xpu_queue_destroy,
     .queue_query = xpu_queue_query, .queue_finish = xpu_queue_finish, .queue_wait = xpu_queue_wait,

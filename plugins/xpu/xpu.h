@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the Level Zero driver share. xpu.c has the loader, devices, memory and the table of the driver; context.c
- * contexts and their events; queue.c queues, callbacks and copies; program.c modules and launches; dnn.c, product.c and
- * convolution.c oneDNN.
+ * What the files of the Level Zero driver share. xpu.c has the loader, devices and the table of the driver; memory.c memory;
+ * context.c contexts and their events; queue.c queues, callbacks and copies; program.c modules and launches; dnn.c, product.c
+ * and convolution.c oneDNN.
  */
 #ifndef TENON_XPU_XPU_H
 #define TENON_XPU_XPU_H
@@ -19,6 +19,9 @@ typedef struct xpu_event {
     xpu_context *context;
     ze_event_handle_t handle;
     uint32_t references;
+    /* Nanoseconds of the host's clock, from which elapsed times know how often the timestamps have wrapped. */
+    uint64_t recorded; /* when it was recorded */
+    uint64_t reached;  /* when a wait of the host for it ended; 0: it was never waited for; atomic */
 } xpu_event;
 
 typedef struct xpu_dnn xpu_dnn; /* dnn.h */
@@ -50,16 +53,26 @@ typedef struct xpu_device {
     xpu_context *shared;
     ze_context_handle_t context; /* that of `shared` */
     uint32_t ordinal;            /* of the group of queues that computes and copies */
-    double nanoseconds;          /* of a tick of timestamps */
-    uint64_t valid_ticks;        /* the bits of timestamps that count */
-    ze_result_t lost;            /* the result with which the device was lost, else 0; atomic */
-    int32_t keeps_order;         /* the driver makes lists in order; atomic */
-    pthread_mutex_t lock;        /* of the rest */
+    uint32_t engines;            /* in this group */
+    uint32_t queues;             /* made so far, which the engines share in turn; atomic */
+    int32_t has_double;
+    char build_flags[128]; /* of modules */
+    uint64_t memory_bytes; /* of the device alone, if it is a tile of a card */
+    uint64_t plain_bytes;  /* larger allocations ask the driver to lift its limit; UINT64_MAX: it cannot */
+    uint32_t tile;         /* the number of the tile that the device is, or XPU_NO_TILE */
+    double nanoseconds;    /* of a tick of timestamps */
+    uint64_t valid_ticks;  /* the bits of timestamps that count */
+    ze_result_t lost;      /* the result with which the device was lost, else 0; atomic */
+    int32_t keeps_order;   /* the driver makes lists in order; atomic */
+    pthread_mutex_t lock;  /* of the rest */
     gpu_callbacks callbacks;
     xpu_dnn *dnn;    /* oneDNN, once it is needed; atomic, too */
     void **borrowed; /* memory of other libraries, once for each time it was taken */
     uint32_t n_borrowed, most_borrowed;
 } xpu_device;
+
+#define XPU_NO_TILE   UINT32_MAX
+#define XPU_ALIGNMENT 64 /* of memory, in bytes */
 
 /* An event that a queue waits for, until the queue has passed the wait. */
 typedef struct xpu_wait {
@@ -79,6 +92,8 @@ typedef struct xpu_queue {
     xpu_event *marker;         /* for queries, or NULL */
     xpu_event *reached;        /* for finish, which has to work when there is no memory for an event */
     pthread_mutex_t finishing; /* one at a time uses it */
+    xpu_event *recorded;       /* the event that was recorded last, or NULL */
+    uint64_t recorded_at;      /* its position */
     xpu_wait *waits;
     uint32_t n_waits, most_waits;
     void *dnn_stream;       /* oneDNN's, once it is needed; under the lock of the library */
@@ -92,6 +107,9 @@ const char *xpu_result_name(ze_result_t result);
 /* Records that there is no memory of the host. */
 int32_t xpu_no_memory(const xpu_device *d);
 
+/* Nanoseconds of the host's clock. */
+uint64_t xpu_now(void);
+
 /* context.c. Gives the device the context of its driver's open devices, or a new one. */
 int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t driver);
 /* The queues of the device are gone. */
@@ -99,6 +117,15 @@ void xpu_context_close(xpu_device *d, xpu_contexts *of);
 /* An event that is not signalled, with one reference. */
 int32_t xpu_event_take(xpu_device *d, xpu_event **out);
 void xpu_event_release(void *device, void *event);
+
+/* memory.c */
+int32_t xpu_alloc(void *device, uint64_t bytes, void **out_memory);
+int32_t xpu_unified_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host);
+void xpu_free(void *device, void *memory);
+int32_t xpu_retain(void *device, void *memory, uint64_t *out_bytes);
+int32_t xpu_host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host);
+void xpu_host_free(void *device, void *memory, void *host);
+int32_t xpu_memory_info(void *device, uint64_t *out_free, uint64_t *out_total);
 
 /* queue.c. `begin` takes the queue's lock and puts a barrier before the next command, `end` counts the command and lets go of
  * the lock. */

@@ -23,7 +23,20 @@
  *   ZE_TEST_SHARED=BITS                 what they can do with shared memory (ZE_MEMORY_ACCESS_CAP_FLAG_...); without it all
  *   FAULTY_NO_PEERS=1                   devices do not reach each other's memory
  *   FAULTY_LARGEST=BYTES                larger memory is not allocated
- *   FAULTY_NO_DOUBLE=1                  devices have no float64
+ *   FAULTY_NO_DOUBLE=1                  devices have no float64, and refuse modules with a double in them
+ *   ZE_TEST_UNROUNDED=1                 they do not round divisions and roots of float32 correctly
+ *   ZE_TEST_FLAGS=1                     the build flags of each new module are reported
+ *   ZE_TEST_INDICES=1                   and the engine of each new list
+ *   ZE_TEST_VERSION=MINOR               version 1.MINOR of the specification, without it 1.7. Before 1.2 nothing knows cycles per
+ *                                       second; before 1.7 the flag of lists in order is ignored
+ *   ZE_TEST_DRIVER=NUMBER               the version of the driver
+ *   ZE_TEST_HERTZ, ZE_TEST_BITS         the clock of timestamps, and their bits
+ *   ZE_TEST_NPU=1                       there is an NPU, too: the first device
+ *   ZE_TEST_MEMORY, ZE_TEST_LARGEST     bytes of a device, and of an allocation that does not ask for more
+ *   ZE_TEST_LIMITED=1                   none may ask for more
+ *   ZE_TEST_TILES=1                     the devices are tiles of one card, whose memory system management shows for each; 2: and
+ *                                       they know their numbers
+ *   ZE_TEST_BLOCKING=1                  a command that waits for what the host will signal is appended when the host has
  *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS, FAULTY_MEETING   work that writes device memory is late:
  *                                       ../gpu/late.h. If the host has to ask, reads are late, too. zeEventHostSignal is what
  *                                       signals; those who meet are in calls of a list
@@ -65,10 +78,30 @@ ze_result_t fault_of(const char *function)
     return (ze_result_t)fail.result;
 }
 
-long setting(const char *name)
+long setting_or(const char *name, long otherwise)
 {
     const char *text = getenv(name);
-    return text ? atol(text) : 0;
+    return text ? atol(text) : otherwise;
+}
+
+long setting(const char *name)
+{
+    return setting_or(name, 0);
+}
+
+uint64_t memory_bytes(void)
+{
+    return (uint64_t)setting_or("ZE_TEST_MEMORY", (long)MEMORY);
+}
+
+static uint32_t version(void)
+{
+    return ZE_MAKE_VERSION(1, (uint32_t)setting_or("ZE_TEST_VERSION", 7));
+}
+
+int keeps_order(void)
+{
+    return version() >= ORDER_VERSION || setting("ZE_TEST_DRIVER") >= INTEL_ORDER_BUILD;
 }
 
 uint64_t now(void)
@@ -80,6 +113,7 @@ uint64_t now(void)
 
 static struct _ze_driver_handle_t the_driver = {.o = {.kind = 'd'}};
 static struct _ze_device_handle_t devices[DEVICES] = {{.o = {.kind = 'D'}}, {.o = {.kind = 'D'}, .index = 1}};
+static struct _ze_device_handle_t npu = {.o = {.kind = 'D'}, .index = DEVICES};
 ze_command_list_handle_t lists;
 
 int is_alive(const void *handle, char kind, const char *function)
@@ -139,22 +173,37 @@ ze_result_t ZE_APICALL zeDriverGet(uint32_t *count, ze_driver_handle_t *out)
 
 ze_result_t ZE_APICALL zeDriverGetApiVersion(ze_driver_handle_t driver, ze_api_version_t *out)
 {
-    *out = ZE_API_VERSION_1_0;
+    *out = (ze_api_version_t)version();
+    return ZE_RESULT_SUCCESS;
+}
+
+ze_result_t ZE_APICALL zeDriverGetExtensionProperties(ze_driver_handle_t driver, uint32_t *count,
+                                                      ze_driver_extension_properties_t *out)
+{
+    static const char *const names[] = {ZE_PCI_PROPERTIES_EXT_NAME, ZE_RELAXED_ALLOCATION_LIMITS_EXP_NAME};
+    const uint32_t n = setting("ZE_TEST_LIMITED") ? 1 : 2;
+    for (uint32_t i = 0; out && i < n && i < *count; i++) {
+        out[i].version = ZE_MAKE_VERSION(1, 0);
+        snprintf(out[i].name, sizeof out[i].name, "%s", names[i]);
+    }
+    if (!out || *count > n) *count = n;
     return ZE_RESULT_SUCCESS;
 }
 
 ze_result_t ZE_APICALL zeDriverGetProperties(ze_driver_handle_t driver, ze_driver_properties_t *out)
 {
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES);
-    out->driverVersion = 7;
+    out->driverVersion = (uint32_t)setting_or("ZE_TEST_DRIVER", 7);
     return ZE_RESULT_SUCCESS;
 }
 
 ze_result_t ZE_APICALL zeDeviceGet(ze_driver_handle_t driver, uint32_t *count, ze_device_handle_t *out)
 {
     ENTER(driver, 'd');
-    for (uint32_t i = 0; out && i < DEVICES && i < *count; i++) out[i] = &devices[i];
-    *count = DEVICES;
+    const uint32_t others = setting("ZE_TEST_NPU") ? 1 : 0;
+    for (uint32_t i = 0; out && i < DEVICES + others && i < *count; i++)
+        out[i] = i < others ? &npu : &devices[i - others];
+    *count = DEVICES + others;
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -181,22 +230,27 @@ ze_result_t ZE_APICALL zeDeviceGetMemoryAccessProperties(ze_device_handle_t devi
 ze_result_t ZE_APICALL zeDeviceGetProperties(ze_device_handle_t device, ze_device_properties_t *out)
 {
     ENTER(device, 'D');
-    EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES);
+    const long hertz = setting_or("ZE_TEST_HERTZ", HERTZ);
+    const uint32_t bits = (uint32_t)setting_or("ZE_TEST_BITS", VALID_BITS);
+    const int in_cycles = out->stype == ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2;
+    if (!in_cycles || version() < ZE_API_VERSION_1_2) EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES);
     *out = (ze_device_properties_t){
         .stype = out->stype,
-        .type = ZE_DEVICE_TYPE_GPU,
+        .type = device == &npu ? ZE_DEVICE_TYPE_VPU : ZE_DEVICE_TYPE_GPU,
         .vendorId = 0x8086,
         .deviceId = 0x7e57,
-        .flags = setting("ZE_TEST_INTEGRATED") ? ZE_DEVICE_PROPERTY_FLAG_INTEGRATED : 0,
-        .maxMemAllocSize = LARGEST,
+        .flags = (setting("ZE_TEST_INTEGRATED") ? ZE_DEVICE_PROPERTY_FLAG_INTEGRATED : 0) |
+                 (setting("ZE_TEST_TILES") == 2 ? ZE_DEVICE_PROPERTY_FLAG_SUBDEVICE : 0),
+        .subdeviceId = device->index,
+        .maxMemAllocSize = (uint64_t)setting_or("ZE_TEST_LARGEST", (long)LARGEST),
         .numThreadsPerEU = 8,
         .physicalEUSimdWidth = 8,
         .numEUsPerSubslice = 2,
         .numSubslicesPerSlice = 1,
         .numSlices = 1,
-        .timerResolution = 1,
-        .timestampValidBits = VALID_BITS,
-        .kernelTimestampValidBits = VALID_BITS};
+        .timerResolution = (uint64_t)(in_cycles ? hertz : 1000000000 / hertz),
+        .timestampValidBits = bits,
+        .kernelTimestampValidBits = bits};
     const char *uuid = getenv("ZE_TEST_UUID");
     if (uuid) memset(out->uuid.id, uuid[0] + (int)device->index, sizeof out->uuid.id);
     snprintf(out->name, sizeof out->name, "Level Zero test device %u", device->index);
@@ -211,7 +265,7 @@ static ze_result_t ZE_APICALL pci_get_properties(ze_device_handle_t device, ze_p
     return leave(getenv("ZE_TEST_UUID") ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
 }
 
-/* ---- System management: memory of the device, and some that is not the device's -------------------------------------- */
+/* ---- System management: memory of the device or of its card, and some that is the host's -------------------------------------- */
 
 static struct memory_module {
     object o;
@@ -222,10 +276,14 @@ static ze_result_t ZE_APICALL enum_memory_modules(zes_device_handle_t handle, ui
                                                   zes_mem_handle_t *out)
 {
     ze_device_handle_t device = (ze_device_handle_t)handle;
+    uint32_t n = 0;
     ENTER(device, 'D');
-    if (out && *count > 0) out[0] = (zes_mem_handle_t)&modules[device->index];
-    if (out && *count > 1) out[1] = (zes_mem_handle_t)&modules[DEVICES];
-    *count = 2;
+    for (uint32_t i = 0; i <= DEVICES; i++) {
+        if (i < DEVICES && i != device->index && !setting("ZE_TEST_TILES")) continue;
+        if (out && n < *count) out[n] = (zes_mem_handle_t)&modules[i];
+        n++;
+    }
+    *count = n;
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -235,6 +293,8 @@ static ze_result_t ZE_APICALL memory_get_properties(zes_mem_handle_t handle, zes
     ENTER(&m->o, 'm');
     EXPECT_TYPE(out, ZES_STRUCTURE_TYPE_MEM_PROPERTIES);
     out->location = m->device ? ZES_MEM_LOC_DEVICE : ZES_MEM_LOC_SYSTEM;
+    out->onSubdevice = m->device && setting("ZE_TEST_TILES");
+    out->subdeviceId = out->onSubdevice ? m->device->index : 0;
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -244,8 +304,8 @@ static ze_result_t ZE_APICALL memory_get_state(zes_mem_handle_t handle, zes_mem_
     const struct memory_module *m = (const struct memory_module *)handle;
     ENTER(&m->o, 'm');
     EXPECT_TYPE(out, ZES_STRUCTURE_TYPE_MEM_STATE);
-    out->size = MEMORY;
-    out->free = MEMORY / 4 * 3 - (m->device ? m->device->taken : 0);
+    out->size = memory_bytes();
+    out->free = memory_bytes() / 4 * 3 - (m->device ? m->device->taken : 0);
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -256,6 +316,8 @@ ze_result_t ZE_APICALL zeDeviceGetModuleProperties(ze_device_handle_t device,
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DEVICE_MODULE_PROPERTIES);
     out->spirvVersionSupported = ZE_MAKE_VERSION(1, 2);
     out->flags = setting("FAULTY_NO_DOUBLE") ? 0 : ZE_DEVICE_MODULE_FLAG_FP64;
+    out->fp32flags = ZE_DEVICE_FP_FLAG_DENORM | ZE_DEVICE_FP_FLAG_ROUND_TO_NEAREST |
+                     (setting("ZE_TEST_UNROUNDED") ? 0 : ZE_DEVICE_FP_FLAG_ROUNDED_DIVIDE_SQRT);
     out->maxArgumentsSize = 2048;
     return leave(ZE_RESULT_SUCCESS);
 }
@@ -266,7 +328,7 @@ ze_result_t ZE_APICALL zeDeviceGetMemoryProperties(ze_device_handle_t device, ui
     ENTER(device, 'D');
     if (*count && out) {
         EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_DEVICE_MEMORY_PROPERTIES);
-        out->totalSize = MEMORY;
+        out->totalSize = memory_bytes();
     }
     *count = 1;
     return leave(ZE_RESULT_SUCCESS);
@@ -282,7 +344,7 @@ ze_result_t ZE_APICALL zeDeviceGetCommandQueueGroupProperties(ze_device_handle_t
         out[i].flags = ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY |
                        (i ? ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE : 0);
         out[i].maxMemoryFillPatternSize = 16;
-        out[i].numQueues = 1;
+        out[i].numQueues = i ? ENGINES : 1;
     }
     *count = 2;
     return leave(ZE_RESULT_SUCCESS);
@@ -325,7 +387,8 @@ ze_result_t ZE_APICALL zeContextDestroy(ze_context_handle_t context)
 
 TABLE(zeGetGlobalProcAddrTable, ze_global_dditable_t, .pfnInit = zeInit)
 TABLE(zeGetDriverProcAddrTable, ze_driver_dditable_t, .pfnGet = zeDriverGet,
-      .pfnGetApiVersion = zeDriverGetApiVersion, .pfnGetProperties = zeDriverGetProperties)
+      .pfnGetApiVersion = zeDriverGetApiVersion, .pfnGetProperties = zeDriverGetProperties,
+      .pfnGetExtensionProperties = zeDriverGetExtensionProperties)
 TABLE(zeGetDeviceProcAddrTable, ze_device_dditable_t, .pfnGet = zeDeviceGet,
       .pfnGetProperties = zeDeviceGetProperties, .pfnGetModuleProperties = zeDeviceGetModuleProperties,
       .pfnGetMemoryProperties = zeDeviceGetMemoryProperties,

@@ -25,14 +25,19 @@
 #include "../gpu/report.h"
 #include "ze_library.h"
 
-#define DEVICES     2
-#define MEMORY      ((uint64_t)4 << 30)  /* of a device */
-#define ARENA       ((uint64_t)64 << 30) /* addresses for device memory; none is given out twice */
-#define LARGEST     ((uint64_t)2 << 30)
-#define VALID_BITS  36 /* of timestamps in nanoseconds: they wrap after a minute */
-#define MOST_ARGS   16
-#define MOST_WAITS  4
-#define MOST_MEMORY 65536
+#define DEVICES    2
+#define MEMORY     ((uint64_t)4 << 30)  /* of a device, without ZE_TEST_MEMORY */
+#define ARENA      ((uint64_t)64 << 30) /* addresses for device memory; none is given out twice */
+#define LARGEST    ((uint64_t)2 << 30)  /* without ZE_TEST_LARGEST */
+#define ENGINES    3                    /* in the group of queues that computes */
+#define VALID_BITS 32                   /* of timestamps, without ZE_TEST_BITS */
+#define HERTZ      19200000             /* of their clock, without ZE_TEST_HERTZ: 52.08 nanoseconds */
+/* What knows the flag of lists in order: version 1.7 of the specification, and Intel's driver since this build. */
+#define ORDER_VERSION     ZE_MAKE_VERSION(1, 7)
+#define INTEL_ORDER_BUILD (0x01030000 + 29534)
+#define MOST_ARGS         16
+#define MOST_WAITS        4
+#define MOST_MEMORY       65536
 
 #define report(...) report_of("ze_driver", __VA_ARGS__)
 
@@ -72,11 +77,18 @@ struct _ze_event_handle_t {
     int is_signalled;
     uint64_t time;
 };
+/* Native code is bitcode behind this. */
+typedef struct native_head {
+    char magic[8];
+    uint32_t has_double;
+    char flags[116]; /* that it was built with */
+} native_head;
 struct _ze_module_handle_t {
     object o;
     ze_context_handle_t context;
     cl_program program;
     int kernels;
+    native_head head;
     size_t size;
     uint8_t *bytes; /* of the bitcode */
 };
@@ -141,6 +153,9 @@ extern ze_command_list_handle_t lists; /* all that ever were */
 /* ze_driver.c */
 ze_result_t fault_of(const char *function);
 long setting(const char *name);
+long setting_or(const char *name, long otherwise);
+uint64_t memory_bytes(void);
+int keeps_order(void);
 ze_memory_access_cap_flags_t shared_capabilities(void);
 uint64_t now(void);
 int is_alive(const void *handle, char kind, const char *function);

@@ -136,6 +136,23 @@ static void expect_place(ze_command_list_handle_t list, const void *p, size_t by
     if (a && a->context != list->context) report("%s: %p is memory of another context", function, p);
 }
 
+/* Whether a command of any list will signal the event. */
+static int will_signal(ze_event_handle_t e)
+{
+    for (ze_command_list_handle_t list = lists; list; list = list->next)
+        for (const command *c = list->first; c; c = c->next)
+            if (c->signal == e) return 1;
+    return 0;
+}
+
+/* Drivers may stay in the call until the host has signalled the events that only the host can signal. */
+static void wait_for_host(uint32_t n_waits, ze_event_handle_t *waits)
+{
+    for (uint32_t i = 0; setting("ZE_TEST_BLOCKING") && i < n_waits; i++)
+        while (!waits[i]->is_signalled && !will_signal(waits[i]) && !is_lost)
+            pthread_cond_wait(&changed, &lock);
+}
+
 /* Appends a copy of the command; takes the lock for itself. */
 static ze_result_t append(ze_command_list_handle_t list, const char *function, command c,
                           ze_event_handle_t signal, uint32_t n_waits, ze_event_handle_t *waits)
@@ -167,6 +184,7 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         *at = copy;
         watch_shared(copy);
         pthread_cond_broadcast(&changed);
+        wait_for_host(n_waits, waits);
     } else {
         free(c.arguments);
         free(c.data);
@@ -184,10 +202,12 @@ ze_result_t ZE_APICALL zeCommandListCreateImmediate(ze_context_handle_t context,
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC);
     if (desc->ordinal != 1) report("%s: group %u does not compute", __func__, desc->ordinal);
     if (desc->flags & ~(uint32_t)IN_ORDER) report("%s: flags %x", __func__, desc->flags);
+    if (desc->index >= ENGINES) report("%s: index %u of %d", __func__, desc->index, ENGINES);
     if (setting("ZE_TEST_PRIORITIES")) report("%s: priority %d", __func__, (int)desc->priority);
+    if (setting("ZE_TEST_INDICES")) report("%s: index %u", __func__, desc->index);
     ze_command_list_handle_t list = make(sizeof *list, 'L');
     list->context = context;
-    list->is_ordered = (desc->flags & IN_ORDER) != 0;
+    list->is_ordered = (desc->flags & IN_ORDER) != 0 && keeps_order();
     list->device = device;
     list->next = lists;
     lists = list;
@@ -391,14 +411,22 @@ ze_result_t ZE_APICALL zeEventQueryStatus(ze_event_handle_t e)
     return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }
 
+/* Of the clock of timestamps. */
+static uint64_t ticks_of(uint64_t nanoseconds)
+{
+    const uint64_t hertz = (uint64_t)setting_or("ZE_TEST_HERTZ", HERTZ), second = 1000000000;
+    return nanoseconds / second * hertz + nanoseconds % second * hertz / second;
+}
+
 ze_result_t ZE_APICALL zeEventQueryKernelTimestamp(ze_event_handle_t e, ze_kernel_timestamp_result_t *out)
 {
     ENTER(e, 'E');
     static uint64_t
         origin; /* the first one that is asked for stands a millisecond before the end of the clock */
     if (!e->is_signalled) return leave(ZE_RESULT_NOT_READY);
-    if (!origin) origin = e->time + 1000000;
-    uint64_t ticks = (e->time - origin) & (((uint64_t)1 << VALID_BITS) - 1);
+    if (!origin) origin = ticks_of(e->time + 1000000);
+    uint64_t ticks =
+        (ticks_of(e->time) - origin) & (((uint64_t)1 << setting_or("ZE_TEST_BITS", VALID_BITS)) - 1);
     *out = (ze_kernel_timestamp_result_t){{ticks, ticks}, {ticks, ticks}};
     return leave(ZE_RESULT_SUCCESS);
 }

@@ -106,16 +106,27 @@ void watch_shared(const command *c)
     }
 }
 
+/* Whether the size is one that the device gives: larger ones have to be asked for. */
+static int is_size(size_t bytes, const void *extension, const char *function)
+{
+    const ze_relaxed_allocation_limits_exp_desc_t *limits = extension;
+    const size_t largest = (size_t)setting_or("ZE_TEST_LARGEST", (long)LARGEST);
+    if (limits && limits->stype != ZE_STRUCTURE_TYPE_RELAXED_ALLOCATION_LIMITS_EXP_DESC)
+        report("%s: an extension of type %x", function, (unsigned)limits->stype);
+    if (limits && setting("ZE_TEST_LIMITED")) report("%s: no limit is lifted", function);
+    const int is_lifted = limits && limits->flags == ZE_RELAXED_ALLOCATION_LIMITS_EXP_FLAG_MAX_SIZE;
+    return bytes && (bytes <= largest || is_lifted);
+}
+
 /* Memory of the arena, under the lock. */
 static ze_result_t take(ze_context_handle_t context, ze_device_handle_t device, size_t bytes,
                         size_t alignment, int is_shared, void **out)
 {
-    if (!bytes || bytes > LARGEST) return ZE_RESULT_ERROR_UNSUPPORTED_SIZE;
     if (setting("FAULTY_LARGEST") && bytes > (size_t)setting("FAULTY_LARGEST"))
         return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
     if (alignment & (alignment - 1)) return ZE_RESULT_ERROR_UNSUPPORTED_ALIGNMENT;
     uint64_t room = (bytes + 4096 + 4095) / 4096 * 4096; /* a page that belongs to nobody behind it */
-    if (!make_arena() || device->taken + bytes > MEMORY || n_allocations == MOST_MEMORY ||
+    if (!make_arena() || device->taken + bytes > memory_bytes() || n_allocations == MOST_MEMORY ||
         arena_used + room > ARENA)
         return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
     allocation *a = &allocations[n_allocations++];
@@ -138,6 +149,7 @@ ze_result_t ZE_APICALL zeMemAllocDevice(ze_context_handle_t context, const ze_de
 {
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
+    if (!is_size(bytes, desc->pNext, __func__)) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
     return leave(take(context, device, bytes, alignment, 0, out));
 }
 
@@ -148,6 +160,7 @@ ze_result_t ZE_APICALL zeMemAllocShared(ze_context_handle_t context, const ze_de
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC);
     EXPECT_TYPE(of_host, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC);
+    if (!is_size(bytes, desc->pNext, __func__)) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
     if (!(shared_capabilities() & ZE_MEMORY_ACCESS_CAP_FLAG_RW))
         return leave(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
     if (!device) report("%s: the memory belongs to no device", __func__);
@@ -159,7 +172,7 @@ ze_result_t ZE_APICALL zeMemAllocHost(ze_context_handle_t context, const ze_host
 {
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC);
-    if (!bytes) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
+    if (!is_size(bytes, desc->pNext, __func__)) return leave(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
     if (n_allocations == MOST_MEMORY || posix_memalign(out, alignment < 64 ? 64 : alignment, bytes))
         return leave(ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY);
     allocations[n_allocations++] = (allocation){.base = *out, .bytes = bytes, .context = context};

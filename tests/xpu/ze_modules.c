@@ -121,6 +121,39 @@ static int translate(const uint8_t *bytes, size_t size, uint8_t **out, size_t *o
     return 0;
 }
 
+/* Whether the SPIR-V declares that it uses 64-bit floating point. */
+static int uses_double(const uint8_t *bytes, size_t size)
+{
+    enum { HEAD = 5, OP_CAPABILITY = 17, FLOAT64 = 10 };
+    const size_t n = size / 4;
+    uint32_t word[2], length;
+    for (size_t i = HEAD; i + 1 < n; i += length) {
+        memcpy(word, bytes + 4 * i, sizeof word);
+        length = word[0] >> 16;
+        if ((word[0] & 0xFFFF) != OP_CAPABILITY || !length) return 0; /* they come first */
+        if (word[1] == FLOAT64) return 1;
+    }
+    return 0;
+}
+
+/* What the code is built for. Flags that the driver does not know would be ignored. */
+static native_head head_of(const char *flags)
+{
+    static const char rounded[] = "-ze-fp32-correctly-rounded-divide-sqrt",
+                      large[] = "-ze-opt-greater-than-4GB-buffer-required";
+    native_head h = {.magic = "ZETEST1", .has_double = !setting("FAULTY_NO_DOUBLE")};
+    char words[sizeof h.flags], *rest = NULL;
+    snprintf(h.flags, sizeof h.flags, "%s", flags ? flags : "");
+    memcpy(words, h.flags, sizeof words);
+    for (char *w = strtok_r(words, " ", &rest); w; w = strtok_r(NULL, " ", &rest)) {
+        if (strcmp(w, rounded) != 0 && strcmp(w, large) != 0) report("zeModuleCreate: flag %s", w);
+        if (strcmp(w, rounded) == 0 && setting("ZE_TEST_UNROUNDED"))
+            report("zeModuleCreate: this device cannot do %s", w);
+    }
+    if (setting("ZE_TEST_FLAGS")) report("zeModuleCreate: flags '%s'", h.flags);
+    return h;
+}
+
 ze_result_t ZE_APICALL zeModuleCreate(ze_context_handle_t context, ze_device_handle_t device,
                                       const ze_module_desc_t *desc, ze_module_handle_t *out,
                                       ze_module_build_log_handle_t *out_log)
@@ -130,16 +163,20 @@ ze_result_t ZE_APICALL zeModuleCreate(ze_context_handle_t context, ze_device_han
     } log = {{.kind = 'B'}};
     ENTER(context, 'C');
     EXPECT_TYPE(desc, ZE_STRUCTURE_TYPE_MODULE_DESC);
-    struct _ze_module_handle_t m = {.context = context};
+    struct _ze_module_handle_t m = {.context = context, .head = head_of(desc->pBuildFlags)};
     cl_int status = CL_INVALID_BINARY, of_binary;
     int is_native = desc->format == ZE_MODULE_FORMAT_NATIVE;
     if (out_log) *out_log = (ze_module_build_log_handle_t)&log;
-    if (is_native && (desc->inputSize < 4 || memcmp(desc->pInputModule, "BC\xC0\xDE", 4) != 0))
+    if (is_native && (desc->inputSize < sizeof m.head || memcmp(desc->pInputModule, &m.head, 8) != 0))
         return leave(ZE_RESULT_ERROR_INVALID_NATIVE_BINARY);
+    if (is_native && memcmp(desc->pInputModule, &m.head, sizeof m.head) != 0)
+        report("%s: the code was built for another device, or with other flags", __func__);
+    if (!is_native && !m.head.has_double && uses_double(desc->pInputModule, desc->inputSize))
+        return leave(ZE_RESULT_ERROR_MODULE_BUILD_FAILURE);
     if (is_native) {
-        m.bytes = malloc(desc->inputSize);
-        memcpy(m.bytes, desc->pInputModule, desc->inputSize);
-        m.size = desc->inputSize;
+        m.size = desc->inputSize - sizeof m.head;
+        m.bytes = malloc(m.size);
+        memcpy(m.bytes, desc->pInputModule + sizeof m.head, m.size);
     } else if (!translate(desc->pInputModule, desc->inputSize, &m.bytes, &m.size)) {
         return leave(ZE_RESULT_ERROR_MODULE_BUILD_FAILURE);
     }
@@ -178,8 +215,13 @@ ze_result_t ZE_APICALL zeModuleDestroy(ze_module_handle_t module)
 ze_result_t ZE_APICALL zeModuleGetNativeBinary(ze_module_handle_t module, size_t *size, uint8_t *out)
 {
     ENTER(module, 'M');
-    if (out) memcpy(out, module->bytes, *size < module->size ? *size : module->size);
-    *size = module->size;
+    const size_t needed = sizeof module->head + module->size;
+    if (out && *size < needed) return leave(ZE_RESULT_ERROR_INVALID_SIZE);
+    if (out) {
+        memcpy(out, &module->head, sizeof module->head);
+        memcpy(out + sizeof module->head, module->bytes, module->size);
+    }
+    *size = needed;
     return leave(ZE_RESULT_SUCCESS);
 }
 

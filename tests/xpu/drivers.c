@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drivers and devices of Level Zero that differ: without float64, with several engines, other clocks, limits, tiles, and versions
+ * that do not know what the plugin would like. ze_driver.c says what the settings mean; each is made before the driver is asked.
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+#include <time.h>
+#include <unistd.h>
+#include "../core/gate.h"
+
+#define DEVICE "xpu"
+#include "../gpu/device_suite.h"
+
+TestSuite(drivers, .fini = close_device, .timeout = 120);
+
+/* ---- What the driver reports, in a file of the test -------------------------------------------------------------- */
+
+static char report_file[64], said[16384];
+
+static void listen(const char *setting)
+{
+    snprintf(report_file, sizeof report_file, "/tmp/tenon_xpu_drivers_XXXXXX");
+    const int file = mkstemp(report_file);
+    cr_assert_geq(file, 0);
+    close(file);
+    setenv("ZE_TEST_REPORT", report_file, 1);
+    setenv(setting, "1", 1);
+}
+
+/* Reads what was said, and begins again. */
+static void heard(void)
+{
+    FILE *file = fopen(report_file, "r+");
+    cr_assert_not_null(file);
+    const size_t n = fread(said, 1, sizeof said - 1, file);
+    said[n] = 0;
+    fclose(file);
+    cr_assert_eq(truncate(report_file, 0), 0);
+}
+
+static void stop_listening(const char *setting)
+{
+    unsetenv("ZE_TEST_REPORT");
+    unsetenv(setting);
+    unlink(report_file);
+}
+
+/* ---- Modules --------------------------------------------------------------------------------------------------- */
+
+/* The driver refuses every module that declares doubles. */
+Test(drivers, a_device_without_float64_computes_the_other_dtypes)
+{
+    float sum, products[4];
+    int64_t whole[2];
+    setenv("FAULTY_NO_DOUBLE", "1", 1);
+    setenv("XDG_CACHE_HOME", "/proc/nowhere", 1); /* programs are compiled */
+    open_without_fallback();
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2, 2), (float[]){1, 2, 3, 4}, device);
+    tn_tensor *y = tn__to_copy(s, tn__to_copy(s, x, .dtype = TN_FLOAT16), .dtype = TN_FLOAT32);
+    tn_tensor *i = tn_from_data(s, TN_INT64, TN_INTS(2), (int64_t[]){7, 5}, device);
+    cr_assert_eq(tn_to_host(s, tn_mm(s, x, y), products, sizeof products), TN_OK, "%s",
+                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_assert_eq(tn_to_host(s, tn_sum(s, x), &sum, sizeof sum), TN_OK);
+    cr_assert_eq(tn_to_host(s, tn_add(s, i, i), whole, sizeof whole), TN_OK);
+    cr_assert(products[0] == 7 && products[1] == 10 && products[2] == 15 && products[3] == 22);
+    cr_assert(sum == 10 && whole[0] == 14 && whole[1] == 10);
+}
+
+static const char *flags_of_a_module(void)
+{
+    open_without_fallback();
+    cr_assert_not_null(tn_add_scalar(s, pair(device, 1, 2), 1));
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    close_device();
+    heard();
+    cr_expect_null(strstr(said, "the code was built for another device"), "%s", said);
+    char *end = strchr(said, '\n');
+    if (end) *end = 0;
+    return said;
+}
+
+/* The compiled code is kept, and is not taken when the flags would be others. */
+Test(drivers, build_flags_follow_the_device)
+{
+    char cache[] = "/tmp/tenon_xpu_cache_XXXXXX", command[64];
+    cr_assert_not_null(mkdtemp(cache));
+    setenv("XDG_CACHE_HOME", cache, 1);
+    listen("ZE_TEST_FLAGS");
+    for (int i = 0; i < 2; i++)
+        cr_expect_str_eq(flags_of_a_module(),
+                         "ze_driver: zeModuleCreate: flags '-ze-fp32-correctly-rounded-divide-sqrt "
+                         "-ze-opt-greater-than-4GB-buffer-required'");
+    setenv("ZE_TEST_MEMORY", "2147483648", 1);
+    cr_expect_str_eq(flags_of_a_module(),
+                     "ze_driver: zeModuleCreate: flags '-ze-fp32-correctly-rounded-divide-sqrt'");
+    setenv("ZE_TEST_UNROUNDED", "1", 1);
+    cr_expect_str_eq(flags_of_a_module(), "ze_driver: zeModuleCreate: flags ''");
+    setenv("FAULTY_NO_DOUBLE", "1", 1);
+    cr_expect_str_eq(flags_of_a_module(), "ze_driver: zeModuleCreate: flags ''");
+    stop_listening("ZE_TEST_FLAGS");
+    snprintf(command, sizeof command, "rm -r %s", cache);
+    cr_expect_eq(system(command), 0);
+}
+
+/* ---- Queues and callbacks ---------------------------------------------------------------------------------------- */
+
+Test(drivers, streams_take_turns_on_the_engines)
+{
+    enum { STREAMS = 7, ENGINES = 3 };
+    tn_stream *streams[STREAMS];
+    unsigned index, last = 0;
+    int n = 0;
+    open_tested_device();
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    listen("ZE_TEST_INDICES");
+    for (int i = 0; i < STREAMS; i++)
+        cr_assert_eq(tn_stream_create(ctx, device, 0, &streams[i]), TN_OK, "%s", tn_last_error()->message);
+    heard();
+    stop_listening("ZE_TEST_INDICES");
+    for (const char *line = said; (line = strstr(line, "index ")); n++) {
+        cr_assert_eq(sscanf(line, "index %u", &index), 1);
+        cr_expect(index < ENGINES && (!n || index == (last + 1) % ENGINES), "%u after %u", index, last);
+        last = index;
+        line++;
+    }
+    cr_assert_eq(n, STREAMS, "%s", said);
+    for (int i = 0; i < STREAMS; i++) tn_stream_release(streams[i]);
+}
+
+static atomic_int calls;
+
+static void count_call(void *user)
+{
+    atomic_fetch_add(&calls, 1);
+}
+
+/* The wait for the callback is appended when the callback has returned. */
+Test(drivers, an_append_may_wait_for_the_host)
+{
+    setenv("ZE_TEST_BLOCKING", "1", 1);
+    open_tested_device();
+    tn_tensor *x = pair(device, 1, 2);
+    tn_stream *home = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_stream_add_callback(home, count_call, NULL), TN_OK, "%s", tn_last_error()->message);
+    tn_add_scalar_(s, x, 1);
+    expect_pair(x, 2, 3);
+    cr_assert_eq(atomic_load(&calls), 1);
+}
+
+ParameterizedTestParameters(drivers, a_callback_that_fails_is_not_called)
+{
+    static int nth[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    return cr_make_param_array(int, nth, sizeof nth / sizeof *nth);
+}
+
+/* Whatever barrier fails: a call that succeeds calls back once, a call that fails never. */
+ParameterizedTest(int *nth, drivers, a_callback_that_fails_is_not_called)
+{
+    char fault[64];
+    snprintf(fault, sizeof fault, "zeCommandListAppendBarrier:%d:0x7ffffffe", *nth);
+    setenv("FAULTY_FAIL", fault, 1);
+    open_tested_device();
+    tn_stream *side;
+    const int32_t made = tn_stream_create(ctx, device, 0, &side);
+    const int32_t status = made ? made : tn_stream_add_callback(side, count_call, NULL);
+    const int32_t waited = made ? made : tn_stream_synchronize(side);
+    const int called = atomic_load(&calls);
+    if (!made) tn_stream_release(side);
+    close_device();
+    cr_expect_eq(atomic_load(&calls), status ? 0 : 1);
+    if (!waited) cr_expect_eq(called, atomic_load(&calls), "the stream did not wait for the callback");
+}
+
+/* ---- Events -------------------------------------------------------------------------------------------------------- */
+
+/* The event behind the callback stays the oldest one that was given back. A second pool cannot be made. */
+Test(drivers, events_are_used_again_beside_one_that_never_comes)
+{
+    gate in_callback;
+    tn_stream *side;
+    tn_event *event;
+    gate_init(&in_callback);
+    setenv("FAULTY_FAIL", "zeEventPoolCreate:2:0x70000003", 1);
+    open_tested_device();
+    tn_stream *home = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_stream_add_callback(side, gate_wait, &in_callback), TN_OK);
+    for (int i = 0; i < 300; i++) {
+        cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+        cr_assert_eq(tn_event_record(event, i < 8 ? side : home), TN_OK, "%d: %s", i,
+                     tn_last_error()->message);
+        if (i >= 8) cr_assert_eq(tn_event_synchronize(event), TN_OK);
+        tn_event_release(event);
+    }
+    gate_open(&in_callback);
+    cr_assert_eq(tn_stream_synchronize(side), TN_OK);
+    tn_stream_release(side);
+}
+
+static double milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+enum { BY_THE_EVENT, BY_THE_STREAM, LATER };
+
+/* The time between two events with work of that length between them, if `how` is not LATER; else that time passes before it is
+ * asked. What the host saw at most is an output. */
+static double time_of(int delay, int how, double *out_most, double *out_back)
+{
+    tn_event *start, *stop;
+    double ms = 0;
+    char text[16];
+    snprintf(text, sizeof text, "%d", how == LATER ? 0 : delay);
+    open_tested_device();
+    tn_tensor *x = pair(device, 1, 2);
+    tn_stream *home = tn_stream_current(ctx, device);
+    tn_add_scalar_(s, x, 1); /* the kernel is compiled */
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    setenv("FAULTY_DELAY", text, 1);
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &start), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &stop), TN_OK);
+    const double begin = milliseconds();
+    cr_assert_eq(tn_event_record(start, home), TN_OK);
+    tn_add_scalar_(s, x, 1);
+    cr_assert_eq(tn_event_record(stop, home), TN_OK);
+    if (how != BY_THE_EVENT) cr_assert_eq(tn_stream_synchronize(home), TN_OK);
+    if (how == LATER) usleep((useconds_t)delay * 1000);
+    cr_assert_eq(tn_event_elapsed(start, stop, &ms), TN_OK, "%s", tn_last_error()->message);
+    *out_most = milliseconds() - begin + 1; /* of clocks that are not read at the same time */
+    cr_assert_eq(tn_event_elapsed(stop, start, out_back), TN_OK);
+    unsetenv("FAULTY_DELAY");
+    tn_event_release(start);
+    tn_event_release(stop);
+    close_device();
+    return ms;
+}
+
+static void expect_time(int delay, int how)
+{
+    double most, back, ms = time_of(delay, how, &most, &back);
+    if (how == LATER)
+        cr_expect(ms >= 0 && ms < most - delay, "%f ms of %f", ms, most);
+    else
+        cr_expect(ms >= delay - 5 && ms < most, "%f ms of %f", ms, most);
+    cr_expect_float_eq(back, -ms, 1e-6);
+}
+
+/* 1.67 nanoseconds: in whole ones the time would be too short by two fifths. */
+Test(drivers, clocks_whose_ticks_are_no_whole_nanoseconds)
+{
+    setenv("ZE_TEST_HERTZ", "600000000", 1);
+    expect_time(100, BY_THE_EVENT);
+}
+
+Test(drivers, clocks_of_old_drivers)
+{
+    setenv("ZE_TEST_HERTZ", "500000000", 1);
+    setenv("ZE_TEST_VERSION", "1", 1);
+    expect_time(100, BY_THE_EVENT);
+}
+
+/* Of 23 bits, which wrap after 437 ms. */
+Test(drivers, times_longer_than_the_range_of_timestamps)
+{
+    setenv("ZE_TEST_BITS", "23", 1);
+    expect_time(1500, BY_THE_EVENT);
+    expect_time(1500, BY_THE_STREAM);
+    expect_time(1500, LATER);
+}
+
+/* ---- Devices and memory --------------------------------------------------------------------------------------------- */
+
+Test(drivers, only_gpus_are_devices)
+{
+    tn_device_facts f = {.size = sizeof f};
+    setenv("ZE_TEST_NPU", "1", 1);
+    open_tested_device();
+    cr_assert_eq(tn_device_count(ctx, "xpu"), 2);
+    cr_assert_eq(tn_device_get_facts(ctx, device, &f), TN_OK);
+    cr_expect_str_eq(f.name, "Level Zero test device 0");
+}
+
+static int32_t make_bytes(int64_t bytes)
+{
+    tn_scope *inner = scope_on_device();
+    tn_empty(inner, TN_INTS(bytes), .dtype = TN_UINT8);
+    const int32_t status = tn_scope_failed(inner);
+    tn_scope_close(inner);
+    return status;
+}
+
+Test(drivers, allocations_above_the_limit)
+{
+    const int64_t limit = 64 << 20;
+    setenv("ZE_TEST_LARGEST", "67108864", 1);
+    open_tested_device();
+    cr_expect_eq(make_bytes(limit), TN_OK);
+    cr_expect_eq(make_bytes(limit + 1), TN_OK, "%s", tn_last_error()->message);
+    close_device();
+    setenv("ZE_TEST_INTEGRATED", "1", 1);
+    open_tested_device();
+    cr_expect_eq(make_bytes(limit + 1), TN_OK, "%s", tn_last_error()->message);
+    close_device();
+    setenv("ZE_TEST_LIMITED", "1", 1);
+    open_tested_device();
+    cr_expect_eq(make_bytes(limit), TN_OK);
+    cr_expect_eq(make_bytes(limit + 1), TN_E_OUT_OF_MEMORY);
+}
+
+/* System management shows the memory of both tiles, of which each is a device. */
+Test(drivers, free_memory_of_a_tile)
+{
+    const uint64_t memory = (uint64_t)4 << 30;
+    setenv("ZES_ENABLE_SYSMAN", "1", 1);
+    for (int tiles = 0; tiles < 3; tiles++) {
+        char text[2] = {(char)('0' + tiles), 0};
+        uint64_t bytes, total, less;
+        setenv("ZE_TEST_TILES", text, 1);
+        open_tested_device();
+        const tn_device second = tn_device_parse(ctx, "xpu:1");
+        cr_assert_eq(tn_device_memory(ctx, second, &bytes, &total), TN_OK, "%s", tn_last_error()->message);
+        cr_expect_eq(total, memory, "%d: %llu", tiles, (unsigned long long)total);
+        /* Without the number of the tile the plugin counts for itself. Somebody else has a quarter. */
+        cr_expect(tiles == 1 ? bytes > memory / 4 * 3 : bytes <= memory / 4 * 3, "%d: %llu", tiles,
+                  (unsigned long long)bytes);
+        cr_assert_not_null(tn_empty(s, TN_INTS(64 << 20), .dtype = TN_UINT8, .device = second));
+        cr_assert_eq(tn_device_memory(ctx, second, &less, &total), TN_OK);
+        cr_expect_eq(bytes - less, 64 << 20, "%d: %llu", tiles, (unsigned long long)(bytes - less));
+        close_device();
+    }
+}
