@@ -8,7 +8,7 @@
 #include "libraries.h"
 
 enum {
-    BIAS_ALIGNMENT = 16,  /* bytes; the library has no preference for it */
+    BIAS_ALIGNMENT = 16,  /* bytes that a bias has at least */
     WORKSPACE = 32 << 20, /* bytes that a plan may ask for: what NVIDIA advises for sm_90 */
 };
 
@@ -16,9 +16,10 @@ enum {
 typedef struct plan_key {
     uint64_t rows, columns, depth, batches;
     int64_t strides[4], batch_strides[4]; /* of out, a, b, added */
-    uint32_t dtype, sums, reductions, has_bias;
+    uint32_t dtype, sums, reductions;
     uint32_t is_transposed[2]; /* a, b */
     uint32_t alignments[4];
+    uint32_t bias_alignment; /* which the choice looks at, as it gets the bias; 0: there is none */
 } plan_key;
 
 typedef struct plan {
@@ -75,9 +76,9 @@ static plan_key key_of(const tn_call *call, const gpu_matrices *m)
                 : is_tf32           ? CUBLAS_BY_TF32
                                     : CUBLAS_BY_32F,
         .reductions = reductions_of(call, m->dtype),
-        .has_bias = m->bias.memory != NULL,
         .is_transposed = {m->a.is_transposed, m->b.is_transposed},
-        .alignments = {alignment_of(&m->b), alignment_of(&m->a), alignment_of(added), alignment_of(&m->out)}};
+        .alignments = {alignment_of(&m->b), alignment_of(&m->a), alignment_of(added), alignment_of(&m->out)},
+        .bias_alignment = m->bias.memory ? alignment_of(&m->bias) : 0};
 }
 
 static int type_of(uint32_t dtype)
@@ -121,13 +122,13 @@ static int set_bias(const cuda_blas *b, const plan *p, const gpu_matrices *m)
     return b->cublasLtMatmulDescSetAttribute(p->description, LT_DESC_BIAS, &bias, sizeof bias);
 }
 
-static int make_description(const cuda_blas *b, plan *p, const gpu_matrices *m)
+static int make_description(const cuda_blas *b, plan *p, const gpu_matrices *m, uint32_t sums)
 {
     const plan_key *k = &p->key;
     const int32_t transpose[2] = {k->is_transposed[1] ? LT_TRANSPOSED : LT_PLAIN,
                                   k->is_transposed[0] ? LT_TRANSPOSED : LT_PLAIN};
-    const uint32_t epilogue = k->has_bias ? LT_EPILOGUE_BIAS : LT_EPILOGUE_NONE;
-    int result = b->cublasLtMatmulDescCreate(&p->description, (int)k->sums,
+    const uint32_t epilogue = k->bias_alignment ? LT_EPILOGUE_BIAS : LT_EPILOGUE_NONE;
+    int result = b->cublasLtMatmulDescCreate(&p->description, (int)sums,
                                              k->dtype == GPU_F64 ? CUBLAS_R_64F : CUBLAS_R_32F);
     for (int i = 0; i < 2 && !result; i++)
         result = b->cublasLtMatmulDescSetAttribute(p->description, LT_DESC_TRANSA + i, &transpose[i],
@@ -135,7 +136,7 @@ static int make_description(const cuda_blas *b, plan *p, const gpu_matrices *m)
     if (!result)
         result =
             b->cublasLtMatmulDescSetAttribute(p->description, LT_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    return result || !k->has_bias ? result : set_bias(b, p, m);
+    return result || !k->bias_alignment ? result : set_bias(b, p, m);
 }
 
 static int choose(const cuda_blas *b, plan *p)
@@ -161,13 +162,35 @@ static int choose(const cuda_blas *b, plan *p)
     return count ? p->choice.status : CUBLAS_NOT_SUPPORTED;
 }
 
+static int32_t meaning(int result)
+{
+    switch (result) {
+    case CUBLAS_INVALID_VALUE:
+    case CUBLAS_ARCH_MISMATCH:
+    case CUBLAS_NOT_SUPPORTED:
+        return TN_E_UNSUPPORTED;
+    default:
+        return result == CUBLAS_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
+    }
+}
+
+static int describe_and_choose(const cuda_blas *b, plan *p, const gpu_matrices *m, uint32_t sums)
+{
+    const int result = make_description(b, p, m, sums);
+    return result ? result : choose(b, p);
+}
+
+/* TF32 is allowed, not asked for: a library without it on this GPU computes in float32. */
 static int make_plan(cuda_library *l, gpu_plan *made, const void *matrices)
 {
     const cuda_blas *b = (cuda_blas *)l;
     plan *p = (plan *)made;
-    int result = make_description(b, p, matrices);
-    if (!result) result = make_layouts(b, &p->key, p->layouts);
-    return result ? result : choose(b, p);
+    int result = make_layouts(b, &p->key, p->layouts);
+    if (!result) result = describe_and_choose(b, p, matrices, p->key.sums);
+    if (p->key.sums != CUBLAS_BY_TF32 || !result || meaning(result) != TN_E_UNSUPPORTED) return result;
+    if (p->description) b->cublasLtMatmulDescDestroy(p->description);
+    p->description = NULL;
+    return describe_and_choose(b, p, matrices, CUBLAS_BY_32F);
 }
 
 static void destroy_plan(const cuda_library *l, gpu_plan *made)
@@ -181,20 +204,23 @@ static void destroy_plan(const cuda_library *l, gpu_plan *made)
 
 /* ---- Products ------------------------------------------------------------------------------------------------ */
 
-/* With the library's lock held. */
-static int32_t multiply(cuda_device *d, const cuda_blas *b, plan *p, void *queue, const tn_call *call,
-                        const gpu_matrices *m)
+static int32_t multiply(cuda_device *d, cuda_library *l, void *queue, const tn_call *call,
+                        const void *matrices)
 {
+    const cuda_blas *b = (cuda_blas *)l;
+    const gpu_matrices *m = matrices;
+    const plan_key key = key_of(call, m);
     const gpu_matrix *added = m->added.memory ? &m->added : &m->out;
     const float alpha = (float)m->alpha, beta = (float)m->beta;
     const int32_t is_double = m->dtype == GPU_F64;
     void *workspace = NULL;
     uint64_t offset = 0;
-    if (p->choice.workspace) {
-        int32_t status = gpu_workspace(call, p->choice.workspace, &workspace, &offset);
-        if (status) return status;
-    }
-    int32_t was_entered = cuda_enter(d);
+    gpu_plan *found;
+    int32_t status = cuda_plan_find(d, l, &(cuda_plan_request){call, &key, make_plan, m}, &found);
+    if (status) return status;
+    const plan *p = (plan *)found;
+    if (p->choice.workspace) status = gpu_workspace(call, p->choice.workspace, &workspace, &offset);
+    if (status) return status;
     int result = m->bias.memory ? set_bias(b, p, m) : CUBLAS_SUCCESS;
     if (!result)
         result = b->cublasLtMatmul(
@@ -202,20 +228,11 @@ static int32_t multiply(cuda_device *d, const cuda_blas *b, plan *p, void *queue
             p->layouts[0], matrix_at(&m->a), p->layouts[1], is_double ? (const void *)&m->beta : &beta,
             matrix_at(added), p->layouts[2], matrix_at(&m->out), p->layouts[3], &p->choice.algorithm,
             cuda_place(workspace, offset), p->choice.workspace, cuda_stream_of(queue));
-    cuda_leave(d, was_entered);
-    switch (result) {
-    case CUBLAS_SUCCESS:
-        return TN_OK;
-    case CUBLAS_INVALID_VALUE:
-    case CUBLAS_ARCH_MISMATCH:
-    case CUBLAS_NOT_SUPPORTED:
-        p->head.is_supported = 0;
-        return TN_E_UNSUPPORTED;
-    default:
-        return cuda_library_error(d, &b->base,
-                                  result == CUBLAS_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL, result,
-                                  NAME(cublasLtMatmul));
-    }
+    if (!result) return TN_OK;
+    if (meaning(result) != TN_E_UNSUPPORTED)
+        return cuda_library_error(d, l, call, result, NAME(cublasLtMatmul));
+    found->is_supported = 0;
+    return TN_E_UNSUPPORTED;
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
@@ -238,20 +255,12 @@ static const cuda_library_kind kind = {.name = VENDOR_BLAS,
                                        .version = version,
                                        .least = VENDOR_BLAS_LEAST,
                                        .status_name = status_name,
+                                       .meaning = meaning,
                                        CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
 
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m)
 {
-    cuda_device *d = device;
     if (m->batches > INT32_MAX || alignment_of(&m->bias) < BIAS_ALIGNMENT) return TN_E_UNSUPPORTED;
     if (!LT_KEEPS_ORDER && (call->flags & TN_CALL_DETERMINISTIC)) return TN_E_UNSUPPORTED;
-    cuda_library *l = cuda_library_of(d, &kind);
-    if (!l) return TN_E_UNSUPPORTED;
-    const plan_key key = key_of(call, m);
-    pthread_mutex_lock(&l->lock);
-    plan *p = (plan *)cuda_plan_find(l, &key, make_plan, m);
-    int32_t status =
-        p && p->head.is_supported ? multiply(d, (cuda_blas *)l, p, queue, call, m) : TN_E_UNSUPPORTED;
-    pthread_mutex_unlock(&l->lock);
-    return status;
+    return cuda_library_run(device, &kind, multiply, queue, call, m);
 }

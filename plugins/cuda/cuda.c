@@ -73,14 +73,11 @@ int32_t cuda_status_of(CUresult result)
     case CUDA_ERROR_CAPTURED_EVENT:
         return TN_E_STATE;
     case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_DEVICE_UNAVAILABLE:
-    case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
     case CUDA_ERROR_CONTAINED:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case CUDA_ERROR_ASSERT:
     case CUDA_ERROR_HARDWARE_STACK_ERROR:
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
@@ -90,12 +87,17 @@ int32_t cuda_status_of(CUresult result)
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_TENSOR_MEMORY_LEAK:
     case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-    case CUDA_ERROR_EXTERNAL_DEVICE:
-    case CUDA_ERROR_UNKNOWN:
         return TN_E_DEVICE_LOST;
     default:
         return TN_E_INTERNAL;
     }
+}
+
+/* Wrong arguments have these results, too, and so has a device that another process uses alone. */
+int32_t cuda_is_doubtful(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+           result == CUDA_ERROR_EXTERNAL_DEVICE || result == CUDA_ERROR_UNKNOWN;
 }
 
 int32_t cuda_driver_fits(const cuda_symbols *cu, char *reason, size_t size)

@@ -12,7 +12,15 @@ typedef struct cuda_event cuda_event;
 typedef struct borrowed borrowed;
 typedef struct cuda_share cuda_share;
 typedef struct cuda_segment cuda_segment;
+typedef struct cuda_callback cuda_callback;
 typedef struct cuda_library cuda_library; /* libraries.h */
+
+/* callbacks.c: callbacks that have not run yet, and those that were called in the driver's place. */
+typedef struct cuda_callbacks {
+    pthread_mutex_t lock;
+    pthread_cond_t ended; /* one has run */
+    cuda_callback *first, *dead;
+} cuda_callbacks;
 
 enum { CUDA_LIBRARIES = 6 }; /* of the vendor, at most; cuDNN is two, of convolutions and of attention */
 
@@ -30,6 +38,7 @@ typedef struct cuda_device {
     borrowed *borrowed;     /* atomic, too: most devices have none */
     cuda_share *shares;     /* so is this */
     cuda_segment *segments; /* and this */
+    cuda_callbacks callbacks;
     void *fill_program, *fill_kernel;
     cuda_library *libraries[CUDA_LIBRARIES]; /* in the order in which they were first needed; atomic */
 } cuda_device;
@@ -87,10 +96,19 @@ int32_t cuda_stream_context(cuda_device *d, CUstream stream, CUcontext *out);
 CUresult cuda_graph_update(cuda_device *d, CUgraphExec executable, CUgraph graph, int *out_why);
 const char *cuda_result_name(const cuda_symbols *cu, CUresult result);
 int32_t cuda_status_of(CUresult result);
+/* A result that a lost context has, and a wrong argument, too. */
+int32_t cuda_is_doubtful(CUresult result);
 /* Whether the installed driver runs the plugin's programs; else writes the reason. */
 int32_t cuda_driver_fits(const cuda_symbols *cu, char *reason, size_t size);
 int32_t cuda_device_fits(const cuda_symbols *cu, CUdevice id);
 void cuda_write_architecture(const cuda_symbols *cu, CUdevice id, char *out, size_t size);
+
+/* callbacks.c */
+void cuda_callbacks_init(cuda_callbacks *c);
+void cuda_callbacks_finish(cuda_callbacks *c);
+int32_t cuda_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
+/* Before a queue is destroyed: calls what the driver has not called and, behind a fault, never will. */
+void cuda_callbacks_end(cuda_device *d, const void *queue);
 
 extern const gpu_graph_driver cuda_graphs;              /* graph.c */
 extern const tn_collectives_interface cuda_collectives; /* nccl.c */

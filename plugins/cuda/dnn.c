@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 
-enum { ENGINES = 16 }; /* as many are looked at */
+/* As many are looked at: of those for float32 most round it to TF32. */
+enum { ENGINES = 16, ENGINES_OF_F32 = 64 };
 
 /* ---- Descriptors -------------------------------------------------------------------------------------------- */
 
@@ -71,16 +72,23 @@ uint32_t dnn_refused_notes(const tn_call *call, uint32_t dtype)
 {
     uint32_t refused = 0;
     if (call->flags & TN_CALL_DETERMINISTIC) refused |= 1u << DNN_NOTE_NONDETERMINISTIC;
-    if (dtype == GPU_F32 && !(call->flags & TN_CALL_ALLOW_TF32))
-        refused |= 1u << DNN_NOTE_TENSOR_CORE | 1u << DNN_NOTE_DOWN_CONVERT;
+    if (dtype == GPU_F32 && !(call->flags & TN_CALL_ALLOW_TF32)) refused |= DNN_ROUNDS_F32;
     if (dtype == GPU_F64) refused |= 1u << DNN_NOTE_DOWN_CONVERT;
     if (dtype >= GPU_F32 || !(call->flags & TN_CALL_ALLOW_HALF_ACCUMULATION))
         refused |= 1u << DNN_NOTE_REDUCED_SUMS;
     return refused;
 }
 
-/* Whether the engine of a configuration has none of the notes. */
-static int32_t is_allowed(const cuda_dnn *n, void *config, uint32_t refused)
+int32_t dnn_meaning(int result)
+{
+    if (result / 1000 == DNN_NOT_SUPPORTED / 1000 || result / 1000 == DNN_BAD_PARAMETER / 1000)
+        return TN_E_UNSUPPORTED;
+    return result == DNN_HOST_ALLOCATION_FAILED || result == DNN_DEVICE_ALLOCATION_FAILED ? TN_E_OUT_OF_MEMORY
+                                                                                          : TN_E_INTERNAL;
+}
+
+/* DNN_NOT_SUPPORTED: the engine of a configuration has one of the notes. */
+static int check_notes(const cuda_dnn *n, void *config, uint32_t refused)
 {
     int notes[DNN_NOTES];
     int64_t count = 0, one = 0;
@@ -92,10 +100,11 @@ static int32_t is_allowed(const cuda_dnn *n, void *config, uint32_t refused)
         result = n->cudnnBackendGetAttribute(engine, DNN_ENGINE_NOTES, DNN_NUMERICAL_NOTE, DNN_NOTES, &count,
                                              notes);
     if (engine) n->cudnnBackendDestroyDescriptor(engine);
-    if (result || count > DNN_NOTES) return 0;
+    if (result) return result;
+    if (count > DNN_NOTES) return DNN_NOT_SUPPORTED;
     for (int64_t i = 0; i < count; i++)
-        if (notes[i] >= 0 && notes[i] < 32 && refused >> notes[i] & 1) return 0;
-    return 1;
+        if (notes[i] >= 0 && notes[i] < 32 && refused >> notes[i] & 1) return DNN_NOT_SUPPORTED;
+    return DNN_SUCCESS;
 }
 
 /* The execution with the engine of a configuration; what is too large is refused. */
@@ -115,44 +124,51 @@ static int prepare(const cuda_dnn *n, dnn_engine *e, void *config)
     return result ? result : DNN_NOT_SUPPORTED;
 }
 
-/* The first configuration that serves is kept, as the execution refers to it. */
+/* The first configuration that serves is kept, as the execution refers to it. If none does, a failure that is not a refusal is
+ * given before one that is. */
 static int choose_among(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes, void **configs,
                         int64_t count)
 {
-    int result = DNN_NOT_SUPPORTED;
-    for (int64_t i = 0; i < count && result; i++) {
-        if (!is_allowed(n, configs[i], refused_notes)) continue;
-        result = prepare(n, e, configs[i]);
-        if (result) continue;
-        e->config = configs[i];
-        configs[i] = NULL;
+    int failure = DNN_NOT_SUPPORTED;
+    for (int64_t i = 0; i < count; i++) {
+        int result = check_notes(n, configs[i], refused_notes);
+        if (!result) result = prepare(n, e, configs[i]);
+        if (!result) {
+            e->config = configs[i];
+            configs[i] = NULL;
+        }
+        if (!result || dnn_meaning(result) == TN_E_OUT_OF_MEMORY) return result;
+        if (dnn_meaning(result) != TN_E_UNSUPPORTED) failure = result;
     }
-    return result;
+    return failure;
 }
 
 static int choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes, int how)
 {
-    void *choice = NULL, *configs[ENGINES] = {NULL};
+    void *choice = NULL, *configs[ENGINES_OF_F32] = {NULL};
+    const int most = refused_notes & 1u << DNN_NOTE_TENSOR_CORE ? ENGINES_OF_F32 : ENGINES;
     int64_t count = 0;
     dnn_maker m = dnn_begin(n, DNN_CHOICE);
     dnn_set(&m, DNN_CHOICE_GRAPH, DNN_DESCRIPTOR, 1, &e->graph);
     dnn_set(&m, DNN_CHOICE_HOW, DNN_CHOICE_MODE, 1, &how);
     int result = dnn_end(&m, &choice);
-    for (int i = 0; i < ENGINES && !result; i++)
+    for (int i = 0; i < most && !result; i++)
         result = n->cudnnBackendCreateDescriptor(DNN_CONFIG, &configs[i]);
     if (!result)
         result =
-            n->cudnnBackendGetAttribute(choice, DNN_CHOICE_RESULTS, DNN_DESCRIPTOR, ENGINES, &count, configs);
-    if (!result) result = choose_among(n, e, refused_notes, configs, count < ENGINES ? count : ENGINES);
-    dnn_destroy(n, configs, ENGINES);
+            n->cudnnBackendGetAttribute(choice, DNN_CHOICE_RESULTS, DNN_DESCRIPTOR, most, &count, configs);
+    if (!result) result = choose_among(n, e, refused_notes, configs, count < most ? count : most);
+    dnn_destroy(n, configs, (uint32_t)most);
     dnn_destroy(n, &choice, 1);
     return result;
 }
 
 int dnn_choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes)
 {
-    return choose(n, e, refused_notes, DNN_CHOOSE_A) ? choose(n, e, refused_notes, DNN_CHOOSE_FALLBACK)
-                                                     : DNN_SUCCESS;
+    const int first = choose(n, e, refused_notes, DNN_CHOOSE_A);
+    if (!first || dnn_meaning(first) == TN_E_OUT_OF_MEMORY) return first;
+    const int second = choose(n, e, refused_notes, DNN_CHOOSE_FALLBACK);
+    return second && dnn_meaning(second) == TN_E_UNSUPPORTED ? first : second;
 }
 
 /* ---- Work --------------------------------------------------------------------------------------------------- */
@@ -173,16 +189,13 @@ static int execute(const cuda_dnn *n, void *queue, const dnn_work *w, int32_t *o
     return result;
 }
 
-int32_t dnn_run(const cuda_device *d, const cuda_dnn *n, void *queue, const dnn_work *w)
+int32_t dnn_run(cuda_device *d, cuda_library *l, const tn_call *call, const dnn_work *w)
 {
     int32_t began;
-    int result = execute(n, queue, w, &began);
+    int result = execute((cuda_dnn *)l, gpu_stream_of(call)->queue, w, &began);
     if (!result) return TN_OK;
     if (!began) return TN_E_UNSUPPORTED;
-    w->plan->is_supported =
-        result / 1000 != DNN_NOT_SUPPORTED / 1000 && result / 1000 != DNN_BAD_PARAMETER / 1000;
+    w->plan->is_supported = dnn_meaning(result) != TN_E_UNSUPPORTED;
     if (!w->plan->is_supported) return TN_E_UNSUPPORTED;
-    int32_t is_memory = result == DNN_HOST_ALLOCATION_FAILED || result == DNN_DEVICE_ALLOCATION_FAILED;
-    return cuda_library_error(d, &n->base, is_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL, result,
-                              "cudnnBackendExecute");
+    return cuda_library_error(d, l, call, result, "cudnnBackendExecute");
 }

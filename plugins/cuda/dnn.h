@@ -45,9 +45,16 @@ typedef struct dnn_engine {
     int64_t workspace;
 } dnn_engine;
 int dnn_make_graph(const cuda_dnn *n, void *const *operations, uint32_t count, dnn_engine *e);
+/* Notes of engines that round float32, as bits. */
+enum { DNN_ROUNDS_F32 = 1u << DNN_NOTE_TENSOR_CORE | 1u << DNN_NOTE_DOWN_CONVERT };
 /* Notes of engines that a call on this dtype does not allow, as bits. */
 uint32_t dnn_refused_notes(const tn_call *call, uint32_t dtype);
-/* Takes the first engine that has none of these notes and needs no more than CUDA_DNN_WORKSPACE. */
+/* What a failure means (libraries.h). */
+int32_t dnn_meaning(int result);
+/*
+ * Takes the first engine that has none of these notes and needs no more than CUDA_DNN_WORKSPACE. Engines that cannot be prepared are
+ * passed over, but for lack of memory: the next call could have them.
+ */
 int dnn_choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes);
 
 /* Work for the engine of a plan: tensors by their ids. The workspace is the engine's; NULL: it needs none. */
@@ -60,11 +67,11 @@ typedef struct dnn_work {
     void *workspace;
 } dnn_work;
 /* TN_E_UNSUPPORTED, without an error: nothing was queued; what refuses the plan as such refuses it for good. */
-int32_t dnn_run(const cuda_device *d, const cuda_dnn *n, void *queue, const dnn_work *w);
+int32_t dnn_run(cuda_device *d, cuda_library *l, const tn_call *call, const dnn_work *w);
 
 /* The rest of a library's kind. */
 #define DNN_KIND                                                                          \
     .name = VENDOR_DNN, .files = VENDOR_DNN_FILES, CUDA_LIBRARY_SYMBOLS(CUDNN_FUNCTIONS), \
-    .size = sizeof(cuda_dnn)
+    .size = sizeof(cuda_dnn), .meaning = dnn_meaning
 
 #endif

@@ -16,6 +16,7 @@ enum {
     DESCRIPTORS = 96,              /* of a graph, at most */
     TENSORS = 16,                  /* in memory, at most */
     MOST_WIDTH_OF_GRADIENTS = 128, /* not all GPUs compute wider ones in this form */
+    KEYS_AT_ONCE = 128,            /* of gradients, on GPUs of compute capability 9 */
     LEAST_VERSION =
         91501 /* some older ones compute wrong gradients, most if the keys are no multiple of 128 */
 };
@@ -400,10 +401,20 @@ static int32_t set_strides(plan_key *k, const gpu_attend *a, uint32_t operand)
 }
 
 /*
+ * Gradients on GPUs of compute capability 9 hide the keys beyond the last one in blocks of half as many as they take at once. Where a
+ * half is left, the other one counts as keys of 0, and gradients of queries whose scores are far below 0 become NaN.
+ */
+static int32_t is_half_left(const cuda_device *d, uint32_t keys)
+{
+    return keys % KEYS_AT_ONCE == KEYS_AT_ONCE / 2 &&
+           cuda_number_of(d->cu, d->id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == 9;
+}
+
+/*
  * 0: the work is not for cuDNN. In deterministic mode all is left to the kernels: engines for gradients that add in any order do not
  * have the note that says so.
  */
-static int32_t make_key(plan_key *k, const tn_call *call, const gpu_attend *a)
+static int32_t make_key(const cuda_device *d, plan_key *k, const tn_call *call, const gpu_attend *a)
 {
     const gpu_attention *at = a->at;
     *k = (plan_key){.batches = at->batches,
@@ -418,16 +429,18 @@ static int32_t make_key(plan_key *k, const tn_call *call, const gpu_attend *a)
                     .refused_notes = dnn_refused_notes(call, a->dtype)};
     if (call->flags & TN_CALL_DETERMINISTIC || (a->is_backward && at->width > MOST_WIDTH_OF_GRADIENTS))
         return 0;
+    if (a->is_backward && is_half_left(d, at->keys)) return 0;
     for (uint32_t i = 0; i < GPU_ATTENTION_OPERANDS; i++)
         if (a->memory[i] && !set_strides(k, a, i)) return 0;
     return 1;
 }
 
-static plan *find_plan(cuda_library *l, const tn_call *call, const gpu_attend *a)
+static int32_t find_plan(const cuda_device *d, cuda_library *l, const tn_call *call, const gpu_attend *a,
+                         gpu_plan **out)
 {
     plan_key key;
-    plan *p = make_key(&key, call, a) ? (plan *)cuda_plan_find(l, &key, make_plan, NULL) : NULL;
-    return p && p->head.is_supported ? p : NULL;
+    if (!make_key(d, &key, call, a)) return TN_E_UNSUPPORTED;
+    return cuda_plan_find(d, l, &(cuda_plan_request){call, &key, make_plan, NULL}, out);
 }
 
 /* ---- Work --------------------------------------------------------------------------------------------------- */
@@ -471,20 +484,22 @@ static int32_t give_workspace(tensors *t, const plan *p, const tn_call *call, vo
 static int32_t attend(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *work)
 {
     const gpu_attend *a = work;
-    plan *p = find_plan(l, call, a);
     tensors t = {.count = 0};
     float scale = a->scale, infinity = -INFINITY, one = 1;
     void *workspace;
-    if (!p) return TN_E_UNSUPPORTED;
+    gpu_plan *found;
+    int32_t status = find_plan(d, l, call, a, &found);
+    if (status) return status;
+    const plan *p = (plan *)found;
     for (uint32_t i = 0; i < GPU_ATTENTION_OPERANDS; i++)
         if (a->memory[i]) give(&t, i + 1, place_of(a, i));
     give(&t, ID_SCALE, &scale);
     if (p->key.is_causal) give(&t, ID_INFINITY, &infinity);
     if (p->key.is_backward) give(&t, ID_ONE, &one);
-    int32_t status = give_workspace(&t, p, call, &workspace);
+    status = give_workspace(&t, p, call, &workspace);
     if (status) return status;
-    return dnn_run(d, (cuda_dnn *)l, queue,
-                   &(dnn_work){.plan = &p->head,
+    return dnn_run(d, l, call,
+                   &(dnn_work){.plan = found,
                                .engine = &p->engine,
                                .ids = t.ids,
                                .places = t.places,
@@ -494,7 +509,8 @@ static int32_t attend(cuda_device *d, cuda_library *l, void *queue, const tn_cal
 
 static int32_t can_attend(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *work)
 {
-    return find_plan(l, call, work) ? TN_OK : TN_E_UNSUPPORTED;
+    gpu_plan *found;
+    return find_plan(d, l, call, work, &found);
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions by cuDNN's graph API, if it is installed. A pass is a graph of one operation. */
+/*
+ * Convolutions by cuDNN's graph API, if it is installed. A pass is a graph of one operation. Of what some versions compute wrong,
+ * nothing is given to them.
+ */
 #include "dnn.h"
 
 enum { TENSORS = 3 }; /* in, weight, out; their ids in a graph are 1, 2, 3 */
+
+/* Versions whose convolutions of three axes are wrong: of half types, unless the window is one element; of float32 by TF32. */
+enum { HALVES_FAIL_FROM = 90800, HALVES_WORK_FROM = 91500, TF32_FAILS_FROM = 91002, TF32_WORKS_FROM = 91501 };
 
 /* What a plan depends on. No gaps: compared as bytes. */
 typedef struct plan_key {
@@ -76,11 +82,40 @@ static int make_graph(const cuda_dnn *n, plan *p)
     return result ? result : dnn_make_graph(n, &p->operation, 1, &p->engine);
 }
 
+/* ---- What is left to the kernels ---------------------------------------------------------------------------- */
+
+static int32_t has_window(const gpu_window_key *k)
+{
+    return k->kernel_size[0] != 1 || k->kernel_size[1] != 1 || k->kernel_size[2] != 1;
+}
+
+static int32_t is_dilated(const gpu_window_key *k)
+{
+    return k->dilation[0] != 1 || k->dilation[1] != 1 || k->dilation[2] != 1;
+}
+
+/* Not all engines for dilated windows that add in any order have the note that says so. */
+static int32_t is_taken(size_t version, const tn_call *call, const gpu_window_key *k)
+{
+    if (call->flags & TN_CALL_DETERMINISTIC && is_dilated(k)) return 0;
+    return k->axes != 3 || k->dtype >= GPU_F32 || !has_window(k) || version < HALVES_FAIL_FROM ||
+           version >= HALVES_WORK_FROM;
+}
+
+static uint32_t refused_notes(size_t version, const tn_call *call, const gpu_window_key *k)
+{
+    const int32_t is_wrong =
+        k->axes == 3 && k->dtype == GPU_F32 && version >= TF32_FAILS_FROM && version < TF32_WORKS_FROM;
+    return dnn_refused_notes(call, k->dtype) | (is_wrong ? DNN_ROUNDS_F32 : 0);
+}
+
 /* ---- Plans -------------------------------------------------------------------------------------------------- */
 
-static plan_key key_of(const tn_call *call, const gpu_convolution *c, void *const places[TENSORS])
+static plan_key key_of(const cuda_dnn *n, const tn_call *call, const gpu_convolution *c,
+                       void *const places[TENSORS])
 {
-    plan_key k = {.window = gpu_window_key_of(c), .refused_notes = dnn_refused_notes(call, c->window->dtype)};
+    plan_key k = {.window = gpu_window_key_of(c)};
+    k.refused_notes = refused_notes(n->cudnnGetVersion(), call, &k.window);
     for (uint32_t i = 0; i < TENSORS; i++) k.alignments[i] = cuda_alignment(places[i]);
     return k;
 }
@@ -110,17 +145,20 @@ static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_c
     void *const places[TENSORS] = {cuda_place(c->in.memory, c->in.offset),
                                    cuda_place(c->weight.memory, c->weight.offset),
                                    cuda_place(c->out.memory, c->out.offset)};
-    const plan_key key = key_of(call, c, places);
-    plan *p = (plan *)cuda_plan_find(l, &key, make_plan, NULL);
+    const cuda_dnn *n = (cuda_dnn *)l;
+    const plan_key key = key_of(n, call, c, places);
     void *workspace = NULL;
     uint64_t offset = 0;
-    if (!p || !p->head.is_supported) return TN_E_UNSUPPORTED;
-    int32_t status = p->engine.workspace > 0
-                         ? gpu_workspace(call, (uint64_t)p->engine.workspace, &workspace, &offset)
-                         : TN_OK;
+    gpu_plan *found;
+    if (!is_taken(n->cudnnGetVersion(), call, &key.window)) return TN_E_UNSUPPORTED;
+    int32_t status = cuda_plan_find(d, l, &(cuda_plan_request){call, &key, make_plan, NULL}, &found);
     if (status) return status;
-    return dnn_run(d, (cuda_dnn *)l, queue,
-                   &(dnn_work){.plan = &p->head,
+    const plan *p = (plan *)found;
+    if (p->engine.workspace > 0)
+        status = gpu_workspace(call, (uint64_t)p->engine.workspace, &workspace, &offset);
+    if (status) return status;
+    return dnn_run(d, l, call,
+                   &(dnn_work){.plan = found,
                                .engine = &p->engine,
                                .ids = ids,
                                .places = places,

@@ -29,10 +29,18 @@ struct borrowed {
     uint32_t count;
 };
 
+/* A call that needs the context and nothing else. */
+static int32_t answers(cuda_device *d)
+{
+    size_t available, total;
+    return CALL(d, cuMemGetInfo, &available, &total) == CUDA_SUCCESS;
+}
+
 int32_t cuda_check(cuda_device *d, CUresult result, const char *what)
 {
     if (result == CUDA_SUCCESS) return TN_OK;
-    int32_t status = cuda_status_of(result);
+    int32_t status =
+        cuda_is_doubtful(result) ? answers(d) ? TN_E_INTERNAL : TN_E_DEVICE_LOST : cuda_status_of(result);
     if (status == TN_E_DEVICE_LOST) __atomic_store_n(&d->lost, result, __ATOMIC_RELEASE);
     const char *name = cuda_result_name(d->cu, result);
     const size_t length = strlen(what); /* a symbol's version is no part of the name: cuMemAlloc_v2 */
@@ -159,6 +167,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         return status;
     }
     pthread_mutex_init(&d->lock, NULL);
+    cuda_callbacks_init(&d->callbacks);
     *out_device = d;
     return TN_OK;
 }
@@ -181,6 +190,7 @@ static void close_device(void *device)
         free(b);
     }
     cuda_close(d);
+    cuda_callbacks_finish(&d->callbacks);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }
@@ -229,19 +239,31 @@ static void free_memory(void *device, void *memory)
         CALL(d, cuMemFree, address_of(memory, 0));
 }
 
-/* The address may lie inside an allocation: then the bytes are those behind it. */
-static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
+/* Where the allocation, or the mapped piece, that contains an address of this device ends. */
+static CUresult range_at(cuda_device *d, uintptr_t address, uintptr_t *out_end)
 {
-    cuda_device *d = device;
     CUdeviceptr base = 0;
     size_t bytes = 0;
     int ordinal = -1;
     CUresult result =
-        CALL(d, cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address_of(memory, 0));
-    if (result == CUDA_SUCCESS) result = CALL(d, cuMemGetAddressRange, &base, &bytes, address_of(memory, 0));
-    if (result != CUDA_SUCCESS || ordinal != d->id)
+        CALL(d, cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)address);
+    if (result == CUDA_SUCCESS && ordinal != d->id) return CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) result = CALL(d, cuMemGetAddressRange, &base, &bytes, (CUdeviceptr)address);
+    if (result == CUDA_SUCCESS) *out_end = (uintptr_t)base + bytes;
+    return result;
+}
+
+/* The address may lie inside an allocation: then the bytes are those behind it. Memory that grows is mapped in pieces, which
+ * follow each other. */
+static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
+{
+    cuda_device *d = device;
+    uintptr_t end = 0;
+    CUresult result = range_at(d, (uintptr_t)memory, &end);
+    if (result != CUDA_SUCCESS)
         return gpu_error(d->plugin, TN_E_ARGUMENT, "%p is not memory of this device (%s)", memory,
                          cuda_result_name(d->cu, result));
+    while (end - (uintptr_t)memory < *out_bytes && range_at(d, end, &end) == CUDA_SUCCESS) continue;
     pthread_mutex_lock(&d->lock);
     borrowed *b = d->borrowed;
     while (b && b->memory != memory) b = b->next;
@@ -252,7 +274,7 @@ static int32_t retain(void *device, void *memory, uint64_t *out_bytes)
     if (b) b->count++;
     pthread_mutex_unlock(&d->lock);
     if (!b) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *out_bytes = (uintptr_t)base + bytes - (uintptr_t)memory;
+    *out_bytes = end - (uintptr_t)memory;
     return TN_OK;
 }
 
@@ -306,12 +328,17 @@ static int32_t queue_create(void *device, int32_t priority, void **out_queue)
     return status;
 }
 
-/* The default streams (NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD) are those of the context that is current. */
+/* The default streams (NULL and CU_STREAM_LEGACY) are those of the context that is current. CU_STREAM_PER_THREAD is another
+ * stream on each thread, and the threads of a program share a queue. */
 static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
 {
     cuda_device *d = device;
     CUstream stream = (CUstream)(uintptr_t)native;
     CUcontext context = d->context;
+    if (stream == CU_STREAM_PER_THREAD)
+        return gpu_error(
+            d->plugin, TN_E_ARGUMENT,
+            "the default stream per thread is another stream on each thread: give one that was created");
     if (native > (uintptr_t)CU_STREAM_PER_THREAD) {
         int32_t status = cuda_stream_context(d, stream, &context);
         if (status) return status;
@@ -322,8 +349,9 @@ static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
 
 static void queue_destroy(void *device, void *queue)
 {
-    if (!((cuda_queue *)queue)->is_wrapped)
-        CALL((cuda_device *)device, cuStreamDestroy, cuda_stream_of(queue));
+    cuda_device *d = device;
+    cuda_callbacks_end(d, queue);
+    if (!((cuda_queue *)queue)->is_wrapped) CALL(d, cuStreamDestroy, cuda_stream_of(queue));
     free(queue);
 }
 
@@ -360,6 +388,11 @@ static int32_t queue_wait(void *device, void *queue, void *event)
     return native_wait(device, (uintptr_t)cuda_stream_of(queue), event);
 }
 
+static int32_t dlpack_id(void *device)
+{
+    return (int32_t)((const cuda_device *)device)->id;
+}
+
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
     const cuda_device *d = device;
@@ -379,30 +412,6 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
     default:
         return TN_E_UNSUPPORTED;
     }
-}
-
-typedef struct callback_call {
-    void (*callback)(void *user);
-    void *user;
-} callback_call;
-
-static void run_callback(CUstream stream, CUresult result, void *data)
-{
-    callback_call *c = data;
-    c->callback(c->user);
-    free(c);
-}
-
-/* cuLaunchHostFunc would not call after a fault. */
-static int32_t queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
-{
-    cuda_device *d = device;
-    callback_call *c = malloc(sizeof *c);
-    if (!c) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *c = (callback_call){callback, user};
-    int32_t status = CHECKED(d, cuStreamAddCallback, cuda_stream_of(queue), run_callback, c, 0);
-    if (status) free(c);
-    return status;
 }
 
 /* ---- Events ------------------------------------------------------------------------------------------------ */
@@ -595,9 +604,12 @@ static int32_t open_peer(cuda_device *d, cuda_device *other)
     pthread_mutex_unlock(&d->lock);
     if (is_open) return TN_OK;
     CUresult result = CALL(d, cuCtxEnablePeerAccess, other->context, 0);
-    if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) result = CUDA_SUCCESS; /* by another library, too */
-    int32_t status = cuda_check(d, result, NAME(cuCtxEnablePeerAccess));
-    if (!status) status = VENDOR_ADMIT(other, d);
+    int32_t status = TN_OK;
+    if (result == CUDA_SUCCESS ||
+        result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) /* by another library, too */
+        status = VENDOR_ADMIT(other, d);
+    else if (!VENDOR_COPIES_WITHOUT_ACCESS(result)) /* then the driver copies through the host */
+        status = cuda_check(d, result, NAME(cuCtxEnablePeerAccess));
     if (status) return status;
     pthread_mutex_lock(&d->lock);
     d->peers |= bit;
@@ -672,7 +684,7 @@ GPU_DEFINE_DRIVER(VENDOR_TYPE,
                   /* Devices */
                   .dlpack_type = VENDOR_DLPACK, .state_bytes = sizeof(cuda_state), .find = find,
                   .describe = describe, .open = open_device, .close = close_device, .status = device_status,
-                  .native = native,
+                  .native = native, .dlpack_id = dlpack_id,
                   /* Memory */
                   .alloc = alloc, .free = free_memory, .retain = retain, .host_alloc = host_alloc,
                   .host_free = host_free, .unified_alloc = VENDOR_UNIFIED_ALLOC, .memory_info = memory_info,
@@ -680,7 +692,7 @@ GPU_DEFINE_DRIVER(VENDOR_TYPE,
                   /* Queues */
                   .queue_create = queue_create, .queue_wrap = queue_wrap, .queue_destroy = queue_destroy,
                   .queue_query = queue_query, .queue_finish = queue_finish, .queue_wait = queue_wait,
-                  .waits_for = waits_for, .native_wait = native_wait, .queue_callback = queue_callback,
+                  .waits_for = waits_for, .native_wait = native_wait, .queue_callback = cuda_queue_callback,
                   /* Events */
                   .event_record = event_record, .event_record_as = event_record_as,
                   .event_release = event_release, .event_query = event_query, .event_wait = event_wait,
@@ -691,6 +703,7 @@ GPU_DEFINE_DRIVER(VENDOR_TYPE,
                   /* Programs */
                   .program_create = program_create, .program_destroy = program_destroy,
                   .kernel_create = kernel_create, .kernel_destroy = kernel_destroy, .launch = launch,
+                  .launches_at_once = 1,
                   /* Optional parts */
                   .graphs = VENDOR_GRAPHS, .libraries = VENDOR_LIBRARIES, .range_begin = VENDOR_RANGE_BEGIN,
                   .range_end = VENDOR_RANGE_END, .shares = VENDOR_SHARES, .collectives = &cuda_collectives,

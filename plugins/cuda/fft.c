@@ -66,7 +66,21 @@ static int execute(const cuda_fft *f, fft_handle plan, const gpu_transform *t, i
     }
 }
 
-/* A plan that fails before its work is queued is not used again. */
+static int32_t meaning(int result)
+{
+    switch (result) {
+    case FFT_INVALID_TYPE:
+    case FFT_INVALID_VALUE:
+    case FFT_INVALID_SIZE:
+    case FFT_NOT_IMPLEMENTED:
+    case FFT_NOT_SUPPORTED:
+        return TN_E_UNSUPPORTED;
+    default:
+        return result == FFT_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
+    }
+}
+
+/* What fails before the work is queued is left to the kernels. */
 static int32_t transform(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *asked)
 {
     const cuda_fft *f = (cuda_fft *)l;
@@ -74,22 +88,22 @@ static int32_t transform(cuda_device *d, cuda_library *l, void *queue, const tn_
     const int is_double = t->dtype == GPU_F64;
     const int type = t->is_real ? is_double ? FFT_D2Z : FFT_R2C : is_double ? FFT_Z2Z : FFT_C2C;
     const fft_key key = {t->size, t->lines, t->in_step, t->in_apart, t->out_step, t->out_apart, type};
-    fft_plan *p = (fft_plan *)cuda_plan_find(l, &key, make_plan, NULL);
     void *work = NULL;
     uint64_t offset = 0;
-    if (!p || !p->head.is_supported) return TN_E_UNSUPPORTED;
-    if (p->workspace) {
-        int32_t status = gpu_workspace(call, p->workspace, &work, &offset);
-        if (status) return status;
-    }
+    gpu_plan *found;
+    int32_t status = cuda_plan_find(d, l, &(cuda_plan_request){call, &key, make_plan, NULL}, &found);
+    if (status) return status;
+    const fft_plan *p = (fft_plan *)found;
+    if (p->workspace) status = gpu_workspace(call, p->workspace, &work, &offset);
+    if (status) return status;
     int result = f->cufftSetStream(p->plan, cuda_stream_of(queue));
     if (!result && p->workspace) result = f->cufftSetWorkArea(p->plan, cuda_place(work, offset));
     if (result) {
-        p->head.is_supported = 0;
+        found->is_supported = meaning(result) != TN_E_UNSUPPORTED;
         return TN_E_UNSUPPORTED;
     }
     result = execute(f, p->plan, t, type);
-    return result ? cuda_library_error(d, &f->base, TN_E_INTERNAL, result, NAME(cufftExec)) : TN_OK;
+    return result ? cuda_library_error(d, l, call, result, NAME(cufftExec)) : TN_OK;
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
@@ -121,12 +135,14 @@ static const cuda_library_kind kind = {.name = VENDOR_FFT,
                                        .has_no_handle = 1,
                                        .version = version,
                                        .status_name = status_name,
+                                       .meaning = meaning,
                                        CUDA_LIBRARY_PLANS(fft_key, fft_plan, destroy_plan)};
 
 int32_t cuda_fft_transform(void *device, void *queue, const tn_call *call, const gpu_transform *t)
 {
-    const uint64_t pair = t->dtype == GPU_F64 ? 16 : 8;
-    if (t->in.offset % pair || t->out.offset % pair)
-        return TN_E_UNSUPPORTED; /* real lines, too, are read as pairs */
+    const uint32_t pair = t->dtype == GPU_F64 ? 16 : 8; /* real lines, too, are read as pairs */
+    if (cuda_alignment(cuda_place(t->in.memory, t->in.offset)) < pair ||
+        cuda_alignment(cuda_place(t->out.memory, t->out.offset)) < pair)
+        return TN_E_UNSUPPORTED;
     return cuda_library_run(device, &kind, transform, queue, call, t);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs of CUDA and of HIP. The runtime follows the events of a capture by itself, copies the arguments of kernels, and orders the
- * launches of an executable. */
+/* Graphs of CUDA and of HIP. The runtime follows the events of a capture by itself, and copies the arguments of kernels. CUDA
+ * orders the launches of an executable, HIP does not. */
 #include "cuda_driver.h"
 
 /* Relaxed: memory may be allocated and programs loaded, by any thread, while a stream captures. */
@@ -72,6 +72,7 @@ const gpu_graph_driver cuda_graphs = {
     .destroy = destroy,
     .instantiate = instantiate,
     .launch = launch,
+    .has_no_order = VENDOR_HAS_NO_ORDER,
     .update = update,
     .executable_destroy = executable_destroy,
 };

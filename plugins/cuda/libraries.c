@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The vendor's libraries: found with dlopen when they are first needed, absent without one of their functions; their plans. */
+/*
+ * The vendor's libraries: found with dlopen when they are first needed, their plans and their errors. Of several files the first one
+ * is used that has all functions and starts.
+ */
 #include "libraries.h"
 
 #include <library_names.h>
@@ -58,13 +61,10 @@ static int32_t is_foreign(const cuda_device *d, void *library)
     return of_library && of_library != own;
 }
 
-/* NULL, or what is wrong with the library. */
+/* NULL, or what is wrong with the file that was opened. */
 static const char *load(const cuda_device *d, cuda_library *l)
 {
     const cuda_library_kind *kind = l->kind;
-    for (uint32_t i = 0; kind->files[i] && !l->library; i++)
-        l->library = dlopen(kind->files[i], RTLD_NOW | RTLD_LOCAL);
-    if (!l->library) return "not found";
     for (uint32_t i = 0; i < kind->n_symbols; i++) {
         functions_of(l)[i].place = dlsym(l->library, kind->symbols[i]);
         if (!functions_of(l)[i].place) return "lacks a function";
@@ -72,7 +72,7 @@ static const char *load(const cuda_device *d, cuda_library *l)
     return is_foreign(d, l->library) ? "is for another generation of " VENDOR_NAME : NULL;
 }
 
-/* The library's own start. Writes the line that the log gets. */
+/* The library's own start, with the device current. Writes the line that the log gets. */
 static void begin(cuda_library *l, char *text, size_t size)
 {
     const cuda_library_kind *kind = l->kind;
@@ -97,27 +97,43 @@ static void begin(cuda_library *l, char *text, size_t size)
     }
 }
 
+/* Uses the file, or leaves the handle NULL. Writes the line that the log gets. */
+static void try_file(cuda_device *d, cuda_library *l, char *text, size_t size)
+{
+    const char *wrong = load(d, l);
+    int32_t was_entered = wrong ? 0 : cuda_enter(d);
+    if (was_entered < 0) wrong = "has no context";
+    if (wrong)
+        snprintf(text, size, "%s %s: %s %s", l->kind->name, wrong, otherwise(l->kind), l->kind->work);
+    else
+        begin(l, text, size);
+    cuda_leave(d, was_entered);
+}
+
+/*
+ * A file that was opened stays so: a library may have threads and exit handlers. If none can be used, the log has what is wrong with
+ * the first one that there is.
+ */
 static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
 {
-    char text[160];
+    char text[160], first[160] = "";
     cuda_library *l = calloc(1, kind->size);
     if (!l) return NULL;
     l->kind = kind;
     pthread_mutex_init(&l->lock, NULL);
-    const char *wrong = load(d, l);
-    if (wrong) {
-        snprintf(text, sizeof text, "%s %s: %s %s", l->library ? kind->name : kind->files[0], wrong,
-                 otherwise(kind), kind->work);
-    } else {
-        int32_t was_entered = cuda_enter(d);
-        begin(l, text, sizeof text);
-        cuda_leave(d, was_entered);
+    for (uint32_t i = 0; kind->files[i] && !l->handle; i++) {
+        l->library = dlopen(kind->files[i], RTLD_NOW | RTLD_LOCAL);
+        if (!l->library) continue;
+        try_file(d, l, text, sizeof text);
+        if (!first[0]) memcpy(first, text, sizeof first);
     }
-    cuda_tell(d, text);
+    if (!first[0])
+        snprintf(first, sizeof first, "%s not found: %s %s", kind->files[0], otherwise(kind), kind->work);
+    cuda_tell(d, l->handle ? text : first);
     return l;
 }
 
-cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind)
+cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int32_t may_open)
 {
     cuda_library **place = d->libraries;
     cuda_library *l = NULL;
@@ -126,7 +142,7 @@ cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind)
         if (!l) break;
         if (l->kind != kind) l = NULL;
     }
-    if (!l) {
+    if (!l && may_open) {
         pthread_mutex_lock(&d->lock);
         while (*place && (*place)->kind != kind) place++;
         l = *place;
@@ -142,11 +158,12 @@ cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind)
 int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_library_work *run, void *queue,
                          const tn_call *call, const void *work)
 {
-    cuda_library *l = cuda_library_of(d, kind);
+    cuda_library *l = cuda_library_of(d, kind, !cuda_captures(call));
     if (!l) return TN_E_UNSUPPORTED;
     pthread_mutex_lock(&l->lock);
     int32_t was_entered = cuda_enter(d);
-    int32_t status = run(d, l, queue, call, work);
+    int32_t status = was_entered < 0 ? cuda_check(d, CUDA_ERROR_INVALID_CONTEXT, kind->name)
+                                     : run(d, l, queue, call, work);
     cuda_leave(d, was_entered);
     pthread_mutex_unlock(&l->lock);
     return status;
@@ -160,22 +177,64 @@ static void destroy_plan(const void *library, gpu_plan *p)
     l->kind->destroy_plan(l, p);
 }
 
-gpu_plan *cuda_plan_find(cuda_library *l, const void *key,
-                         int (*make)(cuda_library *l, gpu_plan *p, const void *user), const void *user)
+/* Puts what was made into the table; NULL without host memory. */
+static gpu_plan *keep_plan(cuda_library *l, const void *key, const gpu_plan *made)
 {
-    gpu_plan *p = gpu_plan_find(&l->plans, key, l->kind->key_bytes);
-    if (p) return p;
+    const cuda_library_kind *kind = l->kind;
     if (l->plans.count == GPU_PLANS) gpu_plans_clear(&l->plans, destroy_plan, l);
-    p = gpu_plan_add(&l->plans, key, l->kind->key_bytes, l->kind->plan_bytes);
-    if (p) p->is_supported = !make(l, p, user);
+    gpu_plan *p = gpu_plan_add(&l->plans, key, kind->key_bytes, kind->plan_bytes);
+    if (!p) return NULL;
+    memcpy(p + 1, made + 1, kind->plan_bytes - sizeof *made);
+    p->is_supported = made->is_supported;
     return p;
 }
 
-int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t status, int result,
+/* A plan is made outside of the table, which it enters only if the library's answer will be the same the next time. */
+static int32_t make_plan(const cuda_device *d, cuda_library *l, const cuda_plan_request *r, gpu_plan **out)
+{
+    const cuda_library_kind *kind = l->kind;
+    gpu_plan *made = calloc(1, kind->plan_bytes), *kept = NULL;
+    if (!made) return TN_E_UNSUPPORTED;
+    memcpy(made + 1, r->key, kind->key_bytes);
+    const int result = r->make(l, made, r->user);
+    const int32_t meaning = result ? kind->meaning(result) : TN_OK;
+    made->is_supported = !result;
+    if (!result || meaning == TN_E_UNSUPPORTED) kept = keep_plan(l, r->key, made);
+    if (!kept) kind->destroy_plan(l, made);
+    free(made);
+    if (meaning == TN_E_OUT_OF_MEMORY)
+        return gpu_error_native(d->plugin, meaning, result, status_name(l, result),
+                                "%s cannot prepare %s: %s", kind->name, kind->work, status_name(l, result));
+    *out = kept;
+    return kept && !result ? TN_OK : TN_E_UNSUPPORTED;
+}
+
+int32_t cuda_plan_find(const cuda_device *d, cuda_library *l, const cuda_plan_request *r, gpu_plan **out)
+{
+    gpu_plan *p = gpu_plan_find(&l->plans, r->key, l->kind->key_bytes);
+    if (!p) return cuda_captures(r->call) ? TN_E_UNSUPPORTED : make_plan(d, l, r, out);
+    *out = p;
+    return p->is_supported ? TN_OK : TN_E_UNSUPPORTED;
+}
+
+/* ---- Errors ------------------------------------------------------------------------------------------------- */
+
+/* TN_E_DEVICE_LOST with its error, or TN_OK. A stream that captures is not asked: the question would break the capture. */
+static int32_t ask_driver(cuda_device *d, const tn_call *call, const char *function)
+{
+    if (cuda_captures(call)) return TN_OK;
+    const CUresult result = CALL(d, cuStreamQuery, cuda_stream_of(gpu_stream_of(call)->queue));
+    return cuda_status_of(result) == TN_E_DEVICE_LOST ? cuda_check(d, result, function) : TN_OK;
+}
+
+int32_t cuda_library_error(cuda_device *d, const cuda_library *l, const tn_call *call, int result,
                            const char *function)
 {
     const char *name = status_name(l, result);
-    return gpu_error_native(d->plugin, status, result, name, "%s failed: %s", function, name);
+    const int32_t lost = ask_driver(d, call, function),
+                  status =
+                      l->kind->meaning(result) == TN_E_OUT_OF_MEMORY ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
+    return lost ? lost : gpu_error_native(d->plugin, status, result, name, "%s failed: %s", function, name);
 }
 
 /* ---- Closing ------------------------------------------------------------------------------------------------ */

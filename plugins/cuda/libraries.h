@@ -33,6 +33,9 @@ struct cuda_library_kind {
     size_t (*version)(const cuda_library *l); /* 0: it does not tell */
     size_t least;                             /* older versions are not used */
     const char *(*status_name)(const cuda_library *l, int status);
+    /* What a failure means: TN_E_UNSUPPORTED, the library does not do such work at all; TN_E_OUT_OF_MEMORY; TN_E_INTERNAL,
+     * anything else, which another call may not meet. */
+    int32_t (*meaning)(int result);
     void (*destroy_plan)(const cuda_library *l,
                          gpu_plan *p); /* what the library has made of it, which may be a part */
 };
@@ -46,28 +49,43 @@ struct cuda_library_kind {
 #define CUDA_LIBRARY_PLANS(key, plan, destroy) \
     .key_bytes = sizeof(key), .plan_bytes = sizeof(plan), .destroy_plan = destroy
 
-/* The device's library, opened by its first call; NULL if the device has none. */
-cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind);
+/* The device's library, opened by its first call that `may_open` it; NULL if the device has none, or it is not open. */
+cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int32_t may_open);
+
+/* Whether the call's stream captures. Then no library is opened and no plan is made: both may allocate, wait and launch. */
+static inline int32_t cuda_captures(const tn_call *call)
+{
+    return gpu_stream_capture(gpu_stream_of(call)) != NULL;
+}
 
 /* What a library does for a call: with its lock held and the device current. `work` is what the slot was given. */
 typedef int32_t cuda_library_work(cuda_device *d, cuda_library *l, void *queue, const tn_call *call,
                                   const void *work);
-/* TN_E_UNSUPPORTED if the device has no such library. */
+/* TN_E_UNSUPPORTED if the device has no such library, or it would be opened in a capture. */
 int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_library_work *run, void *queue,
                          const tn_call *call, const void *work);
 
+/* Asks for the plan of a key (key_bytes, without gaps). `make` fills in a new plan and gives a status of the library. */
+typedef struct cuda_plan_request {
+    const tn_call *call;
+    const void *key;
+    int (*make)(cuda_library *l, gpu_plan *p, const void *user);
+    const void *user;
+} cuda_plan_request;
 /*
- * The plan of a key (key_bytes, without gaps), or NULL without host memory. `make` fills in a new plan and gives a status of
- * the library; a plan that it could not make is kept as one that is not supported.
+ * TN_E_UNSUPPORTED, without an error: the plugin's own kernels do the work. That is remembered only if the library does not do
+ * such work at all; after another failure, and in a capture, the next call asks again. TN_E_OUT_OF_MEMORY: the library lacks memory.
  */
-gpu_plan *cuda_plan_find(cuda_library *l, const void *key,
-                         int (*make)(cuda_library *l, gpu_plan *p, const void *user), const void *user);
+int32_t cuda_plan_find(const cuda_device *d, cuda_library *l, const cuda_plan_request *r, gpu_plan **out);
 
 /* A line for the program's log, about a device. */
 void cuda_tell(const cuda_device *d, const char *text);
 
-/* Records the error of a function of the library. */
-int32_t cuda_library_error(const cuda_device *d, const cuda_library *l, int32_t status, int result,
+/*
+ * The status of work that has failed in a function of the library; records its error. The driver is asked, too: a fault that stays
+ * with the context is TN_E_DEVICE_LOST, whatever the library calls it.
+ */
+int32_t cuda_library_error(cuda_device *d, const cuda_library *l, const tn_call *call, int result,
                            const char *function);
 
 enum { CUDA_DNN_WORKSPACE = 256 << 20 }; /* bytes that an engine of cuDNN or MIOpen may ask for */

@@ -89,6 +89,19 @@ static int32_t refuse(const gpu_plugin *plugin, void *comm, int result, const ch
                             more && *more ? ": " : "", more && *more ? more : "");
 }
 
+/* The same for calls that may have begun. The drivers of all ranks are asked first: a fault that stays with a context is
+ * TN_E_DEVICE_LOST, whatever the library calls it. */
+static int32_t refuse_work(const communicator *c, void *comm, int result, const char *what)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        int32_t done;
+        const member *m = &c->members[i];
+        if (gpu_the_driver.queue_query(m->device, m->queue, &done) == TN_E_DEVICE_LOST)
+            return TN_E_DEVICE_LOST;
+    }
+    return refuse(c->plugin, comm, result, what);
+}
+
 /* ---- Groups ------------------------------------------------------------------------------------------------- */
 
 /* Calls of NCCL that are queued together. */
@@ -136,7 +149,7 @@ static int32_t end(group *g)
     if (!g->result) return TN_OK;
     c->failed = g->result;
     c->failed_at = g->what;
-    return refuse(c->plugin, c->members[0].comm, g->result, g->what);
+    return refuse_work(c, c->members[0].comm, g->result, g->what);
 }
 
 static const char *from_of(const tn_collective_rank *r)
@@ -293,7 +306,7 @@ static int32_t status_of(void *self, void *handle)
         if (late && late != NCCL_IN_PROGRESS) {
             c->failed = late;
             c->failed_at = "a call that was queued before";
-            return refuse(self, m->comm, late, c->failed_at);
+            return refuse_work(c, m->comm, late, c->failed_at);
         }
     }
     return TN_OK;

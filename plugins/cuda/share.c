@@ -5,6 +5,7 @@
  */
 #include "mapped.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -141,6 +142,7 @@ static int32_t export_memory(void *device, void *memory, tn_process_handle *out)
     int32_t status =
         SHARE(d, cuMemExportToShareableHandle, &file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     if (status) return status;
+    fcntl(file, F_SETFD, FD_CLOEXEC);
     out->file = file;
     out->bytes = bytes;
     return TN_OK;
@@ -190,7 +192,7 @@ static int32_t event_create(void *device, void **out_event)
 {
     cuda_device *d = device;
     CUevent event = NULL;
-    int32_t status = CHECKED(d, cuEventCreate, &event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+    int32_t status = SHARE(d, cuEventCreate, &event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
     return wrap(d, status, event, out_event);
 }
 
@@ -218,9 +220,10 @@ static int32_t import_event(void *device, const tn_process_handle *handle, void 
     CUevent event = NULL;
     memcpy(&id, handle->id, sizeof id);
     CUresult result = CALL(d, cuIpcOpenEventHandle, &event, id);
-    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE)
+    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_HANDLE ||
+        result == CUDA_ERROR_INVALID_CONTEXT) /* the last one for an event of this process */
         return gpu_error_native(d->plugin, TN_E_ARGUMENT, (int32_t)result, cuda_result_name(d->cu, result),
-                                "the handle is not of an event that lives (%s)",
+                                "the handle is not of an event of another process that lives (%s)",
                                 cuda_result_name(d->cu, result));
     return wrap(d, check(d, result, "cuIpcOpenEventHandle"), event, out_event);
 }

@@ -99,6 +99,12 @@ static int run(const cuda_solver *s, const gpu_factors *f, uint64_t i, void *wor
     }
 }
 
+/* The library has agreed to the work before: it refuses none. */
+static int32_t meaning(int result)
+{
+    return result == SOLVER_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
+}
+
 static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *asked)
 {
     const cuda_solver *s = (cuda_solver *)l;
@@ -121,8 +127,7 @@ static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_cal
         result = run(s, f, i, cuda_place(work, offset), length);
     if (!result) return TN_OK;
     snprintf(name, sizeof name, VENDOR_SOLVER_TYPED "%c%s", f->dtype == GPU_F64 ? 'D' : 'S', names[f->kind]);
-    return cuda_library_error(d, &s->base, result == SOLVER_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                              result, name);
+    return cuda_library_error(d, l, call, result, name);
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
@@ -148,11 +153,12 @@ static const cuda_library_kind kind = {.name = VENDOR_SOLVER,
                                        CUDA_LIBRARY_SYMBOLS(CUSOLVER_FUNCTIONS),
                                        .size = sizeof(cuda_solver),
                                        .version = version,
-                                       .status_name = status_name};
+                                       .status_name = status_name,
+                                       .meaning = meaning};
 
 int32_t cuda_solver_can_factor(void *device)
 {
-    return cuda_library_of(device, &kind) != NULL;
+    return cuda_library_of(device, &kind, 1) != NULL;
 }
 
 int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f)

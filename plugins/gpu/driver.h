@@ -85,6 +85,8 @@ typedef struct gpu_graph_driver {
     int32_t (*instantiate)(void *device, void *graph, void **out_executable);
     /* Begins when earlier launches of the executable have finished, on any queue. */
     int32_t (*launch)(void *device, void *executable, void *queue);
+    /* 1: launches on two queues may run at once, and the family puts them in order. */
+    uint32_t has_no_order;
     /* TN_E_UNSUPPORTED: the graph has other operations, and the executable is unchanged. NULL: always so. */
     int32_t (*update)(void *device, void *executable, void *graph);
     void (*executable_destroy)(void *device, void *executable);
@@ -237,13 +239,17 @@ typedef struct gpu_driver {
     /* The vendor's handle of a kind (TN_NATIVE_...); `handle` is a queue or memory of this driver, or unused. TN_E_UNSUPPORTED,
      * without an error: there is none. */
     int32_t (*native)(void *device, uint32_t kind, void *handle, uint64_t *out);
+    /* The number that DLPack has for the device, where the runtime counts devices that the plugin does not take. NULL: its
+     * index. */
+    int32_t (*dlpack_id)(void *device);
 
     int32_t (*alloc)(void *device, uint64_t bytes, void **out_memory);
     /* No unfinished work uses the memory. */
     void (*free)(void *device, void *memory);
     /* Memory of another library, by the vendor's handle: from then on `free` lets go of it, too. TN_E_ARGUMENT if it is
      * not of this device. It may also be memory that `alloc` gave, which then has one more owner: `free` is called once for
-     * each. Of addresses it may lie inside of an allocation; *out_bytes is how many follow. */
+     * each. Of addresses it may lie inside of an allocation; *out_bytes is how many follow. It holds how many are needed: who
+     * has to look at one piece after another stops there. */
     int32_t (*retain)(void *device, void *memory, uint64_t *out_bytes);
     /* The memory whose handle `native` gives, or NULL, which retain refuses. NULL: it is the handle itself. */
     void *(*memory_of)(void *device, void *native);
@@ -307,6 +313,9 @@ typedef struct gpu_driver {
     /* In one dimension: `items` is a multiple of `group`. Values of arguments are read before the slot returns. */
     int32_t (*launch)(void *device, void *queue, void *kernel, const gpu_argument *arguments,
                       uint32_t n_arguments, uint64_t items, uint32_t group);
+    /* 1: launch keeps nothing in the kernel, so that several threads may launch one at once. A runtime may make a launch wait
+     * until its queue has room, for work that another thread has yet to launch. */
+    uint32_t launches_at_once;
 
     /* Slots that a driver may leave out. */
     /* event_record for an event with flags TN_EVENT_...: without TN_EVENT_TIMING it may be cheaper. */

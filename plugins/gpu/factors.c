@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Factors of matrices and what is solved with them: the vendor's library works in place, on column-major matrices one after the
- * other. The family has no kernels for it; without a library these calls are the CPU's.
+ * other. The family has no kernels for it; without a library these calls are the CPU's. Libraries do not say that their work can be
+ * captured, so no graph has it.
  */
 #include "gpu.h"
 
@@ -377,6 +378,7 @@ static int32_t is_on(const tn_call *call)
 
 static const char *can_factor(void *self, const tn_call *call)
 {
+    if (gpu_stream_capture(gpu_stream_of(call))) return "libraries for factors of matrices are not captured";
     if (!is_on(call)) return "no library for factors of matrices is installed";
     for (uint32_t i = 0; i < call->n_args; i++) {
         const tn_tensor_desc *t = gpu_argument_tensor(call, i);
@@ -391,15 +393,9 @@ static const char *can_factor_ex(void *self, const tn_call *call)
     return tn_value_as_bool(call->args[2]) ? "errors are asked for at once" : can_factor(self, call);
 }
 
-static const char *can_find_eigenvalues(void *self, const tn_call *call)
-{
-    return gpu_stream_capture(gpu_stream_of(call)) ? "a capture cannot wait for the result"
-                                                   : can_factor(self, call);
-}
-
 static const char *can_find_singular_values(void *self, const tn_call *call)
 {
-    return call->args[3].tag != TN_TAG_NONE ? "a driver is asked for" : can_find_eigenvalues(self, call);
+    return call->args[3].tag != TN_TAG_NONE ? "a driver is asked for" : can_factor(self, call);
 }
 
 static const char *can_lu(void *self, const tn_call *call)
@@ -424,7 +420,7 @@ static const tn_kernel_row rows[] = {
     ROW("geqrf(Tensor self) -> (Tensor a, Tensor tau)", qr_factor, can_factor),
     ROW("_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor "
         "eigenvectors)",
-        eigenvalues, can_find_eigenvalues),
+        eigenvalues, can_factor),
     ROW("_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> "
         "(Tensor U, Tensor "
         "S, Tensor Vh)",

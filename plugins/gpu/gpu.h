@@ -140,6 +140,8 @@ gpu_graph *gpu_graph_retain(gpu_graph *graph);
 void gpu_graph_release(gpu_graph *graph);
 /* The graph that the stream captures, or NULL. */
 gpu_graph *gpu_stream_capture(const gpu_stream *stream);
+/* A library has queued work: a graph that captures it remembers that. */
+void gpu_stream_uses_library(const gpu_stream *stream);
 /* The stream captures the graph, too, unless it is NULL or the stream already captures. */
 void gpu_stream_join(gpu_stream *stream, gpu_graph *graph);
 /* TN_OK; or TN_E_STATE and "WHAT cannot be captured in a graph" while the stream captures. */

@@ -22,6 +22,7 @@ struct gpu_graph {
     void *faults; /* device memory, like that of a stream */
     uint32_t references;
     int32_t looks_for_faults; /* a kernel with faults was captured; atomic */
+    int32_t uses_libraries;   /* kernels of a library were captured; atomic */
     int32_t is_over;          /* the capture has ended; under the device's lock */
 };
 
@@ -29,7 +30,7 @@ typedef struct gpu_executable {
     pthread_mutex_t lock;
     void *handle;     /* the driver's */
     gpu_graph *graph; /* whose work it does */
-    void *launched;   /* the driver's event behind the last launch with faults, or NULL */
+    void *launched;   /* the driver's event behind the last launch that was put in order here, or NULL */
 } gpu_executable;
 
 gpu_graph *gpu_graph_retain(gpu_graph *g)
@@ -65,6 +66,12 @@ void *gpu_stream_fault_memory(gpu_stream *s)
     if (!g) return s->faults;
     __atomic_store_n(&g->looks_for_faults, 1, __ATOMIC_RELEASE);
     return g->faults;
+}
+
+void gpu_stream_uses_library(const gpu_stream *s)
+{
+    gpu_graph *g = gpu_stream_capture(s);
+    if (g) __atomic_store_n(&g->uses_libraries, 1, __ATOMIC_RELEASE);
 }
 
 void gpu_stream_join(gpu_stream *s, gpu_graph *g)
@@ -169,21 +176,32 @@ static int32_t graph_instantiate(void *self, void *device, void *graph, const tn
     return TN_OK;
 }
 
-/* With the lock held. The event of the launch before is waited for here: the copy in front belongs to the launch. */
 static int32_t launch_with_faults(gpu_device *d, gpu_executable *e, gpu_stream *s)
 {
-    void *faults = e->graph->faults, *launched = NULL;
-    int32_t status = e->launched ? driver->queue_wait(d->handle, s->queue, e->launched) : TN_OK;
-    if (!status) status = driver->copy(d->handle, s->queue, faults, 0, s->faults, 0, FAULT_BYTES);
+    void *faults = e->graph->faults;
+    int32_t status = driver->copy(d->handle, s->queue, faults, 0, s->faults, 0, FAULT_BYTES);
     if (!status) status = driver->graphs->launch(d->handle, e->handle, s->queue);
     if (!status) status = driver->copy(d->handle, s->queue, s->faults, 0, faults, 0, FAULT_BYTES);
+    if (status) return status;
+    pthread_mutex_lock(&d->lock);
+    s->may_have_fault = 1;
+    pthread_mutex_unlock(&d->lock);
+    return TN_OK;
+}
+
+/* With the lock held. The event of the launch before is waited for here: where faults are looked for, the copy in front
+ * belongs to the launch. */
+static int32_t launch_in_order(gpu_device *d, gpu_executable *e, gpu_stream *s, int32_t looks_for_faults)
+{
+    void *launched = NULL;
+    int32_t status = e->launched ? driver->queue_wait(d->handle, s->queue, e->launched) : TN_OK;
+    if (!status)
+        status = looks_for_faults ? launch_with_faults(d, e, s)
+                                  : driver->graphs->launch(d->handle, e->handle, s->queue);
     if (!status) status = driver->event_record(d->handle, s->queue, &launched);
     if (status) return status;
     if (e->launched) driver->event_release(d->handle, e->launched);
     e->launched = launched;
-    pthread_mutex_lock(&d->lock);
-    s->may_have_fault = 1;
-    pthread_mutex_unlock(&d->lock);
     return TN_OK;
 }
 
@@ -196,14 +214,16 @@ static int32_t graph_launch(void *self, void *device, void *executable, void *st
     if (!status) status = gpu_stream_check_runs(s, "launching a graph");
     if (status) return status;
     pthread_mutex_lock(&e->lock);
-    status = __atomic_load_n(&e->graph->looks_for_faults, __ATOMIC_ACQUIRE)
-                 ? launch_with_faults(d, e, s)
+    const int32_t looks_for_faults = __atomic_load_n(&e->graph->looks_for_faults, __ATOMIC_ACQUIRE);
+    status = looks_for_faults || driver->graphs->has_no_order
+                 ? launch_in_order(d, e, s, looks_for_faults)
                  : driver->graphs->launch(d->handle, e->handle, s->queue);
     pthread_mutex_unlock(&e->lock);
     return status;
 }
 
-/* Launches that are under way may still write the faults of the graph before, so the last of them is waited for. */
+/* Launches that are under way may still write the faults of the graph before, so the last of them is waited for. Kernels of
+ * libraries may have clusters of thread blocks, whose size an update keeps as it was. */
 static int32_t graph_update(void *self, void *device, void *executable, void *graph)
 {
     gpu_device *d = device;
@@ -213,6 +233,8 @@ static int32_t graph_update(void *self, void *device, void *executable, void *gr
     if (status) return status;
     if (!driver->graphs->update)
         return gpu_error(self, TN_E_UNSUPPORTED, "executables of graphs cannot be changed");
+    if (__atomic_load_n(&to->uses_libraries, __ATOMIC_ACQUIRE))
+        return gpu_error(self, TN_E_UNSUPPORTED, "kernels of a library in an executable cannot be changed");
     pthread_mutex_lock(&e->lock);
     if (e->launched) status = driver->event_wait(d->handle, e->launched);
     if (!status) status = driver->graphs->update(d->handle, e->handle, to->handle);

@@ -48,8 +48,9 @@ const tn_settings_interface gpu_settings_interface =
 
 static int32_t dlpack_device(void *self, void *device, int32_t *out_type, int32_t *out_id)
 {
+    const gpu_device *d = device;
     *out_type = gpu_the_driver.dlpack_type;
-    *out_id = (int32_t)((const gpu_device *)device)->index;
+    *out_id = gpu_the_driver.dlpack_id ? gpu_the_driver.dlpack_id(d->handle) : (int32_t)d->index;
     return TN_OK;
 }
 
@@ -57,7 +58,7 @@ static int32_t import_pointer(void *self, void *device, void *data, uint64_t byt
 {
     void *handle = ((const gpu_device *)device)->handle;
     void *memory = gpu_the_driver.memory_of ? gpu_the_driver.memory_of(handle, data) : data;
-    uint64_t there = 0;
+    uint64_t there = bytes;
     int32_t status = gpu_the_driver.retain(handle, memory, &there);
     if (status) return status;
     if (there < bytes) {

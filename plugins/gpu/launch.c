@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs and launches. A program is compiled when a call first needs it, under the device's lock, and kept
- * until the device closes; its binary goes to the user's cache. The lock is held while arguments are set and the
- * kernel is queued, since drivers keep arguments in the kernel. A compilation makes other threads wait.
+ * until the device closes; its binary goes to the user's cache. A compilation makes other threads wait. Where drivers keep
+ * arguments in the kernel, the lock is held while they are set and the kernel is queued.
  */
 #include "gpu.h"
 
@@ -173,11 +173,12 @@ static int32_t launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
     if (status) return status;
     pthread_mutex_lock(&d->lock);
     status = find_kernel(d, job, &kernel);
+    if (!status && job->looks_for_faults && !gpu_stream_capture(stream)) stream->may_have_fault = 1;
+    if (gpu_the_driver.launches_at_once) pthread_mutex_unlock(&d->lock);
     if (!status)
         status = gpu_the_driver.launch(d->handle, stream->queue, kernel, job->arguments, job->n_arguments,
                                        (items + group - 1) / group * group, group);
-    if (!status && job->looks_for_faults && !gpu_stream_capture(stream)) stream->may_have_fault = 1;
-    pthread_mutex_unlock(&d->lock);
+    if (!gpu_the_driver.launches_at_once) pthread_mutex_unlock(&d->lock);
     return status;
 }
 

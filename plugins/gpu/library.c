@@ -81,6 +81,12 @@ static const gpu_library_driver *libraries_of(const tn_call *call, uint32_t dtyp
     return dtype >= GPU_F16 && dtype <= GPU_F64 ? gpu_the_driver.libraries : NULL;
 }
 
+static int32_t queued(const tn_call *call)
+{
+    gpu_stream_uses_library(gpu_stream_of(call));
+    return gpu_queued(call);
+}
+
 int32_t gpu_library_product(const gpu_product *p)
 {
     const gpu_device *d = gpu_device_of(p->call);
@@ -89,7 +95,7 @@ int32_t gpu_library_product(const gpu_product *p)
     if (!libraries || !make_matrices(p, &m)) return TN_E_UNSUPPORTED;
     int32_t status = gpu_the_driver.status(d->handle);
     if (!status) status = libraries->product(d->handle, gpu_stream_of(p->call)->queue, p->call, &m);
-    return status ? status : gpu_queued(p->call);
+    return status ? status : queued(p->call);
 }
 
 int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c)
@@ -99,7 +105,7 @@ int32_t gpu_library_convolve(const tn_call *call, const gpu_convolution *c)
     if (!libraries || !libraries->convolve) return TN_E_UNSUPPORTED;
     int32_t status = gpu_the_driver.status(d->handle);
     if (!status) status = libraries->convolve(d->handle, gpu_stream_of(call)->queue, call, c);
-    return status ? status : gpu_queued(call);
+    return status ? status : queued(call);
 }
 
 int32_t gpu_library_can_attend(const tn_call *call, const gpu_attend *a)
@@ -117,7 +123,7 @@ int32_t gpu_library_attend(const tn_call *call, const gpu_attend *a)
     if (!libraries || !libraries->attend) return TN_E_UNSUPPORTED;
     int32_t status = gpu_the_driver.status(d->handle);
     if (!status) status = libraries->attend(d->handle, gpu_stream_of(call)->queue, call, a);
-    return status ? status : gpu_queued(call);
+    return status ? status : queued(call);
 }
 
 int32_t gpu_library_transform(const tn_call *call, const gpu_transform *t)
@@ -127,5 +133,5 @@ int32_t gpu_library_transform(const tn_call *call, const gpu_transform *t)
     if (!libraries || !libraries->transform) return TN_E_UNSUPPORTED;
     int32_t status = gpu_the_driver.status(d->handle);
     if (!status) status = libraries->transform(d->handle, gpu_stream_of(call)->queue, call, t);
-    return status ? status : gpu_queued(call);
+    return status ? status : queued(call);
 }

@@ -84,6 +84,20 @@ static int make_convolution(const hip_dnn *n, const plan_key *key, void **out)
     return result;
 }
 
+static int32_t meaning(int result)
+{
+    switch (result) {
+    case MIO_INVALID_VALUE:
+    case MIO_BAD_PARAMETER:
+    case MIO_NOT_IMPLEMENTED:
+    case MIO_UNSUPPORTED:
+        return TN_E_UNSUPPORTED;
+    default:
+        return result == MIO_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
+    }
+}
+
+/* Solutions that do not compile are passed over, but for lack of memory: the next call could have them. */
 static int choose(const hip_dnn *n, plan *p)
 {
     const uint32_t *role = roles[p->key.window.pass];
@@ -93,14 +107,16 @@ static int choose(const hip_dnn *n, plan *p)
     int result = OF_PASS(n, p, GetSolution)(n->base.handle, first, second, p->convolution, out, SOLUTIONS,
                                             &count, solutions);
     if (result) return result;
-    result = MIO_UNSUPPORTED;
-    for (size_t i = 0; i < count && i < SOLUTIONS && result; i++) {
+    int failure = MIO_UNSUPPORTED;
+    for (size_t i = 0; i < count && i < SOLUTIONS; i++) {
         if (solutions[i].workspace > CUDA_DNN_WORKSPACE) continue;
         result = OF_PASS(n, p, CompileSolution)(n->base.handle, first, second, p->convolution, out,
                                                 solutions[i].id);
         p->solution = solutions[i];
+        if (!result || meaning(result) == TN_E_OUT_OF_MEMORY) return result;
+        if (meaning(result) != TN_E_UNSUPPORTED) failure = result;
     }
-    return result;
+    return failure;
 }
 
 static int make_plan(cuda_library *l, gpu_plan *made, const void *queue)
@@ -140,30 +156,23 @@ static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_c
     const uint32_t *role = roles[c->pass];
     void *workspace = NULL, *at[TENSORS];
     uint64_t offset = 0;
-    plan *p = (plan *)cuda_plan_find(l, &key, make_plan, queue);
-    if (!p || !p->head.is_supported) return TN_E_UNSUPPORTED;
+    gpu_plan *found;
+    int32_t status = cuda_plan_find(d, l, &(cuda_plan_request){call, &key, make_plan, queue}, &found);
+    if (status) return status;
+    const plan *p = (plan *)found;
     for (uint32_t i = 0; i < TENSORS; i++)
         at[i] = cuda_place(places[role[i]]->memory, places[role[i]]->offset);
-    int32_t status =
-        p->solution.workspace ? gpu_workspace(call, p->solution.workspace, &workspace, &offset) : TN_OK;
+    if (p->solution.workspace) status = gpu_workspace(call, p->solution.workspace, &workspace, &offset);
     if (status) return status;
     if (n->miopenSetStream(n->base.handle, cuda_stream_of(queue))) return TN_E_UNSUPPORTED;
     int result = OF_PASS(n, p, Immediate)(
         n->base.handle, p->tensors[role[0]], at[0], p->tensors[role[1]], at[1], p->convolution,
         p->tensors[role[2]], at[2], cuda_place(workspace, offset), p->solution.workspace, p->solution.id);
-    switch (result) {
-    case MIO_SUCCESS:
-        return TN_OK;
-    case MIO_INVALID_VALUE:
-    case MIO_BAD_PARAMETER:
-    case MIO_NOT_IMPLEMENTED:
-    case MIO_UNSUPPORTED:
-        p->head.is_supported = 0;
-        return TN_E_UNSUPPORTED;
-    default:
-        return cuda_library_error(d, l, result == MIO_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                                  result, "miopenConvolution");
-    }
+    if (!result) return TN_OK;
+    if (meaning(result) != TN_E_UNSUPPORTED)
+        return cuda_library_error(d, l, call, result, "miopenConvolution");
+    found->is_supported = 0;
+    return TN_E_UNSUPPORTED;
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
@@ -187,6 +196,7 @@ static const cuda_library_kind kind = {.name = VENDOR_DNN,
                                        .size = sizeof(hip_dnn),
                                        .version = version,
                                        .status_name = status_name,
+                                       .meaning = meaning,
                                        CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
 
 /* MIOpen does not compute float64. */

@@ -72,18 +72,22 @@ int32_t cuda_status_of(hipError_t result)
     case hipErrorCapturedEvent:
         return TN_E_STATE;
     case hipErrorDeinitialized:
-    case hipErrorInvalidContext:
     case hipErrorECCNotCorrectable:
     case hipErrorIllegalAddress:
     case hipErrorLaunchTimeOut:
-    case hipErrorContextIsDestroyed:
     case hipErrorAssert:
     case hipErrorLaunchFailure:
-    case hipErrorUnknown:
         return TN_E_DEVICE_LOST;
     default:
         return TN_E_INTERNAL;
     }
+}
+
+/* Streams that are gone have the second result; the third is that of many faults. */
+int32_t cuda_is_doubtful(hipError_t result)
+{
+    return result == hipErrorInvalidContext || result == hipErrorContextIsDestroyed ||
+           result == hipErrorUnknown;
 }
 
 /* The library's name has its generation. */
@@ -105,9 +109,9 @@ int32_t cuda_device_fits(const cuda_symbols *cu, hipDevice_t id)
     char name[32];
     cuda_write_architecture(cu, id, name, sizeof name);
     for (const char *at = HIP_TARGETS; *name && *at; at += strspn(at, ",")) {
-        const size_t length = strcspn(at, ",");
+        const size_t length = strcspn(at, ":,"); /* a target may name features, as a device does */
         if (strlen(name) == length && memcmp(at, name, length) == 0) return 1;
-        at += length;
+        at += strcspn(at, ",");
     }
     return 0;
 }

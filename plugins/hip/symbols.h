@@ -23,6 +23,7 @@
 #define CUfunction                               hipFunction_t
 #define CUuuid                                   hipUUID
 #define CUDA_SUCCESS                             hipSuccess
+#define CUDA_ERROR_INVALID_VALUE                 hipErrorInvalidValue
 #define CUDA_ERROR_INVALID_CONTEXT               hipErrorInvalidContext
 #define CUDA_ERROR_NOT_INITIALIZED               hipErrorNotInitialized
 #define CUDA_ERROR_NOT_READY                     hipErrorNotReady
@@ -34,16 +35,17 @@
 #define CU_EVENT_WAIT_DEFAULT                    0
 #define CU_MEMHOSTALLOC_PORTABLE                 hipHostMallocPortable
 #define CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL      HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-#define CU_STREAM_NON_BLOCKING                   hipStreamNonBlocking
-#define CU_STREAM_LEGACY                         ((hipStream_t)1) /* not in every header */
-#define CU_STREAM_PER_THREAD                     hipStreamPerThread
-#define CUgraph                                  hipGraph_t
-#define CUgraphExec                              hipGraphExec_t
-#define CU_STREAM_CAPTURE_MODE_RELAXED           hipStreamCaptureModeRelaxed
-#define CUDA_ERROR_STREAM_CAPTURE_UNJOINED       hipErrorStreamCaptureUnjoined
-#define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED    hipErrorStreamCaptureInvalidated
-#define CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE     hipErrorGraphExecUpdateFailure
-#define CUcontext                                int /* a device is current on a thread, without a context */
+#define CUDA_CB
+#define CU_STREAM_NON_BLOCKING                hipStreamNonBlocking
+#define CU_STREAM_LEGACY                      ((hipStream_t)1) /* not in every header */
+#define CU_STREAM_PER_THREAD                  hipStreamPerThread
+#define CUgraph                               hipGraph_t
+#define CUgraphExec                           hipGraphExec_t
+#define CU_STREAM_CAPTURE_MODE_RELAXED        hipStreamCaptureModeRelaxed
+#define CUDA_ERROR_STREAM_CAPTURE_UNJOINED    hipErrorStreamCaptureUnjoined
+#define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED hipErrorStreamCaptureInvalidated
+#define CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE  hipErrorGraphExecUpdateFailure
+#define CUcontext                             int /* a device is current on a thread, without a context */
 
 /* Functions. */
 #define cuInit                      hipInit
@@ -76,7 +78,7 @@
 #define cuStreamQuery               hipStreamQuery
 #define cuStreamSynchronize         hipStreamSynchronize
 #define cuStreamWaitEvent           hipStreamWaitEvent
-#define cuStreamAddCallback         hipStreamAddCallback
+#define cuLaunchHostFunc            hipLaunchHostFunc
 #define cuEventCreate               hipEventCreateWithFlags
 #define cuEventDestroy              hipEventDestroy
 #define cuEventRecord               hipEventRecord
@@ -148,7 +150,7 @@
     X(hipGetDeviceProperties)       \
     X(hipGetDevice)                 \
     X(hipSetDevice)                 \
-    X(hipStreamAddCallback)
+    X(hipLaunchHostFunc)
 /* NULL where the runtime is older. */
 #define CUDA_OPTIONAL(X) X(hipStreamGetDevice)
 
@@ -160,18 +162,19 @@ typedef struct cuda_symbols {
 } cuda_symbols;
 
 /* What driver.c says of the vendor. */
-#define VENDOR_TYPE        "hip"
-#define VENDOR_NAME        "HIP"
-#define VENDOR_DLPACK      10
-#define VENDOR_LIBRARY     "libamdhip64.so." NAME(HIP_VERSION_MAJOR) /* structures differ between generations */
-#define VENDOR_LACKS       "no HIP runtime of this generation is installed"
-#define VENDOR_TOO_OLD     "the HIP runtime is too old"
-#define VENDOR_NEEDS       "the architectures " HIP_TARGETS
-#define VENDOR_URGENT      (-1)
-#define VENDOR_GRAPHS      (&cuda_graphs)
-#define VENDOR_LIBRARIES   (&cuda_libraries)
-#define VENDOR_COLLECTIVES "librccl.so.1"
-#define VENDOR_NCCL        "RCCL"
+#define VENDOR_TYPE         "hip"
+#define VENDOR_NAME         "HIP"
+#define VENDOR_DLPACK       10
+#define VENDOR_LIBRARY      "libamdhip64.so." NAME(HIP_VERSION_MAJOR) /* structures differ between generations */
+#define VENDOR_LACKS        "no HIP runtime of this generation is installed"
+#define VENDOR_TOO_OLD      "the HIP runtime is too old"
+#define VENDOR_NEEDS        "the architectures " HIP_TARGETS
+#define VENDOR_URGENT       (-1)
+#define VENDOR_GRAPHS       (&cuda_graphs)
+#define VENDOR_HAS_NO_ORDER 1
+#define VENDOR_LIBRARIES    (&cuda_libraries)
+#define VENDOR_COLLECTIVES  "librccl.so.1"
+#define VENDOR_NCCL         "RCCL"
 
 #define VENDOR_SHARES                      NULL
 #define VENDOR_FREE_SHARED(device, memory) 0
@@ -179,10 +182,11 @@ typedef struct cuda_symbols {
 #define VENDOR_HAS_UNIFIED(cu, id) 0
 #define VENDOR_UNIFIED_ALLOC       NULL
 
-#define VENDOR_ADMIT(owner, reader)         TN_OK
-#define VENDOR_RESERVE                      NULL
-#define VENDOR_RESIZE                       NULL
-#define VENDOR_FREE_SEGMENT(device, memory) 0
+#define VENDOR_ADMIT(owner, reader)          TN_OK
+#define VENDOR_COPIES_WITHOUT_ACCESS(result) 0
+#define VENDOR_RESERVE                       NULL
+#define VENDOR_RESIZE                        NULL
+#define VENDOR_FREE_SEGMENT(device, memory)  0
 
 #define VENDOR_ACTIVITIES  NULL
 #define VENDOR_RANGE_BEGIN NULL

@@ -217,7 +217,11 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
                    (work){.kind = GRAPH,
                           .executable = executable,
                           .graph = retain_graph(executable->graph),
+                          .awaited = executable->stream,
+                          .awaited_number = executable->number,
                           .record = executable->launched++});
+    executable->stream = stream;
+    executable->number = stream->queued;
     END
 }
 
@@ -247,11 +251,16 @@ EXPORT CUresult cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraph
 }
 
 /* Runs all nodes, of those whose predecessors are done the last one first. Under the lock, which work lets go of. */
+int graphs_have_order = 1;
+
 void run_graph(CUstream s, work *w)
 {
     const struct CUgraph_st *g = w->graph;
     node_set done = {{0}};
-    while (w->executable->finished < w->record && !s->context->sticky) pthread_cond_wait(&changed, &lock);
+    while (graphs_have_order && w->executable->finished < w->record && !s->context->sticky) {
+        if (s->asked >= w->number) ask(w->awaited, w->awaited_number);
+        pthread_cond_wait(&changed, &lock);
+    }
     for (int left = g->n_nodes; left > 0; left--) {
         int i = g->n_nodes, may_run = 0;
         while (!may_run) {

@@ -109,7 +109,7 @@ struct work {
     uint64_t record;
     CUgraphExec executable;
     CUgraph graph;
-    CUstreamCallback callback;
+    CUhostFn callback;
     void *user;
     cuda_test_work *library;
     uint64_t number;  /* in its stream, 0: it is not held */
@@ -153,11 +153,14 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     CUgraph graph;
     uint64_t launched, finished;
+    CUstream stream; /* of the last launch, and its number there */
+    uint64_t number;
     int references; /* of the program and launches */
 };
 
 extern pthread_mutex_t lock; /* of everything here */
 extern pthread_cond_t changed;
+extern int graphs_have_order; /* 0: launches of an executable on two streams run at once, as HIP's do */
 extern struct CUctx_st contexts[DEVICES];
 extern CUstream streams;
 extern int owner; /* the process that called cuInit */

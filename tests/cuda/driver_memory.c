@@ -329,10 +329,17 @@ EXPORT CUresult cuMemFreeHost(void *memory)
     END
 }
 
+/* Of memory that is mapped, the piece. */
 EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
 {
     BEGIN(1)
     REFUSE(!place_of(c, address, 1), CUDA_ERROR_NOT_FOUND)
+    const int at = piece_at(c, (size_t)address - (size_t)c->range);
+    if (at < c->n_pieces && c->pieces[at].begin <= (size_t)address - (size_t)c->range) {
+        *base = (CUdeviceptr)(uintptr_t)(c->range + c->pieces[at].begin);
+        *bytes = c->pieces[at].bytes;
+        goto end;
+    }
     for (int i = 0; i < c->n_blocks; i++)
         if ((size_t)address - (size_t)c->range >= c->blocks[i].begin) {
             *base = (CUdeviceptr)(uintptr_t)(c->range + c->blocks[i].begin);

@@ -74,10 +74,9 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
     END
 }
 
-EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *user, unsigned flags)
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn callback, void *user)
 {
     BEGIN(1)
-    REFUSE(flags, CUDA_ERROR_INVALID_VALUE)
     result = queue(c, stream, (work){.kind = CALLBACK, .callback = callback, .user = user});
     END
 }

@@ -207,14 +207,18 @@ static void wait_in_stream(CUstream s, const work *w)
     }
 }
 
+/* One after another, of whatever stream; none behind a fault. */
 static void call_back(CUstream s, work *w)
 {
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     s->in_callback = 1;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&one);
     is_callback = 1;
-    w->callback(s, s->context->sticky, w->user);
+    w->callback(w->user);
     is_callback = 0;
+    pthread_mutex_unlock(&one);
     pthread_mutex_lock(&lock);
     s->in_callback = 0;
 }
@@ -280,7 +284,7 @@ void run(CUstream s, work *w)
     if (w->kind == WAIT) wait_in_stream(s, w);
     if (w->event) release_event(w->event);
     if (w->kind == GRAPH) run_graph(s, w);
-    if (w->kind == CALLBACK) call_back(s, w);
+    if (w->kind == CALLBACK && !s->context->sticky) call_back(s, w);
 }
 
 static void *serve(void *data)

@@ -21,8 +21,8 @@ GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStre
               "cuMemRelease", "cuMemAddressFree", "cuMemUnmap"}
 LEFT = {"cuMemUnmap": 0}  # tried again in the end; else at most one object is left
 UNUSED = {"cuStreamGetCtx", "cuMemAllocManaged"}  # of streams of the program; of integrated devices (cuda/unified)
-NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}
-HIP_NAMES = {1: "hipErrorInvalidValue", 2: "hipErrorOutOfMemory", 201: "hipErrorInvalidContext", 700: "hipErrorIllegalAddress"}
+NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS", 999: "CUDA_ERROR_UNKNOWN"}
+HIP_NAMES = {1: "hipErrorInvalidValue", 2: "hipErrorOutOfMemory", 201: "hipErrorInvalidContext", 700: "hipErrorIllegalAddress", 999: "hipErrorUnknown"}
 HIP_OWN = ["hipGetDevice", "hipSetDevice", "hipGetDeviceProperties"]
 
 # What the library says of itself, and what `tenon doctor` makes of it.
@@ -55,6 +55,8 @@ def check(work, names, function, call, result):
     has_lost = names is HIP_NAMES and result == 700  # HIP gives the context up at the end of the process only
     if live < 0 or live > (LEFT.get(function, 1) if function in GIVES_BACK else 0) and not has_lost:
         return where + f"{live} objects are left\n{said}"
+    if result == 999 and "status 0, other 0" not in said:  # the context answers afterwards
+        return where + f"the device is lost\n{said}"
     is_silent = function in FACTS | GIVES_BACK | UNUSED or result == 2  # for memory there is a second try
     name = names[201 if function == "hipSetDevice" else result]  # the call that needed the device is not made
     if name not in said and call == 1 and not is_silent:
@@ -76,6 +78,7 @@ def main():
     is_hip = len(functions) > 0
     functions = functions + HIP_OWN if is_hip else re.findall(r"^ +X\((cu\w+)\)", text, re.M)
     cases = [(f, 1, result) for f in functions for result in (1, 700)] + [("work", call, 700) for call in (3, 6, 12)]
+    cases += [(f, 1, 999) for f in functions if re.search("Launch|Memcpy|Record", f)]
     cases += [(f, call, 2) for f in functions if re.search("Alloc|Create|Load|Launch", f) for call in (1, 2)]
     with ThreadPoolExecutor(2) as pool:
         failures += [wrong for wrong in pool.map(lambda case: check(work, HIP_NAMES if is_hip else NAMES, *case), cases) if wrong]

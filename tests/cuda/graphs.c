@@ -16,6 +16,7 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include "demo.h"
 #include "../gpu/device_suite.h"
@@ -164,6 +165,30 @@ Test(graphs, an_update_does_the_work_of_the_other_graph)
         cr_assert_eq(tn_item_double(s, tn_select(s, y, 0, 0)), calls == 1 ? 11 : 31);
     }
     tn_graph_release(next);
+}
+
+/* What x held goes to y, and what y held to z, by copies: kernels that look for faults are in order anyhow. Work of the other
+ * stream does not begin before somebody waits for it. */
+Test(graphs, launches_on_two_streams_run_one_after_the_other)
+{
+    float got = 0;
+    tn_tensor *x = tn_ones(s, TN_INTS(1), .dtype = TN_FLOAT32), *y = tn_zeros_like(s, x),
+              *z = tn_zeros_like(s, x);
+    begin();
+    tn_copy_(s, z, y);
+    tn_copy_(s, y, x);
+    end();
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    setenv("FAULTY_UNASKED", "1", 1);
+    tn_fill_scalar_(s, x, 3);
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(side), TN_OK);
+    unsetenv("FAULTY_UNASKED");
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(tn_to_host(s, z, &got, sizeof got), TN_OK);
+    cr_assert_eq(got, 3, "%g", (double)got);
 }
 
 /* ---- Faults --------------------------------------------------------------------------------------------- */

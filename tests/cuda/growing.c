@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../behaviour/dlpack.h"
 #include "../core/at_end.h"
 #include "second_device.h"
 
@@ -83,6 +84,21 @@ Test(growing, keeps_what_it_holds_and_gives_the_rest_back)
     for (int i = 0; i < 6; i++) tn_release(t[i]);
     cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_OK);
     cr_assert_eq(free_bytes(), at_start);
+}
+
+/* DLPack gives the address; the pieces of memory behind it follow each other. */
+Test(growing, dlpack_takes_a_tensor_of_several_pieces)
+{
+    struct DLManagedTensorVersioned *c = NULL;
+    tn_tensor *t = filled(5);
+    cr_assert_eq(tn_to_dlpack(t, &c), TN_OK, "%s", tn_last_error()->message);
+    c->tensor.data = (char *)c->tensor.data + c->tensor.byte_offset; /* as other libraries do */
+    c->tensor.byte_offset = 0;
+    tn_tensor *same = tn_from_dlpack(s, c);
+    cr_assert_not_null(same, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    expect_filled(same, 5);
+    tn_drop(s, same);
+    tn_release(t);
 }
 
 /* A graph knows addresses: they stay while the segment behind them grows and is cut. */

@@ -57,7 +57,7 @@ static int is_sticky(CUresult result)
     return (result >= CUDA_ERROR_ILLEGAL_ADDRESS && result <= CUDA_ERROR_LAUNCH_FAILED &&
             result != CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES &&
             result != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) ||
-           result == CUDA_ERROR_ECC_UNCORRECTABLE || result == CUDA_ERROR_UNKNOWN;
+           result == CUDA_ERROR_ECC_UNCORRECTABLE;
 }
 
 /* The results that the environment asks for. */
@@ -163,6 +163,7 @@ EXPORT CUresult cuGetErrorName(CUresult error, const char **name)
         NAME(CUDA_ERROR_INVALID_HANDLE),
         NAME(CUDA_ERROR_ILLEGAL_ADDRESS),
         NAME(CUDA_ERROR_LAUNCH_FAILED),
+        NAME(CUDA_ERROR_UNKNOWN),
         NAME(CUDA_ERROR_NOT_PERMITTED),
         NAME(CUDA_ERROR_NOT_FOUND),
         NAME(CUDA_ERROR_INVALID_IMAGE),

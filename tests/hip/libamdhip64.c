@@ -65,8 +65,11 @@ static CUdeviceptr address_of(const void *memory)
 
 /* ---- Devices ------------------------------------------------------------------------------------------------ */
 
+extern int graphs_have_order; /* of ../cuda/captures.c */
+
 EXPORT hipError_t hipInit(unsigned flags)
 {
+    graphs_have_order = 0;
     return (hipError_t)cuInit(flags);
 }
 
@@ -310,31 +313,9 @@ EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsig
     return ON_DEVICE(cuStreamWaitEvent((CUstream)stream, (CUevent)event, flags));
 }
 
-typedef struct stream_callback {
-    hipStreamCallback_t function;
-    hipStream_t stream;
-    void *user;
-} stream_callback;
-
-static void call_back(CUstream stream, CUresult result, void *data)
+EXPORT hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *user)
 {
-    stream_callback *c = data;
-    c->function(c->stream, (hipError_t)result, c->user);
-    free(c);
-}
-
-EXPORT hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function, void *user,
-                                       unsigned flags)
-{
-    stream_callback *c = malloc(sizeof *c);
-    if (!c || flags) {
-        free(c);
-        return flags ? hipErrorInvalidValue : hipErrorOutOfMemory;
-    }
-    *c = (stream_callback){function, stream, user};
-    hipError_t result = ON_DEVICE(cuStreamAddCallback((CUstream)stream, call_back, c, 0));
-    if (result) free(c);
-    return result;
+    return ON_DEVICE(cuLaunchHostFunc((CUstream)stream, function, user));
 }
 
 EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t *out, unsigned flags)

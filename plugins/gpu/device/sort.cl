@@ -56,13 +56,13 @@ GPU_FUNCTION K gpu_key(GPU_GLOBAL const uint8_t *p, uint32_t dtype, uint64_t is_
     return (K)(width == 64 ? key : key & (((uint64_t)1 << width) - 1u));
 }
 
-/* Where line `line` of operand 0 begins. */
-GPU_FUNCTION int64_t gpu_line_begin(gpu_nest nest, uint32_t line)
-{
-    int64_t at[1] = {nest.offsets[0]};
-    GPU_WALK(nest, 1, nest.rank, line, at, 1)
-    return at[0];
-}
+/* Where line `line` of the first `count` operands begins: at[0] and so on, which hold their offsets. A function would get the
+ * nest as a copy, in memory of each item. */
+#define GPU_FIND_LINE(at, count)                      \
+    {                                                 \
+        uint32_t walked = line;                       \
+        GPU_WALK(nest, 1, nest.rank, walked, at, count) \
+    }
 
 /* ---- By digits --------------------------------------------------------------------------------------------- */
 
@@ -73,16 +73,12 @@ GPU_FUNCTION int64_t gpu_line_begin(gpu_nest nest, uint32_t line)
     uint32_t begin = part * length, end = size - begin < length ? size : begin + length;                         \
     if (line >= lines) return;
 
-/* Reads the keys of a part. They are sorted by insertion if `is_sorted`, a constant; else they stay in their order. */
-GPU_FUNCTION void gpu_read_keys(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, gpu_nest nest,
-                                int is_sorted)
+/* Reads keys of a line. They are sorted by insertion if `is_sorted`, a constant; else they stay in their order. */
+GPU_FUNCTION void gpu_read_keys(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, uint32_t begin,
+                                uint32_t end, int64_t stride, uint32_t dtype, uint64_t is_descending, int is_sorted)
 {
-    GPU_BEGIN_PART
-    in += gpu_line_begin(nest, line);
-    keys += (int64_t)line * size;
-    places += (int64_t)line * size;
     for (uint32_t i = begin; i < end; i++) {
-        K key = gpu_key(in + (int64_t)i * nest.strides[0][0], nest.dtypes[0], nest.scalars[2]);
+        K key = gpu_key(in + (int64_t)i * stride, dtype, is_descending);
         uint32_t to = i;
         for (; is_sorted && to > begin && keys[to - 1] > key; to--) {
             keys[to] = keys[to - 1];
@@ -93,10 +89,17 @@ GPU_FUNCTION void gpu_read_keys(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys
     }
 }
 
+#define GPU_READ_PART(is_sorted)                                                                                     \
+    GPU_BEGIN_PART                                                                                                 \
+    int64_t at[1] = {nest.offsets[0]}, before = (int64_t)line * size;                                              \
+    GPU_FIND_LINE(at, 1)                                                                                           \
+    gpu_read_keys(in + at[0], keys + first + before, places + first_place + before, begin, end, nest.strides[0][0], \
+                  nest.dtypes[0], nest.scalars[2], is_sorted);
+
 GPU_KERNEL void radix_keys(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, int64_t first,
                            int64_t first_place, gpu_nest nest)
 {
-    gpu_read_keys(in, keys + first, places + first_place, nest, 0);
+    GPU_READ_PART(0)
 }
 
 /* counts: [line, digit, part]. */
@@ -153,7 +156,7 @@ GPU_KERNEL void radix_move(GPU_GLOBAL K *to_keys, GPU_GLOBAL uint32_t *to_places
 GPU_KERNEL void sort_runs(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL K *keys, GPU_GLOBAL uint32_t *places, int64_t first,
                           int64_t first_place, gpu_nest nest)
 {
-    gpu_read_keys(in, keys + first, places + first_place, nest, 1);
+    GPU_READ_PART(1)
 }
 
 /* An item is an element: the runs of scalars[3] elements are merged in pairs. */
@@ -187,16 +190,14 @@ GPU_KERNEL void sort_merge(GPU_GLOBAL K *to_keys, GPU_GLOBAL uint32_t *to_places
 
 /* ---- Results ----------------------------------------------------------------------------------------------- */
 
-/* Writes element i of a result's line: the element at `place` of the line, and the place. nest.opcode is its size. */
-GPU_FUNCTION void gpu_put_sorted(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *values, GPU_GLOBAL uint8_t *positions,
-                                 uint32_t line, uint32_t i, uint32_t place, gpu_nest nest)
-{
-    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
-    GPU_WALK(nest, 1, nest.rank, line, at, 3)
-    gpu_move(values + at[1] + (int64_t)i * nest.strides[1][0], in + at[0] + (int64_t)place * nest.strides[0][0],
-             nest.opcode);
-    *(GPU_GLOBAL int64_t *)(positions + at[2] + (int64_t)i * nest.strides[2][0]) = (int64_t)place;
-}
+/* Where the lines of the three operands begin, and what writes element i of a result's line: the element at `place` of the
+ * line, and the place. nest.opcode is its size. */
+#define GPU_BEGIN_LINES                                                       \
+    int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};      \
+    GPU_FIND_LINE(at, 3)
+#define GPU_PUT_SORTED(i, place)                                                                                          \
+    gpu_move(values + at[1] + (int64_t)(i)*nest.strides[1][0], in + at[0] + (int64_t)(place)*nest.strides[0][0], nest.opcode); \
+    *(GPU_GLOBAL int64_t *)(positions + at[2] + (int64_t)(i)*nest.strides[2][0]) = (int64_t)(place);
 
 /* The first scalars[3] elements of each line. An item is one of them. */
 GPU_KERNEL void sort_write(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *values, GPU_GLOBAL uint8_t *positions,
@@ -204,8 +205,9 @@ GPU_KERNEL void sort_write(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *val
 {
     uint32_t size = (uint32_t)nest.scalars[0], kept = (uint32_t)nest.scalars[3], line = gpu_item() / kept;
     if (line >= (uint32_t)nest.scalars[1]) return;
-    uint32_t i = gpu_item() % kept;
-    gpu_put_sorted(in, values, positions, line, i, places[first_place + (int64_t)line * size + i], nest);
+    uint32_t i = gpu_item() % kept, place = places[first_place + (int64_t)line * size + i];
+    GPU_BEGIN_LINES
+    GPU_PUT_SORTED(i, place)
 }
 
 /* The first scalars[3] elements of each line, without a sort: an item is a line, and keeps the best ones so far in order. */
@@ -217,7 +219,8 @@ GPU_KERNEL void select_first(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *v
     K best[GPU_MOST_SELECTED];
     uint32_t places[GPU_MOST_SELECTED];
     if (line >= (uint32_t)nest.scalars[1]) return;
-    GPU_GLOBAL const uint8_t *from = in + gpu_line_begin(nest, line);
+    GPU_BEGIN_LINES
+    GPU_GLOBAL const uint8_t *from = in + at[0];
     for (uint32_t i = 0; i < size; i++, from += nest.strides[0][0]) {
         K key = gpu_key(from, nest.dtypes[0], nest.scalars[2]);
         if (have == kept && key >= best[kept - 1]) continue;
@@ -229,5 +232,7 @@ GPU_KERNEL void select_first(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL uint8_t *v
         best[to] = key;
         places[to] = i;
     }
-    for (uint32_t i = 0; i < have; i++) gpu_put_sorted(in, values, positions, line, i, places[i], nest);
+    for (uint32_t i = 0; i < have; i++) {
+        GPU_PUT_SORTED(i, places[i])
+    }
 }

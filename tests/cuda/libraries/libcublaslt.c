@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A libcublasLt.so.13 for tests, or a libhipblaslt.so.1: products of the test driver's memory, on its streams. It computes as the
- * documentation says, one element after the other, and refuses what cuBLASLt refuses: layouts that overlap, pointers below the
- * alignment of the choice, a bias of float64. If a sum may be put together in place, that is in the dtype of the result, its order
- * changes from call to call. That of hipBLASLt changes always, in float32.
+ * documentation says, one element after the other, and refuses what cuBLASLt refuses: a thread without the handle's context, layouts
+ * that overlap, pointers below the alignment of the choice, a bias of float64. If a sum may be put together in place, that is in the
+ * dtype of the result, its order changes from call to call. That of hipBLASLt changes always, in float32. The environment:
+ *
+ *   LIBRARY_FAULT=1      products touch memory that is not there, and fail
+ *   HIPBLASLT_NO_TF32=1  a GPU without TF32
+ *
+ * -DBROKEN makes one that does not start.
  */
 #define TN_PLUGIN
 #include "cublaslt.h"
@@ -22,6 +27,7 @@ typedef struct object {
     uint32_t epilogue, reductions, alignments[4];
     const void *bias;
     size_t workspace;
+    CUcontext context; /* of a handle */
 } object;
 
 static int create(void **out, object o)
@@ -38,8 +44,18 @@ int cublasLtCreate(void **out)
 {
     *out = out; /* after a failure anything may be there */
     FAULT(__func__);
-    if (!has_context()) return CUBLAS_NOT_INITIALIZED;
-    return create(out, (object){0});
+#ifdef BROKEN
+    return CUBLAS_NOT_INITIALIZED;
+#endif
+    object handle = {0};
+    if (library_context(&handle.context) || !handle.context) return CUBLAS_NOT_INITIALIZED;
+    return create(out, handle);
+}
+
+static int is_current(const object *handle)
+{
+    CUcontext context = NULL;
+    return handle && !library_context(&context) && context == handle->context;
 }
 
 int cublasLtDestroy(void *handle)
@@ -63,7 +79,8 @@ size_t cublasLtGetVersion(void)
 
 const char *cublasLtGetStatusName(int status)
 {
-    return status == CUBLAS_ALLOC_FAILED       ? "CUBLAS_STATUS_ALLOC_FAILED"
+    return status == CUBLAS_NOT_INITIALIZED    ? "CUBLAS_STATUS_NOT_INITIALIZED"
+           : status == CUBLAS_ALLOC_FAILED     ? "CUBLAS_STATUS_ALLOC_FAILED"
            : status == CUBLAS_EXECUTION_FAILED ? "CUBLAS_STATUS_EXECUTION_FAILED"
                                                : "CUBLAS_STATUS_NOT_SUPPORTED";
 }
@@ -153,6 +170,7 @@ typedef struct product {
     size_t workspace_bytes;
     double alpha, beta;
     uint64_t in_place, turn;
+    int is_faulty;
 } product;
 
 static tn_dtype dtype_of(int type)
@@ -172,6 +190,13 @@ static int is_sound(const object *l, uint64_t rows, uint64_t columns, int operat
            l->leading >= (int64_t)l->rows && l->batches > 0;
 }
 
+/* The largest power of two, up to 256, of which an address is a multiple. */
+static uint64_t alignment_of(const void *place)
+{
+    const uint64_t address = (uintptr_t)place | 256;
+    return address & -address;
+}
+
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, void *b, void *c, void *d,
                                    void *preference, int wanted, lt_choice *out, int *out_count)
 {
@@ -179,16 +204,21 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
     const uint64_t rows = of_d->rows, columns = of_d->columns;
     const uint64_t depth = o->transpose[0] == LT_TRANSPOSED ? of_a->rows : of_a->columns;
     FAULT(__func__);
+    if (!is_current(handle)) return CUBLAS_NOT_INITIALIZED;
     count(CHOICES, 1);
     *out_count = 0;
-    if (!handle || wanted < 1 || !is_sound(a, rows, depth, o->transpose[0]) ||
+    if (wanted < 1 || !is_sound(a, rows, depth, o->transpose[0]) ||
         !is_sound(b, depth, columns, o->transpose[1]) || !is_sound(c, rows, columns, LT_PLAIN) ||
         !is_sound(d, rows, columns, LT_PLAIN))
         return CUBLAS_INVALID_VALUE;
     if (o->epilogue == LT_EPILOGUE_BIAS && of_d->type == CUBLAS_R_64F) return CUBLAS_NOT_SUPPORTED;
+#ifdef HIP
+    if (o->sums == CUBLAS_BY_TF32 && getenv("HIPBLASLT_NO_TF32")) return CUBLAS_SUCCESS;
+#endif
     memset(out, 0, sizeof *out);
     out->algorithm.words[0] = (prefer->reductions & LT_REDUCE_IN_PLACE) && depth > 1;
     for (int i = 0; i < 4; i++) out->algorithm.words[1] |= (uint64_t)prefer->alignments[i] << 16 * i;
+    out->algorithm.words[2] = alignment_of(o->bias);
     out->workspace = prefer->workspace < 4096 ? prefer->workspace : 4096;
     *out_count = 1;
     return CUBLAS_SUCCESS;
@@ -238,7 +268,8 @@ static CUresult run(CUcontext context, void *data)
     const uint64_t depth =
         p->description.transpose[0] == LT_TRANSPOSED ? p->layouts[0].rows : p->layouts[0].columns;
     const char *bias = NULL;
-    if (!use_workspace(context, p->workspace, p->workspace_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (p->is_faulty || !use_workspace(context, p->workspace, p->workspace_bytes))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (p->description.epilogue == LT_EPILOGUE_BIAS) {
         bias = cuda_test_place(context, (CUdeviceptr)(uintptr_t)p->description.bias, d->rows * bytes);
         if (!bias) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -274,8 +305,12 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
     product p = {.description = *(const object *)description,
                  .workspace = (CUdeviceptr)(uintptr_t)workspace,
                  .workspace_bytes = workspace_bytes,
-                 .in_place = algorithm->words[0]};
+                 .in_place = algorithm->words[0],
+                 .is_faulty = getenv("LIBRARY_FAULT") != NULL};
     FAULT(__func__);
+    if (!is_current(handle)) return CUBLAS_NOT_INITIALIZED;
+    if (p.description.bias && alignment_of(p.description.bias) < algorithm->words[2])
+        return CUBLAS_EXECUTION_FAILED;
     for (int k = 0; k < 4; k++) {
         if ((uintptr_t)memory[k] % (algorithm->words[1] >> 16 * k & 0xffff)) return CUBLAS_EXECUTION_FAILED;
         p.layouts[k] = *layouts[k];
@@ -284,5 +319,6 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
     p.alpha = p.description.scalars == CUBLAS_R_64F ? *(const double *)alpha : (double)*(const float *)alpha;
     p.beta = p.description.scalars == CUBLAS_R_64F ? *(const double *)beta : (double)*(const float *)beta;
     p.turn = (uint64_t)count(PRODUCTS, 1);
-    return handle && !library_queue(stream, run, &p, sizeof p) ? CUBLAS_SUCCESS : CUBLAS_EXECUTION_FAILED;
+    if (library_queue(stream, run, &p, sizeof p)) return CUBLAS_EXECUTION_FAILED;
+    return p.is_faulty && library_finish(stream) ? CUBLAS_EXECUTION_FAILED : CUBLAS_SUCCESS;
 }

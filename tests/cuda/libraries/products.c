@@ -84,6 +84,20 @@ Test(products, each_call_has_its_own_bias)
     cr_assert_eq(count(CHOICES), 1);
 }
 
+/* The choice has looked at the alignment of the bias. */
+Test(products, a_bias_of_another_alignment_has_a_plan_of_its_own)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2, 3), .dtype = TN_FLOAT32),
+              *w = tn_ones(s, TN_INTS(2, 3), .dtype = TN_FLOAT32),
+              *all = tn_full(s, TN_INTS(6), tn_value_float(4), .dtype = TN_FLOAT32);
+    for (int i = 0; i < 2; i++) {
+        tn_tensor *bias = tn_narrow(s, all, 0, 4 * i, 2); /* 16 bytes apart */
+        cr_assert_eq(tn_item_double(s, tn_max(s, tn_linear(s, x, w, .bias = bias))), 7);
+        cr_assert_eq(count(CHOICES), 1 + i);
+    }
+    cr_assert_eq(count(PRODUCTS), 2);
+}
+
 /* ---- How exact ------------------------------------------------------------------------------------------ */
 
 Test(products, tf32_is_a_switch)
@@ -97,6 +111,23 @@ Test(products, tf32_is_a_switch)
     cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, b))), 1 + 0x1p-12);
     cr_assert_eq(count(PRODUCTS), 3);
 }
+
+#ifdef HIP
+/* TF32 is allowed, and the GPU has none: the library computes in float32. */
+Test(products, a_gpu_without_tf32_still_has_the_library)
+{
+    tn_tensor *a = tn_full(s, TN_INTS(2, 2), tn_value_float(1 + 0x1p-12), .dtype = TN_FLOAT32);
+    tn_tensor *b = tn_eye(s, 2, .dtype = TN_FLOAT32);
+    setenv("HIPBLASLT_NO_TF32", "1", 1);
+    tn_set_call_flags(ctx, TN_CALL_ALLOW_TF32, TN_CALL_ALLOW_TF32);
+    for (int i = 1; i < 3; i++) {
+        cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, b))), 1 + 0x1p-12);
+        cr_assert_eq(count(PRODUCTS), i);
+    }
+    cr_assert_eq(count(CHOICES), 2, "one in TF32, one in float32");
+    expect_objects_until_the_end(LIVE);
+}
+#endif
 
 /* How many of ten calls differ from the first one. */
 static int different_calls(tn_dtype dtype)
@@ -146,31 +177,55 @@ Test(products, products_of_the_library_are_captured)
     expect_replays(a, tn_zeros_like(s, a), square, square_of_four, PRODUCTS);
 }
 
+Test(products, a_capture_does_not_open_the_library)
+{
+    tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32);
+    expect_kernels_in_captures(a, tn_zeros_like(s, a), square, square_of_four, PRODUCTS);
+}
+
+Test(products, a_capture_makes_no_plan)
+{
+    tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32);
+    square(tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32));
+    capture_and_replay(a, tn_zeros_like(s, a), square, square_of_four);
+    cr_assert_eq(count(PRODUCTS), 1);
+    cr_assert_eq(count(CHOICES), 1);
+    square(a);
+    cr_assert_eq(count(CHOICES), 2, "nothing was remembered");
+    cr_assert_eq(count(PRODUCTS), 2);
+}
+
 /* ---- Failures ------------------------------------------------------------------------------------------- */
 
-/* Whichever function fails while a plan is made, or if the product is refused, the kernels compute it. */
+/*
+ * Whichever function fails while a plan is made, or if the product is refused, the kernels compute it, unless it was for memory: then
+ * the call is made once more. How many of two products with a bias and two without the library does: what it refuses as such is
+ * remembered, and other failures are not.
+ */
 static const struct {
     const char *function;
-    int call, status;
+    int call, status, by_library;
 } failures[] = {
-    {NAME(cublasLtCreate), 1, CUBLAS_NOT_INITIALIZED},
-    {NAME(cublasLtMatmulDescCreate), 1, CUBLAS_ALLOC_FAILED},
-    {NAME(cublasLtMatmulDescSetAttribute), 1, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatmulDescSetAttribute), 2, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatmulDescSetAttribute), 3, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatmulDescSetAttribute), 4, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatrixLayoutCreate), 1, CUBLAS_ALLOC_FAILED},
-    {NAME(cublasLtMatrixLayoutCreate), 4, CUBLAS_ALLOC_FAILED},
-    {NAME(cublasLtMatrixLayoutSetAttribute), 1, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatrixLayoutSetAttribute), 2, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatmulPreferenceCreate), 1, CUBLAS_ALLOC_FAILED},
-    {NAME(cublasLtMatmulPreferenceSetAttribute), 1, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatmulAlgoGetHeuristic), 1, CUBLAS_NOT_SUPPORTED},
-    {NAME(cublasLtMatmul), 1, CUBLAS_NOT_SUPPORTED},
-    {NAME(cublasLtMatmul), 1, CUBLAS_INVALID_VALUE},
+    {NAME(cublasLtCreate), 1, CUBLAS_NOT_INITIALIZED, 0},
+    {NAME(cublasLtMatmulDescCreate), 1, CUBLAS_ALLOC_FAILED, 4},
+    {NAME(cublasLtMatmulDescSetAttribute), 1, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatmulDescSetAttribute), 2, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatmulDescSetAttribute), 3, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatmulDescSetAttribute), 4, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatrixLayoutCreate), 1, CUBLAS_ALLOC_FAILED, 4},
+    {NAME(cublasLtMatrixLayoutCreate), 4, CUBLAS_ALLOC_FAILED, 4},
+    {NAME(cublasLtMatrixLayoutSetAttribute), 1, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatrixLayoutSetAttribute), 2, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatmulPreferenceCreate), 1, CUBLAS_ALLOC_FAILED, 4},
+    {NAME(cublasLtMatmulPreferenceSetAttribute), 1, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatmulAlgoGetHeuristic), 1, CUBLAS_NOT_SUPPORTED, 2},
+    {NAME(cublasLtMatmulAlgoGetHeuristic), 1, CUBLAS_ARCH_MISMATCH, 2},
+    {NAME(cublasLtMatmulAlgoGetHeuristic), 1, CUBLAS_EXECUTION_FAILED, 3},
+    {NAME(cublasLtMatmul), 1, CUBLAS_NOT_SUPPORTED, 2},
+    {NAME(cublasLtMatmul), 1, CUBLAS_INVALID_VALUE, 2},
 #ifndef HIP /* it has one preference */
-    {NAME(cublasLtMatmulPreferenceSetAttribute), 2, CUBLAS_INVALID_VALUE},
-    {NAME(cublasLtMatmulPreferenceSetAttribute), 6, CUBLAS_INVALID_VALUE},
+    {NAME(cublasLtMatmulPreferenceSetAttribute), 2, CUBLAS_INVALID_VALUE, 2},
+    {NAME(cublasLtMatmulPreferenceSetAttribute), 6, CUBLAS_INVALID_VALUE, 2},
 #endif
 };
 
@@ -184,10 +239,9 @@ TEST_OF_ROWS(products, a_failure_before_the_work_is_left_to_the_kernels, failure
         cr_assert_lt(difference(multiply(LINEAR, TN_FLOAT32), biased), 1e-5);
         cr_assert_lt(difference(multiply(BMM, TN_FLOAT32), want), 1e-5);
     }
-    int is_create = *row == 0;
-    cr_assert_eq(count(PRODUCTS), is_create ? 0 : 2, "%s: %d products by the library", failure,
+    cr_assert_eq(count(PRODUCTS), failures[*row].by_library, "%s: %d products by the library", failure,
                  count(PRODUCTS));
-    if (is_create) expect_in(said, NAME(cublasLtCreate) " failed");
+    if (*row == 0) expect_in(said, NAME(cublasLtCreate) " failed");
     close_device();
     cr_assert_eq(count(LIVE), 0, "%s: objects are left", failure);
 }
@@ -212,6 +266,33 @@ Test(products, a_product_without_memory_is_tried_again)
     cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, a))), 2);
     cr_assert_eq(count(PRODUCTS), 1);
 }
+
+/* The library says that its work has failed. The driver says why: the context is lost. */
+Test(products, a_fault_of_a_product_is_a_lost_device)
+{
+    setenv("LIBRARY_FAULT", "1", 1);
+    tn_tensor *a = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    tn_mm(s, a, a);
+    cr_assert_eq(tn_scope_failed(s), TN_E_DEVICE_LOST, "%s", tn_scope_error(s)->message);
+    expect_in(tn_scope_error(s)->message, NAME(cublasLtMatmul) " failed: ");
+}
+
+#ifndef HIP
+/* In an environment whose newest library does not start. */
+Test(older, the_next_library_computes_products, .init = open_device, .fini = close_device)
+{
+    tn_tensor *a = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    void *library;
+    int (*counted)(int);
+    cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, a))), 2);
+    expect_in(said, VENDOR_BLAS " 130000 computes products");
+    cr_assert_not(strstr(said, "failed"), "%s", said);
+    cr_assert_eq(count(PRODUCTS), 0);
+    library = dlopen("libcublasLt.so.12", RTLD_NOW | RTLD_NOLOAD);
+    *(void **)(void *)&counted = dlsym(library, "stand_in_count");
+    cr_assert_eq(counted(PRODUCTS), 1);
+}
+#endif
 
 /* In an environment without the library. */
 Test(absent, the_kernels_compute_products_and_the_log_says_so)

@@ -35,6 +35,18 @@ static inline int has_context(void)
     return library_context(&context) == CUDA_SUCCESS && context;
 }
 
+/* Waits for the work of a stream. */
+static inline CUresult library_finish(CUstream stream)
+{
+    CUcontext context;
+    CUresult result = library_context(&context);
+    if (!result) result = cuCtxPushCurrent(context);
+    if (result) return result;
+    result = cuStreamSynchronize(stream);
+    cuCtxPopCurrent(&context);
+    return result;
+}
+
 /* Writes over a workspace, as a library does. 0: it is not the device's memory. */
 static inline int use_workspace(CUcontext context, CUdeviceptr address, size_t bytes)
 {

@@ -3,7 +3,9 @@
  * A libcudnn.so.9 for tests: convolutions of the test driver's memory, and graphs of several operations (graph.h), on its streams,
  * described by the graph API. It refuses what cuDNN refuses: attributes of another type or that are missing, descriptors that are
  * not final, sizes that do not fit, pointers below the alignment of their tensors. It offers engines whose numbers differ, so that
- * a wrong choice shows. The environment: CUDNN_VERSION is the version.
+ * a wrong choice shows. It is wrong where versions of cuDNN are: in convolutions of three axes, and in gradients of attention on
+ * GPUs of compute capability 9 with half a block of keys. The environment: CUDNN_VERSION is the version; CUDNN_TEST_CROWD=N offers
+ * N engines that round float32 before all others.
  */
 #define TN_PLUGIN
 #include "convolve.h"
@@ -14,6 +16,12 @@ CUDNN_FUNCTIONS(DECLARE)
 enum { CONVOLUTIONS, CHOICES, LIVE, ENGINE, GRAPHS };
 
 /* ---- Engines ------------------------------------------------------------------------------------------------ */
+
+static long setting(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
 
 /* In the order in which they are offered; the last one is the fallback. */
 enum { REDUCED, ROUNDED, UNORDERED, LARGE, PLAIN, ENGINES };
@@ -152,13 +160,15 @@ static int is_computed(const object *graph)
 
 static int give_configs(const object *choice, int64_t wanted, int64_t *out_count, void **configs)
 {
-    const int first = number_of(choice, DNN_CHOICE_HOW) == DNN_CHOOSE_A ? 0 : PLAIN;
+    const int is_best = number_of(choice, DNN_CHOICE_HOW) == DNN_CHOOSE_A, first = is_best ? 0 : PLAIN;
+    const int crowd = is_best ? (int)setting("CUDNN_TEST_CROWD", 0) : 0;
     *out_count = 0;
     if (!is_computed(descriptor_of(choice, DNN_CHOICE_GRAPH))) return DNN_SUCCESS;
-    for (; first + *out_count < ENGINES && *out_count < wanted; ++*out_count) {
+    for (; first + *out_count - crowd < ENGINES && *out_count < wanted; ++*out_count) {
+        const int engine = first + (int)*out_count - crowd;
         object *config = configs[*out_count];
         if (config->type != DNN_CONFIG) return DNN_BAD_PARAMETER;
-        *config = (object){.type = DNN_CONFIG, .is_final = 1, .engine = first + (int)*out_count};
+        *config = (object){.type = DNN_CONFIG, .is_final = 1, .engine = engine < 0 ? ROUNDED : engine};
         config->attributes[0] =
             (attribute){.name = DNN_CHOICE_GRAPH,
                         .count = 1,
@@ -190,6 +200,30 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t wante
     *(int64_t *)values = engines[descriptor_of(o, DNN_PLAN_CONFIG)->engine].workspace;
     *out_count = 1;
     return DNN_SUCCESS;
+}
+
+/* ---- Where versions are wrong -------------------------------------------------------------------------------- */
+
+/* A wrong one reads all elements of a window at the same place. */
+static int is_wrong_convolution(const convolution *c)
+{
+    const size_t version = cudnnGetVersion();
+    if (c->axes != 3 || c->dtype == TN_FLOAT64) return 0;
+    if (c->dtype != TN_FLOAT32) return version >= 90800 && version < 91500;
+    return (c->how & ROUNDS_FLOAT32) && version >= 91002 && version < 91501;
+}
+
+/* Graphs of gradients have five products, of which the first one gives scores. */
+static int is_wrong_graph(const graph_work *w)
+{
+    int64_t keys = 0;
+    int products = 0, major = 0;
+    for (int i = 0; i < w->n_steps; i++) {
+        if (w->steps[i].type != DNN_PRODUCT_OPERATION) continue;
+        if (!products++) keys = w->tensors[w->steps[i].y].sizes[3];
+    }
+    cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+    return products == 5 && keys % 128 == 64 && major == 9;
 }
 
 /* ---- Convolutions -------------------------------------------------------------------------------------------- */
@@ -225,6 +259,7 @@ static int execute_convolution(const object *handle, const object *config, const
         c.paddings[d] = from < 0 ? 0 : find(of_convolution, DNN_CONVOLUTION_PRE_PADDINGS)->values[from];
         c.dilations[d] = from < 0 ? 1 : find(of_convolution, DNN_CONVOLUTION_DILATIONS)->values[from];
     }
+    if (is_wrong_convolution(&c)) memset(c.dilations, 0, sizeof c.dilations);
     c.turn = count(CONVOLUTIONS, 1);
     return library_queue(handle->stream, run_convolution, &c, sizeof c) ? DNN_EXECUTION_FAILED : DNN_SUCCESS;
 }
@@ -237,6 +272,7 @@ static int execute_graph(object *handle, const object *config, const object *gra
     if (!w) return DNN_HOST_ALLOCATION_FAILED;
     const int is_read = read_graph(graph, w) && take_pack(w, pack);
     w->reduces_sums = config->engine == REDUCED;
+    w->has_wrong_copies = is_read && is_wrong_graph(w);
     w->workspace_bytes = (size_t)engines[config->engine].workspace;
     w->next = handle->works;
     handle->works = w;
@@ -282,8 +318,7 @@ int cudnnSetStream(void *handle, void *stream)
 
 size_t cudnnGetVersion(void)
 {
-    const char *version = getenv("CUDNN_VERSION");
-    return version ? (size_t)atol(version) : 92800;
+    return (size_t)setting("CUDNN_VERSION", 92800);
 }
 
 const char *cudnnGetErrorString(int status)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A libcufft.so.12 for tests, or a libhipfft.so.0: transforms of lines in the test driver's memory, on its streams, by the sum that defines them in
- * long double. It writes over its work, and refuses plans that are not made, work that is missing and directions that are none.
+ * long double. It writes over its work, and refuses plans that are not made, work that is missing, directions that are none and elements
+ * that are not aligned.
  */
 #include "cufft.h"
 #include "stand_in.h"
@@ -123,7 +124,7 @@ static int execute(const char *function, fft_handle plan, int type, void *in, vo
     FAULT(function);
     if (!p || !p->is_made) return 1; /* an invalid plan */
     if (p->type != type || (direction != FFT_FORWARD && direction != FFT_INVERSE)) return FFT_INVALID_VALUE;
-    if (!p->work) return FFT_EXEC_FAILED;
+    if (!p->work || ((uintptr_t)in | (uintptr_t)out) % (is_double(p) ? 16 : 8)) return FFT_EXEC_FAILED;
     job = *p;
     job.in = (CUdeviceptr)(uintptr_t)in;
     job.out = (CUdeviceptr)(uintptr_t)out;

@@ -485,6 +485,26 @@ Test(collectives, a_device_that_is_lost_leaves_the_others)
     finish();
 }
 
+/* Whatever the library calls it, the driver knows what it is. */
+Test(collectives, a_call_on_a_lost_device_says_so)
+{
+    tn_tensor *t[RANKS];
+    int32_t status = TN_OK;
+    make(TN_FLOAT32, 2, (const double[]){1, 2}, t);
+    for (uint32_t r = 0; r < RANKS; r++) good(tn_device_synchronize(ctx, devices[r]));
+    setenv("NCCL_TEST_LATE", "1:700", 1);
+    for (int i = 0; i < 5000 && !status; i++) {
+        status = tn_communicator_all_reduce(all, t, RANKS, TN_REDUCE_SUM);
+        usleep(1000);
+    }
+    cr_assert_eq(status, TN_E_DEVICE_LOST, "%s", tn_last_error() ? tn_last_error()->message : "");
+#ifdef HIP
+    has_lost = 1;
+#endif
+    good(tn_communicator_abort(all));
+    finish();
+}
+
 /* ---- Several processes -------------------------------------------------------------------------------------- */
 
 static void run_two_processes(int devices_each)

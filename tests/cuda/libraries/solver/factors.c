@@ -232,6 +232,36 @@ Test(factors, work_is_in_the_order_of_its_stream)
     expect_in_order(roots, root);
 }
 
+/* Nothing computes factors in a capture: the library is not opened, and the CPU would have to wait. */
+Test(factors, captures_have_no_factors)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graph = NULL;
+    tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR),
+              *pivots = tn_ones(s, TN_INTS(3), .dtype = TN_INT32);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
+    for (int i = 0; i < 5; i++) {
+        if (i == 0) tn_linalg_cholesky_ex(s, a);
+        if (i == 1) tn_linalg_lu_factor_ex(s, a);
+        if (i == 2) tn_linalg_lu_solve(s, a, pivots, a);
+        if (i == 3) tn_geqrf(s, a);
+        if (i == 4) tn_linalg_householder_product(s, a, tn_select(s, a, 0, 0));
+        cr_assert(tn_scope_failed(s), "call %d was captured", i);
+        tn_scope_clear(s);
+    }
+    tn_graph_capture_end(graph);
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(count(MATRICES), -1, "the library was opened");
+    tn_graph_release(graph);
+    tn_stream_release(side);
+    cr_assert_eq(largest(tn_linalg_cholesky_ex(s, a).info), 0);
+    cr_assert_eq(count(MATRICES), 1);
+}
+
 Test(factors, what_is_asked_at_once_or_cannot_be_is_left_to_the_cpu)
 {
     tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR);
