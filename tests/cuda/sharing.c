@@ -237,7 +237,7 @@ Test(sharing, events_order_streams_of_this_process)
     good(tn_event_export(event, &handle));
     tn_event_release(event);
     cr_assert_eq(tn_event_import(ctx, device, &handle, &none), TN_E_ARGUMENT);
-    cr_assert(strstr(tn_last_error()->message, "the handle is not of an event of another process that lives"), "%s",
-              tn_last_error()->message);
+    cr_assert(strstr(tn_last_error()->message, "the handle is not of an event of another process that lives"),
+              "%s", tn_last_error()->message);
     finish();
 }
