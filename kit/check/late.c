@@ -165,7 +165,7 @@ static void report_by_query(late *l)
     report(l, ask_stream, "stream.query");
 }
 
-/* Only waits for streams and the device report errors: what else sees that the work has failed leaves it to them. */
+/* Queries of streams and waits for streams and the device report errors: an event that sees one leaves it to them. */
 static void keep_error(late *l, int32_t (*ask)(late *l), const char *slot)
 {
     desk *d = &l->d;
