@@ -84,11 +84,12 @@ def link_library(build, folder, replaced, target):
 
 
 def failed_tests(program, environment, limit):
-    """Names of the tests of a Criterion program that failed; `program` may be a list of words that run it. Tests are skipped where
-    there is no device, which a mutant may cause. After `limit` seconds the program is ended, which is a failure."""
+    """Names of the tests of a Criterion program that failed, up to the first or those that ran beside it; `program` may be a list of
+    words that run it. Tests are skipped where there is no device, which a mutant may cause. After `limit` seconds the program is ended,
+    which is a failure."""
     words = program if isinstance(program, list) else [program]
     with tempfile.TemporaryDirectory() as folder:  # programs that are killed leave their files behind
-        run = subprocess.Popen([*words, "-j2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        run = subprocess.Popen([*words, "-j2", "--fail-fast"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                env=dict(environment, TMPDIR=folder), start_new_session=True)
         try:
             said, _ = run.communicate(timeout=limit)
