@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callbacks of the program as host functions of streams. The driver holds no lock while one runs, as it does for those of
- * cuStreamAddCallback, but it may run them one after another, and it calls none behind a fault. So each is kept in a list of
- * the device until it has run: either the driver calls it, or, when the device is lost, whoever destroys its queue.
+ * Callbacks of the program. The driver may run those of all streams one after another, and calls none behind a fault. So each
+ * is kept in a list of the device until it has run: either the driver calls it, or, when the device is lost, whoever destroys
+ * its queue.
  */
 #include "cuda_driver.h"
 
@@ -43,10 +43,8 @@ static void take_out(cuda_callbacks *c, const cuda_callback *one)
     *link = one->next;
 }
 
-/* The driver's call. */
-static void CUDA_CB run_callback(void *data)
+void cuda_callback_run(cuda_callback *one)
 {
-    cuda_callback *one = data;
     cuda_callbacks *c = &one->device->callbacks;
     pthread_mutex_lock(&c->lock);
     const int32_t is_dead = one->is_dead;
@@ -73,7 +71,7 @@ int32_t cuda_queue_callback(void *device, void *queue, void (*callback)(void *us
     while (*end) end = &(*end)->next;
     *end = one;
     pthread_mutex_unlock(&c->lock);
-    int32_t status = CHECKED(d, cuLaunchHostFunc, cuda_stream_of(queue), run_callback, one);
+    int32_t status = cuda_host_function(d, cuda_stream_of(queue), one);
     if (status) {
         pthread_mutex_lock(&c->lock);
         take_out(c, one);

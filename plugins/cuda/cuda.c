@@ -42,7 +42,17 @@ int32_t cuda_stream_context(cuda_device *d, CUstream stream, CUcontext *out)
     return CHECKED(d, cuStreamGetCtx, stream, out);
 }
 
-/* After a fault CUDA does not call back; then waits for the stream fail. */
+static void CUDA_CB run_callback(void *one)
+{
+    cuda_callback_run(one);
+}
+
+/* While such a function runs CUDA holds no lock, as it does for those of cuStreamAddCallback. */
+int32_t cuda_host_function(cuda_device *d, CUstream stream, cuda_callback *one)
+{
+    return CHECKED(d, cuLaunchHostFunc, stream, run_callback, one);
+}
+
 CUresult cuda_graph_update(cuda_device *d, CUgraphExec executable, CUgraph graph, int *out_why)
 {
     CUgraphExecUpdateResultInfo why = {0};

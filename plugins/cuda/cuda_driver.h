@@ -103,7 +103,11 @@ int32_t cuda_driver_fits(const cuda_symbols *cu, char *reason, size_t size);
 int32_t cuda_device_fits(const cuda_symbols *cu, CUdevice id);
 void cuda_write_architecture(const cuda_symbols *cu, CUdevice id, char *out, size_t size);
 
+/* The driver calls cuda_callback_run when the stream comes to it. */
+int32_t cuda_host_function(cuda_device *d, CUstream stream, cuda_callback *one);
+
 /* callbacks.c */
+void cuda_callback_run(cuda_callback *one);
 void cuda_callbacks_init(cuda_callbacks *c);
 void cuda_callbacks_finish(cuda_callbacks *c);
 int32_t cuda_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);

@@ -41,6 +41,17 @@ int32_t cuda_stream_context(cuda_device *d, hipStream_t stream, int *out)
     return CHECKED(d, hipStreamGetDevice, stream, out);
 }
 
+static void run_callback(hipStream_t stream, hipError_t result, void *one)
+{
+    cuda_callback_run(one);
+}
+
+/* The header of HIP 5.2 has hipLaunchHostFunc, its runtime does not. */
+int32_t cuda_host_function(cuda_device *d, hipStream_t stream, cuda_callback *one)
+{
+    return CHECKED(d, hipStreamAddCallback, stream, run_callback, one, 0);
+}
+
 hipError_t cuda_graph_update(cuda_device *d, hipGraphExec_t executable, hipGraph_t graph, int *out_why)
 {
     hipGraphNode_t node = NULL;

@@ -78,7 +78,6 @@
 #define cuStreamQuery               hipStreamQuery
 #define cuStreamSynchronize         hipStreamSynchronize
 #define cuStreamWaitEvent           hipStreamWaitEvent
-#define cuLaunchHostFunc            hipLaunchHostFunc
 #define cuEventCreate               hipEventCreateWithFlags
 #define cuEventDestroy              hipEventDestroy
 #define cuEventRecord               hipEventRecord
@@ -150,7 +149,7 @@
     X(hipGetDeviceProperties)       \
     X(hipGetDevice)                 \
     X(hipSetDevice)                 \
-    X(hipLaunchHostFunc)
+    X(hipStreamAddCallback)
 /* NULL where the runtime is older. */
 #define CUDA_OPTIONAL(X) X(hipStreamGetDevice)
 

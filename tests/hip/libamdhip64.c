@@ -313,9 +313,45 @@ EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsig
     return ON_DEVICE(cuStreamWaitEvent((CUstream)stream, (CUevent)event, flags));
 }
 
-EXPORT hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void *user)
+/* Callbacks that have not run: behind a fault they never do. */
+typedef struct pending {
+    struct pending *next;
+    hipStreamCallback_t callback;
+    hipStream_t stream;
+    void *user;
+} pending;
+static pending *first;
+static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static pending take_out(pending *one)
 {
-    return ON_DEVICE(cuLaunchHostFunc((CUstream)stream, function, user));
+    const pending taken = *one;
+    pthread_mutex_lock(&pending_lock);
+    pending **link = &first;
+    while (*link != one) link = &(*link)->next;
+    *link = one->next;
+    pthread_mutex_unlock(&pending_lock);
+    free(one);
+    return taken;
+}
+
+static void run_callback(void *one)
+{
+    const pending p = take_out(one);
+    p.callback(p.stream, hipSuccess, p.user);
+}
+
+EXPORT hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t callback, void *user, unsigned flags)
+{
+    if (flags != 0) return hipErrorInvalidValue;
+    pending *one = malloc(sizeof *one);
+    pthread_mutex_lock(&pending_lock);
+    *one = (pending){first, callback, stream, user};
+    first = one;
+    pthread_mutex_unlock(&pending_lock);
+    hipError_t result = ON_DEVICE(cuLaunchHostFunc((CUstream)stream, run_callback, one));
+    if (result != hipSuccess) take_out(one);
+    return result;
 }
 
 EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t *out, unsigned flags)
