@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin's own declarations of NVIDIA's libraries beside the libraries' headers, where the machine has them: each number has the
+// same value, each record the same layout, each function takes arguments of the same sizes in the same order.
+#include <cinttypes>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#define _Static_assert static_assert
+#define restrict       __restrict
+namespace ours {
+#include "../../../plugins/cuda/cublaslt.h"
+#include "../../../plugins/cuda/cudnn.h"
+#include "../../../plugins/cuda/cufft.h"
+#include "../../../plugins/cuda/cupti.h"
+#include "../../../plugins/cuda/cusolver.h"
+#include "../../../plugins/cuda/nccl.h"
+} // namespace ours
+
+static int passed, failed, skipped;
+
+static void same(const char *what, intmax_t is, intmax_t wanted)
+{
+    is == wanted ? ++passed : ++failed;
+    if (is != wanted) std::printf("%s is %" PRIdMAX ", NVIDIA has %" PRIdMAX "\n", what, is, wanted);
+}
+#define SAME(own, vendor)               same(#own " of " #vendor, (intmax_t)ours::own, (intmax_t)(vendor))
+#define SAME_SIZE(own, vendor)          same("the size of " #own, sizeof(ours::own), sizeof(vendor))
+#define SAME_PLACE(own, x, vendor, y)   same("the place of " #own "." #x, offsetof(ours::own, x), offsetof(vendor, y))
+
+// How arguments are passed: numbers by kind and size, structures by size; an enumeration is an integer.
+template <class T> static std::string kind()
+{
+    using namespace std::string_literals;
+    if constexpr (std::is_void_v<T>) return "nothing"s;
+    else return (std::is_pointer_v<T> ? "pointer"s : std::is_floating_point_v<T> ? "float"s : std::is_class_v<T> ? "structure"s : "integer"s) +
+                std::to_string(sizeof(T));
+}
+template <class R, class... A> static std::string signature(R (*)(A...))
+{
+    std::string text = kind<R>() + "(";
+    ((text += kind<A>() + " "), ...);
+    return text + ")";
+}
+static void same_signature(const char *name, const std::string &own, const std::string &vendor)
+{
+    own == vendor ? ++passed : ++failed;
+    if (own != vendor) std::printf("%s is %s, NVIDIA has %s\n", name, own.c_str(), vendor.c_str());
+}
+#define SIGNATURE(result, name, arguments) same_signature(#name, signature(static_cast<result(*) arguments>(nullptr)), signature(static_cast<decltype(&::name)>(nullptr)));
+
+[[maybe_unused]] static void lacks(const char *header)
+{
+    std::printf("skipped: %s not found\n", header);
+    skipped++;
+}
+
+#if __has_include(<cublasLt.h>)
+#include <cublasLt.h>
+static void products()
+{
+    using namespace ours;
+    SAME(LT_REDUCE_IN_PLACE, CUBLASLT_REDUCTION_SCHEME_INPLACE);
+    SAME(LT_REDUCE_COMPUTE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    SAME(LT_REDUCE_OUTPUT, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
+    SAME(CUBLAS_SUCCESS, CUBLAS_STATUS_SUCCESS);
+    SAME(CUBLAS_NOT_INITIALIZED, CUBLAS_STATUS_NOT_INITIALIZED);
+    SAME(CUBLAS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
+    SAME(CUBLAS_INVALID_VALUE, CUBLAS_STATUS_INVALID_VALUE);
+    SAME(CUBLAS_ARCH_MISMATCH, CUBLAS_STATUS_ARCH_MISMATCH);
+    SAME(CUBLAS_EXECUTION_FAILED, CUBLAS_STATUS_EXECUTION_FAILED);
+    SAME(CUBLAS_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED);
+    SAME(CUBLAS_R_32F, CUDA_R_32F);
+    SAME(CUBLAS_R_64F, CUDA_R_64F);
+    SAME(CUBLAS_R_16F, CUDA_R_16F);
+    SAME(CUBLAS_R_16BF, CUDA_R_16BF);
+    SAME(CUBLAS_BY_32F, CUBLAS_COMPUTE_32F);
+    SAME(CUBLAS_BY_64F, CUBLAS_COMPUTE_64F);
+    SAME(CUBLAS_BY_TF32, CUBLAS_COMPUTE_32F_FAST_TF32);
+    SAME(LT_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSA);
+    SAME(LT_DESC_TRANSB, CUBLASLT_MATMUL_DESC_TRANSB);
+    SAME(LT_DESC_EPILOGUE, CUBLASLT_MATMUL_DESC_EPILOGUE);
+    SAME(LT_DESC_BIAS, CUBLASLT_MATMUL_DESC_BIAS_POINTER);
+    SAME(LT_PLAIN, CUBLAS_OP_N);
+    SAME(LT_TRANSPOSED, CUBLAS_OP_T);
+    SAME(LT_LAYOUT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+    SAME(LT_LAYOUT_BATCH_OFFSET, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+    SAME(LT_PREFER_WORKSPACE, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+    SAME(LT_PREFER_REDUCTIONS, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+    SAME(LT_PREFER_ALIGNMENT, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+    SAME(LT_PREFER_ALIGNMENT + LT_ALIGNMENTS - 1, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+    SAME(LT_EPILOGUE_NONE, CUBLASLT_EPILOGUE_DEFAULT);
+    SAME(LT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BIAS);
+    SAME_SIZE(lt_algorithm, cublasLtMatmulAlgo_t);
+    SAME_SIZE(lt_choice, cublasLtMatmulHeuristicResult_t);
+    SAME_PLACE(lt_choice, workspace, cublasLtMatmulHeuristicResult_t, workspaceSize);
+    SAME_PLACE(lt_choice, status, cublasLtMatmulHeuristicResult_t, state);
+    SAME_PLACE(lt_choice, waves, cublasLtMatmulHeuristicResult_t, wavesCount);
+    CUBLASLT_FUNCTIONS(SIGNATURE)
+}
+#else
+static void products()
+{
+    lacks("cublasLt.h");
+}
+#endif
+
+#if __has_include(<cudnn_version.h>)
+#include <cudnn.h>
+static void networks()
+{
+    using namespace ours;
+    SAME(DNN_SUCCESS, CUDNN_STATUS_SUCCESS);
+    SAME(DNN_BAD_PARAMETER, CUDNN_STATUS_BAD_PARAM);
+    SAME(DNN_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED);
+    SAME(DNN_HOST_ALLOCATION_FAILED, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED);
+    SAME(DNN_DEVICE_ALLOCATION_FAILED, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
+    SAME(DNN_EXECUTION_FAILED, CUDNN_STATUS_EXECUTION_FAILED);
+    SAME(DNN_F32, CUDNN_DATA_FLOAT);
+    SAME(DNN_F64, CUDNN_DATA_DOUBLE);
+    SAME(DNN_F16, CUDNN_DATA_HALF);
+    SAME(DNN_I32, CUDNN_DATA_INT32);
+    SAME(DNN_BF16, CUDNN_DATA_BFLOAT16);
+    SAME(DNN_BOOL, CUDNN_DATA_BOOLEAN);
+    SAME(DNN_CROSS_CORRELATION, CUDNN_CROSS_CORRELATION);
+    SAME(DNN_CHOOSE_FALLBACK, CUDNN_HEUR_MODE_FALLBACK);
+    SAME(DNN_CHOOSE_A, CUDNN_HEUR_MODE_A);
+    SAME(DNN_REDUCE_ADD, CUDNN_REDUCE_TENSOR_ADD);
+    SAME(DNN_REDUCE_MAX, CUDNN_REDUCE_TENSOR_MAX);
+    SAME(DNN_ADD, CUDNN_POINTWISE_ADD);
+    SAME(DNN_MUL, CUDNN_POINTWISE_MUL);
+    SAME(DNN_DIV, CUDNN_POINTWISE_DIV);
+    SAME(DNN_SUB, CUDNN_POINTWISE_SUB);
+    SAME(DNN_EXP, CUDNN_POINTWISE_EXP);
+    SAME(DNN_LOG, CUDNN_POINTWISE_LOG);
+    SAME(DNN_IDENTITY, CUDNN_POINTWISE_IDENTITY);
+    SAME(DNN_GREATER_OR_EQUAL, CUDNN_POINTWISE_CMP_GE);
+    SAME(DNN_INDEX, CUDNN_POINTWISE_GEN_INDEX);
+    SAME(DNN_SELECT, CUDNN_POINTWISE_BINARY_SELECT);
+    SAME(DNN_POINTWISE, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    SAME(DNN_CONVOLUTION, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    SAME(DNN_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    SAME(DNN_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    SAME(DNN_CHOICE, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    SAME(DNN_PLAN, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    SAME(DNN_FORWARD, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    SAME(DNN_BACKWARD_WEIGHT, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+    SAME(DNN_BACKWARD_DATA, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+    SAME(DNN_POINTWISE_OPERATION, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    SAME(DNN_GRAPH, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    SAME(DNN_PACK, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    SAME(DNN_TENSOR, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    SAME(DNN_PRODUCT, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    SAME(DNN_PRODUCT_OPERATION, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    SAME(DNN_REDUCTION, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    SAME(DNN_REDUCTION_OPERATION, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    SAME(DNN_VIEW_OPERATION, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    SAME(DNN_HANDLE, CUDNN_TYPE_HANDLE);
+    SAME(DNN_DATA_TYPE, CUDNN_TYPE_DATA_TYPE);
+    SAME(DNN_BOOLEAN, CUDNN_TYPE_BOOLEAN);
+    SAME(DNN_INT64, CUDNN_TYPE_INT64);
+    SAME(DNN_FLOAT, CUDNN_TYPE_FLOAT);
+    SAME(DNN_DOUBLE, CUDNN_TYPE_DOUBLE);
+    SAME(DNN_POINTER, CUDNN_TYPE_VOID_PTR);
+    SAME(DNN_CONVOLUTION_MODE, CUDNN_TYPE_CONVOLUTION_MODE);
+    SAME(DNN_CHOICE_MODE, CUDNN_TYPE_HEUR_MODE);
+    SAME(DNN_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE);
+    SAME(DNN_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE);
+    SAME(DNN_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+    SAME(DNN_REDUCTION_MODE, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE);
+    SAME(DNN_POINTWISE_KIND, CUDNN_ATTR_POINTWISE_MODE);
+    SAME(DNN_POINTWISE_TYPE, CUDNN_ATTR_POINTWISE_MATH_PREC);
+    SAME(DNN_POINTWISE_AXIS, CUDNN_ATTR_POINTWISE_AXIS);
+    SAME(DNN_CONVOLUTION_SUMS, CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
+    SAME(DNN_CONVOLUTION_KIND, CUDNN_ATTR_CONVOLUTION_CONV_MODE);
+    SAME(DNN_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    SAME(DNN_CONVOLUTION_STRIDES, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    SAME(DNN_CONVOLUTION_POST_PADDINGS, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+    SAME(DNN_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    SAME(DNN_CONVOLUTION_DIMENSIONS, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+    SAME(DNN_CHOICE_HOW, CUDNN_ATTR_ENGINEHEUR_MODE);
+    SAME(DNN_CHOICE_GRAPH, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+    SAME(DNN_CHOICE_RESULTS, CUDNN_ATTR_ENGINEHEUR_RESULTS);
+    SAME(DNN_CONFIG_ENGINE, CUDNN_ATTR_ENGINECFG_ENGINE);
+    SAME(DNN_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+    SAME(DNN_PLAN_CONFIG, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    SAME(DNN_PLAN_WORKSPACE, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+    const int first[] = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA};
+    for (int i = 0; i < 3; i++) SAME(DNN_OPERATION + i * DNN_OPERATION_ATTRIBUTES, first[i]);
+    SAME(DNN_OPERATION + DNN_OPERATION_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA);
+    SAME(DNN_OPERATION + DNN_OPERATION_CONVOLUTION, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC);
+    SAME(DNN_OPERATION + DNN_OPERATION_WEIGHT, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
+    SAME(DNN_OPERATION + DNN_OPERATION_IN, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+    SAME(DNN_OPERATION + DNN_OPERATION_OUT, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+    const int data = DNN_OPERATION + DNN_OPERATION_ATTRIBUTES, weight = DNN_OPERATION + 2 * DNN_OPERATION_ATTRIBUTES;
+    same("backward data: the weight", data + DNN_OPERATION_WEIGHT, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
+    same("backward data: in", data + DNN_OPERATION_IN, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
+    same("backward data: out", data + DNN_OPERATION_OUT, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY);
+    same("backward data: beta", data + DNN_OPERATION_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA);
+    same("backward data: the convolution", data + DNN_OPERATION_CONVOLUTION, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC);
+    same("backward weight: the weight", weight + DNN_OPERATION_WEIGHT, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+    same("backward weight: in", weight + DNN_OPERATION_IN, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X);
+    same("backward weight: out", weight + DNN_OPERATION_OUT, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
+    same("backward weight: beta", weight + DNN_OPERATION_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA);
+    same("backward weight: the convolution", weight + DNN_OPERATION_CONVOLUTION, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC);
+    SAME(DNN_POINTWISE_HOW, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    SAME(DNN_POINTWISE_X, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+    SAME(DNN_POINTWISE_B, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    SAME(DNN_POINTWISE_Y, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    SAME(DNN_POINTWISE_T, CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+    SAME(DNN_GRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+    SAME(DNN_GRAPH_OPERATIONS, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    SAME(DNN_TENSOR_ALIGNMENT, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+    SAME(DNN_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DATA_TYPE);
+    SAME(DNN_TENSOR_SIZES, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    SAME(DNN_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_STRIDES);
+    SAME(DNN_TENSOR_ID, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    SAME(DNN_TENSOR_IS_VIRTUAL, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+    SAME(DNN_TENSOR_IS_BY_VALUE, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+    SAME(DNN_PACK_IDS, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    SAME(DNN_PACK_POINTERS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+    SAME(DNN_PACK_WORKSPACE, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    SAME(DNN_ENGINE_NOTES, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+    SAME(DNN_PRODUCT_TYPE, CUDNN_ATTR_MATMUL_COMP_TYPE);
+    SAME(DNN_PRODUCT_A, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+    SAME(DNN_PRODUCT_B, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+    SAME(DNN_PRODUCT_OUT, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+    SAME(DNN_PRODUCT_HOW, CUDNN_ATTR_OPERATION_MATMUL_DESC);
+    SAME(DNN_REDUCTION_KIND, CUDNN_ATTR_REDUCTION_OPERATOR);
+    SAME(DNN_REDUCTION_TYPE, CUDNN_ATTR_REDUCTION_COMP_TYPE);
+    SAME(DNN_REDUCTION_X, CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+    SAME(DNN_REDUCTION_Y, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+    SAME(DNN_REDUCTION_HOW, CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+    SAME(DNN_VIEW_X, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+    SAME(DNN_VIEW_Y, CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+    SAME(DNN_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    SAME(DNN_NOTE_DOWN_CONVERT, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    SAME(DNN_NOTE_REDUCED_SUMS, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+    SAME(DNN_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+    same("more notes than there is room for", (int)CUDNN_NUMERICAL_NOTE_TYPE_COUNT > (int)DNN_NOTES, 0);
+    CUDNN_FUNCTIONS(SIGNATURE)
+}
+#else
+static void networks()
+{
+    lacks("cudnn.h");
+}
+#endif
+
+#if __has_include(<cufft.h>)
+#include <cufft.h>
+static void transforms()
+{
+    using namespace ours;
+    SAME(FFT_SUCCESS, CUFFT_SUCCESS);
+    SAME(FFT_INVALID_PLAN, CUFFT_INVALID_PLAN);
+    SAME(FFT_ALLOC_FAILED, CUFFT_ALLOC_FAILED);
+    SAME(FFT_INVALID_TYPE, CUFFT_INVALID_TYPE);
+    SAME(FFT_INVALID_VALUE, CUFFT_INVALID_VALUE);
+    SAME(FFT_INTERNAL_ERROR, CUFFT_INTERNAL_ERROR);
+    SAME(FFT_EXEC_FAILED, CUFFT_EXEC_FAILED);
+    SAME(FFT_SETUP_FAILED, CUFFT_SETUP_FAILED);
+    SAME(FFT_INVALID_SIZE, CUFFT_INVALID_SIZE);
+    SAME(FFT_NOT_IMPLEMENTED, CUFFT_NOT_IMPLEMENTED);
+    SAME(FFT_NOT_SUPPORTED, CUFFT_NOT_SUPPORTED);
+    SAME(FFT_R2C, CUFFT_R2C);
+    SAME(FFT_C2C, CUFFT_C2C);
+    SAME(FFT_D2Z, CUFFT_D2Z);
+    SAME(FFT_Z2Z, CUFFT_Z2Z);
+    SAME(FFT_FORWARD, CUFFT_FORWARD);
+    SAME(FFT_INVERSE, CUFFT_INVERSE);
+    CUFFT_FUNCTIONS(SIGNATURE)
+}
+#else
+static void transforms()
+{
+    lacks("cufft.h");
+}
+#endif
+
+#if __has_include(<cusolverDn.h>)
+#include <cusolverDn.h>
+static void factors()
+{
+    using namespace ours;
+    SAME(SOLVER_SUCCESS, CUSOLVER_STATUS_SUCCESS);
+    SAME(SOLVER_NOT_INITIALIZED, CUSOLVER_STATUS_NOT_INITIALIZED);
+    SAME(SOLVER_ALLOC_FAILED, CUSOLVER_STATUS_ALLOC_FAILED);
+    SAME(SOLVER_INVALID_VALUE, CUSOLVER_STATUS_INVALID_VALUE);
+    SAME(SOLVER_EXECUTION_FAILED, CUSOLVER_STATUS_EXECUTION_FAILED);
+    SAME(SOLVER_INTERNAL_ERROR, CUSOLVER_STATUS_INTERNAL_ERROR);
+    SAME(SOLVER_LOWER, CUBLAS_FILL_MODE_LOWER);
+    SAME(SOLVER_UPPER, CUBLAS_FILL_MODE_UPPER);
+    SAME(SOLVER_PLAIN, CUBLAS_OP_N);
+    SAME(SOLVER_TRANSPOSED, CUBLAS_OP_T);
+    SAME(SOLVER_VALUES, CUSOLVER_EIG_MODE_NOVECTOR);
+    SAME(SOLVER_VALUES_AND_VECTORS, CUSOLVER_EIG_MODE_VECTOR);
+    CUSOLVER_FUNCTIONS(SIGNATURE)
+}
+#else
+static void factors()
+{
+    lacks("cusolverDn.h");
+}
+#endif
+
+#if __has_include(<nccl.h>)
+#include <nccl.h> // or the plugin's own of this name, once more
+#endif
+#ifdef NCCL_VERSION_CODE
+static void collectives()
+{
+    using namespace ours;
+    SAME(NCCL_SUCCESS, ncclSuccess);
+    SAME(NCCL_UNHANDLED_CUDA_ERROR, ncclUnhandledCudaError);
+    SAME(NCCL_SYSTEM_ERROR, ncclSystemError);
+    SAME(NCCL_INTERNAL_ERROR, ncclInternalError);
+    SAME(NCCL_INVALID_ARGUMENT, ncclInvalidArgument);
+    SAME(NCCL_INVALID_USAGE, ncclInvalidUsage);
+    SAME(NCCL_REMOTE_ERROR, ncclRemoteError);
+    SAME(NCCL_IN_PROGRESS, ncclInProgress);
+    SAME(NCCL_INT8, ncclInt8);
+    SAME(NCCL_UINT8, ncclUint8);
+    SAME(NCCL_INT32, ncclInt32);
+    SAME(NCCL_UINT32, ncclUint32);
+    SAME(NCCL_INT64, ncclInt64);
+    SAME(NCCL_UINT64, ncclUint64);
+    SAME(NCCL_FLOAT16, ncclFloat16);
+    SAME(NCCL_FLOAT32, ncclFloat32);
+    SAME(NCCL_FLOAT64, ncclFloat64);
+    SAME(NCCL_BFLOAT16, ncclBfloat16);
+    SAME(NCCL_SUM, ncclSum);
+    SAME(NCCL_PRODUCT, ncclProd);
+    SAME(NCCL_MAX, ncclMax);
+    SAME(NCCL_MIN, ncclMin);
+    SAME(NCCL_AVERAGE, ncclAvg);
+    same("NCCL_LEAST", NCCL_LEAST, NCCL_VERSION(2, 10, 0));
+    SAME_SIZE(nccl_id, ncclUniqueId);
+    NCCL_FUNCTIONS(SIGNATURE)
+}
+#else
+static void collectives()
+{
+    lacks("nccl.h");
+}
+#endif
+
+#if __has_include(<cupti_version.h>)
+#include <cupti.h>
+static void activities()
+{
+    using namespace ours;
+    same("CUPTI_INVALID_PARAMETER", ours::CUPTI_INVALID_PARAMETER, CUPTI_ERROR_INVALID_PARAMETER);
+    SAME(CUPTI_NO_MORE_RECORDS, CUPTI_ERROR_MAX_LIMIT_REACHED);
+    SAME(CUPTI_NOT_INITIALIZED, CUPTI_ERROR_NOT_INITIALIZED);
+    SAME(CUPTI_QUEUE_EMPTY, CUPTI_ERROR_QUEUE_EMPTY);
+    SAME(CUPTI_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY);
+    SAME(CUPTI_MEMSET, CUPTI_ACTIVITY_KIND_MEMSET);
+    SAME(CUPTI_DRIVER, CUPTI_ACTIVITY_KIND_DRIVER);
+    SAME(CUPTI_RUNTIME, CUPTI_ACTIVITY_KIND_RUNTIME);
+    SAME(CUPTI_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    SAME(CUPTI_MEMCPY_PEER, CUPTI_ACTIVITY_KIND_MEMCPY2);
+    SAME(CUPTI_EXTERNAL, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+    SAME(CUPTI_EXTERNAL_OWN, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
+    SAME(CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    SAME(CUPTI_BUFFER_ALIGNMENT, ACTIVITY_RECORD_ALIGNMENT);
+    SAME(CUPTI_CTX_PUSH, CUPTI_DRIVER_TRACE_CBID_cuCtxPushCurrent_v2);
+    SAME(CUPTI_CTX_POP, CUPTI_DRIVER_TRACE_CBID_cuCtxPopCurrent_v2);
+    SAME(CUPTI_CTX_GET, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent);
+    SAME_PLACE(cupti_kernel, start, CUpti_ActivityKernel9, start);
+    SAME_PLACE(cupti_kernel, end, CUpti_ActivityKernel9, end);
+    SAME_PLACE(cupti_kernel, device, CUpti_ActivityKernel9, deviceId);
+    SAME_PLACE(cupti_kernel, stream, CUpti_ActivityKernel9, streamId);
+    SAME_PLACE(cupti_kernel, grid, CUpti_ActivityKernel9, gridX);
+    SAME_PLACE(cupti_kernel, block, CUpti_ActivityKernel9, blockX);
+    SAME_PLACE(cupti_kernel, correlation, CUpti_ActivityKernel9, correlationId);
+    SAME_PLACE(cupti_kernel, name, CUpti_ActivityKernel9, name);
+    SAME_PLACE(cupti_memcpy, direction, CUpti_ActivityMemcpy5, copyKind);
+    SAME_PLACE(cupti_memcpy, bytes, CUpti_ActivityMemcpy5, bytes);
+    SAME_PLACE(cupti_memcpy, start, CUpti_ActivityMemcpy5, start);
+    SAME_PLACE(cupti_memcpy, stream, CUpti_ActivityMemcpy5, streamId);
+    SAME_PLACE(cupti_memcpy, correlation, CUpti_ActivityMemcpy5, correlationId);
+    SAME_PLACE(cupti_memcpy_peer, direction, CUpti_ActivityMemcpyPtoP4, copyKind);
+    SAME_PLACE(cupti_memcpy_peer, bytes, CUpti_ActivityMemcpyPtoP4, bytes);
+    SAME_PLACE(cupti_memcpy_peer, stream, CUpti_ActivityMemcpyPtoP4, streamId);
+    SAME_PLACE(cupti_memcpy_peer, to_device, CUpti_ActivityMemcpyPtoP4, dstDeviceId);
+    SAME_PLACE(cupti_memcpy_peer, correlation, CUpti_ActivityMemcpyPtoP4, correlationId);
+    SAME_PLACE(cupti_memset, value, CUpti_ActivityMemset4, value);
+    SAME_PLACE(cupti_memset, start, CUpti_ActivityMemset4, start);
+    SAME_PLACE(cupti_memset, stream, CUpti_ActivityMemset4, streamId);
+    SAME_PLACE(cupti_memset, correlation, CUpti_ActivityMemset4, correlationId);
+    SAME_PLACE(cupti_external, external, CUpti_ActivityExternalCorrelation, externalId);
+    SAME_PLACE(cupti_external, correlation, CUpti_ActivityExternalCorrelation, correlationId);
+    same("host to device", 1, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD);
+    same("device to host", 2, CUPTI_ACTIVITY_MEMCPY_KIND_DTOH);
+    same("device to device", 8, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD);
+    same("between devices", 10, CUPTI_ACTIVITY_MEMCPY_KIND_PTOP);
+    CUPTI_FUNCTIONS(SIGNATURE)
+    CUPTI_OPTIONAL_FUNCTIONS(SIGNATURE)
+}
+#else
+static void activities()
+{
+    lacks("cupti.h");
+}
+#endif
+
+int main()
+{
+    products();
+    networks();
+    transforms();
+    factors();
+    collectives();
+    activities();
+    std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed ? 1 : passed ? 0 : 77;
+}
