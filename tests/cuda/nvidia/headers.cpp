@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's own declarations of NVIDIA's libraries beside the libraries' headers, where the machine has them: each number has the
 // same value, each record the same layout, each function takes arguments of the same sizes in the same order.
-#include <cinttypes>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <string>
-#include <type_traits>
+#include "../../gpu/declarations.hpp"
 
-#define _Static_assert static_assert
-#define restrict       __restrict
 namespace ours {
 #include "../../../plugins/cuda/cublaslt.h"
 #include "../../../plugins/cuda/cudnn.h"
@@ -19,44 +11,6 @@ namespace ours {
 #include "../../../plugins/cuda/cusolver.h"
 #include "../../../plugins/cuda/nccl.h"
 } // namespace ours
-
-static int passed, failed, skipped;
-
-static void same(const char *what, intmax_t is, intmax_t wanted)
-{
-    is == wanted ? ++passed : ++failed;
-    if (is != wanted) std::printf("%s is %" PRIdMAX ", NVIDIA has %" PRIdMAX "\n", what, is, wanted);
-}
-#define SAME(own, vendor)               same(#own " of " #vendor, (intmax_t)ours::own, (intmax_t)(vendor))
-#define SAME_SIZE(own, vendor)          same("the size of " #own, sizeof(ours::own), sizeof(vendor))
-#define SAME_PLACE(own, x, vendor, y)   same("the place of " #own "." #x, offsetof(ours::own, x), offsetof(vendor, y))
-
-// How arguments are passed: numbers by kind and size, structures by size; an enumeration is an integer.
-template <class T> static std::string kind()
-{
-    using namespace std::string_literals;
-    if constexpr (std::is_void_v<T>) return "nothing"s;
-    else return (std::is_pointer_v<T> ? "pointer"s : std::is_floating_point_v<T> ? "float"s : std::is_class_v<T> ? "structure"s : "integer"s) +
-                std::to_string(sizeof(T));
-}
-template <class R, class... A> static std::string signature(R (*)(A...))
-{
-    std::string text = kind<R>() + "(";
-    ((text += kind<A>() + " "), ...);
-    return text + ")";
-}
-static void same_signature(const char *name, const std::string &own, const std::string &vendor)
-{
-    own == vendor ? ++passed : ++failed;
-    if (own != vendor) std::printf("%s is %s, NVIDIA has %s\n", name, own.c_str(), vendor.c_str());
-}
-#define SIGNATURE(result, name, arguments) same_signature(#name, signature(static_cast<result(*) arguments>(nullptr)), signature(static_cast<decltype(&::name)>(nullptr)));
-
-[[maybe_unused]] static void lacks(const char *header)
-{
-    std::printf("skipped: %s not found\n", header);
-    skipped++;
-}
 
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -417,6 +371,5 @@ int main()
     factors();
     collectives();
     activities();
-    std::printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
-    return failed ? 1 : passed ? 0 : 77;
+    return conclude();
 }

@@ -49,7 +49,7 @@ static void open_with(const char *variable, const char *name)
 {
     const char *file = getenv(variable);
     if (!file || !*file)
-        cr_skip("NVIDIA's %s not found: the option libraries_of_nvidia names its folder", name);
+        cr_skip("NVIDIA's %s not found: the option libraries_of_vendors names its folder", name);
     open_device();
 }
 
