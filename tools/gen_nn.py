@@ -145,8 +145,8 @@ class Layer:
 
     def cpp(self):
         """The function in C++: what must be given stands in order, the rest is a struct with its defaults."""
-        types = {**C_TYPES, 'tensor': 'tensor ', 'ints': 'tn_ints '}
-        space = {k: v if v.endswith(('*', ' ')) else v + ' ' for k, v in types.items()}
+        types = {**C_TYPES, 'tensor': 'tensor ', 'ints': 'const int_list &'}
+        space = {k: v if v.endswith(('*', '&', ' ')) else v + ' ' for k, v in types.items()}
         members = {**space, 'ints': 'tn_list<tn_ints, int64_t> '}
         given = [o for o in self.options if o['given']]
         free = [o for o in self.options if not o['given']]
@@ -155,11 +155,11 @@ class Layer:
             fields = ' '.join(f"{members[o['kind']]}{o['name']}{{{self.default(o) or ''}}};" for o in free)
             lines += wrap(f'struct {self.c}_options {{ {fields} }};')
         params = ['const layer &parent', 'const std::string &name'] + [f"{space[o['kind']]}{o['name']}" for o in given]
-        params += [f'const {self.c}_options &o = {{}}'] if free else []
+        params += ([f'const {self.c}_options &o = {{}}'] if free else []) + ['tn_place at = tn_place::here()']
         lines += wrap(f"inline layer {self.c}({', '.join(params)})")
         sets = [f"c.{o['name']} = {o['name']};" for o in given] + [f"c.{o['name']} = o.{o['name']};" for o in free]
         return lines + wrap(f"{{ tn_{self.c}_options c{{}}; c.options_size = sizeof c; c.name = name.c_str(); {''.join(s + ' ' for s in sets)}"
-                            f'return layer(parent, tn_{self.c}_create_with(parent, &c)); }}')
+                            f'return layer(parent, at, [&] {{ return tn_{self.c}_create_with(parent, &c); }}); }}')
 
     # ---- the row
 

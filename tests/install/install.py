@@ -536,10 +536,11 @@ def check_objects(house):
         for standard in ("c++17", "c++20"):
             (folder / "one.cpp").write_text(f"#include <tenon/{header.name}>\nint nothing;\n")
             house.run([*house.cxx, f"-std={standard}", *STRICT_CXX, "-Wpedantic", *house.config("--cflags"), "-fsyntax-only", folder / "one.cpp"])
-    shutil.copy(HERE / "objects.cpp", folder)
-    for standard in ("c++17", "c++20"):
-        output = house.use(house.program(folder / "objects.cpp", "objects", language="c++", standard=standard))
-        expect(output == "well\n", f"the objects in {standard}", output)
+    for name in ("objects.hpp", "objects.cpp", "callbacks.cpp"):
+        shutil.copy(HERE / name, folder)
+    for name, standard in (("objects", "c++17"), ("objects", "c++20"), ("callbacks", "c++17")):
+        output = house.use(house.program(folder / f"{name}.cpp", name, language="c++", standard=standard))
+        expect(output == "well\n", f"the {name} in {standard}", output)
 
 
 # What fragments of the documents may use without saying where it is from.

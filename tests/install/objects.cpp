@@ -1,39 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tenon.hpp and train.hpp: objects, operators, exceptions, modules as classes, options. Values are worked out by hand. */
+#include <array>
 #include <complex>
-#include <cstdio>
 #include <cstring>
 #include <sstream>
 #include <tenon/lowrank.h>
 #include <tenon/progress.hpp>
 #include <tenon/train.hpp>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
-using tenon::tensor;
-namespace nn = tenon::nn;
-
-static int wrong(const char *what)
-{
-    std::printf("wrong: %s\n", what);
-    return 1;
-}
-
-static bool is(const tensor &t, const std::vector<double> &expected)
-{
-    return t.to(TN_FLOAT64).to_vector<double>() == expected;
-}
-
-/* The message of the error that f throws, or "". */
-template <class F> static std::string thrown(F f, int32_t status = 0)
-{
-    try {
-        f();
-    } catch (const tenon::error &e) {
-        return status && e.status() != status ? "another status" : e.what();
-    } catch (const std::exception &e) {
-        return e.what();
-    }
-    return "";
-}
+#include "objects.hpp"
 
 static int arithmetic(tn_context *ctx)
 {
@@ -139,7 +117,9 @@ static int later_calls(tn_context *ctx)
 
 static int errors(tn_context *ctx)
 {
-    if (thrown([] { tenon::ones(TN_INTS(1)); }, TN_E_STATE) != "no tenon::scope is open on this thread") return wrong("no scope");
+    const int at = __LINE__ + 1;
+    std::string none = thrown([] { tenon::ones(TN_INTS(1)); }, TN_E_STATE), inside = thrown([] { tenon::scope bad; }, TN_E_STATE);
+    if (none != inside || none != __FILE__ ":" + std::to_string(at) + ": no tenon::scope is open on this thread") return wrong("no scope");
     tenon::scope s(ctx);
     std::string text = thrown([] {
         tenon::scope inner;
@@ -147,8 +127,8 @@ static int errors(tn_context *ctx)
     });
     if (text.find("objects.cpp:") == std::string::npos || text.find("2x3") == std::string::npos) return wrong("an error names its place");
     if (tn_scope_failed(s)) return wrong("an error that was thrown does not fail the scope around");
-    if (thrown([] { tenon::scope bad(tn_scope_options{}); }).find("tn_scope_options") != 0 || tn_scope_failed(s)) return wrong("options of a scope");
-    if (thrown([] { tenon::ones(TN_INTS(2)).size(1); }).find("dimension 1 of 1") == std::string::npos) return wrong("a size out of range");
+    if (thrown([] { tenon::scope bad(tn_scope_options{}); }).find("tn_scope_options") == std::string::npos || tn_scope_failed(s)) return wrong("options of a scope");
+    if (thrown([] { tenon::ones(TN_INTS(2)).size(1); }, TN_E_INDEX).find("dimension 1 of 1") == std::string::npos) return wrong("a size out of range");
     if (thrown([] { tenon::from<float>({3}, {1}); }, TN_E_SHAPE).empty()) return wrong("too few values");
     {
         tenon::scope inner; /* a C call fails, and nobody looks: the scope around fails, nothing is lost */
@@ -176,6 +156,61 @@ static int lifetimes(tn_context *ctx)
     for (int i = 0; i < 100; i++) tensor large = tenon::ones(TN_INTS(1 << 20));
     tn_memory_get_stats(ctx, TN_CPU, &after);
     return after.allocated_peak > before.allocated_peak + 3 * (4 << 20) ? wrong("tensors are freed with their objects") : 0;
+}
+
+/* A list is anything that holds its items side by side. */
+static int lists(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    const tensor a = tenon::from<float>({2}, {1, 2}), b = tenon::from<float>({2}, {3, 4});
+    const tenon::tensors parts{a, b}, halves = tenon::split(tenon::cat({a, b}), 2);
+    const std::array<tensor, 2> pair{a, b};
+    const tensor raw[] = {a, b};
+    const std::vector<tn_tensor *> pointers{a, b};
+    tn_stack_args o;
+    o.dim = 1;
+    for (const tensor &t : {tenon::stack(parts, o), tenon::stack({a, b}, o), tenon::stack(pair, o), tenon::stack(raw, o), tenon::stack(pointers, o),
+                            tenon::stack(halves, o), tenon::stack(TN_TENSORS(a, b), o), tenon::stack({parts[0], b * 1}, o)})
+        if (!is(t, {1, 3, 2, 4})) return wrong("a list of tensors");
+    if (!is(tenon::cat({a}), {1, 2}) || !is(tenon::index_tensor(tenon::stack(parts), {tensor(), tenon::from<int64_t>({1}, {1})}), {2, 4}))
+        return wrong("lists of one tensor, and with an absent one");
+    if (thrown([] { tenon::cat({}); }).find("objects.cpp:") == std::string::npos) return wrong("an empty list");
+    if (!is(tensor(tn_cat(s, tenon::tensor_list(parts))), {1, 2, 3, 4}) || !is(a, {1, 2})) return wrong("a list of a C call");
+
+    const std::vector<int64_t> sizes{2, 1};
+    const int64_t array[] = {2, 1};
+    for (const tensor &t : {tenon::reshape(a, {2, 1}), tenon::reshape(a, sizes), tenon::reshape(a, array), tenon::reshape(a, tn_ints{array, 2}),
+                            tenon::reshape(a, tenon::zeros({2, 1}).sizes()), tenon::reshape(a, TN_INTS(-1, 1))})
+        if (t.sizes() != sizes) return wrong("a list of numbers");
+    static_assert(!std::is_convertible_v<int, tenon::int_list> && !std::is_convertible_v<tensor, tenon::tensor_list>);
+#if __cplusplus >= 202002L
+    if (!is(tenon::stack(std::span(parts).subspan(1), {.dim = 1}), {3, 4}) || !is(tenon::cat(parts, {.dim = 0}), {1, 2, 3, 4})) return wrong("a span");
+#endif
+    return 0;
+}
+
+/* Several results are a struct of tensors, which live as long as it does. */
+static int results(tn_context *ctx)
+{
+    tenon::topk_result kept;
+    std::vector<tensor> edges;
+    {
+        tenon::scope s(ctx);
+        kept = tenon::topk(tenon::from<float>({3}, {1, 3, 2}), 2);
+        edges = tenon::histogramdd(tenon::from<float>({2, 1}, {0, 1}), {1}).bin_edges;
+        for (int i = 0; i < 20; i++) tenon::full({2}, -1.0);
+    }
+    tenon::scope s(ctx);
+    for (int i = 0; i < 20; i++) tenon::full({2}, -1.0);
+    if (!is(kept.values, {3, 2}) || !is(kept.indices, {1, 2})) return wrong("results beyond their scope");
+    if (edges.size() != 1 || !is(edges[0], {0, 1})) return wrong("a list as a result");
+    auto [values, indices] = tenon::topk(tenon::from<float>({3}, {5, 3, 7}), 1);
+    if (!is(values, {7}) || !is(indices, {2})) return wrong("results by name");
+    static_assert(!std::is_convertible_v<tenon::topk_result, tn_topk_result>);
+    tensor x = tenon::ones({2, 2}), mean = tenon::ones({2, 1}), none;
+    tenon::native_layer_norm_backward_result g = tenon::native_layer_norm_backward(x, x, {2}, mean, mean, none, none, {1, 0, 0});
+    if (!g.result0.defined() || g.result1.defined()) return wrong("an absent result");
+    return thrown([&] { tenon::topk(x, 9); }).find("objects.cpp:") == std::string::npos ? wrong("place of a call with several results") : 0;
 }
 
 static const int line_of_misuse = __LINE__ + 1;
@@ -306,8 +341,44 @@ static int places(tn_context *ctx)
     AT(model.lstm(b));
     AT(model.out.call(a, b));
     AT(o.step(-1));
+    AT(a.size(5));
+    AT(a.to(TN_INT64).set_requires_grad());
+    AT(tensor().set_requires_grad());
+    AT(model.get("nothing"));
+    AT(model.set("out.weight", a));
+    AT(model.load("nothing"));
+    AT(model.save("nothing/nothing"));
+    AT(o.load("nothing"));
+    AT(o.save("nothing/nothing"));
+    AT(nn::optimizer(model, nn::adamw(-1)));
+    AT(nn::optimizer(tn_sgd_create(model, nn::sgd(-1).options)));
+    AT(tenon::context ctx2; ctx2.choose("cude"));
+    AT(tenon::check(tn_module_load(model, "nothing", TN_STRICT)));
+    AT(tenon::generator(nullptr, 1));
+    AT(tenon::loader l = tn_loader_create(nullptr));
+    AT(tensor t = tn_module_tensor(model, "nothing"));
+    AT(tenon::scope bad(tn_scope_options{}));
+    AT(tenon::topk(a, 9));
+    AT(tenon::cat({a, b}));
+    AT(tenon::cat({a, none}));
+    AT(tenon::hook h = none.register_hook([](const tensor &) {}));
+    AT(net other(ctx); nn::linear(other, "out", 3, 3));
+    AT(net other(ctx); nn::module(other, "out"));
+    AT(net other(ctx); nn::module_list(other, "out"));
+    AT(net other(ctx); nn::repeated<pair>(other, "out", 2));
+    const int line_of_error = __LINE__ + 2;
+    net broken(ctx);
+    thrown([&] { nn::linear(broken, "out", 3, 3); });
+    if (thrown([&] { nn::linear(broken, "new", 3, 3); }).find(__FILE__ ":" + std::to_string(line_of_error) + ": ") != 0) return wrong("a tree keeps its first error");
 #undef AT
     if (failed) return wrong("a place");
+    tenon::error e(TN_E_STATE, "text", {"objects.cpp", 7});
+    {
+        tenon::scope inner;
+        e.record(inner);
+        if (std::string(tn_scope_error(inner)->message) != "objects.cpp:7: text" || tn_scope_error(inner)->line != 7) return wrong("a place that is recorded");
+        tn_scope_clear(inner);
+    }
     return is(a + wide, {2, 2, 2, 2, 2, 2}) && is(wide - a, {0, 0, 0, 0, 0, 0}) && is(wide + a - wide, {1, 1, 1, 1, 1, 1}) ? 0 : wrong("numbers of 64 bits");
 }
 
@@ -446,7 +517,7 @@ int main()
     ctx.manual_seed(1);
     if (ctx.name(ctx.choose("cpu")) != "cpu" || thrown([&] { ctx.choose("nosuch"); }).find("nosuch") == std::string::npos) return wrong("devices");
     if (arithmetic(ctx) || comparisons(ctx) || integer_operators(ctx) || no_pointers(ctx)) return 1;
-    if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || options(ctx) || programs()) return 1;
+    if (later_calls(ctx) || errors(ctx) || lifetimes(ctx) || modules(ctx) || places(ctx) || vectors(ctx) || lists(ctx) || results(ctx) || options(ctx) || programs()) return 1;
     tenon::progress p("", 1);
     p.start_at(1);
     std::puts("well");

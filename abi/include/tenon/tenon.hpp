@@ -23,6 +23,10 @@
 #include <cstddef>
 #include <cstdio>
 #include <exception>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
 #include <ostream>
 #include <stdexcept>
 #include <string>
@@ -41,10 +45,11 @@ public:
         : std::runtime_error(prefix(at) + text), status_(status), line_(at.line), prefix_(prefix(at).size())
     {
     }
-    /* A C call's error, or one of that status if there is none. */
-    error(int32_t status, const tn_error *e)
-        : std::runtime_error(e && e->message ? e->message : tn_status_text(status)), status_(e && e->code ? e->code : status),
-          line_(e ? e->line : 0), prefix_(e ? prefix({e->file, e->line}).size() : 0)
+    /* A C call's error, or one of that status if there is none. `at` is its place if it has none. */
+    error(int32_t status, const tn_error *e, tn_place at = {nullptr, 0})
+        : std::runtime_error((e && e->file ? std::string() : prefix(at)) + (e && e->message ? e->message : tn_status_text(status))),
+          status_(e && e->code ? e->code : status), line_(e && e->file ? e->line : at.line),
+          prefix_(prefix(e && e->file ? tn_place{e->file, e->line} : at).size())
     {
     }
     /* TN_E_... */
@@ -69,23 +74,23 @@ private:
 };
 
 namespace detail {
-[[noreturn]] inline void fail(int32_t status, const tn_error *e)
+[[noreturn]] inline void fail(int32_t status, const tn_error *e, tn_place at = {nullptr, 0})
 {
-    throw error(status, e);
+    throw error(status, e, at);
 }
 /* Throws the scope's error, and takes it out of the scope. */
-[[noreturn]] inline void fail(tn_scope *s)
+[[noreturn]] inline void fail(tn_scope *s, tn_place at = {nullptr, 0})
 {
-    error e(TN_E_STATE, tn_scope_error(s));
+    error e(TN_E_STATE, tn_scope_error(s), at);
     tn_scope_clear(s);
     throw e;
 }
 } // namespace detail
 
 /* Throws what a call that has no scope returned, with the thread's last error. */
-inline void check(int32_t status)
+inline void check(int32_t status, tn_place at = tn_place::here())
 {
-    if (status != TN_OK) detail::fail(status, tn_last_error());
+    if (status != TN_OK) detail::fail(status, tn_last_error(), at);
 }
 
 /*
@@ -98,9 +103,9 @@ inline void check(int32_t status)
 template <class T, auto destroy> class owned {
 public:
     owned() noexcept = default;
-    owned(T *object) : object_(object)
+    owned(T *object, tn_place at = tn_place::here()) : object_(object)
     {
-        if (!object) detail::fail(TN_E_STATE, tn_last_error());
+        if (!object) detail::fail(TN_E_STATE, tn_last_error(), at);
     }
     ~owned()
     {
@@ -124,13 +129,13 @@ private:
 
 class context : public owned<tn_context, tn_context_destroy> {
 public:
-    explicit context(const tn_context_options *options = nullptr) : owned(created(options)) {}
+    explicit context(const tn_context_options *options = nullptr, tn_place at = tn_place::here()) : owned(created(options, at)) {}
 
     /* The device of that name, or the best there is. Throws if it is not there. */
-    tn_device choose(const char *wanted = nullptr) const
+    tn_device choose(const char *wanted = nullptr, tn_place at = tn_place::here()) const
     {
         tn_device device = tn_device_choose(*this, wanted, nullptr);
-        if (device & TN_DEVICE_MISSING) detail::fail(TN_E_NOT_FOUND, tn_last_error());
+        if (device & TN_DEVICE_MISSING) detail::fail(TN_E_NOT_FOUND, tn_last_error(), at);
         return device;
     }
     std::string name(tn_device device) const
@@ -141,20 +146,59 @@ public:
     void manual_seed(uint64_t seed) const { tn_manual_seed(*this, seed); }
 
 private:
-    static tn_context *created(const tn_context_options *options)
+    static tn_context *created(const tn_context_options *options, tn_place at)
     {
         tn_context *ctx = nullptr;
-        check(tn_context_create(options, &ctx));
+        check(tn_context_create(options, &ctx), at);
         return ctx;
     }
 };
 
+/*
+ * A source of random numbers of its own, for the options of operators and for tn_init_normal and its like:
+ * tenon::multinomial(p, 1, o) with o.generator = g.
+ */
+class generator : public owned<tn_generator, tn_generator_release> {
+public:
+    explicit generator(tn_context *ctx, uint64_t seed, tn_place at = tn_place::here()) : owned(created(ctx, seed, at)) {}
+
+    /* Begins again with a seed. */
+    void seed(uint64_t seed) const { tn_generator_seed(*this, seed); }
+    tn_generator_state state() const
+    {
+        tn_generator_state state{};
+        state.size = sizeof state;
+        tn_generator_get_state(*this, &state);
+        return state;
+    }
+    void set_state(const tn_generator_state &state, tn_place at = tn_place::here()) const { check(tn_generator_set_state(*this, &state), at); }
+
+private:
+    static tn_generator *created(tn_context *ctx, uint64_t seed, tn_place at)
+    {
+        tn_generator *g = nullptr;
+        check(tn_generator_create(ctx, seed, &g), at);
+        return g;
+    }
+};
+
+namespace detail {
+/* A place as a parameter that no list in braces becomes. */
+struct site {
+    tn_place place;
+    explicit site(tn_place at) : place(at) {}
+};
+} // namespace detail
+
 class scope {
 public:
-    explicit scope(tn_context *ctx, const tn_scope_options *options = nullptr) : scope(tn_scope_open_with(ctx, options), 0) {}
+    explicit scope(tn_context *ctx, const tn_scope_options *options = nullptr, tn_place at = tn_place::here())
+        : scope(tn_scope_open_with(ctx, options), at)
+    {
+    }
     /* Inside the current scope. */
-    scope() : scope(tn_scope_open_child(current(), nullptr), 0) {}
-    explicit scope(const tn_scope_options &options) : scope(tn_scope_open_child(current(), &options), 0) {}
+    explicit scope(detail::site at = detail::site(tn_place::here())) : scope(tn_scope_open_child(current(at.place), nullptr), at.place) {}
+    explicit scope(const tn_scope_options &options, tn_place at = tn_place::here()) : scope(tn_scope_open_child(current(at), &options), at) {}
     ~scope()
     {
         /* An error that is on its way as an exception does not fail the scope around this one, too. */
@@ -167,20 +211,20 @@ public:
     operator tn_scope *() const noexcept { return s_; }
 
     /* The thread's current scope. Throws if there is none. */
-    static tn_scope *current()
+    static tn_scope *current(tn_place at = tn_place::here())
     {
-        if (!latest()) throw error(TN_E_STATE, "no tenon::scope is open on this thread");
+        if (!latest()) throw error(TN_E_STATE, "no tenon::scope is open on this thread", at);
         return latest();
     }
     static tn_scope *current_or_null() noexcept { return latest(); }
 
 private:
     friend class borrowed_scope;
-    scope(tn_scope *s, int) : s_(s), outer_(latest())
+    scope(tn_scope *s, tn_place at) : s_(s), outer_(latest())
     {
-        if (!s) detail::fail(TN_E_STATE, tn_last_error());
+        if (!s) detail::fail(TN_E_STATE, tn_last_error(), at);
         if (tn_scope_failed(s)) {
-            error e(TN_E_STATE, tn_scope_error(s));
+            error e(TN_E_STATE, tn_scope_error(s), at);
             tn_scope_clear(s);
             tn_scope_close(s);
             throw e;
@@ -224,9 +268,24 @@ namespace detail {
 /* What a function of C returns that has no place of its own: the place is set before the result becomes an object. */
 template <class F> auto placed(tn_place at, F call)
 {
-    tn_scope *s = scope::current();
+    tn_scope *s = scope::current(at);
     tn_placed here(s, at);
     return call(s);
+}
+
+/* Runs a function of the program that C code calls, in the scope that it was given. No exception leaves: it fails the scope. */
+template <class F> void guarded(tn_scope *s, const char *what, F run) noexcept
+{
+    borrowed_scope current(s);
+    try {
+        run();
+    } catch (const error &e) {
+        e.record(s);
+    } catch (const std::exception &e) {
+        tn_scope_fail(s, TN_E_STATE, e.what());
+    } catch (...) {
+        tn_scope_fail(s, TN_E_STATE, (std::string(what) + " threw an unknown exception").c_str());
+    }
 }
 
 /* The dtype of a type of C++, 0 if there is none. */
@@ -263,16 +322,49 @@ struct subscript {
     subscript(int64_t i, tn_place at = tn_place::here()) : index(i), place(at) {}
 };
 
+/*
+ * A hook: a function of the program that runs until this object ends or remove() is called. It holds the function and what it
+ * hooks on to. Neither happens while a call that runs the hook is under way.
+ */
+class [[nodiscard]] hook {
+public:
+    hook() noexcept = default;
+    hook(std::shared_ptr<void> function, std::function<void()> remove) : function_(std::move(function)), remove_(std::move(remove)) {}
+    ~hook() { remove(); }
+    hook(hook &&other) noexcept { swap(other); }
+    hook &operator=(hook &&other) noexcept
+    {
+        swap(other);
+        return *this;
+    }
+    hook(const hook &) = delete;
+    hook &operator=(const hook &) = delete;
+    void remove()
+    {
+        if (remove_) std::exchange(remove_, nullptr)();
+        function_ = nullptr;
+    }
+
+private:
+    void swap(hook &other) noexcept
+    {
+        function_.swap(other.function_);
+        remove_.swap(other.remove_);
+    }
+    std::shared_ptr<void> function_;
+    std::function<void()> remove_;
+};
+
 /* One reference to a tensor; copies share it. */
 class tensor {
 public:
     tensor() noexcept = default; /* absent, as None */
     /* What a C call returned. NULL throws the error of the current scope, which gives up its own reference. */
-    tensor(tn_tensor *t) : t_(tn_retain(t))
+    tensor(tn_tensor *t, tn_place at = tn_place::here()) : t_(tn_retain(t))
     {
         tn_scope *s = scope::current_or_null();
-        if (!t && !s) detail::fail(TN_E_STATE, tn_last_error());
-        if (!t) detail::fail(s);
+        if (!t && !s) detail::fail(TN_E_STATE, tn_last_error(), at);
+        if (!t) detail::fail(s, at);
         if (s) tn_drop(s, t);
     }
     /* One that a C function was given, and that stays where it is. */
@@ -303,12 +395,13 @@ public:
     tn_device device() const { return tn_tensor_device(t_); }
     int64_t dim() const { return static_cast<int64_t>(tn_tensor_rank(t_)); }
     int64_t numel() const { return tn_tensor_numel(t_); }
-    /* Of a dimension; -1 is the last. Throws std::out_of_range. */
-    int64_t size(int64_t d) const
+    /* Of a dimension; -1 is the last. */
+    int64_t size(int64_t d, tn_place at = tn_place::here()) const
     {
-        int64_t at = d < 0 ? d + dim() : d;
-        if (at < 0 || at >= dim()) throw std::out_of_range("tenon::tensor::size: dimension " + std::to_string(d) + " of " + std::to_string(dim()));
-        return tn_tensor_sizes(t_)[at];
+        const int64_t i = d < 0 ? d + dim() : d;
+        if (i < 0 || i >= dim())
+            throw error(TN_E_INDEX, "tenon::tensor::size: dimension " + std::to_string(d) + " of " + std::to_string(dim()), at);
+        return tn_tensor_sizes(t_)[i];
     }
     std::vector<int64_t> sizes() const { return {tn_tensor_sizes(t_), tn_tensor_sizes(t_) + dim()}; }
 
@@ -323,7 +416,7 @@ public:
             else
                 return static_cast<T>((tn_item_double)(s, t_));
         });
-        if (tn_scope_failed(scope::current())) detail::fail(scope::current());
+        if (tn_scope_failed(scope::current(at))) detail::fail(scope::current(at));
         return x;
     }
     /* All elements, row-major. T is the type of the dtype. Of a dtype that C++ has no type for (bool, float16, complex64) it is
@@ -341,17 +434,17 @@ public:
         return out;
     }
 
-    tensor to(tn_dtype dtype, tn_place at = tn_place::here()) const { return tn_to(scope::current(), t_, dtype, {}, at); }
-    tensor to_device(tn_device device, tn_place at = tn_place::here()) const { return tn_to_device(scope::current(), t_, device, dtype(), {}, at); }
+    tensor to(tn_dtype dtype, tn_place at = tn_place::here()) const { return tn_to(scope::current(at), t_, dtype, {}, at); }
+    tensor to_device(tn_device device, tn_place at = tn_place::here()) const { return tn_to_device(scope::current(at), t_, device, dtype(), {}, at); }
     tensor detach(tn_place at = tn_place::here()) const
     {
         return detail::placed(at, [&](tn_scope *s) { return tn_detach(s, t_); });
     }
 
     bool requires_grad() const { return tn_requires_grad(t_) != 0; }
-    tensor &set_requires_grad(bool on = true)
+    tensor &set_requires_grad(bool on = true, tn_place at = tn_place::here())
     {
-        check(tn_set_requires_grad(t_, on));
+        check(tn_set_requires_grad(t_, on), at);
         return *this;
     }
     void backward(tn_place at = tn_place::here()) const
@@ -359,14 +452,19 @@ public:
         if (detail::placed(at, [&](tn_scope *s) { return (tn_backward)(s, t_); })) detail::fail(scope::current());
     }
     /* The gradient, or an absent tensor. */
-    tensor grad() const
+    tensor grad(tn_place at = tn_place::here()) const
     {
-        tn_tensor *g = tn_grad_of(scope::current(), t_);
+        tn_tensor *g = tn_grad_of(scope::current(at), t_);
         return g ? tensor(g) : tensor();
     }
+    /* In backward, `f` gets the gradient of this tensor; it returns another one, an absent tensor for no change, or nothing:
+     * hook h = x.register_hook([](const tensor &grad) { return grad * 2; }). */
+    template <class F> hook register_hook(F f, tn_place at = tn_place::here()) const;
+    /* `f` gets the leaf after each change of its gradient. */
+    template <class F> hook register_accumulate_hook(F f, tn_place at = tn_place::here()) const;
 
     /* x[i] selects along the first dimension. */
-    tensor operator[](const subscript &i) const { return tn_select(scope::current(), t_, 0, i.index, i.place); }
+    tensor operator[](const subscript &i) const { return tn_select(scope::current(i.place), t_, 0, i.index, i.place); }
 
 private:
     tn_tensor *t_ = nullptr;
@@ -398,8 +496,71 @@ template <class T, class R> T take(tn_scope *s, R result)
     else if constexpr (!std::is_void_v<T>)
         return T(result);
 }
-
+/* One of several results of a call that has not failed; it may be absent. */
+inline tensor one_of(tn_tensor *t)
+{
+    return t ? tensor(t) : tensor();
+}
+inline tensors one_of(tn_tensors list)
+{
+    tensors all;
+    for (int64_t i = 0; i < list.count; i++) all.push_back(one_of(list.data[i]));
+    return all;
+}
+/* Tensors that a function of the program was given, and one that it gives to the scope. */
+inline tensors borrowed(tn_tensor *const *items, int64_t count)
+{
+    tensors all;
+    for (int64_t i = 0; i < count; i++) all.push_back(tensor::borrow(items[i]));
+    return all;
+}
+inline tn_tensor *given(tn_scope *s, const tensor &t)
+{
+    return t.defined() ? tn_scope_adopt(s, tn_retain(t)) : nullptr;
+}
+/* What a hook returns: a tensor, an absent one, or nothing. */
+template <class F, class... T> tensor result_of_hook(F &f, T &&...x)
+{
+    if constexpr (std::is_void_v<std::invoke_result_t<F &, T...>>) {
+        f(std::forward<T>(x)...);
+        return tensor();
+    } else {
+        return f(std::forward<T>(x)...);
+    }
+}
+/* The name of a class of the program, without its namespaces. */
+template <class T> std::string type_name()
+{
+    const std::string text = __PRETTY_FUNCTION__; /* "... [with T = name; ...]" or "... [T = name]" */
+    const size_t from = text.find("T = ") + 4;
+    const std::string name = text.substr(from, text.find_first_of(";]", from) - from);
+    return name.substr(name.rfind(':') + 1);
+}
 } // namespace detail
+
+template <class F> hook tensor::register_hook(F f, tn_place at) const
+{
+    auto kept = std::make_shared<F>(std::move(f));
+    auto run = [](void *user, tn_scope *s, tn_tensor *grad) -> tn_tensor * {
+        tn_tensor *other = nullptr;
+        detail::guarded(s, "a hook", [&] { other = detail::given(s, detail::result_of_hook(*static_cast<F *>(user), tensor::borrow(grad))); });
+        return other;
+    };
+    uint64_t handle = 0;
+    check(tn_register_hook(t_, run, kept.get(), &handle), at);
+    return hook(kept, [t = *this, handle] { tn_hook_remove(t, handle); });
+}
+
+template <class F> hook tensor::register_accumulate_hook(F f, tn_place at) const
+{
+    auto kept = std::make_shared<F>(std::move(f));
+    auto run = [](void *user, tn_scope *s, tn_tensor *leaf) {
+        detail::guarded(s, "a hook", [&] { (*static_cast<F *>(user))(tensor::borrow(leaf)); });
+    };
+    uint64_t handle = 0;
+    check(tn_register_accumulate_hook(t_, run, kept.get(), &handle), at);
+    return hook(kept, [t = *this, handle] { tn_hook_remove(t, handle); });
+}
 
 /* An operand: a tensor, and the place of the program where it became one. */
 class operand {
@@ -427,71 +588,130 @@ private:
     tn_place at_;
 };
 
+/* ---- Lists --------------------------------------------------------------------------------------------- */
+
+namespace detail {
+template <class C, class Item>
+using container = std::enable_if_t<std::is_convertible_v<decltype(std::data(std::declval<const C &>())), const Item *> &&
+                                       std::is_convertible_v<decltype(std::size(std::declval<const C &>())), size_t>,
+                                   int>;
+} // namespace detail
+
+/*
+ * A list of numbers, as the calls take it: {2, 3}, TN_INTS(2, 3), a std::vector or another container of int64_t, a tn_ints. It
+ * borrows the numbers, so it is the parameter of a function, not a variable.
+ */
+template <class List, class Item> class list_of {
+public:
+    list_of() : list_{nullptr, 0} {}
+    list_of(std::initializer_list<Item> items) : list_(borrow(items.begin(), items.size())) {}
+    list_of(const List &list) : list_(list) {}
+    list_of(const Item *items, int64_t count) : list_{items, count} {}
+    template <size_t N> list_of(const tn_items<List, Item, N> &items) : list_(items) {}
+    template <class C, detail::container<C, Item> = 0> list_of(const C &items) : list_(borrow(std::data(items), std::size(items))) {}
+    operator List() const noexcept { return list_; }
+
+private:
+    static List borrow(const Item *items, size_t count) { return {items, static_cast<int64_t>(count)}; }
+    List list_;
+};
+using int_list = list_of<tn_ints, int64_t>;
+using float_list = list_of<tn_floats, double>;
+using bool_list = list_of<tn_bools, uint8_t>;
+
+/*
+ * The same of tensors: {a, b}, TN_TENSORS(a, b), tensors, another container or an array of tensors, a tn_tensors. The tensors
+ * must outlive it. Where C wants a tn_tensors, it is written out: tn_clip_grad_norm(s, tenon::tensor_list(net.parameters()), 1, 2).
+ */
+class tensor_list {
+public:
+    tensor_list() : list_{nullptr, 0} {}
+    tensor_list(std::initializer_list<operand> items) : list_{nullptr, 0}, own_(items.begin(), items.end()) {}
+    tensor_list(const tn_tensors &list) : list_(list) {}
+    tensor_list(tn_tensor *const *items, int64_t count) : list_{items, count} {}
+    template <size_t N> tensor_list(const tn_items<tn_tensors, tn_tensor *, N> &items) : list_(items) {}
+    template <class C, detail::container<C, tensor> = 0> tensor_list(const C &items) : list_{nullptr, 0}
+    {
+        for (const tensor &t : items) own_.push_back(t.get());
+    }
+    template <class C, detail::container<C, tn_tensor *> = 0, class = void>
+    tensor_list(const C &items) : list_{std::data(items), static_cast<int64_t>(std::size(items))}
+    {
+    }
+    operator tn_tensors() const noexcept { return own_.empty() ? list_ : tn_tensors{own_.data(), static_cast<int64_t>(own_.size())}; }
+
+private:
+    tn_tensors list_;
+    std::vector<tn_tensor *> own_;
+};
+
+/* ---- Operators ----------------------------------------------------------------------------------------- */
+
 /* Elementwise. */
-inline tensor operator+(const operand &a, const operand &b) { return tn_add(scope::current(), a, b, {}, b.place()); }
-inline tensor operator+(const operand &a, const scalar_operand &b) { return tn_add_scalar(scope::current(), a, b, {}, b.place()); }
-inline tensor operator+(const scalar_operand &a, const operand &b) { return tn_add_scalar(scope::current(), b, a, {}, a.place()); }
-inline tensor operator-(const operand &a, const operand &b) { return tn_sub(scope::current(), a, b, {}, b.place()); }
-inline tensor operator-(const operand &a, const scalar_operand &b) { return tn_sub_scalar(scope::current(), a, b, {}, b.place()); }
-inline tensor operator-(const scalar_operand &a, const operand &b) { return tn_rsub_scalar(scope::current(), b, a, {}, a.place()); }
-inline tensor operator*(const operand &a, const operand &b) { return tn_mul(scope::current(), a, b, b.place()); }
-inline tensor operator*(const operand &a, const scalar_operand &b) { return tn_mul_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator*(const scalar_operand &a, const operand &b) { return tn_mul_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator/(const operand &a, const operand &b) { return tn_div(scope::current(), a, b, b.place()); }
-inline tensor operator/(const operand &a, const scalar_operand &b) { return tn_div_scalar(scope::current(), a, b, b.place()); }
+inline tensor operator+(const operand &a, const operand &b) { return tn_add(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor operator+(const operand &a, const scalar_operand &b) { return tn_add_scalar(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor operator+(const scalar_operand &a, const operand &b) { return tn_add_scalar(scope::current(a.place()), b, a, {}, a.place()); }
+inline tensor operator-(const operand &a, const operand &b) { return tn_sub(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor operator-(const operand &a, const scalar_operand &b) { return tn_sub_scalar(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor operator-(const scalar_operand &a, const operand &b) { return tn_rsub_scalar(scope::current(a.place()), b, a, {}, a.place()); }
+inline tensor operator*(const operand &a, const operand &b) { return tn_mul(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator*(const operand &a, const scalar_operand &b) { return tn_mul_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator*(const scalar_operand &a, const operand &b) { return tn_mul_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator/(const operand &a, const operand &b) { return tn_div(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator/(const operand &a, const scalar_operand &b) { return tn_div_scalar(scope::current(b.place()), a, b, b.place()); }
 inline tensor operator/(const scalar_operand &a, const operand &b)
 {
-    return tn_mul_scalar(scope::current(), tn_reciprocal(scope::current(), b, a.place()), a, a.place());
+    return tn_mul_scalar(scope::current(), tn_reciprocal(scope::current(a.place()), b, a.place()), a, a.place());
 }
-inline tensor operator%(const operand &a, const operand &b) { return tn_remainder(scope::current(), a, b, b.place()); }
-inline tensor operator%(const operand &a, const scalar_operand &b) { return tn_remainder_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator%(const scalar_operand &a, const operand &b) { return tn_remainder_scalar_tensor(scope::current(), a, b, a.place()); }
-inline tensor operator-(const operand &a) { return tn_neg(scope::current(), a, a.place()); }
-inline tensor operator==(const operand &a, const operand &b) { return tn_eq(scope::current(), a, b, b.place()); }
-inline tensor operator==(const operand &a, const scalar_operand &b) { return tn_eq_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator==(const scalar_operand &a, const operand &b) { return tn_eq_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator!=(const operand &a, const operand &b) { return tn_ne(scope::current(), a, b, b.place()); }
-inline tensor operator!=(const operand &a, const scalar_operand &b) { return tn_ne_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator!=(const scalar_operand &a, const operand &b) { return tn_ne_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator<(const operand &a, const operand &b) { return tn_lt(scope::current(), a, b, b.place()); }
-inline tensor operator<(const operand &a, const scalar_operand &b) { return tn_lt_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator<(const scalar_operand &a, const operand &b) { return tn_gt_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator<=(const operand &a, const operand &b) { return tn_le(scope::current(), a, b, b.place()); }
-inline tensor operator<=(const operand &a, const scalar_operand &b) { return tn_le_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator<=(const scalar_operand &a, const operand &b) { return tn_ge_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator>(const operand &a, const operand &b) { return tn_gt(scope::current(), a, b, b.place()); }
-inline tensor operator>(const operand &a, const scalar_operand &b) { return tn_gt_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator>(const scalar_operand &a, const operand &b) { return tn_lt_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator>=(const operand &a, const operand &b) { return tn_ge(scope::current(), a, b, b.place()); }
-inline tensor operator>=(const operand &a, const scalar_operand &b) { return tn_ge_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator>=(const scalar_operand &a, const operand &b) { return tn_le_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator&(const operand &a, const operand &b) { return tn_bitwise_and(scope::current(), a, b, b.place()); }
-inline tensor operator&(const operand &a, const scalar_operand &b) { return tn_bitwise_and_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator&(const scalar_operand &a, const operand &b) { return tn_bitwise_and_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator|(const operand &a, const operand &b) { return tn_bitwise_or(scope::current(), a, b, b.place()); }
-inline tensor operator|(const operand &a, const scalar_operand &b) { return tn_bitwise_or_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator|(const scalar_operand &a, const operand &b) { return tn_bitwise_or_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator^(const operand &a, const operand &b) { return tn_bitwise_xor(scope::current(), a, b, b.place()); }
-inline tensor operator^(const operand &a, const scalar_operand &b) { return tn_bitwise_xor_scalar(scope::current(), a, b, b.place()); }
-inline tensor operator^(const scalar_operand &a, const operand &b) { return tn_bitwise_xor_scalar(scope::current(), b, a, a.place()); }
-inline tensor operator~(const operand &a) { return tn_bitwise_not(scope::current(), a, a.place()); }
+inline tensor operator%(const operand &a, const operand &b) { return tn_remainder(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator%(const operand &a, const scalar_operand &b) { return tn_remainder_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator%(const scalar_operand &a, const operand &b) { return tn_remainder_scalar_tensor(scope::current(a.place()), a, b, a.place()); }
+inline tensor operator-(const operand &a) { return tn_neg(scope::current(a.place()), a, a.place()); }
+inline tensor operator==(const operand &a, const operand &b) { return tn_eq(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator==(const operand &a, const scalar_operand &b) { return tn_eq_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator==(const scalar_operand &a, const operand &b) { return tn_eq_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator!=(const operand &a, const operand &b) { return tn_ne(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator!=(const operand &a, const scalar_operand &b) { return tn_ne_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator!=(const scalar_operand &a, const operand &b) { return tn_ne_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator<(const operand &a, const operand &b) { return tn_lt(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator<(const operand &a, const scalar_operand &b) { return tn_lt_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator<(const scalar_operand &a, const operand &b) { return tn_gt_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator<=(const operand &a, const operand &b) { return tn_le(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator<=(const operand &a, const scalar_operand &b) { return tn_le_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator<=(const scalar_operand &a, const operand &b) { return tn_ge_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator>(const operand &a, const operand &b) { return tn_gt(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator>(const operand &a, const scalar_operand &b) { return tn_gt_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator>(const scalar_operand &a, const operand &b) { return tn_lt_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator>=(const operand &a, const operand &b) { return tn_ge(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator>=(const operand &a, const scalar_operand &b) { return tn_ge_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator>=(const scalar_operand &a, const operand &b) { return tn_le_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator&(const operand &a, const operand &b) { return tn_bitwise_and(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator&(const operand &a, const scalar_operand &b) { return tn_bitwise_and_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator&(const scalar_operand &a, const operand &b) { return tn_bitwise_and_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator|(const operand &a, const operand &b) { return tn_bitwise_or(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator|(const operand &a, const scalar_operand &b) { return tn_bitwise_or_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator|(const scalar_operand &a, const operand &b) { return tn_bitwise_or_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator^(const operand &a, const operand &b) { return tn_bitwise_xor(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator^(const operand &a, const scalar_operand &b) { return tn_bitwise_xor_scalar(scope::current(b.place()), a, b, b.place()); }
+inline tensor operator^(const scalar_operand &a, const operand &b) { return tn_bitwise_xor_scalar(scope::current(a.place()), b, a, a.place()); }
+inline tensor operator~(const operand &a) { return tn_bitwise_not(scope::current(a.place()), a, a.place()); }
 /* In place, as add_ and its like: a leaf that requires a gradient is refused while gradients are recorded. */
-inline tensor &operator+=(tensor &a, const operand &b) { return a = tn_add_(scope::current(), a, b, {}, b.place()); }
-inline tensor &operator+=(tensor &a, const scalar_operand &b) { return a = tn_add_scalar_(scope::current(), a, b, {}, b.place()); }
-inline tensor &operator-=(tensor &a, const operand &b) { return a = tn_sub_(scope::current(), a, b, {}, b.place()); }
-inline tensor &operator-=(tensor &a, const scalar_operand &b) { return a = tn_sub_scalar_(scope::current(), a, b, {}, b.place()); }
-inline tensor &operator*=(tensor &a, const operand &b) { return a = tn_mul_(scope::current(), a, b, b.place()); }
-inline tensor &operator*=(tensor &a, const scalar_operand &b) { return a = tn_mul_scalar_(scope::current(), a, b, b.place()); }
-inline tensor &operator/=(tensor &a, const operand &b) { return a = tn_div_(scope::current(), a, b, b.place()); }
-inline tensor &operator/=(tensor &a, const scalar_operand &b) { return a = tn_div_scalar_(scope::current(), a, b, b.place()); }
-inline tensor &operator%=(tensor &a, const operand &b) { return a = tn_remainder_(scope::current(), a, b, b.place()); }
-inline tensor &operator%=(tensor &a, const scalar_operand &b) { return a = tn_remainder_scalar_(scope::current(), a, b, b.place()); }
-inline tensor &operator&=(tensor &a, const operand &b) { return a = tn_bitwise_and_(scope::current(), a, b, b.place()); }
-inline tensor &operator&=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_and_scalar_(scope::current(), a, b, b.place()); }
-inline tensor &operator|=(tensor &a, const operand &b) { return a = tn_bitwise_or_(scope::current(), a, b, b.place()); }
-inline tensor &operator|=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_or_scalar_(scope::current(), a, b, b.place()); }
-inline tensor &operator^=(tensor &a, const operand &b) { return a = tn_bitwise_xor_(scope::current(), a, b, b.place()); }
-inline tensor &operator^=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_xor_scalar_(scope::current(), a, b, b.place()); }
+inline tensor &operator+=(tensor &a, const operand &b) { return a = tn_add_(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor &operator+=(tensor &a, const scalar_operand &b) { return a = tn_add_scalar_(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor &operator-=(tensor &a, const operand &b) { return a = tn_sub_(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor &operator-=(tensor &a, const scalar_operand &b) { return a = tn_sub_scalar_(scope::current(b.place()), a, b, {}, b.place()); }
+inline tensor &operator*=(tensor &a, const operand &b) { return a = tn_mul_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator*=(tensor &a, const scalar_operand &b) { return a = tn_mul_scalar_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator/=(tensor &a, const operand &b) { return a = tn_div_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator/=(tensor &a, const scalar_operand &b) { return a = tn_div_scalar_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator%=(tensor &a, const operand &b) { return a = tn_remainder_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator%=(tensor &a, const scalar_operand &b) { return a = tn_remainder_scalar_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator&=(tensor &a, const operand &b) { return a = tn_bitwise_and_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator&=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_and_scalar_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator|=(tensor &a, const operand &b) { return a = tn_bitwise_or_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator|=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_or_scalar_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator^=(tensor &a, const operand &b) { return a = tn_bitwise_xor_(scope::current(b.place()), a, b, b.place()); }
+inline tensor &operator^=(tensor &a, const scalar_operand &b) { return a = tn_bitwise_xor_scalar_(scope::current(b.place()), a, b, b.place()); }
 /* With a tn_tensor * C++ would compare the pointers: compare a.get() with it, or a with tensor::borrow(p). */
 template <class T, detail::pointer<T> = 0> bool operator==(const tensor &, T) = delete;
 template <class T, detail::pointer<T> = 0> bool operator==(T, const tensor &) = delete;
@@ -516,6 +736,114 @@ inline std::ostream &operator<<(std::ostream &out, const operand &t)
     const char *text = detail::placed(t.place(), [&](tn_scope *s) { return (tn_format)(s, t, nullptr); });
     if (!*text) detail::fail(scope::current());
     return out << text;
+}
+
+/* ---- Functions with a gradient of their own ------------------------------------------------------------ */
+
+/* What forward and backward of such a function are given beside their tensors. */
+class function_call {
+public:
+    explicit function_call(tn_function_call *call) noexcept : call_(call) {}
+    operator tn_function_call *() const noexcept { return call_; }
+
+    /* In forward: inputs and outputs that backward reads. Other values are members of the function. */
+    void save(const tensor_list &list, tn_place at = tn_place::here()) const { check(tn_function_save(call_, list), at); }
+    /* In backward: number i of them. */
+    tensor saved(uint32_t i, tn_place at = tn_place::here()) const
+    {
+        return detail::placed(at, [&](tn_scope *s) {
+            tn_tensor *t = tn_function_saved(call_, s, i);
+            return detail::take<tensor>(s, detail::one_of(t));
+        });
+    }
+    bool needs_input_grad(uint32_t i) const { return tn_function_needs_input_grad(call_, i) != 0; }
+    /* In forward: an input was written in place; an output has no gradient. */
+    void mark_dirty(const tensor &t, tn_place at = tn_place::here()) const { check(tn_function_mark_dirty(call_, t), at); }
+    void mark_non_differentiable(const tensor &t, tn_place at = tn_place::here()) const
+    {
+        check(tn_function_mark_non_differentiable(call_, t), at);
+    }
+
+private:
+    tn_function_call *call_;
+};
+
+namespace detail {
+template <class F, class = void> constexpr uint32_t outputs_of = 1;
+template <class F> constexpr uint32_t outputs_of<F, std::void_t<decltype(F::outputs)>> = F::outputs;
+template <class F, class = void> constexpr uint32_t flags_of = 0;
+template <class F> constexpr uint32_t flags_of<F, std::void_t<decltype(F::flags)>> = F::flags;
+
+/* A function of the program and its callbacks. The graph owns it. */
+template <class F> struct function {
+    F f;
+    size_t inputs;
+
+    static function &of(tn_function_call *call) { return *static_cast<function *>(tn_function_user(call)); }
+    static void put(tn_scope *s, const tensor &t, const char *what, size_t count, tn_tensor **out) { put(s, tensors{t}, what, count, out); }
+    static void put(tn_scope *s, const tensors &all, const char *what, size_t count, tn_tensor **out)
+    {
+        if (all.size() != count)
+            throw error(TN_E_ARGUMENT, type_name<F>() + " returned an incorrect number of " + what + " (expected " + std::to_string(count) +
+                                           ", got " + std::to_string(all.size()) + ")");
+        for (size_t i = 0; i < count; i++) out[i] = given(s, all[i]);
+    }
+    static int32_t forward(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tensor **out) noexcept
+    {
+        guarded(s, "forward", [&] {
+            function_call c(call);
+            put(s, of(call).f.forward(c, borrowed(in.data, in.count)), "outputs", outputs_of<F>, out);
+        });
+        return tn_scope_failed(s);
+    }
+    static int32_t backward(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out) noexcept
+    {
+        guarded(s, "backward", [&] {
+            function_call c(call);
+            put(s, of(call).f.backward(c, borrowed(grads.data, grads.count)), "gradients", of(call).inputs, out);
+        });
+        return tn_scope_failed(s);
+    }
+    static void destroy(void *user) noexcept { delete static_cast<function *>(user); }
+};
+} // namespace detail
+
+/*
+ * Calls a function of the program that has a gradient of its own: an object whose `forward` computes the outputs of the inputs,
+ * without recording, and whose `backward` computes the gradients of the inputs from those of the outputs. An absent
+ * gradient is zero. The graph keeps a copy of the object, with its members.
+ *
+ *     struct clamp_gradient {
+ *         double limit;
+ *         tenon::tensor forward(tenon::function_call &, const tenon::tensors &in) { return tenon::clone(in[0]); }
+ *         tenon::tensor backward(tenon::function_call &, const tenon::tensors &grads)
+ *         {
+ *             return tenon::minimum(grads[0], tenon::full_like(grads[0], limit));
+ *         }
+ *     };
+ *     tenon::tensor y = tenon::function_apply(clamp_gradient{0.05}, {x});
+ *
+ * Both return a tensor, or tensors if there are several. Then `static constexpr uint32_t outputs` is the number of the
+ * outputs, and function_apply returns tensors, too. `static constexpr uint32_t flags` are TN_FUNCTION_... An exception
+ * becomes the error of the call. Several threads may run backward of one object at once.
+ */
+template <class F> auto function_apply(F f, const tensor_list &inputs, tn_place at = tn_place::here())
+{
+    using of = detail::function<F>;
+    using result = decltype(f.forward(std::declval<function_call &>(), std::declval<const tensors &>()));
+    static_assert(std::is_same_v<result, tensor> || std::is_same_v<result, tensors>, "forward returns a tensor or tensors");
+    static const std::string name = detail::type_name<F>();
+    static const tn_function table = {sizeof table, detail::flags_of<F>, name.c_str(), of::forward, of::backward, of::destroy};
+    tn_scope *s = scope::current(at);
+    if (tn_scope_failed(s)) detail::fail(s);
+    const tn_tensors in = inputs;
+    tn_tensor *out[detail::outputs_of<F>] = {};
+    auto *user = new of{std::move(f), static_cast<size_t>(in.count)};
+    if (detail::placed(at, [&](tn_scope *) { return (tn_function_apply)(s, &table, user, in, out, detail::outputs_of<F>); })) detail::fail(s);
+    if constexpr (std::is_same_v<result, tensor>)
+        return tensor(out[0]);
+    else
+        return tensors(out, out + detail::outputs_of<F>);
 }
 
 /* ---- Programs ------------------------------------------------------------------------------------------ */

@@ -8,723 +8,802 @@
 namespace tenon::nn {
 
 /* nn.Identity: The input. */
-inline layer identity(const layer &parent, const std::string &name)
-{ tn_identity_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_identity_create_with(parent, &c)); }
+inline layer identity(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_identity_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_identity_create_with(parent, &c); }); }
 /* nn.Linear: y = x A^T + b. weight [out_features, in_features], bias [out_features]. */
 struct linear_options { int32_t bias{1}; };
 inline layer linear(const layer &parent, const std::string &name, int64_t in_features, int64_t out_features, const
-    linear_options &o = {})
+    linear_options &o = {}, tn_place at = tn_place::here())
 { tn_linear_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_features = in_features;
-    c.out_features = out_features; c.bias = o.bias; return layer(parent, tn_linear_create_with(parent, &c)); }
+    c.out_features = out_features; c.bias = o.bias; return layer(parent, at, [&] { return
+    tn_linear_create_with(parent, &c); }); }
 /* nn.Bilinear: y = x1^T A x2 + b. weight [out_features, in1_features, in2_features]. Two inputs. */
 struct bilinear_options { int32_t bias{1}; };
 inline layer bilinear(const layer &parent, const std::string &name, int64_t in1_features, int64_t in2_features,
-    int64_t out_features, const bilinear_options &o = {})
+    int64_t out_features, const bilinear_options &o = {}, tn_place at = tn_place::here())
 { tn_bilinear_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in1_features = in1_features;
-    c.in2_features = in2_features; c.out_features = out_features; c.bias = o.bias; return layer(parent,
-    tn_bilinear_create_with(parent, &c)); }
+    c.in2_features = in2_features; c.out_features = out_features; c.bias = o.bias; return layer(parent, at, [&] {
+    return tn_bilinear_create_with(parent, &c); }); }
 /* nn.Conv1d: Convolution. weight [out_channels, in_channels / groups, kernel_size...], bias [out_channels]. `same`
  * pads so that sizes stay (padding='same'). */
 struct conv1d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; tn_list<tn_ints,
     int64_t> dilation{}; int64_t groups{1}; int32_t bias{1}; const char *padding_mode{"zeros"}; int32_t same{}; };
-inline layer conv1d(const layer &parent, const std::string &name, int64_t in_channels, int64_t out_channels, tn_ints
-    kernel_size, const conv1d_options &o = {})
+inline layer conv1d(const layer &parent, const std::string &name, int64_t in_channels, int64_t out_channels, const
+    int_list &kernel_size, const conv1d_options &o = {}, tn_place at = tn_place::here())
 { tn_conv1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
     c.dilation = o.dilation; c.groups = o.groups; c.bias = o.bias; c.padding_mode = o.padding_mode; c.same = o.same;
-    return layer(parent, tn_conv1d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_conv1d_create_with(parent, &c); }); }
 /* nn.Conv2d: Convolution. weight [out_channels, in_channels / groups, kernel_size...], bias [out_channels]. `same`
  * pads so that sizes stay (padding='same'). */
 struct conv2d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; tn_list<tn_ints,
     int64_t> dilation{}; int64_t groups{1}; int32_t bias{1}; const char *padding_mode{"zeros"}; int32_t same{}; };
-inline layer conv2d(const layer &parent, const std::string &name, int64_t in_channels, int64_t out_channels, tn_ints
-    kernel_size, const conv2d_options &o = {})
+inline layer conv2d(const layer &parent, const std::string &name, int64_t in_channels, int64_t out_channels, const
+    int_list &kernel_size, const conv2d_options &o = {}, tn_place at = tn_place::here())
 { tn_conv2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
     c.dilation = o.dilation; c.groups = o.groups; c.bias = o.bias; c.padding_mode = o.padding_mode; c.same = o.same;
-    return layer(parent, tn_conv2d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_conv2d_create_with(parent, &c); }); }
 /* nn.Conv3d: Convolution. weight [out_channels, in_channels / groups, kernel_size...], bias [out_channels]. `same`
  * pads so that sizes stay (padding='same'). */
 struct conv3d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; tn_list<tn_ints,
     int64_t> dilation{}; int64_t groups{1}; int32_t bias{1}; const char *padding_mode{"zeros"}; int32_t same{}; };
-inline layer conv3d(const layer &parent, const std::string &name, int64_t in_channels, int64_t out_channels, tn_ints
-    kernel_size, const conv3d_options &o = {})
+inline layer conv3d(const layer &parent, const std::string &name, int64_t in_channels, int64_t out_channels, const
+    int_list &kernel_size, const conv3d_options &o = {}, tn_place at = tn_place::here())
 { tn_conv3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
     c.dilation = o.dilation; c.groups = o.groups; c.bias = o.bias; c.padding_mode = o.padding_mode; c.same = o.same;
-    return layer(parent, tn_conv3d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_conv3d_create_with(parent, &c); }); }
 /* nn.ConvTranspose1d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
  * [out_channels]. padding_mode: "zeros" alone. */
 struct conv_transpose1d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> output_padding{}; int64_t groups{1}; int32_t bias{1}; tn_list<tn_ints, int64_t>
     dilation{}; const char *padding_mode{"zeros"}; };
 inline layer conv_transpose1d(const layer &parent, const std::string &name, int64_t in_channels, int64_t
-    out_channels, tn_ints kernel_size, const conv_transpose1d_options &o = {})
+    out_channels, const int_list &kernel_size, const conv_transpose1d_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_conv_transpose1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
     c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation;
-    c.padding_mode = o.padding_mode; return layer(parent, tn_conv_transpose1d_create_with(parent, &c)); }
+    c.padding_mode = o.padding_mode; return layer(parent, at, [&] { return tn_conv_transpose1d_create_with(parent,
+    &c); }); }
 /* nn.ConvTranspose2d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
  * [out_channels]. padding_mode: "zeros" alone. */
 struct conv_transpose2d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> output_padding{}; int64_t groups{1}; int32_t bias{1}; tn_list<tn_ints, int64_t>
     dilation{}; const char *padding_mode{"zeros"}; };
 inline layer conv_transpose2d(const layer &parent, const std::string &name, int64_t in_channels, int64_t
-    out_channels, tn_ints kernel_size, const conv_transpose2d_options &o = {})
+    out_channels, const int_list &kernel_size, const conv_transpose2d_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_conv_transpose2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
     c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation;
-    c.padding_mode = o.padding_mode; return layer(parent, tn_conv_transpose2d_create_with(parent, &c)); }
+    c.padding_mode = o.padding_mode; return layer(parent, at, [&] { return tn_conv_transpose2d_create_with(parent,
+    &c); }); }
 /* nn.ConvTranspose3d: Transposed convolution. weight [in_channels, out_channels / groups, kernel_size...], bias
  * [out_channels]. padding_mode: "zeros" alone. */
 struct conv_transpose3d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> output_padding{}; int64_t groups{1}; int32_t bias{1}; tn_list<tn_ints, int64_t>
     dilation{}; const char *padding_mode{"zeros"}; };
 inline layer conv_transpose3d(const layer &parent, const std::string &name, int64_t in_channels, int64_t
-    out_channels, tn_ints kernel_size, const conv_transpose3d_options &o = {})
+    out_channels, const int_list &kernel_size, const conv_transpose3d_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_conv_transpose3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_channels = in_channels;
     c.out_channels = out_channels; c.kernel_size = kernel_size; c.stride = o.stride; c.padding = o.padding;
     c.output_padding = o.output_padding; c.groups = o.groups; c.bias = o.bias; c.dilation = o.dilation;
-    c.padding_mode = o.padding_mode; return layer(parent, tn_conv_transpose3d_create_with(parent, &c)); }
+    c.padding_mode = o.padding_mode; return layer(parent, at, [&] { return tn_conv_transpose3d_create_with(parent,
+    &c); }); }
 /* nn.MaxPool1d: Largest element of each window. With return_indices a second output has their places. */
 struct max_pool1d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> dilation{}; int32_t ceil_mode{}; int32_t return_indices{}; };
-inline layer max_pool1d(const layer &parent, const std::string &name, tn_ints kernel_size, const max_pool1d_options
-    &o = {})
+inline layer max_pool1d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    max_pool1d_options &o = {}, tn_place at = tn_place::here())
 { tn_max_pool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size; c.stride
     = o.stride; c.padding = o.padding; c.dilation = o.dilation; c.ceil_mode = o.ceil_mode; c.return_indices =
-    o.return_indices; return layer(parent, tn_max_pool1d_create_with(parent, &c)); }
+    o.return_indices; return layer(parent, at, [&] { return tn_max_pool1d_create_with(parent, &c); }); }
 /* nn.MaxPool2d: Largest element of each window. With return_indices a second output has their places. */
 struct max_pool2d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> dilation{}; int32_t ceil_mode{}; int32_t return_indices{}; };
-inline layer max_pool2d(const layer &parent, const std::string &name, tn_ints kernel_size, const max_pool2d_options
-    &o = {})
+inline layer max_pool2d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    max_pool2d_options &o = {}, tn_place at = tn_place::here())
 { tn_max_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size; c.stride
     = o.stride; c.padding = o.padding; c.dilation = o.dilation; c.ceil_mode = o.ceil_mode; c.return_indices =
-    o.return_indices; return layer(parent, tn_max_pool2d_create_with(parent, &c)); }
+    o.return_indices; return layer(parent, at, [&] { return tn_max_pool2d_create_with(parent, &c); }); }
 /* nn.MaxPool3d: Largest element of each window. With return_indices a second output has their places. */
 struct max_pool3d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{};
     tn_list<tn_ints, int64_t> dilation{}; int32_t ceil_mode{}; int32_t return_indices{}; };
-inline layer max_pool3d(const layer &parent, const std::string &name, tn_ints kernel_size, const max_pool3d_options
-    &o = {})
+inline layer max_pool3d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    max_pool3d_options &o = {}, tn_place at = tn_place::here())
 { tn_max_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size; c.stride
     = o.stride; c.padding = o.padding; c.dilation = o.dilation; c.ceil_mode = o.ceil_mode; c.return_indices =
-    o.return_indices; return layer(parent, tn_max_pool3d_create_with(parent, &c)); }
+    o.return_indices; return layer(parent, at, [&] { return tn_max_pool3d_create_with(parent, &c); }); }
 /* nn.AvgPool1d: Mean of each window. */
 struct avg_pool1d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; int32_t
     ceil_mode{}; int32_t count_include_pad{1}; };
-inline layer avg_pool1d(const layer &parent, const std::string &name, tn_ints kernel_size, const avg_pool1d_options
-    &o = {})
+inline layer avg_pool1d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    avg_pool1d_options &o = {}, tn_place at = tn_place::here())
 { tn_avg_pool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size; c.stride
     = o.stride; c.padding = o.padding; c.ceil_mode = o.ceil_mode; c.count_include_pad = o.count_include_pad; return
-    layer(parent, tn_avg_pool1d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_avg_pool1d_create_with(parent, &c); }); }
 /* nn.AvgPool2d: Mean of each window. divisor_override 0: the number of elements. */
 struct avg_pool2d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; int32_t
     ceil_mode{}; int32_t count_include_pad{1}; int64_t divisor_override{}; };
-inline layer avg_pool2d(const layer &parent, const std::string &name, tn_ints kernel_size, const avg_pool2d_options
-    &o = {})
+inline layer avg_pool2d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    avg_pool2d_options &o = {}, tn_place at = tn_place::here())
 { tn_avg_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size; c.stride
     = o.stride; c.padding = o.padding; c.ceil_mode = o.ceil_mode; c.count_include_pad = o.count_include_pad;
-    c.divisor_override = o.divisor_override; return layer(parent, tn_avg_pool2d_create_with(parent, &c)); }
+    c.divisor_override = o.divisor_override; return layer(parent, at, [&] { return tn_avg_pool2d_create_with(parent,
+    &c); }); }
 /* nn.AvgPool3d: Mean of each window. divisor_override 0: the number of elements. */
 struct avg_pool3d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; int32_t
     ceil_mode{}; int32_t count_include_pad{1}; int64_t divisor_override{}; };
-inline layer avg_pool3d(const layer &parent, const std::string &name, tn_ints kernel_size, const avg_pool3d_options
-    &o = {})
+inline layer avg_pool3d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    avg_pool3d_options &o = {}, tn_place at = tn_place::here())
 { tn_avg_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size; c.stride
     = o.stride; c.padding = o.padding; c.ceil_mode = o.ceil_mode; c.count_include_pad = o.count_include_pad;
-    c.divisor_override = o.divisor_override; return layer(parent, tn_avg_pool3d_create_with(parent, &c)); }
+    c.divisor_override = o.divisor_override; return layer(parent, at, [&] { return tn_avg_pool3d_create_with(parent,
+    &c); }); }
 /* nn.MaxUnpool1d: Puts the elements of a max pooling back to their places (second input); zeros elsewhere. */
 struct max_unpool1d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; };
-inline layer max_unpool1d(const layer &parent, const std::string &name, tn_ints kernel_size, const
-    max_unpool1d_options &o = {})
+inline layer max_unpool1d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    max_unpool1d_options &o = {}, tn_place at = tn_place::here())
 { tn_max_unpool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size;
-    c.stride = o.stride; c.padding = o.padding; return layer(parent, tn_max_unpool1d_create_with(parent, &c)); }
+    c.stride = o.stride; c.padding = o.padding; return layer(parent, at, [&] { return
+    tn_max_unpool1d_create_with(parent, &c); }); }
 /* nn.MaxUnpool2d: Puts the elements of a max pooling back to their places (second input); zeros elsewhere. */
 struct max_unpool2d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; };
-inline layer max_unpool2d(const layer &parent, const std::string &name, tn_ints kernel_size, const
-    max_unpool2d_options &o = {})
+inline layer max_unpool2d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    max_unpool2d_options &o = {}, tn_place at = tn_place::here())
 { tn_max_unpool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size;
-    c.stride = o.stride; c.padding = o.padding; return layer(parent, tn_max_unpool2d_create_with(parent, &c)); }
+    c.stride = o.stride; c.padding = o.padding; return layer(parent, at, [&] { return
+    tn_max_unpool2d_create_with(parent, &c); }); }
 /* nn.MaxUnpool3d: Puts the elements of a max pooling back to their places (second input); zeros elsewhere. */
 struct max_unpool3d_options { tn_list<tn_ints, int64_t> stride{}; tn_list<tn_ints, int64_t> padding{}; };
-inline layer max_unpool3d(const layer &parent, const std::string &name, tn_ints kernel_size, const
-    max_unpool3d_options &o = {})
+inline layer max_unpool3d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    max_unpool3d_options &o = {}, tn_place at = tn_place::here())
 { tn_max_unpool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size;
-    c.stride = o.stride; c.padding = o.padding; return layer(parent, tn_max_unpool3d_create_with(parent, &c)); }
+    c.stride = o.stride; c.padding = o.padding; return layer(parent, at, [&] { return
+    tn_max_unpool3d_create_with(parent, &c); }); }
 /* nn.FractionalMaxPool2d: Max pooling over windows at random places (Graham 2015), to output_size or to a share
  * output_ratio of the input's sizes (between 0 and 1, for all dimensions). A second output has the places of the
  * elements. */
 struct fractional_max_pool2d_options { tn_list<tn_ints, int64_t> output_size{}; double output_ratio{}; };
-inline layer fractional_max_pool2d(const layer &parent, const std::string &name, tn_ints kernel_size, const
-    fractional_max_pool2d_options &o = {})
+inline layer fractional_max_pool2d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    fractional_max_pool2d_options &o = {}, tn_place at = tn_place::here())
 { tn_fractional_max_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size =
-    kernel_size; c.output_size = o.output_size; c.output_ratio = o.output_ratio; return layer(parent,
-    tn_fractional_max_pool2d_create_with(parent, &c)); }
+    kernel_size; c.output_size = o.output_size; c.output_ratio = o.output_ratio; return layer(parent, at, [&] {
+    return tn_fractional_max_pool2d_create_with(parent, &c); }); }
 /* nn.FractionalMaxPool3d: Max pooling over windows at random places (Graham 2015), to output_size or to a share
  * output_ratio of the input's sizes (between 0 and 1, for all dimensions). A second output has the places of the
  * elements. */
 struct fractional_max_pool3d_options { tn_list<tn_ints, int64_t> output_size{}; double output_ratio{}; };
-inline layer fractional_max_pool3d(const layer &parent, const std::string &name, tn_ints kernel_size, const
-    fractional_max_pool3d_options &o = {})
+inline layer fractional_max_pool3d(const layer &parent, const std::string &name, const int_list &kernel_size, const
+    fractional_max_pool3d_options &o = {}, tn_place at = tn_place::here())
 { tn_fractional_max_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size =
-    kernel_size; c.output_size = o.output_size; c.output_ratio = o.output_ratio; return layer(parent,
-    tn_fractional_max_pool3d_create_with(parent, &c)); }
+    kernel_size; c.output_size = o.output_size; c.output_ratio = o.output_ratio; return layer(parent, at, [&] {
+    return tn_fractional_max_pool3d_create_with(parent, &c); }); }
 /* nn.LPPool1d: The p-norm of each window. */
 struct lp_pool1d_options { tn_list<tn_ints, int64_t> stride{}; int32_t ceil_mode{}; };
-inline layer lp_pool1d(const layer &parent, const std::string &name, double norm_type, tn_ints kernel_size, const
-    lp_pool1d_options &o = {})
+inline layer lp_pool1d(const layer &parent, const std::string &name, double norm_type, const int_list &kernel_size,
+    const lp_pool1d_options &o = {}, tn_place at = tn_place::here())
 { tn_lp_pool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.norm_type = norm_type; c.kernel_size
-    = kernel_size; c.stride = o.stride; c.ceil_mode = o.ceil_mode; return layer(parent,
-    tn_lp_pool1d_create_with(parent, &c)); }
+    = kernel_size; c.stride = o.stride; c.ceil_mode = o.ceil_mode; return layer(parent, at, [&] { return
+    tn_lp_pool1d_create_with(parent, &c); }); }
 /* nn.LPPool2d: The p-norm of each window. */
 struct lp_pool2d_options { tn_list<tn_ints, int64_t> stride{}; int32_t ceil_mode{}; };
-inline layer lp_pool2d(const layer &parent, const std::string &name, double norm_type, tn_ints kernel_size, const
-    lp_pool2d_options &o = {})
+inline layer lp_pool2d(const layer &parent, const std::string &name, double norm_type, const int_list &kernel_size,
+    const lp_pool2d_options &o = {}, tn_place at = tn_place::here())
 { tn_lp_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.norm_type = norm_type; c.kernel_size
-    = kernel_size; c.stride = o.stride; c.ceil_mode = o.ceil_mode; return layer(parent,
-    tn_lp_pool2d_create_with(parent, &c)); }
+    = kernel_size; c.stride = o.stride; c.ceil_mode = o.ceil_mode; return layer(parent, at, [&] { return
+    tn_lp_pool2d_create_with(parent, &c); }); }
 /* nn.LPPool3d: The p-norm of each window. */
 struct lp_pool3d_options { tn_list<tn_ints, int64_t> stride{}; int32_t ceil_mode{}; };
-inline layer lp_pool3d(const layer &parent, const std::string &name, double norm_type, tn_ints kernel_size, const
-    lp_pool3d_options &o = {})
+inline layer lp_pool3d(const layer &parent, const std::string &name, double norm_type, const int_list &kernel_size,
+    const lp_pool3d_options &o = {}, tn_place at = tn_place::here())
 { tn_lp_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.norm_type = norm_type; c.kernel_size
-    = kernel_size; c.stride = o.stride; c.ceil_mode = o.ceil_mode; return layer(parent,
-    tn_lp_pool3d_create_with(parent, &c)); }
+    = kernel_size; c.stride = o.stride; c.ceil_mode = o.ceil_mode; return layer(parent, at, [&] { return
+    tn_lp_pool3d_create_with(parent, &c); }); }
 /* nn.AdaptiveMaxPool1d: Max pooling to a given size. A second output has the places of the elements. */
-inline layer adaptive_max_pool1d(const layer &parent, const std::string &name, tn_ints output_size)
+inline layer adaptive_max_pool1d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
+    at = tn_place::here())
 { tn_adaptive_max_pool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
-    return layer(parent, tn_adaptive_max_pool1d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_adaptive_max_pool1d_create_with(parent, &c); }); }
 /* nn.AdaptiveMaxPool2d: Max pooling to a given size. A second output has the places of the elements. */
-inline layer adaptive_max_pool2d(const layer &parent, const std::string &name, tn_ints output_size)
+inline layer adaptive_max_pool2d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
+    at = tn_place::here())
 { tn_adaptive_max_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
-    return layer(parent, tn_adaptive_max_pool2d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_adaptive_max_pool2d_create_with(parent, &c); }); }
 /* nn.AdaptiveMaxPool3d: Max pooling to a given size. A second output has the places of the elements. */
-inline layer adaptive_max_pool3d(const layer &parent, const std::string &name, tn_ints output_size)
+inline layer adaptive_max_pool3d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
+    at = tn_place::here())
 { tn_adaptive_max_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
-    return layer(parent, tn_adaptive_max_pool3d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_adaptive_max_pool3d_create_with(parent, &c); }); }
 /* nn.AdaptiveAvgPool1d: Mean pooling to a given size. */
-inline layer adaptive_avg_pool1d(const layer &parent, const std::string &name, tn_ints output_size)
+inline layer adaptive_avg_pool1d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
+    at = tn_place::here())
 { tn_adaptive_avg_pool1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
-    return layer(parent, tn_adaptive_avg_pool1d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_adaptive_avg_pool1d_create_with(parent, &c); }); }
 /* nn.AdaptiveAvgPool2d: Mean pooling to a given size. */
-inline layer adaptive_avg_pool2d(const layer &parent, const std::string &name, tn_ints output_size)
+inline layer adaptive_avg_pool2d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
+    at = tn_place::here())
 { tn_adaptive_avg_pool2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
-    return layer(parent, tn_adaptive_avg_pool2d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_adaptive_avg_pool2d_create_with(parent, &c); }); }
 /* nn.AdaptiveAvgPool3d: Mean pooling to a given size. */
-inline layer adaptive_avg_pool3d(const layer &parent, const std::string &name, tn_ints output_size)
+inline layer adaptive_avg_pool3d(const layer &parent, const std::string &name, const int_list &output_size, tn_place
+    at = tn_place::here())
 { tn_adaptive_avg_pool3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size;
-    return layer(parent, tn_adaptive_avg_pool3d_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_adaptive_avg_pool3d_create_with(parent, &c); }); }
 /* nn.ZeroPad1d: Zeros around the last dimensions; padding [left, right, ...] or one number. */
-inline layer zero_pad1d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer zero_pad1d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_zero_pad1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_zero_pad1d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_zero_pad1d_create_with(parent, &c); }); }
 /* nn.ZeroPad2d: Zeros around the last dimensions; padding [left, right, ...] or one number. */
-inline layer zero_pad2d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer zero_pad2d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_zero_pad2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_zero_pad2d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_zero_pad2d_create_with(parent, &c); }); }
 /* nn.ZeroPad3d: Zeros around the last dimensions; padding [left, right, ...] or one number. */
-inline layer zero_pad3d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer zero_pad3d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_zero_pad3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_zero_pad3d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_zero_pad3d_create_with(parent, &c); }); }
 /* nn.ConstantPad1d: A value around the last dimensions. */
-inline layer constant_pad1d(const layer &parent, const std::string &name, tn_ints padding, double value)
+inline layer constant_pad1d(const layer &parent, const std::string &name, const int_list &padding, double value,
+    tn_place at = tn_place::here())
 { tn_constant_pad1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; c.value =
-    value; return layer(parent, tn_constant_pad1d_create_with(parent, &c)); }
+    value; return layer(parent, at, [&] { return tn_constant_pad1d_create_with(parent, &c); }); }
 /* nn.ConstantPad2d: A value around the last dimensions. */
-inline layer constant_pad2d(const layer &parent, const std::string &name, tn_ints padding, double value)
+inline layer constant_pad2d(const layer &parent, const std::string &name, const int_list &padding, double value,
+    tn_place at = tn_place::here())
 { tn_constant_pad2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; c.value =
-    value; return layer(parent, tn_constant_pad2d_create_with(parent, &c)); }
+    value; return layer(parent, at, [&] { return tn_constant_pad2d_create_with(parent, &c); }); }
 /* nn.ConstantPad3d: A value around the last dimensions. */
-inline layer constant_pad3d(const layer &parent, const std::string &name, tn_ints padding, double value)
+inline layer constant_pad3d(const layer &parent, const std::string &name, const int_list &padding, double value,
+    tn_place at = tn_place::here())
 { tn_constant_pad3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; c.value =
-    value; return layer(parent, tn_constant_pad3d_create_with(parent, &c)); }
+    value; return layer(parent, at, [&] { return tn_constant_pad3d_create_with(parent, &c); }); }
 /* nn.ReflectionPad1d: The elements inside, mirrored at the edge. */
-inline layer reflection_pad1d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer reflection_pad1d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_reflection_pad1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_reflection_pad1d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_reflection_pad1d_create_with(parent, &c); }); }
 /* nn.ReflectionPad2d: The elements inside, mirrored at the edge. */
-inline layer reflection_pad2d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer reflection_pad2d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_reflection_pad2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_reflection_pad2d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_reflection_pad2d_create_with(parent, &c); }); }
 /* nn.ReflectionPad3d: The elements inside, mirrored at the edge. */
-inline layer reflection_pad3d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer reflection_pad3d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_reflection_pad3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_reflection_pad3d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_reflection_pad3d_create_with(parent, &c); }); }
 /* nn.ReplicationPad1d: The element at the edge. */
-inline layer replication_pad1d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer replication_pad1d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_replication_pad1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_replication_pad1d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_replication_pad1d_create_with(parent, &c); }); }
 /* nn.ReplicationPad2d: The element at the edge. */
-inline layer replication_pad2d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer replication_pad2d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_replication_pad2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_replication_pad2d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_replication_pad2d_create_with(parent, &c); }); }
 /* nn.ReplicationPad3d: The element at the edge. */
-inline layer replication_pad3d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer replication_pad3d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_replication_pad3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_replication_pad3d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_replication_pad3d_create_with(parent, &c); }); }
 /* nn.CircularPad1d: The elements of the other side. */
-inline layer circular_pad1d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer circular_pad1d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_circular_pad1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_circular_pad1d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_circular_pad1d_create_with(parent, &c); }); }
 /* nn.CircularPad2d: The elements of the other side. */
-inline layer circular_pad2d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer circular_pad2d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_circular_pad2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_circular_pad2d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_circular_pad2d_create_with(parent, &c); }); }
 /* nn.CircularPad3d: The elements of the other side. */
-inline layer circular_pad3d(const layer &parent, const std::string &name, tn_ints padding)
+inline layer circular_pad3d(const layer &parent, const std::string &name, const int_list &padding, tn_place at =
+    tn_place::here())
 { tn_circular_pad3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.padding = padding; return
-    layer(parent, tn_circular_pad3d_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_circular_pad3d_create_with(parent, &c); }); }
 struct elu_options { double alpha{1}; };
-inline layer elu(const layer &parent, const std::string &name, const elu_options &o = {})
-{ tn_elu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.alpha = o.alpha; return layer(parent,
-    tn_elu_create_with(parent, &c)); }
+inline layer elu(const layer &parent, const std::string &name, const elu_options &o = {}, tn_place at =
+    tn_place::here())
+{ tn_elu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.alpha = o.alpha; return layer(parent, at,
+    [&] { return tn_elu_create_with(parent, &c); }); }
 struct celu_options { double alpha{1}; };
-inline layer celu(const layer &parent, const std::string &name, const celu_options &o = {})
-{ tn_celu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.alpha = o.alpha; return layer(parent,
-    tn_celu_create_with(parent, &c)); }
-inline layer selu(const layer &parent, const std::string &name)
-{ tn_selu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_selu_create_with(parent, &c)); }
+inline layer celu(const layer &parent, const std::string &name, const celu_options &o = {}, tn_place at =
+    tn_place::here())
+{ tn_celu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.alpha = o.alpha; return layer(parent, at,
+    [&] { return tn_celu_create_with(parent, &c); }); }
+inline layer selu(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_selu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_selu_create_with(parent, &c); }); }
 /* nn.GELU: approximate: "none" or "tanh". */
 struct gelu_options { const char *approximate{"none"}; };
-inline layer gelu(const layer &parent, const std::string &name, const gelu_options &o = {})
+inline layer gelu(const layer &parent, const std::string &name, const gelu_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_gelu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.approximate = o.approximate; return
-    layer(parent, tn_gelu_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_gelu_create_with(parent, &c); }); }
 struct glu_options { int64_t dim{-1}; };
-inline layer glu(const layer &parent, const std::string &name, const glu_options &o = {})
-{ tn_glu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = o.dim; return layer(parent,
-    tn_glu_create_with(parent, &c)); }
+inline layer glu(const layer &parent, const std::string &name, const glu_options &o = {}, tn_place at =
+    tn_place::here())
+{ tn_glu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = o.dim; return layer(parent, at, [&]
+    { return tn_glu_create_with(parent, &c); }); }
 struct hardshrink_options { double lambd{0.5}; };
-inline layer hardshrink(const layer &parent, const std::string &name, const hardshrink_options &o = {})
+inline layer hardshrink(const layer &parent, const std::string &name, const hardshrink_options &o = {}, tn_place at
+    = tn_place::here())
 { tn_hardshrink_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.lambd = o.lambd; return
-    layer(parent, tn_hardshrink_create_with(parent, &c)); }
-inline layer hardsigmoid(const layer &parent, const std::string &name)
-{ tn_hardsigmoid_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_hardsigmoid_create_with(parent, &c)); }
-inline layer hardswish(const layer &parent, const std::string &name)
-{ tn_hardswish_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_hardswish_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_hardshrink_create_with(parent, &c); }); }
+inline layer hardsigmoid(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_hardsigmoid_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] {
+    return tn_hardsigmoid_create_with(parent, &c); }); }
+inline layer hardswish(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_hardswish_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_hardswish_create_with(parent, &c); }); }
 struct hardtanh_options { double min_val{-1}; double max_val{1}; };
-inline layer hardtanh(const layer &parent, const std::string &name, const hardtanh_options &o = {})
+inline layer hardtanh(const layer &parent, const std::string &name, const hardtanh_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_hardtanh_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.min_val = o.min_val; c.max_val =
-    o.max_val; return layer(parent, tn_hardtanh_create_with(parent, &c)); }
+    o.max_val; return layer(parent, at, [&] { return tn_hardtanh_create_with(parent, &c); }); }
 struct leaky_relu_options { double negative_slope{0.01}; };
-inline layer leaky_relu(const layer &parent, const std::string &name, const leaky_relu_options &o = {})
+inline layer leaky_relu(const layer &parent, const std::string &name, const leaky_relu_options &o = {}, tn_place at
+    = tn_place::here())
 { tn_leaky_relu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.negative_slope = o.negative_slope;
-    return layer(parent, tn_leaky_relu_create_with(parent, &c)); }
-inline layer log_sigmoid(const layer &parent, const std::string &name)
-{ tn_log_sigmoid_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_log_sigmoid_create_with(parent, &c)); }
-inline layer log_softmax(const layer &parent, const std::string &name, int64_t dim)
+    return layer(parent, at, [&] { return tn_leaky_relu_create_with(parent, &c); }); }
+inline layer log_sigmoid(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_log_sigmoid_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] {
+    return tn_log_sigmoid_create_with(parent, &c); }); }
+inline layer log_softmax(const layer &parent, const std::string &name, int64_t dim, tn_place at = tn_place::here())
 { tn_log_softmax_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = dim; return layer(parent,
-    tn_log_softmax_create_with(parent, &c)); }
-inline layer mish(const layer &parent, const std::string &name)
-{ tn_mish_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_mish_create_with(parent, &c)); }
+    at, [&] { return tn_log_softmax_create_with(parent, &c); }); }
+inline layer mish(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_mish_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_mish_create_with(parent, &c); }); }
 /* nn.PReLU: weight [num_parameters]. */
 struct prelu_options { int64_t num_parameters{1}; double init{0.25}; };
-inline layer prelu(const layer &parent, const std::string &name, const prelu_options &o = {})
+inline layer prelu(const layer &parent, const std::string &name, const prelu_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_prelu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_parameters = o.num_parameters;
-    c.init = o.init; return layer(parent, tn_prelu_create_with(parent, &c)); }
-inline layer relu(const layer &parent, const std::string &name)
-{ tn_relu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_relu_create_with(parent, &c)); }
-inline layer relu6(const layer &parent, const std::string &name)
-{ tn_relu6_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_relu6_create_with(parent, &c)); }
+    c.init = o.init; return layer(parent, at, [&] { return tn_prelu_create_with(parent, &c); }); }
+inline layer relu(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_relu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_relu_create_with(parent, &c); }); }
+inline layer relu6(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_relu6_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_relu6_create_with(parent, &c); }); }
 struct rrelu_options { double lower{0.125}; double upper{0.3333333333333333}; };
-inline layer rrelu(const layer &parent, const std::string &name, const rrelu_options &o = {})
+inline layer rrelu(const layer &parent, const std::string &name, const rrelu_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_rrelu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.lower = o.lower; c.upper = o.upper;
-    return layer(parent, tn_rrelu_create_with(parent, &c)); }
-inline layer sigmoid(const layer &parent, const std::string &name)
-{ tn_sigmoid_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_sigmoid_create_with(parent, &c)); }
-inline layer silu(const layer &parent, const std::string &name)
-{ tn_silu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_silu_create_with(parent, &c)); }
-inline layer softmax(const layer &parent, const std::string &name, int64_t dim)
-{ tn_softmax_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = dim; return layer(parent,
-    tn_softmax_create_with(parent, &c)); }
-inline layer softmax2d(const layer &parent, const std::string &name)
-{ tn_softmax2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_softmax2d_create_with(parent, &c)); }
-inline layer softmin(const layer &parent, const std::string &name, int64_t dim)
-{ tn_softmin_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = dim; return layer(parent,
-    tn_softmin_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_rrelu_create_with(parent, &c); }); }
+inline layer sigmoid(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_sigmoid_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_sigmoid_create_with(parent, &c); }); }
+inline layer silu(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_silu_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_silu_create_with(parent, &c); }); }
+inline layer softmax(const layer &parent, const std::string &name, int64_t dim, tn_place at = tn_place::here())
+{ tn_softmax_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = dim; return layer(parent, at,
+    [&] { return tn_softmax_create_with(parent, &c); }); }
+inline layer softmax2d(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_softmax2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_softmax2d_create_with(parent, &c); }); }
+inline layer softmin(const layer &parent, const std::string &name, int64_t dim, tn_place at = tn_place::here())
+{ tn_softmin_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = dim; return layer(parent, at,
+    [&] { return tn_softmin_create_with(parent, &c); }); }
 struct softplus_options { double beta{1}; double threshold{20}; };
-inline layer softplus(const layer &parent, const std::string &name, const softplus_options &o = {})
+inline layer softplus(const layer &parent, const std::string &name, const softplus_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_softplus_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.beta = o.beta; c.threshold =
-    o.threshold; return layer(parent, tn_softplus_create_with(parent, &c)); }
+    o.threshold; return layer(parent, at, [&] { return tn_softplus_create_with(parent, &c); }); }
 struct softshrink_options { double lambd{0.5}; };
-inline layer softshrink(const layer &parent, const std::string &name, const softshrink_options &o = {})
+inline layer softshrink(const layer &parent, const std::string &name, const softshrink_options &o = {}, tn_place at
+    = tn_place::here())
 { tn_softshrink_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.lambd = o.lambd; return
-    layer(parent, tn_softshrink_create_with(parent, &c)); }
-inline layer softsign(const layer &parent, const std::string &name)
-{ tn_softsign_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_softsign_create_with(parent, &c)); }
-inline layer tanh(const layer &parent, const std::string &name)
-{ tn_tanh_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_tanh_create_with(parent, &c)); }
-inline layer tanhshrink(const layer &parent, const std::string &name)
-{ tn_tanhshrink_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent,
-    tn_tanhshrink_create_with(parent, &c)); }
-inline layer threshold(const layer &parent, const std::string &name, double threshold, double value)
+    layer(parent, at, [&] { return tn_softshrink_create_with(parent, &c); }); }
+inline layer softsign(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_softsign_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_softsign_create_with(parent, &c); }); }
+inline layer tanh(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_tanh_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_tanh_create_with(parent, &c); }); }
+inline layer tanhshrink(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{ tn_tanhshrink_options c{}; c.options_size = sizeof c; c.name = name.c_str(); return layer(parent, at, [&] { return
+    tn_tanhshrink_create_with(parent, &c); }); }
+inline layer threshold(const layer &parent, const std::string &name, double threshold, double value, tn_place at =
+    tn_place::here())
 { tn_threshold_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.threshold = threshold; c.value =
-    value; return layer(parent, tn_threshold_create_with(parent, &c)); }
+    value; return layer(parent, at, [&] { return tn_threshold_create_with(parent, &c); }); }
 /* nn.BatchNorm1d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
  * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 struct batch_norm1d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{1}; int32_t
     track_running_stats{1}; int32_t bias{1}; };
 inline layer batch_norm1d(const layer &parent, const std::string &name, int64_t num_features, const
-    batch_norm1d_options &o = {})
+    batch_norm1d_options &o = {}, tn_place at = tn_place::here())
 { tn_batch_norm1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_features = num_features;
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
-    c.bias = o.bias; return layer(parent, tn_batch_norm1d_create_with(parent, &c)); }
+    c.bias = o.bias; return layer(parent, at, [&] { return tn_batch_norm1d_create_with(parent, &c); }); }
 /* nn.BatchNorm2d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
  * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 struct batch_norm2d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{1}; int32_t
     track_running_stats{1}; int32_t bias{1}; };
 inline layer batch_norm2d(const layer &parent, const std::string &name, int64_t num_features, const
-    batch_norm2d_options &o = {})
+    batch_norm2d_options &o = {}, tn_place at = tn_place::here())
 { tn_batch_norm2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_features = num_features;
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
-    c.bias = o.bias; return layer(parent, tn_batch_norm2d_create_with(parent, &c)); }
+    c.bias = o.bias; return layer(parent, at, [&] { return tn_batch_norm2d_create_with(parent, &c); }); }
 /* nn.BatchNorm3d: Ioffe and Szegedy 2015. weight, bias, running_mean, running_var [num_features],
  * num_batches_tracked. momentum TN_NONE: the mean of all batches (momentum=None). */
 struct batch_norm3d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{1}; int32_t
     track_running_stats{1}; int32_t bias{1}; };
 inline layer batch_norm3d(const layer &parent, const std::string &name, int64_t num_features, const
-    batch_norm3d_options &o = {})
+    batch_norm3d_options &o = {}, tn_place at = tn_place::here())
 { tn_batch_norm3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_features = num_features;
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
-    c.bias = o.bias; return layer(parent, tn_batch_norm3d_create_with(parent, &c)); }
+    c.bias = o.bias; return layer(parent, at, [&] { return tn_batch_norm3d_create_with(parent, &c); }); }
 /* nn.InstanceNorm1d: Ulyanov et al. 2016. */
 struct instance_norm1d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{}; int32_t
     track_running_stats{}; int32_t bias{1}; };
 inline layer instance_norm1d(const layer &parent, const std::string &name, int64_t num_features, const
-    instance_norm1d_options &o = {})
+    instance_norm1d_options &o = {}, tn_place at = tn_place::here())
 { tn_instance_norm1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_features = num_features;
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
-    c.bias = o.bias; return layer(parent, tn_instance_norm1d_create_with(parent, &c)); }
+    c.bias = o.bias; return layer(parent, at, [&] { return tn_instance_norm1d_create_with(parent, &c); }); }
 /* nn.InstanceNorm2d: Ulyanov et al. 2016. */
 struct instance_norm2d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{}; int32_t
     track_running_stats{}; int32_t bias{1}; };
 inline layer instance_norm2d(const layer &parent, const std::string &name, int64_t num_features, const
-    instance_norm2d_options &o = {})
+    instance_norm2d_options &o = {}, tn_place at = tn_place::here())
 { tn_instance_norm2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_features = num_features;
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
-    c.bias = o.bias; return layer(parent, tn_instance_norm2d_create_with(parent, &c)); }
+    c.bias = o.bias; return layer(parent, at, [&] { return tn_instance_norm2d_create_with(parent, &c); }); }
 /* nn.InstanceNorm3d: Ulyanov et al. 2016. */
 struct instance_norm3d_options { double eps{1e-5}; double momentum{0.1}; int32_t affine{}; int32_t
     track_running_stats{}; int32_t bias{1}; };
 inline layer instance_norm3d(const layer &parent, const std::string &name, int64_t num_features, const
-    instance_norm3d_options &o = {})
+    instance_norm3d_options &o = {}, tn_place at = tn_place::here())
 { tn_instance_norm3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_features = num_features;
     c.eps = o.eps; c.momentum = o.momentum; c.affine = o.affine; c.track_running_stats = o.track_running_stats;
-    c.bias = o.bias; return layer(parent, tn_instance_norm3d_create_with(parent, &c)); }
+    c.bias = o.bias; return layer(parent, at, [&] { return tn_instance_norm3d_create_with(parent, &c); }); }
 /* nn.GroupNorm: Wu and He 2018. weight, bias [num_channels]. */
 struct group_norm_options { double eps{1e-5}; int32_t affine{1}; int32_t bias{1}; };
 inline layer group_norm(const layer &parent, const std::string &name, int64_t num_groups, int64_t num_channels,
-    const group_norm_options &o = {})
+    const group_norm_options &o = {}, tn_place at = tn_place::here())
 { tn_group_norm_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_groups = num_groups;
-    c.num_channels = num_channels; c.eps = o.eps; c.affine = o.affine; c.bias = o.bias; return layer(parent,
-    tn_group_norm_create_with(parent, &c)); }
+    c.num_channels = num_channels; c.eps = o.eps; c.affine = o.affine; c.bias = o.bias; return layer(parent, at, [&]
+    { return tn_group_norm_create_with(parent, &c); }); }
 /* nn.LayerNorm: Ba et al. 2016. weight, bias [normalized_shape...]. */
 struct layer_norm_options { double eps{1e-5}; int32_t elementwise_affine{1}; int32_t bias{1}; };
-inline layer layer_norm(const layer &parent, const std::string &name, tn_ints normalized_shape, const
-    layer_norm_options &o = {})
+inline layer layer_norm(const layer &parent, const std::string &name, const int_list &normalized_shape, const
+    layer_norm_options &o = {}, tn_place at = tn_place::here())
 { tn_layer_norm_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.normalized_shape =
     normalized_shape; c.eps = o.eps; c.elementwise_affine = o.elementwise_affine; c.bias = o.bias; return
-    layer(parent, tn_layer_norm_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_layer_norm_create_with(parent, &c); }); }
 /* nn.RMSNorm: Zhang and Sennrich 2019. weight [normalized_shape...]. eps 0: the smallest difference of the dtype
  * (eps=None). */
 struct rms_norm_options { double eps{}; int32_t elementwise_affine{1}; };
-inline layer rms_norm(const layer &parent, const std::string &name, tn_ints normalized_shape, const rms_norm_options
-    &o = {})
+inline layer rms_norm(const layer &parent, const std::string &name, const int_list &normalized_shape, const
+    rms_norm_options &o = {}, tn_place at = tn_place::here())
 { tn_rms_norm_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.normalized_shape = normalized_shape;
-    c.eps = o.eps; c.elementwise_affine = o.elementwise_affine; return layer(parent, tn_rms_norm_create_with(parent,
-    &c)); }
+    c.eps = o.eps; c.elementwise_affine = o.elementwise_affine; return layer(parent, at, [&] { return
+    tn_rms_norm_create_with(parent, &c); }); }
 /* nn.LocalResponseNorm: Krizhevsky et al. 2012. */
 struct local_response_norm_options { double alpha{0.0001}; double beta{0.75}; double k{1}; };
 inline layer local_response_norm(const layer &parent, const std::string &name, int64_t size, const
-    local_response_norm_options &o = {})
+    local_response_norm_options &o = {}, tn_place at = tn_place::here())
 { tn_local_response_norm_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.size = size; c.alpha =
-    o.alpha; c.beta = o.beta; c.k = o.k; return layer(parent, tn_local_response_norm_create_with(parent, &c)); }
+    o.alpha; c.beta = o.beta; c.k = o.k; return layer(parent, at, [&] { return
+    tn_local_response_norm_create_with(parent, &c); }); }
 struct dropout_options { double p{0.5}; };
-inline layer dropout(const layer &parent, const std::string &name, const dropout_options &o = {})
-{ tn_dropout_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent,
-    tn_dropout_create_with(parent, &c)); }
+inline layer dropout(const layer &parent, const std::string &name, const dropout_options &o = {}, tn_place at =
+    tn_place::here())
+{ tn_dropout_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent, at, [&]
+    { return tn_dropout_create_with(parent, &c); }); }
 struct dropout1d_options { double p{0.5}; };
-inline layer dropout1d(const layer &parent, const std::string &name, const dropout1d_options &o = {})
-{ tn_dropout1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent,
-    tn_dropout1d_create_with(parent, &c)); }
+inline layer dropout1d(const layer &parent, const std::string &name, const dropout1d_options &o = {}, tn_place at =
+    tn_place::here())
+{ tn_dropout1d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent, at,
+    [&] { return tn_dropout1d_create_with(parent, &c); }); }
 struct dropout2d_options { double p{0.5}; };
-inline layer dropout2d(const layer &parent, const std::string &name, const dropout2d_options &o = {})
-{ tn_dropout2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent,
-    tn_dropout2d_create_with(parent, &c)); }
+inline layer dropout2d(const layer &parent, const std::string &name, const dropout2d_options &o = {}, tn_place at =
+    tn_place::here())
+{ tn_dropout2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent, at,
+    [&] { return tn_dropout2d_create_with(parent, &c); }); }
 struct dropout3d_options { double p{0.5}; };
-inline layer dropout3d(const layer &parent, const std::string &name, const dropout3d_options &o = {})
-{ tn_dropout3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent,
-    tn_dropout3d_create_with(parent, &c)); }
+inline layer dropout3d(const layer &parent, const std::string &name, const dropout3d_options &o = {}, tn_place at =
+    tn_place::here())
+{ tn_dropout3d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent, at,
+    [&] { return tn_dropout3d_create_with(parent, &c); }); }
 struct alpha_dropout_options { double p{0.5}; };
-inline layer alpha_dropout(const layer &parent, const std::string &name, const alpha_dropout_options &o = {})
+inline layer alpha_dropout(const layer &parent, const std::string &name, const alpha_dropout_options &o = {},
+    tn_place at = tn_place::here())
 { tn_alpha_dropout_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return layer(parent,
-    tn_alpha_dropout_create_with(parent, &c)); }
+    at, [&] { return tn_alpha_dropout_create_with(parent, &c); }); }
 struct feature_alpha_dropout_options { double p{0.5}; };
 inline layer feature_alpha_dropout(const layer &parent, const std::string &name, const feature_alpha_dropout_options
-    &o = {})
+    &o = {}, tn_place at = tn_place::here())
 { tn_feature_alpha_dropout_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; return
-    layer(parent, tn_feature_alpha_dropout_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_feature_alpha_dropout_create_with(parent, &c); }); }
 /* nn.Embedding: Rows of weight [num_embeddings, embedding_dim]. padding_idx -1: none; max_norm 0: none. sparse is
  * refused: gradients are not sparse. */
 struct embedding_options { int64_t padding_idx{-1}; double max_norm{}; double norm_type{2}; int32_t
     scale_grad_by_freq{}; int32_t sparse{}; };
 inline layer embedding(const layer &parent, const std::string &name, int64_t num_embeddings, int64_t embedding_dim,
-    const embedding_options &o = {})
+    const embedding_options &o = {}, tn_place at = tn_place::here())
 { tn_embedding_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_embeddings = num_embeddings;
     c.embedding_dim = embedding_dim; c.padding_idx = o.padding_idx; c.max_norm = o.max_norm; c.norm_type =
-    o.norm_type; c.scale_grad_by_freq = o.scale_grad_by_freq; c.sparse = o.sparse; return layer(parent,
-    tn_embedding_create_with(parent, &c)); }
+    o.norm_type; c.scale_grad_by_freq = o.scale_grad_by_freq; c.sparse = o.sparse; return layer(parent, at, [&] {
+    return tn_embedding_create_with(parent, &c); }); }
 /* nn.EmbeddingBag: Sums, means or maxima of bags of rows: inputs are indices [B, N], or indices [N] and offsets
  * [B]; a third input has per-sample weights. mode: "mean", "sum", "max". */
 struct embedding_bag_options { int64_t padding_idx{-1}; double max_norm{}; double norm_type{2}; int32_t
     scale_grad_by_freq{}; const char *mode{"mean"}; int32_t include_last_offset{}; int32_t sparse{}; };
 inline layer embedding_bag(const layer &parent, const std::string &name, int64_t num_embeddings, int64_t
-    embedding_dim, const embedding_bag_options &o = {})
+    embedding_dim, const embedding_bag_options &o = {}, tn_place at = tn_place::here())
 { tn_embedding_bag_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.num_embeddings = num_embeddings;
     c.embedding_dim = embedding_dim; c.padding_idx = o.padding_idx; c.max_norm = o.max_norm; c.norm_type =
     o.norm_type; c.scale_grad_by_freq = o.scale_grad_by_freq; c.mode = o.mode; c.include_last_offset =
-    o.include_last_offset; c.sparse = o.sparse; return layer(parent, tn_embedding_bag_create_with(parent, &c)); }
+    o.include_last_offset; c.sparse = o.sparse; return layer(parent, at, [&] { return
+    tn_embedding_bag_create_with(parent, &c); }); }
 struct flatten_options { int64_t start_dim{1}; int64_t end_dim{-1}; };
-inline layer flatten(const layer &parent, const std::string &name, const flatten_options &o = {})
+inline layer flatten(const layer &parent, const std::string &name, const flatten_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_flatten_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.start_dim = o.start_dim; c.end_dim =
-    o.end_dim; return layer(parent, tn_flatten_create_with(parent, &c)); }
-inline layer unflatten(const layer &parent, const std::string &name, int64_t dim, tn_ints unflattened_size)
+    o.end_dim; return layer(parent, at, [&] { return tn_flatten_create_with(parent, &c); }); }
+inline layer unflatten(const layer &parent, const std::string &name, int64_t dim, const int_list &unflattened_size,
+    tn_place at = tn_place::here())
 { tn_unflatten_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = dim; c.unflattened_size =
-    unflattened_size; return layer(parent, tn_unflatten_create_with(parent, &c)); }
+    unflattened_size; return layer(parent, at, [&] { return tn_unflatten_create_with(parent, &c); }); }
 struct fold_options { tn_list<tn_ints, int64_t> dilation{}; tn_list<tn_ints, int64_t> padding{}; tn_list<tn_ints,
     int64_t> stride{}; };
-inline layer fold(const layer &parent, const std::string &name, tn_ints output_size, tn_ints kernel_size, const
-    fold_options &o = {})
+inline layer fold(const layer &parent, const std::string &name, const int_list &output_size, const int_list
+    &kernel_size, const fold_options &o = {}, tn_place at = tn_place::here())
 { tn_fold_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.output_size = output_size; c.kernel_size
-    = kernel_size; c.dilation = o.dilation; c.padding = o.padding; c.stride = o.stride; return layer(parent,
-    tn_fold_create_with(parent, &c)); }
+    = kernel_size; c.dilation = o.dilation; c.padding = o.padding; c.stride = o.stride; return layer(parent, at, [&]
+    { return tn_fold_create_with(parent, &c); }); }
 struct unfold_options { tn_list<tn_ints, int64_t> dilation{}; tn_list<tn_ints, int64_t> padding{}; tn_list<tn_ints,
     int64_t> stride{}; };
-inline layer unfold(const layer &parent, const std::string &name, tn_ints kernel_size, const unfold_options &o = {})
+inline layer unfold(const layer &parent, const std::string &name, const int_list &kernel_size, const unfold_options
+    &o = {}, tn_place at = tn_place::here())
 { tn_unfold_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.kernel_size = kernel_size; c.dilation =
-    o.dilation; c.padding = o.padding; c.stride = o.stride; return layer(parent, tn_unfold_create_with(parent, &c));
-    }
-inline layer pixel_shuffle(const layer &parent, const std::string &name, int64_t upscale_factor)
+    o.dilation; c.padding = o.padding; c.stride = o.stride; return layer(parent, at, [&] { return
+    tn_unfold_create_with(parent, &c); }); }
+inline layer pixel_shuffle(const layer &parent, const std::string &name, int64_t upscale_factor, tn_place at =
+    tn_place::here())
 { tn_pixel_shuffle_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.upscale_factor = upscale_factor;
-    return layer(parent, tn_pixel_shuffle_create_with(parent, &c)); }
-inline layer pixel_unshuffle(const layer &parent, const std::string &name, int64_t downscale_factor)
+    return layer(parent, at, [&] { return tn_pixel_shuffle_create_with(parent, &c); }); }
+inline layer pixel_unshuffle(const layer &parent, const std::string &name, int64_t downscale_factor, tn_place at =
+    tn_place::here())
 { tn_pixel_unshuffle_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.downscale_factor =
-    downscale_factor; return layer(parent, tn_pixel_unshuffle_create_with(parent, &c)); }
-inline layer channel_shuffle(const layer &parent, const std::string &name, int64_t groups)
+    downscale_factor; return layer(parent, at, [&] { return tn_pixel_unshuffle_create_with(parent, &c); }); }
+inline layer channel_shuffle(const layer &parent, const std::string &name, int64_t groups, tn_place at =
+    tn_place::here())
 { tn_channel_shuffle_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.groups = groups; return
-    layer(parent, tn_channel_shuffle_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_channel_shuffle_create_with(parent, &c); }); }
 /* nn.Upsample: size or scale_factor. mode: "nearest", "nearest-exact", "linear", "bilinear", "bicubic",
  * "trilinear". recompute_scale_factor: the factor becomes that of the sizes, whole numbers, in and out. */
 struct upsample_options { tn_list<tn_ints, int64_t> size{}; double scale_factor{}; const char *mode{"nearest"};
     int32_t align_corners{}; int32_t recompute_scale_factor{}; };
-inline layer upsample(const layer &parent, const std::string &name, const upsample_options &o = {})
+inline layer upsample(const layer &parent, const std::string &name, const upsample_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_upsample_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.size = o.size; c.scale_factor =
     o.scale_factor; c.mode = o.mode; c.align_corners = o.align_corners; c.recompute_scale_factor =
-    o.recompute_scale_factor; return layer(parent, tn_upsample_create_with(parent, &c)); }
+    o.recompute_scale_factor; return layer(parent, at, [&] { return tn_upsample_create_with(parent, &c); }); }
 struct upsampling_nearest2d_options { tn_list<tn_ints, int64_t> size{}; double scale_factor{}; };
 inline layer upsampling_nearest2d(const layer &parent, const std::string &name, const upsampling_nearest2d_options
-    &o = {})
+    &o = {}, tn_place at = tn_place::here())
 { tn_upsampling_nearest2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.size = o.size;
-    c.scale_factor = o.scale_factor; return layer(parent, tn_upsampling_nearest2d_create_with(parent, &c)); }
+    c.scale_factor = o.scale_factor; return layer(parent, at, [&] { return
+    tn_upsampling_nearest2d_create_with(parent, &c); }); }
 struct upsampling_bilinear2d_options { tn_list<tn_ints, int64_t> size{}; double scale_factor{}; };
 inline layer upsampling_bilinear2d(const layer &parent, const std::string &name, const upsampling_bilinear2d_options
-    &o = {})
+    &o = {}, tn_place at = tn_place::here())
 { tn_upsampling_bilinear2d_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.size = o.size;
-    c.scale_factor = o.scale_factor; return layer(parent, tn_upsampling_bilinear2d_create_with(parent, &c)); }
+    c.scale_factor = o.scale_factor; return layer(parent, at, [&] { return
+    tn_upsampling_bilinear2d_create_with(parent, &c); }); }
 struct cosine_similarity_options { int64_t dim{1}; double eps{1e-8}; };
 inline layer cosine_similarity(const layer &parent, const std::string &name, const cosine_similarity_options &o =
-    {})
+    {}, tn_place at = tn_place::here())
 { tn_cosine_similarity_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.dim = o.dim; c.eps = o.eps;
-    return layer(parent, tn_cosine_similarity_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_cosine_similarity_create_with(parent, &c); }); }
 struct pairwise_distance_options { double p{2}; double eps{1e-6}; int32_t keepdim{}; };
 inline layer pairwise_distance(const layer &parent, const std::string &name, const pairwise_distance_options &o =
-    {})
+    {}, tn_place at = tn_place::here())
 { tn_pairwise_distance_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; c.eps = o.eps;
-    c.keepdim = o.keepdim; return layer(parent, tn_pairwise_distance_create_with(parent, &c)); }
+    c.keepdim = o.keepdim; return layer(parent, at, [&] { return tn_pairwise_distance_create_with(parent, &c); }); }
 struct l1_loss_options { const char *reduction{"mean"}; };
-inline layer l1_loss(const layer &parent, const std::string &name, const l1_loss_options &o = {})
+inline layer l1_loss(const layer &parent, const std::string &name, const l1_loss_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_l1_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.reduction = o.reduction; return
-    layer(parent, tn_l1_loss_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_l1_loss_create_with(parent, &c); }); }
 struct mse_loss_options { const char *reduction{"mean"}; };
-inline layer mse_loss(const layer &parent, const std::string &name, const mse_loss_options &o = {})
+inline layer mse_loss(const layer &parent, const std::string &name, const mse_loss_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_mse_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.reduction = o.reduction; return
-    layer(parent, tn_mse_loss_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_mse_loss_create_with(parent, &c); }); }
 struct cross_entropy_loss_options { tensor weight{}; int64_t ignore_index{-100}; const char *reduction{"mean"};
     double label_smoothing{}; };
 inline layer cross_entropy_loss(const layer &parent, const std::string &name, const cross_entropy_loss_options &o =
-    {})
+    {}, tn_place at = tn_place::here())
 { tn_cross_entropy_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.weight = o.weight;
     c.ignore_index = o.ignore_index; c.reduction = o.reduction; c.label_smoothing = o.label_smoothing; return
-    layer(parent, tn_cross_entropy_loss_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_cross_entropy_loss_create_with(parent, &c); }); }
 struct nll_loss_options { tensor weight{}; int64_t ignore_index{-100}; const char *reduction{"mean"}; };
-inline layer nll_loss(const layer &parent, const std::string &name, const nll_loss_options &o = {})
+inline layer nll_loss(const layer &parent, const std::string &name, const nll_loss_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_nll_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.weight = o.weight; c.ignore_index =
-    o.ignore_index; c.reduction = o.reduction; return layer(parent, tn_nll_loss_create_with(parent, &c)); }
+    o.ignore_index; c.reduction = o.reduction; return layer(parent, at, [&] { return tn_nll_loss_create_with(parent,
+    &c); }); }
 struct poisson_nll_loss_options { int32_t log_input{1}; int32_t full{}; double eps{1e-8}; const char
     *reduction{"mean"}; };
-inline layer poisson_nll_loss(const layer &parent, const std::string &name, const poisson_nll_loss_options &o = {})
+inline layer poisson_nll_loss(const layer &parent, const std::string &name, const poisson_nll_loss_options &o = {},
+    tn_place at = tn_place::here())
 { tn_poisson_nll_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.log_input = o.log_input;
-    c.full = o.full; c.eps = o.eps; c.reduction = o.reduction; return layer(parent,
-    tn_poisson_nll_loss_create_with(parent, &c)); }
+    c.full = o.full; c.eps = o.eps; c.reduction = o.reduction; return layer(parent, at, [&] { return
+    tn_poisson_nll_loss_create_with(parent, &c); }); }
 /* nn.GaussianNLLLoss: Three inputs: the mean, the target, the variance. */
 struct gaussian_nll_loss_options { int32_t full{}; double eps{1e-6}; const char *reduction{"mean"}; };
 inline layer gaussian_nll_loss(const layer &parent, const std::string &name, const gaussian_nll_loss_options &o =
-    {})
+    {}, tn_place at = tn_place::here())
 { tn_gaussian_nll_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.full = o.full; c.eps =
-    o.eps; c.reduction = o.reduction; return layer(parent, tn_gaussian_nll_loss_create_with(parent, &c)); }
+    o.eps; c.reduction = o.reduction; return layer(parent, at, [&] { return tn_gaussian_nll_loss_create_with(parent,
+    &c); }); }
 /* nn.KLDivLoss: reduction may be "batchmean", too. */
 struct kl_div_loss_options { const char *reduction{"mean"}; int32_t log_target{}; };
-inline layer kl_div_loss(const layer &parent, const std::string &name, const kl_div_loss_options &o = {})
+inline layer kl_div_loss(const layer &parent, const std::string &name, const kl_div_loss_options &o = {}, tn_place
+    at = tn_place::here())
 { tn_kl_div_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.reduction = o.reduction;
-    c.log_target = o.log_target; return layer(parent, tn_kl_div_loss_create_with(parent, &c)); }
+    c.log_target = o.log_target; return layer(parent, at, [&] { return tn_kl_div_loss_create_with(parent, &c); }); }
 struct bce_loss_options { tensor weight{}; const char *reduction{"mean"}; };
-inline layer bce_loss(const layer &parent, const std::string &name, const bce_loss_options &o = {})
+inline layer bce_loss(const layer &parent, const std::string &name, const bce_loss_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_bce_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.weight = o.weight; c.reduction =
-    o.reduction; return layer(parent, tn_bce_loss_create_with(parent, &c)); }
+    o.reduction; return layer(parent, at, [&] { return tn_bce_loss_create_with(parent, &c); }); }
 struct bce_with_logits_loss_options { tensor weight{}; const char *reduction{"mean"}; tensor pos_weight{}; };
 inline layer bce_with_logits_loss(const layer &parent, const std::string &name, const bce_with_logits_loss_options
-    &o = {})
+    &o = {}, tn_place at = tn_place::here())
 { tn_bce_with_logits_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.weight = o.weight;
-    c.reduction = o.reduction; c.pos_weight = o.pos_weight; return layer(parent,
-    tn_bce_with_logits_loss_create_with(parent, &c)); }
+    c.reduction = o.reduction; c.pos_weight = o.pos_weight; return layer(parent, at, [&] { return
+    tn_bce_with_logits_loss_create_with(parent, &c); }); }
 /* nn.MarginRankingLoss: Three inputs: x1, x2, the target. */
 struct margin_ranking_loss_options { double margin{}; const char *reduction{"mean"}; };
 inline layer margin_ranking_loss(const layer &parent, const std::string &name, const margin_ranking_loss_options &o
-    = {})
+    = {}, tn_place at = tn_place::here())
 { tn_margin_ranking_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.margin = o.margin;
-    c.reduction = o.reduction; return layer(parent, tn_margin_ranking_loss_create_with(parent, &c)); }
+    c.reduction = o.reduction; return layer(parent, at, [&] { return tn_margin_ranking_loss_create_with(parent, &c);
+    }); }
 struct hinge_embedding_loss_options { double margin{1}; const char *reduction{"mean"}; };
 inline layer hinge_embedding_loss(const layer &parent, const std::string &name, const hinge_embedding_loss_options
-    &o = {})
+    &o = {}, tn_place at = tn_place::here())
 { tn_hinge_embedding_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.margin = o.margin;
-    c.reduction = o.reduction; return layer(parent, tn_hinge_embedding_loss_create_with(parent, &c)); }
+    c.reduction = o.reduction; return layer(parent, at, [&] { return tn_hinge_embedding_loss_create_with(parent,
+    &c); }); }
 struct multilabel_margin_loss_options { const char *reduction{"mean"}; };
 inline layer multilabel_margin_loss(const layer &parent, const std::string &name, const
-    multilabel_margin_loss_options &o = {})
+    multilabel_margin_loss_options &o = {}, tn_place at = tn_place::here())
 { tn_multilabel_margin_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.reduction =
-    o.reduction; return layer(parent, tn_multilabel_margin_loss_create_with(parent, &c)); }
+    o.reduction; return layer(parent, at, [&] { return tn_multilabel_margin_loss_create_with(parent, &c); }); }
 struct huber_loss_options { const char *reduction{"mean"}; double delta{1}; };
-inline layer huber_loss(const layer &parent, const std::string &name, const huber_loss_options &o = {})
+inline layer huber_loss(const layer &parent, const std::string &name, const huber_loss_options &o = {}, tn_place at
+    = tn_place::here())
 { tn_huber_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.reduction = o.reduction; c.delta =
-    o.delta; return layer(parent, tn_huber_loss_create_with(parent, &c)); }
+    o.delta; return layer(parent, at, [&] { return tn_huber_loss_create_with(parent, &c); }); }
 struct smooth_l1_loss_options { const char *reduction{"mean"}; double beta{1}; };
-inline layer smooth_l1_loss(const layer &parent, const std::string &name, const smooth_l1_loss_options &o = {})
+inline layer smooth_l1_loss(const layer &parent, const std::string &name, const smooth_l1_loss_options &o = {},
+    tn_place at = tn_place::here())
 { tn_smooth_l1_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.reduction = o.reduction; c.beta
-    = o.beta; return layer(parent, tn_smooth_l1_loss_create_with(parent, &c)); }
+    = o.beta; return layer(parent, at, [&] { return tn_smooth_l1_loss_create_with(parent, &c); }); }
 struct soft_margin_loss_options { const char *reduction{"mean"}; };
-inline layer soft_margin_loss(const layer &parent, const std::string &name, const soft_margin_loss_options &o = {})
+inline layer soft_margin_loss(const layer &parent, const std::string &name, const soft_margin_loss_options &o = {},
+    tn_place at = tn_place::here())
 { tn_soft_margin_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.reduction = o.reduction;
-    return layer(parent, tn_soft_margin_loss_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_soft_margin_loss_create_with(parent, &c); }); }
 struct multilabel_soft_margin_loss_options { tensor weight{}; const char *reduction{"mean"}; };
 inline layer multilabel_soft_margin_loss(const layer &parent, const std::string &name, const
-    multilabel_soft_margin_loss_options &o = {})
+    multilabel_soft_margin_loss_options &o = {}, tn_place at = tn_place::here())
 { tn_multilabel_soft_margin_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.weight = o.weight;
-    c.reduction = o.reduction; return layer(parent, tn_multilabel_soft_margin_loss_create_with(parent, &c)); }
+    c.reduction = o.reduction; return layer(parent, at, [&] { return
+    tn_multilabel_soft_margin_loss_create_with(parent, &c); }); }
 /* nn.CosineEmbeddingLoss: Three inputs: x1, x2, the target. */
 struct cosine_embedding_loss_options { double margin{}; const char *reduction{"mean"}; };
 inline layer cosine_embedding_loss(const layer &parent, const std::string &name, const cosine_embedding_loss_options
-    &o = {})
+    &o = {}, tn_place at = tn_place::here())
 { tn_cosine_embedding_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.margin = o.margin;
-    c.reduction = o.reduction; return layer(parent, tn_cosine_embedding_loss_create_with(parent, &c)); }
+    c.reduction = o.reduction; return layer(parent, at, [&] { return tn_cosine_embedding_loss_create_with(parent,
+    &c); }); }
 struct multi_margin_loss_options { int64_t p{1}; double margin{1}; tensor weight{}; const char *reduction{"mean"};
     };
 inline layer multi_margin_loss(const layer &parent, const std::string &name, const multi_margin_loss_options &o =
-    {})
+    {}, tn_place at = tn_place::here())
 { tn_multi_margin_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.p = o.p; c.margin =
-    o.margin; c.weight = o.weight; c.reduction = o.reduction; return layer(parent,
-    tn_multi_margin_loss_create_with(parent, &c)); }
+    o.margin; c.weight = o.weight; c.reduction = o.reduction; return layer(parent, at, [&] { return
+    tn_multi_margin_loss_create_with(parent, &c); }); }
 /* nn.TripletMarginLoss: Three inputs: anchor, positive, negative. */
 struct triplet_margin_loss_options { double margin{1}; double p{2}; double eps{1e-6}; int32_t swap{}; const char
     *reduction{"mean"}; };
 inline layer triplet_margin_loss(const layer &parent, const std::string &name, const triplet_margin_loss_options &o
-    = {})
+    = {}, tn_place at = tn_place::here())
 { tn_triplet_margin_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.margin = o.margin; c.p =
-    o.p; c.eps = o.eps; c.swap = o.swap; c.reduction = o.reduction; return layer(parent,
-    tn_triplet_margin_loss_create_with(parent, &c)); }
+    o.p; c.eps = o.eps; c.swap = o.swap; c.reduction = o.reduction; return layer(parent, at, [&] { return
+    tn_triplet_margin_loss_create_with(parent, &c); }); }
 /* nn.CTCLoss: Four inputs: log probabilities [T, N, C], targets, input lengths, target lengths. */
 struct ctc_loss_options { int64_t blank{}; const char *reduction{"mean"}; int32_t zero_infinity{}; };
-inline layer ctc_loss(const layer &parent, const std::string &name, const ctc_loss_options &o = {})
+inline layer ctc_loss(const layer &parent, const std::string &name, const ctc_loss_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_ctc_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.blank = o.blank; c.reduction =
-    o.reduction; c.zero_infinity = o.zero_infinity; return layer(parent, tn_ctc_loss_create_with(parent, &c)); }
+    o.reduction; c.zero_infinity = o.zero_infinity; return layer(parent, at, [&] { return
+    tn_ctc_loss_create_with(parent, &c); }); }
 /* nn.AdaptiveLogSoftmaxWithLoss: Grave et al. 2017: classes by their frequency in clusters that begin at `cutoffs`.
  * Two inputs: x [N, in_features] or [in_features], classes [N] or []. The log probability of each class; a further
  * output is the loss. */
 struct adaptive_log_softmax_with_loss_options { double div_value{4}; int32_t head_bias{}; };
 inline layer adaptive_log_softmax_with_loss(const layer &parent, const std::string &name, int64_t in_features,
-    int64_t n_classes, tn_ints cutoffs, const adaptive_log_softmax_with_loss_options &o = {})
+    int64_t n_classes, const int_list &cutoffs, const adaptive_log_softmax_with_loss_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_adaptive_log_softmax_with_loss_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.in_features =
     in_features; c.n_classes = n_classes; c.cutoffs = cutoffs; c.div_value = o.div_value; c.head_bias = o.head_bias;
-    return layer(parent, tn_adaptive_log_softmax_with_loss_create_with(parent, &c)); }
+    return layer(parent, at, [&] { return tn_adaptive_log_softmax_with_loss_create_with(parent, &c); }); }
 /* nn.RNN: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
 struct rnn_options { int64_t num_layers{1}; int32_t bias{1}; int32_t batch_first{}; double dropout{}; int32_t
     bidirectional{}; int64_t proj_size{}; const char *nonlinearity{"tanh"}; };
 inline layer rnn(const layer &parent, const std::string &name, int64_t input_size, int64_t hidden_size, const
-    rnn_options &o = {})
+    rnn_options &o = {}, tn_place at = tn_place::here())
 { tn_rnn_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.input_size = input_size; c.hidden_size =
     hidden_size; c.num_layers = o.num_layers; c.bias = o.bias; c.batch_first = o.batch_first; c.dropout = o.dropout;
     c.bidirectional = o.bidirectional; c.proj_size = o.proj_size; c.nonlinearity = o.nonlinearity; return
-    layer(parent, tn_rnn_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_rnn_create_with(parent, &c); }); }
 /* nn.LSTM: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
 struct lstm_options { int64_t num_layers{1}; int32_t bias{1}; int32_t batch_first{}; double dropout{}; int32_t
     bidirectional{}; int64_t proj_size{}; const char *nonlinearity{"tanh"}; };
 inline layer lstm(const layer &parent, const std::string &name, int64_t input_size, int64_t hidden_size, const
-    lstm_options &o = {})
+    lstm_options &o = {}, tn_place at = tn_place::here())
 { tn_lstm_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.input_size = input_size; c.hidden_size =
     hidden_size; c.num_layers = o.num_layers; c.bias = o.bias; c.batch_first = o.batch_first; c.dropout = o.dropout;
     c.bidirectional = o.bidirectional; c.proj_size = o.proj_size; c.nonlinearity = o.nonlinearity; return
-    layer(parent, tn_lstm_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_lstm_create_with(parent, &c); }); }
 /* nn.GRU: Inputs: the sequence [T, N, input_size] (batch_first: [N, T, ...]; unbatched [T, input_size]), then the
  * initial states, which may be left out. Outputs: the sequence and the last states. RNN: nonlinearity "tanh" or
  * "relu"; LSTM: proj_size. */
 struct gru_options { int64_t num_layers{1}; int32_t bias{1}; int32_t batch_first{}; double dropout{}; int32_t
     bidirectional{}; int64_t proj_size{}; const char *nonlinearity{"tanh"}; };
 inline layer gru(const layer &parent, const std::string &name, int64_t input_size, int64_t hidden_size, const
-    gru_options &o = {})
+    gru_options &o = {}, tn_place at = tn_place::here())
 { tn_gru_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.input_size = input_size; c.hidden_size =
     hidden_size; c.num_layers = o.num_layers; c.bias = o.bias; c.batch_first = o.batch_first; c.dropout = o.dropout;
     c.bidirectional = o.bidirectional; c.proj_size = o.proj_size; c.nonlinearity = o.nonlinearity; return
-    layer(parent, tn_gru_create_with(parent, &c)); }
+    layer(parent, at, [&] { return tn_gru_create_with(parent, &c); }); }
 /* nn.RNNCell: One step: the input [N, input_size], then the states, which may be left out. LSTMCell has two states
  * and two outputs. */
 struct rnn_cell_options { int32_t bias{1}; const char *nonlinearity{"tanh"}; };
 inline layer rnn_cell(const layer &parent, const std::string &name, int64_t input_size, int64_t hidden_size, const
-    rnn_cell_options &o = {})
+    rnn_cell_options &o = {}, tn_place at = tn_place::here())
 { tn_rnn_cell_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.input_size = input_size;
-    c.hidden_size = hidden_size; c.bias = o.bias; c.nonlinearity = o.nonlinearity; return layer(parent,
-    tn_rnn_cell_create_with(parent, &c)); }
+    c.hidden_size = hidden_size; c.bias = o.bias; c.nonlinearity = o.nonlinearity; return layer(parent, at, [&] {
+    return tn_rnn_cell_create_with(parent, &c); }); }
 /* nn.LSTMCell: One step: the input [N, input_size], then the states, which may be left out. LSTMCell has two states
  * and two outputs. */
 struct lstm_cell_options { int32_t bias{1}; const char *nonlinearity{"tanh"}; };
 inline layer lstm_cell(const layer &parent, const std::string &name, int64_t input_size, int64_t hidden_size, const
-    lstm_cell_options &o = {})
+    lstm_cell_options &o = {}, tn_place at = tn_place::here())
 { tn_lstm_cell_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.input_size = input_size;
-    c.hidden_size = hidden_size; c.bias = o.bias; c.nonlinearity = o.nonlinearity; return layer(parent,
-    tn_lstm_cell_create_with(parent, &c)); }
+    c.hidden_size = hidden_size; c.bias = o.bias; c.nonlinearity = o.nonlinearity; return layer(parent, at, [&] {
+    return tn_lstm_cell_create_with(parent, &c); }); }
 /* nn.GRUCell: One step: the input [N, input_size], then the states, which may be left out. LSTMCell has two states
  * and two outputs. */
 struct gru_cell_options { int32_t bias{1}; const char *nonlinearity{"tanh"}; };
 inline layer gru_cell(const layer &parent, const std::string &name, int64_t input_size, int64_t hidden_size, const
-    gru_cell_options &o = {})
+    gru_cell_options &o = {}, tn_place at = tn_place::here())
 { tn_gru_cell_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.input_size = input_size;
-    c.hidden_size = hidden_size; c.bias = o.bias; c.nonlinearity = o.nonlinearity; return layer(parent,
-    tn_gru_cell_create_with(parent, &c)); }
+    c.hidden_size = hidden_size; c.bias = o.bias; c.nonlinearity = o.nonlinearity; return layer(parent, at, [&] {
+    return tn_gru_cell_create_with(parent, &c); }); }
 /* nn.MultiheadAttention: Vaswani et al. 2017. Inputs: query, key, value [T, N, E] (batch_first: [N, T, E]), then a
  * key padding mask (bool [N, S], true: left out) and an attention mask ([T, S]; bool true: left out, or added),
  * each of which may be left out. A second output has the weights, the mean over heads, if need_weights.
@@ -732,11 +811,11 @@ inline layer gru_cell(const layer &parent, const std::string &name, int64_t inpu
 struct multihead_attention_options { double dropout{}; int32_t bias{1}; int32_t batch_first{}; int32_t
     need_weights{}; int64_t kdim{}; int64_t vdim{}; int32_t add_bias_kv{}; int32_t add_zero_attn{}; };
 inline layer multihead_attention(const layer &parent, const std::string &name, int64_t embed_dim, int64_t num_heads,
-    const multihead_attention_options &o = {})
+    const multihead_attention_options &o = {}, tn_place at = tn_place::here())
 { tn_multihead_attention_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.embed_dim = embed_dim;
     c.num_heads = num_heads; c.dropout = o.dropout; c.bias = o.bias; c.batch_first = o.batch_first; c.need_weights =
     o.need_weights; c.kdim = o.kdim; c.vdim = o.vdim; c.add_bias_kv = o.add_bias_kv; c.add_zero_attn =
-    o.add_zero_attn; return layer(parent, tn_multihead_attention_create_with(parent, &c)); }
+    o.add_zero_attn; return layer(parent, at, [&] { return tn_multihead_attention_create_with(parent, &c); }); }
 /* nn.TransformerEncoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
  * target, the memory, the target's mask, the memory's mask, the key padding masks of both. activation: "relu" or
  * "gelu". */
@@ -744,11 +823,11 @@ struct transformer_encoder_layer_options { int64_t dim_feedforward{2048}; double
     *activation{"relu"}; double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1};
     };
 inline layer transformer_encoder_layer(const layer &parent, const std::string &name, int64_t d_model, int64_t nhead,
-    const transformer_encoder_layer_options &o = {})
+    const transformer_encoder_layer_options &o = {}, tn_place at = tn_place::here())
 { tn_transformer_encoder_layer_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.d_model = d_model;
     c.nhead = nhead; c.dim_feedforward = o.dim_feedforward; c.dropout = o.dropout; c.activation = o.activation;
     c.layer_norm_eps = o.layer_norm_eps; c.batch_first = o.batch_first; c.norm_first = o.norm_first; c.bias =
-    o.bias; return layer(parent, tn_transformer_encoder_layer_create_with(parent, &c)); }
+    o.bias; return layer(parent, at, [&] { return tn_transformer_encoder_layer_create_with(parent, &c); }); }
 /* nn.TransformerDecoderLayer: Encoder: inputs are the sequence, an attention mask, a key padding mask. Decoder: the
  * target, the memory, the target's mask, the memory's mask, the key padding masks of both. activation: "relu" or
  * "gelu". */
@@ -756,42 +835,45 @@ struct transformer_decoder_layer_options { int64_t dim_feedforward{2048}; double
     *activation{"relu"}; double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1};
     };
 inline layer transformer_decoder_layer(const layer &parent, const std::string &name, int64_t d_model, int64_t nhead,
-    const transformer_decoder_layer_options &o = {})
+    const transformer_decoder_layer_options &o = {}, tn_place at = tn_place::here())
 { tn_transformer_decoder_layer_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.d_model = d_model;
     c.nhead = nhead; c.dim_feedforward = o.dim_feedforward; c.dropout = o.dropout; c.activation = o.activation;
     c.layer_norm_eps = o.layer_norm_eps; c.batch_first = o.batch_first; c.norm_first = o.norm_first; c.bias =
-    o.bias; return layer(parent, tn_transformer_decoder_layer_create_with(parent, &c)); }
+    o.bias; return layer(parent, at, [&] { return tn_transformer_decoder_layer_create_with(parent, &c); }); }
 /* nn.TransformerEncoder: num_layers such layers, and a norm behind them if `norm`. */
 struct transformer_encoder_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char
     *activation{"relu"}; double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1};
     int32_t norm{}; };
 inline layer transformer_encoder(const layer &parent, const std::string &name, int64_t d_model, int64_t nhead,
-    int64_t num_layers, const transformer_encoder_options &o = {})
+    int64_t num_layers, const transformer_encoder_options &o = {}, tn_place at = tn_place::here())
 { tn_transformer_encoder_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.d_model = d_model; c.nhead
     = nhead; c.num_layers = num_layers; c.dim_feedforward = o.dim_feedforward; c.dropout = o.dropout; c.activation =
     o.activation; c.layer_norm_eps = o.layer_norm_eps; c.batch_first = o.batch_first; c.norm_first = o.norm_first;
-    c.bias = o.bias; c.norm = o.norm; return layer(parent, tn_transformer_encoder_create_with(parent, &c)); }
+    c.bias = o.bias; c.norm = o.norm; return layer(parent, at, [&] { return
+    tn_transformer_encoder_create_with(parent, &c); }); }
 /* nn.TransformerDecoder: num_layers such layers, and a norm behind them if `norm`. */
 struct transformer_decoder_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char
     *activation{"relu"}; double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1};
     int32_t norm{}; };
 inline layer transformer_decoder(const layer &parent, const std::string &name, int64_t d_model, int64_t nhead,
-    int64_t num_layers, const transformer_decoder_options &o = {})
+    int64_t num_layers, const transformer_decoder_options &o = {}, tn_place at = tn_place::here())
 { tn_transformer_decoder_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.d_model = d_model; c.nhead
     = nhead; c.num_layers = num_layers; c.dim_feedforward = o.dim_feedforward; c.dropout = o.dropout; c.activation =
     o.activation; c.layer_norm_eps = o.layer_norm_eps; c.batch_first = o.batch_first; c.norm_first = o.norm_first;
-    c.bias = o.bias; c.norm = o.norm; return layer(parent, tn_transformer_decoder_create_with(parent, &c)); }
+    c.bias = o.bias; c.norm = o.norm; return layer(parent, at, [&] { return
+    tn_transformer_decoder_create_with(parent, &c); }); }
 /* nn.Transformer: Encoder and decoder (Vaswani et al. 2017). Inputs: source, target; then, each optional, the masks
  * of source, target and memory, and the key padding masks of source, target and memory. */
 struct transformer_options { int64_t dim_feedforward{2048}; double dropout{0.1}; const char *activation{"relu"};
     double layer_norm_eps{1e-5}; int32_t batch_first{}; int32_t norm_first{}; int32_t bias{1}; };
 inline layer transformer(const layer &parent, const std::string &name, int64_t d_model, int64_t nhead, int64_t
-    num_encoder_layers, int64_t num_decoder_layers, const transformer_options &o = {})
+    num_encoder_layers, int64_t num_decoder_layers, const transformer_options &o = {}, tn_place at =
+    tn_place::here())
 { tn_transformer_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.d_model = d_model; c.nhead =
     nhead; c.num_encoder_layers = num_encoder_layers; c.num_decoder_layers = num_decoder_layers; c.dim_feedforward =
     o.dim_feedforward; c.dropout = o.dropout; c.activation = o.activation; c.layer_norm_eps = o.layer_norm_eps;
-    c.batch_first = o.batch_first; c.norm_first = o.norm_first; c.bias = o.bias; return layer(parent,
-    tn_transformer_create_with(parent, &c)); }
+    c.batch_first = o.batch_first; c.norm_first = o.norm_first; c.bias = o.bias; return layer(parent, at, [&] {
+    return tn_transformer_create_with(parent, &c); }); }
 
 } // namespace tenon::nn
 

@@ -53,7 +53,7 @@ inline tensors next(const loader &l, tn_place at = tn_place::here())
 }
 
 /* A file as a tensor over its pages (tn_raw_map). */
-inline tensor raw_map(const std::string &path, tn_dtype dtype, tn_ints sizes, int64_t offset = 0, tn_place at = tn_place::here())
+inline tensor raw_map(const std::string &path, tn_dtype dtype, const int_list &sizes, int64_t offset = 0, tn_place at = tn_place::here())
 {
     return detail::placed(at, [&](tn_scope *s) { return (tn_raw_map)(s, path.c_str(), dtype, sizes, offset); });
 }
@@ -62,7 +62,35 @@ inline tensor raw_map(const std::string &path, tn_dtype dtype, tn_ints sizes, in
 
 namespace tenon::nn {
 
+namespace detail {
+using namespace ::tenon::detail;
+/* Makes a call that changes a tree of modules. Its error, which the tree keeps, begins with the place. */
+template <class F> auto changed(tn_place at, F call)
+{
+    tn_module_place(at.file, static_cast<int32_t>(at.line));
+    const uint64_t before = tn_error_count();
+    auto result = call();
+    tn_module_place(nullptr, 0);
+    tn_error_place(before, at.file, at.line);
+    return result;
+}
+} // namespace detail
+
 /* ---- Layers -------------------------------------------------------------------------------------------- */
+
+/* Sequences of different lengths, the longest first, without padding; the members are those of tn_packed_sequence. */
+struct packed_sequence {
+    tensor data, batch_sizes, sorted_indices, unsorted_indices;
+};
+/* The padded tensor and the lengths. */
+struct padded_sequence {
+    tensor data, lengths;
+};
+/* What a recurrent layer gives for packed sequences; `c` is absent but for LSTM. */
+struct packed_outputs {
+    packed_sequence sequence;
+    tensor h, c;
+};
 
 /* A module of a tree: what tn_..._create returned. A plain handle. */
 class layer {
@@ -72,9 +100,14 @@ public:
     /* Of a parent; `m` NULL throws the error of its tree. */
     layer(tn_module *parent, tn_module *m) : m_(m)
     {
-        if (!m) throw error(tn_module_failed(parent) ? tn_module_failed(parent) : TN_E_STATE,
-                            tn_module_failed(parent) ? tn_module_error(parent) : tn_last_error()->message);
+        const int32_t status = tn_module_failed(parent);
+        const tn_error *last = tn_last_error();
+        const bool is_last = !status || (last && tn_module_error(parent) == std::string(last->message));
+        if (!m && is_last) throw error(status ? status : TN_E_STATE, last);
+        if (!m) throw error(status, tn_module_error(parent));
     }
+    /* The same of what `make` returns, which is called with that place. */
+    template <class F> layer(tn_module *parent, tn_place at, F make) : layer(parent, detail::changed(at, make)) {}
     operator tn_module *() const noexcept { return m_; }
 
     /* The first output. */
@@ -89,29 +122,84 @@ public:
         return all;
     }
 
+    /* Packed sequences, for an RNN, LSTM or GRU. `h` and `c` are its first states; absent ones are zeros. */
+    packed_outputs call_packed(const packed_sequence &packed, const tensor &h = {}, const tensor &c = {}, tn_place at = tn_place::here()) const;
+
     /* A parameter or buffer by its name, "fc.weight". Throws if there is none. */
-    tensor get(const std::string &name) const
+    tensor get(const std::string &name, tn_place at = tn_place::here()) const
     {
         tn_tensor *t = tn_module_tensor(m_, name.c_str());
-        if (!t) throw error(TN_E_NOT_FOUND, std::string("module '") + tn_module_name(m_) + "' has no tensor '" + name + "'");
+        if (!t) throw error(TN_E_NOT_FOUND, std::string("module '") + tn_module_name(m_) + "' has no tensor '" + name + "'", at);
         return tensor::borrow(t);
     }
     /* Exchanges it for one of the same sizes; two modules with the same tensor share it. */
-    void set(const std::string &name, const tensor &t) const { check(tn_module_set_tensor(m_, name.c_str(), t)); }
-    tensors parameters() const
+    void set(const std::string &name, const tensor &t, tn_place at = tn_place::here()) const
     {
-        tensors all;
-        tn_tensors list = tn_module_parameters(scope::current(), m_);
-        for (int64_t i = 0; i < list.count; i++) all.push_back(tensor::borrow(list.data[i]));
-        return all;
+        check(detail::changed(at, [&] { return tn_module_set_tensor(m_, name.c_str(), t); }), at);
+    }
+    tensors parameters(tn_place at = tn_place::here()) const
+    {
+        tn_tensors list = detail::placed(at, [&](tn_scope *s) { return (tn_module_parameters)(s, m_); });
+        if (tn_scope_failed(scope::current(at))) detail::fail(scope::current(at));
+        return detail::borrowed(list.data, list.count);
     }
     int64_t parameter_count() const { return tn_module_parameter_count(m_); }
     void train(bool on = true) const { tn_module_train(m_, on); }
     void zero_grad() const { tn_module_zero_grad(m_); }
     /* 0: stay, keep. */
-    void to(tn_device device, tn_dtype dtype = 0) const { check(tn_module_to(m_, device, dtype)); }
-    void save(const std::string &path) const { check(tn_module_save(m_, path.c_str())); }
-    void load(const std::string &path, uint32_t mode = TN_STRICT) const { check(tn_module_load(m_, path.c_str(), mode)); }
+    void to(tn_device device, tn_dtype dtype = 0, tn_place at = tn_place::here()) const
+    {
+        check(detail::changed(at, [&] { return tn_module_to(m_, device, dtype); }), at);
+    }
+    void save(const std::string &path, tn_place at = tn_place::here()) const
+    {
+        check(detail::changed(at, [&] { return tn_module_save(m_, path.c_str()); }), at);
+    }
+    void load(const std::string &path, uint32_t mode = TN_STRICT, tn_place at = tn_place::here()) const
+    {
+        check(detail::changed(at, [&] { return tn_module_load(m_, path.c_str(), mode); }), at);
+    }
+
+    /*
+     * Hooks; what they return ends before the module does: hook h = fc.register_forward_hook([](const tensors &in, const tensor &out) { ... }).
+     * Before forward: [](tensors &in), which may exchange inputs.
+     */
+    template <class F> hook register_forward_pre_hook(F f, tn_place at = tn_place::here()) const
+    {
+        tn_module_hook h{};
+        h.before = [](void *user, tn_scope *s, tn_module *, tn_tensor **in, uint32_t count) {
+            exchange(s, in, count, [&](tensors &all) { (*static_cast<F *>(user))(all); });
+        };
+        return added(h, std::move(f), at);
+    }
+    /* After it: [](const tensors &in, const tensor &out), which returns another first output, an absent tensor for no change, or nothing. */
+    template <class F> hook register_forward_hook(F f, tn_place at = tn_place::here()) const
+    {
+        tn_module_hook h{};
+        h.after = [](void *user, tn_scope *s, tn_module *, tn_tensors in, tn_tensor *out) -> tn_tensor * {
+            tn_tensor *other = nullptr;
+            detail::guarded(s, "a hook", [&] {
+                const tensors all = detail::borrowed(in.data, in.count);
+                const tensor y = tensor::borrow(out);
+                other = detail::given(s, detail::result_of_hook(*static_cast<F *>(user), all, y));
+            });
+            return other;
+        };
+        return added(h, std::move(f), at);
+    }
+    /* In backward: [](const tensor &grad_out, tensors &grad_in), the gradients of the first output and of the inputs, which it may
+     * exchange. Absent: an input without one. */
+    template <class F> hook register_full_backward_hook(F f, tn_place at = tn_place::here()) const
+    {
+        tn_module_hook h{};
+        h.backward = [](void *user, tn_scope *s, tn_module *, tn_tensor *grad_out, tn_tensor **grad_in, uint32_t count) {
+            exchange(s, grad_in, count, [&](tensors &all) {
+                const tensor out = tensor::borrow(grad_out);
+                (*static_cast<F *>(user))(out, all);
+            });
+        };
+        return added(h, std::move(f), at);
+    }
 
 protected:
     tn_module *m_ = nullptr;
@@ -119,18 +207,98 @@ protected:
 private:
     template <class... T> tn_outputs run(const operand &x, const T &...in) const
     {
-        tn_outputs y = ::tenon::detail::placed(x.place(), [&](tn_scope *s) { return (tn_module_call)(s, m_, TN_TENSORS(x, in...)); });
-        if (!y.first) ::tenon::detail::fail(scope::current());
+        tn_outputs y = detail::placed(x.place(), [&](tn_scope *s) { return (tn_module_call)(s, m_, TN_TENSORS(x, in...)); });
+        if (!y.first) detail::fail(scope::current());
         return y;
+    }
+    /* Runs a hook over tensors that it may exchange. */
+    template <class F> static void exchange(tn_scope *s, tn_tensor **items, uint32_t count, F run) noexcept
+    {
+        detail::guarded(s, "a hook", [&] {
+            tensors all = detail::borrowed(items, count);
+            run(all);
+            if (all.size() != count)
+                throw error(TN_E_ARGUMENT, "a hook made a list of " + std::to_string(all.size()) + " of " + std::to_string(count) + " tensors");
+            for (uint32_t i = 0; i < count; i++)
+                if (all[i].get() != items[i]) items[i] = detail::given(s, all[i]);
+        });
+    }
+    template <class F> hook added(tn_module_hook &h, F f, tn_place at) const
+    {
+        auto kept = std::make_shared<F>(std::move(f));
+        h.size = sizeof h;
+        h.user = kept.get();
+        const uint64_t handle = tn_module_add_hook(m_, &h);
+        if (!handle) throw error(m_ ? TN_E_OUT_OF_MEMORY : TN_E_STATE, "tenon::nn::layer: the hook was not added", at);
+        return hook(kept, [m = m_, handle] { tn_module_remove_hook(m, handle); });
     }
 };
 
 /* A list of modules, which the program runs itself. */
-inline layer module_list(const layer &parent, const std::string &name) { return layer(parent, tn_module_list_create(parent, name.c_str())); }
+inline layer module_list(const layer &parent, const std::string &name, tn_place at = tn_place::here())
+{
+    return layer(parent, at, [&] { return tn_module_list_create(parent, name.c_str()); });
+}
 
 inline std::ostream &operator<<(std::ostream &out, const layer &l)
 {
     return out << tn_module_format(scope::current(), l);
+}
+
+/* ---- Packed sequences ---------------------------------------------------------------------------------- */
+
+namespace detail {
+inline packed_sequence taken(const tn_packed_sequence &p)
+{
+    return {one_of(p.data), one_of(p.batch_sizes), one_of(p.sorted_indices), one_of(p.unsorted_indices)};
+}
+inline tn_packed_sequence lent(const packed_sequence &p)
+{
+    return {p.data, p.batch_sizes, p.sorted_indices, p.unsorted_indices};
+}
+/* What a C call returns, before it becomes objects; throws if the scope has failed. */
+template <class F> auto result_of(tn_place at, F call)
+{
+    auto result = placed(at, call);
+    if (tn_scope_failed(scope::current(at))) fail(scope::current(at));
+    return result;
+}
+} // namespace detail
+
+/* From a padded tensor, [steps, batch, ...] or with batch_first [batch, steps, ...], and the lengths, int64 [batch]. With
+ * enforce_sorted these must not rise. */
+inline packed_sequence pack_padded_sequence(const tensor &input, const tensor &lengths, bool batch_first = false, bool enforce_sorted = true,
+                                            tn_place at = tn_place::here())
+{
+    return detail::taken(
+        detail::result_of(at, [&](tn_scope *s) { return (tn_pack_padded_sequence)(s, input, lengths, batch_first, enforce_sorted); }));
+}
+/* From a list of sequences, [steps, ...] each. */
+inline packed_sequence pack_sequence(const tensor_list &sequences, bool enforce_sorted = true, tn_place at = tn_place::here())
+{
+    return detail::taken(detail::result_of(at, [&](tn_scope *s) { return (tn_pack_sequence)(s, sequences, enforce_sorted); }));
+}
+/* Back, in the order in which they were given; at least total_length steps long. */
+inline padded_sequence pad_packed_sequence(const packed_sequence &packed, bool batch_first = false, double padding_value = 0,
+                                           int64_t total_length = 0, tn_place at = tn_place::here())
+{
+    const tn_padded_sequence y = detail::result_of(
+        at, [&](tn_scope *s) { return (tn_pad_packed_sequence)(s, detail::lent(packed), batch_first, padding_value, total_length); });
+    return {detail::one_of(y.data), detail::one_of(y.lengths)};
+}
+/* The sequences alone, without padding. */
+inline tensors unpack_sequence(const packed_sequence &packed, tn_place at = tn_place::here())
+{
+    return detail::one_of(detail::result_of(at, [&](tn_scope *s) { return (tn_unpack_sequence)(s, detail::lent(packed)); }));
+}
+inline tensors unpad_sequence(const tensor &padded, const tensor &lengths, bool batch_first = false, tn_place at = tn_place::here())
+{
+    return detail::one_of(detail::result_of(at, [&](tn_scope *s) { return (tn_unpad_sequence)(s, padded, lengths, batch_first); }));
+}
+inline packed_outputs layer::call_packed(const packed_sequence &packed, const tensor &h, const tensor &c, tn_place at) const
+{
+    const tn_packed_outputs y = detail::result_of(at, [&](tn_scope *s) { return (tn_module_call_packed)(s, m_, detail::lent(packed), h, c); });
+    return {detail::taken(y.sequence), detail::one_of(y.h), detail::one_of(y.c)};
 }
 
 /* ---- Modules of the program ---------------------------------------------------------------------------- */
@@ -139,13 +307,13 @@ inline std::ostream &operator<<(std::ostream &out, const layer &l)
 class module : public layer {
 public:
     /* A root. `kind` is what it is called when it is printed. */
-    explicit module(tn_context *ctx, const char *name = "net", const char *kind = "Module")
-        : layer(made(tn_module_create(ctx, name, kind_of(kind)))), is_root_(true)
+    explicit module(tn_context *ctx, const char *name = "net", const char *kind = "Module", tn_place at = tn_place::here())
+        : layer(made(tn_module_create(ctx, name, kind_of(kind)), at)), is_root_(true)
     {
         *static_cast<module **>(tn_module_state(m_)) = this;
     }
-    module(const layer &parent, const std::string &name, const char *kind = "Module")
-        : layer(parent, tn_module_add(parent, name.c_str(), kind_of(kind)))
+    module(const layer &parent, const std::string &name, const char *kind = "Module", tn_place at = tn_place::here())
+        : layer(parent, at, [&] { return tn_module_add(parent, name.c_str(), kind_of(kind)); })
     {
         *static_cast<module **>(tn_module_state(m_)) = this;
     }
@@ -166,9 +334,9 @@ public:
     virtual tensors forward(const tensors &in) { return {forward(in[0])}; }
 
 private:
-    static tn_module *made(tn_module *m)
+    static tn_module *made(tn_module *m, tn_place at)
     {
-        if (!m) check(tn_last_error() ? tn_last_error()->code : TN_E_OUT_OF_MEMORY);
+        if (!m) check(tn_last_error() ? tn_last_error()->code : TN_E_OUT_OF_MEMORY, at);
         return m;
     }
     /* Classes live as long as the process: a tree may outlive the objects of its modules. */
@@ -190,35 +358,18 @@ private:
     static tn_tensor *run_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more) noexcept
     {
         module *self = *static_cast<module **>(tn_module_state(m));
-        borrowed_scope current(s);
-        try {
+        tn_tensor *first = nullptr;
+        detail::guarded(s, "a module's forward function", [&] {
             if (!self) throw error(TN_E_STATE, "the object of this module is gone");
-            tensors inputs;
-            for (int64_t i = 0; i < in.count; i++) inputs.push_back(tensor::borrow(in.data[i]));
-            tensors out = self->forward(inputs);
+            tensors out = self->forward(detail::borrowed(in.data, in.count));
             if (out.empty() || out.size() > TN_MODULE_MAX_OUTPUTS) throw error(TN_E_STATE, "forward returned " + std::to_string(out.size()) + " outputs");
-            for (size_t i = 1; i < out.size(); i++) more[i - 1] = tn_scope_adopt(s, tn_retain(out[i]));
-            return tn_scope_adopt(s, tn_retain(out[0]));
-        } catch (const error &e) {
-            e.record(s);
-        } catch (const std::exception &e) {
-            tn_scope_fail(s, TN_E_STATE, e.what());
-        } catch (...) {
-            tn_scope_fail(s, TN_E_STATE, "a module's forward function threw an unknown exception");
-        }
-        return nullptr;
+            for (size_t i = 1; i < out.size(); i++) more[i - 1] = detail::given(s, out[i]);
+            first = detail::given(s, out[0]);
+        });
+        return first;
     }
     bool is_root_ = false;
 };
-
-/* The name of a class of the program, without its namespaces. */
-template <class T> std::string type_name()
-{
-    const std::string text = __PRETTY_FUNCTION__; /* "... [with T = name; ...]" or "... [T = name]" */
-    const size_t from = text.find("T = ") + 4;
-    const std::string name = text.substr(from, text.find_first_of(";]", from) - from);
-    return name.substr(name.rfind(':') + 1);
-}
 
 /*
  * Modules of one class, named "0", "1", ..., which run one after another: repeated<block> h{*this, "h", 12}; y = h(x). T is made
@@ -226,11 +377,14 @@ template <class T> std::string type_name()
  */
 template <class T> class repeated : public layer {
 public:
-    repeated(const layer &parent, const std::string &name, int64_t count) : layer(parent, tn_module_add(parent, name.c_str(), nullptr))
+    repeated(const layer &parent, const std::string &name, int64_t count, tn_place at = tn_place::here())
+        : layer(parent, at, [&] { return tn_module_add(parent, name.c_str(), nullptr); })
     {
         for (int64_t i = 0; i < count; i++)
-            if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *>)
-                items_.emplace_back(*this, std::to_string(i), type_name<T>().c_str());
+            if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *, tn_place>)
+                items_.emplace_back(*this, std::to_string(i), detail::type_name<T>().c_str(), at);
+            else if constexpr (std::is_constructible_v<T, const layer &, std::string, const char *>)
+                items_.emplace_back(*this, std::to_string(i), detail::type_name<T>().c_str());
             else
                 items_.emplace_back(*this, std::to_string(i));
     }
@@ -274,9 +428,9 @@ inline kind muon(double lr = TN_NOT_GIVEN) { return {TN_MUON, lr}; }
 class optimizer : public owned<tn_optimizer, tn_optimizer_destroy> {
 public:
     /* For all parameters of a module, which must outlive it. */
-    optimizer(const layer &of, kind k) : owned(created(of, k)) {}
+    optimizer(const layer &of, kind k, tn_place at = tn_place::here()) : owned(created(of, k), at) {}
     /* What tn_adamw_create(net, {.lr = 3e-4, .beta2 = 0.95}) and its like returned; NULL throws why it was not made. */
-    explicit optimizer(tn_optimizer *o) : owned(o) {}
+    explicit optimizer(tn_optimizer *o, tn_place at = tn_place::here()) : owned(o, at) {}
 
     /* Changes the parameters from their gradients, and sets these to zero. */
     void step(double lr = TN_NOT_GIVEN, double clip_norm = 0, tn_place at = tn_place::here()) const
@@ -284,11 +438,11 @@ public:
         tn_step_options options;
         options.lr = lr;
         options.clip_norm = clip_norm;
-        if (tn_optimizer_step(scope::current(), *this, options, at)) ::tenon::detail::fail(scope::current());
+        if (tn_optimizer_step(scope::current(at), *this, options, at)) detail::fail(scope::current(at));
         tn_optimizer_zero_grad(*this);
     }
-    void save(const std::string &path) const { check(tn_optimizer_save(*this, path.c_str())); }
-    void load(const std::string &path) const { check(tn_optimizer_load(*this, path.c_str())); }
+    void save(const std::string &path, tn_place at = tn_place::here()) const { check(tn_optimizer_save(*this, path.c_str()), at); }
+    void load(const std::string &path, tn_place at = tn_place::here()) const { check(tn_optimizer_load(*this, path.c_str()), at); }
 
 private:
     static tn_optimizer *created(const layer &of, kind k)
