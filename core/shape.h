@@ -37,6 +37,8 @@ void tni_pointwise_strides(tn_tensor *const *inputs, uint32_t count, uint32_t ra
                            int64_t *out);
 /* Elements of storage that a view touches, from its first: 0 when it is empty. */
 int32_t tni_storage_extent(uint32_t rank, const int64_t *sizes, const int64_t *strides, int64_t *out);
+/* Bytes of a storage that has so many elements of `item` bytes behind the offset: 0 without elements. An error if no storage can. */
+int32_t tni_storage_needed(int64_t offset, int64_t extent, int64_t item, uint64_t *out);
 
 /* Broadcasts `sizes` into *shape. Error text is ATen's. */
 int32_t tni_broadcast(tni_shape *shape, uint32_t rank, const int64_t *sizes);

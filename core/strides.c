@@ -285,6 +285,19 @@ int32_t tni_storage_extent(uint32_t rank, const int64_t *sizes, const int64_t *s
     return TN_OK;
 }
 
+int32_t tni_storage_needed(int64_t offset, int64_t extent, int64_t item, uint64_t *out)
+{
+    int64_t last, bytes;
+    if (extent &&
+        (__builtin_add_overflow(offset, extent, &last) || __builtin_mul_overflow(last, item, &bytes)))
+        return tni_error(
+            TN_E_SHAPE,
+            "Storage size calculation overflowed with storage offset %lld and %lld elements of %lld bytes",
+            (long long)offset, (long long)extent, (long long)item);
+    *out = extent ? (uint64_t)bytes : 0;
+    return TN_OK;
+}
+
 /* An empty view keeps its strides if the shape stays, else it is row-major. */
 static int32_t view_of_empty(uint32_t rank, const int64_t *sizes, const int64_t *strides, uint32_t new_rank,
                              const int64_t *new_sizes, int64_t *out)

@@ -316,6 +316,9 @@ tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *f, tn_device device)
     const tn_named_tensors none = {NULL, 0};
     if (tn_scope_failed(s)) return none;
     if (!f) return tn_scope_fail(s, TN_E_ARGUMENT, "file: argument 'file': it is NULL"), none;
+    if (handle_check(&f->mark, "file"))
+        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), none;
+    if (f->pt) return pt_tensors_on(s, f->pt, NULL, device ? device : TN_CPU);
     tn_named_tensor *list = tn_scope_memory(s, (f->count + 1) * sizeof *list);
     for (uint64_t i = 0; list && i < f->count && !tn_scope_failed(s); i++) {
         char *own = tn_scope_memory(s, strlen(f->places[i].name) + 1);

@@ -293,22 +293,23 @@ static int32_t are_numbers(const pickle_node *list)
     return 1;
 }
 
-/* Whether the last element of the tensor lies in its storage, in elements of the dtype. */
+/* Whether the elements of the tensor lie in its storage, in bytes. */
 static int32_t fits(const pickle_node *t)
 {
     const pickle_node *storage = t->items[0], *sizes = t->items[2], *strides = t->items[3];
-    int64_t bytes = (int64_t)(TN_DTYPE_BITS(t->dtype) * TN_DTYPE_LANES(t->dtype) / 8);
-    int64_t last = t->items[1]->i, elements = storage->dtype ? storage->i : storage->i / bytes;
+    int64_t end = t->items[1]->i, bytes = storage->dtype ? tn_dtype_bytes(storage->dtype) : 1;
+    if (__builtin_mul_overflow(storage->i, bytes, &bytes)) return 0;
     int32_t is_empty = 0;
     for (uint32_t d = 0; d < sizes->count; d++) {
         int64_t size = sizes->items[d]->i, step;
         is_empty |= size == 0;
         if (size < 2) continue;
         if (__builtin_mul_overflow(size - 1, strides->items[d]->i, &step) ||
-            __builtin_add_overflow(last, step, &last))
+            __builtin_add_overflow(end, step, &end))
             return 0;
     }
-    return is_empty || last < elements;
+    return is_empty || (!__builtin_add_overflow(end, 1, &end) &&
+                        !__builtin_mul_overflow(end, tn_dtype_bytes(t->dtype), &end) && end <= bytes);
 }
 
 /* What stands in the metadata of a tensor: its conjugate and its negative bit. 0: something else does. */

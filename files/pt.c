@@ -275,44 +275,77 @@ tn_value tn_pt_value(const tn_pt *f, const char *name)
     }
 }
 
-/* A tensor on the CPU over the bytes of its storage, which it owns. */
-static tn_tensor *tensor_of(tn_scope *s, tn_pt *f, const pickle_node *t)
+/* ---- Tensors ------------------------------------------------------------------------------------------------------- */
+
+/* The bytes of a tensor's storage in the file, on the CPU. */
+static tn_tensor *storage_of(tn_scope *s, tn_pt *f, const pickle_node *t)
 {
-    const pickle_node *storage = t->items[0], *sizes = t->items[2], *strides = t->items[3];
-    const uint64_t element = TN_DTYPE_BITS(t->dtype) * TN_DTYPE_LANES(t->dtype) / 8;
     char record[MOST_NAME + 8];
     uint8_t *bytes = NULL;
     uint64_t size = 0;
-    snprintf(record, sizeof record, "data/%s", storage->text);
+    snprintf(record, sizeof record, "data/%s", t->items[0]->text);
     pthread_mutex_lock(&f->lock);
     int32_t status = read_record(s, f, record, UINT64_MAX, &bytes, &size);
     pthread_mutex_unlock(&f->lock);
     if (status) return NULL;
-    int64_t *numbers = tn_scope_memory(s, (uint64_t)(2 * sizes->count + 1) * sizeof *numbers);
-    uint64_t expected = (uint64_t)storage->i * (storage->dtype ? element : 1);
-    int32_t is_bool = t->dtype == TN_BOOL;
-    for (uint64_t i = 0; is_bool && i < size && size == expected; i++)
-        if (bytes[i] > 1) expected = size + 1; /* damaged, too */
-    if (size != expected)
-        fail(s, f->path, TN_E_CORRUPT, "the record '%s' does not have the elements of its tensor", record);
-    if (!numbers || tn_scope_failed(s)) {
-        free(bytes);
-        return NULL;
-    }
-    for (uint32_t d = 0; d < sizes->count; d++) {
-        numbers[d] = sizes->items[d]->i;
-        numbers[sizes->count + d] = strides->items[d]->i;
-    }
+    const int64_t count = (int64_t)size;
     const tn_blob blob = {.size = sizeof blob,
-                          .dtype = t->dtype,
+                          .dtype = TN_UINT8,
                           .data = bytes,
-                          .sizes = {numbers, sizes->count},
-                          .strides = {numbers + sizes->count, sizes->count},
-                          .storage_offset = t->items[1]->i,
+                          .sizes = {&count, 1},
                           .deleter = free,
                           .user = bytes};
-    tn_tensor *made = tn_from_blob(s, &blob);
-    if (!made) free(bytes);
+    return tn_from_blob(s, &blob); /* frees the bytes if it fails */
+}
+
+/* Bytes that are read as bool between the first element and the last must be 0 or 1. */
+static int32_t are_bools(const pickle_node *t, const uint8_t *bytes)
+{
+    int64_t last = t->items[1]->i; /* pickle_read has checked that the elements lie in the storage */
+    for (uint32_t d = 0; d < t->items[2]->count; d++) {
+        if (!t->items[2]->items[d]->i) return 1;
+        last += (t->items[2]->items[d]->i - 1) * t->items[3]->items[d]->i;
+    }
+    for (int64_t i = t->items[1]->i; i <= last; i++)
+        if (bytes[i] > 1) return 0;
+    return 1;
+}
+
+/* Compares a storage on the CPU with what the tensor says about it. */
+static int32_t check_storage(tn_scope *s, const tn_pt *f, const pickle_node *t, const tn_tensor *storage)
+{
+    const pickle_node *of = t->items[0];
+    uint64_t expected;
+    int32_t is_sound =
+        !__builtin_mul_overflow((uint64_t)of->i, of->dtype ? tn_dtype_bytes(of->dtype) : 1, &expected) &&
+        expected == (uint64_t)tn_tensor_numel(storage);
+    if (!is_sound || (t->dtype == TN_BOOL && !are_bools(t, tn_tensor_data(storage))))
+        return fail(s, f->path, TN_E_CORRUPT,
+                    "the record 'data/%.200s' does not have the elements of its tensor", of->text);
+    if (t->items[2]->count > TN_MAX_RANK)
+        return fail(s, f->path, TN_E_UNSUPPORTED, "it has a tensor of %u dimensions, a tensor may have %d",
+                    t->items[2]->count, TN_MAX_RANK);
+    return TN_OK;
+}
+
+/* A tensor of the file on the bytes of its storage. As in torch.load it is no view of another tensor, but shares memory. */
+static tn_tensor *tensor_on(tn_scope *s, const pickle_node *t, tn_tensor *storage)
+{
+    const pickle_node *sizes = t->items[2], *strides = t->items[3];
+    const uint32_t rank = sizes->count;
+    const int64_t element = tn_dtype_bytes(t->dtype), whole = tn_tensor_numel(storage) / element * element;
+    int64_t *numbers = tn_scope_memory(s, (uint64_t)(2 * rank + 1) * sizeof *numbers);
+    if (!numbers) return NULL;
+    for (uint32_t d = 0; d < rank; d++) {
+        numbers[d] = sizes->items[d]->i;
+        numbers[rank + d] = strides->items[d]->i;
+    }
+    tn_tensor *elements = tn_view_dtype(s, tn_narrow(s, storage, 0, 0, whole), t->dtype);
+    tn_tensor *made = tn_empty(s, TN_INTS(0), .dtype = t->dtype, .device = tn_tensor_device(storage));
+    made = tn_set_source_tensor_storage_offset_(s, made, elements, t->items[1]->i, (tn_ints){numbers, rank},
+                                                .stride = {numbers + rank, rank});
+    if (t->i & PICKLE_CONJUGATE) made = tn_conj(s, made);
+    if (t->i & PICKLE_NEGATIVE) made = tn__neg_view(s, made);
     return made;
 }
 
@@ -325,37 +358,91 @@ tn_tensor *tn_pt_get(tn_scope *s, tn_pt *f, const char *name, tn_device device)
         return tn_scope_fail(s, TN_E_ARGUMENT, "pt: argument 'file' or 'name': it is NULL"), NULL;
     if (!n || n->kind != PICKLE_TENSOR)
         return fail(s, f->path, TN_E_NOT_FOUND, n ? "'%s' is not a tensor" : "there is no '%s'", name), NULL;
-    tn_tensor *host = tensor_of(s, f, n);
-    /* A copy that is row-major, and shares nothing. */
-    tn_tensor *copy = host ? tn_empty(s, (tn_ints){tn_tensor_sizes(host), tn_tensor_rank(host)},
-                                      .dtype = tn_tensor_dtype(host), .device = device)
-                           : NULL;
-    tn_tensor *done = copy ? tn_copy_(s, copy, host) : NULL;
-    if (done && n->i & PICKLE_CONJUGATE) done = tn_conj_physical_(s, done);
-    if (done && n->i & PICKLE_NEGATIVE) done = tn_neg_(s, done);
-    tn_drop(s, host);
-    return done;
+    tn_scope *own = tn_scope_open_child(s, NULL);
+    tn_tensor *storage = storage_of(own, f, n), *done = NULL;
+    if (storage && !check_storage(own, f, n, storage)) {
+        tn_tensor *host = tensor_on(own, n, storage);
+        /* A copy that is row-major, and shares nothing. */
+        tn_tensor *copy = host ? tn_empty(own, (tn_ints){tn_tensor_sizes(host), tn_tensor_rank(host)},
+                                          .dtype = n->dtype, .device = device)
+                               : NULL;
+        done = copy ? tn_copy_(own, copy, host) : NULL;
+    }
+    if (done) tn_scope_return(own, done);
+    return tn_scope_close(own) ? NULL : done;
 }
 
-tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *f, const char *prefix)
+/* ---- Tensors that share storages ----------------------------------------------------------------------------------- */
+
+typedef struct wanted {
+    const pickle_node *tensor;
+    int64_t at; /* in the list */
+} wanted;
+
+static const char *key_of(const wanted *w)
+{
+    return w->tensor->items[0]->text;
+}
+
+static int by_storage(const void *a, const void *b)
+{
+    const wanted *x = a, *y = b;
+    int order = strcmp(key_of(x), key_of(y));
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+/* Reads the storage that `count` tensors share to a device, and makes them. They are given to the scope. */
+static int32_t read_shared(tn_scope *s, tn_pt *f, tn_device device, const wanted *w, int64_t count,
+                           tn_named_tensor *list)
+{
+    tn_scope *own = tn_scope_open_child(s, NULL);
+    tn_tensor *host = storage_of(own, f, w->tensor), *storage = NULL;
+    int32_t status = host ? TN_OK : tn_scope_failed(own);
+    for (int64_t i = 0; i < count && !status; i++) status = check_storage(own, f, w[i].tensor, host);
+    if (!status) storage = tn__to_copy(own, host, .device = device);
+    tn_drop(own, host);
+    for (int64_t i = 0; i < count && storage; i++) {
+        tn_tensor *made = tensor_on(own, w[i].tensor, storage);
+        if (!made) break;
+        list[w[i].at].tensor = tn_scope_return(own, made);
+    }
+    return tn_scope_close(own);
+}
+
+tn_named_tensors pt_tensors_on(tn_scope *s, tn_pt *f, const char *prefix, tn_device device)
 {
     size_t length = prefix ? strlen(prefix) : 0;
     tn_named_tensors out = {NULL, 0};
+    if (f && handle_check(&f->mark, "pt"))
+        return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_last_error()->message), out;
     if (!f) return tn_scope_fail(s, TN_E_ARGUMENT, "pt: argument 'file': it is NULL"), out;
     tn_named_tensor *list = tn_scope_memory(s, (uint64_t)(f->count + 1) * sizeof *list);
-    for (uint32_t i = 0; list && i < f->count && !tn_scope_failed(s); i++) {
+    wanted *all = list ? malloc((f->count + 1) * sizeof *all) : NULL;
+    if (list && !all) fail(s, f->path, TN_E_OUT_OF_MEMORY, "out of host memory");
+    for (uint32_t i = 0; all && i < f->count && !tn_scope_failed(s); i++) {
         const char *name = f->leaves[i].name;
         if (!pt_is_tensor(f, i)) continue;
         if (prefix && (strncmp(name, prefix, length) != 0 || name[length] != '.')) continue;
         char *own = tn_scope_memory(s, strlen(name) + 1);
-        tn_tensor *t = own ? tn_pt_get(s, f, name, TN_CPU) : NULL;
-        if (!t) break;
+        if (!own) break;
         strcpy(own, prefix ? name + length + 1 : name);
-        list[out.count++] = (tn_named_tensor){own, t};
+        all[out.count] = (wanted){f->leaves[i].value, out.count};
+        list[out.count++] = (tn_named_tensor){own, NULL};
     }
     if (prefix && !out.count && !tn_scope_failed(s))
         fail(s, f->path, TN_E_NOT_FOUND, "no tensor has a name that begins with '%s.'", prefix);
+    if (all) qsort(all, (size_t)out.count, sizeof *all, by_storage);
+    for (int64_t i = 0, next; i < out.count && !tn_scope_failed(s); i = next) {
+        for (next = i + 1; next < out.count && !strcmp(key_of(&all[i]), key_of(&all[next]));) next++;
+        read_shared(s, f, device, &all[i], next - i, list);
+    }
+    free(all);
     if (tn_scope_failed(s)) return (tn_named_tensors){NULL, 0};
     out.data = list;
     return out;
+}
+
+tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *f, const char *prefix)
+{
+    return pt_tensors_on(s, f, prefix, TN_CPU);
 }

@@ -503,9 +503,7 @@ static tn_tensor *map_entry(tn_scope *s, const tn_safetensors *f, const entry *e
                           .sizes = {e->sizes, e->rank},
                           .deleter = unmap,
                           .user = m};
-    tn_tensor *t = tn_from_blob(s, &blob);
-    if (!t) unmap(m);
-    return t;
+    return tn_from_blob(s, &blob); /* unmaps if it fails */
 }
 
 tn_tensor *tn_safetensors_map(tn_scope *s, tn_safetensors *f, const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* New tensors: undefined values, copies of another one, changes of a tensor's own size and storage. */
+#include <math.h>
 #include <string.h>
 #include "ops/infer/infer.h"
 
@@ -61,22 +62,76 @@ static int32_t arg_format(const tni_frame *f, uint32_t i, int32_t absent)
     return v->tag == TN_TAG_MEMORY_FORMAT || v->tag == TN_TAG_INT ? (int32_t)v->as.i : absent;
 }
 
-/* The output of an out form exists; it is only resized. */
+/* ---- deterministic mode: memory that would be undefined has a known value ---- */
+
+static int32_t is_deterministic(const tni_frame *f)
+{
+    return (atomic_load_explicit(&f->ctx->call_flags, memory_order_relaxed) & TN_CALL_DETERMINISTIC) != 0;
+}
+
+/* NaN, true or the largest number, as in PyTorch. Dtypes of vendors keep what is there. */
+static int32_t fill_undefined(tn_tensor *t)
+{
+    const tn_dtype dtype = dtype_of(t);
+    const uint32_t unused = 64 - TN_DTYPE_BITS(dtype);
+    if (tni_dtype_is_vendor(dtype)) return TN_OK;
+    switch (tni_dtype_category(dtype)) {
+    case TNI_CATEGORY_BOOL:
+        return tni_fill_tensor(t, tn_value_bool(1));
+    case TNI_CATEGORY_INT:
+        return tni_fill_tensor(t, tn_value_int(TN_DTYPE_CODE(dtype) == TN_CODE_UINT
+                                                   ? (int64_t)(UINT64_MAX >> unused)
+                                                   : INT64_MAX >> unused));
+    case TNI_CATEGORY_FLOAT:
+    case TNI_CATEGORY_COMPLEX:
+        return tni_fill_tensor(t, tn_value_float(NAN));
+    default:
+        return TN_OK;
+    }
+}
+
+/* All elements that a larger storage has more than before. */
+static int32_t fill_grown(tn_tensor *self, uint64_t old_bytes)
+{
+    const int64_t element = tn_dtype_bytes(dtype_of(self)), first = (int64_t)old_bytes / element, step = 1;
+    const int64_t count = (int64_t)self->storage->bytes / element - first;
+    tn_tensor *more;
+    TNI_TRY(tni_tensor_alias(self, dtype_of(self), 1, &count, &step, first, &more));
+    more->desc.flags &= ~(uint32_t)(TN_DESC_CONJ | TN_DESC_NEG);
+    int32_t status = fill_undefined(more);
+    tn_release(more);
+    return status;
+}
+
+/* The output of an out form exists; it is only resized, in deterministic mode here. */
+static int32_t give_given(tni_frame *f, tn_dtype dtype, tn_ints size, const int64_t *strides)
+{
+    tn_tensor *t = f->given[0];
+    TNI_TRY(tni_out_strided(f, 0, dtype, (uint32_t)size.count, size.data, strides));
+    if (!is_deterministic(f)) return TN_OK;
+    f->device = t->desc.device;
+    TNI_TRY(tni_check_given(f, 0));
+    TNI_TRY(fill_undefined(t));
+    tni_bump_version(t);
+    return tni_out_give(f, 0, tn_retain(t));
+}
+
 static int32_t give_new(tni_frame *f, const options *o, tn_ints size, const int64_t *strides)
 {
     tn_tensor *t;
     uint32_t rank = (uint32_t)size.count;
-    if (f->given[0]) {
-        tn_dtype dtype = dtype_of(f->given[0]);
-        return strides ? tni_out_strided(f, 0, dtype, rank, size.data, strides)
-                       : tni_out(f, 0, dtype, rank, size.data);
-    }
+    if (f->given[0]) return give_given(f, dtype_of(f->given[0]), size, strides);
     if (o->pin) {
         tni_device *pins = tni_pinning_device(f->ctx);
         TNI_TRY(pins ? tni_tensor_create_pinned(pins, o->dtype, rank, size.data, strides, &t)
                      : tn_last_error()->code);
     } else {
         TNI_TRY(tni_tensor_create(f->ctx, o->device, o->dtype, rank, size.data, strides, &t));
+    }
+    int32_t status = is_deterministic(f) ? fill_undefined(t) : TN_OK;
+    if (status) {
+        tn_release(t);
+        return status;
     }
     return tni_out_give(f, 0, t);
 }
@@ -238,6 +293,7 @@ int32_t infer_resize(tni_frame *f)
     tn_ints size = tni_arg_ints(f, 1);
     int32_t format = arg_format(f, 2, TN_CONTIGUOUS_FORMAT);
     int64_t strides[TN_MAX_RANK], numel, offset = tni_tensor_offset(self);
+    uint64_t needed;
     uint32_t rank = (uint32_t)size.count;
     TNI_TRY(check_sizes(f, size));
     TNI_TRY(check_format(f, format, size.count));
@@ -247,9 +303,11 @@ int32_t infer_resize(tni_frame *f)
         return give_self(f, self);
     TNI_TRY(tni_numel(rank, size.data, &numel));
     TNI_TRY(tni_format_strides(rank, size.data, format, strides));
-    uint64_t needed = numel ? (uint64_t)(offset + numel) * (uint64_t)tn_dtype_bytes(dtype_of(self)) : 0;
-    if (self->storage && needed > self->storage->bytes) TNI_TRY(tni_storage_resize(self->storage, needed));
+    TNI_TRY(tni_storage_needed(offset, numel, tn_dtype_bytes(dtype_of(self)), &needed));
+    uint64_t before = self->storage ? self->storage->bytes : needed;
+    if (needed > before) TNI_TRY(tni_storage_resize(self->storage, needed));
     TNI_TRY(tni_tensor_set_view(self, rank, size.data, strides, offset));
+    if (needed > before && is_deterministic(f)) TNI_TRY(fill_grown(self, before));
     return give_self(f, self);
 }
 

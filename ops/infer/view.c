@@ -305,6 +305,7 @@ int32_t infer_unsqueeze(tni_frame *f)
 static int32_t check_strided(tni_frame *f, const tn_tensor *self, const tni_view_shape *v)
 {
     int64_t extent, bytes = tn_dtype_bytes(dtype_of(self));
+    uint64_t needed;
     tni_text sizes, strides;
     tn_ints size = {v->sizes, v->rank}, stride = {v->strides, v->rank};
     for (uint32_t i = 0; i < v->rank; i++) {
@@ -316,7 +317,7 @@ static int32_t check_strided(tni_frame *f, const tn_tensor *self, const tni_view
     TNI_TRY(tni_storage_extent(v->rank, v->sizes, v->strides, &extent));
     if (v->offset < 0)
         return tni_fail(f, TN_E_SHAPE, "Tensor: invalid storage offset %lld", (long long)v->offset);
-    uint64_t needed = extent ? (uint64_t)(v->offset + extent) * (uint64_t)bytes : 0;
+    TNI_TRY(tni_storage_needed(v->offset, extent, bytes, &needed));
     if (self->storage && needed > self->storage->bytes)
         return tni_fail(
             f, TN_E_SHAPE,

@@ -286,6 +286,75 @@ ON_EACH_DEVICE(devices, text)
     cr_assert_str_eq(tn_device_format(p->ctx, TN_CPU, text, sizeof text), "cpu");
 }
 
+/* With -7 for NaN, which is equal to nothing. */
+static tn_tensor *marked(place *p, tn_tensor *t)
+{
+    return tn_nan_to_num(p->s, t, .nan = -7);
+}
+
+/* In deterministic mode NaN, true and the largest numbers stand where memory would be undefined. */
+ON_EACH_DEVICE(deterministic, undefined_memory)
+{
+    static const struct {
+        tn_dtype dtype;
+        uint64_t bits; /* of an element */
+    } cases[] = {{TN_FLOAT64, 0x7ff8000000000000},
+                 {TN_FLOAT32, 0x7fc00000},
+                 {TN_FLOAT16, 0x7e00},
+                 {TN_BFLOAT16, 0x7fc0},
+                 {TN_COMPLEX64, 0x7fc00000},
+                 {TN_BOOL, 1},
+                 {TN_UINT8, 0xff},
+                 {TN_INT8, 0x7f},
+                 {TN_INT16, 0x7fff},
+                 {TN_UINT16, 0xffff},
+                 {TN_INT32, INT32_MAX},
+                 {TN_UINT32, UINT32_MAX},
+                 {TN_INT64, INT64_MAX},
+                 {TN_UINT64, UINT64_MAX}};
+    tn_scope *s = p->s;
+    tn_set_deterministic(p->ctx, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t have[3] = {0};
+        const uint64_t bytes = (uint64_t)tn_dtype_bytes(cases[i].dtype);
+        cr_assert_eq(tn_to_host(s, tn_empty(s, TN_INTS(3), .dtype = cases[i].dtype), have, 3 * bytes), TN_OK,
+                     "%s: %s", tn_dtype_name(cases[i].dtype), tn_scope_error(s)->message);
+        for (int k = 0; k < 3; k++)
+            cr_assert_eq(memcmp((char *)have + (uint64_t)k * bytes, &cases[i].bits, bytes), 0, "%s: %llx",
+                         tn_dtype_name(cases[i].dtype), (unsigned long long)have[0]);
+    }
+    tn_tensor *x = tn_ones(s, TN_INTS(2), .dtype = TN_FLOAT32);
+    EXPECT(p, marked(p, tn_empty_like(s, x)), -7, -7);
+    EXPECT(p, marked(p, tn_new_empty(s, x, TN_INTS(2))), -7, -7);
+    EXPECT(p, marked(p, tn_empty_strided(s, TN_INTS(2, 2), TN_INTS(4, 1))), -7, -7, -7, -7);
+    EXPECT(p, marked(p, tn_new_empty_strided(s, x, TN_INTS(2), TN_INTS(3))), -7, -7);
+    EXPECT(p, marked(p, tn_empty_permuted(s, TN_INTS(1, 2), TN_INTS(1, 0))), -7, -7);
+    EXPECT(p, marked(p, tn_empty_out(s, TN_INTS(3), x)), -7, -7, -7);
+    EXPECT(p, tn_zeros(s, TN_INTS(2)), 0, 0);
+    EXPECT(p, tn_empty(s, TN_INTS(0)), );
+    tn_empty(s, TN_INTS(2), .device = TN_DEVICE(TN_INTERNED_META, 0));
+    tn_set_deterministic(p->ctx, 0);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+}
+
+/* Elements that were there keep their values; the rest of a storage that grew is filled. */
+ON_EACH_DEVICE(deterministic, resized)
+{
+    tn_scope *s = p->s;
+    tn_set_deterministic(p->ctx, 1);
+    EXPECT(p, marked(p, tn_resize_(s, tn_ones(s, TN_INTS(2)), TN_INTS(4))), 1, 1, -7, -7);
+    EXPECT(p, tn_resize_(s, tn_ones(s, TN_INTS(2), .dtype = TN_INT16), TN_INTS(3)), 1, 1, 32767);
+    EXPECT(p, marked(p, tn_resize_as_(s, tn_ones(s, TN_INTS(1)), tn_ones(s, TN_INTS(2)))), 1, -7);
+    tn_tensor *x = VECTOR(p, TN_FLOAT32, 0, 1, 2, 3, 4, 5), *y = tn_narrow(s, x, 0, 2, 2);
+    EXPECT(p, tn_resize_(s, y, TN_INTS(3)), 2, 3, 4); /* the storage suffices */
+    EXPECT(p, marked(p, tn_resize_(s, y, TN_INTS(6))), 2, 3, 4, 5, -7, -7);
+    EXPECT(p, x, 0, 1, 2, 3, 4, 5);
+    EXPECT(p, tn_add_out(s, x, x, tn_zeros(s, TN_INTS(0))), 0, 2, 4, 6, 8, 10);
+    tn_resize_(s, tn_empty(s, TN_INTS(2), .device = TN_DEVICE(TN_INTERNED_META, 0)), TN_INTS(9));
+    tn_set_deterministic(p->ctx, 0);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+}
+
 /*
  * A scope's device is the default of factories; a named device wins; without an index it is the current
  * device.

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/files.h>
 #include <unistd.h>
 
 /* x is 2 x 3 x 4; every one of these shows its storage. */
@@ -236,6 +237,30 @@ ON_EACH_DEVICE(files, store_a_view_alone)
     EXPECT(p, loaded, 1, 2, 3, 4, 5);
     tn_safetensors_close(file);
     unlink(path);
+}
+
+/* Files of PyTorch keep what shares a storage, all of which they hold, on each device. */
+ON_EACH_DEVICE(storage, file_of_pytorch)
+{
+    tn_scope *s = p->s;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/tenon_shared_%d.pt", (int)getpid());
+    tn_tensor *numbers = tn_arange_start(s, 1, 10), *large = tn_arange_start(s, 1, 1000);
+    const tn_named_tensor list[] = {{"numbers", numbers},
+                                    {"evens", tn_index(s, numbers, TN_SLICE(1, TN_NONE, 2))},
+                                    {"small", tn_slice(s, large, 0, 0, 5, 1)}};
+    cr_assert_eq(tn_pt_save(s, path, (tn_named_tensors){list, 3}), TN_OK, "%s",
+                 tn_scope_error(s) ? tn_scope_error(s)->message : "");
+    tn_named_tensors loaded = tn_file_load(s, path);
+    unlink(path);
+    cr_assert_eq(loaded.count, 3);
+    tn_tensor *again = tn_named_get(s, loaded, "numbers"), *evens = tn_named_get(s, loaded, "evens");
+    cr_assert_eq(tn_tensor_device(evens), p->device);
+    cr_assert_eq(tn_tensor_is_alias(again, evens), 1);
+    tn_mul_scalar_(s, evens, 2);
+    EXPECT(p, again, 1, 4, 3, 8, 5, 12, 7, 16, 9);
+    cr_assert_eq(tn_tensor_storage_bytes(tn_named_get(s, loaded, "small")), 999 * 8);
+    EXPECT(p, tn_named_get(s, loaded, "small"), 1, 2, 3, 4, 5);
 }
 
 /* Slices of one tensor go on sharing: writing to the even ones changes the numbers. */

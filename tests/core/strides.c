@@ -273,6 +273,17 @@ Test(strides, extent_of_a_view)
     cr_assert_eq(tni_storage_extent(2, sizes, negative, &n), TN_E_SHAPE);
 }
 
+Test(strides, bytes_that_no_storage_has)
+{
+    uint64_t n;
+    cr_assert_eq(tni_storage_needed(3, 4, 8, &n), TN_OK);
+    cr_assert_eq(n, 56);
+    cr_assert_eq(tni_storage_needed(INT64_MAX, 0, 8, &n), TN_OK);
+    cr_assert_eq(n, 0);
+    cr_assert_eq(tni_storage_needed((int64_t)1 << 61, 1, 8, &n), TN_E_SHAPE);
+    cr_assert_eq(tni_storage_needed(INT64_MAX, 1, 1, &n), TN_E_SHAPE);
+}
+
 /* A dimension of size 1 may have any stride, also a negative one. */
 Test(strides, extent_of_a_dimension_of_size_1)
 {

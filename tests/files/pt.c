@@ -52,6 +52,123 @@ Test(pt, conjugate_and_negative_views)
     tn_pt_close(f);
 }
 
+/* ---- Tensors that share a storage ---------------------------------------------------------------------------- */
+
+static void expect_text(tn_named_tensors list, const char *name, const char *text)
+{
+    tn_tensor *t = tn_named_get(s, list, name);
+    cr_assert_not_null(t, "%s", tn_scope_error(s)->message);
+    cr_assert_str_eq(tn_format(s, t, NULL), text, "%s", name);
+}
+
+/* Whether both share memory, which they do or do not before and after a write to the first. */
+static void expect_alias(tn_named_tensors list, const char *a, const char *b, int32_t is_alias)
+{
+    tn_tensor *x = tn_named_get(s, list, a), *y = tn_named_get(s, list, b);
+    cr_assert_eq(tn_tensor_is_alias(x, y), is_alias, "%s, %s", a, b);
+}
+
+Test(pt, views_of_a_torch_file_share_storages)
+{
+    tn_pt *f = opened(path_of("shared.pt"));
+    tn_named_tensors list = tn_pt_tensors(s, f, NULL);
+    tn_pt_close(f);
+    cr_assert_eq(list.count, 10, "%s", tn_last_error() ? tn_last_error()->message : "");
+    static const char *const views[] = {"y", "expanded", "none", "transposed", "last", "again"};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) expect_alias(list, "x", views[i], 1);
+    expect_alias(list, "flags", "tail", 1);
+    expect_alias(list, "x", "flags", 0);
+    expect_alias(list, "x", "alone", 0);
+    expect_text(list, "expanded", "tensor([[2., 2., 2.],\n        [2., 2., 2.]])");
+    expect_text(list, "none", "tensor([])");
+    expect_text(list, "last", "tensor(9.)");
+    expect_text(list, "tail", "tensor([False,  True])");
+    tn_fill_scalar_(s, tn_named_get(s, list, "y"), -1);
+    expect_text(list, "x", "tensor([ 0.,  1.,  2.,  3.,  4., -1., -1., -1.,  8.,  9.])");
+    cr_assert_eq(tn_tensor_storage_offset(tn_named_get(s, list, "y")), 5);
+    /* No view relation: what one of them requires, the other does not. */
+    tn_set_requires_grad(tn_named_get(s, list, "x"), 1);
+    cr_assert_not(tn_requires_grad(tn_named_get(s, list, "y")));
+    cr_assert_not_null(tn_fill_scalar_(s, tn_named_get(s, list, "y"), 3));
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+}
+
+Test(pt, lazy_bits_share_storages)
+{
+    tn_named_tensors list = tn_file_load(s, path_of("views.pt"));
+    cr_assert_eq(list.count, 3);
+    expect_alias(list, "plain", "conjugate", 1);
+    cr_assert_not_null(tn_mul_scalar_(s, tn_named_get(s, list, "plain"), 2));
+    expect_text(list, "conjugate", "tensor([ 2.-4.j, -6.+8.j])");
+    cr_assert_eq(tn_pt_save(s, "lazy.pt", list), TN_OK);
+    list = tn_file_load(s, "lazy.pt");
+    unlink("lazy.pt");
+    expect_alias(list, "plain", "conjugate", 1);
+    expect_text(list, "conjugate", "tensor([ 2.-4.j, -6.+8.j])");
+    expect_text(list, "negative", "tensor([-4.,  8.])");
+}
+
+static void expect_records(const char *path, uint64_t count, const uint64_t *bytes)
+{
+    int code;
+    zip_stat_t info;
+    zip_t *zip = zip_open(path, ZIP_RDONLY, &code);
+    cr_assert_not_null(zip);
+    cr_assert_eq(zip_get_num_entries(zip, 0), 3 + (int64_t)count);
+    for (uint64_t i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "archive/data/%llu", (unsigned long long)i);
+        cr_assert_eq(zip_stat(zip, name, 0, &info), 0);
+        cr_assert_eq(info.size, bytes[i], "%s", name);
+    }
+    zip_discard(zip);
+}
+
+Test(pt, a_storage_is_written_once_and_as_a_whole)
+{
+    const char *path = "storages.pt";
+    tn_tensor *x = tn_arange(s, TN_SCALAR(10.0)), *empty = tn_zeros(s, TN_INTS(0, 2)),
+              *w = tn_ones(s, TN_INTS(2)),
+              *odd = tn_from_data(s, TN_UINT8, TN_INTS(6), (uint8_t[]){1, 0, 2, 0, 3, 0}, TN_CPU);
+    tn_set_requires_grad(w, 1);
+    const tn_named_tensor all[] = {{"y", tn_narrow(s, x, 0, 5, 3)},
+                                   {"x", x},
+                                   {"bits", tn_view_dtype(s, x, TN_INT32)},
+                                   {"column", tn_select(s, tn_view(s, x, TN_INTS(5, 2)), 1, 1)},
+                                   {"empty", empty},
+                                   {"none", tn_narrow(s, x, 0, 10, 0)},
+                                   {"encoder.weight", tn_detach(s, w)}, /* tied */
+                                   {"decoder.weight", w},
+                                   {"odd", tn_view_dtype(s, tn_narrow(s, odd, 0, 0, 4), TN_INT32)},
+                                   {"also empty", tn_zeros(s, TN_INTS(0))}};
+    cr_assert_eq(tn_pt_save(s, path, (tn_named_tensors){all, 10}), TN_OK, "%s", tn_scope_error(s)->message);
+    expect_records(path, 5, (uint64_t[]){40, 0, 8, 6, 0});
+    tn_named_tensors list = tn_file_load(s, path);
+    cr_assert_eq(list.count, 10, "%s", tn_last_error() ? tn_last_error()->message : "");
+    expect_alias(list, "x", "y", 1);
+    expect_alias(list, "x", "bits", 1);
+    expect_alias(list, "x", "column", 1);
+    expect_alias(list, "x", "none", 1);
+    expect_alias(list, "encoder.weight", "decoder.weight", 1);
+    expect_alias(list, "x", "empty", 0);
+    expect_alias(list, "empty", "also empty", 0);
+    expect_text(list, "column", "tensor([1., 3., 5., 7., 9.])");
+    expect_text(list, "odd", "tensor([131073], dtype=torch.int32)");
+    cr_assert_eq(tn_tensor_storage_bytes(tn_named_get(s, list, "odd")), 6);
+    tn_zero_(s, tn_named_get(s, list, "y"));
+    expect_text(list, "bits",
+                "tensor([         0, 1065353216, 1073741824, 1077936128, 1082130432,          0,\n"
+                "                 0,          0, 1090519040, 1091567616], dtype=torch.int32)");
+    tn_pt *f = opened(path); /* one tensor alone is a row-major copy of its own elements */
+    tn_tensor *y = tn_pt_get(s, f, "y", TN_CPU);
+    cr_assert_eq(tn_tensor_storage_bytes(y), 12);
+    tn_named_tensors below = tn_pt_tensors(s, f, "encoder");
+    cr_assert_eq(below.count, 1);
+    expect_text(below, "weight", "tensor([1., 1.])");
+    tn_pt_close(f);
+    unlink(path);
+}
+
 static void expect_dead(const tn_tensor *got, const char *words)
 {
     cr_assert_null(got);
@@ -224,13 +341,21 @@ static uint32_t random_number(uint32_t below)
     return (state >> 8) % below;
 }
 
+/* A file of this test's: tests run at the same time. */
+static const char *damaged(void)
+{
+    static char path[32];
+    snprintf(path, sizeof path, "damaged-%ld.pt", (long)getpid());
+    return path;
+}
+
 /* Opens the bytes as a file and reads all tensors; whatever it says, there is a text where there is an error. */
 static int32_t try_file(const uint8_t *bytes, size_t size)
 {
     tn_pt *f;
-    FILE *file = fopen("damaged.pt", "wb");
+    FILE *file = fopen(damaged(), "wb");
     cr_assert(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
-    int32_t status = tn_pt_open(ctx, "damaged.pt", &f);
+    int32_t status = tn_pt_open(ctx, damaged(), &f);
     cr_assert(!status || tn_last_error()->message[0]);
     if (status) return status;
     tn_pt_tensors(s, f, NULL);
@@ -257,7 +382,126 @@ Test(pt, changed_and_cut_files_end_in_an_error)
         cr_assert_neq(try_file(bytes, cut), TN_OK, "%zu bytes", cut);
     free(bytes);
     free(copy);
-    unlink("damaged.pt");
+    unlink(damaged());
+}
+
+/* An archive whose storages have so many bytes, all of them the first ones of `storage`. */
+static void write_archive(const void *values, size_t size, const uint8_t *storage, uint32_t count,
+                          const uint64_t *bytes)
+{
+    int code;
+    unlink(damaged());
+    zip_t *zip = zip_open(damaged(), ZIP_CREATE | ZIP_TRUNCATE, &code);
+    cr_assert_not_null(zip);
+    cr_assert_geq(zip_file_add(zip, "a/data.pkl", zip_source_buffer(zip, values, size, 0), 0), 0);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "a/data/%u", i);
+        cr_assert_geq(zip_file_add(zip, name, zip_source_buffer(zip, storage, bytes[i], 0), 0), 0);
+    }
+    cr_assert_eq(zip_close(zip), 0);
+}
+
+static void expect_refused(const char *values, size_t size, int32_t expected, const char *words)
+{
+    static const uint8_t storage[16] = {0, 0, 0, 0, 2};
+    tn_pt *f;
+    write_archive(values, size, storage, 1, (uint64_t[]){sizeof storage});
+    int32_t status = tn_pt_open(ctx, damaged(), &f);
+    if (!status) {
+        cr_assert_eq(tn_pt_tensors(s, f, NULL).count, 0);
+        status = tn_scope_failed(s);
+        tn_pt_close(f);
+    }
+    cr_assert_eq(status, expected, "%s: %d: %s", words, status, tn_last_error()->message);
+    const char *text = tn_scope_failed(s) ? tn_scope_error(s)->message : tn_last_error()->message;
+    cr_assert_not_null(strstr(text, words), "%s", text);
+    tn_scope_clear(s);
+    unlink(damaged());
+}
+
+#define BEGIN_FILE(call, class, elements)                     \
+    "\x80\x02}X\1\0\0\0xctorch._utils\n_rebuild_tensor_" call \
+    "\n((X\7\0\0\0storagec" class "\nX\1\0\0\0"               \
+                                  "0X\3\0\0\0cpu" elements "tQ"
+#define END_FILE \
+    "\x89"       \
+    "ccollections\nOrderedDict\n)RtRs."
+#define EXPECT_REFUSED(pickle, ...) expect_refused(pickle, sizeof(pickle) - 1, __VA_ARGS__)
+#define EIGHT(n)                    n n n n n n n n
+#define LONG(low, high)             "\x8a\x08" low "\0\0\0\0\0\0" high
+
+/* Sizes, strides and offsets that reach past the storage, also where their products overflow. */
+Test(pt, tensors_that_do_not_fit_their_storage)
+{
+#define FLOATS BEGIN_FILE("v2", "torch\nFloatStorage", "K\4")
+    EXPECT_REFUSED(FLOATS "K\2(K\3t(K\1t" END_FILE, TN_E_CORRUPT, "damaged");
+    EXPECT_REFUSED(FLOATS "K\0(K\2t(" LONG("\1", "\x40") "t" END_FILE, TN_E_CORRUPT, "damaged");
+    EXPECT_REFUSED(FLOATS LONG("\0", "\x40") "(K\1t(K\1t" END_FILE, TN_E_CORRUPT,
+                   "damaged"); /* 2^62 * 4 wraps to 0 */
+    EXPECT_REFUSED(FLOATS "K\0(" LONG("\1", "\x40") LONG("\1", "\x40") "t(K\4K\4t" END_FILE, TN_E_CORRUPT,
+                   "damaged");
+    EXPECT_REFUSED(FLOATS "K\0(K\1t(J\xff\xff\xff\xfft" END_FILE, TN_E_CORRUPT, "damaged");
+    /* 2^60 + 1 elements of 16 bytes wrap to the 16 bytes that are there. */
+    EXPECT_REFUSED(BEGIN_FILE("v2", "torch\nComplexDoubleStorage", LONG("\1", "\x10"))
+                       LONG("\0", "\x08") "(K\1t(K\1t" END_FILE,
+                   TN_E_CORRUPT, "damaged");
+    EXPECT_REFUSED(BEGIN_FILE("v2", "torch\nFloatStorage", "K\5") "K\0(K\1t(K\1t" END_FILE, TN_E_CORRUPT,
+                   "the record 'data/0' does not have the elements of its tensor");
+    EXPECT_REFUSED(BEGIN_FILE("v2", "torch\nBoolStorage", "K\x10") "K\2(K\2t(K\3t" END_FILE, TN_E_CORRUPT,
+                   "the record 'data/0' does not have the elements");
+    /* Of the dtype that the call names, not of the storage's. */
+    EXPECT_REFUSED(BEGIN_FILE("v3", "torch\nFloatStorage", "K\4") "K\2(K\1t(K\1t\x89"
+                                                                  "ccollections\nOrderedDict\n)R"
+                                                                  "ctorch\nfloat64\ntRs.",
+                   TN_E_CORRUPT, "damaged");
+    EXPECT_REFUSED(FLOATS "K\0(" EIGHT(EIGHT("K\1")) "K\1t(" EIGHT(EIGHT("K\0")) "K\0t" END_FILE,
+                   TN_E_UNSUPPORTED, "it has a tensor of 65 dimensions, a tensor may have 64");
+}
+
+/* Damage that leaves a pickle which can be read, with sizes, strides, offsets and keys of any kind. */
+Test(pt, changed_pickles_of_shared_storages_load_or_end_in_an_error)
+{
+    int code;
+    zip_stat_t info;
+    zip_t *zip = zip_open(path_of("shared.pt"), ZIP_RDONLY, &code);
+    cr_assert_not_null(zip);
+    cr_assert_eq(zip_stat(zip, "shared/data.pkl", 0, &info), 0);
+    uint8_t *bytes = malloc(info.size), *copy = malloc(info.size), storage[40] = {0};
+    zip_file_t *file = zip_fopen(zip, "shared/data.pkl", 0);
+    cr_assert_eq(zip_fread(file, bytes, info.size), (zip_int64_t)info.size);
+    zip_fclose(file);
+    zip_discard(zip);
+    uint32_t failed = 0;
+    for (uint32_t seed = 1; seed <= 1500; seed++) {
+        tn_pt *f;
+        state = seed;
+        memcpy(copy, bytes, info.size);
+        for (uint32_t n = 1 + random_number(4); n > 0; n--)
+            copy[random_number((uint32_t)info.size)] = (uint8_t)random_number(256);
+        write_archive(copy, info.size, storage, 3, (uint64_t[]){40, 3, 8});
+        int32_t status = tn_pt_open(ctx, damaged(), &f);
+        if (!status) {
+            tn_named_tensors list = tn_pt_tensors(s, f, NULL);
+            status = tn_scope_failed(s);
+            cr_assert(!status || tn_scope_error(s)->message[0], "seed %u", seed);
+            if (list.count) tn_pt_save(s, "again.pt", list);
+            tn_scope_clear(s);
+            tn_pt_get(s, f, "y", TN_CPU);
+            tn_scope_clear(s);
+            tn_pt_close(f);
+        } else {
+            cr_assert(tn_last_error()->message[0], "seed %u", seed);
+        }
+        failed += status != TN_OK;
+        tn_scope_close(s);
+        s = tn_scope_open(ctx);
+    }
+    cr_assert(failed > 400 && failed < 1400, "%u", failed);
+    free(bytes);
+    free(copy);
+    unlink(damaged());
+    unlink("again.pt");
 }
 
 /* Behind the checksums of zip: the pickle itself. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes checkpoint.pt and module.pt, which pt.c reads. Needs PyTorch; the files are kept, so it is run by hand.
+"""Makes checkpoint.pt, views.pt, shared.pt and module.pt, which pt.c reads. Needs PyTorch; the files are kept, so it is run by hand.
 
     record_pt.py FOLDER
 """
@@ -22,4 +22,7 @@ torch.save({
 }, folder / "checkpoint.pt")
 complexes = torch.tensor([1 + 2j, -3 - 4j])
 torch.save({"conjugate": complexes.conj(), "plain": complexes, "negative": (2 * complexes).conj().imag}, folder / "views.pt", pickle_protocol=5)
+numbers, flags = torch.arange(10.0), torch.tensor([True, False, True])
+torch.save({"x": numbers, "y": numbers[5:8], "expanded": numbers[2:3].expand(2, 3), "none": numbers[5:5], "transposed": numbers.view(2, 5).t(), "last": numbers[9],
+            "again": numbers, "flags": flags, "tail": flags[1:], "alone": torch.zeros(2)}, folder / "shared.pt")
 torch.save(torch.nn.Linear(2, 1), folder / "module.pt")  # a class of Python: to be refused

@@ -193,7 +193,8 @@ static int file(tn_scope *s, tn_device d)
     if (fd >= 0) close(fd);
     if (one.tensor && !tn_safetensors_save(s, path, &one, 1, NULL, 0) &&
         !tn_safetensors_open(tn_scope_context(s), path, &f))
-        result = has_sum(s, tn_safetensors_get(s, f, "x", d), 15);
+        result = both(has_sum(s, tn_safetensors_get(s, f, "x", d), 15),
+                      has_sum(s, tn_safetensors_map(s, f, "x"), 15));
     tn_safetensors_close(f);
     unlink(path);
     return result;

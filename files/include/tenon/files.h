@@ -36,15 +36,16 @@ TN_API uint64_t tn_pt_count(const tn_pt *file) TN_ANY_THREAD;
 TN_API const char *tn_pt_name(const tn_pt *file, uint64_t i) TN_ANY_THREAD;
 /* A number, bool or text (which lives as long as the file); TN_TAG_NONE for tensors, None and names that are not there. */
 TN_API tn_value tn_pt_value(const tn_pt *file, const char *name) TN_ANY_THREAD;
-/* A copy of a tensor on a device (0: the scope's default device). NULL on failure: TN_E_NOT_FOUND for other names. */
+/* A row-major copy of a tensor on a device (0: the scope's default device). NULL on failure: TN_E_NOT_FOUND for other names. */
 TN_API TN_SCOPED tn_tensor *tn_pt_get(tn_scope *s, tn_pt *file, const char *name, tn_device device);
 /* All tensors whose names begin with `prefix` and a dot, without these; NULL: all tensors, with their whole names. They are on
- * the CPU. The list belongs to the scope. */
+ * the CPU. The list belongs to the scope. Tensors that share a storage in the file share one here, but are no views in autograd. */
 TN_API tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *file, TN_NULLABLE const char *prefix);
 
 /*
  * Writes what torch.load gives as an ordered dictionary of tensors, such as a module's state (tn_module_tensors). A temporary
- * file replaces `path` at the end, so a failure leaves the old file. Returns the status.
+ * file replaces `path` at the end, so a failure leaves the old file. Returns the status. Tensors that
+ * share a storage share it in the file, which holds all of its bytes: save a clone of a small view of a large tensor.
  */
 TN_API int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors);
 
@@ -73,7 +74,7 @@ TN_API TN_SCOPED tn_tensor *tn_file_get(tn_scope *s, tn_file *file, const char *
 /* A tensor on the CPU, over the file's pages where the format allows (tn_safetensors_map says what that
  * means), else a copy. */
 TN_API TN_SCOPED tn_tensor *tn_file_map(tn_scope *s, tn_file *file, const char *name);
-/* All of them, as tn_file_map gives them. The list belongs to the scope. */
+/* All of them, as tn_file_map gives them; those of a file of PyTorch as tn_pt_tensors does. The list belongs to the scope. */
 TN_API tn_named_tensors tn_file_tensors(tn_scope *s, tn_file *file);
 /* The same on a device, where it is not the CPU as copies. */
 TN_API tn_named_tensors tn_file_tensors_on(tn_scope *s, tn_file *file, tn_device device);
