@@ -13,6 +13,7 @@ typedef struct walk {
     tn_scope *s;
     tn_tensor *x;                    /* the views made so far */
     int64_t dim;                     /* next dimension of x */
+    int64_t of_whole;                /* the same dimension of the tensor that is indexed */
     tn_tensor *indices[TN_MAX_RANK]; /* for aten::index; NULL: the whole dimension */
     int64_t n_indices;
     int64_t last; /* number of indices in use */
@@ -81,6 +82,17 @@ static void skip(walk *w, int64_t dims)
     w->dim += dims;
 }
 
+static void take_position(walk *w, int64_t position)
+{
+    const int64_t size = w->x->desc.sizes[w->dim];
+    if (position >= -size && position < size)
+        w->x = tn_select(w->s, w->x, w->dim, position);
+    else
+        tni_scope_record(w->s, tni_error(TN_E_INDEX,
+                                         "index %lld is out of bounds for dimension %lld with size %lld",
+                                         (long long)position, (long long)w->of_whole, (long long)size));
+}
+
 static void take_tensor(walk *w, tn_tensor *index, int64_t dims)
 {
     if (w->n_indices == TN_MAX_RANK) return;
@@ -101,7 +113,7 @@ static void take(walk *w, const tn_index_item *item, int64_t ellipsis)
         skip(w, 1);
         break;
     case TN_INDEX_AT:
-        w->x = tn_select(w->s, w->x, w->dim, item->start);
+        take_position(w, item->start);
         break;
     case TN_INDEX_NONE:
         w->x = tn_unsqueeze(w->s, w->x, w->dim);
@@ -128,6 +140,7 @@ static int32_t walk_items(walk *w, const tn_index_item *items, int64_t count)
     for (int64_t i = 0; i < count && !w->s->status; i++) {
         const tn_index_item item = plain(w->s, &items[i]);
         if (!w->s->status) take(w, &item, ellipsis);
+        w->of_whole += item.kind == TN_INDEX_ELLIPSIS ? ellipsis : consumed(&item);
     }
     return w->s->status;
 }
@@ -161,7 +174,7 @@ tn_tensor *tn_index_put_items(tn_scope *s, tn_tensor *x, tn_tensor *value, const
         value = tn__to_copy(s, value, .device = x->desc.device);
     if (value && value->desc.dtype != x->desc.dtype) value = tn__to_copy(s, value, .dtype = x->desc.dtype);
     if (w.last)
-        tn_index_put_(s, w.x, ((tn_tensors){w.indices, w.last}), value);
+        tn_index_put_(s, w.x, ((tn_tensors){w.indices, w.last}), without_leading_ones(s, value, 0));
     else
         tn_copy_(s, w.x, without_leading_ones(s, value, tn_tensor_rank(w.x)));
     return s->status ? NULL : x;

@@ -12,7 +12,7 @@ void grad_cat(tn_scope *s, tni_grad *g)
     uint32_t n = tni_grad_count(g, 0);
     for (uint32_t i = 0; i < n; i++) {
         tni_meta m = tni_grad_meta(g, 0, i);
-        if (m.rank != out.rank) { /* an empty vector, which cat skips */
+        if (m.rank != out.rank || (m.rank == 1 && m.sizes[0] == 0)) { /* an empty vector, which cat skips */
             if (tni_grad_needs_item(g, 0, i)) tni_grad_set_item(g, 0, i, zeros_as(s, &m, m.dtype));
             continue;
         }

@@ -69,9 +69,8 @@ void composite_is_same_size(tn_scope *s, const tn_value *args, tn_value *outs)
 /* ---- isin ---- */
 
 /* Bools and complex numbers have no place in a sorted set. */
-static int32_t may_be_in(tn_scope *s, const tn_tensor *t)
+static int32_t may_be_in(tn_scope *s, tn_dtype dtype)
 {
-    tn_dtype dtype = dtype_of(t);
     if (dtype != TN_BOOL && !is_complex(dtype)) return 1;
     tni_scope_failf(s, TN_E_DTYPE, "Unsupported input type encountered for isin(): %s",
                     tni_dtype_error_name(dtype));
@@ -83,7 +82,7 @@ static tn_tensor *is_in(tn_scope *s, tn_tensor *elements, tn_tensor *tests, int3
 {
     tn_dtype dtype = tni_common_dtype(s, elements, tests);
     int64_t count = tn_tensor_numel(tests);
-    if (!may_be_in(s, elements) || !may_be_in(s, tests)) return NULL;
+    if (!may_be_in(s, dtype_of(elements)) || !may_be_in(s, dtype_of(tests))) return NULL;
     if (count == 0 || tn_tensor_numel(elements) == 0)
         return tni_full_on(s, elements, TN_BOOL, sizes_of(elements), tn_value_bool(invert));
     elements = tni_cast(s, elements, dtype);
@@ -108,6 +107,7 @@ void composite_isin(tn_scope *s, const tn_value *args, tn_value *outs)
 static tn_tensor *number_for(tn_scope *s, tn_value number, const tn_tensor *other)
 {
     tni_promotion p = {0};
+    if (!may_be_in(s, tni_dtype_of_scalar(number, TN_FLOAT32))) return NULL;
     tni_promotion_add(&p, dtype_of(other), rank_of(other) == 0, 0);
     tni_promotion_add(&p, tni_dtype_of_scalar(number, tni_default_dtype(s->ctx)), 1, 1);
     return tn_scalar_tensor_of(s, number, tni_promotion_result(&p, tni_default_dtype(s->ctx)),

@@ -137,7 +137,8 @@ static void arange(tn_scope *s, tn_value start, tn_value end, tn_value step, tni
     int64_t count = count_steps(start, end, step, o.dtype);
     start = number_in(start, o.dtype);
     step = number_in(step, o.dtype);
-    if (tn_value_as_float(step) == 0) return (void)tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
+    if (o.dtype == TN_INT64 && step.as.i == 0)
+        return (void)tn_scope_fail(s, TN_E_ARGUMENT, "step must be nonzero");
     if (o.dtype == TN_INT64) count = count_steps(start, number_in(end, o.dtype), step, o.dtype);
     tn_tensor *t = tni_empty_with(s, TN_INTS(count), o);
     give(outs, 0, t ? tn_prim_iota(s, t, start, step) : NULL);

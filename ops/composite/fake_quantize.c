@@ -53,6 +53,9 @@ static int32_t check_channels(tn_scope *s, const tn_tensor *self, const tn_tenso
     if (dtype_of(scale) != TN_FLOAT32 && dtype_of(scale) != TN_BFLOAT16)
         return tni_scope_failf(s, TN_E_DTYPE, "Scale must be Float or BFloat16, found %s",
                                tni_dtype_error_name(dtype_of(scale)));
+    if (dtype_of(zero) != TN_INT32 && dtype_of(zero) != TN_FLOAT32 && dtype_of(zero) != TN_FLOAT16)
+        return tni_scope_failf(s, TN_E_DTYPE, "Zero-point must be Int32, Float or Half, found %s",
+                               tni_dtype_error_name(dtype_of(zero)));
     if (rank_of(scale) != 1) return tn_scope_fail(s, TN_E_SHAPE, "scale should be a 1-D tensor");
     if (rank_of(zero) != 1) return tn_scope_fail(s, TN_E_SHAPE, "zero point should be a 1-D tensor");
     if (tn_tensor_numel(scale) != tn_tensor_numel(zero))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Composites: histograms of one and of several dimensions. The last bin includes its upper edge. */
 #include <math.h>
-#include "ops/composite/composite.h"
+#include "ops/composite/compute_dtype.h"
 
 #define MAX_DIMENSIONS 16
 
@@ -86,6 +86,27 @@ static tn_tensor *bins_of(tn_scope *s, tn_tensor *column, tn_tensor *edges)
     return tn_masked_fill_scalar(s, place, outside, -1);
 }
 
+static int32_t check_grid_dtypes(tn_scope *s, const tn_tensor *self, tn_tensors edges,
+                                 const tn_tensor *weight)
+{
+    for (int64_t d = 0; d < edges.count; d++) {
+        if (edges.data[d] && dtype_of(edges.data[d]) != dtype_of(self))
+            return tni_scope_failf(
+                s, TN_E_DTYPE,
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, "
+                "but got input with dtype %s and bins for dimension %lld with dtype %s",
+                tni_dtype_cpp_name(dtype_of(self)), (long long)d,
+                tni_dtype_cpp_name(dtype_of(edges.data[d])));
+    }
+    if (weight && dtype_of(weight) != dtype_of(self))
+        return tni_scope_failf(
+            s, TN_E_DTYPE,
+            "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor "
+            "should have the same dtype, but got input(%s), and weight(%s)",
+            tni_dtype_cpp_name(dtype_of(self)), tni_dtype_cpp_name(dtype_of(weight)));
+    return TN_OK;
+}
+
 /* Counts or sums of weights over the grid of all edges. */
 static tn_tensor *count_in_grid(tn_scope *s, tn_tensor *self, tn_tensors edges, tn_tensor *weight,
                                 int32_t density)
@@ -93,6 +114,7 @@ static tn_tensor *count_in_grid(tn_scope *s, tn_tensor *self, tn_tensors edges, 
     int64_t sizes[MAX_DIMENSIONS], cells = 1, rows = tn_tensor_size(self, 0);
     tn_tensor *place = tni_zeros_on(s, self, TN_INT64, TN_INTS(rows)),
               *inside = tni_full_on(s, self, TN_BOOL, TN_INTS(rows), tn_value_bool(1));
+    if (check_grid_dtypes(s, self, edges, weight)) return NULL;
     for (int64_t d = 0; d < edges.count && !tn_scope_failed(s); d++) {
         tn_tensor *bin = bins_of(s, tn_select(s, self, 1, d), edges.data[d]);
         sizes[d] = tn_tensor_numel(edges.data[d]) - 1;
@@ -105,8 +127,7 @@ static tn_tensor *count_in_grid(tn_scope *s, tn_tensor *self, tn_tensors edges, 
                                : tni_full_on(s, self, 0, TN_INTS(rows), tn_value_int(1));
     amount = tn_masked_fill_scalar(s, amount, tn_logical_not(s, inside), 0);
     place = tn_masked_fill_scalar(s, place, tn_logical_not(s, inside), 0);
-    tn_tensor *hist = tn_index_add(s, tni_zeros_on(s, self, 0, TN_INTS(cells)), 0, place,
-                                   tni_cast(s, amount, dtype_of(self)));
+    tn_tensor *hist = tn_index_add(s, tni_zeros_on(s, self, 0, TN_INTS(cells)), 0, place, amount);
     hist = tni_reshape(s, hist, (tn_ints){sizes, edges.count});
     if (!density || !hist) return hist;
     tn_tensor *total = tn_sum(s, hist);
@@ -121,8 +142,8 @@ static tn_tensor *count_in_grid(tn_scope *s, tn_tensor *self, tn_tensors edges, 
     return hist;
 }
 
-/* (rows, dimensions). */
-static tn_tensor *as_rows(tn_scope *s, tn_tensor *self, int64_t dimensions)
+/* (rows, dimensions); a weight has an element for each row. */
+static tn_tensor *as_rows(tn_scope *s, tn_tensor *self, int64_t dimensions, const tn_tensor *weight)
 {
     if (rank_of(self) < 2)
         return tn_scope_fail(s, TN_E_SHAPE,
@@ -135,6 +156,14 @@ static tn_tensor *as_rows(tn_scope *s, tn_tensor *self, int64_t dimensions)
                                "torch.histogramdd(): expected %lld bin sequences for a D-dimensional "
                                "histogram but got %lld",
                                (long long)tn_tensor_size(self, -1), (long long)dimensions),
+               NULL;
+    if (weight && !tni_same_sizes(sizes_of(weight), (tn_ints){tni_sizes(self), rank_of(self) - 1}))
+        return tni_scope_failf(
+                   s, TN_E_SHAPE,
+                   "torch.histogramdd: if weight tensor is provided it should have the same shape as "
+                   "the input tensor excluding its innermost dimension, but got input with shape %s "
+                   "and weight with shape %s",
+                   sizes_text(s, self), sizes_text(s, weight)),
                NULL;
     return tni_reshape(s, self, TN_INTS(dimensions ? tn_tensor_numel(self) / dimensions : 0, dimensions));
 }
@@ -180,7 +209,7 @@ void composite_histogram_bins_tensor(tn_scope *s, const tn_value *args, tn_value
 
 static void histogram_of_counts(tn_scope *s, const tn_value *args, tn_ints bins, tn_value *outs)
 {
-    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), bins.count);
+    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), bins.count, arg_tensor(args, 3));
     tn_tensors edges = edges_of_counts(s, rows, bins, arg_floats(args, 2));
     if (tn_scope_failed(s)) return;
     give(outs, 0, count_in_grid(s, rows, edges, arg_tensor(args, 3), arg_bool(args, 4)));
@@ -203,7 +232,7 @@ void composite_histogramdd_int_bins(tn_scope *s, const tn_value *args, tn_value 
 void composite_histogramdd_tensorlist_bins(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensors edges = arg_tensors(args, 1);
-    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), edges.count);
+    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), edges.count, arg_tensor(args, 3));
     if (rows) give(outs, 0, count_in_grid(s, rows, edges, arg_tensor(args, 3), arg_bool(args, 4)));
     tn_tensor **copies = tni_scope_tensors(s, edges.count);
     for (int64_t d = 0; copies && d < edges.count; d++) copies[d] = tn_clone(s, edges.data[d]);
@@ -213,14 +242,14 @@ void composite_histogramdd_tensorlist_bins(tn_scope *s, const tn_value *args, tn
 void composite_histogramdd_bin_edges(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_ints bins = arg_ints(args, 1);
-    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), bins.count);
+    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), bins.count, NULL);
     give_list(outs, 0, edges_of_counts(s, rows, bins, arg_floats(args, 2)));
 }
 
 void composite_histogramdd_from_bin_cts(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_ints bins = arg_ints(args, 1);
-    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), bins.count);
+    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), bins.count, arg_tensor(args, 3));
     tn_tensors edges = edges_of_counts(s, rows, bins, arg_floats(args, 2));
     if (!tn_scope_failed(s))
         give(outs, 0, count_in_grid(s, rows, edges, arg_tensor(args, 3), arg_bool(args, 4)));
@@ -229,6 +258,6 @@ void composite_histogramdd_from_bin_cts(tn_scope *s, const tn_value *args, tn_va
 void composite_histogramdd_from_bin_tensors(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensors edges = arg_tensors(args, 1);
-    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), edges.count);
+    tn_tensor *rows = as_rows(s, arg_tensor(args, 0), edges.count, arg_tensor(args, 2));
     if (rows) give(outs, 0, count_in_grid(s, rows, edges, arg_tensor(args, 2), arg_bool(args, 3)));
 }

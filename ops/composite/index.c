@@ -104,7 +104,7 @@ static void index_fill(tn_scope *s, const tn_value *args, tn_tensor *value, tn_v
 {
     tn_tensor *self = arg_tensor(args, 0), *index = arg_tensor(args, 2), *list[TN_MAX_RANK];
     int64_t dim = tni_dim(s, arg_int(args, 1), rank_of(self));
-    if (dtype_of(index) != TN_INT64 && dtype_of(index) != TN_INT32)
+    if (dtype_of(index) != TN_INT64)
         return (void)tn_scope_fail(s, TN_E_DTYPE, "index_fill_(): Expected dtype int64 for index.");
     if (rank_of(index) > 1) return (void)tn_scope_fail(s, TN_E_SHAPE, "Index has to be a vector/scalar");
     tn_tensor *target = rank_of(self) ? self : tn_unsqueeze(s, self, 0);
@@ -208,11 +208,20 @@ void composite_masked_fill_tensor(tn_scope *s, const tn_value *args, tn_value *o
             s, TN_E_SHAPE,
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %lld dimension(s).",
             (long long)rank_of(value));
-    if (is_complex(dtype_of(value)) && !is_complex(dtype_of(self)))
-        return (void)tni_scope_failf(
-            s, TN_E_DTYPE, TNI_OVERFLOW,
-            dtype_of(self) == TN_BOOL ? "bool"
-                                      : tni_overflowing(tn_value_complex((double[]){0, 1}), dtype_of(self)));
+    if (dtype_of(mask) != TN_BOOL)
+        return (void)tni_scope_failf(s, TN_E_DTYPE,
+                                     "masked_fill_ only supports boolean masks, but got mask with dtype %s",
+                                     tni_dtype_cpp_name(dtype_of(mask)));
+    if (is_complex(dtype_of(value)) && !is_complex(dtype_of(self))) {
+        if (tn_item_double(s, tn_imag(s, value)) != 0)
+            return (void)tni_scope_failf(
+                s, TN_E_DTYPE, TNI_OVERFLOW,
+                dtype_of(self) == TN_BOOL
+                    ? "bool"
+                    : tni_overflowing(tn_value_complex((double[]){0, 1}), dtype_of(self)));
+        value = tn_real(s, value);
+        if (!value) return;
+    }
     write_masked(s, self, mask, tn_to_device(s, value, tn_tensor_device(self), dtype_of(self)), outs);
 }
 

@@ -133,7 +133,7 @@ void composite_rms_norm(tn_scope *s, const tn_value *args, tn_value *outs)
     mean = tn_add_scalar(s, mean, arg_float_or(args, 3, default_eps(dtype_of(input))));
     x = tn_mul(s, x, tn_rsqrt(s, mean));
     if (weight) x = tn_mul(s, x, weight);
-    give_cast(s, outs, 0, x, weight ? tn_promote_types(dtype_of(input), dtype_of(weight)) : dtype_of(input));
+    give_cast(s, outs, 0, x, dtype_of(input));
 }
 
 /* (input, normalized_shape, weight, eps) */

@@ -20,7 +20,25 @@ typedef struct two_sided {
 
 static two_sided sides(tn_scope *s, tn_tensor *self, tn_tensor *target)
 {
-    two_sided t = {wide(s, self), wide(s, target), tni_common_dtype(s, self, target)};
+    tn_dtype dtype = tni_common_dtype(s, self, target);
+    two_sided t = {wide(s, tni_cast(s, self, dtype)), wide(s, tni_cast(s, target, dtype)), dtype};
+    return t;
+}
+
+/* Whether a result of dtype `from` may be written to a tensor of dtype `to`. */
+static int32_t check_can_cast(tn_scope *s, tn_dtype from, tn_dtype to)
+{
+    if (tn_can_cast(from, to)) return TN_OK;
+    return tni_scope_failf(s, TN_E_DTYPE, "result type %s can't be cast to the desired output type %s",
+                           tni_dtype_error_name(from), tni_dtype_error_name(to));
+}
+
+/* The same for a loss in the dtype of self, or with `grad` for the gradient of self. */
+static two_sided sides_of_self(tn_scope *s, tn_tensor *self, tn_tensor *target, const tn_tensor *grad)
+{
+    two_sided t = sides(s, self, target);
+    check_can_cast(s, grad ? tn_promote_types(t.dtype, dtype_of(grad)) : t.dtype, dtype_of(self));
+    t.dtype = dtype_of(self);
     return t;
 }
 
@@ -38,11 +56,12 @@ static tn_tensor *chain(tn_scope *s, tn_tensor *grad, tn_tensor *slope, int64_t 
     return slope ? tni_cast(s, slope, dtype) : NULL;
 }
 
-/* A product that has the size of its first factor, as if it were computed in place. */
+/* A product that has the size and the dtype of its first factor, as if it were computed in place. */
 static tn_tensor *scaled_in_place(tn_scope *s, tn_tensor *t, tn_tensor *by)
 {
     tn_tensor *out = tn_mul(s, t, by);
-    if (!out || tni_same_sizes(sizes_of(out), sizes_of(t))) return out;
+    if (!out || check_can_cast(s, dtype_of(out), dtype_of(t))) return NULL;
+    if (tni_same_sizes(sizes_of(out), sizes_of(t))) return tni_cast(s, out, dtype_of(t));
     tni_scope_failf(s, TN_E_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
                     sizes_text(s, t), sizes_text(s, out));
     return NULL;
@@ -52,13 +71,15 @@ static tn_tensor *scaled_in_place(tn_scope *s, tn_tensor *t, tn_tensor *by)
 
 void composite_mse_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    tn_tensor *d = tn_sub(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *d;
+    tn_dtype dtype = tni_common_dtype(s, self, target);
+    d = tn_sub(s, tni_cast(s, self, dtype), tni_cast(s, target, dtype));
     give(outs, 0, tni_reduce_loss(s, tn_mul(s, d, d), arg_int(args, 2)));
 }
 
 void composite_mse_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    two_sided t = sides_of_self(s, arg_tensor(args, 1), arg_tensor(args, 2), arg_tensor(args, 0));
     tn_tensor *slope = tn_mul_scalar(s, difference_of(s, &t), 2);
     give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
 }
@@ -90,7 +111,7 @@ void composite_smooth_l1_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_smooth_l1_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     double beta = arg_float(args, 4);
-    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    two_sided t = sides_of_self(s, arg_tensor(args, 1), arg_tensor(args, 2), arg_tensor(args, 0));
     tn_tensor *d = difference_of(s, &t), *far = tn_ge_scalar(s, tn_abs(s, d), beta);
     tn_tensor *slope = tn_where(s, far, tn_sign(s, d), beta > 0 ? tn_div_scalar(s, d, beta) : d);
     give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
@@ -105,7 +126,7 @@ static int32_t check_delta(tn_scope *s, double delta)
 void composite_huber_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     double delta = arg_float(args, 3);
-    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
+    two_sided t = sides_of_self(s, arg_tensor(args, 0), arg_tensor(args, 1), NULL);
     tn_tensor *z = tn_abs(s, difference_of(s, &t)), *square, *line;
     if (check_delta(s, delta)) return;
     square = tn_mul_scalar(s, tn_mul(s, z, z), 0.5);
@@ -117,7 +138,7 @@ void composite_huber_loss(tn_scope *s, const tn_value *args, tn_value *outs)
 void composite_huber_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     double delta = arg_float(args, 4);
-    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    two_sided t = sides_of_self(s, arg_tensor(args, 1), arg_tensor(args, 2), arg_tensor(args, 0));
     tn_tensor *d = difference_of(s, &t);
     tn_tensor *slope = tn_clamp(s, d, .min = TN_SCALAR(-delta), .max = TN_SCALAR(delta));
     give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
@@ -132,7 +153,7 @@ void composite_soft_margin_loss(tn_scope *s, const tn_value *args, tn_value *out
 
 void composite_soft_margin_loss_backward(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    two_sided t = sides(s, arg_tensor(args, 1), arg_tensor(args, 2));
+    two_sided t = sides_of_self(s, arg_tensor(args, 1), arg_tensor(args, 2), arg_tensor(args, 0));
     tn_tensor *e = tn_exp(s, tn_neg(s, tn_mul(s, t.self, t.target))), *slope;
     slope = tn_div(s, tn_mul(s, tn_neg(s, t.target), e), tn_add_scalar(s, e, 1));
     give(outs, 0, chain(s, arg_tensor(args, 0), slope, arg_int(args, 3), t.dtype));
@@ -142,6 +163,9 @@ void composite_soft_margin_loss_backward(tn_scope *s, const tn_value *args, tn_v
 
 static int32_t check_same(tn_scope *s, const tn_tensor *self, const tn_tensor *target)
 {
+    if (dtype_of(target) != dtype_of(self))
+        return tni_scope_failf(s, TN_E_DTYPE, "Found dtype %s but expected %s",
+                               tni_dtype_error_name(dtype_of(target)), tni_dtype_error_name(dtype_of(self)));
     if (tni_same_sizes(sizes_of(self), sizes_of(target))) return TN_OK;
     return tni_scope_failf(
         s, TN_E_SHAPE,
@@ -150,27 +174,30 @@ static int32_t check_same(tn_scope *s, const tn_tensor *self, const tn_tensor *t
         sizes_text(s, target), sizes_text(s, self));
 }
 
-/* Whether all elements are in [0, 1], read on synchronous devices only; other devices are not waited for. */
-static int32_t are_probabilities(tn_scope *s, tn_tensor *t)
+/* All elements are in [0, 1], read on synchronous devices only; other devices are not waited for. */
+static int32_t check_probabilities(tn_scope *s, tn_tensor *t, const char *name)
 {
-    if (tn_tensor_device(t) != TN_CPU || tn_tensor_numel(t) == 0) return 1;
+    if (tn_tensor_device(t) != TN_CPU || tn_tensor_numel(t) == 0) return TN_OK;
     tn_aminmax_result range = tn_aminmax(s, tn_detach_default(s, t));
-    return tn_scope_failed(s) || (tn_item_double(s, range.min) >= 0 && tn_item_double(s, range.max) <= 1);
+    if (tn_scope_failed(s) || (tn_item_double(s, range.min) >= 0 && tn_item_double(s, range.max) <= 1))
+        return TN_OK;
+    return tni_scope_failf(s, TN_E_ARGUMENT, "all elements of %s should be between 0 and 1", name);
 }
 
 /* Logarithms are clamped at -100, so that the loss stays finite. */
 void composite_binary_cross_entropy(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    if (!are_probabilities(s, arg_tensor(args, 0)))
-        return (void)tn_scope_fail(s, TN_E_ARGUMENT, "all elements of input should be between 0 and 1");
-    two_sided t = sides(s, arg_tensor(args, 0), arg_tensor(args, 1));
-    tn_tensor *weight = arg_tensor(args, 2), *yes, *no, *loss;
-    if (check_same(s, arg_tensor(args, 0), arg_tensor(args, 1))) return;
+    tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *weight = arg_tensor(args, 2), *yes,
+              *no, *loss;
+    if (check_same(s, self, target) || check_probabilities(s, self, "input") ||
+        check_probabilities(s, target, "target"))
+        return;
+    two_sided t = sides(s, self, target);
     yes = tn_clamp_min(s, tn_log(s, t.self), -100);
     no = tn_clamp_min(s, tn_log1p(s, tn_neg(s, t.self)), -100);
     loss = tn_sub(s, tn_mul(s, tn_sub_scalar(s, t.target, 1), no), tn_mul(s, t.target, yes));
     if (weight) loss = scaled_in_place(s, loss, weight);
-    give(outs, 0, tni_give_loss(s, loss, arg_int(args, 3), dtype_of(arg_tensor(args, 0))));
+    give(outs, 0, tni_give_loss(s, loss, arg_int(args, 3), t.dtype));
 }
 
 /* (x - t) / max((1 - x) x, 1e-12) */
@@ -189,12 +216,12 @@ void composite_binary_cross_entropy_with_logits(tn_scope *s, const tn_value *arg
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *weight = arg_tensor(args, 2);
     tn_tensor *positive = arg_tensor(args, 3), *log, *loss;
     log = tn_log_sigmoid(s, self);
-    loss = tn_mul(s, tn_rsub_scalar(s, target, 1), self);
+    loss = scaled_in_place(s, tn_rsub_scalar(s, target, 1), self);
     if (positive) {
         tn_tensor *more = tn_mul(s, tn_sub_scalar(s, positive, 1), target);
-        log = tn_mul(s, tn_add_scalar(s, more, 1), log);
+        log = scaled_in_place(s, log, tn_add_scalar(s, more, 1));
     }
-    loss = tn_sub(s, loss, log);
+    if (loss) loss = tni_cast(s, tn_sub(s, loss, log), dtype_of(loss));
     if (weight) loss = scaled_in_place(s, loss, weight);
     give(outs, 0, tni_reduce_loss(s, loss, arg_int(args, 4)));
 }
@@ -206,6 +233,8 @@ void composite_kl_div(tn_scope *s, const tn_value *args, tn_value *outs)
     tn_tensor *self = arg_tensor(args, 0), *target = arg_tensor(args, 1), *loss;
     if (is_integer(dtype_of(self)) || is_integer(dtype_of(target)))
         return (void)tn_scope_fail(s, TN_E_DTYPE, "kl_div: Integral inputs not supported.");
+    if (is_complex(dtype_of(self)) || is_complex(dtype_of(target)))
+        return (void)tn_scope_fail(s, TN_E_DTYPE, "kl_div: Complex inputs not supported.");
     if (arg_bool(args, 3))
         loss = tn_mul(s, tn_exp(s, target), tn_sub(s, target, self));
     else

@@ -226,6 +226,10 @@ static int32_t check_bilinear(tn_scope *s, const tn_tensor *a, const tn_tensor *
                 "bilinear(): input%lld size does not match weight size: got %lld but expected %lld",
                 (long long)i, (long long)size, (long long)(rank_of(weight) == 3 ? tni_sizes(weight)[i] : -1));
     }
+    if (bias && dtype_of(bias) != dtype_of(weight))
+        return tni_scope_failf(s, TN_E_DTYPE,
+                               "bilinear(): all tensors must have the same dtype, got weight: %s, bias: %s",
+                               tni_dtype_error_name(dtype_of(weight)), tni_dtype_error_name(dtype_of(bias)));
     if (bias && tni_sizes(bias)[0] != tni_sizes(weight)[0])
         return tni_scope_failf(s, TN_E_SHAPE,
                                "bilinear(): bias size does not match weight size: got %lld but expected %lld",

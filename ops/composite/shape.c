@@ -20,11 +20,14 @@ void composite_cat(tn_scope *s, const tn_value *args, tn_value *outs)
         tni_promotion_add(&p, dtype_of(list.data[i]), 0, 0);
         if (rank_of(first) == 1 && tn_tensor_numel(first) == 0) first = list.data[i];
     }
+    tn_dtype dtype = tni_promotion_result(&p, tni_default_dtype(s->ctx));
+    if (rank_of(first) == 1 &&
+        tn_tensor_numel(first) == 0) /* nothing but empty vectors, along any dimension */
+        return give(outs, 0, tni_empty_on(s, first, dtype, TN_INTS(0)));
     dim = tni_dim(s, arg_int(args, 1), rank_of(first));
     for (int64_t i = 0; i < list.count; i++) {
         if (rank_of(list.data[i]) == rank_of(first)) total += tn_tensor_size(list.data[i], dim);
     }
-    tn_dtype dtype = tni_promotion_result(&p, tni_default_dtype(s->ctx));
     tn_tensor *out = tni_empty_on(s, first, dtype, tni_sizes_with(s, sizes_of(first), dim, total));
     for (int64_t i = 0; i < list.count && out; i++) {
         int64_t length = rank_of(list.data[i]) == rank_of(first) ? tn_tensor_size(list.data[i], dim) : 0;

@@ -8,6 +8,8 @@ void composite_contiguous(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
     int32_t format = arg_format(args, 1) < 0 ? TN_CONTIGUOUS_FORMAT : arg_format(args, 1);
+    if (format == TN_PRESERVE_FORMAT && tn_tensor_is_contiguous(self, TN_CONTIGUOUS_FORMAT))
+        return give(outs, 0, self);
     if (format == TN_PRESERVE_FORMAT) {
         tn_scope_fail(s, TN_E_ARGUMENT, "preserve memory format is unsupported by the contiguous operator");
         return;

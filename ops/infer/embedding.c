@@ -85,7 +85,7 @@ static int32_t check_bags(tni_frame *f, const tn_tensor *weight, const tn_tensor
     if (rank_of(scales) != 1 || scales->numel != indices->numel)
         return tni_fail(f, TN_E_SHAPE,
                         "expected per_sample_weights to be a 1D tensor with one element for each index");
-    return TN_OK;
+    return tni_check_dtype_like(f, 6, weight);
 }
 
 /*

@@ -72,18 +72,25 @@ static int32_t push_mask(tni_frame *f, index_list *l, tn_tensor *mask)
     return status;
 }
 
-/* Calls the operator again with indices in place of masks, and returns its results. */
-static int32_t call_with_indices(tni_frame *f, const index_list *l)
+/* Calls the operator again with other arguments, and returns its results. */
+static int32_t call_again(tni_frame *f, const tn_value *args)
 {
-    tn_value args[TNI_MAX_ARGS], out;
-    memcpy(args, f->args, f->n_args * sizeof(*args));
-    args[1] = tn_value_tensors(l->items, l->count);
+    tn_value out;
     TNI_TRY(tni_call(f->ctx, f->op->base, args, f->n_args, &out, 1));
     if (f->given[0] && f->given[0] != out.as.tensor) {
         f->done = 1;
         return tni_give_results(f, &out, 1);
     }
     return tni_out_give(f, 0, out.as.tensor);
+}
+
+/* The same with indices in place of masks. */
+static int32_t call_with_indices(tni_frame *f, const index_list *l)
+{
+    tn_value args[TNI_MAX_ARGS];
+    memcpy(args, f->args, f->n_args * sizeof(*args));
+    args[1] = tn_value_tensors(l->items, l->count);
+    return call_again(f, args);
 }
 
 /* Handles masks; `handled`: the call is done. */
@@ -178,6 +185,35 @@ int32_t infer_index(tni_frame *f)
     return tni_out(f, 0, dtype_of(self), shape.rank, shape.sizes);
 }
 
+/* A value of one element that fills where a bool mask is true: it may have another dtype, as in masked_fill. */
+static int32_t is_masked_fill(const tni_frame *f, const tn_tensor *self, const tn_tensor *values)
+{
+    tn_tensors list = tn_value_as_tensors(f->args[1]);
+    int32_t masks = 0, others = 0;
+    for (int64_t i = 0; i < list.count; i++) {
+        int32_t mask = list.data[i] && dtype_of(list.data[i]) == TN_BOOL;
+        masks += mask;
+        others += list.data[i] && !mask;
+    }
+    return masks == 1 && !others && values->numel == 1 && !tni_arg_bool(f, 3) &&
+           (is_complex(dtype_of(self)) || !is_complex(dtype_of(values)));
+}
+
+static int32_t call_with_cast_values(tni_frame *f, const tn_tensor *self)
+{
+    const tn_value cast[] = {f->args[2],      tn_value_dtype(dtype_of(self)),
+                             tn_value_none(), tn_value_none(),
+                             tn_value_none(), tn_value_bool(0),
+                             tn_value_none()};
+    tn_value args[TNI_MAX_ARGS], values;
+    TNI_TRY(tni_call(f->ctx, tni_op_get(f->registry, TN_OP__TO_COPY), cast, 7, &values, 1));
+    memcpy(args, f->args, f->n_args * sizeof *args);
+    args[2] = values;
+    int32_t status = call_again(f, args);
+    tn_release(values.as.tensor);
+    return status;
+}
+
 int32_t infer_index_put(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0), *values = tni_arg_tensor(f, 2);
@@ -185,6 +221,8 @@ int32_t infer_index_put(tni_frame *f)
     tni_shape shape, joint;
     tni_text a, b;
     int32_t handled;
+    if (dtype_of(self) != dtype_of(values) && is_masked_fill(f, self, values))
+        return call_with_cast_values(f, self);
     if (dtype_of(self) != dtype_of(values))
         return tni_fail(f, TN_E_DTYPE,
                         "Index put requires the source and destination dtypes match, got %s for the "
@@ -247,6 +285,20 @@ int32_t infer_index_fill(tni_frame *f)
     return tni_check_fits(f, f->args[3], dtype_of(self));
 }
 
+/*
+ * Whether self and source have the same sizes apart from dim. Tensors of several dimensions have the same rank, or
+ * the caller refuses them. index_copy_ alone takes a 0-dim tensor beside one of one dimension.
+ */
+static int32_t same_slices(const tni_frame *f, const tn_tensor *self, const tn_tensor *source, int64_t dim)
+{
+    if (!rank_of(self) || !rank_of(source))
+        return rank_of(self) + rank_of(source) <= (f->op->base->number == TN_OP_INDEX_COPY_);
+    for (int64_t d = 0; d < rank_of(self) && rank_of(source) == rank_of(self); d++) {
+        if (d != dim && sizes_of(self)[d] != sizes_of(source)[d]) return 0;
+    }
+    return 1;
+}
+
 /* index_add_, index_copy_, index_reduce_ (self, dim, index, source, ...). */
 int32_t infer_index_write(tni_frame *f)
 {
@@ -270,13 +322,11 @@ int32_t infer_index_write(tni_frame *f)
         return tni_fail(f, TN_E_INDEX,
                         "Number of indices (%lld) should be equal to source.size(dim): (%lld), for dim: %lld",
                         (long long)index->numel, (long long)count, (long long)dim);
-    for (int64_t d = 0; d < rank_of(self) && rank_of(source) == rank_of(self); d++) {
-        if (d != dim && sizes_of(self)[d] != sizes_of(source)[d])
-            return tni_fail(f, TN_E_SHAPE,
-                            "source tensor shape must match self tensor shape, excluding the specified "
-                            "dimension. Got self.shape = %s source.shape = %s",
-                            tni_sizes_text(self, &a), tni_sizes_text(source, &b));
-    }
+    if (!same_slices(f, self, source, dim))
+        return tni_fail(f, TN_E_SHAPE,
+                        "source tensor shape must match self tensor shape, excluding the specified "
+                        "dimension. Got self.shape = %s source.shape = %s",
+                        tni_sizes_text(self, &a), tni_sizes_text(source, &b));
     if (rank_of(source) && rank_of(self) && rank_of(source) != rank_of(self))
         return tni_fail(f, TN_E_SHAPE,
                         "When source and destination are not scalars, their dimensionality must match. "
@@ -287,6 +337,12 @@ int32_t infer_index_write(tni_frame *f)
     TNI_TRY(tni_check_apart(f, self, source, 0));
     f->keep_dtype = UINT32_MAX;
     return tni_out_like(f, 0, self, 0);
+}
+
+/* A 0-dim tensor counts as one of size 1. */
+static int64_t size_at(const tn_tensor *t, int64_t d)
+{
+    return rank_of(t) ? sizes_of(t)[d] : 1;
 }
 
 /* Index and self have the same rank; the index is no larger apart from dim. */
@@ -300,8 +356,8 @@ static int32_t check_gather_shape(tni_frame *f, const tn_tensor *self, const tn_
         return tni_fail(f, TN_E_SHAPE, "Index tensor must have the same number of dimensions as %s tensor",
                         what);
     TNI_TRY(check_has_place(f, self, dim));
-    for (int64_t d = 0; d < rank_of(index) && d < rank_of(self); d++) {
-        if (d != dim && sizes_of(index)[d] > sizes_of(self)[d])
+    for (int64_t d = 0; d < rank; d++) {
+        if (d != dim && size_at(index, d) > size_at(self, d))
             return tni_fail(f, TN_E_SHAPE,
                             "Size does not match at dimension %lld expected index %s to be no larger than "
                             "self %s apart from dimension %lld",
@@ -334,8 +390,8 @@ static int32_t check_scatter_source(tni_frame *f, const tn_tensor *self, const t
     if (index->numel == 0) return TN_OK;
     if (rank != index_rank)
         return tni_fail(f, TN_E_SHAPE, "Index tensor must have the same number of dimensions as src tensor");
-    for (int64_t d = 0; d < rank_of(index) && d < rank_of(src); d++) {
-        if (sizes_of(index)[d] > sizes_of(src)[d])
+    for (int64_t d = 0; d < rank; d++) {
+        if (size_at(index, d) > size_at(src, d))
             return tni_fail(f, TN_E_SHAPE,
                             "Expected index %s to be no larger than self %s apart from dimension %lld and to "
                             "be no larger than src %s",

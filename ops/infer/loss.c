@@ -66,9 +66,16 @@ static int32_t check_nll(tni_frame *f, uint32_t first, int32_t spatial)
             f, TN_E_SHAPE,
             "only batches of spatial inputs supported (4D tensors), but got input of dimension: %u",
             self->desc.rank);
+    if (spatial && dtype_of(target) != TN_INT64)
+        return tni_fail(f, TN_E_DTYPE, "expected scalar type Long but found %s",
+                        tni_dtype_error_name(dtype_of(target)));
     if (dtype_of(target) != TN_INT64 && dtype_of(target) != TN_UINT8)
         return tni_fail(f, TN_E_DTYPE, "expected target dtype to be Long or Byte, but got %s",
                         tni_dtype_error_name(dtype_of(target)));
+    if (rank_of(self) == 1 && rank_of(target) == 1 && target->numel != 1)
+        return tni_fail(f, TN_E_ARGUMENT,
+                        "For 1D input, 1D target must have size 1, but got target size: %lld",
+                        (long long)target->numel);
     for (int64_t d = 0; d < rank_of(self) && rank_of(self) > 1; d++) {
         if (d != 1) same &= sizes_of(self)[d] == (rank_of(target) ? sizes_of(target)[d ? d - 1 : 0] : 1);
     }
@@ -149,7 +156,7 @@ static int32_t check_multi_margin(tni_frame *f, uint32_t first)
     if (weight && (rank_of(weight) > 1 || weight->numel != classes))
         return tni_fail(f, TN_E_SHAPE, "inconsistent weight size, expected %lld but got %s",
                         (long long)classes, tni_sizes_text(weight, &text));
-    return TN_OK;
+    return tni_check_dtype_like(f, first + 4, self);
 }
 
 /* multi_margin_loss (self, target, p, margin, weight, reduction). */

@@ -187,6 +187,9 @@ int32_t infer_linear(tni_frame *f)
     if (dtype_of(input) != dtype_of(weight))
         return tni_fail(f, TN_E_DTYPE, "mat1 and mat2 must have the same dtype, but got %s and %s",
                         tni_dtype_error_name(dtype_of(input)), tni_dtype_error_name(dtype_of(weight)));
+    if (bias && dtype_of(bias) != dtype_of(weight))
+        return tni_fail(f, TN_E_DTYPE, "self and mat2 must have the same dtype, but got %s and %s",
+                        tni_dtype_error_name(dtype_of(bias)), tni_dtype_error_name(dtype_of(weight)));
     memcpy(sizes, sizes_of(input), (size_t)rank * sizeof(int64_t));
     if (rank_of(weight) == 2)
         sizes[rank - 1] = out;

@@ -79,7 +79,7 @@ int32_t infer_glu_backward(tni_frame *f)
     TNI_TRY(glu_sizes(f, self, 2, sizes));
     TNI_TRY(tni_check_dtype_like(f, 0, self));
     TNI_TRY(tni_check_sizes(f, 0, rank_of(self), sizes));
-    return tni_out_gradient(f, 1, 0);
+    return tni_out_gradient(f, 1, 1);
 }
 
 int32_t infer_log_sigmoid_forward(tni_frame *f)
@@ -353,6 +353,9 @@ int32_t infer_batch_norm(tni_frame *f)
     if (has_running) {
         TNI_TRY(check_channels(f, 3, channels));
         TNI_TRY(check_channels(f, 4, channels));
+        if (!tni_arg_tensor(f, 3) != !tni_arg_tensor(f, 4))
+            return tni_fail(f, TN_E_ARGUMENT,
+                            "running_mean and running_var must either both be None or neither be None");
         if (!training && (!tni_arg_tensor(f, 3) || !tni_arg_tensor(f, 4)))
             return tni_fail(f, TN_E_ARGUMENT,
                             "running_mean and running_var must be defined in evaluation mode");

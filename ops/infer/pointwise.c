@@ -56,6 +56,23 @@ int32_t infer_element_scalars(tni_frame *f)
     return tni_check_scalars(f, f->call_dtype);
 }
 
+/* hardtanh (self, min_val, max_val): unsigned elements have no negative limits. */
+int32_t infer_hardtanh(tni_frame *f)
+{
+    if (f->call_dtype == TN_UINT8 && (tn_value_as_int(f->args[1]) < 0 || tn_value_as_int(f->args[2]) < 0))
+        return tni_error(TN_E_ARGUMENT, "cannot do hardtanh on an unsigned type with negative limits");
+    return infer_element_scalars(f);
+}
+
+/* _prelu_kernel (self, weight): no promotion. */
+int32_t infer_prelu_kernel(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, 0), *weight = tni_arg_tensor(f, 1);
+    if (dtype_of(self) == dtype_of(weight)) return TN_OK;
+    return tni_error(TN_E_DTYPE, "Found dtype %s but expected %s", tni_dtype_error_name(dtype_of(weight)),
+                     tni_dtype_error_name(dtype_of(self)));
+}
+
 int32_t infer_no_bool_negation(tni_frame *f)
 {
     if (f->call_dtype != TN_BOOL) return TN_OK;
@@ -147,7 +164,11 @@ int32_t infer_sign(tni_frame *f)
 
 int32_t infer_abs(tni_frame *f)
 {
-    if (!is_inplace(f) || !is_complex(dtype_of(tni_arg_tensor(f, 0)))) return TN_OK;
+    tn_dtype dtype = dtype_of(tni_arg_tensor(f, 0));
+    if (f->given[0] && !is_complex(dtype) && dtype_of(f->given[0]) != dtype)
+        return tni_error(TN_E_DTYPE, "Found dtype %s but expected %s",
+                         tni_dtype_error_name(dtype_of(f->given[0])), tni_dtype_error_name(dtype));
+    if (!is_inplace(f) || !is_complex(dtype)) return TN_OK;
     return tni_fail(f, TN_E_DTYPE, "In-place abs is not supported for complex tensors.");
 }
 

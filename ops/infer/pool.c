@@ -322,6 +322,10 @@ static int32_t check_samples(tni_frame *f, const tn_tensor *self, const tn_tenso
         return tni_fail(f, TN_E_SHAPE, "Expect _random_samples.size(0) no less then input batch size.");
     if (sizes_of(samples)[1] != sizes_of(self)[first])
         return tni_fail(f, TN_E_SHAPE, "Expect _random_samples.size(1) equals to input channel size.");
+    if (dtype_of(samples) != dtype_of(self))
+        return tni_fail(f, TN_E_DTYPE,
+                        "Expect _random_samples to have the same dtype as input (got %s and %s)",
+                        tni_dtype_error_name(dtype_of(samples)), tni_dtype_error_name(dtype_of(self)));
     return TN_OK;
 }
 

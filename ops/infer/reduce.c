@@ -140,13 +140,18 @@ int32_t infer_reduction_mean(tni_frame *f)
 /* any, all: (self), (self, dim, keepdim), (self, dims, keepdim) where an empty list reduces nothing. */
 int32_t infer_reduction_bool(tni_frame *f)
 {
-    tn_dtype own = dtype_of(tni_arg_tensor(f, 0));
+    tn_dtype own = dtype_of(tni_arg_tensor(f, 0)), given = f->given[0] ? dtype_of(f->given[0]) : 0;
     if (f->n_args > 1) {
         f->keepdim = tni_arg_bool(f, 2);
         if (f->args[1].tag != TN_TAG_INTS || f->args[1].count) TNI_TRY(read_dims(f, 1));
     } else {
         reduce_all(f);
     }
+    if (given && given != TN_BOOL && given != TN_UINT8)
+        return tni_fail(f, TN_E_DTYPE,
+                        "Expected out tensor to have dtype bool or unsigned char, but got %s instead",
+                        tni_dtype_cpp_name(given));
+    if (own == TN_UINT8 && given == TN_BOOL) own = TN_BOOL;
     f->call_dtype = own;
     f->identity = is_base(f, TN_OP_ALL) || is_base(f, TN_OP_ALL_DIM) || is_base(f, TN_OP_ALL_DIMS);
     return out_reduced(f, 0, own == TN_UINT8 ? TN_UINT8 : TN_BOOL);

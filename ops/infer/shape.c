@@ -68,7 +68,7 @@ int32_t infer_cat(tni_frame *f)
         tni_promotion_add(&p, dtype_of(t), 0, 0);
     }
     f->call_dtype = tni_promotion_result(&p, tni_default_dtype(f->ctx));
-    if (!first) first = list.data[0];
+    if (!first) return tni_out(f, 0, f->call_dtype, 1, sizes_of(list.data[0])); /* whatever the dimension */
     TNI_TRY(tni_arg_dim(f, 1, rank_of(first), &dim));
     TNI_TRY(join_sizes(f, list, first, dim, sizes));
     int32_t format = common_format(list);
@@ -102,6 +102,7 @@ int32_t infer_roll(tni_frame *f)
             return tni_fail(f, TN_E_INDEX, "Dimension specified as %lld but tensor has no dimensions",
                             (long long)dims.data[i]);
     }
+    if (dims.count) return tni_out_channels(f, 0, self, dtype_of(self), rank_of(self), sizes_of(self));
     return tni_out(f, 0, dtype_of(self), self->desc.rank, sizes_of(self));
 }
 

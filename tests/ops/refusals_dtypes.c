@@ -139,12 +139,86 @@ Test(refusals_dtypes, outputs)
     REFUSED(tn_tril_out(s, of(TN_INT64, TN_INTS(2, 2)), of(TN_BFLOAT16, TN_INTS(2, 2))),
             "Expected out tensor to have dtype long int, but got c10::BFloat16 instead");
     REFUSED(tn_all_out(s, input, of(TN_FLOAT32, TN_INTS(0))),
-            "Expected out tensor to have dtype bool, but got float instead");
+            "Expected out tensor to have dtype bool or unsigned char, but got float instead");
     uint32_t flip = tn_operator_find(ctx, "aten::flip.out"); /* follows from aten::flip */
     const tn_value args[] = {tn_value_tensor(input), tn_value_ints((const int64_t[]){0}, 1),
                              tn_value_tensor(wide)};
     tn_value out = tn_value_none();
     cr_assert(tn_scope_call(s, flip, args, 3, &out, 1));
     expect_error(s, "Expected out tensor to have dtype float, but got double instead");
+    end();
+}
+
+Test(refusals_dtypes, targets_of_losses)
+{
+    tn_tensor *p = of(TN_FLOAT32, TN_INTS(2)), *whole = of(TN_INT64, TN_INTS(2)),
+              *wide = of(TN_FLOAT64, TN_INTS(2));
+    REFUSED(tn_binary_cross_entropy(s, p, whole), "Found dtype Long but expected Float");
+    REFUSED(tn_binary_cross_entropy(s, p, wide), "Found dtype Double but expected Float");
+    REFUSED(tn_binary_cross_entropy(s, p, tn_sub_scalar(s, p, 2)),
+            "all elements of target should be between 0 and 1");
+    REFUSED(tn_binary_cross_entropy(s, p, tn_mul_scalar(s, p, NAN)),
+            "all elements of target should be between 0 and 1");
+    REFUSED(tn_binary_cross_entropy_with_logits(s, p, whole),
+            "result type Float can't be cast to the desired output type Long");
+    REFUSED(tn_huber_loss(s, whole, p), "result type Float can't be cast to the desired output type Long");
+    REFUSED(tn_soft_margin_loss(s, whole, p),
+            "result type Float can't be cast to the desired output type Long");
+    REFUSED(tn_mse_loss_backward(s, p, whole, whole, 0),
+            "result type Float can't be cast to the desired output type Long");
+    REFUSED(tn_l1_loss(s, p, of(TN_BOOL, TN_INTS(2))), "with a bool tensor is not supported");
+    REFUSED(tn_kl_div(s, of(TN_COMPLEX64, TN_INTS(2)), p), "kl_div: Complex inputs not supported.");
+    REFUSED(tn_nll_loss2d(s, of(TN_FLOAT32, TN_INTS(1, 2, 1, 2)), of(TN_UINT8, TN_INTS(1, 1, 2))),
+            "expected scalar type Long but found Byte");
+    REFUSED(tn_multi_margin_loss(s, of(TN_FLOAT32, TN_INTS(2, 3)), tn_zeros_like(s, whole),
+                                 .weight = of(TN_INT64, TN_INTS(3))),
+            "expected dtype Float for `weight` but got dtype Long");
+    end();
+}
+
+Test(refusals_dtypes, operands_beside_others)
+{
+    tn_tensor *f = of(TN_FLOAT32, TN_INTS(3)), *whole = of(TN_INT64, TN_INTS(3)),
+              *wide = of(TN_FLOAT64, TN_INTS(3)), *bytes = of(TN_UINT8, TN_INTS(3)),
+              *square = of(TN_FLOAT32, TN_INTS(3, 3)), *zero = tn_zeros_like(s, whole);
+    REFUSED(tn_masked_fill(s, f, bytes, of(TN_FLOAT32, TN_NO_INTS)),
+            "masked_fill_ only supports boolean masks");
+    REFUSED(tn_masked_fill(s, f, of(TN_BOOL, TN_INTS(3)), tn_full(s, TN_NO_INTS, IMAGINARY)),
+            "value cannot be converted to type float without overflow");
+    REFUSED(tn_index_put_default(s, f, TN_TENSORS(zero), of(TN_FLOAT64, TN_INTS(1))),
+            "Index put requires the source and destination dtypes match");
+    REFUSED(tn_index_put_default(s, f, TN_TENSORS(of(TN_BOOL, TN_INTS(3))), of(TN_FLOAT64, TN_INTS(1)),
+                                 .accumulate = 1),
+            "Index put requires the source and destination dtypes match");
+    REFUSED(tn_index_fill(s, f, 0, tn_to(s, zero, TN_INT32), 1),
+            "index_fill_(): Expected dtype int64 for index.");
+    REFUSED(tn_hardtanh(s, bytes), "cannot do hardtanh on an unsigned type with negative limits");
+    EXPECT(s, tn_hardtanh(s, bytes, .min_val = TN_SCALAR(0), .max_val = TN_SCALAR(6)), 1, 1, 1);
+    REFUSED(tn__prelu_kernel(s, f, wide), "Found dtype Double but expected Float");
+    REFUSED(tn_linear(s, square, square, .bias = whole),
+            "self and mat2 must have the same dtype, but got Long and Float");
+    REFUSED(tn_bilinear(s, square, square, of(TN_FLOAT32, TN_INTS(3, 3, 3)), .bias = wide),
+            "bilinear(): all tensors must have the same dtype, got weight: Float, bias: Double");
+    REFUSED(tn_fractional_max_pool2d(s, of(TN_FLOAT32, TN_INTS(1, 1, 4, 4)), TN_INTS(2, 2), TN_INTS(2, 2),
+                                     of(TN_FLOAT64, TN_INTS(1, 1, 2)))
+                .result0,
+            "Expect _random_samples to have the same dtype as input (got Double and Float)");
+    REFUSED(tn_isin_tensor_scalar(s, whole, tn_value_bool(1)),
+            "Unsupported input type encountered for isin(): Bool");
+    REFUSED(tn_isin_scalar_tensor(s, tn_value_bool(1), whole),
+            "Unsupported input type encountered for isin(): Bool");
+    REFUSED(tn_abs_out(s, f, wide), "Found dtype Double but expected Float");
+    REFUSED(tn_embedding_bag(s, square, zero, zero, .per_sample_weights = wide).result0,
+            "expected dtype Float for `per_sample_weights` but got dtype Double");
+    REFUSED(tn_fake_quantize_per_channel_affine(s, square, f, whole, 0, 0, 255),
+            "Zero-point must be Int32, Float or Half, found Long");
+    REFUSED(tn_histogram_bins_tensor(s, f, wide).hist,
+            "input tensor and bins tensors should have the same dtype, but got input with dtype float");
+    REFUSED(tn_histogram(s, f, .bins = 2, .weight = wide).hist,
+            "input tensor and weight tensor should have the same dtype, but got input(float), and "
+            "weight(double)");
+    REFUSED(
+        tn__histogramdd_from_bin_cts(s, tn_unsqueeze(s, f, 1), TN_INTS(2), .weight = tn_unsqueeze(s, f, 0)),
+        "with shape [3, 1] and weight with shape [1, 3]");
     end();
 }

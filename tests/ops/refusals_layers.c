@@ -256,3 +256,17 @@ Test(refusals_layers, of_lists_and_sizes)
             "Number of zero sized dimensions is more than one");
     end();
 }
+
+Test(refusals_layers, operands_without_their_like)
+{
+    REFUSED(tn_nll_loss(s, v, i), "For 1D input, 1D target must have size 1, but got target size: 2");
+    REFUSED(tn_nll_loss_backward(s, z, v, i, NULL, 1, -100, z),
+            "For 1D input, 1D target must have size 1, but got target size: 2");
+    REFUSED(tn_native_batch_norm(s, b, NULL, NULL, ones(TN_INTS(2)), NULL, 1, 0.1, 1e-5).result0,
+            "running_mean and running_var must either both be None or neither be None");
+    REFUSED(tn_batch_norm(s, b, NULL, NULL, NULL, ones(TN_INTS(2)), 1, 0.1, 1e-5, 0),
+            "running_mean and running_var must either both be None or neither be None");
+    REFUSED(tn_instance_norm(s, b, NULL, NULL, ones(TN_INTS(2)), NULL, 1, 0.1, 1e-5, 0),
+            "running_mean and running_var must either both be None or neither be None");
+    end();
+}

@@ -182,6 +182,10 @@ Test(refusals_shapes, of_strides)
     REFUSED(tn_as_strided(s, v, TN_INTS(2), TN_INTS(1, 1)), "mismatch in length of strides and shape");
     REFUSED(tn_as_strided(s, v, TN_INTS(2), TN_INTS(-1)),
             "as_strided: Negative strides are not supported at the moment, got strides: [-1]");
+    REFUSED(tn_as_strided(s, v, TN_INTS(1), TN_INTS(1), .storage_offset = (int64_t)1 << 62),
+            "as_strided: Storage size calculation overflowed with storage offset 4611686018427387904 and 1 "
+            "elements of 4 "
+            "bytes");
     REFUSED(tn_as_strided(s, v, TN_INTS(9), TN_INTS(1)),
             "setStorage: sizes [9], strides [1], storage offset 0, and itemsize 8 requiring a");
     REFUSED(tn_as_strided(s, v, TN_INTS(1), TN_INTS(1), .storage_offset = -2),
@@ -338,5 +342,39 @@ Test(refusals_shapes, of_counts_without_end)
     REFUSED(tn__fft_r2c(s, ones(TN_INTS(2, 0)), TN_INTS(1), 0, 1),
             "Invalid number of data points (0) specified");
     cr_expect_eq(tn_tensor_numel(tn_tril_indices(s, endless, 0)), 0);
+    end();
+}
+
+/* A 0-dim tensor counts as one of size 1 where it is indexed, an index or a source. */
+Test(refusals_shapes, indexing_beside_0_dim_tensors)
+{
+    tn_tensor *first = tn_zeros(s, TN_NO_INTS, .dtype = TN_INT64),
+              *twice = tn_zeros(s, TN_INTS(2), .dtype = TN_INT64);
+    tn_tensor *none = ones(TN_INTS(0)), *one = ones(TN_INTS(1));
+    const char *const source =
+        "source tensor shape must match self tensor shape, excluding the specified dimension.";
+    tn_tensor *selves[] = {v, one, none};
+    for (int32_t at = 0; at < 3; at++) {
+        tn_tensor *self = selves[at];
+        REFUSED(tn_scatter(s, self, 0, first, none), "Expected index [] to be no larger than self");
+        REFUSED(tn_scatter_add(s, self, 0, first, none), "Expected index [] to be no larger than self");
+        REFUSED(tn_scatter_reduce(s, self, 0, first, none, "sum"),
+                "Expected index [] to be no larger than self");
+        REFUSED(tn_scatter_src_reduce(s, self, 0, first, none, "add"),
+                "Expected index [] to be no larger than self");
+        REFUSED(tn_scatter_(s, tn_clone(s, self), 0, first, none),
+                "Expected index [] to be no larger than self");
+        REFUSED(tn_scatter(s, self, 0, twice, z), "Expected index [2] to be no larger than self");
+    }
+    REFUSED(tn_index_add(s, v, 0, first, z), source);
+    REFUSED(tn_index_add(s, z, 0, first, one), source);
+    REFUSED(tn_index_add(s, r, 1, first, z), source);
+    REFUSED(tn_index_reduce(s, r, 0, first, z, "amax"), source);
+    REFUSED(tn_index_copy(s, r, 0, first, z), source);
+    REFUSED(tn_index_copy(s, r, 1, first, z), source);
+    EXPECT(s, tn_index_copy(s, tn_zeros_like(s, v), 0, first, z), 1, 0, 0);
+    EXPECT(s, tn_index_copy(s, tn_zeros_like(s, z), 0, first, one), 1);
+    EXPECT(s, tn_index_add(s, z, 0, first, z), 2);
+    EXPECT(s, tn_scatter(s, tn_zeros_like(s, v), 0, first, one), 1, 0, 0);
     end();
 }

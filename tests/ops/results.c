@@ -190,3 +190,91 @@ Test(results, gradients_at_nan)
     EXPECT(s, tn_grad_of(s, grad), 0.25, 1); /* for ATen's second derivative 0 is positive */
     end();
 }
+
+static tn_tensor *three(tn_dtype dtype)
+{
+    return tn_to(s, VECTOR(s, 0, 1, 0, 3), dtype);
+}
+static void expect_dtype(const tn_tensor *t, tn_dtype dtype, int32_t line)
+{
+    expect_sound(s);
+    cr_expect_eq(tn_tensor_dtype(t), dtype, "line %d: %s", (int)line, tn_dtype_name(tn_tensor_dtype(t)));
+}
+#define DTYPE(t, dtype) expect_dtype(t, dtype, __LINE__)
+
+Test(results, losses_of_mixed_dtypes)
+{
+    tn_tensor *f = three(TN_FLOAT32), *k = tn_logical_not(s, f), *wide = three(TN_FLOAT64);
+    EXPECT(s, tn_mse_loss(s, f, k, .reduction = 0), 1, 1, 9);
+    EXPECT(s, tn_mse_loss(s, k, f, .reduction = 0), 1, 1, 9);
+    EXPECT(s, tn_smooth_l1_loss(s, f, k, .reduction = 0), 0.5, 0.5, 2.5);
+    EXPECT(s, tn_smooth_l1_loss(s, k, f, .reduction = 0), 0.5, 0.5, 2.5);
+    EXPECT(s, tn_huber_loss(s, f, k, .reduction = 0), 0.5, 0.5, 2.5);
+    EXPECT(s, tn_mse_loss_backward(s, f, f, k, 0), 2, 0, 18);
+    DTYPE(tn_mse_loss(s, f, wide), TN_FLOAT64);
+    DTYPE(tn_huber_loss(s, f, wide), TN_FLOAT32);
+    DTYPE(tn_soft_margin_loss(s, f, wide), TN_FLOAT32);
+    DTYPE(tn_mse_loss_backward(s, f, f, wide, 0), TN_FLOAT32);
+    DTYPE(tn_soft_margin_loss_backward(s, f, f, wide, 0), TN_FLOAT32);
+    DTYPE(tn_binary_cross_entropy_with_logits(s, wide, f), TN_FLOAT32);
+    DTYPE(tn_binary_cross_entropy_with_logits(s, f, f, .weight = wide), TN_FLOAT32);
+    DTYPE(tn_rms_norm(s, three(TN_FLOAT16), TN_INTS(3), .weight = f), TN_FLOAT16);
+    DTYPE(tn_rms_norm(s, three(TN_BFLOAT16), TN_INTS(3), .weight = f), TN_BFLOAT16);
+    DTYPE(tn_rms_norm(s, f, TN_INTS(3), .weight = wide), TN_FLOAT32);
+    end();
+}
+
+/* With one bool mask and one element index_put is masked_fill, which casts the element. */
+Test(results, masks_with_one_element_of_another_dtype)
+{
+    tn_tensor *f = three(TN_FLOAT32), *k = tn_to(s, f, TN_BOOL),
+              *seven = tn_full(s, TN_INTS(1), 7, .dtype = TN_INT64);
+    tn_tensor *rows = tn_zeros(s, TN_INTS(2, 3)), *grad = VECTOR(s, 1, 5);
+    EXPECT(s, tn_index_put_default(s, f, TN_TENSORS(k), seven), 7, 0, 7);
+    EXPECT(s, tn_index_put_(s, f, TN_TENSORS(k), tn_full(s, TN_NO_INTS, 8, .dtype = TN_FLOAT64)), 8, 0, 8);
+    EXPECT(s, tn_index_put_default(s, rows, TN_TENSORS(NULL, k), seven), 7, 0, 7, 7, 0, 7);
+    EXPECT(s, tn_masked_fill(s, f, k, tn_full(s, TN_NO_INTS, tn_value_complex((double[]){2, 0}))), 2, 0, 2);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_index_put_default(s, f, TN_TENSORS(k), grad))), TN_OK);
+    EXPECT(s, tn_grad_of(s, grad), 2);
+    DTYPE(tn_grad_of(s, grad), TN_FLOAT64);
+    end();
+}
+
+/* A value may have more leading dimensions of size 1 than the elements of an index or a mask. */
+Test(results, values_with_leading_ones)
+{
+    tn_tensor *square = tn_zeros(s, TN_INTS(2, 2)), *k = tn_to(s, tn_eye(s, 2), TN_BOOL);
+    tn_tensor *at = tn_from_data(s, TN_INT64, TN_INTS(2), (int64_t[]){1, 0}, TN_CPU);
+    tn_tensor *pair = tn_reshape(s, VECTOR(s, 0, 5, 6), TN_INTS(1, 2));
+    tn_index_assign(s, square, pair, TN_BY(k));
+    EXPECT(s, square, 5, 0, 0, 6);
+    tn_index_assign(s, square, tn_reshape(s, pair, TN_INTS(1, 1, 1, 2)), TN_BY(at));
+    EXPECT(s, square, 5, 6, 5, 6);
+    tn_index_assign(s, square, tn_ones(s, TN_INTS(1, 1)), TN_BY(k));
+    EXPECT(s, square, 1, 6, 5, 1);
+    end();
+}
+
+Test(results, numbers_and_lists_that_fit)
+{
+    tn_tensor *none = tn_zeros(s, TN_INTS(0)), *f = three(TN_FLOAT32),
+              *truth = tn_zeros(s, TN_NO_INTS, .dtype = TN_UINT8);
+    EXPECT(s, tn_arange_start_step(s, 0, 1, .step = TN_SCALAR(0.3), .dtype = TN_INT32), 0, 0, 0, 0);
+    EXPECT(s, tn_arange_start_step(s, 1, -1, .step = TN_SCALAR(-0.7), .dtype = TN_INT16), 1, 1, 1);
+    tn_arange_start_step(s, 0, 1, .step = TN_SCALAR(0.3), .dtype = TN_INT64);
+    expect_error(s, "step must be nonzero");
+    tn_set_requires_grad(none, 1);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_cat(s, TN_TENSORS(none, none), .dim = 1))), TN_OK);
+    cr_expect_eq(tn_tensor_numel(tn_grad_of(s, none)), 0);
+    EXPECT(s, tn_any_out(s, f, truth), 1);
+    EXPECT(s, tn_all_out(s, f, truth), 0);
+    cr_expect_eq(tn_contiguous(s, f, .memory_format = TN_PRESERVE_FORMAT), f);
+    tn_tensor *out = tn_zeros(s, TN_NO_INTS, .dtype = TN_BOOL);
+    EXPECT(s, tn_any_out(s, tn_mul_scalar(s, three(TN_UINT8), 2), out), 1);
+    DTYPE(out, TN_BOOL);
+    tn_tensor *image = tn_contiguous(s, tn_zeros(s, TN_INTS(2, 4, 3, 3)), .memory_format = TN_CHANNELS_LAST);
+    STRIDES(tn_roll(s, image, TN_INTS(1), .dims = TN_INTS(2)), 36, 1, 12, 4);
+    STRIDES(tn_fft_fftshift(s, image), 36, 1, 12, 4);
+    STRIDES(tn_roll(s, image, TN_INTS(1)), 36, 9, 3, 1);
+    end();
+}
