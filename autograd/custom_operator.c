@@ -7,9 +7,11 @@
 #include "autograd/record.h"
 
 #include "core/scope.h"
+#include "core/text.h"
 #include "dispatcher/custom.h"
 #include "gradient_rules.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void grad_not_implemented(tn_scope *s, tni_grad *g)
@@ -79,6 +81,7 @@ static tn_value *backward_args(tn_scope *s, tni_grad *g, const tni_op *op, uint3
     tn_value *v = tn_scope_memory(s, (op->n_returns * 2u + op->n_args) * sizeof *v);
     uint32_t n = 0;
     if (!v) return NULL;
+    memset(v, 0, (op->n_returns * 2u + op->n_args) * sizeof *v); /* NONE, should backward read too far */
     for (uint32_t i = 0; i < op->n_returns; i++) v[n++] = tn_value_tensor(tni_grad_out(g, i));
     for (uint32_t i = 0; i < op->n_args; i++) {
         tn_value a = tni_grad_arg(g, i);
@@ -97,6 +100,63 @@ static tn_value *backward_args(tn_scope *s, tni_grad *g, const tni_op *op, uint3
     }
     *out_count = n;
     return tn_scope_failed(s) ? NULL : v;
+}
+
+static int32_t is_saved(const tni_gradient_entry *entry, uint32_t kind, uint32_t index)
+{
+    for (uint32_t i = 0; i < entry->save_count; i++) {
+        if (entry->saves[i].kind == kind && entry->saves[i].index == index) return 1;
+    }
+    return 0;
+}
+
+/* A gradient that reads a tensor which `saves` does not list gets none: says so behind "must be Tensor, not None". */
+static void blame_saves(tn_scope *s, const tni_grad *g, const tni_op *op)
+{
+    char names[256], all[512];
+    tni_text text = tni_text_begin(names, sizeof names);
+    if (!strstr(tn_scope_error(s)->message, "not None")) return;
+    for (uint32_t i = 0; i < op->n_args; i++) {
+        uint32_t tag = tni_grad_arg(g, i).tag;
+        if ((tag == TN_TAG_TENSOR || tag == TN_TAG_TENSORS) && !is_saved(op->gradient, TNI_SAVE_ARG, i))
+            tni_text_add(&text, "%s'%.63s'", text.length ? ", " : "", op->schema->args[i].name);
+    }
+    for (uint32_t i = 0; i < op->n_returns; i++) {
+        if (!is_saved(op->gradient, TNI_SAVE_RESULT, i))
+            tni_text_add(&text, "%s'result%u'", text.length ? ", " : "", i);
+    }
+    if (!text.length) return;
+    snprintf(all, sizeof all,
+             " (in the gradient of %.120s, which gets only the tensors that `saves` lists; not listed: %s)",
+             op->schema->full_name, names);
+    tn_scope_add_to_error(s, all);
+}
+
+/* Takes over what backward gave for argument i. */
+static void take_gradient(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t i, const tn_value *given)
+{
+    const char *operator_name = op->schema->full_name, *name = op->schema->args[i].name;
+    const tn_value arg = tni_grad_arg(g, i);
+    if (given->tag == TN_TAG_NONE) return;
+    if (arg.tag != TN_TAG_TENSOR && arg.tag != TN_TAG_TENSORS)
+        tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
+                                      "%s: backward set a gradient for argument %u, which is not a tensor",
+                                      operator_name, i));
+    else if (arg.tag == TN_TAG_TENSORS && given->tag != TN_TAG_TENSORS)
+        tni_scope_record(s,
+                         tni_error(TN_E_AUTOGRAD,
+                                   "%s: backward set one gradient for argument '%s', which is a list of %u; "
+                                   "store a list, call->outs[%u] = tn_value_tensors(gradients, %u)",
+                                   operator_name, name, arg.count, i, arg.count));
+    else if (arg.tag == TN_TAG_TENSORS && given->count != arg.count)
+        tni_scope_record(s,
+                         tni_error(TN_E_AUTOGRAD,
+                                   "%s: backward gave %u gradients for argument '%s', which is a list of %u",
+                                   operator_name, given->count, name, arg.count));
+    else if (given->tag == TN_TAG_TENSOR)
+        tni_grad_set(g, i, given->as.tensor);
+    for (uint32_t k = 0; !tn_scope_failed(s) && given->tag == TN_TAG_TENSORS && k < given->count; k++)
+        tni_grad_set_item(g, i, k, given->as.tensors[k]);
 }
 
 static void custom_rule(tn_scope *s, tni_grad *g)
@@ -123,17 +183,8 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     int32_t status = def->backward(def->self, &call);
     tni_frame_take_back(f);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the gradient", status));
-    for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) {
-        uint32_t tag = tni_grad_arg(g, i).tag;
-        if (outs[i].tag != TN_TAG_NONE && tag != TN_TAG_TENSOR && tag != TN_TAG_TENSORS)
-            tni_scope_record(s,
-                             tni_error(TN_E_AUTOGRAD,
-                                       "%s: backward set a gradient for argument %u, which is not a tensor",
-                                       op->schema->full_name, i));
-        if (outs[i].tag == TN_TAG_TENSOR) tni_grad_set(g, i, outs[i].as.tensor);
-        for (uint32_t k = 0; outs[i].tag == TN_TAG_TENSORS && k < outs[i].count; k++)
-            tni_grad_set_item(g, i, k, outs[i].as.tensors[k]);
-    }
+    if (tn_scope_failed(s)) blame_saves(s, g, op);
+    for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) take_gradient(s, g, op, i, &outs[i]);
 }
 
 static int32_t make_gradient(tn_context *ctx, const tni_op *op, custom_gradient **out)

@@ -365,7 +365,10 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
         if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
         return status;
     }
-    return inplace ? record_inplace(f, &missing_rule) : record_functional(f, &missing_rule);
+    if (inplace) return record_inplace(f, &missing_rule);
+    if (f->op->form == TNI_FORM_FUNCTIONAL) return record_functional(f, &missing_rule);
+    int32_t status = check_out_form(f);
+    return status ? status : tni_run_unrecorded(f);
 }
 
 static int32_t check_writes(const tni_frame *f)

@@ -51,6 +51,8 @@ int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, con
 {
     int32_t unusable = tni_context_check(ctx);
     if (unusable) return unusable;
+    int32_t status = tni_kernels_check("the program", rows, count, sizeof(tn_kernel_row));
+    if (status) return status;
     return tni_kernels_register(ctx, device_type, "the program", self, rows, count, sizeof(tn_kernel_row));
 }
 

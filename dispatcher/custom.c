@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that are not built in: calls their shape rules and composites, which have the signature of kernels. */
 #include <string.h>
+#include "core/thread.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
+
+/* How many calls may be nested where a composite begins. Without end they would overflow the stack, of which each call
+ * takes some kilobytes. */
+#define MAX_CALL_DEPTH 100u
 
 void tni_custom_prepare(tni_op *op)
 {
@@ -41,13 +46,33 @@ static int32_t like_first(tni_frame *f)
     return TN_OK;
 }
 
+/* The result of an operator that works in place is the argument, whatever its shape rule says. */
+static int32_t check_written(tni_frame *f)
+{
+    const tn_tensor *self = tni_arg_tensor(f, f->op->base->returns_self);
+    const tni_out_meta *m = &f->meta[0];
+    if (!self || !m->defined ||
+        (m->dtype == self->desc.dtype && m->rank == self->desc.rank &&
+         (!m->rank || !memcmp(m->sizes, self->desc.sizes, m->rank * sizeof *m->sizes))))
+        return TN_OK;
+    char got[128], expected[128];
+    return tni_fail(
+        f, TN_E_CONTRACT,
+        "the shape rule gives output 0 the sizes %s and the dtype %s, but it is argument '%s', which "
+        "has the sizes %s and the dtype %s",
+        tni_shape_text(m->rank, m->sizes, got, sizeof got), tn_dtype_name(m->dtype),
+        f->op->base->schema->args[f->op->base->returns_self].name,
+        tni_shape_text(self->desc.rank, self->desc.sizes, expected, sizeof expected),
+        tn_dtype_name(self->desc.dtype));
+}
+
 int32_t tni_custom_infer(tni_frame *f)
 {
     const tni_op *op = f->op->base;
     tn_value outs[TNI_MAX_OUTPUTS];
     tn_call call;
     int32_t status;
-    if (op->form == TNI_FORM_INPLACE) return TN_OK;
+    if (op->form == TNI_FORM_INPLACE && !op->def->infer) return TN_OK;
     if (!op->def->infer) return like_first(f);
     make_call(f, &call, outs);
     for (uint32_t i = 0; i < op->n_returns; i++) outs[i] = tn_value_none();
@@ -55,6 +80,7 @@ int32_t tni_custom_infer(tni_frame *f)
     status = op->def->infer(op->def->self, &call);
     tni_frame_take_back(f);
     status = tni_plugin_status(op, "the shape rule", status);
+    if (op->form == TNI_FORM_INPLACE) return status ? status : check_written(f);
     for (uint32_t i = 0; i < op->n_returns && !status; i++) {
         if (!f->meta[i].defined && op->schema->returns[i].type == TNI_TYPE_TENSOR &&
             !op->schema->returns[i].is_optional) {
@@ -69,6 +95,14 @@ void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
     const tni_op *op = f->op->base;
     tn_call call;
     int32_t status;
+    if (tni_tls.call_depth > MAX_CALL_DEPTH) {
+        tni_scope_record(
+            s, tni_fail(f, TN_E_CONTRACT,
+                        "%u calls are nested in each other (expected at most %u); does the composite "
+                        "of %s call its own operator, directly or by another one?",
+                        tni_tls.call_depth, MAX_CALL_DEPTH, tni_op_name(op)));
+        return;
+    }
     make_call(f, &call, outs);
     f->scope = s;
     tni_frame_lend(f);

@@ -81,6 +81,17 @@ static int32_t match_schema(tni_registry *r, tni_op *op, const tn_kernel_row *ro
     return status;
 }
 
+/* Without a shape rule nothing says what outputs a kernel gets, so a composite always runs, and a row never. */
+static int32_t check_runs(const tni_op *op, const tn_kernel_row *row)
+{
+    if (!op->def || !op->def->composite || op->def->infer) return TN_OK;
+    return tni_error(
+        TN_E_CONTRACT,
+        "kernel row \"%s\": the operator has a composite and no shape rule, so the row would never "
+        "run; a row needs `infer` in the operator's definition",
+        row->schema);
+}
+
 /* Inserts a kernel into the operator's list for a device type: highest priority first, among equals the latest
  * first. Lock held. */
 static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
@@ -89,6 +100,7 @@ static int32_t insert_kernel(tni_registry *r, tni_op *op, const pending_row *p)
     _Atomic(tni_kernel *) *head = &op->kernels[p->slot];
     tni_kernel *k, *at, *before = NULL;
     int32_t status = match_schema(r, op, &p->row, &unknown_args);
+    if (!status) status = check_runs(op, &p->row);
     if (status) return status;
     k = tni_alloc_zeroed(r->ctx, sizeof *k);
     if (!k) return TN_E_OUT_OF_MEMORY;
@@ -156,6 +168,50 @@ int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const cha
         if (!status && !(p.row.flags & ~KNOWN_ROW_FLAGS)) status = register_row(r, &p);
     }
     pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+static int32_t check_row(const tn_kernel_row *row, const char *plugin)
+{
+    const char *schema = row->schema ? row->schema : "NULL";
+    if (row->flags & ~KNOWN_ROW_FLAGS)
+        return tni_error(TN_E_UNKNOWN_FIELD, "kernel row \"%s\" of %s: unknown flags 0x%x", schema, plugin,
+                         row->flags & ~KNOWN_ROW_FLAGS);
+    if (row->strides > TN_STRIDES_BLAS)
+        return tni_error(TN_E_UNKNOWN_FIELD,
+                         "kernel row \"%s\" of %s: strides is %u (expected a TN_STRIDES_..., 0 to %u)",
+                         schema, plugin, row->strides, TN_STRIDES_BLAS);
+    for (uint32_t i = 0; row->arguments && i < row->n_arguments; i++) {
+        const tn_row_argument *a = &row->arguments[i];
+        if (a->strides > TN_STRIDES_BLAS || a->place > TN_PLACE_HOST)
+            return tni_error(TN_E_UNKNOWN_FIELD,
+                             "kernel row \"%s\" of %s: argument %u: %s is %u (expected 0 to %u)", schema,
+                             plugin, i, a->strides > TN_STRIDES_BLAS ? "strides" : "place",
+                             a->strides > TN_STRIDES_BLAS ? a->strides : a->place,
+                             a->strides > TN_STRIDES_BLAS ? TN_STRIDES_BLAS : TN_PLACE_HOST);
+    }
+    return TN_OK;
+}
+
+int32_t tni_kernels_check(const char *plugin, const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
+{
+    int32_t status = TN_OK;
+    if (count && !rows)
+        return tni_error(TN_E_ARGUMENT, "kernel rows of %s: rows is NULL, count is %u", plugin, count);
+    if (count && row_bytes < offsetof(tn_kernel_row, can_run))
+        return tni_error(TN_E_CONTRACT, "kernel rows of %s: rows of %u bytes, expected at least %zu", plugin,
+                         row_bytes, offsetof(tn_kernel_row, can_run));
+    for (uint32_t i = 0; i < count && !status; i++) {
+        const char *at = (const char *)rows + (uint64_t)i * row_bytes;
+        tn_kernel_row row;
+        uint32_t size;
+        memcpy(&size, at, sizeof size);
+        if (!size)
+            return tni_error(TN_E_ARGUMENT, "kernel row %u of %s: size is 0; set it to sizeof(tn_kernel_row)",
+                             i, plugin);
+        status = read_row(at, row_bytes, plugin, &row);
+        if (!status) status = check_row(&row, plugin);
+    }
     return status;
 }
 
@@ -279,6 +335,10 @@ static int32_t read_definition(const tn_operator_def *def, tn_operator_def *out)
         return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: unknown tag bits 0x%x",
                          out->tags & ~known);
     if (!out->schema) return tni_error(TN_E_ARGUMENT, "operator definition: schema is NULL");
+    if (out->autocast > TN_AUTOCAST_WIDEST)
+        return tni_error(TN_E_UNKNOWN_FIELD,
+                         "operator definition \"%s\": autocast is %u (expected a TN_AUTOCAST_..., 0 to %u)",
+                         out->schema, out->autocast, TN_AUTOCAST_WIDEST);
     return TN_OK;
 }
 
@@ -331,6 +391,38 @@ static int32_t check_limits(const tni_schema *s)
     return TN_OK;
 }
 
+/* Whether two alias sets, such as "a" and "a|b", have a name in common. "*" is every set. */
+static int32_t alias_sets_meet(const char *a, const char *b)
+{
+    for (uint64_t n; *a; a += n + (a[n] != 0)) {
+        n = strcspn(a, "|");
+        if (n == 1 && *a == '*') return 1;
+        const char *at = b;
+        for (uint64_t m; *at; at += m + (at[m] != 0)) {
+            m = strcspn(at, "|");
+            if ((m == 1 && *at == '*') || (m == n && memcmp(a, at, n) == 0)) return 1;
+        }
+    }
+    return 0;
+}
+
+/* A result is in the alias set of an argument, or in none. */
+static int32_t check_aliases(const tni_schema *s)
+{
+    for (uint32_t i = 0; i < s->n_returns; i++) {
+        const char *set = s->returns[i].alias_set;
+        uint32_t k = 0;
+        while (set && k < s->n_args && !(s->args[k].alias_set && alias_sets_meet(set, s->args[k].alias_set)))
+            k++;
+        if (set && k == s->n_args)
+            return tni_error(TN_E_SYNTAX,
+                             "operator %s: result %u is in the alias set '%s', which no argument has (schema "
+                             "\"%s\")",
+                             s->full_name, i, set, s->text);
+    }
+    return TN_OK;
+}
+
 /* Completes the operator of `d`, which has an entry and a base, and publishes it. Takes both, also on failure. */
 static int32_t add_definition(tn_context *ctx, definition *d, tni_schema *schema)
 {
@@ -365,6 +457,7 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
     status = tni_schema_parse(ctx, copy.schema, &schema);
     if (status) return status;
     status = check_limits(schema);
+    if (!status) status = check_aliases(schema);
     d = status ? NULL : tni_alloc_zeroed(ctx, sizeof *d);
     if (!d) {
         tni_schema_destroy(ctx, schema);

@@ -9,6 +9,9 @@
  * that are not defined yet are kept until they are. */
 int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const char *plugin, void *self,
                              const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes);
+/* Refuses rows that this version does not understand, by their schema. For rows that a program adds; those of plugins
+ * are passed over, since a plugin has rows for several versions. */
+int32_t tni_kernels_check(const char *plugin, const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes);
 /* Disables the rows that were registered with this self pointer. */
 void tni_kernels_remove(tn_context *ctx, const void *self);
 /* Disables the rows that were registered from this array on. */

@@ -134,6 +134,12 @@ int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, c
     return status ? status : tni_tensor_set_view(t, rank, sizes, strides, 0);
 }
 
+static int32_t no_output(const tni_op *op, const char *what, uint32_t i)
+{
+    return tni_error(TN_E_CONTRACT, "%s: there is no output %u (%s has %u result%s)", what, i,
+                     tni_op_name(op), op->n_returns, op->n_returns == 1 ? "" : "s");
+}
+
 int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output *output)
 {
     tni_frame *f = frame_of(call, "define_output");
@@ -143,8 +149,10 @@ int32_t tni_host_define_output(const tn_call *call, uint32_t i, const tn_output 
         return tni_fail(f, TN_E_CONTRACT, "define_output: only shape rules may call it");
     int32_t status = tni_struct_read(&o, sizeof o, output, "tn_output");
     if (status) return status;
-    if (i >= f->op->base->n_returns || o.rank > TN_MAX_RANK || (o.rank && !o.sizes))
-        return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u", i, o.rank);
+    if (i >= f->op->base->n_returns) return no_output(f->op->base, "define_output", i);
+    if (o.rank > TN_MAX_RANK || (o.rank && !o.sizes))
+        return tni_fail(f, TN_E_CONTRACT, "the shape rule defined output %u of rank %u%s", i, o.rank,
+                        o.rank > TN_MAX_RANK ? "" : " without sizes");
     if (tni_dtype_check(f->ctx, o.dtype, ""))
         return tni_fail(f, TN_E_CONTRACT, "the shape rule gave output %u an unknown dtype", i);
     for (uint32_t d = 0; o.strides && d < o.rank; d++) {
@@ -293,10 +301,19 @@ static int32_t host_register_operator(void *context, const tn_operator_def *def)
     return tni_operator_define(context, def, NULL);
 }
 
+/* The name of the plugin whose init runs on this thread. */
+static const char *plugin_of_thread(const tn_context *ctx)
+{
+    const tni_registry *r = ctx->registry;
+    const char *name = atomic_load(&r->starting_on) == &tni_tls ? atomic_load(&r->starting) : NULL;
+    return name ? name : "a plugin";
+}
+
 static int32_t host_register_kernels(void *context, const char *device_type, void *self,
                                      const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
-    return tni_kernels_register(context, device_type, "a plugin", self, rows, count, row_bytes);
+    return tni_kernels_register(context, device_type, plugin_of_thread(context), self, rows, count,
+                                row_bytes);
 }
 
 static int32_t host_unregister_kernels(void *context, const char *device_type, const tn_kernel_row *rows)

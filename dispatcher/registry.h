@@ -131,7 +131,10 @@ typedef struct tni_registry {
     uint64_t trace_observer;
     uint64_t profile_observer; /* of the last profile */
     uint64_t history_observer; /* 0: there is none */
-    uint32_t histories;        /* devices that record the history of their allocator */
+    /* The plugin whose init runs, and the thread that runs it: its tni_tls. */
+    _Atomic(const char *) starting;
+    _Atomic(const void *) starting_on;
+    uint32_t histories; /* devices that record the history of their allocator */
 } tni_registry;
 
 /* The operator with a number, or NULL. No lock. */

@@ -211,12 +211,27 @@ static tn_value argument_named(const tni_frame *f, const char *name, const tn_te
     return tn_value_none();
 }
 
+/* Operators that are not built in: a result goes to the written argument of its alias set, wherever that stands. */
+static int32_t run_custom_out(tni_frame *f)
+{
+    const tni_schema *s = f->op->schema;
+    for (uint32_t i = 0; i < s->n_returns; i++) {
+        const char *set = s->returns[i].alias_set;
+        for (uint32_t k = 0; set && k < s->n_args; k++) {
+            if (s->args[k].written && s->args[k].alias_set && !strcmp(s->args[k].alias_set, set))
+                f->given[i] = tni_arg_tensor(f, k);
+        }
+    }
+    return run_kind(f);
+}
+
 /* Out forms of factories lack the arguments dtype, layout and device: the output determines them. */
 static __attribute__((noinline)) int32_t run_without_options(tni_frame *f)
 {
     const tni_op *op = f->op;
     const tn_value *given = f->args;
     tn_value args[TNI_MAX_ARGS];
+    if (op->def) return run_custom_out(f);
     for (uint32_t i = 0; i < op->n_returns; i++)
         f->given[i] = tni_arg_tensor(f, op->n_args - op->n_returns + i);
     for (uint32_t i = 0; i < f->n_args; i++)

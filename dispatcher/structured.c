@@ -231,12 +231,14 @@ static int32_t run_writing(tni_frame *f, const tni_kernel *k, const char **reaso
                         "single memory location. Please clone() the tensor before performing the operation.");
     }
     f->outs[0] = tn_value_tensor(tn_retain(self));
+    if (!f->open_device && f->op->base->def) status = TN_OK; /* on `meta` there is nothing to write */
     for (; k && status == TN_E_UNSUPPORTED; k = tni_kernel_next(k, dtype)) {
         tni_prepared p;
         tn_tensor *t = self;
         tni_prepared_init(&p, f);
         status = prepare_tensor(f, &p, k, 0, TN_CONTIGUOUS_FORMAT, &t);
         p.args[0] = p.outs[0] = tn_value_tensor(t);
+        for (uint32_t i = 1; i < p.n_outs; i++) p.outs[i] = tn_value_none();
         if (!status) status = prepare_arguments(f, &p, k, 0);
         if (status == TN_E_UNSUPPORTED) *reason = other_dtype;
         if (!status && self->numel) status = tni_kernel_run(f, k, p.args, p.outs, NULL, reason);

@@ -5,8 +5,8 @@
 
 #include <tenon/inspect.h>
 
-/* Calls `say` for each kernel row of the plugin whose operator does not exist, with the row's name and similar names of
- * operators. Returns how many there are. */
+/* Calls `say` for each kernel row of the plugin that no operator uses: none has its name, though there are others in its
+ * namespace, or its schema does not fit. Returns how many there are. */
 uint32_t misspelt_rows(tn_context *ctx, const char *plugin, void (*say)(void *user, const char *text),
                        void *user);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlopen, negotiation, init, interface tables; see load.h. */
 #include "dispatcher/plugin/load.h"
+#include "dispatcher/registry.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -367,8 +368,12 @@ static int32_t init_plugin(tni_plugin *p, const tni_shim_chain *chain, void **ou
 static int32_t make_state(tni_plugin *p, const tni_shim_chain *chain, tni_reason *reason)
 {
     void *self = NULL;
+    tni_registry *r = p->ctx->registry;
     tn_clear_error();
+    atomic_store(&r->starting, p->info->name);
+    atomic_store(&r->starting_on, &tni_tls);
     int32_t status = init_plugin(p, chain, &self);
+    atomic_store(&r->starting_on, NULL);
     if (status != TN_OK) {
         const tn_error *error = tn_last_error();
         p->table = (tn_plugin_table){0}; /* nothing to shut down */

@@ -57,6 +57,26 @@ static tn_value bools_of(tn_scope *s, const cJSON *list)
     return tn_value_bools(data, count);
 }
 
+/* A copy that lives as long as the scope: a call reads it after the JSON is gone. */
+static const char *text_of(tn_scope *s, const cJSON *j)
+{
+    const char *from = cJSON_IsString(j) ? j->valuestring : "";
+    char *copy = tn_scope_memory(s, strlen(from) + 1);
+    return copy ? strcpy(copy, from) : "";
+}
+
+static tn_value strings_of(tn_scope *s, const cJSON *list)
+{
+    int64_t count = cJSON_GetArraySize(list), i = 0;
+    const char **data = tn_scope_memory(s, (uint64_t)(count + 1) * sizeof *data);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (data) data[i++] = text_of(s, item);
+    }
+    return tn_value_strings(data, data ? count : 0);
+}
+
 static double number_or(const cJSON *object, const char *key, double otherwise)
 {
     const cJSON *item = cJSON_GetObjectItem(object, key);
@@ -95,6 +115,7 @@ static tn_value list_of(tn_scope *s, const cJSON *j, const char *type)
     if (strncmp(type, "Tensor", 6) == 0) return tensors_of(s, j);
     if (strncmp(type, "float", 5) == 0) return floats_of(s, j);
     if (strncmp(type, "bool", 4) == 0) return bools_of(s, j);
+    if (strncmp(type, "str", 3) == 0) return strings_of(s, j);
     tn_ints ints = ints_of(s, j);
     return tn_value_ints(ints.data, ints.count);
 }
@@ -109,7 +130,7 @@ static tn_value object_of(tn_scope *s, const cJSON *j)
     return tn_value_layout(TN_INTERNED_STRIDED);
 }
 
-static tn_value value_of(tn_scope *s, const cJSON *j, const char *type)
+tn_value request_value(tn_scope *s, const cJSON *j, const char *type)
 {
     if (cJSON_IsArray(j)) return list_of(s, j, type);
     if (cJSON_IsObject(j)) return object_of(s, j);
@@ -118,7 +139,7 @@ static tn_value value_of(tn_scope *s, const cJSON *j, const char *type)
     if (cJSON_IsNumber(j)) return tn_value_int(whole_of(j));
     if (cJSON_IsString(j) && strncmp(type, "Device", 6) == 0)
         return tn_value_device(tn_device_parse(tn_scope_context(s), j->valuestring));
-    return cJSON_IsString(j) ? tn_value_string(j->valuestring) : tn_value_none();
+    return cJSON_IsString(j) ? tn_value_string(text_of(s, j)) : tn_value_none();
 }
 
 uint32_t request_arguments(tn_scope *s, uint32_t op, const cJSON *request, tn_value *args)
@@ -135,7 +156,7 @@ uint32_t request_arguments(tn_scope *s, uint32_t op, const cJSON *request, tn_va
         const cJSON *j = cJSON_GetArrayItem(list, (int)i);
         tn_inspect_argument(ctx, op, 0, i, &info);
         if (!j) j = cJSON_GetObjectItem(named, info.name);
-        args[i] = j ? value_of(s, j, info.type) : tn_value_none();
+        args[i] = j ? request_value(s, j, info.type) : tn_value_none();
         if (j) used = i + 1;
     }
     return used;

@@ -21,4 +21,7 @@
  * on the CPU; the scope owns all of them and gets the error. */
 uint32_t request_arguments(tn_scope *s, uint32_t op, const cJSON *request, tn_value *args);
 
+/* The value of one argument; `type` is its type in the schema. The scope owns what it points to. */
+tn_value request_value(tn_scope *s, const cJSON *j, const char *type);
+
 #endif

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/inspect.h>
+#include "guard.h"
 #include "sources.h"
+#include "../rows.h"
 
 static void *bytes_of(tn_scope *s, const tn_tensor *t)
 {
@@ -81,6 +83,19 @@ static void check_alias(check_target *t, const custom_call *call, custom_run *r,
     }
 }
 
+/* Nothing beside the results was written. */
+static void check_guards(const custom_run *r, check_result *out)
+{
+    char text[160];
+    for (uint32_t i = 0; i < r->n_outs; i++) {
+        const tn_tensor *y = tn_value_as_tensor(r->outs[i]);
+        if (y && guard_is_broken(y, text, sizeof text))
+            check_fail(out, "the kernel writes outside of result %u: %s", i, text);
+    }
+    if (guard_any_is_broken(text, sizeof text))
+        check_fail(out, "the kernel writes outside of its tensors: %s", text);
+}
+
 void custom_schema(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
@@ -96,6 +111,7 @@ void custom_schema(check_target *t, const check_case *c, check_result *out)
     } else {
         for (uint32_t i = 0; i < r.n_args; i++) check_argument(t, call, &r, i, &before[i], out);
         for (uint32_t i = 0; i < r.n_outs; i++) check_alias(t, call, &r, i, out);
+        check_guards(&r, out);
     }
     custom_close(&r);
 }
@@ -136,6 +152,7 @@ static void check_whole(check_target *t, const custom_call *call, check_result *
     custom_open(&again, t, call, t->device, TN_GRAD_OFF);
     for (int k = 0; k < 2; k++) {
         custom_run *r = k ? &again : &first;
+        guard_fill(k ? 0x3f : 0x41);
         if (custom_do(r, call)) continue;
         /* First for the sizes of the results, then over the pattern. */
         for (uint32_t i = 0; i < r->n_outs; i++) {
@@ -222,6 +239,42 @@ static void unreadable(check_target *t, const check_case *c, check_result *out)
     check_fail(out, "--args is neither JSON nor a file with JSON: %s", t->options->args);
 }
 
+/* ---- What the calls do not show ------------------------------------------------------------------------- */
+
+static void fail_with(void *user, const char *text)
+{
+    check_fail(user, "%s", text);
+}
+
+static void count_row(void *user, const char *text)
+{
+    (void)user, (void)text;
+}
+
+/* Rows of the library that no operator uses. */
+static void unused_rows(check_target *t, const check_case *c, check_result *out)
+{
+    misspelt_rows(t->ctx, t->plugin, fail_with, out);
+}
+
+/* The names of the arguments that guessed calls leave at their defaults, in the list's memory; NULL: none. */
+static const char *kept_arguments(check_target *t, check_list *list, uint32_t op)
+{
+    const char *names = NULL;
+    for (uint32_t i = 0; i < tn_inspect_argument_count(t->ctx, op, 0); i++) {
+        tn_argument_info info = custom_argument(t, op, 0, i);
+        if (!info.default_text && !(info.flags & TN_ARG_OPTIONAL)) continue;
+        names = check_text(list, "%s%s'%s'", names ? names : "", names ? ", " : "", info.name);
+    }
+    return names;
+}
+
+static void tell_kept(check_target *t, const check_case *c, check_result *out)
+{
+    check_skip(out, "the guessed calls leave %s at the defaults; --args gives calls with other values",
+               (const char *)c->data);
+}
+
 void check_custom_operator(check_target *t, check_list *list)
 {
     static const struct {
@@ -248,6 +301,13 @@ void check_custom_operator(check_target *t, check_list *list)
             check_add(list, &c, "1/custom/%s/%s/%s", name, parts[k].name, calls[i].name);
         }
     }
+    const char *kept = taken && !t->options->args ? kept_arguments(t, list, op) : NULL;
+    if (kept)
+        check_add(list, &(check_case){.tier = 1, .data = kept, .run = tell_kept}, "1/custom/%s/arguments",
+                  name);
+    if (misspelt_rows(t->ctx, t->plugin, count_row, NULL))
+        check_add(list, &(check_case){.tier = 1, .run = unused_rows}, "1/custom/%s/rows", name);
+    tn_clear_error();
     if (t->options->args && op && n == 0)
         check_add(list, &(check_case){.tier = 1, .data = first, .run = unreadable}, "1/custom/%s/call", name);
     else if (!taken && !(n && calls[0].given))
@@ -259,7 +319,8 @@ static void tell(check_run *run)
 {
     static const char *const columns[] = {"part",    "calls",         "passed", "failed",
                                           "skipped", "first finding", NULL};
-    static const char *const names[] = {"call", "schema", "shape", "gradient", "differences", "traced"};
+    static const char *const names[] = {"call",        "schema", "shape",     "gradient",
+                                        "differences", "traced", "arguments", "rows"};
     cJSON *table = check_table(run, "custom", run->options->op, columns);
     for (uint32_t p = 0; p < sizeof names / sizeof *names; p++) {
         uint32_t counts[CHECK_OUTCOMES] = {0}, count = 0;

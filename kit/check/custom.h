@@ -7,6 +7,7 @@
 #include "../calls/request.h"
 
 #define CUSTOM_MAX_OUTS 8
+#define CUSTOM_SEED     20 /* before each call, so that a random operator draws the same numbers */
 
 /* A call to try; its arguments are as in kit/calls/request.h. */
 typedef struct custom_call {
@@ -37,6 +38,17 @@ void custom_close(custom_run *r);
 int custom_has_tag(const check_target *t, const custom_call *call, const char *tag);
 /* Argument or return i of the operator. */
 tn_argument_info custom_argument(const check_target *t, uint32_t op, int32_t returns, uint32_t i);
+
+/* A tensor that a gradient is taken for: argument `argument`, or item `item` of it. */
+typedef struct custom_input {
+    uint32_t argument;
+    int32_t item; /* -1: the argument is no list */
+} custom_input;
+#define CUSTOM_MAX_INPUTS 16
+/* The arguments of the call with other tensors for those inputs. What the call writes in place is a clone, so that the
+ * input may be a leaf. */
+void custom_place(tn_scope *s, const check_target *t, uint32_t op, const custom_input *which, uint32_t n,
+                  tn_tensor *const *inputs, tn_value *args);
 
 /* The parts, a case each; c->data is the custom_call. */
 void custom_schema(check_target *t, const check_case *c, check_result *out);

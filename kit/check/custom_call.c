@@ -166,6 +166,21 @@ static tn_value moved(tn_scope *s, tn_value v, tn_device device)
     return tn_value_tensors(items, v.count);
 }
 
+/* The default of an argument, from the text in the schema. */
+static tn_value default_of(tn_scope *s, const char *text, const char *type)
+{
+    char json[256];
+    if (strcmp(text, "None") == 0) return tn_value_none();
+    if (strcmp(text, "True") == 0 || strcmp(text, "False") == 0) return tn_value_bool(*text == 'T');
+    snprintf(json, sizeof json, "%s", text);
+    for (char *at = json; *at; at++)
+        if (*at == '\'') *at = '"'; /* the schema has either */
+    cJSON *value = cJSON_Parse(json);
+    tn_value v = value ? request_value(s, value, type) : tn_value_none();
+    cJSON_Delete(value);
+    return v;
+}
+
 void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device device, uint32_t grad_mode)
 {
     cJSON *request = cJSON_Parse(c->text);
@@ -182,15 +197,8 @@ void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device
     /* Fills in defaults between given arguments; the library fills in trailing ones. */
     for (uint32_t i = 0; i < r->n_args; i++) {
         tn_argument_info info = custom_argument(t, c->op, 0, i);
-        if (r->args[i].tag != TN_TAG_NONE || !info.default_text || strcmp(info.default_text, "None") == 0)
-            continue;
-        cJSON *value = cJSON_Parse(info.default_text);
-        if (cJSON_IsNumber(value))
-            r->args[i] = strcmp(info.type, "float") == 0 ? tn_value_float(value->valuedouble)
-                                                         : tn_value_int((int64_t)value->valuedouble);
-        else
-            r->args[i] = tn_value_bool(strcmp(info.default_text, "True") == 0);
-        cJSON_Delete(value);
+        if (r->args[i].tag == TN_TAG_NONE && info.default_text)
+            r->args[i] = default_of(r->s, info.default_text, info.type);
     }
     cJSON_Delete(request);
 }
@@ -198,12 +206,33 @@ void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device
 int custom_do(custom_run *r, const custom_call *c)
 {
     if (tn_scope_failed(r->s)) return 1;
+    tn_manual_seed(tn_scope_context(r->s), CUSTOM_SEED);
     return tn_scope_call(r->s, c->op, r->args, r->n_args, r->outs, r->n_outs) != TN_OK;
 }
 
 void custom_close(custom_run *r)
 {
     tn_scope_close(r->s);
+}
+
+void custom_place(tn_scope *s, const check_target *t, uint32_t op, const custom_input *which, uint32_t n,
+                  tn_tensor *const *inputs, tn_value *args)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        tn_value *v = &args[which[i].argument];
+        if (which[i].item < 0) {
+            const int written = (custom_argument(t, op, 0, which[i].argument).flags & TN_ARG_WRITTEN) != 0;
+            *v = tn_value_tensor(written ? tn_clone(s, inputs[i]) : inputs[i]);
+            continue;
+        }
+        if (i == 0 || which[i - 1].argument != which[i].argument) { /* the list itself is shared */
+            tn_tensor **items = tn_scope_memory(s, (v->count + 1u) * sizeof *items);
+            if (!items) return;
+            memcpy(items, v->as.tensors, v->count * sizeof *items);
+            *v = tn_value_tensors(items, v->count);
+        }
+        ((tn_tensor **)(uintptr_t)v->as.tensors)[which[i].item] = inputs[i];
+    }
 }
 
 int custom_has_tag(const check_target *t, const custom_call *call, const char *tag)

@@ -9,27 +9,50 @@
 #include <tenon/inspect.h>
 #include "custom.h"
 
-#define MAX_INPUTS 16
-
 /* ---- 3: the gradient is registered correctly ------------------------------------------------------------- */
+
+/* The inputs of a recorded call. */
+typedef struct watched {
+    uint32_t n;
+    custom_input which[CUSTOM_MAX_INPUTS];
+    tn_tensor *tensors[CUSTOM_MAX_INPUTS];
+} watched;
 
 static int takes_gradient(const tn_tensor *t)
 {
     return t && (tn_dtype_is_floating(tn_tensor_dtype(t)) || tn_dtype_is_complex(tn_tensor_dtype(t)));
 }
 
-/* Sets requires_grad on the tensor arguments that can have a gradient and are not written; stores their
- * numbers. */
-static uint32_t watch_inputs(check_target *t, const custom_call *call, custom_run *r, uint32_t *out)
+static void watch(watched *in, uint32_t argument, int32_t item, tn_tensor *x)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < r->n_args && n < MAX_INPUTS; i++) {
-        tn_tensor *x = tn_value_as_tensor(r->args[i]);
-        if (!takes_gradient(x) || custom_argument(t, call->op, 0, i).flags & TN_ARG_WRITTEN) continue;
-        tn_set_requires_grad(x, 1);
-        out[n++] = i;
+    if (!takes_gradient(x) || in->n == CUSTOM_MAX_INPUTS) return;
+    tn_set_requires_grad(x, 1);
+    in->which[in->n] = (custom_input){argument, item};
+    in->tensors[in->n++] = x;
+}
+
+static tn_operator_info operator_of(const check_target *t, const custom_call *call)
+{
+    tn_operator_info op = {.size = sizeof op};
+    tn_inspect_operator_by_number(t->ctx, call->op, &op);
+    return op;
+}
+
+/* Sets requires_grad on the tensors that can have a gradient, and gives the call those. Of arguments that are written
+ * only the first one of an in-place operator has a gradient. */
+static void watch_inputs(check_target *t, const custom_call *call, custom_run *r, watched *out)
+{
+    const int inplace = strcmp(operator_of(t, call).form, "inplace") == 0;
+    out->n = 0;
+    for (uint32_t i = 0; i < r->n_args; i++) {
+        const tn_value *v = &r->args[i];
+        int written = (custom_argument(t, call->op, 0, i).flags & TN_ARG_WRITTEN) != 0;
+        if (written && (i || !inplace)) continue;
+        if (v->tag == TN_TAG_TENSOR) watch(out, i, -1, v->as.tensor);
+        for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count && !written; k++)
+            watch(out, i, (int32_t)k, v->as.tensors[k]);
     }
-    return n;
+    custom_place(r->s, t, call->op, out->which, out->n, out->tensors, r->args);
 }
 
 /* The results through which a gradient can flow. */
@@ -47,38 +70,53 @@ static uint32_t roots_of(custom_run *r, tn_tensor **roots, tn_tensor **ones)
 
 static int has_gradient(check_target *t, const custom_call *call, check_result *out)
 {
-    tn_operator_info op = {.size = sizeof op};
-    tn_inspect_operator_by_number(t->ctx, call->op, &op);
-    if (!op.has_gradient)
+    tn_operator_info op = operator_of(t, call);
+    const int is_out = strcmp(op.form, "out") == 0;
+    if (is_out)
+        check_skip(out, "functions with out=... arguments don't support automatic differentiation");
+    else if (!op.has_gradient)
         check_skip(out, "no gradient is registered: results of this operator end the graph");
-    return op.has_gradient != 0;
+    return !is_out && op.has_gradient;
 }
 
-static void check_gradients(check_target *t, const custom_call *call, custom_run *r, const uint32_t *which,
-                            uint32_t n, check_result *out)
+/* "argument 'x'", or "item 1 of argument 'xs'". */
+static const char *name_input(const check_target *t, const custom_call *call, const custom_input *in,
+                              char *text, size_t bytes)
 {
-    tn_tensor *roots[CUSTOM_MAX_OUTS], *ones[CUSTOM_MAX_OUTS], *inputs[MAX_INPUTS],
-        *grads[MAX_INPUTS] = {NULL};
+    tn_argument_info info = custom_argument(t, call->op, 0, in->argument);
+    if (in->item < 0)
+        snprintf(text, bytes, "'%s'", info.name);
+    else
+        snprintf(text, bytes, "item %d of '%s'", in->item, info.name);
+    return text;
+}
+
+static void check_gradients(check_target *t, const custom_call *call, custom_run *r, const watched *in,
+                            check_result *out)
+{
+    tn_tensor *roots[CUSTOM_MAX_OUTS], *ones[CUSTOM_MAX_OUTS], *grads[CUSTOM_MAX_INPUTS] = {NULL};
     uint32_t n_roots = roots_of(r, roots, ones), defined = 0;
     if (!check_that(out, n_roots > 0, "no result requires a gradient, although an input does")) return;
-    for (uint32_t i = 0; i < n; i++) inputs[i] = r->args[which[i]].as.tensor;
     tn_backward_options options = {
         .size = sizeof options, .allow_unused = 1, .grad_outputs = {ones, n_roots}};
-    if (tn_grad(r->s, (tn_tensors){roots, n_roots}, (tn_tensors){inputs, n}, &options, grads) != TN_OK) {
+    if (tn_grad(r->s, (tn_tensors){roots, n_roots}, (tn_tensors){in->tensors, in->n}, &options, grads) !=
+        TN_OK) {
         check_fail_with_error(out, r->s, "backward (it may read only what `saves` names)");
         return;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        tn_argument_info info = custom_argument(t, call->op, 0, which[i]);
+    for (uint32_t i = 0; i < in->n; i++) {
+        tn_tensor *x = in->tensors[i];
+        char name[120];
         if (!grads[i]) continue;
+        name_input(t, call, &in->which[i], name, sizeof name);
         defined++;
-        check_that(out, tn_tensor_dtype(grads[i]) == tn_tensor_dtype(inputs[i]),
-                   "the gradient of '%s' is %s, and the argument %s", info.name,
-                   tn_dtype_name(tn_tensor_dtype(grads[i])), tn_dtype_name(tn_tensor_dtype(inputs[i])));
-        int same = tn_tensor_rank(grads[i]) == tn_tensor_rank(inputs[i]);
-        for (int64_t d = 0; same && d < tn_tensor_rank(inputs[i]); d++)
-            same = tn_tensor_size(grads[i], d) == tn_tensor_size(inputs[i], d);
-        check_that(out, same, "the gradient of '%s' has another shape than the argument", info.name);
+        check_that(out, tn_tensor_dtype(grads[i]) == tn_tensor_dtype(x),
+                   "the gradient of %s is %s, and the argument %s", name,
+                   tn_dtype_name(tn_tensor_dtype(grads[i])), tn_dtype_name(tn_tensor_dtype(x)));
+        int same = tn_tensor_rank(grads[i]) == tn_tensor_rank(x);
+        for (int64_t d = 0; same && d < tn_tensor_rank(x); d++)
+            same = tn_tensor_size(grads[i], d) == tn_tensor_size(x, d);
+        check_that(out, same, "the gradient of %s has another shape than the argument", name);
     }
     check_that(out, defined > 0, "backward gave no gradient");
 }
@@ -86,36 +124,37 @@ static void check_gradients(check_target *t, const custom_call *call, custom_run
 void custom_gradient(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
-    uint32_t which[MAX_INPUTS], n;
+    watched in;
     custom_run r;
     if (!has_gradient(t, call, out)) return;
     custom_open(&r, t, call, t->device, TN_GRAD_ON);
-    n = watch_inputs(t, call, &r, which);
-    if (n == 0)
+    watch_inputs(t, call, &r, &in);
+    if (in.n == 0)
         check_skip(out, "no argument of this call takes a gradient");
     else if (custom_do(&r, call))
         check_fail_with_error(out, r.s, "the call, recorded,");
     else
-        check_gradients(t, call, &r, which, n, out);
+        check_gradients(t, call, &r, &in, out);
     custom_close(&r);
 }
 
 /* ---- and agrees with finite differences ---------------------------------------------------------------- */
 
 typedef struct differences {
+    const check_target *target;
     const custom_call *call;
-    custom_run *r;
-    const uint32_t *which;
-    uint32_t n;
+    const custom_run *r;
+    const watched *in;
     uint32_t results[CUSTOM_MAX_OUTS], n_results;
 } differences;
 
-static int32_t call_again(void *user, tn_scope *s, tn_tensors inputs, tn_tensor **out)
+static int32_t call_again(void *user, tn_scope *s, tn_tensors given, tn_tensor **out)
 {
     differences *d = user;
     tn_value args[REQUEST_MAX_ARGUMENTS], outs[CUSTOM_MAX_OUTS];
     memcpy(args, d->r->args, sizeof args);
-    for (uint32_t i = 0; i < d->n; i++) args[d->which[i]] = tn_value_tensor(inputs.data[i]);
+    custom_place(s, d->target, d->call->op, d->in->which, d->in->n, given.data, args);
+    tn_manual_seed(d->target->ctx, CUSTOM_SEED);
     int32_t status = tn_scope_call(s, d->call->op, args, d->r->n_args, outs, d->r->n_outs);
     for (uint32_t i = 0; status == TN_OK && i < d->n_results; i++)
         out[i] = tn_value_as_tensor(outs[d->results[i]]);
@@ -125,17 +164,17 @@ static int32_t call_again(void *user, tn_scope *s, tn_tensors inputs, tn_tensor 
 void custom_differences(check_target *t, const check_case *c, check_result *out)
 {
     const custom_call *call = c->data;
-    uint32_t which[MAX_INPUTS];
-    tn_tensor *inputs[MAX_INPUTS];
+    watched in;
     custom_run r;
     if (!has_gradient(t, call, out)) return;
     custom_open(&r, t, call, t->device, TN_GRAD_ON);
-    differences d = {.call = call, .r = &r, .which = which, .n = watch_inputs(t, call, &r, which)};
-    for (uint32_t i = 0; i < d.n; i++) inputs[i] = r.args[which[i]].as.tensor;
-    int exact = d.n > 0;
-    for (uint32_t i = 0; i < d.n; i++)
-        exact = exact &&
-                (tn_tensor_dtype(inputs[i]) == TN_FLOAT64 || tn_tensor_dtype(inputs[i]) == TN_COMPLEX128);
+    watch_inputs(t, call, &r, &in);
+    differences d = {.target = t, .call = call, .r = &r, .in = &in};
+    int exact = in.n > 0;
+    for (uint32_t i = 0; i < in.n; i++) {
+        tn_dtype dtype = tn_tensor_dtype(in.tensors[i]);
+        exact = exact && (dtype == TN_FLOAT64 || dtype == TN_COMPLEX128);
+    }
     if (!exact) {
         check_skip(out, "finite differences need float64 or complex128");
     } else if (custom_do(&r, call)) {
@@ -146,7 +185,8 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
         tn_gradcheck_options options = {.size = sizeof options,
                                         .n_outs = d.n_results,
                                         .second = !custom_has_tag(t, call, "differentiable_once")};
-        if (d.n_results && tn_gradcheck(r.s, call_again, &d, (tn_tensors){inputs, d.n}, &options) != TN_OK)
+        if (d.n_results &&
+            tn_gradcheck(r.s, call_again, &d, (tn_tensors){in.tensors, in.n}, &options) != TN_OK)
             check_fail_with_error(out, r.s, "finite differences");
     }
     custom_close(&r);
@@ -170,10 +210,10 @@ static void compare_results(check_target *t, custom_run *a, custom_run *b, const
 static void one_way(check_target *t, const custom_call *call, custom_run *plain, tn_device device,
                     uint32_t mode, const char *way, check_result *out)
 {
-    uint32_t which[MAX_INPUTS];
+    watched in;
     custom_run r;
     custom_open(&r, t, call, device, mode);
-    if (mode == TN_GRAD_ON) watch_inputs(t, call, &r, which);
+    if (mode == TN_GRAD_ON) watch_inputs(t, call, &r, &in);
     if (custom_do(&r, call))
         check_fail_with_error(out, r.s, way);
     else
@@ -186,6 +226,7 @@ static void boxed_way(check_target *t, const custom_call *call, custom_run *plai
     custom_run r;
     tn_error *error = NULL;
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
+    tn_manual_seed(t->ctx, CUSTOM_SEED);
     if (tn_call_operator(t->ctx, call->op, r.args, r.n_args, r.outs, r.n_outs, &error) != TN_OK) {
         check_fail(out, "boxed: %s", error ? error->message : "failed");
         tn_error_release(error);
@@ -212,17 +253,18 @@ static uint32_t tensors_in(const tn_value *values, uint32_t n, tn_tensor **out, 
 /* The call traced, then the trace run on the same arguments made anew: one call, the same results. */
 static void traced_way(check_target *t, const custom_call *call, custom_run *plain, check_result *out)
 {
-    tn_tensor *inputs[MAX_INPUTS], *others[MAX_INPUTS], *outs[MAX_INPUTS], *again[MAX_INPUTS],
-        *want[MAX_INPUTS];
+    tn_tensor *inputs[CUSTOM_MAX_INPUTS], *others[CUSTOM_MAX_INPUTS], *outs[CUSTOM_MAX_INPUTS],
+        *again[CUSTOM_MAX_INPUTS], *want[CUSTOM_MAX_INPUTS];
     custom_run r, other;
     custom_open(&r, t, call, t->device, TN_GRAD_OFF);
     custom_open(&other, t, call, t->device, TN_GRAD_OFF);
-    uint32_t n = tensors_in(r.args, r.n_args, inputs, MAX_INPUTS), n_outs = 0;
+    uint32_t n = tensors_in(r.args, r.n_args, inputs, CUSTOM_MAX_INPUTS), n_outs = 0;
     tn_call_trace *trace = tn_call_trace_begin(t->ctx, (tn_tensors){inputs, n});
     int failed = trace && custom_do(&r, call);
-    if (trace && !failed) n_outs = tensors_in(r.outs, r.n_outs, outs, MAX_INPUTS);
+    if (trace && !failed) n_outs = tensors_in(r.outs, r.n_outs, outs, CUSTOM_MAX_INPUTS);
     int32_t status = trace ? tn_call_trace_end(trace, (tn_tensors){outs, n_outs}) : TN_E_STATE;
-    tensors_in(other.args, other.n_args, others, MAX_INPUTS);
+    tensors_in(other.args, other.n_args, others, CUSTOM_MAX_INPUTS);
+    tn_manual_seed(t->ctx, CUSTOM_SEED);
     if (failed) {
         check_fail_with_error(out, r.s, "the call, traced,");
     } else if (status || tn_call_trace_count(trace) != 1) {
@@ -231,7 +273,7 @@ static void traced_way(check_target *t, const custom_call *call, custom_run *pla
     } else if (tn_call_trace_run(other.s, trace, (tn_tensors){others, n}, again)) {
         check_fail_with_error(out, other.s, "the run of the trace");
     } else {
-        tensors_in(plain->outs, plain->n_outs, want, MAX_INPUTS);
+        tensors_in(plain->outs, plain->n_outs, want, CUSTOM_MAX_INPUTS);
         for (uint32_t i = 0; i < n_outs; i++)
             check_same(out, plain->s, "a result traced", again[i], want[i],
                        check_tolerance_of(tn_tensor_dtype(want[i])));
@@ -255,7 +297,8 @@ void custom_traced(check_target *t, const check_case *c, check_result *out)
     } else {
         boxed_way(t, call, &plain, out);
         traced_way(t, call, &plain, out);
-        one_way(t, call, &plain, t->device, TN_GRAD_ON, "recorded", out);
+        if (strcmp(operator_of(t, call).form, "out") != 0)
+            one_way(t, call, &plain, t->device, TN_GRAD_ON, "recorded", out);
         if (t->other)
             one_way(t, call, &plain, t->other, TN_GRAD_OFF, "on the other device, by the composite,", out);
     }

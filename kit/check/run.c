@@ -333,7 +333,9 @@ static int survey(runner *r)
     if (got > 0)
         got = take_survey(r, w.buffer);
     else
-        got = snprintf(r->run->fatal, sizeof r->run->fatal, "loading: %s",
+        got = snprintf(r->run->fatal, sizeof r->run->fatal, "%s: %s",
+                       r->run->options->op ? "loading the library, or trying which calls the operator accepts"
+                                           : "loading",
                        got == 0 ? "not done in time" : text) > 0;
     free(w.buffer);
     return got;

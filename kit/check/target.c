@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the plugin under test beside the CPU plugin, and watches how its calls are computed. */
 #include "check.h"
+#include "guard.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -42,7 +43,9 @@ static const char *last_error(void)
 static int make_context(check_target *t)
 {
     const tn_context_options options = {.size = sizeof options, .log = note_log, .log_user = t};
-    return tn_context_create(&options, &t->ctx) != TN_OK;
+    if (tn_context_create(&options, &t->ctx) != TN_OK) return 1;
+    if (t->options->op) guard_begin(t->ctx);
+    return 0;
 }
 
 /* The candidate of a library file; state TN_CANDIDATE_LOADED first. */

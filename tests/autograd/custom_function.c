@@ -430,3 +430,110 @@ Test(function, operators_that_save_what_there_is_not)
     }
     end();
 }
+
+/* A list takes a list of gradients: one gradient for all of it was that of the first item alone. */
+static int32_t one_for_the_list(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, tn_value_as_tensor(call->args[0]));
+}
+
+static int32_t too_few_for_the_list(void *self, const tn_call *call)
+{
+    static tn_tensor *grads[1];
+    grads[0] = tn_value_as_tensor(call->args[0]);
+    call->outs[0] = tn_value_tensors(grads, 1);
+    return TN_OK;
+}
+
+static int32_t sum_of_list(void *self, const tn_call *call)
+{
+    const tn_value *xs = &call->args[0];
+    return call->host->set_output(call, 0,
+                                  tn_add(call->host->call_scope(call), xs->as.tensors[0], xs->as.tensors[1]));
+}
+
+Test(function, operators_that_give_a_list_the_wrong_gradients)
+{
+    static const struct {
+        tn_kernel_fn backward;
+        const char *text;
+    } cases[] = {{one_for_the_list,
+                  "mylib::sum: backward set one gradient for argument 'xs', which is a list of 2; "
+                  "store a list, call->outs[0] = tn_value_tensors(gradients, 2)"},
+                 {too_few_for_the_list,
+                  "mylib::sum: backward gave 1 gradients for argument 'xs', which is a list of 2"}};
+    tn_tensor *const list[] = {VECTOR(s, 1, 1, 2), VECTOR(s, 1, 3, -4)};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tn_operator_def def = {.size = sizeof def,
+                                     .schema = "mylib::sum(Tensor[] xs) -> Tensor",
+                                     .composite = sum_of_list,
+                                     .backward = cases[i].backward};
+        const tn_value arg = tn_value_tensors(list, 2);
+        tn_value out = tn_value_none();
+        tn_scope_call(s, define(ctx, &def), &arg, 1, &out, 1);
+        tn_backward(s, tn_sum(s, tn_value_as_tensor(out)));
+        expect_error(s, cases[i].text);
+        cr_assert_eq(tn_namespace_remove(ctx, "mylib"), TN_OK);
+    }
+    end();
+}
+
+static int32_t reads_what_is_not_saved(void *self, const tn_call *call)
+{
+    tn_scope *scope = call->host->call_scope(call);
+    tn_tensor *g = tn_value_as_tensor(call->args[0]), *y = tn_value_as_tensor(call->args[2]);
+    return call->host->set_output(call, 0, tn_mul(scope, g, y));
+}
+
+static int32_t product_of_both(void *self, const tn_call *call)
+{
+    return call->host->set_output(
+        call, 0, tn_mul(call->host->call_scope(call), call->args[0].as.tensor, call->args[1].as.tensor));
+}
+
+Test(function, an_operator_whose_gradient_reads_what_is_not_saved)
+{
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::product(Tensor x, Tensor y) -> Tensor",
+                                 .saves = "x",
+                                 .composite = product_of_both,
+                                 .backward = reads_what_is_not_saved};
+    const tn_value args[] = {tn_value_tensor(VECTOR(s, 1, 1, 2)), tn_value_tensor(VECTOR(s, 1, 3, -4))};
+    tn_value out = tn_value_none();
+    tn_scope_call(s, define(ctx, &def), args, 2, &out, 1);
+    tn_backward(s, tn_sum(s, tn_value_as_tensor(out)));
+    expect_error(
+        s, "must be Tensor, not None (in the gradient of mylib::product, which gets only the tensors that "
+           "`saves` lists; not listed: 'y', 'result0')");
+    end();
+}
+
+static int32_t twice_of_self(void *self, const tn_call *call)
+{
+    const double *from = tn_desc(call->args[0].as.tensor)->host;
+    double *to = tn_desc(call->outs[0].as.tensor)->host;
+    for (int64_t i = 0; i < tn_tensor_numel(call->outs[0].as.tensor); i++) to[i] = 2 * from[i];
+    return TN_OK;
+}
+
+/* As of built-in operators: the result is the given tensor, and nothing is recorded. */
+Test(function, out_forms_of_operators_without_a_gradient)
+{
+    const char *schema = "mylib::twice.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)";
+    const tn_operator_def def = {.size = sizeof def, .schema = schema};
+    const tn_kernel_row row = {.size = sizeof row, .schema = schema, .run = twice_of_self};
+    const uint32_t op = define(ctx, &def);
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
+    tn_tensor *leaf = VECTOR(s, 1, 1, 2), *plain = VECTOR(s, 0, 3, 4), *out = VECTOR(s, 0, 0, 0);
+    tn_value args[] = {tn_value_tensor(leaf), tn_value_tensor(out)}, result = tn_value_none();
+    tn_scope_call(s, op, args, 2, &result, 1);
+    expect_error(
+        s, "twice(): functions with out=... arguments don't support automatic differentiation, but one of "
+           "the arguments requires grad.");
+    args[0] = tn_value_tensor(plain);
+    tn_scope_call(s, op, args, 2, &result, 1);
+    cr_assert_eq(result.as.tensor, out);
+    EXPECT(s, out, 6, 8);
+    cr_assert_eq(tn_requires_grad(out), 0);
+    end();
+}

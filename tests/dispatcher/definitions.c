@@ -126,8 +126,9 @@ Test(definitions, rows_that_do_not_fit)
                "no device type \"nowhere\"");
     refuse_row(NULL, ROW("aten::relu(Tensor self) -> Tensor"), TN_E_DEVICE, "no device type \"NULL\"");
     refuse_row("cpu", ROW(NULL), TN_E_CONTRACT, "kernel row: schema is NULL");
-    refuse_row("cpu", (tn_kernel_row){.schema = "aten::relu(Tensor self) -> Tensor"}, TN_E_CONTRACT,
-               "kernel row: run is NULL");
+    refuse_row("cpu",
+               (tn_kernel_row){.size = sizeof(tn_kernel_row), .schema = "aten::relu(Tensor self) -> Tensor"},
+               TN_E_CONTRACT, "kernel row: run is NULL");
     refuse_row(
         "cpu",
         (tn_kernel_row){.size = 4711, .schema = "aten::relu(Tensor self) -> Tensor", .run = do_nothing},
@@ -197,7 +198,7 @@ static int32_t infer(void *self, const tn_call *call)
 Test(definitions, shape_rules_that_are_wrong)
 {
     static const refused_status expected[] = {
-        {TN_E_CONTRACT, "ruled: the shape rule defined output 1 of rank 1"},
+        {TN_E_CONTRACT, "define_output: there is no output 1 (test::ruled has 1 result)"},
         {TN_E_CONTRACT, "ruled: the shape rule defined output 0 of rank 65"},
         {TN_E_CONTRACT, "ruled: the shape rule defined output 0 of rank 1"},
         {TN_E_CONTRACT, "ruled: the shape rule gave output 0 an unknown dtype"},
@@ -695,17 +696,183 @@ Test(definitions, rows_taken_back_before_their_operator_is_there)
     expect_failure(TN_E_UNSUPPORTED, "\"waits\" not implemented");
 }
 
-/* A row with a condition that this library does not know is passed over. */
-Test(definitions, a_row_of_a_later_version)
+/* A row with a condition that this library does not know would never run. */
+Test(definitions, rows_that_nobody_would_run_are_refused)
 {
-    const tn_kernel_row row = {.size = sizeof row,
-                               .flags = 1u << 30,
-                               .schema = "aten::relu(Tensor self) -> Tensor",
-                               .run = refuse_late,
-                               .priority = 1000};
-    uint32_t before = tn_inspect_kernel_count(ctx, TN_OP_RELU);
-    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, &row, 1), TN_OK);
-    cr_expect_eq(tn_inspect_kernel_count(ctx, TN_OP_RELU), before);
+    const char *schema = "aten::relu(Tensor self) -> Tensor";
+    static const tn_row_argument odd[] = {{.strides = 9}}, far[] = {{.place = 7}};
+    const uint32_t before = tn_inspect_kernel_count(ctx, TN_OP_RELU);
+    tn_kernel_row flags = ROW(schema), strides = ROW(schema), sizeless = ROW(schema), argument = ROW(schema),
+                  both[] = {ROW(schema), ROW(schema)};
+    flags.flags = TN_ROW_CASTS | 1u << 30;
+    refuse_row("cpu", flags, TN_E_UNKNOWN_FIELD,
+               "kernel row \"aten::relu(Tensor self) -> Tensor\" of the program: unknown flags 0x40000000");
+    strides.strides = 99;
+    refuse_row("cpu", strides, TN_E_UNKNOWN_FIELD, "strides is 99 (expected a TN_STRIDES_..., 0 to 3)");
+    sizeless.size = 0;
+    refuse_row("cpu", sizeless, TN_E_ARGUMENT,
+               "kernel row 0 of the program: size is 0; set it to sizeof(tn_kernel_row)");
+    argument.n_arguments = 1;
+    argument.arguments = odd;
+    refuse_row("cpu", argument, TN_E_UNKNOWN_FIELD, "argument 0: strides is 9 (expected 0 to 3)");
+    argument.arguments = far;
+    refuse_row("cpu", argument, TN_E_UNKNOWN_FIELD, "argument 0: place is 7 (expected 0 to 1)");
+    cr_expect_eq(tn_kernels_add(ctx, "cpu", NULL, NULL, 2), TN_E_ARGUMENT);
+    expect_last_error(TN_E_ARGUMENT, "kernel rows of the program: rows is NULL, count is 2");
+    both[1].flags = 1u << 30;
+    cr_expect_eq(tn_kernels_add(ctx, "cpu", NULL, both, 2), TN_E_UNKNOWN_FIELD);
+    cr_expect_eq(tn_inspect_kernel_count(ctx, TN_OP_RELU), before, "the first row is not added either");
+}
+
+static int32_t twice_by_composite(void *self, const tn_call *call)
+{
+    tn_scope *own = call->host->call_scope(call);
+    return call->host->set_output(call, 0, tn_mul_scalar(own, call->args[0].as.tensor, 2));
+}
+
+/* A composite without a shape rule always runs: a row beside it would be ignored. */
+Test(definitions, a_row_beside_a_composite_needs_a_shape_rule)
+{
+    const char *schema = "test::both(Tensor x) -> Tensor", *early = "test::early(Tensor x) -> Tensor";
+    tn_unused_row_info row = {.size = sizeof row};
+    uint32_t op = define_with(&(tn_operator_def){
+        .size = sizeof(tn_operator_def), .schema = schema, .composite = twice_by_composite});
+    refuse_row(
+        "cpu", ROW(schema), TN_E_CONTRACT,
+        "kernel row \"test::both(Tensor x) -> Tensor\": the operator has a composite and no shape rule, so "
+        "the row would never run; a row needs `infer` in the operator's definition");
+    cr_expect_eq(tn_inspect_kernel_count(ctx, op), 0);
+    add_row("cpu", early, 0, do_nothing, NULL);
+    op = define_with(&(tn_operator_def){
+        .size = sizeof(tn_operator_def), .schema = early, .composite = twice_by_composite});
+    cr_expect_eq(tn_inspect_kernel_count(ctx, op), 0);
+    cr_assert_eq(tn_inspect_unused_row_count(ctx), 1, "the row that came first is named as unused");
+    cr_assert_eq(tn_inspect_unused_row(ctx, 0, &row), TN_OK);
+    cr_expect_str_eq(row.schema, early);
+}
+
+Test(definitions, alias_sets_that_no_argument_has)
+{
+    static const char *const schemas[] = {
+        "test::f(Tensor(a) x) -> Tensor(b)", "test::f(Tensor x) -> Tensor(a)",
+        "test::f(Tensor(a!) x) -> Tensor(b!)", "test::f(Tensor(a) x) -> (Tensor(a), Tensor(b)[])"};
+    REFUSE(TN_E_SYNTAX, "operator test::f: result 1 is in the alias set 'b'", .size = sizeof(tn_operator_def),
+           .schema = schemas[3]);
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
+        REFUSE(TN_E_SYNTAX, ", which no argument has (schema \"test::f(Tensor",
+               .size = sizeof(tn_operator_def), .schema = schemas[i]);
+    define("test::view(Tensor(a) x) -> Tensor(a)[]");
+    define("test::either(Tensor(a|b) x, Tensor(b) y) -> Tensor(b)");
+    define("test::any(Tensor(*) x) -> Tensor(a)");
+}
+
+Test(definitions, unknown_class_of_autocast)
+{
+    REFUSE(TN_E_UNKNOWN_FIELD,
+           "operator definition \"test::f(Tensor x) -> Tensor\": autocast is 77 (expected a TN_AUTOCAST_..., "
+           "0 to 3)",
+           .size = sizeof(tn_operator_def), .schema = "test::f(Tensor x) -> Tensor", .autocast = 77);
+}
+
+/* ---- Composites that call themselves ---- */
+
+static int32_t call_other(void *self, const tn_call *call)
+{
+    tn_value out = tn_value_none();
+    const uint32_t op = tn_operator_find(ctx, self);
+    int32_t status = tn_scope_call(call->host->call_scope(call), op, call->args, 1, &out, 1);
+    return status ? status : call->host->set_output(call, 0, out.as.tensor);
+}
+
+Test(definitions, composites_that_call_themselves)
+{
+    static char ping[] = "test::ping", pong[] = "test::pong";
+    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                 .schema = "test::ping(Tensor x) -> Tensor",
+                                                 .composite = call_other,
+                                                 .self = pong});
+    define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                   .schema = "test::pong(Tensor x) -> Tensor",
+                                   .composite = call_other,
+                                   .self = ping});
+    cr_expect_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
+    expect_failure(TN_E_CONTRACT,
+                   "101 calls are nested in each other (expected at most 100); does the composite of "
+                   "test::ping call its own operator, directly or by another one?");
+}
+
+/* ---- In place on `meta` ---- */
+
+static int32_t infer_twice_as_long(void *self, const tn_call *call)
+{
+    const int64_t sizes[] = {tn_tensor_size(call->args[0].as.tensor, 0) * 2};
+    return slot_define(call, call->host, 0, TN_FLOAT32, 1, sizes, 0);
+}
+
+static int32_t infer_floats_only(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    if (x->dtype != TN_FLOAT32)
+        return call->host->error(call->host->context, TN_E_DTYPE, "x must be float32");
+    return slot_define(call, call->host, 0, x->dtype, x->rank, x->sizes, 0);
+}
+
+Test(definitions, in_place_operators_on_meta)
+{
+    const char *plain = "test::plain_(Tensor(a!) self) -> Tensor(a!)",
+               *ruled = "test::rule_(Tensor(a!) self) -> Tensor(a!)",
+               *wrong = "test::wrong_(Tensor(a!) self) -> Tensor(a!)";
+    uint32_t ops[] = {define(plain),
+                      define_with(&(tn_operator_def){
+                          .size = sizeof(tn_operator_def), .schema = ruled, .infer = infer_floats_only}),
+                      define_with(&(tn_operator_def){
+                          .size = sizeof(tn_operator_def), .schema = wrong, .infer = infer_twice_as_long})};
+    tn_tensor *meta = tn_empty(s, TN_INTS(3), .dtype = TN_FLOAT32, .device = tn_device_parse(ctx, "meta"));
+    add_row("cpu", plain, 0, do_nothing, NULL);
+    add_row("cpu", ruled, 0, do_nothing, NULL);
+    add_row("cpu", wrong, 0, do_nothing, NULL);
+    for (int i = 0; i < 2; i++) {
+        const uint64_t version = tn_tensor_version(meta);
+        cr_expect_eq(CALL(ops[i], tn_value_tensor(meta)), meta, "%d", i);
+        cr_expect_eq(tn_scope_failed(s), TN_OK);
+        cr_expect_gt(tn_tensor_version(meta), version);
+    }
+    cr_expect_null(CALL(ops[2], tn_value_tensor(meta)));
+    expect_failure(TN_E_CONTRACT,
+                   "wrong_: the shape rule gives output 0 the sizes [6] and the dtype float32, but it "
+                   "is argument 'self', which has the sizes [3] and the dtype float32");
+    cr_expect_null(CALL(ops[1], tn_value_tensor(tn_ones(s, TN_INTS(3), .dtype = TN_INT64))));
+    expect_failure(TN_E_DTYPE, "x must be float32");
+}
+
+/* ---- Results that go to a given tensor ---- */
+
+static int32_t fill_with_seven(void *self, const tn_call *call)
+{
+    for (uint32_t i = 0; i < call->n_outs; i++) {
+        tn_tensor *t = call->outs[i].as.tensor;
+        for (int64_t k = 0; k < tn_tensor_numel(t); k++) ((float *)tn_desc(t)->host)[k] = 7.0f + (float)i;
+    }
+    return TN_OK;
+}
+
+/* A result goes to the argument of its alias set, wherever that stands. */
+Test(definitions, out_forms_with_arguments_in_any_order)
+{
+    const char *schema = "test::two.out(Tensor x, *, Tensor(b!) second, Tensor(a!) first, float k=1.0) -> "
+                         "(Tensor(a!), Tensor(b!))";
+    uint32_t op = define(schema);
+    add_row("cpu", schema, 0, fill_with_seven, NULL);
+    tn_tensor *x = tn_ones(s, TN_INTS(2)), *first = tn_zeros(s, TN_INTS(2)),
+              *second = tn_zeros(s, TN_INTS(2));
+    const tn_value args[] = {tn_value_tensor(x), tn_value_tensor(second), tn_value_tensor(first)};
+    tn_value outs[2];
+    cr_assert_eq(tn_scope_call(s, op, args, 3, outs, 2), TN_OK, "%s",
+                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_expect_eq(outs[0].as.tensor, first);
+    cr_expect_eq(outs[1].as.tensor, second);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, first)), 14);
+    cr_expect_eq(tn_item_double(s, tn_sum(s, second)), 16);
 }
 
 /* An argument that is absent: a generator may always be; one that is required may not. */

@@ -5,6 +5,7 @@
  */
 #define TN_PLUGIN
 #include <tenon/operator_library.h>
+#include <string.h>
 #include <tenon/ops.h>
 #include "../plugins/slots.h"
 
@@ -106,6 +107,79 @@ static int32_t leaves_one(void *self, const tn_call *call)
     return TN_OK;
 }
 
+/* Writes behind the last element. */
+static int32_t overruns(void *self, const tn_call *call)
+{
+    int64_t n = count(call);
+    double *y = output(call);
+    if (n == 0) return TN_OK;
+    for (int64_t i = 0; i < n; i++) y[i] = input(call)[i];
+    memset(y + n, 0, sizeof *y);
+    return TN_OK;
+}
+
+/* ---- In place, with lists, with a given result, with a text, random ---- */
+
+/* Reads self, which the library gives as the output, too. */
+static int32_t doubled_in_place(void *self, const tn_call *call)
+{
+    for (int64_t i = 0; i < count(call); i++) output(call)[i] *= 2;
+    return TN_OK;
+}
+
+static int32_t like_first_item(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensors[0]);
+    if (x->dtype != TN_FLOAT64)
+        return call->host->error(call->host->context, TN_E_DTYPE, "xs must be float64");
+    return slot_define(call, call->host, 0, x->dtype, x->rank, x->sizes, 0);
+}
+static int32_t sum_of_list(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *sum = call->args[0].as.tensors[0];
+    for (uint32_t i = 1; i < call->args[0].count; i++) sum = tn_add(s, sum, call->args[0].as.tensors[i]);
+    return call->host->set_output(call, 0, tn_mul_scalar(s, sum, 1));
+}
+/* The gradients of a list are a list, in memory of the scope. `self` is not NULL: the last one is wrong. */
+static int32_t gradients_of_list(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *g = tn_value_as_tensor(call->args[0]);
+    uint32_t n = call->args[1].count;
+    tn_tensor **grads = tn_scope_memory(s, (n + 1u) * sizeof *grads);
+    for (uint32_t i = 0; grads && i < n; i++) grads[i] = self && i + 1 == n ? tn_mul_scalar(s, g, 3) : g;
+    call->outs[0] = tn_value_tensors(grads, grads ? n : 0);
+    return TN_OK;
+}
+
+/* Accepts the mode "tanh" alone. */
+static int32_t of_mode(void *self, const tn_call *call)
+{
+    const tn_value *mode = &call->args[1];
+    if (mode->tag != TN_TAG_STRING || strcmp(mode->as.string, "tanh") != 0)
+        return call->host->error(call->host->context, TN_E_ARGUMENT, "mode must be 'tanh'");
+    return like_input(self, call);
+}
+
+static int32_t noise(void *self, const tn_call *call)
+{
+    tn_random_numbers r = {.size = sizeof r};
+    int32_t status = call->host->random_reserve(call, NULL, 1, &r);
+    for (int64_t i = 0; i < count(call) && !status; i++)
+        output(call)[i] = input(call)[i] + (double)(r.offset % 1000) + (double)(r.seed % 1000);
+    return status;
+}
+
+static int32_t calls_itself(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    uint32_t op = call->host->find_operator(call->host->context, "wrong::calls_itself");
+    tn_value out = tn_value_none();
+    call->host->scope_call(s, op, call->args, 1, &out, 1);
+    return call->host->set_output(call, 0, tn_value_as_tensor(out));
+}
+
 /* ---- Traced and eager ---- */
 
 /* The kernel doubles, the composite triples. */
@@ -115,6 +189,11 @@ static int32_t tripled_composite(void *self, const tn_call *call)
 }
 
 #define OPERATOR(name, tail) "wrong::" name "(Tensor x" tail ") -> Tensor"
+
+#define TEXT          "wrong::text(Tensor x, str mode=\"none\", int[] l=[], float e=1e-5) -> Tensor"
+#define RIGHT_INPLACE "wrong::right_(Tensor(a!) x) -> Tensor(a!)"
+#define WRONG_INPLACE "wrong::wrong_(Tensor(a!) x) -> Tensor(a!)"
+#define RIGHT_OUT     "wrong::right.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"
 
 #define DEFINED(name, tail, ...)                                                     \
     {                                                                                \
@@ -134,16 +213,53 @@ static const tn_operator_def operators[] = {
     DEFINED("leaves_one", "", .composite = NULL),
     DEFINED("two_ways", "", .infer = like_input, .composite = tripled_composite),
     DEFINED("needs_number", ", int k", .composite = doubled_composite),
+    DEFINED("overruns", "", .infer = like_input),
+    DEFINED("calls_itself", "", .composite = calls_itself),
+    DEFINED("noise", "", .infer = like_input),
+    {.size = sizeof(tn_operator_def), .schema = TEXT, .infer = of_mode, .composite = doubled_composite},
+    {.size = sizeof(tn_operator_def),
+     .schema = RIGHT_INPLACE,
+     .infer = like_input,
+     .backward = doubled_backward},
+    {.size = sizeof(tn_operator_def),
+     .schema = WRONG_INPLACE,
+     .infer = like_input,
+     .backward = wrong_gradient},
+    {.size = sizeof(tn_operator_def), .schema = RIGHT_OUT, .infer = like_input},
+    {.size = sizeof(tn_operator_def),
+     .schema = "wrong::right_list(Tensor[] xs) -> Tensor",
+     .infer = like_first_item,
+     .composite = sum_of_list,
+     .backward = gradients_of_list},
+    {.size = sizeof(tn_operator_def),
+     .schema = "wrong::wrong_list(Tensor[] xs) -> Tensor",
+     .infer = like_first_item,
+     .composite = sum_of_list,
+     .backward = gradients_of_list,
+     .self = (void *)(uintptr_t)doubles},
 };
 
-#define ROW(operator_name, function)                                              \
-    {                                                                             \
-        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS,          \
-        .schema = OPERATOR(operator_name, ""), .dtypes = doubles, .run = function \
+#define SCHEMA_ROW(text, function)                                                         \
+    {                                                                                      \
+        .size = sizeof(tn_kernel_row), .strides = TN_STRIDES_CONTIGUOUS, .schema = (text), \
+        .dtypes = doubles, .run = function                                                 \
     }
+#define ROW(operator_name, function) SCHEMA_ROW(OPERATOR(operator_name, ""), function)
 
-static const tn_kernel_row rows[] = {ROW("right", doubled), ROW("mutates", mutates),
-                                     ROW("leaves_one", leaves_one), ROW("two_ways", doubled)};
+static const tn_kernel_row rows[] = {
+    ROW("right", doubled),
+    ROW("mutates", mutates),
+    ROW("leaves_one", leaves_one),
+    ROW("two_ways", doubled),
+    ROW("overruns", overruns),
+    ROW("noise", noise),
+    SCHEMA_ROW(RIGHT_INPLACE, doubled_in_place),
+    SCHEMA_ROW(WRONG_INPLACE, doubled_in_place),
+    SCHEMA_ROW(RIGHT_OUT, doubled),
+#ifdef MISSPELT
+    ROW("rihgt", doubled),
+#endif
+};
 
 static int32_t init(const tn_host *host, void **out_self)
 {

@@ -39,6 +39,21 @@ Test(errors, indices_out_of_range_name_the_operator)
     end();
 }
 
+/* x[5] is not select(x, 0, 5): PyTorch names the dimension of the tensor that is indexed. */
+Test(errors, positions_of_an_index_out_of_range)
+{
+    tn_tensor *x = VECTOR(s, 0, 1, 2, 3), *cube = tn_ones(s, TN_INTS(2, 3, 4));
+    tn_index(s, x, TN_AT(5));
+    expect_message("index 5 is out of bounds for dimension 0 with size 3");
+    tn_index(s, cube, TN_ALL, TN_AT(-4));
+    expect_message("index -4 is out of bounds for dimension 1 with size 3");
+    tn_index(s, cube, TN_AT(1), TN_ALL, TN_AT(4));
+    expect_message("index 4 is out of bounds for dimension 2 with size 4");
+    tn_index_assign(s, cube, x, TN_AT(0), TN_AT(3));
+    expect_message("index 3 is out of bounds for dimension 1 with size 3");
+    end();
+}
+
 /* However many composites call each other, the outermost operator and the innermost one are named, each once. */
 Test(errors, the_call_of_the_program_and_the_operator_that_failed_are_named)
 {

@@ -221,13 +221,16 @@ typedef struct tn_kernel_row {
  * The definition of a new operator. Its strings and functions must not change while it is defined.
  *
  * infer          Shape rule: calls host->define_output for each output. NULL: every output is like the first
- *                tensor argument.
+ *                tensor argument, or what the composite gives. The result of an operator that works in place is
+ *                the argument: a rule may check the arguments, and what it defines must be like that one.
  * composite      Computes the outputs with other operators on host->call_scope(call), and gives them by
- *                host->set_output. Devices without a kernel run it. NULL: they fall back to the CPU.
+ *                host->set_output. Devices without a kernel run it. NULL: they fall back to the CPU. Without
+ *                `infer` it always runs: rows are refused, and the gradient is that of its operators if
+ *                `backward` is NULL.
  * backward       Gradient. Its args are the gradients of all outputs (NONE for an undefined one), then the
  *                forward arguments (tensors only if `saves` names them), then the saved outputs. It has one
- *                output for each forward argument: set those of tensors with host->set_output, leave the
- *                others NONE. NULL: the operator has no gradient.
+ *                output for each forward argument: set those of tensors with host->set_output, store
+ *                tn_value_tensors for those of lists, leave the others NONE. NULL: the operator has no gradient.
  * saves          Names of the tensors that backward reads: arguments, and `result0`, `result1`, ... for
  *                outputs; comma separated. NULL: none.
  * self           Handed to all of these functions.
@@ -248,12 +251,14 @@ typedef struct tn_operator_def {
 
 #ifndef TN_PLUGIN
 /*
- * Defines an operator. TN_E_EXISTS if it is defined already, TN_E_SYNTAX for a bad schema, with the column.
+ * Defines an operator. TN_E_EXISTS if it is defined already, TN_E_SYNTAX for a bad schema, with the column, and
+ * for a result in an alias set that no argument has.
  * `out` (may be NULL) receives its number.
  */
 TN_API int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def,
                                   TN_OUT TN_NULLABLE uint32_t *out) TN_ANY_THREAD;
-/* Adds kernels for a device type; the operators may be defined before or after. */
+/* Adds kernels for a device type; the operators may be defined before or after. TN_E_UNKNOWN_FIELD for flags and
+ * strides that this version does not know, TN_E_CONTRACT for an operator with a composite and no `infer`. */
 TN_API int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
                               uint32_t count) TN_ANY_THREAD;
 /* Removes the operators of a namespace that tn_operator_define defined, and the kernels that were added for

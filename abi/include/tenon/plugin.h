@@ -193,8 +193,8 @@ struct tn_host {
 
     /* tn_operator_define of op.h. */
     int32_t (*register_operator)(void *context, const tn_operator_def *def) TN_ANY_THREAD;
-    /* Adds rows for a device type of this or another plugin; row_bytes is sizeof(tn_kernel_row). Their
-     * functions get `self`. */
+    /* Adds rows for a device type of this or another plugin; row_bytes is sizeof(tn_kernel_row). Their functions
+     * get `self`. Rows with flags that this version does not know are passed over, as in a plugin's table. */
     int32_t (*register_kernels)(void *context, const char *device_type, void *self, const tn_kernel_row *rows,
                                 uint32_t count, uint32_t row_bytes) TN_ANY_THREAD;
     /* tn_operator_find of op.h. */

@@ -329,6 +329,9 @@ Test(plugins, an_operator_library_is_opened_used_closed_and_opened_again)
     for (int round = 0; round < 2; round++) {
         cr_assert_eq(tn_library_open(ctx, built("library"), &library), TN_OK, "%s", tn_last_error()->message);
         expect_add_one(ctx);
+        tn_kernel_info kernel = {.size = sizeof kernel};
+        cr_assert_eq(tn_inspect_kernel(ctx, tn_operator_find(ctx, "testlib::add_one"), 0, &kernel), TN_OK);
+        cr_assert_str_eq(kernel.plugin, "testlib");
         cr_assert_eq(tn_library_open(ctx, built("library"), NULL), TN_E_EXISTS);
         assert_contains(tn_last_error()->message, "the same file as");
         cr_assert_eq(tn_library_close(library), TN_OK);
