@@ -84,7 +84,15 @@ static int32_t call(const check *c, tn_scope *s, tn_tensors inputs, tn_tensor **
     return tn_scope_failed(s);
 }
 
-/* All outputs, computed with component `part` of element `element` of input `which` moved by `step`. */
+/* Where the tensor of input i stands first: a function of one tensor may be given it several times. */
+static int64_t first_place(tn_tensors inputs, int64_t i)
+{
+    int64_t first = 0;
+    while (inputs.data[first] != inputs.data[i]) first++;
+    return first;
+}
+
+/* All outputs, computed with component `part` of element `element` of input `which` moved by `step`, in all places. */
 static int32_t evaluate_moved(const check *c, tn_scope *s, uint32_t which, int64_t element, int32_t part,
                               double step, numbers *results)
 {
@@ -94,9 +102,14 @@ static int32_t evaluate_moved(const check *c, tn_scope *s, uint32_t which, int64
     for (int64_t i = 0; i < c->inputs.count; i++) {
         inputs[i] = c->inputs.data[i];
         if (!is_checked(inputs[i])) continue;
+        int64_t first = first_place(c->inputs, i);
+        if (first < i) {
+            inputs[i] = inputs[first];
+            continue;
+        }
         numbers n;
         if (read_numbers(s, inputs[i], &n)) return tn_scope_failed(s);
-        if ((uint32_t)i == which) n.pairs[2 * element + part] += step;
+        if (i == first_place(c->inputs, which)) n.pairs[2 * element + part] += step;
         inputs[i] = write_numbers(s, inputs[i], &n);
         if (!inputs[i]) return tn_scope_failed(s);
         int32_t status = tn_set_requires_grad(inputs[i], 1);

@@ -13,6 +13,7 @@
 #include "sampler.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,22 +294,55 @@ void tn_loader_destroy(tn_loader *l)
     handle_free(l);
 }
 
-static const char *fault_of(const tn_loader_options *o)
+#define FAULT_BYTES 640
+static const char *fault(char text[FAULT_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static const char *fault(char text[FAULT_BYTES], const char *format, ...)
 {
-    if (!o || o->options_size < sizeof *o) return "argument 'options': it is NULL or too small";
-    if (!o->dataset) return "argument 'dataset': it is NULL";
-    if (o->batch < 1 || o->batch > INT32_MAX) return "argument 'batch': it must be positive";
-    if (o->workers < 0 || o->workers > MOST_WORKERS) return "argument 'workers': it must be from 0 to 1024";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, FAULT_BYTES, format, args);
+    va_end(args);
+    return text;
+}
+
+static const char *fault_of(const tn_loader_options *o, char text[FAULT_BYTES])
+{
+    if (!o) return "argument 'options': it is NULL";
+    if (o->options_size < sizeof *o)
+        return fault(text, "tn_loader_options: options_size is %u; set it to sizeof(tn_loader_options)",
+                     o->options_size);
+    if (!o->dataset) {
+        const tn_error *e = tn_last_error(); /* why it was not made, perhaps */
+        return fault(text, "argument 'dataset': it is NULL%s%.500s%s", e ? " (the last error: " : "",
+                     e ? e->message : "", e ? ")" : "");
+    }
+    if (o->batch < 1 || o->batch > INT32_MAX)
+        return fault(text, "argument 'batch': it must be from 1 to 2147483647, got %lld",
+                     (long long)o->batch);
+    if (o->workers < 0 || o->workers > MOST_WORKERS)
+        return fault(text, "argument 'workers': it must be from 0 to 1024, got %d", o->workers);
     if (o->prefetch < 1 || (int64_t)o->prefetch * (o->workers ? o->workers : 1) > MOST_WINDOW)
-        return "argument 'prefetch': it must be positive, and at most 65536 over all workers";
-    if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks)
-        return "argument 'rank': it must be from 0 to ranks - 1";
-    if (o->samples < 0) return "argument 'samples': it must not be negative";
+        return fault(
+            text,
+            "argument 'prefetch': it must be positive, and at most 65536 over all workers, got %d for %d",
+            o->prefetch, o->workers);
+    if (o->ranks < 1) return fault(text, "argument 'ranks': it must be positive, got %d", o->ranks);
+    if (o->rank < 0 || o->rank >= o->ranks)
+        return fault(text, "argument 'rank': it must be from 0 to ranks - 1, got %d of %d", o->rank,
+                     o->ranks);
+    if (o->samples < 0)
+        return fault(text, "argument 'samples': it must not be negative, got %lld", (long long)o->samples);
     if (o->samples && !o->weights && !o->sampler.order)
         return "argument 'samples': it is for weights and samplers";
     if (o->weights &&
         (tn_tensor_rank(o->weights) != 1 || tn_tensor_size(o->weights, 0) != tn_dataset_count(o->dataset)))
-        return "argument 'weights': it must have one number for each sample of the data set";
+        return fault(
+            text,
+            "argument 'weights': it must have one number for each of the %lld samples, got %lld in %lld "
+            "dimensions",
+            (long long)tn_dataset_count(o->dataset), (long long)tn_tensor_numel(o->weights),
+            (long long)tn_tensor_rank(o->weights));
     if ((o->weights || o->sampler.order) && o->shuffle)
         return "argument 'shuffle': not with weights or a sampler";
     if (o->weights && o->sampler.order) return "argument 'sampler': not with weights";
@@ -353,8 +387,9 @@ static int32_t start(tn_scope *s, tn_loader *l, tn_tensor *weights)
 
 tn_loader *tn_loader_create_with(const tn_loader_options *options)
 {
-    const char *fault = fault_of(options);
-    if (fault) return data_fail(NULL, TN_E_ARGUMENT, "loader", NULL, "%s", fault), NULL;
+    char text[FAULT_BYTES];
+    const char *wrong = fault_of(options, text);
+    if (wrong) return data_fail(NULL, TN_E_ARGUMENT, "loader", NULL, "%s", wrong), NULL;
     tn_loader_options o = *options;
     const int64_t samples = sampler_count(&o),
                   batches = o.drop_last ? samples / o.batch : (samples + o.batch - 1) / o.batch;

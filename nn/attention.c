@@ -81,10 +81,40 @@ static tn_tensor *split_heads(tn_scope *s, tn_tensor *x, int64_t heads)
 static tn_tensor *additive(tn_scope *s, tn_tensor *mask, tn_dtype dtype, int64_t more)
 {
     if (tn_tensor_dtype(mask) != TN_BOOL && !tn_dtype_is_floating(tn_tensor_dtype(mask)))
-        tn_scope_fail(s, TN_E_DTYPE, "MultiheadAttention: masks are of bool or floating-point numbers");
+        nn_scope_fail(s, TN_E_DTYPE,
+                      "MultiheadAttention: masks are of bool or floating-point numbers, got %s",
+                      tn_dtype_name(tn_tensor_dtype(mask)));
     if (tn_tensor_dtype(mask) == TN_BOOL)
         mask = tn_masked_fill_scalar(s, tn_zeros_like(s, mask, .dtype = dtype), mask, -INFINITY);
     return more ? tn_constant_pad_nd(s, mask, TN_INTS(0, more)) : mask;
+}
+
+/* Refuses a mask whose sizes are not these. */
+static int32_t refuse_mask(tn_scope *s, const char *name, const tn_tensor *mask, tn_ints sizes)
+{
+    char got[96], want[96];
+    uint64_t n = 0;
+    if (tn_tensor_rank(mask) == sizes.count &&
+        !memcmp(tn_tensor_sizes(mask), sizes.data, (size_t)sizes.count * sizeof *sizes.data))
+        return TN_OK;
+    for (int64_t d = 0; d < sizes.count; d++) /* at most 3 of them */
+        n += (uint64_t)snprintf(want + n, sizeof want - n, "%s%lld", d ? ", " : "", (long long)sizes.data[d]);
+    return nn_scope_fail(s, TN_E_SHAPE, "MultiheadAttention: %s: expected the sizes [%s], got %s", name, want,
+                         nn_sizes(mask, got, sizeof got));
+}
+
+/* The same for both masks. Queries and keys are as the program gave them, of 2 or 3 dimensions. */
+static int32_t refuse_masks(tn_scope *s, const tn_module *m, tn_tensors in)
+{
+    const tn_multihead_attention_options *o = m->state;
+    const int32_t is_single = tn_tensor_rank(in.data[0]) == 2, at = !is_single && o->batch_first ? 1 : 0;
+    const int64_t n = is_single ? 1 : tn_tensor_size(in.data[0], 1 - at), t = tn_tensor_size(in.data[0], at),
+                  k = tn_tensor_size(in.data[1], at);
+    const tn_tensor *padding = nn_input(in, 3), *mask = nn_input(in, 4);
+    const tn_ints of_padding = is_single ? TN_INTS(k) : TN_INTS(n, k),
+                  of_mask = tn_tensor_rank(mask) == 3 ? TN_INTS(n * o->num_heads, t, k) : TN_INTS(t, k);
+    if (padding && refuse_mask(s, "key_padding_mask", padding, of_padding)) return tn_scope_failed(s);
+    return mask ? refuse_mask(s, "attn_mask", mask, of_mask) : TN_OK;
 }
 
 /* Both masks together, to be broadcast over [N, H, T, S]; NULL: none. */
@@ -129,6 +159,7 @@ tn_tensor *nn_multihead_attention_forward(tn_scope *s, tn_module *m, tn_tensors 
                       "MultiheadAttention: query, key and value of 2 (no batch) or 3 dimensions");
         return NULL;
     }
+    if (refuse_masks(s, m, in)) return NULL;
     for (int64_t i = 0; i < 3; i++) {
         part[i] = is_single ? tn_unsqueeze(s, x[i], 0) : first ? x[i] : tn_transpose(s, x[i], 0, 1);
         part[i] = project(s, m, part[i], i);

@@ -125,8 +125,9 @@ tn_ints nn_list(const tn_module *m, uint32_t i);
 int64_t nn_reduction(tn_scope *s, const char *text);
 /* Uniform in [-bound, bound) into a new parameter of the module. */
 tn_tensor *nn_add_uniform(tn_scope *s, tn_module *m, const char *name, tn_ints sizes, double bound);
-/* A call of a recurrent layer with packed sequences: how many of them have an element at each step. */
-tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_tensor *batch_sizes, tn_tensors in);
+/* A call of a recurrent layer with packed sequences. The states are in the order of the sequences before they were sorted, and
+ * those that come back in that of the packed ones. */
+tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_packed_sequence sequence, tn_tensors in);
 /* Batch norm in training mode over the batches of all ranks. */
 tn_tensor *nn_sync_batch_norm(tn_scope *s, tn_module *m, tn_tensor *x);
 /* Input i, or NULL. */

@@ -85,6 +85,16 @@ int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...)
     return tn_module_fail(m, code, text);
 }
 
+int32_t nn_scope_fail(tn_scope *s, int32_t code, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return tn_scope_fail(s, code, text);
+}
+
 tn_scope *nn_scope(const tn_module *m)
 {
     tn_scope_options options = {.size = sizeof options,
@@ -109,6 +119,16 @@ int32_t nn_scope_close(tn_module *m, tn_scope *s)
 }
 
 /* ---- Text ---------------------------------------------------------------------------------------------- */
+
+const char *nn_sizes(const tn_tensor *t, char *text, uint64_t bytes)
+{
+    uint64_t n = (uint64_t)snprintf(text, bytes, "[");
+    for (int64_t d = 0; d < tn_tensor_rank(t) && n < bytes; d++)
+        n += (uint64_t)snprintf(text + n, bytes - n, "%s%lld", d ? ", " : "",
+                                (long long)tn_tensor_sizes(t)[d]);
+    if (n < bytes) snprintf(text + n, bytes - n, "]");
+    return text;
+}
 
 void nn_print(nn_text *t, const char *format, ...)
 {
@@ -312,7 +332,9 @@ static void fail_without_parent(const char *name)
     if (e && strstr(e->message, text)) return;
     snprintf(message, sizeof message, "module '%.100s': %s%s%.400s%s", name ? name : "", text,
              e ? " (the last error: " : "", e ? e->message : "", e ? ")" : "");
+    const uint64_t before = tn_error_count();
     tn_scope_fail(NULL, TN_E_ARGUMENT, message);
+    tn_error_place(before, place.file, (uint32_t)place.line);
 }
 
 tn_module *tn_module_add(tn_module *parent, const char *name, const tn_module_class *class)

@@ -107,5 +107,10 @@ const char *nn_path(const tn_module *m, char *path, uint64_t bytes);
 /* The same, but the root's own name for the root: what errors say. */
 const char *nn_label(const tn_module *m, char *path, uint64_t bytes);
 int32_t nn_same_sizes(const tn_tensor *a, const tn_tensor *b);
+/* "[2, 3]" into `text`, cut to `bytes`; returns text. */
+const char *nn_sizes(const tn_tensor *t, char *text, uint64_t bytes);
+/* Fails the scope; returns its status. */
+int32_t nn_scope_fail(tn_scope *s, int32_t code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

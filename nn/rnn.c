@@ -61,13 +61,51 @@ void nn_recurrent_init(tn_scope *s, tn_module *m)
         }
 }
 
+static int64_t width_of(const tn_lstm_options *o, int64_t state)
+{
+    return state == 0 && o->proj_size ? o->proj_size : o->hidden_size;
+}
+
 /* An LSTM takes both of its states or none, the others one or none. */
 static int32_t refuse_states(tn_scope *s, const tn_module *m, tn_tensors in)
 {
-    char text[96];
     if (!is_lstm(m) || !nn_input(in, 1) == !nn_input(in, 2)) return TN_OK;
-    snprintf(text, sizeof text, "%s: got one of the states h and c, expected both or none", m->class->name);
-    return tn_scope_fail(s, TN_E_ARGUMENT, text);
+    return nn_scope_fail(s, TN_E_ARGUMENT, "%s: got one of the states h and c, expected both or none",
+                         m->class->name);
+}
+
+/* Refuses state i (0 or 1; NULL passes) unless it has these sizes. */
+static int32_t refuse_state(tn_scope *s, const tn_module *m, const tn_tensor *state, int64_t i, tn_ints sizes)
+{
+    char which[8] = "", got[96], want[96];
+    if (!state || (tn_tensor_rank(state) == sizes.count &&
+                   !memcmp(tn_tensor_sizes(state), sizes.data, (size_t)sizes.count * sizeof *sizes.data)))
+        return TN_OK;
+    uint64_t n = 0;
+    for (int64_t d = 0; d < sizes.count; d++) /* at most 3 of them */
+        n += (uint64_t)snprintf(want + n, sizeof want - n, "%s%lld", d ? ", " : "", (long long)sizes.data[d]);
+    if (is_lstm(m)) snprintf(which, sizeof which, "[%d]", (int)i);
+    return nn_scope_fail(s, TN_E_SHAPE, "%s: Expected hidden%s size (%s), got %s", m->class->name, which,
+                         want, nn_sizes(state, got, sizeof got));
+}
+
+/* Refuses what a layer does not take: rows of another length, or states of other sizes for this batch; -1: no batch. */
+static int32_t refuse_sizes(tn_scope *s, const tn_module *m, tn_tensors in, int64_t batch)
+{
+    const tn_lstm_options *o = m->state;
+    const int64_t layers = o->num_layers * (o->bidirectional ? 2 : 1), width = tn_tensor_size(in.data[0], -1);
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (width != o->input_size)
+        return nn_scope_fail(s, TN_E_SHAPE,
+                             "%s: input.size(-1) must be equal to input_size. Expected %lld, got %lld",
+                             m->class->name, (long long)o->input_size, (long long)width);
+    for (int64_t i = 0; i < (is_lstm(m) ? 2 : 1); i++) {
+        const tn_ints sizes =
+            batch < 0 ? TN_INTS(layers, width_of(o, i)) : TN_INTS(layers, batch, width_of(o, i));
+        int32_t status = refuse_state(s, m, nn_input(in, i + 1), i, sizes);
+        if (status) return status;
+    }
+    return TN_OK;
 }
 
 /* The state of a call that was given none. */
@@ -87,18 +125,13 @@ static tn_tensors weights_of(tn_scope *s, const tn_module *m)
     return (tn_tensors){weights, n};
 }
 
-static int64_t width_of(const tn_lstm_options *o, int64_t state)
-{
-    return state == 0 && o->proj_size ? o->proj_size : o->hidden_size;
-}
-
-/* Of the thread: the layer that is called with packed sequences, and how many of them have an element at each step. */
+/* Of the thread: the layer that is called with packed sequences. */
 static _Thread_local struct {
     const tn_module *module;
-    tn_tensor *batch_sizes;
+    tn_packed_sequence sequence;
 } packed;
 
-tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_tensor *batch_sizes, tn_tensors in)
+tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_packed_sequence sequence, tn_tensors in)
 {
     const tn_outputs none = {NULL, {NULL}};
     if (!m || m->class->forward != nn_layer_forward || nn_layer_of(m)->forward != nn_recurrent_forward) {
@@ -106,7 +139,7 @@ tn_outputs nn_call_packed(tn_scope *s, tn_module *m, tn_tensor *batch_sizes, tn_
         return none;
     }
     packed.module = m;
-    packed.batch_sizes = batch_sizes;
+    packed.sequence = sequence;
     const tn_outputs y = tn_module_call(s, m, in);
     packed.module = NULL;
     return y;
@@ -137,13 +170,26 @@ static void add_layer_args(tn_scope *s, tn_module *m, tn_tensor **state, tn_valu
 static tn_tensor *packed_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_lstm_options *o = m->state;
-    tn_tensor *x = in.data[0], *sizes = packed.batch_sizes, *state[2] = {nn_input(in, 1), nn_input(in, 2)};
+    tn_tensor *x = in.data[0], *sizes = packed.sequence.batch_sizes, *order = packed.sequence.sorted_indices;
+    tn_tensor *state[2] = {nn_input(in, 1), nn_input(in, 2)};
+    char text[96];
     const int64_t states = is_lstm(m) ? 2 : 1, layers = o->num_layers * (o->bidirectional ? 2 : 1);
-    if (tn_tensor_rank(x) != 2 || tn_tensor_rank(sizes) != 1 || !tn_tensor_numel(sizes))
-        return tn_scope_fail(s, TN_E_SHAPE, "recurrent layer: packed sequences must have 2 dimensions"), NULL;
+    if (tn_tensor_rank(x) != 2)
+        return nn_scope_fail(s, TN_E_SHAPE, "%s: packed sequences must have 2 dimensions, got %lld",
+                             m->class->name, (long long)tn_tensor_rank(x)),
+               NULL;
+    if (tn_tensor_rank(sizes) != 1 || !tn_tensor_numel(sizes))
+        return nn_scope_fail(s, TN_E_SHAPE, "%s: batch_sizes must be a list that is not empty, got %s",
+                             m->class->name, nn_sizes(sizes, text, sizeof text)),
+               NULL;
     const int64_t batch = tn_item_int(s, tn_select(s, sizes, 0, 0));
-    for (int64_t i = 0; i < states; i++)
-        if (!state[i]) state[i] = zeros(s, x, layers, batch, width_of(o, i));
+    if (refuse_sizes(s, m, in, batch)) return NULL;
+    for (int64_t i = 0; i < states; i++) {
+        if (!state[i])
+            state[i] = zeros(s, x, layers, batch, width_of(o, i));
+        else if (order)
+            state[i] = tn_index_select(s, state[i], 1, order);
+    }
     static const uint32_t ops[] = {TN_OP_LSTM_DATA, TN_OP_GRU_DATA, TN_OP_RNN_RELU_DATA, TN_OP_RNN_TANH_DATA};
     tn_value out[3] = {tn_value_none(), tn_value_none(), tn_value_none()};
     tn_value args[LAYER_ARGS + 2] = {tn_value_tensor(x), tn_value_tensor(sizes)};
@@ -162,10 +208,12 @@ tn_tensor *nn_recurrent_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_ten
     if (refuse_states(s, m, in)) return NULL;
     if (packed.module == m) return packed_forward(s, m, in, more);
     if (rank != 2 && rank != 3) {
-        tn_scope_fail(s, TN_E_SHAPE, "recurrent layer: the input must have 2 dimensions (no batch) or 3");
+        nn_scope_fail(s, TN_E_SHAPE, "%s: the input must have 2 dimensions (no batch) or 3, got %lld",
+                      m->class->name, (long long)rank);
         return NULL;
     }
     int32_t is_single = rank == 2;
+    if (refuse_sizes(s, m, in, is_single ? -1 : tn_tensor_size(x, o->batch_first ? 0 : 1))) return NULL;
     if (is_single) x = tn_unsqueeze(s, x, o->batch_first ? 0 : 1);
     int64_t batch = tn_tensor_size(x, o->batch_first ? 0 : 1);
     for (int64_t i = 0; i < states; i++) {
@@ -202,12 +250,33 @@ void nn_recurrent_cell_init(tn_scope *s, tn_module *m)
     if (o->bias) nn_add_uniform(s, m, "bias_hh", TN_INTS(gates), bound);
 }
 
+/* The same for a cell. */
+static int32_t refuse_cell_sizes(tn_scope *s, const tn_module *m, tn_tensors in)
+{
+    const tn_lstm_cell_options *o = m->state;
+    const tn_tensor *x = in.data[0];
+    const int64_t rank = tn_tensor_rank(x), width = rank ? tn_tensor_size(x, -1) : 0;
+    if (rank != 1 && rank != 2)
+        return nn_scope_fail(s, TN_E_SHAPE, "%s: Expected input to be 1D or 2D, got %lldD instead",
+                             m->class->name, (long long)rank);
+    if (width != o->input_size)
+        return nn_scope_fail(s, TN_E_SHAPE, "%s: input has inconsistent input_size: got %lld, expected %lld",
+                             m->class->name, (long long)width, (long long)o->input_size);
+    for (int64_t i = 0; i < 2; i++) {
+        const tn_ints sizes =
+            rank == 1 ? TN_INTS(o->hidden_size) : TN_INTS(tn_tensor_size(x, 0), o->hidden_size);
+        int32_t status = refuse_state(s, m, nn_input(in, i + 1), i, sizes);
+        if (status) return status;
+    }
+    return TN_OK;
+}
+
 tn_tensor *nn_recurrent_cell_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more)
 {
     const tn_lstm_cell_options *o = m->state;
     tn_tensor *x = in.data[0], *state[2] = {nn_input(in, 1), nn_input(in, 2)};
     int32_t is_single = tn_tensor_rank(x) == 1;
-    if (refuse_states(s, m, in)) return NULL;
+    if (refuse_states(s, m, in) || refuse_cell_sizes(s, m, in)) return NULL;
     if (is_single) x = tn_unsqueeze(s, x, 0);
     for (uint32_t i = 0; i < 2; i++) {
         if (!state[i])

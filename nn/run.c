@@ -12,7 +12,7 @@ tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
     tn_tensor *x = in.data[0];
     (void)more;
     if (in.count != 1) {
-        tn_scope_fail(s, TN_E_ARGUMENT, "a chain of modules takes one input");
+        nn_scope_fail(s, TN_E_ARGUMENT, "a chain of modules takes one input, got %lld", (long long)in.count);
         return NULL;
     }
     for (uint32_t i = 0; i < m->child_count && x; i++) x = tn_module_forward(s, m->children[i], x);
@@ -26,8 +26,9 @@ tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_te
 
 typedef struct watch {
     tn_module *module;
-    uint32_t owners;                     /* the two functions that use it */
-    uint32_t count;                      /* inputs of the call */
+    uint32_t owners;  /* the functions that use it: two, or one if no input wants a gradient */
+    int32_t is_alone; /* no input wants a gradient */
+    uint32_t count;   /* inputs of the call */
     int32_t place[TN_MODULE_MAX_INPUTS]; /* of the inputs that are there */
     tn_tensor *grad_out;
 } watch;
@@ -39,14 +40,24 @@ static int32_t same(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tenso
     return tn_scope_failed(s);
 }
 
+static void call_backward_hooks(const watch *w, tn_scope *s, tn_tensor **all)
+{
+    for (uint32_t i = 0; i < w->module->hook_count; i++) {
+        const tn_module_hook *h = &w->module->hooks[i].hook;
+        if (h->backward) h->backward(h->user, s, w->module, w->grad_out, all, w->count);
+    }
+}
+
 static int32_t keep_gradient(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out)
 {
     watch *w = tn_function_user(call);
-    (void)s;
+    tn_tensor *none[TN_MODULE_MAX_INPUTS] = {NULL};
     tn_release(w->grad_out);
     w->grad_out = tn_retain(grads.data[0]);
     out[0] = grads.data[0];
-    return TN_OK;
+    if (w->is_alone)
+        call_backward_hooks(w, s, none); /* no gradient goes out, so this is the last that is seen */
+    return tn_scope_failed(s);
 }
 
 static int32_t run_backward_hooks(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out)
@@ -54,10 +65,7 @@ static int32_t run_backward_hooks(tn_function_call *call, tn_scope *s, tn_tensor
     watch *w = tn_function_user(call);
     tn_tensor *all[TN_MODULE_MAX_INPUTS] = {NULL};
     for (int64_t i = 0; i < grads.count; i++) all[w->place[i]] = grads.data[i];
-    for (uint32_t i = 0; i < w->module->hook_count; i++) {
-        const tn_module_hook *h = &w->module->hooks[i].hook;
-        if (h->backward) h->backward(h->user, s, w->module, w->grad_out, all, w->count);
-    }
+    call_backward_hooks(w, s, all);
     for (int64_t i = 0; i < grads.count; i++) out[i] = all[w->place[i]];
     return tn_scope_failed(s);
 }
@@ -105,16 +113,18 @@ static tn_tensor *run_watched(tn_scope *s, tn_module *m, tn_tensors in, tn_tenso
         tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
         return NULL;
     }
-    *w = (watch){.module = m, .owners = 1, .count = (uint32_t)in.count};
+    *w = (watch){.module = m, .owners = 1, .count = (uint32_t)in.count, .is_alone = 1};
     for (int64_t i = 0; i < in.count; i++) {
         inner[i] = in.data[i];
         if (!in.data[i]) continue;
+        if (tn_requires_grad(in.data[i])) w->is_alone = 0;
         w->place[n] = (int32_t)i;
         there[n++] = in.data[i];
     }
-    if (tn_function_apply(s, &before, w, (tn_tensors){there, n}, there, n)) return NULL; /* w is gone */
+    if (!w->is_alone && tn_function_apply(s, &before, w, (tn_tensors){there, n}, there, n))
+        return NULL; /* w is gone */
     for (uint32_t i = 0; i < n; i++) inner[w->place[i]] = there[i];
-    w->owners++;
+    w->owners += !w->is_alone;
     tn_tensor *y = run(s, m, (tn_tensors){inner, in.count}, more);
     if (y)
         tn_function_apply(s, &after, w, TN_TENSORS(y), &out, 1);
@@ -194,8 +204,11 @@ tn_outputs tn_module_call(tn_scope *s, tn_module *m, tn_tensors in)
         tn_scope_fail(s, m ? m->tree->status : TN_E_STATE, m ? tn_module_error(m) : "module: it is NULL");
         return y;
     }
-    if (in.count < 1 || in.count > TN_MODULE_MAX_INPUTS || !in.data)
-        tn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes 1 to 16 inputs");
+    if (in.count < 1 || in.count > TN_MODULE_MAX_INPUTS)
+        nn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes 1 to 16 inputs, got %lld",
+                      (long long)in.count);
+    else if (!in.data)
+        tn_scope_fail(s, TN_E_ARGUMENT, "module: the list of inputs is NULL");
     else if (!in.data[0])
         tn_scope_fail(s, TN_E_ARGUMENT, "module: the first input is NULL");
     else if (tn_scope_context(s) != m->tree->ctx)
@@ -220,20 +233,26 @@ tn_outputs tn_child_call(tn_scope *s, tn_module *m, const char *name, tn_tensors
 
 int32_t tn_module_takes(tn_scope *s, tn_tensors in, int64_t count)
 {
-    char text[96];
     if (in.count == count) return TN_OK;
-    snprintf(text, sizeof text, "module: forward takes %lld inputs, got %lld", (long long)count,
-             (long long)in.count);
-    return tn_scope_fail(s, TN_E_ARGUMENT, text);
+    return nn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes %lld input%s, got %lld", (long long)count,
+                         count == 1 ? "" : "s", (long long)in.count);
 }
 
 /* ---- Hooks --------------------------------------------------------------------------------------------- */
 
 uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook)
 {
-    if (!m || !hook || hook->size < offsetof(tn_module_hook, save_begin)) return 0;
+    if (!m) return nn_is_null("tn_module_add_hook"), 0;
+    if (!hook) {
+        nn_fail(m, TN_E_ARGUMENT, "tn_module_add_hook: argument 'hook' is NULL");
+        return 0;
+    }
+    if (hook->size < offsetof(tn_module_hook, save_begin)) {
+        nn_fail(m, TN_E_ARGUMENT, "tn_module_hook: size is %u; set it to sizeof(tn_module_hook)", hook->size);
+        return 0;
+    }
     void *grown = nn_grown(m->hooks, m->hook_count, sizeof *m->hooks);
-    if (!grown) return 0;
+    if (!grown) return tn_scope_fail(NULL, TN_E_OUT_OF_MEMORY, NULL), 0;
     m->hooks = grown;
     nn_hook *added = &m->hooks[m->hook_count++];
     *added = (nn_hook){.handle = ++m->tree->handles};
@@ -319,15 +338,6 @@ typedef struct line {
     int64_t products; /* multiply-adds of one run */
 } line;
 
-static void write_sizes(const tn_tensor *t, char *text, uint64_t bytes)
-{
-    uint64_t n = (uint64_t)snprintf(text, bytes, "[");
-    for (int64_t d = 0; d < tn_tensor_rank(t) && n < bytes; d++)
-        n += (uint64_t)snprintf(text + n, bytes - n, "%s%lld", d ? ", " : "",
-                                (long long)tn_tensor_sizes(t)[d]);
-    if (n < bytes) snprintf(text + n, bytes - n, "]");
-}
-
 /* Each output element of a linear or convolution layer takes one product for each weight of its output; of a
  * transposed convolution each input element does. Other modules count none. */
 static int64_t products_of(const tn_module *m, tn_tensors in, const tn_tensor *out)
@@ -345,7 +355,7 @@ static tn_tensor *note_output(void *user, tn_scope *s, tn_module *m, tn_tensors 
 {
     line *l = user;
     (void)s;
-    write_sizes(out, l->sizes, sizeof l->sizes);
+    nn_sizes(out, l->sizes, sizeof l->sizes);
     l->elements += tn_tensor_numel(out);
     l->products += products_of(m, in, out);
     return NULL;

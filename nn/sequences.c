@@ -87,7 +87,7 @@ tn_tensors tn_unpack_sequence(tn_scope *s, tn_packed_sequence packed)
     return tn_unpad_sequence(s, y.data, y.lengths, 1);
 }
 
-/* The batches of a state in the order of the packed sequences, or back. */
+/* The batches of a state in the order of the sequences before they were sorted. */
 static tn_tensor *permuted(tn_scope *s, tn_tensor *state, tn_tensor *indices)
 {
     return state && indices ? tn_index_select(s, state, 1, indices) : state;
@@ -99,9 +99,8 @@ tn_packed_outputs tn_module_call_packed(tn_scope *s, tn_module *m, tn_packed_seq
     tn_packed_outputs y = {.sequence = packed};
     if (!tn_scope_failed(s) && !packed.batch_sizes)
         tn_scope_fail(s, TN_E_ARGUMENT, "tn_module_call_packed: argument 'packed' has no batch_sizes");
-    tn_tensor *in[] = {packed.data, permuted(s, h, packed.sorted_indices),
-                       permuted(s, c, packed.sorted_indices)};
-    const tn_outputs out = nn_call_packed(s, m, packed.batch_sizes, (tn_tensors){in, c ? 3 : h ? 2 : 1});
+    tn_tensor *in[] = {packed.data, h, c};
+    const tn_outputs out = nn_call_packed(s, m, packed, (tn_tensors){in, c ? 3 : h ? 2 : 1});
     y.sequence.data = out.first;
     y.h = permuted(s, out.more[0], packed.unsorted_indices);
     y.c = permuted(s, out.more[1], packed.unsorted_indices);

@@ -13,6 +13,7 @@ struct tn_average {
     uint32_t count;
     double decay;
     int64_t updates;
+    int32_t is_swapped;          /* the module has the averages, and `means` its own values */
     tn_tensor **values, **means; /* one reference each */
     handle_mark mark;
 };
@@ -36,8 +37,8 @@ tn_average *tn_average_create(tn_module *module, double decay)
 {
     tn_average *a = module ? calloc(1, sizeof *a) : NULL;
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    if (!module) tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_average_create: the module is NULL");
-    if (!a) return NULL;
+    if (!module) return optim_fail_null(NULL, "tn_average_create: the module"), NULL;
+    if (!a) return tn_scope_fail(NULL, TN_E_OUT_OF_MEMORY, NULL), NULL;
     a->ctx = tn_module_context(module);
     a->module = module;
     a->life = module_life_of(module);
@@ -48,7 +49,11 @@ tn_average *tn_average_create(tn_module *module, double decay)
     a->means = calloc((size_t)all.count + 1, sizeof *a->means);
     a->decay = decay;
     if (!a->values || !a->means) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
-    if (!(decay >= 0 && decay <= 1)) tn_scope_fail(s, TN_E_ARGUMENT, "average: decay must be from 0 to 1");
+    if (!(decay >= 0 && decay <= 1)) {
+        char text[96];
+        snprintf(text, sizeof text, "tn_average_create: decay must be from 0 to 1, got %g", decay);
+        tn_scope_fail(s, TN_E_ARGUMENT, text);
+    }
     for (int64_t i = 0; i < all.count && !tn_scope_failed(s); i++) {
         a->values[i] = tn_retain(all.data[i]);
         a->means[i] = tn_retain(tn_clone(s, tn_detach(s, all.data[i])));
@@ -83,11 +88,22 @@ static void follow_module(tn_scope *s, tn_average *a)
     if (!tn_scope_failed(s)) a->generation = now;
 }
 
+/* Refuses what needs the averages in their place: it would take the values of training for them. */
+static int32_t refuse_swapped(tn_scope *s, const tn_average *a, const char *call)
+{
+    char text[160];
+    if (!a->is_swapped) return TN_OK;
+    snprintf(text, sizeof text,
+             "%s: the averages are in the module; call tn_average_swap before, to exchange them back", call);
+    return tn_scope_fail(s, TN_E_STATE, text);
+}
+
 int32_t tn_average_update(tn_scope *scope, tn_average *a)
 {
-    if (!a) return tn_scope_fail(scope, TN_E_STATE, "tn_average_update: the average is NULL");
+    if (!a) return optim_fail_null(scope, "tn_average_update: the average");
     if (handle_check(&a->mark, "average"))
         return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
+    if (refuse_swapped(scope, a, "tn_average_update")) return tn_scope_failed(scope);
     tn_scope *s = optim_without_recording(scope);
     follow_module(s, a);
     double weight = a->updates == 0 ? 1 : a->decay != 0 ? 1 - a->decay : 1 / (double)(a->updates + 1);
@@ -104,7 +120,7 @@ int32_t tn_average_update(tn_scope *scope, tn_average *a)
 
 int32_t tn_average_swap(tn_scope *scope, tn_average *a)
 {
-    if (!a) return tn_scope_fail(scope, TN_E_STATE, "tn_average_swap: the average is NULL");
+    if (!a) return optim_fail_null(scope, "tn_average_swap: the average");
     if (handle_check(&a->mark, "average"))
         return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
     tn_scope *s = optim_without_recording(scope);
@@ -114,14 +130,16 @@ int32_t tn_average_swap(tn_scope *scope, tn_average *a)
         tn_copy_(s, value, a->means[i]);
         tn_copy_(s, a->means[i], kept);
     }
+    if (!tn_scope_failed(s)) a->is_swapped = !a->is_swapped;
     return tn_scope_close(s);
 }
 
 tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a)
 {
     const tn_named_tensors none = {NULL, 0};
-    if (!a) return tn_scope_fail(s, TN_E_STATE, "tn_average_tensors: the average is NULL"), none;
+    if (!a) return optim_fail_null(s, "tn_average_tensors: the average"), none;
     if (module_life_check(s, a->life, "average")) return none;
+    if (refuse_swapped(s, a, "tn_average_tensors")) return none;
     tn_named_tensors names = tn_module_tensors(s, a->module, TN_PARAMETERS);
     tn_named_tensor *list = tn_scope_memory(s, (a->count + 1u) * sizeof *list);
     if (list && names.count != a->count)
@@ -148,7 +166,8 @@ static tn_tensor *find(tn_scope *s, tn_named_tensors state, const char *name)
 /* Looks at all of the state first, so that a bad one changes nothing. */
 int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
 {
-    if (!a) return tn_scope_fail(NULL, TN_E_STATE, "tn_average_load_state: the average is NULL");
+    if (!a) return optim_fail_null(NULL, "tn_average_load_state: the average");
+    if (refuse_swapped(NULL, a, "tn_average_load_state")) return TN_E_STATE;
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_with(a->ctx, &options);
     follow_module(s, a);
@@ -181,7 +200,8 @@ struct tn_grad_scaler {
 tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_options *options)
 {
     tn_grad_scaler *g = ctx ? calloc(1, sizeof *g) : NULL;
-    if (!g) return NULL;
+    if (!ctx) return optim_fail_null(NULL, "tn_grad_scaler_create: the context"), NULL;
+    if (!g) return tn_scope_fail(NULL, TN_E_OUT_OF_MEMORY, NULL), NULL;
     *g = (tn_grad_scaler){.ctx = ctx, .scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
     handle_begin(ctx, g, "grad scaler");
     if (!options) return g;
@@ -221,16 +241,15 @@ int32_t tn_grad_scaler_set_state(tn_grad_scaler *g, const tn_grad_scaler_state *
 
 tn_tensor *tn_grad_scaler_scale(tn_scope *s, tn_grad_scaler *g, tn_tensor *loss)
 {
-    if (!g) return tn_scope_fail(s, TN_E_STATE, "tn_grad_scaler_scale: the scaler is NULL"), NULL;
+    if (!g) return optim_fail_null(s, "tn_grad_scaler_scale: the scaler"), NULL;
     return tn_mul_scalar(s, loss, g->scale);
 }
 
 /* Gradients of one device are divided by one call. */
 int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer *o)
 {
-    if (!g || !o)
-        return tn_scope_fail(scope, TN_E_STATE,
-                             "tn_grad_scaler_unscale: the scaler or the optimizer is NULL");
+    if (!g) return optim_fail_null(scope, "tn_grad_scaler_unscale: the scaler");
+    if (!o) return optim_fail_null(scope, "tn_grad_scaler_unscale: the optimizer");
     tn_scope *s = optim_without_recording(scope);
     if (g->unscaled == o)
         tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
@@ -267,8 +286,12 @@ int32_t tn_grad_scaler_step(tn_scope *s, tn_grad_scaler *g, tn_optimizer *o, con
 {
     if ((!g || g->unscaled != o) && tn_grad_scaler_unscale(s, g, o)) return tn_scope_failed(s);
     g->unscaled = NULL;
-    tn_step_options step =
-        options ? *options : (tn_step_options){.options_size = sizeof step, .lr = TN_NOT_GIVEN};
+    tn_step_options step = {
+        .options_size = sizeof step, .lr = TN_NOT_GIVEN, .lr_scale = TN_NOT_GIVEN, .has_defaults = 1};
+    if (options) { /* of any size, which the step looks at */
+        memcpy(&step, options, options->options_size < sizeof step ? options->options_size : sizeof step);
+        step.options_size = options->options_size;
+    }
     step.optimizer = o;
     if (!g->found) tn_optimizer_step_with(s, &step);
     if (tn_scope_failed(s)) return tn_scope_failed(s);

@@ -3,6 +3,7 @@
 #include "optimizer.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,15 @@ int32_t optim_fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char 
     return tn_scope_fail(s, code, message);
 }
 
+int32_t optim_fail_null(tn_scope *s, const char *what)
+{
+    char text[OPTIM_FAULT_BYTES];
+    const tn_error *e = tn_last_error();
+    snprintf(text, sizeof text, "%s is NULL%s%.500s%s", what, e ? " (the last error: " : "",
+             e ? e->message : "", e ? ")" : "");
+    return tn_scope_fail(s, TN_E_STATE, text);
+}
+
 /* ---- Making ---------------------------------------------------------------------------------------------- */
 
 int32_t tn_rank_over_1(const tn_tensor *parameter)
@@ -24,12 +34,39 @@ int32_t tn_rank_over_1(const tn_tensor *parameter)
     return tn_tensor_rank(parameter) > 1;
 }
 
-static int32_t add_parameter(tn_scope *s, tn_optimizer *o, const char *name, tn_tensor *t)
+/* Parameters of a list are named by numbers. */
+static int32_t has_name(const char *name)
 {
-    for (uint32_t i = 0; i < o->count; i++)
-        if (o->parameters[i].tensor == t)
-            return optim_fail(s, TN_E_EXISTS, o, "a parameter is in a group already");
-    if (!t || !tn_is_leaf(t)) return optim_fail(s, TN_E_ARGUMENT, o, "a parameter is NULL, or not a leaf");
+    return name && name[strspn(name, "0123456789")];
+}
+
+/* `index` is the place in the list of its group. */
+static int32_t refuse_parameter(tn_scope *s, const tn_optimizer *o, int64_t index, const char *name,
+                                const tn_tensor *t)
+{
+    char who[192], text[OPTIM_FAULT_BYTES];
+    const int32_t named = has_name(name);
+    snprintf(who, sizeof who, "parameter %lld%s%.120s%s", (long long)index, named ? " ('" : "",
+             named ? name : "", named ? "')" : "");
+    for (uint32_t i = 0; t && i < o->count; i++) {
+        const optim_parameter *other = &o->parameters[i];
+        if (other->tensor != t) continue;
+        const int32_t known = has_name(other->name);
+        snprintf(text, sizeof text, "%s is in group %u already%s%.120s%s", who, other->group,
+                 known ? ", as '" : "", known ? other->name : "", known ? "'" : "");
+        return optim_fail(s, TN_E_EXISTS, o, text);
+    }
+    if (t && tn_is_leaf(t)) return TN_OK;
+    snprintf(text, sizeof text, "%s is %s", who, t ? "not a leaf: an operator computed it" : "NULL");
+    return optim_fail(s, TN_E_ARGUMENT, o, text);
+}
+
+static int32_t add_parameter(tn_scope *s, tn_optimizer *o, int64_t index, const tn_named_tensor *parameter)
+{
+    const char *name = parameter->name;
+    tn_tensor *t = parameter->tensor;
+    int32_t status = refuse_parameter(s, o, index, name, t);
+    if (status) return status;
     if (o->kind == TN_MUON && tn_tensor_rank(t) != 2) {
         char text[256];
         snprintf(text, sizeof text,
@@ -65,7 +102,7 @@ static int32_t add_group(tn_scope *s, tn_optimizer *o, tn_named_tensors paramete
     o->groups[o->group_count++] = *options;
     uint32_t first = o->count;
     for (int64_t i = 0; i < parameters.count && !tn_scope_failed(s); i++)
-        add_parameter(s, o, parameters.data[i].name, parameters.data[i].tensor);
+        add_parameter(s, o, i, &parameters.data[i]);
     if (!tn_scope_failed(s)) return TN_OK;
     while (o->count > first) { /* a group is added as a whole or not at all */
         o->count--;
@@ -105,14 +142,14 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
 {
     tn_optimizer *o = calloc(1, sizeof *o);
     tn_optimizer_options all;
-    if (options && options->options_size >= sizeof all) {
+    char text[OPTIM_FAULT_BYTES];
+    const char *fault = optim_options_read(kind, options, &all, text);
+    if (!fault) {
         const tn_optimizer_options defaults = tn_optimizer_defaults(kind);
-        all = inherited(options, &defaults);
-        options = &all;
+        all = inherited(&all, &defaults);
+        fault = optim_options_fault(kind, &all, text);
     }
     if (o) *o = (tn_optimizer){.ctx = ctx, .kind = kind >= 1 && kind <= KINDS ? kind : TN_SGD};
-    char text[OPTIM_FAULT_BYTES];
-    const char *fault = optim_options_fault(kind, options, text);
     if (!o)
         tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
     else if (fault)
@@ -121,7 +158,7 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
     else if (!parameters.count && !tn_scope_failed(s))
         optim_fail(s, TN_E_ARGUMENT, o, "optimizer got an empty parameter list");
     else
-        add_group(s, o, parameters, options);
+        add_group(s, o, parameters, &all);
     if (!tn_scope_close(s)) return o;
     tn_optimizer_destroy(o);
     return NULL;
@@ -144,6 +181,7 @@ tn_optimizer_options tn_optimizer_defaults(uint32_t kind)
     o = defaults[kind];
     o.options_size = sizeof o;
     o.fused = -1;
+    o.has_defaults = 1;
     return o;
 }
 
@@ -180,6 +218,8 @@ static tn_named_tensors numbered(tn_scope *s, tn_tensors list, uint32_t first)
 tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uint32_t kind,
                                      const tn_optimizer_options *options)
 {
+    if (!ctx)
+        return optim_fail(NULL, TN_E_ARGUMENT, NULL, "tn_optimizer_create_of: the context is NULL"), NULL;
     tn_scope *s = tn_scope_open(ctx);
     tn_optimizer *o = s ? create(s, ctx, numbered(s, parameters, 0), kind, options) : NULL;
     if (o) handle_begin(ctx, o, "optimizer of %lld tensors", (long long)parameters.count);
@@ -189,11 +229,15 @@ tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uin
 int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
                                     const tn_optimizer_options *options)
 {
-    if (!o) return optim_fail(NULL, TN_E_STATE, NULL, "tn_optimizer_add_group: it is NULL");
+    if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_add_group: it");
+    if (handle_check(&o->mark, "it")) return optim_fail(NULL, TN_E_DEAD_HANDLE, o, tn_last_error()->message);
+    char text[OPTIM_FAULT_BYTES];
+    tn_optimizer_options all;
+    const char *fault = optim_options_read(o->kind, options, &all, text);
+    if (fault) return optim_fail(NULL, TN_E_ARGUMENT, o, fault);
     tn_scope *s = tn_scope_open(o->ctx);
-    int32_t is_sound = options && options->options_size >= sizeof *options && o->group_count;
-    tn_optimizer_options all = is_sound ? inherited(options, &o->groups[0]) : (tn_optimizer_options){0};
-    add_group(s, o, numbered(s, parameters, o->count), is_sound ? &all : options);
+    all = inherited(&all, &o->groups[0]);
+    add_group(s, o, numbered(s, parameters, o->count), &all);
     return tn_scope_close(s);
 }
 
@@ -353,26 +397,60 @@ static tn_tensors all_of(tn_scope *s, const tn_optimizer *o)
     return (tn_tensors){items, items ? o->count : 0};
 }
 
-int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
+/* Reads options of the program, of any size: those of programs that were compiled before lr_scale are shorter. */
+static int32_t read_step(tn_scope *s, const tn_optimizer *o, const tn_step_options *given,
+                         tn_step_options *out)
 {
-    tn_optimizer *o = options ? options->optimizer : NULL;
-    if (tn_scope_failed(scope)) return tn_scope_failed(scope);
-    if (!o) {
-        char text[600];
-        const tn_error *e = tn_last_error(); /* why it was not made, perhaps */
-        snprintf(text, sizeof text, "it is NULL%s%.500s%s", e ? " (the last error: " : "",
-                 e ? e->message : "", e ? ")" : "");
-        return optim_fail(scope, TN_E_STATE, NULL, text);
+    char text[OPTIM_FAULT_BYTES] = "";
+    *out = (tn_step_options){.lr_scale = TN_NOT_GIVEN, .has_defaults = 1};
+    if (given->options_size < offsetof(tn_step_options, lr_scale)) {
+        snprintf(text, sizeof text, "tn_step_options: options_size is %u; set it to sizeof(tn_step_options)",
+                 given->options_size);
+        return optim_fail(s, TN_E_ARGUMENT, o, text);
     }
+    memcpy(out, given, given->options_size < sizeof *out ? given->options_size : sizeof *out);
+    if (!out->has_defaults && out->lr == 0)
+        return optim_fail(
+            s, TN_E_ARGUMENT, o,
+            "tn_step_options: lr is 0 and has_defaults, too; set .lr = TN_NOT_GIVEN for the rates "
+            "that the groups have, or has_defaults for a rate of 0");
+    if (!out->has_defaults && out->lr_scale == 0) out->lr_scale = TN_NOT_GIVEN;
+    const int32_t has_lr = out->lr != TN_NOT_GIVEN, has_scale = out->lr_scale != TN_NOT_GIVEN;
+    if (has_lr && has_scale)
+        snprintf(text, sizeof text, "step: got lr %g and lr_scale %g, expected one of them", out->lr,
+                 out->lr_scale);
+    else if (has_lr && !(out->lr >= 0 && isfinite(out->lr)))
+        snprintf(text, sizeof text, "step: lr must be 0 or more, and finite, got %g", out->lr);
+    else if (has_scale && !(out->lr_scale >= 0 && isfinite(out->lr_scale)))
+        snprintf(text, sizeof text, "step: lr_scale must be 0 or more, and finite, got %g", out->lr_scale);
+    else if (!(out->clip_norm >= 0))
+        snprintf(text, sizeof text, "step: clip_norm must be 0 or more, got %g", out->clip_norm);
+    return *text ? optim_fail(s, TN_E_ARGUMENT, o, text) : TN_OK;
+}
+
+/* A step with each group's rate times a factor; afterwards the groups have their own again. */
+static void step_scaled(tn_scope *s, tn_optimizer *o, double scale)
+{
+    double *own = tn_scope_memory(s, (o->group_count + 1) * sizeof *own);
+    for (uint32_t i = 0; own && i < o->group_count; i++) {
+        own[i] = o->groups[i].lr;
+        o->groups[i].lr *= scale;
+    }
+    if (own) step_all(s, o);
+    for (uint32_t i = 0; own && i < o->group_count; i++) o->groups[i].lr = own[i];
+}
+
+int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *given)
+{
+    tn_optimizer *o = given ? given->optimizer : NULL;
+    tn_step_options options;
+    if (tn_scope_failed(scope)) return tn_scope_failed(scope);
+    if (!o) return optim_fail_null(scope, "optimizer: it");
     if (handle_check(&o->mark, "it")) return optim_fail(scope, TN_E_DEAD_HANDLE, o, tn_last_error()->message);
     if (o->kind == TN_LBFGS) return optim_fail(scope, TN_E_STATE, o, "its step is tn_optimizer_step_closure");
-    int32_t has_lr = options->lr != TN_NOT_GIVEN;
-    if (has_lr && !(options->lr >= 0 && isfinite(options->lr)))
-        return optim_fail(scope, TN_E_ARGUMENT, o, "step: lr must be 0 or more, and finite");
-    if (!(options->clip_norm >= 0))
-        return optim_fail(scope, TN_E_ARGUMENT, o, "step: clip_norm must be 0 or more");
+    if (read_step(scope, o, given, &options)) return tn_scope_failed(scope);
     for (uint32_t i = 0; i < o->group_count; i++) {
-        if (has_lr) o->groups[i].lr = options->lr;
+        if (options.lr != TN_NOT_GIVEN) o->groups[i].lr = options.lr;
         char text[OPTIM_FAULT_BYTES];
         /* The program may have changed them. */
         const char *fault = optim_options_fault(o->kind, &o->groups[i], text);
@@ -380,18 +458,20 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *options)
     }
     if (optim_follow_module(scope, o)) return tn_scope_failed(scope);
     tn_scope *s = optim_without_recording(scope);
-    if (options->clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options->clip_norm, 2);
-    if (!tn_scope_failed(s)) step_all(s, o);
+    if (options.clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options.clip_norm, 2);
+    if (!tn_scope_failed(s) && options.lr_scale != TN_NOT_GIVEN)
+        step_scaled(s, o, options.lr_scale);
+    else if (!tn_scope_failed(s))
+        step_all(s, o);
     return tn_scope_close(s);
 }
 
 tn_tensor *tn_optimizer_step_closure(tn_scope *s, tn_optimizer *o, tn_closure closure, void *user)
 {
     if (tn_scope_failed(s)) return NULL;
-    if (!o || !closure) {
-        optim_fail(s, TN_E_ARGUMENT, o, "the optimizer or the closure is NULL");
-        return NULL;
-    }
+    if (!o) return optim_fail_null(s, "tn_optimizer_step_closure: the optimizer"), NULL;
+    if (!closure)
+        return optim_fail(s, TN_E_ARGUMENT, o, "tn_optimizer_step_closure: the closure is NULL"), NULL;
     if (optim_follow_module(s, o)) return NULL;
     if (o->kind == TN_LBFGS) return optim_lbfgs_step(s, o, closure, user);
     tn_tensor *loss = closure(user, s);

@@ -49,6 +49,12 @@ struct tn_optimizer {
 extern const optim_kind optim_kinds[];
 /* Fails the scope with the kind's name in front of the text, and returns the status. */
 int32_t optim_fail(tn_scope *s, int32_t status, const tn_optimizer *o, const char *text);
+/* Fails the scope with "WHAT is NULL" and the thread's last error, which may say why it was not made. */
+int32_t optim_fail_null(tn_scope *s, const char *what);
+/* Reads options of the program, of any size, for a kind that it may have made up. What is wrong with them, or NULL: then *out has
+ * all members, and nothing of the program's. The text may be in `text`. */
+const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given, tn_optimizer_options *out,
+                               char text[OPTIM_FAULT_BYTES]);
 /* What is wrong with the options, among others one that the kind does not have; NULL: nothing. The text may be in `text`. */
 const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES]);
 /* State i, made as zeros like the parameter (float32 for half types) when it is first asked for. */

@@ -3,6 +3,7 @@
 #include "optimizer.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,42 +93,75 @@ static const char *foreign_text(uint32_t kind, const option *foreign, char text[
     return text;
 }
 
-/* A number out of its range, or NULL. */
-static const char *range_fault(uint32_t kind, const tn_optimizer_options *o)
+static const char *fault(char text[OPTIM_FAULT_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static const char *fault(char text[OPTIM_FAULT_BYTES], const char *format, ...)
 {
-    if (!(o->lr >= 0 && isfinite(o->lr))) return "lr: must be 0 or more, and finite";
-    if (!(o->weight_decay >= 0)) return "weight_decay: must be 0 or more";
-    if (!(o->momentum >= 0)) return "momentum: must be 0 or more";
-    if (!(o->beta1 >= 0 && o->beta1 < 1)) return "beta1: must be from 0 to 1, 1 not included";
-    if (!(o->beta2 >= 0 && o->beta2 < 1)) return "beta2: must be from 0 to 1, 1 not included";
-    if (!(o->eps >= 0)) return "eps: must be 0 or more";
-    if (!(o->rho >= 0 && o->rho <= 1)) return "rho: must be from 0 to 1";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, OPTIM_FAULT_BYTES, format, args);
+    va_end(args);
+    return text;
+}
+
+/* A number out of its range, or NULL. */
+static const char *range_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES])
+{
+    if (!(o->lr >= 0 && isfinite(o->lr)))
+        return fault(text, "lr: must be 0 or more, and finite, got %g", o->lr);
+    if (!(o->weight_decay >= 0))
+        return fault(text, "weight_decay: must be 0 or more, got %g", o->weight_decay);
+    if (!(o->momentum >= 0)) return fault(text, "momentum: must be 0 or more, got %g", o->momentum);
+    if (!(o->beta1 >= 0 && o->beta1 < 1))
+        return fault(text, "beta1: must be from 0 to 1, 1 not included, got %g", o->beta1);
+    if (!(o->beta2 >= 0 && o->beta2 < 1))
+        return fault(text, "beta2: must be from 0 to 1, 1 not included, got %g", o->beta2);
+    if (!(o->eps >= 0)) return fault(text, "eps: must be 0 or more, got %g", o->eps);
+    if (!(o->rho >= 0 && o->rho <= 1)) return fault(text, "rho: must be from 0 to 1, got %g", o->rho);
     if (kind != TN_MUON && o->nesterov && (o->momentum == 0 || o->dampening != 0))
-        return "nesterov: needs a momentum and no dampening";
+        return fault(text, "nesterov: needs a momentum and no dampening, got momentum %g and dampening %g",
+                     o->momentum, o->dampening);
     if (kind == TN_RPROP && !(o->eta_minus > 0 && o->eta_minus < 1 && o->eta_plus > 1))
-        return "eta_minus must be between 0 and 1, eta_plus above 1";
-    if (kind == TN_MUON && (o->ns_steps < 0 || o->ns_steps >= 100)) return "ns_steps: must be from 0 to 99";
+        return fault(text, "eta_minus must be between 0 and 1, eta_plus above 1, got %g and %g", o->eta_minus,
+                     o->eta_plus);
+    if (kind == TN_MUON && (o->ns_steps < 0 || o->ns_steps >= 100))
+        return fault(text, "ns_steps: must be from 0 to 99, got %lld", (long long)o->ns_steps);
     if (kind == TN_MUON && o->adjust_lr && strcmp(o->adjust_lr, "original") &&
         strcmp(o->adjust_lr, "match_rms_adamw"))
-        return "adjust_lr: must be NULL, \"original\" or \"match_rms_adamw\"";
-    if (kind == TN_LBFGS && o->max_iter < 1) return "max_iter: must be 1 or more";
+        return fault(text, "adjust_lr: must be NULL, \"original\" or \"match_rms_adamw\", got \"%.80s\"",
+                     o->adjust_lr);
+    if (kind == TN_LBFGS && o->max_iter < 1)
+        return fault(text, "max_iter: must be 1 or more, got %lld", (long long)o->max_iter);
     if (kind == TN_LBFGS && o->line_search && strcmp(o->line_search, "strong_wolfe"))
-        return "line_search: must be NULL or \"strong_wolfe\"";
+        return fault(text, "line_search: must be NULL or \"strong_wolfe\", got \"%.80s\"", o->line_search);
     return NULL;
+}
+
+const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given, tn_optimizer_options *out,
+                               char text[OPTIM_FAULT_BYTES])
+{
+    /* Programs that were compiled before has_defaults have a shorter struct, in which the macros set everything. */
+    const uint32_t oldest = offsetof(tn_optimizer_options, has_defaults);
+    if (kind < TN_SGD || kind > TN_SPARSEADAM)
+        return fault(text, "kind: not one of TN_SGD to TN_SPARSEADAM, got %u", kind);
+    if (!given) return "the options are NULL";
+    if (given->options_size < oldest)
+        return fault(text, "tn_optimizer_options: options_size is %u; set it to sizeof(tn_optimizer_options)",
+                     given->options_size);
+    *out = (tn_optimizer_options){.has_defaults = 1};
+    memcpy(out, given, given->options_size < sizeof *out ? given->options_size : sizeof *out);
+    out->options_size = sizeof *out;
+    out->parameters = (tn_tensors){NULL, 0}; /* the program's */
+    if (out->has_defaults) return NULL;
+    return "tn_optimizer_options: has_defaults is 0, so what the program did not set would be 0; use the "
+           "macros "
+           "(tn_adamw_create_of, tn_optimizer_add_group), or begin with tn_optimizer_defaults(kind)";
 }
 
 const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES])
 {
-    if (kind < TN_SGD || kind > TN_SPARSEADAM) return "kind: not one of TN_SGD to TN_SPARSEADAM";
-    if (!o) return "the options are NULL";
-    if (o->options_size < sizeof *o) {
-        snprintf(text, OPTIM_FAULT_BYTES,
-                 "tn_optimizer_options: options_size is %u; set it to sizeof(tn_optimizer_options)",
-                 o->options_size);
-        return text;
-    }
     if (kind == TN_SPARSEADAM)
         return "it waits for sparse tensors; use tn_adam_create, whose gradients are dense";
     const option *foreign = foreign_of(kind, o);
-    return foreign ? foreign_text(kind, foreign, text) : range_fault(kind, o);
+    return foreign ? foreign_text(kind, foreign, text) : range_fault(kind, o, text);
 }

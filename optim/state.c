@@ -83,7 +83,7 @@ static tn_tensor *numbers_of(tn_scope *s, const double *values, int64_t count)
 tn_named_tensors tn_optimizer_tensors(tn_scope *s, const tn_optimizer *o)
 {
     const tn_named_tensors none = {NULL, 0};
-    if (!o) return optim_fail(s, TN_E_STATE, NULL, "tn_optimizer_tensors: it is NULL"), none;
+    if (!o) return optim_fail_null(s, "optimizer: tn_optimizer_tensors: it"), none;
     if (o->kind == TN_LBFGS) return optim_fail(s, TN_E_UNSUPPORTED, o, "its history cannot be saved"), none;
     const char *kind = optim_kinds[o->kind].name;
     uint64_t room = (uint64_t)o->count * (OPTIM_MAX_STATES + 1) + o->group_count + 2, n = 0;
@@ -110,7 +110,7 @@ tn_named_tensors tn_optimizer_tensors(tn_scope *s, const tn_optimizer *o)
 
 int32_t tn_optimizer_save(const tn_optimizer *o, const char *path)
 {
-    if (!o) return optim_fail(NULL, TN_E_STATE, NULL, "tn_optimizer_save: it is NULL");
+    if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_save: it");
     tn_scope *s = tn_scope_open(o->ctx);
     tn_named_tensors state = tn_optimizer_tensors(s, o);
     if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);
@@ -126,12 +126,28 @@ static tn_tensor *find(tn_named_tensors state, const char *name)
     return NULL;
 }
 
-/* Tensors of devices are not read here: their work may not have finished. */
-static int32_t is_kind(const tn_tensor *t, const char *name)
+/* The kind of a state, "" if it cannot be read. Tensors of devices are not: their work may not have finished. */
+static void read_kind(const tn_tensor *t, char kind[32])
 {
-    return t && tn_tensor_device(t) == TN_CPU && tn_tensor_dtype(t) == TN_UINT8 &&
-           tn_tensor_numel(t) == (int64_t)strlen(name) && tn_tensor_data(t) &&
-           tn_tensor_is_contiguous(t, TN_CONTIGUOUS_FORMAT) && !memcmp(tn_tensor_data(t), name, strlen(name));
+    const int64_t bytes = tn_tensor_numel(t);
+    *kind = 0;
+    if (t && tn_tensor_device(t) == TN_CPU && tn_tensor_dtype(t) == TN_UINT8 && bytes < 32 &&
+        tn_tensor_data(t) && tn_tensor_is_contiguous(t, TN_CONTIGUOUS_FORMAT))
+        snprintf(kind, 32, "%.*s", (int)bytes, (const char *)tn_tensor_data(t));
+}
+
+/* Refuses the state of another kind of optimizer, or of none. */
+static int32_t compare_kind(tn_scope *s, tn_named_tensors state, const tn_optimizer *o)
+{
+    char kind[32], text[128];
+    const tn_tensor *t = find(state, KIND);
+    read_kind(t, kind);
+    if (!strcmp(kind, optim_kinds[o->kind].name)) return TN_OK;
+    if (!t && find(state, "optimizer." KIND))
+        return optim_fail(s, TN_E_ARGUMENT, o, "the file is a checkpoint, which tn_checkpoint_load reads");
+    if (!t) return optim_fail(s, TN_E_ARGUMENT, o, "the file has no state of an optimizer ('" KIND "')");
+    snprintf(text, sizeof text, "the file is of another optimizer%s%s", *kind ? ", " : "", kind);
+    return optim_fail(s, TN_E_ARGUMENT, o, text);
 }
 
 static int32_t has_parameter(const tn_optimizer *o, const char *name, uint64_t bytes)
@@ -230,9 +246,7 @@ static void read_numbers(tn_scope *s, tn_named_tensors state, const char *name, 
 static void read_all(tn_scope *s, tn_named_tensors state, const tn_optimizer *o, optim_parameter *into,
                      tn_optimizer_options *groups)
 {
-    if (!is_kind(find(state, KIND), optim_kinds[o->kind].name))
-        optim_fail(s, TN_E_ARGUMENT, o, "the file is of another optimizer");
-    if (!tn_scope_failed(s)) compare_parameters(s, state, o);
+    if (!compare_kind(s, state, o)) compare_parameters(s, state, o);
     for (uint32_t i = 0; i < o->count && !tn_scope_failed(s); i++) {
         double numbers[3] = {0};
         into[i] = (optim_parameter){0};
@@ -250,9 +264,9 @@ static void read_all(tn_scope *s, tn_named_tensors state, const tn_optimizer *o,
     }
 }
 
-int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state)
+/* `path` is that of the file that the state comes from, or NULL. */
+static int32_t load_state(tn_optimizer *o, tn_named_tensors state, const char *path)
 {
-    if (!o) return optim_fail(NULL, TN_E_STATE, NULL, "tn_optimizer_load_state: it is NULL");
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_with(o->ctx, &options);
     optim_parameter *into = tn_scope_memory(s, (o->count + 1) * sizeof *into);
@@ -269,19 +283,30 @@ int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state)
         }
     }
     if (!tn_scope_failed(s)) memcpy(o->groups, groups, o->group_count * sizeof *groups);
+    if (tn_scope_failed(s) && path) {
+        char text[512];
+        snprintf(text, sizeof text, " (file '%.480s')", path);
+        tn_scope_add_to_error(s, text);
+    }
     return tn_scope_close(s);
+}
+
+int32_t tn_optimizer_load_state(tn_optimizer *o, tn_named_tensors state)
+{
+    if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_load_state: it");
+    return load_state(o, state, NULL);
 }
 
 int32_t tn_optimizer_load(tn_optimizer *o, const char *path)
 {
     tn_file *file = NULL;
-    if (!o) return optim_fail(NULL, TN_E_STATE, NULL, "tn_optimizer_load: it is NULL");
+    if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_load: it");
     int32_t status = tn_file_open(o->ctx, path, &file);
     if (status) return status;
     tn_scope *s = tn_scope_open(o->ctx);
     tn_named_tensors state = tn_file_tensors(s, file);
     status = tn_scope_failed(s);
-    if (!status) status = tn_optimizer_load_state(o, state);
+    if (!status) status = load_state(o, state, path);
     int32_t read = tn_scope_close(s);
     tn_file_close(file);
     return read ? read : status;

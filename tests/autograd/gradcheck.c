@@ -52,12 +52,31 @@ Test(gradcheck, unary_functions)
     end();
 }
 
+static int32_t product(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)user;
+    out[0] = tn_mul(scope, in.data[0], in.data[1]);
+    return TN_OK;
+}
+
 static int32_t complex_product(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
 {
     (void)user;
     tn_tensor *z = tn_mul(scope, in.data[0], tn_conj(scope, in.data[1]));
     out[0] = tn_mul(scope, tn_exp(scope, z), in.data[0]);
     return TN_OK;
+}
+
+/* A tensor that is given twice moves in both places at once; its gradient is that of both together. */
+Test(gradcheck, one_tensor_in_two_places)
+{
+    const double a[] = {0.3, -0.5, 0.7, 0.2};
+    tn_tensor *q = VECTOR(s, 1, 0.2, 0.35, 0.9), *z = tn_from_data(s, TN_COMPLEX128, TN_INTS(2), a, 0);
+    tn_set_requires_grad(z, 1);
+    check(product, NULL, TN_TENSORS(q, q), 1, "q * q");
+    check(product, NULL, TN_TENSORS(q, VECTOR(s, 1, 0.7, 0.1, 0.4)), 1, "q * r");
+    check(complex_product, NULL, TN_TENSORS(z, z), 1, "complex product of one tensor");
+    end();
 }
 
 Test(gradcheck, complex_functions)

@@ -195,9 +195,19 @@ Test(loader, wrong_options)
     cr_assert_null(tn_loader_create(NULL));
     expect_last_error("argument 'dataset'");
     cr_assert_null(tn_loader_create(d, .batch = 0));
-    expect_last_error("argument 'batch'");
+    expect_last_error("argument 'batch': it must be from 1 to 2147483647, got 0");
     cr_assert_null(tn_loader_create(d, .workers = -1));
-    expect_last_error("argument 'workers'");
+    expect_last_error("argument 'workers': it must be from 0 to 1024, got -1");
+    cr_assert_null(tn_loader_create(d, .prefetch = 0));
+    expect_last_error(
+        "argument 'prefetch': it must be positive, and at most 65536 over all workers, got 0 for 0");
+    cr_assert_null(tn_loader_create(d, .ranks = 0));
+    expect_last_error("argument 'ranks': it must be positive, got 0");
+    cr_assert_null(tn_loader_create_with(&(tn_loader_options){.dataset = d, .batch = 1}));
+    expect_last_error("tn_loader_options: options_size is 0; set it to sizeof(tn_loader_options)");
+    cr_assert_null(tn_subset_dataset_create(NULL, TN_INTS(1)));
+    cr_assert_null(tn_loader_create(NULL));
+    expect_last_error("argument 'dataset': it is NULL (the last error: ");
     cr_assert_null(tn_loader_create(d, .batch = 5, .drop_last = 1));
     expect_last_error("4 samples make no batch of 5");
     tn_dataset *none = numbers(0);
@@ -205,11 +215,12 @@ Test(loader, wrong_options)
     expect_last_error("argument 'dataset': it has no samples");
     tn_dataset_destroy(none);
     cr_assert_null(tn_loader_create(d, .rank = 2, .ranks = 2));
-    expect_last_error("argument 'rank'");
+    expect_last_error("argument 'rank': it must be from 0 to ranks - 1, got 2 of 2");
     cr_assert_null(tn_loader_create(d, .samples = 2));
     expect_last_error("argument 'samples'");
     cr_assert_null(tn_loader_create(d, .weights = tn_ones(s, TN_INTS(3))));
-    expect_last_error("argument 'weights'");
+    expect_last_error(
+        "argument 'weights': it must have one number for each of the 4 samples, got 3 in 1 dimensions");
     tn_loader_next(s, NULL);
     expect_error(s, "argument 'l'");
     tn_dataset_destroy(d);

@@ -153,7 +153,7 @@ Test(module, a_class_by_macro)
     cr_assert_str_eq(tn_module_class_name(tn_module_child(net, "0")), "Double");
     cr_assert_eq(tn_module_child(net, "1"), two);
     cr_assert_null(tn_module_forward(s, m, filled(TN_INTS(1, 2), 1), filled(TN_INTS(1, 2), 1)));
-    expect_error(s, "forward takes 1 inputs, got 2: in module '0' (Double)");
+    expect_error(s, "forward takes 1 input, got 2: in module '0' (Double)");
 }
 
 Test(module, a_child_that_is_not_there_is_named)
@@ -588,6 +588,34 @@ static void halve(void *user, tn_scope *scope, tn_module *m, tn_tensor *grad_out
     (void)count;
     *(double *)user = tn_item_double(scope, tn_sum(scope, grad_out));
     grad_in[0] = tn_mul_scalar(scope, grad_in[0], 0.5);
+}
+
+/* Counts its calls, and sees no gradient of the input. */
+static void count_output(void *user, tn_scope *scope, tn_module *m, tn_tensor *grad_out, tn_tensor **grad_in,
+                         uint32_t count)
+{
+    (void)m;
+    cr_assert_eq(count, 1);
+    cr_assert_null(grad_in[0]);
+    *(double *)user += tn_item_double(scope, tn_sum(scope, grad_out));
+}
+
+/* As in PyTorch: the first layer of a network, whose input is data, has its hook called, too. */
+Test(module, a_backward_hook_without_a_gradient_of_the_input)
+{
+    double sum = 0;
+    tn_module *fc = tn_linear_create(net, "fc", 2, 3);
+    const tn_module_hook hook = {.size = sizeof hook, .user = &sum, .backward = count_output};
+    cr_assert_neq(tn_module_add_hook(fc, &hook), 0);
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 2), .dtype = TN_FLOAT64);
+    cr_assert_eq(tn_backward(s, tn_sum(s, tn_module_forward(s, fc, x))), TN_OK);
+    cr_assert_eq(sum, 3);
+    cr_assert_not_null(tn_grad_of(s, tn_module_tensor(fc, "weight")));
+    tn_scope *quiet = tn_scope_open_child(
+        s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_OFF});
+    cr_assert_not_null(tn_module_forward(quiet, fc, x));
+    cr_assert_eq(tn_scope_close(quiet), TN_OK);
+    cr_assert_eq(sum, 3);
 }
 
 Test(module, hooks)

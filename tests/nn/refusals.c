@@ -104,16 +104,18 @@ Test(refusals, inputs_that_are_missing)
     expect_failed_with(tn_module_forward(s, conv, x, x), "Conv1d: got 2 inputs, expected at most 1");
     expect_failed_with(tn_module_forward(s, norm, x, x), "BatchNorm1d: got 2 inputs, expected at most 1");
     expect_failed_with(tn_child_forward(s, net, "a", x, x, x, tn_ones(s, TN_INTS(1, 3), .dtype = TN_INT64)),
-                       "MultiheadAttention: masks are of bool or floating-point numbers");
+                       "MultiheadAttention: masks are of bool or floating-point numbers, got int64");
     tn_module *soft = tn_adaptive_log_softmax_with_loss_create(net, "s", 4, 6, TN_INTS(2));
     expect_failed_with(tn_module_forward(s, soft, filled(TN_INTS(1, 4), 1)),
                        "AdaptiveLogSoftmaxWithLoss: the second input is missing");
     tn_module *chain = tn_module_add(net, "chain", NULL);
     tn_linear_create(chain, "0", 4, 2);
-    expect_failed_with(tn_module_forward(s, chain, x, x), "a chain of modules takes one input");
+    expect_failed_with(tn_module_forward(s, chain, x, x), "a chain of modules takes one input, got 2");
     expect_failed_with(tn_module_forward(s, chain, (tn_tensor *)NULL), "module: the first input is NULL");
     expect_failed_with(tn_module_call(s, chain, (tn_tensors){&x, 17}).first,
-                       "module: forward takes 1 to 16 inputs");
+                       "module: forward takes 1 to 16 inputs, got 17");
+    expect_failed_with(tn_module_call(s, chain, (tn_tensors){NULL, 1}).first,
+                       "module: the list of inputs is NULL");
     tn_module *bag = tn_embedding_bag_create(net, "bag", 5, 2);
     expect_failed_with(tn_module_forward(s, bag, tn_zeros(s, TN_INTS(3), .dtype = TN_INT64)),
                        "EmbeddingBag: indices of 1 dimension need offsets, the second input");
@@ -129,7 +131,7 @@ Test(refusals, inputs_of_other_shapes)
     expect_failed_with(tn_module_forward(s, tn_batch_norm1d_create(net, "b1", 2), filled(TN_INTS(2), 1)),
                        "BatchNorm1d: got an input of 1 dimension, expected 2 or 3");
     expect_failed_with(tn_module_forward(s, tn_lstm_create(net, "r", 4, 3), filled(TN_INTS(1, 1, 1, 4), 1)),
-                       "the input must have 2 dimensions (no batch) or 3");
+                       "LSTM: the input must have 2 dimensions (no batch) or 3, got 4");
     expect_failed_with(
         tn_module_forward(s, tn_conv1d_create(net, "c", 2, 1, TN_INTS(3), .same = 1, .stride = TN_INTS(2)),
                           x),
@@ -143,6 +145,97 @@ Test(refusals, inputs_of_other_shapes)
     tn_module *again = tn_upsample_create(net, "w", .size = TN_INTS(8), .recompute_scale_factor = 1);
     expect_failed_with(tn_module_forward(s, again, x),
                        "Upsample: recompute_scale_factor needs scale_factor, not size");
+}
+
+/* ---- Sizes of recurrent layers: what came and what was expected, before an operator runs ---- */
+
+Test(refusals, recurrent_layers_name_the_input_and_the_states)
+{
+    tn_module *lstm = tn_lstm_create(net, "lstm", 3, 4),
+              *gru = tn_gru_create(net, "gru", 3, 4, .num_layers = 2),
+              *rnn = tn_rnn_create(net, "rnn", 3, 4, .batch_first = 1, .bidirectional = 1),
+              *narrow = tn_lstm_create(net, "narrow", 3, 4, .proj_size = 2);
+    tn_tensor *x = filled(TN_INTS(5, 2, 3), 1), *one = filled(TN_INTS(5, 3), 1);
+    tn_tensor *h = filled(TN_INTS(1, 2, 4), 0), *other = filled(TN_INTS(1, 1, 4), 0);
+    expect_failed_with(tn_module_forward(s, lstm, filled(TN_INTS(5, 2, 7), 1)),
+                       "LSTM: input.size(-1) must be equal to input_size. Expected 3, got 7");
+    expect_failed_with(tn_module_forward(s, gru, filled(TN_INTS(5, 7), 1)),
+                       "GRU: input.size(-1) must be equal to input_size. Expected 3, got 7");
+    expect_failed_with(tn_module_forward(s, lstm, x, other, h),
+                       "LSTM: Expected hidden[0] size (1, 2, 4), got [1, 1, 4]: in module 'lstm' (LSTM)");
+    expect_failed_with(tn_module_forward(s, lstm, x, h, other),
+                       "LSTM: Expected hidden[1] size (1, 2, 4), got [1, 1, 4]");
+    expect_failed_with(tn_module_forward(s, narrow, x, h, h),
+                       "LSTM: Expected hidden[0] size (1, 2, 2), got [1, 2, 4]");
+    expect_failed_with(tn_module_forward(s, gru, x, h), "GRU: Expected hidden size (2, 2, 4), got [1, 2, 4]");
+    expect_failed_with(tn_module_forward(s, gru, one, h), "GRU: Expected hidden size (2, 4), got [1, 2, 4]");
+    expect_failed_with(tn_module_forward(s, rnn, x, h), "RNN: Expected hidden size (2, 5, 4), got [1, 2, 4]");
+    cr_assert_not_null(tn_module_forward(s, rnn, x, filled(TN_INTS(2, 5, 4), 0)));
+    cr_assert_not_null(tn_module_forward(s, gru, one, filled(TN_INTS(2, 4), 0)));
+    cr_assert_not_null(tn_module_forward(s, narrow, x, filled(TN_INTS(1, 2, 2), 0), h));
+}
+
+Test(refusals, recurrent_cells_name_the_input_and_the_states)
+{
+    tn_module *lstm = tn_lstm_cell_create(net, "lstm", 3, 4), *gru = tn_gru_cell_create(net, "gru", 3, 4),
+              *rnn = tn_rnn_cell_create(net, "rnn", 3, 4);
+    tn_tensor *x = filled(TN_INTS(2, 3), 1), *h = filled(TN_INTS(2, 4), 0), *one = filled(TN_INTS(3), 1);
+    expect_failed_with(tn_module_forward(s, gru, filled(TN_INTS(2, 7), 1)),
+                       "GRUCell: input has inconsistent input_size: got 7, expected 3");
+    expect_failed_with(tn_module_forward(s, gru, filled(TN_INTS(1, 2, 3), 1)),
+                       "GRUCell: Expected input to be 1D or 2D, got 3D instead");
+    expect_failed_with(tn_module_forward(s, rnn, x, filled(TN_INTS(1, 4), 0)),
+                       "RNNCell: Expected hidden size (2, 4), got [1, 4]");
+    expect_failed_with(tn_module_forward(s, rnn, one, h), "RNNCell: Expected hidden size (4), got [2, 4]");
+    expect_failed_with(tn_module_forward(s, lstm, x, h, filled(TN_INTS(2, 5), 0)),
+                       "LSTMCell: Expected hidden[1] size (2, 4), got [2, 5]");
+    cr_assert_not_null(tn_module_forward(s, gru, one, filled(TN_INTS(4), 0)));
+    cr_assert_not_null(tn_module_forward(s, lstm, x, h, h));
+}
+
+Test(refusals, attention_names_the_mask)
+{
+    tn_module *m = tn_multihead_attention_create(net, "a", 4, 2),
+              *first = tn_multihead_attention_create(net, "f", 4, 2, .batch_first = 1, .need_weights = 0);
+    tn_tensor *q = filled(TN_INTS(5, 3, 4), 1), *k = filled(TN_INTS(7, 3, 4), 1), *none = NULL;
+    tn_tensor *single = filled(TN_INTS(5, 4), 1), *wide = filled(TN_INTS(3, 6), 0);
+    expect_failed_with(tn_module_forward(s, m, q, k, k, wide),
+                       "MultiheadAttention: key_padding_mask: expected the sizes [3, 7], got [3, 6]");
+    expect_failed_with(tn_module_forward(s, first, tn_transpose(s, q, 0, 1), tn_transpose(s, k, 0, 1),
+                                         tn_transpose(s, k, 0, 1), wide),
+                       "MultiheadAttention: key_padding_mask: expected the sizes [3, 7], got [3, 6]");
+    expect_failed_with(tn_module_forward(s, m, single, single, single, wide),
+                       "MultiheadAttention: key_padding_mask: expected the sizes [5], got [3, 6]");
+    expect_failed_with(tn_module_forward(s, m, q, k, k, none, filled(TN_INTS(7), 0)),
+                       "MultiheadAttention: attn_mask: expected the sizes [5, 7], got [7]");
+    expect_failed_with(tn_module_forward(s, m, q, k, k, none, filled(TN_INTS(3, 5, 7), 0)),
+                       "MultiheadAttention: attn_mask: expected the sizes [6, 5, 7], got [3, 5, 7]");
+    cr_assert_not_null(
+        tn_module_forward(s, m, q, k, k, filled(TN_INTS(3, 7), 0), filled(TN_INTS(6, 5, 7), 0)));
+    cr_assert_not_null(
+        tn_module_forward(s, m, single, single, single, filled(TN_INTS(5), 0), filled(TN_INTS(2, 5, 5), 0)));
+}
+
+/* ---- Hooks ---- */
+
+/* A hook that would never run is an error of the tree, and the place is that of the call. */
+Test(refusals, hooks_that_are_no_structs)
+{
+    tn_module *m = tn_linear_create(net, "fc", 2, 3), *other = tn_module_create(ctx, "other", NULL);
+    char text[80];
+    cr_assert_eq(tn_module_add_hook(NULL, &(tn_module_hook){.size = sizeof(tn_module_hook)}), 0);
+    expect_last_error("tn_module_add_hook: the module is NULL");
+    cr_assert_eq(tn_module_failed(net), TN_OK);
+    cr_assert_eq(tn_module_add_hook(m, &(tn_module_hook){.user = NULL}), 0);
+    snprintf(text, sizeof text, "refusals.c:%d: tn_module_hook: size is 0; set it to sizeof(tn_module_hook)",
+             __LINE__ - 2);
+    expect_last_error(text);
+    cr_assert_eq(tn_module_failed(net), TN_E_ARGUMENT);
+    cr_assert_not_null(strstr(tn_module_error(net), text), "%s", tn_module_error(net));
+    expect_failed_with(tn_module_forward(s, m, filled(TN_INTS(1, 2), 1)), text);
+    cr_assert_eq(tn_module_add_hook(other, NULL), 0);
+    expect_last_error("tn_module_add_hook: argument 'hook' is NULL");
+    tn_module_destroy(other);
 }
 
 Test(refusals, tensors_that_initialisers_do_not_take)
@@ -202,7 +295,10 @@ Test(refusals, a_parent_that_is_null_is_named)
 {
     tn_module *root = tn_module_create(ctx, "root", NULL);
     cr_assert_null(tn_linear_create(NULL, "fc", 2, 3));
-    cr_assert_str_eq(tn_last_error()->message, "module 'fc': the parent is NULL");
+    char text[64];
+    snprintf(text, sizeof text, "refusals.c:%d: module 'fc': the parent is NULL", __LINE__ - 2);
+    cr_assert_str_eq(tn_last_error()->message + strlen(tn_last_error()->message) - strlen(text), text, "%s",
+                     tn_last_error()->message);
     tn_module *broken = tn_module_add(root, "", NULL);
     cr_assert_null(broken);
     cr_assert_null(tn_linear_create(broken, "out", 2, 3));

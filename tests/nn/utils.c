@@ -120,7 +120,35 @@ Test(packed, refusals)
     cr_assert_null(
         tn_module_call_packed(s, m, (tn_packed_sequence){.data = x, .batch_sizes = p.batch_sizes}, NULL, NULL)
             .h);
-    expect_error(s, "packed sequences must have 2 dimensions");
+    expect_error(s, "LSTM: packed sequences must have 2 dimensions, got 3");
+    const tn_packed_sequence empty = {.data = p.data,
+                                      .batch_sizes = tn_from_data(s, TN_INT64, TN_INTS(0), NULL, TN_CPU)};
+    cr_assert_null(tn_module_call_packed(s, m, empty, NULL, NULL).h);
+    expect_error(s, "LSTM: batch_sizes must be a list that is not empty, got [0]");
+}
+
+/* A state for more or for fewer sequences than there are, with sequences that were sorted and that were not. */
+Test(packed, states_of_another_batch)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(3, 2, 3), .dtype = TN_FLOAT64), *h[4];
+    tn_tensor *falling = tn_from_data(s, TN_INT64, TN_INTS(2), (int64_t[]){3, 2}, TN_CPU),
+              *rising = tn_from_data(s, TN_INT64, TN_INTS(2), (int64_t[]){2, 3}, TN_CPU);
+    tn_module *gru = tn_gru_create(net, "g", 3, 4), *rnn = tn_rnn_create(net, "r", 3, 4),
+              *lstm = tn_lstm_create(net, "l", 3, 4);
+    const tn_packed_sequence packs[] = {tn_pack_padded_sequence(s, x, falling, 0, 1),
+                                        tn_pack_padded_sequence(s, x, rising, 0, 0)};
+    for (int64_t i = 1; i < 4; i++) h[i] = tn_ones(s, TN_INTS(1, i, 4), .dtype = TN_FLOAT64);
+    for (int32_t i = 0; i < 2; i++) {
+        cr_assert_null(tn_module_call_packed(s, gru, packs[i], h[3], NULL).h);
+        expect_error(s, "GRU: Expected hidden size (1, 2, 4), got [1, 3, 4]");
+        cr_assert_null(tn_module_call_packed(s, rnn, packs[i], h[1], NULL).h);
+        expect_error(s, "RNN: Expected hidden size (1, 2, 4), got [1, 1, 4]");
+        cr_assert_null(tn_module_call_packed(s, lstm, packs[i], h[2], h[3]).h);
+        expect_error(s, "LSTM: Expected hidden[1] size (1, 2, 4), got [1, 3, 4]");
+        cr_assert_not_null(tn_module_call_packed(s, lstm, packs[i], h[2], h[2]).c);
+    }
+    cr_assert_null(tn_module_call_packed(s, tn_gru_create(net, "w", 5, 4), packs[0], NULL, NULL).h);
+    expect_error(s, "GRU: input.size(-1) must be equal to input_size. Expected 5, got 3");
 }
 
 /* ---- Fused batch norms --------------------------------------------------------------------------------- */

@@ -258,16 +258,19 @@ Test(trajectories, a_rate_of_zero_moves_nothing_and_wrong_ones_are_refused)
     const double wrong[] = {-1, NAN, INFINITY};
     for (int i = 0; i < 3; i++) {
         cr_assert_eq(tn_optimizer_step(s, o, .lr = wrong[i]), TN_E_ARGUMENT);
-        cr_assert_not_null(strstr(tn_scope_error(s)->message, "SGD: step: lr must be 0 or more, and finite"));
+        char text[96];
+        snprintf(text, sizeof text, "SGD: step: lr must be 0 or more, and finite, got %g", wrong[i]);
+        cr_assert_not_null(strstr(tn_scope_error(s)->message, text), "%s", tn_scope_error(s)->message);
         tn_scope_clear(s);
         tn_optimizer_group(o, 0)->lr = wrong[i];
         cr_assert_eq(tn_optimizer_step(s, o), TN_E_ARGUMENT);
-        cr_assert_not_null(strstr(tn_scope_error(s)->message, "SGD: lr: must be 0 or more, and finite"));
+        snprintf(text, sizeof text, "SGD: lr: must be 0 or more, and finite, got %g", wrong[i]);
+        cr_assert_not_null(strstr(tn_scope_error(s)->message, text), "%s", tn_scope_error(s)->message);
         tn_scope_clear(s);
         tn_optimizer_group(o, 0)->lr = 0.5;
     }
     cr_assert_eq(tn_optimizer_step(s, o, .clip_norm = -1), TN_E_ARGUMENT);
-    tn_scope_clear(s);
+    expect_error(s, "SGD: step: clip_norm must be 0 or more, got -1");
     cr_assert_eq(tn_optimizer_step(s, o, .clip_norm = NAN), TN_E_ARGUMENT);
     tn_scope_clear(s);
     cr_assert(tn_equal(s, before, tn_detach(s, a)));
@@ -300,9 +303,7 @@ Test(trajectories, a_module_that_was_destroyed_is_an_error)
     tn_optimizer *o = tn_sgd_create(m, .lr = 1), *of_none;
     tn_average *a = tn_average_create(m, 0);
     tn_tensor *weight = tn_module_tensor(m, "fc.weight");
-    of_none = tn_optimizer_create_of(
-        ctx, TN_TENSORS(weight), TN_SGD,
-        &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .lr = 1});
+    of_none = tn_sgd_create_of(ctx, TN_TENSORS(weight), .lr = 1);
     cr_assert_eq(tn_optimizer_step(s, o), TN_OK);
     cr_assert_eq(tn_average_update(s, a), TN_OK);
     tn_module_destroy(m);
@@ -371,21 +372,28 @@ Test(trajectories, bad_options_are_named)
 {
     tn_module *m = make_module();
     cr_assert_null(tn_adam_create(m, .beta2 = 1));
-    expect_last_error("Adam: beta2");
+    expect_last_error("Adam: beta2: must be from 0 to 1, 1 not included, got 1");
     cr_assert_null(tn_sgd_create(m, .nesterov = 1));
-    expect_last_error("SGD: nesterov");
+    expect_last_error("SGD: nesterov: needs a momentum and no dampening, got momentum 0 and dampening 0");
     cr_assert_null(tn_sgd_create(m, .lr = -1));
     expect_last_error("lr");
     cr_assert_null(tn_lbfgs_create(m, .line_search = "other"));
-    expect_last_error("LBFGS: line_search");
+    expect_last_error("LBFGS: line_search: must be NULL or \"strong_wolfe\", got \"other\"");
     cr_assert_null(tn_optimizer_create(
         99, &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .module = m}));
-    expect_last_error("optimizer: kind: not one of TN_SGD to TN_SPARSEADAM");
+    expect_last_error("optimizer: kind: not one of TN_SGD to TN_SPARSEADAM, got 99");
     cr_assert_null(tn_lbfgs_create(m, .max_iter = -3));
-    expect_last_error("LBFGS: max_iter");
+    expect_last_error("LBFGS: max_iter: must be 1 or more, got -3");
     tn_module *empty = tn_module_create(ctx, "empty", NULL);
     cr_assert_null(tn_sgd_create(empty, .lr = 1));
     expect_last_error("SGD: optimizer got an empty parameter list");
+    tn_tensor *leaf = tn_ones(s, TN_INTS(2)), *computed = tn_mul_scalar(s, tn_module_tensor(m, "a"), 2);
+    cr_assert_null(tn_sgd_create_of(ctx, TN_TENSORS(leaf, leaf), .lr = 1));
+    expect_last_error("SGD: parameter 1 is in group 0 already");
+    cr_assert_null(tn_sgd_create_of(ctx, TN_TENSORS(leaf, NULL), .lr = 1));
+    expect_last_error("SGD: parameter 1 is NULL");
+    cr_assert_null(tn_sgd_create_of(ctx, TN_TENSORS(computed), .lr = 1));
+    expect_last_error("SGD: parameter 0 is not a leaf: an operator computed it");
     tn_module_destroy(empty);
     cr_assert(isnan(tn_lr_cyclic(1, 0, 1, 2, 2, "triangulr", 1)));
     cr_assert_null(tn_optimizer_create(99, NULL));
@@ -453,6 +461,17 @@ Test(trajectories, files_of_other_parameters_are_refused)
     tn_optimizer_add_group(o, TN_TENSORS(VECTOR(s, 1, 1)), .lr = 1);
     cr_assert_eq(tn_optimizer_save(o, path), TN_OK);
     expect_refused_file(path, module_of("w", 2, TN_FLOAT32), TN_E_NOT_FOUND, "unexpected: '1'");
+    tn_optimizer *sgd = tn_sgd_create(m, .lr = 1);
+    char text[128];
+    snprintf(text, sizeof text, "SGD: the file is of another optimizer, Adam (file '%s')", path);
+    cr_assert_eq(tn_optimizer_load(sgd, path), TN_E_ARGUMENT);
+    expect_last_error(text);
+    cr_assert_eq(tn_optimizer_load_state(sgd, (tn_named_tensors){NULL, 0}), TN_E_ARGUMENT);
+    expect_last_error("SGD: the file has no state of an optimizer ('#kind')");
+    const tn_named_tensor run[] = {{"optimizer.#kind", tn_ones(s, TN_INTS(1))}};
+    cr_assert_eq(tn_optimizer_load_state(sgd, (tn_named_tensors){run, 1}), TN_E_ARGUMENT);
+    expect_last_error("SGD: the file is a checkpoint, which tn_checkpoint_load reads");
+    tn_optimizer_destroy(sgd);
     tn_optimizer_destroy(o);
     tn_module_destroy(m);
     /* States are cast as PyTorch casts them, and steps go on. */
@@ -590,6 +609,15 @@ Test(trajectories, averages)
     tn_average_destroy(equal);
     tn_average_destroy(ema);
     cr_assert_null(tn_average_create(m, 2));
+    expect_last_error("tn_average_create: decay must be from 0 to 1, got 2");
+    char text[256];
+    cr_assert_null(tn_average_create(m, -1));
+    const int line = __LINE__ - 1; /* the place of the call that failed, in the error of the next one */
+    snprintf(text, sizeof text,
+             "tn_average_update: the average is NULL (the last error: %s:%d: tn_average_create: ", __FILE__,
+             line);
+    cr_assert_eq(tn_average_update(s, NULL), TN_E_STATE);
+    expect_error(s, text);
     tn_module_destroy(m);
 }
 

@@ -49,8 +49,8 @@ typedef struct tn_csv_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_csv_options));
     tn_dtype dtype TN_OPTION(); /* of the result; 0: float64 */
     const char *path TN_OPTION();
-    const void *options_have_names
-    TN_OPTION();                    /* unused: `.skip_lines = 1`; a number without a name does not compile */
+    const struct tn_options_have_names *options_have_names
+    TN_OPTION();                    /* unused: `.skip_lines = 1`; one without its name does not compile */
     int64_t skip_lines TN_OPTION(); /* at the start of the file: headings */
     tn_ints columns TN_OPTION();    /* the columns to take, from 0 on, in this order; empty: all */
     char delimiter TN_OPTION();     /* 0: a comma */
@@ -58,9 +58,9 @@ typedef struct tn_csv_options {
 } tn_csv_options;
 TN_API TN_SCOPED tn_tensor *tn_csv_read_with(tn_scope *s, const tn_csv_options *options);
 #ifndef __cplusplus /* in C++ they are functions, at the end of this file */
-#define tn_csv_read(s, ...)                             \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR( \
-        tn_csv_read_with(s, &(tn_csv_options){.options_size = sizeof(tn_csv_options), .path = __VA_ARGS__}))
+#define tn_csv_read(s, ...)                                                                    \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_csv_read_with( \
+        s, &(tn_csv_options){.options_size = sizeof(tn_csv_options), .path = __VA_ARGS__})))
 #endif
 
 /*
@@ -218,8 +218,8 @@ typedef struct tn_loader_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_loader_options));
     int32_t shuffle TN_OPTION();
     tn_dataset *dataset TN_OPTION();
-    const void *options_have_names
-    TN_OPTION();                   /* unused: `.batch = 8`; a number without a name does not compile */
+    const struct tn_options_have_names *options_have_names
+    TN_OPTION();                   /* unused: `.batch = 8`; one without its name does not compile */
     int64_t batch TN_OPTION(1);    /* samples of a batch */
     int64_t samples TN_OPTION();   /* of an epoch, for weights and samplers; 0: as many as the data set has */
     int32_t drop_last TN_OPTION(); /* leaves out a last batch that is smaller */
@@ -241,12 +241,12 @@ typedef struct tn_loader_options {
 TN_API tn_loader *tn_loader_create_with(const tn_loader_options *options);
 #ifndef __cplusplus
 #define tn_loader_create(...)                                                                 \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(                                       \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(                 \
         tn_loader_create_with(&(tn_loader_options){.options_size = sizeof(tn_loader_options), \
                                                    .batch = 1,                                \
                                                    .prefetch = 2,                             \
                                                    .ranks = 1,                                \
-                                                   .dataset = __VA_ARGS__}))
+                                                   .dataset = __VA_ARGS__})))
 #endif
 /* Ends the threads. */
 TN_API void tn_loader_destroy(TN_TAKES TN_NULLABLE tn_loader *l);

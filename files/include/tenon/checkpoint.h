@@ -29,9 +29,9 @@ typedef struct tn_checkpoint_parts {
     uint32_t options_size TN_OPTION(sizeof(struct tn_checkpoint_parts));
     uint32_t reserved TN_OPTION();
     const char *path TN_OPTION();
-    const void *options_have_names TN_OPTION(); /* unused */
-    tn_module *module TN_OPTION();              /* parameters and persistent buffers; must be given */
-    tn_optimizer *optimizer TN_OPTION();        /* states and options */
+    const struct tn_options_have_names *options_have_names TN_OPTION(); /* unused */
+    tn_module *module TN_OPTION();       /* parameters and persistent buffers; must be given */
+    tn_optimizer *optimizer TN_OPTION(); /* states and options */
     tn_average *average TN_OPTION();
     tn_grad_scaler *scaler TN_OPTION();
     tn_loader *loader TN_OPTION(); /* where it stands */
@@ -64,12 +64,12 @@ static inline int32_t tn_checkpoint_load(const char *path, tn_checkpoint_parts p
     return tn_checkpoint_load_with(&parts);
 }
 #else
-#define tn_checkpoint_save(...)                                                 \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_checkpoint_save_with( \
-        &(tn_checkpoint_parts){.options_size = sizeof(tn_checkpoint_parts), .path = __VA_ARGS__}))
-#define tn_checkpoint_load(...)                                                 \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_checkpoint_load_with( \
-        &(tn_checkpoint_parts){.options_size = sizeof(tn_checkpoint_parts), .path = __VA_ARGS__}))
+#define tn_checkpoint_save(...)                                                                       \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_checkpoint_save_with( \
+        &(tn_checkpoint_parts){.options_size = sizeof(tn_checkpoint_parts), .path = __VA_ARGS__})))
+#define tn_checkpoint_load(...)                                                                       \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_checkpoint_load_with( \
+        &(tn_checkpoint_parts){.options_size = sizeof(tn_checkpoint_parts), .path = __VA_ARGS__})))
 #endif
 
 /* The error of a failed call says where the program made it, as place.h does it. */

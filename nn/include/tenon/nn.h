@@ -229,7 +229,8 @@ typedef struct tn_module_hook {
     void *user;
     void (*before)(void *user, tn_scope *s, tn_module *m, tn_tensor **in, uint32_t count);
     TN_NULLABLE tn_tensor *(*after)(void *user, tn_scope *s, tn_module *m, tn_tensors in, tn_tensor *out);
-    /* The gradients of the first output (given) and of the inputs (to be returned or exchanged). */
+    /* The gradients of the first output (given) and of the inputs (to be returned or exchanged; all NULL if no input requires
+     * one). */
     void (*backward)(void *user, tn_scope *s, tn_module *m, tn_tensor *grad_out, tn_tensor **grad_in,
                      uint32_t count);
     /*
@@ -245,7 +246,7 @@ typedef struct tn_module_hook {
                              tn_named_tensors state); /* all that is loaded; before those of children */
     void (*loaded)(void *user, tn_scope *s, tn_module *m, const char *prefix); /* behind those of children */
 } tn_module_hook;
-/* Returns a handle, or 0 when out of memory. */
+/* Returns a handle, or 0: tn_last_error() says why. A struct without its `size` fails the tree. */
 TN_API uint64_t tn_module_add_hook(tn_module *m, const tn_module_hook *hook);
 TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
 
@@ -438,7 +439,9 @@ static inline uint64_t tn_module_add_hook_at(const char *file, int32_t line, tn_
                                              const tn_module_hook *hook)
 {
     uint64_t before = tn_error_count();
+    tn_module_place(file, line);
     uint64_t result = tn_module_add_hook(m, hook);
+    tn_module_place(NULL, 0);
     tn_error_place(before, file, (uint32_t)line);
     return result;
 }

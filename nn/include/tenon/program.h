@@ -29,6 +29,20 @@
 #define TN_OPTION(...)
 #endif
 
+/* No value has this type. A struct of options has a pointer to it behind the members that stand in order, so that an option
+ * without its name does not compile, whether it is a number or a pointer: `.batch = 8`. */
+struct tn_options_have_names;
+#if defined(__GNUC__) && !defined(__cplusplus)
+#define TN_OPTIONS_HAVE_NAMES(call)                                                                     \
+    __extension__({                                                                                     \
+        _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wincompatible-pointer-types\"") \
+            call;                                                                                       \
+        _Pragma("GCC diagnostic pop")                                                                   \
+    })
+#else
+#define TN_OPTIONS_HAVE_NAMES(call) call
+#endif
+
 #ifndef TN_PLUGIN
 #include <stdio.h>
 #include <string.h>

@@ -22,8 +22,8 @@ typedef struct tn_low_rank {
 typedef struct tn_low_rank_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_low_rank_options));
     int32_t center TN_OPTION(); /* tn_pca_lowrank: subtract the mean of each column */
-    const void *options_have_names
-    TN_OPTION();                /* unused: `.q = 8`; a number without a name does not compile */
+    const struct tn_options_have_names *options_have_names
+    TN_OPTION();                /* unused: `.q = 8`; one without its name does not compile */
     int64_t q TN_OPTION(6);     /* the rank of the result; TN_NONE: 6, or the smaller size of the matrix */
     int64_t niter TN_OPTION(2); /* iterations, of two products with the matrix each */
     TN_NULLABLE tn_tensor *mean TN_OPTION(); /* tn_svd_lowrank: is subtracted from the matrix; PyTorch's M */
@@ -39,11 +39,11 @@ static inline tn_low_rank tn_svd_lowrank(tn_scope *s, tn_tensor *a, const tn_low
     return tn_svd_lowrank_with(s, a, &o);
 }
 #else
-#define tn_svd_lowrank(s, a, ...)                                           \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_svd_lowrank_with( \
-        s, a,                                                               \
-        &(tn_low_rank_options){                                             \
-            .options_size = sizeof(tn_low_rank_options), .q = 6, .niter = 2, __VA_ARGS__}))
+#define tn_svd_lowrank(s, a, ...)                                                                 \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_svd_lowrank_with( \
+        s, a,                                                                                     \
+        &(tn_low_rank_options){                                                                   \
+            .options_size = sizeof(tn_low_rank_options), .q = 6, .niter = 2, __VA_ARGS__})))
 #endif
 /* Principal components: the same of a matrix whose rows are samples. */
 TN_API tn_low_rank tn_pca_lowrank_with(tn_scope *s, tn_tensor *a, const tn_low_rank_options *options);
@@ -63,13 +63,13 @@ static inline tn_low_rank tn_pca_lowrank(tn_scope *s, tn_tensor *a,
 }
 #else
 #define tn_pca_lowrank(s, a, ...)                                                               \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(                                         \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(                   \
         tn_pca_lowrank_with(s, a,                                                               \
                             &(tn_low_rank_options){.options_size = sizeof(tn_low_rank_options), \
                                                    .center = 1,                                 \
                                                    .q = TN_NONE,                                \
                                                    .niter = 2,                                  \
-                                                   __VA_ARGS__}))
+                                                   __VA_ARGS__})))
 #endif
 
 /* A x = x diag(values), or A x = B x diag(values). Both are NULL on failure. */
@@ -80,11 +80,11 @@ typedef struct tn_eigenpairs {
 
 typedef struct tn_lobpcg_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_lobpcg_options));
-    int32_t largest TN_OPTION(1);               /* 0: the smallest eigenvalues */
-    const void *options_have_names TN_OPTION(); /* unused */
-    int64_t k TN_OPTION();                      /* number of pairs; 0: the columns of x, or 1 */
-    int64_t n TN_OPTION();                      /* columns of the iteration, at least k; 0: k */
-    int64_t niter TN_OPTION(1000);              /* at most so many iterations; -1: until they converge */
+    int32_t largest TN_OPTION(1);                                       /* 0: the smallest eigenvalues */
+    const struct tn_options_have_names *options_have_names TN_OPTION(); /* unused */
+    int64_t k TN_OPTION();                /* number of pairs; 0: the columns of x, or 1 */
+    int64_t n TN_OPTION();                /* columns of the iteration, at least k; 0: k */
+    int64_t niter TN_OPTION(1000);        /* at most so many iterations; -1: until they converge */
     double tol TN_OPTION();               /* of residuals, relative to A and B; 0: the epsilon of the dtype */
     TN_NULLABLE tn_tensor *b TN_OPTION(); /* positive definite; NULL: the identity */
     TN_NULLABLE tn_tensor *x TN_OPTION(); /* where to begin; NULL: random */
@@ -106,11 +106,11 @@ static inline tn_eigenpairs tn_lobpcg(tn_scope *s, tn_tensor *a, const tn_lobpcg
     return tn_lobpcg_with(s, a, &o);
 }
 #else
-#define tn_lobpcg(s, a, ...)                                           \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_lobpcg_with( \
-        s, a,                                                          \
-        &(tn_lobpcg_options){                                          \
-            .options_size = sizeof(tn_lobpcg_options), .largest = 1, .niter = 1000, __VA_ARGS__}))
+#define tn_lobpcg(s, a, ...)                                                                 \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_lobpcg_with( \
+        s, a,                                                                                \
+        &(tn_lobpcg_options){                                                                \
+            .options_size = sizeof(tn_lobpcg_options), .largest = 1, .niter = 1000, __VA_ARGS__})))
 #endif
 
 /* The error of a failed call says where the program made it, as place.h does it. */

@@ -51,8 +51,8 @@ typedef struct tn_optimizer_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_optimizer_options));
     int32_t maximize TN_OPTION(-1); /* steps go up the gradient */
     tn_module *module TN_OPTION();  /* whose parameters; unused in groups */
-    const void *options_have_names
-    TN_OPTION(); /* unused: `.lr = 0.1`; a number without a name does not compile */
+    const struct tn_options_have_names *options_have_names
+    TN_OPTION(); /* unused: `.lr = 0.1`; one without its name does not compile */
     int32_t nesterov TN_OPTION(-1), amsgrad TN_OPTION(-1), centered TN_OPTION(-1),
         decoupled_weight_decay TN_OPTION(-1);
     /* 1: one call for many tensors (sgd, adam, adamw, adagrad); 0: an operator at a time; -1: 1 on the CPU */
@@ -81,6 +81,12 @@ typedef struct tn_optimizer_options {
     double ns_a TN_OPTION(TN_NOT_GIVEN), ns_b TN_OPTION(TN_NOT_GIVEN), ns_c TN_OPTION(TN_NOT_GIVEN);
     int64_t ns_steps TN_OPTION();
     const char *adjust_lr TN_OPTION();
+    /* 1: what the program does not set has its default, or is TN_NOT_GIVEN. The macros, C++, TN_OPTIONS_NOT_GIVEN and
+     * tn_optimizer_defaults set it. A struct without it is refused: what is not set there would be 0. */
+    int32_t has_defaults TN_OPTION(1);
+    int32_t reserved_too TN_OPTION();
+    tn_tensors parameters TN_OPTION(); /* of tn_adamw_create_of and its like */
+    const struct tn_options_have_names *options_of_lists_have_names TN_OPTION(); /* unused */
 } tn_optimizer_options;
 
 /* 1 for matrices and tensors of more dimensions: weights, but not biases and norms. */
@@ -91,7 +97,8 @@ TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
  * the module, which must live as long: a step after tn_module_destroy is TN_E_DEAD_HANDLE. After tn_module_to and tn_module_set_tensor the next
  * step takes the new tensors, and its states go to their devices and dtypes. */
 TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options);
-/* For a list of leaves, named "0", "1", ...; the optimiser takes references. */
+/* For a list of leaves, named "0", "1", ...; the optimiser takes references. With defaults: tn_adamw_create_of and its like;
+ * else begin with tn_optimizer_defaults(kind). */
 TN_API tn_optimizer *tn_optimizer_create_of(tn_context *ctx, tn_tensors parameters, uint32_t kind,
                                             const tn_optimizer_options *options);
 /*
@@ -107,17 +114,17 @@ static inline int32_t tn_optimizer_add_group(tn_optimizer *o, tn_tensors paramet
     return tn_optimizer_add_group_with(o, parameters, &options);
 }
 #else
-#define tn_optimizer_add_group(o, parameters, ...)                                  \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_add_group_with( \
-        o, parameters,                                                              \
-        &(tn_optimizer_options){                                                    \
-            .options_size = sizeof(tn_optimizer_options), TN_OPTIONS_NOT_GIVEN, __VA_ARGS__}))
+#define tn_optimizer_add_group(o, parameters, ...)                                                        \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_optimizer_add_group_with( \
+        o, parameters,                                                                                    \
+        &(tn_optimizer_options){                                                                          \
+            .options_size = sizeof(tn_optimizer_options), TN_OPTIONS_NOT_GIVEN, __VA_ARGS__})))
 #endif
 #define TN_OPTIONS_NOT_GIVEN                                                                               \
-    .maximize = -1, .nesterov = -1, .amsgrad = -1, .centered = -1, .decoupled_weight_decay = -1,           \
-    .fused = -1, .lr = TN_NOT_GIVEN, .weight_decay = TN_NOT_GIVEN, .momentum = TN_NOT_GIVEN,               \
-    .dampening = TN_NOT_GIVEN, .beta1 = TN_NOT_GIVEN, .beta2 = TN_NOT_GIVEN, .eps = TN_NOT_GIVEN,          \
-    .alpha = TN_NOT_GIVEN, .rho = TN_NOT_GIVEN, .lr_decay = TN_NOT_GIVEN,                                  \
+    .has_defaults = 1, .maximize = -1, .nesterov = -1, .amsgrad = -1, .centered = -1,                      \
+    .decoupled_weight_decay = -1, .fused = -1, .lr = TN_NOT_GIVEN, .weight_decay = TN_NOT_GIVEN,           \
+    .momentum = TN_NOT_GIVEN, .dampening = TN_NOT_GIVEN, .beta1 = TN_NOT_GIVEN, .beta2 = TN_NOT_GIVEN,     \
+    .eps = TN_NOT_GIVEN, .alpha = TN_NOT_GIVEN, .rho = TN_NOT_GIVEN, .lr_decay = TN_NOT_GIVEN,             \
     .initial_accumulator_value = TN_NOT_GIVEN, .lambd = TN_NOT_GIVEN, .t0 = TN_NOT_GIVEN,                  \
     .momentum_decay = TN_NOT_GIVEN, .eta_minus = TN_NOT_GIVEN, .eta_plus = TN_NOT_GIVEN,                   \
     .step_min = TN_NOT_GIVEN, .step_max = TN_NOT_GIVEN, .beta2_decay = TN_NOT_GIVEN, .eps2 = TN_NOT_GIVEN, \
@@ -134,6 +141,11 @@ TN_AUTO_TYPE(tn_optimizer, tn_optimizer_destroy)
     {                                                                                              \
         o.module = module;                                                                         \
         return tn_optimizer_create(kind, &o);                                                      \
+    }                                                                                              \
+    static inline tn_optimizer *tn_##name##_create_of(tn_context *ctx, tn_tensors parameters,      \
+                                                      tn_optimizer_options o = {})                 \
+    {                                                                                              \
+        return tn_optimizer_create_of(ctx, parameters, kind, &o);                                  \
     }
 TN_OPTIMIZER_CREATE(sgd, TN_SGD)
 TN_OPTIMIZER_CREATE(adam, TN_ADAM)
@@ -152,10 +164,16 @@ TN_OPTIMIZER_CREATE(muon, TN_MUON)
 TN_OPTIMIZER_CREATE(sparseadam, TN_SPARSEADAM)
 #undef TN_OPTIMIZER_CREATE
 #else
-#define TN_OPTIMIZER(kind, ...)                                             \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_create( \
-        kind,                                                               \
-        &(tn_optimizer_options){.options_size = sizeof(tn_optimizer_options), .fused = -1, __VA_ARGS__}))
+#define TN_OPTIMIZER(kind, ...)                                                                   \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_optimizer_create( \
+        kind,                                                                                     \
+        &(tn_optimizer_options){                                                                  \
+            .options_size = sizeof(tn_optimizer_options), .fused = -1, .has_defaults = 1, __VA_ARGS__})))
+#define TN_OPTIMIZER_OF(ctx, kind, ...)                                                                  \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_optimizer_create_listed( \
+        ctx, kind,                                                                                       \
+        &(tn_optimizer_options){                                                                         \
+            .options_size = sizeof(tn_optimizer_options), .fused = -1, .has_defaults = 1, __VA_ARGS__})))
 #endif
 #define TN_SGD_DEFAULTS       .lr = 1e-3
 #define TN_ADAM_DEFAULTS      .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8
@@ -186,6 +204,13 @@ TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
 #endif
 
 #ifndef __cplusplus
+/* What the macros of lists below call. */
+static inline tn_optimizer *tn_optimizer_create_listed(tn_context *ctx, uint32_t kind,
+                                                       const tn_optimizer_options *o)
+{
+    return tn_optimizer_create_of(ctx, o->parameters, kind, o);
+}
+
 /* Robbins and Monro 1951; with momentum Sutskever et al. 2013. */
 #define tn_sgd_create(...) TN_OPTIMIZER(TN_SGD, TN_SGD_DEFAULTS, .module = __VA_ARGS__)
 /* Kingma and Ba 2015; amsgrad Reddi et al. 2018. */
@@ -218,6 +243,34 @@ TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
 #define tn_muon_create(...) TN_OPTIMIZER(TN_MUON, TN_MUON_DEFAULTS, .module = __VA_ARGS__)
 /* Waits for sparse tensors: NULL, and TN_E_UNSUPPORTED with what to use instead. */
 #define tn_sparseadam_create(...) TN_OPTIMIZER(TN_SPARSEADAM, TN_ADAM_DEFAULTS, .module = __VA_ARGS__)
+
+/* The same for a list of leaves: tn_adamw_create_of(ctx, TN_TENSORS(w, b), .lr = 3e-4). */
+#define tn_sgd_create_of(ctx, ...)  TN_OPTIMIZER_OF(ctx, TN_SGD, TN_SGD_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_adam_create_of(ctx, ...) TN_OPTIMIZER_OF(ctx, TN_ADAM, TN_ADAM_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_adamw_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_ADAMW, TN_ADAMW_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_adagrad_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_ADAGRAD, TN_ADAGRAD_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_adadelta_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_ADADELTA, TN_ADADELTA_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_adamax_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_ADAMAX, TN_ADAMAX_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_asgd_create_of(ctx, ...) TN_OPTIMIZER_OF(ctx, TN_ASGD, TN_ASGD_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_nadam_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_NADAM, TN_NADAM_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_radam_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_RADAM, TN_ADAM_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_rmsprop_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_RMSPROP, TN_RMSPROP_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_rprop_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_RPROP, TN_RPROP_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_adafactor_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_ADAFACTOR, TN_ADAFACTOR_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_lbfgs_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_LBFGS, TN_LBFGS_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_muon_create_of(ctx, ...) TN_OPTIMIZER_OF(ctx, TN_MUON, TN_MUON_DEFAULTS, .parameters = __VA_ARGS__)
+#define tn_sparseadam_create_of(ctx, ...) \
+    TN_OPTIMIZER_OF(ctx, TN_SPARSEADAM, TN_ADAM_DEFAULTS, .parameters = __VA_ARGS__)
 #endif
 
 /* ---- Steps ----------------------------------------------------------------------------------------------- */
@@ -226,18 +279,28 @@ typedef struct tn_step_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_step_options));
     uint32_t reserved TN_OPTION();
     tn_optimizer *optimizer TN_OPTION();
-    const void *options_have_names
-    TN_OPTION();                       /* unused: `.lr = 0.1`; a number without a name does not compile */
+    const struct tn_options_have_names *options_have_names
+    TN_OPTION();                       /* unused: `.lr = 0.1`; one without its name does not compile */
     double clip_norm TN_OPTION();      /* above 0: gradients are scaled so that their norm is at most this */
     double lr TN_OPTION(TN_NOT_GIVEN); /* of all groups, from this step on; TN_NOT_GIVEN: they keep theirs */
+    /* This step's rate as a factor of each group's own, which it keeps; TN_NOT_GIVEN: 1. Not with lr. For schedules of groups
+     * with rates of their own: .lr_scale = tn_lr_cosine(i, 1, steps, 0) */
+    double lr_scale TN_OPTION(TN_NOT_GIVEN);
+    /* 1: what the program does not set is TN_NOT_GIVEN; the macro and C++ set it. Without it an lr of 0 is refused, and an
+     * lr_scale of 0 is not given. */
+    int32_t has_defaults TN_OPTION(1);
+    int32_t reserved_too TN_OPTION();
 } tn_step_options;
 /* Changes the parameters from their gradients. Returns the status of the scope. */
 TN_API int32_t tn_optimizer_step_with(tn_scope *s, const tn_step_options *options);
 #ifndef __cplusplus /* in C++ it is a function, at the end of this file */
-#define tn_optimizer_step(s, ...)                                              \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_optimizer_step_with( \
-        s, &(tn_step_options){                                                 \
-               .options_size = sizeof(tn_step_options), .lr = TN_NOT_GIVEN, .optimizer = __VA_ARGS__}))
+#define tn_optimizer_step(s, ...)                                                             \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(                 \
+        tn_optimizer_step_with(s, &(tn_step_options){.options_size = sizeof(tn_step_options), \
+                                                     .lr = TN_NOT_GIVEN,                      \
+                                                     .lr_scale = TN_NOT_GIVEN,                \
+                                                     .has_defaults = 1,                       \
+                                                     .optimizer = __VA_ARGS__})))
 #endif
 /* A step that runs the model itself, as often as it needs: `closure` sets the gradients to zero, computes the loss,
  * runs backward, and returns the loss. lbfgs calls it several times, the others once. Returns the first loss, or NULL
@@ -310,7 +373,8 @@ TN_API double tn_plateau_step(tn_plateau *p, double measure);
 typedef struct tn_average tn_average;
 TN_API tn_average *tn_average_create(tn_module *module, double decay);
 TN_API int32_t tn_average_update(tn_scope *s, tn_average *a);
-/* Exchanges the module's values with the averages; a second call exchanges them back. */
+/* Exchanges the module's values with the averages; a second call exchanges them back. Between the two an update, the
+ * averages' tensors, loading them and a checkpoint of them are TN_E_STATE: the averages are in the module. */
 TN_API int32_t tn_average_swap(tn_scope *s, tn_average *a);
 /* The averages under the names of the parameters, and "#updates"; and from them. */
 TN_API tn_named_tensors tn_average_tensors(tn_scope *s, const tn_average *a);
@@ -367,6 +431,7 @@ static inline int32_t tn_optimizer_step_at(const char *file, int32_t line, tn_sc
 #if !defined(TN_NO_PLACES) && !defined(__cplusplus)
 #define tn_optimizer_create(...)         TN_PLACED(tn_optimizer_create(__VA_ARGS__))
 #define tn_optimizer_create_of(...)      TN_PLACED(tn_optimizer_create_of(__VA_ARGS__))
+#define tn_optimizer_create_listed(...)  TN_PLACED(tn_optimizer_create_listed(__VA_ARGS__))
 #define tn_optimizer_add_group_with(...) TN_PLACED(tn_optimizer_add_group_with(__VA_ARGS__))
 #define tn_optimizer_step_closure(...)   TN_PLACED_IN(tn_optimizer_step_closure, __VA_ARGS__)
 #define tn_optimizer_save(...)           TN_PLACED(tn_optimizer_save(__VA_ARGS__))

@@ -28,7 +28,7 @@ typedef struct tn_progress tn_progress;
 typedef struct tn_progress_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_progress_options));
     uint32_t reserved TN_OPTION();
-    const void *options_have_names TN_OPTION(); /* unused: `.unit = "images"` */
+    const struct tn_options_have_names *options_have_names TN_OPTION(); /* unused: `.unit = "images"` */
     FILE *to TN_OPTION(); /* NULL: stderr. A terminal shows one line that changes, a file a line each time */
     const char *unit TN_OPTION();    /* what the speed counts; NULL: "steps" */
     double units_a_step TN_OPTION(); /* 0: 1 */
@@ -46,9 +46,9 @@ static inline tn_progress *tn_progress_create(const char *label, int64_t steps,
     return tn_progress_create_with(label, steps, &o);
 }
 #else
-#define tn_progress_create(label, steps, ...)                                   \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_progress_create_with( \
-        label, steps, &(tn_progress_options){.options_size = sizeof(tn_progress_options), __VA_ARGS__}))
+#define tn_progress_create(label, steps, ...)                                                         \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_progress_create_with( \
+        label, steps, &(tn_progress_options){.options_size = sizeof(tn_progress_options), __VA_ARGS__})))
 #endif
 /* One step is done. 1: it is time for a line; so a program reads the loss from a device only for lines that are shown.
  * The first and the last step have a line. */
@@ -94,7 +94,7 @@ typedef struct tn_series_list {
 typedef struct tn_plot_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_plot_options));
     uint32_t log_y TN_OPTION(); /* 1: a logarithmic axis; values that are not positive leave a gap */
-    const void *options_have_names TN_OPTION(); /* unused: `.title = "loss"` */
+    const struct tn_options_have_names *options_have_names TN_OPTION(); /* unused: `.title = "loss"` */
     const char *title TN_OPTION(), *x_label TN_OPTION(), *y_label TN_OPTION();
     double y_least TN_OPTION(), y_most TN_OPTION(); /* both 0: from the values */
 } tn_plot_options;
@@ -103,9 +103,9 @@ typedef struct tn_plot_options {
 TN_API int32_t tn_plot_svg_with(const char *path, tn_series_list series,
                                 TN_NULLABLE const tn_plot_options *options);
 #ifndef __cplusplus /* in C++ it is a function, at the end of this file */
-#define tn_plot_svg(path, series, ...)                                   \
-    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(tn_plot_svg_with( \
-        path, series, &(tn_plot_options){.options_size = sizeof(tn_plot_options), __VA_ARGS__}))
+#define tn_plot_svg(path, series, ...)                                                         \
+    TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_OPTIONS_HAVE_NAMES(tn_plot_svg_with( \
+        path, series, &(tn_plot_options){.options_size = sizeof(tn_plot_options), __VA_ARGS__})))
 #endif
 
 /* ---- Event files --------------------------------------------------------------------------------------- */
