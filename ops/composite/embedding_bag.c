@@ -12,7 +12,10 @@ static tn_tensor *column(tn_scope *s, tn_tensor *t)
     return tn_unsqueeze(s, t, 1);
 }
 
-/* The bag of each index: the number of bags that have begun, less one. */
+/*
+ * The bag of each index: the number of bags that have begun, less one. With an offset for the end of the last bag the
+ * indices behind it are in one more bag, which no result has.
+ */
 static tn_tensor *bags_of(tn_scope *s, tn_tensor *offsets, int64_t bags, int64_t count)
 {
     tn_tensor *starts = tni_cast(s, tni_narrow(s, offsets, 0, 0, bags), TN_INT64);
@@ -59,7 +62,8 @@ void composite_embedding_bag_lowering(tn_scope *s, const tn_value *args, tn_valu
     tn_tensor *weight = arg_tensor(args, 0), *indices = arg_tensor(args, 1), *offsets = arg_tensor(args, 2),
               *scale = arg_tensor(args, 6), *rows, *out, *from = NULL;
     int64_t mode = arg_int(args, 4), n = tn_tensor_numel(indices), all = tn_tensor_numel(offsets);
-    bags b = {.count = all - arg_bool(args, 7), .width = tn_tensor_size(weight, 1)};
+    int64_t given = all - arg_bool(args, 7);
+    bags b = {.count = all, .width = tn_tensor_size(weight, 1)};
     tn_dtype own = dtype_of(weight), of_bags = dtype_of(offsets);
     b.bag = bags_of(s, offsets, b.count, n);
     b.kept = tn_ne_scalar(s, indices, arg_int(args, 8));
@@ -76,10 +80,15 @@ void composite_embedding_bag_lowering(tn_scope *s, const tn_value *args, tn_valu
         if (mode == MEAN) out = tn_div(s, out, column(s, tn_clamp_min(s, b.size, 1)));
     }
     if (tn_scope_failed(s)) return;
+    if (given < all) {
+        out = tn_narrow_copy(s, out, 0, 0, given);
+        if (mode != SUM) b.size = tn_narrow_copy(s, b.size, 0, 0, given);
+        if (from) from = tn_narrow_copy(s, from, 0, 0, given);
+    }
     /* Sums without weights leave the other outputs zero, and empty where nobody needs them. */
     int32_t plain =
         mode == SUM && arg_int(args, 8) < 0 && own != TN_FLOAT64 && tn_tensor_strides(weight)[1] == 1;
-    tn_tensor *zeros = tni_zeros_on(s, offsets, 0, mode == MAX ? TN_INTS(b.count, b.width) : TN_INTS(all));
+    tn_tensor *zeros = tni_zeros_on(s, offsets, 0, mode == MAX ? TN_INTS(given, b.width) : TN_INTS(all));
     tn_tensor *sizes = mode == SUM ? zeros : tni_cast(s, b.size, of_bags);
     give(outs, 0, tni_cast(s, out, own));
     give(outs, 1, plain ? tni_empty_on(s, indices, 0, TN_INTS(0)) : tni_cast(s, b.bag, dtype_of(indices)));
@@ -94,11 +103,12 @@ static tn_tensor *to_rows(tn_scope *s, tn_tensor *grad, tn_tensor *indices, int6
     return tn_index_add(s, zeros, 0, indices, grad);
 }
 
-static tn_tensor *frequencies(tn_scope *s, tn_tensor *indices, int64_t rows)
+/* How often the bags have each index. */
+static tn_tensor *frequencies(tn_scope *s, tn_tensor *indices, tn_tensor *outside, int64_t rows)
 {
-    tn_tensor *at = tni_cast(s, indices, TN_INT64);
-    tn_tensor *ones = tni_full_on(s, indices, TN_INT64, TN_INTS(tn_tensor_numel(indices)), tn_value_int(1));
-    tn_tensor *counts = tn_scatter_add(s, tni_zeros_on(s, indices, TN_INT64, TN_INTS(rows)), 0, at, ones);
+    tn_tensor *at = tni_cast(s, indices, TN_INT64), *inside = tn_logical_not(s, outside);
+    tn_tensor *counts = tn_scatter_add(s, tni_zeros_on(s, indices, TN_INT64, TN_INTS(rows)), 0, at,
+                                       inside ? tni_cast(s, inside, TN_INT64) : NULL);
     return tn_index_select(s, counts, 0, at);
 }
 
@@ -115,14 +125,19 @@ void composite_embedding_bag_dense_backward_lowering(tn_scope *s, const tn_value
                            TN_INTS(rows, width));
         out = tn_scatter_add(s, out, 0, tni_cast(s, arg_tensor(args, 4), TN_INT64), grad);
     } else {
+        int64_t count = tn_tensor_size(arg_tensor(args, 0), 0);
+        tn_tensor *outside = tn_ge_scalar(s, bag, count);
+        if (count == 0) return give(outs, 0, tni_zeros_on(s, arg_tensor(args, 0), 0, TN_INTS(rows, width)));
+        bag = tn_clamp_max(s, bag, count - 1);
         grad = tn_index_select(s, grad, 0, bag);
         if (mode == MEAN) {
             tn_tensor *own = tn_index_select(s, tn_clamp_min(s, sizes, 1), 0, bag);
             grad = tn_div(s, grad, column(s, own));
         }
         if (scale) grad = tn_mul(s, grad, column(s, wide(s, scale)));
-        if (arg_bool(args, 6)) grad = tn_div(s, grad, column(s, frequencies(s, indices, rows)));
-        grad = tn_where_scalarself(s, column(s, tn_eq_scalar(s, indices, arg_int(args, 9))), 0, grad);
+        if (arg_bool(args, 6)) grad = tn_div(s, grad, column(s, frequencies(s, indices, outside, rows)));
+        outside = tn_logical_or(s, outside, tn_eq_scalar(s, indices, arg_int(args, 9)));
+        grad = tn_where_scalarself(s, column(s, outside), 0, grad);
         out = to_rows(s, grad, indices, rows);
     }
     formula_give(s, outs, out, dtype_of(arg_tensor(args, 0)));
@@ -132,13 +147,18 @@ void composite_embedding_bag_dense_backward_lowering(tn_scope *s, const tn_value
 void composite_embedding_bag_per_sample_weights_backward_lowering(tn_scope *s, const tn_value *args,
                                                                   tn_value *outs)
 {
-    tn_tensor *grad = arg_tensor(args, 0), *indices = arg_tensor(args, 2), *bag = arg_tensor(args, 4), *sum;
-    int64_t n = tn_tensor_numel(indices);
-    if (tn_tensor_numel(bag) != n) bag = bags_of(s, arg_tensor(args, 3), tn_tensor_size(grad, 0), n);
+    tn_tensor *grad = arg_tensor(args, 0), *indices = arg_tensor(args, 2), *offsets = arg_tensor(args, 3),
+              *bag = arg_tensor(args, 4), *outside, *sum;
+    int64_t n = tn_tensor_numel(indices), count = tn_tensor_size(grad, 0), begun = tn_tensor_numel(offsets);
+    if (count == 0) return give(outs, 0, tni_zeros_on(s, grad, 0, TN_INTS(n)));
+    if (tn_tensor_numel(bag) != n) bag = bags_of(s, offsets, begun > count ? count + 1 : begun, n);
+    outside = tn_ge_scalar(s, bag, count);
+    bag = tn_clamp_max(s, bag, count - 1);
     sum = tn_mul(s, tn_index_select(s, wide(s, grad), 0, bag),
                  tn_index_select(s, wide(s, arg_tensor(args, 1)), 0, indices));
     sum = tn_sum_dim(s, sum, TN_INTS(1));
-    sum = tn_where_scalarself(s, tn_eq_scalar(s, indices, arg_int(args, 6)), 0, sum);
+    outside = tn_logical_or(s, outside, tn_eq_scalar(s, indices, arg_int(args, 6)));
+    sum = tn_where_scalarself(s, outside, 0, sum);
     formula_give(s, outs, sum, dtype_of(grad));
 }
 

@@ -92,6 +92,14 @@ static tn_tensor *areas(tn_scope *s, tn_tensor *y, tn_tensor *x, int64_t dim, co
     return tn_mul(s, sum, tn_sub(s, part(s, x, dim, 1, points), part(s, x, dim, 0, points - 1)));
 }
 
+/* With steps of dx: the sum less half of both ends. Sums of neighbours would wrap around in small integers. */
+static tn_tensor *by_sum(tn_scope *s, tn_tensor *y, tn_value dx, int64_t dim)
+{
+    tn_tensor *ends = tn_add(s, tn_select(s, y, dim, 0), tn_select(s, y, dim, -1));
+    tn_tensor *sum = tn_sub(s, tn_sum_dim(s, y, TN_INTS(dim)), tn_mul_scalar(s, ends, 0.5));
+    return tn_mul_scalar(s, sum, tn_value_as_float(dx));
+}
+
 /* The integral (or running integral) of y over x, or with steps of dx. */
 static tn_tensor *integrate(tn_scope *s, tn_tensor *y, tn_tensor *x, tn_value dx, int64_t dim,
                             int32_t running)
@@ -107,9 +115,10 @@ static tn_tensor *integrate(tn_scope *s, tn_tensor *y, tn_tensor *x, tn_value dx
     if (tn_tensor_size(y, dim) == 0)
         return running ? tni_zeros_on(s, y, float_of(s, y->desc.dtype), sizes_of(y))
                        : tni_zeros_on(s, y, 0, tni_sizes_without(s, sizes_of(y), dim));
+    if (!x && !running) return by_sum(s, y, dx, dim);
     tn_tensor *a = areas(s, y, x, dim, name);
+    if (!x) return tn_cumsum(s, tn_mul_scalar(s, a, tn_value_as_float(dx) / 2), dim);
     a = running ? tn_cumsum(s, a, dim) : tn_sum_dim(s, a, TN_INTS(dim));
-    if (!x) a = tn_mul_scalar(s, a, dx);
     return tn_div_scalar(s, a, 2.0);
 }
 

@@ -9,12 +9,15 @@ typedef struct band {
     int64_t from, to, length;
 } band;
 
+/* What is left of `size` when negative amounts have cropped it; below 0 if they crop more than there is. */
+static int64_t remaining(int64_t size, int64_t before, int64_t after)
+{
+    return size + (before < 0 ? before : 0) + (after < 0 ? after : 0);
+}
+
 static band band_of(int64_t size, int64_t before, int64_t after)
 {
-    band b = {before < 0 ? -before : 0, before > 0 ? before : 0,
-              size + (before < 0 ? before : 0) + (after < 0 ? after : 0)};
-    if (b.length < 0) b.length = 0;
-    return b;
+    return (band){before < 0 ? -before : 0, before > 0 ? before : 0, remaining(size, before, after)};
 }
 
 void composite_constant_pad_nd(tn_scope *s, const tn_value *args, tn_value *outs)
@@ -28,8 +31,11 @@ void composite_constant_pad_nd(tn_scope *s, const tn_value *args, tn_value *outs
         return (void)tn_scope_fail(
             s, TN_E_ARGUMENT, "Length of pad must be even and no more than twice the number of dimensions");
     for (int64_t d = 0; d < rank; d++) {
-        int64_t i = rank - 1 - d;
-        sizes[d] = tn_tensor_size(self, d) + (i < pad.count / 2 ? pad.data[2 * i] + pad.data[2 * i + 1] : 0);
+        int64_t i = rank - 1 - d, size = tn_tensor_size(self, d), before = 0, after = 0;
+        if (i < pad.count / 2) before = pad.data[2 * i], after = pad.data[2 * i + 1];
+        if (remaining(size, before, after) < 0)
+            return (void)tn_scope_fail(s, TN_E_ARGUMENT, "narrow(): length must be non-negative.");
+        sizes[d] = size + before + after;
     }
     tn_tensor *out =
         tn_empty(s, (tn_ints){sizes, rank}, .dtype = dtype_of(self), .device = tn_tensor_device(self),
@@ -64,12 +70,20 @@ static int32_t check_circular(tn_scope *s, const tn_tensor *self, tn_ints pad)
         return tni_scope_failf(s, TN_E_ARGUMENT, "Invalid padding size, expected %lld but got %lld",
                                (long long)(2 * space), (long long)pad.count);
     for (int64_t i = 0; i < space; i++) {
-        int64_t size = tn_tensor_size(self, rank_of(self) - 1 - i);
-        if (pad.data[2 * i] > size || pad.data[2 * i + 1] > size)
+        int64_t size = tn_tensor_size(self, rank_of(self) - 1 - i), before = pad.data[2 * i],
+                after = pad.data[2 * i + 1], left = remaining(size, before, after);
+        if (before > size || after > size)
             return tn_scope_fail(s, TN_E_ARGUMENT, "Padding value causes wrapping around more than once.");
-        if (size + pad.data[2 * i] + pad.data[2 * i + 1] < 0)
+        if (size + before + after < 0)
             return tn_scope_fail(s, TN_E_ARGUMENT,
                                  "Negative padding value is resulting in an empty dimension.");
+        if ((before > 0 && before > left) || (after > 0 && after > left))
+            return tni_scope_failf(
+                s, TN_E_ARGUMENT,
+                "_pad_circular: argument 'pad': one side repeats more of dimension %lld than the other side "
+                "leaves (got %lld and %lld, expected at most %lld)",
+                (long long)(rank_of(self) - 1 - i), (long long)before, (long long)after,
+                (long long)(left < 0 ? 0 : left));
     }
     return TN_OK;
 }

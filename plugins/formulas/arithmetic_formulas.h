@@ -46,6 +46,6 @@ UNARY_WITH(clamp_max, smaller(a, x))
 TERNARY(clamp_both, clamped(a, b, c))
 #if !FORMULAS_BITS
 UNARY(neg, -a)
-UNARY(relu, a <= 0 ? 0 : a)
+UNARY(relu, a < 0 ? 0 : a)
 #endif
 #endif

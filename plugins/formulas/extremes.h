@@ -6,14 +6,14 @@
 #ifndef TENON_FORMULAS_EXTREMES_H
 #define TENON_FORMULAS_EXTREMES_H
 
-/* The result is NaN if an operand is NaN. */
+/* The result is NaN if an operand is NaN, and of equal operands the first: zeros of both signs are equal. */
 ALWAYS_INLINE T larger(T a, T b)
 {
-    return ((a > b) | is_nan(a)) ? a : b;
+    return ((a >= b) | is_nan(a)) ? a : b;
 }
 ALWAYS_INLINE T smaller(T a, T b)
 {
-    return ((a < b) | is_nan(a)) ? a : b;
+    return ((a <= b) | is_nan(a)) ? a : b;
 }
 ALWAYS_INLINE T clamped(T a, T low, T high)
 {

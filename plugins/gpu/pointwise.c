@@ -116,7 +116,10 @@ static void scalars_of(const tn_call *call, uint32_t op, tn_dtype dtype, uint8_t
         uint32_t tag = call->args[i].tag;
         if (tag == TN_TAG_TENSOR || tag == TN_TAG_STRING) continue;
         absent[n] = tag == TN_TAG_NONE;
-        s[n++] = tn_number_of(call->args[i]);
+        s[n] = tn_number_of(call->args[i]);
+        /* ATen converts scalars to the dtype, where negative ones wrap around. */
+        if (dtype == TN_UINT8 && s[n].i < 0) s[n] = tn_number_whole(s[n].i & UINT8_MAX);
+        n++;
     }
     switch (op) {
     case GPU_OP_clamp:

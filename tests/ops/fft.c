@@ -102,3 +102,20 @@ Test(fft, frames_come_back)
     expect_error(s, "stft requires the return_complex parameter");
     end();
 }
+
+/* Signals of one element that is repeated: all power is in the first frequency. */
+Test(fft, of_expanded_signals)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64};
+    for (int32_t i = 0; i < 2; i++) {
+        tn_tensor *column = tn_to(s, make(s, TN_INTS(2, 1), VALUES(3, -1), 0), dtypes[i]);
+        tn_tensor *even = tn_expand(s, column, TN_INTS(2, 8)), *odd = tn_expand(s, column, TN_INTS(2, 5));
+        EXPECT(s, tn_real(s, tn_fft_rfft(s, even)), 24, 0, 0, 0, 0, -8, 0, 0, 0, 0);
+        EXPECT(s, tn_imag(s, tn_fft_rfft(s, even)), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+        EXPECT(s, tn_select(s, tn_real(s, tn_fft_fft(s, even)), 1, 0), 24, -8);
+        EXPECT(s, tn_select(s, tn_real(s, tn_fft_rfft(s, odd)), 1, 0), 15, -5);
+        EXPECT(s, tn_real(s, tn_fft_ihfft(s, even)), 3, 0, 0, 0, 0, -1, 0, 0, 0, 0);
+        EXPECT(s, tn_select(s, tn_real(s, tn_fft_rfft2(s, even)), 1, 0), 16, 32);
+    }
+    end();
+}

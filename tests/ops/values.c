@@ -193,3 +193,142 @@ Test(values, of_a_long_batch_of_half_floats)
     GIVES(tn_to(s, tn_slice(s, tn_select(s, out, 1, 0), .end = 3), TN_FLOAT64), TN_INTS(3), -1, 1, -1);
     end();
 }
+
+static tn_tensor *bytes(int64_t count, const uint8_t *values)
+{
+    return tn_from_data(s, TN_UINT8, TN_INTS(count), values, TN_CPU);
+}
+
+/* A limit is converted to the dtype, where negative ones wrap around: -1 is 255. */
+Test(values, of_bytes_with_negative_limits)
+{
+    tn_tensor *x = bytes(4, (uint8_t[]){0, 3, 200, 255});
+    GIVES(tn_clamp(s, x, .max = TN_SCALAR(-1)), TN_INTS(4), 0, 3, 200, 255);
+    GIVES(tn_clamp(s, x, .min = TN_SCALAR(-1)), TN_INTS(4), 255, 255, 255, 255);
+    GIVES(tn_clamp(s, x, .min = TN_SCALAR(1), .max = TN_SCALAR(-1)), TN_INTS(4), 1, 3, 200, 255);
+    GIVES(tn_clamp(s, tn_expand(s, x, TN_INTS(2, 4)), .min = TN_SCALAR(-3), .max = TN_SCALAR(-2)),
+          TN_INTS(2, 4), 253, 253, 253, 254, 253, 253, 253, 254);
+    GIVES(tn_clamp_min(s, x, -255), TN_INTS(4), 1, 3, 200, 255);
+    GIVES(tn_clamp_max(s, x, -100), TN_INTS(4), 0, 3, 156, 156);
+    GIVES(tn_threshold(s, x, -1, 7), TN_INTS(4), 7, 7, 7, 7);
+    GIVES(tn_clamp_max(s, tn_from_data(s, TN_INT8, TN_INTS(2), (int8_t[]){-100, 100}, TN_CPU), -50),
+          TN_INTS(2), -100, -50);
+    end();
+}
+
+/* Sums are int64; only the sum of both ends is of the dtype: 100 + 100 is -56 in int8, and half of it -28. */
+Test(values, of_trapezoids_of_small_integers)
+{
+    tn_tensor *x = bytes(4, (uint8_t[]){100, 200, 200, 100});
+    GIVES(tn_trapezoid_dx(s, x), TN_NO_INTS, 500);
+    GIVES(tn_trapz_dx(s, x, .dx = 2), TN_NO_INTS, 1000);
+    GIVES(tn_trapezoid_dx(s, tn_from_data(s, TN_INT8, TN_INTS(3), (int8_t[]){100, 100, 100}, TN_CPU)),
+          TN_NO_INTS, 328);
+    GIVES(tn_trapezoid_dx(s, tn_full(s, TN_INTS(2, 3), TN_SCALAR(1 << 30), .dtype = TN_INT32),
+                          .dx = TN_SCALAR(0.5)),
+          TN_INTS(2), 2147483648, 2147483648);
+    GIVES(tn_trapezoid_dx(s, p, .dim = 0), TN_INTS(2), 2, 3);
+    /* The steps come before the running sum, so that float16 holds it. */
+    tn_tensor *half = tn_to(s, VECTOR(s, 0, 100, 120, 120), TN_FLOAT16);
+    GIVES(tn_cumulative_trapezoid_dx(s, half, .dx = TN_SCALAR(300)), TN_INTS(2), 32992, INFINITY);
+    end();
+}
+
+/* The result of limits that equal the element is the element, which shows in the sign of zero. */
+Test(values, of_limits_that_are_zero)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT16, TN_BFLOAT16, TN_FLOAT32, TN_FLOAT64};
+    for (int32_t i = 0; i < 4; i++) {
+        tn_tensor *x = tn_to(s, VECTOR(s, 0, -0.0, 0, -0.0, 0, -1, NAN), dtypes[i]),
+                  *y = tn_to(s, VECTOR(s, 0, 0, -0.0, -0.0, 0, -2, 0), dtypes[i]);
+        GIVES(tn_signbit(s, tn_clamp_min(s, x, 0)), TN_INTS(6), 1, 0, 1, 0, 0, 0);
+        GIVES(tn_signbit(s, tn_clamp_max(s, x, 0)), TN_INTS(6), 1, 0, 1, 0, 1, 0);
+        GIVES(tn_signbit(s, tn_maximum(s, x, y)), TN_INTS(6), 1, 0, 1, 0, 1, 0);
+        GIVES(tn_signbit(s, tn_minimum(s, x, y)), TN_INTS(6), 1, 0, 1, 0, 1, 0);
+        if (i > 1) GIVES(tn_signbit(s, tn_relu(s, x)), TN_INTS(6), 1, 0, 1, 0, 0, 0);
+        GIVES(tn_isnan(s, tn_clamp_min(s, x, 0)), TN_INTS(6), 0, 0, 0, 0, 0, 1);
+    }
+    end();
+}
+
+/* info is the order of the first leading minor that is not positive, and NaN is not. */
+Test(values, of_cholesky_factors_of_nan)
+{
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128};
+    for (int32_t i = 0; i < 8; i++) {
+        tn_tensor *a =
+            tn_to(s,
+                  make(s, TN_INTS(5, 2, 2),
+                       VALUES(NAN, 0, 0, 1, 1, NAN, NAN, 1, 1, 0, 0, NAN, NAN, 0, 0, -1, 2, 1, 1, 2), 0),
+                  dtypes[i / 2]);
+        GIVES(tn_linalg_cholesky_ex(s, a, .upper = i % 2).info, TN_INTS(5), 1, 2, 2, 1, 0);
+        tn_linalg_cholesky(s, a, .upper = i % 2);
+        expect_error(s,
+                     "(Batch element 0): The factorization could not be completed because the input is not "
+                     "positive-definite (the leading minor of order 1 is not positive-definite).");
+    }
+    end();
+}
+
+/* alpha times an empty sum is 0 also if alpha is not finite; NaN differs from each number. */
+Test(values, of_empty_products_and_distances_of_nan)
+{
+    tn_tensor *wide = tn_zeros(s, TN_INTS(2, 0), .dtype = TN_FLOAT64), *tall = tn_transpose(s, wide, 0, 1);
+    tn_tensor *none = tn_zeros(s, TN_INTS(0), .dtype = TN_FLOAT64);
+    GIVES(tn_addmm(s, p, wide, tall, .beta = TN_SCALAR(2), .alpha = TN_SCALAR(INFINITY)), TN_INTS(2, 2), 2, 4,
+          6, 8);
+    GIVES(tn_addmm(s, p, wide, tall, .beta = TN_SCALAR(0), .alpha = TN_SCALAR(NAN)), TN_INTS(2, 2), 0, 0, 0,
+          0);
+    GIVES(tn_addmv(s, two, wide, none, .alpha = TN_SCALAR(INFINITY)), TN_INTS(2), 10, 20);
+    GIVES(tn_baddbmm(s, tn_unsqueeze(s, p, 0), tn_unsqueeze(s, wide, 0), tn_unsqueeze(s, tall, 0),
+                     .alpha = TN_SCALAR(INFINITY)),
+          TN_INTS(1, 2, 2), 1, 2, 3, 4);
+    tn_tensor *rows = make(s, TN_INTS(2, 2), VALUES(NAN, 1, 1, 1), 0);
+    GIVES(tn_cdist(s, rows, rows, .p = 0), TN_INTS(2, 2), NAN, NAN, NAN, 0);
+    end();
+}
+
+/* self in channels-last order; the result is row-major. From the row-major clone, and one slice by hand. */
+Test(values, of_a_gated_unit_in_channels_last_order)
+{
+    for (int64_t rank = 4; rank <= 5; rank++) {
+        tn_tensor *x = tn_arange(s, TN_SCALAR(rank == 4 ? 64 : 128), .dtype = TN_FLOAT64);
+        x = tn_sin(s, tn_reshape(s, x, rank == 4 ? TN_INTS(2, 4, 4, 2) : TN_INTS(2, 4, 4, 2, 2)));
+        int64_t last = rank == 4 ? TN_CHANNELS_LAST : TN_CHANNELS_LAST_3D;
+        for (int64_t dim = 0; dim < rank; dim++) {
+            tn_tensor *grad = tn_cos(s, tn_glu(s, x, dim));
+            tn_tensor *want = tn_glu_backward(s, grad, x, dim),
+                      *got = tn_glu_backward(s, grad, tn_contiguous(s, x, .memory_format = last), dim);
+            cr_expect(tn_tensor_is_contiguous(got, TN_CONTIGUOUS_FORMAT));
+            GIVES(tn_amax(s, tn_abs(s, tn_sub(s, got, want))), TN_NO_INTS, 0);
+        }
+    }
+    tn_tensor *x = tn_contiguous(s, ramp(TN_INTS(1, 2, 2, 2), 8), .memory_format = TN_CHANNELS_LAST);
+    tn_tensor *out = tn_glu_backward(s, tn_ones(s, TN_INTS(1, 1, 2, 2), .dtype = TN_FLOAT64), x, 1);
+    double want[8];
+    for (int i = 0; i < 4; i++) {
+        double gate = 1 / (1 + exp(-(i + 4.0)));
+        want[i] = gate;
+        want[i + 4] = i * gate * (1 - gate);
+    }
+    expect(out, TN_INTS(1, 2, 2, 2), want, __LINE__);
+    end();
+}
+
+Test(values, of_pads_that_crop_too_much)
+{
+    tn_tensor *row = tn_reshape(s, q, TN_INTS(1, 1, 4));
+    GIVES(tn_pad(s, row, TN_INTS(-2, 2), .mode = "circular"), TN_INTS(1, 1, 4), 2, 3, 2, 3);
+    GIVES(tn_pad(s, row, TN_INTS(1, -2), .mode = "circular"), TN_INTS(1, 1, 3), -1, 0.5, -1);
+    tn_pad(s, row, TN_INTS(-3, 3), .mode = "circular");
+    expect_error(s, "_pad_circular: argument 'pad': one side repeats more of dimension 2 than the other side "
+                    "leaves (got -3 and 3, expected at most 1)");
+    tn_pad(s, row, TN_INTS(2, -4), .mode = "circular");
+    expect_error(s, "leaves (got 2 and -4, expected at most 0)");
+    GIVES(tn_constant_pad_nd(s, q, TN_INTS(-4, 2), .value = TN_SCALAR(7)), TN_INTS(2), 7, 7);
+    tn_constant_pad_nd(s, q, TN_INTS(-5, 3));
+    expect_error(s, "narrow(): length must be non-negative.");
+    tn_pad(s, row, TN_INTS(0, 0, 2, -2));
+    expect_error(s, "narrow(): length must be non-negative.");
+    end();
+}

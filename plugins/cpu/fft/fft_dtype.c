@@ -308,12 +308,13 @@ static cell *run_plan(const cpu_fft_plan *plan, cell *a, cell *b)
 
 /*
  * `n` points of `count` lines: the real part of point j of a line is at its start plus j * step bytes, the
- * imaginary part `apart` bytes behind. `apart` 0: there are no imaginary parts. With `exchange` parts change places.
+ * imaginary part `apart` bytes behind, which may be 0 in an expanded signal. With `exchange` parts change places. With
+ * `is_real` there are no imaginary parts.
  */
 typedef struct points {
     int64_t n, step, apart;
     int32_t count;
-    bool exchange;
+    bool exchange, is_real;
 } points;
 
 typedef enum layout {
@@ -344,7 +345,7 @@ static void load_any(const points *p, const char *const *lines, cell *cells, int
         for (int32_t l = 0; l < p->count; l++) {
             const char *at = lines[l] + j * p->step;
             *lane_of(&v[p->exchange], l) = *(const T *)(const void *)at;
-            if (p->apart) *lane_of(&v[!p->exchange], l) = *(const T *)(const void *)(at + p->apart);
+            if (!p->is_real) *lane_of(&v[!p->exchange], l) = *(const T *)(const void *)(at + p->apart);
         }
     }
 }
@@ -356,7 +357,7 @@ static void store_any(const points *p, char *const *lines, cell *cells, int64_t 
         for (int32_t l = 0; l < p->count; l++) {
             char *at = lines[l] + j * p->step;
             *(T *)(void *)at = *lane_of(&v[p->exchange], l) * scale;
-            if (p->apart) *(T *)(void *)(at + p->apart) = *lane_of(&v[!p->exchange], l) * scale;
+            if (!p->is_real) *(T *)(void *)(at + p->apart) = *lane_of(&v[!p->exchange], l) * scale;
         }
     }
 }
@@ -423,7 +424,7 @@ static void load_across(const points *p, const char *line, cell *cells)
             x = load_some_pairs(at, p->count);
         } else {
             x.re = load_some(at, p->count);
-            if (p->apart)
+            if (!p->is_real)
                 x.im = load_some((const T *)(const void *)(line + j * p->step + p->apart), p->count);
         }
         cells[j] = p->exchange ? exchanged(x) : x;
@@ -440,7 +441,7 @@ static void store_across(const points *p, char *line, const cell *cells, T scale
             store_some_pairs(at, x, p->count);
         } else {
             store_some(at, x.re, p->count);
-            if (p->apart) store_some((T *)(void *)(line + j * p->step + p->apart), x.im, p->count);
+            if (!p->is_real) store_some((T *)(void *)(line + j * p->step + p->apart), x.im, p->count);
         }
     }
 }
@@ -513,8 +514,8 @@ static void pack_lanes(const cpu_fft_plan *plan, cell *z)
 
 static void run_complex(const cpu_fft_lanes *l, cell *a, cell *b)
 {
-    points in = {l->n, l->in_step, sizeof(T), l->count, l->backward};
-    points out = {l->n, l->out_step, sizeof(T), l->count, l->backward};
+    points in = {l->n, l->in_step, sizeof(T), l->count, l->backward, false};
+    points out = {l->n, l->out_step, sizeof(T), l->count, l->backward, false};
     load_points(&in, l->in, a);
     store_points(&out, l->out, run_plan(l->plan, a, b), l->scale);
 }
@@ -522,9 +523,9 @@ static void run_complex(const cpu_fft_lanes *l, cell *a, cell *b)
 static void run_real_in(const cpu_fft_lanes *l, cell *a, cell *b)
 {
     bool odd = l->n % 2;
-    points in = {odd ? l->n : l->n / 2, odd ? l->in_step : 2 * l->in_step, odd ? 0 : l->in_step, l->count,
-                 false};
-    points out = {l->written, l->out_step, sizeof(T), l->count, false};
+    points in = {
+        odd ? l->n : l->n / 2, odd ? l->in_step : 2 * l->in_step, odd ? 0 : l->in_step, l->count, false, odd};
+    points out = {l->written, l->out_step, sizeof(T), l->count, false, false};
     cell *z;
     load_points(&in, l->in, a);
     z = run_plan(l->plan, a, b);
@@ -540,8 +541,8 @@ static void run_real_out(const cpu_fft_lanes *l, cell *a, cell *b)
 {
     bool odd = l->n % 2;
     int64_t half = l->n / 2, n = odd ? l->n : half;
-    points in = {half + 1, l->in_step, sizeof(T), l->count, false};
-    points out = {n, odd ? l->out_step : 2 * l->out_step, odd ? 0 : l->out_step, l->count, true};
+    points in = {half + 1, l->in_step, sizeof(T), l->count, false, false};
+    points out = {n, odd ? l->out_step : 2 * l->out_step, odd ? 0 : l->out_step, l->count, true, odd};
     load_points(&in, l->in, a);
     if (odd) {
         a[0].im = (vec){0};

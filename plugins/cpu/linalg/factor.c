@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Factorizations: LU with partial pivoting, Cholesky, LDL; lu_unpack and _linalg_check_errors. */
 #include "batch.h"
+#include <math.h>
 #include <string.h>
 
 /* ---- with infos and, where the operator has them, pivots ---- */
@@ -79,6 +80,22 @@ static void clear_other_side(const cpu_batches *b, char *a, int64_t n, char uplo
     }
 }
 
+/*
+ * The order of the first leading minor that is not positive-definite: `info`, or less if the factor has a NaN on its
+ * diagonal before. Not every LAPACK takes NaN for a pivot that is not positive.
+ */
+static int first_bad_minor(const cpu_batches *b, const char *a, int n, int info)
+{
+    int end = info > 0 ? info - 1 : n;
+    for (int i = 0; i < end; i++) {
+        const char *pivot = a + (int64_t)i * (n + 1) * b->bytes;
+        if (b->real_bytes == 4 ? isnan(*(const float *)(const void *)pivot)
+                               : isnan(*(const double *)(const void *)pivot))
+            return i + 1;
+    }
+    return info;
+}
+
 static void cholesky_one(const cpu_batches *b, int64_t item, char *scratch)
 {
     const factor_job *job = b->job;
@@ -87,6 +104,7 @@ static void cholesky_one(const cpu_batches *b, int64_t item, char *scratch)
     char *a = cpu_take_part(&scratch, in.rows * in.columns, b->bytes);
     cpu_matrix_read(in, a, ld, b->bytes);
     if (n) b->lapack->potrf(&job->uplo, &n, a, &ld, &b->infos[item], 1);
+    b->infos[item] = first_bad_minor(b, a, n, b->infos[item]);
     clear_other_side(b, a, n, job->uplo);
     cpu_matrix_write(a, ld, cpu_matrix_of(b, job->out, item), b->bytes);
 }

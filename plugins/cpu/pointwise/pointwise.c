@@ -118,6 +118,20 @@ static void read_scalars(const tn_call *call, cpu_scalars *s)
     s->absent_first = call->n_args > 1 && call->args[1].tag == TN_TAG_NONE;
 }
 
+/* ATen converts scalars to the dtype: negative ones wrap around in an unsigned dtype, but not in its hub. */
+static void wrap_scalars(cpu_scalars *s, int32_t slot)
+{
+    int64_t mask = slot == CPU_U8    ? UINT8_MAX
+                   : slot == CPU_U16 ? UINT16_MAX
+                   : slot == CPU_U32 ? UINT32_MAX
+                                     : 0;
+    for (uint32_t n = 0; mask && n < s->count; n++) {
+        if (s->i[n] >= 0) continue;
+        s->i[n] &= mask;
+        s->f[n] = (double)s->i[n];
+    }
+}
+
 static const char *string_argument(const tn_call *call)
 {
     for (uint32_t i = 0; i < call->n_args; i++)
@@ -337,6 +351,7 @@ static __attribute__((noinline)) int32_t run_any(const tn_call *call)
     for (uint32_t i = 0; i < nest->n_operands; i++)
         want[i] = wanted(bool_result && i == 0 ? 'B' : types[i] ? types[i] : 'T', hub);
     read_scalars(call, &c.scalars);
+    wrap_scalars(&c.scalars, slot);
     c.scalars.slot = (uint32_t)slot;
     c.fn = kernels[number][hub];
     int32_t status = cpu_plan_make(&c.plan, nest, nest->rank, want);

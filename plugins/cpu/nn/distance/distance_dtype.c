@@ -18,7 +18,7 @@ static T distance_of(const E *a, const E *b, int64_t width, double p)
         else if (p == 1)
             sum += x;
         else if (p == 0)
-            sum += x != 0;
+            sum += x != x ? x : (T)(x != 0);
         else if (isinf(p))
             sum = x > sum || x != x ? x : sum;
         else

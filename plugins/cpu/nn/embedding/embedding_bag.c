@@ -3,7 +3,9 @@
  * embedding_bag: bags from offsets, forward, and the gradients for the table and the per-sample weights.
  * Outputs that ATen leaves at 0 in mode sum (sizes, rows of maxima) are 0 here too.
  */
+#include <string.h>
 #include "nn/contiguous.h"
+#include "index/index_walk.h"
 #include "embedding.h"
 
 typedef struct bag_job {
@@ -27,20 +29,20 @@ static void write_indices(const int64_t *from, const tn_tensor_desc *out)
     }
 }
 
-/* The starts of the bags and the end of the last one. */
+/* The starts of the bags and the end of the last one: the offset behind them, or without one the number of indices. */
 static int32_t make_starts(const tn_call *call, const cpu_indices *offsets, int64_t bags, int64_t count,
                            int64_t *starts)
 {
     for (int64_t b = 0; b < bags; b++) starts[b] = offsets->data[b];
-    starts[bags] = count;
+    starts[bags] = offsets->count > bags ? offsets->data[bags] : count;
     if (offsets->count > 0 && offsets->data[0] != 0)
         return cpu_error(
             call, TN_E_ARGUMENT,
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
             "position 0. However, got %lld",
             (long long)offsets->data[0]);
-    for (int64_t b = 0; b < bags; b++)
-        if (starts[b] > starts[b + 1])
+    for (int64_t b = 0; b <= bags; b++)
+        if (starts[b] > (b < bags ? starts[b + 1] : count))
             return cpu_error(
                 call, TN_E_ARGUMENT,
                 "offsets[-1] can not be greater than input's length(%lld) but got offsets[-1] of %lld",
@@ -48,12 +50,13 @@ static int32_t make_starts(const tn_call *call, const cpu_indices *offsets, int6
     return TN_OK;
 }
 
-/* The bag of each index, if it is asked for. */
+/* The bag of each index, if it is asked for; indices behind the last bag get the number of bags. */
 static void write_bag_of(const cpu_bags *b, int64_t bags, const tn_tensor_desc *out)
 {
     if (!out || cpu_numel(out) != b->count) return;
-    for (int64_t bag = 0; bag < bags; bag++) {
-        for (int64_t i = b->starts[bag]; i < b->starts[bag + 1]; i++) {
+    for (int64_t bag = 0; bag <= bags; bag++) {
+        int64_t end = bag < bags ? b->starts[bag + 1] : b->count;
+        for (int64_t i = b->starts[bag]; i < end; i++) {
             if (out->dtype == TN_INT32)
                 ((int32_t *)out->host)[i] = (int32_t)bag;
             else
@@ -118,6 +121,14 @@ static int32_t run_forward(void *self, const tn_call *call)
 
 /* ---- Gradients --------------------------------------------------------------------------------------- */
 
+/* Subtracts the indices behind the last bag from `count`: their bag is the number of bags. Checks the bags of the others. */
+static int32_t count_in_bags(const tn_call *call, const int64_t *bag_of, int64_t bags, int64_t *count)
+{
+    while (*count > 0 && bag_of[*count - 1] == bags) --*count;
+    if (cpu_indices_inside(bag_of, *count, 0, bags)) return TN_OK;
+    return cpu_error(call, TN_E_INDEX, "index out of range in self");
+}
+
 /* The index tensors of a backward call. */
 enum { INDICES, BAG_OF, SIZES, LARGEST, INDEX_TENSORS };
 
@@ -137,20 +148,22 @@ static int32_t run_dense_backward(void *self, const tn_call *call)
     int32_t status = cpu_contiguous_read(call, grad, &data);
     if (status == TN_OK) status = cpu_contiguous_read(call, tensor_arg(call, 8), &weights);
     bool max = bags.mode == CPU_BAG_MAX;
-    const int64_t bounds[INDEX_TENSORS] = {rows, max ? -1 : grad->sizes[0], -1, max ? rows : -1};
+    const int64_t bounds[INDEX_TENSORS] = {rows, -1, -1, max ? rows : -1};
     for (uint32_t i = 0; i < INDEX_TENSORS && status == TN_OK; i++)
         status = cpu_indices_open(call, tensor_arg(call, i + 1), bounds[i], &lists[i]);
-    if (status == TN_OK && bags.mode != CPU_BAG_MAX && lists[BAG_OF].count != lists[INDICES].count)
+    if (status == TN_OK && !max && lists[BAG_OF].count != lists[INDICES].count)
         status = cpu_error(call, TN_E_ARGUMENT,
                            "argument 'offset2bag': must have one element for each "
                            "index (got %lld, expected %lld)",
                            (long long)lists[BAG_OF].count, (long long)lists[INDICES].count);
+    if (status == TN_OK && !max)
+        status = count_in_bags(call, lists[BAG_OF].data, grad->sizes[0], &lists[INDICES].count);
     if (status == TN_OK && int_arg(call, 6)) {
         bags.frequency = cpu_frequencies(call, &lists[INDICES], rows);
         if (!bags.frequency) status = TN_E_OUT_OF_MEMORY;
     }
     if (status == TN_OK) {
-        bags.count = bags.mode == CPU_BAG_MAX ? grad->sizes[0] : lists[INDICES].count;
+        bags.count = max ? grad->sizes[0] : lists[INDICES].count;
         bags.indices = lists[INDICES].data;
         bags.bag_of = lists[BAG_OF].data;
         bags.sizes = lists[SIZES].data;
@@ -162,15 +175,14 @@ static int32_t run_dense_backward(void *self, const tn_call *call)
     return status;
 }
 
-/* Computes the bag of each index from the offsets, for calls without offset2bag. Returns the last one. */
-static int64_t bags_from_offsets(const cpu_indices *offsets, int64_t count, int64_t *bag_of)
+/* Computes the bag of each index from the offsets, for calls without offset2bag. */
+static void bags_from_offsets(const cpu_indices *offsets, int64_t count, int64_t *bag_of)
 {
     int64_t bag = 0;
     for (int64_t i = 0; i < count; i++) {
         while (bag + 1 < offsets->count && offsets->data[bag + 1] <= i) bag++;
         bag_of[i] = bag;
     }
-    return count ? bag : -1;
 }
 
 /* (grad, weight, indices, offsets, offset2bag, mode, padding_idx) */
@@ -180,29 +192,31 @@ static int32_t run_backward_weights(void *self, const tn_call *call)
                          *out = tensor_out(call, 0);
     cpu_indices indices = {0}, offsets = {0}, bag_of = {0};
     void *data, *rows;
-    int64_t *made = NULL;
     int32_t status = cpu_contiguous_read(call, grad, &data);
     if (status == TN_OK) status = cpu_contiguous_read(call, table, &rows);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 2), table->sizes[0], &indices);
     if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 3), -1, &offsets);
-    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 4), grad->sizes[0], &bag_of);
-    if (status == TN_OK) {
-        made = cpu_scratch(call, (uint64_t)indices.count * 8);
-        if (!made) status = TN_E_OUT_OF_MEMORY;
+    if (status == TN_OK) status = cpu_indices_open(call, tensor_arg(call, 4), -1, &bag_of);
+    if (status == TN_OK && bag_of.count != indices.count) {
+        int64_t *made = cpu_scratch(call, (uint64_t)indices.count * 8);
+        if (!made) return TN_E_OUT_OF_MEMORY;
+        bags_from_offsets(&offsets, indices.count, made);
+        bag_of.data = made;
     }
-    if (status == TN_OK && bags_from_offsets(&offsets, indices.count, made) >= grad->sizes[0])
-        status = cpu_error(call, TN_E_INDEX, "argument 'offsets': starts more bags than 'grad' has rows");
+    int64_t count = indices.count;
+    if (status == TN_OK) status = count_in_bags(call, bag_of.data, grad->sizes[0], &count);
     if (status == TN_OK) {
+        int64_t bytes = tn_dtype_bytes(out->dtype);
         bag_job job = {.kernels = cpu_kernels_of(cpu_embedding_table, table->dtype),
                        .bags = {.width = table->sizes[1],
                                 .indices = indices.data,
-                                .bag_of = bag_of.count == indices.count ? bag_of.data : made,
+                                .bag_of = bag_of.data,
                                 .padding = int_arg(call, 6),
                                 .table = rows,
                                 .grad = data,
                                 .out = out->host}};
-        cpu_parallel_ranges(call, indices.count, grain_for(16384, table->sizes[1]), backward_weights_range,
-                            &job);
+        cpu_parallel_ranges(call, count, grain_for(16384, table->sizes[1]), backward_weights_range, &job);
+        memset((char *)out->host + count * bytes, 0, (size_t)((indices.count - count) * bytes));
     }
     return status;
 }

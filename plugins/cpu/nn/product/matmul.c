@@ -75,8 +75,11 @@ static int32_t run_mm(void *self, const tn_call *call)
 /* beta and alpha of (self, a, b, *, beta, alpha); self is written to out unless beta is 0. */
 static void begin_scaled(const tn_call *call, double alpha[2], double beta[2])
 {
+    const tn_tensor_desc *a = tensor_arg(call, 1);
     scalar_arg(call, 3, beta);
     scalar_arg(call, 4, alpha);
+    /* Sums of no products are 0 whatever alpha is, infinite or not. */
+    if (a->sizes[a->rank - 1] == 0) alpha[0] = alpha[1] = 0;
     if (beta[0] != 0 || beta[1] != 0) spread_self(call, tensor_arg(call, 0), tensor_out(call, 0));
 }
 
