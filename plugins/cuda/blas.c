@@ -164,6 +164,7 @@ static int choose(const cuda_blas *b, plan *p)
 
 static int32_t meaning(int result)
 {
+    if (VENDOR_BLAS_REFUSES(result)) return TN_E_UNSUPPORTED;
     switch (result) {
     case CUBLAS_INVALID_VALUE:
     case CUBLAS_ARCH_MISMATCH:
@@ -231,6 +232,8 @@ static int32_t multiply(cuda_device *d, cuda_library *l, void *queue, const tn_c
     if (!result) return TN_OK;
     if (meaning(result) != TN_E_UNSUPPORTED)
         return cuda_library_error(d, l, call, result, NAME(cublasLtMatmul));
+    if (VENDOR_BLAS_REFUSES(result)) status = cuda_library_check_device(d, call, NAME(cublasLtMatmul));
+    if (status) return status;
     found->is_supported = 0;
     return TN_E_UNSUPPORTED;
 }
@@ -252,6 +255,8 @@ static const cuda_library_kind kind = {.name = VENDOR_BLAS,
                                        .files = VENDOR_BLAS_FILES,
                                        CUDA_LIBRARY_SYMBOLS(CUBLASLT_FUNCTIONS),
                                        .size = sizeof(cuda_blas),
+                                       .has_one_stream = VENDOR_HANDLE_HAS_ONE_STREAM,
+                                       .handle_bytes = VENDOR_BLAS_HANDLE_BYTES,
                                        .version = version,
                                        .least = VENDOR_BLAS_LEAST,
                                        .status_name = status_name,

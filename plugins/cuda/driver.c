@@ -333,7 +333,7 @@ static int32_t queue_create(void *device, int32_t priority, void **out_queue)
 static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
 {
     cuda_device *d = device;
-    CUstream stream = (CUstream)(uintptr_t)native;
+    CUstream stream = VENDOR_STREAM_OF(native);
     CUcontext context = d->context;
     if (stream == CU_STREAM_PER_THREAD)
         return gpu_error(
@@ -373,7 +373,7 @@ static int32_t queue_finish(void *device, void *queue)
 static int32_t native_wait(void *device, uint64_t native, void *event)
 {
     cuda_device *d = device;
-    return CHECKED(d, cuStreamWaitEvent, (CUstream)(uintptr_t)native, ((cuda_event *)event)->event,
+    return CHECKED(d, cuStreamWaitEvent, VENDOR_STREAM_OF(native), ((cuda_event *)event)->event,
                    CU_EVENT_WAIT_DEFAULT);
 }
 

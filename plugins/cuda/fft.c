@@ -68,6 +68,7 @@ static int execute(const cuda_fft *f, fft_handle plan, const gpu_transform *t, i
 
 static int32_t meaning(int result)
 {
+    if (VENDOR_FFT_REFUSES(result)) return TN_E_UNSUPPORTED;
     switch (result) {
     case FFT_INVALID_TYPE:
     case FFT_INVALID_VALUE:
@@ -103,6 +104,10 @@ static int32_t transform(cuda_device *d, cuda_library *l, void *queue, const tn_
         return TN_E_UNSUPPORTED;
     }
     result = execute(f, p->plan, t, type);
+    if (VENDOR_FFT_EXEC_REFUSES(result)) {
+        found->is_supported = 0;
+        return TN_E_UNSUPPORTED;
+    }
     return result ? cuda_library_error(d, l, call, result, NAME(cufftExec)) : TN_OK;
 }
 
@@ -117,14 +122,25 @@ static size_t version(const cuda_library *l)
 
 static const char *status_name(const cuda_library *l, int status)
 {
-    static const char *const names[] = {
-        VENDOR_FFT_STATUS("SUCCESS"),       VENDOR_FFT_STATUS("INVALID_PLAN"),
-        VENDOR_FFT_STATUS("ALLOC_FAILED"),  VENDOR_FFT_STATUS("INVALID_TYPE"),
-        VENDOR_FFT_STATUS("INVALID_VALUE"), VENDOR_FFT_STATUS("INTERNAL_ERROR"),
-        VENDOR_FFT_STATUS("EXEC_FAILED"),   VENDOR_FFT_STATUS("SETUP_FAILED"),
-        VENDOR_FFT_STATUS("INVALID_SIZE")};
+    static const char *const names[] = {VENDOR_FFT_STATUS("SUCCESS"),
+                                        VENDOR_FFT_STATUS("INVALID_PLAN"),
+                                        VENDOR_FFT_STATUS("ALLOC_FAILED"),
+                                        VENDOR_FFT_STATUS("INVALID_TYPE"),
+                                        VENDOR_FFT_STATUS("INVALID_VALUE"),
+                                        VENDOR_FFT_STATUS("INTERNAL_ERROR"),
+                                        VENDOR_FFT_STATUS("EXEC_FAILED"),
+                                        VENDOR_FFT_STATUS("SETUP_FAILED"),
+                                        VENDOR_FFT_STATUS("INVALID_SIZE"),
+                                        VENDOR_FFT_STATUS("UNALIGNED_DATA"),
+                                        VENDOR_FFT_STATUS("INCOMPLETE_PARAMETER_LIST"),
+                                        VENDOR_FFT_STATUS("INVALID_DEVICE"),
+                                        VENDOR_FFT_STATUS("PARSE_ERROR"),
+                                        VENDOR_FFT_STATUS("NO_WORKSPACE"),
+                                        VENDOR_FFT_STATUS("NOT_IMPLEMENTED"),
+                                        [FFT_NOT_SUPPORTED] = VENDOR_FFT_STATUS("NOT_SUPPORTED")};
     static const int count = sizeof names / sizeof *names;
-    return status >= 0 && status < count ? names[status] : "unknown status";
+    const char *name = status >= 0 && status < count ? names[status] : NULL;
+    return name ? name : "unknown status";
 }
 
 static const cuda_library_kind kind = {.name = VENDOR_FFT,

@@ -72,6 +72,13 @@ static const char *load(const cuda_device *d, cuda_library *l)
     return is_foreign(d, l->library) ? "is for another generation of " VENDOR_NAME : NULL;
 }
 
+/* Whether the device has as much memory free. */
+static int32_t has_room(cuda_device *d, size_t bytes)
+{
+    CUdeviceptr memory = (CUdeviceptr)0;
+    return !CHECKED(d, cuMemAlloc, &memory, bytes) && !CHECKED(d, cuMemFree, memory);
+}
+
 /* The library's own start, with the device current. Writes the line that the log gets. */
 static void begin(cuda_library *l, char *text, size_t size)
 {
@@ -97,10 +104,11 @@ static void begin(cuda_library *l, char *text, size_t size)
     }
 }
 
-/* Uses the file, or leaves the handle NULL. Writes the line that the log gets. */
-static void try_file(cuda_device *d, cuda_library *l, char *text, size_t size)
+/* Uses the file, or leaves the handle NULL. Writes the line that the log gets. 0: memory for the handle is lacking. */
+static int32_t try_file(cuda_device *d, cuda_library *l, char *text, size_t size)
 {
     const char *wrong = load(d, l);
+    if (!wrong && l->kind->handle_bytes && !has_room(d, l->kind->handle_bytes)) return 0;
     int32_t was_entered = wrong ? 0 : cuda_enter(d);
     if (was_entered < 0) wrong = "has no context";
     if (wrong)
@@ -108,11 +116,19 @@ static void try_file(cuda_device *d, cuda_library *l, char *text, size_t size)
     else
         begin(l, text, size);
     cuda_leave(d, was_entered);
+    return 1;
+}
+
+static void forget(cuda_device *d, cuda_library *l)
+{
+    if (l->event) CALL(d, cuEventDestroy, l->event);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
 }
 
 /*
  * A file that was opened stays so: a library may have threads and exit handlers. If none can be used, the log has what is wrong with
- * the first one that there is.
+ * the first one that there is. NULL: memory is lacking, and a later call tries again.
  */
 static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
 {
@@ -124,7 +140,10 @@ static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
     for (uint32_t i = 0; kind->files[i] && !l->handle; i++) {
         l->library = dlopen(kind->files[i], RTLD_NOW | RTLD_LOCAL);
         if (!l->library) continue;
-        try_file(d, l, text, sizeof text);
+        if (!try_file(d, l, text, sizeof text)) {
+            forget(d, l);
+            return NULL;
+        }
         if (!first[0]) memcpy(first, text, sizeof first);
     }
     if (!first[0])
@@ -133,15 +152,20 @@ static cuda_library *make_library(cuda_device *d, const cuda_library_kind *kind)
     return l;
 }
 
+/* The device's library, also if it cannot be used; NULL if it was not opened. */
+static cuda_library *find_opened(cuda_device *d, const cuda_library_kind *kind)
+{
+    for (uint32_t i = 0; i < CUDA_LIBRARIES; i++) {
+        cuda_library *l = __atomic_load_n(&d->libraries[i], __ATOMIC_ACQUIRE);
+        if (!l || l->kind == kind) return l;
+    }
+    return NULL;
+}
+
 cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int32_t may_open)
 {
     cuda_library **place = d->libraries;
-    cuda_library *l = NULL;
-    for (uint32_t i = 0; i < CUDA_LIBRARIES && !l; i++) {
-        l = __atomic_load_n(&place[i], __ATOMIC_ACQUIRE);
-        if (!l) break;
-        if (l->kind != kind) l = NULL;
-    }
+    cuda_library *l = find_opened(d, kind);
     if (!l && may_open) {
         pthread_mutex_lock(&d->lock);
         while (*place && (*place)->kind != kind) place++;
@@ -155,15 +179,42 @@ cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int
     return l && l->handle ? l : NULL;
 }
 
+/* Why the call has no library: it lacked memory just now, or it is not there. */
+static int32_t refuse(cuda_device *d, const cuda_library_kind *kind, const tn_call *call)
+{
+    if (!kind->handle_bytes || cuda_captures(call) || find_opened(d, kind)) return TN_E_UNSUPPORTED;
+    return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "%s lacks %zu bytes of device memory to start",
+                     kind->name, kind->handle_bytes);
+}
+
+/* Before work of a library with one stream: the queue waits for the last work, which does nothing if that was its own. */
+static int32_t begin_turn(cuda_device *d, cuda_library *l, const void *queue)
+{
+    if (!l->kind->has_one_stream) return TN_OK;
+    if (!l->event) return CHECKED(d, cuEventCreate, &l->event, CU_EVENT_DISABLE_TIMING);
+    return CHECKED(d, cuStreamWaitEvent, cuda_stream_of(queue), l->event, CU_EVENT_WAIT_DEFAULT);
+}
+
+/* After it, whatever its status: a failure may have queued a part. Without the event the host waits for the work. */
+static int32_t end_turn(cuda_device *d, const cuda_library *l, const void *queue, int32_t status)
+{
+    if (!l->kind->has_one_stream) return status;
+    if (CALL(d, cuEventRecord, l->event, cuda_stream_of(queue)) == CUDA_SUCCESS) return status;
+    const CUresult result = CALL(d, cuStreamSynchronize, cuda_stream_of(queue));
+    return status ? status : cuda_check(d, result, NAME(cuStreamSynchronize));
+}
+
 int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_library_work *run, void *queue,
                          const tn_call *call, const void *work)
 {
+    if (kind->has_one_stream && cuda_captures(call)) return TN_E_UNSUPPORTED;
     cuda_library *l = cuda_library_of(d, kind, !cuda_captures(call));
-    if (!l) return TN_E_UNSUPPORTED;
+    if (!l) return refuse(d, kind, call);
     pthread_mutex_lock(&l->lock);
     int32_t was_entered = cuda_enter(d);
-    int32_t status = was_entered < 0 ? cuda_check(d, CUDA_ERROR_INVALID_CONTEXT, kind->name)
-                                     : run(d, l, queue, call, work);
+    int32_t status =
+        was_entered < 0 ? cuda_check(d, CUDA_ERROR_INVALID_CONTEXT, kind->name) : begin_turn(d, l, queue);
+    if (!status) status = end_turn(d, l, queue, run(d, l, queue, call, work));
     cuda_leave(d, was_entered);
     pthread_mutex_unlock(&l->lock);
     return status;
@@ -219,8 +270,8 @@ int32_t cuda_plan_find(const cuda_device *d, cuda_library *l, const cuda_plan_re
 
 /* ---- Errors ------------------------------------------------------------------------------------------------- */
 
-/* TN_E_DEVICE_LOST with its error, or TN_OK. A stream that captures is not asked: the question would break the capture. */
-static int32_t ask_driver(cuda_device *d, const tn_call *call, const char *function)
+/* A stream that captures is not asked: the question would break the capture. */
+int32_t cuda_library_check_device(cuda_device *d, const tn_call *call, const char *function)
 {
     if (cuda_captures(call)) return TN_OK;
     const CUresult result = CALL(d, cuStreamQuery, cuda_stream_of(gpu_stream_of(call)->queue));
@@ -231,13 +282,20 @@ int32_t cuda_library_error(cuda_device *d, const cuda_library *l, const tn_call 
                            const char *function)
 {
     const char *name = status_name(l, result);
-    const int32_t lost = ask_driver(d, call, function),
+    const int32_t lost = cuda_library_check_device(d, call, function),
                   status =
                       l->kind->meaning(result) == TN_E_OUT_OF_MEMORY ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
     return lost ? lost : gpu_error_native(d->plugin, status, result, name, "%s failed: %s", function, name);
 }
 
 /* ---- Closing ------------------------------------------------------------------------------------------------ */
+
+/* Whether the library can free the memory of its handle: not if the device is lost. */
+static int32_t may_destroy(cuda_device *d, const cuda_library *l)
+{
+    size_t available, total;
+    return !l->kind->handle_bytes || CALL(d, cuMemGetInfo, &available, &total) == CUDA_SUCCESS;
+}
 
 /* The libraries stay loaded, as that of the driver does. */
 void cuda_libraries_close(cuda_device *d)
@@ -246,10 +304,10 @@ void cuda_libraries_close(cuda_device *d)
     for (uint32_t i = 0; i < CUDA_LIBRARIES; i++) {
         cuda_library *l = d->libraries[i];
         if (!l) continue;
+        if (!may_destroy(d, l)) l->handle = NULL;
         gpu_plans_clear(&l->plans, destroy_plan, l);
         if (l->handle && !l->kind->has_no_handle) functions_of(l)[DESTROY].destroy(l->handle);
-        pthread_mutex_destroy(&l->lock);
-        free(l);
+        forget(d, l);
     }
     cuda_leave(d, was_entered);
 }

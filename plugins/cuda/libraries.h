@@ -17,6 +17,7 @@ struct cuda_library {
     void *library, *handle; /* handle NULL: the library is not there, or it has failed */
     pthread_mutex_t lock;
     gpu_plans plans;
+    CUevent event; /* behind the last work of a kind with one stream; NULL: there was none */
 };
 
 struct cuda_library_kind {
@@ -29,7 +30,10 @@ struct cuda_library_kind {
     uint32_t n_symbols;
     size_t size; /* of the structure */
     size_t key_bytes, plan_bytes;
-    int32_t has_no_handle;                    /* its first functions are others */
+    int32_t has_no_handle;  /* its first functions are others */
+    int32_t has_one_stream; /* work on two streams at once would use the same memory of the handle */
+    /* Device memory of a handle, if the library ends the process when it cannot allocate or free it; else 0. */
+    size_t handle_bytes;
     size_t (*version)(const cuda_library *l); /* 0: it does not tell */
     size_t least;                             /* older versions are not used */
     const char *(*status_name)(const cuda_library *l, int status);
@@ -61,7 +65,11 @@ static inline int32_t cuda_captures(const tn_call *call)
 /* What a library does for a call: with its lock held and the device current. `work` is what the slot was given. */
 typedef int32_t cuda_library_work(cuda_device *d, cuda_library *l, void *queue, const tn_call *call,
                                   const void *work);
-/* TN_E_UNSUPPORTED if the device has no such library, or it would be opened in a capture. */
+/*
+ * TN_E_UNSUPPORTED if the device has no such library, or it would be opened in a capture. If it has one stream, the queue waits for
+ * its last work; captures do not have it then, because nothing orders replays with other work. TN_E_OUT_OF_MEMORY: the library lacks
+ * memory to start.
+ */
 int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_library_work *run, void *queue,
                          const tn_call *call, const void *work);
 
@@ -87,6 +95,9 @@ void cuda_tell(const cuda_device *d, const char *text);
  */
 int32_t cuda_library_error(cuda_device *d, const cuda_library *l, const tn_call *call, int result,
                            const char *function);
+
+/* TN_E_DEVICE_LOST, with its error, if the driver says so of the call's stream; else TN_OK. */
+int32_t cuda_library_check_device(cuda_device *d, const tn_call *call, const char *function);
 
 enum { CUDA_DNN_WORKSPACE = 256 << 20 }; /* bytes that an engine of cuDNN or MIOpen may ask for */
 

@@ -7,6 +7,8 @@
 #ifndef TENON_CUDA_LIBRARY_NAMES_H
 #define TENON_CUDA_LIBRARY_NAMES_H
 
+enum { VENDOR_HANDLE_HAS_ONE_STREAM = 0 }; /* work on several streams may use a handle at once */
+
 /* ---- Products ----------------------------------------------------------------------------------------------- */
 
 enum { /* statuses */
@@ -38,7 +40,9 @@ enum { LT_KEEPS_ORDER = 1 }; /* the library can be told to add in one order */
     {                                            \
         "libcublasLt.so.13", "libcublasLt.so.12" \
     }
-#define VENDOR_BLAS_LEAST 0 /* version */
+#define VENDOR_BLAS_LEAST           0 /* version */
+#define VENDOR_BLAS_HANDLE_BYTES    0
+#define VENDOR_BLAS_REFUSES(result) 0
 #define VENDOR_BLAS_FUNCTIONS(X)          \
     X(size_t, cublasLtGetVersion, (void)) \
     X(const char *, cublasLtGetStatusName, (int status))
@@ -64,7 +68,9 @@ typedef int fft_handle; /* of a plan */
     {                                      \
         "libcufft.so.12", "libcufft.so.11" \
     }
-#define VENDOR_FFT_STATUS(end) "CUFFT_" end
+#define VENDOR_FFT_STATUS(end)          "CUFFT_" end
+#define VENDOR_FFT_REFUSES(result)      0
+#define VENDOR_FFT_EXEC_REFUSES(result) 0
 
 /* ---- Factors of matrices ------------------------------------------------------------------------------------ */
 
@@ -85,9 +91,11 @@ enum { SOLVER_VALUES = 0, SOLVER_VALUES_AND_VECTORS = 1 }; /* of symmetric matri
     {                                            \
         "libcusolver.so.12", "libcusolver.so.11" \
     }
-#define VENDOR_SOLVER_FUNCTIONS(X)   X(int, cusolverGetVersion, (int *out_version))
-#define VENDOR_SOLVER_TYPED          "cusolverDn" /* S or D and the name follow */
-#define VENDOR_SOLVER_VERSION(s, to) ((s)->cusolverGetVersion(to))
+#define VENDOR_SOLVER_FUNCTIONS(X)        X(int, cusolverGetVersion, (int *out_version))
+#define VENDOR_SOLVER_TYPED               "cusolverDn" /* S or D and the name follow */
+#define VENDOR_SOLVER_VERSION(s, to)      ((s)->cusolverGetVersion(to))
+#define VENDOR_SOLVER_KEEPS_STREAM        0
+#define VENDOR_SOLVER_IS_TOO_LONG(result) 0
 #define VENDOR_SOLVER_STATUSES                                                                        \
     {                                                                                                 \
         "CUSOLVER_STATUS_SUCCESS", "CUSOLVER_STATUS_NOT_INITIALIZED", "CUSOLVER_STATUS_ALLOC_FAILED", \

@@ -80,8 +80,9 @@ static int32_t need_library(const gpu_plugin *plugin)
 static int32_t refuse(const gpu_plugin *plugin, void *comm, int result, const char *what)
 {
     static const char *const names[NCCL_RESULTS] = {
-        "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
-        "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
+        "ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+        "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+        "ncclRemoteError",   "ncclInProgress",         "ncclTimeout"};
     const char *name = result > 0 && result < NCCL_RESULTS ? names[result] : "unknown result";
     const char *more = nccl.ncclGetLastError ? nccl.ncclGetLastError(comm) : NULL;
     return gpu_error_native(plugin, result == NCCL_REMOTE_ERROR ? TN_E_STATE : TN_E_INTERNAL, result, name,

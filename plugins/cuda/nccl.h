@@ -17,6 +17,7 @@ enum { /* results */
        NCCL_INVALID_USAGE,
        NCCL_REMOTE_ERROR,
        NCCL_IN_PROGRESS,
+       NCCL_TIMEOUT,
        NCCL_RESULTS
 };
 enum { /* types of elements */

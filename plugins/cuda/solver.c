@@ -13,6 +13,7 @@ typedef struct cuda_solver {
 #define DECLARE(result, name, arguments) result(*name) arguments;
     CUSOLVER_FUNCTIONS(DECLARE)
 #undef DECLARE
+    CUstream stream; /* which the handle was told last; NULL at first, the default one */
 } cuda_solver;
 
 /* The function of the dtype, float or double. */
@@ -99,6 +100,15 @@ static int run(const cuda_solver *s, const gpu_factors *f, uint64_t i, void *wor
     }
 }
 
+/* Telling may ask the stream something. */
+static int set_stream(cuda_solver *s, const void *queue)
+{
+    if (VENDOR_SOLVER_KEEPS_STREAM && s->stream == cuda_stream_of(queue)) return SOLVER_SUCCESS;
+    int result = s->cusolverDnSetStream(s->base.handle, cuda_stream_of(queue));
+    if (!result) s->stream = cuda_stream_of(queue);
+    return result;
+}
+
 /* The library has agreed to the work before: it refuses none. */
 static int32_t meaning(int result)
 {
@@ -107,7 +117,7 @@ static int32_t meaning(int result)
 
 static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *asked)
 {
-    const cuda_solver *s = (cuda_solver *)l;
+    cuda_solver *s = (cuda_solver *)l;
     const gpu_factors *f = asked;
     static const char *const names[] = {[GPU_FACTOR_CHOLESKY] = "potrf",   [GPU_FACTOR_LU] = "getrf",
                                         [GPU_FACTOR_SOLVE] = "getrs",      [GPU_FACTOR_QR] = "geqrf",
@@ -117,8 +127,11 @@ static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_cal
     int length = 0;
     void *work = NULL;
     uint64_t offset = 0;
-    int result = s->cusolverDnSetStream(s->base.handle, cuda_stream_of(queue));
-    if (!result) result = length_of_work(s, f, &length);
+    int result = set_stream(s, queue);
+    if (!result) {
+        result = length_of_work(s, f, &length);
+        if (VENDOR_SOLVER_IS_TOO_LONG(result)) return TN_E_UNSUPPORTED;
+    }
     if (!result && length > 0) {
         int32_t status = gpu_workspace(call, (uint64_t)length * gpu_code_bytes(f->dtype), &work, &offset);
         if (status) return status;
@@ -152,6 +165,7 @@ static const cuda_library_kind kind = {.name = VENDOR_SOLVER,
                                        .files = VENDOR_SOLVER_FILES,
                                        CUDA_LIBRARY_SYMBOLS(CUSOLVER_FUNCTIONS),
                                        .size = sizeof(cuda_solver),
+                                       .has_one_stream = VENDOR_HANDLE_HAS_ONE_STREAM,
                                        .version = version,
                                        .status_name = status_name,
                                        .meaning = meaning};

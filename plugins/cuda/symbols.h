@@ -90,20 +90,21 @@ typedef struct cuda_symbols {
 } cuda_symbols;
 
 /* What driver.c says of the vendor. */
-#define VENDOR_TYPE         "cuda"
-#define VENDOR_NAME         "CUDA"
-#define VENDOR_DLPACK       2
-#define VENDOR_LIBRARY      "libcuda.so.1"
-#define VENDOR_LACKS        "no NVIDIA driver is installed"
-#define VENDOR_TOO_OLD      "the NVIDIA driver is too old"
-#define LEAST_COMPUTE       8 /* the PTX of the images is for compute capability 8.0 */
-#define VENDOR_NEEDS        "compute capability 8.0 or later"
-#define VENDOR_URGENT       (-5) /* CUDA takes any priority and moves it into its range */
-#define VENDOR_GRAPHS       (&cuda_graphs)
-#define VENDOR_HAS_NO_ORDER 0
-#define VENDOR_LIBRARIES    (&cuda_libraries)
-#define VENDOR_COLLECTIVES  "libnccl.so.2"
-#define VENDOR_NCCL         "NCCL"
+#define VENDOR_TYPE              "cuda"
+#define VENDOR_NAME              "CUDA"
+#define VENDOR_DLPACK            2
+#define VENDOR_LIBRARY           "libcuda.so.1"
+#define VENDOR_LACKS             "no NVIDIA driver is installed"
+#define VENDOR_TOO_OLD           "the NVIDIA driver is too old"
+#define LEAST_COMPUTE            8 /* the PTX of the images is for compute capability 8.0 */
+#define VENDOR_NEEDS             "compute capability 8.0 or later"
+#define VENDOR_STREAM_OF(native) ((CUstream)(uintptr_t)(native))
+#define VENDOR_URGENT            (-5) /* CUDA takes any priority and moves it into its range */
+#define VENDOR_GRAPHS            (&cuda_graphs)
+#define VENDOR_HAS_NO_ORDER      0
+#define VENDOR_LIBRARIES         (&cuda_libraries)
+#define VENDOR_COLLECTIVES       "libnccl.so.2"
+#define VENDOR_NCCL              "NCCL"
 
 #define VENDOR_SHARES      (&cuda_shares)
 #define VENDOR_FREE_SHARED cuda_share_free

@@ -19,6 +19,7 @@ enum {
 typedef struct plan_key {
     gpu_window_key window;
     uint32_t is_deterministic;
+    uint32_t is_pedantic; /* float32 without TF32 */
 } plan_key;
 
 typedef struct plan {
@@ -33,6 +34,7 @@ typedef struct hip_dnn {
 #define DECLARE(result, name, arguments) result(*name) arguments;
     MIOPEN_FUNCTIONS(DECLARE)
 #undef DECLARE
+    CUstream stream; /* which the handle was told last; NULL at first, the default one */
 } hip_dnn;
 
 /* The operands and the result of each pass, as places in `tensors`, by GPU_CONVOLVE_... */
@@ -81,7 +83,9 @@ static int make_convolution(const hip_dnn *n, const plan_key *key, void **out)
         result = n->miopenSetConvolutionAttribute(*out, MIO_FLOAT16_BY_BFLOAT16, 0);
     if (!result && key->is_deterministic)
         result = n->miopenSetConvolutionAttribute(*out, MIO_DETERMINISTIC, 1);
-    return result;
+    if (result || !key->is_pedantic) return result;
+    result = n->miopenSetConvolutionAttribute(*out, MIO_MATH_TYPE, 1);
+    return result == MIO_BAD_PARAMETER ? MIO_SUCCESS : result; /* that version has no TF32 */
 }
 
 static int32_t meaning(int result)
@@ -119,11 +123,20 @@ static int choose(const hip_dnn *n, plan *p)
     return failure;
 }
 
+/* Telling takes time: the library reads the properties of the device again. */
+static int set_stream(hip_dnn *n, const void *queue)
+{
+    if (n->stream == cuda_stream_of(queue)) return MIO_SUCCESS;
+    const int result = n->miopenSetStream(n->base.handle, cuda_stream_of(queue));
+    if (!result) n->stream = cuda_stream_of(queue);
+    return result;
+}
+
 static int make_plan(cuda_library *l, gpu_plan *made, const void *queue)
 {
-    const hip_dnn *n = (hip_dnn *)l;
+    hip_dnn *n = (hip_dnn *)l;
     plan *p = (plan *)made;
-    int result = n->miopenSetStream(n->base.handle, cuda_stream_of(queue));
+    int result = set_stream(n, queue);
     for (uint32_t i = 0; i < TENSORS && !result; i++)
         result = make_tensor(n, &p->key.window, i, &p->tensors[i]);
     if (!result) result = make_convolution(n, &p->key, &p->convolution);
@@ -142,14 +155,15 @@ static void destroy_plan(const cuda_library *l, gpu_plan *made)
 static plan_key key_of(const tn_call *call, const gpu_convolution *c)
 {
     return (plan_key){.window = gpu_window_key_of(c),
-                      .is_deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0};
+                      .is_deterministic = (call->flags & TN_CALL_DETERMINISTIC) != 0,
+                      .is_pedantic = c->window->dtype == GPU_F32 && !(call->flags & TN_CALL_ALLOW_TF32)};
 }
 
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */
 
 static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *work)
 {
-    const hip_dnn *n = (hip_dnn *)l;
+    hip_dnn *n = (hip_dnn *)l;
     const gpu_convolution *c = work;
     const gpu_place *const places[TENSORS] = {&c->in, &c->weight, &c->out};
     const plan_key key = key_of(call, c);
@@ -157,6 +171,7 @@ static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_c
     void *workspace = NULL, *at[TENSORS];
     uint64_t offset = 0;
     gpu_plan *found;
+    if (cuda_captures(call) && n->stream != cuda_stream_of(queue)) return TN_E_UNSUPPORTED;
     int32_t status = cuda_plan_find(d, l, &(cuda_plan_request){call, &key, make_plan, queue}, &found);
     if (status) return status;
     const plan *p = (plan *)found;
@@ -164,7 +179,7 @@ static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_c
         at[i] = cuda_place(places[role[i]]->memory, places[role[i]]->offset);
     if (p->solution.workspace) status = gpu_workspace(call, p->solution.workspace, &workspace, &offset);
     if (status) return status;
-    if (n->miopenSetStream(n->base.handle, cuda_stream_of(queue))) return TN_E_UNSUPPORTED;
+    if (set_stream(n, queue)) return TN_E_UNSUPPORTED;
     int result = OF_PASS(n, p, Immediate)(
         n->base.handle, p->tensors[role[0]], at[0], p->tensors[role[1]], at[1], p->convolution,
         p->tensors[role[2]], at[2], cuda_place(workspace, offset), p->solution.workspace, p->solution.id);
@@ -199,9 +214,16 @@ static const cuda_library_kind kind = {.name = VENDOR_DNN,
                                        .meaning = meaning,
                                        CUDA_LIBRARY_PLANS(plan_key, plan, destroy_plan)};
 
-/* MIOpen does not compute float64. */
+/* A window that is dilated along an axis. */
+static int32_t is_dilated(const gpu_window *w)
+{
+    return w->dilation[0] > 1 || w->dilation[1] > 1 || w->dilation[2] > 1;
+}
+
+/* MIOpen does not compute float64, and not all of its solutions look at dilation where there are groups. */
 int32_t cuda_dnn_convolve(void *device, void *queue, const tn_call *call, const gpu_convolution *c)
 {
     if (c->window->dtype == GPU_F64) return TN_E_UNSUPPORTED;
+    if (c->window->groups > 1 && is_dilated(c->window)) return TN_E_UNSUPPORTED;
     return cuda_library_run(device, &kind, convolve, queue, call, c);
 }

@@ -8,13 +8,13 @@
 #define TENON_HIP_LIBRARY_NAMES_H
 
 /* Statuses have the same numbers in hipBLASLt and hipSOLVER, as have operations and triangles. */
-#define HIP_LIBRARY_STATUSES(prefix)                                                               \
-    {                                                                                              \
-        prefix "SUCCESS", prefix "NOT_INITIALIZED", prefix "ALLOC_FAILED", prefix "INVALID_VALUE", \
-            prefix "MAPPING_ERROR", prefix "EXECUTION_FAILED", prefix "INTERNAL_ERROR",            \
-            prefix "NOT_SUPPORTED", prefix "ARCH_MISMATCH", prefix "HANDLE_IS_NULLPTR",            \
-            prefix "INVALID_ENUM", prefix "UNKNOWN"                                                \
-    }
+#define HIP_LIBRARY_STATUSES(prefix)                                                                        \
+    prefix "SUCCESS", prefix "NOT_INITIALIZED", prefix "ALLOC_FAILED", prefix "INVALID_VALUE",              \
+        prefix "MAPPING_ERROR", prefix "EXECUTION_FAILED", prefix "INTERNAL_ERROR", prefix "NOT_SUPPORTED", \
+        prefix "ARCH_MISMATCH", prefix "HANDLE_IS_NULLPTR", prefix "INVALID_ENUM", prefix "UNKNOWN"
+
+/* Handles of hipBLASLt and hipSOLVER own device memory, which all of their work uses: flags of sums, workspaces. */
+enum { VENDOR_HANDLE_HAS_ONE_STREAM = 1 };
 
 /* ---- Products ----------------------------------------------------------------------------------------------- */
 
@@ -38,8 +38,10 @@ enum { /* statuses */
        CUBLAS_ALLOC_FAILED = 2,
        CUBLAS_INVALID_VALUE = 3,
        CUBLAS_EXECUTION_FAILED = 5,
+       CUBLAS_INTERNAL_ERROR = 6,
        CUBLAS_NOT_SUPPORTED = 7,
-       CUBLAS_ARCH_MISMATCH = 8
+       CUBLAS_ARCH_MISMATCH = 8,
+       CUBLAS_INVALID_ENUM = 10
 };
 enum { CUBLAS_R_32F = 0, CUBLAS_R_64F = 1, CUBLAS_R_16F = 2, CUBLAS_R_16BF = 14 }; /* types of elements */
 enum { CUBLAS_BY_32F = 2, CUBLAS_BY_64F = 7, CUBLAS_BY_TF32 = 6 };                 /* types of sums */
@@ -62,17 +64,20 @@ enum { LT_KEEPS_ORDER = 0 }; /* the library does not say in which order it adds 
         "libhipblaslt.so.1", "libhipblaslt.so.0" \
     }
 #define VENDOR_BLAS_LEAST        600 /* 0.6 of ROCm 6: before, types had other numbers */
-#define VENDOR_BLAS_FUNCTIONS(X) X(int, hipblasLtGetVersion, (void *handle, int *out))
+#define VENDOR_BLAS_HANDLE_BYTES ((size_t)32 << 20)
+/* What the library says of most work that it does not do, and of numbers that it does not know. */
+#define VENDOR_BLAS_REFUSES(result) ((result) == CUBLAS_INTERNAL_ERROR || (result) == CUBLAS_INVALID_ENUM)
+#define VENDOR_BLAS_FUNCTIONS(X)    X(int, hipblasLtGetVersion, (void *handle, int *out))
 #define VENDOR_BLAS_VERSION(b)                                     \
     ({                                                             \
         int blas_version = 0;                                      \
         (b)->hipblasLtGetVersion((b)->base.handle, &blas_version); \
         (size_t) blas_version;                                     \
     })
-#define VENDOR_BLAS_STATUS_NAME(b, status)                                               \
-    ({                                                                                   \
-        static const char *const blas_names[] = HIP_LIBRARY_STATUSES("HIPBLAS_STATUS_"); \
-        (status) >= 0 && (status) < 12 ? blas_names[status] : "unknown status";          \
+#define VENDOR_BLAS_STATUS_NAME(b, status)                                                 \
+    ({                                                                                     \
+        static const char *const blas_names[] = {HIP_LIBRARY_STATUSES("HIPBLAS_STATUS_")}; \
+        (status) >= 0 && (status) < 12 ? blas_names[status] : "unknown status";            \
     })
 
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */
@@ -102,12 +107,17 @@ enum { LT_KEEPS_ORDER = 0 }; /* the library does not say in which order it adds 
 
 typedef void *fft_handle; /* of a plan */
 
+enum { FFT_PARSE_ERROR = 12 };
+
 #define VENDOR_FFT "hipFFT"
 #define VENDOR_FFT_FILES \
     {                    \
         "libhipfft.so.0" \
     }
 #define VENDOR_FFT_STATUS(end) "HIPFFT_" end
+/* No plan of rocFFT fits: the status is PARSE_ERROR when it is made, or INVALID_PLAN when it is used. */
+#define VENDOR_FFT_REFUSES(result)      ((result) == FFT_PARSE_ERROR)
+#define VENDOR_FFT_EXEC_REFUSES(result) ((result) == FFT_INVALID_PLAN)
 
 /* ---- Factors of matrices ------------------------------------------------------------------------------------ */
 
@@ -162,6 +172,13 @@ enum { SOLVER_VALUES = 201, SOLVER_VALUES_AND_VECTORS = 202 }; /* of symmetric m
 #define VENDOR_SOLVER_FUNCTIONS(X)                 /* it does not tell its version */
 #define VENDOR_SOLVER_TYPED          "hipsolverDn" /* S or D and the name follow */
 #define VENDOR_SOLVER_VERSION(s, to) ((void)(s))
-#define VENDOR_SOLVER_STATUSES       HIP_LIBRARY_STATUSES("HIPSOLVER_STATUS_")
+#define VENDOR_SOLVER_STATUSES                                                    \
+    {                                                                             \
+        HIP_LIBRARY_STATUSES("HIPSOLVER_STATUS_"), "HIPSOLVER_STATUS_ZERO_PIVOT", \
+            "HIPSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED"                          \
+    }
+#define VENDOR_SOLVER_KEEPS_STREAM 1 /* it asks the stream when it is told of it */
+/* A length of work that does not fit an int: more than 2 GiB. */
+#define VENDOR_SOLVER_IS_TOO_LONG(result) ((result) == SOLVER_INTERNAL_ERROR)
 
 #endif

@@ -24,7 +24,8 @@ enum { MIO_F16 = 0, MIO_F32 = 1, MIO_BF16 = 5 }; /* types of elements */
 enum { MIO_CROSS_CORRELATION = 0 };              /* a convolution as ATen has it */
 enum {
     MIO_FLOAT16_BY_BFLOAT16 = 0, /* float16 may be rounded to bfloat16; without a value it is in gradients */
-    MIO_DETERMINISTIC = 1
+    MIO_DETERMINISTIC = 1,
+    MIO_MATH_TYPE = 3 /* of float32: 1 is pedantic, without TF32; older versions do not know the attribute */
 };
 
 typedef struct mio_solution {

@@ -161,19 +161,21 @@ typedef struct cuda_symbols {
 } cuda_symbols;
 
 /* What driver.c says of the vendor. */
-#define VENDOR_TYPE         "hip"
-#define VENDOR_NAME         "HIP"
-#define VENDOR_DLPACK       10
-#define VENDOR_LIBRARY      "libamdhip64.so." NAME(HIP_VERSION_MAJOR) /* structures differ between generations */
-#define VENDOR_LACKS        "no HIP runtime of this generation is installed"
-#define VENDOR_TOO_OLD      "the HIP runtime is too old"
-#define VENDOR_NEEDS        "the architectures " HIP_TARGETS
-#define VENDOR_URGENT       (-1)
-#define VENDOR_GRAPHS       (&cuda_graphs)
-#define VENDOR_HAS_NO_ORDER 1
-#define VENDOR_LIBRARIES    (&cuda_libraries)
-#define VENDOR_COLLECTIVES  "librccl.so.1"
-#define VENDOR_NCCL         "RCCL"
+#define VENDOR_TYPE    "hip"
+#define VENDOR_NAME    "HIP"
+#define VENDOR_DLPACK  10
+#define VENDOR_LIBRARY "libamdhip64.so." NAME(HIP_VERSION_MAJOR) /* structures differ between generations */
+#define VENDOR_LACKS   "no HIP runtime of this generation is installed"
+#define VENDOR_TOO_OLD "the HIP runtime is too old"
+#define VENDOR_NEEDS   "the architectures " HIP_TARGETS
+/* Number 1 is hipStreamLegacy, the default stream; HIP 5.2 does not know it, and would read it as a pointer. */
+#define VENDOR_STREAM_OF(native) ((native) == 1 ? NULL : (hipStream_t)(uintptr_t)(native))
+#define VENDOR_URGENT            (-1)
+#define VENDOR_GRAPHS            (&cuda_graphs)
+#define VENDOR_HAS_NO_ORDER      1
+#define VENDOR_LIBRARIES         (&cuda_libraries)
+#define VENDOR_COLLECTIVES       "librccl.so.1"
+#define VENDOR_NCCL              "RCCL"
 
 #define VENDOR_SHARES                      NULL
 #define VENDOR_FREE_SHARED(device, memory) 0

@@ -8,15 +8,23 @@
  *   LIBRARY_FAULT=1      products touch memory that is not there, and fail
  *   HIPBLASLT_NO_TF32=1  a GPU without TF32
  *
+ * A handle of hipBLASLt has device memory, which all of its products use; the process ends if it cannot be allocated or freed.
  * -DBROKEN makes one that does not start.
  */
 #define TN_PLUGIN
 #include "cublaslt.h"
 #include "stand_in.h"
 
+#ifdef HIP /* it has one status for both */
+enum { REFUSED = CUBLAS_INTERNAL_ERROR, FAILED = CUBLAS_INTERNAL_ERROR };
+#else
+enum { REFUSED = CUBLAS_NOT_SUPPORTED, FAILED = CUBLAS_EXECUTION_FAILED };
+#endif
+
 CUBLASLT_FUNCTIONS(DECLARE)
 /* Products, choices, objects that the plugin has not given back. */
 enum { PRODUCTS, CHOICES, LIVE };
+enum { HANDLE_BYTES = 32 << 20 };
 
 /* Of all kinds. */
 typedef struct object {
@@ -27,7 +35,9 @@ typedef struct object {
     uint32_t epilogue, reductions, alignments[4];
     const void *bias;
     size_t workspace;
-    CUcontext context; /* of a handle */
+    CUcontext context; /* of a handle, as what follows */
+    void *memory;
+    turns turns;
 } object;
 
 static int create(void **out, object o)
@@ -49,6 +59,9 @@ int cublasLtCreate(void **out)
 #endif
     object handle = {0};
     if (library_context(&handle.context) || !handle.context) return CUBLAS_NOT_INITIALIZED;
+#ifdef HIP
+    if (hipMalloc(&handle.memory, HANDLE_BYTES)) exit(1);
+#endif
     return create(out, handle);
 }
 
@@ -60,6 +73,10 @@ static int is_current(const object *handle)
 
 int cublasLtDestroy(void *handle)
 {
+#ifdef HIP
+    size_t available, total; /* hipFree fails on a lost device */
+    if (hipMemGetInfo(&available, &total) || hipFree(((object *)handle)->memory)) exit(1);
+#endif
     return destroy(handle);
 }
 
@@ -170,7 +187,8 @@ typedef struct product {
     size_t workspace_bytes;
     double alpha, beta;
     uint64_t in_place, turn;
-    int is_faulty;
+    int is_faulty, number;
+    object *handle;
 } product;
 
 static tn_dtype dtype_of(int type)
@@ -211,7 +229,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
         !is_sound(b, depth, columns, o->transpose[1]) || !is_sound(c, rows, columns, LT_PLAIN) ||
         !is_sound(d, rows, columns, LT_PLAIN))
         return CUBLAS_INVALID_VALUE;
-    if (o->epilogue == LT_EPILOGUE_BIAS && of_d->type == CUBLAS_R_64F) return CUBLAS_NOT_SUPPORTED;
+    if (o->epilogue == LT_EPILOGUE_BIAS && of_d->type == CUBLAS_R_64F) return REFUSED;
 #ifdef HIP
     if (o->sums == CUBLAS_BY_TF32 && getenv("HIPBLASLT_NO_TF32")) return CUBLAS_SUCCESS;
 #endif
@@ -268,6 +286,9 @@ static CUresult run(CUcontext context, void *data)
     const uint64_t depth =
         p->description.transpose[0] == LT_TRANSPOSED ? p->layouts[0].rows : p->layouts[0].columns;
     const char *bias = NULL;
+#ifdef HIP
+    if (!is_in_turn(&p->handle->turns, p->number)) return CUDA_ERROR_LAUNCH_TIMEOUT;
+#endif
     if (p->is_faulty || !use_workspace(context, p->workspace, p->workspace_bytes))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (p->description.epilogue == LT_EPILOGUE_BIAS) {
@@ -306,7 +327,8 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
                  .workspace = (CUdeviceptr)(uintptr_t)workspace,
                  .workspace_bytes = workspace_bytes,
                  .in_place = algorithm->words[0],
-                 .is_faulty = getenv("LIBRARY_FAULT") != NULL};
+                 .is_faulty = getenv("LIBRARY_FAULT") != NULL,
+                 .handle = handle};
     FAULT(__func__);
     if (!is_current(handle)) return CUBLAS_NOT_INITIALIZED;
     if (p.description.bias && alignment_of(p.description.bias) < algorithm->words[2])
@@ -319,6 +341,8 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
     p.alpha = p.description.scalars == CUBLAS_R_64F ? *(const double *)alpha : (double)*(const float *)alpha;
     p.beta = p.description.scalars == CUBLAS_R_64F ? *(const double *)beta : (double)*(const float *)beta;
     p.turn = (uint64_t)count(PRODUCTS, 1);
-    if (library_queue(stream, run, &p, sizeof p)) return CUBLAS_EXECUTION_FAILED;
-    return p.is_faulty && library_finish(stream) ? CUBLAS_EXECUTION_FAILED : CUBLAS_SUCCESS;
+    p.number = p.handle->turns.queued;
+    if (library_queue(stream, run, &p, sizeof p)) return FAILED;
+    p.handle->turns.queued++;
+    return p.is_faulty && library_finish(stream) ? FAILED : CUBLAS_SUCCESS;
 }

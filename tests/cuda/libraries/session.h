@@ -97,8 +97,8 @@ static inline double difference(const tn_tensor *a, const tn_tensor *b)
     return tn_item_double(s, tn_max(s, tn_abs(s, d)));
 }
 
-/* On two streams, whose work begins when the host waits for it: `compute` gets 1 and 2, and all of the results are want(1) and want(2). */
-static inline void expect_in_order(tn_tensor *(*compute)(double x), double (*want)(double x))
+/* expect_in_order, where the host waits for stream `first` before the other one. */
+static inline void expect_in_order_from(int first, tn_tensor *(*compute)(double x), double (*want)(double x))
 {
     tn_stream *home = tn_stream_current(ctx, device), *sides[2] = {NULL};
     tn_tensor *outs[2];
@@ -108,7 +108,8 @@ static inline void expect_in_order(tn_tensor *(*compute)(double x), double (*wan
         tn_stream_set_current(ctx, sides[i]);
         outs[i] = compute(i + 1);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int k = 0; k < 2; k++) {
+        const int i = first ? 1 - k : k;
         tn_stream_set_current(ctx, sides[i]);
         cr_assert_eq(tn_item_double(s, tn_max(s, outs[i])), want(i + 1));
         cr_assert_eq(tn_item_double(s, tn_min(s, outs[i])), want(i + 1));
@@ -116,6 +117,12 @@ static inline void expect_in_order(tn_tensor *(*compute)(double x), double (*wan
     unsetenv("FAULTY_UNASKED");
     tn_stream_set_current(ctx, home);
     for (int i = 0; i < 2; i++) tn_stream_release(sides[i]);
+}
+
+/* On two streams, whose work begins when the host waits for it: `compute` gets 1 and 2, and all of the results are want(1) and want(2). */
+static inline void expect_in_order(tn_tensor *(*compute)(double x), double (*want)(double x))
+{
+    for (int first = 0; first < 2; first++) expect_in_order_from(first, compute, want);
 }
 
 /* A graph in which `compute` makes `out` of `in`: replays with other values in it give want() of them. */
@@ -149,6 +156,16 @@ static inline void expect_replays(tn_tensor *in, tn_tensor *out, tn_tensor *(*co
     cr_assert_eq(count(counter), 1);
     capture_and_replay(in, out, compute, want);
     cr_assert_eq(count(counter), 2, "one call for the capture");
+}
+
+/* A capture does not have the library, although it has done the same work before. */
+static inline void expect_no_replays(tn_tensor *in, tn_tensor *out, tn_tensor *(*compute)(tn_tensor *in),
+                                     double (*want)(double x), int counter)
+{
+    compute(in);
+    cr_assert_eq(count(counter), 1);
+    capture_and_replay(in, out, compute, want);
+    cr_assert_eq(count(counter), 1, "the library computes in captures");
 }
 
 /* A capture opens no library and makes no plan: it has the kernels, and the next call asks the library. */

@@ -55,4 +55,17 @@ static inline int use_workspace(CUcontext context, CUdeviceptr address, size_t b
     return workspace || !bytes;
 }
 
+/*
+ * Work of a handle of AMD's uses memory of the handle. It has a number when it is queued, and has to run in that order, also if it is on
+ * several streams; on hardware it may hang otherwise. A graph would run it again.
+ */
+typedef struct turns {
+    int queued, ran;
+} turns;
+
+static inline int is_in_turn(turns *t, int number)
+{
+    return __atomic_fetch_add(&t->ran, 1, __ATOMIC_ACQ_REL) == number;
+}
+
 #endif

@@ -2,16 +2,18 @@
 /*
  * A libMIOpen.so.1 for tests: convolutions of the test driver's memory, on its streams, by the immediate mode. It refuses
  * descriptors without sizes, tensors that do not fit, solutions that it has not offered or compiled, and a workspace that is missing.
- * As the library does, it rounds gradients of float16 to bfloat16 unless it is told not to, and adds in any order unless it is told
- * to be deterministic.
+ * As the library does, it rounds gradients of float16 to bfloat16 and float32 to TF32 unless it is told not to, adds in any order unless
+ * it is told to be deterministic, and with groups it does not look at dilation. MIOPEN_TEST_OLD=1 in the environment: a version
+ * without TF32 and its attribute.
  */
 #define TN_PLUGIN
 #include "convolve.h"
 #include "miopen.h"
 
 MIOPEN_FUNCTIONS(DECLARE)
-/* Convolutions, choices, objects that the plugin has not given back, the solution of the last convolution. */
-enum { CONVOLUTIONS, CHOICES, LIVE, SOLUTION };
+/* Convolutions, choices, objects that the plugin has not given back, the solution of the last convolution, how often it was told of
+ * a stream. */
+enum { CONVOLUTIONS, CHOICES, LIVE, SOLUTION, STREAMS };
 
 /* In the order in which they are offered; a deterministic convolution has the last two. */
 enum { UNORDERED = 70, LARGE, PLAIN };
@@ -22,7 +24,7 @@ typedef struct object {
     CUstream stream;
     int type, rank, sizes[5];
     int axes, paddings[3], strides[3], dilations[3], groups;
-    int by_bfloat16, is_deterministic;
+    int by_bfloat16, is_deterministic, is_pedantic;
     uint64_t compiled; /* of a convolution: the solution */
 } object;
 
@@ -62,6 +64,7 @@ const char *miopenGetErrorString(int status)
 int miopenSetStream(void *handle, void *stream)
 {
     FAULT(__func__);
+    count(STREAMS, 1);
     ((object *)handle)->stream = stream;
     return MIO_SUCCESS;
 }
@@ -121,6 +124,11 @@ int miopenSetConvolutionGroupCount(void *made, int groups)
     return groups > 0 ? MIO_SUCCESS : MIO_BAD_PARAMETER;
 }
 
+static int is_old(void)
+{
+    return getenv("MIOPEN_TEST_OLD") != NULL;
+}
+
 int miopenSetConvolutionAttribute(void *made, int attribute, int value)
 {
     object *c = made;
@@ -129,6 +137,8 @@ int miopenSetConvolutionAttribute(void *made, int attribute, int value)
         c->is_deterministic = value;
     else if (attribute == MIO_FLOAT16_BY_BFLOAT16)
         c->by_bfloat16 = value;
+    else if (attribute == MIO_MATH_TYPE && !is_old())
+        c->is_pedantic = value;
     else
         return MIO_BAD_PARAMETER;
     return MIO_SUCCESS;
@@ -205,6 +215,7 @@ static int compute_pass(const char *function, int pass, const call *k)
     if (!k->workspace || k->bytes < WORK) return MIO_INVALID_VALUE;
     if (k->id == UNORDERED) job.how = CHANGES_THE_ORDER;
     if (pass && c->by_bfloat16) job.how |= ROUNDS_FLOAT16;
+    if (!c->is_pedantic && !is_old()) job.how |= ROUNDS_FLOAT32;
     for (int i = 0; i < 3; i++) {
         const int from = i - (3 - c->axes);
         job.memory[i] = (CUdeviceptr)(uintptr_t)k->memory[i];
@@ -212,7 +223,7 @@ static int compute_pass(const char *function, int pass, const call *k)
         for (int d = 0; d < c->axes; d++) job.sizes[i][5 - c->axes + d] = k->tensors[i]->sizes[2 + d];
         job.strides[i] = from < 0 ? 1 : c->strides[from];
         job.paddings[i] = from < 0 ? 0 : c->paddings[from];
-        job.dilations[i] = from < 0 ? 1 : c->dilations[from];
+        job.dilations[i] = from < 0 || c->groups > 1 ? 1 : c->dilations[from];
     }
     job.turn = count(CONVOLUTIONS, 1);
     __atomic_store_n(&counts[SOLUTION], (int)k->id, __ATOMIC_RELEASE);

@@ -7,7 +7,7 @@
 #include <library_names.h>
 #include "session.h"
 
-enum { MATRICES, LIVE };
+enum { MATRICES, LIVE, STREAMS };
 
 TestSuite(factors, .init = open_device, .fini = close_device, .timeout = 120);
 TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
@@ -232,6 +232,34 @@ Test(factors, work_is_in_the_order_of_its_stream)
     expect_in_order(roots, root);
 }
 
+#ifdef HIP
+/* rocBLAS asks the stream each time. */
+Test(factors, the_library_is_told_of_a_stream_when_it_changes)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    for (int i = 0; i < 3; i++) roots(2);
+    cr_assert_eq(count(STREAMS), 1);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    tn_stream_set_current(ctx, side);
+    for (int i = 0; i < 3; i++) cr_assert_eq(tn_item_double(s, tn_max(s, roots(2))), 2);
+    cr_assert_eq(count(STREAMS), 2);
+    tn_stream_set_current(ctx, home);
+    tn_stream_release(side);
+}
+
+/* The library says that it has failed inside. */
+Test(factors, work_of_more_than_2_gib_is_left_to_the_cpu)
+{
+    setenv("LIBRARY_FAIL", "potrf_bufferSize:1:6", 1);
+    tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR);
+    tn_tensor *l = tn_linalg_cholesky_ex(s, a).L;
+    cr_assert_lt(difference(tn_matmul(s, l, tn_mt(s, l)), a), 1e-5);
+    cr_assert_eq(count(MATRICES), 0);
+    tn_linalg_cholesky_ex(s, a);
+    cr_assert_eq(count(MATRICES), 1);
+}
+#endif
+
 /* Nothing computes factors in a capture: the library is not opened, and the CPU would have to wait. */
 Test(factors, captures_have_no_factors)
 {
@@ -279,19 +307,22 @@ static const struct {
     const char *function;
     int call, status;
     const char *name;
-} failures[] = {{NAME(cusolverDnSetStream), 1, SOLVER_INTERNAL_ERROR, "INTERNAL_ERROR"},
-                {"potrf_bufferSize", 1, SOLVER_INTERNAL_ERROR, "INTERNAL_ERROR"},
-                {"potrf", 1, SOLVER_EXECUTION_FAILED, "EXECUTION_FAILED"},
-                {"potrf", 2, SOLVER_EXECUTION_FAILED, "EXECUTION_FAILED"}};
+} failures[] = {
+    {NAME(cusolverDnSetStream), 1, SOLVER_INTERNAL_ERROR, "INTERNAL_ERROR"},
+    {"potrf_bufferSize", 1, SOLVER_INVALID_VALUE, "INVALID_VALUE"},
+    {"potrf", 1, SOLVER_EXECUTION_FAILED, "EXECUTION_FAILED"},
+    {"potrf", 2, SOLVER_EXECUTION_FAILED, "EXECUTION_FAILED"},
+#ifdef HIP
+    {"potrf", 1, 12, "ZERO_PIVOT"},
+    {"potrf", 1, 13, "MATRIX_TYPE_NOT_SUPPORTED"},
+#else
+    {"potrf_bufferSize", 1, SOLVER_INTERNAL_ERROR, "INTERNAL_ERROR"},
+#endif
+};
 
-ParameterizedTestParameters(factors, a_failure_is_an_error_with_its_name)
+TEST_OF_ROWS(factors, a_failure_is_an_error_with_its_name, failures)
 {
-    static int numbers_of[] = {0, 1, 2, 3};
-    return cr_make_param_array(int, numbers_of, 4);
-}
-
-ParameterizedTest(const int *number, factors, a_failure_is_an_error_with_its_name)
-{
+    const int *number = row;
     let_fail(failures[*number].function, failures[*number].call, failures[*number].status);
     tn_tensor *a = definite(TN_FLOAT32, TN_INTS(2, 3, 3), ROW_MAJOR);
     tn_linalg_cholesky_ex(s, a);

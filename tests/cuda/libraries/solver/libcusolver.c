@@ -9,8 +9,13 @@
 #include <math.h>
 
 CUSOLVER_FUNCTIONS(DECLARE)
-/* Matrices, and handles that the plugin has not given back. */
-enum { MATRICES, LIVE };
+/* Matrices, handles that the plugin has not given back, how often one was told of a stream. */
+enum { MATRICES, LIVE, STREAMS };
+
+typedef struct handle {
+    CUstream stream;
+    turns turns;
+} handle;
 
 /* ---- Algorithms --------------------------------------------------------------------------------------------- */
 
@@ -23,6 +28,8 @@ typedef struct job {
     CUdeviceptr a, b, extra, info, work;
     size_t work_bytes;
     CUdeviceptr c; /* vectors of the right */
+    handle *handle;
+    int number;
 } job;
 
 static int factor_cholesky(const job *j, double *a)
@@ -294,6 +301,9 @@ static CUresult run(CUcontext context, void *data)
     const int64_t squares = j->algorithm == SINGULAR && j->k ? (int64_t)j->n * j->n : 0;
     const int64_t extra = j->algorithm == REFLECTORS ? j->k : j->m < j->n ? j->m : j->n;
     const size_t bytes = j->is_double ? 8 : 4;
+#ifdef HIP
+    if (!is_in_turn(&j->handle->turns, j->number)) return CUDA_ERROR_LAUNCH_TIMEOUT;
+#endif
     const int has_pivots = j->algorithm == LU || j->algorithm == SOLVE;
     char *a = cuda_test_place(context, j->a, (size_t)size * bytes);
     char *b = sides ? cuda_test_place(context, j->b, (size_t)sides * bytes) : a;
@@ -345,10 +355,6 @@ static CUresult run(CUcontext context, void *data)
 
 /* ---- Functions ---------------------------------------------------------------------------------------------- */
 
-typedef struct handle {
-    CUstream stream;
-} handle;
-
 static CUdeviceptr at(const void *p)
 {
     return (CUdeviceptr)(uintptr_t)p;
@@ -367,7 +373,11 @@ static int start(const char *function, void *h, int lda, job j)
     FAULT(function);
     if (lda < j.m || j.m < 1 || j.n < 1) return SOLVER_INVALID_VALUE;
     count(MATRICES, 1);
-    return library_queue(((handle *)h)->stream, run, &j, sizeof j) ? SOLVER_EXECUTION_FAILED : SOLVER_SUCCESS;
+    j.handle = h;
+    j.number = j.handle->turns.queued;
+    if (library_queue(j.handle->stream, run, &j, sizeof j)) return SOLVER_EXECUTION_FAILED;
+    j.handle->turns.queued++;
+    return SOLVER_SUCCESS;
 }
 
 #define IS_DOUBLE   0
@@ -381,7 +391,7 @@ static int start(const char *function, void *h, int lda, job j)
 
 int cusolverDnCreate(void **out)
 {
-    const handle none = {NULL};
+    const handle none = {.stream = NULL};
     FAULT(__func__);
     if (!has_context()) return 1; /* not initialized */
     return make_object(out, &none, sizeof none, LIVE) ? SOLVER_SUCCESS : SOLVER_ALLOC_FAILED;
@@ -395,6 +405,7 @@ int cusolverDnDestroy(void *h)
 int cusolverDnSetStream(void *h, void *stream)
 {
     FAULT(__func__);
+    count(STREAMS, 1);
     ((handle *)h)->stream = stream;
     return SOLVER_SUCCESS;
 }
