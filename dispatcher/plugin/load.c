@@ -370,10 +370,12 @@ static int32_t make_state(tni_plugin *p, const tni_shim_chain *chain, tni_reason
     void *self = NULL;
     tni_registry *r = p->ctx->registry;
     tn_clear_error();
-    atomic_store(&r->starting, p->info->name);
-    atomic_store(&r->starting_on, &tni_tls);
+    if (r) { /* else a plugin registers nothing by itself */
+        atomic_store(&r->starting, p->info->name);
+        atomic_store(&r->starting_on, &tni_tls);
+    }
     int32_t status = init_plugin(p, chain, &self);
-    atomic_store(&r->starting_on, NULL);
+    if (r) atomic_store(&r->starting_on, NULL);
     if (status != TN_OK) {
         const tn_error *error = tn_last_error();
         p->table = (tn_plugin_table){0}; /* nothing to shut down */

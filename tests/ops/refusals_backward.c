@@ -161,12 +161,14 @@ Test(refusals_backward, of_rows_and_distances)
             "argument 'maximum_indices': Expected a tensor");
     REFUSED(tn__embedding_bag_dense_backward(s, r, i, i, longs(TN_INTS(1)), i, 4, 0, 1, NULL),
             "bag_size should contain 2");
-    REFUSED(tn__embedding_bag_dense_backward(s, ones(TN_INTS(1, 3)), i, i, i, i, 4, 0, 0, NULL),
+    tn_tensor *twos = tn_add(s, i, i); /* beyond bag 1, in which indices behind one bag are */
+    REFUSED(tn__embedding_bag_dense_backward(s, ones(TN_INTS(1, 3)), i, twos, i, i, 4, 0, 0, NULL),
             "index out of range in self");
     REFUSED(tn__embedding_bag_per_sample_weights_backward(s, r, ones(TN_INTS(4, 2)), i, i, i, 0),
             "argument 'weight': Expected");
     REFUSED(tn__embedding_bag_per_sample_weights_backward(s, ones(TN_INTS(1, 3)), r, longs(TN_INTS(1)),
-                                                          tn_arange(s, 2), longs(TN_INTS(1)), 0),
+                                                          tn_arange(s, 2),
+                                                          tn_add(s, longs(TN_INTS(1)), longs(TN_INTS(1))), 0),
             "index out of range in self");
     REFUSED(tn__cdist_backward(s, r, m, m, 2, m),
             "argument 'grad': Expected a tensor of dimension 2 and tensor.size[0] == 3");

@@ -184,8 +184,7 @@ Test(refusals_shapes, of_strides)
             "as_strided: Negative strides are not supported at the moment, got strides: [-1]");
     REFUSED(tn_as_strided(s, v, TN_INTS(1), TN_INTS(1), .storage_offset = (int64_t)1 << 62),
             "as_strided: Storage size calculation overflowed with storage offset 4611686018427387904 and 1 "
-            "elements of 4 "
-            "bytes");
+            "elements of 8 bytes");
     REFUSED(tn_as_strided(s, v, TN_INTS(9), TN_INTS(1)),
             "setStorage: sizes [9], strides [1], storage offset 0, and itemsize 8 requiring a");
     REFUSED(tn_as_strided(s, v, TN_INTS(1), TN_INTS(1), .storage_offset = -2),

@@ -249,7 +249,7 @@ static double itself(double x)
 Test(dnn_attention, work_is_in_the_order_of_its_stream)
 {
     expect_in_order(attend_alike, itself);
-    cr_assert_eq(passes(), 2);
+    cr_assert_eq(passes(), 4);
 }
 
 Test(dnn_attention, attention_of_the_library_is_captured)
