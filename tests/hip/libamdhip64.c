@@ -270,8 +270,8 @@ EXPORT hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, 
     CUresult result = context_of(to_device, &to_context);
     if (!result) result = context_of(from_device, &from_context);
     if (result) return (hipError_t)result;
-    return ON_DEVICE(cuMemcpyPeerAsync(address_of(to), to_context, address_of(from), from_context, bytes,
-                                       known(stream)));
+    return ON_DEVICE(
+        cuMemcpyPeerAsync(address_of(to), to_context, address_of(from), from_context, bytes, known(stream)));
 }
 
 EXPORT hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value, size_t count, hipStream_t stream)
@@ -355,7 +355,8 @@ static void run_callback(void *one)
     p.callback(p.stream, hipSuccess, p.user);
 }
 
-EXPORT hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t callback, void *user, unsigned flags)
+EXPORT hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t callback, void *user,
+                                       unsigned flags)
 {
     if (flags != 0) return hipErrorInvalidValue;
     pending *one = malloc(sizeof *one);
