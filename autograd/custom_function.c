@@ -329,7 +329,10 @@ static int32_t make_node(tn_context *ctx, const tn_function *function, void *use
                          uint32_t n_outs, function_node **out)
 {
     function_node *c = tni_alloc_zeroed(ctx, sizeof *c);
-    if (!c) return TN_E_OUT_OF_MEMORY;
+    if (!c) {
+        if (function->destroy) function->destroy(user); /* as after every other failure */
+        return TN_E_OUT_OF_MEMORY;
+    }
     tni_node_init(&c->node, ctx, &function_class, sizeof *c);
     c->function = *function;
     c->n_ins = n_ins;
@@ -338,7 +341,6 @@ static int32_t make_node(tn_context *ctx, const tn_function *function, void *use
     c->name_bytes = (function->name ? strlen(function->name) : 8) + 9;
     c->name = tni_alloc(ctx, c->name_bytes);
     if (!c->name) {
-        c->function.destroy = NULL;
         tni_node_release(&c->node);
         return TN_E_OUT_OF_MEMORY;
     }

@@ -247,6 +247,8 @@ static int32_t pad_sizes(tni_frame *f, uint32_t first, int64_t *sizes)
                        : tni_fail(f, TN_E_SHAPE, "input (%c: %lld) is too small. Calculated output %c: %lld",
                                   "WHD"[i % 3], (long long)sizes_of(self)[d], "WHD"[i % 3],
                                   (long long)sizes[d]);
+        if (constant && sizes_of(self)[d] + (before < 0 ? before : 0) + (after < 0 ? after : 0) < 0)
+            return tni_fail(f, TN_E_ARGUMENT, "narrow(): length must be non-negative.");
     }
     return TN_OK;
 }

@@ -28,6 +28,14 @@ void close_context(tn_context *ctx)
     MUST_HOLD(atomic_load(&memory.live) == 0);
 }
 
+bool fail_allocation(int64_t n)
+{
+    const long long count = atomic_load(&memory.count);
+    const bool has_failed = memory.fail_at && count >= memory.fail_at;
+    memory.fail_at = n ? count + n : 0;
+    return has_failed;
+}
+
 uint32_t define(tn_context *ctx, const tn_operator_def *def)
 {
     uint32_t op = 0;

@@ -14,6 +14,8 @@
 tn_context *open_context(void);
 /* The test fails if memory of the context is left, in a fini, too. */
 void close_context(tn_context *ctx);
+/* The n-th allocation from now on fails; 0: none does. Returns whether one has failed since the last call. */
+bool fail_allocation(int64_t n);
 
 /* The number of the operator that is defined. */
 uint32_t define(tn_context *ctx, const tn_operator_def *def);

@@ -243,8 +243,8 @@ ON_EACH_DEVICE(files, store_a_view_alone)
 ON_EACH_DEVICE(storage, file_of_pytorch)
 {
     tn_scope *s = p->s;
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/tenon_shared_%d.pt", (int)getpid());
+    char path[] = "/tmp/tenon-shared-XXXXXX.pt";
+    close(mkstemps(path, 3));
     tn_tensor *numbers = tn_arange_start(s, 1, 10), *large = tn_arange_start(s, 1, 1000);
     const tn_named_tensor list[] = {{"numbers", numbers},
                                     {"evens", tn_index(s, numbers, TN_SLICE(1, TN_NONE, 2))},

@@ -14,13 +14,6 @@ TestSuite(definitions, .init = open_context, .fini = close_context);
 
 /* ---- Definitions and rows ---- */
 
-static void refuse_definition(tn_operator_def def, int32_t status, const char *part)
-{
-    cr_expect_eq(tn_operator_define(ctx, &def, NULL), status, "%s", part);
-    expect_last_error(status, part);
-}
-#define REFUSE(status, part, ...) refuse_definition((tn_operator_def){__VA_ARGS__}, status, part)
-
 Test(definitions, refused)
 {
     struct {
@@ -566,101 +559,6 @@ Test(definitions, plain_numbers_in_place_of_lists)
     }
 }
 
-/* ---- Limits ---- */
-
-/* A schema with so many arguments, or so many results. */
-static const char *wide_schema(const char *name, int arguments, int results)
-{
-    static char texts[8][2048];
-    static int used;
-    char *text = texts[used++];
-    FILE *file = fmemopen(text, sizeof texts[0], "w");
-    cr_assert_not_null(file);
-    fprintf(file, "test::%s(", name);
-    for (int i = 0; i < arguments; i++) fprintf(file, "%sTensor a%d", i ? ", " : "", i);
-    fprintf(file, ") -> (");
-    for (int i = 0; i < results; i++) fprintf(file, "%sTensor", i ? ", " : "");
-    fprintf(file, ")");
-    fclose(file);
-    return text;
-}
-
-Test(definitions, more_arguments_or_results_than_a_call_has)
-{
-    tn_value args[32], outs[8];
-    const char *largest = wide_schema("largest", 32, 8);
-    uint32_t op = define(largest);
-    add_row("cpu", largest, 0, do_nothing, NULL);
-    for (int i = 0; i < 32; i++) args[i] = tn_value_tensor(tn_ones(s, TN_INTS(2)));
-    cr_assert_eq(tn_scope_call(s, op, args, 32, outs, 8), TN_OK, "%s",
-                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
-    for (int i = 0; i < 8; i++) cr_expect_eq(tn_tensor_numel(outs[i].as.tensor), 2);
-    for (int i = 0; i < 32; i++) args[i] = tn_value_float(i); /* each becomes a tensor */
-    args[0] = tn_value_tensor(tn_ones(s, TN_INTS(2)));
-    cr_assert_eq(tn_scope_call(s, op, args, 32, outs, 8), TN_OK);
-    REFUSE(TN_E_ARGUMENT, "operator test::many_arguments: 33 arguments (at most 32)",
-           .size = sizeof(tn_operator_def), .schema = wide_schema("many_arguments", 33, 1));
-    REFUSE(TN_E_ARGUMENT, "operator test::many_results: 9 results (at most 8)",
-           .size = sizeof(tn_operator_def), .schema = wide_schema("many_results", 1, 9));
-}
-
-static int32_t infer_deep(void *self, const tn_call *call)
-{
-    int64_t sizes[TN_MAX_RANK];
-    for (int i = 0; i < TN_MAX_RANK; i++) sizes[i] = 1;
-    for (uint32_t i = 0; i < call->n_outs; i++) {
-        int32_t status = slot_define(call, call->host, i, TN_FLOAT32, TN_MAX_RANK, sizes, 0);
-        if (status) return status;
-    }
-    return TN_OK;
-}
-
-/* A call has room for the shapes of three results of the highest rank. */
-Test(definitions, results_of_the_highest_rank)
-{
-    tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(2))), outs[8];
-    tn_operator_def def = {.size = sizeof def, .schema = wide_schema("deep", 1, 3), .infer = infer_deep};
-    uint32_t op = define_with(&def);
-    add_row("cpu", def.schema, 0, do_nothing, NULL);
-    cr_expect_eq(tn_scope_call(s, op, &x, 1, outs, 3), TN_OK);
-    cr_expect_eq(tn_tensor_rank(outs[2].as.tensor), TN_MAX_RANK);
-    def.schema = wide_schema("deeper", 1, 8);
-    op = define_with(&def);
-    add_row("cpu", def.schema, 0, do_nothing, NULL);
-    tn_scope_call(s, op, &x, 1, outs, 8);
-    expect_failure(TN_E_INTERNAL, "deeper: the call needs more than 4096 bytes of shapes");
-}
-
-/* A list argument with a length is written as one number, too; the call has room for 512 of them. */
-Test(definitions, one_number_for_a_long_list)
-{
-    static const char *const schemas[] = {"test::short_list(Tensor x, int[500] l) -> Tensor",
-                                          "test::long_list(Tensor x, int[600] l) -> Tensor",
-                                          "test::long_floats(Tensor x, float[600] l) -> Tensor"};
-    static double floats[600];
-    static int64_t ints[600];
-    tn_value x = tn_value_tensor(tn_ones(s, TN_INTS(2)));
-    for (int i = 0; i < 3; i++) {
-        uint32_t op = define(schemas[i]);
-        add_row("cpu", schemas[i], 0, do_nothing, NULL);
-        tn_tensor *y = CALL(op, x, tn_value_int(1));
-        if (i == 0) {
-            cr_expect_not_null(y);
-        } else {
-            cr_expect_null(y);
-            expect_failure(TN_E_INTERNAL, "the call needs more than 4096 bytes of shapes");
-        }
-        if (i < 2) cr_expect_not_null(CALL(op, x, tn_value_ints(ints, i ? 600 : 500)));
-        if (i == 2) cr_expect_not_null(CALL(op, x, tn_value_floats(floats, 600)));
-        if (i != 1) continue;
-        cr_expect_null(CALL(op, x, tn_value_ints(ints, 1)));
-        expect_failure(TN_E_INTERNAL, "the call needs more than 4096 bytes of shapes");
-    }
-    uint32_t op = tn_operator_find(ctx, "test::long_floats");
-    cr_expect_null(CALL(op, x, tn_value_ints(ints, 600)));
-    expect_failure(TN_E_INTERNAL, "the call needs more than 4096 bytes of shapes");
-}
-
 /* ---- Rows that are taken back before their operator is there ---- */
 
 static const tn_kernel_row waiting[] = {
@@ -774,107 +672,6 @@ Test(definitions, unknown_class_of_autocast)
            .size = sizeof(tn_operator_def), .schema = "test::f(Tensor x) -> Tensor", .autocast = 77);
 }
 
-/* ---- Composites that call themselves ---- */
-
-static int32_t call_other(void *self, const tn_call *call)
-{
-    tn_value out = tn_value_none();
-    const uint32_t op = tn_operator_find(ctx, self);
-    int32_t status = tn_scope_call(call->host->call_scope(call), op, call->args, 1, &out, 1);
-    return status ? status : call->host->set_output(call, 0, out.as.tensor);
-}
-
-Test(definitions, composites_that_call_themselves)
-{
-    static char ping[] = "test::ping", pong[] = "test::pong";
-    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
-                                                 .schema = "test::ping(Tensor x) -> Tensor",
-                                                 .composite = call_other,
-                                                 .self = pong});
-    define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
-                                   .schema = "test::pong(Tensor x) -> Tensor",
-                                   .composite = call_other,
-                                   .self = ping});
-    cr_expect_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
-    expect_failure(TN_E_CONTRACT,
-                   "101 calls are nested in each other (expected at most 100); does the composite of "
-                   "test::ping call its own operator, directly or by another one?");
-}
-
-/* ---- In place on `meta` ---- */
-
-static int32_t infer_twice_as_long(void *self, const tn_call *call)
-{
-    const int64_t sizes[] = {tn_tensor_size(call->args[0].as.tensor, 0) * 2};
-    return slot_define(call, call->host, 0, TN_FLOAT32, 1, sizes, 0);
-}
-
-static int32_t infer_floats_only(void *self, const tn_call *call)
-{
-    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
-    if (x->dtype != TN_FLOAT32)
-        return call->host->error(call->host->context, TN_E_DTYPE, "x must be float32");
-    return slot_define(call, call->host, 0, x->dtype, x->rank, x->sizes, 0);
-}
-
-Test(definitions, in_place_operators_on_meta)
-{
-    const char *plain = "test::plain_(Tensor(a!) self) -> Tensor(a!)",
-               *ruled = "test::rule_(Tensor(a!) self) -> Tensor(a!)",
-               *wrong = "test::wrong_(Tensor(a!) self) -> Tensor(a!)";
-    uint32_t ops[] = {define(plain),
-                      define_with(&(tn_operator_def){
-                          .size = sizeof(tn_operator_def), .schema = ruled, .infer = infer_floats_only}),
-                      define_with(&(tn_operator_def){
-                          .size = sizeof(tn_operator_def), .schema = wrong, .infer = infer_twice_as_long})};
-    tn_tensor *meta = tn_empty(s, TN_INTS(3), .dtype = TN_FLOAT32, .device = tn_device_parse(ctx, "meta"));
-    add_row("cpu", plain, 0, do_nothing, NULL);
-    add_row("cpu", ruled, 0, do_nothing, NULL);
-    add_row("cpu", wrong, 0, do_nothing, NULL);
-    for (int i = 0; i < 2; i++) {
-        const uint64_t version = tn_tensor_version(meta);
-        cr_expect_eq(CALL(ops[i], tn_value_tensor(meta)), meta, "%d", i);
-        cr_expect_eq(tn_scope_failed(s), TN_OK);
-        cr_expect_gt(tn_tensor_version(meta), version);
-    }
-    cr_expect_null(CALL(ops[2], tn_value_tensor(meta)));
-    expect_failure(TN_E_CONTRACT,
-                   "wrong_: the shape rule gives output 0 the sizes [6] and the dtype float32, but it "
-                   "is argument 'self', which has the sizes [3] and the dtype float32");
-    cr_expect_null(CALL(ops[1], tn_value_tensor(tn_ones(s, TN_INTS(3), .dtype = TN_INT64))));
-    expect_failure(TN_E_DTYPE, "x must be float32");
-}
-
-/* ---- Results that go to a given tensor ---- */
-
-static int32_t fill_with_seven(void *self, const tn_call *call)
-{
-    for (uint32_t i = 0; i < call->n_outs; i++) {
-        tn_tensor *t = call->outs[i].as.tensor;
-        for (int64_t k = 0; k < tn_tensor_numel(t); k++) ((float *)tn_desc(t)->host)[k] = 7.0f + (float)i;
-    }
-    return TN_OK;
-}
-
-/* A result goes to the argument of its alias set, wherever that stands. */
-Test(definitions, out_forms_with_arguments_in_any_order)
-{
-    const char *schema = "test::two.out(Tensor x, *, Tensor(b!) second, Tensor(a!) first, float k=1.0) -> "
-                         "(Tensor(a!), Tensor(b!))";
-    uint32_t op = define(schema);
-    add_row("cpu", schema, 0, fill_with_seven, NULL);
-    tn_tensor *x = tn_ones(s, TN_INTS(2)), *first = tn_zeros(s, TN_INTS(2)),
-              *second = tn_zeros(s, TN_INTS(2));
-    const tn_value args[] = {tn_value_tensor(x), tn_value_tensor(second), tn_value_tensor(first)};
-    tn_value outs[2];
-    cr_assert_eq(tn_scope_call(s, op, args, 3, outs, 2), TN_OK, "%s",
-                 tn_scope_failed(s) ? tn_scope_error(s)->message : "");
-    cr_expect_eq(outs[0].as.tensor, first);
-    cr_expect_eq(outs[1].as.tensor, second);
-    cr_expect_eq(tn_item_double(s, tn_sum(s, first)), 14);
-    cr_expect_eq(tn_item_double(s, tn_sum(s, second)), 16);
-}
-
 /* An argument that is absent: a generator may always be; one that is required may not. */
 Test(definitions, absent_arguments)
 {
@@ -885,25 +682,4 @@ Test(definitions, absent_arguments)
     cr_expect_null(CALL(op, x, none, none, none));
     expect_failure(TN_E_ARGUMENT, "argument 'l' (position 4) must be Layout, not None");
     cr_expect_not_null(CALL(op, x, none, none, tn_value_layout(tn_intern(ctx, "strided"))));
-}
-
-/* There is room for 32,768 operators in a context. */
-Test(definitions, as_many_as_there_can_be, .timeout = 100)
-{
-    enum { MOST = 1 << 15 };
-    static char schemas[MOST][40];
-    tn_operator_def def = {.size = sizeof def};
-    uint32_t number = 0;
-    int32_t status = TN_OK;
-    for (int i = 0; i < MOST && !status; i++) {
-        snprintf(schemas[i], sizeof schemas[i], "test::op%d(Tensor x) -> Tensor", i);
-        def.schema = schemas[i];
-        status = tn_operator_define(ctx, &def, &number);
-    }
-    cr_assert_eq(status, TN_E_STATE);
-    expect_last_error(TN_E_STATE, "the registry is full");
-    cr_expect_eq(number, MOST - 1);
-    tn_operator_info info = {.size = sizeof info};
-    cr_expect_eq(tn_inspect_operator_by_number(ctx, number, &info), TN_OK);
-    cr_expect_eq(tn_inspect_operator_by_number(ctx, MOST, &info), TN_E_NOT_FOUND);
 }

@@ -94,3 +94,9 @@ void expect_last_error(int32_t status, const char *part)
     check(tn_last_error(), status, part);
     tn_clear_error();
 }
+
+void refuse_definition(tn_operator_def def, int32_t status, const char *part)
+{
+    cr_expect_eq(tn_operator_define(ctx, &def, NULL), status, "%s", part);
+    expect_last_error(status, part);
+}

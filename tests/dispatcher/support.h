@@ -35,4 +35,8 @@ void expect_failure(int32_t status, const char *part);
 /* The same of the last error of this thread. */
 void expect_last_error(int32_t status, const char *part);
 
+/* An operator that is not defined: the status, and a part of the text. */
+#define REFUSE(status, part, ...) refuse_definition((tn_operator_def){__VA_ARGS__}, status, part)
+void refuse_definition(tn_operator_def def, int32_t status, const char *part);
+
 #endif
