@@ -119,7 +119,8 @@ TN_API void tn_saved_hooks_pop(tn_context *ctx);
 /*
  * A function of the program with its own gradient. `forward` runs without recording. `backward` receives
  * the gradients of the outputs (zeros for an undefined one; NULL with TN_FUNCTION_NO_MATERIALIZE) and
- * writes those of the inputs.
+ * writes those of the inputs. `destroy` is called once: with the graph, or before a call returns that fails for
+ * another reason than its own arguments.
  */
 typedef struct tn_function_call tn_function_call;
 typedef struct tn_function {

@@ -196,7 +196,8 @@ TN_API void tn_drop(tn_scope *s, TN_NULLABLE tn_tensor *t);
  * when out of memory; NULL on a scope that has failed. */
 TN_API void *tn_scope_memory(tn_scope *s, uint64_t bytes);
 
-/* 1: deterministic algorithms only; operators that have none fail with TN_E_STATE. 0: any algorithm. */
+/* 1: deterministic algorithms only; operators that have none fail with TN_E_STATE, and memory that would be undefined
+ * (tn_empty) holds NaN, true or the largest integer. 0: any algorithm. */
 TN_API void tn_set_deterministic(tn_context *ctx, int32_t on);
 TN_API int32_t tn_get_deterministic(const tn_context *ctx);
 /* Default dtype of new floating-point tensors: float16, bfloat16, float32 or float64, else TN_E_DTYPE. */
