@@ -17,7 +17,7 @@
 
 static int passed, failed, skipped;
 
-static void same(const char *what, intmax_t is, intmax_t wanted)
+[[maybe_unused]] static void same(const char *what, intmax_t is, intmax_t wanted)
 {
     is == wanted ? ++passed : ++failed;
     if (is != wanted) std::printf("%s is %" PRIdMAX ", the vendor has %" PRIdMAX "\n", what, is, wanted);
@@ -45,7 +45,7 @@ template <class R, class... A> static std::string signature(R (*)(A...))
     return text + ")";
 }
 
-static void same_signature(const char *name, const std::string &own, const std::string &vendor)
+[[maybe_unused]] static void same_signature(const char *name, const std::string &own, const std::string &vendor)
 {
     own == vendor ? ++passed : ++failed;
     if (own != vendor) std::printf("%s is %s, the vendor has %s\n", name, own.c_str(), vendor.c_str());
