@@ -11,17 +11,17 @@
 #define LEAST_DRIVER \
     (CUDA_VERSION / 1000 * 1000) /* images need a driver for the compiler's generation of CUDA */
 
-int32_t cuda_enter(const cuda_device *d)
+int32_t cuda_set_current(const cuda_device *d)
 {
     CUcontext current = NULL;
     if (d->cu->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == d->context) return 0;
     return d->cu->cuCtxPushCurrent(d->context) == CUDA_SUCCESS ? 1 : -1;
 }
 
-void cuda_leave(const cuda_device *d, int32_t was_entered)
+void cuda_reset_current(const cuda_device *d, int32_t was_set)
 {
     CUcontext before;
-    if (was_entered > 0) d->cu->cuCtxPopCurrent(&before);
+    if (was_set > 0) d->cu->cuCtxPopCurrent(&before);
 }
 
 int32_t cuda_open(cuda_device *d)

@@ -83,10 +83,18 @@ int32_t cuda_number_of(const cuda_symbols *cu, CUdevice id, CUdevice_attribute w
 /* The device of an index of the plugin. */
 CUdevice cuda_device_id(const gpu_plugin *plugin, uint32_t index);
 
-/* What each vendor does in its own way: cuda.c, or hip.c of the HIP plugin. */
-/* Makes the device current on this thread. Gives 0 if it was current, less if it cannot be; cuda_leave takes what it gave. */
+/*
+ * Makes the device current on this thread, and lets the thread call what a capture that another library made forbids: without
+ * that, an allocation here would fail, and invalidate the capture there. Gives less than 0 if the device cannot be current; cuda_leave
+ * takes what it gave.
+ */
 int32_t cuda_enter(const cuda_device *d);
 void cuda_leave(const cuda_device *d, int32_t was_entered);
+
+/* What each vendor does in its own way: cuda.c, or hip.c of the HIP plugin. */
+/* Makes the device current on this thread. Gives 0 if it was current, less if it cannot be; cuda_reset_current takes what it gave. */
+int32_t cuda_set_current(const cuda_device *d);
+void cuda_reset_current(const cuda_device *d, int32_t was_set);
 /* Sets the device's context. */
 int32_t cuda_open(cuda_device *d);
 void cuda_close(cuda_device *d);

@@ -29,6 +29,32 @@ struct borrowed {
     uint32_t count;
 };
 
+/* ---- Calls -------------------------------------------------------------------------------------------------- */
+
+enum { MODES = 4, MODE_UNKNOWN = MODES - 1 }; /* of captures; the last one: the runtime did not tell */
+
+/* Gives the mode that the thread had. */
+static int32_t relax(const cuda_device *d)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!d->cu->cuThreadExchangeStreamCaptureMode) return MODE_UNKNOWN;
+    return d->cu->cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS ? (int32_t)mode : MODE_UNKNOWN;
+}
+
+int32_t cuda_enter(const cuda_device *d)
+{
+    const int32_t was_set = cuda_set_current(d);
+    return was_set < 0 ? was_set : was_set * MODES + relax(d);
+}
+
+void cuda_leave(const cuda_device *d, int32_t was_entered)
+{
+    if (was_entered < 0) return;
+    CUstreamCaptureMode mode = (CUstreamCaptureMode)(was_entered % MODES);
+    if (was_entered % MODES != MODE_UNKNOWN) d->cu->cuThreadExchangeStreamCaptureMode(&mode);
+    cuda_reset_current(d, was_entered / MODES);
+}
+
 /* A call that needs the context and nothing else. */
 static int32_t answers(cuda_device *d)
 {

@@ -109,8 +109,8 @@ static int32_t try_file(cuda_device *d, cuda_library *l, char *text, size_t size
 {
     const char *wrong = load(d, l);
     if (!wrong && l->kind->handle_bytes && !has_room(d, l->kind->handle_bytes)) return 0;
-    int32_t was_entered = wrong ? 0 : cuda_enter(d);
-    if (was_entered < 0) wrong = "has no context";
+    int32_t was_entered = wrong ? -1 : cuda_enter(d);
+    if (!wrong && was_entered < 0) wrong = "has no context";
     if (wrong)
         snprintf(text, size, "%s %s: %s %s", l->kind->name, wrong, otherwise(l->kind), l->kind->work);
     else

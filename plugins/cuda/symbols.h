@@ -81,11 +81,13 @@
     X(cuIpcGetEventHandle)            \
     X(cuIpcOpenEventHandle)
 
-#define CUDA_OPTIONAL(X) /* none */
+/* NULL where the driver lacks it. */
+#define CUDA_OPTIONAL(X) X(cuThreadExchangeStreamCaptureMode)
 
 typedef struct cuda_symbols {
 #define CUDA_DECLARE(name) __typeof__(&name) name;
     CUDA_REQUIRED(CUDA_DECLARE)
+    CUDA_OPTIONAL(CUDA_DECLARE)
 #undef CUDA_DECLARE
 } cuda_symbols;
 

@@ -9,16 +9,16 @@
 #include <stdlib.h>
 
 /* Gives one more than the device that was current. */
-int32_t cuda_enter(const cuda_device *d)
+int32_t cuda_set_current(const cuda_device *d)
 {
     int before = 0;
     if (d->cu->hipGetDevice(&before) == hipSuccess && before == d->id) return 0;
     return d->cu->hipSetDevice(d->id) == hipSuccess ? before + 1 : -1;
 }
 
-void cuda_leave(const cuda_device *d, int32_t was_entered)
+void cuda_reset_current(const cuda_device *d, int32_t was_set)
 {
-    if (was_entered > 0) d->cu->hipSetDevice(was_entered - 1);
+    if (was_set > 0) d->cu->hipSetDevice(was_set - 1);
 }
 
 /* HIP opens a device when it is first used. */

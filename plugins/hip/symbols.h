@@ -41,6 +41,7 @@
 #define CU_STREAM_PER_THREAD                  hipStreamPerThread
 #define CUgraph                               hipGraph_t
 #define CUgraphExec                           hipGraphExec_t
+#define CUstreamCaptureMode                   hipStreamCaptureMode
 #define CU_STREAM_CAPTURE_MODE_RELAXED        hipStreamCaptureModeRelaxed
 #define CUDA_ERROR_STREAM_CAPTURE_UNJOINED    hipErrorStreamCaptureUnjoined
 #define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED hipErrorStreamCaptureInvalidated
@@ -95,6 +96,8 @@
 #define cuGraphExecUpdate           hipGraphExecUpdate
 #define cuGraphExecDestroy          hipGraphExecDestroy
 #define cuGraphDestroy              hipGraphDestroy
+
+#define cuThreadExchangeStreamCaptureMode hipThreadExchangeStreamCaptureMode
 
 /* A name stands here as HIP's header renames it: hipGetDeviceProperties may be hipGetDevicePropertiesR0600. */
 #define CUDA_REQUIRED(X)            \
@@ -151,13 +154,16 @@
     X(hipSetDevice)                 \
     X(hipStreamAddCallback)
 /* NULL where the runtime is older. */
-#define CUDA_OPTIONAL(X) X(hipStreamGetDevice)
+#define CUDA_OPTIONAL(X)  \
+    X(hipStreamGetDevice) \
+    X(hipThreadExchangeStreamCaptureMode)
 
 typedef struct cuda_symbols {
 #define HIP_DECLARE(name) __typeof__(&name) name;
     CUDA_REQUIRED(HIP_DECLARE)
 #undef HIP_DECLARE
     hipError_t (*hipStreamGetDevice)(hipStream_t stream, hipDevice_t *out); /* not in every header */
+    __typeof__(&hipThreadExchangeStreamCaptureMode) hipThreadExchangeStreamCaptureMode;
 } cuda_symbols;
 
 /* What driver.c says of the vendor. */

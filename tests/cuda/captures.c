@@ -107,13 +107,66 @@ CUresult captured(CUevent e)
                                : CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* What only relaxed captures bear, of any thread. Under the lock. */
-CUresult unsafe(void)
+static __thread CUstreamCaptureMode mode_of_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+/* As the documentation of cuThreadExchangeStreamCaptureMode says. */
+static int forbids(const struct CUgraph_st *g)
 {
-    for (CUstream s = streams; s; s = s->next)
-        if (capture_of(s) && s->capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+    if (mode_of_thread == CU_STREAM_CAPTURE_MODE_RELAXED) return 0;
+    if (pthread_equal(g->thread, pthread_self())) return g->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    return g->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && mode_of_thread == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+/*
+ * NVIDIA names few of the calls that captures forbid. Here it is all that the order of streams does not cover: what allocates, loads,
+ * maps, waits, asks, makes or destroys. Under the lock.
+ */
+CUresult unsafe(const char *function)
+{
+    static const char *const beginnings[] = {"cuMemAlloc",
+                                             "cuMemFree",
+                                             "cuMemHostAlloc",
+                                             "cuMemCreate",
+                                             "cuMemRelease",
+                                             "cuMemAddress",
+                                             "cuMemMap",
+                                             "cuMemUnmap",
+                                             "cuMemSetAccess",
+                                             "cuMemExport",
+                                             "cuMemImport",
+                                             "cuMemGetInfo",
+                                             "cuModule",
+                                             "cuEventQuery",
+                                             "cuEventSynchronize",
+                                             "cuEventElapsedTime",
+                                             "cuStreamQuery",
+                                             "cuStreamCreate",
+                                             "cuStreamSynchronize",
+                                             "cuStreamDestroy",
+                                             "cuGraphExec",
+                                             "cuIpc",
+                                             "cuGraphInstantiate",
+                                             "cuGraphDestroy",
+                                             "cuDevicePrimaryCtx",
+                                             "cuEventCreate",
+                                             "cuEventDestroy",
+                                             "cuCtxEnablePeerAccess"};
+    int is_unsafe = 0;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        is_unsafe |= strncmp(function, beginnings[i], strlen(beginnings[i])) == 0;
+    for (CUstream s = streams; s && is_unsafe; s = s->next)
+        if (capture_of(s) && forbids(s->capture))
             return break_capture(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    BEGIN(0)
+    const CUstreamCaptureMode before = mode_of_thread;
+    mode_of_thread = *mode;
+    *mode = before;
+    END
 }
 
 EXPORT CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
@@ -124,7 +177,12 @@ EXPORT CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
     REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
     REFUSE(capture_of(stream), CUDA_ERROR_ILLEGAL_STATE)
     CUgraph g = calloc(1, sizeof *g);
-    *g = (struct CUgraph_st){.context = c, .references = 1, .is_open = 1, .mode = mode, .origin = stream};
+    *g = (struct CUgraph_st){.context = c,
+                             .references = 1,
+                             .is_open = 1,
+                             .mode = mode,
+                             .thread = pthread_self(),
+                             .origin = stream};
     release_graph(stream->capture);
     stream->capture = g;
     stream->before = (node_set){{0}};
@@ -162,7 +220,10 @@ EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
     REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
     CUgraph g = retain_graph(capture_of(stream));
     REFUSE(!g, CUDA_ERROR_ILLEGAL_STATE)
+    const int is_elsewhere =
+        g->mode != CU_STREAM_CAPTURE_MODE_RELAXED && !pthread_equal(g->thread, pthread_self());
     result = g->origin != stream ? break_capture(g, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
+             : is_elsewhere      ? break_capture(g, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)
              : g->is_broken      ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
              : is_joined(g)      ? failure
                                  : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

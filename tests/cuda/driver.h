@@ -145,6 +145,7 @@ struct CUgraph_st {
     int references; /* of the program, executables and launches */
     int is_open, is_broken;
     CUstreamCaptureMode mode;
+    pthread_t thread; /* that began the capture */
     CUstream origin;
     node *nodes;
     int n_nodes;
@@ -196,7 +197,7 @@ CUresult break_capture(CUgraph g, CUresult result);
 CUresult capture_work(CUstream s, work w);
 CUresult capture_wait(CUstream s, CUevent e);
 CUresult captured(CUevent e);
-CUresult unsafe(void);
+CUresult unsafe(const char *function);
 void run_graph(CUstream s, work *w);
 
 #define BEGIN(needs_context)                          \

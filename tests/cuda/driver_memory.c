@@ -46,7 +46,6 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *out, size_t bytes)
 {
     BEGIN(1)
     REFUSE(!bytes, CUDA_ERROR_INVALID_VALUE)
-    REFUSE((result = unsafe()), result)
     REFUSE(bytes > MEMORY - c->used, CUDA_ERROR_OUT_OF_MEMORY)
     block *b = make_block(c, bytes, 256);
     REFUSE(!b, CUDA_ERROR_OUT_OF_MEMORY)
@@ -64,7 +63,6 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 {
     BEGIN(1)
     REFUSE(!bytes || flags != CU_MEM_ATTACH_GLOBAL, CUDA_ERROR_INVALID_VALUE)
-    REFUSE((result = unsafe()), result)
     REFUSE(bytes > MEMORY - c->used, CUDA_ERROR_OUT_OF_MEMORY)
     const size_t room = (bytes + PAGE - 1) / PAGE * PAGE;
     block *b = make_block(c, room, PAGE);
@@ -128,7 +126,6 @@ void watch_managed(const work *w)
 EXPORT CUresult cuMemFree(CUdeviceptr address)
 {
     BEGIN(1)
-    REFUSE((result = unsafe()), result)
     block *b = block_at(c, address);
     REFUSE(!b || b->is_reserved, CUDA_ERROR_INVALID_VALUE)
     if (b->is_managed) forget_managed(c, b);

@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 # Where a failure changes no result: the function gives a fact of the device, asks, or gives something back.
 FACTS = {"cuDriverGetVersion", "cuGetErrorName", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetPCIBusId",
-         "cuDeviceGetAttribute", "cuDeviceTotalMem", "cuDeviceCanAccessPeer", "cuCtxGetCurrent", "cuCtxPopCurrent", "hipGetDeviceProperties", "hipGetDevice"}
+         "cuDeviceGetAttribute", "cuDeviceTotalMem", "cuDeviceCanAccessPeer", "cuCtxGetCurrent", "cuCtxPopCurrent", "hipGetDeviceProperties", "hipGetDevice",
+         "cuThreadExchangeStreamCaptureMode"}
 GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload", "cuGraphDestroy",
               "cuGraphExecDestroy", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxGetCurrent",
               "cuMemRelease", "cuMemAddressFree", "cuMemUnmap"}
@@ -90,7 +91,7 @@ def main():
     text = open(header).read()
     functions = re.findall(r"^#define (cu[A-Z]\w+) +hip", text, re.M)
     is_hip = len(functions) > 0
-    functions = functions + HIP_OWN if is_hip else re.findall(r"^ +X\((cu\w+)\)", text, re.M)
+    functions = functions + HIP_OWN if is_hip else re.findall(r"\bX\((cu\w+)\)", text)
     cases = [(f, 1, result) for f in functions for result in (1, 700)] + [("work", call, 700) for call in (3, 6, 12)]
     cases += [(f, 1, 999) for f in functions if re.search("Launch|Memcpy|Record", f)]
     cases += [(f, call, 2) for f in functions if re.search("Alloc|Create|Load|Launch", f) for call in (1, 2)]

@@ -16,6 +16,7 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "demo.h"
@@ -304,4 +305,149 @@ Test(graphs, a_capture_that_another_library_breaks_says_so)
     cr_assert(strstr(tn_last_error()->message, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"));
 #endif
     cr_assert_eq(tn_item_double(s, x), 1);
+}
+
+/* ---- Other libraries ------------------------------------------------------------------------------------ */
+
+#ifdef HIP
+typedef hipStream_t raw_stream;
+typedef hipGraph_t raw_graph;
+typedef hipDeviceptr_t raw_memory;
+#define RAW_CALL(cuda, hip) OF_LIBRARY(hip)
+#define RAW_GLOBAL          hipStreamCaptureModeGlobal
+#define RAW_NON_BLOCKING    hipStreamNonBlocking
+#define RAW_FORBIDDEN       hipErrorStreamCaptureUnsupported
+#else
+typedef CUstream raw_stream;
+typedef CUgraph raw_graph;
+typedef CUdeviceptr raw_memory;
+#define RAW_CALL(cuda, hip) OF_LIBRARY(cuda)
+#define RAW_GLOBAL          CU_STREAM_CAPTURE_MODE_GLOBAL
+#define RAW_NON_BLOCKING    CU_STREAM_NON_BLOCKING
+#define RAW_FORBIDDEN       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+#endif
+
+/* The device is current on this thread, as in a program that uses it without Tenon. */
+static void make_current(void)
+{
+#ifdef HIP
+    cr_assert_eq(OF_LIBRARY(hipSetDevice)(0), hipSuccess);
+#else
+    uint64_t context = 0;
+    cr_assert_eq(tn_device_native(ctx, device, TN_NATIVE_CONTEXT, &context), TN_OK);
+    cr_assert_eq(OF_LIBRARY(cuCtxPushCurrent)((CUcontext)(uintptr_t)context), CUDA_SUCCESS);
+#endif
+}
+
+/* A library that captures a stream of its own in global mode. */
+typedef struct library {
+    raw_stream stream;
+    int has_begun, may_end, result;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+} library;
+
+static void begin_global(library *l)
+{
+    make_current();
+    cr_assert_eq(
+        RAW_CALL(cuStreamCreateWithPriority, hipStreamCreateWithPriority)(&l->stream, RAW_NON_BLOCKING, 0),
+        0);
+    cr_assert_eq(RAW_CALL(cuStreamBeginCapture, hipStreamBeginCapture)(l->stream, RAW_GLOBAL), 0);
+}
+
+static void end_global(library *l)
+{
+    raw_graph captured = NULL;
+    l->result = (int)RAW_CALL(cuStreamEndCapture, hipStreamEndCapture)(l->stream, &captured);
+    if (captured) RAW_CALL(cuGraphDestroy, hipGraphDestroy)(captured);
+    RAW_CALL(cuStreamDestroy, hipStreamDestroy)(l->stream);
+}
+
+static void *capture_on_a_thread(void *data)
+{
+    library *l = data;
+    begin_global(l);
+    pthread_mutex_lock(&l->lock);
+    l->has_begun = 1;
+    pthread_cond_broadcast(&l->changed);
+    while (!l->may_end) pthread_cond_wait(&l->changed, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    end_global(l);
+    return NULL;
+}
+
+/* Allocates, loads programs, makes, asks, waits for and destroys streams and events, pins memory and gives all back. */
+static void use_the_device(void)
+{
+    tn_stream *made = NULL;
+    tn_event *from = NULL, *to = NULL;
+    double ms = -1;
+    tn_scope *own = scope_on_device();
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &made), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &from), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &to), TN_OK);
+    cr_assert_eq(tn_event_record(from, home), TN_OK, "%s", tn_last_error()->message);
+    tn_tensor *x = tn_full(own, TN_INTS(3, 1 << 20), tn_value_float(2), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_item_double(own, tn_amax(own, tn_cumsum(own, x, 0), TN_INTS(0, 1), 0)), 6, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_eq(tn_event_record(to, home), TN_OK);
+    (void)tn_event_query(to);
+    cr_assert_eq(tn_event_synchronize(to), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_event_elapsed(from, to, &ms), TN_OK, "%s", tn_last_error()->message);
+    (void)tn_stream_query(made);
+    cr_assert_eq(tn_stream_synchronize(made), TN_OK, "%s", tn_last_error()->message);
+    tn_event_release(from);
+    tn_event_release(to);
+    tn_stream_release(made);
+    cr_assert_eq(tn_scope_close(own), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_eq(tn_memory_empty_cache(ctx, device), TN_OK);
+}
+
+/* What captures forbid is forbidden to the library again when Tenon has returned: here it breaks its own capture. */
+Test(graphs, a_global_capture_of_this_thread_lives)
+{
+    library l = {0};
+    raw_memory memory = 0;
+    begin_global(&l);
+    use_the_device();
+    end_global(&l);
+    cr_assert_eq(l.result, 0, "the capture of the other library: %d", l.result);
+    begin_global(&l);
+    use_the_device();
+    cr_assert_eq(RAW_CALL(cuMemAlloc, hipMalloc)(&memory, 256), RAW_FORBIDDEN);
+    end_global(&l);
+    cr_assert_neq(l.result, 0);
+}
+
+Test(graphs, a_global_capture_of_another_thread_lives)
+{
+    library l = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, capture_on_a_thread, &l), 0);
+    pthread_mutex_lock(&l.lock);
+    while (!l.has_begun) pthread_cond_wait(&l.changed, &l.lock);
+    pthread_mutex_unlock(&l.lock);
+    use_the_device();
+    pthread_mutex_lock(&l.lock);
+    l.may_end = 1;
+    pthread_cond_broadcast(&l.changed);
+    pthread_mutex_unlock(&l.lock);
+    pthread_join(thread, NULL);
+    cr_assert_eq(l.result, 0, "the capture of the other library: %d", l.result);
+}
+
+/* The other way round: captures of Tenon do not forbid other libraries anything. */
+Test(graphs, another_library_may_allocate_during_a_capture)
+{
+    raw_memory memory = 0;
+    tn_tensor *x = tn_ones(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    begin();
+    tn_add_scalar_(s, x, 1.0);
+    make_current();
+    cr_assert_eq(RAW_CALL(cuMemAlloc, hipMalloc)(&memory, 256), 0);
+    cr_assert_eq(RAW_CALL(cuMemFree, hipFree)(memory), 0);
+    end();
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    cr_assert_eq(tn_item_double(s, x), 2);
 }

@@ -124,7 +124,7 @@ CUresult enter(const char *function, int needs_context)
     if (needs_context && c->sticky) return c->sticky;
     CUresult result = keep(c, asked_fault(function));
     if (c && c->sticky) stop_work(c);
-    return result;
+    return result ? result : unsafe(function);
 }
 
 /* ---- Devices and contexts ----------------------------------------------------------------------------------- */

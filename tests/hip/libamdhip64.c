@@ -437,6 +437,11 @@ EXPORT hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCaptureMode
     return ON_DEVICE(cuStreamBeginCapture(known(stream), (CUstreamCaptureMode)mode));
 }
 
+EXPORT hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode)
+{
+    return (hipError_t)cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode);
+}
+
 EXPORT hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *out)
 {
     return ON_DEVICE(cuStreamEndCapture(known(stream), (CUgraph *)out));
