@@ -225,7 +225,7 @@ static void disable(uint32_t count)
 /* With the first recording. Calls that come with every other one would fill the buffers. */
 static int32_t enable(const gpu_plugin *plugin)
 {
-    static const uint32_t unwanted[] = {CUPTI_CTX_PUSH, CUPTI_CTX_POP, CUPTI_CTX_GET};
+    static const uint32_t unwanted[] = {CUPTI_CTX_PUSH, CUPTI_CTX_POP, CUPTI_CTX_GET, CUPTI_CAPTURE_MODE};
     int32_t status = TN_OK;
     uint32_t n = 0;
     if (!cupti.is_registered)
@@ -236,7 +236,8 @@ static int32_t enable(const gpu_plugin *plugin)
         n += !status;
     }
     if (status) disable(n);
-    for (uint32_t i = 0; !status && cupti.cuptiActivityEnableDriverApi && i < 3; i++)
+    const uint32_t count = cupti.cuptiActivityEnableDriverApi ? sizeof unwanted / sizeof *unwanted : 0;
+    for (uint32_t i = 0; !status && i < count; i++)
         (void)cupti.cuptiActivityEnableDriverApi(unwanted[i], 0);
     return status;
 }

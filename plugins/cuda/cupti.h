@@ -33,7 +33,8 @@ enum { CUPTI_BUFFER_ALIGNMENT = 8 };
 enum { /* functions of the driver, of which no record is wanted: they are called with each other one */
        CUPTI_CTX_PUSH = 323,
        CUPTI_CTX_POP = 324,
-       CUPTI_CTX_GET = 304
+       CUPTI_CTX_GET = 304,
+       CUPTI_CAPTURE_MODE = 541
 };
 
 /* Records are packed and begin at multiples of 8 bytes. */

@@ -327,6 +327,7 @@ static void activities()
     SAME(CUPTI_CTX_PUSH, CUPTI_DRIVER_TRACE_CBID_cuCtxPushCurrent_v2);
     SAME(CUPTI_CTX_POP, CUPTI_DRIVER_TRACE_CBID_cuCtxPopCurrent_v2);
     SAME(CUPTI_CTX_GET, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent);
+    SAME(CUPTI_CAPTURE_MODE, CUPTI_DRIVER_TRACE_CBID_cuThreadExchangeStreamCaptureMode);
     SAME_PLACE(cupti_kernel, start, CUpti_ActivityKernel9, start);
     SAME_PLACE(cupti_kernel, end, CUpti_ActivityKernel9, end);
     SAME_PLACE(cupti_kernel, device, CUpti_ActivityKernel9, deviceId);

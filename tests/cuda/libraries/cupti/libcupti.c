@@ -103,7 +103,10 @@ static uint32_t function_number(const char *function)
     static const struct {
         const char *name;
         uint32_t number;
-    } known[] = {{"cuCtxGetCurrent", 304}, {"cuCtxPushCurrent_v2", 323}, {"cuCtxPopCurrent_v2", 324}};
+    } known[] = {{"cuCtxGetCurrent", 304},
+                 {"cuCtxPushCurrent_v2", 323},
+                 {"cuCtxPopCurrent_v2", 324},
+                 {"cuThreadExchangeStreamCaptureMode", 541}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(function, known[i].name)) return known[i].number;
     return 1;
