@@ -3,6 +3,7 @@
 """Compiles the device code of the GPU family with nvcc or hipcc, a program for each variant of a file, and lists what came out.
 
     gen_cuda.py include NVCC                prints the folder of its headers
+    gen_cuda.py targets HIPCC TARGET[,TARGET...]  prints those that HIPCC compiles for, with commas between
     gen_cuda.py program NVCC FOLDER[,FOLDER...] FILE VARIANT OUT.fatbin OUT.txt
     gen_cuda.py program HIPCC:TARGET[,TARGET...] FOLDER[,FOLDER...] FILE VARIANT OUT.fatbin OUT.txt
     gen_cuda.py table FILE... FATBIN...     prints C: the programs, with their images by .incbin, and the names of the files
@@ -11,7 +12,8 @@
 
 A VARIANT is FILE_TYPE_GROUP[_DTYPE], as plugins/gpu/launch.c asks for it; it is the name of the program. A kernel of it is
 KERNEL__VARIANT, so that names are unique among all programs. An image of nvcc has machine code for sm_80 and sm_90, and PTX
-for all later GPUs; one of hipcc has machine code for each target. A kernel that spills registers is an error.
+for all later GPUs; one of hipcc has machine code for each target. A kernel that spills registers is an error, but for targets of hipcc that nobody has
+compiled for yet: there it is slow.
 """
 import hashlib
 import os
@@ -29,6 +31,7 @@ RUN = 4  # elements that an item of a dense program computes: gpu_dense_run of p
 NVCC = ["-fatbin", "--no-compress", "-gencode", "arch=compute_80,code=[sm_80,sm_90,compute_80]", "-O3", "-fmad=false",
         "-Xptxas", "-v", "-diag-suppress", "177,550"]
 HIPCC = ["--genco", "-O3", "-ffp-contract=off", "-Wno-pass-failed", "-Rpass-analysis=kernel-resource-usage"]
+KNOWN_TARGETS = ("sm_80", "sm_90", "gfx90a", "gfx1030")
 KERNEL = re.compile(r"\bGPU_KERNEL\s+void\s+(\w+)\s*\(([^)]*)\)")
 
 
@@ -36,6 +39,16 @@ def include(nvcc):
     said = subprocess.run([nvcc, "-dryrun", "x.cu"], capture_output=True, text=True).stderr
     top = re.search(r"^#\$ TOP=(.*)$", said, re.M)
     print(Path(top[1], "include").resolve() if top else "")
+
+
+def targets(hipcc, wanted):
+    """A compiler may know a target for which the device libraries are lacking: so each one is tried."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "empty.hip")
+        source.write_text('extern "C" __attribute__((global)) void empty(float *x) { *x = __builtin_sqrtf(*x); }\n')
+        tries = [subprocess.Popen([hipcc, "--genco", f"--offload-arch={t}", source, "-o", f"{source}.{t}"], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": folder}) for t in wanted.split(",")]
+        print(",".join(t for t, one in zip(wanted.split(","), tries) if one.wait() == 0))
 
 
 def parts_of(variant):
@@ -80,13 +93,13 @@ def program(compiler, folders, path, variant, out, log):
     if run.returncode:
         source.unlink()
         sys.exit(f"{variant}: {Path(compiler).name} failed\n" + "\n".join(said))
-    spilling = [name for name, _, _, spilled in resources(log) if spilled]
+    spilling = [name for name, target, _, spilled in resources(log, targets) if spilled and target in KNOWN_TARGETS]
     if spilling:
         source.unlink()  # so that the next build says it again
         sys.exit(f"{variant}: registers are spilled by {', '.join(spilling)}")
 
 
-def resources(log):
+def resources(log, targets=""):
     """Kernel, architecture, registers and what is spilled (bytes, or vector registers) of each kernel in a compiler's text."""
     text = Path(log).read_text()
     name = architecture = None
@@ -98,10 +111,13 @@ def resources(log):
             spilled = int(match[1])
         elif match := re.search(r"Used (\d+) registers", line):
             yield name, architecture, int(match[1]), spilled
-    for part in text.split("Function Name: ")[1:]:  # of hipcc, for each target in turn
+    turns = {}
+    for part in text.split("Function Name: ")[1:]:  # of hipcc, for each target in turn, in the order of their names
         # gfx90a moves vector registers to its accumulators first, which costs no memory: then there is no scratch memory.
         vectors, scratch, spilled = (int(re.search(p, part)[1]) for p in (r" VGPRs: (\d+)", r"ScratchSize [^:]*: (\d+)", r"VGPRs Spill: (\d+)"))
-        yield part.split()[0], "", vectors, spilled if scratch else 0
+        name = part.split()[0]
+        turns[name] = turns.get(name, -1) + 1
+        yield name, sorted(targets.split(","))[turns[name]] if targets else "", vectors, spilled if scratch else 0
 
 
 def table(paths):
@@ -195,6 +211,8 @@ if __name__ == "__main__":
     command, *rest = sys.argv[1:]
     if command == "include":
         include(rest[0])
+    elif command == "targets":
+        targets(*rest)
     elif command == "program":
         program(*rest)
     elif command == "twins":
