@@ -201,6 +201,45 @@ Test(place, calls_without_a_scope)
     expect_last_place(__LINE__ - 1, "ctx");
 }
 
+Test(place, of_devices_streams_and_memory)
+{
+    tn_stream *stream;
+    tn_generator *generator;
+    tn_graph *graph;
+    tn_profile *profile;
+    tn_tensor *x = ones(2, 3), *loss = tn_sum(s, x);
+    int64_t figure;
+    tn_clear_error();
+    cr_assert(tn_device_choose(ctx, "nothing", NULL) & TN_DEVICE_MISSING);
+    expect_last_place(__LINE__ - 1, "'nothing'");
+    cr_assert_neq(tn_device_synchronize(ctx, tn_device_parse(ctx, "cpu:7")), TN_OK);
+    expect_last_place(__LINE__ - 1, "cpu:7");
+    cr_assert_neq(tn_device_set_setting(ctx, TN_CPU, "huge_page", tn_value_string("never")), TN_OK);
+    expect_last_place(__LINE__ - 1, "huge_pages");
+    cr_assert_neq(tn_stream_create(ctx, TN_DEVICE(TN_INTERNED_CPU, 7), 0, &stream), TN_OK);
+    expect_last_place(__LINE__ - 1, "cpu:7");
+    cr_assert_neq(tn_stream_synchronize(tn_stream_current(ctx, TN_DEVICE(TN_INTERNED_CPU, 7))), TN_OK);
+    expect_last_place(__LINE__ - 1, "");
+    cr_assert_neq(tn_memory_configure(ctx, TN_CPU, "max_split:3"), TN_OK);
+    expect_last_place(__LINE__ - 1, "max_split_size_mb");
+    cr_assert_neq(tn_memory_get_stat(ctx, TN_CPU, "none.such", &figure), TN_OK);
+    expect_last_place(__LINE__ - 1, "none.such");
+    cr_assert_neq(tn_graph_create(ctx, TN_DEVICE(TN_INTERNED_CPU, 7), &graph), TN_OK);
+    expect_last_place(__LINE__ - 1, "cpu:7");
+    cr_assert_neq(tn_generator_create(NULL, 1, &generator), TN_OK);
+    expect_last_place(__LINE__ - 1, "");
+    cr_assert_neq(tn_profile_end(ctx, &profile), TN_OK);
+    expect_last_place(__LINE__ - 1, "no profile");
+    cr_assert_null(tn_scope_open(NULL));
+    expect_last_place(__LINE__ - 1, "context");
+    cr_assert_neq(tn_set_requires_grad(tn_arange(s, 3), 1), TN_OK);
+    expect_last_place(__LINE__ - 1, "floating point");
+    cr_assert_neq(tn_set_grad(x, loss), TN_OK);
+    expect_last_place(__LINE__ - 1, "[2, 3]");
+    cr_assert_null(tn_grad_of(s, NULL));
+    expect_place(__LINE__ - 1, "NULL");
+}
+
 Test(place, calls_that_change_a_tree)
 {
     tn_module *net = tn_module_create(ctx, "net", NULL);

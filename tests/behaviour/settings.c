@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/ops.h>
+#include "../core/bare_message.h"
 #include "fixture.h"
 #include "reference.h"
 
 static void expect_refusal(int32_t status, int32_t want, const char *text)
 {
     cr_assert_eq(status, want, "%d: %s", status, tn_last_error() ? tn_last_error()->message : "");
-    cr_assert_str_eq(tn_last_error()->message, text);
+    cr_assert_str_eq(bare_message(tn_last_error()), text);
 }
 
 /* ---- Settings ------------------------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 #include <tenon/tenon.h>
+#include "../core/bare_message.h"
 
 typedef struct world {
     tn_context *ctx;
@@ -154,7 +155,8 @@ Test(native, a_queue_of_the_program_becomes_a_stream)
                        tn_last_error()->message);
     cr_assert_eq(tn_stream_wrap(w.ctx, w.device, native + 1, &wrapped), TN_E_ARGUMENT);
     cr_assert_eq(tn_stream_wrap(w.ctx, TN_CPU, native, &wrapped), TN_E_UNSUPPORTED);
-    cr_assert_str_eq(tn_last_error()->message, "tn_stream_wrap: plugin cpu takes no queues of the program");
+    cr_assert_str_eq(bare_message(tn_last_error()),
+                     "tn_stream_wrap: plugin cpu takes no queues of the program");
     tn_stream_release(own);
     end(&w);
 }

@@ -2,8 +2,8 @@
 /*
  * Calls that say where the program made them, so that the error of a failed one has file and line, and what
  * TENON_DEBUG logs has them, too. The typed calls of ops.h do so by themselves; here are the functions of the other
- * headers, tn_scope_call among them. Each is a macro over an inline function, in C and C++; its name without
- * parentheses is the function itself. Defined away by TN_NO_PLACES.
+ * headers, tn_scope_call among them. Each is a macro over an inline function, in C and C++, or a macro in C alone for those
+ * whose errors are tn_last_error(). Its name without parentheses is the function itself. Defined away by TN_NO_PLACES.
  *
  * A library over Tenon does the same for its functions, in C by a line for each:
  *
@@ -14,7 +14,12 @@
 #define TENON_PLACE_H
 
 #include <tenon/autograd.h>
+#include <tenon/collectives.h>
+#include <tenon/graph.h>
+#include <tenon/interop.h>
 #include <tenon/io.h>
+#include <tenon/profile.h>
+#include <tenon/random.h>
 #include <tenon/tensor.h>
 #include <tenon/trace.h>
 
@@ -271,7 +276,6 @@ static inline void tn_placed_left(tn_placed_call *c)
 #define TN_PLACED_IN(function, ...) (function)(__VA_ARGS__)
 #define TN_PLACED(call)             call
 #endif
-#define tn_safetensors_open(...)        TN_PLACED(tn_safetensors_open(__VA_ARGS__))
 #define TN_PLACED_IN_AS(number, ...)    TN_PLACED_IN_VARIABLE(number, __VA_ARGS__)
 #define TN_PLACED_AS(number, call, ...) TN_PLACED_VARIABLE(number, call, __VA_ARGS__)
 #define TN_PLACED_IN_VARIABLE(number, function, s, ...)                              \
@@ -286,6 +290,95 @@ static inline void tn_placed_left(tn_placed_call *c)
             begin(__FILE__, __LINE__);                                             \
         call;                                                                      \
     })
+
+/* Not those that keep a pointer of their arguments beyond the call: what a literal in the call made would be gone. */
+#define tn_safetensors_open(...)            TN_PLACED(tn_safetensors_open(__VA_ARGS__))
+#define tn_scope_open(...)                  TN_PLACED(tn_scope_open(__VA_ARGS__))
+#define tn_scope_open_with(...)             TN_PLACED(tn_scope_open_with(__VA_ARGS__))
+#define tn_scope_open_child(...)            TN_PLACED(tn_scope_open_child(__VA_ARGS__))
+#define tn_set_default_dtype(...)           TN_PLACED(tn_set_default_dtype(__VA_ARGS__))
+#define tn_library_open(...)                TN_PLACED(tn_library_open(__VA_ARGS__))
+#define tn_operator_find(...)               TN_PLACED(tn_operator_find(__VA_ARGS__))
+#define tn_device_parse(...)                TN_PLACED(tn_device_parse(__VA_ARGS__))
+#define tn_device_count(...)                TN_PLACED(tn_device_count(__VA_ARGS__))
+#define tn_device_at(...)                   TN_PLACED(tn_device_at(__VA_ARGS__))
+#define tn_device_get_facts(...)            TN_PLACED(tn_device_get_facts(__VA_ARGS__))
+#define tn_device_choose(...)               TN_PLACED(tn_device_choose(__VA_ARGS__))
+#define tn_device_setting(...)              TN_PLACED(tn_device_setting(__VA_ARGS__))
+#define tn_device_get_setting(...)          TN_PLACED(tn_device_get_setting(__VA_ARGS__))
+#define tn_device_set_setting(...)          TN_PLACED(tn_device_set_setting(__VA_ARGS__))
+#define tn_device_synchronize(...)          TN_PLACED(tn_device_synchronize(__VA_ARGS__))
+#define tn_device_memory(...)               TN_PLACED(tn_device_memory(__VA_ARGS__))
+#define tn_device_native(...)               TN_PLACED(tn_device_native(__VA_ARGS__))
+#define tn_device_current(...)              TN_PLACED(tn_device_current(__VA_ARGS__))
+#define tn_device_set_current(...)          TN_PLACED(tn_device_set_current(__VA_ARGS__))
+#define tn_stream_create(...)               TN_PLACED(tn_stream_create(__VA_ARGS__))
+#define tn_stream_current(...)              TN_PLACED(tn_stream_current(__VA_ARGS__))
+#define tn_stream_default(...)              TN_PLACED(tn_stream_default(__VA_ARGS__))
+#define tn_stream_set_current(...)          TN_PLACED(tn_stream_set_current(__VA_ARGS__))
+#define tn_stream_synchronize(...)          TN_PLACED(tn_stream_synchronize(__VA_ARGS__))
+#define tn_stream_query(...)                TN_PLACED(tn_stream_query(__VA_ARGS__))
+#define tn_stream_wait_event(...)           TN_PLACED(tn_stream_wait_event(__VA_ARGS__))
+#define tn_stream_wait_stream(...)          TN_PLACED(tn_stream_wait_stream(__VA_ARGS__))
+#define tn_stream_native(...)               TN_PLACED(tn_stream_native(__VA_ARGS__))
+#define tn_stream_wrap(...)                 TN_PLACED(tn_stream_wrap(__VA_ARGS__))
+#define tn_event_create(...)                TN_PLACED(tn_event_create(__VA_ARGS__))
+#define tn_event_record(...)                TN_PLACED(tn_event_record(__VA_ARGS__))
+#define tn_event_query(...)                 TN_PLACED(tn_event_query(__VA_ARGS__))
+#define tn_event_synchronize(...)           TN_PLACED(tn_event_synchronize(__VA_ARGS__))
+#define tn_event_elapsed(...)               TN_PLACED(tn_event_elapsed(__VA_ARGS__))
+#define tn_tensor_native(...)               TN_PLACED(tn_tensor_native(__VA_ARGS__))
+#define tn_record_stream(...)               TN_PLACED(tn_record_stream(__VA_ARGS__))
+#define tn_memory_get_stats(...)            TN_PLACED(tn_memory_get_stats(__VA_ARGS__))
+#define tn_memory_reset_peak(...)           TN_PLACED(tn_memory_reset_peak(__VA_ARGS__))
+#define tn_memory_empty_cache(...)          TN_PLACED(tn_memory_empty_cache(__VA_ARGS__))
+#define tn_memory_set_limit(...)            TN_PLACED(tn_memory_set_limit(__VA_ARGS__))
+#define tn_memory_set_fraction(...)         TN_PLACED(tn_memory_set_fraction(__VA_ARGS__))
+#define tn_memory_configure(...)            TN_PLACED(tn_memory_configure(__VA_ARGS__))
+#define tn_memory_set_allocator(...)        TN_PLACED(tn_memory_set_allocator(__VA_ARGS__))
+#define tn_memory_get_stat(...)             TN_PLACED(tn_memory_get_stat(__VA_ARGS__))
+#define tn_memory_record_history(...)       TN_PLACED(tn_memory_record_history(__VA_ARGS__))
+#define tn_memory_write_snapshot(...)       TN_PLACED(tn_memory_write_snapshot(__VA_ARGS__))
+#define tn_memory_pool_create(...)          TN_PLACED(tn_memory_pool_create(__VA_ARGS__))
+#define tn_memory_pool_begin(...)           TN_PLACED(tn_memory_pool_begin(__VA_ARGS__))
+#define tn_memory_pool_end(...)             TN_PLACED(tn_memory_pool_end(__VA_ARGS__))
+#define tn_memory_pool_get_stats(...)       TN_PLACED(tn_memory_pool_get_stats(__VA_ARGS__))
+#define tn_graph_create(...)                TN_PLACED(tn_graph_create(__VA_ARGS__))
+#define tn_graph_capture_begin(...)         TN_PLACED(tn_graph_capture_begin(__VA_ARGS__))
+#define tn_graph_set_pool(...)              TN_PLACED(tn_graph_set_pool(__VA_ARGS__))
+#define tn_graph_capture_end(...)           TN_PLACED(tn_graph_capture_end(__VA_ARGS__))
+#define tn_graph_replay(...)                TN_PLACED(tn_graph_replay(__VA_ARGS__))
+#define tn_graph_update(...)                TN_PLACED(tn_graph_update(__VA_ARGS__))
+#define tn_graph_reset(...)                 TN_PLACED(tn_graph_reset(__VA_ARGS__))
+#define tn_communicator_create(...)         TN_PLACED(tn_communicator_create(__VA_ARGS__))
+#define tn_communicator_join(...)           TN_PLACED(tn_communicator_join(__VA_ARGS__))
+#define tn_communicator_unique_id(...)      TN_PLACED(tn_communicator_unique_id(__VA_ARGS__))
+#define tn_communicator_status(...)         TN_PLACED(tn_communicator_status(__VA_ARGS__))
+#define tn_communicator_all_reduce(...)     TN_PLACED(tn_communicator_all_reduce(__VA_ARGS__))
+#define tn_communicator_broadcast(...)      TN_PLACED(tn_communicator_broadcast(__VA_ARGS__))
+#define tn_communicator_all_gather(...)     TN_PLACED(tn_communicator_all_gather(__VA_ARGS__))
+#define tn_communicator_reduce_scatter(...) TN_PLACED(tn_communicator_reduce_scatter(__VA_ARGS__))
+#define tn_communicator_all_to_all(...)     TN_PLACED(tn_communicator_all_to_all(__VA_ARGS__))
+#define tn_communicator_send(...)           TN_PLACED(tn_communicator_send(__VA_ARGS__))
+#define tn_communicator_receive(...)        TN_PLACED(tn_communicator_receive(__VA_ARGS__))
+#define tn_communicator_barrier(...)        TN_PLACED(tn_communicator_barrier(__VA_ARGS__))
+#define tn_generator_create(...)            TN_PLACED(tn_generator_create(__VA_ARGS__))
+#define tn_generator_set_state(...)         TN_PLACED(tn_generator_set_state(__VA_ARGS__))
+#define tn_default_generator(...)           TN_PLACED(tn_default_generator(__VA_ARGS__))
+#define tn_manual_seed(...)                 TN_PLACED(tn_manual_seed(__VA_ARGS__))
+#define tn_set_requires_grad(...)           TN_PLACED(tn_set_requires_grad(__VA_ARGS__))
+#define tn_retain_grad(...)                 TN_PLACED(tn_retain_grad(__VA_ARGS__))
+#define tn_set_grad(...)                    TN_PLACED(tn_set_grad(__VA_ARGS__))
+#define tn_profile_begin(...)               TN_PLACED(tn_profile_begin(__VA_ARGS__))
+#define tn_profile_end(...)                 TN_PLACED(tn_profile_end(__VA_ARGS__))
+#define tn_profile_range_end(...)           TN_PLACED(tn_profile_range_end(__VA_ARGS__))
+#define tn_profile_write(...)               TN_PLACED(tn_profile_write(__VA_ARGS__))
+#define tn_to_dlpack(...)                   TN_PLACED(tn_to_dlpack(__VA_ARGS__))
+#define tn_share_send(...)                  TN_PLACED(tn_share_send(__VA_ARGS__))
+#define tn_call_trace_begin(...)            TN_PLACED(tn_call_trace_begin(__VA_ARGS__))
+#define tn_call_trace_end(...)              TN_PLACED(tn_call_trace_end(__VA_ARGS__))
+#define tn_grad_of(...)                     TN_PLACED_IN(tn_grad_of, __VA_ARGS__)
+#define tn_detach(...)                      TN_PLACED_IN(tn_detach, __VA_ARGS__)
 #endif
 
 #ifdef __cplusplus
