@@ -113,7 +113,7 @@ const char *nn_why_not_computed(const tn_module *m, const char *name, int32_t *o
 tn_tensor *nn_parameter_to_compute(tn_module *m, const char *call, const char *name)
 {
     int32_t status;
-    if (!m || m->tree->status) return m ? NULL : (nn_is_null(call), NULL);
+    if (!m || m->tree->status) return m ? nn_failed_before(NULL, m) : nn_is_null(call), NULL;
     const char *why = nn_why_not_computed(m, name, &status);
     if (why) return nn_fail(m, status, "%s: '%s': %s", call, name ? name : "(null)", why), NULL;
     return nn_slot_find(m, name)->tensor;
@@ -201,7 +201,7 @@ int32_t tn_module_parametrize(tn_module *m, const char *name, const tn_parametri
                               const void *options)
 {
     if (!m) return nn_is_null("tn_module_parametrize");
-    if (m->tree->status) return m->tree->status;
+    if (m->tree->status) return nn_failed_before(NULL, m);
     if (!how || how->size < sizeof *how || how->class_.size < sizeof how->class_ || !how->forward)
         return nn_fail(m, TN_E_ARGUMENT,
                        "tn_module_parametrize: argument 'how': it is NULL, too small, or has no forward");

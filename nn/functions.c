@@ -58,7 +58,7 @@ int32_t tn_update_bn(tn_scope *s, tn_module *m, tn_next_input next, void *user)
     if (!m || !next)
         return tn_scope_fail(s, TN_E_ARGUMENT,
                              m ? "tn_update_bn: 'next' is NULL" : "tn_update_bn: the module is NULL");
-    if (m->tree->status) return tn_scope_fail(s, m->tree->status, tn_module_error(m));
+    if (m->tree->status) return nn_failed_before(s, m);
     const int32_t was_training = m->is_training;
     tn_scope *quiet = nn_without_recording(s);
     tn_module_apply(m, begin_mean, quiet);

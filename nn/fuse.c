@@ -66,7 +66,7 @@ static int32_t fuse(tn_module *layer, tn_module *norm, const char *kind, const c
         return tn_scope_fail(NULL, TN_E_ARGUMENT, text);
     }
     if (layer->tree->status || norm->tree->status)
-        return layer->tree->status ? layer->tree->status : norm->tree->status;
+        return nn_failed_before(NULL, layer->tree->status ? layer : norm);
     tn_scope *s = nn_scope(layer);
     fused(s, layer, norm, &weight, &bias);
     if (!tn_scope_failed(s)) {

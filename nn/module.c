@@ -58,13 +58,22 @@ tn_module *tn_module_placed(tn_module *m)
     return m;
 }
 
+int32_t nn_failed_before(tn_scope *s, const tn_module *m)
+{
+    char text[1200];
+    if (m->tree->status == TN_E_DEAD_HANDLE) return tn_scope_fail(s, TN_E_DEAD_HANDLE, tn_module_error(m));
+    while (m->parent) m = m->parent;
+    snprintf(text, sizeof text, "module '%s' failed before: %s", tn_module_name(m), tn_module_error(m));
+    return tn_scope_fail(s, m->tree->status, text);
+}
+
 int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
 {
     if (!m || !code) return code;
     if (m->tree->status) {
         const tn_error *last = tn_last_error();
         if (last && m->tree->error && !strcmp(last->message, m->tree->error)) return m->tree->status;
-        return tn_scope_fail(NULL, m->tree->status, m->tree->error);
+        return nn_failed_before(NULL, m);
     }
     const uint64_t before = tn_error_count();
     m->tree->status = code;
@@ -465,7 +474,7 @@ tn_tensor *tn_module_tensor(const tn_module *m, const char *name)
 int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
 {
     nn_slot *slot = slot_at(m, name);
-    char path[NN_PATH_BYTES];
+    char path[NN_PATH_BYTES], present[96], given[96];
     if (!m) return nn_is_null("tn_module_set_tensor");
     nn_label(m, path, sizeof path);
     if (!slot) return nn_fail(m, TN_E_NOT_FOUND, "module '%s': no tensor '%s'", path, name ? name : "");
@@ -475,9 +484,10 @@ int32_t tn_module_set_tensor(tn_module *m, const char *name, tn_tensor *t)
                        name);
     if (slot->tensor && !nn_same_sizes(slot->tensor, t))
         return nn_fail(m, TN_E_SHAPE,
-                       "module '%s': tensor '%s': its sizes are not those of the present one "
+                       "module '%s': tensor '%s': got sizes %s, the present one has %s "
                        "(tn_module_set_absent first, to change them)",
-                       path, name);
+                       path, name, nn_sizes(t, given, sizeof given),
+                       nn_sizes(slot->tensor, present, sizeof present));
     m->tree->generation++;
     return hold(m, slot, t);
 }

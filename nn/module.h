@@ -87,6 +87,8 @@ void nn_remove_slot(tn_module *m, const char *name);
 void nn_remove_child(tn_module *m, tn_module *child);
 /* Sets the error of a call that was given no module, and returns its status. */
 int32_t nn_is_null(const char *call);
+/* A call on a tree that has failed: says so, with the first error. */
+int32_t nn_failed_before(tn_scope *s, const tn_module *m);
 /* Runs the children one after another. */
 tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 /* A scope of the tree's context with gradients off, and the tree's device and dtype as defaults. */

@@ -241,7 +241,7 @@ static void exchange_all(tn_module *m, void *user)
 int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
 {
     if (!m) return nn_is_null("tn_module_to");
-    if (m->tree->status) return m->tree->status;
+    if (m->tree->status) return nn_failed_before(NULL, m);
     if (dtype && !tn_dtype_is_floating(dtype) && !tn_dtype_is_complex(dtype)) {
         char text[160];
         const char *name = tn_dtype_name(dtype);

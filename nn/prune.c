@@ -35,7 +35,7 @@ static int32_t find(tn_module *m, const char *call, const char *name, pruned *ou
     int32_t status;
     *out = (pruned){.call = call, .module = m, .name = name};
     if (!m) return nn_is_null(call);
-    if (m->tree->status) return tn_scope_fail(NULL, m->tree->status, tn_module_error(m));
+    if (m->tree->status) return nn_failed_before(NULL, m);
     const nn_computed *c = nn_computed_find(m, name);
     if (!c || c->holder) {
         const char *why = nn_why_not_computed(m, name, &status);

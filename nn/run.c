@@ -201,7 +201,10 @@ tn_outputs tn_module_call(tn_scope *s, tn_module *m, tn_tensors in)
     tn_outputs y = {NULL, {NULL}};
     if (tn_scope_failed(s)) return y;
     if (!m || m->tree->status) {
-        tn_scope_fail(s, m ? m->tree->status : TN_E_STATE, m ? tn_module_error(m) : "module: it is NULL");
+        if (m)
+            nn_failed_before(s, m);
+        else
+            tn_scope_fail(s, TN_E_STATE, "module: it is NULL");
         return y;
     }
     if (in.count < 1 || in.count > TN_MODULE_MAX_INPUTS)
@@ -334,6 +337,7 @@ typedef struct line {
     tn_module *module;
     uint64_t handle;
     char sizes[96];
+    int32_t was_training;
     int64_t elements; /* of the output */
     int64_t products; /* multiply-adds of one run */
 } line;
@@ -379,7 +383,7 @@ static uint32_t count_modules(const tn_module *m)
 static void watch_modules(tn_module *m, line **next)
 {
     line *l = (*next)++;
-    *l = (line){.module = m, .sizes = "-"};
+    *l = (line){.module = m, .sizes = "-", .was_training = m->is_training};
     l->handle = tn_module_add_hook(
         m, &(tn_module_hook){.size = sizeof(tn_module_hook), .user = l, .after = note_output});
     for (uint32_t i = 0; i < m->child_count; i++) watch_modules(m->children[i], next);
@@ -394,6 +398,7 @@ const char *tn_module_summary(tn_scope *s, tn_module *m, tn_tensors inputs)
     watch_modules(m, &next);
     tn_scope_options quiet = {.size = sizeof quiet, .grad_mode = TN_GRAD_OFF};
     tn_scope *child = tn_scope_open_child(s, &quiet);
+    tn_module_train(m, 0); /* the call leaves the statistics of batch norms alone */
     tn_module_call(child, m, inputs);
     int32_t status = tn_scope_close(child);
     int64_t products = 0, bytes = 0, elements = 0;
@@ -407,6 +412,7 @@ const char *tn_module_summary(tn_scope *s, tn_module *m, tn_tensors inputs)
                  (long long)lines[i].products);
         products += lines[i].products;
         elements += at->child_count ? 0 : lines[i].elements;
+        lines[i].module->is_training = lines[i].was_training;
         tn_module_remove_hook(lines[i].module, lines[i].handle);
     }
     tn_tensors all = tn_module_parameters(s, m);

@@ -73,7 +73,8 @@ tn_named_tensors tn_module_state_dict(tn_scope *s, tn_module *m)
 int32_t tn_module_save(tn_module *m, const char *path)
 {
     if (!m) return nn_is_null("tn_module_save");
-    if (m->tree->status) return tn_scope_fail(NULL, m->tree->status, tn_module_error(m));
+    if (m->tree->status) return nn_failed_before(NULL, m);
+    if (!path) return tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_module_save: argument 'path' is NULL");
     tn_scope *s = nn_scope(m);
     tn_named_tensors state = tn_module_state_dict(s, m);
     if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);

@@ -82,7 +82,7 @@ static void set_communicator(tn_module *m, void *communicator)
 int32_t tn_convert_sync_batchnorm(tn_module *m, tn_communicator *communicator)
 {
     if (!m) return nn_is_null("tn_convert_sync_batchnorm");
-    if (m->tree->status) return m->tree->status;
+    if (m->tree->status) return nn_failed_before(NULL, m);
     if (communicator && tn_communicator_size(communicator) != 1)
         return tn_scope_fail(
             NULL, TN_E_ARGUMENT,

@@ -431,6 +431,35 @@ Test(module, that_are_not_destroyed_are_listed_as_leaks)
     cr_assert_not_null(strstr(text, "0 scopes and 1 other object are alive when"), "%s", text);
 }
 
+/* Later calls say that the tree failed, and with what; the first place is part of that. */
+Test(module, a_tree_that_failed_keeps_its_first_error)
+{
+    tn_linear_create(net, "fc", 2, 3);
+    cr_assert_eq(tn_module_set_tensor(net, "fc.weight", tn_ones(s, TN_INTS(5))), TN_E_SHAPE);
+    expect_last_error("tensor 'fc.weight': got sizes [5], the present one has [3, 2]");
+    cr_assert_eq(tn_module_to(net, 0, TN_FLOAT32), TN_E_SHAPE);
+    expect_last_error("module 'net' failed before: ");
+    cr_assert_eq(tn_module_set_tensor(net, "fc.none", NULL), TN_E_SHAPE);
+    expect_last_error("module 'net' failed before: ");
+    cr_assert_null(tn_module_forward(s, net, filled(TN_INTS(1, 2), 1)));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "module 'net' failed before: "), "%s",
+                       tn_scope_error(s)->message);
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, "got sizes [5]"), "%s", tn_scope_error(s)->message);
+    tn_scope_clear(s);
+}
+
+Test(module, a_summary_changes_nothing)
+{
+    tn_module *norm = tn_batch_norm2d_create(net, "norm", 2), *drop = tn_dropout_create(net, "drop");
+    tn_module_train(drop, 0);
+    cr_assert_not_null(tn_module_summary(s, net, TN_TENSORS(filled(TN_INTS(2, 2, 3, 3), 5))));
+    cr_assert_eq(tn_item_int(s, tn_module_tensor(norm, "num_batches_tracked")), 0);
+    cr_assert_eq(tn_item_double(s, tn_sum(s, tn_module_tensor(norm, "running_mean"))), 0);
+    cr_assert_eq(tn_module_is_training(net), 1);
+    cr_assert_eq(tn_module_is_training(norm), 1);
+    cr_assert_eq(tn_module_is_training(drop), 0);
+}
+
 Test(module, moves_to_whole_numbers_are_refused)
 {
     tn_module *fc = tn_linear_create(net, "fc", 2, 2);

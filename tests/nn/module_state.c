@@ -49,6 +49,8 @@ Test(module_state, a_state_is_saved_and_loaded)
                        "%s", tn_last_error()->message);
     tn_module_destroy(other);
     cr_assert_neq(tn_module_load(net, "/nonexistent/x", TN_STRICT), TN_OK);
+    cr_assert_eq(tn_module_save(net, NULL), TN_E_ARGUMENT);
+    cr_assert_not_null(strstr(tn_last_error()->message, "tn_module_save: argument 'path' is NULL"));
     cr_assert_neq(tn_module_save(net, "/nonexistent/x"), TN_OK);
     cr_assert_eq(tn_module_failed(net), TN_OK);
     unlink(path);
