@@ -83,6 +83,8 @@ int32_t tn_dataset_get(tn_scope *s, tn_dataset *d, int64_t index, uint64_t seed,
 
 int32_t dataset_get_batch(tn_scope *s, tn_dataset *d, tn_ints indices, const uint64_t *seeds, tn_tensor **out)
 {
+    if (handle_check(&d->mark, "it"))
+        return data_fail(s, TN_E_DEAD_HANDLE, "dataset", NULL, "%s", tn_last_error()->message);
     memset(out, 0, TN_SAMPLE_MAX * sizeof *out);
     lock(d, 1);
     int32_t status = d->class->get_batch(d->user, s, indices, seeds, out);

@@ -25,8 +25,10 @@ enum { SLOT_EMPTY, SLOT_BUSY, SLOT_DONE };
 
 typedef struct slot {
     int32_t state;
-    int32_t status;                /* of the batch */
-    char *error;                   /* or NULL */
+    int32_t status; /* of the batch */
+    char *error;    /* or NULL, without its place, which comes next */
+    char *file;
+    uint32_t line;
     tn_tensor *out[TN_SAMPLE_MAX]; /* one reference each */
 } slot;
 
@@ -102,14 +104,24 @@ static void empty_slot(slot *t)
 {
     for (int32_t k = 0; k < TN_SAMPLE_MAX; k++) tn_release(t->out[k]);
     free(t->error);
+    free(t->file);
     *t = (slot){0};
+}
+
+/* The error of a worker's scope. Its place, that of a call in a function of the program's, stands before the text. */
+static void keep_error(slot *t, const tn_error *e)
+{
+    const int prefix = e->file ? snprintf(NULL, 0, "%s:%u: ", e->file, e->line) : 0;
+    t->error = strdup(e->message + prefix);
+    t->file = e->file ? strdup(e->file) : NULL;
+    t->line = e->line;
 }
 
 /* Moves the result of a scope into a slot that this thread owns, and closes the scope. */
 static void fill_slot(slot *t, tn_scope *s, const batch_job *job)
 {
     t->status = tn_scope_failed(s);
-    if (t->status) t->error = strdup(tn_scope_error(s)->message);
+    if (t->status) keep_error(t, tn_scope_error(s));
     for (int32_t k = 0; k < TN_SAMPLE_MAX && !t->status; k++) t->out[k] = tn_retain(job->out[k]);
     tn_scope_close(s);
 }
@@ -210,7 +222,9 @@ static tn_tensors next_of_workers(tn_scope *s, tn_loader *l)
     tn_profile_range_end(l->ctx);
     if (taken.status) {
         tn_scope_fail(s, taken.status, taken.error);
+        tn_scope_place(s, taken.file, taken.line);
         free(taken.error);
+        free(taken.file);
         return (tn_tensors){NULL, 0};
     }
     return hand_over(s, l, taken.out);
@@ -346,6 +360,9 @@ static const char *fault_of(const tn_loader_options *o, char text[FAULT_BYTES])
     if ((o->weights || o->sampler.order) && o->shuffle)
         return "argument 'shuffle': not with weights or a sampler";
     if (o->weights && o->sampler.order) return "argument 'sampler': not with weights";
+    tn_device_facts facts = {.size = sizeof facts};
+    if (o->device && tn_device_get_facts(o->dataset->ctx, o->device, &facts))
+        return fault(text, "argument 'device': %.500s", tn_last_error()->message);
     return NULL;
 }
 

@@ -62,6 +62,12 @@ Test(loader, destroyed_twice_is_an_error_with_debug_handles)
     tn_tensor *out[TN_SAMPLE_MAX];
     cr_assert_eq(tn_dataset_get(s, d, 0, 0, out), TN_E_DEAD_HANDLE);
     expect_error(s, "dataset: it was destroyed and is used again");
+    tn_dataset *late = numbers(5);
+    tn_loader *reader = tn_loader_create(late, .batch = 2);
+    tn_dataset_destroy(late);
+    cr_assert_eq(tn_loader_next(s, reader).count, 0);
+    expect_error(s, "dataset: it was destroyed and is used again");
+    tn_loader_destroy(reader);
     unsetenv("TENON_DEBUG");
 }
 
@@ -189,6 +195,34 @@ Test(loader, an_error_of_a_worker_names_the_sample)
     tn_dataset_destroy(d);
 }
 
+static int32_t breaks(void *user, tn_scope *scope, uint64_t seed, tn_tensor **sample)
+{
+    (void)seed;
+    *(uint32_t *)user = __LINE__ + 1;
+    sample[0] = tn_mm(scope, sample[0], sample[0]);
+    return tn_scope_failed(scope);
+}
+
+/* The line of the call in the program's function, once, with any number of workers. */
+Test(loader, an_error_in_a_function_of_the_program_has_its_line)
+{
+    uint32_t line = 0;
+    tn_dataset *d = numbers(4), *broken = tn_map_dataset_create(d, breaks, &line);
+    for (int32_t workers = 0; workers <= 2; workers += 2) {
+        tn_loader *l = tn_loader_create(broken, .batch = 2, .workers = workers);
+        tn_loader_next(s, l);
+        cr_assert_eq(tn_scope_error(s)->line, line, "%d workers: %s", workers, tn_scope_error(s)->message);
+        char start[512];
+        snprintf(start, sizeof start, "%s:%u: mm: ", __FILE__, line);
+        cr_assert_eq(strncmp(tn_scope_error(s)->message, start, strlen(start)), 0, "%s",
+                     tn_scope_error(s)->message);
+        expect_error(s, "(sample 0, batch 0 of epoch 0)");
+        tn_loader_destroy(l);
+    }
+    tn_dataset_destroy(broken);
+    tn_dataset_destroy(d);
+}
+
 Test(loader, wrong_options)
 {
     tn_dataset *d = numbers(4);
@@ -221,6 +255,8 @@ Test(loader, wrong_options)
     cr_assert_null(tn_loader_create(d, .weights = tn_ones(s, TN_INTS(3))));
     expect_last_error(
         "argument 'weights': it must have one number for each of the 4 samples, got 3 in 1 dimensions");
+    cr_assert_null(tn_loader_create(d, .device = TN_DEVICE(TN_INTERNED_CPU, 7)));
+    expect_last_error("argument 'device': device cpu:7: ");
     tn_loader_next(s, NULL);
     expect_error(s, "argument 'l'");
     tn_dataset_destroy(d);

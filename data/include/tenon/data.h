@@ -335,7 +335,8 @@ static inline tn_tensors tn_loader_next_at(const char *file, int32_t line, tn_sc
 {
     int32_t before = tn_scope_place_begin(s);
     tn_tensors batch = tn_loader_next(s, l);
-    if (!batch.count || before) tn_place_after(s, before, file, line);
+    if (!batch.count || before)
+        tn_place_inner(s, before, file, line); /* a function of the program's may have failed */
     return batch;
 }
 #define tn_idx_read(...)      tn_data_read_at(__FILE__, __LINE__, tn_idx_read, __VA_ARGS__)
