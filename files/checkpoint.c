@@ -195,9 +195,14 @@ static int32_t check(tn_scope *s, const tn_checkpoint_parts *p)
 static tn_scope *open_scope(const tn_checkpoint_parts *p)
 {
     const tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
-    if (p && p->options_size >= sizeof *p && p->path && p->module)
-        return tn_scope_open_with(tn_module_context(p->module), &options);
-    tn_scope_fail(NULL, TN_E_ARGUMENT, "checkpoint: argument 'path' or 'module': it is NULL");
+    const char *fault = !p ? "checkpoint: the parts are NULL"
+                        : p->options_size < sizeof *p
+                            ? "checkpoint: options_size is too small; set it to sizeof(tn_checkpoint_parts)"
+                        : !p->path   ? "checkpoint: argument 'path': it is NULL"
+                        : !p->module ? "checkpoint: argument 'module': it is NULL"
+                                     : NULL;
+    if (!fault) return tn_scope_open_with(tn_module_context(p->module), &options);
+    tn_scope_fail(NULL, TN_E_ARGUMENT, fault);
     return NULL;
 }
 
@@ -221,6 +226,18 @@ int32_t tn_checkpoint_save_with(const tn_checkpoint_parts *p)
 
 /* ---- Loading ------------------------------------------------------------------------------------------ */
 
+/* A part that only one of file and call has. A list has the name of its tensors' folder, with its dot. */
+static int32_t part_differs(tn_scope *s, const char *path, const char *name, int32_t is_given)
+{
+    const int length = (int)strcspn(name, ".");
+    return tn_scope_fail(s, TN_E_ARGUMENT,
+                         tn_text(s,
+                                 is_given
+                                     ? "checkpoint: '%s': it has no part '%.*s', which the call was given"
+                                     : "checkpoint: '%s': it has a part '%.*s', which the call was not given",
+                                 path, length, name));
+}
+
 /* The parts of the file must be those that are given; reads the parts that are numbers. */
 static int32_t compare(tn_scope *s, const tn_checkpoint_parts *p, tn_named_tensors all,
                        int64_t out[NUMBER_PARTS][MOST_NUMBERS])
@@ -236,13 +253,11 @@ static int32_t compare(tn_scope *s, const tn_checkpoint_parts *p, tn_named_tenso
     number_parts(p, parts);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if ((part_of(s, all, lists[i].name).count > 0) != lists[i].is_given)
-            return fail(s, TN_E_ARGUMENT, p->path,
-                        lists[i].is_given ? "it has no " : "it has, but this run does not: ", lists[i].name);
+            return part_differs(s, p->path, lists[i].name, lists[i].is_given);
     for (int32_t i = 0; i < NUMBER_PARTS; i++) {
         tn_tensor *t = find(all, parts[i].name);
         if ((t != NULL) != parts[i].is_given)
-            return fail(s, TN_E_ARGUMENT, p->path,
-                        parts[i].is_given ? "it has no " : "it has, but this run does not: ", parts[i].name);
+            return part_differs(s, p->path, parts[i].name, parts[i].is_given);
         if (!t) continue;
         if (tn_tensor_dtype(t) != TN_INT64 || tn_tensor_numel(t) != parts[i].count)
             return fail(s, TN_E_CORRUPT, p->path, "damaged part: ", parts[i].name);
@@ -287,21 +302,23 @@ static void load_more(tn_scope *s, const tn_checkpoint_parts *p, tn_named_tensor
     }
 }
 
-/* Fails the scope with the error of a call that returned one. */
-static void settle(tn_scope *s, int32_t status)
+/* Fails the scope with the error of a call that returned one. `path` NULL: it has the path. */
+static void settle(tn_scope *s, int32_t status, const char *path)
 {
-    if (status) tn_scope_fail(s, status, tn_last_error() ? tn_last_error()->message : NULL);
+    const char *text = status && tn_last_error() ? tn_last_error()->message : NULL;
+    if (status)
+        tn_scope_fail(s, status, path && text ? tn_text(s, "checkpoint: '%s': %s", path, text) : text);
 }
 
 static void load(tn_scope *s, const tn_checkpoint_parts *p, tn_named_tensors all)
 {
     int64_t values[NUMBER_PARTS][MOST_NUMBERS] = {{0}};
     if (tn_scope_failed(s) || compare(s, p, all, values)) return;
-    settle(s, tn_module_load_state(p->module, part_of(s, all, "module."), TN_STRICT));
+    settle(s, tn_module_load_state(p->module, part_of(s, all, "module."), TN_STRICT), p->path);
     if (p->optimizer && !tn_scope_failed(s))
-        settle(s, tn_optimizer_load_state(p->optimizer, part_of(s, all, "optimizer.")));
+        settle(s, tn_optimizer_load_state(p->optimizer, part_of(s, all, "optimizer.")), p->path);
     if (p->average && !tn_scope_failed(s))
-        settle(s, tn_average_load_state(p->average, part_of(s, all, "average.")));
+        settle(s, tn_average_load_state(p->average, part_of(s, all, "average.")), p->path);
     load_more(s, p, part_of(s, all, "more."));
     if (!tn_scope_failed(s)) load_numbers(s, p, values);
     load_generators(s, p, all);
@@ -314,7 +331,7 @@ int32_t tn_checkpoint_load_with(const tn_checkpoint_parts *p)
     if (!s) return tn_last_error()->code;
     check(s, p);
     int32_t status = tn_scope_failed(s) ? TN_OK : tn_file_open(tn_module_context(p->module), p->path, &file);
-    settle(s, status);
+    settle(s, status, NULL);
     if (file) load(s, p, tn_file_tensors(s, file));
     status = tn_scope_close(s);
     tn_file_close(file);

@@ -123,7 +123,7 @@ static int32_t open_archive(tn_scope *s, tn_pt *f)
     f->zip = zip_open(f->path, ZIP_RDONLY, &code);
     if (f->zip) return find_folder(s, f);
     if (code == ZIP_ER_OPEN || code == ZIP_ER_NOENT || code == ZIP_ER_READ)
-        return fail(s, f->path, TN_E_IO, "%s", strerror(errno));
+        return fail(s, f->path, errno == ENOENT ? TN_E_NOT_FOUND : TN_E_IO, "%s", strerror(errno));
     if (code == ZIP_ER_MEMORY) return fail(s, f->path, TN_E_OUT_OF_MEMORY, "out of host memory");
     return fail(s, f->path, TN_E_CORRUPT,
                 "it is not a zip file: it is damaged, or was written by a PyTorch before 1.6 (load and save "
@@ -212,10 +212,14 @@ void tn_pt_close(tn_pt *f)
 
 int32_t tn_pt_open(tn_context *ctx, const char *path, tn_pt **out)
 {
-    tn_scope *s = tn_scope_open(ctx);
     tn_pt *f = NULL;
+    if (!ctx || !path || !out)
+        return tn_scope_fail(NULL, TN_E_ARGUMENT,
+                             !ctx    ? "pt: argument 'ctx': it is NULL"
+                             : !path ? "pt: argument 'path': it is NULL"
+                                     : "pt: argument 'out': it is NULL");
     *out = NULL;
-    if (!path) tn_scope_fail(s, TN_E_ARGUMENT, "pt: argument 'path': it is NULL");
+    tn_scope *s = tn_scope_open(ctx);
     if (!tn_scope_failed(s)) f = calloc(1, sizeof *f);
     if (f) {
         pthread_mutex_init(&f->lock, NULL);

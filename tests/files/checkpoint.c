@@ -318,12 +318,22 @@ Test(checkpoint, the_parts_must_be_those_of_the_file)
     expect_error(tn_checkpoint_load(path, .module = net), TN_E_NOT_FOUND, "No such file");
     cr_assert_eq(tn_checkpoint_save(path, .module = net, .optimizer = o), TN_OK, "%s", message());
     expect_error(tn_checkpoint_load(path, .module = net), TN_E_ARGUMENT,
-                 "it has, but this run does not: optimizer.");
+                 "run.safetensors': it has a part 'optimizer', which the call was not given");
     expect_error(tn_checkpoint_load(path, .module = net, .optimizer = o, .step = &step), TN_E_ARGUMENT,
-                 "it has no step");
+                 "it has no part 'step', which the call was given");
     expect_error(tn_checkpoint_load(path, .module = net, .optimizer = other), TN_E_ARGUMENT,
                  "of another optimizer");
-    expect_error(tn_checkpoint_save(path, .optimizer = o), TN_E_ARGUMENT, "argument 'path' or 'module'");
+    expect_error(tn_checkpoint_save(path, .optimizer = o), TN_E_ARGUMENT, "argument 'module': it is NULL");
+    expect_error(tn_checkpoint_save(NULL, .module = net), TN_E_ARGUMENT, "argument 'path': it is NULL");
+    expect_error(tn_checkpoint_save_with(&(tn_checkpoint_parts){.path = path, .module = net}), TN_E_ARGUMENT,
+                 "set it to sizeof(tn_checkpoint_parts)");
+    tn_module *wide = tn_module_create(ctx, "wide", NULL);
+    tn_linear_create(wide, "head", 2, 1);
+    tn_optimizer *of_wide = tn_sgd_create(wide, .lr = 1);
+    expect_error(tn_checkpoint_load(path, .module = wide, .optimizer = of_wide), TN_E_SHAPE,
+                 "run.safetensors': module state: missing: 'head.weight', 'head.bias'");
+    tn_optimizer_destroy(of_wide);
+    tn_module_destroy(wide);
     expect_error(tn_checkpoint_save("/nowhere/run", .module = net), TN_E_IO, "/nowhere/run");
     cr_assert_eq(step, 3);
     tn_optimizer_destroy(o);

@@ -260,7 +260,7 @@ Test(pt, what_needs_code_is_refused_by_name)
 Test(pt, files_that_are_none)
 {
     tn_pt *f;
-    expect_error(tn_pt_open(ctx, "/nonexistent/a.pt", &f), TN_E_IO, "No such file");
+    expect_error(tn_pt_open(ctx, "/nonexistent/a.pt", &f), TN_E_NOT_FOUND, "No such file");
     FILE *old = fopen("old.pt", "wb"); /* as PyTorch before 1.6 wrote them: a pickle alone */
     fwrite("\x80\x02\x8a\nl\xfc\x9c"
            "F\xf9 j\xa8P\x19.",
@@ -272,6 +272,8 @@ Test(pt, files_that_are_none)
     expect_error(status_of_old, TN_E_CORRUPT, "PyTorch before 1.6");
     expect_error(tn_pt_open(ctx, path_of("record_pt.py"), &f), TN_E_CORRUPT, "it is not a zip file");
     expect_error(tn_pt_open(ctx, NULL, &f), TN_E_ARGUMENT, "argument 'path'");
+    expect_error(tn_pt_open(NULL, "a.pt", &f), TN_E_ARGUMENT, "argument 'ctx': it is NULL");
+    expect_error(tn_pt_open(ctx, "a.pt", NULL), TN_E_ARGUMENT, "argument 'out': it is NULL");
 }
 
 Test(pt, what_is_written_is_read_again)

@@ -26,8 +26,8 @@ TN_BEGIN_DECLS
 
 typedef struct tn_pt tn_pt;
 
-/* Opens a file and reads all but the tensors' elements. TN_E_IO: it cannot be read; TN_E_CORRUPT: it is damaged;
- * TN_E_UNSUPPORTED: it holds what the error names. */
+/* Opens a file and reads all but the tensors' elements. TN_E_NOT_FOUND: there is none; TN_E_IO: it cannot be read;
+ * TN_E_CORRUPT: it is damaged; TN_E_UNSUPPORTED: it holds what the error names. */
 TN_API int32_t tn_pt_open(tn_context *ctx, const char *path, TN_OUT TN_GIVES tn_pt **out) TN_ANY_THREAD;
 TN_API void tn_pt_close(TN_TAKES TN_NULLABLE tn_pt *file);
 
