@@ -6,6 +6,7 @@
  */
 #include "autograd/graph.h"
 
+#include "core/graph.h"
 #include "core/scope.h"
 #include "core/shape.h"
 
@@ -26,7 +27,7 @@ static int32_t leaf_run(tn_node *node, tni_step *step)
     if (!grad || !(leaf->tensor->state & TNI_WANTS_GRAD)) return TN_OK; /* it may have been detached since */
     step->in[0] =
         NULL; /* the engine's reference moves to the leaf, so that the leaf may keep the tensor itself */
-    int32_t status = tni_accumulate(step->scope, leaf->tensor, &leaf->lock, grad);
+    int32_t status = tni_accumulate(step->scope, leaf->tensor, grad);
     if (!status && tni_hook_count(node)) tni_run_accumulate_hooks(node, step->scope, leaf->tensor);
     return status;
 }
@@ -49,7 +50,7 @@ tni_leaf_node *tni_leaf_create(tn_tensor *t)
     leaf->node.is_leaf = 1;
     leaf->node.n_inputs = 1;
     leaf->tensor = t;
-    pthread_mutex_init(&leaf->lock, NULL);
+    tni_recursive_lock_init(&leaf->lock);
     return leaf;
 }
 
@@ -94,21 +95,61 @@ static tn_tensor *next_gradient(tn_scope *s, tn_tensor *old, tn_tensor *grad, co
     return has_strides(sum, strides) ? tn_retain(sum) : copy_laid_out(s, sum, strides);
 }
 
-int32_t tni_accumulate(tn_scope *s, tn_tensor *t, pthread_mutex_t *lock, tn_tensor *grad)
+/* The stream on which a run has written last, with a reference unless it is the default one; NULL: nothing is under way. */
+static tn_stream *last_stream(const tni_leaf_node *leaf)
+{
+    tn_stream *last = leaf->added_on;
+    int32_t life = last ? tni_stream_retain_live(last, leaf->added_on_id) : TNI_STREAM_GONE;
+    if (life == TNI_STREAM_ENDING)
+        tni_late_keep(last->device, tni_device_wait(last->device), "waiting for a stream that is released");
+    return life == TNI_STREAM_LIVE ? last : NULL;
+}
+
+/*
+ * Two threads, or one thread after another, may run backward on streams of their own and add to the gradient of one leaf.
+ * (A tensor that is no leaf gets its gradients on the stream of its node.) What a capture needs of the work outside it the
+ * program orders.
+ */
+static int32_t follow_last(tni_leaf_node *leaf, tn_tensor *grad, tn_stream *stream)
+{
+    tn_stream *last = leaf->added_on == stream || !grad ? NULL : last_stream(leaf);
+    int32_t status = TN_OK;
+    if (last && tni_stream_capture(last) == tni_stream_capture(stream)) {
+        status = tn_stream_wait_stream(stream, last);
+        if (!status) status = tn_record_stream(grad, stream);
+    }
+    if (last && leaf->added_on_id) tn_stream_release(last);
+    leaf->added_on = stream;
+    leaf->added_on_id = atomic_load_explicit(&stream->id, memory_order_relaxed);
+    return status;
+}
+
+/* `old` is a reference of its own: a function of the program that runs meanwhile may replace the gradient. */
+static tn_tensor *add(tn_scope *s, tn_tensor *t, tn_tensor *old, tn_tensor *grad)
 {
     int64_t strides[TN_MAX_RANK];
+    tn_stream *stream = tni_working_stream(grad);
+    int32_t status =
+        TNI_UNLIKELY(stream && t->autograd->leaf) ? follow_last(t->autograd->leaf, old, stream) : TN_OK;
     wanted_strides(t, strides);
-    tni_autograd_meta *meta = tni_meta_ensure(t);
-    if (!meta) {
-        tn_release(grad);
-        return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
-    }
+    if (status) tni_scope_record(s, status);
+    if (status) return NULL;
+    return old ? next_gradient(s, old, grad, strides) : first_gradient(s, grad, strides);
+}
+
+int32_t tni_accumulate(tn_scope *s, tn_tensor *t, tn_tensor *grad)
+{
+    tni_autograd_meta *meta = t->autograd;
+    pthread_mutex_t *lock = tni_grad_lock(t);
     pthread_mutex_lock(lock);
-    tn_tensor *old = meta->grad;
-    tn_tensor *now = old ? next_gradient(s, old, grad, strides) : first_gradient(s, grad, strides);
-    if (now) meta->grad = now;
+    tn_tensor *old = tn_retain(meta->grad), *now = add(s, t, old, grad), *before = NULL;
+    if (now) {
+        before = meta->grad;
+        meta->grad = now;
+    }
     pthread_mutex_unlock(lock);
+    tn_release(before);
+    tn_release(old);
     tn_release(grad);
-    if (now) tn_release(old);
     return now ? TN_OK : tn_scope_failed(s);
 }

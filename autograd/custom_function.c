@@ -113,7 +113,7 @@ static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
 {
     tni_edge edge;
     int32_t status = tni_gradient_edge(source, &edge);
-    if (status || !edge.node || !grad || !tni_is_differentiable(grad->desc.dtype)) return status;
+    if (status || !edge.node) return status;
     const uint64_t size_bytes = grad->desc.rank * sizeof *grad->desc.sizes,
                    bytes = sizeof(once_node) + size_bytes;
     once_node *n = tni_alloc_zeroed(grad->ctx, bytes);
@@ -128,6 +128,21 @@ static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
     n->edge = edge;
     tni_lead_to(&n->node, edge.node);
     return tni_set_history(grad, &n->node, 0);
+}
+
+/* `grad` becomes a twin with such a node: backward may have returned a tensor that has a history of its own. */
+static int32_t mark_twin(tn_scope *s, tn_tensor **grad, tn_tensor *source)
+{
+    tn_tensor *twin = NULL;
+    if (!tni_is_differentiable((*grad)->desc.dtype)) return TN_OK;
+    int32_t status = tni_tensor_twin(*grad, &twin);
+    if (!status) status = mark_once(twin, source);
+    if (status) {
+        tn_release(twin);
+        return status;
+    }
+    *grad = tni_scope_own(s, twin);
+    return tn_scope_failed(s);
 }
 
 static int32_t call_backward(function_node *c, const tni_saved *saved, tni_step *step, tn_tensor **grads,
@@ -145,7 +160,7 @@ static int32_t call_backward(function_node *c, const tni_saved *saved, tni_step 
     for (uint32_t i = 0; once && i < c->n_ins && !tn_scope_failed(s); i++) {
         for (uint32_t k = 0; k < c->n_outs && out[i]; k++) {
             if (grads[k] && tni_wants_grad(grads[k])) {
-                status = mark_once(out[i], grads[k]);
+                status = mark_twin(s, &out[i], grads[k]);
                 if (status) tni_scope_record(s, status);
                 break;
             }

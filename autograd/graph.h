@@ -108,7 +108,10 @@ enum { TNI_VIEW_PLAIN, TNI_VIEW_ONE_OF_MANY };
 typedef struct tni_leaf_node {
     tn_node node;
     tn_tensor *tensor;    /* the leaf, which owns this node; borrowed */
-    pthread_mutex_t lock; /* of the gradient while it is accumulated */
+    pthread_mutex_t lock; /* of the gradient, also while operators add to it: recursive */
+    tn_stream *
+        added_on; /* where a run has written the gradient last, if that still has the number; NULL: nowhere */
+    uint64_t added_on_id;
 } tni_leaf_node;
 
 /* A handle that tn_register_hook returned, and the node that has the hook. */
@@ -122,9 +125,9 @@ typedef struct tni_autograd_meta {
     tn_node *grad_fn;  /* a reference; NULL for leaves */
     uint32_t output;   /* which output of grad_fn */
     uint8_t retains_grad;
-    uint8_t creation;      /* TNI_VIEW_... */
-    uint64_t view_version; /* of a view: the storage's version for which grad_fn is valid */
-    tn_tensor *grad;       /* a reference, guarded by the leaf's lock or the context's */
+    uint8_t creation;                  /* TNI_VIEW_... */
+    atomic_uint_fast64_t view_version; /* of a view: the storage's version for which grad_fn is valid */
+    tn_tensor *grad;                   /* a reference, guarded by tni_grad_lock */
     tni_leaf_node *leaf;
     tni_vector places; /* tni_hook_place */
 } tni_autograd_meta;
@@ -132,9 +135,11 @@ typedef struct tni_autograd_meta {
 /* State of a context. */
 typedef struct tni_autograd_state {
     atomic_uint_fast64_t handle;
-    pthread_mutex_t lock; /* of names, and of gradients of tensors that are no leaves */
-    char **names;         /* by operator number, made at first use */
-    void *custom;         /* gradients of operators that programs and plugins define */
+    pthread_mutex_t lock;      /* of names and custom; no function of the program is called under it */
+    pthread_mutex_t gradients; /* of tensors that are no leaves, as a leaf's own lock */
+    pthread_mutex_t views;     /* of the histories of views that follow their base */
+    char **names;              /* by operator number, made at first use */
+    void *custom;              /* gradients of operators that programs and plugins define */
 } tni_autograd_state;
 static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx)
 {
@@ -143,10 +148,17 @@ static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx)
 
 /* ---- meta.c ---- */
 tni_autograd_meta *tni_meta_ensure(tn_tensor *t);
+/* Guards the gradient of t, which has metadata. */
+pthread_mutex_t *tni_grad_lock(const tn_tensor *t);
 /* TN_OK, or an error that begins with `what`: the tensor is NULL, or a released handle (debug mode). */
 int32_t tni_tensor_given(const tn_tensor *t, const char *what);
 /* Makes t output `output` of node; takes over the reference. */
 int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output);
+/*
+ * The same for a view whose base has a history, of which `node` is a part. Other threads may read the view meanwhile; the
+ * caller releases the history before.
+ */
+int32_t tni_follow_base(tn_tensor *view, tn_node *node, tn_node **out_old);
 /* Removes the history: t becomes a leaf that requires no gradient. */
 void tni_clear_history(tn_tensor *t);
 /*
@@ -240,8 +252,8 @@ int32_t tni_multi_hook_visit(const tni_multi_place *place, tn_scope *s, tn_tenso
 
 /* ---- accumulate.c ---- */
 tni_leaf_node *tni_leaf_create(tn_tensor *t);
-/* Adds a gradient into that of t, which is guarded by `lock`. Takes over the reference. */
-int32_t tni_accumulate(tn_scope *s, tn_tensor *t, pthread_mutex_t *lock, tn_tensor *grad);
+/* Adds a gradient into that of t, which has metadata. Takes over the reference. */
+int32_t tni_accumulate(tn_scope *s, tn_tensor *t, tn_tensor *grad);
 /* Whether the holder of one reference is the only one who can see the elements of t. */
 static inline int32_t tni_is_exclusive(const tn_tensor *t)
 {

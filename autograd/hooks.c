@@ -121,7 +121,7 @@ static int32_t retain_one(tn_scope *s, tn_tensor *t, tn_tensor *grad)
         kept = tn_retain(grad);
     else if (tni_tensor_twin(grad, &kept))
         return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
-    return tni_accumulate(s, t, &tni_autograd_of(t->ctx)->lock, kept);
+    return tni_accumulate(s, t, kept);
 }
 
 int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads)

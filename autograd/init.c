@@ -42,6 +42,8 @@ int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options)
     tni_autograd_state *state = tni_alloc_zeroed(ctx, sizeof *state);
     if (!state) return TN_E_OUT_OF_MEMORY;
     pthread_mutex_init(&state->lock, NULL);
+    pthread_mutex_init(&state->views, NULL);
+    tni_recursive_lock_init(&state->gradients);
     ctx->autograd_state = state;
     ctx->autograd = &hooks;
     for (uint32_t i = 0; i < tni_builtin_gradient_count; i++) {
@@ -61,6 +63,8 @@ void tni_autograd_finish(tn_context *ctx)
     }
     tni_free(ctx, state->names, TNI_MAX_OPS * sizeof *state->names);
     tni_custom_finish(ctx);
+    pthread_mutex_destroy(&state->gradients);
+    pthread_mutex_destroy(&state->views);
     pthread_mutex_destroy(&state->lock);
     tni_free(ctx, state, sizeof *state);
     ctx->autograd_state = NULL;

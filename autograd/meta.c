@@ -19,7 +19,7 @@ tni_autograd_meta *tni_meta_ensure(tn_tensor *t)
     tni_autograd_meta *meta = tni_alloc(t->ctx, sizeof *meta);
     if (!meta) return NULL;
     *meta = (tni_autograd_meta){.tensor = t};
-    t->autograd = meta;
+    __atomic_store_n(&t->autograd, meta, __ATOMIC_RELEASE); /* see tni_follow_base */
     return meta;
 }
 
@@ -31,7 +31,8 @@ static int32_t move_retain(tn_tensor *t, tn_node *old, tn_node *node, uint32_t o
     return tni_hook_add(node, &hook, NULL);
 }
 
-int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output)
+/* Readers of a view see the new history no later than the version that it is for. */
+static inline int32_t set_history(tn_tensor *t, tn_node *node, uint32_t output, tn_node **out_old)
 {
     tni_autograd_meta *meta = tni_meta_ensure(t);
     tn_node *old = meta ? meta->grad_fn : NULL;
@@ -43,10 +44,27 @@ int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output)
     }
     meta->grad_fn = node;
     meta->output = output;
-    meta->view_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    atomic_store_explicit(&meta->view_version,
+                          atomic_load_explicit(&t->storage->version, memory_order_relaxed),
+                          memory_order_release);
+    *out_old = old;
+    return TN_OK;
+}
+
+int32_t tni_set_history(tn_tensor *t, tn_node *node, uint32_t output)
+{
+    tn_node *old;
+    int32_t status = set_history(t, node, output, &old);
+    if (TNI_UNLIKELY(status)) return status;
     t->state = (t->state & ~TNI_LEAF) | TNI_WANTS_GRAD;
     if (TNI_UNLIKELY(old != NULL)) tni_node_release(old);
     return TN_OK;
+}
+
+/* The state stays as it is: that of the base says that a gradient is wanted. */
+int32_t tni_follow_base(tn_tensor *view, tn_node *node, tn_node **out_old)
+{
+    return set_history(view, node, 0, out_old);
 }
 
 void tni_clear_history(tn_tensor *t)
@@ -63,16 +81,17 @@ void tni_clear_history(tn_tensor *t)
 
 int32_t tni_gradient_edge_of_view(tn_tensor *t, tni_edge *out)
 {
+    const int32_t follows = tni_follows_base(t);
     *out = (tni_edge){NULL, 0};
-    if (tni_follows_base(t)) {
+    if (follows) {
         int32_t status = tni_view_refresh(t);
         if (status) return status;
     }
-    if (!(t->state & TNI_WANTS_GRAD) || !t->autograd) return TN_OK;
+    if (!(follows || t->state & TNI_WANTS_GRAD) || !t->autograd) return TN_OK;
     tni_autograd_meta *meta = t->autograd;
     if (meta->grad_fn)
         *out = (tni_edge){meta->grad_fn, meta->output};
-    else if (meta->leaf)
+    else if (meta->leaf && t->state & TNI_WANTS_GRAD)
         *out = (tni_edge){&meta->leaf->node, 0};
     return TN_OK;
 }
@@ -193,15 +212,16 @@ int32_t tn_retain_grad(tn_tensor *t)
     status = tni_gradient_edge(t, &edge);
     if (status || !edge.node || edge.node->is_leaf || t->autograd->retains_grad) return status;
     tni_hook hook = {.kind = TNI_HOOK_RETAIN, .input = edge.input, .as.retain = t};
+    t->state |= TNI_RETAINS_GRAD; /* before the node knows of it */
     status = tni_hook_add(edge.node, &hook, NULL);
     if (!status) t->autograd->retains_grad = 1;
     return status;
 }
 
-static pthread_mutex_t *grad_lock(const tn_tensor *t)
+pthread_mutex_t *tni_grad_lock(const tn_tensor *t)
 {
     tni_autograd_meta *meta = t->autograd;
-    return meta->leaf ? &meta->leaf->lock : &tni_autograd_of(t->ctx)->lock;
+    return meta->leaf ? &meta->leaf->lock : &tni_autograd_of(t->ctx)->gradients;
 }
 
 tn_tensor *tn_grad_of(tn_scope *s, const tn_tensor *t)
@@ -213,7 +233,7 @@ tn_tensor *tn_grad_of(tn_scope *s, const tn_tensor *t)
         return NULL;
     }
     if (!t->autograd) return NULL;
-    pthread_mutex_t *lock = grad_lock(t);
+    pthread_mutex_t *lock = tni_grad_lock(t);
     pthread_mutex_lock(lock);
     tn_tensor *grad = tn_retain(t->autograd->grad);
     pthread_mutex_unlock(lock);
@@ -248,10 +268,11 @@ int32_t tn_set_grad(tn_tensor *t, tn_tensor *grad)
     tni_autograd_meta *meta = tni_meta_ensure(t);
     if (!meta) return TN_E_OUT_OF_MEMORY;
     tn_retain(grad);
-    pthread_mutex_t *lock = grad_lock(t);
+    pthread_mutex_t *lock = tni_grad_lock(t);
     pthread_mutex_lock(lock);
     tn_tensor *old = meta->grad;
     meta->grad = grad;
+    if (meta->leaf) meta->leaf->added_on = NULL; /* the program orders what it has done to it */
     pthread_mutex_unlock(lock);
     tn_release(old);
     return TN_OK;

@@ -57,25 +57,36 @@ static int32_t make_view_node(tn_tensor *view, tni_edge base_edge, view_node **o
     return TN_OK;
 }
 
+/* Another thread that reads the view may bring it up to date at this moment. */
 static int32_t is_current(const tn_tensor *view)
 {
-    const tni_autograd_meta *meta = view->autograd;
+    tni_autograd_meta *meta = __atomic_load_n(&view->autograd, __ATOMIC_ACQUIRE);
     if (!meta) return 0;
     if (view->state & TNI_LEAF) return 1; /* a leaf of its own */
-    return meta->grad_fn &&
-           meta->view_version == atomic_load_explicit(&view->storage->version, memory_order_relaxed);
+    uint64_t version = atomic_load_explicit(&meta->view_version, memory_order_acquire);
+    return version == atomic_load_explicit(&view->storage->version, memory_order_relaxed) && meta->grad_fn;
+}
+
+static int32_t refresh(tn_tensor *view, tn_node **out_old)
+{
+    tni_edge edge;
+    int32_t status = is_current(view) ? TN_OK : tni_gradient_edge(view->base, &edge);
+    if (status || is_current(view) || !edge.node) return status;
+    view_node *n;
+    status = make_view_node(view, edge, &n);
+    return status ? status : tni_follow_base(view, &n->node, out_old);
 }
 
 int32_t tni_view_refresh(tn_tensor *view)
 {
     if (is_current(view)) return TN_OK;
-    tni_edge edge;
-    int32_t status = tni_gradient_edge(view->base, &edge);
-    if (status || !edge.node) return status;
-    view_node *n;
-    status = make_view_node(view, edge, &n);
-    if (status) return status;
-    return tni_set_history(view, &n->node, 0);
+    pthread_mutex_t *lock = &tni_autograd_of(view->ctx)->views;
+    tn_node *old = NULL;
+    pthread_mutex_lock(lock);
+    int32_t status = refresh(view, &old);
+    pthread_mutex_unlock(lock);
+    tni_node_release(old); /* it may call the program */
+    return status;
 }
 
 /* ---- a write to a part of a base ---- */
@@ -171,6 +182,7 @@ int32_t tni_view_rebase(tn_tensor *view, tn_node *node, uint32_t self)
     }
     status = tni_set_history(base, &n->node, 0);
     if (status) return status;
-    if (view->autograd) view->autograd->view_version = UINT64_MAX; /* its history must be updated */
+    if (view->autograd)
+        atomic_store(&view->autograd->view_version, UINT64_MAX); /* its history must be updated */
     return tni_view_refresh(view);
 }

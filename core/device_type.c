@@ -157,16 +157,6 @@ void tni_device_type_destroy(tni_device_type *type)
     tni_free(type->ctx, type, sizeof *type);
 }
 
-/* Recursive, see tni_device_type_ask. */
-static void init_lock(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(lock, &recursive);
-    pthread_mutexattr_destroy(&recursive);
-}
-
 static int32_t check_driver(const tni_driver *d)
 {
     const char *missing = NULL;
@@ -219,7 +209,7 @@ int32_t tni_device_type_add(tn_context *ctx, const tni_driver *driver)
     tni_device_type *type = tni_alloc_zeroed(ctx, sizeof *type);
     if (!type) return TN_E_OUT_OF_MEMORY;
     type->ctx = ctx;
-    init_lock(&type->lock);
+    tni_recursive_lock_init(&type->lock); /* see tni_device_type_ask */
     pthread_mutex_init(&type->collectives, NULL);
     type->type = name;
     type->driver = *driver;

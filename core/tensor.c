@@ -564,7 +564,7 @@ static __attribute__((noinline)) int32_t refuse_dead(const tn_tensor *t, const c
 }
 
 /* The program's place is an address in one of its files, which addr2line makes a line of. */
-static __attribute__((noinline)) void refuse_second_release(const tn_tensor *t, void *caller)
+static void refuse_second_release(const tn_tensor *t, void *caller)
 {
     char how[512];
     Dl_info info = {0};
@@ -574,11 +574,20 @@ static __attribute__((noinline)) void refuse_second_release(const tn_tensor *t, 
     (void)refuse_dead(t, how);
 }
 
+/* A count of 1 does not mean that nobody else can be counting: it goes to 0 before the tensor ends. */
+static __attribute__((noinline)) void release_rarely(tn_tensor *t, void *caller)
+{
+    if (t->state & TNI_DEAD)
+        refuse_second_release(t, caller);
+    else if (atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
+        destroy(t);
+}
+
 void tn_release(tn_tensor *t)
 {
     if (!t) return;
-    if (TNI_UNLIKELY(t->state & TNI_DEAD)) {
-        refuse_second_release(t, __builtin_return_address(0));
+    if (TNI_UNLIKELY(t->state & (TNI_DEAD | TNI_RETAINS_GRAD))) {
+        release_rarely(t, __builtin_return_address(0));
         return;
     }
     if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 &&

@@ -40,8 +40,9 @@ typedef struct tni_storage {
 #define TNI_CHANNELS_LAST_3D 32u
 #define TNI_NO_GRAD_VIEW     128u /* a view made while recording was off: does not follow its base's history */
 #define TNI_DEAD             64u  /* released; its header is kept because of TN_CONTEXT_DEBUG_HANDLES */
-#define TNI_EMBEDDED         256u /* the header is part of the block of the storage that it was made with */
-#define TNI_LEAF             512u /* requires a gradient because the program said so: no call made it */
+#define TNI_EMBEDDED         256u  /* the header is part of the block of the storage that it was made with */
+#define TNI_LEAF             512u  /* requires a gradient because the program said so: no call made it */
+#define TNI_RETAINS_GRAD     1024u /* its node knows it, and takes a reference while others release theirs */
 
 struct tn_tensor {
     tn_tensor_desc desc; /* first */

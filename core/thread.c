@@ -3,7 +3,6 @@
  * with the thread when it comes from tni_thread_alloc. */
 #include "core/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 _Thread_local tni_thread tni_tls __attribute__((tls_model("initial-exec")));
@@ -43,4 +42,13 @@ void *tni_thread_alloc(void **member, uint64_t bytes)
         return NULL;
     }
     return *member = b + 1;
+}
+
+void tni_recursive_lock_init(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
 }

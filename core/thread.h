@@ -3,6 +3,7 @@
 #ifndef TNI_CORE_THREAD_H
 #define TNI_CORE_THREAD_H
 
+#include <pthread.h>
 #include <tenon/context.h>
 
 struct tni_device;
@@ -42,6 +43,9 @@ _Static_assert(sizeof(tni_thread) <= 128, "tni_tls is static thread storage");
 
 /* Zeroed memory in a member of this thread's tni_tls, until the thread ends. NULL when there is none. */
 void *tni_thread_alloc(void **member, uint64_t bytes);
+
+/* Makes a lock that a thread may take again: a function of the program is called under it. */
+void tni_recursive_lock_init(pthread_mutex_t *lock);
 
 /* 1 if operators on this thread record gradients. */
 static inline int32_t tni_grad_enabled(void)

@@ -367,6 +367,29 @@ Test(function, is_differentiable_once)
     end();
 }
 
+static int32_t same_gradient(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **out)
+{
+    (void)call, (void)scope;
+    out[0] = grads.data[0];
+    return TN_OK;
+}
+
+/* The incoming gradient, which backward may return as it is, keeps its own history: d sum(2 x^2) / dx. */
+Test(function, once_differentiable_leaves_the_incoming_gradient_alone)
+{
+    tn_function f = {.size = sizeof f,
+                     .flags = TN_FUNCTION_ONCE_DIFFERENTIABLE,
+                     .forward = same_forward,
+                     .backward = same_gradient};
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *out, *first[2], *second;
+    const tn_backward_options create = {.size = sizeof create, .create_graph = 1};
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(tn_mul(s, x, x)), &out, 1), TN_OK);
+    tn_grad(s, TN_TENSORS(tn_sum(s, tn_mul(s, out, out))), TN_TENSORS(out, x), &create, first);
+    tn_grad(s, TN_TENSORS(tn_sum(s, first[0])), TN_TENSORS(x), NULL, &second);
+    EXPECT(s, second, 4, 8);
+    end();
+}
+
 /* ---- Operators with lists ------------------------------------------------------------------------------------ */
 
 /* mylib::weighted(xs, w, k, absent): the sum of w[i] k[i] xs[i]^2 */

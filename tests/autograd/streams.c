@@ -75,3 +75,32 @@ Test(streams, a_chain_over_many_streams)
     run_over(24);
     end();
 }
+
+/*
+ * Each run adds to the gradient on the caller's stream, after what the run before has added on another one. Asking the
+ * events of freed memory starts work, too, so the last but one has much to do before its sum.
+ */
+Test(streams, runs_on_two_streams_add_to_one_gradient)
+{
+    tn_stream *home = tn_stream_default(ctx, device), *streams[2];
+    tn_tensor *x = leaf(2), *y = tn_mul_scalar(s, x, 3), *kept = tn_mul_scalar(s, y, 1);
+    const tn_backward_options keep = {
+        .size = sizeof keep, .retain_graph = 1, .grad_outputs = TN_TENSORS(tn_ones_like(s, kept))};
+    cr_assert_eq(tn_retain_grad(y), TN_OK);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(tn_stream_create(ctx, device, 0, &streams[i]), TN_OK);
+        cr_assert_eq(tn_stream_wait_stream(streams[i], home), TN_OK);
+    }
+    for (int i = 0; i < 5; i++) {
+        tn_tensor *much = NULL;
+        cr_assert_eq(tn_stream_set_current(ctx, streams[i % 2]), TN_OK);
+        if (i == 3) much = tn_full(s, TN_INTS(1 << 20), 1, .dtype = TN_FLOAT32, .device = device);
+        for (int k = 0; much && k < 20; k++) tn_mul_scalar_(s, much, 1);
+        cr_assert_eq(tn_backward_with(s, TN_TENSORS(kept), &keep), TN_OK);
+    }
+    expect_gradient(x, 15);
+    expect_gradient(y, 5);
+    cr_assert_eq(tn_stream_set_current(ctx, home), TN_OK);
+    for (int i = 0; i < 2; i++) tn_stream_release(streams[i]);
+    end();
+}
