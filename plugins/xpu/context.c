@@ -34,6 +34,7 @@ int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t dri
             c->driver = driver;
             c->end = &c->given_back;
             pthread_mutex_init(&c->lock, NULL);
+            pthread_mutex_init(&c->going_on, NULL);
             c->next = of->first;
             of->first = c;
         }
@@ -58,6 +59,7 @@ static void destroy(xpu_device *d, xpu_context *c)
         d->ze->zeEventPoolDestroy(pool->handle);
         free(pool);
     }
+    pthread_mutex_destroy(&c->going_on);
     pthread_mutex_destroy(&c->lock);
     d->ze->zeContextDestroy(c->handle);
     free(c);
@@ -149,8 +151,14 @@ int32_t xpu_event_take(xpu_device *d, xpu_event **out)
     if (status) return status;
     (*out)->recorded = xpu_now();
     (*out)->reached = 0;
+    (*out)->is_appended = 1;
     __atomic_store_n(&(*out)->references, 1, __ATOMIC_RELAXED);
     return TN_OK;
+}
+
+void xpu_event_retain(xpu_event *e)
+{
+    if (e) __atomic_add_fetch(&e->references, 1, __ATOMIC_RELAXED);
 }
 
 void xpu_event_release(void *device, void *event)

@@ -99,6 +99,7 @@ xpu_dnn *xpu_dnn_begin(xpu_device *d, const xpu_queue *q)
 {
     xpu_dnn *n = library_of(d);
     if (!n || !n->engine || !q->is_ordered) return NULL;
+    if (xpu_queue_is_held(q)) return NULL;
     pthread_mutex_lock(&n->lock);
     return n;
 }

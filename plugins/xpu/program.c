@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Modules and launches of the Level Zero driver. Device code was compiled to SPIR-V with the plugin; the driver compiles
- * it for its device. A kernel keeps its arguments, so launches are called one at a time.
+ * it for its device.
  */
 #include "modules.h"
 #include "xpu.h"
@@ -94,26 +94,30 @@ void xpu_kernel_destroy(void *device, void *kernel)
     ((xpu_device *)device)->ze->zeKernelDestroy(kernel);
 }
 
+ze_result_t xpu_set_arguments(const xpu_device *d, const xpu_launch_of *launch)
+{
+    ze_result_t result = d->ze->zeKernelSetGroupSize(launch->kernel, launch->group, 1, 1);
+    for (uint32_t i = 0; i < launch->n_arguments && result == ZE_RESULT_SUCCESS; i++) {
+        const gpu_argument *a = &launch->arguments[i];
+        const void *memory = a->value;
+        result = a->is_memory ? d->ze->zeKernelSetArgumentValue(launch->kernel, i, sizeof memory,
+                                                                memory ? &memory : NULL)
+                              : d->ze->zeKernelSetArgumentValue(launch->kernel, i, a->bytes, a->value);
+    }
+    return result;
+}
+
 int32_t xpu_launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
                    uint32_t n_arguments, uint64_t items, uint32_t group)
 {
     xpu_device *d = device;
-    xpu_queue *q = queue;
-    const ze_group_count_t groups = {(uint32_t)(items / group), 1, 1};
+    const xpu_launch_of launch = {.kernel = kernel,
+                                  .groups = (uint32_t)(items / group),
+                                  .group = group,
+                                  .n_arguments = n_arguments,
+                                  .arguments = arguments};
     if (items / group > UINT32_MAX)
         return gpu_error(d->plugin, TN_E_UNSUPPORTED, "a kernel for %llu items is too large",
                          (unsigned long long)items);
-    ze_result_t result = d->ze->zeKernelSetGroupSize(kernel, group, 1, 1);
-    for (uint32_t i = 0; i < n_arguments && result == ZE_RESULT_SUCCESS; i++) {
-        const gpu_argument *a = &arguments[i];
-        const void *memory = a->value;
-        result = a->is_memory
-                     ? d->ze->zeKernelSetArgumentValue(kernel, i, sizeof memory, memory ? &memory : NULL)
-                     : d->ze->zeKernelSetArgumentValue(kernel, i, a->bytes, a->value);
-    }
-    int32_t status = xpu_check(d, result, "zeKernelSetArgumentValue");
-    if (!status) status = xpu_begin(d, q);
-    if (status) return status;
-    return xpu_end(d, q, d->ze->zeCommandListAppendLaunchKernel(q->list, kernel, &groups, NULL, 0, NULL),
-                   "a kernel");
+    return xpu_queue_launch(d, queue, &launch);
 }

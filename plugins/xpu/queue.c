@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues of the Level Zero driver, which are immediate command lists. Commands of a list may overlap, so a barrier stands
- * between any two; a list is not safe for threads, so it has a lock.
+ * Queues of the Level Zero driver, which are immediate command lists, and events. A list is not safe for threads, so it has a lock.
+ * commands.c has what is queued.
  */
 #include "xpu.h"
 
@@ -29,18 +29,14 @@ static void note_reached(xpu_event *e)
     __atomic_store_n(&e->reached, xpu_now(), __ATOMIC_RELAXED);
 }
 
-static void retain(xpu_event *e)
-{
-    if (e) __atomic_add_fetch(&e->references, 1, __ATOMIC_RELAXED);
-}
-
 /* ---- Queues ------------------------------------------------------------------------------------------------ */
 
 static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t is_wrapped, void **out_queue)
 {
     xpu_queue *q = calloc(1, sizeof *q);
     if (!q) return xpu_no_memory(d);
-    *q = (xpu_queue){.list = list, .is_wrapped = is_wrapped};
+    *q = (xpu_queue){.device = d, .list = list, .is_wrapped = is_wrapped};
+    q->held_end = &q->held;
     int32_t status = xpu_event_take(d, &q->reached);
     if (status) {
         free(q);
@@ -48,6 +44,11 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     }
     pthread_mutex_init(&q->lock, NULL);
     pthread_mutex_init(&q->finishing, NULL);
+    pthread_cond_init(&q->went_on, NULL);
+    pthread_mutex_lock(&d->shared->going_on);
+    q->beside = d->shared->queues;
+    d->shared->queues = q;
+    pthread_mutex_unlock(&d->shared->going_on);
     *out_queue = q;
     return TN_OK;
 }
@@ -105,11 +106,16 @@ static void drop_waits(xpu_device *d, xpu_queue *q)
     q->n_waits = kept;
 }
 
-/* The host has waited for the queue, or lost the device. */
+/* The host has waited for the queue, or lost the device, whose callbacks are called nevertheless. */
 void xpu_queue_destroy(void *device, void *queue)
 {
     xpu_device *d = device;
-    xpu_queue *q = queue;
+    xpu_queue *q = queue, **at = &d->shared->queues;
+    xpu_queue_settle(q);
+    pthread_mutex_lock(&d->shared->going_on);
+    while (*at != q) at = &(*at)->beside;
+    *at = q->beside;
+    pthread_mutex_unlock(&d->shared->going_on);
     xpu_dnn_forget(d, q);
     if (!q->is_wrapped) d->ze->zeCommandListDestroy(q->list);
     q->finished = UINT64_MAX;
@@ -117,39 +123,11 @@ void xpu_queue_destroy(void *device, void *queue)
     xpu_event_release(d, q->marker);
     xpu_event_release(d, q->reached);
     xpu_event_release(d, q->recorded);
+    pthread_cond_destroy(&q->went_on);
     pthread_mutex_destroy(&q->finishing);
     pthread_mutex_destroy(&q->lock);
     free(q->waits);
     free(q);
-}
-
-/* A barrier behind all work, which waits for `wait` and then signals `signal` (each may be NULL); under the lock. */
-static int32_t append_barrier(xpu_device *d, xpu_queue *q, const xpu_event *signal, const xpu_event *wait)
-{
-    ze_event_handle_t waited = wait ? wait->handle : NULL;
-    int32_t status = xpu_check(d,
-                               d->ze->zeCommandListAppendBarrier(q->list, signal ? signal->handle : NULL,
-                                                                 wait ? 1 : 0, wait ? &waited : NULL),
-                               "a barrier");
-    if (!status) q->is_open = q->is_wrapped;
-    return status;
-}
-
-/* Takes the queue's lock and sees that the next command begins when the last one has ended. */
-int32_t xpu_begin(xpu_device *d, xpu_queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    int32_t status = q->is_open || q->is_wrapped ? append_barrier(d, q, NULL, NULL) : TN_OK;
-    if (status) pthread_mutex_unlock(&q->lock);
-    return status;
-}
-
-int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *what)
-{
-    q->is_open = 1;
-    q->queued++;
-    pthread_mutex_unlock(&q->lock);
-    return xpu_check(d, result, what);
 }
 
 /* Puts a marker behind all work, in place of an earlier one; under the lock. */
@@ -158,7 +136,7 @@ static int32_t mark(xpu_device *d, xpu_queue *q)
     xpu_event *marker;
     int32_t status = xpu_event_take(d, &marker);
     if (status) return status;
-    status = append_barrier(d, q, marker, NULL);
+    status = xpu_append_barrier(d, q, marker, NULL);
     if (status) {
         xpu_event_release(d, marker);
         return status;
@@ -175,17 +153,31 @@ static void passed(xpu_device *d, xpu_queue *q, uint64_t position)
     drop_waits(d, q);
 }
 
+/* The error of a command that was held back, once; under the lock. */
+static int32_t take_failure(xpu_device *d, xpu_queue *q)
+{
+    const int32_t status = q->failed;
+    q->failed = TN_OK;
+    return status ? gpu_error(d->plugin, status, "work behind a callback was not queued") : TN_OK;
+}
+
 int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done)
 {
     xpu_device *d = device;
     xpu_queue *q = queue;
     int32_t status = TN_OK, done = 0;
     pthread_mutex_lock(&q->lock);
+    if (q->held) {
+        *out_done = 0;
+        pthread_mutex_unlock(&q->lock);
+        return TN_OK;
+    }
     if (q->is_wrapped && q->finished == q->queued) q->queued++; /* the program may have queued work since */
     if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q);
     if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
     if (done) passed(d, q, q->marked);
     *out_done = q->finished == q->queued;
+    if (!status && *out_done) status = take_failure(d, q);
     pthread_mutex_unlock(&q->lock);
     return status;
 }
@@ -200,9 +192,9 @@ int32_t xpu_queue_finish(void *device, void *queue)
     xpu_event *last = q->recorded_at == before && !q->is_wrapped ? q->recorded : NULL;
     int32_t has_work = q->finished < before || q->is_wrapped, status = TN_OK;
     if (!has_work || !is_pending(d, last)) last = NULL;
-    retain(last);
+    xpu_event_retain(last);
     if (has_work) status = xpu_check(d, d->ze->zeEventHostReset(q->reached->handle), "zeEventHostReset");
-    if (has_work && !status) status = append_barrier(d, q, q->reached, NULL);
+    if (has_work && !status) status = xpu_queue_signal(d, q, q->reached);
     pthread_mutex_unlock(&q->lock);
     if (has_work && !status)
         status = xpu_check(d, d->ze->zeEventHostSynchronize(q->reached->handle, FOR_EVER), "queued work");
@@ -210,35 +202,11 @@ int32_t xpu_queue_finish(void *device, void *queue)
         if (last) note_reached(last);
         pthread_mutex_lock(&q->lock);
         passed(d, q, before);
+        status = take_failure(d, q);
         pthread_mutex_unlock(&q->lock);
     }
     xpu_event_release(d, last);
     pthread_mutex_unlock(&q->finishing);
-    return status;
-}
-
-/* Appends a wait for the event, and keeps it until the queue has passed. */
-int32_t xpu_queue_wait(void *device, void *queue, void *event)
-{
-    xpu_device *d = device;
-    xpu_queue *q = queue;
-    int32_t status;
-    pthread_mutex_lock(&q->lock);
-    if (q->n_waits == q->most_waits) {
-        uint32_t most = q->most_waits ? 2 * q->most_waits : 16;
-        xpu_wait *larger = realloc(q->waits, most * sizeof *larger);
-        if (larger) q->waits = larger;
-        if (larger) q->most_waits = most;
-    }
-    if (q->n_waits == q->most_waits)
-        status = xpu_no_memory(d);
-    else
-        status = append_barrier(d, q, NULL, event);
-    if (!status) {
-        retain(event);
-        q->waits[q->n_waits++] = (xpu_wait){event, ++q->queued};
-    }
-    pthread_mutex_unlock(&q->lock);
     return status;
 }
 
@@ -249,94 +217,7 @@ int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event)
     return xpu_check(d, d->ze->zeEventHostSynchronize(((xpu_event *)event)->handle, FOR_EVER), "queued work");
 }
 
-/* ---- Callbacks: Level Zero has none, so a thread waits for the work before and then signals an event ---------- */
-
-typedef struct callback_call {
-    xpu_device *device;
-    void (*callback)(void *user);
-    void *user;
-    xpu_event *reached;  /* the work before it has finished */
-    xpu_event *returned; /* later work waits for it */
-    uint32_t owners;     /* the thread, and whoever queues the call; atomic */
-    uint32_t is_claimed; /* by the thread, which calls back, or by a failure: then nobody does; atomic */
-} callback_call;
-
-static void release_call(callback_call *c)
-{
-    if (__atomic_sub_fetch(&c->owners, 1, __ATOMIC_ACQ_REL)) return;
-    xpu_event_release(c->device, c->reached);
-    xpu_event_release(c->device, c->returned);
-    free(c);
-}
-
-static int32_t claim(callback_call *c)
-{
-    return !__atomic_exchange_n(&c->is_claimed, 1, __ATOMIC_ACQ_REL);
-}
-
-static void run_callback(void *data)
-{
-    callback_call *c = data;
-    xpu_device *d = c->device;
-    d->ze->zeEventHostSynchronize(c->reached->handle, FOR_EVER);
-    if (claim(c)) c->callback(c->user);
-    d->ze->zeEventHostSignal(c->returned->handle);
-    release_call(c);
-}
-
-/* The wait for the thread is appended when the thread runs: a driver may return from it only when the event is signalled. If it
- * cannot be appended and the callback has begun, the host waits in the queue's place. */
-static int32_t wait_for_callback(xpu_device *d, void *queue, callback_call *c)
-{
-    int32_t status = xpu_queue_wait(d, queue, c->returned);
-    return status && !claim(c) ? xpu_event_wait(d, c->returned) : status;
-}
-
-int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
-{
-    xpu_device *d = device;
-    void *reached = NULL;
-    callback_call *c = malloc(sizeof *c);
-    if (!c) return xpu_no_memory(d);
-    *c = (callback_call){.device = d, .callback = callback, .user = user, .owners = 2};
-    int32_t status = xpu_event_take(d, &c->returned);
-    if (!status) status = xpu_event_record(d, queue, &reached);
-    c->reached = reached;
-    if (!status) status = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
-    if (!status) {
-        status = wait_for_callback(d, queue, c);
-    } else {
-        if (c->returned) d->ze->zeEventHostSignal(c->returned->handle); /* so that it can be used again */
-        c->owners = 1;
-    }
-    release_call(c);
-    return status;
-}
-
 /* ---- Events of the host ------------------------------------------------------------------------------------ */
-
-int32_t xpu_event_record(void *device, void *queue, void **out_event)
-{
-    xpu_device *d = device;
-    xpu_queue *q = queue;
-    xpu_event *e;
-    int32_t status = xpu_event_take(d, &e);
-    if (status) return status;
-    pthread_mutex_lock(&q->lock);
-    status = append_barrier(d, q, e, NULL);
-    if (!status) {
-        retain(e);
-        xpu_event_release(d, q->recorded);
-        q->recorded = e;
-        q->recorded_at = ++q->queued;
-    }
-    pthread_mutex_unlock(&q->lock);
-    if (status)
-        xpu_event_release(d, e);
-    else
-        *out_event = e;
-    return status;
-}
 
 int32_t xpu_event_query(void *device, void *event, int32_t *out_done)
 {
@@ -388,53 +269,4 @@ int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms)
     *out_ms =
         ticks_between(d, start, stop, from.global.kernelEnd, to.global.kernelEnd) * d->nanoseconds / 1e6;
     return TN_OK;
-}
-
-/* ---- Copies ------------------------------------------------------------------------------------------------ */
-
-static int32_t move(xpu_device *d, xpu_queue *q, void *to, const void *from, uint64_t bytes, const char *what)
-{
-    int32_t status = xpu_begin(d, q);
-    if (status) return status;
-    return xpu_end(d, q, d->ze->zeCommandListAppendMemoryCopy(q->list, to, from, bytes, NULL, 0, NULL), what);
-}
-
-int32_t xpu_write(void *device, void *queue, void *memory, uint64_t offset, const void *host, uint64_t bytes)
-{
-    return move(device, queue, (char *)memory + offset, host, bytes, "a copy to the device");
-}
-
-int32_t xpu_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes)
-{
-    return move(device, queue, host, (const char *)memory + offset, bytes, "a copy to the host");
-}
-
-int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
-                 uint64_t bytes)
-{
-    return move(device, queue, (char *)to + to_offset, (const char *)from + from_offset, bytes, "a copy");
-}
-
-int32_t xpu_peer_copy(void *to_device, void *queue, void *to, uint64_t to_offset, void *from_device,
-                      void *from, uint64_t from_offset, uint64_t bytes)
-{
-    xpu_device *d = to_device;
-    if (((xpu_device *)from_device)->shared != d->shared)
-        return gpu_error(d->plugin, TN_E_DEVICE_LOST,
-                         "one of the two devices lost its context: close it and open it again");
-    return move(d, queue, (char *)to + to_offset, (const char *)from + from_offset, bytes,
-                "a copy between devices");
-}
-
-int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
-                 const void *pattern, uint32_t pattern_bytes)
-{
-    xpu_device *d = device;
-    xpu_queue *q = queue;
-    int32_t status = xpu_begin(d, q);
-    if (status) return status;
-    return xpu_end(d, q,
-                   d->ze->zeCommandListAppendMemoryFill(q->list, (char *)memory + offset, pattern,
-                                                        pattern_bytes, bytes, NULL, 0, NULL),
-                   "a fill");
 }

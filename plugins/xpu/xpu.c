@@ -322,6 +322,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         return status;
     }
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->launching, NULL);
     gpu_callbacks_init(&d->callbacks);
     *out_device = d;
     return TN_OK;
@@ -333,6 +334,7 @@ static void close_device(void *device)
     gpu_callbacks_finish(&d->callbacks);
     xpu_dnn_close(d);
     xpu_context_close(d, &((xpu_state *)gpu_driver_state(d->plugin))->contexts);
+    pthread_mutex_destroy(&d->launching);
     pthread_mutex_destroy(&d->lock);
     free(d->borrowed);
     free(d);
@@ -349,7 +351,10 @@ static int32_t waits_for(void *device, void *other)
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
     xpu_device *d = device;
-    if (kind == TN_NATIVE_STREAM) handle = ((xpu_queue *)handle)->list;
+    if (kind == TN_NATIVE_STREAM) {
+        xpu_queue_settle(handle); /* what the program appends comes behind the queue's work */
+        handle = ((xpu_queue *)handle)->list;
+    }
     return gpu_native_of(kind, d->handle, d->context, handle, out);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the Level Zero driver share. xpu.c has the loader, devices and the table of the driver; memory.c memory;
- * context.c contexts and their events; queue.c queues, callbacks and copies; program.c modules and launches; dnn.c, product.c
+ * context.c contexts and their events; queue.c queues; commands.c what is queued, and callbacks; program.c modules and launches; dnn.c, product.c
  * and convolution.c oneDNN.
  */
 #ifndef TENON_XPU_XPU_H
@@ -19,12 +19,15 @@ typedef struct xpu_event {
     xpu_context *context;
     ze_event_handle_t handle;
     uint32_t references;
+    int32_t is_appended; /* 0: what signals it is held back (commands.c); atomic */
     /* Nanoseconds of the host's clock, from which elapsed times know how often the timestamps have wrapped. */
     uint64_t recorded; /* when it was recorded */
     uint64_t reached;  /* when a wait of the host for it ended; 0: it was never waited for; atomic */
 } xpu_event;
 
 typedef struct xpu_dnn xpu_dnn; /* dnn.h */
+typedef struct xpu_queue xpu_queue;
+typedef struct xpu_command xpu_command; /* commands.c */
 
 /* A context that open devices of one driver share, and its events. */
 struct xpu_context {
@@ -36,6 +39,8 @@ struct xpu_context {
     pthread_mutex_t lock; /* of the events */
     xpu_pool *pools;
     xpu_event *given_back, **end; /* the oldest first; where the next one goes */
+    pthread_mutex_t going_on;     /* of the list below; one thread at a time appends what was held back */
+    xpu_queue *queues;
 };
 
 /* All contexts of a plugin. */
@@ -64,7 +69,8 @@ typedef struct xpu_device {
     uint64_t valid_ticks;  /* the bits of timestamps that count */
     ze_result_t lost;      /* the result with which the device was lost, else 0; atomic */
     int32_t keeps_order;   /* the driver makes lists in order; atomic */
-    pthread_mutex_t lock;  /* of the rest */
+    pthread_mutex_t launching; /* of the arguments that kernels keep until they are appended */
+    pthread_mutex_t lock;      /* of the rest */
     gpu_callbacks callbacks;
     xpu_dnn *dnn;    /* oneDNN, once it is needed; atomic, too */
     void **borrowed; /* memory of other libraries, once for each time it was taken */
@@ -80,7 +86,8 @@ typedef struct xpu_wait {
     uint64_t position;
 } xpu_wait;
 
-typedef struct xpu_queue {
+struct xpu_queue {
+    xpu_device *device;
     ze_command_list_handle_t list;
     pthread_mutex_t lock;      /* of the list and the rest */
     int32_t is_wrapped;        /* the program appends, too */
@@ -96,9 +103,20 @@ typedef struct xpu_queue {
     uint64_t recorded_at;      /* its position */
     xpu_wait *waits;
     uint32_t n_waits, most_waits;
-    void *dnn_stream;       /* oneDNN's, once it is needed; under the lock of the library */
-    struct xpu_queue *next; /* that has such a stream */
-} xpu_queue;
+    xpu_command *held, **held_end; /* a callback, and what is held back behind it; where the next one goes */
+    pthread_cond_t went_on;        /* `held` has changed */
+    int32_t failed;                /* the status of a command that was held back and could not be appended */
+    xpu_queue *beside;             /* in the list of the context */
+    void *dnn_stream;              /* oneDNN's, once it is needed; under the lock of the library */
+    xpu_queue *next;               /* that has such a stream */
+};
+
+/* A launch of so many groups of so many items. */
+typedef struct xpu_launch_of {
+    ze_kernel_handle_t kernel;
+    uint32_t groups, group, n_arguments;
+    const gpu_argument *arguments;
+} xpu_launch_of;
 
 /* The status of a call; records its error, in which `what` failed. */
 int32_t xpu_check(xpu_device *d, ze_result_t result, const char *what);
@@ -116,6 +134,7 @@ int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t dri
 void xpu_context_close(xpu_device *d, xpu_contexts *of);
 /* An event that is not signalled, with one reference. */
 int32_t xpu_event_take(xpu_device *d, xpu_event **out);
+void xpu_event_retain(xpu_event *e);
 void xpu_event_release(void *device, void *event);
 
 /* memory.c */
@@ -127,22 +146,21 @@ int32_t xpu_host_alloc(void *device, uint64_t bytes, void **out_memory, void **o
 void xpu_host_free(void *device, void *memory, void *host);
 int32_t xpu_memory_info(void *device, uint64_t *out_free, uint64_t *out_total);
 
-/* queue.c. `begin` takes the queue's lock and puts a barrier before the next command, `end` counts the command and lets go of
- * the lock. */
+/* commands.c. `begin` takes the queue's lock and puts a barrier before the next command, `end` counts the command and lets go of
+ * the lock. Only for a queue that holds nothing back. */
 int32_t xpu_begin(xpu_device *d, xpu_queue *q);
 int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *what);
-int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue);
-int32_t xpu_queue_wrap(void *device, uint64_t native, void **out_queue);
-void xpu_queue_destroy(void *device, void *queue);
-int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done);
-int32_t xpu_queue_finish(void *device, void *queue);
+/* A barrier behind all work, which waits for `wait` and then signals `signal` (each may be NULL); under the lock. */
+int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, const xpu_event *signal, const xpu_event *wait);
+/* The event comes when all work of the queue has run; under the lock. */
+int32_t xpu_queue_signal(xpu_device *d, xpu_queue *q, xpu_event *event);
+int32_t xpu_queue_is_held(const xpu_queue *q);
+/* Waits until the queue holds nothing back. */
+void xpu_queue_settle(xpu_queue *q);
 int32_t xpu_queue_wait(void *device, void *queue, void *event);
-int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event);
+int32_t xpu_queue_launch(xpu_device *d, xpu_queue *q, const xpu_launch_of *launch);
 int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
 int32_t xpu_event_record(void *device, void *queue, void **out_event);
-int32_t xpu_event_query(void *device, void *event, int32_t *out_done);
-int32_t xpu_event_wait(void *device, void *event);
-int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms);
 int32_t xpu_write(void *device, void *queue, void *memory, uint64_t offset, const void *host, uint64_t bytes);
 int32_t xpu_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
 int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,
@@ -151,6 +169,17 @@ int32_t xpu_peer_copy(void *to_device, void *queue, void *to, uint64_t to_offset
                       void *from, uint64_t from_offset, uint64_t bytes);
 int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint64_t bytes,
                  const void *pattern, uint32_t pattern_bytes);
+
+/* queue.c */
+int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue);
+int32_t xpu_queue_wrap(void *device, uint64_t native, void **out_queue);
+void xpu_queue_destroy(void *device, void *queue);
+int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done);
+int32_t xpu_queue_finish(void *device, void *queue);
+int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event);
+int32_t xpu_event_query(void *device, void *event, int32_t *out_done);
+int32_t xpu_event_wait(void *device, void *event);
+int32_t xpu_event_elapsed(void *device, void *start, void *stop, double *out_ms);
 
 /* dnn.c */
 extern const gpu_library_driver xpu_libraries;
@@ -165,6 +194,8 @@ int32_t xpu_program_create(void *device, const char *source, const char *options
 void xpu_program_destroy(void *device, void *program);
 int32_t xpu_kernel_create(void *device, void *program, const char *name, void **out_kernel);
 void xpu_kernel_destroy(void *device, void *kernel);
+/* Gives the kernel its arguments; under `launching`. */
+ze_result_t xpu_set_arguments(const xpu_device *d, const xpu_launch_of *launch);
 int32_t xpu_launch(void *device, void *queue, void *kernel, const gpu_argument *arguments,
                    uint32_t n_arguments, uint64_t items, uint32_t group);
 

@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #define DEVICE "xpu"
 #include "../gpu/device_suite.h"
+#include "../gpu/gate_file.h"
 
 TestSuite(drivers, .fini = close_device, .timeout = 120);
 
@@ -140,17 +142,82 @@ static void count_call(void *user)
     atomic_fetch_add(&calls, 1);
 }
 
-/* The wait for the callback is appended when the callback has returned. */
-Test(drivers, an_append_may_wait_for_the_host)
+/* A stream whose callback has not returned, with work behind it and an event at the end. */
+static tn_event *hold_stream(tn_stream *stream, gate *in_callback, tn_tensor *x)
 {
-    setenv("ZE_TEST_BLOCKING", "1", 1);
+    tn_event *event;
+    tn_stream *home = tn_stream_current(ctx, device);
+    gate_init(in_callback);
+    cr_assert_eq(tn_stream_add_callback(stream, gate_wait, in_callback), TN_OK, "%s",
+                 tn_last_error()->message);
+    tn_stream_set_current(ctx, stream);
+    tn_add_scalar_(s, x, 1);
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    cr_assert_eq(tn_event_record(event, stream), TN_OK, "%s", tn_last_error()->message);
+    return event;
+}
+
+/* No list of the driver waits for the callback (ze_lists.c reports those that do): other streams go on, and those that wait for
+ * what is behind it are held back as well, each callback in its turn. */
+Test(drivers, work_behind_a_callback_waits_on_the_host)
+{
+    gate in_callback;
+    tn_stream *side, *third;
+    open_tested_device();
+    tn_tensor *x = pair(device, 1, 2), *y = pair(device, 5, 6);
+    tn_stream *home = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &third), TN_OK);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    tn_event *event = hold_stream(side, &in_callback, x);
+    cr_assert_eq(tn_stream_wait_event(third, event), TN_OK);
+    cr_assert_eq(tn_stream_add_callback(third, count_call, NULL), TN_OK);
+    tn_stream_set_current(ctx, third);
+    tn_mul_scalar_(s, x, 10);
+    tn_zero_(s, y);
+    tn_stream_set_current(ctx, home);
+    expect_pair(y, 5, 6);
+    cr_expect_eq(tn_stream_query(side), 0);
+    cr_expect_eq(tn_stream_query(third), 0);
+    cr_expect_eq(tn_event_query(event), 0);
+    cr_expect_eq(atomic_load(&calls), 0);
+    gate_open(&in_callback);
+    tn_stream_set_current(ctx, third);
+    expect_pair(x, 20, 30);
+    expect_pair(y, 0, 0);
+    cr_expect_eq(atomic_load(&calls), 1);
+    tn_stream_set_current(ctx, home);
+    tn_event_release(event);
+    tn_stream_release(side);
+    tn_stream_release(third);
+}
+
+/* The call that queued the work has returned, so the next wait for the stream tells; the event comes nevertheless. */
+static void expect_late_failure(const char *fault, int32_t status)
+{
+    gate in_callback;
+    tn_stream *side;
+    setenv("FAULTY_FAIL", fault, 1);
     open_tested_device();
     tn_tensor *x = pair(device, 1, 2);
-    tn_stream *home = tn_stream_current(ctx, device);
-    cr_assert_eq(tn_stream_add_callback(home, count_call, NULL), TN_OK, "%s", tn_last_error()->message);
-    tn_add_scalar_(s, x, 1);
-    expect_pair(x, 2, 3);
-    cr_assert_eq(atomic_load(&calls), 1);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    tn_event *event = hold_stream(side, &in_callback, x);
+    gate_open(&in_callback);
+    cr_expect_eq(tn_stream_synchronize(side), status);
+    cr_expect_not_null(strstr(tn_last_error()->message, "work behind a callback was not queued"), "%s",
+                       tn_last_error()->message);
+    cr_expect_neq(tn_event_query(event), 0); /* it has come, and tells of the failure as well */
+    cr_expect_eq(tn_stream_synchronize(side), TN_OK);
+    cr_expect_eq(tn_device_status(ctx, device), TN_OK);
+    tn_event_release(event);
+    tn_stream_release(side);
+}
+
+Test(drivers, work_behind_a_callback_that_fails)
+{
+    expect_late_failure("zeCommandListAppendLaunchKernel:1:0x7ffffffe", TN_E_INTERNAL);
 }
 
 ParameterizedTestParameters(drivers, a_callback_that_fails_is_not_called)
@@ -179,18 +246,24 @@ ParameterizedTest(int *nth, drivers, a_callback_that_fails_is_not_called)
 
 /* ---- Events -------------------------------------------------------------------------------------------------------- */
 
-/* The event behind the callback stays the oldest one that was given back. A second pool cannot be made. */
+/* The events behind late work stay the oldest ones that were given back. A second pool cannot be made. */
 Test(drivers, events_are_used_again_beside_one_that_never_comes)
 {
-    gate in_callback;
+    char gate_file[GATE_NAME];
     tn_stream *side;
     tn_event *event;
-    gate_init(&in_callback);
     setenv("FAULTY_FAIL", "zeEventPoolCreate:2:0x70000003", 1);
     open_tested_device();
     tn_stream *home = tn_stream_current(ctx, device);
+    tn_tensor *x = pair(device, 1, 2);
     cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
-    cr_assert_eq(tn_stream_add_callback(side, gate_wait, &in_callback), TN_OK);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    name_gate(gate_file);
+    setenv("FAULTY_GATE", gate_file, 1);
+    close(open(gate_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    tn_stream_set_current(ctx, side);
+    tn_add_scalar_(s, x, 1);
+    tn_stream_set_current(ctx, home);
     for (int i = 0; i < 300; i++) {
         cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
         cr_assert_eq(tn_event_record(event, i < 8 ? side : home), TN_OK, "%d: %s", i,
@@ -198,7 +271,7 @@ Test(drivers, events_are_used_again_beside_one_that_never_comes)
         if (i >= 8) cr_assert_eq(tn_event_synchronize(event), TN_OK);
         tn_event_release(event);
     }
-    gate_open(&in_callback);
+    unlink(gate_file);
     cr_assert_eq(tn_stream_synchronize(side), TN_OK);
     tn_stream_release(side);
 }

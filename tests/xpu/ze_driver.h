@@ -74,7 +74,7 @@ struct _ze_event_handle_t {
     object o;
     ze_event_pool_handle_t pool;
     uint32_t index;
-    int is_signalled;
+    int is_signalled, waiters; /* waiters: calls of the host that wait for it */
     uint64_t time;
 };
 /* Native code is bitcode behind this. */

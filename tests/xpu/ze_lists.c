@@ -145,12 +145,12 @@ static int will_signal(ze_event_handle_t e)
     return 0;
 }
 
-/* Drivers may stay in the call until the host has signalled the events that only the host can signal. */
-static void wait_for_host(uint32_t n_waits, ze_event_handle_t *waits)
+/* Drivers may stay in the call until the host has signalled what only the host can signal, and meanwhile no list of the same
+ * engine goes on. */
+static void expect_signal(ze_event_handle_t e, const char *function)
 {
-    for (uint32_t i = 0; setting("ZE_TEST_BLOCKING") && i < n_waits; i++)
-        while (!waits[i]->is_signalled && !will_signal(waits[i]) && !is_lost)
-            pthread_cond_wait(&changed, &lock);
+    if (!e->is_signalled && !will_signal(e) && !is_lost)
+        report("%s: the list waits for what only the host can signal", function);
 }
 
 /* Appends a copy of the command; takes the lock for itself. */
@@ -175,6 +175,7 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         for (uint32_t i = 0; i < n_waits; i++) {
             copy->waits[i] = waits[i];
             expect_event(list, waits[i], function);
+            expect_signal(waits[i], function);
         }
         if (copy->kernel) copy->kernel->o.in_use++;
         expect_place(list, copy->to, copy->bytes, function);
@@ -183,8 +184,8 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         while (*at) at = &(*at)->next;
         *at = copy;
         watch_shared(copy);
+        if (signal && signal->waiters) ask(signal);
         pthread_cond_broadcast(&changed);
-        wait_for_host(n_waits, waits);
     } else {
         free(c.arguments);
         free(c.data);
@@ -393,10 +394,12 @@ ze_result_t ZE_APICALL zeEventHostSynchronize(ze_event_handle_t e, uint64_t time
     ENTER(e, 'E');
     if (timeout) ask(e);
     if (timeout && !e->is_signalled && late_is_closed()) late_note("reached");
+    e->waiters++;
     while (!e->is_signalled && !is_lost && timeout) {
         if (!goes_on()) late_note("blocked");
         pthread_cond_wait(&changed, &lock);
     }
+    e->waiters--;
     if (is_lost) return leave(ZE_RESULT_ERROR_DEVICE_LOST);
     return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }

@@ -5,6 +5,7 @@
  */
 #include "dnn.h"
 #include <pthread.h>
+#include "../../core/gate.h"
 #include "../../gpu/convolution_forms.h"
 #include "../../gpu/product_forms.h"
 
@@ -335,6 +336,22 @@ Test(products, lists_of_the_program_are_the_kernels)
     tn_stream_set_current(ctx, home);
     tn_stream_release(wrapped);
     tn_stream_release(other);
+}
+
+/* What is behind a callback is held back, and the library would append its work at once. */
+Test(products, work_behind_a_callback_is_the_kernels)
+{
+    gate in_callback;
+    tn_tensor *a = tn_ones(s, TN_INTS(3, 3), .dtype = TN_FLOAT32);
+    tn_mm(s, a, a);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    gate_init(&in_callback);
+    cr_assert_eq(tn_stream_add_callback(tn_stream_current(ctx, device), gate_wait, &in_callback), TN_OK);
+    tn_add_scalar_(s, a, 1);
+    tn_tensor *product = tn_mm(s, a, a);
+    cr_expect_eq(count(PRODUCTS), 1);
+    gate_open(&in_callback);
+    expect_scaled(product, 12);
 }
 
 /* ---- Failures ------------------------------------------------------------------------------------------- */
