@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define LOADER "libvulkan.so.1"
-#define MOST   16 /* devices */
+#define MOST   VULKAN_DEVICES
 
 typedef struct vulkan_state {
     gpu_found found;
@@ -214,6 +214,21 @@ static int32_t load(vulkan_state *s)
     return 1;
 }
 
+void vulkan_processors_last(const vulkan_symbols *vk, VkPhysicalDevice *devices, uint32_t n)
+{
+    VkPhysicalDevice processors[VULKAN_DEVICES];
+    uint32_t n_kept = 0, n_processors = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+        vk->GetPhysicalDeviceProperties2(devices[i], &p);
+        if (p.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
+            processors[n_processors++] = devices[i];
+        else
+            devices[n_kept++] = devices[i];
+    }
+    memcpy(devices + n_kept, processors, n_processors * sizeof *processors);
+}
+
 static void find_devices(vulkan_state *s)
 {
     VkPhysicalDevice found[MOST];
@@ -221,6 +236,7 @@ static void find_devices(vulkan_state *s)
     size_t at = 0;
     VkResult result = s->vk.EnumeratePhysicalDevices(s->instance, &n, found);
     if (result != VK_SUCCESS && result != VK_INCOMPLETE) n = 0;
+    vulkan_processors_last(&s->vk, found, n);
     for (uint32_t i = 0; i < n; i++) {
         VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
         s->vk.GetPhysicalDeviceProperties2(found[i], &p);
@@ -266,7 +282,7 @@ static int32_t find_type(const VkPhysicalDeviceMemoryProperties *m, uint32_t bit
 typedef struct memory_types {
     int32_t device, host; /* -1: there is none */
     uint32_t is_unified;
-    uint64_t bytes; /* of the device's heap */
+    uint64_t bytes, host_bytes; /* of their heaps */
 } memory_types;
 
 /* Memory is unified if the host reads the device's at full speed, through its cache. */
@@ -282,6 +298,7 @@ static memory_types find_types(const vulkan_symbols *vk, VkPhysicalDevice id, ui
     t.device = both >= 0 ? both : local >= 0 ? local : find_type(of, bits, 0);
     t.host = host >= 0 ? host : find_type(of, bits, HOST_SEES);
     if (t.device >= 0) t.bytes = of->memoryHeaps[of->memoryTypes[t.device].heapIndex].size;
+    if (t.host >= 0) t.host_bytes = of->memoryHeaps[of->memoryTypes[t.host].heapIndex].size;
     return t;
 }
 
@@ -304,7 +321,27 @@ int32_t vulkan_choose_memory(vulkan_device *d)
     d->host_memory = (uint32_t)types.host;
     d->sees_memory = types.is_unified;
     d->memory_bytes = types.bytes;
+    d->host_bytes = types.host_bytes;
     return TN_OK;
+}
+
+/* The most bytes of an allocation and of a buffer. Vulkan does not define what larger ones do. */
+static uint64_t largest_of(const vulkan_symbols *vk, VkPhysicalDevice id)
+{
+    VkPhysicalDeviceMaintenance4Properties of_buffers = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+    VkPhysicalDeviceVulkan11Properties limits = {.sType =
+                                                     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &limits};
+    uint32_t n = 0;
+    VkExtensionProperties *list = extensions_of(vk, id, &n);
+    if (has_extension(list, n, VK_KHR_MAINTENANCE_4_EXTENSION_NAME)) limits.pNext = &of_buffers;
+    free(list);
+    vk->GetPhysicalDeviceProperties2(id, &p);
+    return of_buffers.maxBufferSize && of_buffers.maxBufferSize < limits.maxMemoryAllocationSize
+               ? of_buffers.maxBufferSize
+               : limits.maxMemoryAllocationSize;
 }
 
 /* What extensions tell of a device: where it is, and how many compute units it has. */
@@ -349,8 +386,9 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
     s->vk.GetPhysicalDeviceProperties2(s->devices[index], &p);
     const VkPhysicalDeviceProperties *of = &p.properties;
     memory_types types = find_types(&s->vk, s->devices[index], ALL_TYPES);
+    uint64_t largest = largest_of(&s->vk, s->devices[index]);
     *out = (gpu_properties){.memory_bytes = types.bytes,
-                            .largest_allocation = limits.maxMemoryAllocationSize,
+                            .largest_allocation = largest < types.bytes ? largest : types.bytes,
                             .alignment = 256,
                             .lacks_attention = 1}; /* GLSL has no pointers into memory of a group */
     if (of->deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU)
@@ -413,8 +451,8 @@ static void destroy(vulkan_device *d)
     free(d);
 }
 
-/* What launches have to heed. The kernels have no floats of other widths, so that modes of float32 need not match theirs. */
-static void read_limits(vulkan_device *d)
+/* What launches and allocations have to heed. The kernels have no floats of other widths, so that modes of float32 need not match theirs. */
+void vulkan_read_limits(vulkan_device *d)
 {
     VkPhysicalDeviceVulkan12Properties of_12 = {.sType =
                                                     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
@@ -426,6 +464,7 @@ static void read_limits(vulkan_device *d)
     d->uniform_alignment = (uint32_t)limits->minUniformBufferOffsetAlignment;
     if (d->uniform_alignment < 16) d->uniform_alignment = 16;
     d->shared_bytes = limits->maxComputeSharedMemorySize;
+    d->largest_bytes = largest_of(&d->vk, d->physical);
     d->float_modes = (of_12.shaderSignedZeroInfNanPreserveFloat32 ? VULKAN_KEEPS_SPECIALS : 0) |
                      (of_12.shaderDenormPreserveFloat32 ? VULKAN_KEEPS_DENORMALS : 0) |
                      (of_12.shaderRoundingModeRTEFloat32 ? VULKAN_ROUNDS_TO_EVEN : 0);
@@ -438,7 +477,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     *d = (vulkan_device){.plugin = plugin, .vk = s->vk, .physical = s->devices[index], .index = index};
     d->family = (uint32_t)find_family(&d->vk, d->physical, &d->stamp_bits);
-    read_limits(d);
+    vulkan_read_limits(d);
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->staging_lock, NULL);
     pthread_cond_init(&d->idle, NULL);

@@ -20,6 +20,17 @@ void vulkan_memory_destroy(vulkan_device *d, vulkan_memory *m)
     free(m);
 }
 
+/* What Vulkan would have to refuse, but need not: neither a buffer nor an allocation may be larger. */
+static int32_t check_size(const vulkan_device *d, uint64_t bytes, uint32_t type)
+{
+    const uint64_t heap = type == d->device_memory ? d->memory_bytes : d->host_bytes;
+    const uint64_t most = heap < d->largest_bytes ? heap : d->largest_bytes;
+    if (bytes <= most) return TN_OK;
+    return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY,
+                     "cannot allocate %llu bytes: the largest allocation of the device has %llu bytes",
+                     (unsigned long long)bytes, (unsigned long long)most);
+}
+
 int32_t vulkan_memory_create(vulkan_device *d, uint64_t bytes, uint32_t type, vulkan_memory **out)
 {
     const VkBufferCreateInfo buffer = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -28,6 +39,8 @@ int32_t vulkan_memory_create(vulkan_device *d, uint64_t bytes, uint32_t type, vu
     const VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     VkMemoryRequirements needs;
+    int32_t status = check_size(d, bytes, type);
+    if (status) return status;
     vulkan_memory *m = calloc(1, sizeof *m);
     if (!m) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     m->bytes = bytes;

@@ -548,7 +548,13 @@ int32_t vulkan_native_wait(void *device, uint64_t native, void *event)
                                .waitSemaphoreCount = 1,
                                .pWaitSemaphores = &e->timeline->semaphore,
                                .pWaitDstStageMask = &stage};
-    pthread_mutex_lock(&d->lock); /* the queue may be ours */
+    pthread_mutex_lock(&d->lock);
+    /* The queue may be ours, which must not wait for what is submitted to it later: the host waits. */
+    const int32_t is_held = e->timeline->submitted < e->value;
+    if (is_held) {
+        pthread_mutex_unlock(&d->lock);
+        return wait_for(d, e->timeline, e->value);
+    }
     VkResult result = d->vk.QueueSubmit((VkQueue)(uintptr_t)native, 1, &info, VK_NULL_HANDLE);
     pthread_mutex_unlock(&d->lock);
     return vulkan_check(d, result, "vkQueueSubmit to the queue of another library");

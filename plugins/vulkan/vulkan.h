@@ -146,7 +146,8 @@ struct vulkan_device {
     uint32_t index, family;
     uint32_t device_memory, host_memory; /* types of memory */
     uint32_t sees_memory;                /* the host sees the device's memory */
-    uint64_t memory_bytes;
+    uint64_t memory_bytes, host_bytes;   /* of the heaps of these types */
+    uint64_t largest_bytes;              /* of an allocation */
     uint32_t uniform_alignment;
     uint32_t shared_bytes; /* the most that a group can share */
     uint32_t float_modes;  /* VULKAN_KEEPS_..., VULKAN_ROUNDS_... */
@@ -189,6 +190,10 @@ int32_t vulkan_status(void *device);
 int32_t vulkan_choose_family(const VkQueueFamilyProperties *families, uint32_t n);
 /* Finds the types of memory that buffers may lie in. */
 int32_t vulkan_choose_memory(vulkan_device *d);
+void vulkan_read_limits(vulkan_device *d);
+/* Puts processors behind GPUs; else the order stays. */
+#define VULKAN_DEVICES 16
+void vulkan_processors_last(const vulkan_symbols *vk, VkPhysicalDevice *devices, uint32_t n);
 
 /*
  * queue.c. Between begin and end, with the lock held, commands are encoded; `begin` puts a barrier behind earlier

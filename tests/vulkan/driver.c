@@ -199,6 +199,36 @@ Test(driver, a_callback_holds_its_stream_and_those_that_wait_for_it)
     driver->free(device, memory);
 }
 
+static void *wait_natively(void *event)
+{
+    const uint64_t native = (uintptr_t)((vulkan_device *)device)->queue;
+    cr_assert_eq(driver->native_wait(device, native, event), TN_OK, "%s", last_error);
+    return NULL;
+}
+
+/* A library may work on the device's queue, which would wait for a batch that is submitted behind the wait. */
+Test(driver, a_native_wait_for_what_is_behind_a_callback)
+{
+    void *first = queue_of_test(), *second = queue_of_test(), *memory = memory_of(64), *event;
+    pthread_t thread;
+    uint8_t got = 0;
+    atomic_store(&may_return, 0);
+    cr_assert_eq(driver->queue_callback(device, first, hold, NULL), TN_OK);
+    cr_assert_eq(driver->event_record(device, first, &event), TN_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, wait_natively, event), 0);
+    usleep(50000); /* the wait would be submitted by now */
+    cr_assert_eq(driver->fill(device, second, memory, 0, 64, "\x3", 1), TN_OK);
+    cr_assert_eq(driver->read(device, second, &got, memory, 7, 1), TN_OK);
+    cr_assert_eq(got, 3);
+    atomic_store(&may_return, 1);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(driver->queue_finish(device, first), TN_OK);
+    driver->event_release(device, event);
+    driver->queue_destroy(device, first);
+    driver->queue_destroy(device, second);
+    driver->free(device, memory);
+}
+
 /* More waits than a batch has room for, and streams that are gone when they are waited for. */
 Test(driver, many_waits)
 {
@@ -465,6 +495,61 @@ Test(driver, a_kernel_that_needs_more_shared_memory_than_the_device_has)
     cr_assert_eq(driver->kernel_create(device, program, "fft_pass", &kernel), TN_OK);
     driver->kernel_destroy(device, kernel);
     driver->program_destroy(device, program);
+}
+
+static VKAPI_ATTR void VKAPI_CALL types_by_handle(VkPhysicalDevice id, VkPhysicalDeviceProperties2 *out)
+{
+    out->properties.deviceType = (VkPhysicalDeviceType)((uintptr_t)id % 8);
+}
+
+/* Handles 8 and more; the rest by 8 is the type: 1 integrated, 2 discrete, 4 a processor. */
+Test(driver, processors_are_the_last_devices)
+{
+    const vulkan_symbols vk = {.GetPhysicalDeviceProperties2 = types_by_handle};
+    const uintptr_t found[] = {12, 10, 20, 9, 18}, ordered[] = {10, 9, 18, 12, 20};
+    VkPhysicalDevice devices[5];
+    for (int i = 0; i < 5; i++) devices[i] = (VkPhysicalDevice)found[i];
+    vulkan_processors_last(&vk, devices, 5);
+    for (int i = 0; i < 5; i++) cr_expect_eq((uintptr_t)devices[i], ordered[i], "device %d", i);
+}
+
+static PFN_vkGetPhysicalDeviceProperties2 properties_truly;
+static VKAPI_ATTR void VKAPI_CALL small_buffers(VkPhysicalDevice id, VkPhysicalDeviceProperties2 *out)
+{
+    properties_truly(id, out);
+    for (VkBaseOutStructure *p = out->pNext; p; p = p->pNext)
+        if (p->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES)
+            ((VkPhysicalDeviceMaintenance4Properties *)p)->maxBufferSize = 1 << 20;
+}
+static VKAPI_ATTR VkResult VKAPI_CALL with_maintenance_4(VkPhysicalDevice id, const char *layer, uint32_t *n,
+                                                         VkExtensionProperties *out)
+{
+    if (out) snprintf(out->extensionName, sizeof out->extensionName, VK_KHR_MAINTENANCE_4_EXTENSION_NAME);
+    *n = 1;
+    return VK_SUCCESS;
+}
+
+/* What a larger buffer would do, Vulkan does not define. The same goes for an allocation above its heap. */
+Test(driver, memory_above_the_limits_is_refused)
+{
+    vulkan_device *d = device;
+    void *memory = NULL, *seen_by_host;
+    const uint64_t heap = d->memory_bytes;
+    properties_truly = d->vk.GetPhysicalDeviceProperties2;
+    d->vk.GetPhysicalDeviceProperties2 = small_buffers;
+    d->vk.EnumerateDeviceExtensionProperties = with_maintenance_4;
+    vulkan_read_limits(d);
+    cr_assert_eq(d->largest_bytes, 1 << 20);
+    cr_assert_eq(driver->alloc(device, (1 << 20) + 1, &memory), TN_E_OUT_OF_MEMORY);
+    cr_assert_not_null(strstr(last_error, "the largest allocation of the device has 1048576 bytes"), "%s",
+                       last_error);
+    cr_assert_eq(driver->host_alloc(device, (1 << 20) + 1, &memory, &seen_by_host), TN_E_OUT_OF_MEMORY);
+    d->memory_bytes = d->host_bytes = 1 << 16;
+    cr_assert_eq(driver->host_alloc(device, 1 << 20, &memory, &seen_by_host), TN_E_OUT_OF_MEMORY);
+    cr_assert_null(memory);
+    d->memory_bytes = d->host_bytes = heap;
+    cr_assert_eq(driver->alloc(device, 1 << 20, &memory), TN_OK, "%s", last_error);
+    driver->free(device, memory);
 }
 
 /* ---- Pipelines ------------------------------------------------------------------------------------------------- */
