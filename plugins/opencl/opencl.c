@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOADER   "libOpenCL.so.1"
-#define MOST     16 /* platforms, and devices of one platform */
-#define MOST_LOG 3500
+#define LOADER      "libOpenCL.so.1"
+#define MOST        16 /* platforms, and devices of one platform */
+#define MOST_LOG    3500
+#define GROUP_ITEMS 128 /* of GPUs: group_of of launch.c */
 
 /* ---- The loader, devices and statuses --------------------------------------------------------------------- */
 
@@ -123,29 +124,6 @@ static int32_t load(opencl_state *s)
     return 1;
 }
 
-static void find(void *state)
-{
-    opencl_state *s = state;
-    cl_platform_id platforms[MOST];
-    cl_device_id ids[MOST];
-    cl_uint n_platforms = 0, n = 0;
-    if (!load(s)) return;
-    cl_int status = s->cl.clGetPlatformIDs(MOST, platforms, &n_platforms);
-    if (status != CL_SUCCESS || !n_platforms) {
-        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found no driver (ICD)");
-        return;
-    }
-    if (n_platforms > MOST) n_platforms = MOST;
-    for (cl_uint p = 0; p < n_platforms; p++) {
-        if (s->cl.clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MOST, ids, &n) != CL_SUCCESS) continue;
-        for (cl_uint i = 0; i < n && i < MOST; i++)
-            s->devices[s->found.count++] = (found_device){platforms[p], ids[i]};
-    }
-    if (!s->found.count)
-        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found %u driver%s (ICD) without a device",
-                 n_platforms, n_platforms == 1 ? "" : "s");
-}
-
 static void device_text(const opencl_state *s, cl_device_id id, cl_device_info what, char *out, size_t bytes)
 {
     char text[512] = "";
@@ -158,6 +136,65 @@ static uint64_t device_number(const opencl_state *s, cl_device_id id, cl_device_
 {
     uint64_t number = 0; /* little-endian, as all hosts are */
     return s->cl.clGetDeviceInfo(id, what, sizeof number, &number, NULL) == CL_SUCCESS ? number : 0;
+}
+
+/* What keeps kernels from running on the device, or NULL. The full profile has integers of 64 bits, 32 KiB of memory that a group
+ * shares and 1,024 bytes of arguments. */
+static const char *obstacle(const opencl_state *s, cl_device_id id)
+{
+    char version[64], profile[32];
+    unsigned major = 0, minor = 0;
+    const int32_t is_processor = (device_number(s, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
+    device_text(s, id, CL_DEVICE_VERSION, version, sizeof version);
+    device_text(s, id, CL_DEVICE_PROFILE, profile, sizeof profile);
+    if (sscanf(version, "OpenCL %u.%u", &major, &minor) != 2 || major * 10 + minor < 12)
+        return "lacks OpenCL 1.2";
+    if (strcmp(profile, "FULL_PROFILE") != 0) return "lacks the full profile";
+    if (!device_number(s, id, CL_DEVICE_AVAILABLE)) return "is not available";
+    if (!device_number(s, id, CL_DEVICE_COMPILER_AVAILABLE)) return "lacks a compiler";
+    if (!is_processor && device_number(s, id, CL_DEVICE_MAX_WORK_GROUP_SIZE) < GROUP_ITEMS)
+        return "lacks groups of 128 items";
+    return NULL;
+}
+
+/* Adds the devices of the platform that are processors, or those that are not; writes what keeps others out. */
+static void add_devices(opencl_state *s, cl_platform_id platform, int32_t processors)
+{
+    cl_device_id ids[MOST];
+    cl_uint n = 0;
+    char name[64], *reason = s->found.reason;
+    if (s->cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MOST, ids, &n) != CL_SUCCESS) return;
+    for (cl_uint i = 0; i < n && i < MOST; i++) {
+        if (((device_number(s, ids[i], CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0) != processors) continue;
+        const char *wrong = obstacle(s, ids[i]);
+        const size_t at = strlen(reason);
+        if (!wrong) {
+            s->devices[s->found.count++] = (found_device){platform, ids[i]};
+            continue;
+        }
+        device_text(s, ids[i], CL_DEVICE_NAME, name, sizeof name);
+        snprintf(reason + at, sizeof s->found.reason - at, "%s%s %s", at ? "; " : "", name, wrong);
+    }
+}
+
+/* GPUs and accelerators come first, since platforms are listed in an order of their own. */
+static void find(void *state)
+{
+    opencl_state *s = state;
+    cl_platform_id platforms[MOST];
+    cl_uint n = 0;
+    if (!load(s)) return;
+    cl_int status = s->cl.clGetPlatformIDs(MOST, platforms, &n);
+    if (status != CL_SUCCESS || !n) {
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found no driver (ICD)");
+        return;
+    }
+    if (n > MOST) n = MOST;
+    for (int32_t processors = 0; processors < 2; processors++)
+        for (cl_uint p = 0; p < n; p++) add_devices(s, platforms[p], processors);
+    if (!s->found.count && !s->found.reason[0])
+        snprintf(s->found.reason, sizeof s->found.reason, LOADER " found %u driver%s (ICD) without a device",
+                 n, n == 1 ? "" : "s");
 }
 
 /* What identifies the hardware under every API. */
@@ -347,7 +384,7 @@ static int32_t queue_wrap(void *device, uint64_t native, void **out_queue)
     if (status == CL_SUCCESS)
         status =
             d->cl->clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-    if (status != CL_SUCCESS) return check(d, status, "clGetCommandQueueInfo");
+    if (status != CL_SUCCESS) return refused(d, TN_E_ARGUMENT, status, "clGetCommandQueueInfo");
     if (id != d->id || context != d->context)
         return gpu_error(d->plugin, TN_E_ARGUMENT, "the queue is of another %s",
                          id != d->id ? "device" : "context");
@@ -441,7 +478,10 @@ static int32_t native_wait(void *device, uint64_t native_queue, void *event)
     cl_event waited = event;
     cl_int status = d->cl->clEnqueueBarrierWithWaitList(queue, 1, &waited, NULL);
     if (status == CL_SUCCESS) status = d->cl->clFlush(queue);
-    return check(d, status, "a barrier on the queue of another library");
+    /* What is wrong with that queue, such as another context, is not wrong with the device. */
+    const int32_t is_theirs = status == CL_INVALID_CONTEXT || status == CL_INVALID_COMMAND_QUEUE;
+    return is_theirs ? refused(d, TN_E_ARGUMENT, status, "a barrier on the queue of another library")
+                     : check(d, status, "a barrier on the queue of another library");
 }
 
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)

@@ -2,6 +2,9 @@
 /* The OpenCL driver and the cache of programs alone, below the contract: what `tenon check` cannot reach. */
 #include "../gpu/driver_fixture.h"
 
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -87,6 +90,34 @@ Test(driver, more_memory_than_the_device_allocates)
     cr_assert_eq(driver->alloc(device, (uint64_t)1 << 60, &memory), TN_E_OUT_OF_MEMORY);
     cr_assert_null(memory);
     cr_assert_not_null(strstr(last_error, "allocating 1152921504606846976 bytes failed"), "%s", last_error);
+}
+
+#define OF_OPENCL(name) __typeof__(&name) real_##name = (__typeof__(&name))dlsym(library, #name)
+
+/* It cannot wait for an event of this context, and an error of the caller loses no device. */
+Test(driver, a_queue_of_another_context_is_refused)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *queue, *event;
+    uint64_t native;
+    cl_int status;
+    OF_OPENCL(clCreateContext);
+    OF_OPENCL(clCreateCommandQueue);
+    OF_OPENCL(clReleaseCommandQueue);
+    OF_OPENCL(clReleaseContext);
+    cr_assert_eq(driver->native(device, TN_NATIVE_DEVICE, NULL, &native), TN_OK);
+    cl_device_id id = (cl_device_id)(uintptr_t)native;
+    cl_context theirs = real_clCreateContext(NULL, 1, &id, NULL, NULL, &status);
+    cr_assert_eq(status, CL_SUCCESS);
+    cl_command_queue other = real_clCreateCommandQueue(theirs, id, 0, &status);
+    cr_assert_eq(status, CL_SUCCESS);
+    cr_assert_eq(driver->queue_create(device, 0, &queue), TN_OK);
+    cr_assert_eq(driver->event_record(device, queue, &event), TN_OK);
+    cr_expect_eq(driver->native_wait(device, (uintptr_t)other, event), TN_E_ARGUMENT, "%s", last_error);
+    cr_expect_eq(driver->status(device), TN_OK, "%s", last_error);
+    driver->event_release(device, event);
+    driver->queue_destroy(device, queue);
+    real_clReleaseCommandQueue(other);
+    real_clReleaseContext(theirs);
 }
 
 /* ---- The cache -------------------------------------------------------------------------------------------- */

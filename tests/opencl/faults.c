@@ -159,6 +159,48 @@ Test(faults, a_capture_is_refused)
     end();
 }
 
+/* ---- Which devices there are --------------------------------------------------------------------------------- */
+
+Test(faults, processors_are_the_last_devices)
+{
+    tn_device_facts first = {.size = sizeof first}, last = {.size = sizeof last};
+    begin("FAULTY_GPU", "2");
+    cr_assert_eq(tn_device_get_facts(ctx, device, &first), TN_OK);
+    cr_assert_eq(tn_device_get_facts(ctx, other, &last), TN_OK);
+    cr_expect(first.device_class == TN_DEVICE_DISCRETE || first.device_class == TN_DEVICE_INTEGRATED);
+    cr_expect_eq(last.device_class, TN_DEVICE_VIRTUAL);
+    end();
+}
+
+static const char *reason_of_plugin(void)
+{
+    static tn_candidate_info info;
+    for (uint32_t i = 0; i < tn_inspect_candidate_count(ctx); i++) {
+        info = (tn_candidate_info){.size = sizeof info};
+        cr_assert_eq(tn_inspect_candidate(ctx, i, &info), TN_OK);
+        if (info.device_type && strcmp(info.device_type, "opencl") == 0) return info.reason;
+    }
+    return "";
+}
+
+/* A call of a function that a device lacks would crash. */
+Test(faults, devices_that_cannot_run_the_kernels_are_left_out)
+{
+    static const char *const rows[][2] = {{"version", "lacks OpenCL 1.2"},
+                                          {"profile", "lacks the full profile"},
+                                          {"power", "is not available"},
+                                          {"compiler", "lacks a compiler"},
+                                          {"groups", "lacks groups of 128 items"}};
+    setenv("FAULTY_GPU", "1", 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setenv("FAULTY_LACKS", rows[i][0], 1);
+        cr_assert_eq(tn_context_create(NULL, &ctx), TN_OK);
+        cr_expect_eq(tn_device_count(ctx, "opencl"), 0, "%s", rows[i][0]);
+        cr_expect_not_null(strstr(reason_of_plugin(), rows[i][1]), "%s: %s", rows[i][0], reason_of_plugin());
+        tn_context_destroy(ctx);
+    }
+}
+
 /* ---- The compiler, and what a device lacks ------------------------------------------------------------------ */
 
 Test(faults, the_compilers_log_is_in_the_error_of_the_call)

@@ -11,7 +11,8 @@
  *   FAULTY_CHECKED=1                      for oclgrind's search for values that were not initialised: no buffer is given back,
  *                                         since the next one at its place would count as it did, and fills are writes
  *   FAULTY_NO_DOUBLE=1                    devices have no float64
- *   FAULTY_GPU=1                          devices say that they are GPUs, so kernels have the form for GPUs
+ *   FAULTY_GPU=1                          devices say that they are GPUs, so kernels have the form for GPUs; 2: the second one does
+ *   FAULTY_LACKS=WHAT                     what devices do not have: version (1.2), profile, power, compiler, groups
  *   FAULTY_SOURCE=TEXT                    every program gets a line `#error TEXT`
  *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS   work that writes device memory is late: ../gpu/late.h. If the
  *                                         host has to ask, reads are late, too. clSetUserEventStatus is what signals
@@ -348,6 +349,23 @@ FAULTY(clSetUserEventStatus)(cl_event event, cl_int status)
     late_until_file("FAULTY_SIGNALS");
     return result;
 }
+/* The first device that is asked for is not. */
+static int is_second_gpu(cl_device_id id)
+{
+    static cl_device_id first;
+    if (!first) first = id;
+    return setting("FAULTY_GPU") == 2 && id != first;
+}
+/* Texts of PoCL are longer. */
+static void take_away(const char *lacking, cl_device_info what, void *value)
+{
+    if (what == CL_DEVICE_VERSION && strcmp(lacking, "version") == 0) strcpy(value, "OpenCL 1.1 old");
+    if (what == CL_DEVICE_PROFILE && strcmp(lacking, "profile") == 0) strcpy(value, "EMBEDDED");
+    if (what == CL_DEVICE_AVAILABLE && strcmp(lacking, "power") == 0) *(cl_bool *)value = CL_FALSE;
+    if (what == CL_DEVICE_COMPILER_AVAILABLE && strcmp(lacking, "compiler") == 0)
+        *(cl_bool *)value = CL_FALSE;
+    if (what == CL_DEVICE_MAX_WORK_GROUP_SIZE && strcmp(lacking, "groups") == 0) *(size_t *)value = 64;
+}
 FAULTY(clGetDeviceInfo)(cl_device_id id, cl_device_info what, size_t bytes, void *value, size_t *out_bytes)
 {
     const char *uuid = getenv("FAULTY_UUID");
@@ -364,8 +382,9 @@ FAULTY(clGetDeviceInfo)(cl_device_id id, cl_device_info what, size_t bytes, void
         status = CL_SUCCESS;
     }
     if (what == CL_DEVICE_DOUBLE_FP_CONFIG && value && setting("FAULTY_NO_DOUBLE")) memset(value, 0, bytes);
-    if (what == CL_DEVICE_TYPE && value && setting("FAULTY_GPU"))
+    if (what == CL_DEVICE_TYPE && value && (setting("FAULTY_GPU") == 1 || is_second_gpu(id)))
         *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
+    if (value && getenv("FAULTY_LACKS")) take_away(getenv("FAULTY_LACKS"), what, value);
     return status;
 }
 static cl_mem CL_API_CALL faulty_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes,
