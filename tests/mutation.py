@@ -5,6 +5,7 @@ of mutants has to follow the source.
 """
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -83,13 +84,14 @@ def link_library(build, folder, replaced, target):
     return library
 
 
-def failed_tests(program, environment, limit):
+def failed_tests(program, environment, limit, test=None):
     """Names of the tests of a Criterion program that failed, up to the first or those that ran beside it; `program` may be a list of
-    words that run it. Tests are skipped where there is no device, which a mutant may cause. After `limit` seconds the program is ended,
-    which is a failure."""
+    words that run it. `test`, as suite/name, is the only one that runs. Tests are skipped where there is no device, which a mutant may
+    cause. After `limit` seconds the program is ended, which is a failure."""
     words = program if isinstance(program, list) else [program]
+    selected = ["--filter", test] if test else []  # of two filters the last one holds
     with tempfile.TemporaryDirectory() as folder:  # programs that are killed leave their files behind
-        run = subprocess.Popen([*words, "-j2", "--fail-fast"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        run = subprocess.Popen([*words, *selected, "-j2", "--fail-fast"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                env=dict(environment, TMPDIR=folder), start_new_session=True)
         try:
             said, _ = run.communicate(timeout=limit)
@@ -103,36 +105,54 @@ def failed_tests(program, environment, limit):
     return failed or (["(the program)"] if run.returncode else [])
 
 
+def tests_of(program, environment):
+    """The tests of a Criterion program, as suite/name."""
+    words = program if isinstance(program, list) else [program]
+    listed = subprocess.run([*words, "--list"], check=True, capture_output=True, text=True, env=environment).stdout
+    tests, suite = set(), None
+    for line in listed.splitlines():
+        if heading := re.match(r"(\w+): \d+ test", line):
+            suite = heading[1]
+        elif test := re.search(r"── (\w+)", line):
+            tests.add(f"{suite}/{test[1]}")
+    return tests
+
+
 def at_once(function, mutants):
     """The function's results for these mutants in their order, two at a time: one is compiled while the tests of another wait."""
     with ThreadPoolExecutor(2) as pool:
         yield from pool.map(function, mutants)
 
 
-def hunt(build, mutants, subject, compile_one, run):
-    """Runs the tests on the subject as it is, then on each mutant (what, file, text, replacement), and prints what they find.
-    `compile_one(folder, file, text, replacement)` is as compile_mutant; run(folder, made, limit) gives the failed tests, with None
-    and None for the subject as it is. A mutant may take five times as long as that. Returns the exit status."""
+def hunt(build, mutants, subject, sound, make):
+    """Runs the tests on the subject as it is, then on each mutant (what, file, text, replacement, test), and prints what they find.
+    `sound` is the program of the subject as it is and its environment, make(folder, file, text, replacement) gives those of a mutant,
+    or None where the text is not there once. The test of a mutant, which may be left out, only saves time: it runs first, and all
+    tests run where it finds nothing. A mutant may take five times as long as the subject as it is, one test as long as all tests
+    there. Returns the exit status."""
     began = time.monotonic()
-    sound = run(None, None, 300)
-    limit = max(20, 5 * (time.monotonic() - began))
-    if sound:
-        print(f"the {subject} as it is fails: {' '.join(sound)}\n0 passed, 1 failed, 0 skipped")
+    failed = failed_tests(*sound, 300)
+    took = time.monotonic() - began
+    tests = tests_of(*sound)
+    if failed:
+        print(f"the {subject} as it is fails: {' '.join(failed)}\n0 passed, 1 failed, 0 skipped")
         return 1
 
     def try_one(mutant):
+        _, file, old, new, *first = mutant
         with tempfile.TemporaryDirectory(dir=build) as name:
-            made = compile_one(Path(name), *mutant[1:])
-            return mutant, made, run(Path(name), made, limit) if made else []
+            made = make(Path(name), file, old, new)
+            found = failed_tests(*made, max(10, took), first[0]) if made and first else []
+            return mutant, made, found or (failed_tests(*made, max(20, 5 * took)) if made else [])
 
-    passed = failed = 0
-    for (what, file, _, _), made, found in at_once(try_one, mutants):
-        state = "found " if found else "MISSED" if made else "NO TEXT"
+    passed = 0
+    for (what, file, _, _, *first), made, found in at_once(try_one, mutants):
+        is_there = tests.issuperset(first)
+        state = "NO TEXT" if not made else "NO TEST" if not is_there else "found " if found else "MISSED"
         print(f"{state}  {what:52} {file:26} {len(found):2} tests, {found[0] if found else 'none'}")
-        passed += bool(found)
-        failed += not found
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return int(failed != 0)
+        passed += state == "found "
+    print(f"{passed} passed, {len(mutants) - passed} failed, 0 skipped")
+    return int(passed != len(mutants))
 
 
 def hunt_plugin(build, program, name, mutants):
@@ -151,13 +171,15 @@ def hunt_plugin(build, program, name, mutants):
         shutil.copy(build / "plugins" / name / f"{name}.json", folder)
         return {"TENON_PLUGIN_ADD": str(folder)}
 
-    def run(folder, made, limit):
-        changed = {"TENON_PLUGIN_ADD": str(build / "plugins" / name)}
-        if made and made[0].startswith(library):
+    def make(folder, file, old, new):
+        made = compile_mutant(build, commands, folder, file, old, new)
+        if not made:
+            return None
+        if made[0].startswith(library):
             changed = make_plugin(folder, *made)
-        elif made:  # a libtenon looks for plugins, and for its helper, beside itself
-            changed = {"LD_PRELOAD": str(link_library(build, folder, *made)), "TENON_PLUGIN_PROBE": "never",
-                       "TENON_PLUGIN_PATH": f"{build}/plugins/{name}:{build}/plugins/cpu"}
-        return failed_tests(program, os.environ | changed, limit)
+        else:  # a libtenon looks for plugins, and for its helper, beside itself
+            changed = {"TENON_PLUGIN_ADD": str(build / "plugins" / name), "LD_PRELOAD": str(link_library(build, folder, *made)),
+                       "TENON_PLUGIN_PROBE": "never", "TENON_PLUGIN_PATH": f"{build}/plugins/{name}:{build}/plugins/cpu"}
+        return program, os.environ | changed
 
-    return hunt(build, mutants, "plugin", lambda *mutant: compile_mutant(build, commands, *mutant), run)
+    return hunt(build, mutants, "plugin", (program, os.environ | {"TENON_PLUGIN_ADD": str(build / "plugins" / name)}), make)

@@ -99,12 +99,11 @@ def main():
     environment = dict(os.environ, TENON_REFERENCE_LAZY="3000", TENON_REFERENCE_DEVICES="2",
                        TENON_PLUGIN_PATH=f"{build}/plugins/reference:{build}/plugins/cpu")
 
-    def run(folder, made, limit):
-        loaded = {"LD_PRELOAD": str(mutation.link_library(build, folder, *made))} if made else {}
-        return mutation.failed_tests(o.program, {**environment, **loaded}, limit)
+    def make(folder, *mutant):
+        made = mutation.compile_mutant(build, commands, folder, *mutant, options=["-O1"])
+        return made and (o.program, {**environment, "LD_PRELOAD": str(mutation.link_library(build, folder, *made))})
 
-    return mutation.hunt(build, [m for m in MUTANTS if o.only in m[0]], "library",
-                         lambda *mutant: mutation.compile_mutant(build, commands, *mutant, options=["-O1"]), run)
+    return mutation.hunt(build, [m for m in MUTANTS if o.only in m[0]], "library", (o.program, environment), make)
 
 
 if __name__ == "__main__":

@@ -26,17 +26,18 @@ def main(build, program):
         return mutation.SKIPPED
     link = mutation.link_command(build, target)
 
-    def run(folder, made, limit):
+    def make(folder, *mutant):
+        made = mutation.compile_mutant(build, commands, folder, *mutant)
         if not made:
-            return mutation.failed_tests(program, os.environ, limit)
+            return None
         replaced, changed = made
         words = [str(changed) if w == replaced else w for w in link]
         words[words.index("-o") + 1] = str(folder / "driver")
         subprocess.run(words, cwd=build, check=True)
-        return mutation.failed_tests(str(folder / "driver"), os.environ, limit)
+        return str(folder / "driver"), os.environ
 
     mutants = tomllib.loads((HERE / "mutants.toml").read_text())["driver"]
-    return mutation.hunt(build, mutants, "driver", lambda *m: mutation.compile_mutant(build, commands, *m), run)
+    return mutation.hunt(build, mutants, "driver", (program, os.environ), make)
 
 
 if __name__ == "__main__":
