@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Composites: indexing by tensors and masks, along dimensions and of the flattened tensor. */
+#include <stdio.h>
 #include <string.h>
 #include "core/shape.h"
 #include "ops/composite/composite.h"
@@ -444,8 +445,13 @@ void composite_one_hot(tn_scope *s, const tn_value *args, tn_value *outs)
     if (least < 0) return (void)tn_scope_fail(s, TN_E_INDEX, "Class values must be non-negative.");
     if (classes == -1) classes = most + 1;
     if (classes <= 0) return (void)tn_scope_fail(s, TN_E_ARGUMENT, "num_classes should be positive");
-    if (most >= classes)
-        return (void)tn_scope_fail(s, TN_E_INDEX, "Class values must be smaller than num_classes.");
+    if (most >= classes) {
+        char text[96];
+        snprintf(text, sizeof text,
+                 "Class values must be smaller than num_classes: got %lld, expected 0 to %lld",
+                 (long long)most, (long long)classes - 1);
+        return (void)tn_scope_fail(s, TN_E_INDEX, text);
+    }
     tn_tensor *out = tni_zeros_on(s, self, 0, tni_sizes_insert(s, sizes_of(self), rank_of(self), classes));
     give(outs, 0, tn_scatter_value_(s, out, -1, tn_unsqueeze(s, self, -1), 1));
 }

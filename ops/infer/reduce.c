@@ -291,9 +291,13 @@ int32_t infer_reduction_values(tni_frame *f)
     if (at == 2) {
         int64_t dim, k = tni_arg_int(f, 1);
         TNI_TRY(tni_arg_dim(f, 2, rank_of(self), &dim));
-        if (k < 1 || k > (rank_of(self) ? sizes_of(self)[dim] : 1))
-            return tni_fail(f, TN_E_INDEX, "kthvalue(): selected number k out of range for dimension %lld",
-                            (long long)dim);
+        const int64_t size = rank_of(self) ? sizes_of(self)[dim] : 1;
+        if (k < 1 || k > size)
+            return tni_fail(
+                f, TN_E_INDEX,
+                "kthvalue(): selected number k out of range for dimension %lld: got %lld, expected 1 to "
+                "%lld",
+                (long long)dim, (long long)k, (long long)size);
     }
     TNI_TRY(out_reduced(f, 0, f->call_dtype));
     return out_reduced(f, 1, TN_INT64);

@@ -20,8 +20,11 @@ int32_t infer_topk(tni_frame *f)
     const tn_tensor *self = tni_arg_tensor(f, 0);
     int64_t dim, k = tni_arg_int(f, 1), sizes[TN_MAX_RANK];
     TNI_TRY(tni_arg_dim(f, 2, rank_of(self), &dim));
-    if (k < 0 || k > (rank_of(self) ? sizes_of(self)[dim] : 1))
-        return tni_fail(f, TN_E_INDEX, "selected index k out of range");
+    const int64_t size = rank_of(self) ? sizes_of(self)[dim] : 1;
+    if (k < 0 || k > size)
+        return tni_fail(f, TN_E_INDEX,
+                        "selected index k out of range: got %lld, dimension %lld has size %lld", (long long)k,
+                        (long long)dim, (long long)size);
     memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
     if (rank_of(self)) sizes[dim] = k;
     TNI_TRY(tni_out(f, 0, dtype_of(self), self->desc.rank, sizes));
@@ -168,7 +171,9 @@ int32_t infer_multinomial(tni_frame *f)
     if (samples <= 0) return tni_fail(f, TN_E_ARGUMENT, "cannot sample n_sample <= 0 samples");
     if (!tni_arg_bool(f, 2) && samples > sizes_of(self)[rank - 1])
         return tni_fail(f, TN_E_ARGUMENT,
-                        "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+                        "cannot sample n_sample > prob_dist.size(-1) samples without replacement: got %lld, "
+                        "the last dimension has size %lld",
+                        (long long)samples, (long long)sizes_of(self)[rank - 1]);
     if (sizes_of(self)[rank - 1] > INT64_C(1) << 24)
         return tni_fail(f, TN_E_ARGUMENT, "number of categories cannot exceed 2^24");
     sizes[0] = sizes_of(self)[0];

@@ -98,7 +98,8 @@ Test(refusals, of_indices)
             "repeat_interleave only accept 1D vector as repeat");
     REFUSED(tn_repeat_interleave_tensor(s, v), "repeats has to be Long or Int tensor");
     REFUSED(tn_one_hot(s, v), "one_hot is only applicable to index tensor of type LongTensor.");
-    REFUSED(tn_one_hot(s, i, .num_classes = 1), "Class values must be smaller than num_classes.");
+    REFUSED(tn_one_hot(s, i, .num_classes = 1),
+            "Class values must be smaller than num_classes: got 1, expected 0 to 0");
     REFUSED(tn_one_hot(s, longs(TN_INTS(0))), "Can not infer total number of classes from empty tensor.");
     REFUSED(tn_trace(s, v), "trace: expected a matrix, but got tensor with dim 1");
     REFUSED(tn_take_along_dim(s, m, i, .dim = 0),
@@ -380,14 +381,14 @@ Test(refusals, of_strides_and_counts)
             "shifts and dimensions must align. shifts: 1, dims:2");
     REFUSED(tn_tril(s, v), "input tensor must have at least 2 dimensions");
     REFUSED(tn_repeat(s, m, TN_INTS(2)), "can not be smaller than number of dimensions of tensor");
-    REFUSED(tn_multinomial(s, v, 4),
-            "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+    REFUSED(tn_multinomial(s, v, 4), "cannot sample n_sample > prob_dist.size(-1) samples without "
+                                     "replacement: got 4, the last dimension has size 3");
     REFUSED(tn_multinomial(s, v, 0), "cannot sample n_sample <= 0 samples");
     REFUSED(tn_multinomial(s, i, 1), "multinomial only supports floating-point dtypes for input");
     REFUSED(tn_bincount(s, v), "bincount only supports 1-d non-negative integral inputs.");
     REFUSED(tn_bincount(s, i, .minlength = -1), "minlength should be >= 0");
     REFUSED(tn_bincount(s, i, .weights = v), "weights should be 1-d and have the same length as input");
-    REFUSED(tn_topk(s, v, 4), "selected index k out of range");
+    REFUSED(tn_topk(s, v, 4), "selected index k out of range: got 4, dimension 0 has size 3");
     end();
 }
 

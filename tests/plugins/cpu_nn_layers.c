@@ -253,7 +253,8 @@ Test(cpu_nn_layers, nll_loss_ignores_and_refuses)
     nn_expect(&f, &loss, (const double[]){3}, 0, "the one that counts");
     nn_expect(&f, &total, (const double[]){1}, 0, "its weight");
     args[1] = fixture_value(&wrong);
-    expect_bad_index(&f, "aten::nll_loss_forward", args, outs, 2, "Target 7 is out of bounds.");
+    expect_bad_index(&f, "aten::nll_loss_forward", args, outs, 2,
+                     "Target 7 is out of bounds: there are 3 classes");
 }
 
 Test(cpu_nn_layers, embedding_and_its_gradient)
@@ -277,7 +278,8 @@ Test(cpu_nn_layers, embedding_and_its_gradient)
     nn_expect(&f, &out, (const double[]){0, 0, 0, 0, 2.5, 25}, 0,
               "padding row empty, the others by frequency");
     args[1] = fixture_value(&wrong);
-    expect_bad_index(&f, "aten::embedding", args, outs, 1, "index out of range in self");
+    expect_bad_index(&f, "aten::embedding", args, outs, 1,
+                     "index out of range in self: got 3, expected 0 to 2");
 }
 
 Test(cpu_nn_layers, upsampling_and_padding)

@@ -72,11 +72,14 @@ static int32_t check_indices(const tn_call *call, const tn_tensor_desc *index, i
 
 /* The offsets of a list of indices along one dimension. */
 static int32_t list_offsets(const tn_call *call, const tn_tensor_desc *index, const tn_tensor_desc *self,
-                            int64_t dim, const char *words, cpu_walk *w)
+                            int64_t dim, cpu_walk *w)
 {
     int32_t bad;
-    (void)find_outside(index, 0, cpu_size(self, dim), &bad);
-    if (bad) return cpu_error(call, TN_E_INDEX, "%s", words);
+    const int64_t x = find_outside(index, 0, cpu_size(self, dim), &bad);
+    if (bad)
+        return cpu_error(call, TN_E_INDEX,
+                         "index out of range in self: got %lld, dimension %lld has size %lld", (long long)x,
+                         (long long)dim, (long long)cpu_size(self, dim));
     w->count = cpu_numel(index);
     int64_t *offsets = cpu_scratch(call, (uint64_t)w->count * 8);
     if (!offsets) return TN_E_OUT_OF_MEMORY;
@@ -349,7 +352,7 @@ static int32_t index_select(void *state, const tn_call *call)
                          *out = tensor_out(call, 0);
     int64_t dim = cpu_dim(self, int_arg(call, 1));
     cpu_walk w = {0};
-    int32_t status = list_offsets(call, index, self, dim, "index out of range in self", &w);
+    int32_t status = list_offsets(call, index, self, dim, &w);
     if (status != TN_OK) return status;
     set_list(&w, out, self, out, dim);
     w.fn = cpu_take_fn(cpu_walk_widen(&w, tn_dtype_bytes(self->dtype)));
@@ -367,7 +370,7 @@ static int32_t index_write(const tn_call *call, int32_t op, tn_value alpha, int3
                      .alpha_int = tn_value_as_int(alpha)};
     cpu_walk w = {.shared = 1, .user = &c};
     if (cpu_numel(source) == 0) return TN_OK;
-    int32_t status = list_offsets(call, index, self, dim, "index out of range in self", &w);
+    int32_t status = list_offsets(call, index, self, dim, &w);
     if (status != TN_OK) return status;
     c.fn = op >= 0 ? find_combine(self->dtype, op) : NULL;
     if (op >= 0 && !c.fn)

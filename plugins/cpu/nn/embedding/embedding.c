@@ -24,7 +24,10 @@ int32_t cpu_indices_open(const tn_call *call, const tn_tensor_desc *t, int64_t l
         out->data = wide;
     }
     if (limit < 0 || cpu_indices_inside(out->data, out->count, 0, limit)) return TN_OK;
-    return cpu_error(call, TN_E_INDEX, "index out of range in self");
+    int64_t at = 0;
+    while (out->data[at] >= 0 && out->data[at] < limit) at++;
+    return cpu_error(call, TN_E_INDEX, "index out of range in self: got %lld, expected 0 to %lld",
+                     (long long)out->data[at], (long long)limit - 1);
 }
 
 /* ---- embedding --------------------------------------------------------------------------------------- */

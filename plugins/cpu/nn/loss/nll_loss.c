@@ -36,7 +36,8 @@ static int32_t open_targets(const tn_call *call, nll_job *job, const tn_tensor_d
     for (int64_t i = 0; i < count; i++) {
         int64_t class = job->s.target[i];
         if (class != job->s.ignore && (class < 0 || class >= job->s.classes))
-            return cpu_error(call, TN_E_INDEX, "Target %lld is out of bounds.", (long long)class);
+            return cpu_error(call, TN_E_INDEX, "Target %lld is out of bounds: there are %lld classes",
+                             (long long)class, (long long)job->s.classes);
     }
     return TN_OK;
 }
