@@ -151,7 +151,8 @@ static int32_t not_implemented(tni_frame *f)
 int32_t tni_fallback_allowed(tn_context *ctx, const tni_op *op, const char *reason)
 {
     if (atomic_load(&((tni_registry *)ctx->registry)->fallback_policy) != TN_FALLBACK_ERROR) return TN_OK;
-    return tni_error(TN_E_UNSUPPORTED, "%s: would run on the CPU (%s), and TENON_FALLBACK forbids it",
+    return tni_error(TN_E_UNSUPPORTED,
+                     "%s: would run on the CPU (%s), which TENON_FALLBACK or tn_set_fallback_policy forbids",
                      tni_op_name(op), reason);
 }
 

@@ -274,14 +274,14 @@ Test(bare_device, where_fallbacks_are_forbidden)
     z = tn_zeros(s, TN_INTS(2), .device = first); /* needs no kernel */
     cr_assert_not_null(z);
     cr_expect_null(tn_fill_scalar_(s, z, 1));
-    expect_failure(TN_E_UNSUPPORTED,
-                   "prim::fill: would run on the CPU (no kernel), and TENON_FALLBACK forbids it");
+    expect_failure(TN_E_UNSUPPORTED, "prim::fill: would run on the CPU (no kernel), which TENON_FALLBACK or "
+                                     "tn_set_fallback_policy forbids");
     cr_expect_null(tn_copy_(s, x, tn_flip(s, other, TN_INTS(0))));
     cr_expect_eq(tn_scope_failed(s), TN_E_UNSUPPORTED);
     tn_scope_clear(s);
     cr_expect_null(tn_contiguous(s, tn_t(s, x)));
-    expect_failure(TN_E_UNSUPPORTED,
-                   "prim::copy: would run on the CPU (no kernel), and TENON_FALLBACK forbids it");
+    expect_failure(TN_E_UNSUPPORTED, "prim::copy: would run on the CPU (no kernel), which TENON_FALLBACK or "
+                                     "tn_set_fallback_policy forbids");
     cr_expect_not_null(tn_copy_(s, other, tn_t(s, rows(3, 2, TN_CPU))), "a copy from the CPU is no fallback");
     cr_expect_null(tn_copy_(s, other, tn_t(s, tn_reshape(s, x, TN_INTS(3, 2)))));
     expect_failure(TN_E_UNSUPPORTED, "prim::copy: would run on the CPU");
