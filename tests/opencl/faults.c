@@ -215,6 +215,15 @@ Test(faults, the_compilers_log_is_in_the_error_of_the_call)
     end();
 }
 
+/* PoCL compiles all kernels of a program to give it in compiled form. */
+Test(faults, compiled_programs_are_not_asked_for_without_a_cache)
+{
+    setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+    begin("FAULTY_FAIL", "clGetProgramInfo:1:-5:lost");
+    expect_pair(device, 3, 4);
+    end();
+}
+
 Test(faults, a_device_without_float64_leaves_it_to_the_cpu)
 {
     double values[2] = {0};

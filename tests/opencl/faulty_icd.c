@@ -413,6 +413,15 @@ static cl_program CL_API_CALL faulty_clCreateProgramWithSource(cl_context contex
     return real.clCreateProgramWithSource(context, 2, both, NULL, out_status);
 }
 
+FAULTY(clGetProgramInfo)
+(cl_program program, cl_program_info what, size_t bytes, void *value, size_t *out_bytes)
+{
+    cl_context context = NULL;
+    real.clGetProgramInfo(program, CL_PROGRAM_CONTEXT, sizeof context, &context, NULL);
+    cl_int fault = fault_of("clGetProgramInfo", context);
+    return fault != CL_SUCCESS ? fault : real.clGetProgramInfo(program, what, bytes, value, out_bytes);
+}
+
 /* ---- The driver -------------------------------------------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -462,6 +471,7 @@ static void change_table(void)
     CHANGE(clCreateBuffer)
     CHANGE(clReleaseMemObject)
     CHANGE(clCreateProgramWithSource)
+    CHANGE(clGetProgramInfo)
 }
 
 static cl_int CL_API_CALL platforms(cl_uint room, cl_platform_id *out, cl_uint *out_count)
