@@ -86,8 +86,8 @@ def link_library(build, folder, replaced, target):
 
 def failed_tests(program, environment, limit, test=None):
     """Names of the tests of a Criterion program that failed, up to the first or those that ran beside it; `program` may be a list of
-    words that run it. `test`, as suite/name, is the only one that runs. Tests are skipped where there is no device, which a mutant may
-    cause. After `limit` seconds the program is ended, which is a failure."""
+    words that run it. All tests are skipped where there is no device, which a mutant may cause. `test`, as suite/name, is the only one
+    that runs; that it is skipped says nothing. After `limit` seconds the program is ended, which is a failure."""
     words = program if isinstance(program, list) else [program]
     selected = ["--filter", test] if test else []  # of two filters the last one holds
     with tempfile.TemporaryDirectory() as folder:  # programs that are killed leave their files behind
@@ -100,7 +100,7 @@ def failed_tests(program, environment, limit, test=None):
             run.communicate()
             return ["(the program does not end)"]
     failed = [line.split()[1].rstrip(":") for line in said.splitlines() if line.startswith("[FAIL]")]
-    if "Tested: 0 " in said:
+    if "Tested: 0 " in said and not test:
         failed.append("(all tests are skipped)")
     return failed or (["(the program)"] if run.returncode else [])
 
