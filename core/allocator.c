@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "core/allocator_history.h"
+#include "core/current.h"
 #include "core/graph.h"
 #include "core/profile.h"
 
@@ -93,6 +94,10 @@ void tni_allocator_leave(struct tni_allocator *a)
     a->busy += gone || cut;
     pthread_mutex_unlock(&a->lock);
     if (TNI_LIKELY(!gone && !cut)) return;
+    /* Whoever waited before the lock was taken may have waited too early: a block is free before the work of its stream has
+     * run, and other threads free blocks at any time. A block of pinned memory is free only when its streams have passed. */
+    if (!a->device->synchronous && !a->is_pinned)
+        tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device whose memory goes back");
     tni_allocations_destroy(a, gone);
     tni_expandable_finish_cut(a, cut);
     pthread_mutex_lock(&a->lock);
@@ -399,14 +404,14 @@ void tni_pool_dissolve(struct tni_allocator *a, const tn_memory_pool *gone)
 
 int32_t tni_pool_begin(struct tni_allocator *a, tn_memory_pool *pool)
 {
-    tni_pool_user *user = tni_alloc(a->device->ctx, sizeof *user);
+    tni_pool_user *user = tni_thread_number_make() ? NULL : tni_alloc(a->device->ctx, sizeof *user);
     if (!user) return TN_E_OUT_OF_MEMORY;
     tni_allocator_enter(a);
     const tni_pool_user *u = a->pool_users;
-    while (u && !pthread_equal(u->thread, pthread_self())) u = u->next;
+    while (u && u->thread != tni_thread_number()) u = u->next;
     const tn_memory_pool *used = u ? u->pool : NULL;
     if (!used) {
-        *user = (tni_pool_user){a->pool_users, pthread_self(), tni_memory_pool_retain(pool)};
+        *user = (tni_pool_user){a->pool_users, tni_thread_number(), tni_memory_pool_retain(pool)};
         a->pool_users = user;
         watch(a, TNI_WATCH_POOLS, 1);
     }
@@ -421,8 +426,7 @@ int32_t tni_pool_leave(struct tni_allocator *a, tn_memory_pool *pool)
 {
     tni_allocator_enter(a);
     tni_pool_user **link = &a->pool_users, *user;
-    while (*link && !(pthread_equal((*link)->thread, pthread_self()) && (*link)->pool == pool))
-        link = &(*link)->next;
+    while (*link && !((*link)->thread == tni_thread_number() && (*link)->pool == pool)) link = &(*link)->next;
     user = *link;
     if (user) *link = user->next;
     watch(a, TNI_WATCH_POOLS, a->pool_users != NULL);

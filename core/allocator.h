@@ -98,13 +98,12 @@ typedef struct tni_allocation {
     uint64_t freed_at;   /* grows with each allocation that becomes wholly free */
     uint64_t range;      /* addresses to grow into, see allocator_expandable.c; 0: of fixed size */
     int32_t is_resizing; /* by a thread without the lock, so it stays on the lists */
-    int32_t waits; /* programs may have used it on any stream: the device is waited for before it goes */
 } tni_allocation;
 
 /* A thread that makes its tensors in a private pool. */
 typedef struct tni_pool_user {
     struct tni_pool_user *next;
-    pthread_t thread;
+    uint64_t thread;      /* its number: a thread that ends in a pool leaves it to no other one */
     tn_memory_pool *pool; /* a reference */
 } tni_pool_user;
 
@@ -172,7 +171,7 @@ static inline void tni_allocator_enter(struct tni_allocator *a)
 {
     pthread_mutex_lock(&a->lock);
 }
-/* Unlocks, then gives to the device what has gone from the lists. */
+/* Unlocks, then gives to the device what has gone from the lists, when it has finished its work. */
 void tni_allocator_leave(struct tni_allocator *a);
 /* Under the lock: takes the thread out of those that hold something. */
 void tni_allocator_end_busy(struct tni_allocator *a);

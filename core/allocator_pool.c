@@ -7,6 +7,7 @@
  * large enough.
  */
 #include "core/allocator_history.h"
+#include "core/current.h"
 #include "core/graph.h"
 
 static uint32_t bin_of(const struct tni_allocator *a, uint64_t bytes)
@@ -60,7 +61,7 @@ static void bin_remove(struct tni_allocator *a, tni_block *b)
 static uint64_t private_number(const struct tni_allocator *a)
 {
     const tni_pool_user *u = a->pool_users;
-    while (u && !pthread_equal(u->thread, pthread_self())) u = u->next;
+    while (u && u->thread != tni_thread_number()) u = u->next;
     return u ? u->pool->number : 0;
 }
 
@@ -212,7 +213,6 @@ void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list)
 {
     for (tni_allocation *s = list, *next; s; s = next) {
         next = s->next;
-        if (s->waits) tni_late_keep(a->device, tni_device_wait(a->device), "waiting for a device");
         tni_device_free(a, &s->memory);
         for (tni_block *b = s->first, *after; b; b = after) {
             after = b->after;
@@ -400,7 +400,6 @@ void tni_allocations_collect(struct tni_allocator *a, uint64_t most)
                 oldest = s;
         }
         if (!oldest) return;
-        oldest->waits = !a->device->synchronous; /* its stream's work may not have run */
         bin_remove(a, oldest->first);
         let_go(a, oldest);
     }
@@ -496,7 +495,7 @@ static int32_t is_shared(const tni_block *b)
 /*
  * While the graph exists only its own capture takes the block again, which on the block's stream is in order;
  * a block that other streams used is parked. After that a program may have used the block on any stream, so
- * the device is waited for before the memory goes back.
+ * its allocation goes back, for which the device is waited.
  */
 void tni_pool_give_captured(struct tni_allocator *a, tni_block *b)
 {
@@ -511,7 +510,6 @@ void tni_pool_give_captured(struct tni_allocator *a, tni_block *b)
     }
     tni_pool_give(a, b);
     if (!pool->ended) return;
-    s->waits = 1;
     let_go_if_free(a, s);
     drop_ended_pools(a);
 }

@@ -18,10 +18,22 @@ typedef struct tni_slot {
 } tni_slot;
 
 struct tni_current {
+    uint64_t thread; /* its number */
     const char *operator_name;
     uint32_t used; /* slots from 0 that may be taken */
     tni_slot slots[SLOTS];
 };
+
+static atomic_uint_fast64_t last_thread;
+
+/* This thread's table, made if it has none; NULL without memory. */
+static struct tni_current *make_table(void)
+{
+    struct tni_current *table = tni_tls.current;
+    if (table || !(table = tni_thread_alloc(&tni_tls.current, sizeof *table))) return table;
+    table->thread = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
+    return table;
+}
 
 static tni_slot *find(const tn_context *ctx, tn_device key)
 {
@@ -35,9 +47,8 @@ static tni_slot *find(const tn_context *ctx, tn_device key)
 static tni_slot *find_or_make(const tn_context *ctx, tn_device key)
 {
     tni_slot *slot = find(ctx, key);
-    struct tni_current *table = tni_tls.current;
+    struct tni_current *table = slot ? NULL : make_table();
     if (slot) return slot;
-    if (!table) table = tni_thread_alloc(&tni_tls.current, sizeof(*table));
     if (!table) {
         tni_error_no_memory("current devices and streams", sizeof(*table));
         return NULL;
@@ -113,9 +124,21 @@ const char *tni_current_operator(void)
 
 const char *tni_current_set_operator(const char *name)
 {
-    struct tni_current *c = tni_tls.current;
-    if (!c && !(c = tni_thread_alloc(&tni_tls.current, sizeof *c))) return NULL;
+    struct tni_current *c = make_table();
+    if (!c) return NULL;
     const char *before = c->operator_name;
     c->operator_name = name;
     return before;
+}
+
+int32_t tni_thread_number_make(void)
+{
+    return make_table() ? TN_OK
+                        : tni_error_no_memory("current devices and streams", sizeof(struct tni_current));
+}
+
+uint64_t tni_thread_number(void)
+{
+    const struct tni_current *c = tni_tls.current;
+    return c ? c->thread : 0;
 }

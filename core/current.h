@@ -15,6 +15,9 @@ int32_t tni_current_set_index(const tn_context *ctx, uint32_t type, int32_t inde
  * told only while a device records its history. Setting returns the name before. */
 const char *tni_current_operator(void);
 const char *tni_current_set_operator(const char *name);
+/* A number that no other thread of the process has or had, from the first tni_thread_number_make on; 0 before. */
+uint64_t tni_thread_number(void);
+int32_t tni_thread_number_make(void);
 /* NULL sets the default stream. */
 int32_t tni_current_set_stream(tni_device *device, tn_stream *stream);
 

@@ -136,6 +136,22 @@ Test(waits, an_emptied_cache_waits_for_the_device)
     close_world(&w);
 }
 
+/* Memory that was free for longest goes back to the device before another request, while queued work still reads it. */
+Test(waits, collected_memory_is_waited_for)
+{
+    world w = open_world();
+    int64_t count = 300000;
+    cr_assert_eq(tn_memory_set_limit(w.ctx, w.device, 1 << 30), TN_OK);
+    cr_assert_eq(tn_memory_configure(w.ctx, w.device, "garbage_collection_threshold:0.001"), TN_OK);
+    tn_tensor *x = filled(&w, count, 1);
+    cr_assert_eq(tn_stream_synchronize(w.home), TN_OK);
+    tn_tensor *sum = tn_sum(w.s, x);
+    tn_drop(w.s, x);
+    tn_empty(w.s, TN_INTS(10 * count), .dtype = TN_FLOAT64, .device = w.device);
+    expect_all(&w, sum, (double)count);
+    close_world(&w);
+}
+
 /* ---- gates -------------------------------------------------------------------------------------------- */
 
 /* A host callback that waits for the test: what is queued behind it is unfinished, however fast the device

@@ -300,3 +300,111 @@ Test(allocator_streams, the_heir_of_a_streams_memory)
     cr_assert_eq(gpu.live_allocations, 0);
     close_gpu();
 }
+
+/* ---- Work that another thread queues while memory goes back to the device ---- */
+
+static tni_driver original;
+static tni_block *freed_meanwhile;
+static int given_early;
+
+/* What another thread does between the wait and the lock: it queues work on a block, and frees the block. */
+static int32_t synchronize_and_go_on(void *self, void *device)
+{
+    int32_t status = original.stream.synchronize(self, device, d->default_stream->handle);
+    if (!freed_meanwhile) return status;
+    fake_work(d->default_stream);
+    tni_block_free(freed_meanwhile);
+    freed_meanwhile = NULL;
+    return status;
+}
+
+static void note_work(void *self, void *device)
+{
+    int32_t done = 0;
+    (void)original.stream.query(self, device, d->default_stream->handle, &done);
+    given_early += !done;
+}
+
+static void free_at_rest(void *self, void *device, const tn_memory *memory)
+{
+    note_work(self, device);
+    original.memory.free(self, device, memory);
+}
+
+static int32_t resize_at_rest(void *self, void *device, void *allocation, uint64_t bytes)
+{
+    note_work(self, device);
+    return original.memory.resize(self, device, allocation, bytes);
+}
+
+static void watch_what_goes_back(void)
+{
+    open_gpu();
+    original = d->type->driver;
+    d->type->driver.device.synchronize = synchronize_and_go_on;
+    d->type->driver.memory.free = free_at_rest;
+    given_early = 0;
+}
+
+/* "Called when no unfinished work uses the memory." */
+Test(allocator_streams, memory_goes_back_after_the_work_that_other_threads_queue)
+{
+    watch_what_goes_back();
+    freed_meanwhile = get(30 * MIB);
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_assert_null(freed_meanwhile);
+    cr_assert_eq(gpu.live_allocations, 0);
+    cr_assert_eq(given_early, 0);
+    close_gpu();
+}
+
+Test(allocator_streams, memory_is_cut_off_after_the_work_that_other_threads_queue)
+{
+    gpu.memory = 1024 * MIB;
+    gpu.grows = 1;
+    watch_what_goes_back();
+    cr_assert_eq(tn_memory_configure(ctx, d->id, "expandable_segments:True"), TN_OK);
+    tni_block *first = get(30 * MIB);
+    freed_meanwhile = get(30 * MIB);
+    d->type->driver.memory.resize = resize_at_rest;
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_assert_eq(gpu.used, 30 * MIB);
+    cr_assert_eq(given_early, 0);
+    tni_block_free(first);
+    close_gpu();
+}
+
+/* ---- Threads that end in a private pool ---- */
+
+static void *begin_and_end(void *pool)
+{
+    cr_assert_eq(tn_memory_pool_begin(pool), TN_OK);
+    tni_block_free(get(KIB));
+    return NULL;
+}
+
+static void *take_a_block(void *out)
+{
+    *(tni_block **)out = get(KIB);
+    return NULL;
+}
+
+/* The system gives a thread the identity of one that has ended. */
+Test(allocator_streams, a_thread_that_ends_leaves_its_pool_to_no_other)
+{
+    open_gpu();
+    tn_memory_pool *pool = NULL;
+    pthread_t first, second;
+    tni_block *b = NULL;
+    tn_memory_stats of_pool = {.size = sizeof of_pool};
+    cr_assert_eq(tn_memory_pool_create(ctx, d->id, &pool), TN_OK);
+    for (int i = 0; i < 20; i++) {
+        pthread_create(&first, NULL, begin_and_end, pool);
+        pthread_join(first, NULL);
+        pthread_create(&second, NULL, take_a_block, &b);
+        pthread_join(second, NULL);
+        cr_assert_eq(tn_memory_pool_get_stats(pool, &of_pool), TN_OK);
+        cr_assert_eq(of_pool.active_blocks, 0, "round %d", i);
+        tni_block_free(b);
+    }
+}
