@@ -288,11 +288,32 @@ void tni_context_own(tn_context *ctx)
     atomic_fetch_add_explicit(&ctx->owners, 1, memory_order_relaxed);
 }
 
+static void *finish_on_own_thread(void *ctx)
+{
+    finish_context(ctx);
+    return NULL;
+}
+
+/* The last owner was something that a device has released late, on a thread that ends with the device. */
+static void finish_elsewhere(tn_context *ctx)
+{
+    pthread_t thread;
+    int failed = tni_thread_start(&thread, finish_on_own_thread, ctx);
+    if (failed)
+        tni_log(ctx, TN_LOG_ERROR, "the context is not ended, for lack of a thread: %s", strerror(failed));
+    else
+        pthread_detach(thread);
+}
+
 /* In a forked child the context is left as it is: its locks and the plugins' threads did not come along. */
 void tni_context_unown(tn_context *ctx)
 {
     if (atomic_fetch_sub_explicit(&ctx->owners, 1, memory_order_acq_rel) != 1) return;
-    if (!tni_context_is_forked(ctx)) finish_context(ctx);
+    if (tni_context_is_forked(ctx)) return;
+    if (TNI_UNLIKELY(tni_tls.is_releasing))
+        finish_elsewhere(ctx);
+    else
+        finish_context(ctx);
 }
 
 void tni_contexts_each(void (*f)(tn_context *ctx, const void *of), const void *of)

@@ -97,10 +97,21 @@ static int32_t report(tn_stream *stream)
     return status;
 }
 
-/* Under the lock. Of two marks of one stream the earlier one is kept. */
+/* The stream was released, and its error kept for its device. */
+static int32_t is_gone(const tni_late_mark *mark)
+{
+    return atomic_load(&mark->stream->id) != mark->id;
+}
+
+/* Under the lock. Of two marks of one stream the earlier one is kept. Those of streams that are gone make room: a program
+ * may make a stream for each step. */
 static int32_t add_mark(tn_stream *stream, const tni_late_mark *mark)
 {
     tni_late_mark *marks = stream->late.waited.data;
+    for (uint32_t i = stream->late.waited.count; i-- > 0;) {
+        if (is_gone(&marks[i])) marks[i] = marks[--stream->late.waited.count];
+    }
+    atomic_store(&stream->late.n_waited, stream->late.waited.count);
     for (uint32_t i = 0; i < stream->late.waited.count; i++) {
         if (marks[i].stream != mark->stream || marks[i].id != mark->id) continue;
         if (mark->found < marks[i].found) marks[i].found = mark->found;

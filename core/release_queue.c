@@ -6,7 +6,6 @@
  * first release. Devices without queues, events and callbacks, and systems without a thread to spare, release on
  * the thread of the call, after a wait for the stream.
  */
-#include <signal.h>
 #include "core/graph.h"
 
 typedef struct pending {
@@ -61,6 +60,7 @@ static void *work(void *argument)
 {
     struct tni_release_queue *q = argument;
     tni_device *d = q->device;
+    tni_tls.is_releasing = 1;
     pthread_mutex_lock(&q->lock);
     for (;;) {
         while (!q->first && !q->stopping) pthread_cond_wait(&q->changed, &q->lock);
@@ -82,17 +82,6 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Signals are for the program's threads. */
-static int32_t start(struct tni_release_queue *q)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int32_t failed = pthread_create(&q->thread, NULL, work, q);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return !failed;
-}
-
 static struct tni_release_queue *create(tni_device *d)
 {
     struct tni_release_queue *q = tni_alloc_zeroed(d->ctx, sizeof *q);
@@ -101,7 +90,7 @@ static struct tni_release_queue *create(tni_device *d)
     q->end = &q->first;
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
-    if (start(q)) return q;
+    if (!tni_thread_start(&q->thread, work, q)) return q;
     pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);
     tni_free(d->ctx, q, sizeof *q);

@@ -3,6 +3,7 @@
  * with the thread when it comes from tni_thread_alloc. */
 #include "core/thread.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 _Thread_local tni_thread tni_tls __attribute__((tls_model("initial-exec")));
@@ -42,6 +43,16 @@ void *tni_thread_alloc(void **member, uint64_t bytes)
         return NULL;
     }
     return *member = b + 1;
+}
+
+int tni_thread_start(pthread_t *out, void *(*run)(void *argument), void *argument)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(out, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
 }
 
 void tni_recursive_lock_init(pthread_mutex_t *lock)

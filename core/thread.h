@@ -27,7 +27,8 @@ typedef struct tni_thread {
     struct tni_device *random_device; /* whose generator serves while the CPU stands in for it */
     uint64_t sequence;                /* autograd's: number of the last node made here */
     void *errors;                     /* error.c's */
-    uint16_t error_lost;              /* there was no memory for `errors` */
+    uint8_t error_lost;               /* there was no memory for `errors` */
+    uint8_t is_releasing;             /* release_queue.c's: the thread is one of a device */
     uint8_t place_follows;            /* the place of the call that is running will be told, see debug.h */
     uint8_t has_new_objects;          /* debug.c's: objects were made whose place may follow */
     uint32_t observer_count;
@@ -44,6 +45,8 @@ _Static_assert(sizeof(tni_thread) <= 128, "tni_tls is static thread storage");
 /* Zeroed memory in a member of this thread's tni_tls, until the thread ends. NULL when there is none. */
 void *tni_thread_alloc(void **member, uint64_t bytes);
 
+/* Begins a thread of the library, on which no signal is handled: they are for the program's threads. An errno. */
+int tni_thread_start(pthread_t *out, void *(*run)(void *argument), void *argument);
 /* Makes a lock that a thread may take again: a function of the program is called under it. */
 void tni_recursive_lock_init(pthread_mutex_t *lock);
 

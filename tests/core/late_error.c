@@ -167,3 +167,18 @@ Test(late_error, a_release_that_waits_for_its_device)
     cr_assert_eq(tn_device_synchronize(ctx, id), TN_OK);
     cr_assert_eq(status, TN_OK);
 }
+
+/* A stream for each step: what the others waited for does not grow with the steps. */
+Test(late_error, streams_that_are_gone_are_not_remembered)
+{
+    for (int i = 0; i < 100; i++) {
+        tn_stream *of_step = NULL;
+        cr_assert_eq(tn_stream_create(ctx, id, 0, &of_step), TN_OK);
+        cr_assert_eq(tn_stream_wait_stream(b, of_step), TN_OK);
+        cr_assert_leq(b->late.waited.count, 1, "step %d", i);
+        tn_stream_release(of_step);
+    }
+    cr_assert_eq(tn_stream_wait_stream(b, a), TN_OK);
+    cr_assert_eq(b->late.waited.count, 1);
+    cr_assert_eq(b->late.n_waited, 1);
+}

@@ -2,7 +2,10 @@
 /* Streams and events, with and without a plugin's event interface. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <unistd.h>
+#include "core/graph.h"
 #include "fake_driver.h"
+#include "gate.h"
 
 static fake gpu = {.type = "gpu", .count = 2, .device_class = TN_DEVICE_DISCRETE};
 static tn_context *ctx;
@@ -200,4 +203,46 @@ Test(stream, callback_without_the_plugin)
     cr_assert_eq(tn_stream_add_callback(NULL, set, &called), TN_E_ARGUMENT);
     cr_assert_eq(called, 2);
     tn_context_destroy(ctx);
+}
+
+static gate before_the_last;
+
+static void release_tensor(void *pointer)
+{
+    gate_wait(&before_the_last);
+    tn_release(pointer);
+}
+
+static tni_driver driver;
+static pthread_t closed_by;
+
+static void close_and_note(void *self, void *device)
+{
+    closed_by = pthread_self();
+    driver.device.close(self, device);
+}
+
+/* A kernel keeps a tensor; the program lets go of all else before a thread of the device releases it. */
+Test(stream, what_a_device_releases_last_ends_the_context, .timeout = 60)
+{
+    counting memory = {0};
+    ctx = counted_context(&memory, &gpu);
+    tni_device *d = tni_device_get(ctx, tn_device_parse(ctx, "gpu:0"));
+    const int64_t sizes[] = {3};
+    tn_tensor *t = NULL;
+    driver = d->type->driver;
+    d->type->driver.device.close = close_and_note;
+    cr_assert_eq(tni_tensor_create(ctx, d->id, TN_FLOAT32, 1, sizes, NULL, &t), TN_OK);
+    tni_kept *kept = tni_alloc(ctx, sizeof *kept);
+    *kept = (tni_kept){.pointer = t, .release = release_tensor};
+    gate_init(&before_the_last);
+    tni_release_later(d->default_stream, kept);
+    sem_wait(&before_the_last.reached);
+    tn_context_destroy(ctx);
+    cr_assert_eq(gpu.closed, 0);
+    gate_open(&before_the_last);
+    while (atomic_load(&memory.live)) usleep(1000);
+    cr_assert_eq(gpu.closed, 1);
+    cr_assert_eq(gpu.breaches, 0);
+    cr_assert_not(pthread_equal(closed_by, before_the_last.passed_by), "the thread waited for itself");
 }
