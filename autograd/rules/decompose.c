@@ -2,6 +2,8 @@
 /* Factors of matrices, inverses, determinants, solutions of equations. ^H is the conjugate transpose. */
 #include "autograd/rules/formula.h"
 
+#include <float.h>
+
 static int64_t rows_of(const tn_tensor *t)
 {
     return t ? t->desc.sizes[t->desc.rank - 2] : 0;
@@ -188,6 +190,38 @@ static tn_tensor *scaled_inverse(tn_scope *s, tn_tensor *a, tn_tensor *w)
     return tn_linalg_solve_ex(s, adjoint(s, a), w).result;
 }
 
+/* g times the conjugate transpose of the adjugate, which singular matrices have, too: by singular values. */
+static tn_tensor *scaled_adjugate(tn_scope *s, tn_tensor *a, tn_tensor *grad)
+{
+    tn_linalg_svd_result r = tn_linalg_svd(s, a);
+    if (tn_scope_failed(s)) return NULL;
+    tn_tensor *phase = conj_of(s, mul(s, tn_linalg_det(s, r.U), tn_linalg_det(s, r.Vh)));
+    tn_tensor *others = tni_rule_product_of_others(s, r.S, (int64_t)r.S->desc.rank - 1);
+    others = mul(s, tn_unsqueeze(s, mul(s, phase, grad), -1), others);
+    return tn_matmul(s, mul(s, r.U, tn_unsqueeze(s, others, -2)), r.Vh);
+}
+
+/*
+ * The gradient of det as a function of the matrix, to be differentiated again. Singular matrices are replaced by 1 where
+ * the inverse is taken; all others are replaced by one with distinct singular values where those are used.
+ */
+static tn_tensor *det_gradient_again(tn_scope *s, tn_tensor *a, tn_tensor *det, tn_tensor *grad)
+{
+    tn_tensor *w = mul(s, grad, conj_of(s, det)), *size = tn_abs(s, det);
+    if (!size || columns_of(a) == 0) return scaled_inverse(s, a, w);
+    double limit = 100 * (size->desc.dtype == TN_FLOAT64 ? DBL_EPSILON : FLT_EPSILON);
+    tn_tensor *is_singular = tn_lt_scalar(s, tn_detach(s, size), limit);
+    if (!tn_item_bool(s, tn_any(s, is_singular))) return scaled_inverse(s, a, w);
+    if (tn_item_bool(s, tn_all(s, is_singular))) return scaled_adjugate(s, a, grad);
+    tn_tensor *one = tn_eye(s, columns_of(a), .dtype = a->desc.dtype, .device = a->desc.device);
+    tn_tensor *distinct = tn_cumsum(s, tn_cumsum(s, one, -1), -2); /* the smaller of row and column, from 1 */
+    tn_tensor *mask = tn_unsqueeze(s, tn_unsqueeze(s, is_singular, -1), -1);
+    tn_tensor *regular = scaled_inverse(s, tn_where(s, mask, one, a), drop_where(s, is_singular, w));
+    tn_tensor *singular =
+        scaled_adjugate(s, tn_where(s, mask, a, distinct), keep_where(s, is_singular, grad));
+    return add(s, regular, singular);
+}
+
 /*
  * g conj(det) A^-H, by the LU factors if nothing is recorded. A zero on their diagonal (then the determinant
  * is 0) is replaced by a small number, so that the division is defined.
@@ -195,11 +229,11 @@ static tn_tensor *scaled_inverse(tn_scope *s, tn_tensor *a, tn_tensor *w)
 void grad_linalg_det(tn_scope *s, tni_grad *g)
 {
     tn_tensor *a = tni_grad_saved(g, 0), *lu = tni_grad_result(g, 1), *pivots = tni_grad_result(g, 2);
-    tn_tensor *w = mul(s, tni_grad_out(g, 0), conj_of(s, tni_grad_result(g, 0)));
     if (tni_grad_enabled()) {
-        tni_grad_set(g, 0, scaled_inverse(s, a, w));
+        tni_grad_set(g, 0, det_gradient_again(s, a, tni_grad_result(g, 0), tni_grad_out(g, 0)));
         return;
     }
+    tn_tensor *w = mul(s, tni_grad_out(g, 0), conj_of(s, tni_grad_result(g, 0)));
     tn_tensor *zero = tn_eq_scalar(s, diagonal(s, lu), 0);
     lu = add(s, lu, tn_diag_embed(s, scale(s, zero, 1e-7)));
     w = tn_diag_embed(s, tn_expand_as(s, tn_unsqueeze(s, w, -1), pivots));

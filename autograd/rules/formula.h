@@ -193,6 +193,8 @@ uint64_t tni_rule_dims(tn_value dims, int64_t rank);
 tn_tensor *tni_rule_restore(tn_scope *s, tn_tensor *t, uint64_t dims, int64_t rank, int32_t keepdim);
 tn_tensor *tni_rule_norm(tn_scope *s, tn_tensor *grad, tn_tensor *self, double p, tn_tensor *norm,
                          uint64_t dims);
+/* For each element the product of the other elements along `dim`. */
+tn_tensor *tni_rule_product_of_others(tn_scope *s, tn_tensor *x, int64_t dim);
 /* The positions of set bits as a list in the scope. */
 tn_ints tni_rule_dim_list(tn_scope *s, uint64_t dims);
 

@@ -288,6 +288,16 @@ void grad_embedding_bag(tn_scope *s, tni_grad *g)
                                                                    .padding_idx = padding));
 }
 
+/* Sums the rows of each bag, in the sizes of argument 0. Indices behind the last bag have a number of their own, whose sum is dropped. */
+static tn_tensor *sum_bags(tn_scope *s, const tni_grad *g, tn_tensor *rows, tn_tensor *offset2bag)
+{
+    tni_meta m = tni_grad_meta(g, 0, 0);
+    if (!rows) return NULL;
+    tn_ints sizes = TN_INTS(m.sizes[0] + 1, m.sizes[1]);
+    tn_tensor *sums = tn_zeros(s, sizes, .dtype = rows->desc.dtype, .device = rows->desc.device);
+    return tn_narrow(s, tn_index_add(s, sums, 0, offset2bag, rows), 0, 0, m.sizes[0]);
+}
+
 /* The gradient of `grad`: for each bag the sum (or mean) of the rows that its indices name. */
 void grad_embedding_bag_dense_backward(tn_scope *s, tni_grad *g)
 {
@@ -302,7 +312,7 @@ void grad_embedding_bag_dense_backward(tn_scope *s, tni_grad *g)
     tn_tensor *rows = tn_index_select(s, grad, 0, indices);
     if (weights) rows = mul(s, rows, tn_unsqueeze(s, weights, -1));
     if (padding >= 0) rows = drop_where(s, tn_unsqueeze(s, tn_eq_scalar(s, indices, padding), -1), rows);
-    tn_tensor *bags = tn_index_add(s, zeros_arg(s, g, 0, grad), 0, offset2bag, rows);
+    tn_tensor *bags = sum_bags(s, g, rows, offset2bag);
     if (mode == 1) bags = divide(s, bags, tn_unsqueeze(s, tn_clamp_min(s, sizes, 1), -1));
     tni_grad_set(g, 0, bags);
     set_unknown(s, g, 8);
@@ -316,5 +326,5 @@ void grad_embedding_bag_per_sample_weights_backward(tn_scope *s, tni_grad *g)
     if (!tni_grad_needs(g, 0)) return;
     tn_tensor *rows = mul(s, tn_index_select(s, tni_grad_saved(g, 1), 0, indices), grad);
     if (padding >= 0) rows = drop_where(s, tn_unsqueeze(s, tn_eq_scalar(s, indices, padding), -1), rows);
-    tni_grad_set(g, 0, tn_index_add(s, zeros_arg(s, g, 0, grad), 0, tni_grad_saved(g, 4), rows));
+    tni_grad_set(g, 0, sum_bags(s, g, rows, tni_grad_saved(g, 4)));
 }

@@ -258,11 +258,11 @@ static void by_result(tn_scope *s, tni_grad *g, slope_fn *slope, backward_fn *ba
 /* Of the backward operator (grad, y); `bend` is the derivative of the slope by y. */
 static void by_result_again(tn_scope *s, tni_grad *g, slope_fn *slope, backward_fn *backward, slope_fn *bend)
 {
-    tn_tensor *grad = tni_grad_out(g, 0), *y = conj_of(s, tni_grad_saved(g, 1));
-    if (tni_grad_needs(g, 0))
+    tn_tensor *grad = tni_grad_out(g, 0), *y = tni_grad_saved(g, 1);
+    if (tni_grad_needs(g, 0)) /* the operator multiplies by the conjugated slope, its gradient by the slope */
         tni_grad_set(g, 0, is_complex(y) ? mul(s, grad, slope(s, y)) : backward(s, grad, y));
     if (tni_grad_needs(g, 1))
-        tni_grad_set(g, 1, mul(s, mul(s, conj_of(s, grad), tni_grad_saved(g, 0)), bend(s, y)));
+        tni_grad_set(g, 1, mul(s, mul(s, conj_of(s, grad), tni_grad_saved(g, 0)), bend(s, conj_of(s, y))));
 }
 
 static tn_tensor *tanh_bend(tn_scope *s, tn_tensor *y)

@@ -120,7 +120,7 @@ static tn_tensor *product_before(tn_scope *s, tn_tensor *x, int64_t dim, int64_t
     return tn_cumprod(s, tn_cat(s, TN_TENSORS(one, tn_narrow(s, x, dim, 0, n - 1)), .dim = dim), dim);
 }
 
-static tn_tensor *product_of_others(tn_scope *s, tn_tensor *x, int64_t dim)
+tn_tensor *tni_rule_product_of_others(tn_scope *s, tn_tensor *x, int64_t dim)
 {
     if (!x) return NULL;
     int64_t n = x->desc.sizes[dim];
@@ -144,7 +144,7 @@ void grad_prod(tn_scope *s, tni_grad *g)
         tni_grad_set(g, 0, grad);
         return;
     }
-    tn_tensor *others = product_of_others(s, tn_reshape(s, x, TN_INTS(-1)), 0);
+    tn_tensor *others = tni_rule_product_of_others(s, tn_reshape(s, x, TN_INTS(-1)), 0);
     tni_grad_set(g, 0, mul(s, grad, conj_of(s, tn_reshape(s, others, sizes_of(&m)))));
 }
 
@@ -155,8 +155,9 @@ void grad_prod_dim(tn_scope *s, tni_grad *g)
     if (r.self.rank == 0)
         tni_grad_set(g, 0, grad);
     else
-        tni_grad_set(
-            g, 0, mul(s, r.grad, conj_of(s, product_of_others(s, x, wrap_dim(int_arg(g, 1), r.self.rank)))));
+        tni_grad_set(g, 0,
+                     mul(s, r.grad,
+                         conj_of(s, tni_rule_product_of_others(s, x, wrap_dim(int_arg(g, 1), r.self.rank)))));
 }
 
 /* ---- extrema: elements that tie share the gradient ---- */

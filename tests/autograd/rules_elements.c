@@ -15,6 +15,9 @@ Test(rules_elements, gradients_of_activations)
     CHECK(s, TN_OP_LOGIT_BACKWARD, of(leaf(s, -1, 1, TN_INTS(3))), of(inside), tn_value_none());
     CHECK(s, TN_OP_LOGIT_BACKWARD, of(leaf(s, -1, 1, TN_INTS(3))), of(inside), real(0.1));
     CHECK(s, TN_OP_SILU, of(complex_leaf(s, -1, 1, TN_INTS(3))));
+    tn_tensor *complex[] = {complex_leaf(s, -1, 1, TN_INTS(3)), complex_leaf(s, -1, 1, TN_INTS(3))};
+    CHECK_ONCE(s, TN_OP_TANH_BACKWARD, of(complex[0]), of(complex[1]));
+    CHECK_ONCE(s, TN_OP_SIGMOID_BACKWARD, of(complex[0]), of(complex[1]));
     CHECK(s, TN_OP_NATIVE_DROPOUT_BACKWARD, of(leaf(s, -1, 1, TN_INTS(3))),
           of(tn_gt_scalar(s, constant(s, -1, 1, TN_INTS(3)), 0)), real(2));
     rules_end(s);
@@ -47,6 +50,11 @@ Test(rules_elements, gradients_of_bags)
           of(constant(s, -1, 1, TN_INTS(3, 3))), of(indices), of(offsets), of(bags), whole(0), whole(-1));
     CHECK(s, TN_OP__EMBEDDING_BAG_PER_SAMPLE_WEIGHTS_BACKWARD, of(grad),
           of(constant(s, -1, 1, TN_INTS(3, 3))), of(indices), of(offsets), of(bags), whole(0), whole(2));
+    /* Indices behind the last bag, where the offsets end before them. */
+    bags = longs(s, TN_INTS(4), (int64_t[]){0, 0, 1, 2});
+    sizes = longs(s, TN_INTS(2), (int64_t[]){2, 1});
+    CHECK(s, TN_OP__EMBEDDING_BAG_DENSE_BACKWARD, of(grad), of(indices), of(bags), of(sizes), of(sizes),
+          whole(3), tn_value_bool(0), whole(1), tn_value_none(), whole(-1));
     rules_end(s);
 }
 

@@ -111,6 +111,24 @@ Test(rules_linalg, of_determinants)
     rules_end(s);
 }
 
+/* At singular matrices the gradient of the determinant is the adjugate, and has a derivative: here that of its first element. */
+Test(rules_linalg, of_determinants_that_are_zero)
+{
+    tn_scope *s = rules_begin();
+    const double singular[] = {1, 2, 3, 4, 5, 6, 5, 7, 9, 2, 0, 1, 1, 3, 0, 0, 1, 1};
+    const double adjugate[] = {3, -6, 3, 3, -6, 3, -3, 6, -3, 3, -1, 1, 1, 2, -2, -3, 1, 6};
+    const double again[] = {0, 0, 0, 0, 9, -7, 0, -6, 5, 0, 0, 0, 0, 1, -1, 0, 0, 3};
+    for (int32_t regular = 0; regular < 2; regular++) {
+        tn_tensor *a = make(s, regular ? TN_INTS(2, 3, 3) : TN_INTS(3, 3), singular, 1), *grad = NULL;
+        tn_backward_options options = {.size = sizeof options, .create_graph = 1};
+        tn_grad(s, TN_TENSORS(tn_sum(s, tn_linalg_det(s, a))), TN_TENSORS(a), &options, &grad);
+        expect_values(s, grad, regular ? 18 : 9, adjugate, 1e-9);
+        tn_backward(s, tn_sum(s, tn_select(s, tn_select(s, grad, -1, 0), -1, 0)));
+        expect_values(s, tn_grad_of(s, a), regular ? 18 : 9, again, 1e-9);
+    }
+    rules_end(s);
+}
+
 Test(rules_linalg, of_qr)
 {
     tn_scope *s = rules_begin();
