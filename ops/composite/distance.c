@@ -44,6 +44,12 @@ static tn_tensor *all_differences(tn_scope *s, tn_tensor *a, tn_tensor *b)
     return tn_sub(s, tn_unsqueeze(s, a, -2), tn_unsqueeze(s, b, -3));
 }
 
+/* 0 for NaN: the largest difference of cdist, but not that of pdist, is that of the others, as in ATen. */
+static tn_tensor *without_nan(tn_scope *s, tn_tensor *difference)
+{
+    return tn_where_scalarself(s, tn_isnan(s, difference), 0, difference);
+}
+
 static int32_t check_cdist(tn_scope *s, const tn_tensor *a, const tn_tensor *b, double p)
 {
     const tn_tensor *both[] = {a, b};
@@ -92,7 +98,8 @@ void composite_cdist_forward(tn_scope *s, const tn_value *args, tn_value *outs)
     if (by_product(a, b, p, arg_int_or(args, 3, 0)) && tn_tensor_numel(a) && tn_tensor_numel(b))
         give(outs, 0, tn__euclidean_dist(s, a, b));
     else
-        give(outs, 0, norm_of(s, all_differences(s, a, b), p));
+        give(outs, 0,
+             norm_of(s, isinf(p) ? without_nan(s, all_differences(s, a, b)) : all_differences(s, a, b), p));
 }
 
 void composite_cdist_backward(tn_scope *s, const tn_value *args, tn_value *outs)

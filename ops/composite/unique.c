@@ -94,7 +94,9 @@ static void runs_along(tn_scope *s, tn_tensor *self, int64_t dim, tn_value *outs
 /* unique_consecutive (self, return_inverse, return_counts, dim) */
 void composite_unique_consecutive(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    if (arg_given(args, 3)) return runs_along(s, arg_tensor(args, 0), arg_int(args, 3), outs);
+    int32_t is_flat =
+        rank_of(arg_tensor(args, 0)) == 1 && arg_int(args, 3) == 0; /* vectors are as without dim 0 */
+    if (arg_given(args, 3) && !is_flat) return runs_along(s, arg_tensor(args, 0), arg_int(args, 3), outs);
     unique_elements(s, arg_tensor(args, 0), 0,
                     (distinct){.wants_inverse = arg_bool(args, 1), .wants_counts = arg_bool(args, 2)}, outs,
                     3);
@@ -111,7 +113,8 @@ void composite_bincount(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *weights = arg_tensor(args, 1), *edges;
     int64_t bins = arg_int(args, 2), most = -1;
-    tn_dtype dtype = !weights ? TN_INT64 : dtype_of(weights) == TN_FLOAT32 ? TN_FLOAT32 : TN_FLOAT64;
+    tn_dtype dtype = TN_INT64;
+    if (weights && tn_tensor_numel(self)) dtype = dtype_of(weights) == TN_FLOAT32 ? TN_FLOAT32 : TN_FLOAT64;
     if (tn_tensor_numel(self)) {
         if (tn_item_int(s, tn_min(s, self)) < 0)
             return (void)tn_scope_fail(s, TN_E_ARGUMENT,

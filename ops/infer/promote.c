@@ -46,6 +46,34 @@ int32_t promote_scalars(tni_frame *f)
     return set_dtypes(f, dtype, dtype);
 }
 
+/* The number that a tensor argument was made of. */
+static tn_value wrapped_number(const tn_tensor *t)
+{
+    const void *at = t->desc.host;
+    switch (dtype_of(t)) {
+    case TN_BOOL:
+        return tn_value_bool(*(const uint8_t *)at);
+    case TN_INT64:
+        return tn_value_int(*(const int64_t *)at);
+    case TN_COMPLEX128:
+        return tn_value_complex(at);
+    default:
+        return tn_value_float(*(const double *)at);
+    }
+}
+
+/* Numbers in the place of self and other fit the dtype; half types take numbers beyond theirs as infinite, as in ATen. */
+static int32_t check_where_numbers(const tni_frame *f, tn_dtype dtype)
+{
+    if (dtype == TN_FLOAT16 || dtype == TN_BFLOAT16) return TN_OK;
+    for (uint32_t i = 1; i < 3; i++) {
+        const tn_tensor *t = tni_arg_tensor(f, i);
+        if (t->desc.flags & TN_DESC_WRAPPED && t->desc.host)
+            TNI_TRY(tni_check_fits(f, wrapped_number(t), dtype));
+    }
+    return TN_OK;
+}
+
 int32_t promote_where(tni_frame *f)
 {
     tn_dtype condition = dtype_of(tni_arg_tensor(f, 0)), dtype = common_of(f, 1, 3);
@@ -54,6 +82,7 @@ int32_t promote_where(tni_frame *f)
                         "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
                         tni_dtype_error_name(condition));
     f->keep_dtype = TNI_KEEP(0);
+    TNI_TRY(check_where_numbers(f, dtype));
     return set_dtypes(f, dtype, dtype);
 }
 

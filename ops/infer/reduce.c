@@ -116,6 +116,12 @@ int32_t infer_reduction_sum(tni_frame *f)
     return out_reduced(f, 0, f->call_dtype);
 }
 
+/* The dtype that a floating output is computed in: its own where it is wider than that of the elements. */
+static tn_dtype wider_float(tn_dtype own, tn_dtype given)
+{
+    return is_float(own) && is_float(given) && tn_promote_types(own, given) == given ? given : own;
+}
+
 /* mean: (self, dtype), or (self, dims, keepdim, dtype). */
 int32_t infer_reduction_mean(tni_frame *f)
 {
@@ -132,6 +138,7 @@ int32_t infer_reduction_mean(tni_frame *f)
                         "complex dtype. "
                         "Got: %s",
                         given ? "Optional" : "Input", tni_dtype_error_name(dtype));
+    if (!given && f->given[0]) dtype = wider_float(dtype, dtype_of(f->given[0]));
     f->call_dtype = dtype;
     f->identity = NAN;
     return out_reduced(f, 0, dtype);

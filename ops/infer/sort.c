@@ -65,7 +65,9 @@ int32_t infer_unique(tni_frame *f)
     const tn_tensor *self = tni_arg_tensor(f, 0);
     int32_t consecutive = f->op->base->number == TN_OP_UNIQUE_CONSECUTIVE,
             inverse = tni_arg_bool(f, consecutive ? 1 : 2);
-    if (consecutive && tni_arg_given(f, 3)) return unique_along(f, tni_arg_int(f, 3));
+    /* Dimension 0 of a vector is as none, but for -1, as in ATen. */
+    if (consecutive && tni_arg_given(f, 3) && (tni_arg_int(f, 3) != 0 || self->desc.rank != 1))
+        return unique_along(f, tni_arg_int(f, 3));
     TNI_TRY(tni_out(f, 0, dtype_of(self), 1, &self->numel));
     if (inverse)
         TNI_TRY(tni_out(f, 1, TN_INT64, self->desc.rank, sizes_of(self)));
@@ -142,7 +144,7 @@ int32_t infer_bincount(tni_frame *f)
     if (rank_of(self) != 1 || !is_integer(dtype_of(self)) || dtype_of(self) == TN_BOOL)
         return tni_fail(f, TN_E_DTYPE, "bincount only supports 1-d non-negative integral inputs.");
     if (bins < 0) return tni_fail(f, TN_E_ARGUMENT, "minlength should be >= 0");
-    if (weights) {
+    if (weights && self->numel) { /* without elements ATen does not look at the weights */
         if (rank_of(weights) != 1 || weights->numel != self->numel)
             return tni_fail(f, TN_E_SHAPE, "weights should be 1-d and have the same length as input");
         dtype = dtype_of(weights) == TN_FLOAT32 ? TN_FLOAT32 : TN_FLOAT64;

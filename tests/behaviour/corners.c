@@ -198,3 +198,43 @@ ON_EACH_DEVICE(corners, numbers_beside_half_types)
     /* In sums the scalar is rounded. */
     EXPECT(p, tn_sub_scalar(s, MAKE(p, TN_FLOAT16, TN_INTS(1), 60000), 66000), -INFINITY);
 }
+
+/* Dimension 0 of a vector is as none: without options there is neither inverse nor counts. Of -1 there are both. */
+ON_EACH_DEVICE(corners, runs_of_a_vector)
+{
+    tn_scope *s = p->s;
+    tn_tensor *x = MAKE(p, TN_INT64, TN_INTS(4), 5, 5, 7, 5);
+    tn_unique_consecutive_result flat = tn_unique_consecutive(s, x, .dim = 0),
+                                 counted = tn_unique_consecutive(s, x, .return_counts = 1, .dim = 0),
+                                 along = tn_unique_consecutive(s, x, .dim = -1);
+    EXPECT(p, flat.result0, 5, 7, 5);
+    cr_assert_eq(tn_tensor_numel(flat.result1) + tn_tensor_numel(flat.result2), 0);
+    EXPECT(p, counted.result2, 2, 1, 1);
+    cr_assert_eq(tn_tensor_numel(counted.result1), 0);
+    EXPECT(p, along.result1, 0, 0, 1, 2);
+    EXPECT(p, along.result2, 2, 1, 1);
+}
+
+/* Without elements there are int64 zeros, whatever the weights are. */
+ON_EACH_DEVICE(corners, counts_of_nothing)
+{
+    tn_scope *s = p->s;
+    tn_tensor *none = tn_zeros(s, TN_INTS(0), .dtype = TN_INT64);
+    tn_tensor *counts = tn_bincount(s, none, .weights = MAKE(p, TN_FLOAT32, TN_INTS(1), 1), .minlength = 2);
+    EXPECT(p, counts, 0, 0);
+    cr_assert_eq(tn_tensor_dtype(counts), TN_INT64);
+    counts =
+        tn_bincount(s, MAKE(p, TN_INT64, TN_INTS(1), 1), .weights = MAKE(p, TN_FLOAT32, TN_INTS(1), 0.5));
+    EXPECT(p, counts, 0, 0.5);
+    cr_assert_eq(tn_tensor_dtype(counts), TN_FLOAT32);
+}
+
+/* The largest difference passes over NaN in cdist, not in pdist. */
+ON_EACH_DEVICE(corners, largest_differences_with_nan)
+{
+    tn_scope *s = p->s;
+    tn_tensor *a = MAKE(p, TN_FLOAT32, TN_INTS(2, 2), 1, NAN, INFINITY, 1),
+              *b = MAKE(p, TN_FLOAT32, TN_INTS(2, 2), 1, 2, 5, NAN);
+    EXPECT(p, tn_cdist(s, a, b, .p = INFINITY), 0, 4, INFINITY, INFINITY);
+    cr_assert(isnan(tn_item_double(s, tn_pdist(s, a, .p = INFINITY))));
+}

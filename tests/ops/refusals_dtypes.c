@@ -63,6 +63,28 @@ Test(refusals_dtypes, numbers_beyond_the_dtype)
     end();
 }
 
+Test(refusals_dtypes, numbers_beyond_the_dtype_in_where)
+{
+    tn_tensor *bytes = of(TN_INT8, TN_INTS(2)), *floats = of(TN_FLOAT32, TN_INTS(2)),
+              *yes = of(TN_BOOL, TN_INTS(2));
+    REFUSED(tn_where_scalarself(s, yes, 300, bytes),
+            "value cannot be converted to type int8_t without overflow");
+    REFUSED(tn_where_scalarother(s, yes, bytes, -129),
+            "value cannot be converted to type int8_t without overflow");
+    REFUSED(tn_where_scalarother(s, yes, floats, 1e300),
+            "value cannot be converted to type float without overflow");
+    REFUSED(tn_where_scalar(s, yes, 1, 1e300), "value cannot be converted to type float without overflow");
+    REFUSED(tn_where_scalarself(
+                s, yes, ((tn_scalar){.tag = TN_TAG_COMPLEX, .as.floats = (double[]){1, 1e300}}), floats),
+            "value cannot be converted to type c10::complex<float> without overflow");
+    EXPECT(s, tn_where_scalarself(s, yes, -128, bytes), -128, -128);
+    EXPECT(s, tn_where_scalarself(s, yes, -1, of(TN_UINT8, TN_INTS(2))), 255, 255);
+    EXPECT(s, tn_where_scalarself(s, yes, 300, of(TN_BOOL, TN_INTS(2))), 300, 300);
+    EXPECT(s, tn_where_scalarself(s, yes, 1e300, of(TN_FLOAT16, TN_INTS(2))), INFINITY, INFINITY);
+    EXPECT(s, tn_where_scalarself(s, yes, INFINITY, floats), INFINITY, INFINITY);
+    end();
+}
+
 /* A number is refused by the dtype that the operator computes in: float32 for half types, where ATen does. */
 Test(refusals_dtypes, numbers_beyond_the_dtype_of_the_computation)
 {

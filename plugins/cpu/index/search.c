@@ -125,9 +125,9 @@ static int32_t bincount(void *state, const tn_call *call)
     double *sums = cpu_scratch(call, (uint64_t)bins * 8);
     if (!sums) return TN_E_OUT_OF_MEMORY;
     for (int64_t i = 0; i < bins; i++) sums[i] = 0;
-    double *weight = weights ? cpu_scratch(call, (uint64_t)n * 8) : NULL;
-    if (weights && !weight) return TN_E_OUT_OF_MEMORY;
-    if (weights) cpu_convert(weight, CPU_F64, weights->host, cpu_slot(weights->dtype), n);
+    double *weight = weights && n ? cpu_scratch(call, (uint64_t)n * 8) : NULL;
+    if (weights && n && !weight) return TN_E_OUT_OF_MEMORY;
+    if (weight) cpu_convert(weight, CPU_F64, weights->host, cpu_slot(weights->dtype), n);
     for (int64_t i = 0; i < n; i++) sums[bin[i]] += weight ? weight[i] : 1;
     cpu_convert(out->host, cpu_slot(out->dtype), sums, CPU_F64, bins);
     return TN_OK;

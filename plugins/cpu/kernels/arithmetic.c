@@ -43,7 +43,7 @@ KERNEL(clamp_tensor)
 }
 
 #if CPU_IS_HALF
-/* The bits are enough: neg turns the sign bit; relu clears patterns from -0 to -Inf and keeps NaN. */
+/* The bits are enough: neg turns the sign bit; relu clears patterns behind -0 up to -Inf and keeps -0 and NaN. */
 #if defined(DTYPE_F16)
 #define INFINITE_BITS 0x7c00
 #else
@@ -62,8 +62,8 @@ KERNEL(relu)
     const E *a = p[1];
     CPU_INDEPENDENT
     for (int64_t i = 0; i < n; i++) {
-        int16_t bits = (int16_t)a[i].bits;
-        o[i].bits = bits <= (int16_t)(INT16_MIN + INFINITE_BITS) ? 0 : a[i].bits;
+        uint16_t bits = a[i].bits, below_zero = (uint16_t)(bits - 0x8001u);
+        o[i].bits = below_zero < INFINITE_BITS ? 0 : bits;
     }
 }
 #endif

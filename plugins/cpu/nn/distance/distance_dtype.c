@@ -8,7 +8,8 @@ static T power(T x, double p)
     return (T)pow((double)x, p);
 }
 
-static T distance_of(const E *a, const E *b, int64_t width, double p)
+/* `pairs`: of pdist, whose largest difference is NaN if one of them is; cdist passes over NaN, as ATen's does. */
+static T distance_of(const E *a, const E *b, int64_t width, double p, bool pairs)
 {
     T sum = 0;
     for (int64_t i = 0; i < width; i++) {
@@ -20,7 +21,7 @@ static T distance_of(const E *a, const E *b, int64_t width, double p)
         else if (p == 0)
             sum += x != x ? x : (T)(x != 0);
         else if (isinf(p))
-            sum = x > sum || x != x ? x : sum;
+            sum = x > sum || (pairs && x != x) ? x : sum;
         else
             sum += power(x, p);
     }
@@ -38,9 +39,9 @@ static void forward(const cpu_distance *d, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++)
         for (int64_t j = d->pairs ? i + 1 : 0; j < d->b_rows; j++)
-            store(
-                &((E *)d->out)[place(d, i, j)],
-                distance_of((const E *)d->a + i * d->width, (const E *)d->b + j * d->width, d->width, d->p));
+            store(&((E *)d->out)[place(d, i, j)],
+                  distance_of((const E *)d->a + i * d->width, (const E *)d->b + j * d->width, d->width, d->p,
+                              d->pairs));
 }
 
 /* Derivative of the distance with respect to one difference. */
