@@ -35,6 +35,12 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
 
 static void device_close(void *self, void *device) {}
 
+/* Of a lost device each slot says so at once: those with a stream by their worker, others begin with this. */
+static int32_t device_status(void *self, void *device)
+{
+    return tn_worker_team_check(&((state *)self)->team);
+}
+
 /* ---- Memory ------------------------------------------------------------------------------------------- */
 
 /* The handle of an allocation points to its address. Only the device follows it. */
@@ -47,6 +53,8 @@ void *acme_address(void *handle, uint64_t offset)
 static int32_t memory_alloc(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     const tn_host *host = ((state *)self)->host;
+    int32_t status = device_status(self, device);
+    if (status) return status;
     if (request->flags)
         return host->error(host->context, TN_E_UNKNOWN_FIELD, "acme: unknown flags of memory");
     void **handle = malloc(sizeof(*handle));
@@ -76,7 +84,7 @@ static int32_t memory_fill(void *self, void *device, void *handle, uint64_t offs
 static int32_t memory_info(void *self, void *device, uint64_t *out_free, uint64_t *out_total)
 {
     *out_free = *out_total = 0; /* unknown */
-    return TN_OK;
+    return device_status(self, device);
 }
 
 /* ---- Copies: the host keeps its memory as it is until the stream has passed --------------------------- */
@@ -99,22 +107,48 @@ static int32_t device_to_device(void *self, void *device, void *to, uint64_t to_
     return tn_worker_move(stream, acme_address(to, to_offset), acme_address(from, from_offset), bytes, 0);
 }
 
+/* ---- Settings: with `lose` the suite can lose the device, as a fault of its hardware would ------------ */
+
+static int32_t describe(void *self, void *device, uint32_t i, tn_setting *out)
+{
+    if (i) return TN_E_INDEX;
+    out->name = "lose";
+    out->meaning = "the device is lost for good";
+    out->default_value = tn_value_bool(0);
+    return TN_OK;
+}
+
+static int32_t get(void *self, void *device, uint32_t i, tn_value *out)
+{
+    *out = tn_value_bool(((state *)self)->team.is_lost);
+    return TN_OK;
+}
+
+static int32_t set(void *self, void *device, uint32_t i, const tn_value *value)
+{
+    if (value->as.i) tn_worker_team_lose(&((state *)self)->team);
+    return TN_OK;
+}
+
 /* ---- Tables: what the host sees. A slot that is not named is absent, and the host's default serves. ---- */
 
-static const tn_device_interface device_interface =
-    TN_INTERFACE(tn_device_interface, .type = "acme", .enumerate = enumerate, .facts = facts,
-                 .open = device_open, .close = device_close, .synchronize = acme_synchronize);
+static const tn_device_interface device_interface = TN_INTERFACE(
+    tn_device_interface, .type = "acme", .enumerate = enumerate, .facts = facts, .open = device_open,
+    .close = device_close, .status = device_status, .synchronize = acme_synchronize);
 static const tn_memory_interface memory_interface =
     TN_INTERFACE(tn_memory_interface, .alloc = memory_alloc, .free = memory_free, .fill = memory_fill,
                  .info = memory_info);
 static const tn_copy_interface copy_interface =
     TN_INTERFACE(tn_copy_interface, .host_to_device = host_to_device, .device_to_host = device_to_host,
                  .device_to_device = device_to_device);
+static const tn_settings_interface settings_interface =
+    TN_INTERFACE(tn_settings_interface, .describe = describe, .get = get, .set = set);
 
 static const tn_named_interface interfaces[] = {
-    {"tenon.device", &device_interface}, {"tenon.memory", &memory_interface},
-    {"tenon.copy", &copy_interface},     {"tenon.stream", &acme_streams},
-    {"tenon.event", &acme_events},       {"tenon.kernels", &acme_kernels}};
+    {"tenon.device", &device_interface},    {"tenon.memory", &memory_interface},
+    {"tenon.copy", &copy_interface},        {"tenon.stream", &acme_streams},
+    {"tenon.event", &acme_events},          {"tenon.kernels", &acme_kernels},
+    {"tenon.settings", &settings_interface}};
 
 static const void *get_interface(void *self, const char *name, uint32_t version)
 {
@@ -126,23 +160,21 @@ static int32_t init(const tn_host *host, void **out_self)
     state *s = host->alloc(host->context, sizeof(*s));
     if (!s) return host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
     *s = (state){.host = host, .lock = PTHREAD_MUTEX_INITIALIZER};
+    tn_worker_team_init(&s->team, host);
     *out_self = s;
     return TN_OK;
 }
 
 static int32_t quiesce(void *self)
 {
-    for (acme_stream *s = ((state *)self)->streams; s; s = s->next) tn_worker_stop(&s->worker);
+    tn_worker_team_stop(&((state *)self)->team);
     return TN_OK;
 }
 
 static void shutdown(void *self)
 {
     state *s = self;
-    for (acme_stream *next; s->streams; s->streams = next) {
-        next = s->streams->next;
-        free(s->streams);
-    }
+    tn_worker_team_finish(&s->team);
     s->host->free(s->host->context, s, sizeof(*s));
 }
 

@@ -7,11 +7,6 @@
 #include <tenon/plain_kernels.h>
 #include <tenon/worker.h>
 
-typedef struct acme_stream {
-    tn_worker worker; /* the first member: its address is the stream's handle */
-    struct acme_stream *next;
-} acme_stream;
-
 typedef struct acme_event {
     tn_worker *stream; /* NULL: never recorded */
     uint64_t number;   /* of the last work before it */
@@ -20,8 +15,8 @@ typedef struct acme_event {
 /* The plugin's state in one context. There are no globals: several contexts may live at once. */
 typedef struct state {
     const tn_host *host;
-    pthread_mutex_t lock; /* of the list and the events: one thread may record what another asks */
-    acme_stream *streams;
+    pthread_mutex_t lock; /* of the events: one thread may record what another asks */
+    tn_worker_team team;  /* the streams of the device; several devices have one each */
 } state;
 
 extern const tn_dtype acme_dtypes[]; /* 0 ends them */

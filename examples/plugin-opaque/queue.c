@@ -9,20 +9,13 @@
 
 static int32_t stream_create(void *self, void *device, const tn_stream_options *options, void **out_stream)
 {
-    state *s = self;
-    acme_stream *made = calloc(1, sizeof(*made));
-    int32_t status = made ? tn_worker_start(&made->worker, s->host)
-                          : s->host->error(s->host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
-    if (status) return free(made), status;
-    pthread_mutex_lock(&s->lock);
-    made->next = s->streams;
-    s->streams = made;
-    pthread_mutex_unlock(&s->lock);
-    *out_stream = made;
-    return TN_OK;
+    tn_worker *made;
+    int32_t status = tn_worker_team_create(&((state *)self)->team, &made);
+    if (!status) *out_stream = made;
+    return status;
 }
 
-/* The memory stays until shutdown, since events may name the stream. */
+/* The worker stays in its team, since events may name it; a later stream uses it again. */
 static void stream_destroy(void *self, void *device, void *stream)
 {
     tn_worker_stop(stream);
@@ -49,15 +42,7 @@ static int32_t stream_host_callback(void *self, void *device, void *stream, void
 
 int32_t acme_synchronize(void *self, void *device)
 {
-    state *s = self;
-    int32_t status = TN_OK;
-    pthread_mutex_lock(&s->lock);
-    acme_stream *first = s->streams; /* what the list has stays in it until shutdown */
-    pthread_mutex_unlock(&s->lock);
-    for (acme_stream *at = first; at; at = at->next)
-        tn_worker_wait(&at->worker, tn_worker_queued(&at->worker));
-    for (acme_stream *at = first; at && !status; at = at->next) status = tn_worker_report(&at->worker);
-    return status;
+    return tn_worker_team_synchronize(&((state *)self)->team);
 }
 
 /* On the stream's thread; `work` is the copy of a call. */
@@ -82,6 +67,8 @@ int32_t acme_enqueue(void *self, const tn_call *call)
 static int32_t event_create(void *self, void *device, uint32_t flags, void **out_event)
 {
     const tn_host *host = ((state *)self)->host;
+    int32_t status = tn_worker_team_check(&((state *)self)->team);
+    if (status) return status;
     *out_event = calloc(1, sizeof(acme_event));
     return *out_event ? TN_OK : host->error(host->context, TN_E_OUT_OF_MEMORY, "acme: out of memory");
 }
@@ -105,27 +92,28 @@ static acme_event place_of(void *self, void *event, tn_worker *stream)
 static int32_t event_record(void *self, void *device, void *event, void *stream)
 {
     place_of(self, event, stream);
-    return TN_OK;
+    return tn_worker_check(stream);
 }
 
 static int32_t event_query(void *self, void *device, void *event, int32_t *out_done)
 {
     acme_event e = place_of(self, event, NULL);
-    *out_done = !e.stream || tn_worker_is_done(e.stream, e.number);
-    return TN_OK;
+    int32_t status = tn_worker_team_check(&((state *)self)->team);
+    if (!status) *out_done = !e.stream || tn_worker_is_done(e.stream, e.number);
+    return status;
 }
 
 static int32_t event_synchronize(void *self, void *device, void *event)
 {
     acme_event e = place_of(self, event, NULL);
     if (e.stream) tn_worker_wait(e.stream, e.number);
-    return TN_OK;
+    return tn_worker_team_check(&((state *)self)->team);
 }
 
 static int32_t stream_wait_event(void *self, void *device, void *stream, void *event)
 {
     acme_event e = place_of(self, event, NULL);
-    return e.stream ? tn_worker_wait_for(stream, e.stream, e.number) : TN_OK;
+    return e.stream ? tn_worker_wait_for(stream, e.stream, e.number) : tn_worker_check(stream);
 }
 
 const tn_stream_interface acme_streams =
