@@ -25,7 +25,8 @@ typedef struct tni_alive {
     const void *handle;
     uint64_t number;         /* in the order of making */
     const void *thread;      /* that made it, by its tni_tls */
-    int32_t is_new;          /* an object that the running call of this thread made */
+    int32_t is_new;          /* an object or scope that the running call of this thread made */
+    int32_t has_own_place;   /* that of the call which opened the scope, not of its first use */
     char maker[MAKER_BYTES]; /* of another object: what it is */
     char place[PLACE_BYTES]; /* "model.c:49", or "" */
 } tni_alive;
@@ -48,7 +49,10 @@ struct tni_debug {
 static const struct {
     const char *word;
     uint32_t wish;
-} words[] = {{"handles", TNI_DEBUG_HANDLES}, {"leaks", TNI_DEBUG_LEAKS}, {"nan", TNI_DEBUG_NAN}};
+} words[] = {{"handles", TNI_DEBUG_HANDLES},
+             {"leaks", TNI_DEBUG_LEAKS},
+             {"nan", TNI_DEBUG_NAN},
+             {"anomaly", TNI_DEBUG_ANOMALY}};
 
 static int32_t read_wishes(const char *list, uint32_t *out)
 {
@@ -62,7 +66,7 @@ static int32_t read_wishes(const char *list, uint32_t *out)
             *out |= words[i].wish;
         else if (length)
             return tni_error(TN_E_ARGUMENT,
-                             "TENON_DEBUG: unknown word '%.*s' (expected handles, leaks or nan)",
+                             "TENON_DEBUG: unknown word '%.*s' (expected handles, leaks, nan or anomaly)",
                              (int)(length < 200 ? length : 200), list);
         list += length + (list[length] == ',');
     }
@@ -145,9 +149,18 @@ void tni_debug_ended(const tn_tensor *t)
     drop(t->ctx, &t->ctx->debug->tensors, t);
 }
 
+/* The running call of this thread may have a place, which follows when it returns. */
+static void expect_place(struct tni_debug *d, const void *handle)
+{
+    pthread_mutex_lock(&d->lock);
+    if (*find(d, handle)) (*find(d, handle))->is_new = tni_tls.has_new_objects = 1;
+    pthread_mutex_unlock(&d->lock);
+}
+
 void tni_debug_scope_opened(tn_scope *s)
 {
     add(s->ctx, &s->ctx->debug->scopes, s, s->parent ? "tn_scope_open_child" : "tn_scope_open");
+    expect_place(s->ctx->debug, s);
 }
 
 void tni_debug_scope_closed(tn_scope *s)
@@ -160,9 +173,7 @@ void tni_debug_object_begin(tn_context *ctx, const void *object, const char *wha
     struct tni_debug *d = ctx->debug;
     if (!d) return;
     add(ctx, &d->objects, object, what);
-    pthread_mutex_lock(&d->lock);
-    if (*find(d, object)) (*find(d, object))->is_new = tni_tls.has_new_objects = 1;
-    pthread_mutex_unlock(&d->lock);
+    expect_place(d, object);
 }
 
 void tni_debug_object_end(tn_context *ctx, const void *object)
@@ -186,17 +197,24 @@ static void set_place(tni_alive *a, const char *place)
     if (!a->place[0]) snprintf(a->place, sizeof a->place, "%s", place);
 }
 
-/* A place in the form that reports have, or NULL: the call that made the new objects has none. */
+static void end_new_of(tni_alive *list, const char *place)
+{
+    for (tni_alive *a = list; a; a = a->next) {
+        if (!a->is_new || a->thread != &tni_tls) continue;
+        a->has_own_place = place && !a->place[0];
+        if (place) set_place(a, place);
+        a->is_new = 0;
+    }
+}
+
+/* A place in the form that reports have, or NULL: the call that made the new objects and scopes has none. */
 static void end_new(tn_context *ctx, const void *place)
 {
     struct tni_debug *d = ctx->debug;
     if (!d || tni_context_is_forked(ctx)) return;
     pthread_mutex_lock(&d->lock);
-    for (tni_alive *a = d->objects; a; a = a->next) {
-        if (!a->is_new || a->thread != &tni_tls) continue;
-        if (place) set_place(a, place);
-        a->is_new = 0;
-    }
+    end_new_of(d->objects, place);
+    end_new_of(d->scopes, place);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -234,6 +252,7 @@ void tni_debug_place_end(tn_scope *s, uint64_t from, const char *file, uint32_t 
         if (d->found[i].thread == &tni_tls) log_found(s->ctx, &d->found[i], place);
     }
     pthread_mutex_unlock(&d->lock);
+    if (d->wishes & TNI_DEBUG_ANOMALY) s->ctx->autograd->placed(s->ctx, place);
 }
 
 void tni_debug_found(tn_context *ctx, const char *text)
@@ -281,7 +300,8 @@ void tni_debug_report(tn_context *ctx)
     for (const tni_alive *a = d->scopes; a && lines < MAX_LINES; a = a->next, lines++)
         tni_log(ctx, TN_LOG_ERROR,
                 "TENON_DEBUG: %s%sleak: scope of %s%s is open and owns %u tensor%s (number %llu)", a->place,
-                a->place[0] ? ": " : "", a->maker, a->place[0] ? ", first used here," : "",
+                a->place[0] ? ": " : "", a->maker,
+                a->place[0] && !a->has_own_place ? ", first used here," : "",
                 ((const tn_scope *)a->handle)->count, ((const tn_scope *)a->handle)->count == 1 ? "" : "s",
                 (unsigned long long)a->number);
     for (const tni_alive *a = d->objects; a && lines < MAX_LINES; a = a->next, lines++)

@@ -157,18 +157,21 @@ Test(program, places_of_leaks)
 {
     lines l = {.count = 0};
     tn_context *ctx = watched("leaks", &l);
-    tn_scope *s = tn_scope_open(ctx);
+    tn_scope *s = (tn_scope_open)(ctx), *placed = tn_scope_open(ctx);
+    int opened = __LINE__ - 1;
     tn_tensor *data = tn_retain(tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){3}, TN_CPU));
     int line = __LINE__ - 1;
     tn_tensor *item = tn_retain(tn_index(s, data, TN_AT(0)));
     tn_tensor *nowhere = tn_retain((tn_neg)(s, data));
     tn_context_destroy(ctx);
     cr_assert_eq(strncmp(line_at(&l, line), "leak: scope of tn_scope_open, first used here, is open", 54), 0);
+    cr_assert_eq(strncmp(line_at(&l, opened), "leak: scope of tn_scope_open is open", 36), 0, "%s", l.text);
     cr_assert_not_null(
         strstr(line_at(&l, line), "leak: tensor [1] int64 with 3 references, made by tn_from_data"), "%s",
         l.text);
     cr_assert_eq(strncmp(line_at(&l, line + 2), "leak: tensor [] int64", 21), 0, "%s", l.text);
     cr_assert_not_null(strstr(l.text, "TENON_DEBUG: leak: tensor [1] int64"), "%s", l.text);
+    tn_scope_close(placed);
     tn_scope_close(s);
     tn_release(data);
     tn_release(item);
