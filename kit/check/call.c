@@ -48,11 +48,25 @@ static tn_tensor *storage_of_values(tn_scope *s, const call_tensor *t, int64_t n
     return data ? tn_from_data(s, t->dtype, TN_INTS(n), data, TN_CPU) : NULL;
 }
 
+/* Seeds of a plan differ little, and the generator's first numbers are alike for such seeds: this spreads them
+ * (the finalizer of SplitMix64). */
+static uint64_t spread(uint64_t seed)
+{
+    seed += 0x9e3779b97f4a7c15u;
+    seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9u;
+    seed = (seed ^ seed >> 27) * 0x94d049bb133111ebu;
+    return seed ^ seed >> 31;
+}
+
 tn_tensor *call_make(tn_scope *s, const call_tensor *t, uint64_t seed, tn_device device)
 {
     int64_t n = extent(t);
-    const fill_wish wish = {
-        .dtype = t->dtype, .sizes = {&n, 1}, .low = t->low, .high = t->high, .step = t->step, .seed = seed};
+    const fill_wish wish = {.dtype = t->dtype,
+                            .sizes = {&n, 1},
+                            .low = t->low,
+                            .high = t->high,
+                            .step = t->step,
+                            .seed = spread(seed)};
     tn_tensor *x = t->values || t->integers ? storage_of_values(s, t, n) : fill_tensor(s, &wish);
     if (!t->on_host && device != TN_CPU) x = tn_to_device(s, x, device, t->dtype);
     x = tn_as_strided(s, x, ((tn_ints){t->sizes, t->rank}), ((tn_ints){t->strides, t->rank}),

@@ -342,6 +342,7 @@ static void build_product(draft *d, const family_case *c, int64_t class)
     if (class == NO_DIMENSIONS) m = n = 1; /* the smallest product */
     factor(a, c->dtype, rank, 3, m, k);
     factor(b, c->dtype, rank, 3, k, n);
+    if (class == LARGE && c->dtype == TN_FLOAT64) a->step = b->step = 0x1p-16; /* exact, but not in float32 */
     if (class == TRANSPOSED) {
         a->strides[row] = 1;
         a->strides[column] = m;

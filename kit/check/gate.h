@@ -39,6 +39,7 @@ typedef struct desk {
     hand h;
     gate g;
     void *device, *stream, *other, *event;
+    uint64_t bytes; /* for the case */
     check_result *out;
 } desk;
 

@@ -2,7 +2,8 @@
 /*
  * Tier 1, sizes: rows, sums and products that are longer than blocks and loops of kernels mostly are, no dimension and
  * more of them than the other cases have, and large integers. What goes wrong with long tensors has little to do with
- * dtypes: nearly all are of float32. Sums are of multiples of 1/16, so they do not round in any order.
+ * dtypes: nearly all are of float32. Sums are of multiples of 1/16, so they do not round in any order, except where a
+ * case is about rounding.
  */
 #include "sources.h"
 #include "words.h"
@@ -83,6 +84,32 @@ static const struct {
     {"aten::sum", "bfloat16", "p20011 -", TN_BFLOAT16, 0},
     {"aten::sum.dim_IntList", "float16", "p3,20011 i1 b0 -", TN_FLOAT16, 0},
     {"aten::sum.dim_IntList", "bfloat16", "p3,20011 i1 b0 -", TN_BFLOAT16, 0},
+    /* What is lost when only the sums of blocks are kept in 16 bits. */
+    {"aten::mm", "float16-parts", "k3,40004 l40004,5", TN_FLOAT16, 0},
+    {"aten::mm", "bfloat16-parts", "k3,40004 l40004,5", TN_BFLOAT16, 0},
+    {"aten::bmm", "float16-parts", "k2,3,40004 l2,40004,5", TN_FLOAT16, 0},
+    {"aten::bmm", "bfloat16-parts", "k2,3,40004 l2,40004,5", TN_BFLOAT16, 0},
+    {"aten::addmm", "float16-parts", "p3,5 k3,40004 l40004,5 s1 s1", TN_FLOAT16, 0},
+    {"aten::addmm", "bfloat16-parts", "p3,5 k3,40004 l40004,5 s1 s1", TN_BFLOAT16, 0},
+    {"aten::sum", "float16-parts", "k40004 -", TN_FLOAT16, 0},
+    {"aten::sum", "bfloat16-parts", "k40004 -", TN_BFLOAT16, 0},
+    {"aten::sum.dim_IntList", "float16-parts", "k3,40004 i1 b0 -", TN_FLOAT16, 0},
+    {"aten::sum.dim_IntList", "bfloat16-parts", "k3,40004 i1 b0 -", TN_BFLOAT16, 0},
+    /* What a sum of float32 loses that adds one element after the other. */
+    {"aten::sum", "rounding", "p1100003 -", 0, 0},
+    {"aten::sum.dim_IntList", "rounding", "p2,1100003 i1 b0 -", 0, 0},
+    {"aten::mean", "rounding", "p1100003 -", 0, 0},
+    /* Factors of float32 that 10 bits do not hold, and sums that only float64 holds. */
+    {"aten::mm", "fine", "p9,7 p7,5", 0, 0},
+    {"aten::bmm", "fine", "p2,9,7 p2,7,5", 0, 0},
+    {"aten::addmm", "fine", "p9,5 p9,7 p7,5 s1 s1", 0, 0},
+    {"aten::baddbmm", "fine", "p2,9,5 p2,9,7 p2,7,5 s1 s1", 0, 0},
+    {"aten::mm", "float64", "g3,4098 l4098,5", TN_FLOAT64, 0},
+    {"aten::bmm", "float64", "g2,3,4098 l2,4098,5", TN_FLOAT64, 0},
+    {"aten::addmm", "float64", "p3,5 g3,4098 l4098,5 s1 s1", TN_FLOAT64, 0},
+    {"aten::sum", "float64", "g4098 -", TN_FLOAT64, 0},
+    {"aten::sum.dim_IntList", "float64", "g3,4098 i1 b0 -", TN_FLOAT64, 0},
+    {"aten::cumsum", "float64", "g3,4098 n1 -", TN_FLOAT64, 0},
     /* Beyond what 32 bits and doubles hold. */
     {"aten::add.Tensor", "int64", "w5,33 w5,33 n1", TN_INT64, 0},
     {"aten::add.Tensor", "alpha", "z5,33 z5,33 n4294967299", TN_INT64, 0},

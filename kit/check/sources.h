@@ -32,6 +32,11 @@ void check_late_cases(check_target *t, check_list *list);
 void check_option_cases(check_target *t, check_list *list);
 /* sizes.c: long rows, deep products, many dimensions. */
 void check_size_cases(check_target *t, check_list *list);
+/* far.c: elements that are gigabytes apart. */
+void check_far_cases(check_target *t, check_list *list);
+/* leaks.c: host memory that slots and kernels leave. */
+void check_leak_slots(check_target *t, check_list *list);
+void check_leak_kernels(check_target *t, check_list *list);
 /* streams.c: a kernel on two streams at once. */
 void check_stream_cases(check_target *t, check_list *list);
 /* tier2.c: a perceptron learns. */

@@ -380,6 +380,8 @@ uint32_t table_plan(check_target *t, const table_case *c, int64_t class, call_pl
         call_tensor *x = &tensors[i];
         x->dtype = !strcmp(a.name, "condition") || !strcmp(a.name, "mask") ? TN_BOOL : c->dtype;
         set_contents(c, x, position);
+        if (class == TABLE_LARGE && x->dtype == TN_FLOAT64 && x->step > 0)
+            x->step = 0x1p-28; /* exact sums, but not in float32 */
         /* No result depends on the buffer, nor does the shape. */
         set_shape(x, class, strcmp(a.name, "buffer") ? position++ : 1, n_tensors,
                   !strcmp(c->kind, "pointwise"));
@@ -421,7 +423,7 @@ static int is_primitive(const char *name)
 }
 
 /* Whether a class makes sense for this operator and dtype. */
-static int class_fits(check_target *t, const char *name, int64_t class, int pointwise, int primitive,
+static int class_fits(int in_place, const char *name, int64_t class, int pointwise, int primitive,
                       uint32_t n_tensors, tn_dtype dtype)
 {
     int floating = tn_dtype_is_floating(dtype);
@@ -429,7 +431,7 @@ static int class_fits(check_target *t, const char *name, int64_t class, int poin
         class == TABLE_IN_PLACE) /* what they show has little to do with dtypes */
         return pointwise &&
                (dtype == TN_BOOL || dtype == TN_INT64 || dtype == TN_BFLOAT16 || dtype == TN_FLOAT32) &&
-               (class == TABLE_DIMENSIONS || in_place_form(t, name));
+               (class == TABLE_DIMENSIONS || in_place);
     if (class == TABLE_CONJUGATED) return tn_dtype_is_complex(dtype) && primitive;
     if (class == TABLE_HOST_NUMBER) return pointwise && n_tensors >= 2 && primitive;
     if (class >= TABLE_SPECIAL && is_accidental(name, class)) return 0;
@@ -449,7 +451,7 @@ static void add_operator(check_target *t, check_list *list, const tn_operator_in
                                       TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128};
     static const tn_dtype few[] = {TN_BOOL, TN_INT64, TN_FLOAT32};
     int unknown = !t->facts.dtypes || !*t->facts.dtypes, pointwise = strcmp(op->kind, "pointwise") == 0;
-    int primitive = is_primitive(op->name);
+    int primitive = is_primitive(op->name), in_place = pointwise && in_place_form(t, op->name);
     uint32_t n = unknown ? 3 : 12, n_tensors = count_tensors(t, op->number);
     for (uint32_t i = 0; i < n; i++) {
         tn_dtype dtype = unknown ? few[i] : dtypes[i];
@@ -458,7 +460,7 @@ static void add_operator(check_target *t, check_list *list, const tn_operator_in
         table_case *data = check_memory(list, sizeof *data);
         *data = (table_case){op->number, op->name, op->kind, dtype};
         for (int64_t class = 0; class < TABLE_CLASSES; class ++) {
-            if (!class_fits(t, op->name, class, pointwise, primitive, n_tensors, dtype)) continue;
+            if (!class_fits(in_place, op->name, class, pointwise, primitive, n_tensors, dtype)) continue;
             check_add(list,
                       &(check_case){.tier = 1,
                                     /* No kernel is called for empty tensors. */

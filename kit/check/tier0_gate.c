@@ -206,7 +206,9 @@ static void order_callbacks(desk *d)
 
 /* ---- Fills and copies ---------------------------------------------------------------------------------- */
 
+/* Drivers have other ways for a few bytes than for many. */
 #define LARGE (UINT64_C(9) << 20)
+#define SMALL 8
 enum { BEFORE = 3, AFTER = 9 };
 
 /* The first and the last byte of an allocation are `want`, as the other stream reads them. */
@@ -215,8 +217,8 @@ static void other_reads(desk *d, void *x, int want, const char *what)
     uint8_t got[2] = {0};
     for (int i = 0; i < 2; i++)
         if (!desk_ok(d,
-                     d->h.copy->device_to_host(d->h.self, d->device, got + i, NULL, x, i ? LARGE - 1 : 0, 1,
-                                               d->other),
+                     d->h.copy->device_to_host(d->h.self, d->device, got + i, NULL, x, i ? d->bytes - 1 : 0,
+                                               1, d->other),
                      "copy.device_to_host"))
             return;
     if (desk_ok(d, d->h.stream->synchronize(d->h.self, d->device, d->other), "stream.synchronize"))
@@ -229,25 +231,25 @@ typedef int32_t set_fn(const desk *d, void *x, void *y);
 
 static int32_t set_by_fill(const desk *d, void *x, void *y)
 {
-    return d->h.memory->fill(d->h.self, d->device, x, 0, LARGE, AFTER, d->stream);
+    return d->h.memory->fill(d->h.self, d->device, x, 0, d->bytes, AFTER, d->stream);
 }
 
 /* The source is of the second device. */
 static int32_t set_by_peer(const desk *d, void *x, void *y)
 {
-    return d->h.copy->peer(d->h.self, d->device, x, 0, d->h.devices[1], y, 0, LARGE, d->stream);
+    return d->h.copy->peer(d->h.self, d->device, x, 0, d->h.devices[1], y, 0, d->bytes, d->stream);
 }
 
 static int32_t set_by_copy(const desk *d, void *x, void *y)
 {
-    return d->h.copy->device_to_device(d->h.self, d->device, x, 0, y, 0, LARGE, d->stream);
+    return d->h.copy->device_to_device(d->h.self, d->device, x, 0, y, 0, d->bytes, d->stream);
 }
 
 /* Fills the whole of an allocation of device i, and waits. */
 static int prepare(desk *d, uint32_t i, void *x, uint32_t value)
 {
     const hand *h = &d->h;
-    return desk_ok(d, h->memory->fill(h->self, h->devices[i], x, 0, LARGE, value, h->streams[i]),
+    return desk_ok(d, h->memory->fill(h->self, h->devices[i], x, 0, d->bytes, value, h->streams[i]),
                    "memory.fill") &&
            desk_ok(d, h->stream->synchronize(h->self, h->devices[i], h->streams[i]), "stream.synchronize");
 }
@@ -277,13 +279,13 @@ static void look_at_set(desk *d, set_fn *set, void *x, void *y, const char *slot
 /* y is memory of device i. */
 static void order_set(desk *d, uint32_t i, set_fn *set, const char *slot)
 {
-    void *x = hand_alloc(&d->h, 0, LARGE, NULL, d->out),
-         *y = x ? hand_alloc(&d->h, i, LARGE, NULL, d->out) : x;
+    void *x = hand_alloc(&d->h, 0, d->bytes, NULL, d->out),
+         *y = x ? hand_alloc(&d->h, i, d->bytes, NULL, d->out) : x;
     if (y && prepare(d, 0, x, BEFORE) && prepare(d, i, y, AFTER)) look_at_set(d, set, x, y, slot);
     gate_open(&d->g);
     d->h.stream->synchronize(d->h.self, d->device, d->stream);
-    hand_free(&d->h, 0, x, LARGE);
-    hand_free(&d->h, i, y, LARGE);
+    hand_free(&d->h, 0, x, d->bytes);
+    hand_free(&d->h, i, y, d->bytes);
 }
 
 static void order_fill(desk *d)
@@ -309,13 +311,13 @@ static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
 {
     const tn_copy_interface *c = d->h.copy;
     pthread_t thread;
-    memset(host, AFTER, LARGE);
+    memset(host, AFTER, d->bytes);
     if (!desk_hold(d) || !desk_ok(d, set_by_copy(d, y, x), "copy.device_to_device")) return;
     if (gate_open_later(&d->g, &thread)) {
         check_skip(d->out, "no thread");
         return;
     }
-    int32_t status = c->host_to_device(d->h.self, d->device, x, 0, host, NULL, LARGE, d->stream);
+    int32_t status = c->host_to_device(d->h.self, d->device, x, 0, host, NULL, d->bytes, d->stream);
     pthread_join(thread, NULL);
     if (!desk_ok(d, status, "copy.host_to_device")) return;
     finish(d);
@@ -323,18 +325,50 @@ static void look_at_upload(desk *d, void *x, void *y, uint8_t *host)
     other_reads(d, x, AFTER, "copy.host_to_device");
 }
 
-static void order_upload(desk *d)
+/* A copy to the host may wait, too. It reads what is queued in front of it. */
+static void look_at_download(desk *d, void *x, void *y, uint8_t *host)
 {
-    uint8_t *host = malloc(LARGE);
-    void *x = host ? hand_alloc(&d->h, 0, LARGE, NULL, d->out) : NULL,
-         *y = x ? hand_alloc(&d->h, 0, LARGE, NULL, d->out) : NULL;
+    const tn_copy_interface *c = d->h.copy;
+    pthread_t thread;
+    memset(host, BEFORE, d->bytes);
+    if (!desk_hold(d) || !desk_ok(d, set_by_fill(d, x, y), "memory.fill")) return;
+    if (gate_open_later(&d->g, &thread)) {
+        check_skip(d->out, "no thread");
+        return;
+    }
+    int32_t status = c->device_to_host(d->h.self, d->device, host, NULL, x, 0, d->bytes, d->stream);
+    pthread_join(thread, NULL);
+    if (!desk_ok(d, status, "copy.device_to_host")) return;
+    finish(d);
+    check_that(
+        d->out, host[0] == AFTER && host[d->bytes - 1] == AFTER,
+        "copy.device_to_host behind memory.fill: the first and the last byte are %d and %d, expected %d",
+        host[0], host[d->bytes - 1], AFTER);
+}
+
+/* With memory x, filled, and y of the device, and memory of the host. */
+static void order_with_host(desk *d, void (*look)(desk *d, void *x, void *y, uint8_t *host))
+{
+    uint8_t *host = malloc(d->bytes);
+    void *x = host ? hand_alloc(&d->h, 0, d->bytes, NULL, d->out) : NULL,
+         *y = x ? hand_alloc(&d->h, 0, d->bytes, NULL, d->out) : NULL;
     if (!host) check_skip(d->out, "the host has no memory for it");
-    if (y && prepare(d, 0, x, BEFORE)) look_at_upload(d, x, y, host);
+    if (y && prepare(d, 0, x, BEFORE)) look(d, x, y, host);
     gate_open(&d->g);
     d->h.stream->synchronize(d->h.self, d->device, d->stream);
-    hand_free(&d->h, 0, x, LARGE);
-    hand_free(&d->h, 0, y, LARGE);
+    hand_free(&d->h, 0, x, d->bytes);
+    hand_free(&d->h, 0, y, d->bytes);
     free(host);
+}
+
+static void order_upload(desk *d)
+{
+    order_with_host(d, look_at_upload);
+}
+
+static void order_download(desk *d)
+{
+    order_with_host(d, look_at_download);
 }
 
 /* ---- Waiting ------------------------------------------------------------------------------------------- */
@@ -430,6 +464,7 @@ static const struct {
     int needs_two_devices;
     int32_t (*wait)(desk *d); /* in place of `run`: it returns when work has finished */
     int (*can_run)(const desk *d);
+    uint64_t bytes; /* of fills and copies; 0: LARGE */
 } cases[] = {
     {"stream.query", .run = query_stream},
     {"stream.synchronize", .wait = wait_stream},
@@ -437,7 +472,13 @@ static const struct {
     {"memory.fill", .run = order_fill},
     {"copy.device_to_device", .run = order_copy},
     {"copy.host_to_device", .run = order_upload},
+    {"copy.device_to_host", .run = order_download},
     {"copy.peer", .run = order_peer, .needs_two_devices = 1},
+    {"memory.fill-small", .run = order_fill, .bytes = SMALL},
+    {"copy.device_to_device-small", .run = order_copy, .bytes = SMALL},
+    {"copy.host_to_device-small", .run = order_upload, .bytes = SMALL},
+    {"copy.device_to_host-small", .run = order_download, .bytes = SMALL},
+    {"copy.peer-small", .run = order_peer, .needs_two_devices = 1, .bytes = SMALL},
     {"stream.wait_event", .run = wait_for_event, .needs_events = 1},
     {"stream.wait_event-recorded-again", .run = wait_for_first_record, .needs_events = 1},
     {"stream.wait_event-of-device", .run = wait_for_device, .needs_events = 1, .needs_two_devices = 1},
@@ -452,6 +493,7 @@ static void run(check_target *t, const check_case *c, check_result *out)
 {
     desk d;
     if (desk_open(&d, t, cases[c->number].needs_two_devices ? 2 : 1, out)) {
+        d.bytes = cases[c->number].bytes ? cases[c->number].bytes : LARGE;
         if (cases[c->number].needs_events && !d.event)
             check_skip(out, "the plugin has no events: the host waits for the stream");
         else if (cases[c->number].needs_two_devices && d.h.count < 2)

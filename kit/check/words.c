@@ -38,6 +38,22 @@ static const double bools[] = {0, 1, 1, 0, 1, 0, 0};
 static const double masked[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.5, -INFINITY,
                                 1,         -INFINITY, -INFINITY, -2,        0,   3};
 
+static const double ones[] = {1};
+static const double grains[] = {1 + 0x1p-30, -1};
+
+/* Half of them with one sign, then the same with the other, then 3. */
+#define HALF 20000
+static const double *cancelling(void)
+{
+    static double values[2 * HALF + 4];
+    for (int i = 0; i < HALF; i++) {
+        values[i] = 0.25 * (1 + (i * 5 + i / 7) % 4);
+        values[HALF + i] = -values[i];
+    }
+    for (int i = 0; i < 4; i++) values[2 * HALF + i] = i < 2 ? 1 : 0.5;
+    return values;
+}
+
 static void set_values(call_tensor *x, const double *values, size_t count)
 {
     x->values = values;
@@ -63,6 +79,9 @@ static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char 
     if (kind == 'h') x->dtype = TN_BOOL;
     if (kind == 'h') set_values(x, bools, sizeof bools / sizeof *bools);
     if (kind == 'u') set_values(x, masked, sizeof masked / sizeof *masked);
+    if (kind == 'l') set_values(x, ones, 1);
+    if (kind == 'g') set_values(x, grains, 2);
+    if (kind == 'k') set_values(x, cancelling(), 2 * HALF + 4);
     if (kind == 'o') set_values(x, w->ascending, sizeof w->ascending / sizeof *w->ascending);
     for (uint32_t k = 0; kind == 'o' && k < x->count; k++) w->ascending[k] = 0.25 * (k + 1);
     return x;
@@ -87,6 +106,9 @@ static tn_value make_argument(words *w, uint32_t i, const char *word)
     case 'm':
     case 'h':
     case 'u':
+    case 'l':
+    case 'g':
+    case 'k':
         return call_argument(make_tensor(w, &w->tensors[i], *word, rest));
     case 'c':
         for (uint32_t k = 0; k < 2; k++) make_tensor(w, &w->pair[k], 'x', rest);

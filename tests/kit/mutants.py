@@ -357,6 +357,73 @@ MUTANTS = [
      "1/sizes/aten::_softmax/masked"),
     ("copies of a 0-dim tensor do nothing", "basic.c", "    if (tensor_numel(out) == 0) return TN_OK;\n    do {\n        broadcast_index(",
      "    if (tensor_numel(out) == 0 || out->rank == 0) return TN_OK;\n    do {\n        broadcast_index(", "1/sizes/prim::copy/0-dim"),
+    ("sums of 4,096 factors are added in float16", "matmul.c",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));\n"
+     "        if (a->dtype == TN_FLOAT16 && k % 4096 == 4095) sum.re = (double)(_Float16)sum.re;", "1/sizes/aten::mm/float16-parts"),
+    ("sums of 4,096 elements are added in float16", "reduce.c", "            count += 1;\n        } while (nest_next(reduced, ",
+     "            count += 1;\n            if (d == DOMAIN_REAL && nest->operands[0].dtype == TN_FLOAT16 && (int64_t)count % 4096 == 0)\n"
+     "                total.re = (double)(_Float16)total.re;\n        } while (nest_next(reduced, ", "1/sizes/aten::sum/float16-parts"),
+    ("elements of float32 are added one after the other in float32", "reduce.c", "            count += 1;\n        } while (nest_next(reduced, ",
+     "            count += 1;\n            if (nest->operands[0].dtype == TN_FLOAT32) total.re = (double)(float)total.re;\n"
+     "        } while (nest_next(reduced, ", "1/sizes/aten::sum/rounding"),
+    ("factors of float32 are rounded to 10 bits", "matmul.c", "number_multiply(tensor_load(a, left), tensor_load(b, right))",
+     "({ number l = tensor_load(a, left); if (a->dtype == TN_FLOAT32) { float f = (float)l.re; uint32_t u; __builtin_memcpy(&u, &f, 4); "
+     "u = (u + 0x1000) & 0xffffe000; __builtin_memcpy(&f, &u, 4); l.re = f; } number_multiply(l, tensor_load(b, right)); })",
+     "1/sizes/aten::mm/fine"),
+    ("products of float64 are added in float32", "matmul.c",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));",
+     "        sum = number_add(sum, number_multiply(tensor_load(a, left), tensor_load(b, right)));\n"
+     "        if (a->dtype == TN_FLOAT64) sum.re = (double)(float)sum.re;", "1/sizes/aten::mm/float64"),
+    ("factors of float64 are taken as float32", "matmul.c", "number_multiply(tensor_load(a, left), tensor_load(b, right))",
+     "({ number l = tensor_load(a, left), r = tensor_load(b, right); if (a->dtype == TN_FLOAT64) l.re = (float)l.re, r.re = (float)r.re; "
+     "number p = number_multiply(l, r); if (a->dtype == TN_FLOAT64) p.re = (float)p.re; p; })", "1/bmm/aten::mm/float64/large"),
+    ("cumsum of float64 adds in float32", "scan.c",
+     "        total = opcode == SCAN_SUM ? number_add(total, next) : number_multiply(total, next);",
+     "        total = opcode == SCAN_SUM ? number_add(total, next) : number_multiply(total, next);\n"
+     "        if (opcode == SCAN_SUM && out->dtype == TN_FLOAT64) total.re = (double)(float)total.re;", "1/scan/aten::cumsum/float64/large"),
+    ("pointwise results of float64 are rounded to float32", "pointwise.c", "        nest_store(nest, 0, index, out);",
+     "        if (d == DOMAIN_REAL && dtype == TN_FLOAT64) out.re = (double)(float)out.re;\n        nest_store(nest, 0, index, out);",
+     "1/pointwise/aten::sqrt/float64/contiguous"),
+    ("slots of a lost device answer after three seconds", "chaos.c", "    if (!atomic_load(&device->lost)) return TN_OK;",
+     "    if (!atomic_load(&device->lost)) return TN_OK;\n    sleep(3);", "0/lost/memory.alloc"),
+    ("a wait that meets the loss of its device ends three seconds later", "stream.c",
+     "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n}\n\n/* Reports",
+     "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n"
+     "    if (atomic_load(&s->device->lost)) sleep(3);\n}\n\n/* Reports", "0/lost/waiting"),
+    ("calls that are queued share the memory of their operands", "work.c",
+     "    tn_operand *operands =\n        w->status ? NULL : reference_task_memory(&w->task, from->n_operands * sizeof(*operands));",
+     "    static tn_operand shared[16];\n    tn_operand *operands = w->status ? NULL : shared;", "1/streams/aten::add.Tensor"),
+    ("each task leaves memory", "stream.c", "        free(block);\n    }\n    free(task);", "        free(block);\n    }", "0/leaks/work"),
+    ("each event leaves memory", "event.c", "    pthread_mutex_destroy(&e->lock);\n    free(e);\n}", "    pthread_mutex_destroy(&e->lock);\n}",
+     "0/leaks/event"),
+    ("each stream leaves memory", "stream.c", "    pthread_mutex_destroy(&s->lock);\n    free(s);", "    pthread_mutex_destroy(&s->lock);",
+     "0/leaks/stream"),
+    ("sort leaves the memory in which it works", "sort.c", "    free(items);", "", "1/leaks/aten::sort.stable"),
+    ("shutdown leaves the table of allocations", "memory.c", "    free(state->allocations);\n}", "    free(malloc(8));\n}", "0/leaks/plugin"),
+    ("copies of a few bytes on a device are made at once", "memory.c",
+     "    return copy(self, device, to, to_offset, device, from, from_offset, bytes, stream);",
+     "    if (bytes <= 16) {\n        char *target = reference_resolve(device, to, to_offset, bytes);\n"
+     "        if (target) return memcpy(target, reference_resolve(device, from, from_offset, bytes), bytes), TN_OK;\n    }\n"
+     "    return copy(self, device, to, to_offset, device, from, from_offset, bytes, stream);", "0/unfinished/copy.device_to_device-small"),
+    ("copies of a few bytes from the host are made at once", "memory.c",
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (to && bytes <= 16) return memcpy(to, host, bytes), TN_OK;\n"
+     "    return to ? push_transfer(self, to, host, bytes, 0, stream) : TN_E_CONTRACT;", "0/unfinished/copy.host_to_device-small"),
+    ("copies of a few bytes to the host are made at once", "memory.c",
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (from && bytes <= 16) return memcpy(host, from, bytes), TN_OK;\n"
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;", "0/unfinished/copy.device_to_host-small"),
+    ("copies of many bytes to the host are made at once", "memory.c",
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;",
+     "    if (from && bytes > 1 << 20) return memcpy(host, from, bytes), TN_OK;\n"
+     "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;", "0/unfinished/copy.device_to_host"),
+    ("strides of nests are of 32 bits", "element.c",
+     "    for (uint32_t d = 0; d < nest->rank; d++) bytes += index[d] * o->strides[d];",
+     "    for (uint32_t d = 0; d < nest->rank; d++) bytes += index[d] * (uint32_t)o->strides[d];", "1/far/aten::exp/float32"),
+    ("elements are counted in 32 bits", "element.c",
+     "    for (uint32_t d = 0; d < t->rank; d++) elements += index[d] * t->strides[d];",
+     "    for (uint32_t d = 0; d < t->rank; d++) elements += index[d] * (uint32_t)t->strides[d];", "1/far/prim::copy/uint8"),
 ]
 
 
