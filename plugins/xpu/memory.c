@@ -97,7 +97,7 @@ int32_t xpu_host_alloc(void *device, uint64_t bytes, void **out_memory, void **o
                                            .pNext = limits_of(d, bytes)};
     ze_result_t result = d->ze->zeMemAllocHost(d->context, &desc, bytes, XPU_ALIGNMENT, out_memory);
     *out_host = result == ZE_RESULT_SUCCESS ? *out_memory : NULL;
-    return xpu_check(d, result, "allocating memory of the host");
+    return check_alloc(d, result, bytes, " of the host");
 }
 
 void xpu_host_free(void *device, void *memory, void *host)

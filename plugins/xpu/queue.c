@@ -8,14 +8,26 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define IN_ORDER 2u /* ZE_COMMAND_QUEUE_FLAG_IN_ORDER of later headers */
-#define FOR_EVER UINT64_MAX
+#define IN_ORDER    2u /* ZE_COMMAND_QUEUE_FLAG_IN_ORDER of later headers */
+#define FOR_EVER    UINT64_MAX
+#define HANG_PERIOD 100000000u /* nanoseconds */
+
+/* Drivers look in waits whether the device hangs, and in this call, but not when an event is asked: who only asks would ask for ever.
+ * It takes a call of the system, so it is made from time to time. */
+static int32_t look_for_hang(xpu_device *d)
+{
+    const uint64_t now = xpu_now(), looked = __atomic_load_n(&d->looked, __ATOMIC_RELAXED);
+    if (!d->ze->zeDeviceGetStatus || now - looked < HANG_PERIOD) return TN_OK;
+    __atomic_store_n(&d->looked, now, __ATOMIC_RELAXED);
+    const ze_result_t result = d->ze->zeDeviceGetStatus(d->handle);
+    return result == ZE_RESULT_ERROR_DEVICE_LOST ? xpu_check(d, result, "queued work") : TN_OK;
+}
 
 static int32_t event_state(xpu_device *d, const xpu_event *e, int32_t *out_done)
 {
     ze_result_t result = d->ze->zeEventQueryStatus(e->handle);
     *out_done = result == ZE_RESULT_SUCCESS;
-    return result == ZE_RESULT_NOT_READY ? TN_OK : xpu_check(d, result, "queued work");
+    return result == ZE_RESULT_NOT_READY ? look_for_hang(d) : xpu_check(d, result, "queued work");
 }
 
 static int32_t is_pending(const xpu_device *d, const xpu_event *e)

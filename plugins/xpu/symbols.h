@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of Level Zero that the plugin calls, found in the loader when a device is first looked for: the plugin
- * links nothing of Level Zero. Those that are required are in version 1.0; the optional ones tell where a device is and, from
- * the interface of system managers, how much memory is free.
+ * links nothing of Level Zero. Those that are required are in version 1.0; the optional ones tell whether a device hangs, where
+ * it is and, from the interface of system managers, how much memory is free.
  */
 #ifndef TENON_XPU_SYMBOLS_H
 #define TENON_XPU_SYMBOLS_H
@@ -57,6 +57,7 @@
     X(zeKernelSetArgumentValue)
 
 #define XPU_OPTIONAL(X)            \
+    X(zeDeviceGetStatus)           \
     X(zeDevicePciGetPropertiesExt) \
     X(zesDeviceEnumMemoryModules)  \
     X(zesMemoryGetProperties)      \

@@ -68,6 +68,7 @@ typedef struct xpu_device {
     double nanoseconds;    /* of a tick of timestamps */
     uint64_t valid_ticks;  /* the bits of timestamps that count */
     ze_result_t lost;      /* the result with which the device was lost, else 0; atomic */
+    uint64_t looked;       /* when it was last asked whether the device hangs; atomic */
     int32_t keeps_order;   /* the driver makes lists in order; atomic */
     pthread_mutex_t launching; /* of the arguments that kernels keep until they are appended */
     pthread_mutex_t lock;      /* of the rest */

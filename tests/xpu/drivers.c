@@ -178,9 +178,12 @@ Test(drivers, work_behind_a_callback_waits_on_the_host)
     tn_zero_(s, y);
     tn_stream_set_current(ctx, home);
     expect_pair(y, 5, 6);
-    cr_expect_eq(tn_stream_query(side), 0);
-    cr_expect_eq(tn_stream_query(third), 0);
-    cr_expect_eq(tn_event_query(event), 0);
+    for (int i = 0; i < 100; i++) {
+        cr_assert_eq(tn_stream_query(side), 0);
+        cr_assert_eq(tn_stream_query(third), 0);
+        cr_assert_eq(tn_event_query(event), 0);
+        usleep(1000);
+    }
     cr_expect_eq(atomic_load(&calls), 0);
     gate_open(&in_callback);
     tn_stream_set_current(ctx, third);
@@ -246,6 +249,14 @@ ParameterizedTest(int *nth, drivers, a_callback_that_fails_is_not_called)
 
 /* ---- Events -------------------------------------------------------------------------------------------------------- */
 
+/* Work that writes device memory waits from then on while there is the file. */
+static void close_gate(char name[GATE_NAME])
+{
+    name_gate(name);
+    setenv("FAULTY_GATE", name, 1);
+    close(open(name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
 /* The events behind late work stay the oldest ones that were given back. A second pool cannot be made. */
 Test(drivers, events_are_used_again_beside_one_that_never_comes)
 {
@@ -258,9 +269,7 @@ Test(drivers, events_are_used_again_beside_one_that_never_comes)
     tn_tensor *x = pair(device, 1, 2);
     cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
     cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
-    name_gate(gate_file);
-    setenv("FAULTY_GATE", gate_file, 1);
-    close(open(gate_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    close_gate(gate_file);
     tn_stream_set_current(ctx, side);
     tn_add_scalar_(s, x, 1);
     tn_stream_set_current(ctx, home);
@@ -274,6 +283,24 @@ Test(drivers, events_are_used_again_beside_one_that_never_comes)
     unlink(gate_file);
     cr_assert_eq(tn_stream_synchronize(side), TN_OK);
     tn_stream_release(side);
+}
+
+/* The driver says of no event that the device is lost, and the program does not wait. The first work is that of the stream. */
+Test(drivers, a_program_that_only_asks_learns_of_a_lost_device)
+{
+    char gate_file[GATE_NAME];
+    int32_t state;
+    setenv("FAULTY_FAIL", "work:2:0x70000001", 1);
+    open_tested_device();
+    tn_stream *home = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    close_gate(gate_file);
+    cr_assert_not_null(tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32));
+    cr_assert_eq(tn_stream_query(home), 0); /* all that is appended for a query is there */
+    unlink(gate_file);
+    while ((state = tn_stream_query(home)) == 0) continue;
+    cr_expect_lt(state, 0);
+    cr_expect_eq(tn_device_status(ctx, device), TN_E_DEVICE_LOST);
 }
 
 static double milliseconds(void)
@@ -400,6 +427,8 @@ Test(drivers, allocations_above_the_limit)
     open_tested_device();
     cr_expect_eq(make_bytes(limit), TN_OK);
     cr_expect_eq(make_bytes(limit + 1), TN_E_OUT_OF_MEMORY);
+    tn_pin_memory(s, tn_zeros(s, TN_INTS(limit + 1), .dtype = TN_UINT8, .device = TN_CPU), device);
+    cr_expect_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY, "%s", tn_last_error()->message);
 }
 
 /* System management shows the memory of both tiles, of which each is a device. */

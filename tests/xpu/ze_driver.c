@@ -256,6 +256,12 @@ ze_result_t ZE_APICALL zeDeviceGetProperties(ze_device_handle_t device, ze_devic
     return leave(ZE_RESULT_SUCCESS);
 }
 
+static ze_result_t ZE_APICALL get_status(ze_device_handle_t device)
+{
+    ENTER(device, 'D');
+    return leave(ZE_RESULT_SUCCESS);
+}
+
 static ze_result_t ZE_APICALL pci_get_properties(ze_device_handle_t device, ze_pci_ext_properties_t *out)
 {
     ENTER(device, 'D');
@@ -393,7 +399,8 @@ TABLE(zeGetDeviceProcAddrTable, ze_device_dditable_t, .pfnGet = zeDeviceGet,
       .pfnGetMemoryProperties = zeDeviceGetMemoryProperties,
       .pfnGetMemoryAccessProperties = zeDeviceGetMemoryAccessProperties,
       .pfnGetCommandQueueGroupProperties = zeDeviceGetCommandQueueGroupProperties,
-      .pfnCanAccessPeer = zeDeviceCanAccessPeer, .pfnPciGetPropertiesExt = pci_get_properties)
+      .pfnCanAccessPeer = zeDeviceCanAccessPeer, .pfnGetStatus = get_status,
+      .pfnPciGetPropertiesExt = pci_get_properties)
 TABLE(zeGetContextProcAddrTable, ze_context_dditable_t, .pfnCreate = zeContextCreate,
       .pfnDestroy = zeContextDestroy)
 TABLE(zeGetCommandListProcAddrTable, ze_command_list_dditable_t,

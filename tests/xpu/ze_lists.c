@@ -404,9 +404,13 @@ ze_result_t ZE_APICALL zeEventHostSynchronize(ze_event_handle_t e, uint64_t time
     return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }
 
+/* As Intel's driver: it does not look whether the device is lost. */
 ze_result_t ZE_APICALL zeEventQueryStatus(ze_event_handle_t e)
 {
-    ENTER(e, 'E');
+    ENTER_TO_END(e, 'E');
+    if (is_lost) return leave(e->is_signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
+    ze_result_t fault = fault_of(__func__);
+    if (fault) return leave(fault);
     if (!e->is_signalled && late_until_asked() && late_insists()) {
         ask(e);
         while (!e->is_signalled && !is_lost && goes_on()) pthread_cond_wait(&changed, &lock);
