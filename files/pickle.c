@@ -146,20 +146,36 @@ static int32_t push_int(machine *m, pickle_kind kind, int64_t value)
     return push(m, n);
 }
 
-/* Of Python's whole numbers those that fit. */
-static int32_t push_long(machine *m, uint64_t bytes)
+static int32_t push_bool(machine *m, uint32_t value)
 {
-    if (bytes > 8) return refuse(m, TN_E_UNSUPPORTED, "it has a whole number of more than 64 bits", "");
-    return push_int(m, PICKLE_INT, number(m, (uint32_t)bytes, 1));
+    return push_int(m, PICKLE_BOOL, value);
 }
 
-static int32_t push_float(machine *m)
+static int32_t push_unsigned(machine *m, uint32_t bytes)
 {
-    const uint8_t *at = take(m, 8);
+    return push_int(m, PICKLE_INT, number(m, bytes, 0));
+}
+
+static int32_t push_signed(machine *m, uint32_t bytes)
+{
+    return push_int(m, PICKLE_INT, number(m, bytes, 1));
+}
+
+/* Of Python's whole numbers those that fit. */
+static int32_t push_long(machine *m, uint32_t length_bytes)
+{
+    uint64_t bytes = (uint64_t)number(m, length_bytes, 0);
+    if (bytes > 8) return refuse(m, TN_E_UNSUPPORTED, "it has a whole number of more than 64 bits", "");
+    return push_signed(m, (uint32_t)bytes);
+}
+
+static int32_t push_float(machine *m, uint32_t bytes)
+{
+    const uint8_t *at = take(m, bytes);
     uint64_t bits = 0;
     pickle_node *n = at ? new_node(m, PICKLE_FLOAT) : NULL;
     if (!n) return 0;
-    for (int i = 0; i < 8; i++) bits = bits << 8 | at[i];
+    for (uint32_t i = 0; i < bytes; i++) bits = bits << 8 | at[i];
     memcpy(&n->f, &bits, sizeof n->f);
     return push(m, n);
 }
@@ -240,7 +256,7 @@ static int32_t push_known(machine *m, const char *name)
 }
 
 /* Two lines: module and name. */
-static int32_t push_global(machine *m)
+static int32_t push_global(machine *m, uint32_t unused)
 {
     char name[160];
     const uint8_t *begin = m->at, *line = memchr(begin, '\n', (size_t)(m->end - begin));
@@ -253,7 +269,7 @@ static int32_t push_global(machine *m)
 }
 
 /* The same from two texts on the stack. */
-static int32_t push_stack_global(machine *m)
+static int32_t push_stack_global(machine *m, uint32_t unused)
 {
     char text[160];
     const pickle_node *name = pop(m), *module = m->status ? NULL : pop(m);
@@ -268,7 +284,7 @@ static int32_t is_list_of(const pickle_node *n, uint32_t least)
 }
 
 /* ("storage", class, key, location, elements) */
-static int32_t push_storage(machine *m)
+static int32_t push_storage(machine *m, uint32_t unused)
 {
     const pickle_node *id = pop(m);
     if (m->status) return 0;
@@ -362,7 +378,7 @@ static int32_t push_dict(machine *m, const pickle_node *args)
     return push(m, dict);
 }
 
-static int32_t call(machine *m)
+static int32_t call(machine *m, uint32_t unused)
 {
     pickle_node *args = pop(m), *function = m->status ? NULL : pop(m);
     if (!function) return 0;
@@ -399,7 +415,7 @@ static int32_t push_tuple(machine *m, pickle_node **items, uint32_t count)
     return push(m, list);
 }
 
-static int32_t push_marked_tuple(machine *m)
+static int32_t push_marked_tuple(machine *m, uint32_t unused)
 {
     pickle_node **items;
     uint32_t count;
@@ -413,21 +429,29 @@ static int32_t push_short_tuple(machine *m, uint32_t count)
     return push_tuple(m, m->stack + m->depth, count);
 }
 
-static int32_t extend(machine *m, pickle_kind kind, uint32_t n, int32_t is_marked)
+static int32_t extend(machine *m, uint32_t kind, pickle_node **items, uint32_t count)
 {
-    pickle_node **items;
-    uint32_t count = n;
-    if (is_marked && !take_marked(m, &items, &count)) return 0;
-    if (!is_marked) {
-        if (m->depth - floor_of(m) <= n) return damaged(m);
-        m->depth -= n;
-        items = m->stack + m->depth;
-    }
     pickle_node *to = top(m);
     if (!to || to->kind != kind || (kind == PICKLE_DICT && count % 2)) return damaged(m);
     for (uint32_t i = 0; i < count; i++)
         if (!add(m, to, items[i])) return 0;
     return 1;
+}
+
+/* By a value, or by a key and a value. */
+static int32_t extend_by_one(machine *m, uint32_t kind)
+{
+    const uint32_t n = kind == PICKLE_DICT ? 2 : 1;
+    if (m->depth - floor_of(m) <= n) return damaged(m);
+    m->depth -= n;
+    return extend(m, kind, m->stack + m->depth, n);
+}
+
+static int32_t extend_by_marked(machine *m, uint32_t kind)
+{
+    pickle_node **items;
+    uint32_t count;
+    return take_marked(m, &items, &count) && extend(m, kind, items, count);
 }
 
 static int32_t memorise(machine *m, uint64_t i)
@@ -442,12 +466,23 @@ static int32_t memorise(machine *m, uint64_t i)
     return 1;
 }
 
-static int32_t recall(machine *m, uint64_t i)
+static int32_t memorise_at(machine *m, uint32_t bytes)
 {
+    return memorise(m, (uint64_t)number(m, bytes, 0));
+}
+
+static int32_t memorise_next(machine *m, uint32_t unused)
+{
+    return memorise(m, m->memo_count);
+}
+
+static int32_t recall(machine *m, uint32_t bytes)
+{
+    const uint64_t i = (uint64_t)number(m, bytes, 0);
     return i < m->memo_count && m->memo[i] ? push(m, m->memo[i]) : damaged(m);
 }
 
-static int32_t mark(machine *m)
+static int32_t mark(machine *m, uint32_t unused)
 {
     if (!grow(m, (void **)&m->marks, m->n_marks, &m->marks_room, sizeof *m->marks)) return 0;
     m->marks[m->n_marks++] = m->depth;
@@ -455,88 +490,78 @@ static int32_t mark(machine *m)
 }
 
 /* The state of an object: only dictionaries have some, PyTorch's versions of modules, and nobody reads it here. */
-static int32_t build(machine *m)
+static int32_t build(machine *m, uint32_t unused)
 {
     pop(m);
     const pickle_node *n = m->status ? NULL : top(m);
     return n && n->kind == PICKLE_DICT ? 1 : damaged(m);
 }
 
-/* ---- The loop -------------------------------------------------------------------------------------------------- */
+/* ---- Opcodes --------------------------------------------------------------------------------------------------- */
+
+static int32_t check_protocol(machine *m, uint32_t bytes)
+{
+    return number(m, bytes, 0) <= 5 || damaged(m);
+}
+
+static int32_t skip(machine *m, uint32_t bytes)
+{
+    return take(m, bytes) != NULL;
+}
+
+static int32_t push_empty(machine *m, uint32_t kind)
+{
+    return push(m, new_node(m, (pickle_kind)kind));
+}
+
+/* What an opcode does, with the bytes of the number that follows it, a kind of node, a value or a count. Names are those of
+ * Python's pickletools. */
+static const struct {
+    int32_t (*run)(machine *m, uint32_t detail); /* NULL: the opcode is not read here */
+    uint32_t detail;
+} opcodes[256] = {
+    [0x80] = {check_protocol, 1},            /* PROTO */
+    [0x95] = {skip, 8},                      /* FRAME */
+    ['N'] = {push_empty, PICKLE_NONE},       /* NONE */
+    [0x88] = {push_bool, 1},                 /* NEWTRUE */
+    [0x89] = {push_bool, 0},                 /* NEWFALSE */
+    ['K'] = {push_unsigned, 1},              /* BININT1 */
+    ['M'] = {push_unsigned, 2},              /* BININT2 */
+    ['J'] = {push_signed, 4},                /* BININT */
+    [0x8a] = {push_long, 1},                 /* LONG1 */
+    ['G'] = {push_float, 8},                 /* BINFLOAT */
+    ['X'] = {push_text, 4},                  /* BINUNICODE */
+    [0x8c] = {push_text, 1},                 /* SHORT_BINUNICODE */
+    ['c'] = {push_global},                   /* GLOBAL */
+    [0x93] = {push_stack_global},            /* STACK_GLOBAL */
+    ['Q'] = {push_storage},                  /* BINPERSID */
+    ['R'] = {call},                          /* REDUCE */
+    ['b'] = {build},                         /* BUILD */
+    ['}'] = {push_empty, PICKLE_DICT},       /* EMPTY_DICT */
+    [']'] = {push_empty, PICKLE_LIST},       /* EMPTY_LIST */
+    [')'] = {push_empty, PICKLE_LIST},       /* EMPTY_TUPLE */
+    ['('] = {mark},                          /* MARK */
+    ['t'] = {push_marked_tuple},             /* TUPLE */
+    [0x85] = {push_short_tuple, 1},          /* TUPLE1 */
+    [0x86] = {push_short_tuple, 2},          /* TUPLE2 */
+    [0x87] = {push_short_tuple, 3},          /* TUPLE3 */
+    ['a'] = {extend_by_one, PICKLE_LIST},    /* APPEND */
+    ['e'] = {extend_by_marked, PICKLE_LIST}, /* APPENDS */
+    ['s'] = {extend_by_one, PICKLE_DICT},    /* SETITEM */
+    ['u'] = {extend_by_marked, PICKLE_DICT}, /* SETITEMS */
+    ['q'] = {memorise_at, 1},                /* BINPUT */
+    ['r'] = {memorise_at, 4},                /* LONG_BINPUT */
+    [0x94] = {memorise_next},                /* MEMOIZE */
+    ['h'] = {recall, 1},                     /* BINGET */
+    ['j'] = {recall, 4},                     /* LONG_BINGET */
+};
 
 static int32_t run_one(machine *m, uint8_t opcode)
 {
     char name[16];
-    switch (opcode) {
-    case 0x80: /* PROTO */
-        return number(m, 1, 0) <= 5 || damaged(m);
-    case 0x95: /* FRAME */
-        return take(m, 8) != NULL;
-    case '(':
-        return mark(m);
-    case 'N':
-        return push(m, new_node(m, PICKLE_NONE));
-    case 0x88: /* NEWTRUE */
-        return push_int(m, PICKLE_BOOL, 1);
-    case 0x89: /* NEWFALSE */
-        return push_int(m, PICKLE_BOOL, 0);
-    case 'K':
-        return push_int(m, PICKLE_INT, number(m, 1, 0));
-    case 'M':
-        return push_int(m, PICKLE_INT, number(m, 2, 0));
-    case 'J':
-        return push_int(m, PICKLE_INT, number(m, 4, 1));
-    case 0x8a: /* LONG1 */
-        return push_long(m, (uint64_t)number(m, 1, 0));
-    case 'G':
-        return push_float(m);
-    case 'X':
-        return push_text(m, 4);
-    case 0x8c: /* SHORT_BINUNICODE */
-        return push_text(m, 1);
-    case 'c':
-        return push_global(m);
-    case 0x93: /* STACK_GLOBAL */
-        return push_stack_global(m);
-    case 'Q':
-        return push_storage(m);
-    case 'R':
-        return call(m);
-    case 'b':
-        return build(m);
-    case '}':
-        return push(m, new_node(m, PICKLE_DICT));
-    case ']':
-    case ')':
-        return push(m, new_node(m, PICKLE_LIST));
-    case 't':
-        return push_marked_tuple(m);
-    case 0x85: /* TUPLE1, TUPLE2, TUPLE3 */
-    case 0x86:
-    case 0x87:
-        return push_short_tuple(m, opcode - 0x84u);
-    case 'a':
-        return extend(m, PICKLE_LIST, 1, 0);
-    case 'e':
-        return extend(m, PICKLE_LIST, 0, 1);
-    case 's':
-        return extend(m, PICKLE_DICT, 2, 0);
-    case 'u':
-        return extend(m, PICKLE_DICT, 0, 1);
-    case 'q':
-        return memorise(m, (uint64_t)number(m, 1, 0));
-    case 'r':
-        return memorise(m, (uint64_t)number(m, 4, 0));
-    case 0x94: /* MEMOIZE */
-        return memorise(m, m->memo_count);
-    case 'h':
-        return recall(m, (uint64_t)number(m, 1, 0));
-    case 'j':
-        return recall(m, (uint64_t)number(m, 4, 0));
-    default:
-        snprintf(name, sizeof name, "0x%02x", opcode);
-        return refuse(m, TN_E_UNSUPPORTED, "it has the pickle opcode '", name);
-    }
+    if (opcodes[opcode].run) return opcodes[opcode].run(m, opcodes[opcode].detail);
+    snprintf(name, sizeof name, "0x%02x", opcode);
+    return refuse(m, TN_E_UNSUPPORTED, "it has the pickle opcode '", name);
 }
 
 int32_t pickle_read(pickle *p, const uint8_t *bytes, uint64_t size)
