@@ -532,16 +532,16 @@ static const struct {
     ['G'] = {push_float, 8},                 /* BINFLOAT */
     ['X'] = {push_text, 4},                  /* BINUNICODE */
     [0x8c] = {push_text, 1},                 /* SHORT_BINUNICODE */
-    ['c'] = {push_global},                   /* GLOBAL */
-    [0x93] = {push_stack_global},            /* STACK_GLOBAL */
-    ['Q'] = {push_storage},                  /* BINPERSID */
-    ['R'] = {call},                          /* REDUCE */
-    ['b'] = {build},                         /* BUILD */
+    ['c'] = {push_global, 0},                /* GLOBAL */
+    [0x93] = {push_stack_global, 0},         /* STACK_GLOBAL */
+    ['Q'] = {push_storage, 0},               /* BINPERSID */
+    ['R'] = {call, 0},                       /* REDUCE */
+    ['b'] = {build, 0},                      /* BUILD */
     ['}'] = {push_empty, PICKLE_DICT},       /* EMPTY_DICT */
     [']'] = {push_empty, PICKLE_LIST},       /* EMPTY_LIST */
     [')'] = {push_empty, PICKLE_LIST},       /* EMPTY_TUPLE */
-    ['('] = {mark},                          /* MARK */
-    ['t'] = {push_marked_tuple},             /* TUPLE */
+    ['('] = {mark, 0},                       /* MARK */
+    ['t'] = {push_marked_tuple, 0},          /* TUPLE */
     [0x85] = {push_short_tuple, 1},          /* TUPLE1 */
     [0x86] = {push_short_tuple, 2},          /* TUPLE2 */
     [0x87] = {push_short_tuple, 3},          /* TUPLE3 */
@@ -551,7 +551,7 @@ static const struct {
     ['u'] = {extend_by_marked, PICKLE_DICT}, /* SETITEMS */
     ['q'] = {memorise_at, 1},                /* BINPUT */
     ['r'] = {memorise_at, 4},                /* LONG_BINPUT */
-    [0x94] = {memorise_next},                /* MEMOIZE */
+    [0x94] = {memorise_next, 0},             /* MEMOIZE */
     ['h'] = {recall, 1},                     /* BINGET */
     ['j'] = {recall, 4},                     /* LONG_BINGET */
 };
