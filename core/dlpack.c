@@ -287,6 +287,20 @@ static int32_t import_pointer(imported *m, uint64_t bytes)
     return TN_OK;
 }
 
+/* Kernels load elements of up to 8 bytes at once; on many devices an address that is no multiple of them is a fault. */
+static int32_t check_alignment(const imported *m, tn_dtype dtype)
+{
+    const uint64_t item = (uint64_t)tn_dtype_bytes(dtype), alignment = item < 8 ? item : 8;
+    const uint64_t place =
+        (m->memory.address ? m->memory.address : m->memory.offset) + m->managed->dl_tensor.byte_offset;
+    if (place % alignment == 0) return TN_OK;
+    return tni_error(
+        TN_E_UNSUPPORTED,
+        "tn_from_dlpack: the memory is not aligned to its elements of %s (got the address 0x%llx, expected "
+        "a multiple of %llu); ask its owner for a copy",
+        tn_dtype_name(dtype), (unsigned long long)place, (unsigned long long)alignment);
+}
+
 static int32_t import_on(tni_device *device, DLManagedTensorVersioned *managed, tn_dtype dtype,
                          uint64_t bytes, tn_tensor **out)
 {
@@ -302,6 +316,11 @@ static int32_t import_on(tni_device *device, DLManagedTensorVersioned *managed, 
     int32_t status = import_pointer(m, bytes);
     if (status) {
         tni_free(device->ctx, m, sizeof *m);
+        return status;
+    }
+    status = check_alignment(m, dtype);
+    if (status) {
+        end_import(m);
         return status;
     }
     tn_memory at = m->memory;

@@ -96,6 +96,40 @@ Test(interop, dlpack_has_addresses_and_takes_one_inside_an_allocation)
     expect_pair(tn_narrow(s, all, 0, 2, 2), 30, 40);
 }
 
+/* Such an address is a fault in a kernel, and ends the context. */
+Test(interop, dlpack_refuses_addresses_that_are_not_aligned_to_elements)
+{
+    static const struct {
+        uint8_t code, bits;
+        uint64_t offset;
+        const char *says;
+    } wrong[] = {{2, 32, 2, "elements of float32"}, /* kDLFloat */
+                 {2, 64, 4, "elements of float64"},
+                 {2, 16, 1, "elements of float16"},
+                 {5, 64, 4, "elements of complex64"}, /* kDLComplex */
+                 {5, 128, 4, "elements of complex128"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        capsule *c = NULL;
+        cr_assert_eq(tn_to_dlpack(tn_zeros(s, TN_INTS(8), .dtype = TN_FLOAT64, .device = device), &c), TN_OK);
+        c->tensor.dtype.code = wrong[i].code;
+        c->tensor.dtype.bits = wrong[i].bits;
+        c->tensor.data = (char *)c->tensor.data + c->tensor.byte_offset;
+        c->tensor.byte_offset = wrong[i].offset;
+        c->tensor.shape[0] = 2;
+        cr_assert_null(tn_from_dlpack(s, c));
+        cr_assert_eq(tn_scope_failed(s), TN_E_UNSUPPORTED, "%s", tn_scope_error(s)->message);
+        cr_assert(strstr(tn_scope_error(s)->message, wrong[i].says), "%s", tn_scope_error(s)->message);
+        tn_scope_clear(s);
+    }
+    capsule *c = NULL; /* parts of 8 bytes: kernels load each by itself */
+    cr_assert_eq(tn_to_dlpack(tn_zeros(s, TN_INTS(8), .dtype = TN_FLOAT64, .device = device), &c), TN_OK);
+    c->tensor.dtype.code = 5;
+    c->tensor.dtype.bits = 128;
+    c->tensor.byte_offset += 8;
+    c->tensor.shape[0] = 2;
+    cr_assert_not_null(tn_from_dlpack(s, c), "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+}
+
 Test(interop, the_host_cannot_touch_device_memory)
 {
     capsule *c = NULL;
