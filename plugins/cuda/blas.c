@@ -43,9 +43,11 @@ static void *matrix_at(const gpu_matrix *m)
     return cuda_place(m->memory, m->offset);
 }
 
-static uint32_t alignment_of(const gpu_matrix *m)
+/* Of all matrices of a batch. */
+static uint32_t alignment_of(const gpu_matrices *of, const gpu_matrix *m)
 {
-    return cuda_alignment(matrix_at(m));
+    const uint64_t apart = of->batches > 1 ? (uint64_t)m->batch_stride * gpu_code_bytes(of->dtype) : 0;
+    return cuda_alignment((const void *)((uintptr_t)matrix_at(m) | apart));
 }
 
 /*
@@ -77,8 +79,9 @@ static plan_key key_of(const tn_call *call, const gpu_matrices *m)
                                     : CUBLAS_BY_32F,
         .reductions = reductions_of(call, m->dtype),
         .is_transposed = {m->a.is_transposed, m->b.is_transposed},
-        .alignments = {alignment_of(&m->b), alignment_of(&m->a), alignment_of(added), alignment_of(&m->out)},
-        .bias_alignment = m->bias.memory ? alignment_of(&m->bias) : 0};
+        .alignments = {alignment_of(m, &m->b), alignment_of(m, &m->a), alignment_of(m, added),
+                       alignment_of(m, &m->out)},
+        .bias_alignment = m->bias.memory ? cuda_alignment(matrix_at(&m->bias)) : 0};
 }
 
 static int type_of(uint32_t dtype)
@@ -265,7 +268,8 @@ static const cuda_library_kind kind = {.name = VENDOR_BLAS,
 
 int32_t cuda_blas_product(void *device, void *queue, const tn_call *call, const gpu_matrices *m)
 {
-    if (m->batches > INT32_MAX || alignment_of(&m->bias) < BIAS_ALIGNMENT) return TN_E_UNSUPPORTED;
+    if (m->batches > INT32_MAX || cuda_alignment(matrix_at(&m->bias)) < BIAS_ALIGNMENT)
+        return TN_E_UNSUPPORTED;
     if (!LT_KEEPS_ORDER && (call->flags & TN_CALL_DETERMINISTIC)) return TN_E_UNSUPPORTED;
     return cuda_library_run(device, &kind, multiply, queue, call, m);
 }

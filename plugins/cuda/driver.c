@@ -71,7 +71,8 @@ int32_t cuda_check(cuda_device *d, CUresult result, const char *what)
     const char *name = cuda_result_name(d->cu, result);
     const size_t length = strlen(what); /* a symbol's version is no part of the name: cuMemAlloc_v2 */
     const int shown = (int)(length > 3 && memcmp(what + length - 3, "_v", 2) == 0 ? length - 3 : length);
-    return gpu_error_native(d->plugin, status, (int32_t)result, name, "%.*s failed: %s", shown, what, name);
+    return gpu_error_native(d->plugin, status, (int32_t)result, name, "%.*s failed: %s%s", shown, what, name,
+                            VENDOR_HINT(result));
 }
 
 static int32_t device_status(void *device)

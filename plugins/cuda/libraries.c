@@ -190,7 +190,7 @@ static int32_t refuse(cuda_device *d, const cuda_library_kind *kind, const tn_ca
 /* Before work of a library with one stream: the queue waits for the last work, which does nothing if that was its own. */
 static int32_t begin_turn(cuda_device *d, cuda_library *l, const void *queue)
 {
-    if (!l->kind->has_one_stream) return TN_OK;
+    if (!l->kind->has_one_stream || !queue) return TN_OK;
     if (!l->event) return CHECKED(d, cuEventCreate, &l->event, CU_EVENT_DISABLE_TIMING);
     return CHECKED(d, cuStreamWaitEvent, cuda_stream_of(queue), l->event, CU_EVENT_WAIT_DEFAULT);
 }
@@ -198,7 +198,7 @@ static int32_t begin_turn(cuda_device *d, cuda_library *l, const void *queue)
 /* After it, whatever its status: a failure may have queued a part. Without the event the host waits for the work. */
 static int32_t end_turn(cuda_device *d, const cuda_library *l, const void *queue, int32_t status)
 {
-    if (!l->kind->has_one_stream) return status;
+    if (!l->kind->has_one_stream || !queue) return status;
     if (CALL(d, cuEventRecord, l->event, cuda_stream_of(queue)) == CUDA_SUCCESS) return status;
     const CUresult result = CALL(d, cuStreamSynchronize, cuda_stream_of(queue));
     return status ? status : cuda_check(d, result, NAME(cuStreamSynchronize));
@@ -232,7 +232,7 @@ static void destroy_plan(const void *library, gpu_plan *p)
 static gpu_plan *keep_plan(cuda_library *l, const void *key, const gpu_plan *made)
 {
     const cuda_library_kind *kind = l->kind;
-    if (l->plans.count == GPU_PLANS) gpu_plans_clear(&l->plans, destroy_plan, l);
+    if (gpu_plans_are_full(&l->plans)) gpu_plans_make_room(&l->plans, destroy_plan, l);
     gpu_plan *p = gpu_plan_add(&l->plans, key, kind->key_bytes, kind->plan_bytes);
     if (!p) return NULL;
     memcpy(p + 1, made + 1, kind->plan_bytes - sizeof *made);
@@ -260,9 +260,11 @@ static int32_t make_plan(const cuda_device *d, cuda_library *l, const cuda_plan_
     return kept && !result ? TN_OK : TN_E_UNSUPPORTED;
 }
 
+/* The code of a captured kernel may be the plan's own: cuDNN compiles some for one plan, and unloads them with it. */
 int32_t cuda_plan_find(const cuda_device *d, cuda_library *l, const cuda_plan_request *r, gpu_plan **out)
 {
     gpu_plan *p = gpu_plan_find(&l->plans, r->key, l->kind->key_bytes);
+    if (p && p->is_supported && cuda_captures(r->call)) gpu_plan_pin(&l->plans, p);
     if (!p) return cuda_captures(r->call) ? TN_E_UNSUPPORTED : make_plan(d, l, r, out);
     *out = p;
     return p->is_supported ? TN_OK : TN_E_UNSUPPORTED;

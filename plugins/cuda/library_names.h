@@ -91,11 +91,13 @@ enum { SOLVER_VALUES = 0, SOLVER_VALUES_AND_VECTORS = 1 }; /* of symmetric matri
     {                                            \
         "libcusolver.so.12", "libcusolver.so.11" \
     }
-#define VENDOR_SOLVER_FUNCTIONS(X)        X(int, cusolverGetVersion, (int *out_version))
-#define VENDOR_SOLVER_TYPED               "cusolverDn" /* S or D and the name follow */
-#define VENDOR_SOLVER_VERSION(s, to)      ((s)->cusolverGetVersion(to))
-#define VENDOR_SOLVER_KEEPS_STREAM        0
-#define VENDOR_SOLVER_IS_TOO_LONG(result) 0
+#define VENDOR_SOLVER_FUNCTIONS(X)   X(int, cusolverGetVersion, (int *out_version))
+#define VENDOR_SOLVER_TYPED          "cusolverDn" /* S or D and the name follow */
+#define VENDOR_SOLVER_VERSION(s, to) ((s)->cusolverGetVersion(to))
+#define VENDOR_SOLVER_KEEPS_STREAM   0
+enum { VENDOR_SOLVER_WRAPS = 1 }; /* lengths beyond an int may have any value */
+/* A length of work that does not fit an int: matrices of eigenvectors from about 25,000 rows on. */
+#define VENDOR_SOLVER_IS_TOO_LONG(result) ((result) == SOLVER_INVALID_VALUE)
 #define VENDOR_SOLVER_STATUSES                                                                        \
     {                                                                                                 \
         "CUSOLVER_STATUS_SUCCESS", "CUSOLVER_STATUS_NOT_INITIALIZED", "CUSOLVER_STATUS_ALLOC_FAILED", \

@@ -6,6 +6,7 @@
 #include "cusolver.h"
 #include "libraries.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 typedef struct cuda_solver {
@@ -128,10 +129,7 @@ static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_cal
     void *work = NULL;
     uint64_t offset = 0;
     int result = set_stream(s, queue);
-    if (!result) {
-        result = length_of_work(s, f, &length);
-        if (VENDOR_SOLVER_IS_TOO_LONG(result)) return TN_E_UNSUPPORTED;
-    }
+    if (!result) result = length_of_work(s, f, &length);
     if (!result && length > 0) {
         int32_t status = gpu_workspace(call, (uint64_t)length * gpu_code_bytes(f->dtype), &work, &offset);
         if (status) return status;
@@ -141,6 +139,25 @@ static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_cal
     if (!result) return TN_OK;
     snprintf(name, sizeof name, VENDOR_SOLVER_TYPED "%c%s", f->dtype == GPU_F64 ? 'D' : 'S', names[f->kind]);
     return cuda_library_error(d, l, call, result, name);
+}
+
+/* Whether a length is so large that some versions give a wrong one (CuPy, issue 2351): at least what LAPACK's work has. */
+static int32_t may_wrap(const gpu_factors *f)
+{
+    const uint64_t m = f->rows, n = f->columns;
+    const uint64_t least = f->kind == GPU_FACTOR_SINGULAR      ? m * m
+                           : f->kind == GPU_FACTOR_EIGENVALUES ? 2 * n * n + 6 * n + 1
+                                                               : 0;
+    return VENDOR_SOLVER_WRAPS && least > INT_MAX;
+}
+
+/* A length that no int has is a failure, or less than 0. Any other failure is left to the work itself. */
+static int32_t ask(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *asked)
+{
+    int length = 0;
+    if (may_wrap(asked)) return TN_E_UNSUPPORTED;
+    const int result = length_of_work((cuda_solver *)l, asked, &length);
+    return VENDOR_SOLVER_IS_TOO_LONG(result) || (!result && length < 0) ? TN_E_UNSUPPORTED : TN_OK;
 }
 
 /* ---- The library -------------------------------------------------------------------------------------------- */
@@ -170,9 +187,11 @@ static const cuda_library_kind kind = {.name = VENDOR_SOLVER,
                                        .status_name = status_name,
                                        .meaning = meaning};
 
-int32_t cuda_solver_can_factor(void *device)
+const char *cuda_solver_can_factor(void *device, const tn_call *call, const gpu_factors *f)
 {
-    return cuda_library_of(device, &kind, 1) != NULL;
+    if (!cuda_library_of(device, &kind, 1)) return "no library for factors of matrices is installed";
+    const int32_t status = cuda_library_run(device, &kind, ask, NULL, call, f);
+    return status == TN_E_UNSUPPORTED ? "the library cannot count the memory that the work needs" : NULL;
 }
 
 int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f)

@@ -108,6 +108,12 @@ typedef struct cuda_symbols {
 #define VENDOR_COLLECTIVES       "libnccl.so.2"
 #define VENDOR_NCCL              "NCCL"
 
+/* What the name of a result does not say: the driver compiles the PTX of the images for GPUs later than their machine code. */
+#define VENDOR_HINT(result)                                                                       \
+    ((result) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION                                               \
+         ? ": this GPU needs a driver that is as new as the CUDA that the plugin was compiled by" \
+         : "")
+
 #define VENDOR_SHARES      (&cuda_shares)
 #define VENDOR_FREE_SHARED cuda_share_free
 

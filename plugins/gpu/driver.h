@@ -201,8 +201,8 @@ typedef struct gpu_library_driver {
     int32_t (*can_attend)(void *device, const tn_call *call, const gpu_attend *a);
     /* The logarithms of sums that a backward pass gets are in row-major order; `at` has their offset only. */
     int32_t (*attend)(void *device, void *queue, const tn_call *call, const gpu_attend *a);
-    /* Whether `factor` can be called, which then does not give TN_E_UNSUPPORTED. Both NULL: never. */
-    int32_t (*can_factor)(void *device);
+    /* Why `factor` does not take such work, of which f has no memory yet; NULL: it does. Both slots NULL: never. */
+    const char *(*can_factor)(void *device, const tn_call *call, const gpu_factors *f);
     int32_t (*factor)(void *device, void *queue, const tn_call *call, const gpu_factors *f);
     int32_t (*transform)(void *device, void *queue, const tn_call *call,
                          const gpu_transform *t); /* NULL: never */

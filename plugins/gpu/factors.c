@@ -110,14 +110,42 @@ static int32_t factor(const tn_call *call, const gpu_factors *f)
     return status ? status : gpu_queued(call);
 }
 
-static gpu_factors factors_of(uint32_t kind, const tn_tensor_desc *matrices, gpu_place a)
+static gpu_factors factors_of(uint32_t kind, const tn_tensor_desc *matrices)
 {
     return (gpu_factors){.kind = kind,
                          .dtype = (uint32_t)gpu_dtype(matrices->dtype),
                          .rows = size_from_end(matrices, 1),
                          .columns = size_from_end(matrices, 0),
-                         .batches = batches_of(matrices),
-                         .a = a};
+                         .batches = batches_of(matrices)};
+}
+
+/* What a call asks for, without memory. The arguments are those of the functions below. */
+static gpu_factors describe(const tn_call *call, uint32_t kind)
+{
+    gpu_factors f = factors_of(kind, gpu_tensor(call->args[0]));
+    const uint64_t rows = f.rows, columns = f.columns;
+    f.count = least(rows, columns);
+    switch (kind) {
+    case GPU_FACTOR_CHOLESKY:
+        f.is_upper = (uint32_t)tn_value_as_bool(call->args[1]);
+        break;
+    case GPU_FACTOR_REFLECTORS:
+        f.count = size_from_end(gpu_tensor(call->args[1]), 0);
+        break;
+    case GPU_FACTOR_EIGENVALUES:
+        f.is_upper = call->args[1].as.string[0] == 'U' || call->args[1].as.string[0] == 'u';
+        f.wants_vectors = (uint32_t)tn_value_as_bool(call->args[2]);
+        break;
+    case GPU_FACTOR_SINGULAR: /* of a wide matrix the transpose */
+        f.wants_vectors = (uint32_t)tn_value_as_bool(call->args[2]);
+        f.rows = rows < columns ? columns : rows;
+        f.columns = f.count;
+        f.right_sides = tn_value_as_bool(call->args[1]) ? f.rows : f.columns;
+        break;
+    default:
+        break;
+    }
+    return f;
 }
 
 /* Infos that no result has room for. */
@@ -197,14 +225,12 @@ static int32_t clear_other_side(const tn_call *call, const gpu_factors *f)
 static int32_t cholesky(void *self, const tn_call *call)
 {
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
-    gpu_place a;
-    int32_t status = place_of(call, out, 0, &a);
+    gpu_factors f = describe(call, GPU_FACTOR_CHOLESKY);
+    int32_t status = place_of(call, out, 0, &f.a);
     if (status) return status;
-    gpu_factors f = factors_of(GPU_FACTOR_CHOLESKY, out, a);
-    f.is_upper = (uint32_t)tn_value_as_bool(call->args[1]);
     status = run(call, &f, gpu_tensor(call->args[0]), 0, NULL, gpu_tensor(call->outs[1]));
     if (!status) status = clear_other_side(call, &f);
-    return status ? status : store(call, out, a, 0);
+    return status ? status : store(call, out, f.a, 0);
 }
 
 /* ---- LU, QR ------------------------------------------------------------------------------------------------- */
@@ -213,13 +239,11 @@ static int32_t cholesky(void *self, const tn_call *call)
 static int32_t factor_with_extra(const tn_call *call, uint32_t kind, const tn_tensor_desc *infos)
 {
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
-    gpu_place a;
-    int32_t status = place_of(call, out, 0, &a);
+    gpu_factors f = describe(call, kind);
+    int32_t status = place_of(call, out, 0, &f.a);
     if (status) return status;
-    gpu_factors f = factors_of(kind, out, a);
-    f.count = least(f.rows, f.columns);
     status = run(call, &f, gpu_tensor(call->args[0]), 0, gpu_tensor(call->outs[1]), infos);
-    return status ? status : store(call, out, a, 0);
+    return status ? status : store(call, out, f.a, 0);
 }
 
 static int32_t lu_factor(void *self, const tn_call *call)
@@ -244,14 +268,12 @@ static int32_t read_extra(const tn_call *call, const tn_tensor_desc *t, shape s,
 static int32_t householder_product(void *self, const tn_call *call)
 {
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]), *tau = gpu_tensor(call->args[1]);
-    gpu_place a;
-    int32_t status = place_of(call, out, 0, &a);
+    gpu_factors f = describe(call, GPU_FACTOR_REFLECTORS);
+    int32_t status = place_of(call, out, 0, &f.a);
     if (status) return status;
-    gpu_factors f = factors_of(GPU_FACTOR_REFLECTORS, out, a);
-    f.count = size_from_end(tau, 0);
     status = read_extra(call, tau, shape_of(tau), &f);
     if (!status) status = run(call, &f, gpu_tensor(call->args[0]), 0, NULL, NULL);
-    return status ? status : store(call, out, a, 0);
+    return status ? status : store(call, out, f.a, 0);
 }
 
 /* ---- Systems of equations ----------------------------------------------------------------------------------- */
@@ -274,7 +296,8 @@ static int32_t lu_solve(void *self, const tn_call *call)
     if (!status)
         status = gpu_workspace(call, batches_of(out) * n * n * gpu_bytes(lu->dtype), &a.memory, &a.offset);
     if (status) return status;
-    gpu_factors f = factors_of(GPU_FACTOR_SOLVE, out, a);
+    gpu_factors f = factors_of(GPU_FACTOR_SOLVE, out);
+    f.a = a;
     f.rows = f.columns = f.count = n;
     f.right_sides = size_from_end(out, is_left ? 0 : 1);
     f.is_transposed = (uint32_t)(is_left == is_adjoint);
@@ -320,20 +343,14 @@ static int32_t check_infos(const tn_call *call, const gpu_factors *f, const char
 static int32_t eigenvalues(void *self, const tn_call *call)
 {
     const tn_tensor_desc *in = gpu_tensor(call->args[0]), *out = gpu_tensor(call->outs[1]);
-    const char triangle = call->args[1].as.string[0];
-    const int32_t wants_vectors = tn_value_as_bool(call->args[2]);
-    gpu_place a;
-    int32_t status = wants_vectors
-                         ? place_of(call, out, 0, &a)
-                         : gpu_workspace(call, gpu_numel(in) * gpu_bytes(in->dtype), &a.memory, &a.offset);
+    const uint64_t bytes = gpu_numel(in) * gpu_bytes(in->dtype);
+    gpu_factors f = describe(call, GPU_FACTOR_EIGENVALUES);
+    int32_t status =
+        f.wants_vectors ? place_of(call, out, 0, &f.a) : gpu_workspace(call, bytes, &f.a.memory, &f.a.offset);
     if (status) return status;
-    gpu_factors f = factors_of(GPU_FACTOR_EIGENVALUES, in, a);
-    f.count = f.columns;
-    f.is_upper = triangle == 'U' || triangle == 'u';
-    f.wants_vectors = (uint32_t)wants_vectors;
     status = run(call, &f, in, 0, gpu_tensor(call->outs[0]), NULL);
     if (!status) status = check_infos(call, &f, "linalg.eigh", "eigenvalues");
-    return status || !wants_vectors ? status : store(call, out, a, 0);
+    return status || !f.wants_vectors ? status : store(call, out, f.a, 0);
 }
 
 /*
@@ -344,17 +361,12 @@ static int32_t singular_values(void *self, const tn_call *call)
 {
     const tn_tensor_desc *in = gpu_tensor(call->args[0]);
     const uint64_t m = size_from_end(in, 1), n = size_from_end(in, 0), bytes = gpu_bytes(in->dtype);
-    const int32_t is_wide = m < n, is_full = tn_value_as_bool(call->args[1]);
+    const int32_t is_wide = m < n;
     const tn_tensor_desc *left = gpu_tensor(call->outs[is_wide ? 2 : 0]),
                          *right = gpu_tensor(call->outs[is_wide ? 0 : 2]);
-    gpu_place a;
-    int32_t status = gpu_workspace(call, gpu_numel(in) * bytes, &a.memory, &a.offset);
+    gpu_factors f = describe(call, GPU_FACTOR_SINGULAR);
+    int32_t status = gpu_workspace(call, gpu_numel(in) * bytes, &f.a.memory, &f.a.offset);
     if (status) return status;
-    gpu_factors f = factors_of(GPU_FACTOR_SINGULAR, in, a);
-    f.wants_vectors = (uint32_t)tn_value_as_bool(call->args[2]);
-    f.rows = is_wide ? n : m;
-    f.columns = f.count = is_wide ? m : n;
-    f.right_sides = is_full ? f.rows : f.columns;
     if (f.wants_vectors) {
         status = place_of(call, left, is_wide, &f.b);
         if (!status) status = place_of(call, right, is_wide, &f.c);
@@ -368,39 +380,65 @@ static int32_t singular_values(void *self, const tn_call *call)
 
 /* ---- Rows --------------------------------------------------------------------------------------------------- */
 
-static int32_t is_on(const tn_call *call)
+/* The library is asked last, since its answer takes longest. */
+static const char *can_factor(void *self, const tn_call *call, uint32_t kind)
 {
     const gpu_device *d = gpu_device_of(call);
     const gpu_library_driver *libraries = gpu_the_driver.libraries;
-    return !__atomic_load_n(&d->plugin->no_libraries, __ATOMIC_RELAXED) && libraries &&
-           libraries->can_factor && libraries->can_factor(d->handle);
-}
-
-static const char *can_factor(void *self, const tn_call *call)
-{
     if (gpu_stream_capture(gpu_stream_of(call))) return "libraries for factors of matrices are not captured";
-    if (!is_on(call)) return "no library for factors of matrices is installed";
+    if (__atomic_load_n(&d->plugin->no_libraries, __ATOMIC_RELAXED)) return "libraries are switched off";
+    if (!libraries || !libraries->can_factor) return "there is no library for factors of matrices";
     for (uint32_t i = 0; i < call->n_args; i++) {
         const tn_tensor_desc *t = gpu_argument_tensor(call, i);
         if (t && !gpu_numel(t)) return "a tensor is empty";
     }
-    return gpu_can_run(self, call);
+    const char *why = gpu_can_run(self, call);
+    if (why) return why;
+    const gpu_factors f = describe(call, kind);
+    return libraries->can_factor(d->handle, call, &f);
 }
 
-/* (A, pivot or upper, check_errors): the CPU looks at infos at once, and computes without pivots. */
-static const char *can_factor_ex(void *self, const tn_call *call)
+static const char *can_solve(void *self, const tn_call *call)
 {
-    return tn_value_as_bool(call->args[2]) ? "errors are asked for at once" : can_factor(self, call);
+    return can_factor(self, call, GPU_FACTOR_SOLVE);
+}
+
+static const char *can_qr(void *self, const tn_call *call)
+{
+    return can_factor(self, call, GPU_FACTOR_QR);
+}
+
+static const char *can_multiply_reflectors(void *self, const tn_call *call)
+{
+    return can_factor(self, call, GPU_FACTOR_REFLECTORS);
+}
+
+static const char *can_find_eigenvalues(void *self, const tn_call *call)
+{
+    return can_factor(self, call, GPU_FACTOR_EIGENVALUES);
 }
 
 static const char *can_find_singular_values(void *self, const tn_call *call)
 {
-    return call->args[3].tag != TN_TAG_NONE ? "a driver is asked for" : can_factor(self, call);
+    return call->args[3].tag != TN_TAG_NONE ? "a driver is asked for"
+                                            : can_factor(self, call, GPU_FACTOR_SINGULAR);
+}
+
+/* (A, pivot or upper, check_errors): the CPU looks at infos at once, and computes without pivots. */
+static const char *can_factor_ex(void *self, const tn_call *call, uint32_t kind)
+{
+    return tn_value_as_bool(call->args[2]) ? "errors are asked for at once" : can_factor(self, call, kind);
+}
+
+static const char *can_cholesky(void *self, const tn_call *call)
+{
+    return can_factor_ex(self, call, GPU_FACTOR_CHOLESKY);
 }
 
 static const char *can_lu(void *self, const tn_call *call)
 {
-    return tn_value_as_bool(call->args[1]) ? can_factor_ex(self, call) : "the library always chooses pivots";
+    return tn_value_as_bool(call->args[1]) ? can_factor_ex(self, call, GPU_FACTOR_LU)
+                                           : "the library always chooses pivots";
 }
 
 static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, 0};
@@ -409,22 +447,23 @@ static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, 0};
 static const tn_kernel_row rows[] = {
     ROW("linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor "
         "info)",
-        cholesky, can_factor_ex),
+        cholesky, can_cholesky),
     ROW("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor "
         "pivots, Tensor "
         "info)",
         lu_factor, can_lu),
     ROW("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> "
         "Tensor",
-        lu_solve, can_factor),
-    ROW("geqrf(Tensor self) -> (Tensor a, Tensor tau)", qr_factor, can_factor),
+        lu_solve, can_solve),
+    ROW("geqrf(Tensor self) -> (Tensor a, Tensor tau)", qr_factor, can_qr),
     ROW("_linalg_eigh(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor "
         "eigenvectors)",
-        eigenvalues, can_factor),
+        eigenvalues, can_find_eigenvalues),
     ROW("_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> "
         "(Tensor U, Tensor "
         "S, Tensor Vh)",
         singular_values, can_find_singular_values),
-    ROW("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", householder_product, can_factor),
+    ROW("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", householder_product,
+        can_multiply_reflectors),
 };
 const gpu_rows gpu_factor_rows = GPU_ROW_LIST(rows);

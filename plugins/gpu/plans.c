@@ -32,17 +32,40 @@ gpu_plan *gpu_plan_add(gpu_plans *plans, const void *key, size_t key_bytes, size
     return p;
 }
 
-void gpu_plans_clear(gpu_plans *plans, void (*destroy)(const void *library, gpu_plan *p), const void *library)
+void gpu_plan_pin(gpu_plans *plans, gpu_plan *p)
+{
+    plans->pinned += !p->is_pinned;
+    p->is_pinned = 1;
+}
+
+int32_t gpu_plans_are_full(const gpu_plans *plans)
+{
+    return plans->count - plans->pinned >= GPU_PLANS;
+}
+
+void gpu_plans_make_room(gpu_plans *plans, void (*destroy)(const void *library, gpu_plan *p),
+                         const void *library)
 {
     for (uint32_t i = 0; i < GPU_PLAN_BUCKETS; i++) {
-        for (gpu_plan *p = plans->buckets[i], *next; p; p = next) {
-            next = p->next;
+        for (gpu_plan **at = &plans->buckets[i], *p = *at; p; p = *at) {
+            if (p->is_pinned) {
+                at = &p->next;
+                continue;
+            }
+            *at = p->next;
             destroy(library, p);
             free(p);
+            plans->count--;
         }
-        plans->buckets[i] = NULL;
     }
-    plans->count = 0;
+}
+
+void gpu_plans_clear(gpu_plans *plans, void (*destroy)(const void *library, gpu_plan *p), const void *library)
+{
+    for (uint32_t i = 0; i < GPU_PLAN_BUCKETS; i++)
+        for (gpu_plan *p = plans->buckets[i]; p; p = p->next) p->is_pinned = 0;
+    plans->pinned = 0;
+    gpu_plans_make_room(plans, destroy, library);
 }
 
 /* ---- Convolutions ------------------------------------------------------------------------------------------- */

@@ -10,7 +10,8 @@
 
 typedef struct gpu_plan {
     struct gpu_plan *next;
-    int64_t is_supported; /* 0: the plugin's own kernels do this work */
+    int32_t is_supported; /* 0: the plugin's own kernels do this work */
+    int32_t is_pinned;    /* a graph may have code or memory of it: it stays until the library closes */
 } gpu_plan;               /* the key follows, then what the library needs */
 
 enum {
@@ -20,14 +21,21 @@ enum {
 
 typedef struct gpu_plans {
     gpu_plan *buckets[GPU_PLAN_BUCKETS];
-    uint32_t count;
+    uint32_t count, pinned;
 } gpu_plans;
 
 /* The plan of a key, which has no gaps, or NULL: there is none yet. */
 gpu_plan *gpu_plan_find(const gpu_plans *plans, const void *key, size_t key_bytes);
 /* A new plan of so many bytes with the key, otherwise zero; NULL without host memory. */
 gpu_plan *gpu_plan_add(gpu_plans *plans, const void *key, size_t key_bytes, size_t plan_bytes);
-/* Forgets all plans; `destroy` ends what the library has made of one. */
+/* A captured call uses the plan. */
+void gpu_plan_pin(gpu_plans *plans, gpu_plan *p);
+/* Whether as many plans are there as are kept, without those that are pinned. */
+int32_t gpu_plans_are_full(const gpu_plans *plans);
+/* Forgets all plans that are not pinned; `destroy` ends what the library has made of one. */
+void gpu_plans_make_room(gpu_plans *plans, void (*destroy)(const void *library, gpu_plan *p),
+                         const void *library);
+/* Forgets all plans. */
 void gpu_plans_clear(gpu_plans *plans, void (*destroy)(const void *library, gpu_plan *p),
                      const void *library);
 

@@ -178,6 +178,7 @@ enum { SOLVER_VALUES = 201, SOLVER_VALUES_AND_VECTORS = 202 }; /* of symmetric m
             "HIPSOLVER_STATUS_MATRIX_TYPE_NOT_SUPPORTED"                          \
     }
 #define VENDOR_SOLVER_KEEPS_STREAM 1 /* it asks the stream when it is told of it */
+enum { VENDOR_SOLVER_WRAPS = 0 };
 /* A length of work that does not fit an int: more than 2 GiB. */
 #define VENDOR_SOLVER_IS_TOO_LONG(result) ((result) == SOLVER_INTERNAL_ERROR)
 

@@ -183,6 +183,8 @@ typedef struct cuda_symbols {
 #define VENDOR_COLLECTIVES       "librccl.so.1"
 #define VENDOR_NCCL              "RCCL"
 
+#define VENDOR_HINT(result) ""
+
 #define VENDOR_SHARES                      NULL
 #define VENDOR_FREE_SHARED(device, memory) 0
 

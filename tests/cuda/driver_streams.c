@@ -184,6 +184,7 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
     BEGIN(1)
     REFUSE(start->capture || end->capture, CUDA_ERROR_CAPTURED_EVENT)
     REFUSE((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING, CUDA_ERROR_INVALID_HANDLE)
+    REFUSE(!start->issued || !end->issued, CUDA_ERROR_INVALID_HANDLE)
     REFUSE(start->done < start->issued || end->done < end->issued, CUDA_ERROR_NOT_READY)
     *ms = (float)(end->time.tv_sec - start->time.tv_sec) * 1e3f +
           (float)(end->time.tv_nsec - start->time.tv_nsec) / 1e6f;

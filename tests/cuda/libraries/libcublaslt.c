@@ -334,8 +334,11 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
     if (p.description.bias && alignment_of(p.description.bias) < algorithm->words[2])
         return CUBLAS_EXECUTION_FAILED;
     for (int k = 0; k < 4; k++) {
-        if ((uintptr_t)memory[k] % (algorithm->words[1] >> 16 * k & 0xffff)) return CUBLAS_EXECUTION_FAILED;
+        const uint64_t alignment = algorithm->words[1] >> 16 * k & 0xffff;
         p.layouts[k] = *layouts[k];
+        const uint64_t apart = (uint64_t)p.layouts[k].offset * TN_DTYPE_BITS(dtype_of(p.layouts[k].type)) / 8;
+        if ((uintptr_t)memory[k] % alignment || (p.layouts[k].batches > 1 && apart % alignment))
+            return CUBLAS_EXECUTION_FAILED;
         p.memory[k] = (CUdeviceptr)(uintptr_t)memory[k];
     }
     p.alpha = p.description.scalars == CUBLAS_R_64F ? *(const double *)alpha : (double)*(const float *)alpha;

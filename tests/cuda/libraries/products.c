@@ -12,6 +12,7 @@ enum { PRODUCTS, CHOICES, LIVE };
 
 TestSuite(products, .init = open_device, .fini = close_device, .timeout = 120);
 TestSuite(absent, .init = open_device, .fini = close_device, .timeout = 60);
+TestSuite(kept, .init = open_device, .fini = close_device, .timeout = 300);
 
 /* ---- Values --------------------------------------------------------------------------------------------- */
 
@@ -70,6 +71,17 @@ Test(products, a_plan_is_made_once_for_each_kind_of_product)
     cr_assert_eq(count(CHOICES), 3, "another alignment");
     cr_assert_eq(count(PRODUCTS), 8);
     expect_objects_until_the_end(LIVE);
+}
+
+/* Every matrix but the first begins at an odd element. */
+Test(products, the_library_is_told_of_the_least_alignment_of_a_batch)
+{
+    tn_tensor *all = numbers(TN_FLOAT16, TN_INTS(256)),
+              *a = tn_as_strided(s, all, TN_INTS(3, 8, 8), TN_INTS(65, 8, 1)), *b = tn_contiguous(s, a);
+    tn_tensor *product = tn_bmm(s, a, b);
+    cr_assert_eq(count(PRODUCTS), 1);
+    use_library(0);
+    cr_assert_lt(difference(product, tn_bmm(s, b, b)), 8e-3);
 }
 
 Test(products, each_call_has_its_own_bias)
@@ -384,5 +396,53 @@ Test(old, the_kernels_compute_products_and_the_log_says_so, .init = open_device,
     cr_assert_eq(count(PRODUCTS), 0);
     cr_assert_eq(count(LIVE), 0, "the library's handle is left");
     expect_in(said, "hipBLASLt 500 is older than 600: the plugin's own kernels compute products");
+}
+#endif
+
+/* ---- Many plans ----------------------------------------------------------------------------------------- */
+
+#ifndef HIP /* hipBLASLt is not captured */
+/* As many kinds of products as plans are kept, and one more: `shift` makes them others. */
+static void fill_the_table(int64_t shift)
+{
+    enum { PLANS = 4096 };
+    tn_tensor *row = tn_ones(s, TN_INTS(1, 2 * PLANS + 2), .dtype = TN_FLOAT32), *column = tn_t(s, row);
+    for (int64_t i = 1; i <= PLANS + 1; i++) {
+        tn_scope *own = scope_on_device();
+        tn_mm(own, tn_narrow(own, row, 1, 0, i + shift), tn_narrow(own, column, 0, 0, i + shift));
+        cr_assert_eq(tn_scope_close(own), TN_OK);
+    }
+}
+
+Test(kept, the_plan_of_a_graph_stays_and_others_are_forgotten)
+{
+    tn_tensor *a = tn_ones(s, TN_INTS(3, 3), .dtype = TN_FLOAT32), *out = tn_zeros_like(s, a);
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_graph *graph = NULL;
+    tn_mm_out(s, a, a, out);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
+    tn_mm_out(s, a, a, out);
+    cr_assert_eq(tn_graph_capture_end(graph), TN_OK);
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(count(CHOICES), 1);
+    for (int round = 0; round < 2; round++) {
+        fill_the_table(round);
+        const int before = count(CHOICES);
+        tn_mm_out(s, a, a, out);
+        cr_assert_eq(count(CHOICES), before, "the plan of the graph is gone");
+        tn_mm(s, tn_ones(s, TN_INTS(1, 1 + round), .dtype = TN_FLOAT32),
+              tn_ones(s, TN_INTS(1 + round, 1), .dtype = TN_FLOAT32));
+        cr_assert_eq(count(CHOICES), before + 1, "the first of the others is still there");
+    }
+    tn_fill_scalar_(s, a, 2);
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    cr_assert_eq(tn_item_double(s, tn_min(s, out)), 12);
+    tn_graph_release(graph);
+    tn_stream_release(side);
+    expect_objects_until_the_end(LIVE);
 }
 #endif

@@ -247,18 +247,50 @@ Test(factors, the_library_is_told_of_a_stream_when_it_changes)
     tn_stream_release(side);
 }
 
-/* The library says that it has failed inside. */
-Test(factors, work_of_more_than_2_gib_is_left_to_the_cpu)
+#endif
+
+/* The plugin knows that before it agrees to the call. */
+static void expect_the_cpu(void)
 {
-    setenv("LIBRARY_FAIL", "potrf_bufferSize:1:6", 1);
     tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR);
     tn_tensor *l = tn_linalg_cholesky_ex(s, a).L;
     cr_assert_lt(difference(tn_matmul(s, l, tn_mt(s, l)), a), 1e-5);
     cr_assert_eq(count(MATRICES), 0);
+    cr_assert_not(strstr(said, "refused after it had agreed"), "%s", said);
+    unsetenv("SOLVER_TEST_LENGTH");
     tn_linalg_cholesky_ex(s, a);
     cr_assert_eq(count(MATRICES), 1);
 }
+
+/* hipSOLVER says that it has failed inside, cuSOLVER that a value is wrong. */
+Test(factors, work_whose_length_the_library_refuses_is_left_to_the_cpu)
+{
+#ifdef HIP
+    let_fail("potrf_bufferSize", 1, SOLVER_INTERNAL_ERROR);
+#else
+    let_fail("potrf_bufferSize", 1, SOLVER_INVALID_VALUE);
 #endif
+    expect_the_cpu();
+}
+
+#ifndef HIP
+/* The square of 46,341 is beyond an int. */
+Test(factors, work_whose_length_may_be_wrong_is_left_to_the_cpu)
+{
+    for (int64_t rows = 46341; rows >= 46340; rows--) {
+        tn_tensor *values = tn_linalg_svdvals(s, tn_ones(s, TN_INTS(rows, 1), .dtype = TN_FLOAT64));
+        cr_assert_lt(fabs(tn_item_double(s, values) - sqrt((double)rows)), 1e-9);
+        cr_assert_eq(count(MATRICES), rows == 46340, "%d rows", (int)rows);
+    }
+    cr_assert_not(strstr(said, "refused after it had agreed"), "%s", said);
+}
+#endif
+
+Test(factors, work_whose_length_is_below_0_is_left_to_the_cpu)
+{
+    setenv("SOLVER_TEST_LENGTH", "-2147483648", 1);
+    expect_the_cpu();
+}
 
 /* Nothing computes factors in a capture: the library is not opened, and the CPU would have to wait. */
 Test(factors, captures_have_no_factors)
@@ -309,14 +341,14 @@ static const struct {
     const char *name;
 } failures[] = {
     {NAME(cusolverDnSetStream), 1, SOLVER_INTERNAL_ERROR, "INTERNAL_ERROR"},
-    {"potrf_bufferSize", 1, SOLVER_INVALID_VALUE, "INVALID_VALUE"},
+    {"potrf_bufferSize", 2, SOLVER_INVALID_VALUE, "INVALID_VALUE"}, /* the first call is a question */
     {"potrf", 1, SOLVER_EXECUTION_FAILED, "EXECUTION_FAILED"},
     {"potrf", 2, SOLVER_EXECUTION_FAILED, "EXECUTION_FAILED"},
 #ifdef HIP
     {"potrf", 1, 12, "ZERO_PIVOT"},
     {"potrf", 1, 13, "MATRIX_TYPE_NOT_SUPPORTED"},
 #else
-    {"potrf_bufferSize", 1, SOLVER_INTERNAL_ERROR, "INTERNAL_ERROR"},
+    {"potrf_bufferSize", 2, SOLVER_INTERNAL_ERROR, "INTERNAL_ERROR"},
 #endif
 };
 
