@@ -266,7 +266,7 @@ static int32_t start_moments(tni_frame *f)
             is_base(f, TN_OP_VAR_CORRECTION) || is_base(f, TN_OP_STD_CORRECTION) ? "std and var" : name);
     TNI_TRY(read_dims(f, 1));
     f->keepdim = tni_arg_bool(f, 3);
-    f->call_dtype = own;
+    f->call_dtype = f->given[0] ? wider_float(own, dtype_of(f->given[0])) : own;
     f->identity = NAN;
     return tni_check_scalars(f, TN_FLOAT64); /* the correction */
 }

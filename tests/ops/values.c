@@ -245,6 +245,10 @@ Test(values, of_means_in_a_wider_output)
     rows = tn_mean_dim_out(s, tn_to(s, half, TN_FLOAT64), TN_INTS(1),
                            tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT16));
     GIVES(rows, TN_INTS(1), 0x1.2acp+1);
+    half = tn_expand(s, half, TN_INTS(2, 3));
+    rows = tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT64);
+    GIVES(tn_var_correction_out(s, half, rows, .dim = TN_INTS(1)), TN_INTS(2), 7.0 / 3, 7.0 / 3);
+    GIVES(tn_std_correction_out(s, half, rows, .dim = TN_INTS(1)), TN_INTS(2), sqrt(7.0 / 3), sqrt(7.0 / 3));
     end();
 }
 
