@@ -9,11 +9,11 @@
  */
 #include "collate.h"
 #include "dataset.h"
+#include "fault.h"
 #include "file.h"
 #include "sampler.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,18 +306,6 @@ void tn_loader_destroy(tn_loader *l)
     free(l->slots);
     free(l->order);
     handle_free(l);
-}
-
-#define FAULT_BYTES 640
-static const char *fault(char text[FAULT_BYTES], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static const char *fault(char text[FAULT_BYTES], const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, FAULT_BYTES, format, args);
-    va_end(args);
-    return text;
 }
 
 static const char *fault_of(const tn_loader_options *o, char text[FAULT_BYTES])

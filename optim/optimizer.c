@@ -13,14 +13,14 @@
 
 int32_t optim_fail(tn_scope *s, int32_t code, const tn_optimizer *o, const char *text)
 {
-    char message[OPTIM_FAULT_BYTES + 64];
+    char message[FAULT_BYTES + 64];
     snprintf(message, sizeof message, "%s: %s", o ? optim_kinds[o->kind].name : "optimizer", text);
     return tn_scope_fail(s, code, message);
 }
 
 int32_t optim_fail_null(tn_scope *s, const char *what)
 {
-    char text[OPTIM_FAULT_BYTES];
+    char text[FAULT_BYTES];
     const tn_error *e = tn_last_error();
     snprintf(text, sizeof text, "%s is NULL%s%.500s%s", what, e ? " (the last error: " : "",
              e ? e->message : "", e ? ")" : "");
@@ -44,7 +44,7 @@ static int32_t has_name(const char *name)
 static int32_t refuse_parameter(tn_scope *s, const tn_optimizer *o, int64_t index, const char *name,
                                 const tn_tensor *t)
 {
-    char who[192], text[OPTIM_FAULT_BYTES];
+    char who[192], text[FAULT_BYTES];
     const int32_t named = has_name(name);
     snprintf(who, sizeof who, "parameter %lld%s%.120s%s", (long long)index, named ? " ('" : "",
              named ? name : "", named ? "')" : "");
@@ -91,7 +91,7 @@ static int32_t add_parameter(tn_scope *s, tn_optimizer *o, int64_t index, const 
 static int32_t add_group(tn_scope *s, tn_optimizer *o, tn_named_tensors parameters,
                          const tn_optimizer_options *options)
 {
-    char text[OPTIM_FAULT_BYTES];
+    char text[FAULT_BYTES];
     const char *fault = optim_options_fault(o->kind, options, text);
     if (fault) return optim_fail(s, TN_E_ARGUMENT, o, fault);
     if (o->kind == TN_LBFGS && o->group_count)
@@ -142,7 +142,7 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
 {
     tn_optimizer *o = calloc(1, sizeof *o);
     tn_optimizer_options all;
-    char text[OPTIM_FAULT_BYTES];
+    char text[FAULT_BYTES];
     const char *fault = optim_options_read(kind, options, &all, text);
     if (!fault) {
         const tn_optimizer_options defaults = tn_optimizer_defaults(kind);
@@ -231,7 +231,7 @@ int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
 {
     if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_add_group: it");
     if (handle_check(&o->mark, "it")) return optim_fail(NULL, TN_E_DEAD_HANDLE, o, tn_last_error()->message);
-    char text[OPTIM_FAULT_BYTES];
+    char text[FAULT_BYTES];
     tn_optimizer_options all;
     const char *fault = optim_options_read(o->kind, options, &all, text);
     if (fault) return optim_fail(NULL, TN_E_ARGUMENT, o, fault);
@@ -401,7 +401,7 @@ static tn_tensors all_of(tn_scope *s, const tn_optimizer *o)
 static int32_t read_step(tn_scope *s, const tn_optimizer *o, const tn_step_options *given,
                          tn_step_options *out)
 {
-    char text[OPTIM_FAULT_BYTES] = "";
+    char text[FAULT_BYTES] = "";
     *out = (tn_step_options){.lr_scale = TN_NOT_GIVEN, .has_defaults = 1};
     if (given->options_size < offsetof(tn_step_options, lr_scale)) {
         snprintf(text, sizeof text, "tn_step_options: options_size is %u; set it to sizeof(tn_step_options)",
@@ -451,7 +451,7 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *given)
     if (read_step(scope, o, given, &options)) return tn_scope_failed(scope);
     for (uint32_t i = 0; i < o->group_count; i++) {
         if (options.lr != TN_NOT_GIVEN) o->groups[i].lr = options.lr;
-        char text[OPTIM_FAULT_BYTES];
+        char text[FAULT_BYTES];
         /* The program may have changed them. */
         const char *fault = optim_options_fault(o->kind, &o->groups[i], text);
         if (fault) return optim_fail(scope, TN_E_ARGUMENT, o, fault);

@@ -4,11 +4,11 @@
 #define OPTIM_OPTIMIZER_H
 
 #include <tenon/optim.h>
+#include "fault.h"
 #include "handle.h"
 #include "module_life.h"
 
-#define OPTIM_MAX_STATES  4
-#define OPTIM_FAULT_BYTES 640
+#define OPTIM_MAX_STATES 4
 
 typedef struct optim_parameter {
     char *name;
@@ -54,9 +54,9 @@ int32_t optim_fail_null(tn_scope *s, const char *what);
 /* Reads options of the program, of any size, for a kind that it may have made up. What is wrong with them, or NULL: then *out has
  * all members, and nothing of the program's. The text may be in `text`. */
 const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given, tn_optimizer_options *out,
-                               char text[OPTIM_FAULT_BYTES]);
+                               char text[FAULT_BYTES]);
 /* What is wrong with the options, among others one that the kind does not have; NULL: nothing. The text may be in `text`. */
-const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES]);
+const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES]);
 /* State i, made as zeros like the parameter (float32 for half types) when it is first asked for. */
 tn_tensor *optim_state(tn_scope *s, optim_parameter *at, uint32_t i, tn_tensor *like);
 /* Takes the tensors that the module now has under the names of its parameters, and moves the states to them. */

@@ -3,7 +3,6 @@
 #include "optimizer.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,32 +79,21 @@ static const option *foreign_of(uint32_t kind, const tn_optimizer_options *o)
     return NULL;
 }
 
-static const char *foreign_text(uint32_t kind, const option *foreign, char text[OPTIM_FAULT_BYTES])
+static const char *foreign_text(uint32_t kind, const option *foreign, char text[FAULT_BYTES])
 {
-    size_t used = (size_t)snprintf(text, OPTIM_FAULT_BYTES,
-                                   "option '%s': not an option of %s (it has lr, maximize, fused",
-                                   foreign->name, optim_kinds[kind].name);
+    size_t used =
+        (size_t)snprintf(text, FAULT_BYTES, "option '%s': not an option of %s (it has lr, maximize, fused",
+                         foreign->name, optim_kinds[kind].name);
     for (uint32_t i = 0; i < OPTIONS; i++) {
         if (!(options_of_kinds[i].kinds & KIND(kind))) continue;
-        used += (size_t)snprintf(text + used, OPTIM_FAULT_BYTES - used, ", %s", options_of_kinds[i].name);
+        used += (size_t)snprintf(text + used, FAULT_BYTES - used, ", %s", options_of_kinds[i].name);
     }
-    snprintf(text + used, OPTIM_FAULT_BYTES - used, ")");
-    return text;
-}
-
-static const char *fault(char text[OPTIM_FAULT_BYTES], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static const char *fault(char text[OPTIM_FAULT_BYTES], const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, OPTIM_FAULT_BYTES, format, args);
-    va_end(args);
+    snprintf(text + used, FAULT_BYTES - used, ")");
     return text;
 }
 
 /* A number out of its range, or NULL. */
-static const char *range_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES])
+static const char *range_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES])
 {
     if (!(o->lr >= 0 && isfinite(o->lr)))
         return fault(text, "lr: must be 0 or more, and finite, got %g", o->lr);
@@ -138,7 +126,7 @@ static const char *range_fault(uint32_t kind, const tn_optimizer_options *o, cha
 }
 
 const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given, tn_optimizer_options *out,
-                               char text[OPTIM_FAULT_BYTES])
+                               char text[FAULT_BYTES])
 {
     /* Programs that were compiled before has_defaults have a shorter struct, in which the macros set everything. */
     const uint32_t oldest = offsetof(tn_optimizer_options, has_defaults);
@@ -158,7 +146,7 @@ const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given,
            "(tn_adamw_create_of, tn_optimizer_add_group), or begin with tn_optimizer_defaults(kind)";
 }
 
-const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[OPTIM_FAULT_BYTES])
+const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES])
 {
     if (kind == TN_SPARSEADAM)
         return "it waits for sparse tensors; use tn_adam_create, whose gradients are dense";
