@@ -55,6 +55,27 @@ static void watch_inputs(check_target *t, const custom_call *call, custom_run *r
     custom_place(r->s, t, call->op, out->which, out->n, out->tensors, r->args);
 }
 
+static int has_gradient(check_target *t, const custom_call *call, check_result *out)
+{
+    tn_operator_info op = operator_of(t, call);
+    const int is_out = strcmp(op.form, "out") == 0;
+    if (is_out)
+        check_skip(out, "functions with out=... arguments don't support automatic differentiation");
+    else if (!op.has_gradient)
+        check_skip(out, "no gradient is registered: results of this operator end the graph");
+    return !is_out && op.has_gradient;
+}
+
+/* Whether the call can be recorded: if so, it is open with its inputs watched. */
+static int open_watched(check_target *t, const custom_call *call, custom_run *r, watched *in,
+                        check_result *out)
+{
+    if (!has_gradient(t, call, out)) return 0;
+    custom_open(r, t, call, t->device, TN_GRAD_ON);
+    watch_inputs(t, call, r, in);
+    return 1;
+}
+
 /* The results through which a gradient can flow. */
 static uint32_t roots_of(custom_run *r, tn_tensor **roots, tn_tensor **ones)
 {
@@ -66,17 +87,6 @@ static uint32_t roots_of(custom_run *r, tn_tensor **roots, tn_tensor **ones)
         roots[n++] = y;
     }
     return n;
-}
-
-static int has_gradient(check_target *t, const custom_call *call, check_result *out)
-{
-    tn_operator_info op = operator_of(t, call);
-    const int is_out = strcmp(op.form, "out") == 0;
-    if (is_out)
-        check_skip(out, "functions with out=... arguments don't support automatic differentiation");
-    else if (!op.has_gradient)
-        check_skip(out, "no gradient is registered: results of this operator end the graph");
-    return !is_out && op.has_gradient;
 }
 
 /* "argument 'x'", or "item 1 of argument 'xs'". */
@@ -126,9 +136,7 @@ void custom_gradient(check_target *t, const check_case *c, check_result *out)
     const custom_call *call = c->data;
     watched in;
     custom_run r;
-    if (!has_gradient(t, call, out)) return;
-    custom_open(&r, t, call, t->device, TN_GRAD_ON);
-    watch_inputs(t, call, &r, &in);
+    if (!open_watched(t, call, &r, &in, out)) return;
     if (in.n == 0)
         check_skip(out, "no argument of this call takes a gradient");
     else if (custom_do(&r, call))
@@ -166,9 +174,7 @@ void custom_differences(check_target *t, const check_case *c, check_result *out)
     const custom_call *call = c->data;
     watched in;
     custom_run r;
-    if (!has_gradient(t, call, out)) return;
-    custom_open(&r, t, call, t->device, TN_GRAD_ON);
-    watch_inputs(t, call, &r, &in);
+    if (!open_watched(t, call, &r, &in, out)) return;
     differences d = {.target = t, .call = call, .r = &r, .in = &in};
     int exact = in.n > 0;
     for (uint32_t i = 0; i < in.n; i++) {

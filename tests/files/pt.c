@@ -461,27 +461,43 @@ Test(pt, tensors_that_do_not_fit_their_storage)
                    TN_E_UNSUPPORTED, "it has a tensor of 65 dimensions, a tensor may have 64");
 }
 
-/* Damage that leaves a pickle which can be read, with sizes, strides, offsets and keys of any kind. */
-Test(pt, changed_pickles_of_shared_storages_load_or_end_in_an_error)
+/* The bytes of a member of a test's archive; free with free. */
+static uint8_t *read_member(const char *archive, const char *name, uint64_t *out_size)
 {
     int code;
     zip_stat_t info;
-    zip_t *zip = zip_open(path_of("shared.pt"), ZIP_RDONLY, &code);
+    zip_t *zip = zip_open(path_of(archive), ZIP_RDONLY, &code);
     cr_assert_not_null(zip);
-    cr_assert_eq(zip_stat(zip, "shared/data.pkl", 0, &info), 0);
-    uint8_t *bytes = malloc(info.size), *copy = malloc(info.size), storage[40] = {0};
-    zip_file_t *file = zip_fopen(zip, "shared/data.pkl", 0);
+    cr_assert_eq(zip_stat(zip, name, 0, &info), 0);
+    uint8_t *bytes = malloc(info.size);
+    zip_file_t *file = zip_fopen(zip, name, 0);
     cr_assert_eq(zip_fread(file, bytes, info.size), (zip_int64_t)info.size);
     zip_fclose(file);
     zip_discard(zip);
+    *out_size = info.size;
+    return bytes;
+}
+
+/* A copy with one to four bytes changed at random. */
+static void damage(uint8_t *copy, const uint8_t *bytes, uint64_t size, uint32_t seed)
+{
+    state = seed;
+    memcpy(copy, bytes, size);
+    for (uint32_t n = 1 + random_number(4); n > 0; n--)
+        copy[random_number((uint32_t)size)] = (uint8_t)random_number(256);
+}
+
+/* Damage that leaves a pickle which can be read, with sizes, strides, offsets and keys of any kind. */
+Test(pt, changed_pickles_of_shared_storages_load_or_end_in_an_error)
+{
+    uint64_t size;
+    uint8_t *bytes = read_member("shared.pt", "shared/data.pkl", &size), *copy = malloc(size),
+            storage[40] = {0};
     uint32_t failed = 0;
     for (uint32_t seed = 1; seed <= 1500; seed++) {
         tn_pt *f;
-        state = seed;
-        memcpy(copy, bytes, info.size);
-        for (uint32_t n = 1 + random_number(4); n > 0; n--)
-            copy[random_number((uint32_t)info.size)] = (uint8_t)random_number(256);
-        write_archive(copy, info.size, storage, 3, (uint64_t[]){40, 3, 8});
+        damage(copy, bytes, size, seed);
+        write_archive(copy, size, storage, 3, (uint64_t[]){40, 3, 8});
         int32_t status = tn_pt_open(ctx, damaged(), &f);
         if (!status) {
             tn_named_tensors list = tn_pt_tensors(s, f, NULL);
@@ -509,32 +525,21 @@ Test(pt, changed_pickles_of_shared_storages_load_or_end_in_an_error)
 /* Behind the checksums of zip: the pickle itself. */
 Test(pt, changed_pickles_end_in_an_error)
 {
-    int code;
-    zip_stat_t info;
-    zip_t *zip = zip_open(path_of("checkpoint.pt"), ZIP_RDONLY, &code);
-    cr_assert_not_null(zip);
-    cr_assert_eq(zip_stat(zip, "checkpoint/data.pkl", 0, &info), 0);
-    uint8_t *bytes = malloc(info.size), *copy = malloc(info.size);
-    zip_file_t *file = zip_fopen(zip, "checkpoint/data.pkl", 0);
-    cr_assert_eq(zip_fread(file, bytes, info.size), (zip_int64_t)info.size);
-    zip_fclose(file);
-    zip_discard(zip);
+    uint64_t size;
+    uint8_t *bytes = read_member("checkpoint.pt", "checkpoint/data.pkl", &size), *copy = malloc(size);
     pickle p;
-    cr_assert_eq(pickle_read(&p, bytes, info.size), TN_OK);
+    cr_assert_eq(pickle_read(&p, bytes, size), TN_OK);
     pickle_free(&p);
     uint32_t failed = 0;
     for (uint32_t seed = 1; seed <= 20000; seed++) {
-        state = seed;
-        memcpy(copy, bytes, info.size);
-        for (uint32_t n = 1 + random_number(4); n > 0; n--)
-            copy[random_number((uint32_t)info.size)] = (uint8_t)random_number(256);
-        int32_t status = pickle_read(&p, copy, info.size);
+        damage(copy, bytes, size, seed);
+        int32_t status = pickle_read(&p, copy, size);
         cr_assert(!status || p.error[0], "seed %u", seed);
         failed += status != TN_OK;
         pickle_free(&p);
     }
     cr_assert_gt(failed, 5000);
-    for (uint64_t cut = 0; cut < info.size; cut++) {
+    for (uint64_t cut = 0; cut < size; cut++) {
         cr_assert_neq(pickle_read(&p, bytes, cut), TN_OK);
         pickle_free(&p);
     }
