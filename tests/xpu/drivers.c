@@ -431,6 +431,23 @@ Test(drivers, allocations_above_the_limit)
     cr_expect_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY, "%s", tn_last_error()->message);
 }
 
+/* Elements of two bytes, from an even or odd place to another one. */
+Test(drivers, fills_of_half_words)
+{
+    open_without_fallback();
+    for (int64_t from = 0; from < 3; from++)
+        for (int64_t count = 1; count < 6; count++) {
+            float got[10] = {0};
+            tn_tensor *x = tn_zeros(s, TN_INTS(10), .dtype = TN_FLOAT16);
+            tn_fill_scalar_(s, tn_narrow(s, x, 0, from, count), 1.5);
+            tn_tensor *all = tn__to_copy(s, x, .dtype = TN_FLOAT32);
+            cr_assert_eq(tn_to_host(s, all, got, sizeof got), TN_OK);
+            for (int i = 0; i < 10; i++)
+                cr_expect_eq(got[i], i >= from && i < from + count ? 1.5f : 0, "element %d of %d + %d", i,
+                             (int)from, (int)count);
+        }
+}
+
 /* System management shows the memory of both tiles, of which each is a device. */
 Test(drivers, free_memory_of_a_tile)
 {

@@ -254,6 +254,8 @@ ze_result_t ZE_APICALL zeCommandListAppendMemoryFill(ze_command_list_handle_t li
     if (!to || !pattern) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;
     if (!pattern_bytes || pattern_bytes > 16 || pattern_bytes & (pattern_bytes - 1))
         return ZE_RESULT_ERROR_INVALID_SIZE;
+    if (pattern_bytes == 2 && ((uintptr_t)to % 4 || bytes % 4)) /* as Intel's driver before 2023 */
+        report("%s: a pattern of two bytes would be written in whole words", __func__);
     memcpy(c.pattern, pattern, pattern_bytes);
     return append(list, __func__, c, signal, n_waits, waits);
 }
