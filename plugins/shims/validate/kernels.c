@@ -277,6 +277,16 @@ void validate_resized(validate_state *v, const shim_call *c)
 
 /* ---- Rows -------------------------------------------------------------------------------------------- */
 
+/* The host passes over rows of operators that it does not know. Those of other namespaces may be defined later. */
+static int32_t is_unknown(const shim_call *c, const char *schema, int length)
+{
+    const tn_host *host = c->plugin->outer;
+    char name[128];
+    if (!host->find_operator || (strncmp(schema, "aten::", 6) && strncmp(schema, "prim::", 6))) return 0;
+    snprintf(name, sizeof(name), "%.*s", length, schema);
+    return !host->find_operator(host->context, name);
+}
+
 void validate_rows(const shim_call *c, const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
     if (row_bytes < offsetof(tn_kernel_row, can_run)) return; /* the host says so */
@@ -285,6 +295,10 @@ void validate_rows(const shim_call *c, const tn_kernel_row *rows, uint32_t count
         const char *schema = row->schema ? row->schema : "?";
         int name = (int)strcspn(schema, "(");
         if (row->size == 0) validate_say(c, "no-size", NULL, "the row of %.*s has size 0", name, schema);
+        if (is_unknown(c, schema, name))
+            validate_say(c, "unknown-operator", NULL,
+                         "there is no operator %.*s, so its row never runs (`tenon ops` lists operators)",
+                         name, schema);
         if (row->flags & ~KNOWN_ROW_FLAGS)
             validate_say(c, "unknown-flags", NULL, "the row of %.*s has flags 0x%x", name, schema,
                          row->flags);

@@ -134,11 +134,8 @@ static int32_t add(void *self, const tn_call *call)
     return TN_OK;
 }
 
-static tn_kernel_row rows[] = {
-    {.size = sizeof(tn_kernel_row),
-     .schema = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-     .run = add},
-};
+#define ADD "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+static tn_kernel_row rows[] = {{.size = sizeof(tn_kernel_row), .schema = ADD, .run = add}};
 
 /* ---- Tables ------------------------------------------------------------------------------------------ */
 
@@ -169,6 +166,8 @@ static const void *get_interface(void *self, const char *name, uint32_t version)
 static int32_t init(const tn_host *given, void **out_self)
 {
     host = given;
+    rows[0].schema =
+        lies("unknown-operator") ? "aten::addd.Tensor(Tensor self, Tensor other) -> Tensor" : ADD;
     rows[0].flags = lies("unknown-flags") ? 1u << 20 : 0;
     rows[0].size = lies("no-size") ? 0 : (uint32_t)sizeof(tn_kernel_row);
     *out_self = rows;

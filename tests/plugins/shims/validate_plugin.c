@@ -52,6 +52,8 @@ static const struct {
      "host.workspace with a call that does not run on this thread", "host.workspace"},
     {"unknown-flags", "unknown-flags", "validate", "the row of aten::add.Tensor has flags 0x100000",
      "plugin.get_interface"},
+    {"unknown-operator", "unknown-operator", "validate", "there is no operator aten::addd.Tensor",
+     "plugin.get_interface"},
     {"no-size", "no-size", "validate", "the row of aten::add.Tensor has size 0", "plugin.get_interface"},
     {"refused-after-yes", "refused-after-yes", "host",
      "the kernel of aten::add.Tensor refused after it had agreed", NULL},
