@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tier 1, far elements: a tensor whose second row lies 4 GiB behind its first, so that neither the offset of an element
- * in bytes nor, with elements of one byte, its number fits into 32 bits. The results are compared with those of the
- * same elements side by side. Only two pages of the memory are used; devices with too little of it are passed over.
+ * Tier 1, far elements: a tensor whose second row lies 4 GiB behind its first, or one that begins 4 GiB behind the
+ * beginning of its storage, so that neither the offset of an element in bytes nor, with elements of one byte, its
+ * number fits into 32 bits. The results are compared with those of the same elements side by side. Only a few pages of
+ * the memory are used; devices with too little of it are passed over.
  */
 #include "sources.h"
 #include "words.h"
@@ -37,22 +38,24 @@ static const struct {
     {"aten::_softmax", "x2,3 n0 b0", TN_FLOAT32},
 };
 
-/* The elements of `near`, of two dimensions, with far rows; NULL and a skipped or failed case. */
-static tn_tensor *move_far(check_target *t, tn_scope *s, tn_tensor *near, check_result *out)
+/* The elements of `near`, of two dimensions, with far rows or, with `behind`, far from the beginning of their memory.
+ * NULL and a skipped or failed case. */
+static tn_tensor *move_far(check_target *t, tn_scope *s, tn_tensor *near, int behind, check_result *out)
 {
     int64_t bytes = tn_dtype_bytes(tn_tensor_dtype(near)), columns = tn_tensor_sizes(near)[1];
-    int64_t stride = (INT64_C(1) << 32) / bytes;
+    int64_t distance = (INT64_C(1) << 32) / bytes;
     tn_tensor *room =
         tn_empty(s, TN_INTS(FAR_BYTES / bytes), .dtype = tn_tensor_dtype(near), .device = t->device);
     if (tn_scope_failed(s) == TN_E_OUT_OF_MEMORY) {
         check_skip(out, "the device has too little memory");
         return NULL;
     }
-    tn_tensor *far = tn_as_strided(s, room, TN_INTS(2, columns), TN_INTS(stride, 1));
+    tn_tensor *far = tn_as_strided(s, room, TN_INTS(2, columns), TN_INTS(behind ? columns : distance, 1),
+                                   .storage_offset = behind ? distance : 0);
     return far ? tn_copy_(s, far, near) : NULL;
 }
 
-static void run_in(check_target *t, const check_case *c, tn_scope *s, check_result *out)
+static void run_in(check_target *t, const check_case *c, tn_scope *s, int behind, check_result *out)
 {
     const char *op = calls[c->number].op;
     words w = {.dtype = calls[c->number].dtype};
@@ -66,25 +69,28 @@ static void run_in(check_target *t, const check_case *c, tn_scope *s, check_resu
         w.tensors[i].high = 200;
     }
     if (call_arguments(s, &p, t->device, args)) return;
-    tn_tensor *far = move_far(t, s, tn_value_as_tensor(args[0]), out);
+    tn_tensor *far = move_far(t, s, tn_value_as_tensor(args[0]), behind, out);
     if (!far || tn_scope_call(s, p.op, args, p.n_args, want, n)) return;
     args[0] = tn_value_tensor(far);
     if (tn_scope_call(s, p.op, args, p.n_args, got, n)) return;
     for (uint32_t i = 0; i < n && out->outcome == CHECK_PASSED; i++) {
         char what[160];
         tn_tensor *a = tn_clone(s, tn_value_as_tensor(got[i])), *b = tn_value_as_tensor(want[i]);
-        snprintf(what, sizeof what, "%s of a tensor whose rows are 4 GiB apart, output %u", op, i);
+        snprintf(what, sizeof what, "%s of a tensor %s, output %u", op,
+                 behind ? "that begins 4 GiB behind its storage" : "whose rows are 4 GiB apart", i);
         if (a && b) check_same(out, s, what, a, b, check_tolerance_of(tn_tensor_dtype(b)));
     }
 }
 
 static void run(check_target *t, const check_case *c, check_result *out)
 {
-    tn_scope *s = tn_scope_open(t->ctx);
-    run_in(t, c, s, out);
-    if (tn_scope_failed(s) && out->outcome == CHECK_PASSED)
-        check_fail_with_error(out, s, calls[c->number].op);
-    tn_scope_close(s);
+    for (int behind = 0; behind < 2 && out->outcome == CHECK_PASSED; behind++) {
+        tn_scope *s = tn_scope_open(t->ctx);
+        run_in(t, c, s, behind, out);
+        if (tn_scope_failed(s) && out->outcome == CHECK_PASSED)
+            check_fail_with_error(out, s, calls[c->number].op);
+        tn_scope_close(s);
+    }
     tn_memory_empty_cache(t->ctx, t->device);
 }
 

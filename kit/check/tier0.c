@@ -29,6 +29,9 @@ static void run_facts(check_target *t, const check_case *c, check_result *out)
                "facts: the architecture is not terminated");
     check_that(out, f.priority_high <= f.priority_low, "facts: priority_high %d is above priority_low %d",
                f.priority_high, f.priority_low);
+    int32_t count = tn_device_count(t->ctx, tn_interned(t->ctx, TN_DEVICE_TYPE(t->device)));
+    check_that(out, count >= 64 || !(f.peers >> count), "facts: peers 0x%llx, but there are %d devices",
+               (unsigned long long)f.peers, count);
     for (const tn_dtype *d = f.dtypes; d && *d; d++)
         check_that(out, tn_dtype_name(*d) != NULL, "facts: dtype 0x%x has no name", *d);
 }

@@ -418,6 +418,12 @@ MUTANTS = [
      "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;",
      "    if (from && bytes > 1 << 20) return memcpy(host, from, bytes), TN_OK;\n"
      "    return from ? push_transfer(self, host, from, bytes, 0, stream) : TN_E_CONTRACT;", "0/unfinished/copy.device_to_host"),
+    ("offsets of operands are of 32 bits", "work.c", "        to->host = resolve(w, from->allocation, from->byte_offset,\n                           extent(nest->rank",
+     "        to->host = resolve(w, from->allocation, (uint32_t)from->byte_offset,\n                           extent(nest->rank",
+     "1/far/aten::add.Tensor/float32"),
+    ("memory.alloc says that it gave twice as much", "memory.c", "    out->address = (uint64_t)(uintptr_t)a.handle;\n    out->bytes = bytes;\n",
+     "    out->address = (uint64_t)(uintptr_t)a.handle;\n    out->bytes = 2 * bytes;\n", "0/slot/memory.alloc"),
+    ("the facts list peers that do not exist", "plugin.c", "(1ull << state->n_devices) - 1 : 0}", "~0ull : 0}", "0/device/facts/0"),
     ("strides of nests are of 32 bits", "element.c",
      "    for (uint32_t d = 0; d < nest->rank; d++) bytes += index[d] * o->strides[d];",
      "    for (uint32_t d = 0; d < nest->rank; d++) bytes += index[d] * (uint32_t)o->strides[d];", "1/far/aten::exp/float32"),
