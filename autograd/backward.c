@@ -146,7 +146,9 @@ static int32_t hand_out(tn_scope *s, const tni_goal *goal, const tn_backward_opt
             return tni_error(
                 TN_E_AUTOGRAD,
                 "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                "allow_unused=True if this is the desired behavior.");
+                "allow_unused=True if this is the desired behavior. (Here input %lld; in C: .allow_unused = "
+                "1.)",
+                (long long)i);
         if (o->materialize_grads) goal->captures[i] = tn_zeros_like(s, goal->inputs.data[i]);
     }
     if (tn_scope_failed(s)) return tn_scope_failed(s);

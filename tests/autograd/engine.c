@@ -455,6 +455,11 @@ Test(engine, what_backward_and_grad_refuse)
     expect_error(s, "`inputs` argument to `backward` cannot be empty.");
     tn_backward_with(s, TN_TENSORS(y), &constant);
     expect_error(s, "One of the differentiated Tensors does not require grad");
+    tn_tensor *unused = VECTOR(s, 1, 2);
+    cr_assert_eq(tn_set_requires_grad(unused, 1), TN_OK);
+    tn_tensor *both[2];
+    tn_grad(s, TN_TENSORS(y), TN_TENSORS(x, unused), NULL, both);
+    expect_error(s, "(Here input 1; in C: .allow_unused = 1.)");
     tn_grad(s, TN_TENSORS(y), (tn_tensors){NULL, 0}, NULL, &out);
     expect_error(s, "grad requires non-empty inputs.");
     tn_tensor *complex_grad = tn_view_as_complex(s, VECTOR(s, 0, 1, 0));
