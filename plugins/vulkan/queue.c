@@ -43,11 +43,18 @@ static int32_t timeline_create(vulkan_device *d, vulkan_timeline **out)
     return TN_OK;
 }
 
+/* Where the timeline is. Of a lost device some drivers (NVIDIA's) say that it is at its end, which is no error to them. */
+static int32_t value_of(vulkan_device *d, const vulkan_timeline *t, uint64_t *out)
+{
+    VkResult result = d->vk.GetSemaphoreCounterValue(d->device, t->semaphore, out);
+    if (result == VK_SUCCESS && *out == UINT64_MAX) result = VK_ERROR_DEVICE_LOST;
+    return vulkan_check(d, result, "vkGetSemaphoreCounterValue");
+}
+
 static int32_t reached(vulkan_device *d, const vulkan_timeline *t, uint64_t value, int32_t *out_reached)
 {
     uint64_t now = 0;
-    int32_t status = vulkan_check(d, d->vk.GetSemaphoreCounterValue(d->device, t->semaphore, &now),
-                                  "vkGetSemaphoreCounterValue");
+    int32_t status = value_of(d, t, &now);
     if (!status) *out_reached = now >= value;
     return status;
 }
@@ -59,7 +66,9 @@ static int32_t wait_for(vulkan_device *d, const vulkan_timeline *t, uint64_t val
                                       .semaphoreCount = 1,
                                       .pSemaphores = &t->semaphore,
                                       .pValues = &value};
-    return vulkan_check(d, d->vk.WaitSemaphores(d->device, &info, UINT64_MAX), "queued work");
+    uint64_t now;
+    int32_t status = vulkan_check(d, d->vk.WaitSemaphores(d->device, &info, UINT64_MAX), "queued work");
+    return status ? status : value_of(d, t, &now); /* a wait may succeed because the device is lost */
 }
 
 /* ---- Batches ---------------------------------------------------------------------------------------------- */
@@ -224,8 +233,7 @@ static int32_t retire(vulkan_queue *q)
 {
     vulkan_device *d = q->device;
     uint64_t now = 0;
-    int32_t status = vulkan_check(d, d->vk.GetSemaphoreCounterValue(d->device, q->timeline->semaphore, &now),
-                                  "vkGetSemaphoreCounterValue");
+    int32_t status = value_of(d, q->timeline, &now);
     while (!status && q->submitted && q->submitted->value <= now) {
         vulkan_batch *b = q->submitted;
         q->submitted = b->next;

@@ -704,6 +704,56 @@ Test(driver, a_lost_device_stays_lost)
     driver->free(device, memory);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL waits_succeed(VkDevice d, const VkSemaphoreWaitInfo *info,
+                                                    uint64_t timeout)
+{
+    return VK_SUCCESS;
+}
+
+/* Waits succeed then, and timelines are at their end, as NVIDIA's driver says it. */
+static void expect_lost(int32_t (*ask)(void *queue))
+{
+    vulkan_device *d = device;
+    void *queue = queue_of_test();
+    cr_assert_eq(driver->queue_finish(device, queue), TN_OK, "%s", last_error);
+    seen = UINT64_MAX;
+    d->vk.GetSemaphoreCounterValue = tell_seen;
+    d->vk.WaitSemaphores = waits_succeed;
+    cr_assert_eq(driver->status(device), TN_OK);
+    cr_expect_eq(ask(queue), TN_E_DEVICE_LOST, "%s", last_error);
+    cr_expect_eq(driver->status(device), TN_E_DEVICE_LOST);
+    driver->queue_destroy(device, queue);
+}
+static int32_t query(void *queue)
+{
+    int32_t done = 0;
+    return driver->queue_query(device, queue, &done);
+}
+static int32_t finish(void *queue)
+{
+    return driver->queue_finish(device, queue);
+}
+static int32_t wait_for_event(void *queue)
+{
+    vulkan_event e = {.timeline = ((vulkan_queue *)queue)->timeline, .value = 1};
+    return driver->event_wait(device, &e);
+}
+
+Test(driver, a_lost_device_whose_queries_succeed)
+{
+    expect_lost(query);
+}
+
+Test(driver, a_lost_device_whose_waits_succeed)
+{
+    expect_lost(finish);
+}
+
+Test(driver, a_lost_device_whose_event_comes)
+{
+    expect_lost(wait_for_event);
+}
+
 /* A batch that was refused is submitted later, with those behind it. */
 Test(driver, a_submission_without_memory_is_tried_again)
 {
