@@ -4,6 +4,7 @@
  * part in autograd, the call becomes a node, which owns what was saved and calls destroy when it is
  * destroyed.
  */
+#include "autograd/anomaly.h"
 #include "autograd/record.h"
 
 #include "core/context.h"
@@ -384,6 +385,7 @@ int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, 
                          "function_apply: forward, backward and at least one output are required"));
     function_node *c;
     tn_context *ctx = tn_scope_context(s);
+    const uint8_t place_follows = tni_tls.place_follows; /* calls of forward have places of their own */
     status = make_node(ctx, &known, user, (uint32_t)inputs.count, n_outs, &c);
     if (status) return tni_scope_record(s, status);
     tn_function_call call = {.node = c};
@@ -397,6 +399,8 @@ int32_t tn_function_apply(tn_scope *s, const tn_function *function, void *user, 
     for (uint32_t i = 0; record && !status && i < call.dirty.count; i++)
         status = tni_check_inplace(((tn_tensor **)call.dirty.data)[i]);
     if (!status && record) status = record_call(&call, s, inputs, outs);
+    tni_tls.place_follows |= place_follows;
+    if (!status && record) tni_anomaly_note(&c->node);
     if (!status) memcpy(out, outs, n_outs * sizeof *outs);
     finish_call(&call);
     tni_node_release(&c->node);

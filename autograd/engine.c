@@ -6,6 +6,7 @@
  * under the locks of their nodes.
  */
 #include "autograd/engine.h"
+#include "autograd/anomaly.h"
 
 #include "core/profile.h"
 #include "core/scope.h"
@@ -268,6 +269,7 @@ static int32_t run_node(tni_backward_run *run, tn_scope *s, tni_entry *e)
     if (!status && (node->type->runs_undefined || any_defined(e->in, node->n_inputs))) {
         status = find_wanted(run, s, e, &step.wanted);
         if (!status) status = node->type->run(node, &step);
+        if (TNI_UNLIKELY(run->finds_anomalies && !status)) status = tni_anomaly_check(s, node, out);
     }
     for (uint32_t i = 0; i < node->n_inputs;
          i++) { /* released early, so that the receiver may be the only holder and add in place */
@@ -295,6 +297,7 @@ static int32_t run_entry(tni_backward_run *run, tn_scope *s, tni_entry *e)
         if (!status) status = left;
     }
     if (status && !tn_scope_failed(s)) tni_scope_record(s, status);
+    if (TNI_UNLIKELY(status && run->finds_anomalies)) tni_anomaly_explain(s, e->node);
     tni_scope_empty(s);
     return status;
 }
@@ -375,7 +378,10 @@ static int32_t run_all(tni_backward_run *run)
 
 int32_t tni_engine_run(tn_scope *s, const tni_goal *goal)
 {
-    tni_backward_run run = {.outer = tni_tls.engine, .ctx = s->ctx, .goal = goal};
+    tni_backward_run run = {.outer = tni_tls.engine,
+                            .ctx = s->ctx,
+                            .goal = goal,
+                            .finds_anomalies = tni_autograd_of(s->ctx)->anomaly != NULL};
     tn_scope_options options = {.size = sizeof options,
                                 .grad_mode = goal->create_graph ? TN_GRAD_ON : TN_GRAD_OFF};
     run.scope = tn_scope_open_child(s, &options);

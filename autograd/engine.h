@@ -53,7 +53,8 @@ typedef struct tni_backward_run {
     tn_stream *left;  /* the caller's current stream while a node's is current; NULL: the same */
     tn_stream *visited[TNI_VISITED]; /* streams other than the caller's that nodes worked on */
     uint32_t n_visited;
-    tni_multi_state *multi; /* gradients that have arrived for hooks of several tensors */
+    int32_t finds_anomalies; /* TENON_DEBUG=anomaly */
+    tni_multi_state *multi;  /* gradients that have arrived for hooks of several tensors */
 } tni_backward_run;
 
 /*

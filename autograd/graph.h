@@ -60,7 +60,15 @@ typedef struct tni_node_class {
 } tni_node_class;
 
 /* Hooks of one node, made when the first is registered. */
-enum { TNI_HOOK_TENSOR, TNI_HOOK_PRE, TNI_HOOK_POST, TNI_HOOK_RETAIN, TNI_HOOK_ACCUMULATE, TNI_HOOK_MULTI };
+enum {
+    TNI_HOOK_TENSOR,
+    TNI_HOOK_PRE,
+    TNI_HOOK_POST,
+    TNI_HOOK_RETAIN,
+    TNI_HOOK_ACCUMULATE,
+    TNI_HOOK_MULTI,
+    TNI_HOOK_PLACE /* never runs: `user` is where the program made the call, see anomaly.c */
+};
 /* One of the tensors of a hook of several tensors. */
 typedef struct tni_multi_place {
     tn_multi_hook *hook;
@@ -135,11 +143,12 @@ typedef struct tni_autograd_meta {
 /* State of a context. */
 typedef struct tni_autograd_state {
     atomic_uint_fast64_t handle;
-    pthread_mutex_t lock;      /* of names and custom; no function of the program is called under it */
-    pthread_mutex_t gradients; /* of tensors that are no leaves, as a leaf's own lock */
-    pthread_mutex_t views;     /* of the histories of views that follow their base */
-    char **names;              /* by operator number, made at first use */
-    void *custom;              /* gradients of operators that programs and plugins define */
+    pthread_mutex_t lock;        /* of names and custom; no function of the program is called under it */
+    pthread_mutex_t gradients;   /* of tensors that are no leaves, as a leaf's own lock */
+    pthread_mutex_t views;       /* of the histories of views that follow their base */
+    char **names;                /* by operator number, made at first use */
+    void *custom;                /* gradients of operators that programs and plugins define */
+    struct tni_anomaly *anomaly; /* NULL without TENON_DEBUG=anomaly */
 } tni_autograd_state;
 static inline tni_autograd_state *tni_autograd_of(const tn_context *ctx)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What autograd adds to a context: its state, the recording layer, the rules of built-in operators. */
+#include "autograd/anomaly.h"
 #include "autograd/record.h"
 
 #include <stdio.h>
@@ -34,7 +35,8 @@ static void describe(const tn_tensor *t, char *buffer, uint64_t bytes)
         snprintf(buffer, bytes, "%s", tn_requires_grad(t) ? "requires_grad=True" : "");
 }
 
-static const tni_autograd_hooks hooks = {.destroy = destroy_meta, .describe = describe};
+static const tni_autograd_hooks hooks = {
+    .destroy = destroy_meta, .describe = describe, .placed = tni_anomaly_placed};
 
 int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options)
 {
@@ -51,7 +53,9 @@ int32_t tni_autograd_init(tn_context *ctx, const tn_context_options *options)
         if (op) op->gradient = tni_builtin_gradients + i;
     }
     tni_layer_set(ctx, TNI_LAYER_AUTOGRAD, tni_autograd_layer, 0);
-    return TN_OK;
+    int32_t status = tni_anomaly_init(ctx);
+    if (status) tni_autograd_finish(ctx);
+    return status;
 }
 
 void tni_autograd_finish(tn_context *ctx)
@@ -63,6 +67,7 @@ void tni_autograd_finish(tn_context *ctx)
     }
     tni_free(ctx, state->names, TNI_MAX_OPS * sizeof *state->names);
     tni_custom_finish(ctx);
+    tni_anomaly_finish(ctx);
     pthread_mutex_destroy(&state->gradients);
     pthread_mutex_destroy(&state->views);
     pthread_mutex_destroy(&state->lock);

@@ -25,6 +25,8 @@ typedef struct tni_autograd_hooks {
     void (*destroy)(tn_context *ctx, struct tni_autograd_meta *meta);
     /* What tn_format appends: "requires_grad=True", "grad_fn=<MulBackward0>", or "" for nothing. */
     void (*describe)(const tn_tensor *t, char *buffer, uint64_t bytes);
+    /* With TENON_DEBUG=anomaly: where the program made the call that has just run on this thread, "model.c:49". */
+    void (*placed)(tn_context *ctx, const char *place);
 } tni_autograd_hooks;
 
 /* A storage that several tensors show was moved by a resize: from then on calls bring the descriptors of

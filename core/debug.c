@@ -252,7 +252,7 @@ void tni_debug_place_end(tn_scope *s, uint64_t from, const char *file, uint32_t 
         if (d->found[i].thread == &tni_tls) log_found(s->ctx, &d->found[i], place);
     }
     pthread_mutex_unlock(&d->lock);
-    if (d->wishes & TNI_DEBUG_ANOMALY) s->ctx->autograd->placed(s->ctx, place);
+    if (d->wishes & TNI_DEBUG_ANOMALY && s->ctx->autograd) s->ctx->autograd->placed(s->ctx, place);
 }
 
 void tni_debug_found(tn_context *ctx, const char *text)

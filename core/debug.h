@@ -5,6 +5,7 @@
  *   handles   as TN_CONTEXT_DEBUG_HANDLES: objects that are used after their end are errors
  *   leaks     tensors, scopes and other objects that are alive when the context is destroyed are logged, with their makers
  *   nan       the first NaN and the first infinity that a call produces are logged, with the call
+ *   anomaly   backward fails at the first NaN that a node gives, and its errors name the call of the forward pass
  *
  * All name file and line of the program's call, if it was one of ops.h or place.h.
  * What is found is logged as an error. The dispatcher watches the calls (dispatcher/debug.c).
@@ -18,6 +19,7 @@
 #define TNI_DEBUG_HANDLES 1u
 #define TNI_DEBUG_LEAKS   2u
 #define TNI_DEBUG_NAN     4u
+#define TNI_DEBUG_ANOMALY 8u /* see autograd/anomaly.c */
 
 /* Reads TENON_DEBUG and sets up what it asks for. A word that is not in the list above is an error. */
 int32_t tni_debug_init(tn_context *ctx);

@@ -73,6 +73,11 @@ static finds look_at(const tn_tensor *t)
     return f;
 }
 
+int64_t tni_first_nan(const tn_tensor *t)
+{
+    return look_at(t).nan;
+}
+
 static int32_t holds(const finds *f, int32_t nan)
 {
     return nan ? f->nan >= 0 : f->infinity >= 0;

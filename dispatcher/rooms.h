@@ -10,6 +10,8 @@ int32_t tni_observe_init(tn_context *ctx, const tn_context_options *options);
 /* TENON_DEBUG, see debug.c. */
 int32_t tni_call_watch_init(tn_context *ctx, const tn_context_options *options);
 void tni_call_watch_finish(tn_context *ctx);
+/* The first element that is a NaN; -1: none, or a tensor that cannot be read here. */
+int64_t tni_first_nan(const tn_tensor *t);
 /* The layer that records call traces, see trace.c. */
 int32_t tni_trace_init(tn_context *ctx, const tn_context_options *options);
 /* TENON_TRACE, see trace_file.c. */

@@ -162,7 +162,7 @@ Test(debug, unknown_words_are_refused)
     setenv("TENON_DEBUG", "leaks,handels", 1);
     cr_assert_eq(tn_context_create(NULL, &ctx), TN_E_ARGUMENT);
     cr_assert_str_eq(tn_last_error()->message,
-                     "TENON_DEBUG: unknown word 'handels' (expected handles, leaks or nan)");
+                     "TENON_DEBUG: unknown word 'handels' (expected handles, leaks, nan or anomaly)");
 }
 
 Test(debug, words_are_read)

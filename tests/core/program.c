@@ -66,6 +66,86 @@ Test(program, NaN_of_an_argument_is_said_to_be_one)
     tn_context_destroy(ctx);
 }
 
+/* The error of the scope ends with this node and the place of its call. */
+static void expect_detected(tn_scope *s, const char *start, const char *node, int line)
+{
+    char end[300];
+    snprintf(end, sizeof end, " (error detected in %s, recorded at %s:%d)", node, __FILE__, line);
+    cr_assert_eq(tn_scope_failed(s), TN_E_AUTOGRAD);
+    const char *message = tn_scope_error(s)->message, *found = strstr(message, end);
+    cr_assert(found && !found[strlen(end)], "no '%s' at the end of: %s", end, message);
+    cr_assert_not_null(strstr(message, start), "%s", message);
+    tn_scope_clear(s);
+}
+
+static int32_t give_nan(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out)
+{
+    (void)call;
+    out[0] = tn_full_like(s, grads.data[0], NAN);
+    return TN_OK;
+}
+
+static int32_t give_input(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **out)
+{
+    (void)call;
+    out[0] = tn_clone(s, inputs.data[0]);
+    return TN_OK;
+}
+
+/* As torch.autograd.detect_anomaly: the first NaN of backward is an error, and errors lead to the forward pass. */
+Test(program, errors_of_backward_name_the_call_of_the_forward_pass)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("anomaly", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[]){0, 1}, TN_CPU), *y, *part, *out;
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    int line = __LINE__ + 1;
+    y = tn_sqrt(s, x); /* 0 / (2 sqrt(0)) */
+    tn_backward(s, tn_sum(s, tn_mul_scalar(s, y, 0)));
+    expect_detected(s, "Function 'SqrtBackward0' returned nan values in its 0th output.", "SqrtBackward0",
+                    line);
+    line = __LINE__ + 1;
+    y = tn_exp(s, x);
+    tn_add_scalar_(s, y, 1);
+    tn_backward(s, tn_sum(s, y));
+    expect_detected(s, "has been modified by an inplace operation", "ExpBackward0", line);
+    const tn_function f = {.size = sizeof f, .name = "Bad", .forward = give_input, .backward = give_nan};
+    line = __LINE__ + 1;
+    tn_function_apply(s, &f, NULL, TN_TENSORS(x), &out, 1);
+    tn_backward(s, tn_sum(s, out));
+    expect_detected(s, "Function 'BadBackward0' returned nan", "BadBackward0", line);
+    y = tn_mul_scalar(s, x, 1);
+    part = tn_select(s, y, 0, 0);
+    line = __LINE__ + 1;
+    tn_sqrt_(s, part); /* through a view */
+    tn_backward(s, tn_sum(s, tn_mul_scalar(s, y, 0)));
+    expect_detected(s, "returned nan", "CopySlices0", line);
+    tn_backward(s, tn_sum(s, tn_mul(s, x, x)));
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+}
+
+/* Nodes whose calls are not placed, and other threads, leave nothing behind. */
+Test(program, nodes_without_a_place_are_only_named)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("anomaly,leaks", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_from_data(s, TN_FLOAT32, TN_INTS(1), (float[]){0}, TN_CPU);
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    tn_value argument = tn_value_tensor(x), result;
+    cr_assert_eq((tn_scope_call)(s, tn_operator_find(ctx, "aten::sqrt"), &argument, 1, &result, 1), TN_OK);
+    tn_backward(s, tn_mul_scalar(s, tn_value_as_tensor(result), 0));
+    cr_assert_not_null(strstr(tn_scope_error(s)->message, " (error detected in SqrtBackward0)"), "%s",
+                       tn_scope_error(s)->message);
+    tn_scope_clear(s);
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+}
+
 /* One call of each row is the first that makes a NaN or an infinity. */
 static tn_tensor *complex_infinity(tn_scope *s, tn_device d)
 {
