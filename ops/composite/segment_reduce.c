@@ -83,6 +83,14 @@ static int32_t check_lengths(tn_scope *s, const tn_tensor *data, tn_tensor *leng
     return tn_scope_failed(s);
 }
 
+static int32_t check_offsets(tn_scope *s, const segments *g)
+{
+    tn_tensor *bad = tn_any(s, tn_lt_scalar(s, g->lengths, 0));
+    if (bad && tn_item_bool(s, bad))
+        return tn_scope_fail(s, TN_E_ARGUMENT, "argument 'offsets': must not decrease");
+    return tn_scope_failed(s);
+}
+
 /* (data, reduce, lengths, indices, offsets, axis, unsafe, initial). */
 void composite_segment_reduce(tn_scope *s, const tn_value *args, tn_value *outs)
 {
@@ -106,7 +114,8 @@ void composite_segment_reduce(tn_scope *s, const tn_value *args, tn_value *outs)
         return (void)tn_scope_fail(s, TN_E_UNSUPPORTED,
                                    "segment_reduce(): indices based reduction is not supported yet.");
     segments g = read_segments(s, data, lengths, offsets, arg_int(args, 5));
-    if (!offsets && !arg_bool(args, 6) && check_lengths(s, data, lengths, g.axis)) return;
+    if (!arg_bool(args, 6) && (offsets ? check_offsets(s, &g) : check_lengths(s, data, lengths, g.axis)))
+        return;
     tn_tensor *wide = tni_cast(s, data, wide_of(data));
     tn_tensor *result = reduce_segments(s, &g, wide, kinds[k].how,
                                         arg_given(args, 7) ? args[7] : tn_value_float(kinds[k].initial));

@@ -299,6 +299,15 @@ static int32_t same_slices(const tni_frame *f, const tn_tensor *self, const tn_t
     return 1;
 }
 
+static int32_t check_reduce(const tni_frame *f, const char *name)
+{
+    static const char *const names[] = {"prod", "mean", "amax", "amin"};
+    for (uint32_t i = 0; name && i < 4; i++)
+        if (!strcmp(name, names[i])) return TN_OK;
+    return tni_fail(f, TN_E_ARGUMENT, "Expected reduce to be one of prod, mean, amax or amin but got %s.",
+                    name ? name : "None");
+}
+
 /* index_add_, index_copy_, index_reduce_ (self, dim, index, source, ...). */
 int32_t infer_index_write(tni_frame *f)
 {
@@ -316,6 +325,7 @@ int32_t infer_index_write(tni_frame *f)
                         tni_dtype_error_name(dtype_of(self)), tni_dtype_error_name(dtype_of(source)));
     if (f->op->base->number == TN_OP_INDEX_REDUCE_ && dtype_of(self) == TN_BOOL)
         return tni_fail(f, TN_E_UNSUPPORTED, "\"index_reduce\" not implemented for 'Bool'");
+    if (f->op->base->number == TN_OP_INDEX_REDUCE_) TNI_TRY(check_reduce(f, tni_arg_string(f, 4)));
     count = rank_of(source) ? (dim < rank_of(source) ? sizes_of(source)[dim] : -1) : 1;
     if (f->op->base->number == TN_OP_INDEX_ADD_) TNI_TRY(tni_check_scalars(f, dtype_of(self)));
     if (count != index->numel)

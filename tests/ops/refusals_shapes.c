@@ -39,6 +39,8 @@ Test(refusals_shapes, of_writes_at_indices)
     REFUSED(tn_index_add(s, m, 0, i, ones(TN_INTS(2))),
             "When source and destination are not scalars, their dimensionality must match. Source");
     REFUSED(tn_index_reduce(s, k, 0, i, bools(TN_INTS(2)), "prod"), "\" not implemented for 'Bool'");
+    REFUSED(tn_index_reduce(s, v, 0, i, v, "sum"),
+            "Expected reduce to be one of prod, mean, amax or amin but got sum.");
     REFUSED(tn_scatter_reduce(s, k, 0, i, bools(TN_INTS(2)), "mean"), "not implemented for 'Bool'");
     REFUSED(tn_scatter(s, m, 0, j, ones(TN_INTS(1, 2))),
             "Expected index [2, 2] to be no larger than self [3, 3] apart from dimension 0 and to");
@@ -58,6 +60,9 @@ Test(refusals_shapes, of_sorted_data_and_tables)
             "lengths contains negative value!");
     REFUSED(tn_segment_reduce(s, v, "sum", .lengths = longs(TN_INTS(1))),
             "segment_reduce(): Expected all rows of lengths along axis to sum to");
+    REFUSED(tn_segment_reduce(s, v, "sum",
+                              .offsets = tn_from_data(s, TN_INT64, TN_INTS(3), (int64_t[]){0, 3, 2}, TN_CPU)),
+            "argument 'offsets': must not decrease");
     REFUSED(tn_segment_reduce(s, v, "odd", .lengths = longs(TN_INTS(1))),
             "reduce argument must be either sum, prod, mean, amax or amin, got odd");
     REFUSED(tn_searchsorted(s, r, v),
