@@ -177,13 +177,18 @@ static tn_tensor *times_elsewhere(world *w, tn_tensor *a, double factor)
     return b;
 }
 
+/* Begins a capture of a = x + 1 and returns a * factor, which the other stream computes. */
+static tn_tensor *begin_on_two_streams(world *w, tn_tensor *x, double factor, tn_tensor **out_a)
+{
+    begin(w, w->graph);
+    *out_a = tn_add_scalar(w->s, x, 1.0);
+    return times_elsewhere(w, *out_a, factor);
+}
+
 Test(capture, another_stream_takes_part_through_events)
 {
     world w = open_world();
-    tn_tensor *x = filled(&w, 2);
-    begin(&w, w.graph);
-    tn_tensor *a = tn_add_scalar(w.s, x, 1.0);
-    tn_tensor *b = times_elsewhere(&w, a, 10);
+    tn_tensor *x = filled(&w, 2), *a, *b = begin_on_two_streams(&w, x, 10, &a);
     cr_assert(tn_stream_is_capturing(w.other));
     tn_tensor *c = tn_mul_scalar(w.s, a, 100.0);
     cr_assert_eq(tn_stream_wait_stream(w.side, w.other), TN_OK);
@@ -522,10 +527,7 @@ Test(capture, parts_of_a_step_share_a_pool)
 Test(capture, a_block_that_two_captured_streams_use_is_not_used_again_within)
 {
     world w = open_world();
-    tn_tensor *x = filled(&w, 1);
-    begin(&w, w.graph);
-    tn_tensor *a = tn_add_scalar(w.s, x, 1.0);
-    tn_tensor *b = times_elsewhere(&w, a, 5);
+    tn_tensor *x = filled(&w, 1), *a, *b = begin_on_two_streams(&w, x, 5, &a);
     cr_assert_eq(tn_record_stream(a, w.other), TN_OK);
     expect_sound(&w);
     uint64_t offset = tn_desc(a)->byte_offset;

@@ -282,13 +282,20 @@ Test(collectives, a_barrier_orders_what_lies_on_both_sides)
 
 /* ---- Errors that come late, and at once ---------------------------------------------------------------- */
 
+/* A world whose device fails as this variable says, with a float32 1 on each device. */
+static world open_failing_world(const char *variable, const char *value, tn_tensor **out)
+{
+    setenv(variable, value, 1);
+    world w = open_world();
+    make_ones(&w, out);
+    return w;
+}
+
 /* Of device 1 the call is the third task, of the others the second. */
 Test(collectives, a_late_error_of_one_rank_is_late_on_all)
 {
-    setenv("TENON_REFERENCE_FAIL", "3", 1);
-    world w = open_world();
     tn_tensor *t[RANKS];
-    make_ones(&w, t);
+    world w = open_failing_world("TENON_REFERENCE_FAIL", "3", t);
     tn_mul_scalar_(w.s, t[1], 1.0);
     cr_assert_eq(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_OK);
     for (uint32_t r = 0; r < RANKS; r++)
@@ -312,10 +319,8 @@ Test(collectives, a_late_error_of_one_rank_is_late_on_all)
 /* The fifth call that queues work is refused; the four before are the tensors. */
 Test(collectives, a_call_that_is_refused_does_nothing_on_any_rank)
 {
-    setenv("TENON_REFERENCE_REFUSE", "5", 1);
-    world w = open_world();
     tn_tensor *t[RANKS];
-    make_ones(&w, t);
+    world w = open_failing_world("TENON_REFERENCE_REFUSE", "5", t);
     expect_error(tn_communicator_all_reduce(w.all, t, RANKS, TN_REDUCE_SUM), TN_E_INTERNAL,
                  "this call fails");
     expect_each(&w, t, 1);

@@ -229,13 +229,13 @@ static double square_of_four(double x)
 Test(products, captures_have_the_kernels)
 {
     tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32);
-    expect_no_replays(a, tn_zeros_like(s, a), square, square_of_four, PRODUCTS);
+    cr_assert_eq(calls_for_replays(a, tn_zeros_like(s, a), square, square_of_four, PRODUCTS), 0);
 }
 #else
 Test(products, products_of_the_library_are_captured)
 {
     tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32);
-    expect_replays(a, tn_zeros_like(s, a), square, square_of_four, PRODUCTS);
+    cr_assert_eq(calls_for_replays(a, tn_zeros_like(s, a), square, square_of_four, PRODUCTS), 1);
 }
 #endif
 
