@@ -520,40 +520,40 @@ static const struct {
     int32_t (*run)(machine *m, uint32_t detail); /* NULL: the opcode is not read here */
     uint32_t detail;
 } opcodes[256] = {
-    [0x80] = {check_protocol, 1},            /* PROTO */
-    [0x95] = {skip, 8},                      /* FRAME */
-    ['N'] = {push_empty, PICKLE_NONE},       /* NONE */
-    [0x88] = {push_bool, 1},                 /* NEWTRUE */
-    [0x89] = {push_bool, 0},                 /* NEWFALSE */
+    ['('] = {mark, 0},                       /* MARK */
+    [')'] = {push_empty, PICKLE_LIST},       /* EMPTY_TUPLE */
+    ['G'] = {push_float, 8},                 /* BINFLOAT */
+    ['J'] = {push_signed, 4},                /* BININT */
     ['K'] = {push_unsigned, 1},              /* BININT1 */
     ['M'] = {push_unsigned, 2},              /* BININT2 */
-    ['J'] = {push_signed, 4},                /* BININT */
-    [0x8a] = {push_long, 1},                 /* LONG1 */
-    ['G'] = {push_float, 8},                 /* BINFLOAT */
-    ['X'] = {push_text, 4},                  /* BINUNICODE */
-    [0x8c] = {push_text, 1},                 /* SHORT_BINUNICODE */
-    ['c'] = {push_global, 0},                /* GLOBAL */
-    [0x93] = {push_stack_global, 0},         /* STACK_GLOBAL */
+    ['N'] = {push_empty, PICKLE_NONE},       /* NONE */
     ['Q'] = {push_storage, 0},               /* BINPERSID */
     ['R'] = {call, 0},                       /* REDUCE */
-    ['b'] = {build, 0},                      /* BUILD */
-    ['}'] = {push_empty, PICKLE_DICT},       /* EMPTY_DICT */
+    ['X'] = {push_text, 4},                  /* BINUNICODE */
     [']'] = {push_empty, PICKLE_LIST},       /* EMPTY_LIST */
-    [')'] = {push_empty, PICKLE_LIST},       /* EMPTY_TUPLE */
-    ['('] = {mark, 0},                       /* MARK */
+    ['a'] = {extend_by_one, PICKLE_LIST},    /* APPEND */
+    ['b'] = {build, 0},                      /* BUILD */
+    ['c'] = {push_global, 0},                /* GLOBAL */
+    ['e'] = {extend_by_marked, PICKLE_LIST}, /* APPENDS */
+    ['h'] = {recall, 1},                     /* BINGET */
+    ['j'] = {recall, 4},                     /* LONG_BINGET */
+    ['q'] = {memorise_at, 1},                /* BINPUT */
+    ['r'] = {memorise_at, 4},                /* LONG_BINPUT */
+    ['s'] = {extend_by_one, PICKLE_DICT},    /* SETITEM */
     ['t'] = {push_marked_tuple, 0},          /* TUPLE */
+    ['u'] = {extend_by_marked, PICKLE_DICT}, /* SETITEMS */
+    ['}'] = {push_empty, PICKLE_DICT},       /* EMPTY_DICT */
+    [0x80] = {check_protocol, 1},            /* PROTO */
     [0x85] = {push_short_tuple, 1},          /* TUPLE1 */
     [0x86] = {push_short_tuple, 2},          /* TUPLE2 */
     [0x87] = {push_short_tuple, 3},          /* TUPLE3 */
-    ['a'] = {extend_by_one, PICKLE_LIST},    /* APPEND */
-    ['e'] = {extend_by_marked, PICKLE_LIST}, /* APPENDS */
-    ['s'] = {extend_by_one, PICKLE_DICT},    /* SETITEM */
-    ['u'] = {extend_by_marked, PICKLE_DICT}, /* SETITEMS */
-    ['q'] = {memorise_at, 1},                /* BINPUT */
-    ['r'] = {memorise_at, 4},                /* LONG_BINPUT */
+    [0x88] = {push_bool, 1},                 /* NEWTRUE */
+    [0x89] = {push_bool, 0},                 /* NEWFALSE */
+    [0x8a] = {push_long, 1},                 /* LONG1 */
+    [0x8c] = {push_text, 1},                 /* SHORT_BINUNICODE */
+    [0x93] = {push_stack_global, 0},         /* STACK_GLOBAL */
     [0x94] = {memorise_next, 0},             /* MEMOIZE */
-    ['h'] = {recall, 1},                     /* BINGET */
-    ['j'] = {recall, 4},                     /* LONG_BINGET */
+    [0x95] = {skip, 8},                      /* FRAME */
 };
 
 static int32_t run_one(machine *m, uint8_t opcode)
