@@ -134,14 +134,18 @@ int32_t tn_backward_with(tn_scope *s, tn_tensors roots, const tn_backward_option
     return status ? fail(s, status) : tni_engine_run(s, &goal);
 }
 
-/* The scope takes the results of tn_grad. A missing one is an error, NULL or zeros. */
+/* The scope takes what a run has found, which may have failed since. */
+static void own_captures(tn_scope *s, const tni_goal *goal)
+{
+    for (int64_t i = 0; i < goal->inputs.count; i++)
+        if (goal->captures[i]) goal->captures[i] = tni_scope_own(s, goal->captures[i]);
+}
+
+/* The results of tn_grad, which the scope has. A missing one is an error, NULL or zeros. */
 static int32_t hand_out(tn_scope *s, const tni_goal *goal, const tn_backward_options *o, tn_tensor **out)
 {
     for (int64_t i = 0; i < goal->inputs.count; i++) {
-        if (goal->captures[i]) {
-            goal->captures[i] = tni_scope_own(s, goal->captures[i]);
-            continue;
-        }
+        if (goal->captures[i]) continue;
         if (!o->allow_unused && !o->materialize_grads)
             return tni_error(
                 TN_E_AUTOGRAD,
@@ -172,7 +176,8 @@ int32_t tn_grad(tn_scope *s, tn_tensors roots, tn_tensors inputs, const tn_backw
     if (!goal.captures) return tn_scope_failed(s);
     memset(goal.captures, 0, bytes);
     status = tni_engine_run(s, &goal);
+    own_captures(s, &goal);
+    if (!status) status = tn_scope_failed(s);
     if (!status) status = hand_out(s, &goal, &o, out);
-    if (!status) return TN_OK;
-    return fail(s, status);
+    return status ? fail(s, status) : TN_OK;
 }

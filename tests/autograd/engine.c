@@ -323,6 +323,28 @@ Test(engine, a_run_over_the_graph_of_the_run_that_called_it)
     end();
 }
 
+static tn_tensor *fail_in_hook(void *user, tn_scope *hook_scope, tn_tensor *grad)
+{
+    (void)user, (void)grad;
+    tn_scope_fail(hook_scope, TN_E_STATE, "the hook's own text");
+    return NULL;
+}
+
+/* Gradients that were found before the run failed, or beside an input without one, are let go. */
+Test(engine, grad_that_fails_keeps_nothing)
+{
+    tn_tensor *x = VECTOR(s, 1, 2), *unused = VECTOR(s, 1, 3), *y = tn_mul(s, x, x), *out[2];
+    const tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
+    tn_scope *inner = tn_scope_open_child(s, NULL);
+    cr_assert_eq(tn_grad(inner, TN_TENSORS(y), TN_TENSORS(unused, x), &keep, out), TN_E_AUTOGRAD);
+    expect_error(inner, "appears to not have been used in the graph");
+    cr_assert_eq(tn_register_hook(x, fail_in_hook, NULL, NULL), TN_OK);
+    cr_assert_eq(tn_grad(inner, TN_TENSORS(y), TN_TENSORS(y, x), NULL, out), TN_E_STATE);
+    expect_error(inner, "the hook's own text");
+    tn_scope_close(inner);
+    end(); /* no memory is left */
+}
+
 /* A failed run leaves no entries in nodes. */
 Test(engine, after_a_run_that_failed)
 {
