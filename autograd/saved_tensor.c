@@ -17,6 +17,17 @@ struct tni_saved_hook_frame {
     tn_saved_hooks hooks;
 };
 
+/* The hook has packed a tensor that had this version; its result goes if that is not allowed. */
+static int32_t check_packed(tni_packed *packed, const tn_tensor *t, uint64_t version)
+{
+    if (tn_tensor_version(t) == version) return TN_OK;
+    if (packed->hooks.destroy) packed->hooks.destroy(packed->hooks.user, packed->value);
+    return tni_error(
+        TN_E_AUTOGRAD,
+        "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack "
+        "hook cannot be modified by in-place operations as this can lead to unexpected side-effects.");
+}
+
 static int32_t pack(tni_saved *saved, tn_tensor *t)
 {
     const struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
@@ -27,6 +38,7 @@ static int32_t pack(tni_saved *saved, tn_tensor *t)
     packed->ctx = ctx;
     packed->hooks = frame->hooks;
     tn_tensor *seen = NULL;
+    const uint64_t version = tn_tensor_version(t);
     int32_t status = tni_tensor_twin(t, &seen);
     tn_scope *s = status ? NULL
                          : tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options),
@@ -34,6 +46,7 @@ static int32_t pack(tni_saved *saved, tn_tensor *t)
     if (s) {
         packed->value = frame->hooks.pack(frame->hooks.user, s, seen);
         status = tn_scope_close(s);
+        if (!status) status = check_packed(packed, t, version);
     } else if (!status) {
         status = TN_E_OUT_OF_MEMORY;
     }

@@ -316,6 +316,31 @@ Test(hooks, of_saved_tensors_that_fail)
     end();
 }
 
+static void *pack_and_write(void *user, tn_scope *scope, tn_tensor *t)
+{
+    (void)user;
+    tn_mul_scalar_(scope, t, 2);
+    return tn_retain(t);
+}
+
+static void release_packed(void *user, void *value)
+{
+    (void)user;
+    tn_release(value);
+}
+
+Test(hooks, of_saved_tensors_that_write_what_they_pack)
+{
+    const tn_saved_hooks hooks = {
+        .size = sizeof hooks, .pack = pack_and_write, .unpack = unpack_nothing, .destroy = release_packed};
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = tn_mul_scalar(s, x, 1);
+    cr_assert_eq(tn_saved_hooks_push(ctx, &hooks), TN_OK);
+    cr_assert_null(tn_mul(s, y, y));
+    tn_saved_hooks_pop(ctx);
+    expect_error(s, "A saved tensor pack hook is modifying its input in place.");
+    end(); /* no memory is left: what was packed is destroyed */
+}
+
 static int32_t fails_silently(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
 {
     return TN_E_STATE;
