@@ -123,15 +123,31 @@ int is_alive(const void *handle, char kind, const char *function)
     return 0;
 }
 
-/* A new object of that size, which stays; under the lock. */
+static object *all;
+
+/* A new object of that size; under the lock. */
 void *make(size_t bytes, char kind)
 {
-    static object *all;
     object *o = calloc(1, bytes);
     if (!o) abort();
     *o = (object){.next = all, .kind = kind};
     all = o;
     return o;
+}
+
+/* The object is dead, and freed when GRAVES more have ended; under the lock. */
+void end_object(void *handle)
+{
+    enum { GRAVES = 128 };
+    static object *dead[GRAVES];
+    static uint32_t n;
+    object **grave = &dead[n++ % GRAVES], *old = *grave, **at = &all, *o = handle;
+    o->is_dead = 1;
+    *grave = o;
+    if (!old) return;
+    while (*at != old) at = &(*at)->next;
+    *at = old->next;
+    free(old);
 }
 
 ze_result_t leave(ze_result_t result)
@@ -376,7 +392,7 @@ ze_result_t ZE_APICALL zeContextDestroy(ze_context_handle_t context)
 {
     ENTER_TO_END(context, 'C');
     if (context->children) report("%s: %d objects of the context are alive", __func__, context->children);
-    context->o.is_dead = 1;
+    end_object(context);
     return leave(ZE_RESULT_SUCCESS);
 }
 

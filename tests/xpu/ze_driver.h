@@ -43,7 +43,7 @@
 
 /* ---- Objects ------------------------------------------------------------------------------------------------- */
 
-/* What a handle points to begins with this. Dead objects are not freed, so that their later use is seen. */
+/* What a handle points to begins with this. Dead objects are freed late, so that their use is seen. */
 typedef struct object {
     struct object *next; /* all there ever were: nothing is lost for those who look for leaks */
     char kind;
@@ -148,7 +148,7 @@ extern pthread_cond_t changed;
 extern int is_lost; /* under the lock */
 /* The device is lost; returns when it uses no memory any more, so that the host may free it. Under the lock. */
 void lose(void);
-extern ze_command_list_handle_t lists; /* all that ever were */
+extern ze_command_list_handle_t lists; /* until their threads have ended */
 
 /* ze_driver.c */
 ze_result_t fault_of(const char *function);
@@ -160,6 +160,7 @@ ze_memory_access_cap_flags_t shared_capabilities(void);
 uint64_t now(void);
 int is_alive(const void *handle, char kind, const char *function);
 void *make(size_t bytes, char kind);
+void end_object(void *handle);
 ze_result_t leave(ze_result_t result);
 void call_begin(object *o, const char *function);
 void call_end(object *o);

@@ -223,11 +223,16 @@ ze_result_t ZE_APICALL zeCommandListDestroy(ze_command_list_handle_t list)
     ENTER_TO_END(list, 'L');
     if (list->first && !is_lost) report("%s: there is queued work", __func__);
     list->stops = list->o.is_dead = 1;
+    ze_command_list_handle_t *at = &lists;
     list->context->children--;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     pthread_join(list->thread, NULL);
-    return ZE_RESULT_SUCCESS;
+    pthread_mutex_lock(&lock);
+    while (*at != list) at = &(*at)->next;
+    *at = list->next;
+    end_object(list);
+    return leave(ZE_RESULT_SUCCESS);
 }
 
 ze_result_t ZE_APICALL zeCommandListAppendBarrier(ze_command_list_handle_t list, ze_event_handle_t signal,
@@ -330,9 +335,10 @@ ze_result_t ZE_APICALL zeEventPoolDestroy(ze_event_pool_handle_t pool)
 {
     if (!pool) return ZE_RESULT_ERROR_INVALID_NULL_HANDLE;
     pthread_mutex_lock(&lock);
-    if (is_alive(pool, 'P', __func__) && pool->live) report("%s: %u events are alive", __func__, pool->live);
-    pool->o.is_dead = 1;
+    if (!is_alive(pool, 'P', __func__)) return leave(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+    if (pool->live) report("%s: %u events are alive", __func__, pool->live);
     pool->context->children--;
+    end_object(pool);
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -363,9 +369,9 @@ ze_result_t ZE_APICALL zeEventDestroy(ze_event_handle_t e)
 {
     ENTER_TO_END(e, 'E');
     expect_unused(e, __func__);
-    e->o.is_dead = 1;
     e->pool->used[e->index] = 0;
     e->pool->live--;
+    end_object(e);
     return leave(ZE_RESULT_SUCCESS);
 }
 

@@ -205,10 +205,10 @@ ze_result_t ZE_APICALL zeModuleDestroy(ze_module_handle_t module)
 {
     ENTER_TO_END(module, 'M');
     if (module->kernels) report("%s: %d kernels are alive", __func__, module->kernels);
-    module->o.is_dead = 1;
     module->context->children--;
     cl.clReleaseProgram(module->program);
     free(module->bytes);
+    end_object(module);
     return leave(ZE_RESULT_SUCCESS);
 }
 
@@ -268,9 +268,9 @@ ze_result_t ZE_APICALL zeKernelDestroy(ze_kernel_handle_t kernel)
 {
     ENTER_TO_END(kernel, 'K');
     if (kernel->o.in_use && !is_lost) report("%s: queued commands use the kernel", __func__);
-    kernel->o.is_dead = 1;
     kernel->module->kernels--;
     cl.clReleaseKernel(kernel->kernel);
+    end_object(kernel);
     return leave(ZE_RESULT_SUCCESS);
 }
 
