@@ -96,13 +96,33 @@ static void norm_formula(tn_scope *s, const void *data, tn_tensor *const *in, tn
     out[2] = tn_reshape(s, out[2], l->flat_weight);
 }
 
+static tn_tensor *widened(tn_scope *s, tn_tensor *t)
+{
+    return t && TN_DTYPE_BITS(t->desc.dtype) == 16 ? tn__to_copy(s, t, .dtype = TN_FLOAT32) : t;
+}
+
+/* tni_rule_vjp for half types in float32: their squares overflow, and small differences of them are lost. */
+static void vjp_widened(tn_scope *s, tni_formula *formula, const layout *l, tn_tensor *const in[3],
+                        const int32_t wanted[3], tn_tensor *const *grads, uint32_t n_grads, tn_tensor *out[3])
+{
+    tn_tensor *wide_in[3], *wide_grads[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        wide_in[i] = widened(s, in[i]);
+        wide_grads[i] = i < n_grads ? widened(s, grads[i]) : NULL;
+        out[i] = NULL;
+    }
+    tni_rule_vjp(s, formula, l, wide_in, wanted, 3, wide_grads, n_grads, out);
+    for (uint32_t i = 0; i < 3; i++)
+        if (out[i] && wide_in[i] != in[i]) out[i] = tn__to_copy(s, out[i], .dtype = in[i]->desc.dtype);
+}
+
 /* Gradients of arguments 0 (grad), 1 (input), and `weight`, which the caller has reshaped for the formula. */
 static void differentiate(tn_scope *s, tni_grad *g, const layout *l, tn_tensor *const in[3],
                           const uint32_t args[3], tn_tensor *const grads[3], tn_tensor **out)
 {
     int32_t wanted[3];
     for (int i = 0; i < 3; i++) wanted[i] = tni_grad_needs(g, args[i]);
-    tni_rule_vjp(s, norm_formula, l, in, wanted, 3, grads, 3, out);
+    vjp_widened(s, norm_formula, l, in, wanted, grads, 3, out);
 }
 
 static tn_tensor *per_channel(tn_scope *s, tn_tensor *t, tn_ints shape)
@@ -146,6 +166,8 @@ void grad_native_layer_norm(tn_scope *s, tni_grad *g)
 static tn_tensor *eps_of(tn_scope *s, tn_tensor *input, tn_tensor *rstd, uint64_t dims)
 {
     uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    input = widened(s, input);
+    rstd = widened(s, rstd);
     tn_tensor *variance =
         tn_var_correction(s, input, tni_rule_dim_list(s, dims), .correction = TN_SCALAR(0), .keepdim = 1);
     tn_tensor *total = tn_reciprocal(s, square(s, tn_reshape(s, rstd, tensor_sizes(variance))));
@@ -202,15 +224,16 @@ void grad_fused_rms_norm_backward(tn_scope *s, tni_grad *g)
     uint64_t all = (m.rank >= 64 ? 0 : 1ull << m.rank) - 1, batch = (1ull << lead) - 1;
     tn_tensor *input = tni_grad_saved(g, 1);
     uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
-    tn_tensor *eps = sub(s, tn_reciprocal(s, square(s, tni_grad_saved(g, 3))),
-                         mean_over(s, square(s, input), all & ~batch)); /* rstd is 1 / sqrt(mean + eps) */
+    tn_tensor *eps =
+        sub(s, tn_reciprocal(s, square(s, widened(s, tni_grad_saved(g, 3)))),
+            mean_over(s, square(s, widened(s, input)), all & ~batch)); /* rstd is 1 / sqrt(mean + eps) */
     tn_set_grad_mode(mode);
     layout l = {.averaged = all & ~batch, .summed = batch, .eps_of_rows = eps};
     tn_tensor *const in[3] = {tni_grad_saved(g, 0), input, tni_grad_saved(g, 4)};
     tn_tensor *const grads[2] = {tni_grad_out(g, 0), tni_grad_out(g, 1)};
     const int32_t wanted[3] = {tni_grad_needs(g, 0), tni_grad_needs(g, 1), tni_grad_needs(g, 4)};
     tn_tensor *out[3];
-    tni_rule_vjp(s, rms_norm_formula, &l, in, wanted, 3, grads, 2, out);
+    vjp_widened(s, rms_norm_formula, &l, in, wanted, grads, 2, out);
     tni_grad_set(g, 0, out[0]);
     tni_grad_set(g, 1, out[1]);
     tni_grad_set(g, 4, out[2]);

@@ -112,3 +112,26 @@ Test(rules_norm, through_their_bodies)
           of(leaf(s, 0.5, 2, TN_INTS(2))), none(), none(), truth(1), real(0.1), real(1e-3), truth(0));
     rules_end(s);
 }
+
+/* Squares of these elements overflow in float16. */
+Test(rules_norm, second_derivatives_of_half_types_with_large_elements)
+{
+    static const double again[] = {-0.69402445, -0.63639490, -0.02552166}; /* PyTorch 2.13, in float64 */
+    tn_scope *s = rules_begin();
+    tn_tensor *x = tn_to(s, make(s, TN_INTS(1, 3), (const double[]){300, 400, -100}, 0), TN_FLOAT16),
+              *grad = NULL;
+    tn_tensor *weights = tn_to(s, make(s, TN_INTS(1, 3), (const double[]){64, 128, 256}, 0), TN_FLOAT16),
+              *other = tn_to(s, make(s, TN_INTS(1, 3), (const double[]){256, -128, 512}, 0), TN_FLOAT16);
+    tn_set_requires_grad(x, 1);
+    tn_backward_options options = {.size = sizeof options, .create_graph = 1};
+    tn_tensor *y = tn_mul(s, tn_rms_norm(s, x, TN_INTS(3)), weights);
+    tn_grad(s, TN_TENSORS(tn_sum(s, y)), TN_TENSORS(x), &options, &grad);
+    tn_backward(s, tn_sum(s, tn_mul(s, grad, other)));
+    cr_assert_eq(tn_tensor_dtype(tn_grad_of(s, x)), TN_FLOAT16);
+    expect_values(s, tn_to(s, tn_grad_of(s, x), TN_FLOAT64), 3, again, 2e-3);
+    y = tn_mul(s, tn_layer_norm(s, tn_mul_scalar(s, x, 4), TN_INTS(3)), weights);
+    tn_grad(s, TN_TENSORS(tn_sum(s, y)), TN_TENSORS(x), &options, &grad);
+    tn_grad(s, TN_TENSORS(tn_sum(s, tn_mul(s, grad, other))), TN_TENSORS(x), NULL, &grad);
+    cr_assert(!tn_item_bool(s, tn_any(s, tn_isnan(s, grad))));
+    rules_end(s);
+}
