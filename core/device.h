@@ -216,7 +216,7 @@ void tni_block_free(tni_block *block);
 int32_t tni_block_record(tni_block *block, tn_stream *stream);
 /*
  * The memory that was allocated on streams of capture `pool` is no longer kept for its graph: what is free
- * goes back to the device, the rest when it is freed. The device has been waited for.
+ * goes back to the device, the rest when it is freed.
  */
 void tni_pool_end(struct tni_allocator *allocator, uint64_t pool);
 /* A private pool (private_pool.c) is gone: its memory, and that of its captures, serves everything else. */

@@ -37,7 +37,6 @@ tn_memory_pool *tni_memory_pool_retain(tn_memory_pool *pool)
     return pool;
 }
 
-/* Memory of captures is given back only when the device has finished. */
 void tn_memory_pool_release(tn_memory_pool *pool)
 {
     if (!pool ||
@@ -47,7 +46,6 @@ void tn_memory_pool_release(tn_memory_pool *pool)
     tni_device *d = pool->device;
     tn_context *ctx = d->ctx;
     if (tni_context_check(ctx)) return;
-    if (!d->synchronous) tni_late_keep(d, tni_device_wait(d), "waiting for the device of a memory pool");
     tni_pool_dissolve(d->allocator, pool);
     tni_handle_free(ctx, pool, sizeof *pool, &pool->life);
     tni_context_unown(ctx);

@@ -57,8 +57,6 @@ MUTANTS = [
     ("a graph: its free memory goes back to the device early", "core/allocator_pool.c",
      "if (!is_wholly_free(s) || s->is_captured) continue;", "if (!is_wholly_free(s)) continue;"),
     ("a graph: a block that another captured stream reads", "core/allocator_pool.c", "if (shared && !pool->ended) {", "if (0) {"),
-    ("a private pool that ends: the wait for the device", "core/private_pool.c",
-     'if (!d->synchronous) tni_late_keep(d, tni_device_wait(d), "waiting for the device of a memory pool");', ""),
     ("a private pool that ends: its memory is still counted as private", "core/allocator.c", "            uncount_private(a, pool);\n",
      ""),
     ("statistics: a freed block", "core/allocator.c", "    count_blocks(a, b, -1);\n", ""),
