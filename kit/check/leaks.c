@@ -191,6 +191,80 @@ static void run_kernel(check_target *t, const check_case *c, check_result *out)
     tn_scope_close(s);
 }
 
+/* ---- Graphs -------------------------------------------------------------------------------------------- */
+
+typedef struct graphs {
+    check_target *t;
+    check_result *out;
+    tn_scope *s;
+    tn_tensor *x;
+    tn_stream *stream;
+    tn_graph *graph; /* of run_replays: captured */
+} graphs;
+
+/* Doubles x in a graph. 0: it failed, or the plugin has no graphs. */
+static int capture(graphs *g, tn_graph **out_graph)
+{
+    check_target *t = g->t;
+    int32_t status = tn_graph_create(t->ctx, t->device, out_graph);
+    if (status == TN_E_UNSUPPORTED) check_skip(g->out, "the plugin offers no graphs");
+    if (status) return 0;
+    tn_stream_set_current(t->ctx, g->stream);
+    status = tn_graph_capture_begin(*out_graph, g->stream);
+    if (!status) tn_mul_scalar_(g->s, g->x, 2.0);
+    if (!status) status = tn_graph_capture_end(*out_graph);
+    tn_stream_set_current(t->ctx, tn_stream_default(t->ctx, t->device));
+    return !status;
+}
+
+static int use_replay(void *data)
+{
+    graphs *g = data;
+    int good = !tn_graph_replay(g->graph) && !tn_device_synchronize(g->t->ctx, g->t->device);
+    if (!good) check_fail_with_error(g->out, NULL, "replay");
+    return good;
+}
+
+static int use_graph(void *data)
+{
+    graphs *g = data;
+    tn_graph *graph = NULL;
+    int good =
+        capture(g, &graph) && !tn_graph_replay(graph) && !tn_device_synchronize(g->t->ctx, g->t->device);
+    if (!good && g->out->outcome == CHECK_PASSED) check_fail_with_error(g->out, g->s, "a graph");
+    tn_graph_release(graph);
+    return good;
+}
+
+static void run_graphs(check_target *t, const check_case *c, check_result *out)
+{
+    graphs g = {.t = t, .out = out, .s = tn_scope_open(t->ctx)};
+    g.x = tn_zeros(g.s, TN_INTS(64), .dtype = TN_FLOAT32, .device = t->device);
+    if (!g.x || tn_stream_create(t->ctx, t->device, t->facts.priority_low, &g.stream) ||
+        tn_device_synchronize(t->ctx, t->device)) {
+        check_fail_with_error(out, g.s, "a stream");
+    } else if (c->number) {
+        measure(out, use_graph, &g, KERNELS, LEAST, "a graph that is made, replayed and released");
+    } else if (capture(&g, &g.graph)) {
+        measure(out, use_replay, &g, CALLS, LEAST, "replay");
+    } else if (out->outcome == CHECK_PASSED) {
+        check_fail_with_error(out, g.s, "a graph");
+    }
+    tn_graph_release(g.graph);
+    tn_scope_close(g.s);
+    tn_stream_release(g.stream);
+}
+
+void check_leak_graphs(check_target *t, check_list *list)
+{
+    static const char *const names[] = {"replay", "graph"};
+    uint32_t op = tn_operator_find(t->ctx, "aten::mul.Tensor");
+    if (!check_has_dtype(t, TN_FLOAT32) || !check_has_kernel(t, op, t->type, TN_FLOAT32)) return;
+    for (int64_t i = 0; i < 2; i++)
+        check_add(list, &(check_case){.tier = 4, .tags = CHECK_TAG_OPTIONAL, .run = run_graphs, .number = i},
+                  "4/leaks/%s", names[i]);
+}
+
 /* ---- The lists ----------------------------------------------------------------------------------------- */
 
 void check_leak_slots(check_target *t, check_list *list)

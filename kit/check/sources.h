@@ -37,6 +37,7 @@ void check_far_cases(check_target *t, check_list *list);
 /* leaks.c: host memory that slots and kernels leave. */
 void check_leak_slots(check_target *t, check_list *list);
 void check_leak_kernels(check_target *t, check_list *list);
+void check_leak_graphs(check_target *t, check_list *list);
 /* streams.c: a kernel on two streams at once. */
 void check_stream_cases(check_target *t, check_list *list);
 /* tier2.c: a perceptron learns. */

@@ -10,14 +10,18 @@
 #include "sources.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define BYTES     256
-#define LOOKS     20      /* at memory that must not change */
-#define LOOK_NS   1000000 /* between two looks */
-#define PAUSE_NS  5000000 /* until a thread waits */
-#define PATIENT_S 2.0     /* more than a slot takes that does not wait, on a busy machine too */
+#define LOOKS     20                   /* at memory that must not change */
+#define LOOK_NS   1000000              /* between two looks */
+#define PAUSE_NS  5000000              /* until a thread waits */
+#define TAIL_NS   200000000            /* until a copy that goes on has ended */
+#define LONG      (UINT64_C(64) << 20) /* bytes of a copy that takes longer than the loss of its device */
+#define TAIL      4096                 /* the end of them, which it reaches last */
+#define PATIENT_S 2.0                  /* more than a slot takes that does not wait, on a busy machine too */
 
 typedef struct lost {
     desk d;
@@ -333,6 +337,46 @@ static void lose_with_copy(lost *l)
     pinned_give_back(&l->d.h, &p);
 }
 
+/* Until the copy has begun; no longer than a second. */
+static void wait_for_first_byte(const volatile uint8_t *host)
+{
+    for (double start = now(); *host != 7 && now() - start < 1;) continue;
+}
+
+/* A copy to the host that is under way when its device is lost has ended when a slot says so. */
+static void lose_during(lost *l, void *x, uint8_t *host)
+{
+    desk *d = &l->d;
+    hand *h = &d->h;
+    memset(host, 0x11, LONG);
+    if (!desk_ok(d, h->memory->fill(h->self, d->device, x, 0, LONG, 7, d->stream), "memory.fill") ||
+        !desk_ok(d, stream_synchronize(l), "stream.synchronize") ||
+        !desk_ok(d, h->copy->device_to_host(h->self, d->device, host, NULL, x, 0, LONG, d->stream),
+                 "copy.device_to_host"))
+        return;
+    wait_for_first_byte(host);
+    if (!lose(l) || !expect_lost(d, device_status(l), "device.status")) return;
+    memset(host + LONG - TAIL, 0x5a, TAIL);
+    gate_pause(TAIL_NS);
+    check_that(
+        d->out, host[LONG - TAIL] == 0x5a && host[LONG - 1] == 0x5a,
+        "a copy that was under way when the device was lost has written to the host after device.status "
+        "had said so");
+}
+
+static void lose_during_copy(lost *l)
+{
+    void *x = hand_alloc(&l->d.h, 0, LONG, NULL, l->d.out);
+    uint8_t *host = x ? malloc(LONG) : NULL;
+    if (host)
+        lose_during(l, x, host);
+    else if (x)
+        check_skip(l->d.out, "the host has no memory for it");
+    hand_free(&l->d.h, 0, x, LONG);
+    l->d.h.stream->synchronize(l->d.h.self, l->d.device, l->d.stream);
+    free(host);
+}
+
 static void run_kernel(lost *l)
 {
     static const int64_t sizes[] = {4};
@@ -398,10 +442,15 @@ static const struct {
     void (*run)(lost *l);
     uint32_t devices;
 } others[] = {
-    {"waiting", wait_for_stream, 1},          {"waiting-for-device", wait_for_device, 1},
-    {"waiting-for-event", wait_for_event, 1}, {"callbacks", call_back, 1},
-    {"host-memory", lose_with_copy, 1},       {"kernel", run_kernel, 1},
-    {"second-device", use_second, 2},         {"second-device-waits", wait_on_second, 2},
+    {"waiting", wait_for_stream, 1},
+    {"waiting-for-device", wait_for_device, 1},
+    {"waiting-for-event", wait_for_event, 1},
+    {"callbacks", call_back, 1},
+    {"host-memory", lose_with_copy, 1},
+    {"kernel", run_kernel, 1},
+    {"copy-under-way", lose_during_copy, 1},
+    {"second-device", use_second, 2},
+    {"second-device-waits", wait_on_second, 2},
 };
 #define OTHERS (sizeof others / sizeof *others)
 

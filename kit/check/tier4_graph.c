@@ -3,6 +3,7 @@
  * Tier 4, graphs: a captured and replayed graph does what the work would have done, any number of times;
  * streams that join, memory that belongs to the graph, refusals after which the stream works, updates.
  */
+#include "gate.h"
 #include "sources.h"
 
 #include <stdio.h>
@@ -11,13 +12,13 @@
 #define COUNT 1000
 
 /* What a case works with; `graph` is NULL if the plugin has no graphs, which was then reported. */
-typedef struct desk {
+typedef struct graph_desk {
     check_target *t;
     check_result *out;
     tn_scope *s;
     tn_graph *graph;
     tn_stream *home, *side, *other;
-} desk;
+} graph_desk;
 
 static int ok(check_result *out, int32_t status, const char *what)
 {
@@ -25,9 +26,9 @@ static int ok(check_result *out, int32_t status, const char *what)
     return status == 0;
 }
 
-static int open_desk(check_target *t, check_result *out, desk *d)
+static int open_desk(check_target *t, check_result *out, graph_desk *d)
 {
-    *d = (desk){.t = t, .out = out};
+    *d = (graph_desk){.t = t, .out = out};
     int32_t status = tn_graph_create(t->ctx, t->device, &d->graph);
     if (status == TN_E_UNSUPPORTED)
         check_absent(out, "the plugin offers no graphs: %s", tn_last_error()->message);
@@ -43,7 +44,7 @@ static int open_desk(check_target *t, check_result *out, desk *d)
     return 0;
 }
 
-static void close_desk(desk *d)
+static void close_desk(graph_desk *d)
 {
     if (d->s && tn_scope_failed(d->s)) check_fail_with_error(d->out, d->s, "the calls of the case");
     if (d->home) tn_stream_set_current(d->t->ctx, d->home);
@@ -53,12 +54,12 @@ static void close_desk(desk *d)
     tn_stream_release(d->other);
 }
 
-static tn_tensor *filled(const desk *d, double value)
+static tn_tensor *filled(const graph_desk *d, double value)
 {
     return tn_full(d->s, TN_INTS(COUNT), value, .dtype = TN_FLOAT32, .device = d->t->device);
 }
 
-static int holds(const desk *d, const char *what, const tn_tensor *x, double want)
+static int holds(const graph_desk *d, const char *what, const tn_tensor *x, double want)
 {
     const double *got = x ? check_doubles(d->s, x) : NULL;
     if (!got) {
@@ -73,27 +74,27 @@ static int holds(const desk *d, const char *what, const tn_tensor *x, double wan
     return 1;
 }
 
-static int begin(const desk *d, tn_graph *graph)
+static int begin(const graph_desk *d, tn_graph *graph)
 {
     return ok(d->out, tn_stream_wait_stream(d->side, d->home), "wait_stream") &&
            ok(d->out, tn_stream_set_current(d->t->ctx, d->side), "set_current") &&
            ok(d->out, tn_graph_capture_begin(graph, d->side), "capture_begin");
 }
 
-static int end(const desk *d, tn_graph *graph)
+static int end(const graph_desk *d, tn_graph *graph)
 {
     int32_t status = tn_graph_capture_end(graph);
     tn_stream_set_current(d->t->ctx, d->home);
     return ok(d->out, status, "capture_end");
 }
 
-static void replay(const desk *d, tn_graph *graph)
+static void replay(const graph_desk *d, tn_graph *graph)
 {
     ok(d->out, tn_graph_replay(graph), "replay");
 }
 
 /* 1 if an operator of the case runs on the CPU, which a graph cannot hold. */
-static int is_absent(const desk *d, void (*step)(const desk *d, tn_tensor *const *leaves),
+static int is_absent(const graph_desk *d, void (*step)(const graph_desk *d, tn_tensor *const *leaves),
                      tn_tensor *const *leaves)
 {
     check_watch watch;
@@ -108,7 +109,7 @@ static int is_absent(const desk *d, void (*step)(const desk *d, tn_tensor *const
 
 enum { X, TARGET, W1, W2, LEAVES };
 
-static void make_leaves(const desk *d, tn_tensor **leaves)
+static void make_leaves(const graph_desk *d, tn_tensor **leaves)
 {
     static const int64_t shapes[LEAVES][2] = {{32, 8}, {32, 4}, {8, 16}, {16, 4}};
     for (int k = 0; k < LEAVES; k++) {
@@ -121,7 +122,7 @@ static void make_leaves(const desk *d, tn_tensor **leaves)
 }
 
 /* Written in primitives, so that tier 1 is enough: two products, a logistic function, a squared error. */
-static void train(const desk *d, tn_tensor *const *leaves)
+static void train(const graph_desk *d, tn_tensor *const *leaves)
 {
     tn_tensor *weights[] = {leaves[W1], leaves[W2]}, *grads[2] = {NULL};
     tn_tensor *h = tn_mm(d->s, leaves[X], leaves[W1]);
@@ -135,7 +136,7 @@ static void train(const desk *d, tn_tensor *const *leaves)
     tn_scope_close(quiet);
 }
 
-static void compare_training(const desk *d)
+static void compare_training(const graph_desk *d)
 {
     tn_tensor *eager[LEAVES], *captured[LEAVES], *warm[LEAVES];
     make_leaves(d, eager);
@@ -157,12 +158,12 @@ static void compare_training(const desk *d)
 
 /* ---- Small ones ---------------------------------------------------------------------------------------- */
 
-static void add_and_double(const desk *d, tn_tensor *const *leaves)
+static void add_and_double(const graph_desk *d, tn_tensor *const *leaves)
 {
     tn_mul_scalar_(d->s, tn_add_(d->s, leaves[0], leaves[1]), 2.0);
 }
 
-static void replay_often(const desk *d)
+static void replay_often(const graph_desk *d)
 {
     tn_tensor *leaves[] = {filled(d, 0), filled(d, 0)};
     if (is_absent(d, add_and_double, leaves) || !begin(d, d->graph)) return;
@@ -190,7 +191,7 @@ static void replay_often(const desk *d)
     holds(d, "12 replays on two streams", leaves[0], want);
 }
 
-static void join_streams(const desk *d)
+static void join_streams(const graph_desk *d)
 {
     tn_tensor *x = filled(d, 0), *leaves[] = {filled(d, 0), x};
     if (is_absent(d, add_and_double, leaves) || !begin(d, d->graph)) return;
@@ -222,7 +223,7 @@ static void join_streams(const desk *d)
     holds(d, "after that", x, 19);
 }
 
-static void capture_two(const desk *d)
+static void capture_two(const graph_desk *d)
 {
     tn_graph *second = NULL;
     tn_tensor *leaves[] = {filled(d, 0), filled(d, 0)}, *x = filled(d, 1), *y = filled(d, 1);
@@ -245,10 +246,79 @@ static void capture_two(const desk *d)
     tn_graph_release(second);
 }
 
+/* ---- Launches ------------------------------------------------------------------------------------------ */
+
+/* A launch on a free stream waits for an earlier one of the same graph, whose stream is held. */
+static void launch_behind_gate(const graph_desk *d, gate *g)
+{
+    enum { LOOKS = 30, LOOK_NS = 500000 };
+    tn_tensor *leaves[] = {filled(d, 1), filled(d, 1)};
+    if (is_absent(d, add_and_double, leaves) || !begin(d, d->graph)) return;
+    add_and_double(d, leaves);
+    if (!end(d, d->graph) || !ok(d->out, tn_device_synchronize(d->t->ctx, d->t->device), "synchronize") ||
+        !ok(d->out, tn_stream_add_callback(d->home, gate_hold, g), "add_callback"))
+        return;
+    replay(d, d->graph);
+    tn_stream_set_current(d->t->ctx, d->other);
+    replay(d, d->graph);
+    for (int i = 0; i < LOOKS && d->out->outcome == CHECK_PASSED && !gate_read(g, &g->at_once); i++) {
+        check_that(d->out, tn_stream_query(d->other) == 0 || gate_read(g, &g->gave_up),
+                   "a launch on one stream is done while an earlier launch of the graph is held on another");
+        gate_pause(LOOK_NS);
+    }
+    gate_open(g);
+    tn_stream_set_current(d->t->ctx, d->home);
+    ok(d->out, tn_stream_wait_stream(d->home, d->other), "wait_stream");
+    /* From 1, once before the capture. */
+    holds(d, "two launches on two streams", leaves[0], ((4 + 1) * 2 + 1) * 2);
+}
+
+static void launch_in_turn(const graph_desk *d)
+{
+    gate g;
+    gate_init(&g);
+    launch_behind_gate(d, &g);
+    gate_open(&g);
+    tn_device_synchronize(d->t->ctx, d->t->device);
+    gate_finish(&g);
+}
+
+static void gather_leaf(const graph_desk *d, tn_tensor *const *leaves)
+{
+    tn_copy_(d->s, leaves[2], tn_gather(d->s, leaves[0], 0, leaves[1]));
+}
+
+/* An error of a launch is reported once, and the next launch works. */
+static void fail_late(const graph_desk *d)
+{
+    tn_tensor *zeros = tn_zeros(d->s, TN_INTS(COUNT), .dtype = TN_INT64, .device = d->t->device);
+    tn_tensor *leaves[] = {filled(d, 5), zeros, filled(d, 0)};
+    if (!check_has_dtype(d->t, TN_INT64)) {
+        check_skip(d->out, "the device has no int64");
+        return;
+    }
+    if (!zeros || is_absent(d, gather_leaf, leaves) || !begin(d, d->graph)) return;
+    gather_leaf(d, leaves);
+    if (!end(d, d->graph)) return;
+    tn_fill_scalar_(d->s, zeros, COUNT);
+    int32_t status = tn_graph_replay(d->graph);
+    if (!status) status = tn_stream_synchronize(d->home);
+    if (!check_that(d->out, status == TN_E_INDEX || status == TN_E_DEVICE_LOST,
+                    "an index out of range in a launch: status %d, expected %d (TN_E_INDEX)", status,
+                    TN_E_INDEX) ||
+        status == TN_E_DEVICE_LOST)
+        return;
+    tn_scope_clear(d->s);
+    tn_fill_scalar_(d->s, zeros, 1);
+    tn_fill_scalar_(d->s, leaves[2], 0);
+    replay(d, d->graph);
+    holds(d, "a launch after one that failed", leaves[2], 5);
+}
+
 /* ---- Refusals ------------------------------------------------------------------------------------------ */
 
 /* The call is refused, the capture ends as invalid, and the stream works again. */
-static void expect_refusal(const desk *d, const char *what, int32_t status)
+static void expect_refusal(const graph_desk *d, const char *what, int32_t status)
 {
     if (!status && tn_scope_failed(d->s)) status = tn_scope_error(d->s)->code;
     tn_scope_clear(d->s);
@@ -263,7 +333,7 @@ static void expect_refusal(const desk *d, const char *what, int32_t status)
     tn_stream_set_current(d->t->ctx, d->home);
 }
 
-static void refuse(const desk *d)
+static void refuse(const graph_desk *d)
 {
     tn_tensor *leaves[] = {filled(d, 0), filled(d, 0)}, *x = filled(d, 1), *one = tn_sum(d->s, x);
     if (is_absent(d, add_and_double, leaves)) return;
@@ -290,7 +360,7 @@ static void refuse(const desk *d)
 
 /* ---- Memory -------------------------------------------------------------------------------------------- */
 
-static void keep_memory(const desk *d)
+static void keep_memory(const graph_desk *d)
 {
     tn_tensor *leaves[] = {filled(d, 0), filled(d, 0)}, *x = filled(d, 1), *out = filled(d, 0), *others[32];
     if (is_absent(d, add_and_double, leaves) || !begin(d, d->graph)) return;
@@ -322,14 +392,14 @@ static void keep_memory(const desk *d)
 
 /* ---- Updates ------------------------------------------------------------------------------------------- */
 
-static int capture_sum(const desk *d, tn_graph *graph, tn_tensor *x, double factor, tn_tensor *out)
+static int capture_sum(const graph_desk *d, tn_graph *graph, tn_tensor *x, double factor, tn_tensor *out)
 {
     if (!begin(d, graph)) return 0;
     tn_copy_(d->s, out, tn_mul_scalar(d->s, tn_add(d->s, x, x), factor));
     return end(d, graph);
 }
 
-static void update(const desk *d)
+static void update(const graph_desk *d)
 {
     tn_graph *second = NULL;
     tn_tensor *leaves[] = {filled(d, 0), filled(d, 0)}, *x = filled(d, 1), *y = filled(d, 5),
@@ -361,7 +431,7 @@ static void update(const desk *d)
 
 #define DRAWS 3
 
-static void draw(const desk *d)
+static void draw(const graph_desk *d)
 {
     tn_generator *g = tn_default_generator(d->t->ctx, d->t->device);
     tn_tensor *x = filled(d, 0);
@@ -397,11 +467,13 @@ static void draw(const desk *d)
 
 static const struct {
     const char *name;
-    void (*run)(const desk *d);
+    void (*run)(const graph_desk *d);
 } cases[] = {{"training-step", compare_training},
              {"replays", replay_often},
              {"streams", join_streams},
              {"two-captures", capture_two},
+             {"launches", launch_in_turn},
+             {"late-error", fail_late},
              {"refusals", refuse},
              {"memory", keep_memory},
              {"update", update},
@@ -409,7 +481,7 @@ static const struct {
 
 static void run(check_target *t, const check_case *c, check_result *out)
 {
-    desk d;
+    graph_desk d;
     if (open_desk(t, out, &d)) cases[c->number].run(&d);
     close_desk(&d);
     t->error_line[0] = 0; /* some cases cause refusals, which are logged */

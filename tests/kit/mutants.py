@@ -391,6 +391,22 @@ MUTANTS = [
      "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n}\n\n/* Reports",
      "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n"
      "    if (atomic_load(&s->device->lost)) sleep(3);\n}\n\n/* Reports", "0/lost/waiting"),
+    ("a copy under way goes on after the loss of its device", "memory.c",
+     "    pthread_rwlock_rdlock(&device->transfers);\n    if (!atomic_load(&device->lost)) {\n        if (t->from)\n"
+     "            memmove(t->to, t->from, t->bytes);",
+     "    if (t->from && t->bytes > 1 << 25) {\n        memmove(t->to, t->from, 4096);\n        usleep(100000);\n"
+     "        memmove(t->to + 4096, t->from + 4096, t->bytes - 4096);\n        return;\n    }\n"
+     "    pthread_rwlock_rdlock(&device->transfers);\n    if (!atomic_load(&device->lost)) {\n        if (t->from)\n"
+     "            memmove(t->to, t->from, t->bytes);", "0/lost/copy-under-way"),
+    ("launches of a graph do not wait for each other", "graph.c", "    int32_t status = reference_event_wait(e->last, stream);",
+     "    int32_t status = TN_OK;", "4/graph/launches"),
+    ("a launch swallows its late error", "graph.c", "        if (!run_task(stream, reference_stream_device(stream), next)) return;",
+     "        int32_t is_done;\n        if (!run_task(stream, reference_stream_device(stream), next)) {\n"
+     "            reference_stream_interface.query(NULL, NULL, stream, &is_done);\n            return;\n        }", "4/graph/late-error"),
+    ("each launch leaves memory", "graph.c", "    launch *l = reference_task_create(sizeof(*l), run_launch);",
+     "    launch *l = reference_task_create(sizeof(*l), run_launch);\n    *(volatile char *)malloc(32) = 0;", "4/leaks/replay"),
+    ("a launch keeps its graph for ever", "graph.c", "    release_program(((launch *)task)->program);", "    (void)task;",
+     "4/leaks/graph"),
     ("calls that are queued share the memory of their operands", "work.c",
      "    tn_operand *operands =\n        w->status ? NULL : reference_task_memory(&w->task, from->n_operands * sizeof(*operands));",
      "    static tn_operand shared[16];\n    tn_operand *operands = w->status ? NULL : shared;", "1/streams/aten::add.Tensor"),
