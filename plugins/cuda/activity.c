@@ -237,8 +237,7 @@ static int32_t enable(const gpu_plugin *plugin)
     }
     if (status) disable(n);
     const uint32_t count = cupti.cuptiActivityEnableDriverApi ? sizeof unwanted / sizeof *unwanted : 0;
-    for (uint32_t i = 0; !status && i < count; i++)
-        (void)cupti.cuptiActivityEnableDriverApi(unwanted[i], 0);
+    for (uint32_t i = 0; !status && i < count; i++) (void)cupti.cuptiActivityEnableDriverApi(unwanted[i], 0);
     return status;
 }
 
