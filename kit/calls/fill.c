@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Numbers repeat after this many elements: drawing 64 MiB of them would take longer than the case. */
-#define PERIOD 4096
+/* Numbers repeat after this many elements: drawing 64 MiB of them would take longer than the case. A prime, so that an
+ * index that wraps at a power of two meets other numbers. */
+#define PERIOD 4093
 /* Larger tensors are allocated by the device, as a program's are: in large pages, which matter as much as
  * a kernel's loop. Smaller ones come from the C library, whose bounds tools watch. */
 #define LARGE_BYTES ((uint64_t)1 << 20)

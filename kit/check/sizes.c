@@ -19,6 +19,7 @@ static const struct {
     {"prim::fill", "long", "q1100003 f1.5", 0, 0},
     {"prim::random", "long", "x200003 n0 f-1 f2 n123456789012345 n7", 0, 0},
     {"aten::mm", "deep", "q3,20011 q20011,5", 0, 0},
+    {"aten::mm", "deeper", "k2,70001 l70001,3", 0, 0},
     {"aten::mm", "wide", "q2,7 q7,2053", 0, 0},
     {"aten::mm", "tall", "q1025,7 q7,3", 0, 0},
     {"aten::bmm", "deep", "q2,3,1031 q2,1031,5", 0, 0},
@@ -59,6 +60,26 @@ static const struct {
     {"aten::native_group_norm", "long", "x2,6,1500 x6 x6 n2 n6 n1500 n3 f.001", 0, 0},
     {"aten::native_batch_norm", "long", "x4,3,1500 x3 x3 x3 p3 b0 f.1 f.001", 0, 0},
     {"aten::scaled_dot_product_attention", "long", "x2,3,130,72 x2,3,150,72 x2,3,150,72 - f0 b0 f.1", 0, 0},
+    /* One element behind a multiple of what loops take at once. */
+    {"aten::add.Tensor", "tail", "p4097 p4097 n1", 0, 0},
+    {"aten::exp", "tail", "x4097", 0, 0},
+    {"prim::copy", "tail", "p4097 p4097", 0, 0},
+    {"aten::add.Tensor", "fine-alpha", "x33 x33 s.1", 0, 0},
+    /* What beta 0 does not read; variances far from 0. */
+    {"aten::addmm", "beta-0", "u3,4 p3,7 p7,4 s0 s1", 0, 0},
+    {"aten::baddbmm", "beta-0", "u2,3,4 p2,3,7 p2,7,4 s0 s1", 0, 0},
+    {"aten::native_layer_norm", "offset", "j3,301 i301 x301 x301 f.001", 0, 0},
+    {"aten::native_group_norm", "offset", "j2,6,50 x6 x6 n2 n6 n50 n3 f.001", 0, 0},
+    {"aten::native_batch_norm", "offset", "j4,3,50 x3 x3 x3 p3 b1 f.1 f.001", 0, 0},
+    {"aten::var.correction", "offset", "j3,301 i1 n1 b0", 0, 0},
+    /* Windows whose numbers differ in the two dimensions, equal elements, NaN. */
+    {"aten::max_pool2d_with_indices", "general", "q2,3,9,11 i3,2 i2,3 i1,0 i1,2 b0", 0, 0},
+    {"aten::max_pool2d_with_indices", "ceil", "x2,3,9,11 i3,2 i2,3 i1,1 i1,1 b1", 0, 0},
+    {"aten::max_pool2d_with_indices", "special", "a2,3,6,7 i3,2 i2,2 i1,1 i1,1 b0", 0, 0},
+    {"aten::avg_pool2d", "general", "x2,3,9,11 i3,2 i2,3 i1,1 b0 b1", 0, 0},
+    /* Indices of int32. */
+    {"aten::embedding", "int32", "x10,7 y3,4:10 n-1 b0 b0", 0, 0},
+    {"aten::index_select", "int32", "x10,7 n0 y5:10", 0, 0},
     /* Rows that are wholly masked. */
     {"aten::_softmax", "masked", "u3,4 n1 b0", 0, 0},
     {"aten::_log_softmax", "masked", "u3,4 n1 b0", 0, 0},
@@ -84,6 +105,8 @@ static const struct {
     {"aten::sum", "bfloat16", "p20011 -", TN_BFLOAT16, 0},
     {"aten::sum.dim_IntList", "float16", "p3,20011 i1 b0 -", TN_FLOAT16, 0},
     {"aten::sum.dim_IntList", "bfloat16", "p3,20011 i1 b0 -", TN_BFLOAT16, 0},
+    {"aten::_softmax", "float16", "x2,4099 n-1 b0", TN_FLOAT16, 0},
+    {"aten::_log_softmax", "float16", "x2,4099 n-1 b0", TN_FLOAT16, 0},
     /* What is lost when only the sums of blocks are kept in 16 bits. */
     {"aten::mm", "float16-parts", "k3,40004 l40004,5", TN_FLOAT16, 0},
     {"aten::mm", "bfloat16-parts", "k3,40004 l40004,5", TN_BFLOAT16, 0},
@@ -138,6 +161,7 @@ static const struct {
     {"aten::mm", "int64", "w5,17 z17,7", TN_INT64, 0},
     {"aten::bmm", "int64", "w2,5,17 z2,17,7", TN_INT64, 0},
     {"aten::sort.stable", "int64", "w5,33 b1 n1 b0", TN_INT64, 0},
+    {"aten::index_select", "int64", "w5,33 n1 z7:33", TN_INT64, 0},
     {"aten::gather", "int64", "w5,33 n1 z5,33:33 b0", TN_INT64, 0},
     {"aten::scatter_add_", "int64", "w5,33 n1 z5,33:33 w5,33", TN_INT64, 0},
     {"aten::nonzero", "int64", "w5,33", TN_INT64, 0},

@@ -308,6 +308,8 @@ static void fail_late(const graph_desk *d)
                     TN_E_INDEX) ||
         status == TN_E_DEVICE_LOST)
         return;
+    tn_device_synchronize(d->t->ctx,
+                          d->t->device); /* a stream that has waited for this one may report it, too */
     tn_scope_clear(d->s);
     tn_fill_scalar_(d->s, zeros, 1);
     tn_fill_scalar_(d->s, leaves[2], 0);

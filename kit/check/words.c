@@ -39,6 +39,9 @@ static const double masked[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, 0.5,
                                 1,         -INFINITY, -INFINITY, -2,        0,   3};
 
 static const double ones[] = {1};
+/* A period that no window meets twice: of two NaN either may be the greatest. */
+static const double with_nan[31] = {1,  -2,   3, (double)NAN, -1, 0.5, 2, -3, 4,
+                                    -4, 0.25, 5, -0.5,        6,  -6,  7, -7};
 static const double grains[] = {1 + 0x1p-30, -1};
 
 /* Half of them with one sign, then the same with the other, then 3. */
@@ -64,13 +67,19 @@ static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char 
 {
     int64_t sizes[CALL_MAX_RANK];
     uint32_t rank = read_list(shape, sizes, CALL_MAX_RANK);
-    *x = (call_tensor){.dtype = kind == 'z' || kind == 'w' ? TN_INT64 : w->dtype, .low = 0.25, .high = 1};
+    *x = (call_tensor){.dtype = kind == 'z' || kind == 'w' ? TN_INT64
+                                : kind == 'y'              ? TN_INT32
+                                                           : w->dtype,
+                       .low = 0.25,
+                       .high = 1};
     if (kind == 'x') x->low = -1;
     if (kind == 'q') x->low = -3;
     if (kind == 'q') x->high = 3;
     if (kind == 'q') x->step = 0.25;
-    if (kind == 'z') x->low = 0;
-    if (kind == 'z') x->high = limit_of(shape);
+    if (kind == 'z' || kind == 'y') x->low = 0;
+    if (kind == 'z' || kind == 'y') x->high = limit_of(shape);
+    if (kind == 'j') x->low = 4;
+    if (kind == 'j') x->high = 5;
     if (kind == 'w') x->integers = wide + (x - w->tensors) * 5 % WIDE;
     if (kind == 'w') x->count = WIDE;
     if (kind == 'm') x->low = -2000; /* exp of it is 0, of the other end infinite, in float64 too */
@@ -80,6 +89,7 @@ static call_tensor *make_tensor(words *w, call_tensor *x, char kind, const char 
     if (kind == 'h') set_values(x, bools, sizeof bools / sizeof *bools);
     if (kind == 'u') set_values(x, masked, sizeof masked / sizeof *masked);
     if (kind == 'l') set_values(x, ones, 1);
+    if (kind == 'a') set_values(x, with_nan, sizeof with_nan / sizeof *with_nan);
     if (kind == 'g') set_values(x, grains, 2);
     if (kind == 'k') set_values(x, cancelling(), 2 * HALF + 4);
     if (kind == 'o') set_values(x, w->ascending, sizeof w->ascending / sizeof *w->ascending);
@@ -109,6 +119,9 @@ static tn_value make_argument(words *w, uint32_t i, const char *word)
     case 'l':
     case 'g':
     case 'k':
+    case 'j':
+    case 'y':
+    case 'a':
         return call_argument(make_tensor(w, &w->tensors[i], *word, rest));
     case 'c':
         for (uint32_t k = 0; k < 2; k++) make_tensor(w, &w->pair[k], 'x', rest);

@@ -7,6 +7,7 @@
  *     z3      indices from 0 to 3                z7:5 the same, from 0 to 4    c3,4 a list of two of x3,4
  *     w3      int64 that neither 32 bits nor a double hold
  *     h3      bools                              u3,4 a row of -infinity, then numbers with some among them
+ *     j3      floats from 4 to 5                 y3   indices as of z, of int32        a3,4 numbers with NaN among them
  *     l3      ones                               g3   1 + 2^-30 and -1 in turn
  *     k3      40004 multiples of 1/4 with the sum 3, in turn: sums of the first 20000 exceed 12000
  *     x       a 0-dim tensor, as with the other letters

@@ -407,6 +407,27 @@ MUTANTS = [
      "    launch *l = reference_task_create(sizeof(*l), run_launch);\n    *(volatile char *)malloc(32) = 0;", "4/leaks/replay"),
     ("a launch keeps its graph for ever", "graph.c", "    release_program(((launch *)task)->program);", "    (void)task;",
      "4/leaks/graph"),
+    ("elements that are read are counted in 16 bits", "pointwise.c",
+     "            in[i] = number_in(d, nest_load(nest, nest->n_outputs + i, index));",
+     "        {\n            int64_t low[TN_MAX_RANK];\n            memcpy(low, index, sizeof(low));\n            low[0] &= 0xffff;\n"
+     "            in[i] = number_in(d, nest_load(nest, nest->n_outputs + i, low));\n        }", "1/sizes/aten::exp/long"),
+    ("factors are counted in 16 bits", "matmul.c", "        left[rank - 1] = right[rank - 2] = k;",
+     "        left[rank - 1] = right[rank - 2] = (uint16_t)k;", "1/sizes/aten::mm/deeper"),
+    ("one element behind a multiple of 4,096 is left out", "pointwise.c", "    } while (nest_next(nest->rank, nest->sizes, index));",
+     "    } while (nest_next(nest->rank, nest->sizes, index) && !(nest->rank == 1 && nest->sizes[0] % 4096 == 1 && index[0] == nest->sizes[0] - 1));",
+     "1/sizes/aten::add.Tensor/tail"),
+    ("alpha is rounded to 16 bits", "pointwise.c", "p.alpha = call->n_args > 2 ? number_of_value(call->args[2]) : p.alpha;",
+     "p.alpha = call->n_args > 2 ? number_of_value(call->args[2]) : p.alpha;\n"
+     "        if (p.alpha.domain == DOMAIN_REAL) p.alpha.re = (double)(_Float16)p.alpha.re;", "1/sizes/aten::add.Tensor/fine-alpha"),
+    ("softmax adds in float16", "layers.c", "sum += exp(load(x, index) - greatest);",
+     "{\n        sum += exp(load(x, index) - greatest);\n        if (x->dtype == TN_FLOAT16) sum = (double)(_Float16)sum;\n    }",
+     "1/sizes/aten::_softmax/float16"),
+    ("the variance of layer_norm is a difference of squares in float32", "layers.c",
+     "    do squares += pow(load(x, index) - sum / n, 2);",
+     "    float total = 0;\n    do total += (float)pow(load(x, index), 2);\n    while (tensor_next(inner, x->sizes + outer, tail));\n"
+     "    if (x->dtype == TN_FLOAT32) squares = n * fmax(0, (float)(total / n) - (float)(sum / n * sum / n));\n"
+     "    do squares += x->dtype == TN_FLOAT32 ? 0 : pow(load(x, index) - sum / n, 2);",
+     "1/sizes/aten::native_layer_norm/offset"),
     ("calls that are queued share the memory of their operands", "work.c",
      "    tn_operand *operands =\n        w->status ? NULL : reference_task_memory(&w->task, from->n_operands * sizeof(*operands));",
      "    static tn_operand shared[16];\n    tn_operand *operands = w->status ? NULL : shared;", "1/streams/aten::add.Tensor"),
