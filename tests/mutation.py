@@ -3,6 +3,7 @@
 original. A mutant that no test notices is a failure; so is a text that is not found exactly once, which means that the table
 of mutants has to follow the source.
 """
+import contextlib
 import json
 import os
 import re
@@ -84,6 +85,14 @@ def link_library(build, folder, replaced, target):
     return library
 
 
+def end_session(session):
+    """Ends the processes of a session. Criterion's have groups of their own, and would keep the pipe open until the limit of their test."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            if int(file.read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(file.parent.name), signal.SIGKILL)
+
+
 def failed_tests(program, environment, limit, test=None):
     """Names of the tests of a Criterion program that failed, up to the first or those that ran beside it; `program` may be a list of
     words that run it. All tests are skipped where there is no device, which a mutant may cause. `test`, as suite/name, is the only one
@@ -96,7 +105,7 @@ def failed_tests(program, environment, limit, test=None):
         try:
             said, _ = run.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGKILL)
+            end_session(run.pid)
             run.communicate()
             return ["(the program does not end)"]
     failed = [line.split()[1].rstrip(":") for line in said.splitlines() if line.startswith("[FAIL]")]
