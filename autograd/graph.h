@@ -117,8 +117,8 @@ typedef struct tni_leaf_node {
     tn_node node;
     tn_tensor *tensor;    /* the leaf, which owns this node; borrowed */
     pthread_mutex_t lock; /* of the gradient, also while operators add to it: recursive */
-    tn_stream *
-        added_on; /* where a run has written the gradient last, if that still has the number; NULL: nowhere */
+    /* The stream on which a run has written the gradient last, and its number then; NULL: none has. */
+    tn_stream *added_on;
     uint64_t added_on_id;
 } tni_leaf_node;
 

@@ -288,7 +288,8 @@ void grad_embedding_bag(tn_scope *s, tni_grad *g)
                                                                    .padding_idx = padding));
 }
 
-/* Sums the rows of each bag, in the sizes of argument 0. Indices behind the last bag have a number of their own, whose sum is dropped. */
+/* Sums the rows of each bag, in the sizes of argument 0. Indices behind the last bag have the next number, whose sum is
+ * dropped. */
 static tn_tensor *sum_bags(tn_scope *s, const tni_grad *g, tn_tensor *rows, tn_tensor *offset2bag)
 {
     tni_meta m = tni_grad_meta(g, 0, 0);

@@ -94,8 +94,8 @@ static void runs_along(tn_scope *s, tn_tensor *self, int64_t dim, tn_value *outs
 /* unique_consecutive (self, return_inverse, return_counts, dim) */
 void composite_unique_consecutive(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    int32_t is_flat =
-        rank_of(arg_tensor(args, 0)) == 1 && arg_int(args, 3) == 0; /* vectors are as without dim 0 */
+    /* A vector with dim 0 is treated as one without dim. */
+    int32_t is_flat = rank_of(arg_tensor(args, 0)) == 1 && arg_int(args, 3) == 0;
     if (arg_given(args, 3) && !is_flat) return runs_along(s, arg_tensor(args, 0), arg_int(args, 3), outs);
     unique_elements(s, arg_tensor(args, 0), 0,
                     (distinct){.wants_inverse = arg_bool(args, 1), .wants_counts = arg_bool(args, 2)}, outs,

@@ -65,7 +65,7 @@ int32_t infer_unique(tni_frame *f)
     const tn_tensor *self = tni_arg_tensor(f, 0);
     int32_t consecutive = f->op->base->number == TN_OP_UNIQUE_CONSECUTIVE,
             inverse = tni_arg_bool(f, consecutive ? 1 : 2);
-    /* Dimension 0 of a vector is as none, but for -1, as in ATen. */
+    /* A vector with dim 0 is treated as one without dim, as in ATen; with dim -1 it is not. */
     if (consecutive && tni_arg_given(f, 3) && (tni_arg_int(f, 3) != 0 || self->desc.rank != 1))
         return unique_along(f, tni_arg_int(f, 3));
     TNI_TRY(tni_out(f, 0, dtype_of(self), 1, &self->numel));

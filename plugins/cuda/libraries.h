@@ -67,9 +67,8 @@ typedef int32_t cuda_library_work(cuda_device *d, cuda_library *l, void *queue, 
                                   const void *work);
 /*
  * TN_E_UNSUPPORTED if the device has no such library, or it would be opened in a capture. If it has one stream, the queue waits for
- * its last work; captures do not have it then, because nothing orders replays with other work. What queues nothing passes NULL as
- * the queue. TN_E_OUT_OF_MEMORY: the library lacks
- * memory to start.
+ * its last work; captures do not have it then, because nothing orders replays with other work. Work that queues nothing passes NULL
+ * as the queue. TN_E_OUT_OF_MEMORY: the library lacks memory to start.
  */
 int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_library_work *run, void *queue,
                          const tn_call *call, const void *work);

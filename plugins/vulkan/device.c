@@ -451,7 +451,8 @@ static void destroy(vulkan_device *d)
     free(d);
 }
 
-/* What launches and allocations have to heed. The kernels have no floats of other widths, so that modes of float32 need not match theirs. */
+/* The limits of launches and allocations. The kernels have no floats of other widths, so modes of float32 need not match
+ * theirs. */
 void vulkan_read_limits(vulkan_device *d)
 {
     VkPhysicalDeviceVulkan12Properties of_12 = {.sType =

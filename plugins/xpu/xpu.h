@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the Level Zero driver share. xpu.c has the loader, devices and the table of the driver; memory.c memory;
- * context.c contexts and their events; queue.c queues; commands.c what is queued, and callbacks; program.c modules and launches; dnn.c, product.c
- * and convolution.c oneDNN.
+ * context.c contexts and their events; queue.c queues; commands.c what is queued, and callbacks; program.c modules and
+ * launches; dnn.c, product.c and convolution.c oneDNN.
  */
 #ifndef TENON_XPU_XPU_H
 #define TENON_XPU_XPU_H

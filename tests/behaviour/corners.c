@@ -199,7 +199,7 @@ ON_EACH_DEVICE(corners, numbers_beside_half_types)
     EXPECT(p, tn_sub_scalar(s, MAKE(p, TN_FLOAT16, TN_INTS(1), 60000), 66000), -INFINITY);
 }
 
-/* Dimension 0 of a vector is as none: without options there is neither inverse nor counts. Of -1 there are both. */
+/* A vector with dim 0 is treated as one without dim: no inverse and no counts unless asked. With dim -1 there are both. */
 ON_EACH_DEVICE(corners, runs_of_a_vector)
 {
     tn_scope *s = p->s;

@@ -260,8 +260,8 @@ static int32_t unique_dim(void *state, const tn_call *call)
  */
 static int32_t unique_consecutive(void *state, const tn_call *call)
 {
-    int32_t is_flat =
-        tensor_arg(call, 0)->rank == 1 && int_arg(call, 3) == 0; /* vectors are as without dim 0 */
+    /* A vector with dim 0 is treated as one without dim. */
+    int32_t is_flat = tensor_arg(call, 0)->rank == 1 && int_arg(call, 3) == 0;
     if (call->args[3].tag == TN_TAG_NONE || is_flat)
         return run_lengths(call, bool_arg(call, 1), bool_arg(call, 2));
     return unique(call, int_arg(call, 3), 1, 0, 1, 1);
