@@ -9,7 +9,7 @@ int32_t tni_anomaly_init(tn_context *ctx);
 void tni_anomaly_finish(tn_context *ctx);
 /* A call of the program has made a node (NULL: none), and its place follows. */
 void tni_anomaly_note(tn_node *node);
-/* That is the place of the call. */
+/* The call that has just run on this thread was made at `place`: its nodes get it. */
 void tni_anomaly_placed(tn_context *ctx, const char *place);
 /* After the run of a node: an error if one of the gradients that it gives, one for each edge, holds a NaN. */
 int32_t tni_anomaly_check(tn_scope *s, const tn_node *node, tn_tensor *const *grads);

@@ -495,7 +495,7 @@ static int32_t is_shared(const tni_block *b)
 /*
  * While the graph exists only its own capture takes the block again, which on the block's stream is in order;
  * a block that other streams used is parked. After that a program may have used the block on any stream, so
- * its allocation goes back, for which the device is waited.
+ * its allocation goes back to the device, after a wait for its work.
  */
 void tni_pool_give_captured(struct tni_allocator *a, tni_block *b)
 {

@@ -44,7 +44,7 @@ static tn_tensor *all_differences(tn_scope *s, tn_tensor *a, tn_tensor *b)
     return tn_sub(s, tn_unsqueeze(s, a, -2), tn_unsqueeze(s, b, -3));
 }
 
-/* 0 for NaN: the largest difference of cdist, but not that of pdist, is that of the others, as in ATen. */
+/* Replaces NaN by 0: the largest difference of cdist ignores NaN, as in ATen; that of pdist does not. */
 static tn_tensor *without_nan(tn_scope *s, tn_tensor *difference)
 {
     return tn_where_scalarself(s, tn_isnan(s, difference), 0, difference);

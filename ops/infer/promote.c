@@ -62,7 +62,7 @@ static tn_value wrapped_number(const tn_tensor *t)
     }
 }
 
-/* Numbers in the place of self and other fit the dtype; half types take numbers beyond theirs as infinite, as in ATen. */
+/* A number given as self or other has to fit the dtype; half types take a larger one as infinite, as in ATen. */
 static int32_t check_where_numbers(const tni_frame *f, tn_dtype dtype)
 {
     if (dtype == TN_FLOAT16 || dtype == TN_BFLOAT16) return TN_OK;

@@ -152,7 +152,7 @@ static int32_t may_wrap(const gpu_factors *f)
     return VENDOR_SOLVER_WRAPS && least > INT_MAX;
 }
 
-/* A length that no int has is a failure, or less than 0. Any other failure is left to the work itself. */
+/* For a length beyond an int the library gives an error or a negative number. The work itself reports any other error. */
 static int32_t ask(cuda_device *d, cuda_library *l, void *queue, const tn_call *call, const void *asked)
 {
     int length = 0;

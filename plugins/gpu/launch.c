@@ -71,7 +71,7 @@ static int32_t compile(gpu_device *d, gpu_program_key key, void **out_program)
     const char *folder =
         __atomic_load_n(&d->plugin->no_cache, __ATOMIC_RELAXED) ? "" : d->plugin->cache_folder;
     gpu_cache_read(folder, name, source->text, &cached);
-    /* Without a cache none is asked for: some drivers compile all kernels once more to give it. */
+    /* Without a cache the binary is not asked for: some drivers compile all kernels again to give it. */
     gpu_binary *wanted = cached.bytes || !folder[0] ? NULL : &made;
     int32_t status = gpu_the_driver.program_create(d->handle, source->text, options,
                                                    cached.bytes ? &cached : NULL, out_program, wanted);

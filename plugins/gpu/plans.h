@@ -30,7 +30,7 @@ gpu_plan *gpu_plan_find(const gpu_plans *plans, const void *key, size_t key_byte
 gpu_plan *gpu_plan_add(gpu_plans *plans, const void *key, size_t key_bytes, size_t plan_bytes);
 /* A captured call uses the plan. */
 void gpu_plan_pin(gpu_plans *plans, gpu_plan *p);
-/* Whether as many plans are there as are kept, without those that are pinned. */
+/* Whether there are GPU_PLANS plans or more, not counting pinned ones. */
 int32_t gpu_plans_are_full(const gpu_plans *plans);
 /* Forgets all plans that are not pinned; `destroy` ends what the library has made of one. */
 void gpu_plans_make_room(gpu_plans *plans, void (*destroy)(const void *library, gpu_plan *p),

@@ -478,7 +478,7 @@ static int32_t native_wait(void *device, uint64_t native_queue, void *event)
     cl_event waited = event;
     cl_int status = d->cl->clEnqueueBarrierWithWaitList(queue, 1, &waited, NULL);
     if (status == CL_SUCCESS) status = d->cl->clFlush(queue);
-    /* What is wrong with that queue, such as another context, is not wrong with the device. */
+    /* An error of that queue, such as another context, does not lose the device. */
     const int32_t is_theirs = status == CL_INVALID_CONTEXT || status == CL_INVALID_COMMAND_QUEUE;
     return is_theirs ? refused(d, TN_E_ARGUMENT, status, "a barrier on the queue of another library")
                      : check(d, status, "a barrier on the queue of another library");

@@ -20,7 +20,7 @@ void vulkan_memory_destroy(vulkan_device *d, vulkan_memory *m)
     free(m);
 }
 
-/* What Vulkan would have to refuse, but need not: neither a buffer nor an allocation may be larger. */
+/* Refuses what is larger than a buffer or an allocation may be: Vulkan does not define what that does. */
 static int32_t check_size(const vulkan_device *d, uint64_t bytes, uint32_t type)
 {
     const uint64_t heap = type == d->device_memory ? d->memory_bytes : d->host_bytes;

@@ -223,7 +223,7 @@ int32_t xpu_queue_signal(xpu_device *d, xpu_queue *q, xpu_event *event)
     return q->held ? hold(d, q, &c) : append(d, q, &c);
 }
 
-/* Appends a command that was held back. Nobody is there to be told of a failure, so the next wait for the queue is; under the lock. */
+/* Appends a command that was held back. Its caller has returned, so the next wait for the queue reports a failure; under the lock. */
 static void append_held(xpu_queue *q, xpu_command *c)
 {
     xpu_device *d = q->device;

@@ -12,8 +12,8 @@
 #define FOR_EVER    UINT64_MAX
 #define HANG_PERIOD 100000000u /* nanoseconds */
 
-/* Drivers look in waits whether the device hangs, and in this call, but not when an event is asked: who only asks would ask for ever.
- * It takes a call of the system, so it is made from time to time. */
+/* Drivers look for a hang of the device in waits and in zeDeviceGetStatus, but not in queries of events: a program that only queries
+ * would never end. It takes a system call, so it is made from time to time. */
 static int32_t look_for_hang(xpu_device *d)
 {
     const uint64_t now = xpu_now(), looked = __atomic_load_n(&d->looked, __ATOMIC_RELAXED);
