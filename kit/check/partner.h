@@ -19,6 +19,8 @@ typedef struct partner {
 
 /* 0: the case has failed. */
 int partner_start(partner *p, const check_target *t, check_result *out);
+/* Waits until it has the tensor and the event, behind which it waits next. 0: the case has failed. */
+int partner_received(const partner *p, check_result *out);
 /* Waits for its answer. 0: the case has failed, with what the partner says. */
 int partner_answer(const partner *p, check_result *out);
 /* Lets it end, and waits for that. */

@@ -128,12 +128,15 @@ static void run_dlpack(check_target *t, const check_case *c, check_result *out)
 }
 
 /* The tensor and the event (or NULL) go to another process, which reads, writes and answers. */
-static void send_and_compare(tn_scope *s, check_result *out, partner *p, tn_tensor *here, tn_event *event)
+static int send_to(partner *p, check_result *out, tn_tensor *here, tn_event *event)
 {
-    if (tn_share_send(p->socket, here, event)) {
-        check_fail_with_error(out, NULL, "sending a tensor to another process");
-        return;
-    }
+    if (!tn_share_send(p->socket, here, event)) return partner_received(p, out);
+    check_fail_with_error(out, NULL, "sending a tensor to another process");
+    return 0;
+}
+
+static void compare_answer(tn_scope *s, check_result *out, partner *p, tn_tensor *here)
+{
     if (partner_answer(p, out)) compare(s, out, here, 3, "reading what the other process wrote");
 }
 
@@ -147,7 +150,7 @@ static void run_memory(check_target *t, const check_case *c, check_result *out)
         if (!is_absent(t, out, tn_scope_error(s)->code, "memory that processes share"))
             check_fail_with_error(out, s, "sharing a tensor");
     } else {
-        if (partner_start(&p, t, out)) send_and_compare(s, out, &p, here, NULL);
+        if (partner_start(&p, t, out) && send_to(&p, out, here, NULL)) compare_answer(s, out, &p, here);
         partner_finish(&p);
     }
     tn_scope_close(s);
@@ -170,10 +173,11 @@ static void run_held(check_target *t, tn_scope *s, check_result *out, tn_event *
     if (started && tn_stream_add_callback(stream, gate_hold, &g))
         check_fail_with_error(out, NULL, "a host callback");
     tn_copy_(s, here, from);
+    if (started && tn_event_record(event, stream)) check_fail_with_error(out, NULL, "recording an event");
+    int sent = started && out->outcome == CHECK_PASSED && send_to(&p, out, here, event);
     int waits = !gate_open_later(&g, &opener);
     if (!waits) gate_open(&g);
-    if (started && tn_event_record(event, stream)) check_fail_with_error(out, NULL, "recording an event");
-    if (started && out->outcome == CHECK_PASSED) send_and_compare(s, out, &p, here, event);
+    if (sent) compare_answer(s, out, &p, here);
     if (waits) pthread_join(opener, NULL);
     if (tn_device_synchronize(t->ctx, t->device)) check_fail_with_error(out, NULL, "waiting for the device");
     partner_finish(&p);
