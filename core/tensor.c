@@ -574,7 +574,7 @@ static void refuse_second_release(const tn_tensor *t, void *caller)
     (void)refuse_dead(t, how);
 }
 
-/* A count of 1 does not mean that nobody else can be counting: it goes to 0 before the tensor ends. */
+/* Another thread may retain the tensor although the count is 1, so the count goes to 0 before the tensor ends. */
 static __attribute__((noinline)) void release_rarely(tn_tensor *t, void *caller)
 {
     if (t->state & TNI_DEAD)
