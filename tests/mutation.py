@@ -59,7 +59,10 @@ def compile_mutant(build, commands, folder, file, old, new, options=()):
     if options:
         keep = [w for w in keep if w != "-O3"]
     target = folder / "mutant.o"
-    subprocess.run([*keep, f"-I{(ROOT / file).parent}", "-w", *options, "-c", str(changed), "-o", str(target)], cwd=build, check=True)
+    # A test may keep caches from the plugin, but not from the compiler's.
+    environment = {k: v for k, v in os.environ.items() if k != "XDG_CACHE_HOME"}
+    subprocess.run([*keep, f"-I{(ROOT / file).parent}", "-w", *options, "-c", str(changed), "-o", str(target)], cwd=build, check=True,
+                   env=environment)
     return replaced, target
 
 
