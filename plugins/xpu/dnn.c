@@ -245,8 +245,8 @@ void xpu_dnn_work_finish(const xpu_dnn *n, const xpu_dnn_work *w)
     if (w->primitive) n->dnnl_primitive_destroy(w->primitive);
 }
 
-/* Kernels of a primitive that is destroyed must have run. */
-/* Room in a full table: all plans are forgotten when the queues have finished. */
+/* Room in a full table: all plans are forgotten when the queues have finished, since the kernels of a primitive must have run
+ * before it is destroyed. */
 static void make_room(xpu_device *d, const xpu_dnn *n, gpu_plans *plans, const xpu_dnn_plan_kind *kind)
 {
     if (plans->count < GPU_PLANS) return;
