@@ -120,7 +120,7 @@ static int32_t describe(void *self, void *device, uint32_t i, tn_setting *out)
 
 static int32_t get(void *self, void *device, uint32_t i, tn_value *out)
 {
-    *out = tn_value_bool(((state *)self)->team.is_lost);
+    *out = tn_value_bool(tn_worker_team_is_lost(&((state *)self)->team));
     return TN_OK;
 }
 

@@ -21,7 +21,7 @@
 #define TAIL_NS   200000000            /* until a copy that goes on has ended */
 #define LONG      (UINT64_C(64) << 20) /* bytes of a copy that takes longer than the loss of its device */
 #define TAIL      4096                 /* the end of them, which it reaches last */
-#define PATIENT_S 2.0                  /* more than a slot takes that does not wait, on a busy machine too */
+#define PATIENT_S 3.0                  /* more than a slot takes that does not wait, on a busy machine too */
 
 typedef struct lost {
     desk d;

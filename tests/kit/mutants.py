@@ -385,12 +385,12 @@ MUTANTS = [
     ("pointwise results of float64 are rounded to float32", "pointwise.c", "        nest_store(nest, 0, index, out);",
      "        if (d == DOMAIN_REAL && dtype == TN_FLOAT64) out.re = (double)(float)out.re;\n        nest_store(nest, 0, index, out);",
      "1/pointwise/aten::sqrt/float64/contiguous"),
-    ("slots of a lost device answer after three seconds", "chaos.c", "    if (!atomic_load(&device->lost)) return TN_OK;",
-     "    if (!atomic_load(&device->lost)) return TN_OK;\n    sleep(3);", "0/lost/memory.alloc"),
-    ("a wait that meets the loss of its device ends three seconds later", "stream.c",
+    ("slots of a lost device answer after four seconds", "chaos.c", "    if (!atomic_load(&device->lost)) return TN_OK;",
+     "    if (!atomic_load(&device->lost)) return TN_OK;\n    sleep(4);", "0/lost/memory.alloc"),
+    ("a wait that meets the loss of its device ends four seconds later", "stream.c",
      "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n}\n\n/* Reports",
      "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n"
-     "    if (atomic_load(&s->device->lost)) sleep(3);\n}\n\n/* Reports", "0/lost/waiting"),
+     "    if (atomic_load(&s->device->lost)) sleep(4);\n}\n\n/* Reports", "0/lost/waiting"),
     ("a copy under way goes on after the loss of its device", "memory.c",
      "    pthread_rwlock_rdlock(&device->transfers);\n    if (!atomic_load(&device->lost)) {\n        if (t->from)\n"
      "            memmove(t->to, t->from, t->bytes);",

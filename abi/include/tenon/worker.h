@@ -317,7 +317,7 @@ struct tn_worker_team {
     const tn_host *host;
     pthread_mutex_t lock; /* of the members below */
     tn_worker *first;
-    int32_t is_lost;
+    int32_t is_lost; /* read and written atomically: work that is under way may ask while the team is lost */
     int32_t reserved;
 };
 
@@ -329,13 +329,16 @@ static inline void tn_worker_team_init(tn_worker_team *t, const tn_host *host)
     pthread_mutex_init(&t->lock, NULL);
 }
 
-/* TN_OK, or the error that the device is lost: how each slot begins that is given no stream. */
-static inline int32_t tn_worker_team_check(tn_worker_team *t)
+static inline int32_t tn_worker_team_is_lost(const tn_worker_team *t)
 {
-    pthread_mutex_lock(&t->lock);
-    int32_t is_lost = t->is_lost;
-    pthread_mutex_unlock(&t->lock);
-    return is_lost ? t->host->error(t->host->context, TN_E_DEVICE_LOST, "worker: the device is lost") : TN_OK;
+    return __atomic_load_n(&t->is_lost, __ATOMIC_ACQUIRE);
+}
+
+/* TN_OK, or the error that the device is lost: how each slot begins that is given no stream. */
+static inline int32_t tn_worker_team_check(const tn_worker_team *t)
+{
+    if (!tn_worker_team_is_lost(t)) return TN_OK;
+    return t->host->error(t->host->context, TN_E_DEVICE_LOST, "worker: the device is lost");
 }
 
 /* With the lock held: starts a worker again whose thread has ended, and forgets its late error. */
@@ -368,10 +371,9 @@ static inline int32_t tn_worker_team_start(tn_worker_team *t, tn_worker **out)
 /* A worker that runs; tn_worker_stop ends it, and it stays in the team. */
 static inline int32_t tn_worker_team_create(tn_worker_team *t, tn_worker **out)
 {
-    int32_t status = tn_worker_team_check(t);
-    if (status) return status;
     pthread_mutex_lock(&t->lock);
-    status = tn_worker_team_start(t, out);
+    int32_t status = tn_worker_team_check(t);
+    if (!status) status = tn_worker_team_start(t, out);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
@@ -414,7 +416,7 @@ static inline void tn_worker_lose(tn_worker *w)
 static inline void tn_worker_team_lose(tn_worker_team *t)
 {
     pthread_mutex_lock(&t->lock);
-    t->is_lost = 1;
+    __atomic_store_n(&t->is_lost, 1, __ATOMIC_RELEASE);
     for (tn_worker *w = t->first; w; w = w->next) tn_worker_lose(w);
     pthread_mutex_unlock(&t->lock);
 }
