@@ -45,7 +45,7 @@ static const double with_nan[31] = {1,  -2,   3, (double)NAN, -1, 0.5, 2, -3, 4,
 static const double grains[] = {1 + 0x1p-30, -1};
 
 /* Half of them with one sign, then the same with the other, then 3. */
-#define HALF 20000
+#define HALF 10000
 static const double *cancelling(void)
 {
     static double values[2 * HALF + 4];
