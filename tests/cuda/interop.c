@@ -36,15 +36,7 @@ Test(interop, a_device_says_who_it_is)
 
 Test(interop, the_default_stream_of_the_program_is_a_stream)
 {
-    tn_stream *stream;
-    uint64_t native = 1;
-    cr_assert_eq(tn_stream_wrap(ctx, device, 0, &stream), TN_OK, "%s", tn_last_error()->message);
-    cr_assert_eq(tn_stream_native(stream, &native), TN_OK);
-    cr_assert_eq(native, 0);
-    cr_assert_eq(tn_stream_set_current(ctx, stream), TN_OK);
-    expect_pair(tn_add(s, pair(device, 1, 2), pair(device, 3, 4)), 4, 6);
-    tn_stream_set_current(ctx, tn_stream_default(ctx, device));
-    tn_stream_release(stream);
+    expect_default_stream(0);
 }
 
 Test(interop, a_stream_of_another_device_is_refused_and_the_programs_own_stays)

@@ -37,4 +37,19 @@ static inline tn_device_facts expect_facts(const char *architecture)
     return facts;
 }
 
+/* The default stream of the program by a number that it has: it is a stream like others. */
+static inline void expect_default_stream(uint64_t number)
+{
+    tn_stream *stream = NULL;
+    uint64_t native = 7;
+    cr_assert_eq(tn_stream_wrap(ctx, device, number, &stream), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_eq(tn_stream_native(stream, &native), TN_OK);
+    cr_assert_eq(native, 0);
+    cr_assert_eq(tn_stream_set_current(ctx, stream), TN_OK);
+    expect_pair(tn_add(s, pair(device, 1, 2), pair(device, 3, 4)), 4, 6);
+    tn_stream_set_current(ctx, tn_stream_default(ctx, device));
+    tn_stream_release(stream);
+}
+
 #endif

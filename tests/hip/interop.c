@@ -74,18 +74,7 @@ Test(interop, a_stream_of_another_device_is_refused_and_the_programs_own_stays)
 /* Newer programs call the default stream number 1, hipStreamLegacy. */
 Test(interop, the_default_stream_has_two_numbers)
 {
-    for (uint64_t number = 0; number < 2; number++) {
-        tn_stream *stream = NULL;
-        uint64_t native = 7;
-        cr_assert_eq(tn_stream_wrap(ctx, device, number, &stream), TN_OK, "%s",
-                     tn_last_error() ? tn_last_error()->message : "");
-        cr_assert_eq(tn_stream_native(stream, &native), TN_OK);
-        cr_assert_eq(native, 0);
-        cr_assert_eq(tn_stream_set_current(ctx, stream), TN_OK);
-        expect_pair(tn_add(s, pair(device, 1, 2), pair(device, 3, 4)), 4, 6);
-        tn_stream_set_current(ctx, tn_stream_default(ctx, device));
-        tn_stream_release(stream);
-    }
+    for (uint64_t number = 0; number < 2; number++) expect_default_stream(number);
 }
 
 static void count(void *user)
