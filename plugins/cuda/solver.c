@@ -141,7 +141,7 @@ static int32_t factor(cuda_device *d, cuda_library *l, void *queue, const tn_cal
     return cuda_library_error(d, l, call, result, name);
 }
 
-/* Whether a length may be so large that some versions give a wrong one (CuPy, issue 2351): the square of the left vectors, or the
+/* Whether a length may be so large that some versions of cuSOLVER give a wrong one: the square of the left vectors, or the
  * least work of LAPACK's eigenvectors. */
 static int32_t may_wrap(const gpu_factors *f)
 {

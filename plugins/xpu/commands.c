@@ -390,8 +390,8 @@ static int32_t fill_pair(xpu_device *d, xpu_queue *q, char *to, const uint8_t *p
     return status ? status : fill(d, q, to + 1, 1, pattern + 1, 1);
 }
 
-/* Intel's driver before 2023 writes whole words of patterns of two bytes, wherever they begin and end (its issue 567 and change
- * 457). Those of one byte are right everywhere. */
+/* Intel's driver before 2023 writes whole words of patterns of two bytes, wherever they begin and end. Those of one byte are right
+ * everywhere. */
 static int32_t fill_pairs(xpu_device *d, xpu_queue *q, char *to, uint64_t bytes, const uint8_t *pattern)
 {
     const uint8_t word[4] = {pattern[0], pattern[1], pattern[0], pattern[1]};
