@@ -202,6 +202,21 @@ static tn_tensor *scaled_adjugate(tn_scope *s, tn_tensor *a, tn_tensor *grad)
 }
 
 /*
+ * The largest determinant of a matrix that counts as singular. Matrices of small elements have small determinants: the
+ * limit is relative to that of a multiple of a unitary matrix with as large a norm, but to at most 1.
+ */
+static tn_tensor *least_regular(tn_scope *s, tn_tensor *a)
+{
+    tn_tensor *size = tn_abs(s, tn_detach(s, a));
+    if (!size) return NULL;
+    const double epsilon = size->desc.dtype == TN_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
+    const double n = (double)columns_of(a);
+    tn_tensor *squares = tn_sum_dim(s, square(s, size), TN_INTS(-2, -1));
+    tn_tensor *typical = tn_pow_tensor_scalar(s, scale(s, squares, 1 / n), n / 2);
+    return scale(s, tn_clamp_max(s, typical, 1), 100 * epsilon);
+}
+
+/*
  * The gradient of det as a function of the matrix, to be differentiated again. Singular matrices are replaced by 1 where
  * the inverse is taken; all others are replaced by one with distinct singular values where those are used.
  */
@@ -209,8 +224,7 @@ static tn_tensor *det_gradient_again(tn_scope *s, tn_tensor *a, tn_tensor *det, 
 {
     tn_tensor *w = mul(s, grad, conj_of(s, det)), *size = tn_abs(s, det);
     if (!size || columns_of(a) == 0) return scaled_inverse(s, a, w);
-    double limit = 100 * (size->desc.dtype == TN_FLOAT64 ? DBL_EPSILON : FLT_EPSILON);
-    tn_tensor *is_singular = tn_lt_scalar(s, tn_detach(s, size), limit);
+    tn_tensor *is_singular = tn_le(s, tn_detach(s, size), least_regular(s, a));
     if (!tn_item_bool(s, tn_any(s, is_singular))) return scaled_inverse(s, a, w);
     if (tn_item_bool(s, tn_all(s, is_singular))) return scaled_adjugate(s, a, grad);
     tn_tensor *one = tn_eye(s, columns_of(a), .dtype = a->desc.dtype, .device = a->desc.device);

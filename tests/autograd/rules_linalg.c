@@ -129,6 +129,19 @@ Test(rules_linalg, of_determinants_that_are_zero)
     rules_end(s);
 }
 
+/* Elements are small, but the matrix is far from a singular one: the derivative of a11 a22 - a12 a21. */
+Test(rules_linalg, of_determinants_of_small_elements)
+{
+    tn_scope *s = rules_begin();
+    const double small[] = {1e-6, 0, 0, 0, 1e-6, 0, 0, 0, 1e-6}, again[] = {0, 0, 0, 0, 1e-6, 0, 0, 0, 1e-6};
+    tn_tensor *a = make(s, TN_INTS(3, 3), small, 1), *grad = NULL;
+    tn_backward_options options = {.size = sizeof options, .create_graph = 1};
+    tn_grad(s, TN_TENSORS(tn_linalg_det(s, a)), TN_TENSORS(a), &options, &grad);
+    tn_backward(s, tn_select(s, tn_select(s, grad, -1, 0), -1, 0));
+    expect_values(s, tn_grad_of(s, a), 9, again, 1e-18);
+    rules_end(s);
+}
+
 Test(rules_linalg, of_qr)
 {
     tn_scope *s = rules_begin();
