@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saved tensors, and the hooks with which a program stores something else instead (a compressed copy, a file,
- * what is needed to compute them again). Reading a tensor that was written after it was saved is an error.
+ * Saved tensors, and what hooks store instead of them (saved_hooks.c). Reading a tensor that was written after it was saved
+ * is an error.
  */
 #include "autograd/saved_tensor.h"
 
@@ -9,13 +9,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* The pair of hooks in force on a thread. */
-struct tni_saved_hook_frame {
-    struct tni_saved_hook_frame *outer;
-    tn_context *ctx;
-    tn_saved_hooks hooks;
-};
 
 /* The hook has packed a tensor that had this version; its result goes if that is not allowed. */
 static int32_t check_packed(tni_packed *packed, const tn_tensor *t, uint64_t version)
@@ -76,7 +69,7 @@ static inline int32_t keep(tni_saved *saved, tn_tensor *t, int32_t differentiabl
 {
     saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
     if (differentiable) {
-        if (TNI_UNLIKELY(tni_tls.saved_hooks != NULL)) return pack(saved, t);
+        if (TNI_UNLIKELY(tni_tls.saved_hooks && !tni_tls.saved_hooks->refusal)) return pack(saved, t);
         if (!is_leaf_edge(saved->history)) return tni_tensor_twin(t, &saved->tensor);
     }
     saved->tensor = tn_retain(t);
@@ -232,25 +225,4 @@ tni_saved *tni_saved_refuse(tn_scope *s)
                "through the graph a second time or if you need to access saved tensors after calling "
                "backward. (In C: .retain_graph = 1 of tn_backward_with.)"));
     return NULL;
-}
-
-/* ---- public ---- */
-
-int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks)
-{
-    if (!ctx || !hooks || !hooks->pack || !hooks->unpack || hooks->size < sizeof *hooks)
-        return tni_error(TN_E_ARGUMENT, "saved_tensors_hooks: pack and unpack are required");
-    struct tni_saved_hook_frame *frame = tni_alloc_zeroed(ctx, sizeof *frame);
-    if (!frame) return TN_E_OUT_OF_MEMORY;
-    *frame = (struct tni_saved_hook_frame){tni_tls.saved_hooks, ctx, *hooks};
-    tni_tls.saved_hooks = frame;
-    return TN_OK;
-}
-
-void tn_saved_hooks_pop(tn_context *ctx)
-{
-    struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
-    if (!frame || frame->ctx != ctx) return;
-    tni_tls.saved_hooks = frame->outer;
-    tni_free(ctx, frame, sizeof *frame);
 }

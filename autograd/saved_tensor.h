@@ -7,6 +7,14 @@
 
 #define TNI_SAVED_INPUT UINT32_MAX
 
+/* What is in force on a thread for tensors that are saved. */
+struct tni_saved_hook_frame {
+    struct tni_saved_hook_frame *outer;
+    tn_context *ctx;
+    tn_saved_hooks hooks;
+    char *refusal; /* instead of hooks: the error of calls that would put others in force */
+};
+
 /* The result of the pack hook, shared by runs that keep the graph. */
 typedef struct tni_packed {
     atomic_uint refs;

@@ -156,6 +156,89 @@ ON_EACH_DEVICE(graph, saved_tensors)
     cr_assert(outer.destroys == 1 && inner.destroys == 1);
 }
 
+static int64_t allocated(place *p)
+{
+    tn_memory_stats stats = {.size = sizeof stats};
+    cr_assert_eq(tn_memory_get_stats(p->ctx, p->device, &stats), TN_OK);
+    return (int64_t)stats.allocated_bytes;
+}
+
+/* What lies between the input and the result of sin(sin(x)) is saved on the host, and comes back. */
+ON_EACH_DEVICE(graph, saved_on_the_cpu)
+{
+    const int64_t elements = 1 << 16, on_device = p->device != TN_CPU;
+    for (int pinned = 0; pinned < 2; pinned++) {
+        tn_tensor *x = leaf(tn_ones(p->s, TN_INTS(elements), .dtype = TN_FLOAT64, .device = p->device));
+        const int64_t before = allocated(p);
+        tn_scope *inner = tn_scope_open_child(p->s, NULL);
+        cr_assert_eq(tn_save_on_cpu(p->ctx, pinned), TN_OK);
+        tn_tensor *y = tn_scope_return(inner, tn_sin(inner, tn_sin(inner, x)));
+        tn_saved_hooks_pop(p->ctx);
+        tn_scope_close(inner);
+        cr_assert_eq((allocated(p) - before) / (elements * 8), on_device ? 1 : 2);
+        tn_backward(p->s, tn_sum(p->s, y));
+        tn_tensor *grad = tn_grad_of(p->s, x);
+        EXPECT_NEAR(p, tn_max(p->s, grad), 1e-12, cos(sin(1)) * cos(1));
+        EXPECT_NEAR(p, tn_min(p->s, grad), 1e-12, cos(sin(1)) * cos(1));
+    }
+    /* Where no copy was made, a write is noticed. */
+    if (on_device) return;
+    tn_tensor *x = leaf(VECTOR(p, TN_FLOAT64, 2)), *twice = tn_mul_scalar(p->s, x, 2);
+    cr_assert_eq(tn_save_on_cpu(p->ctx, 0), TN_OK);
+    tn_tensor *y = tn_sin(p->s, twice);
+    tn_saved_hooks_pop(p->ctx);
+    tn_add_scalar_(p->s, twice, 1);
+    tn_backward(p->s, y);
+    expect_error(p,
+                 "save_on_cpu: a saved tensor, which lay on the CPU and was not copied, has been modified");
+}
+
+ON_EACH_DEVICE(graph, saved_tensors_may_be_written)
+{
+    tn_tensor *a = leaf(MAKE(p, TN_FLOAT32, TN_INTS(2, 3), 1, 1, 1, 1, 1, 1));
+    cr_assert_eq(tn_allow_mutation_on_saved_tensors(p->ctx), TN_OK);
+    tn_tensor *b = tn_clone(p->s, a), *out = tn_sum(p->s, tn_pow_tensor_scalar(p->s, b, 2));
+    tn_sin_(p->s, b);
+    tn_backward(p->s, out);
+    tn_saved_hooks_pop(p->ctx);
+    EXPECT(p, tn_grad_of(p->s, a), 2, 2, 2, 2, 2, 2);
+    EXPECT_NEAR(p, b, 5e-5, 0.8415, 0.8415, 0.8415, 0.8415, 0.8415, 0.8415);
+    /* The state ends with the pop. */
+    b = tn_clone(p->s, a);
+    out = tn_sum(p->s, tn_pow_tensor_scalar(p->s, b, 2));
+    tn_sin_(p->s, b);
+    tn_backward(p->s, out);
+    expect_error(p, "has been modified by an inplace operation");
+}
+
+ON_EACH_DEVICE(graph, hooks_of_saved_tensors_are_switched_off)
+{
+    const char *message = "saved tensors default hooks are disabled";
+    static packed k; /* the graph outlives this function */
+    tn_saved_hooks hooks = {sizeof hooks, 0, &k, pack, unpack, destroy};
+    tn_tensor *x = leaf(VECTOR(p, TN_FLOAT64, 2));
+    k = (packed){0};
+    cr_assert_eq(tn_disable_saved_tensors_hooks(p->ctx, message), TN_OK);
+    cr_expect_eq(tn_allow_mutation_on_saved_tensors(p->ctx), TN_E_AUTOGRAD);
+    cr_expect_eq(tn_save_on_cpu(p->ctx, 0), TN_E_AUTOGRAD);
+    cr_expect_eq(tn_saved_hooks_push(p->ctx, &hooks), TN_E_AUTOGRAD);
+    cr_expect_not_null(strstr(tn_last_error()->message, message));
+    cr_expect_eq(tn_disable_saved_tensors_hooks(p->ctx, "still"), TN_OK);
+    cr_expect_eq(tn_saved_hooks_push(p->ctx, &hooks), TN_E_AUTOGRAD);
+    cr_expect_not_null(strstr(tn_last_error()->message, "still"));
+    tn_saved_hooks_pop(p->ctx);
+    tn_backward(p->s, tn_exp(p->s, x)); /* tensors are saved as ever */
+    EXPECT_NEAR(p, tn_grad_of(p->s, x), 1e-12, exp(2));
+    tn_saved_hooks_pop(p->ctx);
+    cr_expect_eq(tn_saved_hooks_push(p->ctx, &hooks), TN_OK);
+    cr_expect_eq(tn_disable_saved_tensors_hooks(p->ctx, message), TN_E_AUTOGRAD); /* some are in force */
+    cr_expect_not_null(strstr(tn_last_error()->message, message));
+    tn_exp(p->s, x);
+    cr_expect_eq(k.packs, 1);
+    tn_saved_hooks_pop(p->ctx);
+    cr_expect_eq(tn_disable_saved_tensors_hooks(p->ctx, NULL), TN_E_ARGUMENT);
+}
+
 ON_EACH_DEVICE(graph, a_saved_tensor_was_changed)
 {
     tn_scope *s = p->s;

@@ -105,3 +105,11 @@ ON_EACH_DEVICE(literal, norm)
     EXPECT(p, tn_norm(s, VECTOR(p, TN_FLOAT64, 1e20, 1e20)), 1.4142135623730951e20);
     EXPECT(p, tn_isinf(s, tn_norm(s, VECTOR(p, TN_FLOAT32, 1e20, 1e20))), 1);
 }
+
+ON_EACH_DEVICE(literal, fourier_transforms)
+{
+    tn_scope *s = p->s;
+    tn_tensor *f = tn_fft_fft(s, tn_to(s, VECTOR(p, TN_FLOAT32, 0, 1, 2, 3), TN_COMPLEX64));
+    EXPECT(p, tn_view_as_real(s, f), 6, 0, -2, 2, -2, 0, -2, -2);
+    EXPECT(p, tn_view_as_real(s, tn_fft_ifft(s, f)), 0, 0, 1, 0, 2, 0, 3, 0);
+}

@@ -376,3 +376,23 @@ Test(segments, keep_what_they_hold)
     cr_expect_eq(reserved, 0);
     cr_expect_eq(tn_memory_configure(ctx, TN_CPU, "expandable_segments:True"), TN_E_UNSUPPORTED);
 }
+
+/* Tensors of 1 MiB share segments of 2 MiB, two by two. */
+Test(segments, of_a_pool_hold_two_small_tensors)
+{
+    tn_memory_pool *pool;
+    tn_memory_stats stats = {.size = sizeof stats};
+    const uint64_t segments[] = {1, 1, 2};
+    tn_scope *s = tn_scope_open(ctx);
+    cr_assert_eq(tn_memory_pool_create(ctx, device, &pool), TN_OK);
+    cr_assert_eq(tn_memory_pool_begin(pool), TN_OK);
+    for (int i = 0; i < 3; i++) {
+        tn_empty(s, TN_INTS((1 << 20) / 4), .dtype = TN_FLOAT32, .device = device);
+        cr_assert_eq(tn_memory_pool_get_stats(pool, &stats), TN_OK);
+        cr_expect_eq(stats.segments, segments[i], "%d: %llu", i, (unsigned long long)stats.segments);
+        cr_expect_eq(stats.reserved_bytes, segments[i] << 21);
+    }
+    cr_assert_eq(tn_memory_pool_end(pool), TN_OK);
+    cr_expect_eq(tn_scope_close(s), TN_OK);
+    tn_memory_pool_release(pool);
+}

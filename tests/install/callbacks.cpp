@@ -38,6 +38,57 @@ static int generators(tn_context *ctx)
     return tenon::equal(first, draw(g)) ? 0 : wrong("a generator begins again");
 }
 
+static int checkpoints(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    auto calls = std::make_shared<int>(0);
+    tensor x = tenon::from<float>({2}, {1, 2}).set_requires_grad(), w = tenon::from<float>({2}, {3, 5}).set_requires_grad();
+    {
+        tensor y = tenon::checkpoint([calls, w](const tenon::tensors &in) { return ++*calls, tenon::exp(tenon::log(in[0]) * w); }, {x});
+        if (*calls != 1 || calls.use_count() != 2) return wrong("a checkpoint");
+        tenon::sum(y).backward(); /* x^w */
+    }
+    if (*calls != 2 || calls.use_count() != 1 || !is(x.grad(), {3, 80})) return wrong("backward of a checkpoint");
+    const tenon::tensors two = tenon::checkpoint<2>([](const tenon::tensors &in) { return tenon::tensors{in[0] * in[1], in[0] + in[1]}; }, {x, w});
+    if (two.size() != 2 || !is(two[0], {3, 10}) || !is(two[1], {4, 7})) return wrong("a checkpoint of two outputs");
+    const std::string number = thrown([&] { tenon::checkpoint<3>([](const tenon::tensors &in) { return in; }, {x, w}); });
+    if (number.find("incorrect number of outputs (expected 3, got 2)") == std::string::npos) return wrong("a wrong number of outputs");
+    const std::string inside = thrown([&] { tenon::checkpoint([](const tenon::tensors &) { return misuse(); }, {x}); });
+    return is_of_misuse(inside) ? 0 : wrong("an error in a checkpoint");
+}
+
+static int saved_tensors(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    tensor x = tenon::from<float>({1}, {2}).set_requires_grad(), y = x * 1;
+    {
+        tenon::allow_mutation_on_saved_tensors allowed(ctx);
+        tensor z = y * y;
+        y += 1;
+        z.backward();
+    }
+    if (!is(x.grad(), {4})) return wrong("a saved tensor that was written");
+    {
+        tenon::save_on_cpu on_cpu(ctx);
+        tenon::exp(x * 0).backward();
+    }
+    tenon::disable_saved_tensors_hooks disabled(ctx, "none of these");
+    const int line = __LINE__ + 1;
+    const std::string why = thrown([&] { tenon::save_on_cpu refused(ctx); });
+    return why == at_line(line) + "none of these" ? 0 : wrong("hooks that are disabled");
+}
+
+static int derivatives(tn_context *ctx)
+{
+    tenon::scope s(ctx);
+    const tensor x = tenon::from<float>({2}, {2, 3}), v = tenon::from<float>({2}, {5, 7});
+    auto square = [](const tenon::tensors &in) { return in[0] * in[0]; };
+    if (!is(tenon::jacobian(square, {x})[0], {4, 0, 0, 6})) return wrong("a Jacobian");
+    if (!is(tenon::vjp(square, {x}, {v})[0], {20, 42}) || !is(tenon::jvp(square, {x}, {v})[0], {20, 42})) return wrong("a product");
+    auto cubes = [](const tenon::tensors &in) { return tenon::sum(in[0] * in[0] * in[0]); };
+    return is(tenon::hessian(cubes, {x})[0], {12, 0, 0, 18}) ? 0 : wrong("a Hessian");
+}
+
 static int tensor_hooks(tn_context *ctx)
 {
     tenon::scope s(ctx);
@@ -250,7 +301,8 @@ int main()
 {
     tenon::context ctx;
     ctx.manual_seed(1);
-    if (generators(ctx) || tensor_hooks(ctx) || module_hooks(ctx) || functions(ctx) || packed(ctx)) return 1;
+    if (generators(ctx) || checkpoints(ctx) || saved_tensors(ctx) || derivatives(ctx)) return 1;
+    if (tensor_hooks(ctx) || module_hooks(ctx) || functions(ctx) || packed(ctx)) return 1;
     std::puts("well");
     return 0;
 }

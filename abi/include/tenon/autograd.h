@@ -103,8 +103,10 @@ TN_API void tn_node_hook_remove(tn_node *node, uint64_t handle);
 /* `callback` runs once, when the backward call that is running on this thread has finished. */
 TN_API int32_t tn_queue_callback(tn_scope *s, void (*callback)(void *user, tn_scope *s), void *user);
 
-/* Hooks of saved tensors: `pack` runs when forward saves a tensor, `unpack` when backward reads it. The
- * innermost pair of the thread counts. */
+/*
+ * Hooks of saved tensors: `pack` runs when forward saves a tensor, `unpack` when backward reads it, `destroy` when the graph
+ * lets go of it. The innermost pair of the thread counts. What is saved while a pair is in force keeps it.
+ */
 typedef struct tn_saved_hooks {
     uint32_t size;
     uint32_t reserved;
@@ -115,6 +117,72 @@ typedef struct tn_saved_hooks {
 } tn_saved_hooks;
 TN_API int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks);
 TN_API void tn_saved_hooks_pop(tn_context *ctx);
+/*
+ * Pairs of the library, each until its tn_saved_hooks_pop. tn_save_on_cpu: what forward saves lies in memory of the host and
+ * comes back when backward reads it; tensors of the CPU are not copied. With `pin_memory` 1 the memory is pinned, and the copy
+ * back is asynchronous. tn_allow_mutation_on_saved_tensors: what forward saves is copied at once, so that the program may
+ * write the original before backward.
+ */
+TN_API int32_t tn_save_on_cpu(tn_context *ctx, int32_t pin_memory);
+TN_API int32_t tn_allow_mutation_on_saved_tensors(tn_context *ctx);
+/* Until its tn_saved_hooks_pop, calls that put hooks in force on this thread fail with TN_E_AUTOGRAD and `message` (copied).
+ * Fails so itself if hooks are in force. */
+TN_API int32_t tn_disable_saved_tensors_hooks(tn_context *ctx, const char *message);
+
+/* A function of tensors: writes n_outs results to out[], which the scope or an input's owner holds. TN_OK, or a status. */
+typedef int32_t (*tn_tensors_fn)(void *user, tn_scope *s, tn_tensors inputs, TN_OUT tn_tensor **out);
+
+/*
+ * Runs f without keeping what it saves for backward: the first backward that needs it runs f once more, with the same inputs,
+ * grad mode, casts and (unless any_random_state is 1) the same random numbers. Memory goes down to the inputs and outputs of
+ * f, for the time of a second forward run. Gradients are those of the plain call, also second ones. f must do the same both
+ * times, and must not run backward through itself; what it reads besides `inputs` must live, unchanged, until backward. Its
+ * intermediate tensors belong to a scope of its own. `destroy` is called once with `user`: when the graph is gone, or before
+ * a call returns that fails or records nothing. Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
+ */
+typedef struct tn_checkpoint_options {
+    uint32_t size;
+    uint32_t n_outs; /* 0: 1 */
+    int32_t any_random_state;
+    int32_t reserved;
+    void (*destroy)(void *user);
+} tn_checkpoint_options;
+TN_API int32_t tn_checkpoint(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs,
+                             TN_NULLABLE const tn_checkpoint_options *options,
+                             TN_OUT TN_SCOPED tn_tensor **out);
+
+/*
+ * Derivatives of a function f of n inputs. They are taken at the values of the inputs, whether those require a gradient or
+ * not; with create_graph the results have a history that leads to the inputs. An input that an output does not depend on gives
+ * zeros, or with `strict` the error of tn_grad. v: TN_NULLABLE list where an output has one element alone.
+ *   tn_jacobian  out[i * n + j]: d output i / d input j, sizes (sizes of output i, sizes of input j)
+ *   tn_vjp       out[j]: v, of the sizes of the outputs, times the Jacobian
+ *   tn_jvp       out[i]: the Jacobian times v, of the sizes of the inputs
+ *   tn_hessian   f has one output of one element; out[i * n + j]: (sizes of input i, sizes of input j)
+ *   tn_vhp       out[j]: v, of the sizes of the inputs, times the Hessian
+ *   tn_hvp       out[i]: the Hessian times v
+ * `value`: NULL, or receives the n_outs outputs of f.
+ */
+typedef struct tn_functional_options {
+    uint32_t size;
+    uint32_t n_outs; /* 0: 1 */
+    int32_t create_graph;
+    int32_t strict;
+    TN_NULLABLE tn_tensor **value;
+} tn_functional_options;
+TN_API int32_t tn_jacobian(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs,
+                           TN_NULLABLE const tn_functional_options *options,
+                           TN_OUT TN_SCOPED tn_tensor **out);
+TN_API int32_t tn_hessian(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs,
+                          TN_NULLABLE const tn_functional_options *options, TN_OUT TN_SCOPED tn_tensor **out);
+TN_API int32_t tn_vjp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_tensors v,
+                      TN_NULLABLE const tn_functional_options *options, TN_OUT TN_SCOPED tn_tensor **out);
+TN_API int32_t tn_jvp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_tensors v,
+                      TN_NULLABLE const tn_functional_options *options, TN_OUT TN_SCOPED tn_tensor **out);
+TN_API int32_t tn_vhp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_tensors v,
+                      TN_NULLABLE const tn_functional_options *options, TN_OUT TN_SCOPED tn_tensor **out);
+TN_API int32_t tn_hvp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_tensors v,
+                      TN_NULLABLE const tn_functional_options *options, TN_OUT TN_SCOPED tn_tensor **out);
 
 /*
  * A function of the program with its own gradient. `forward` runs without recording. `backward` receives

@@ -180,6 +180,14 @@ static inline int32_t tn_gradcheck_at(const char *file, int32_t line, tn_scope *
     if (status || before) tn_place_inner(s, before, file, line);
     return status;
 }
+static inline int32_t tn_checkpoint_at(const char *file, int32_t line, tn_scope *s, tn_tensors_fn f,
+                                       void *user, tn_tensors inputs, const tn_checkpoint_options *options,
+                                       tn_tensor **out)
+{
+    int32_t before = tn_scope_place_begin(s), status = tn_checkpoint(s, f, user, inputs, options, out);
+    if (status || before) tn_place_inner(s, before, file, line);
+    return status;
+}
 static inline int32_t tn_safetensors_save_at(const char *file, int32_t line, tn_scope *s, const char *path,
                                              const tn_named_tensor *tensors, uint64_t count,
                                              const char *const *metadata, uint64_t n_metadata)
@@ -234,6 +242,7 @@ TN_END_DECLS
 #define tn_grad(...)             tn_grad_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_function_apply(...)   tn_function_apply_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_gradcheck(...)        tn_gradcheck_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_checkpoint(...)       tn_checkpoint_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_save(...) tn_safetensors_save_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_get(...)  tn_safetensors_get_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_map(...)  tn_safetensors_map_at(__FILE__, __LINE__, __VA_ARGS__)
@@ -379,6 +388,16 @@ static inline void tn_placed_left(tn_placed_call *c)
 #define tn_call_trace_end(...)              TN_PLACED(tn_call_trace_end(__VA_ARGS__))
 #define tn_grad_of(...)                     TN_PLACED_IN(tn_grad_of, __VA_ARGS__)
 #define tn_detach(...)                      TN_PLACED_IN(tn_detach, __VA_ARGS__)
+
+#define tn_save_on_cpu(...)                     TN_PLACED(tn_save_on_cpu(__VA_ARGS__))
+#define tn_allow_mutation_on_saved_tensors(...) TN_PLACED(tn_allow_mutation_on_saved_tensors(__VA_ARGS__))
+#define tn_disable_saved_tensors_hooks(...)     TN_PLACED(tn_disable_saved_tensors_hooks(__VA_ARGS__))
+#define tn_jacobian(...)                        TN_PLACED_IN(tn_jacobian, __VA_ARGS__)
+#define tn_hessian(...)                         TN_PLACED_IN(tn_hessian, __VA_ARGS__)
+#define tn_vjp(...)                             TN_PLACED_IN(tn_vjp, __VA_ARGS__)
+#define tn_jvp(...)                             TN_PLACED_IN(tn_jvp, __VA_ARGS__)
+#define tn_vhp(...)                             TN_PLACED_IN(tn_vhp, __VA_ARGS__)
+#define tn_hvp(...)                             TN_PLACED_IN(tn_hvp, __VA_ARGS__)
 #endif
 
 #ifdef __cplusplus

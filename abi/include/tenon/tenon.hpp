@@ -738,114 +738,6 @@ inline std::ostream &operator<<(std::ostream &out, const operand &t)
     return out << text;
 }
 
-/* ---- Functions with a gradient of their own ------------------------------------------------------------ */
-
-/* What forward and backward of such a function are given beside their tensors. */
-class function_call {
-public:
-    explicit function_call(tn_function_call *call) noexcept : call_(call) {}
-    operator tn_function_call *() const noexcept { return call_; }
-
-    /* In forward: inputs and outputs that backward reads. Other values are members of the function. */
-    void save(const tensor_list &list, tn_place at = tn_place::here()) const { check(tn_function_save(call_, list), at); }
-    /* In backward: number i of them. */
-    tensor saved(uint32_t i, tn_place at = tn_place::here()) const
-    {
-        return detail::placed(at, [&](tn_scope *s) {
-            tn_tensor *t = tn_function_saved(call_, s, i);
-            return detail::take<tensor>(s, detail::one_of(t));
-        });
-    }
-    bool needs_input_grad(uint32_t i) const { return tn_function_needs_input_grad(call_, i) != 0; }
-    /* In forward: an input was written in place; an output has no gradient. */
-    void mark_dirty(const tensor &t, tn_place at = tn_place::here()) const { check(tn_function_mark_dirty(call_, t), at); }
-    void mark_non_differentiable(const tensor &t, tn_place at = tn_place::here()) const
-    {
-        check(tn_function_mark_non_differentiable(call_, t), at);
-    }
-
-private:
-    tn_function_call *call_;
-};
-
-namespace detail {
-template <class F, class = void> constexpr uint32_t outputs_of = 1;
-template <class F> constexpr uint32_t outputs_of<F, std::void_t<decltype(F::outputs)>> = F::outputs;
-template <class F, class = void> constexpr uint32_t flags_of = 0;
-template <class F> constexpr uint32_t flags_of<F, std::void_t<decltype(F::flags)>> = F::flags;
-
-/* A function of the program and its callbacks. The graph owns it. */
-template <class F> struct function {
-    F f;
-    size_t inputs;
-
-    static function &of(tn_function_call *call) { return *static_cast<function *>(tn_function_user(call)); }
-    static void put(tn_scope *s, const tensor &t, const char *what, size_t count, tn_tensor **out) { put(s, tensors{t}, what, count, out); }
-    static void put(tn_scope *s, const tensors &all, const char *what, size_t count, tn_tensor **out)
-    {
-        if (all.size() != count)
-            throw error(TN_E_ARGUMENT, type_name<F>() + " returned an incorrect number of " + what + " (expected " + std::to_string(count) +
-                                           ", got " + std::to_string(all.size()) + ")");
-        for (size_t i = 0; i < count; i++) out[i] = given(s, all[i]);
-    }
-    static int32_t forward(tn_function_call *call, tn_scope *s, tn_tensors in, tn_tensor **out) noexcept
-    {
-        guarded(s, "forward", [&] {
-            function_call c(call);
-            put(s, of(call).f.forward(c, borrowed(in.data, in.count)), "outputs", outputs_of<F>, out);
-        });
-        return tn_scope_failed(s);
-    }
-    static int32_t backward(tn_function_call *call, tn_scope *s, tn_tensors grads, tn_tensor **out) noexcept
-    {
-        guarded(s, "backward", [&] {
-            function_call c(call);
-            put(s, of(call).f.backward(c, borrowed(grads.data, grads.count)), "gradients", of(call).inputs, out);
-        });
-        return tn_scope_failed(s);
-    }
-    static void destroy(void *user) noexcept { delete static_cast<function *>(user); }
-};
-} // namespace detail
-
-/*
- * Calls a function of the program that has a gradient of its own: an object whose `forward` computes the outputs of the inputs,
- * without recording, and whose `backward` computes the gradients of the inputs from those of the outputs. An absent
- * gradient is zero. The graph keeps a copy of the object, with its members.
- *
- *     struct clamp_gradient {
- *         double limit;
- *         tenon::tensor forward(tenon::function_call &, const tenon::tensors &in) { return tenon::clone(in[0]); }
- *         tenon::tensor backward(tenon::function_call &, const tenon::tensors &grads)
- *         {
- *             return tenon::minimum(grads[0], tenon::full_like(grads[0], limit));
- *         }
- *     };
- *     tenon::tensor y = tenon::function_apply(clamp_gradient{0.05}, {x});
- *
- * Both return a tensor, or tensors if there are several. Then `static constexpr uint32_t outputs` is the number of the
- * outputs, and function_apply returns tensors, too. `static constexpr uint32_t flags` are TN_FUNCTION_... An exception
- * becomes the error of the call. Several threads may run backward of one object at once.
- */
-template <class F> auto function_apply(F f, const tensor_list &inputs, tn_place at = tn_place::here())
-{
-    using of = detail::function<F>;
-    using result = decltype(f.forward(std::declval<function_call &>(), std::declval<const tensors &>()));
-    static_assert(std::is_same_v<result, tensor> || std::is_same_v<result, tensors>, "forward returns a tensor or tensors");
-    static const std::string name = detail::type_name<F>();
-    static const tn_function table = {sizeof table, detail::flags_of<F>, name.c_str(), of::forward, of::backward, of::destroy};
-    tn_scope *s = scope::current(at);
-    if (tn_scope_failed(s)) detail::fail(s);
-    const tn_tensors in = inputs;
-    tn_tensor *out[detail::outputs_of<F>] = {};
-    auto *user = new of{std::move(f), static_cast<size_t>(in.count)};
-    if (detail::placed(at, [&](tn_scope *) { return (tn_function_apply)(s, &table, user, in, out, detail::outputs_of<F>); })) detail::fail(s);
-    if constexpr (std::is_same_v<result, tensor>)
-        return tensor(out[0]);
-    else
-        return tensors(out, out + detail::outputs_of<F>);
-}
-
 /* ---- Programs ------------------------------------------------------------------------------------------ */
 
 /* What a program begins with: the best device there is, or the one that TENON_DEVICE names, and the arguments behind its name. */
@@ -879,6 +771,7 @@ template <class F> int run(int argc, char **argv, F body)
 
 } // namespace tenon
 
+#include <tenon/autograd.hpp>
 #include <tenon/tensor_ops.hpp>
 
 #endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hooks with which a program stores something else in place of the tensors that forward saves (a compressed copy, a file, what
+ * is needed to compute them again), and the pairs that the library offers: copies on the host, and copies.
+ */
+#include "autograd/saved_tensor.h"
+
+#include "core/scope.h"
+
+#include <string.h>
+
+#include <tenon/ops.h>
+
+static int32_t push(tn_context *ctx, const tn_saved_hooks *hooks, char *refusal)
+{
+    struct tni_saved_hook_frame *frame = tni_alloc_zeroed(ctx, sizeof *frame);
+    if (!frame) return TN_E_OUT_OF_MEMORY;
+    *frame = (struct tni_saved_hook_frame){.outer = tni_tls.saved_hooks, .ctx = ctx, .refusal = refusal};
+    if (hooks) frame->hooks = *hooks;
+    tni_tls.saved_hooks = frame;
+    return TN_OK;
+}
+
+int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks)
+{
+    if (!ctx || !hooks || !hooks->pack || !hooks->unpack || hooks->size < sizeof *hooks)
+        return tni_error(TN_E_ARGUMENT, "saved_tensors_hooks: pack and unpack are required");
+    const struct tni_saved_hook_frame *innermost = tni_tls.saved_hooks;
+    if (innermost && innermost->refusal) return tni_error(TN_E_AUTOGRAD, "%s", innermost->refusal);
+    return push(ctx, hooks, NULL);
+}
+
+int32_t tn_disable_saved_tensors_hooks(tn_context *ctx, const char *message)
+{
+    if (!ctx || !message)
+        return tni_error(TN_E_ARGUMENT,
+                         "disable_saved_tensors_hooks: a context and an error message are required");
+    const struct tni_saved_hook_frame *innermost = tni_tls.saved_hooks;
+    if (innermost && !innermost->refusal) return tni_error(TN_E_AUTOGRAD, "%s", message);
+    uint64_t bytes = strlen(message) + 1;
+    char *text = tni_alloc(ctx, bytes);
+    if (!text) return TN_E_OUT_OF_MEMORY;
+    int32_t status = push(ctx, NULL, memcpy(text, message, bytes));
+    if (status) tni_free(ctx, text, bytes);
+    return status;
+}
+
+void tn_saved_hooks_pop(tn_context *ctx)
+{
+    struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
+    if (!frame || frame->ctx != ctx) return;
+    tni_tls.saved_hooks = frame->outer;
+    if (frame->refusal) tni_free(ctx, frame->refusal, strlen(frame->refusal) + 1);
+    tni_free(ctx, frame, sizeof *frame);
+}
+
+/* ---- On the host --------------------------------------------------------------------------------------- */
+
+typedef struct on_cpu {
+    tn_tensor *tensor; /* a reference */
+    tn_device device;  /* from which it came */
+    uint64_t version;  /* of the tensor, which the program can write where no copy was made */
+} on_cpu;
+
+static const int pinned; /* its address is the user pointer of hooks that pin */
+
+static void *pack_on_cpu(void *user, tn_scope *s, tn_tensor *t)
+{
+    tn_tensor *kept = t;
+    if (TN_DEVICE_TYPE(t->desc.device) != TN_INTERNED_CPU)
+        kept = tn__to_copy(s, t, .device = TN_CPU, .pin_memory = user == &pinned);
+    on_cpu *packed = kept ? tni_alloc(t->ctx, sizeof *packed) : NULL;
+    if (packed)
+        *packed = (on_cpu){tn_retain(kept), t->desc.device, tn_tensor_version(kept)};
+    else if (kept)
+        tni_scope_record(s, TN_E_OUT_OF_MEMORY);
+    return packed;
+}
+
+static tn_tensor *unpack_on_cpu(void *user, tn_scope *s, void *what)
+{
+    const on_cpu *packed = what;
+    tn_tensor *t = tni_scope_own(s, tn_retain(packed->tensor));
+    if (!t) return NULL;
+    if (tn_tensor_version(t) != packed->version) {
+        tni_scope_record(s,
+                         tni_error(TN_E_AUTOGRAD, "save_on_cpu: a saved tensor, which lay on the CPU and was "
+                                                  "not copied, has been modified by an inplace operation"));
+        return NULL;
+    }
+    if (packed->device == t->desc.device) return t;
+    return tn__to_copy(s, t, .device = packed->device, .non_blocking = user == &pinned);
+}
+
+static void destroy_on_cpu(void *user, void *what)
+{
+    (void)user;
+    on_cpu *packed = what;
+    tn_context *ctx = packed->tensor->ctx;
+    tn_release(packed->tensor);
+    tni_free(ctx, packed, sizeof *packed);
+}
+
+int32_t tn_save_on_cpu(tn_context *ctx, int32_t pin_memory)
+{
+    return tn_saved_hooks_push(ctx, &(tn_saved_hooks){sizeof(tn_saved_hooks), 0,
+                                                      pin_memory ? (void *)(uintptr_t)&pinned : NULL,
+                                                      pack_on_cpu, unpack_on_cpu, destroy_on_cpu});
+}
+
+/* ---- Copies -------------------------------------------------------------------------------------------- */
+
+static void *pack_copy(void *user, tn_scope *s, tn_tensor *t)
+{
+    (void)user;
+    return tn_retain(tn_clone(s, t));
+}
+
+static tn_tensor *unpack_copy(void *user, tn_scope *s, void *packed)
+{
+    (void)user;
+    return tni_scope_own(s, tn_retain(packed));
+}
+
+static void destroy_copy(void *user, void *packed)
+{
+    (void)user;
+    tn_release(packed);
+}
+
+int32_t tn_allow_mutation_on_saved_tensors(tn_context *ctx)
+{
+    return tn_saved_hooks_push(
+        ctx, &(tn_saved_hooks){sizeof(tn_saved_hooks), 0, NULL, pack_copy, unpack_copy, destroy_copy});
+}
