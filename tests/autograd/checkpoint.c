@@ -200,11 +200,11 @@ Test(checkpoint, casts_and_makes_tensors_as_in_forward)
                               .default_dtype = TN_FLOAT16},
                      off = {.size = sizeof off, .autocast = TN_SCOPE_AUTOCAST_OFF};
     const struct {
-        const tn_scope_options *inner;
-        tn_dtype product, result;
-    } table[] = {{NULL, TN_BFLOAT16, TN_FLOAT32}, {&off, TN_FLOAT32, TN_FLOAT32}};
-    for (int i = 0; i < 2; i++) {
-        tn_scope *region = tn_scope_open_child(s, &outer),
+        const tn_scope_options *outer, *inner;
+        tn_dtype product;
+    } table[] = {{&outer, NULL, TN_BFLOAT16}, {&outer, &off, TN_FLOAT32}, {NULL, NULL, TN_FLOAT32}};
+    for (int i = 0; i < 3; i++) {
+        tn_scope *region = tn_scope_open_child(s, table[i].outer),
                  *inner = tn_scope_open_child(region, table[i].inner);
         y = apply(inner, product, &r, TN_TENSORS(a, a));
         cr_assert_eq(r.dtype, table[i].product);
@@ -221,8 +221,8 @@ Test(checkpoint, casts_and_makes_tensors_as_in_forward)
         tn_scope_close(other);
         cr_assert_eq(r.dtype, table[i].product, "%d: %u", i, r.dtype);
     }
-    cr_assert_eq(r.count, 4);
-    EXPECT(s, tn_to(s, tn_grad_of(s, a), TN_FLOAT64), 8, 8, 8, 8);
+    cr_assert_eq(r.count, 6);
+    EXPECT(s, tn_to(s, tn_grad_of(s, a), TN_FLOAT64), 12, 12, 12, 12);
     end();
 }
 

@@ -52,6 +52,15 @@ Test(functional, jacobian)
     end();
 }
 
+/* x_0^2 x_1 and sin(x_0): the Jacobian at (2, 3) is (12 4; cos 2, 0). */
+static int32_t pair(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)user;
+    tn_tensor *a = tn_select(scope, in.data[0], 0, 0), *b = tn_select(scope, in.data[0], 0, 1);
+    out[0] = tn_stack(scope, TN_TENSORS(tn_mul(scope, tn_mul(scope, a, a), b), tn_sin(scope, a)), .dim = 0);
+    return TN_OK;
+}
+
 static int32_t nothing_of_it(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
 {
     (void)user;
@@ -78,16 +87,12 @@ Test(functional, of_outputs_that_do_not_depend)
     expect_sizes(out, TN_INTS(0, 2));
     tn_jacobian(s, nothing_of_it, NULL, TN_TENSORS(x), &strict, &out);
     expect_error(s, "does not require grad");
+    tn_tensor *unused = VECTOR(s, 0, 1), *both[2];
+    tn_jacobian(s, pair, NULL, TN_TENSORS(x, unused), &strict, both);
+    expect_error(s, "appears to not have been used in the graph");
+    cr_assert_eq(tn_jacobian(s, pair, NULL, TN_TENSORS(x, unused), NULL, both), TN_OK);
+    EXPECT(s, both[1], 0, 0);
     end();
-}
-
-/* x_0^2 x_1 and sin(x_0): the Jacobian at (2, 3) is (12 4; cos 2, 0). */
-static int32_t pair(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
-{
-    (void)user;
-    tn_tensor *a = tn_select(scope, in.data[0], 0, 0), *b = tn_select(scope, in.data[0], 0, 1);
-    out[0] = tn_stack(scope, TN_TENSORS(tn_mul(scope, tn_mul(scope, a, a), b), tn_sin(scope, a)), .dim = 0);
-    return TN_OK;
 }
 
 Test(functional, products_with_the_jacobian)

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Faults in checkpoints and in derivatives of functions, one by one: the tests of each find them.
+
+    mutants.py --build BUILD --program TESTS --of checkpoint|functional [--only WORDS]
+"""
+import argparse
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.dont_write_bytecode = True
+import mutation  # noqa: E402
+
+# Of a file of autograd/ and its tests: (what is forgotten, text, replacement, the test that runs first).
+MUTANTS = {
+    "checkpoint": [
+        ("the second run: casts", "tni_tls.excluded_layers = c->excluded_layers;", "", "casts_and_makes_tensors_as_in_forward"),
+        ("the second run: regions of casts", ".autocast = TN_SCOPE_AUTOCAST_OFF};", "};", "casts_and_makes_tensors_as_in_forward"),
+        ("the second run: regions inside others", "a->enabled ? TN_SCOPE_AUTOCAST_ON : TN_SCOPE_AUTOCAST_OFF",
+         "TN_SCOPE_AUTOCAST_ON", "casts_and_makes_tensors_as_in_forward"),
+        ("the second run: the default dtype", ".default_dtype = c->default_dtype,", "", "casts_and_makes_tensors_as_in_forward"),
+        ("the second run: gradients are recorded", ".grad_mode = TN_GRAD_ON,", "", "gives_the_gradients_of_the_plain_call"),
+        ("the second run: the random numbers", "int32_t status = exchange_randomness(c);", "int32_t status = TN_OK;",
+         "draws_the_same_random_numbers"),
+        ("after the second run: the random numbers of the program", "        status = exchange_randomness(c);\n", "",
+         "draws_the_same_random_numbers"),
+        ("inputs want gradients", "if (in->requires_grad) status = tn_set_requires_grad(leaves[i], 1);", "",
+         "gives_the_gradients_of_the_plain_call"),
+        ("an input that was written", "if (tn_tensor_version(in->tensor) != in->version)", "if (0)", "notices_what_was_written"),
+        ("a saved tensor that was written", "if (tn_tensor_version(p->tensor) != p->version)", "if (0)", "notices_what_was_written"),
+        ("another number of tensors", "if (!status && c->filled != c->places.count)", "if (0)",
+         "notices_a_function_that_does_something_else"),
+        ("another shape", "if (p && !p->is_gone && p->shape != shape_of(t)) {", "if (0) {", "notices_a_function_that_does_something_else"),
+        ("a function that runs backward through itself", "    if (c->is_running)\n", "    if (0)\n",
+         "refuses_backward_through_what_is_not_done_yet"),
+        ("one run for all backward runs that keep the graph", "if (!all[number - 1].tensor && run_again(c, s))", "if (run_again(c, s))",
+         "runs_again_once_for_backward_runs_that_keep_the_graph"),
+        ("intermediate tensors go with the call", "status = outs ? call(c, inner, inputs, outs)", "status = outs ? call(c, s, inputs, outs)",
+         "keeps_the_inputs_and_outputs_alone"),
+        ("saved tensors are not kept", "if (p) *p = (place){.shape = shape_of(t)};",
+         "if (p) *p = (place){.shape = shape_of(t), .tensor = tn_retain(t), .version = tn_tensor_version(t)};",
+         "keeps_the_inputs_and_outputs_alone"),
+        ("what the graph has let go of", "    tn_tensor *t = p->tensor;\n", "    tn_tensor *t = NULL;\n", "gives_the_gradients_of_the_plain_call"),
+        ("the user's data", "if (c->options.destroy) c->options.destroy(c->user);", "", "gives_the_gradients_of_the_plain_call"),
+        ("the user's data after wrong arguments", "if (o.destroy) o.destroy(user);", "", "refuses_wrong_arguments"),
+    ],
+    "functional": [
+        ("results without a history", "tn_tensor *result = t && !p->o.create_graph ? tn_detach(p->s, t) : t;", "tn_tensor *result = t;",
+         "jacobian"),
+        ("results with a history", ".create_graph = create_graph,", "", "are_differentiable_themselves"),
+        ("inputs that are followed", "int32_t follows = p->o.create_graph && tni_wants_grad(t);", "int32_t follows = 0;",
+         "are_differentiable_themselves"),
+        ("constant outputs", "if (!p->o.strict && !tni_wants_grad(roots.data[i])) continue;", "", "of_outputs_that_do_not_depend"),
+        ("a strict caller", ".materialize_grads = !p->o.strict,", ".materialize_grads = 1,", "of_outputs_that_do_not_depend"),
+        ("the place of a row", "all[j * elements + e] = grads[j];", "all[e * n + j] = grads[j];", "jacobian"),
+        ("the order of the results", "rows + i * p.inputs.count))", "rows + i))", "jacobian"),
+        ("the sizes of vectors", "int32_t check_vectors(const point *p, tn_tensors v, tn_tensors like, const char *of)\n{",
+         "int32_t check_vectors(const point *p, tn_tensors v, tn_tensors like, const char *of)\n{\n    if (v.data) return TN_OK;", "refusals"),
+        ("the vector of a product", "weights[n++] = v.data ? v.data[i] : NULL;", "weights[n++] = NULL;", "products_with_the_jacobian"),
+        ("the side of a Hessian's product", "return gradient(p, (tn_tensors){from_the_left, p->inputs.count}, weights, v, p->o.create_graph, out);",
+         "return gradient(p, weights, weights, v, p->o.create_graph, out);", "products_with_the_jacobian"),
+    ],
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--of", choices=MUTANTS, required=True)
+    parser.add_argument("--only", default="", help="mutants whose description contains this")
+    o = parser.parse_args()
+    build = o.build.resolve()
+    commands = mutation.library_commands(build)
+    if not mutation.is_plain(commands):
+        return mutation.SKIPPED
+
+    def make(folder, *mutant):
+        made = mutation.compile_mutant(build, commands, folder, *mutant)
+        return made and (o.program, {**os.environ, "LD_PRELOAD": str(mutation.link_library(build, folder, *made))})
+
+    mutants = [(what, f"autograd/{o.of}.c", old, new, f"{o.of}/{test}") for what, old, new, test in MUTANTS[o.of] if o.only in what]
+    return mutation.hunt(build, mutants, "library", (o.program, os.environ), make)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
