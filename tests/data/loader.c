@@ -198,7 +198,7 @@ Test(loader, an_error_of_a_worker_names_the_sample)
 static int32_t breaks(void *user, tn_scope *scope, uint64_t seed, tn_tensor **sample)
 {
     (void)seed;
-    *(uint32_t *)user = __LINE__ + 1;
+    atomic_store((atomic_uint *)user, __LINE__ + 1);
     sample[0] = tn_mm(scope, sample[0], sample[0]);
     return tn_scope_failed(scope);
 }
@@ -206,14 +206,15 @@ static int32_t breaks(void *user, tn_scope *scope, uint64_t seed, tn_tensor **sa
 /* The line of the call in the program's function, once, with any number of workers. */
 Test(loader, an_error_in_a_function_of_the_program_has_its_line)
 {
-    uint32_t line = 0;
+    atomic_uint line = 0;
     tn_dataset *d = numbers(4), *broken = tn_map_dataset_create(d, breaks, &line);
     for (int32_t workers = 0; workers <= 2; workers += 2) {
         tn_loader *l = tn_loader_create(broken, .batch = 2, .workers = workers);
         tn_loader_next(s, l);
-        cr_assert_eq(tn_scope_error(s)->line, line, "%d workers: %s", workers, tn_scope_error(s)->message);
+        cr_assert_eq(tn_scope_error(s)->line, atomic_load(&line), "%d workers: %s", workers,
+                     tn_scope_error(s)->message);
         char start[512];
-        snprintf(start, sizeof start, "%s:%u: mm: ", __FILE__, line);
+        snprintf(start, sizeof start, "%s:%u: mm: ", __FILE__, atomic_load(&line));
         cr_assert_eq(strncmp(tn_scope_error(s)->message, start, strlen(start)), 0, "%s",
                      tn_scope_error(s)->message);
         expect_error(s, "(sample 0, batch 0 of epoch 0)");
