@@ -202,12 +202,19 @@ static void forget_place(void *user, void *packed)
     release(c);
 }
 
-/* Runs the function in `inner`; what it gives is retained in outs[], which is zeroed if it fails. */
-static int32_t call(const checkpoint *c, tn_scope *inner, tn_tensors inputs, tn_tensor **outs)
+/* Runs the function in `inner`, with hooks; what it gives is retained in outs[], which is zeroed if it fails. */
+static int32_t call(checkpoint *c, tn_scope *inner, tn_tensors inputs, tn_tensor **outs, tn_saved_hooks hooks)
 {
     memset(outs, 0, c->options.n_outs * sizeof *outs);
-    int32_t status = c->f(c->user, inner, inputs, outs);
+    hooks.size = sizeof hooks;
+    hooks.user = c;
+    int32_t status = tn_saved_hooks_push(c->ctx, &hooks);
+    if (status) return tni_scope_record(inner, status);
+    const struct tni_saved_hook_frame *own = tni_tls.saved_hooks;
+    status = c->f(c->user, inner, inputs, outs);
     if (status && !tn_scope_failed(inner)) tni_scope_record(inner, tni_error_ensure(status, "checkpoint"));
+    status = tni_saved_hooks_end(own, "checkpoint");
+    if (status) tni_scope_record(inner, status);
     for (uint32_t i = 0; i < c->options.n_outs && !tn_scope_failed(inner); i++) {
         if (!outs[i])
             tni_scope_record(inner,
@@ -293,13 +300,10 @@ static int32_t run_with_hooks(checkpoint *c, tn_scope *s)
     tn_tensor **outs = tn_scope_memory(s, c->options.n_outs * sizeof *outs);
     if (!leaves || !outs) return tn_scope_failed(s);
     int32_t status = make_leaves(c, s, leaves);
-    if (!status)
-        status = tn_saved_hooks_push(
-            c->ctx, &(tn_saved_hooks){sizeof(tn_saved_hooks), 0, c, fill_place, read_filled, forget_filled});
     if (status) return tni_scope_record(s, status);
     c->filled = 0;
-    status = call(c, s, (tn_tensors){leaves, c->n_inputs}, outs);
-    tn_saved_hooks_pop(c->ctx);
+    status = call(c, s, (tn_tensors){leaves, c->n_inputs}, outs,
+                  (tn_saved_hooks){.pack = fill_place, .unpack = read_filled, .destroy = forget_filled});
     for (uint32_t i = 0; i < c->options.n_outs; i++) tn_release(outs[i]);
     if (!status && c->filled != c->places.count)
         status = tni_scope_record(
@@ -384,17 +388,13 @@ static int32_t run_first(checkpoint *c, tn_scope *s, tn_tensors inputs, tn_tenso
 {
     tn_scope *inner = tn_scope_open_child(s, NULL);
     if (!inner) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
-    int32_t status = tn_saved_hooks_push(
-        c->ctx, &(tn_saved_hooks){sizeof(tn_saved_hooks), 0, c, keep_place, read_place, forget_place});
     tn_tensor **outs = tn_scope_memory(inner, c->options.n_outs * sizeof *outs);
-    if (status) {
-        tni_scope_record(inner, status);
-    } else {
-        set_running(c, 1);
-        status = outs ? call(c, inner, inputs, outs) : tn_scope_failed(inner);
-        set_running(c, 0);
-        tn_saved_hooks_pop(c->ctx);
-    }
+    set_running(c, 1);
+    int32_t status = tn_scope_failed(inner);
+    if (!status)
+        status = call(c, inner, inputs, outs,
+                      (tn_saved_hooks){.pack = keep_place, .unpack = read_place, .destroy = forget_place});
+    set_running(c, 0);
     for (uint32_t i = 0; i < c->options.n_outs && !status; i++) out[i] = tn_scope_adopt(s, outs[i]);
     return tn_scope_close(inner);
 }

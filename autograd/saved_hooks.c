@@ -45,13 +45,34 @@ int32_t tn_disable_saved_tensors_hooks(tn_context *ctx, const char *message)
     return status;
 }
 
-void tn_saved_hooks_pop(tn_context *ctx)
+static void pop(void)
 {
     struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
-    if (!frame || frame->ctx != ctx) return;
+    tn_context *ctx = frame->ctx;
     tni_tls.saved_hooks = frame->outer;
     if (frame->refusal) tni_free(ctx, frame->refusal, strlen(frame->refusal) + 1);
     tni_free(ctx, frame, sizeof *frame);
+}
+
+void tn_saved_hooks_pop(tn_context *ctx)
+{
+    if (tni_tls.saved_hooks && tni_tls.saved_hooks->ctx == ctx) pop();
+}
+
+int32_t tni_saved_hooks_end(const struct tni_saved_hook_frame *frame, const char *who)
+{
+    const struct tni_saved_hook_frame *f = tni_tls.saved_hooks;
+    while (f && f != frame) f = f->outer;
+    if (!f)
+        return tni_error(TN_E_STATE, "%s: the function popped hooks of saved tensors that it did not push",
+                         who);
+    const int32_t is_innermost = tni_tls.saved_hooks == frame;
+    while (tni_tls.saved_hooks != frame) pop();
+    pop();
+    return is_innermost
+               ? TN_OK
+               : tni_error(TN_E_STATE, "%s: the function pushed hooks of saved tensors and did not pop them",
+                           who);
 }
 
 /* ---- On the host --------------------------------------------------------------------------------------- */

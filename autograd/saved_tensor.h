@@ -15,6 +15,10 @@ struct tni_saved_hook_frame {
     char *refusal; /* instead of hooks: the error of calls that would put others in force */
 };
 
+/* Takes hooks that were pushed before a function of the program ran out of force; TN_E_STATE if others are left, which go, too,
+ * or if the function has popped them. */
+int32_t tni_saved_hooks_end(const struct tni_saved_hook_frame *frame, const char *who);
+
 /* The result of the pack hook, shared by runs that keep the graph. */
 typedef struct tni_packed {
     atomic_uint refs;

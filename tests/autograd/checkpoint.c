@@ -408,6 +408,36 @@ Test(checkpoint, refuses_wrong_arguments)
     end();
 }
 
+static int32_t leaves_hooks(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    if (!((runs *)user)->count++) tn_allow_mutation_on_saved_tensors(ctx);
+    *out = tn_exp(scope, in.data[0]);
+    return TN_OK;
+}
+
+static int32_t takes_hooks(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)user;
+    tn_saved_hooks_pop(ctx);
+    *out = tn_exp(scope, in.data[0]);
+    return TN_OK;
+}
+
+/* What is in force behind the call is what was before. */
+Test(checkpoint, notices_hooks_that_do_not_pair)
+{
+    runs r = {0};
+    tn_tensor *x = VECTOR(s, 1, 0.5);
+    cr_assert_null(apply(s, leaves_hooks, &r, TN_TENSORS(x)));
+    expect_error(s, "checkpoint: the function pushed hooks of saved tensors and did not pop them");
+    cr_assert_eq(tn_disable_saved_tensors_hooks(ctx, "none is in force"), TN_OK);
+    tn_saved_hooks_pop(ctx);
+    cr_assert_null(apply(s, takes_hooks, &r, TN_TENSORS(x)));
+    expect_error(s, "checkpoint: the function popped hooks of saved tensors that it did not push");
+    cr_assert_eq(r.destroyed, 2);
+    end();
+}
+
 static int32_t another_shape(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
 {
     tn_tensor *x = in.data[0];

@@ -37,7 +37,7 @@ MUTANTS = {
          "refuses_backward_through_what_is_not_done_yet"),
         ("one run for all backward runs that keep the graph", "if (!all[number - 1].tensor && run_again(c, s))", "if (run_again(c, s))",
          "runs_again_once_for_backward_runs_that_keep_the_graph"),
-        ("intermediate tensors go with the call", "status = outs ? call(c, inner, inputs, outs)", "status = outs ? call(c, s, inputs, outs)",
+        ("intermediate tensors go with the call", "status = call(c, inner, inputs, outs,", "status = call(c, s, inputs, outs,",
          "keeps_the_inputs_and_outputs_alone"),
         ("saved tensors are not kept", "if (p) *p = (place){.shape = shape_of(t)};",
          "if (p) *p = (place){.shape = shape_of(t), .tensor = tn_retain(t), .version = tn_tensor_version(t)};",
