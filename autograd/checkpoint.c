@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints: what a function saves for backward is computed again instead of kept (Chen et al., "Training deep nets with
- * sublinear memory cost", 2016). While the function runs, a pair of hooks keeps a place for each saved tensor, and no
- * tensor. The first place that backward reads makes the function run once more, with hooks that fill all places.
+ * sublinear memory cost", 2016). When the function has run, its graph has a place for each saved tensor, and no tensor. The
+ * first place that backward reads makes the function run once more, with hooks that fill all places, and with the random
+ * numbers that it drew before.
  */
 #include "autograd/saved_tensor.h"
 
 #include "core/autocast.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/scope.h"
 
 #include <string.h>
 
+enum { PLACE_SIZES = 8 };
+
 /* Of one tensor that the function saved. */
 typedef struct place {
-    tn_tensor *tensor; /* computed again: a reference, till the graph lets go of the place */
-    uint64_t version;  /* of the tensor when it was */
-    uint64_t shape;    /* of the tensor that was saved: a hash of dtype, device and sizes */
-    int32_t is_gone;   /* the graph has let go of it */
+    /* A reference, while the function runs first, and from the second run until backward has read it. */
+    tn_tensor *tensor;
+    uint64_t version; /* of the tensor when it was saved in forward */
+    tn_dtype dtype;   /* of the tensor that was saved */
+    uint32_t rank;    /* and as many sizes, of PLACE_SIZES at most */
+    int64_t sizes[PLACE_SIZES];
+    int32_t is_gone; /* the graph has let go of it */
 } place;
 
 typedef struct input {
@@ -25,12 +32,6 @@ typedef struct input {
     uint64_t version;
     int32_t requires_grad;
 } input;
-
-/* The state of a device's generator when the function ran first. */
-typedef struct randomness {
-    tn_generator *generator; /* borrowed: the context's */
-    tn_generator_state state;
-} randomness;
 
 typedef struct checkpoint {
     atomic_uint refs; /* the call's, and one for each place that the graph has */
@@ -42,15 +43,14 @@ typedef struct checkpoint {
     pthread_mutex_t
         lock; /* of the places; recursive, since the function may let go of some when it runs again */
     tni_vector places;
-    uint32_t filled;    /* places that the second run has come to */
-    int32_t is_running; /* the function is: for the first time, or again */
+    uint32_t filled; /* places that the second run has come to */
+    int32_t is_running_again;
+    tni_random_log random; /* what the first run drew */
     uint32_t excluded_layers;
     tn_dtype default_dtype;
     tn_device default_device;
     tn_scope_options *regions; /* of casts, outermost first */
     uint32_t n_regions;
-    randomness *randomness;
-    uint32_t n_randomness;
     uint32_t n_inputs;
     input inputs[];
 } checkpoint;
@@ -63,37 +63,11 @@ static void release(checkpoint *c)
     tn_context *ctx = c->ctx;
     for (uint32_t i = 0; i < c->n_inputs; i++) tn_release(c->inputs[i].tensor);
     if (c->regions) tni_free(ctx, c->regions, c->n_regions * sizeof *c->regions);
-    if (c->randomness) tni_free(ctx, c->randomness, (c->n_inputs + 2u) * sizeof *c->randomness);
+    tni_vector_finish(ctx, &c->random.draws, sizeof(tni_random_draw));
     tni_vector_finish(ctx, &c->places, sizeof(place));
     pthread_mutex_destroy(&c->lock);
     if (c->options.destroy) c->options.destroy(c->user);
     tni_free(ctx, c, c->bytes);
-}
-
-static void note_generator(checkpoint *c, tn_device device)
-{
-    tn_generator *g = tn_default_generator(c->ctx, device);
-    for (uint32_t i = 0; i < c->n_randomness && g; i++) {
-        if (c->randomness[i].generator == g) return;
-    }
-    if (!g) return;
-    randomness *r = &c->randomness[c->n_randomness++];
-    *r = (randomness){g, {.size = sizeof r->state}};
-    tn_generator_get_state(g, &r->state);
-}
-
-/* Generators of the CPU, of the inputs and of new tensors. */
-static int32_t note_randomness(checkpoint *c)
-{
-    if (c->options.any_random_state) return TN_OK;
-    c->randomness = tni_alloc_zeroed(c->ctx, (c->n_inputs + 2u) * sizeof *c->randomness);
-    if (!c->randomness) return TN_E_OUT_OF_MEMORY;
-    note_generator(c, TN_CPU);
-    note_generator(c, c->default_device);
-    for (uint32_t i = 0; i < c->n_inputs; i++) {
-        if (c->inputs[i].tensor) note_generator(c, c->inputs[i].tensor->desc.device);
-    }
-    return TN_OK;
 }
 
 static int32_t note_regions(checkpoint *c)
@@ -137,9 +111,8 @@ static int32_t make(tn_context *ctx, tn_tensors_fn f, void *user, tn_tensors inp
         if (options->destroy) options->destroy(user);
         return TN_E_OUT_OF_MEMORY;
     }
-    pthread_mutexattr_t recursive;
     atomic_init(&c->refs, 1);
-    c->ctx = ctx;
+    c->ctx = c->random.ctx = ctx;
     c->bytes = bytes;
     c->f = f;
     c->user = user;
@@ -148,13 +121,9 @@ static int32_t make(tn_context *ctx, tn_tensors_fn f, void *user, tn_tensors inp
     c->excluded_layers = tni_tls.excluded_layers;
     c->default_dtype = tni_tls.default_dtype ? tni_tls.default_dtype : tn_get_default_dtype(ctx);
     c->default_device = tni_tls.default_device ? tni_tls.default_device : TN_CPU;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&c->lock, &recursive);
-    pthread_mutexattr_destroy(&recursive);
+    tni_recursive_lock_init(&c->lock);
     int32_t status = note_inputs(c, inputs);
     if (!status) status = note_regions(c);
-    if (!status) status = note_randomness(c);
     if (status) {
         release(c);
         return status;
@@ -165,13 +134,24 @@ static int32_t make(tn_context *ctx, tn_tensors_fn f, void *user, tn_tensors inp
 
 /* ---- The first run ------------------------------------------------------------------------------------- */
 
-/* FNV-1a (Fowler, Noll and Vo) over what must be alike in both runs. */
-static uint64_t shape_of(const tn_tensor *t)
+static int32_t is_like(const place *p, const tn_tensor *t)
 {
-    uint64_t hash = 14695981039346656037u ^ t->desc.dtype;
-    hash = (hash * 1099511628211u ^ t->desc.device) * 1099511628211u;
-    for (uint32_t i = 0; i < t->desc.rank; i++) hash = (hash ^ (uint64_t)t->desc.sizes[i]) * 1099511628211u;
-    return hash;
+    const uint32_t rank = p->rank < PLACE_SIZES ? p->rank : PLACE_SIZES;
+    return p->dtype == t->desc.dtype && p->rank == t->desc.rank &&
+           !memcmp(p->sizes, t->desc.sizes, rank * sizeof *p->sizes);
+}
+
+static const char *place_text(const place *p, char *text, uint64_t bytes)
+{
+    return tni_kind_text(p->dtype, p->rank < PLACE_SIZES ? p->rank : PLACE_SIZES, p->sizes, text, bytes);
+}
+
+static place place_of(const tn_tensor *t)
+{
+    place p = {.version = tn_tensor_version(t), .dtype = t->desc.dtype, .rank = t->desc.rank};
+    if (p.rank)
+        memcpy(p.sizes, t->desc.sizes, (p.rank < PLACE_SIZES ? p.rank : PLACE_SIZES) * sizeof *p.sizes);
+    return p;
 }
 
 static void *keep_place(void *user, tn_scope *s, tn_tensor *t)
@@ -179,7 +159,9 @@ static void *keep_place(void *user, tn_scope *s, tn_tensor *t)
     checkpoint *c = user;
     pthread_mutex_lock(&c->lock);
     place *p = tni_vector_push(c->ctx, &c->places, sizeof *p);
-    if (p) *p = (place){.shape = shape_of(t)};
+    if (p) *p = place_of(t);
+    if (p)
+        p->tensor = tn_retain(t); /* for a function that runs backward; the scope of the run has it anyway */
     uintptr_t number = c->places.count; /* from 1 on */
     pthread_mutex_unlock(&c->lock);
     if (!p) {
@@ -190,16 +172,28 @@ static void *keep_place(void *user, tn_scope *s, tn_tensor *t)
     return (void *)number; /* NOLINT(performance-no-int-to-ptr) */
 }
 
-static void forget_place(void *user, void *packed)
+/* Lets go of the tensor of a place, which may be gone now. */
+static void empty_place(checkpoint *c, uintptr_t number, int32_t is_gone)
 {
-    checkpoint *c = user;
     pthread_mutex_lock(&c->lock);
-    place *p = (place *)c->places.data + ((uintptr_t)packed - 1);
+    place *p = (place *)c->places.data + (number - 1);
     tn_tensor *t = p->tensor;
-    *p = (place){.is_gone = 1};
+    p->tensor = NULL;
+    p->is_gone |= is_gone;
     pthread_mutex_unlock(&c->lock);
     tn_release(t);
-    release(c);
+}
+
+/* A backward run that keeps the graph has read it: the next one makes the function run again. */
+static void leave_place(void *user, void *packed)
+{
+    empty_place(user, (uintptr_t)packed, 0);
+}
+
+static void forget_place(void *user, void *packed)
+{
+    empty_place(user, (uintptr_t)packed, 1);
+    release(user);
 }
 
 /* Runs the function in `inner`, with hooks; what it gives is retained in outs[], which is zeroed if it fails. */
@@ -210,9 +204,16 @@ static int32_t call(checkpoint *c, tn_scope *inner, tn_tensors inputs, tn_tensor
     hooks.user = c;
     int32_t status = tn_saved_hooks_push(c->ctx, &hooks);
     if (status) return tni_scope_record(inner, status);
-    const struct tni_saved_hook_frame *own = tni_tls.saved_hooks;
+    tni_saved_hook_frame *own = tni_saved_hooks();
+    const uint32_t mode = tn_grad_mode();
+    if (!c->options.any_random_state) own->head.random = &c->random;
+    if (hooks.pack == keep_place) own->read = leave_place;
     status = c->f(c->user, inner, inputs, outs);
-    if (status && !tn_scope_failed(inner)) tni_scope_record(inner, tni_error_ensure(status, "checkpoint"));
+    if (status && !tn_scope_failed(inner))
+        tni_scope_record(
+            inner, tni_error(status, "checkpoint: the function returned the status %d (%s), and no error",
+                             status, tn_status_text(status)));
+    tn_set_grad_mode(mode);
     status = tni_saved_hooks_end(own, "checkpoint");
     if (status) tni_scope_record(inner, status);
     for (uint32_t i = 0; i < c->options.n_outs && !tn_scope_failed(inner); i++) {
@@ -232,17 +233,17 @@ static void *fill_place(void *user, tn_scope *s, tn_tensor *t)
     checkpoint *c = user;
     uint32_t i = c->filled++;
     place *p = i < c->places.count ? (place *)c->places.data + i : NULL;
-    if (p && !p->is_gone && p->shape != shape_of(t)) {
-        tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
-                                      "checkpoint: the function saved other tensors when it ran again: "
-                                      "tensor %u has another dtype, device or shape than in forward",
-                                      i));
+    char before[160], now[160];
+    if (p && !p->is_gone && !is_like(p, t)) {
+        const place other = place_of(t);
+        tni_scope_record(
+            s, tni_error(TN_E_AUTOGRAD,
+                         "checkpoint: the function saved another tensor when it ran again: tensor %u is "
+                         "%s, and was %s in forward",
+                         i, place_text(&other, now, sizeof now), place_text(p, before, sizeof before)));
         return NULL;
     }
-    if (p && !p->is_gone && !p->tensor) {
-        p->tensor = tn_retain(t);
-        p->version = tn_tensor_version(t);
-    }
+    if (p && !p->is_gone && !p->tensor) p->tensor = tn_retain(t);
     return tn_retain(t); /* for a function that runs backward through a part of its own */
 }
 
@@ -256,20 +257,6 @@ static void forget_filled(void *user, void *packed)
 {
     (void)user;
     tn_release(packed);
-}
-
-/* Puts the generators into the noted states, and notes those they had: twice is as before. */
-static int32_t exchange_randomness(checkpoint *c)
-{
-    for (uint32_t i = 0; i < c->n_randomness; i++) {
-        randomness *r = &c->randomness[i];
-        tn_generator_state now = {.size = sizeof now};
-        tn_generator_get_state(r->generator, &now);
-        int32_t status = tn_generator_set_state(r->generator, &r->state);
-        if (status) return status;
-        r->state = now;
-    }
-    return TN_OK;
 }
 
 /* The inputs as leaves of a graph of their own. */
@@ -301,7 +288,8 @@ static int32_t run_with_hooks(checkpoint *c, tn_scope *s)
     if (!leaves || !outs) return tn_scope_failed(s);
     int32_t status = make_leaves(c, s, leaves);
     if (status) return tni_scope_record(s, status);
-    c->filled = 0;
+    c->filled = c->random.next = 0;
+    c->random.replays = 1;
     status = call(c, s, (tn_tensors){leaves, c->n_inputs}, outs,
                   (tn_saved_hooks){.pack = fill_place, .unpack = read_filled, .destroy = forget_filled});
     for (uint32_t i = 0; i < c->options.n_outs; i++) tn_release(outs[i]);
@@ -310,6 +298,10 @@ static int32_t run_with_hooks(checkpoint *c, tn_scope *s)
             s, tni_error(TN_E_AUTOGRAD,
                          "checkpoint: the function saved %u tensors in forward, and %u when it ran again",
                          c->places.count, c->filled));
+    if (!status && c->random.is_short)
+        status = tni_scope_record(
+            s,
+            tni_error(TN_E_AUTOGRAD, "checkpoint: the function drew other random numbers when it ran again"));
     return status;
 }
 
@@ -333,34 +325,36 @@ static int32_t run_again(checkpoint *c, tn_scope *s)
     const uint32_t excluded = tni_tls.excluded_layers; /* backward runs without casts */
     tn_scope *inner = tn_scope_open_child(s, &as_before);
     if (!inner) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
-    int32_t status = exchange_randomness(c);
-    if (status) {
-        tni_scope_record(inner, status);
-    } else {
-        c->is_running = 1;
-        tni_tls.excluded_layers = c->excluded_layers;
-        (void)run_in_regions(c, inner, 0);
-        tni_tls.excluded_layers = excluded;
-        c->is_running = 0;
-        status = exchange_randomness(c);
-        if (status) tni_scope_record(inner, status);
-    }
+    c->is_running_again = 1;
+    tni_tls.excluded_layers = c->excluded_layers;
+    (void)run_in_regions(c, inner, 0);
+    tni_tls.excluded_layers = excluded;
+    c->is_running_again = 0;
+    tn_scope_add_to_error(inner, " (in a checkpoint, whose function ran again for backward)");
     return tn_scope_close(inner);
 }
 
 /* A reference to the tensor of a place. */
 static int32_t read_locked(checkpoint *c, tn_scope *s, uintptr_t number, tn_tensor **out)
 {
-    if (c->is_running)
-        return tni_scope_record(s, tni_error(TN_E_AUTOGRAD, "checkpoint: the function runs backward through "
-                                                            "itself, which it cannot in a checkpoint"));
-    place *all = c->places.data;
-    if (!all[number - 1].tensor && run_again(c, s)) return tn_scope_failed(s);
-    const place *p = &all[number - 1];
-    if (tn_tensor_version(p->tensor) != p->version)
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
+    if (c->is_running_again)
         return tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
-                                             "checkpoint: a tensor that the function saved has been "
-                                             "modified by an inplace operation"));
+                                             "checkpoint: the function, which ran again for backward, ran "
+                                             "backward through what it is computed again for"));
+    const place *p = (place *)c->places.data + (number - 1);
+    if (!p->tensor && run_again(c, s)) return tn_scope_failed(s);
+    /* What the function read besides its inputs may have been written; so may what backward does not read, as statistics. */
+    const uint64_t now = tn_tensor_version(p->tensor);
+    if (now != p->version) {
+        char text[160];
+        return tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
+                                             "checkpoint: a tensor that the function saved, %s, has been "
+                                             "modified by an inplace operation: it "
+                                             "is at version %llu; expected version %llu instead",
+                                             place_text(p, text, sizeof text), (unsigned long long)now,
+                                             (unsigned long long)p->version));
+    }
     *out = tn_retain(p->tensor);
     return TN_OK;
 }
@@ -377,24 +371,17 @@ static tn_tensor *read_place(void *user, tn_scope *s, void *packed)
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-static void set_running(checkpoint *c, int32_t run)
-{
-    pthread_mutex_lock(&c->lock);
-    c->is_running = run;
-    pthread_mutex_unlock(&c->lock);
-}
-
 static int32_t run_first(checkpoint *c, tn_scope *s, tn_tensors inputs, tn_tensor **out)
 {
     tn_scope *inner = tn_scope_open_child(s, NULL);
     if (!inner) return tni_scope_record(s, TN_E_OUT_OF_MEMORY);
     tn_tensor **outs = tn_scope_memory(inner, c->options.n_outs * sizeof *outs);
-    set_running(c, 1);
     int32_t status = tn_scope_failed(inner);
     if (!status)
         status = call(c, inner, inputs, outs,
                       (tn_saved_hooks){.pack = keep_place, .unpack = read_place, .destroy = forget_place});
-    set_running(c, 0);
+    for (uint32_t i = 1; i <= c->places.count; i++) empty_place(c, i, 0);
+    if (!status && c->random.is_short) status = tni_scope_record(inner, TN_E_OUT_OF_MEMORY);
     for (uint32_t i = 0; i < c->options.n_outs && !status; i++) out[i] = tn_scope_adopt(s, outs[i]);
     return tn_scope_close(inner);
 }
@@ -404,9 +391,11 @@ int32_t tn_checkpoint(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors input
 {
     tn_checkpoint_options o = {0};
     int32_t status = options ? tni_struct_read(&o, sizeof o, options, "tn_checkpoint_options") : TN_OK;
-    if (!status && (!f || !out || inputs.count < 0 || (inputs.count && !inputs.data)))
-        status = tni_error(TN_E_ARGUMENT,
-                           "checkpoint: a function, its inputs and a place for the outputs are required");
+    if (!status && !f) status = tni_error(TN_E_ARGUMENT, "checkpoint: argument 'f' is NULL");
+    if (!status && !out) status = tni_error(TN_E_ARGUMENT, "checkpoint: argument 'out' is NULL");
+    if (!status && (inputs.count < 0 || (inputs.count && !inputs.data)))
+        status = tni_error(TN_E_ARGUMENT, "checkpoint: argument 'inputs' has %lld tensors%s",
+                           (long long)inputs.count, inputs.data ? "" : " and no list");
     if (status || tn_scope_failed(s)) {
         if (o.destroy) o.destroy(user);
         return tn_scope_failed(s) ? tn_scope_failed(s) : tni_scope_record(s, status);

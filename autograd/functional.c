@@ -25,6 +25,11 @@ static int32_t fail(tn_scope *s, int32_t status)
     return tni_scope_record(s, status);
 }
 
+static const char *kind_text(const tn_tensor *t, char *text, uint64_t bytes)
+{
+    return tni_kind_text(t->desc.dtype, t->desc.rank, t->desc.sizes, text, bytes);
+}
+
 static tn_tensor **list_of(tn_scope *s, int64_t count)
 {
     tn_tensor **list = tn_scope_memory(s, ((uint64_t)count + 1) * sizeof *list);
@@ -64,15 +69,18 @@ static int32_t make_outputs(point *p, tn_tensors_fn f, void *user)
 
 /* Runs the function in a scope inside s, which point_close closes. */
 static int32_t point_open(point *p, const char *name, tn_scope *s, tn_tensors_fn f, void *user,
-                          tn_tensors inputs, const tn_functional_options *options)
+                          tn_tensors inputs, const tn_functional_options *options, tn_tensor **out)
 {
     *p = (point){.name = name};
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     int32_t status = options ? tni_struct_read(&p->o, sizeof p->o, options, "tn_functional_options") : TN_OK;
     if (status) return fail(s, status);
     if (!p->o.n_outs) p->o.n_outs = 1;
-    if (!f || inputs.count <= 0 || !inputs.data)
-        return fail(s, tni_error(TN_E_ARGUMENT, "%s: a function and inputs are required", name));
+    if (!f || !out)
+        return fail(s, tni_error(TN_E_ARGUMENT, "%s: argument '%s' is NULL", name, f ? "out" : "f"));
+    if (inputs.count <= 0 || !inputs.data)
+        return fail(s, tni_error(TN_E_ARGUMENT, "%s: argument 'inputs' has %lld tensors%s", name,
+                                 (long long)inputs.count, inputs.data ? "" : " and no list"));
     p->s = tn_scope_open_child(
         s, &(tn_scope_options){.size = sizeof(tn_scope_options), .grad_mode = TN_GRAD_ON});
     if (!p->s) return fail(s, TN_E_OUT_OF_MEMORY);
@@ -97,7 +105,7 @@ static int32_t point_close(point *p, tn_scope *s, tn_tensor *const *results, int
     return tn_scope_close(p->s);
 }
 
-/* d roots / d inputs, weighted by v; zeros where there is no way, unless the caller is strict. */
+/* d roots / d inputs, weighted by v; zeros where there is no way, which is an error for a strict caller. */
 static int32_t gradient(const point *p, tn_tensors roots, tn_tensors inputs, tn_tensors v,
                         int32_t create_graph, tn_tensor **out)
 {
@@ -105,21 +113,34 @@ static int32_t gradient(const point *p, tn_tensors roots, tn_tensors inputs, tn_
     int64_t n = 0;
     if (!taking_part || !weights) return tn_scope_failed(p->s);
     for (int64_t i = 0; i < roots.count; i++) {
-        if (!p->o.strict && !tni_wants_grad(roots.data[i])) continue; /* constant */
-        taking_part[n] = roots.data[i];
-        weights[n++] = v.data ? v.data[i] : NULL;
+        if (tni_wants_grad(roots.data[i])) {
+            taking_part[n] = roots.data[i];
+            weights[n++] = v.data ? v.data[i] : NULL;
+        } else if (p->o.strict) {
+            return fail(p->s, tni_error(TN_E_AUTOGRAD,
+                                        "%s: strict: result %lld of the function depends on no input",
+                                        p->name, (long long)i));
+        }
     }
-    if (!n) {
-        for (int64_t j = 0; j < inputs.count; j++) out[j] = tn_zeros_like(p->s, inputs.data[j]);
-        return tn_scope_failed(p->s);
+    int32_t status = TN_OK;
+    if (n)
+        status = tn_grad(p->s, (tn_tensors){taking_part, n}, inputs,
+                         &(tn_backward_options){.size = sizeof(tn_backward_options),
+                                                .retain_graph = 1,
+                                                .create_graph = create_graph,
+                                                .allow_unused = 1,
+                                                .grad_outputs = {v.data ? weights : NULL, v.data ? n : 0}},
+                         out);
+    for (int64_t j = 0; j < inputs.count && !status; j++) {
+        if (n && out[j]) continue;
+        if (p->o.strict)
+            return fail(p->s, tni_error(TN_E_AUTOGRAD,
+                                        "%s: strict: no result of the function depends on input %lld",
+                                        p->name, (long long)j));
+        out[j] = tn_zeros_like(p->s, inputs.data[j]);
+        status = tn_scope_failed(p->s);
     }
-    return tn_grad(p->s, (tn_tensors){taking_part, n}, inputs,
-                   &(tn_backward_options){.size = sizeof(tn_backward_options),
-                                          .retain_graph = 1,
-                                          .create_graph = create_graph,
-                                          .materialize_grads = !p->o.strict,
-                                          .grad_outputs = {v.data ? weights : NULL, v.data ? n : 0}},
-                   out);
+    return status;
 }
 
 /* Vectors must have the sizes of what they stand beside; without a list there must be one element. */
@@ -138,12 +159,18 @@ static int32_t check_vectors(const point *p, tn_tensors v, tn_tensors like, cons
                                     p->name, (long long)v.count, of, (long long)like.count));
     for (int64_t i = 0; i < v.count; i++) {
         const tn_tensor *a = v.data[i], *b = like.data[i];
-        if (a && a->desc.rank == b->desc.rank &&
+        if (!a)
+            return fail(p->s,
+                        tni_error(TN_E_ARGUMENT, "%s: tensor %lld of v is NULL", p->name, (long long)i));
+        if (a->desc.rank == b->desc.rank && a->desc.device == b->desc.device &&
+            tn_dtype_is_complex(a->desc.dtype) == tn_dtype_is_complex(b->desc.dtype) &&
             !memcmp(a->desc.sizes, b->desc.sizes, b->desc.rank * sizeof *b->desc.sizes))
             continue;
+        char have[160], want[160];
         return fail(p->s,
-                    tni_error(TN_E_ARGUMENT, "%s: tensor %lld of v is NULL or has other sizes than that %s",
-                              p->name, (long long)i, of));
+                    tni_error(TN_E_ARGUMENT, "%s: tensor %lld of v is %s, expected one like %s %lld, %s",
+                              p->name, (long long)i, kind_text(a, have, sizeof have), of, (long long)i,
+                              kind_text(b, want, sizeof want)));
     }
     return TN_OK;
 }
@@ -154,6 +181,12 @@ static int32_t check_vectors(const point *p, tn_tensors v, tn_tensors like, cons
 static int32_t rows_of(const point *p, tn_tensor *root, tn_tensor **rows)
 {
     int64_t n = p->inputs.count, elements = root->numel;
+    if (tn_dtype_is_complex(root->desc.dtype))
+        return fail(
+            p->s, tni_error(TN_E_DTYPE,
+                            "%s: a result of the function is %s, expected a real dtype: its elements have no "
+                            "gradient each",
+                            p->name, tn_dtype_name(root->desc.dtype)));
     tn_tensor **all = list_of(p->s, n * elements), **grads = list_of(p->s, n);
     tn_tensor *flat = tn_reshape(p->s, root, TN_INTS(-1));
     if (!all || !grads || !flat) return tn_scope_failed(p->s);
@@ -187,7 +220,7 @@ int32_t tn_jacobian(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs,
     point p;
     tn_tensor **rows = NULL;
     int64_t count = 0;
-    if (!point_open(&p, "jacobian", s, f, user, inputs, options)) {
+    if (!point_open(&p, "jacobian", s, f, user, inputs, options, out)) {
         count = p.outs.count * p.inputs.count;
         rows = list_of(p.s, count);
         for (int64_t i = 0; rows && i < p.outs.count; i++) {
@@ -204,7 +237,7 @@ int32_t tn_vjp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_t
 {
     point p;
     tn_tensor **grads = NULL;
-    if (!point_open(&p, "vjp", s, f, user, inputs, options) && !check_vectors(&p, v, p.outs, "output")) {
+    if (!point_open(&p, "vjp", s, f, user, inputs, options, out) && !check_vectors(&p, v, p.outs, "output")) {
         grads = list_of(p.s, p.inputs.count);
         if (grads) (void)gradient(&p, p.outs, p.inputs, v, p.o.create_graph, grads);
     }
@@ -235,7 +268,8 @@ int32_t tn_jvp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_t
 {
     point p;
     tn_tensor **products = NULL;
-    if (!point_open(&p, "jvp", s, f, user, inputs, options) && !check_vectors(&p, v, p.inputs, "input")) {
+    if (!point_open(&p, "jvp", s, f, user, inputs, options, out) &&
+        !check_vectors(&p, v, p.inputs, "input")) {
         products = list_of(p.s, p.outs.count);
         if (products) (void)times_from_the_right(&p, p.outs, v, products);
     }
@@ -248,8 +282,12 @@ int32_t tn_jvp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_t
 static tn_tensor **first_derivative(const point *p)
 {
     if (p->outs.count != 1 || p->outs.data[0]->numel != 1) {
+        char text[160];
         fail(p->s,
-             tni_error(TN_E_ARGUMENT, "%s: the function must give one tensor with one element", p->name));
+             tni_error(TN_E_ARGUMENT,
+                       "%s: expected a function of one output with one element, got %lld of which "
+                       "the first is %s",
+                       p->name, (long long)p->outs.count, kind_text(p->outs.data[0], text, sizeof text)));
         return NULL;
     }
     tn_tensor **grads = list_of(p->s, p->inputs.count);
@@ -263,7 +301,7 @@ int32_t tn_hessian(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs,
     point p;
     tn_tensor **rows = NULL, **grads = NULL;
     int64_t n = inputs.count > 0 ? inputs.count : 0;
-    if (!point_open(&p, "hessian", s, f, user, inputs, options)) grads = first_derivative(&p);
+    if (!point_open(&p, "hessian", s, f, user, inputs, options, out)) grads = first_derivative(&p);
     if (grads) rows = list_of(p.s, n * n);
     for (int64_t i = 0; rows && i < n; i++) {
         if (rows_of(&p, grads[i], rows + i * n)) break;
@@ -276,7 +314,7 @@ int32_t tn_vhp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_t
 {
     point p;
     tn_tensor **products = NULL, **grads = NULL;
-    if (!point_open(&p, "vhp", s, f, user, inputs, options) && !check_vectors(&p, v, p.inputs, "input"))
+    if (!point_open(&p, "vhp", s, f, user, inputs, options, out) && !check_vectors(&p, v, p.inputs, "input"))
         grads = first_derivative(&p);
     if (grads) products = list_of(p.s, p.inputs.count);
     if (products)
@@ -289,7 +327,7 @@ int32_t tn_hvp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_t
 {
     point p;
     tn_tensor **products = NULL, **grads = NULL;
-    if (!point_open(&p, "hvp", s, f, user, inputs, options) && !check_vectors(&p, v, p.inputs, "input"))
+    if (!point_open(&p, "hvp", s, f, user, inputs, options, out) && !check_vectors(&p, v, p.inputs, "input"))
         grads = first_derivative(&p);
     if (grads) products = list_of(p.s, p.inputs.count);
     if (products) (void)times_from_the_right(&p, (tn_tensors){grads, p.inputs.count}, v, products);

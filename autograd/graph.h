@@ -190,6 +190,8 @@ static inline int32_t tni_gradient_edge(tn_tensor *t, tni_edge *out)
 tni_meta tni_note(const tn_tensor *t);
 /* "[torch.FloatTensor [2, 3]]" */
 const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes);
+/* "float32 [2, 3]" */
+const char *tni_kind_text(tn_dtype dtype, uint32_t rank, const int64_t *sizes, char *buffer, uint64_t bytes);
 
 /* ---- node.c ---- */
 static inline tn_node *tni_node_retain(tn_node *node)

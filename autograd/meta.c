@@ -153,6 +153,14 @@ const char *tni_tensor_text(const tn_tensor *t, char *buffer, uint64_t bytes)
     return buffer;
 }
 
+const char *tni_kind_text(tn_dtype dtype, uint32_t rank, const int64_t *sizes, char *buffer, uint64_t bytes)
+{
+    const int used = snprintf(buffer, bytes, "%s ", tn_dtype_name(dtype));
+    if (used > 0 && (uint64_t)used < bytes)
+        tni_shape_text(rank, sizes, buffer + used, bytes - (uint64_t)used);
+    return buffer;
+}
+
 /* ---- public ---- */
 
 int32_t tni_tensor_given(const tn_tensor *t, const char *what)

@@ -5,6 +5,7 @@
  */
 #include "autograd/saved_tensor.h"
 
+#include "core/context.h"
 #include "core/scope.h"
 
 #include <string.h>
@@ -13,29 +14,35 @@
 
 static int32_t push(tn_context *ctx, const tn_saved_hooks *hooks, char *refusal)
 {
-    struct tni_saved_hook_frame *frame = tni_alloc_zeroed(ctx, sizeof *frame);
+    tni_saved_hook_frame *frame = tni_alloc_zeroed(ctx, sizeof *frame);
     if (!frame) return TN_E_OUT_OF_MEMORY;
-    *frame = (struct tni_saved_hook_frame){.outer = tni_tls.saved_hooks, .ctx = ctx, .refusal = refusal};
+    *frame = (tni_saved_hook_frame){.head.outer = tni_tls.saved_hooks, .ctx = ctx, .refusal = refusal};
     if (hooks) frame->hooks = *hooks;
-    tni_tls.saved_hooks = frame;
+    tni_tls.saved_hooks = &frame->head;
     return TN_OK;
 }
 
 int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks)
 {
-    if (!ctx || !hooks || !hooks->pack || !hooks->unpack || hooks->size < sizeof *hooks)
-        return tni_error(TN_E_ARGUMENT, "saved_tensors_hooks: pack and unpack are required");
-    const struct tni_saved_hook_frame *innermost = tni_tls.saved_hooks;
+    const char *missing = !ctx ? "ctx" : !hooks ? "hooks" : NULL;
+    if (missing) return tni_error(TN_E_ARGUMENT, "saved_hooks_push: argument '%s' is NULL", missing);
+    tn_saved_hooks known;
+    int32_t status = tni_struct_read(&known, sizeof known, hooks, "tn_saved_hooks");
+    if (status) return status;
+    if (!known.pack || !known.unpack)
+        return tni_error(TN_E_ARGUMENT, "saved_hooks_push: the function '%s' is NULL",
+                         known.pack ? "unpack" : "pack");
+    const tni_saved_hook_frame *innermost = tni_saved_hooks();
     if (innermost && innermost->refusal) return tni_error(TN_E_AUTOGRAD, "%s", innermost->refusal);
-    return push(ctx, hooks, NULL);
+    return push(ctx, &known, NULL);
 }
 
 int32_t tn_disable_saved_tensors_hooks(tn_context *ctx, const char *message)
 {
     if (!ctx || !message)
-        return tni_error(TN_E_ARGUMENT,
-                         "disable_saved_tensors_hooks: a context and an error message are required");
-    const struct tni_saved_hook_frame *innermost = tni_tls.saved_hooks;
+        return tni_error(TN_E_ARGUMENT, "disable_saved_tensors_hooks: argument '%s' is NULL",
+                         ctx ? "message" : "ctx");
+    const tni_saved_hook_frame *innermost = tni_saved_hooks();
     if (innermost && !innermost->refusal) return tni_error(TN_E_AUTOGRAD, "%s", message);
     uint64_t bytes = strlen(message) + 1;
     char *text = tni_alloc(ctx, bytes);
@@ -47,27 +54,27 @@ int32_t tn_disable_saved_tensors_hooks(tn_context *ctx, const char *message)
 
 static void pop(void)
 {
-    struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
+    tni_saved_hook_frame *frame = tni_saved_hooks();
     tn_context *ctx = frame->ctx;
-    tni_tls.saved_hooks = frame->outer;
+    tni_tls.saved_hooks = frame->head.outer;
     if (frame->refusal) tni_free(ctx, frame->refusal, strlen(frame->refusal) + 1);
     tni_free(ctx, frame, sizeof *frame);
 }
 
 void tn_saved_hooks_pop(tn_context *ctx)
 {
-    if (tni_tls.saved_hooks && tni_tls.saved_hooks->ctx == ctx) pop();
+    if (tni_tls.saved_hooks && tni_saved_hooks()->ctx == ctx) pop();
 }
 
-int32_t tni_saved_hooks_end(const struct tni_saved_hook_frame *frame, const char *who)
+int32_t tni_saved_hooks_end(const tni_saved_hook_frame *frame, const char *who)
 {
-    const struct tni_saved_hook_frame *f = tni_tls.saved_hooks;
-    while (f && f != frame) f = f->outer;
+    const tni_saving *f = tni_tls.saved_hooks;
+    while (f && f != &frame->head) f = f->outer;
     if (!f)
         return tni_error(TN_E_STATE, "%s: the function popped hooks of saved tensors that it did not push",
                          who);
-    const int32_t is_innermost = tni_tls.saved_hooks == frame;
-    while (tni_tls.saved_hooks != frame) pop();
+    const int32_t is_innermost = tni_tls.saved_hooks == &frame->head;
+    while (tni_tls.saved_hooks != &frame->head) pop();
     pop();
     return is_innermost
                ? TN_OK
@@ -122,11 +129,20 @@ static void destroy_on_cpu(void *user, void *what)
     tni_free(ctx, packed, sizeof *packed);
 }
 
+static int32_t push_pair(tn_context *ctx, const char *who, tn_saved_hooks hooks)
+{
+    if (!ctx) return tni_error(TN_E_ARGUMENT, "%s: argument 'ctx' is NULL", who);
+    hooks.size = sizeof hooks;
+    return tn_saved_hooks_push(ctx, &hooks);
+}
+
 int32_t tn_save_on_cpu(tn_context *ctx, int32_t pin_memory)
 {
-    return tn_saved_hooks_push(ctx, &(tn_saved_hooks){sizeof(tn_saved_hooks), 0,
-                                                      pin_memory ? (void *)(uintptr_t)&pinned : NULL,
-                                                      pack_on_cpu, unpack_on_cpu, destroy_on_cpu});
+    return push_pair(ctx, "save_on_cpu",
+                     (tn_saved_hooks){.user = pin_memory ? (void *)(uintptr_t)&pinned : NULL,
+                                      .pack = pack_on_cpu,
+                                      .unpack = unpack_on_cpu,
+                                      .destroy = destroy_on_cpu});
 }
 
 /* ---- Copies -------------------------------------------------------------------------------------------- */
@@ -151,6 +167,6 @@ static void destroy_copy(void *user, void *packed)
 
 int32_t tn_allow_mutation_on_saved_tensors(tn_context *ctx)
 {
-    return tn_saved_hooks_push(
-        ctx, &(tn_saved_hooks){sizeof(tn_saved_hooks), 0, NULL, pack_copy, unpack_copy, destroy_copy});
+    return push_pair(ctx, "allow_mutation_on_saved_tensors",
+                     (tn_saved_hooks){.pack = pack_copy, .unpack = unpack_copy, .destroy = destroy_copy});
 }

@@ -23,13 +23,14 @@ static int32_t check_packed(tni_packed *packed, const tn_tensor *t, uint64_t ver
 
 static int32_t pack(tni_saved *saved, tn_tensor *t)
 {
-    const struct tni_saved_hook_frame *frame = tni_tls.saved_hooks;
+    const tni_saved_hook_frame *frame = tni_saved_hooks();
     tn_context *ctx = t->ctx;
     tni_packed *packed = tni_alloc_zeroed(ctx, sizeof *packed);
     if (!packed) return TN_E_OUT_OF_MEMORY;
     atomic_init(&packed->refs, 1);
     packed->ctx = ctx;
     packed->hooks = frame->hooks;
+    packed->read = frame->read;
     tn_tensor *seen = NULL;
     const uint64_t version = tn_tensor_version(t);
     int32_t status = tni_tensor_twin(t, &seen);
@@ -69,7 +70,7 @@ static inline int32_t keep(tni_saved *saved, tn_tensor *t, int32_t differentiabl
 {
     saved->version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
     if (differentiable) {
-        if (TNI_UNLIKELY(tni_tls.saved_hooks && !tni_tls.saved_hooks->refusal)) return pack(saved, t);
+        if (TNI_UNLIKELY(tni_tls.saved_hooks && !tni_saved_hooks()->refusal)) return pack(saved, t);
         if (!is_leaf_edge(saved->history)) return tni_tensor_twin(t, &saved->tensor);
     }
     saved->tensor = tn_retain(t);
@@ -200,6 +201,9 @@ tni_saved *tni_saved_copy(tn_node *node, const tni_saved *saved, uint32_t count,
 
 static void release_packed(tni_packed *packed)
 {
+    /* Others have it: this was a run that keeps the graph. It is told while its reference still holds. */
+    if (packed->read && atomic_load_explicit(&packed->refs, memory_order_acquire) > 1)
+        packed->read(packed->hooks.user, packed->value);
     if (atomic_fetch_sub_explicit(&packed->refs, 1, memory_order_acq_rel) != 1) return;
     if (packed->hooks.destroy) packed->hooks.destroy(packed->hooks.user, packed->value);
     tni_free(packed->ctx, packed, sizeof *packed);

@@ -8,22 +8,28 @@
 #define TNI_SAVED_INPUT UINT32_MAX
 
 /* What is in force on a thread for tensors that are saved. */
-struct tni_saved_hook_frame {
-    struct tni_saved_hook_frame *outer;
+typedef struct tni_saved_hook_frame {
+    tni_saving head;
     tn_context *ctx;
     tn_saved_hooks hooks;
+    void (*read)(void *user, void *packed); /* a backward run that keeps the graph has read it, or NULL */
     char *refusal; /* instead of hooks: the error of calls that would put others in force */
-};
+} tni_saved_hook_frame;
+static inline tni_saved_hook_frame *tni_saved_hooks(void)
+{
+    return (tni_saved_hook_frame *)tni_tls.saved_hooks;
+}
 
 /* Takes hooks that were pushed before a function of the program ran out of force; TN_E_STATE if others are left, which go, too,
  * or if the function has popped them. */
-int32_t tni_saved_hooks_end(const struct tni_saved_hook_frame *frame, const char *who);
+int32_t tni_saved_hooks_end(const tni_saved_hook_frame *frame, const char *who);
 
 /* The result of the pack hook, shared by runs that keep the graph. */
 typedef struct tni_packed {
     atomic_uint refs;
     tn_context *ctx;
     tn_saved_hooks hooks;
+    void (*read)(void *user, void *packed); /* as the frame has it */
     void *value;
 } tni_packed;
 

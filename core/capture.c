@@ -171,14 +171,18 @@ int32_t tni_capture_random(tn_stream *stream, tn_generator *generator, uint64_t 
     tn_graph *g = atomic_load_explicit(&stream->capture, memory_order_acquire);
     *out_state = NULL;
     if (!g) return TN_OK;
+    uint64_t seed = 0;
+    const int32_t again = tni_tls.saved_hooks ? tni_random_again(count, 1, &seed, out_offset) : 0;
+    if (again < 0) return TN_OK; /* the numbers of a run before this capture: the same in each replay */
     pthread_mutex_lock(&g->random_lock);
     tni_graph_random *r = random_of(g, generator);
     if (r) {
-        *out_offset = r->count;
-        r->count += count;
+        if (!again) *out_offset = r->count;
+        if (!again) r->count += count;
         *out_state = r->state;
     }
     pthread_mutex_unlock(&g->random_lock);
+    if (r && !again && tni_tls.saved_hooks) tni_random_note(&(tni_random_draw){count, 0, *out_offset, 1});
     return r ? TN_OK : tni_error_ensure(TN_E_OUT_OF_MEMORY, "the random numbers of a graph");
 }
 

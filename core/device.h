@@ -299,6 +299,24 @@ struct tn_generator {
     uint64_t offset;
     tni_handle_mark life;
 };
+/*
+ * The random numbers that a function drew, which are to be the same when it runs again. It hangs from tni_tls.saved_hooks. While
+ * it `replays` the numbers come from it in their order, and no generator moves; else what is drawn is noted.
+ */
+typedef struct tni_random_draw {
+    uint64_t count, seed, offset;
+    int32_t is_captured; /* `offset` counts from the state of a graph */
+} tni_random_draw;
+typedef struct tni_random_log {
+    tn_context *ctx;
+    tni_vector draws; /* tni_random_draw */
+    uint32_t next;    /* the one that is replayed next */
+    int32_t replays;
+    int32_t is_short; /* one could not be noted, or others were drawn the second time */
+} tni_random_log;
+/* 1: a log has given the numbers. -1: it would give such that were not captured. */
+int32_t tni_random_again(uint64_t count, int32_t is_captured, uint64_t *out_seed, uint64_t *out_offset);
+void tni_random_note(const tni_random_draw *draw);
 /* Takes `count` counters. */
 void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset);
 /* The device's own; while the CPU stands in for a device, that of the device: a seed decides the numbers

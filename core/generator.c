@@ -46,12 +46,54 @@ void tn_generator_release(tn_generator *generator)
 
 void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *out_seed, uint64_t *out_offset)
 {
+    if (TNI_UNLIKELY(tni_tls.saved_hooks != NULL) && tni_random_again(count, 0, out_seed, out_offset) > 0)
+        return;
     pthread_mutex_lock(&generator->lock);
     *out_seed = generator->seed;
     *out_offset = generator->offset;
     generator->offset += count;
     pthread_mutex_unlock(&generator->lock);
+    if (TNI_UNLIKELY(tni_tls.saved_hooks != NULL))
+        tni_random_note(&(tni_random_draw){count, *out_seed, *out_offset, 0});
 }
+
+/* ---- Numbers that are drawn again ---------------------------------------------------------------------- */
+
+void tni_random_note(const tni_random_draw *draw)
+{
+    for (const tni_saving *frame = tni_tls.saved_hooks; frame; frame = frame->outer) {
+        tni_random_log *log = frame->random;
+        if (!log) continue;
+        if (log->replays) return; /* what is around it ran in full before */
+        tni_random_draw *noted = tni_vector_push(log->ctx, &log->draws, sizeof *noted);
+        if (noted)
+            *noted = *draw;
+        else
+            log->is_short = 1;
+    }
+}
+
+int32_t tni_random_again(uint64_t count, int32_t is_captured, uint64_t *out_seed, uint64_t *out_offset)
+{
+    const tni_saving *frame = tni_tls.saved_hooks;
+    while (frame && !(frame->random && frame->random->replays)) frame = frame->outer;
+    if (!frame) return 0;
+    tni_random_log *log = frame->random;
+    const tni_random_draw *draw =
+        log->next < log->draws.count ? (const tni_random_draw *)log->draws.data + log->next : NULL;
+    if (draw && is_captured && !draw->is_captured) return -1;
+    if (!draw || draw->count != count || draw->is_captured != is_captured) {
+        log->is_short = 1;
+        return 0;
+    }
+    log->next++;
+    *out_seed = draw->seed;
+    *out_offset = draw->offset;
+    tni_random_note(draw);
+    return 1;
+}
+
+/* ---- Default generators, state ------------------------------------------------------------------------- */
 
 tn_generator *tni_default_generator(tni_device *device)
 {

@@ -32,6 +32,7 @@ static inline tn_scope *make_scope(tn_context *ctx, tn_scope *parent)
     s->parent = parent;
     s->error = NULL;
     s->status = TN_OK;
+    s->wants_place = 0;
     s->restores = 0;
     s->count = 0;
     s->capacity = TNI_SCOPE_INLINE;

@@ -8,7 +8,12 @@
 
 struct tni_device;
 struct tni_magazine;
-struct tni_saved_hook_frame;
+
+/* The head of what is in force for tensors that are saved on a thread; autograd has more behind it. */
+typedef struct tni_saving {
+    struct tni_saving *outer;
+    struct tni_random_log *random; /* of the random numbers that are drawn meanwhile, or NULL */
+} tni_saving;
 
 typedef struct tni_thread {
     uint32_t grad_mode;       /* TN_GRAD_ON, _OFF or _INFERENCE; 0 means ON */
@@ -16,13 +21,13 @@ typedef struct tni_thread {
     uint32_t excluded_layers; /* layers that calls on this thread skip */
     tn_dtype default_dtype;   /* of the innermost scope that sets one, else 0 */
     tn_device default_device;
-    struct tni_magazine *magazine;            /* cache of small blocks, see memory.h */
-    void *current;                            /* current.c's: current devices and streams */
-    struct tni_saved_hook_frame *saved_hooks; /* autograd's */
-    void *engine;                             /* autograd's: the backward call that runs here */
-    void *dying;                              /* autograd's: nodes whose last reference is gone */
-    struct tn_call_trace *trace;              /* that the calls of this thread are written to */
-    struct tni_autocast *autocast;            /* innermost region of casts, see autocast.h */
+    struct tni_magazine *magazine; /* cache of small blocks, see memory.h */
+    void *current;                 /* current.c's: current devices and streams */
+    tni_saving *saved_hooks;       /* autograd's, innermost first */
+    void *engine;                  /* autograd's: the backward call that runs here */
+    void *dying;                   /* autograd's: nodes whose last reference is gone */
+    struct tn_call_trace *trace;   /* that the calls of this thread are written to */
+    struct tni_autocast *autocast; /* innermost region of casts, see autocast.h */
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
     struct tni_device *random_device; /* whose generator serves while the CPU stands in for it */
     uint64_t sequence;                /* autograd's: number of the last node made here */

@@ -104,15 +104,17 @@ Test(checkpoint, runs_again_only_where_backward_needs_it)
     end();
 }
 
-Test(checkpoint, runs_again_once_for_backward_runs_that_keep_the_graph)
+/* What the first run has read goes, also when it keeps the graph. */
+Test(checkpoint, runs_again_for_each_backward_run_that_keeps_the_graph)
 {
     runs r = {0};
     tn_tensor *x = VECTOR(s, 1, 0.5), *y = apply(s, wave, &r, TN_TENSORS(x));
     tn_backward_options keep = {.size = sizeof keep, .retain_graph = 1};
     tn_backward_with(s, TN_TENSORS(y), &keep);
+    cr_assert_eq(r.count, 2);
     tn_backward_with(s, TN_TENSORS(y), NULL);
     EXPECT(s, tn_grad_of(s, x), 2 * d_wave(1, 0.5));
-    cr_assert_eq(r.count, 2);
+    cr_assert_eq(r.count, 3);
     tn_backward(s, y);
     expect_error(s, "Trying to backward through the graph a second time");
     end();
@@ -177,6 +179,71 @@ Test(checkpoint, can_let_the_random_numbers_be)
     cr_assert_eq(r.count, 2);
     cr_assert_gt(behind.offset, before.offset); /* new ones were drawn */
     end();
+}
+
+static int32_t own_numbers(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    *out = tn_mul(scope, in.data[0], tn_randn_generator(scope, TN_INTS(4), user, .dtype = TN_FLOAT64));
+    return TN_OK;
+}
+
+Test(checkpoint, draws_the_same_numbers_from_a_generator_of_the_program)
+{
+    tn_generator *g;
+    tn_generator_state before = {.size = sizeof before}, behind = {.size = sizeof behind};
+    tn_tensor *x = tn_ones(s, TN_INTS(4), .dtype = TN_FLOAT64), *y = NULL;
+    tn_set_requires_grad(x, 1);
+    cr_assert_eq(tn_generator_create(ctx, 5, &g), TN_OK);
+    cr_assert_eq(tn_checkpoint(s, own_numbers, g, TN_TENSORS(x), NULL, &y), TN_OK);
+    tn_generator_get_state(g, &before);
+    tn_backward(s, tn_sum(s, y));
+    tn_generator_get_state(g, &behind);
+    cr_assert_eq(behind.offset, before.offset);
+    cr_assert(tn_item_bool(s, tn_all(s, tn_eq(s, tn_grad_of(s, x), y)))); /* y = x r at x = 1 */
+    tn_generator_release(g);
+    end();
+}
+
+/* x r r' r'' at x = 1: the gradient is the result. Meanwhile the other thread draws from the same generator. */
+static int32_t three_numbers(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)user;
+    *out = in.data[0];
+    for (int i = 0; i < 3; i++) *out = tn_mul(scope, *out, tn_rand_like(scope, *out));
+    return TN_OK;
+}
+
+static void *draw_and_differentiate(void *wrong)
+{
+    for (int i = 0; i < 200; i++) {
+        tn_scope *own = tn_scope_open(ctx);
+        tn_tensor *x = tn_ones(own, TN_INTS(16), .dtype = TN_FLOAT64), *y = NULL;
+        tn_set_requires_grad(x, 1);
+        tn_checkpoint(own, three_numbers, NULL, TN_TENSORS(x), NULL, &y);
+        tn_backward(own, tn_sum(own, y));
+        *(int *)wrong += !tn_item_bool(
+            own, tn_isclose(own, tn_sum(own, tn_grad_of(own, x)), tn_sum(own, y), .rtol = 1e-12));
+        *(int *)wrong += tn_scope_close(own) != TN_OK;
+    }
+    return NULL;
+}
+
+Test(checkpoint, draws_the_same_numbers_beside_other_threads)
+{
+    pthread_t threads[2];
+    int wrong[2] = {0, 0};
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, draw_and_differentiate, &wrong[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    cr_assert(wrong[0] == 0 && wrong[1] == 0, "%d, %d", wrong[0], wrong[1]);
+    end();
+}
+
+static int32_t more_numbers(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    *out = tn_mul(scope, in.data[0], tn_rand(scope, TN_INTS(2), .dtype = TN_FLOAT64));
+    if (((runs *)user)->count++) tn_rand(scope, TN_INTS(3));
+    return TN_OK;
 }
 
 static int32_t product(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
@@ -344,7 +411,7 @@ Test(checkpoint, serves_backward_runs_of_two_threads)
         pthread_join(threads[i], NULL);
         cr_assert_eq(statuses[i], TN_OK);
     }
-    cr_assert_eq(r.count, 2);
+    cr_assert_geq(r.count, 2);
     EXPECT(s, tn_grad_of(s, x), 2 * d_wave(1, 0.5), 2 * d_wave(1, 1));
     end();
 }
@@ -360,7 +427,7 @@ Test(checkpoint, tells_the_errors_of_its_function)
     cr_assert_eq(first.destroyed, 1);
     y = apply(s, wave, &second, TN_TENSORS(x));
     tn_backward(s, y);
-    expect_error(s, "the wave broke");
+    expect_error(s, "the wave broke (in a checkpoint, whose function ran again for backward)");
     cr_assert_null(tn_grad_of(s, x));
     tn_drop(s, y);
     cr_assert_eq(second.destroyed, 1);
@@ -385,16 +452,20 @@ Test(checkpoint, refuses_wrong_arguments)
     tn_tensor *x = VECTOR(s, 1, 0.5), *out;
     tn_checkpoint_options wrong = {.size = 1}, o = {.size = sizeof o, .destroy = destroy};
     tn_checkpoint(s, NULL, &r, TN_TENSORS(x), &o, &out);
-    expect_error(s, "checkpoint: a function, its inputs and a place for the outputs are required");
+    expect_error(s, "checkpoint: argument 'f' is NULL");
     cr_assert_eq(r.destroyed, 1);
+    tn_checkpoint(s, wave, &r, TN_TENSORS(x), NULL, NULL);
+    expect_error(s, "checkpoint: argument 'out' is NULL");
     tn_checkpoint(s, wave, &r, (tn_tensors){NULL, 2}, NULL, &out);
-    expect_error(s, "checkpoint: a function, its inputs");
+    expect_error(s, "checkpoint: argument 'inputs' has 2 tensors and no list");
+    tn_checkpoint(s, wave, &r, (tn_tensors){&x, -1}, NULL, &out);
+    expect_error(s, "checkpoint: argument 'inputs' has -1 tensors");
     tn_checkpoint(s, wave, &r, TN_TENSORS(x), &wrong, &out);
     expect_error(s, "tn_checkpoint_options");
     tn_checkpoint(s, nothing, &r, TN_TENSORS(x), NULL, &out);
     expect_error(s, "checkpoint: the function did not set output 0");
     cr_assert_eq(tn_checkpoint(s, only_a_status, &r, TN_TENSORS(x), NULL, &out), TN_E_DTYPE);
-    expect_error(s, "checkpoint");
+    expect_error(s, "checkpoint: the function returned the status 3 (bad dtype), and no error");
     cr_assert_eq(tn_disable_saved_tensors_hooks(ctx, "no hooks here"), TN_OK);
     cr_assert_null(apply(s, wave, &r, TN_TENSORS(x)));
     expect_error(s, "no hooks here");
@@ -448,14 +519,18 @@ static int32_t another_shape(void *user, tn_scope *scope, tn_tensors in, tn_tens
 
 Test(checkpoint, notices_a_function_that_does_something_else)
 {
-    runs more = {.other_from = 2}, shape = {0};
+    runs more = {.other_from = 2}, shape = {0}, numbers = {0};
     tn_tensor *x = VECTOR(s, 1, 0.5);
     tn_backward(s, apply(s, wave, &more, TN_TENSORS(x)));
     expect_error(s, "checkpoint: the function saved 2 tensors in forward, and 3 when it ran again");
     tn_backward(s, apply(s, another_shape, &shape, TN_TENSORS(x)));
     expect_error(
-        s, "checkpoint: the function saved other tensors when it ran again: tensor 0 has another dtype, "
-           "device or shape than in forward");
+        s,
+        "checkpoint: the function saved another tensor when it ran again: tensor 0 is float64 [2], and was "
+        "float64 [1] in forward");
+    tn_tensor *two = VECTOR(s, 1, 1, 2);
+    tn_backward(s, tn_sum(s, apply(s, more_numbers, &numbers, TN_TENSORS(two))));
+    expect_error(s, "checkpoint: the function drew other random numbers when it ran again");
     end();
 }
 
@@ -478,24 +553,82 @@ Test(checkpoint, notices_what_was_written)
         s, "checkpoint: input 0 has been modified by an inplace operation: it is at version 1; expected "
            "version 0 instead");
     tn_backward(s, apply(s, writes_its_result, &r, TN_TENSORS(x)));
-    expect_error(s, "checkpoint: a tensor that the function saved has been modified by an inplace operation");
+    expect_error(s,
+                 "checkpoint: a tensor that the function saved, float64 [1], has been modified by an inplace "
+                 "operation: it is at version 1; expected version 0 instead");
+    r.weight = VECTOR(s, 0, 3); /* that the function reads besides its inputs */
+    y = apply(s, wave, &r, TN_TENSORS(x));
+    tn_mul_scalar_(s, r.weight, 10);
+    tn_backward(s, y);
+    expect_error(
+        s, "float64 [1], has been modified by an inplace operation: it is at version 1; expected version 0 "
+           "instead");
     end();
 }
 
+/* The derivative of exp(x), by a backward run inside the function; and a graph that has nothing to do with it. */
 static int32_t its_own_gradient(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
 {
-    (void)user;
-    tn_tensor *y = tn_sum(scope, tn_exp(scope, in.data[0]));
-    return tn_grad(scope, TN_TENSORS(y), in, NULL, out);
+    ((runs *)user)->count++;
+    tn_tensor *y = tn_sum(scope, tn_exp(scope, in.data[0])), *other = VECTOR(scope, 1, 2), *unused = NULL;
+    tn_grad(scope, TN_TENSORS(tn_exp(scope, other)), TN_TENSORS(other), NULL, &unused);
+    return tn_grad(scope, TN_TENSORS(y), in,
+                   &(tn_backward_options){.size = sizeof(tn_backward_options), .create_graph = 1}, out);
 }
 
-Test(checkpoint, refuses_backward_through_what_is_not_done_yet)
+Test(checkpoint, may_run_backward_inside)
+{
+    runs r = {0};
+    tn_tensor *x = VECTOR(s, 1, 0.5, 2), *y = apply(s, its_own_gradient, &r, TN_TENSORS(x));
+    EXPECT(s, y, exp(0.5), exp(2));
+    cr_assert_eq(r.count, 1);
+    tn_backward(s, tn_sum(s, y));
+    EXPECT(s, tn_grad_of(s, x), exp(0.5), exp(2));
+    cr_assert_eq(r.count, 2);
+    end();
+}
+
+static int32_t switches_off(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    *out = tn_exp(scope, in.data[0]);
+    ((runs *)user)->count++;
+    tn_set_grad_mode(TN_GRAD_OFF);
+    return TN_OK;
+}
+
+Test(checkpoint, leaves_the_grad_mode_as_it_was)
 {
     runs r = {0};
     tn_tensor *x = VECTOR(s, 1, 0.5);
-    cr_assert_null(apply(s, its_own_gradient, &r, TN_TENSORS(x)));
-    expect_error(s, "checkpoint: the function runs backward through itself, which it cannot in a checkpoint");
-    cr_assert_eq(r.destroyed, 1);
+    tn_backward(s, apply(s, switches_off, &r, TN_TENSORS(x)));
+    cr_assert_eq(tn_grad_mode(), TN_GRAD_ON);
+    EXPECT(s, tn_grad_of(s, x), exp(0.5));
+    end();
+}
+
+static tn_tensor *statistics[2];
+
+/* Batch normalisation writes its running statistics in each run. */
+static int32_t norm(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)user;
+    *out = tn_batch_norm(scope, in.data[0], NULL, NULL, statistics[0], statistics[1], 1, 0.1, 1e-5, 0);
+    *out = tn_mul(scope, *out, *out);
+    return tn_scope_failed(scope);
+}
+
+Test(checkpoint, of_batch_normalisation)
+{
+    tn_tensor *x = make(s, TN_INTS(3, 1), VALUES(1, 2, 4), 1), *y = NULL, *plain = NULL;
+    statistics[0] = VECTOR(s, 0, 0);
+    statistics[1] = VECTOR(s, 0, 1);
+    cr_assert_eq(norm(NULL, s, TN_TENSORS(x), &y), TN_OK);
+    tn_tensor *weights = make(s, TN_INTS(3, 1), VALUES(1, 2, 3), 0);
+    tn_grad(s, TN_TENSORS(tn_sum(s, tn_mul(s, y, weights))), TN_TENSORS(x), NULL, &plain);
+    cr_assert_eq(tn_checkpoint(s, norm, NULL, TN_TENSORS(x), NULL, &y), TN_OK);
+    tn_backward(s, tn_sum(s, tn_mul(s, y, weights)));
+    expect_sound(s);
+    cr_assert(tn_item_bool(s, tn_all(s, tn_eq(s, tn_grad_of(s, x), plain))));
     end();
 }
 
@@ -518,7 +651,7 @@ Test(checkpoint, survives_a_lack_of_memory)
         tn_scope_close(own);
         cr_expect_eq(r.destroyed, 1, "allocation %lld: %d", (long long)n, r.destroyed);
     }
-    cr_assert_gt(failed, 3, "%d", failed);
+    cr_assert_geq(failed, 3, "%d", failed);
     cr_assert_eq(tn_set_grad(x, NULL), TN_OK);
     end();
 }

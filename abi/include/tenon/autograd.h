@@ -120,8 +120,9 @@ TN_API void tn_saved_hooks_pop(tn_context *ctx);
 /*
  * Pairs of the library, each until its tn_saved_hooks_pop. tn_save_on_cpu: what forward saves lies in memory of the host and
  * comes back when backward reads it; tensors of the CPU are not copied. With `pin_memory` 1 the memory is pinned, and the copy
- * back is asynchronous. tn_allow_mutation_on_saved_tensors: what forward saves is copied at once, so that the program may
- * write the original before backward.
+ * back is asynchronous. The scope of the forward calls holds their results, too: memory of the device is free when it closes.
+ * tn_allow_mutation_on_saved_tensors: what forward saves is copied at once, so that the program may write the original before
+ * backward.
  */
 TN_API int32_t tn_save_on_cpu(tn_context *ctx, int32_t pin_memory);
 TN_API int32_t tn_allow_mutation_on_saved_tensors(tn_context *ctx);
@@ -134,11 +135,13 @@ typedef int32_t (*tn_tensors_fn)(void *user, tn_scope *s, tn_tensors inputs, TN_
 
 /*
  * Runs f without keeping what it saves for backward: the first backward that needs it runs f once more, with the same inputs,
- * grad mode, casts and (unless any_random_state is 1) the same random numbers. Memory goes down to the inputs and outputs of
- * f, for the time of a second forward run. Gradients are those of the plain call, also second ones. f must do the same both
- * times, and must not run backward through itself; what it reads besides `inputs` must live, unchanged, until backward. Its
- * intermediate tensors belong to a scope of its own. `destroy` is called once with `user`: when the graph is gone, or before
- * a call returns that fails or records nothing. Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
+ * grad mode, casts and random numbers (unless any_random_state is 1). Memory goes down to the inputs and outputs of f, for the
+ * time of a second forward run; each backward that keeps the graph runs f again. Gradients are those of the plain call, also
+ * second ones. Inputs may be NULL. f has a scope of its own, and must do the same both times: what it reads besides `inputs`
+ * must live until backward. A write to what backward needs, other tensors or other random numbers are TN_E_AUTOGRAD. A function
+ * that is nested d deep runs about d times. TN_E_AUTOGRAD while hooks are disabled. `destroy` is called once with `user`: when the
+ * graph is gone, or before a call returns that fails or records nothing; not if the options have a wrong size. Source: Chen et
+ * al., "Training deep nets with sublinear memory cost", 2016.
  */
 typedef struct tn_checkpoint_options {
     uint32_t size;
@@ -154,7 +157,8 @@ TN_API int32_t tn_checkpoint(tn_scope *s, tn_tensors_fn f, void *user, tn_tensor
 /*
  * Derivatives of a function f of n inputs. They are taken at the values of the inputs, whether those require a gradient or
  * not; with create_graph the results have a history that leads to the inputs. An input that an output does not depend on gives
- * zeros, or with `strict` the error of tn_grad. v: TN_NULLABLE list where an output has one element alone.
+ * zeros, or with `strict` TN_E_AUTOGRAD. Outputs of tn_jacobian and inputs of tn_hessian are real. v has tensors like the
+ * outputs (tn_vjp) or inputs; NULL where that is one tensor of one element.
  *   tn_jacobian  out[i * n + j]: d output i / d input j, sizes (sizes of output i, sizes of input j)
  *   tn_vjp       out[j]: v, of the sizes of the outputs, times the Jacobian
  *   tn_jvp       out[i]: the Jacobian times v, of the sizes of the inputs

@@ -142,7 +142,7 @@ private:
 /* What forward saves lies in memory of the host, and comes back when backward reads it. */
 class save_on_cpu : detail::saving {
 public:
-    explicit save_on_cpu(tn_context *ctx, bool pin_memory = false, tn_place at = tn_place::here())
+    [[nodiscard]] explicit save_on_cpu(tn_context *ctx, bool pin_memory = false, tn_place at = tn_place::here())
         : saving(ctx, (tn_save_on_cpu)(ctx, pin_memory), at)
     {
     }
@@ -150,7 +150,7 @@ public:
 /* What forward saves is copied at once: the original may be written before backward. */
 class allow_mutation_on_saved_tensors : detail::saving {
 public:
-    explicit allow_mutation_on_saved_tensors(tn_context *ctx, tn_place at = tn_place::here())
+    [[nodiscard]] explicit allow_mutation_on_saved_tensors(tn_context *ctx, tn_place at = tn_place::here())
         : saving(ctx, (tn_allow_mutation_on_saved_tensors)(ctx), at)
     {
     }
@@ -158,7 +158,7 @@ public:
 /* Neither of these, nor a checkpoint: each fails with the message. */
 class disable_saved_tensors_hooks : detail::saving {
 public:
-    explicit disable_saved_tensors_hooks(tn_context *ctx, const std::string &message, tn_place at = tn_place::here())
+    [[nodiscard]] explicit disable_saved_tensors_hooks(tn_context *ctx, const std::string &message, tn_place at = tn_place::here())
         : saving(ctx, (tn_disable_saved_tensors_hooks)(ctx, message.c_str()), at)
     {
     }

@@ -184,8 +184,27 @@ static inline int32_t tn_checkpoint_at(const char *file, int32_t line, tn_scope 
                                        void *user, tn_tensors inputs, const tn_checkpoint_options *options,
                                        tn_tensor **out)
 {
+    const uint64_t errors = tn_error_count();
     int32_t before = tn_scope_place_begin(s), status = tn_checkpoint(s, f, user, inputs, options, out);
     if (status || before) tn_place_inner(s, before, file, line);
+    if (!s) tn_error_place(errors, file, TN_CAST(uint32_t, line));
+    return status;
+}
+/* These keep a pointer, which may be that of a literal in the call. */
+static inline int32_t tn_saved_hooks_push_at(const char *file, int32_t line, tn_context *ctx,
+                                             const tn_saved_hooks *hooks)
+{
+    const uint64_t errors = tn_error_count();
+    int32_t status = tn_saved_hooks_push(ctx, hooks);
+    if (status) tn_error_place(errors, file, TN_CAST(uint32_t, line));
+    return status;
+}
+static inline int32_t tn_register_hook_at(const char *file, int32_t line, tn_tensor *t, tn_tensor_hook hook,
+                                          void *user, uint64_t *out_handle)
+{
+    const uint64_t errors = tn_error_count();
+    int32_t status = tn_register_hook(t, hook, user, out_handle);
+    if (status) tn_error_place(errors, file, TN_CAST(uint32_t, line));
     return status;
 }
 static inline int32_t tn_safetensors_save_at(const char *file, int32_t line, tn_scope *s, const char *path,
@@ -243,6 +262,8 @@ TN_END_DECLS
 #define tn_function_apply(...)   tn_function_apply_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_gradcheck(...)        tn_gradcheck_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_checkpoint(...)       tn_checkpoint_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_saved_hooks_push(...) tn_saved_hooks_push_at(__FILE__, __LINE__, __VA_ARGS__)
+#define tn_register_hook(...)    tn_register_hook_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_save(...) tn_safetensors_save_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_get(...)  tn_safetensors_get_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_safetensors_map(...)  tn_safetensors_map_at(__FILE__, __LINE__, __VA_ARGS__)
