@@ -547,7 +547,7 @@ template <class F> hook tensor::register_hook(F f, tn_place at) const
         return other;
     };
     uint64_t handle = 0;
-    check(tn_register_hook(t_, run, kept.get(), &handle), at);
+    check((tn_register_hook)(t_, run, kept.get(), &handle), at);
     return hook(kept, [t = *this, handle] { tn_hook_remove(t, handle); });
 }
 
