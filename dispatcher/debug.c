@@ -126,7 +126,8 @@ static void watch_tensor(tni_call_watch *w, const tn_call_info *info, uint32_t i
     if (atomic_load(&w->has_nan) && atomic_load(&w->has_infinity)) return;
     const finds f = look_at(t);
     if (f.nan >= 0) report(w, info, i, t, 1, f.nan);
-    if (f.infinity >= 0) report(w, info, i, t, 0, f.infinity);
+    /* Composites mask with infinities of their own, which softmax takes away. */
+    if (f.infinity >= 0 && !info->depth) report(w, info, i, t, 0, f.infinity);
 }
 
 static void leave(void *user, const tn_call_info *info, uint64_t token)

@@ -52,6 +52,22 @@ Test(program, first_NaN_and_infinity_are_named)
     tn_context_destroy(ctx);
 }
 
+/* The mask of attention is the library's own affair. */
+Test(program, infinities_inside_an_operator_are_not_named)
+{
+    lines l = {.count = 0};
+    tn_context *ctx = watched("nan", &l);
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 1, 3, 2), .dtype = TN_FLOAT32);
+    tn_scaled_dot_product_attention(s, x, x, x, .is_causal = 1, .dropout_p = 0.5);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+    tn_div_scalar(s, x, 0);
+    cr_assert_eq(l.count, 1);
+    cr_assert_not_null(strstr(line_at(&l, __LINE__ - 2), "first infinity: element 0 of result 0 of"));
+    cr_assert_eq(tn_scope_close(s), TN_OK);
+    tn_context_destroy(ctx);
+}
+
 Test(program, NaN_of_an_argument_is_said_to_be_one)
 {
     lines l = {.count = 0};
