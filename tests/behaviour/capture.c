@@ -305,6 +305,51 @@ Test(capture, random_numbers_of_each_replay_are_those_of_the_next_step)
     close_world(&w);
 }
 
+static int32_t times_random(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
+{
+    ++*(int *)user;
+    *out = tn_mul(s, in.data[0], tn_rand_like(s, in.data[0]));
+    return TN_OK;
+}
+
+/* x r at x = 1: the gradient is the result, in each replay with other numbers, which both runs of the function have. */
+Test(capture, a_checkpoint_has_its_random_numbers_twice)
+{
+    world w = open_world();
+    double y[2][COUNT], grads[2][COUNT];
+    int runs = 0;
+    tn_tensor *x = filled(&w, 1), *result = NULL, *grad = NULL;
+    cr_assert_eq(tn_set_requires_grad(x, 1), TN_OK);
+    begin(&w, w.graph);
+    tn_checkpoint(w.s, times_random, &runs, TN_TENSORS(x), NULL, &result);
+    tn_tensor *sum = tn_sum(w.s, result);
+    tn_grad(w.s, TN_TENSORS(sum), TN_TENSORS(x), NULL, &grad);
+    end(&w, w.graph);
+    cr_assert_eq(runs, 2);
+    for (int i = 0; i < 2; i++) {
+        replay(&w, w.graph);
+        tn_to_host(w.s, result, y[i], sizeof y[i]);
+        tn_to_host(w.s, grad, grads[i], sizeof grads[i]);
+        cr_assert_arr_eq(grads[i], y[i], sizeof y[i]);
+    }
+    cr_assert(memcmp(y[0], y[1], sizeof y[0]));
+    /* Forward before the capture: its numbers stay. */
+    tn_checkpoint(w.s, times_random, &runs, TN_TENSORS(x), NULL, &result);
+    tn_graph *second = NULL;
+    cr_assert_eq(tn_graph_create(w.ctx, w.device, &second), TN_OK);
+    begin(&w, second);
+    tn_grad(w.s, TN_TENSORS(tn_sum(w.s, result)), TN_TENSORS(x), NULL, &grad);
+    end(&w, second);
+    tn_to_host(w.s, result, y[0], sizeof y[0]);
+    for (int i = 0; i < 2; i++) {
+        replay(&w, second);
+        tn_to_host(w.s, grad, grads[i], sizeof grads[i]);
+        cr_assert_arr_eq(grads[i], y[0], sizeof y[0]);
+    }
+    tn_graph_release(second);
+    close_world(&w);
+}
+
 /* A generator that goes while a graph draws from it. */
 Test(capture, a_graph_keeps_its_generator)
 {
