@@ -247,18 +247,6 @@ static void *fill_place(void *user, tn_scope *s, tn_tensor *t)
     return tn_retain(t); /* for a function that runs backward through a part of its own */
 }
 
-static tn_tensor *read_filled(void *user, tn_scope *s, void *packed)
-{
-    (void)user;
-    return tni_scope_own(s, tn_retain(packed));
-}
-
-static void forget_filled(void *user, void *packed)
-{
-    (void)user;
-    tn_release(packed);
-}
-
 /* The inputs as leaves of a graph of their own. */
 static int32_t make_leaves(const checkpoint *c, tn_scope *s, tn_tensor **leaves)
 {
@@ -290,8 +278,9 @@ static int32_t run_with_hooks(checkpoint *c, tn_scope *s)
     if (status) return tni_scope_record(s, status);
     c->filled = c->random.next = 0;
     c->random.replays = 1;
-    status = call(c, s, (tn_tensors){leaves, c->n_inputs}, outs,
-                  (tn_saved_hooks){.pack = fill_place, .unpack = read_filled, .destroy = forget_filled});
+    status = call(
+        c, s, (tn_tensors){leaves, c->n_inputs}, outs,
+        (tn_saved_hooks){.pack = fill_place, .unpack = tni_unpack_reference, .destroy = tni_drop_reference});
     for (uint32_t i = 0; i < c->options.n_outs; i++) tn_release(outs[i]);
     if (!status && c->filled != c->places.count)
         status = tni_scope_record(

@@ -309,27 +309,32 @@ int32_t tn_hessian(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs,
     return point_close(&p, s, rows, n * n, out);
 }
 
-int32_t tn_vhp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_tensors v,
-               const tn_functional_options *options, tn_tensor **out)
+/* The Hessian and a vector, which stands on its right or left. */
+static int32_t hessian_product(const char *name, int32_t on_the_right, tn_scope *s, tn_tensors_fn f,
+                               void *user, tn_tensors inputs, tn_tensors v,
+                               const tn_functional_options *options, tn_tensor **out)
 {
     point p;
     tn_tensor **products = NULL, **grads = NULL;
-    if (!point_open(&p, "vhp", s, f, user, inputs, options, out) && !check_vectors(&p, v, p.inputs, "input"))
+    if (!point_open(&p, name, s, f, user, inputs, options, out) && !check_vectors(&p, v, p.inputs, "input"))
         grads = first_derivative(&p);
     if (grads) products = list_of(p.s, p.inputs.count);
-    if (products)
-        (void)gradient(&p, (tn_tensors){grads, p.inputs.count}, p.inputs, v, p.o.create_graph, products);
+    if (products) {
+        const tn_tensors first = {grads, p.inputs.count};
+        (void)(on_the_right ? times_from_the_right(&p, first, v, products)
+                            : gradient(&p, first, p.inputs, v, p.o.create_graph, products));
+    }
     return point_close(&p, s, products, p.inputs.count, out);
+}
+
+int32_t tn_vhp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_tensors v,
+               const tn_functional_options *options, tn_tensor **out)
+{
+    return hessian_product("vhp", 0, s, f, user, inputs, v, options, out);
 }
 
 int32_t tn_hvp(tn_scope *s, tn_tensors_fn f, void *user, tn_tensors inputs, tn_tensors v,
                const tn_functional_options *options, tn_tensor **out)
 {
-    point p;
-    tn_tensor **products = NULL, **grads = NULL;
-    if (!point_open(&p, "hvp", s, f, user, inputs, options, out) && !check_vectors(&p, v, p.inputs, "input"))
-        grads = first_derivative(&p);
-    if (grads) products = list_of(p.s, p.inputs.count);
-    if (products) (void)times_from_the_right(&p, (tn_tensors){grads, p.inputs.count}, v, products);
-    return point_close(&p, s, products, p.inputs.count, out);
+    return hessian_product("hvp", 1, s, f, user, inputs, v, options, out);
 }

@@ -153,13 +153,13 @@ static void *pack_copy(void *user, tn_scope *s, tn_tensor *t)
     return tn_retain(tn_clone(s, t));
 }
 
-static tn_tensor *unpack_copy(void *user, tn_scope *s, void *packed)
+tn_tensor *tni_unpack_reference(void *user, tn_scope *s, void *packed)
 {
     (void)user;
     return tni_scope_own(s, tn_retain(packed));
 }
 
-static void destroy_copy(void *user, void *packed)
+void tni_drop_reference(void *user, void *packed)
 {
     (void)user;
     tn_release(packed);
@@ -167,6 +167,7 @@ static void destroy_copy(void *user, void *packed)
 
 int32_t tn_allow_mutation_on_saved_tensors(tn_context *ctx)
 {
-    return push_pair(ctx, "allow_mutation_on_saved_tensors",
-                     (tn_saved_hooks){.pack = pack_copy, .unpack = unpack_copy, .destroy = destroy_copy});
+    return push_pair(
+        ctx, "allow_mutation_on_saved_tensors",
+        (tn_saved_hooks){.pack = pack_copy, .unpack = tni_unpack_reference, .destroy = tni_drop_reference});
 }

@@ -24,6 +24,10 @@ static inline tni_saved_hook_frame *tni_saved_hooks(void)
  * or if the function has popped them. */
 int32_t tni_saved_hooks_end(const tni_saved_hook_frame *frame, const char *who);
 
+/* Hooks for what was packed as a reference to a tensor. */
+tn_tensor *tni_unpack_reference(void *user, tn_scope *s, void *packed);
+void tni_drop_reference(void *user, void *packed);
+
 /* The result of the pack hook, shared by runs that keep the graph. */
 typedef struct tni_packed {
     atomic_uint refs;

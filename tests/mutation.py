@@ -167,6 +167,19 @@ def hunt(build, mutants, subject, sound, make):
     return int(passed != len(mutants))
 
 
+def hunt_library(build, program, environment, mutants, options=()):
+    """The same for libtenon, which the program finds by LD_PRELOAD. A mutant's file is compiled with `options` in place of -O3."""
+    commands = library_commands(build)
+    if not is_plain(commands):
+        return SKIPPED
+
+    def make(folder, *mutant):
+        made = compile_mutant(build, commands, folder, *mutant, options=options)
+        return made and (program, {**environment, "LD_PRELOAD": str(link_library(build, folder, *made))})
+
+    return hunt(build, mutants, "library", (program, environment), make)
+
+
 def hunt_plugin(build, program, name, mutants):
     """The same for a device plugin: each mutant is linked as the build did, into a plugin folder of its own. A file that is not of
     the plugin is one of libtenon, of which the program gets a mutant."""

@@ -64,31 +64,34 @@ Test(function, forward_and_backward)
     end();
 }
 
+static char long_name[6000]; /* so long that no block that was freed before is taken for it */
+static tn_tensor *pair_inputs[2];
+
+static void apply_pair(tn_scope *own)
+{
+    int calls = 0;
+    tn_tensor *out[2];
+    const tn_function f = {.size = sizeof f,
+                           .name = long_name,
+                           .forward = pair_forward,
+                           .backward = pair_backward,
+                           .destroy = drop_user};
+    dropped = 0;
+    tn_function_apply(own, &f, &calls, (tn_tensors){pair_inputs, 2}, out, 2);
+}
+
+static void expect_dropped(int64_t n)
+{
+    cr_expect_eq(dropped, 1, "allocation %lld: %d", (long long)n, dropped);
+}
+
 /* Whichever allocation fails, and in the end none: the user's data is destroyed once. */
 Test(function, destroys_the_users_data_when_memory_is_lacking)
 {
-    static char name[6000]; /* so long that no block that was freed before is taken for it */
-    int calls = 0, failed = 0;
-    memset(name, 'x', sizeof name - 1);
-    tn_function f = {.size = sizeof f,
-                     .name = name,
-                     .forward = pair_forward,
-                     .backward = pair_backward,
-                     .destroy = drop_user};
-    tn_tensor *a = VECTOR(s, 1, 2, 3), *b = VECTOR(s, 0, 5, 7), *out[2];
-    for (int64_t n = 1, done = 0; !done; n++) {
-        tn_scope *own = tn_scope_open_child(s, NULL);
-        dropped = 0;
-        fail_allocation(n);
-        const int32_t status = tn_function_apply(own, &f, &calls, TN_TENSORS(a, b), out, 2);
-        done = !fail_allocation(0);
-        if (status) cr_expect_eq(status, TN_E_OUT_OF_MEMORY, "allocation %lld: %d", (long long)n, status);
-        failed += status != TN_OK;
-        tn_scope_clear(own);
-        tn_scope_close(own);
-        cr_expect_eq(dropped, 1, "allocation %lld: %d", (long long)n, dropped);
-    }
-    cr_expect_gt(failed, 3, "%d", failed);
+    memset(long_name, 'x', sizeof long_name - 1);
+    pair_inputs[0] = VECTOR(s, 1, 2, 3);
+    pair_inputs[1] = VECTOR(s, 0, 5, 7);
+    cr_expect_gt(fail_each_allocation(s, apply_pair, expect_dropped), 3);
     end();
 }
 

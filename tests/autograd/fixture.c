@@ -92,3 +92,21 @@ void expect_last_error(const char *part)
     cr_assert_not_null(strstr(tn_last_error()->message, part), "%s", tn_last_error()->message);
     tn_clear_error();
 }
+
+int fail_each_allocation(tn_scope *s, void (*once)(tn_scope *own), void (*behind)(int64_t n))
+{
+    int failed = 0;
+    for (int64_t n = 1, done = 0; !done; n++) {
+        tn_scope *own = tn_scope_open_child(s, NULL);
+        fail_allocation(n);
+        once(own);
+        done = !fail_allocation(0);
+        const int32_t status = tn_scope_failed(own);
+        if (status) cr_expect_eq(status, TN_E_OUT_OF_MEMORY, "allocation %lld: %d", (long long)n, status);
+        failed += status != TN_OK;
+        tn_scope_clear(own);
+        tn_scope_close(own);
+        if (behind) behind(n);
+    }
+    return failed;
+}

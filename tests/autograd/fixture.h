@@ -17,6 +17,10 @@ void close_context(tn_context *ctx);
 /* The n-th allocation from now on fails; 0: none does. Returns whether one has failed since the last call. */
 bool fail_allocation(int64_t n);
 
+/* Runs `once` in a scope inside s, again and again, while the first allocation fails, then the second, ..., until none does. Each run
+ * succeeds or is out of memory. Returns how many failed. `behind` is called when the scope of run n has closed. */
+int fail_each_allocation(tn_scope *s, void (*once)(tn_scope *own), void (*behind)(int64_t n));
+
 /* The number of the operator that is defined. */
 uint32_t define(tn_context *ctx, const tn_operator_def *def);
 

@@ -74,17 +74,8 @@ def main():
     parser.add_argument("--of", choices=MUTANTS, required=True)
     parser.add_argument("--only", default="", help="mutants whose description contains this")
     o = parser.parse_args()
-    build = o.build.resolve()
-    commands = mutation.library_commands(build)
-    if not mutation.is_plain(commands):
-        return mutation.SKIPPED
-
-    def make(folder, *mutant):
-        made = mutation.compile_mutant(build, commands, folder, *mutant)
-        return made and (o.program, {**os.environ, "LD_PRELOAD": str(mutation.link_library(build, folder, *made))})
-
     mutants = [(what, f"autograd/{o.of}.c", old, new, f"{o.of}/{test}") for what, old, new, test in MUTANTS[o.of] if o.only in what]
-    return mutation.hunt(build, mutants, "library", (o.program, os.environ), make)
+    return mutation.hunt_library(o.build.resolve(), o.program, os.environ, mutants)
 
 
 if __name__ == "__main__":

@@ -122,17 +122,10 @@ def main():
     parser.add_argument("--only", default="", help="mutants whose description contains this")
     o = parser.parse_args()
     build = o.build.resolve()
-    commands = mutation.library_commands(build)
-    if not mutation.is_plain(commands):
-        return mutation.SKIPPED
     environment = dict(os.environ, TENON_REFERENCE_LAZY="3000", TENON_REFERENCE_DEVICES="2",
                        TENON_PLUGIN_PATH=f"{build}/plugins/reference:{build}/plugins/cpu")
 
-    def make(folder, *mutant):
-        made = mutation.compile_mutant(build, commands, folder, *mutant, options=["-O1"])
-        return made and (o.program, {**environment, "LD_PRELOAD": str(mutation.link_library(build, folder, *made))})
-
-    return mutation.hunt(build, [m for m in MUTANTS if o.only in m[0]], "library", (o.program, environment), make)
+    return mutation.hunt_library(build, o.program, environment, [m for m in MUTANTS if o.only in m[0]], ["-O1"])
 
 
 if __name__ == "__main__":
