@@ -155,7 +155,7 @@ static int32_t run_prim(uint32_t number, tn_tensor *dst, tn_tensor *src, tn_valu
     const tni_op *op = op_of(dst->ctx, number);
     const tni_kernel *k;
     int32_t status = TN_E_UNSUPPORTED;
-    if (!op) return TN_E_INTERNAL;
+    if (!op) return TN_E_OUT_OF_MEMORY;
     tni_frame_init(&f, dst->ctx, op, &out, 1);
     f.args = args;
     f.device = dst->desc.device;
