@@ -40,8 +40,7 @@ typedef struct checkpoint {
     tn_tensors_fn f;
     void *user;
     tn_checkpoint_options options;
-    pthread_mutex_t
-        lock; /* of the places; recursive, since the function may let go of some when it runs again */
+    pthread_mutex_t lock; /* of the places; recursive: the function may let go of some when it runs again */
     tni_vector places;
     uint32_t filled; /* places that the second run has come to */
     int32_t is_running_again;
@@ -159,9 +158,10 @@ static void *keep_place(void *user, tn_scope *s, tn_tensor *t)
     checkpoint *c = user;
     pthread_mutex_lock(&c->lock);
     place *p = tni_vector_push(c->ctx, &c->places, sizeof *p);
-    if (p) *p = place_of(t);
-    if (p)
-        p->tensor = tn_retain(t); /* for a function that runs backward; the scope of the run has it anyway */
+    if (p) {
+        *p = place_of(t);
+        p->tensor = tn_retain(t); /* for backward inside the function; the scope of the run has it anyway */
+    }
     uintptr_t number = c->places.count; /* from 1 on */
     pthread_mutex_unlock(&c->lock);
     if (!p) {
@@ -277,6 +277,7 @@ static int32_t run_with_hooks(checkpoint *c, tn_scope *s)
     int32_t status = make_leaves(c, s, leaves);
     if (status) return tni_scope_record(s, status);
     c->filled = c->random.next = 0;
+    c->random.is_short = 0;
     c->random.replays = 1;
     status = call(
         c, s, (tn_tensors){leaves, c->n_inputs}, outs,
@@ -371,7 +372,12 @@ static int32_t run_first(checkpoint *c, tn_scope *s, tn_tensors inputs, tn_tenso
                       (tn_saved_hooks){.pack = keep_place, .unpack = read_place, .destroy = forget_place});
     for (uint32_t i = 1; i <= c->places.count; i++) empty_place(c, i, 0);
     if (!status && c->random.is_short) status = tni_scope_record(inner, TN_E_OUT_OF_MEMORY);
-    for (uint32_t i = 0; i < c->options.n_outs && !status; i++) out[i] = tn_scope_adopt(s, outs[i]);
+    for (uint32_t i = 0; outs && i < c->options.n_outs; i++) {
+        if (status)
+            tn_release(outs[i]);
+        else
+            out[i] = tn_scope_adopt(s, outs[i]);
+    }
     return tn_scope_close(inner);
 }
 

@@ -36,7 +36,7 @@ MUTANTS = {
         ("another shape", "if (p && !p->is_gone && !is_like(p, t)) {", "if (0) {", "notices_a_function_that_does_something_else"),
         ("what the first run saved", "    for (uint32_t i = 1; i <= c->places.count; i++) empty_place(c, i, 0);\n", "",
          "keeps_the_inputs_and_outputs_alone"),
-        ("a function that runs backward", "p->tensor = tn_retain(t); /* for", "(void)0; /* for", "may_run_backward_inside"),
+        ("a function that runs backward", "p->tensor = tn_retain(t); /* for backward", "(void)0; /* for backward", "may_run_backward_inside"),
         ("what was read goes where the graph stays", "if (hooks.pack == keep_place) own->read = leave_place;", "",
          "runs_again_for_each_backward_run_that_keeps_the_graph"),
         ("one run for all that backward reads", "if (!p->tensor && run_again(c, s))", "if (run_again(c, s))",
