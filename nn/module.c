@@ -84,23 +84,23 @@ int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
     return code;
 }
 
+/* The text of a function that ends with "const char *format, ...". */
+#define FORMAT(text, format)                     \
+    char text[1024];                             \
+    va_list args;                                \
+    va_start(args, format);                      \
+    vsnprintf(text, sizeof(text), format, args); \
+    va_end(args)
+
 int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...)
 {
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT(text, format);
     return tn_module_fail(m, code, text);
 }
 
 int32_t nn_scope_fail(tn_scope *s, int32_t code, const char *format, ...)
 {
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT(text, format);
     return tn_scope_fail(s, code, text);
 }
 

@@ -61,19 +61,18 @@ static int32_t pair(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
     return TN_OK;
 }
 
-static int32_t nothing_of_it(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
-{
-    (void)user;
-    out[0] = tn_ones_like(scope, in.data[0]);
-    return TN_OK;
-}
-
-static int32_t no_elements(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
-{
-    (void)user;
-    out[0] = tn_narrow(scope, in.data[0], 0, 0, 0);
-    return TN_OK;
-}
+/* A function of one output: an expression of the tensors `in`. */
+#define OF_ONE(name, expression)                                                     \
+    static int32_t name(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out) \
+    {                                                                                \
+        (void)user;                                                                  \
+        out[0] = expression;                                                         \
+        return TN_OK;                                                                \
+    }
+OF_ONE(nothing_of_it, tn_ones_like(scope, in.data[0]))
+OF_ONE(no_elements, tn_narrow(scope, in.data[0], 0, 0, 0))
+OF_ONE(sine, tn_sin(scope, in.data[0]))
+OF_ONE(product, tn_mul(scope, in.data[0], in.data[1]))
 
 Test(functional, of_outputs_that_do_not_depend)
 {
@@ -176,20 +175,6 @@ Test(functional, are_differentiable_themselves)
         EXPECT(s, grad, 90 + 42 * 2 + 30 * 2, 60);
     }
     end();
-}
-
-static int32_t sine(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
-{
-    (void)user;
-    out[0] = tn_sin(scope, in.data[0]);
-    return TN_OK;
-}
-
-static int32_t product(void *user, tn_scope *scope, tn_tensors in, tn_tensor **out)
-{
-    (void)user;
-    out[0] = tn_mul(scope, in.data[0], in.data[1]);
-    return TN_OK;
 }
 
 /* x -> linear(x, w), whose Jacobian is w */
