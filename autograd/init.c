@@ -2,6 +2,7 @@
 /* What autograd adds to a context: its state, the recording layer, the rules of built-in operators. */
 #include "autograd/anomaly.h"
 #include "autograd/record.h"
+#include "autograd/saved_tensor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,7 @@ void tni_autograd_finish(tn_context *ctx)
     }
     tni_free(ctx, state->names, TNI_MAX_OPS * sizeof *state->names);
     tni_custom_finish(ctx);
+    tni_saved_hooks_finish(ctx);
     tni_anomaly_finish(ctx);
     pthread_mutex_destroy(&state->gradients);
     pthread_mutex_destroy(&state->views);

@@ -52,13 +52,18 @@ int32_t tn_disable_saved_tensors_hooks(tn_context *ctx, const char *message)
     return status;
 }
 
+static void free_frame(tni_saved_hook_frame *frame)
+{
+    tn_context *ctx = frame->ctx;
+    if (frame->refusal) tni_free(ctx, frame->refusal, strlen(frame->refusal) + 1);
+    tni_free(ctx, frame, sizeof *frame);
+}
+
 static void pop(void)
 {
     tni_saved_hook_frame *frame = tni_saved_hooks();
-    tn_context *ctx = frame->ctx;
     tni_tls.saved_hooks = frame->head.outer;
-    if (frame->refusal) tni_free(ctx, frame->refusal, strlen(frame->refusal) + 1);
-    tni_free(ctx, frame, sizeof *frame);
+    free_frame(frame);
 }
 
 void tn_saved_hooks_pop(tn_context *ctx)
@@ -80,6 +85,19 @@ int32_t tni_saved_hooks_end(const tni_saved_hook_frame *frame, const char *who)
                ? TN_OK
                : tni_error(TN_E_STATE, "%s: the function pushed hooks of saved tensors and did not pop them",
                            who);
+}
+
+void tni_saved_hooks_finish(const tn_context *ctx)
+{
+    for (tni_saving **link = &tni_tls.saved_hooks; *link;) {
+        tni_saved_hook_frame *frame = (tni_saved_hook_frame *)*link;
+        if (frame->ctx == ctx) {
+            *link = frame->head.outer;
+            free_frame(frame);
+        } else {
+            link = &frame->head.outer;
+        }
+    }
 }
 
 /* ---- On the host --------------------------------------------------------------------------------------- */

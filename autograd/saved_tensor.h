@@ -24,6 +24,9 @@ static inline tni_saved_hook_frame *tni_saved_hooks(void)
  * or if the function has popped them. */
 int32_t tni_saved_hooks_end(const tni_saved_hook_frame *frame, const char *who);
 
+/* Takes away what this thread forgot to pop before it destroyed the context: it would be in force for the next one. */
+void tni_saved_hooks_finish(const tn_context *ctx);
+
 /* Hooks for what was packed as a reference to a tensor. */
 tn_tensor *tni_unpack_reference(void *user, tn_scope *s, void *packed);
 void tni_drop_reference(void *user, void *packed);

@@ -358,3 +358,20 @@ Test(hooks, of_a_node_that_fail)
     cr_assert_null(tn_grad_of(s, x));
     end();
 }
+
+/* A pair that the program forgot goes with its context, and is not in force for the next one; that of another context stays. */
+Test(hooks, of_saved_tensors_that_are_forgotten)
+{
+    tn_context *other = open_context();
+    cr_assert_eq(tn_allow_mutation_on_saved_tensors(ctx), TN_OK);
+    cr_assert_eq(tn_allow_mutation_on_saved_tensors(other), TN_OK);
+    tn_context_destroy(other);
+    cr_assert_eq(tn_disable_saved_tensors_hooks(ctx, "one is in force"), TN_E_AUTOGRAD);
+    tn_saved_hooks_pop(ctx);
+    cr_assert_eq(tn_disable_saved_tensors_hooks(ctx, "none is in force"), TN_OK);
+    end(); /* with the refusal in force */
+    begin();
+    cr_assert_eq(tn_allow_mutation_on_saved_tensors(ctx), TN_OK);
+    tn_saved_hooks_pop(ctx);
+    end();
+}
