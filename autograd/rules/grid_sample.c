@@ -133,7 +133,7 @@ static tn_tensor *sample(tn_scope *s, tn_tensor *image, tn_tensor *grid, const s
         }
         stride *= size;
     }
-    tn_tensor *flat = tn_reshape(s, image, TN_INTS(n, channels, -1)), *sum = NULL;
+    tn_tensor *flat = tn_reshape(s, image, TN_INTS(n, channels, stride)), *sum = NULL;
     for (uint32_t i = 0; i < count; i++) {
         tn_tensor *index = tn_unsqueeze(s, tn__to_copy(s, tn_detach(s, taps[i].index), .dtype = TN_INT64), 1);
         tn_tensor *values = tn_gather(s, flat, 2, tn_expand(s, index, TN_INTS(n, channels, points)));

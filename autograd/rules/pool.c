@@ -9,14 +9,10 @@
 static tn_tensor *pick(tn_scope *s, tn_tensor *t, tn_tensor *indices, uint32_t dims)
 {
     if (!t || !indices) return NULL;
-    tn_ints shape = tensor_sizes(indices);
-    int64_t flat[TN_MAX_RANK];
-    uint32_t lead = indices->desc.rank - dims;
-    for (uint32_t i = 0; i < lead; i++) flat[i] = indices->desc.sizes[i];
-    flat[lead] = -1;
-    tn_ints as_lists = {flat, lead + 1};
-    tn_tensor *values = tn_gather(s, tn_reshape(s, t, as_lists), -1, tn_reshape(s, indices, as_lists));
-    return tn_reshape(s, values, shape);
+    int64_t first = -(int64_t)dims;
+    tn_tensor *values =
+        tn_gather(s, tn_flatten(s, t, .start_dim = first), -1, tn_flatten(s, indices, .start_dim = first));
+    return tn_reshape(s, values, tensor_sizes(indices));
 }
 
 static void max_pool_backward(tn_scope *s, tni_grad *g, uint32_t dims)

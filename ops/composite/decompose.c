@@ -137,10 +137,21 @@ void composite_cholesky_solve(tn_scope *s, const tn_value *args, tn_value *outs)
     give(outs, 0, cholesky_solve(s, arg_tensor(args, 0), factor, arg_bool(args, 2)));
 }
 
+/* A triangular matrix has an inverse if its diagonal has no zero: refuses others as factorizations do. */
+static void check_diagonal(tn_scope *s, tn_tensor *triangle, const char *name)
+{
+    if (tn_tensor_numel(triangle) == 0) return;
+    tn_tensor *zero = tn_eq_scalar(s, tn_diagonal(s, triangle, .dim1 = -2, .dim2 = -1), 0);
+    tn_tensor *first = tn_argmax(s, tni_cast(s, zero, TN_INT32), .dim = -1);
+    tn_tensor *info = tn_mul(s, tn_add_scalar(s, first, 1), tn_any_dim(s, zero, -1));
+    tn__linalg_check_errors(s, tni_cast(s, info, TN_INT32), name, rank_of(triangle) == 2);
+}
+
 void composite_cholesky_inverse(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *factor = arg_tensor(args, 0);
     if (tni_check_matrices(s, factor, "cholesky_inverse", 1)) return;
+    check_diagonal(s, factor, "cholesky_inverse");
     give(outs, 0, cholesky_solve(s, tni_units_like(s, factor), factor, arg_bool(args, 1)));
 }
 

@@ -28,6 +28,10 @@ static void dropout(tn_scope *s, const tn_value *args, int32_t channels, int32_t
     if (channels && rank_of(input) < 2)
         return (void)tn_scope_fail(s, TN_E_SHAPE,
                                    "Feature dropout requires at least 2 dimensions in the input");
+    if (!is_float(dtype_of(input)) && !is_complex(dtype_of(input)))
+        return (void)tni_scope_failf(s, TN_E_DTYPE,
+                                     "result type Float can't be cast to the desired output type %s",
+                                     tni_dtype_error_name(dtype_of(input)));
     tn_tensor *noise = make_noise(s, input, p, channels);
     if (!alpha) return give(outs, 0, tn_mul(s, input, tn_div_scalar(s, noise, 1 - p)));
     double a = 1 / sqrt((negative * negative * p + 1) * (1 - p));

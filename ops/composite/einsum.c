@@ -262,13 +262,13 @@ static int32_t check_sizes(tn_scope *s, const einsum_plan *p, tn_tensor *const *
 
 /* ---- contraction ---- */
 
-/* The summed dimensions (bits) that no operand but these two has. */
+/* The summed dimensions (bits) of more than one element that no operand but these two has. */
 static uint64_t summable(const einsum_plan *p, tn_tensor *const *operands, int64_t count, int64_t a,
                          int64_t b)
 {
     uint64_t bits = 0;
     for (int64_t d = p->n_output; d < p->n_total; d++) {
-        int32_t elsewhere = 0;
+        int32_t elsewhere = tni_sizes(operands[a])[d] == 1 && tni_sizes(operands[b])[d] == 1;
         for (int64_t i = 0; i < count; i++) elsewhere |= i != a && i != b && tni_sizes(operands[i])[d] != 1;
         if (!elsewhere) bits |= UINT64_C(1) << d;
     }

@@ -379,8 +379,11 @@ static const char *can_run(void *self, const tn_call *call)
 #define integral_dtypes   gpu_integral_dtypes
 #define integer_dtypes    gpu_integer_dtypes
 
-/* A scalar stays float32 when a half tensor is multiplied or divided by it. As in ATen, only mul and div do. */
-#define KEEPS_SCALARS(op) ((op) == GPU_OP_mul || (op) == GPU_OP_div ? TN_ROW_WIDE_IMMEDIATE : 0)
+/* A scalar stays float32 when a half tensor is multiplied or divided by it. As in ATen: mul and the divisions. */
+#define KEEPS_SCALARS(op)                                                                               \
+    ((op) == GPU_OP_mul || (op) == GPU_OP_div || (op) == GPU_OP_div_mode || (op) == GPU_OP_floor_divide \
+         ? TN_ROW_WIDE_IMMEDIATE                                                                        \
+         : 0)
 #define DEFINE_ROW(name, op_types, op_dtypes, grain, op_schema) \
     {.size = sizeof(tn_kernel_row),                             \
      .flags = KEEPS_SCALARS(GPU_OP_##name),                     \

@@ -83,14 +83,29 @@ static int64_t linear(const tn_tensor_desc *t, const int64_t *index)
     return at;
 }
 
-/* Sums become means: divided by how many went in, integers rounded down. */
-static void divide_by_counts(const tn_tensor_desc *out, const int64_t *counts, int include_self)
+/*
+ * The elements of a half type, for sums that are rounded once at their end, as in ATen. NULL for lack of memory:
+ * then each step is rounded.
+ */
+static number *all_numbers(const tn_tensor_desc *t)
+{
+    number *all = calloc((size_t)tensor_numel(t), sizeof *all);
+    int64_t index[TN_MAX_RANK] = {0};
+    if (!all) return NULL;
+    do all[linear(t, index)] = tensor_load(t, index);
+    while (tensor_next(t->rank, t->sizes, index));
+    return all;
+}
+
+/* Sums become means: divided by how many went in, integers rounded down. `sums` is as in scatter. */
+static void divide_by_counts(const tn_tensor_desc *out, const int64_t *counts, const number *sums,
+                             int include_self)
 {
     int64_t index[TN_MAX_RANK] = {0};
     do {
         int64_t count = counts[linear(out, index)] + include_self;
         if (counts[linear(out, index)] == 0 || count == 1) continue;
-        number sum = tensor_load(out, index);
+        number sum = sums ? sums[linear(out, index)] : tensor_load(out, index);
         if (sum.domain == DOMAIN_UNSIGNED)
             sum.i = (int64_t)((uint64_t)sum.i / (uint64_t)count);
         else if (sum.domain == DOMAIN_SIGNED)
@@ -101,8 +116,11 @@ static void divide_by_counts(const tn_tensor_desc *out, const int64_t *counts, i
     } while (tensor_next(out->rank, out->sizes, index));
 }
 
-/* `counts` (may be NULL) says how many values an element has received. */
-static int32_t scatter(const tn_call *call, int action, int include_self, int64_t *counts,
+/*
+ * `counts` (may be NULL) says how many values an element has received, `sums` (may be NULL) has the elements of
+ * the output before they are rounded to its dtype.
+ */
+static int32_t scatter(const tn_call *call, int action, int include_self, int64_t *counts, number *sums,
                        reference_failure *failure)
 {
     const tn_tensor_desc *out = tensor_output(call, 0), *positions = tensor_argument(call, 2);
@@ -117,7 +135,10 @@ static int32_t scatter(const tn_call *call, int action, int include_self, int64_
         if (source) value = tensor_load(source, index);
         int replace = counts && counts[linear(out, to)]++ == 0 && !include_self;
         value = number_rounded(out->dtype, value);
-        tensor_store(out, to, replace ? value : act(action, tensor_load(out, to), value));
+        number old = sums ? sums[linear(out, to)] : tensor_load(out, to);
+        number result = replace ? value : act(action, old, value);
+        if (sums) sums[linear(out, to)] = result;
+        tensor_store(out, to, result);
     } while (tensor_next(positions->rank, positions->sizes, index));
     return TN_OK;
 }
@@ -129,6 +150,7 @@ int32_t kernel_scatter(const tn_call *call, int32_t opcode, reference_failure *f
     int action = find_action(call, opcode);
     int include_self = opcode != SCATTER_REDUCE_TWO || tn_value_as_bool(call->args[5]);
     int64_t *counts = NULL;
+    number *sums = NULL;
     if (action < 0)
         return reference_fail(failure, TN_E_ARGUMENT,
                               "reduce argument must be either sum, prod, mean, amax or amin");
@@ -137,8 +159,11 @@ int32_t kernel_scatter(const tn_call *call, int32_t opcode, reference_failure *f
         counts = calloc((size_t)tensor_numel(out), sizeof(*counts));
         if (!counts) return reference_fail(failure, TN_E_OUT_OF_MEMORY, "no host memory to count values");
     }
-    int32_t status = scatter(call, action, include_self, counts, failure);
-    if (!status && action == MEAN && counts) divide_by_counts(out, counts, include_self);
+    int is_sum = action == ADD || action == MEAN || action == MULTIPLY;
+    if (is_sum && (out->dtype == TN_FLOAT16 || out->dtype == TN_BFLOAT16)) sums = all_numbers(out);
+    int32_t status = scatter(call, action, include_self, counts, sums, failure);
+    if (!status && action == MEAN && counts) divide_by_counts(out, counts, sums, include_self);
+    free(sums);
     free(counts);
     return status;
 }

@@ -195,6 +195,12 @@ ON_EACH_DEVICE(corners, numbers_beside_half_types)
            0.00168609619140625);
     tn_tensor *rows = MAKE(p, TN_FLOAT16, TN_INTS(2, 2), 0.5, 0.25, 1, 2);
     EXPECT(p, tn_mul_scalar(s, tn_transpose(s, rows, 0, 1), 32768), 16384, 32768, 8192, INFINITY);
+    /* 1.265625 / 0.0362 is 34.96, but 35.03 by the number that bfloat16 has for 0.0362. */
+    tn_tensor *a = MAKE(p, TN_BFLOAT16, TN_INTS(1), 1.265625);
+    tn_tensor *b = tn_scalar_tensor_of(s, TN_SCALAR(0.0362), TN_FLOAT32, TN_CPU);
+    EXPECT(p, tn_floor_divide(s, a, b), 34);
+    EXPECT(p, tn_div_tensor_mode(s, a, b, "floor"), 34);
+    EXPECT(p, tn_remainder(s, a, b), 0.0009765625);
     /* In sums the scalar is rounded. */
     EXPECT(p, tn_sub_scalar(s, MAKE(p, TN_FLOAT16, TN_INTS(1), 60000), 66000), -INFINITY);
 }
@@ -237,4 +243,22 @@ ON_EACH_DEVICE(corners, largest_differences_with_nan)
               *b = MAKE(p, TN_FLOAT32, TN_INTS(2, 2), 1, 2, 5, NAN);
     EXPECT(p, tn_cdist(s, a, b, .p = INFINITY), 0, 4, INFINITY, INFINITY);
     cr_assert(isnan(tn_item_double(s, tn_pdist(s, a, .p = INFINITY))));
+}
+
+/* Sums of half types are rounded once: in bfloat16 256 + 1 is 256, in float16 2048 + 1 is 2048. */
+ON_EACH_DEVICE(corners, long_sums_of_half_types)
+{
+    tn_scope *s = p->s;
+    const tn_dtype dtypes[] = {TN_BFLOAT16, TN_FLOAT16};
+    for (int i = 0; i < 2; i++) {
+        int64_t n = i ? 4096 : 512;
+        tn_tensor *at = tn_zeros(s, TN_INTS(n), .dtype = TN_INT64, .device = p->device);
+        tn_tensor *ones = tn_ones(s, TN_INTS(n), .dtype = dtypes[i], .device = p->device);
+        tn_tensor *self = MAKE(p, dtypes[i], TN_INTS(2), 0, 3);
+        EXPECT(p, tn_scatter_add(s, self, 0, at, ones), (double)n, 3);
+        EXPECT(p, tn_scatter_src_reduce(s, self, 0, at, ones, "add"), (double)n, 3);
+        EXPECT(p, tn_scatter_value_reduce(s, self, 0, at, TN_SCALAR(1), "add"), (double)n, 3);
+        EXPECT(p, tn_scatter_reduce(s, self, 0, at, ones, "sum", .include_self = 0), (double)n, 3);
+        EXPECT(p, tn_scatter_reduce(s, self, 0, at, ones, "mean", .include_self = 0), 1, 3);
+    }
 }

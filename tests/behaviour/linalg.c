@@ -28,6 +28,12 @@ ON_EACH_DEVICE(linalg, singular_matrices_are_refused)
            "input matrix is singular.");
     tn_linalg_inv(p->s, a);
     expect_error(p, "linalg.inv: (Batch element 1): The diagonal element 2 is zero");
+    tn_cholesky_inverse(p->s, square(p, 1, 0, 1, 0));
+    expect_error(p, "cholesky_inverse: The diagonal element 2 is zero, the inversion could not be completed "
+                    "because the input matrix is singular.");
+    tn_cholesky_inverse(p->s, MAKE(p, TN_FLOAT64, TN_INTS(2, 2, 2), 1, 0, 0, 1, 0, 1, 0, 0));
+    expect_error(p, "cholesky_inverse: (Batch element 1): The diagonal element 1 is zero");
+    expect_sizes(p, tn_cholesky_inverse(p->s, MAKE(p, TN_FLOAT64, TN_INTS(3, 0, 0), 0)), TN_INTS(3, 0, 0));
     tn_linalg_solve(p->s, a, a);
     expect_error(p,
                  "linalg.solve: (Batch element 1): The solver failed because the input matrix is singular.");

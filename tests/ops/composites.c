@@ -52,6 +52,12 @@ Test(composites, einsum)
     EXPECT(s, tn_einsum(s, "ij->ji", TN_TENSORS(m)), 1, 3, 2, 4);
     EXPECT(s, tn_einsum(s, "...j,kj,k->...", TN_TENSORS(m, m, v)), 13 * 1 + 24 * 2, 13 * 3 + 24 * 4);
     EXPECT(s, tn_einsum(s, "i,j", TN_TENSORS(v, v)), 100, 10, 10, 1);
+    /* Sums of small integers are int64. */
+    tn_tensor *whole = tn__to_copy(s, m, .dtype = TN_INT16), *w = tn__to_copy(s, v, .dtype = TN_INT16);
+    tn_tensor *sums = tn_einsum(s, "...ik,...j->ij", TN_TENSORS(tn_unsqueeze(s, whole, 0), w));
+    EXPECT(s, sums, 30, 3, 70, 7);
+    cr_expect_eq(tn_tensor_dtype(sums), TN_INT64);
+    cr_expect_eq(tn_tensor_dtype(tn_einsum(s, "ij,kj->ik", TN_TENSORS(whole, whole))), TN_INT16);
     tn_einsum(s, "ij,jk->im", TN_TENSORS(m, m));
     expect_error(s, "output subscript m does not appear");
     end();

@@ -3,6 +3,7 @@
  * gather, scatter and its reductions, index_select, index_add, index_copy, index_reduce, index and
  * index_put. Indices are checked before anything is written.
  */
+#include "copy/copy.h"
 #include "kernel_lists.h"
 #include "index_walk.h"
 #include "support/kernel_table.h"
@@ -201,24 +202,33 @@ static void divide_by_counts(const tn_tensor_desc *self, const char *counts, int
     }
 }
 
+/* A contiguous tensor in scratch memory with the sizes of t. Returns its memory, NULL for lack of it. */
+static void *make_like(const tn_call *call, const tn_tensor_desc *t, tn_dtype dtype, tn_tensor_desc *out)
+{
+    int64_t *strides = cpu_scratch(call, (uint64_t)(t->rank + 1) * sizeof *strides), step = 1;
+    *out = *t;
+    out->flags = 0;
+    out->dtype = dtype;
+    out->strides = strides;
+    out->host = cpu_scratch(call, (uint64_t)(cpu_numel(t) * tn_dtype_bytes(dtype)));
+    for (uint32_t k = t->rank; strides && k-- > 0;) {
+        strides[k] = step;
+        step *= t->sizes[k];
+    }
+    return strides ? out->host : NULL;
+}
+
 /* Divides by the number of elements combined at each position of self, which the same walk over a
  * contiguous tensor of counts gives. */
 static int32_t mean_of(const tn_call *call, const cpu_walk *w, const tn_tensor_desc *self,
                        const tn_tensor_desc *shape, int64_t dim, const tn_tensor_desc *index, int32_t by_list,
                        int32_t include_self)
 {
-    int64_t n = cpu_numel(self), one = 1, strides[TN_MAX_RANK + 1], step = 1;
-    int64_t *counts = cpu_scratch(call, (uint64_t)n * 8), *chosen = NULL;
+    int64_t n = cpu_numel(self), one = 1, *chosen = NULL;
+    tn_tensor_desc as_counts;
+    int64_t *counts = make_like(call, self, TN_INT64, &as_counts);
     if (!counts) return TN_E_OUT_OF_MEMORY;
     for (int64_t i = 0; i < n; i++) counts[i] = include_self ? 1 : 0;
-    for (uint32_t k = self->rank; k-- > 0;) {
-        strides[k] = step;
-        step *= self->sizes[k];
-    }
-    tn_tensor_desc as_counts = *self;
-    as_counts.dtype = TN_INT64;
-    as_counts.host = counts;
-    as_counts.strides = strides;
     cpu_walk count = *w;
     combination add = {combine_list(CPU_I64)[CPU_COMBINE_ADD], 1, 0, 1};
     cpu_walk_lines(&count, shape, dim, &as_counts, NULL, by_list ? NULL : index);
@@ -283,10 +293,11 @@ static void element_of(tn_value v, tn_dtype dtype, void *out)
         cpu_convert(out, slot, &v.as.i, CPU_I64, 1);
 }
 
-/* Overwrites where `word` is NULL. */
-static int32_t scatter_any(const tn_call *call, const char *word, int32_t include_self)
+/* Overwrites where `word` is NULL; without `src` argument 3 is a number. */
+static int32_t scatter_into(const tn_call *call, const tn_tensor_desc *self, const tn_tensor_desc *src,
+                            const char *word, int32_t include_self)
 {
-    const tn_tensor_desc *self = written(call), *index = tensor_arg(call, 2), *src = tensor_arg(call, 3);
+    const tn_tensor_desc *index = tensor_arg(call, 2);
     int64_t dim = cpu_dim(self, int_arg(call, 1)), bytes = tn_dtype_bytes(self->dtype);
     char element[16];
     int32_t mean = 0, op = word ? reduction_of(word, &mean) : 0;
@@ -315,6 +326,23 @@ static int32_t scatter_any(const tn_call *call, const char *word, int32_t includ
     w.fn = word ? combine_row : cpu_put_fn(bytes);
     cpu_walk_run(call, &w);
     return mean ? mean_of(call, &w, self, index, dim, index, 0, include_self) : TN_OK;
+}
+
+/* Sums and products of half types are taken in float32 and rounded once, as in ATen. */
+static int32_t scatter_any(const tn_call *call, const char *word, int32_t include_self)
+{
+    const tn_tensor_desc *self = written(call), *src = tensor_arg(call, 3);
+    int32_t mean, op = word ? reduction_of(word, &mean) : -1;
+    tn_tensor_desc result, terms;
+    if ((self->dtype != TN_FLOAT16 && self->dtype != TN_BFLOAT16) ||
+        (op != CPU_COMBINE_ADD && op != CPU_COMBINE_MULTIPLY))
+        return scatter_into(call, self, src, word, include_self);
+    if (!make_like(call, self, TN_FLOAT32, &result) || (src && !make_like(call, src, TN_FLOAT32, &terms)))
+        return TN_E_OUT_OF_MEMORY;
+    int32_t status = cpu_copy_tensor(call, &result, self);
+    if (!status && src) status = cpu_copy_tensor(call, &terms, src);
+    if (!status) status = scatter_into(call, &result, src ? &terms : NULL, word, include_self);
+    return status ? status : cpu_copy_tensor(call, self, &result);
 }
 
 /* aten::scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) and .value */

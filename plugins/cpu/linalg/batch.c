@@ -241,6 +241,9 @@ static const struct {
 } meanings[] = {
     {"linalg.inv", "%sThe diagonal element %d is zero, the inversion could not be completed because the "
                    "input matrix is singular."},
+    {"cholesky_inverse",
+     "%sThe diagonal element %d is zero, the inversion could not be completed because the "
+     "input matrix is singular."},
     {"linalg.solve", "%sThe solver failed because the input matrix is singular."},
     {"linalg.cholesky",
      "%sThe factorization could not be completed because the input is not positive-definite "

@@ -401,9 +401,12 @@ static int32_t run_pointwise(void *self, const tn_call *call)
 
 /*
  * A scalar stays float32 when a half tensor is multiplied or divided by it: 65536 is infinite in float16, but
- * x * 65536 need not be. As in ATen, only mul and div do this.
+ * x * 65536 need not be. As in ATen, only mul and the divisions do this.
  */
-#define KEEPS_SCALARS(op) ((op) == CPU_OP_mul || (op) == CPU_OP_div ? TN_ROW_WIDE_IMMEDIATE : 0)
+#define KEEPS_SCALARS(op)                                                                               \
+    ((op) == CPU_OP_mul || (op) == CPU_OP_div || (op) == CPU_OP_div_mode || (op) == CPU_OP_floor_divide \
+         ? TN_ROW_WIDE_IMMEDIATE                                                                        \
+         : 0)
 #define DEFINE_ROW(name, op_types, op_dtypes, thousand, op_schema) \
     {.size = sizeof(tn_kernel_row),                                \
      .flags = KEEPS_SCALARS(CPU_OP_##name),                        \
