@@ -268,9 +268,9 @@ static uint64_t summable(const einsum_plan *p, tn_tensor *const *operands, int64
 {
     uint64_t bits = 0;
     for (int64_t d = p->n_output; d < p->n_total; d++) {
-        int32_t elsewhere = tni_sizes(operands[a])[d] == 1 && tni_sizes(operands[b])[d] == 1;
-        for (int64_t i = 0; i < count; i++) elsewhere |= i != a && i != b && tni_sizes(operands[i])[d] != 1;
-        if (!elsewhere) bits |= UINT64_C(1) << d;
+        int32_t stays = tni_sizes(operands[a])[d] == 1 && tni_sizes(operands[b])[d] == 1;
+        for (int64_t i = 0; i < count; i++) stays |= i != a && i != b && tni_sizes(operands[i])[d] != 1;
+        if (!stays) bits |= UINT64_C(1) << d;
     }
     return bits;
 }

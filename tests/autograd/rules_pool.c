@@ -63,6 +63,10 @@ Test(rules_pool, undone)
     CHECK(s, TN_OP_MAX_UNPOOL3D, of(leaf(s, -2, 2, TN_INTS(1, 1, 1, 2, 2))),
           of(longs(s, TN_INTS(1, 1, 1, 2, 2), in_space)), list(TN_INTS(2, 4, 4)), list(TN_INTS(2, 2, 2)),
           list(TN_INTS(0, 0, 0)));
+    /* No images. */
+    tn_tensor *none = leaf(s, -2, 2, TN_INTS(0, 2, 2, 2)), *where = tn_zeros_like(s, none, .dtype = TN_INT64);
+    tn_backward(s, tn_sum(s, tn_max_unpool2d(s, none, where, TN_INTS(4, 4))));
+    cr_expect_eq(tn_tensor_numel(tn_grad_of(s, none)), 0);
     rules_end(s);
 }
 

@@ -219,6 +219,8 @@ Test(refusals, of_layers_and_samples)
     REFUSED(tn_conv_tbc(s, m, m, v), "Input must have 3 dims: time, batch, in_channel");
     REFUSED(tn_dropout(s, v, 2, 1), "dropout probability has to be between 0 and 1, but got 2");
     REFUSED(tn_feature_dropout(s, v, 0.5, 1), "Feature dropout requires at least 2 dimensions in the input");
+    REFUSED(tn_feature_alpha_dropout(s, tn_ones(s, TN_INTS(2, 2), .dtype = TN_INT32), 0.5, 1),
+            "result type Float can't be cast to the desired output type Int");
     REFUSED(tn_bernoulli_p(s, v, 2), "bernoulli_ expects p to be in [0, 1], but got p=2");
     REFUSED(tn_uniform_(s, v, .from = 1, .to = 0),
             "uniform_ expects to return a [from, to) range, but found from=1 > to=0");
