@@ -142,8 +142,10 @@ void gpu_graph_release(gpu_graph *graph);
 gpu_graph *gpu_stream_capture(const gpu_stream *stream);
 /* A library has queued work: a graph that captures it remembers that. */
 void gpu_stream_uses_library(const gpu_stream *stream);
-/* The stream captures the graph, too, unless it is NULL or the stream already captures. */
-void gpu_stream_join(gpu_stream *stream, gpu_graph *graph);
+/* The stream captures the graph, too, unless it is NULL or the stream already captures. 1: it did not before. */
+int32_t gpu_stream_join(gpu_stream *stream, gpu_graph *graph);
+/* The stream captures no more. */
+void gpu_stream_leave(gpu_stream *stream);
 /* TN_OK; or TN_E_STATE and "WHAT cannot be captured in a graph" while the stream captures. */
 int32_t gpu_stream_check_runs(const gpu_stream *stream, const char *what);
 /* Where kernels write the faults that they find: memory of the stream, or of the graph that it captures. */

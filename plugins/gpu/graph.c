@@ -74,13 +74,22 @@ void gpu_stream_uses_library(const gpu_stream *s)
     if (g) __atomic_store_n(&g->uses_libraries, 1, __ATOMIC_RELEASE);
 }
 
-void gpu_stream_join(gpu_stream *s, gpu_graph *g)
+int32_t gpu_stream_join(gpu_stream *s, gpu_graph *g)
 {
-    if (!g) return;
+    if (!g) return 0;
+    int32_t joins = 0;
     pthread_mutex_lock(&s->device->lock);
-    if (!g->is_over && !gpu_stream_capture(s))
+    if (!g->is_over && !gpu_stream_capture(s)) {
         __atomic_store_n(&s->capture, gpu_graph_retain(g), __ATOMIC_RELEASE);
+        joins = 1;
+    }
     pthread_mutex_unlock(&s->device->lock);
+    return joins;
+}
+
+void gpu_stream_leave(gpu_stream *s)
+{
+    gpu_graph_release(__atomic_exchange_n(&s->capture, NULL, __ATOMIC_ACQ_REL));
 }
 
 /* Makes the memory for faults; the stream is idle. */
@@ -99,6 +108,7 @@ static int32_t make_faults(gpu_stream *s, void **out)
     return status;
 }
 
+/* The stream counts as capturing before it does: a wait for the device by another thread must not meet it between the two. */
 static int32_t graph_begin(void *self, void *device, void *stream)
 {
     gpu_device *d = device;
@@ -110,11 +120,13 @@ static int32_t graph_begin(void *self, void *device, void *stream)
     if (!g) return gpu_error(self, TN_E_OUT_OF_MEMORY, "out of host memory");
     *g = (gpu_graph){.device = d, .references = 1};
     status = make_faults(s, &g->faults);
-    if (!status) status = driver->graphs->begin(d->handle, s->queue);
-    if (status)
+    if (status) {
         gpu_graph_release(g);
-    else
-        __atomic_store_n(&s->capture, g, __ATOMIC_RELEASE);
+        return status;
+    }
+    __atomic_store_n(&s->capture, g, __ATOMIC_RELEASE);
+    status = driver->graphs->begin(d->handle, s->queue);
+    if (status) gpu_stream_leave(s);
     return status;
 }
 
@@ -124,9 +136,7 @@ static void leave(gpu_device *d, gpu_graph *g)
     pthread_mutex_lock(&d->lock);
     g->is_over = 1;
     for (gpu_stream *s = d->streams; s; s = s->next) {
-        if (gpu_stream_capture(s) != g) continue;
-        __atomic_store_n(&s->capture, NULL, __ATOMIC_RELEASE);
-        gpu_graph_release(g);
+        if (gpu_stream_capture(s) == g) gpu_stream_leave(s);
     }
     pthread_mutex_unlock(&d->lock);
 }
@@ -222,8 +232,13 @@ static int32_t graph_launch(void *self, void *device, void *executable, void *st
     return status;
 }
 
+static int32_t uses_libraries(const gpu_graph *g)
+{
+    return __atomic_load_n(&g->uses_libraries, __ATOMIC_ACQUIRE);
+}
+
 /* Launches that are under way may still write the faults of the graph before, so the last of them is waited for. Kernels of
- * libraries may have clusters of thread blocks, whose size an update keeps as it was. */
+ * libraries, in either graph, may have clusters of thread blocks, whose size an update keeps as it was. */
 static int32_t graph_update(void *self, void *device, void *executable, void *graph)
 {
     gpu_device *d = device;
@@ -233,10 +248,10 @@ static int32_t graph_update(void *self, void *device, void *executable, void *gr
     if (status) return status;
     if (!driver->graphs->update)
         return gpu_error(self, TN_E_UNSUPPORTED, "executables of graphs cannot be changed");
-    if (__atomic_load_n(&to->uses_libraries, __ATOMIC_ACQUIRE))
-        return gpu_error(self, TN_E_UNSUPPORTED, "kernels of a library in an executable cannot be changed");
     pthread_mutex_lock(&e->lock);
-    if (e->launched) status = driver->event_wait(d->handle, e->launched);
+    if (uses_libraries(e->graph) || uses_libraries(to))
+        status = gpu_error(self, TN_E_UNSUPPORTED, "kernels of a library in an executable cannot be changed");
+    if (!status && e->launched) status = driver->event_wait(d->handle, e->launched);
     if (!status) status = driver->graphs->update(d->handle, e->handle, to->handle);
     if (!status) {
         gpu_graph_release(e->graph);

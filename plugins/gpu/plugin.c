@@ -260,16 +260,27 @@ static int32_t stream_host_callback(void *self, void *device, void *stream, void
     return status ? status : driver->queue_callback(s->device->handle, s->queue, callback, user);
 }
 
-/* The streams stay: the host destroys none while it synchronises their device. */
+/* The streams stay: the host destroys none while it synchronises their device. After an error the others are still waited for,
+ * because the host then frees memory; what their kernels found wrong is left for the next wait. A stream that captures runs
+ * nothing, and a wait for it would break its capture. */
 static int32_t device_synchronize(void *self, void *device)
 {
     gpu_device *d = device;
-    int32_t status = TN_OK;
+    const gpu_stream *captures = NULL;
+    int32_t first = device_status(self, device);
     pthread_mutex_lock(&d->lock);
     gpu_stream *s = d->streams;
     pthread_mutex_unlock(&d->lock);
-    for (; s && !status; s = s->next) status = stream_synchronize(self, device, s);
-    return status;
+    for (; s && first != TN_E_DEVICE_LOST; s = s->next) {
+        if (gpu_stream_capture(s)) {
+            captures = s;
+            continue;
+        }
+        int32_t status = driver->queue_finish(d->handle, s->queue);
+        if (!status && !first) status = gpu_stream_faults(s);
+        if (!first || status == TN_E_DEVICE_LOST) first = status;
+    }
+    return first || !captures ? first : gpu_stream_check_runs(captures, "waiting for a device");
 }
 
 /* ---- Events ----------------------------------------------------------------------------------------------- */
@@ -442,8 +453,9 @@ static int32_t stream_wait_event(void *self, void *device, void *stream, void *e
     if (status) return status;
     gpu_record *r = record_retain(event);
     if (r && can_wait(s->device, r)) {
+        const int32_t has_joined = gpu_stream_join(s, r->capture);
         status = driver->queue_wait(s->device->handle, s->queue, r->event);
-        if (!status) gpu_stream_join(s, r->capture);
+        if (status && has_joined) gpu_stream_leave(s);
     } else if (r) {
         status = driver->event_wait(r->device->handle, r->event);
     }

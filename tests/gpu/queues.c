@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams, graphs and launches of the family over a driver that computes nothing. Its queues count how often they were waited
+ * for, fail on request, and note a wait that breaks a capture, as runtimes of vendors do.
+ */
+#include "gpu.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- The driver ------------------------------------------------------------------------------------------ */
+
+typedef struct queue {
+    int32_t waits, fails_with, captures, is_broken, misses_event;
+} queue;
+
+static struct {
+    char kernel[64]; /* the last one that was made */
+    uint64_t items;  /* of the last launch; 0: none */
+    int32_t launches;
+    void (*meanwhile)(
+        void); /* what another thread does while a queue begins to capture, or joins a capture */
+    int32_t begin_fails, updates;
+} seen;
+
+static void find(void *state)
+{
+    ((gpu_found *)state)->count = 1;
+}
+static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
+{
+    out->device_class = TN_DEVICE_VIRTUAL;
+}
+static int32_t driver_open(gpu_plugin *plugin, uint32_t index, void **out_device)
+{
+    *out_device = &seen;
+    return TN_OK;
+}
+static void driver_close(void *device) {}
+static int32_t is_well(void *device)
+{
+    return TN_OK;
+}
+static int32_t driver_alloc(void *device, uint64_t bytes, void **out_memory)
+{
+    *out_memory = calloc(1, bytes);
+    return TN_OK;
+}
+static void driver_free(void *device, void *memory)
+{
+    free(memory);
+}
+static int32_t queue_create(void *device, int32_t priority, void **out_queue)
+{
+    *out_queue = calloc(1, sizeof(queue));
+    return TN_OK;
+}
+static void queue_destroy(void *device, void *handle)
+{
+    free(handle);
+}
+static int32_t queue_finish(void *device, void *handle)
+{
+    queue *q = handle;
+    int32_t status = q->fails_with;
+    if (q->captures) q->is_broken = 1;
+    q->waits++;
+    q->fails_with = TN_OK;
+    return status;
+}
+static int32_t queue_wait(void *device, void *handle, void *event)
+{
+    queue *q = handle;
+    if (q->misses_event) return TN_E_INTERNAL;
+    q->captures |= *(int32_t *)event;
+    if (q->captures && seen.meanwhile) seen.meanwhile();
+    return TN_OK;
+}
+static int32_t event_record(void *device, void *handle, void **out_event)
+{
+    *out_event = calloc(1, sizeof(int32_t));
+    *(int32_t *)*out_event = ((queue *)handle)->captures;
+    return TN_OK;
+}
+static int32_t event_wait(void *device, void *event)
+{
+    return TN_OK;
+}
+static int32_t driver_write(void *device, void *handle, void *memory, uint64_t offset, const void *host,
+                            uint64_t bytes)
+{
+    memcpy((char *)memory + offset, host, bytes);
+    return TN_OK;
+}
+static int32_t driver_read(void *device, void *handle, void *host, void *memory, uint64_t offset,
+                           uint64_t bytes)
+{
+    memcpy(host, (char *)memory + offset, bytes);
+    return TN_OK;
+}
+static int32_t program_create(void *device, const char *source, const char *options, const gpu_binary *binary,
+                              void **out_program, gpu_binary *out_binary)
+{
+    *out_program = &seen;
+    return TN_OK;
+}
+static int32_t kernel_create(void *device, void *program, const char *name, void **out_kernel)
+{
+    *out_kernel = (void *)(uintptr_t)name;
+    return TN_OK;
+}
+static void forget(void *device, void *handle) {}
+static int32_t driver_launch(void *device, void *handle, void *kernel, const gpu_argument *arguments,
+                             uint32_t n_arguments, uint64_t items, uint32_t group)
+{
+    snprintf(seen.kernel, sizeof seen.kernel, "%s", (const char *)kernel);
+    seen.items = items;
+    seen.launches++;
+    return TN_OK;
+}
+
+static int32_t begin(void *device, void *handle)
+{
+    queue *q = handle;
+    if (seen.begin_fails) return TN_E_INTERNAL;
+    q->captures = 1;
+    if (seen.meanwhile) seen.meanwhile();
+    return TN_OK;
+}
+static int32_t end(void *device, void *handle, void **out_graph)
+{
+    queue *q = handle;
+    q->captures = 0;
+    *out_graph = &seen;
+    return q->is_broken ? TN_E_STATE : TN_OK;
+}
+static int32_t instantiate(void *device, void *graph, void **out_executable)
+{
+    *out_executable = &seen;
+    return TN_OK;
+}
+static int32_t graph_launch(void *device, void *executable, void *handle)
+{
+    return TN_OK;
+}
+static int32_t update(void *device, void *executable, void *graph)
+{
+    seen.updates++;
+    return TN_OK;
+}
+static const gpu_graph_driver graphs = {.begin = begin,
+                                        .end = end,
+                                        .destroy = forget,
+                                        .instantiate = instantiate,
+                                        .launch = graph_launch,
+                                        .update = update,
+                                        .executable_destroy = forget};
+
+/* No test comes here. */
+static void never(void)
+{
+    abort();
+}
+#define NEVER(slot) .slot = (__typeof__(((gpu_driver *)0)->slot))never
+
+GPU_DEFINE_DRIVER("queues", .state_bytes = sizeof(gpu_found), .find = find, .describe = describe,
+                  .open = driver_open, .close = driver_close, .status = is_well, NEVER(native),
+                  .alloc = driver_alloc, .free = driver_free, NEVER(retain), .queue_create = queue_create,
+                  .queue_destroy = queue_destroy, NEVER(queue_query), .queue_finish = queue_finish,
+                  .queue_wait = queue_wait, NEVER(native_wait), NEVER(queue_callback),
+                  .event_record = event_record, .event_release = driver_free, NEVER(event_query),
+                  .event_wait = event_wait, NEVER(event_elapsed), .write = driver_write, .read = driver_read,
+                  NEVER(copy), NEVER(fill), .program_create = program_create, .program_destroy = forget,
+                  .kernel_create = kernel_create, .kernel_destroy = forget, .launch = driver_launch,
+                  .graphs = &graphs);
+
+/* ---- The host -------------------------------------------------------------------------------------------- */
+
+static char last_error[1024];
+static int32_t record_error(void *context, int32_t status, const char *message)
+{
+    snprintf(last_error, sizeof last_error, "%s", message);
+    return status;
+}
+static void *host_alloc(void *context, uint64_t bytes)
+{
+    return malloc(bytes);
+}
+static void host_free(void *context, void *memory, uint64_t bytes)
+{
+    free(memory);
+}
+static int32_t no_cache(void *context, const char *name, char *out, uint32_t bytes)
+{
+    return TN_E_IO;
+}
+static const tn_host host = {.size = sizeof host,
+                             .error = record_error,
+                             .alloc = host_alloc,
+                             .free = host_free,
+                             .cache_folder = no_cache};
+
+enum { STREAMS = 3 };
+static tn_plugin_table table;
+static void *self, *device, *streams[STREAMS];
+static const tn_device_interface *devices;
+static const tn_stream_interface *of_streams;
+static const tn_event_interface *of_events;
+static const tn_graph_interface *of_graphs;
+
+static void open_streams(void)
+{
+    const tn_host_offer offer = {
+        .size = sizeof offer, .abi_min = TN_ABI_GENERATION, .abi_max = TN_ABI_GENERATION};
+    const tn_device_options options = {.size = sizeof options};
+    const tn_stream_options of_stream = {.size = sizeof of_stream};
+    uint32_t count;
+    const char *reason;
+    table.size = sizeof table;
+    cr_assert_eq(gpu_entry(&offer, &table), TN_OK);
+    cr_assert_eq(table.init(&host, &self), TN_OK, "%s", last_error);
+    devices = table.get_interface(self, "tenon.device", 1);
+    of_streams = table.get_interface(self, "tenon.stream", 1);
+    of_events = table.get_interface(self, "tenon.event", 1);
+    of_graphs = table.get_interface(self, "tenon.graph", 1);
+    cr_assert_eq(devices->enumerate(self, &count, &reason), TN_OK);
+    cr_assert_eq(devices->open(self, 0, &options, &device), TN_OK);
+    for (int i = 0; i < STREAMS; i++)
+        cr_assert_eq(of_streams->create(self, device, &of_stream, &streams[i]), TN_OK);
+}
+
+static void close_streams(void)
+{
+    for (int i = 0; i < STREAMS; i++) of_streams->destroy(self, device, streams[i]);
+    devices->close(self, device);
+    table.shutdown(self);
+}
+
+TestSuite(queues, .init = open_streams, .fini = close_streams);
+
+static queue *queue_of(int i)
+{
+    return ((gpu_stream *)streams[i])->queue;
+}
+
+/* ---- Waits for a device ---------------------------------------------------------------------------------- */
+
+/* Each queue is waited for once more by the wait, unless it captures. */
+static void expect_waits(int32_t status, int32_t which_captures)
+{
+    int32_t before[STREAMS];
+    for (int i = 0; i < STREAMS; i++) before[i] = queue_of(i)->waits;
+    cr_expect_eq(devices->synchronize(self, device), status);
+    for (int i = 0; i < STREAMS; i++)
+        cr_expect_eq(queue_of(i)->waits, before[i] + (i != which_captures), "queue %d", i);
+}
+
+/* The host frees memory after the wait, so no stream may still run. */
+Test(queues, an_error_of_one_stream_leaves_no_other_running)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        queue_of(i)->fails_with = TN_E_IO;
+        expect_waits(TN_E_IO, -1);
+        expect_waits(TN_OK, -1);
+    }
+}
+
+/* A late fault of a kernel: reading it takes waits of its own. */
+static void fail_kernel(int i)
+{
+    gpu_stream *s = streams[i];
+    ((int32_t *)s->faults)[0] = GPU_FAULT_DIVISION;
+    s->may_have_fault = 1;
+}
+
+Test(queues, each_fault_is_told_once)
+{
+    fail_kernel(0);
+    fail_kernel(2);
+    for (int i = 0; i < 2; i++) {
+        last_error[0] = 0;
+        cr_expect_eq(devices->synchronize(self, device), TN_E_ARGUMENT);
+        cr_expect_str_eq(last_error, "queues: ZeroDivisionError");
+    }
+    cr_expect_eq(devices->synchronize(self, device), TN_OK);
+}
+
+/* A wait would break the capture. */
+Test(queues, a_stream_that_captures_is_not_waited_for)
+{
+    void *graph = NULL;
+    for (int i = 0; i < STREAMS; i++) {
+        cr_assert_eq(of_graphs->begin(self, device, streams[i]), TN_OK);
+        expect_waits(TN_E_STATE, i);
+        cr_expect_str_eq(last_error, "queues: waiting for a device cannot be captured in a graph");
+        queue_of((i + 1) % STREAMS)->fails_with = TN_E_IO;
+        expect_waits(TN_E_IO, i);
+        cr_assert_eq(of_graphs->end(self, device, streams[i], &graph), TN_OK);
+        expect_waits(TN_OK, -1);
+        of_graphs->destroy(self, device, graph);
+    }
+}
+
+/* ---- Captures -------------------------------------------------------------------------------------------- */
+
+static void wait_for_the_device(void)
+{
+    cr_expect_eq(devices->synchronize(self, device), TN_E_STATE);
+}
+
+/* The queue captures before the driver's slot has returned. */
+Test(queues, a_wait_while_a_capture_begins)
+{
+    void *graph = NULL, *event = NULL;
+    seen.meanwhile = wait_for_the_device;
+    cr_assert_eq(of_graphs->begin(self, device, streams[0]), TN_OK);
+    cr_assert_eq(of_events->create(self, device, 0, &event), TN_OK);
+    cr_assert_eq(of_events->record(self, device, event, streams[0]), TN_OK);
+    cr_assert_eq(of_streams->wait_event(self, device, streams[1], event), TN_OK);
+    cr_expect_not(queue_of(0)->is_broken);
+    cr_expect_not(queue_of(1)->is_broken, "it joined");
+    cr_expect_eq(((gpu_stream *)streams[1])->capture, ((gpu_stream *)streams[0])->capture);
+    cr_assert_eq(of_graphs->end(self, device, streams[0], &graph), TN_OK);
+    queue_of(1)->captures = 0;
+    expect_waits(TN_OK, -1);
+    of_events->destroy(self, device, event);
+    of_graphs->destroy(self, device, graph);
+}
+
+Test(queues, a_capture_that_does_not_begin)
+{
+    void *graph = NULL, *event = NULL;
+    seen.begin_fails = 1;
+    cr_assert_eq(of_graphs->begin(self, device, streams[0]), TN_E_INTERNAL);
+    expect_waits(TN_OK, -1);
+    seen.begin_fails = 0;
+    cr_assert_eq(of_graphs->begin(self, device, streams[0]), TN_OK);
+    cr_assert_eq(of_events->create(self, device, 0, &event), TN_OK);
+    cr_assert_eq(of_events->record(self, device, event, streams[0]), TN_OK);
+    queue_of(1)->misses_event = 1;
+    cr_assert_eq(of_streams->wait_event(self, device, streams[1], event), TN_E_INTERNAL);
+    expect_waits(TN_E_STATE, 0);
+    cr_assert_eq(of_graphs->end(self, device, streams[0], &graph), TN_OK);
+    of_events->destroy(self, device, event);
+    of_graphs->destroy(self, device, graph);
+}
+
+static void *capture(int32_t uses_library)
+{
+    void *graph = NULL;
+    cr_assert_eq(of_graphs->begin(self, device, streams[0]), TN_OK);
+    if (uses_library) gpu_stream_uses_library(streams[0]);
+    cr_assert_eq(of_graphs->end(self, device, streams[0], &graph), TN_OK);
+    return graph;
+}
+
+/* An update keeps the sizes of clusters that kernels of a library have, whichever of the two graphs has such kernels. */
+Test(queues, updates_of_graphs_with_kernels_of_a_library)
+{
+    const tn_graph_options options = {.size = sizeof options};
+    void *graph[2] = {capture(0), capture(1)};
+    for (int from = 0; from < 2; from++) {
+        void *executable = NULL;
+        cr_assert_eq(of_graphs->instantiate(self, device, graph[from], &options, &executable), TN_OK);
+        for (int to = 0; to < 2; to++) {
+            const int32_t updates = seen.updates, is_refused = from || to;
+            cr_expect_eq(of_graphs->update(self, device, executable, graph[to]),
+                         is_refused ? TN_E_UNSUPPORTED : TN_OK, "%d to %d", from, to);
+            cr_expect_eq(seen.updates, updates + !is_refused);
+        }
+        of_graphs->destroy_executable(self, device, executable);
+    }
+    for (int i = 0; i < 2; i++) of_graphs->destroy(self, device, graph[i]);
+}
