@@ -96,6 +96,7 @@ typedef struct gpu_program {
 
 /* Items of a group on a GPU, for device code, too (device/dialect.h); one size, as some drivers compile a kernel again for each. */
 #define GPU_GROUP_ITEMS 128
+#define GPU_MOST_ITEMS  ((uint64_t)1 << 32) /* of a launch: gpu_item() of device/dialect.h has 32 bits */
 
 struct gpu_device {
     gpu_plugin *plugin;

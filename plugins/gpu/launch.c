@@ -172,6 +172,10 @@ static int32_t launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
     void *kernel = NULL;
     int32_t status = gpu_the_driver.status(d->handle);
     if (status) return status;
+    if (items > GPU_MOST_ITEMS)
+        return gpu_error(
+            d->plugin, TN_E_UNSUPPORTED, "%s: kernel %s would have %llu work items; at most %llu are counted",
+            job->call->name, job->kernel, (unsigned long long)items, (unsigned long long)GPU_MOST_ITEMS);
     pthread_mutex_lock(&d->lock);
     status = find_kernel(d, job, &kernel);
     if (!status && job->looks_for_faults && !gpu_stream_capture(stream)) stream->may_have_fault = 1;

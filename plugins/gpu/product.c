@@ -40,12 +40,16 @@ static int32_t wants_panels(const gpu_product *p, uint8_t type)
            n->sizes[0] >= 16 && n->numel * n->scalars[0] * n->values[0] >= LEAST_WORK;
 }
 
+static uint64_t batches_of(const gpu_nest *n)
+{
+    return n->numel / n->sizes[0] / n->sizes[1];
+}
+
 /* Queues the kernel that makes the panels, at `first`, in elements. */
 static int32_t pack(const gpu_product *p, void *panels, int64_t first)
 {
     const gpu_nest *nest = &p->nest;
-    uint64_t depth = nest->scalars[0] * nest->values[0],
-             batches = nest->numel / nest->sizes[0] / nest->sizes[1];
+    uint64_t depth = nest->scalars[0] * nest->values[0];
     uint32_t rows = (uint32_t)depth, columns = nest->sizes[0];
     gpu_job job = gpu_job_of(p->call, GPU_FILE_PRODUCT, 32, p->window ? "pack_windows" : "pack_panels");
     job.program.dtypes[0] = (uint8_t)nest->dtypes[1];
@@ -59,7 +63,7 @@ static int32_t pack(const gpu_product *p, void *panels, int64_t first)
     } else {
         gpu_give(&job, nest, sizeof *nest);
     }
-    return gpu_launch(&job, batches * nest->scalars[3] * ((depth + DEPTH - 1) / DEPTH), GPU_HEAVY);
+    return gpu_launch(&job, batches_of(nest) * nest->scalars[3] * ((depth + DEPTH - 1) / DEPTH), GPU_HEAVY);
 }
 
 static int32_t multiply_panels(gpu_product *p)
@@ -67,9 +71,9 @@ static int32_t multiply_panels(gpu_product *p)
     gpu_nest *nest = &p->nest;
     uint64_t panels = (nest->sizes[0] + COLUMNS - 1) / COLUMNS, depth = nest->scalars[0] * nest->values[0],
              offset;
-    uint64_t batches = nest->numel / nest->sizes[0] / nest->sizes[1];
     void *packed;
-    int32_t status = gpu_workspace(p->call, batches * panels * depth * COLUMNS * 4, &packed, &offset);
+    int32_t status =
+        gpu_workspace(p->call, batches_of(nest) * panels * depth * COLUMNS * 4, &packed, &offset);
     int64_t first = (int64_t)offset / 4;
     nest->scalars[3] = panels;
     if (!status) status = pack(p, packed, first);
@@ -82,11 +86,13 @@ static int32_t multiply_panels(gpu_product *p)
     gpu_give(&job, &first, sizeof first);
     gpu_give(&job, nest, sizeof *nest);
     return status ? status
-                  : gpu_launch(&job, batches * panels * ((nest->sizes[1] + ROWS - 1) / ROWS), GPU_HEAVY);
+                  : gpu_launch(&job, batches_of(nest) * panels * ((nest->sizes[1] + ROWS - 1) / ROWS),
+                               GPU_HEAVY);
 }
 
-#define TILE_ROWS    32 /* of product_tiles */
+#define TILE_ROWS    32 /* of product_tiles, as the next two */
 #define TILE_COLUMNS 64
+#define TILE_RUN     256 /* products that are added up apart */
 
 /* The windows of an image as a matrix of float32 in memory, which becomes the right one. For GPUs. */
 static int32_t unfold(gpu_product *p)
@@ -120,17 +126,32 @@ static int32_t unfold(gpu_product *p)
     return gpu_launch(&job, batches * matrix, GPU_LIGHT);
 }
 
-/* On GPUs: a group is a tile. */
+/* A group is a tile. */
+static uint64_t tile_items(const gpu_nest *n)
+{
+    uint64_t tiles = (uint64_t)((n->sizes[0] + TILE_COLUMNS - 1) / TILE_COLUMNS) *
+                     ((n->sizes[1] + TILE_ROWS - 1) / TILE_ROWS);
+    return batches_of(n) * tiles * GPU_GROUP_ITEMS;
+}
+
+/* Whether tiles pay, on GPUs. A matrix with fewer elements than a group has items leaves most of a tile empty; the kernel with an
+ * item for each element gives the same bits as long as a tile would not add up in runs. */
+static int32_t wants_tiles(const gpu_product *p, uint8_t type)
+{
+    const gpu_nest *n = &p->nest;
+    if (gpu_device_of(p->call)->properties.is_processor || type == 1) return 0;
+    if (n->numel * n->scalars[0] < LEAST_WORK || tile_items(n) > GPU_MOST_ITEMS) return 0;
+    return (uint64_t)n->sizes[0] * n->sizes[1] >= GPU_GROUP_ITEMS || n->scalars[0] > TILE_RUN;
+}
+
 static int32_t multiply_tiles(const gpu_product *p, uint8_t type)
 {
     const gpu_nest *n = &p->nest;
-    uint64_t tiles = (uint64_t)((n->sizes[0] + TILE_COLUMNS - 1) / TILE_COLUMNS) *
-                     ((n->sizes[1] + TILE_ROWS - 1) / TILE_ROWS);
     gpu_job job = gpu_job_of(p->call, GPU_FILE_PRODUCT, type, "product_tiles");
     job.program.dtypes[0] = (uint8_t)n->dtypes[1];
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
     gpu_give(&job, n, sizeof *n);
-    return gpu_launch(&job, n->numel / n->sizes[0] / n->sizes[1] * tiles * GPU_GROUP_ITEMS, GPU_HEAVY);
+    return gpu_launch(&job, tile_items(n), GPU_HEAVY);
 }
 
 #define FEW 4 /* rows or columns for which tiles and panels are mostly empty */
@@ -140,7 +161,9 @@ static int32_t wants_dots(const gpu_product *p, uint8_t type)
 {
     const gpu_nest *n = &p->nest;
     int64_t bytes = gpu_code_bytes(n->dtypes[1]);
-    uint64_t least = gpu_device_of(p->call)->properties.is_processor ? 32 : 2 * GPU_GROUP_ITEMS;
+    int32_t is_processor = gpu_device_of(p->call)->properties.is_processor;
+    uint64_t least = is_processor ? 32 : 2 * GPU_GROUP_ITEMS;
+    if (!is_processor && (uint64_t)n->numel * GPU_GROUP_ITEMS > GPU_MOST_ITEMS) return 0;
     return type != 1 && n->dtypes[1] == n->dtypes[2] && (int64_t)n->scalars[1] == bytes &&
            n->values[0] == 1 && (int64_t)n->scalars[2] == bytes && n->scalars[0] >= least &&
            (n->sizes[0] < FEW || n->sizes[1] < FEW);
@@ -170,7 +193,7 @@ int32_t gpu_product_run(gpu_product *p)
     if (status != TN_E_UNSUPPORTED) return status;
     if (has_window) return multiply_tiles(p, type);
     if (wants_dots(p, type)) return multiply_dots(p, type);
-    if (!is_processor && type != 1 && n->numel * n->scalars[0] >= LEAST_WORK) return multiply_tiles(p, type);
+    if (wants_tiles(p, type)) return multiply_tiles(p, type);
     gpu_job job = gpu_job_of(p->call, GPU_FILE_NUMBERS, type, "product");
     for (uint32_t k = 0; k < GPU_OPERANDS; k++) gpu_give_memory(&job, p->memory[k]);
     gpu_give(&job, n, sizeof *n);

@@ -373,3 +373,55 @@ Test(queues, updates_of_graphs_with_kernels_of_a_library)
     }
     for (int i = 0; i < 2; i++) of_graphs->destroy(self, device, graph[i]);
 }
+
+/* ---- Launches -------------------------------------------------------------------------------------------- */
+
+static tn_call call_of(const char *name)
+{
+    return (tn_call){
+        .size = sizeof(tn_call), .host = &host, .name = name, .device = device, .stream = streams[0]};
+}
+
+/* Kernels number their items with 32 bits. */
+Test(queues, a_launch_of_more_items_than_kernels_can_count)
+{
+    const tn_call call = call_of("cat");
+    const gpu_job job = gpu_job_of(&call, GPU_FILE_MEMORY, 0, "move");
+    cr_expect_eq(gpu_launch(&job, (uint64_t)1 << 32, GPU_LIGHT), TN_OK);
+    cr_expect_eq(seen.items, (uint64_t)1 << 32);
+    cr_expect_eq(gpu_launch(&job, ((uint64_t)1 << 32) + 1, GPU_LIGHT), TN_E_UNSUPPORTED);
+    cr_expect_str_eq(
+        last_error,
+        "queues: cat: kernel move would have 4294967297 work items; at most 4294967296 are counted");
+    cr_expect_eq(seen.launches, 1);
+}
+
+/* The kernel of a product of float32 matrices. `is_apart`: the elements of the right matrix are not neighbours. */
+static void expect_product(uint32_t batches, uint32_t rows, uint32_t columns, uint64_t depth,
+                           int32_t is_apart, const char *kernel, uint64_t items)
+{
+    const tn_call call = call_of("bmm");
+    gpu_product p = {.call = &call};
+    p.nest = (gpu_nest){.numel = batches * rows * columns,
+                        .rank = 3,
+                        .dtypes = {GPU_F32, GPU_F32, GPU_F32, GPU_F32},
+                        .sizes = {columns, rows, batches},
+                        .scalars = {depth, 4, is_apart ? 4 * (uint64_t)columns : 4}};
+    gpu_product_scale(&p, 1, 0);
+    cr_expect_eq(gpu_product_run(&p), TN_OK, "%s", last_error);
+    cr_expect_str_eq(seen.kernel, kernel);
+    cr_expect_eq(seen.items, items, "%s: %llu", kernel, (unsigned long long)seen.items);
+}
+
+Test(queues, products_by_their_sizes)
+{
+    const uint64_t million = 1 << 20;
+    expect_product(1, 64, 64, 64, 1, "product_tiles", 2 * 128);
+    expect_product(16, 33, 65, 64, 1, "product_tiles", 16 * 4 * 128);
+    expect_product(1 << 20, 4, 4, 16, 1, "product", million * 16); /* 1 of 128 parts of a tile */
+    expect_product(1 << 20, 8, 16, 16, 1, "product_tiles", million * 128);
+    expect_product(1 << 10, 4, 4, 512, 1, "product_tiles", 1024 * 128); /* long sums are added up in runs */
+    expect_product(1 << 26, 2, 2, 512, 1, "product", million * 64 * 4); /* tiles would have 2^33 items */
+    expect_product(1 << 10, 2, 2, 512, 0, "product_dots", 1024 * 4 * 128);
+    expect_product(1 << 26, 2, 2, 512, 0, "product", million * 64 * 4);
+}
