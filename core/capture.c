@@ -123,14 +123,27 @@ int32_t tni_capture_join(tn_graph *g, tn_stream *stream)
 {
     pthread_mutex_lock(&g->lock);
     tn_stream **place = tni_vector_push(g->ctx, &g->streams, sizeof *place);
-    if (place) {
-        *place = tni_stream_retain(stream);
-        atomic_store_explicit(&stream->capture, g, memory_order_release);
-    }
+    if (place) *place = tni_stream_retain(stream);
     pthread_mutex_unlock(&g->lock);
-    if (place) return TN_OK;
-    (void)refuse(g, "a stream that could not join for lack of memory"); /* the plugin has it in the capture */
-    return tni_error(TN_E_OUT_OF_MEMORY, "no memory for a stream that joins a capture");
+    if (!place) return tni_error(TN_E_OUT_OF_MEMORY, "no memory for a stream that joins a capture");
+    pthread_mutex_lock(&g->device->lock);
+    tni_device_unwaited(g->device);
+    atomic_store_explicit(&stream->capture, g, memory_order_release);
+    pthread_mutex_unlock(&g->device->lock);
+    return TN_OK;
+}
+
+void tni_capture_leave(tn_graph *g, tn_stream *stream)
+{
+    pthread_mutex_lock(&g->lock);
+    tn_stream **streams = g->streams.data;
+    uint32_t i = g->streams.count;
+    while (i-- > 0 && streams[i] != stream) {
+    }
+    streams[i] = streams[--g->streams.count];
+    atomic_store_explicit(&stream->capture, NULL, memory_order_release);
+    pthread_mutex_unlock(&g->lock);
+    tn_stream_release(stream);
 }
 
 int32_t tni_capture_keep(tn_stream *stream, tni_kept *kept)
@@ -192,6 +205,7 @@ static void enlist(tn_graph *g)
 {
     tni_device *d = g->device;
     pthread_mutex_lock(&d->lock);
+    tni_device_unwaited(d);
     g->capture = ++d->last_capture;
     g->next = d->capturing;
     d->capturing = g;
@@ -225,21 +239,24 @@ static void leave_streams(tn_graph *g)
     g->origin = NULL;
 }
 
+/* The capture counts before the plugin captures: no thread waits for the stream from then on, which would break the capture. */
 int32_t tni_capture_begin(tn_graph *g, tn_stream *stream)
 {
     tni_device *d = g->device;
     const tni_driver *driver = &d->type->driver;
     int32_t status = tn_stream_synchronize(stream);
     if (status) return status;
-    status = driver->graph.begin(driver->self, d->handle, stream->handle);
-    if (status) return tni_driver_error(d->type, status, "beginning a capture");
     g->text[0] = g->op[0] = 0;
     g->origin = stream;
     enlist(g);
     g->pool = g->shared ? g->shared->number : g->capture;
     status = tni_capture_join(g, stream);
-    if (!status) return TN_OK;
-    (void)tni_capture_end(g);
+    if (!status) {
+        status = driver->graph.begin(driver->self, d->handle, stream->handle);
+        if (!status) return TN_OK;
+        status = tni_driver_error(d->type, status, "beginning a capture");
+    }
+    leave_streams(g);
     g->pool = 0; /* nothing was allocated */
     return status;
 }

@@ -61,6 +61,7 @@ static int32_t init_device(tni_device_type *type, tni_device *d, uint32_t index)
     d->synchronous = d->facts.device_class == TN_DEVICE_HOST && d->host_access;
     tni_late_init(d);
     pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->unwaited, NULL);
     return TN_OK;
 }
 
@@ -68,6 +69,7 @@ static int32_t init_device(tni_device_type *type, tni_device *d, uint32_t index)
 static void free_devices(tni_device_type *type, tni_device *devices, uint32_t n, uint32_t count)
 {
     for (uint32_t i = 0; i < n; i++) {
+        pthread_cond_destroy(&devices[i].unwaited);
         pthread_mutex_destroy(&devices[i].lock);
         tni_late_finish(&devices[i]);
     }

@@ -182,10 +182,11 @@ int32_t tn_stream_wait_event(tn_stream *stream, tn_event *event)
         if (!has_events(event->device) && event->stream == stream) return TN_OK;
         return tn_event_synchronize(event);
     }
+    if (joins && (status = tni_capture_join(joins, stream))) return status;
     status = driver->stream.wait_event(driver->self, d->handle, stream->handle, event->handle);
+    if (status && joins) tni_capture_leave(joins, stream);
     if (status) return tni_driver_error(d->type, status, "a stream's wait for an event");
-    if (joins) return tni_capture_join(joins, stream);
-    return event->orders_only ? TN_OK : tni_late_follow(stream, &event->mark);
+    return joins || event->orders_only ? TN_OK : tni_late_follow(stream, &event->mark);
 }
 
 static int32_t wait_stream(tn_stream *stream, tn_stream *other, int32_t orders_only)

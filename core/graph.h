@@ -32,9 +32,11 @@ int32_t tni_capture_refuse(tn_stream *stream, const char *format, ...) TNI_PRINT
 void tni_capture_blame(tn_context *ctx, const char *op);
 
 /* An event is waited for and one of the two sides captures: TN_OK and *out_join (NULL: nothing to join), or
- * the refusal. The stream that joins is waited for here, and joins with tni_capture_join. */
+ * the refusal. The stream that joins is waited for here, and joins with tni_capture_join before the plugin knows, so that
+ * no thread waits for it any more; tni_capture_leave undoes that. */
 int32_t tni_capture_check_wait(tn_stream *stream, const tn_event *event, tn_graph **out_join);
 int32_t tni_capture_join(tn_graph *graph, tn_stream *stream);
+void tni_capture_leave(tn_graph *graph, tn_stream *stream);
 /* TN_OK for an event that was not recorded in a capture; else a refusal that makes that capture invalid. */
 int32_t tni_capture_check_event(const tn_event *event, const char *what);
 

@@ -66,20 +66,37 @@ void tni_streams_finish(tni_device *device)
     device->last_stream_id = 0;
 }
 
-int32_t tni_device_wait(tni_device *device)
+static int32_t wait_for_streams(const tni_device *device, const tn_stream *first)
 {
     const tni_driver *driver = &device->type->driver;
+    int32_t first_status = TN_OK;
     if (driver->device.synchronize && !atomic_load(&device->captures))
         return driver->device.synchronize(driver->self, device->handle);
-    int32_t first = TN_OK;
-    pthread_mutex_lock(&device->lock);
-    for (tn_stream *s = device->streams; s; s = s->next) {
+    for (const tn_stream *s = first; s; s = s->next) {
         if (atomic_load(&s->id) == TNI_DEAD_STREAM || tni_stream_captures(s)) continue;
         int32_t status = driver->stream.synchronize(driver->self, device->handle, s->handle);
-        if (!first) first = status;
+        if (!first_status) first_status = status;
     }
+    return first_status;
+}
+
+/* Waits without the lock: work may wait for a callback of the program, and that for a thread which needs the lock. */
+int32_t tni_device_wait(tni_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    const tn_stream *first = device->streams;
+    device->waiters++;
     pthread_mutex_unlock(&device->lock);
-    return first;
+    int32_t status = wait_for_streams(device, first);
+    pthread_mutex_lock(&device->lock);
+    if (!--device->waiters) pthread_cond_broadcast(&device->unwaited);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+void tni_device_unwaited(tni_device *device)
+{
+    while (device->waiters) pthread_cond_wait(&device->unwaited, &device->lock);
 }
 
 static int32_t check_priority(const tni_device *device, int32_t priority)
@@ -158,6 +175,7 @@ void tn_stream_release(tn_stream *stream)
     atomic_store_explicit(&stream->id, TNI_DEAD_STREAM, memory_order_release);
     tni_allocator_forget_stream(device->allocator, stream);
     pthread_mutex_lock(&device->lock);
+    tni_device_unwaited(device);
     driver->stream.destroy(driver->self, device->handle, stream->handle);
     stream->handle = NULL;
     pthread_mutex_unlock(&device->lock);
