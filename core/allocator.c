@@ -528,7 +528,11 @@ int32_t tni_central_grow(struct tni_allocator *a, const tni_request *r, uint64_t
 static int32_t grow(struct tni_allocator *a, const tni_request *r, uint64_t bytes, tni_block **out)
 {
     collect_old(a);
-    if (tni_is_expandable(a, r->stream)) return tni_expandable_grow(a, r, bytes, out);
+    if (tni_is_expandable(a, r->stream)) {
+        int32_t status = tni_expandable_grow(a, r, bytes, out);
+        if (status != TN_E_UNSUPPORTED) return status;
+        tni_expandable_end(a);
+    }
     return tni_central_grow(a, r, bytes, 0, out);
 }
 

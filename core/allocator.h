@@ -42,7 +42,7 @@ typedef struct tni_memory_options {
     double collect_above; /* part of the limit above which old free memory goes back; 0: none does */
     double fraction;      /* of the device's memory that becomes the limit; 0: no limit */
     int32_t no_cache;
-    int32_t expandable; /* no effect on devices without memory.reserve */
+    int32_t expandable; /* no effect where memory.reserve is missing or TN_E_UNSUPPORTED */
     uint32_t n_divisions;
     tni_division divisions[TNI_DIVISIONS];
     /* "[TYPE=]LIBRARY:ALLOC:FREE" in the text that was read, valid as long as that; NULL: none was named. */
@@ -293,6 +293,8 @@ void tni_allocations_destroy(struct tni_allocator *a, tni_allocation *list);
 void tni_pools_finish(struct tni_allocator *a);
 
 /* allocator_expandable.c */
+/* The plugin says that the device's memory does not grow: allocations have fixed sizes from now on. */
+void tni_expandable_end(struct tni_allocator *a);
 /* TN_OK if the device's allocations can grow. */
 int32_t tni_expandable_check(const struct tni_allocator *a);
 /* Without the lock: whether memory for the stream comes from allocations that grow. */

@@ -41,6 +41,15 @@ int32_t tni_is_expandable(struct tni_allocator *a, const tn_stream *stream)
     return is_wanted && range_of(a) && !(stream && tni_stream_captures(stream));
 }
 
+void tni_expandable_end(struct tni_allocator *a)
+{
+    const tn_error *why = tn_last_error();
+    tni_log(a->device->ctx, TN_LOG_INFO, "expandable_segments has no effect: %s", why ? why->message : "");
+    tni_allocator_enter(a);
+    a->options.expandable = 0;
+    tni_allocator_leave(a);
+}
+
 /* The first `bytes` bytes have memory from now on, and no others. */
 static int32_t resize(const struct tni_allocator *a, const tn_memory *memory, uint64_t bytes)
 {

@@ -214,6 +214,21 @@ Test(allocator_expandable, the_variable_is_for_all_devices)
     cr_assert_eq(host.breaches + other.breaches, 0);
 }
 
+/* A plugin has the slots for all its devices, and learns from its driver which of them can. */
+Test(allocator_expandable, devices_without_such_memory_have_separate_allocations)
+{
+    gpu.grows = 2;
+    tni_block *a = get(30 * MIB), *b = get(30 * MIB), *c = get(512);
+    cr_assert_eq(gpu.live_allocations, 3);
+    cr_assert_eq(gpu.resizes, 0);
+    cr_assert_neq(a->allocation, b->allocation);
+    tni_block_free(a);
+    tni_block_free(b);
+    tni_block_free(c);
+    cr_assert_eq(tn_memory_empty_cache(ctx, d->id), TN_OK);
+    cr_assert_eq(reserved(), 0);
+}
+
 /* ---- Threads ------------------------------------------------------------------------------------------- */
 
 #define THREADS 4

@@ -146,6 +146,7 @@ static int32_t memory_alloc(void *self, void *device, const tn_memory_request *r
 static int32_t memory_reserve(void *self, void *device, const tn_memory_request *request, tn_memory *out)
 {
     fake *f = called(self);
+    if (f->grows == 2) return TN_E_UNSUPPORTED;
     if (fails(f)) return f->failed_with;
     if (is_empty(f)) return TN_OK;
     if (request->bytes % FAKE_UNIT) f->breaches++;

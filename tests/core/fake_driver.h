@@ -26,7 +26,7 @@ typedef struct fake {
     /* Optional slots and interfaces. */
     int32_t has_graphs, has_collectives, has_callbacks, has_maps, are_peers, has_interop;
     int32_t gives_pinned, pins_pages; /* memory of the host, allocated or pinned */
-    int32_t grows;                    /* allocations can */
+    int32_t grows; /* allocations can; 2: the slots are there, but the device has no such memory */
     int32_t graph_update_status;
     int32_t enumerate_status; /* what enumerate returns */
     /* What has happened. */
