@@ -6,7 +6,12 @@
  * first release. Devices without queues, events and callbacks, and systems without a thread to spare, release on
  * the thread of the call, after a wait for the stream.
  */
+#include <time.h>
 #include "core/graph.h"
+
+/* Nanoseconds between two questions to an event. */
+#define FIRST_PAUSE   50000
+#define LONGEST_PAUSE 2000000
 
 typedef struct pending {
     struct pending *next;
@@ -21,9 +26,11 @@ struct tni_release_queue {
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t changed;
+    pthread_cond_t hurry;  /* signalled when somebody waits for the thread; on the monotonic clock */
     pending *first, **end; /* the oldest; where the next one goes */
     int32_t stopping;
-    int32_t is_busy; /* the thread waits for an event or is in a release */
+    uint32_t waiters; /* threads in tni_release_wait */
+    int32_t is_busy;  /* the thread waits for an event or is in a release */
 };
 
 static void release(tn_context *ctx, tni_kept *kept)
@@ -42,13 +49,40 @@ static void pass(void *user)
     pthread_mutex_unlock(&p->queue->lock);
 }
 
+/* Sleeps for so long, or until somebody waits for the thread: 1. */
+static int32_t rest(struct tni_release_queue *q, long nanoseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    nanoseconds += until.tv_nsec;
+    until.tv_sec += nanoseconds / 1000000000;
+    until.tv_nsec = nanoseconds % 1000000000;
+    pthread_mutex_lock(&q->lock);
+    int32_t over = 0;
+    while (!over && !q->waiters && !q->stopping)
+        over = pthread_cond_timedwait(&q->hurry, &q->lock, &until) != 0;
+    pthread_mutex_unlock(&q->lock);
+    return !over;
+}
+
+/* A vendor's wait may keep a core busy, so the thread asks now and then, and waits only while others wait for it. */
+static int32_t wait_for_event(struct tni_release_queue *q, const tn_event *event)
+{
+    const tni_driver *driver = &q->device->type->driver;
+    int32_t done = 0, status = driver->event.query(driver->self, q->device->handle, event->handle, &done);
+    for (long pause = FIRST_PAUSE; !status && !done;
+         pause = pause * 2 < LONGEST_PAUSE ? pause * 2 : LONGEST_PAUSE) {
+        if (rest(q, pause)) return driver->event.synchronize(driver->self, q->device->handle, event->handle);
+        status = driver->event.query(driver->self, q->device->handle, event->handle, &done);
+    }
+    return status;
+}
+
 /* Late errors are not taken here: the program's own wait reports them. */
 static void wait_for(tni_device *d, pending *p)
 {
-    const tni_driver *driver = &d->type->driver;
     if (p->event) {
-        tni_late_keep(d, driver->event.synchronize(driver->self, d->handle, p->event->handle),
-                      "waiting for an event");
+        tni_late_keep(d, wait_for_event(p->queue, p->event), "waiting for an event");
         return;
     }
     pthread_mutex_lock(&p->queue->lock);
@@ -90,7 +124,13 @@ static struct tni_release_queue *create(tni_device *d)
     q->end = &q->first;
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->hurry, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     if (!tni_thread_start(&q->thread, work, q)) return q;
+    pthread_cond_destroy(&q->hurry);
     pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);
     tni_free(d->ctx, q, sizeof *q);
@@ -153,7 +193,10 @@ void tni_release_wait(tni_device *d)
     pthread_mutex_unlock(&d->lock);
     if (!q || pthread_equal(q->thread, pthread_self())) return;
     pthread_mutex_lock(&q->lock);
+    q->waiters++;
+    pthread_cond_signal(&q->hurry);
     while (q->first || q->is_busy) pthread_cond_wait(&q->changed, &q->lock);
+    q->waiters--;
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -163,9 +206,11 @@ void tni_release_finish(tni_device *d)
     if (!q) return;
     pthread_mutex_lock(&q->lock);
     q->stopping = 1;
+    pthread_cond_signal(&q->hurry);
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     pthread_join(q->thread, NULL);
+    pthread_cond_destroy(&q->hurry);
     pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);
     tni_free(d->ctx, q, sizeof *q);
