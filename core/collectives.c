@@ -2,8 +2,10 @@
 /*
  * Communicators. Arguments are checked here once, and errors name the call, the tensor and the rank; the
  * plugin then queues all ranks. Calls to one plugin come one at a time, so that the ranks of two calls on the
- * same devices are always queued in the same order.
+ * same devices are always queued in the same order. A call may wait for other processes for ever; only an abort, from
+ * another thread, does not wait for its turn then.
  */
+#include <time.h>
 #include <tenon/collectives.h>
 
 #include "core/handle.h"
@@ -13,16 +15,18 @@
 #include "core/tensor.h"
 
 #define MOST_RANKS 64u
+#define PATIENCE   1 /* seconds after which a call that has not returned is taken to wait for ever */
 
 struct tn_communicator {
     tn_context *ctx;
     tni_handle_mark life;
     tni_device_type *type;
     void *handle;
-    uint32_t count;      /* ranks of this process */
-    uint32_t first_rank; /* the first of them */
-    uint32_t world;      /* ranks of all processes */
-    uint32_t aborted;
+    uint32_t count;       /* ranks of this process */
+    uint32_t first_rank;  /* the first of them */
+    uint32_t world;       /* ranks of all processes */
+    pthread_mutex_t lock; /* of status and abort, which do not wait for other calls */
+    atomic_int aborted;
     tni_device *devices[MOST_RANKS];
 };
 
@@ -98,12 +102,14 @@ static int32_t create(tn_context *ctx, const tn_communicator_group *group, tn_co
     c->ctx = ctx;
     c->first_rank = group->first_rank;
     c->world = group->world;
+    pthread_mutex_init(&c->lock, NULL);
     status = take_devices(c, group->devices, group->count);
     if (!status && c->world > c->count && !slots(c)->unique_id)
         status = tni_error(TN_E_UNSUPPORTED, "plugin %s has collectives within one process only",
                            c->type->driver.plugin);
     if (!status) status = make_handle(c, group);
     if (status) {
+        pthread_mutex_destroy(&c->lock);
         tni_free(ctx, c, sizeof *c);
         return status;
     }
@@ -143,15 +149,23 @@ int32_t tn_communicator_unique_id(tn_context *ctx, tn_device device, void *id, u
     return status ? tni_driver_error(d->type, status, "making the id of a communicator") : TN_OK;
 }
 
+static int32_t check_alive(const tn_communicator *c)
+{
+    return atomic_load(&c->aborted) ? tni_error(TN_E_STATE, "the communicator was aborted") : TN_OK;
+}
+
 int32_t tn_communicator_status(tn_communicator *communicator)
 {
     tn_communicator *c = communicator;
     if (!c) return tni_error(TN_E_ARGUMENT, "tn_communicator_status: no communicator");
     int32_t status = tni_context_check(c->ctx);
     if (status) return status;
-    if (c->aborted) return tni_error(TN_E_STATE, "the communicator was aborted");
-    status = slots(c)->status(c->type->driver.self, c->handle);
-    return status ? tni_driver_error(c->type, status, "a collective that was queued before") : TN_OK;
+    pthread_mutex_lock(&c->lock);
+    status = check_alive(c);
+    if (!status && (status = slots(c)->status(c->type->driver.self, c->handle)))
+        status = tni_driver_error(c->type, status, "a collective that was queued before");
+    pthread_mutex_unlock(&c->lock);
+    return status;
 }
 
 int32_t tn_communicator_abort(tn_communicator *communicator)
@@ -159,11 +173,16 @@ int32_t tn_communicator_abort(tn_communicator *communicator)
     tn_communicator *c = communicator;
     if (!c) return tni_error(TN_E_ARGUMENT, "tn_communicator_abort: no communicator");
     int32_t status = tni_context_check(c->ctx);
-    if (status || c->aborted) return status;
-    pthread_mutex_lock(&c->type->collectives);
-    c->aborted = 1;
-    if (slots(c)->abort) status = slots(c)->abort(c->type->driver.self, c->handle);
-    pthread_mutex_unlock(&c->type->collectives);
+    if (status) return status;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE;
+    const int32_t has_turn = pthread_mutex_timedlock(&c->type->collectives, &until) == 0;
+    pthread_mutex_lock(&c->lock);
+    if (!atomic_exchange(&c->aborted, 1) && slots(c)->abort)
+        status = slots(c)->abort(c->type->driver.self, c->handle);
+    pthread_mutex_unlock(&c->lock);
+    if (has_turn) pthread_mutex_unlock(&c->type->collectives);
     return status ? tni_driver_error(c->type, status, "ending the calls of a communicator") : TN_OK;
 }
 
@@ -178,6 +197,7 @@ void tn_communicator_release(tn_communicator *communicator)
     pthread_mutex_lock(&c->type->collectives);
     slots(c)->destroy(c->type->driver.self, c->handle);
     pthread_mutex_unlock(&c->type->collectives);
+    pthread_mutex_destroy(&c->lock);
     tni_handle_free(ctx, c, sizeof *c, &c->life);
     tni_context_unown(ctx);
 }
@@ -363,13 +383,20 @@ static int32_t fill_ranks(const tn_communicator *c, const char *call, tn_tensor 
     return status;
 }
 
-/* Fills the ranks and takes the lock of the calls, which finish gives back. */
+/* Takes the lock of the calls, which finish gives back. An abort may have been faster. */
+static int32_t take_turn(const tn_communicator *c)
+{
+    pthread_mutex_lock(&c->type->collectives);
+    int32_t status = check_alive(c);
+    if (status) pthread_mutex_unlock(&c->type->collectives);
+    return status;
+}
+
 static int32_t begin(const tn_communicator *c, const char *call, tn_tensor *const *from, tn_tensor *const *to,
                      tn_collective_rank *ranks)
 {
     int32_t status = fill_ranks(c, call, from, to, ranks);
-    if (!status) pthread_mutex_lock(&c->type->collectives);
-    return status;
+    return status ? status : take_turn(c);
 }
 
 static int32_t finish(tn_communicator *c, int32_t status, const char *call, tn_tensor *const *written)
@@ -545,8 +572,7 @@ static int32_t exchange(tn_communicator *c, const char *call, tn_tensor *t, uint
     tn_collective_rank rank;
     uint32_t i = 0;
     int32_t status = prepare(c, call, t, other, receives, &i, &rank);
-    if (status || !rank.stream) return status;
-    pthread_mutex_lock(&c->type->collectives);
+    if (status || !rank.stream || (status = take_turn(c))) return status;
     status = (receives ? slots(c)->receive : slots(c)->send)(c->type->driver.self, c->handle, &rank,
                                                              c->first_rank + i, other, bytes_of(t));
     status = finish(c, status, call, NULL);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What collectives refuse, and the text of each refusal; tests/behaviour has what they compute. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 #include <tenon/collectives.h>
 #include "core/dtype.h"
 #include "fixture.h"
 #include "at_end.h"
+#include "gate.h"
 
 /* A call is refused with a text that begins with its name. */
 #define REFUSES(call, arguments, status, text) \
@@ -140,6 +143,57 @@ Test(collectives, one_process_only)
     REFUSED(tn_communicator_barrier(other), TN_E_STATE, "the communicator was aborted");
     tn_communicator_release(other);
     cr_assert_eq(local.live_communicators, 0);
+}
+
+/* ---- A call that waits for ever ---------------------------------------------------------------------------- */
+
+static gate other_process;
+
+/* As one that waits for other processes, until it is aborted. */
+static int32_t wait_for_others(void *self, void *communicator, const tn_collective_rank *ranks,
+                               uint32_t rank_bytes)
+{
+    gate_wait(&other_process);
+    return TN_E_IO;
+}
+
+static int32_t end_calls(void *self, void *communicator)
+{
+    gate_open(&other_process);
+    return TN_OK;
+}
+
+static void *call_barrier(void *communicator)
+{
+    return (void *)(intptr_t)tn_communicator_barrier(communicator);
+}
+
+/* A watchdog asks and aborts while the call has not returned, and one that waits for its turn is refused. */
+Test(collectives, an_abort_does_not_wait_for_a_call_that_hangs, .timeout = 30)
+{
+    tn_communicator *other = NULL;
+    pthread_t first, second;
+    void *status = NULL;
+    tn_collectives_interface *slots = &tni_device_get(ctx, devices[0])->type->driver.collectives;
+    const tn_collectives_interface right = *slots;
+    cr_assert_eq(tn_communicator_create(ctx, devices, 2, &other), TN_OK);
+    gate_init(&other_process);
+    slots->barrier = wait_for_others;
+    slots->abort = end_calls;
+    cr_assert_eq(pthread_create(&first, NULL, call_barrier, other), 0);
+    sem_wait(&other_process.reached);
+    cr_assert_eq(pthread_create(&second, NULL, call_barrier, other), 0);
+    usleep(20000);
+    cr_expect_eq(tn_communicator_status(other), TN_OK);
+    cr_expect_eq(tn_communicator_abort(other), TN_OK);
+    pthread_join(first, &status);
+    cr_expect_eq((intptr_t)status, TN_E_IO);
+    pthread_join(second, &status);
+    cr_expect_eq((intptr_t)status, TN_E_STATE);
+    cr_expect_eq(other_process.calls, 1);
+    REFUSED(tn_communicator_status(other), TN_E_STATE, "the communicator was aborted");
+    *slots = right;
+    tn_communicator_release(other);
 }
 
 Test(collectives, communicators_that_are_missing)
