@@ -9,6 +9,8 @@ enum { TENSORS = 3 }; /* in, weight, out; their ids in a graph are 1, 2, 3 */
 
 /* Versions whose convolutions of three axes are wrong: of half types, unless the window is one element; of float32 by TF32. */
 enum { HALVES_FAIL_FROM = 90800, HALVES_WORK_FROM = 91500, TF32_FAILS_FROM = 91002, TF32_WORKS_FROM = 91501 };
+/* Versions whose depthwise convolutions are wrong behind others of other sizes. */
+enum { DEPTHWISE_FAILS_FROM = 92100, DEPTHWISE_WORKS_FROM = 92400 };
 
 /* What a plan depends on. No gaps: compared as bytes. */
 typedef struct plan_key {
@@ -94,10 +96,16 @@ static int32_t is_dilated(const gpu_window_key *k)
     return k->dilation[0] != 1 || k->dilation[1] != 1 || k->dilation[2] != 1;
 }
 
+static int32_t is_depthwise(const gpu_window_key *k)
+{
+    return k->groups > 1 && k->in_channels == 1;
+}
+
 /* Not all engines for dilated windows that add in any order have the note that says so. */
 static int32_t is_taken(size_t version, const tn_call *call, const gpu_window_key *k)
 {
     if (call->flags & TN_CALL_DETERMINISTIC && is_dilated(k)) return 0;
+    if (is_depthwise(k) && version >= DEPTHWISE_FAILS_FROM && version < DEPTHWISE_WORKS_FROM) return 0;
     return k->axes != 3 || k->dtype >= GPU_F32 || !has_window(k) || version < HALVES_FAIL_FROM ||
            version >= HALVES_WORK_FROM;
 }

@@ -178,13 +178,14 @@ static const convolution_form *form_of(const char *name)
     return NULL;
 }
 
-/* Convolutions of three axes by some versions are wrong, and left to the kernels: of half types, or those by TF32. */
+/* Convolutions by some versions are wrong, and left to the kernels: those of three axes of half types, or by TF32, and depthwise ones. */
 static const struct {
     const char *version;
-    int halves, of_one_element, engine_of_float32; /* passes by the library, of three */
-} versions[] = {{"90701", 3, 3, ROUNDED},   {"90800", 0, 3, ROUNDED},   {"91001", 0, 3, ROUNDED},
-                {"91002", 0, 3, UNORDERED}, {"91499", 0, 3, UNORDERED}, {"91500", 3, 3, UNORDERED},
-                {"91501", 3, 3, ROUNDED}};
+    int halves, of_one_element, depthwise, engine_of_float32; /* passes by the library, of three */
+} versions[] = {{"90701", 3, 3, 3, ROUNDED},   {"90800", 0, 3, 3, ROUNDED},   {"91001", 0, 3, 3, ROUNDED},
+                {"91002", 0, 3, 3, UNORDERED}, {"91499", 0, 3, 3, UNORDERED}, {"91500", 3, 3, 3, UNORDERED},
+                {"91501", 3, 3, 3, ROUNDED},   {"92099", 3, 3, 3, ROUNDED},   {"92100", 3, 3, 0, ROUNDED},
+                {"92399", 3, 3, 0, ROUNDED},   {"92400", 3, 3, 3, ROUNDED}};
 
 TEST_OF_ROWS(convolutions, versions_that_are_wrong_are_not_asked, versions)
 {
@@ -196,6 +197,9 @@ TEST_OF_ROWS(convolutions, versions_that_are_wrong_are_not_asked, versions)
     cr_assert_eq(compare_convolutions(form, TN_FLOAT16, 2e-2, CONVOLUTIONS), versions[*row].halves);
     cr_assert_eq(compare_convolutions(&one, TN_BFLOAT16, 0.13, CONVOLUTIONS), versions[*row].of_one_element);
     cr_assert_eq(compare_convolutions(flat, TN_FLOAT16, 2e-2, CONVOLUTIONS), 3);
+    cr_assert_eq(compare_convolutions(form_of("grouped"), TN_FLOAT16, 2e-2, CONVOLUTIONS), 3);
+    cr_assert_eq(compare_convolutions(form_of("depthwise"), TN_FLOAT16, 2e-2, CONVOLUTIONS),
+                 versions[*row].depthwise);
     cr_assert_eq(compare_convolutions(form, TN_FLOAT32, 2e-2, CONVOLUTIONS), 3);
     cr_assert_eq(count(ENGINE), versions[*row].engine_of_float32);
     cr_assert_eq(compare_convolutions(form, TN_FLOAT64, 1e-12, CONVOLUTIONS), 3);

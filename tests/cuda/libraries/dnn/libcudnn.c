@@ -3,8 +3,8 @@
  * A libcudnn.so.9 for tests: convolutions of the test driver's memory, and graphs of several operations (graph.h), on its streams,
  * described by the graph API. It refuses what cuDNN refuses: attributes of another type or that are missing, descriptors that are
  * not final, sizes that do not fit, pointers below the alignment of their tensors. It offers engines whose numbers differ, so that
- * a wrong choice shows. It is wrong where versions of cuDNN are: in convolutions of three axes, and in gradients of attention on
- * GPUs of compute capability 9 with half a block of keys. The environment: CUDNN_VERSION is the version; CUDNN_TEST_CROWD=N offers
+ * a wrong choice shows. It is wrong where versions of cuDNN are: in convolutions of three axes, in depthwise ones, and in gradients of
+ * attention on GPUs of compute capability 9 with half a block of keys. The environment: CUDNN_VERSION is the version; CUDNN_TEST_CROWD=N offers
  * N engines that round float32 before all others.
  */
 #define TN_PLUGIN
@@ -208,6 +208,7 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t wante
 static int is_wrong_convolution(const convolution *c)
 {
     const size_t version = cudnnGetVersion();
+    if (c->sizes[0][1] > 1 && c->sizes[1][1] == 1 && version >= 92100 && version < 92400) return 1;
     if (c->axes != 3 || c->dtype == TN_FLOAT64) return 0;
     if (c->dtype != TN_FLOAT32) return version >= 90800 && version < 91500;
     return (c->how & ROUNDS_FLOAT32) && version >= 91002 && version < 91501;
