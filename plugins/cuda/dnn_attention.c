@@ -17,6 +17,7 @@ enum {
     TENSORS = 16,                  /* in memory, at most */
     MOST_WIDTH_OF_GRADIENTS = 128, /* not all GPUs compute wider ones in this form */
     KEYS_AT_ONCE = 128,            /* of gradients, on GPUs of compute capability 9 */
+    QUERIES_AT_ONCE = 64,          /* the same */
     LEAST_VERSION =
         91501 /* some older ones compute wrong gradients, most if the keys are no multiple of 128 */
 };
@@ -401,12 +402,14 @@ static int32_t set_strides(plan_key *k, const gpu_attend *a, uint32_t operand)
 }
 
 /*
- * Gradients on GPUs of compute capability 9 hide the keys beyond the last one in blocks of half as many as they take at once. Where a
- * half is left, the other one counts as keys of 0, and gradients of queries whose scores are far below 0 become NaN.
+ * Gradients on GPUs of compute capability 9 become NaN where scores are far below 0. They hide the keys beyond the last one in blocks
+ * of half as many as they take at once: where a half is left, the other one counts as keys of 0. Where no keys are left, they are
+ * known to be NaN for one query and 128 keys: parts of a block of queries are not trusted then.
  */
-static int32_t is_half_left(const cuda_device *d, uint32_t keys)
+static int32_t may_be_nan(const cuda_device *d, const gpu_attention *a)
 {
-    return keys % KEYS_AT_ONCE == KEYS_AT_ONCE / 2 &&
+    const uint32_t keys = a->keys % KEYS_AT_ONCE;
+    return (keys == KEYS_AT_ONCE / 2 || (!keys && a->queries % QUERIES_AT_ONCE)) &&
            cuda_number_of(d->cu, d->id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == 9;
 }
 
@@ -429,7 +432,7 @@ static int32_t make_key(const cuda_device *d, plan_key *k, const tn_call *call, 
                     .refused_notes = dnn_refused_notes(call, a->dtype)};
     if (call->flags & TN_CALL_DETERMINISTIC || (a->is_backward && at->width > MOST_WIDTH_OF_GRADIENTS))
         return 0;
-    if (a->is_backward && is_half_left(d, at->keys)) return 0;
+    if (a->is_backward && may_be_nan(d, at)) return 0;
     for (uint32_t i = 0; i < GPU_ATTENTION_OPERANDS; i++)
         if (a->memory[i] && !set_strides(k, a, i)) return 0;
     return 1;

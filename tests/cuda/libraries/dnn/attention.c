@@ -107,7 +107,10 @@ static const struct {
     {"gradients of many features", {1, 1, 1, 17, 18, 136, 136, .dtype = TN_FLOAT16}, 1},
     {"gradients of half a block of keys", {1, 2, 1, 17, 64, 16, 16, .dtype = TN_FLOAT16}, 1},
     {"gradients of one and a half", {1, 1, 1, 17, 192, 8, 8, .causal = true, .dtype = TN_BFLOAT16}, 1},
-    {"gradients of a block of keys", {1, 1, 1, 17, 128, 8, 8, .dtype = TN_FLOAT16}, 2},
+    {"gradients of a block of keys and a part of one of queries",
+     {1, 1, 1, 17, 128, 8, 8, .dtype = TN_FLOAT16},
+     1},
+    {"gradients of whole blocks", {1, 1, 1, 64, 128, 8, 8, .dtype = TN_FLOAT16}, 2},
 };
 
 Test(dnn_attention, the_kernels_compute_what_the_library_does_not_take)
@@ -120,12 +123,13 @@ Test(dnn_attention, the_kernels_compute_what_the_library_does_not_take)
     }
 }
 
-/* Those of compute capability 9 lose the other half. */
-Test(dnn_attention, gradients_of_half_a_block_of_keys_on_other_gpus)
+/* Those of compute capability 9 lose the other half, and hide no queries beyond the last one. */
+Test(dnn_attention, gradients_of_parts_of_blocks_on_other_gpus)
 {
     setenv("CUDA_TEST_COMPUTE", "8", 1);
     check((problem){1, 2, 1, 17, 64, 16, 16, .dtype = TN_FLOAT16});
-    cr_assert_eq(passes(), 2);
+    check((problem){1, 1, 1, 17, 128, 8, 8, .dtype = TN_FLOAT16});
+    cr_assert_eq(passes(), 4);
 }
 
 /* One that hides all keys but the first: the result is its value. */

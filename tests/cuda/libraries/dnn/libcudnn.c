@@ -4,7 +4,7 @@
  * described by the graph API. It refuses what cuDNN refuses: attributes of another type or that are missing, descriptors that are
  * not final, sizes that do not fit, pointers below the alignment of their tensors. It offers engines whose numbers differ, so that
  * a wrong choice shows. It is wrong where versions of cuDNN are: in convolutions of three axes, in depthwise ones, and in gradients of
- * attention on GPUs of compute capability 9 with half a block of keys. The environment: CUDNN_VERSION is the version; CUDNN_TEST_CROWD=N offers
+ * attention on GPUs of compute capability 9 with half a block of keys, or whole ones and a part of a block of queries. The environment: CUDNN_VERSION is the version; CUDNN_TEST_CROWD=N offers
  * N engines that round float32 before all others.
  */
 #define TN_PLUGIN
@@ -217,14 +217,16 @@ static int is_wrong_convolution(const convolution *c)
 /* Graphs of gradients have five products, of which the first one gives scores. */
 static int is_wrong_graph(const graph_work *w)
 {
-    int64_t keys = 0;
+    int64_t queries = 0, keys = 0;
     int products = 0, major = 0;
     for (int i = 0; i < w->n_steps; i++) {
         if (w->steps[i].type != DNN_PRODUCT_OPERATION) continue;
-        if (!products++) keys = w->tensors[w->steps[i].y].sizes[3];
+        if (products++) continue;
+        queries = w->tensors[w->steps[i].y].sizes[2];
+        keys = w->tensors[w->steps[i].y].sizes[3];
     }
     cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
-    return products == 5 && keys % 128 == 64 && major == 9;
+    return products == 5 && major == 9 && (keys % 128 == 64 || (keys % 128 == 0 && queries % 64 != 0));
 }
 
 /* ---- Convolutions -------------------------------------------------------------------------------------------- */
