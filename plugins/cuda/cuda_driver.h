@@ -83,6 +83,9 @@ int32_t cuda_number_of(const cuda_symbols *cu, CUdevice id, CUdevice_attribute w
 /* The device of an index of the plugin. */
 CUdevice cuda_device_id(const gpu_plugin *plugin, uint32_t index);
 
+/* Lets a device use all memory of the other one, now and later: before the first copy between them, and for collectives. */
+int32_t cuda_open_peer(cuda_device *d, cuda_device *other);
+
 /*
  * Makes the device current on this thread, and lets the thread call what a capture that another library made forbids: without
  * that, an allocation here would fail, and invalidate the capture there. Gives less than 0 if the device cannot be current; cuda_leave

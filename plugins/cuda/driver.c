@@ -622,8 +622,8 @@ static int32_t copy_memory(void *device, void *queue, void *to, uint64_t to_offs
                    cuda_stream_of(queue));
 }
 
-/* The first copy between two devices lets the one use the memory of the other. Two threads may do that at once. */
-static int32_t open_peer(cuda_device *d, cuda_device *other)
+/* Two threads may do that at once. */
+int32_t cuda_open_peer(cuda_device *d, cuda_device *other)
 {
     const uint64_t bit = (uint64_t)1 << other->index;
     pthread_mutex_lock(&d->lock);
@@ -649,7 +649,7 @@ static int32_t peer_copy(void *to_device, void *queue, void *to, uint64_t to_off
 {
     cuda_device *d = to_device;
     cuda_device *other = from_device;
-    int32_t status = open_peer(d, other);
+    int32_t status = cuda_open_peer(d, other);
     if (status) return status;
     return CHECKED(d, cuMemcpyPeerAsync, address_of(to, to_offset), d->context, address_of(from, from_offset),
                    other->context, bytes, cuda_stream_of(queue));

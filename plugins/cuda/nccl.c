@@ -246,6 +246,20 @@ static void destroy(void *self, void *handle)
     free(c);
 }
 
+/* NCCL reads and writes memory of other ranks of the process where it lies. It gives contexts access to each other, which does not cover
+ * memory that is mapped. */
+static int32_t open_peers(const communicator *c)
+{
+    int32_t status = TN_OK;
+    for (uint32_t i = 0; i < c->count * c->count && !status; i++) {
+        cuda_device *d = c->members[i / c->count].device, *other = c->members[i % c->count].device;
+        int can = 0;
+        if (d != other && d->cu->cuDeviceCanAccessPeer(&can, d->id, other->id) == CUDA_SUCCESS && can)
+            status = cuda_open_peer(d, other);
+    }
+    return status;
+}
+
 static int32_t join(communicator *c, const nccl_id *id)
 {
     group g;
@@ -284,6 +298,7 @@ static int32_t create(void *self, const tn_communicator_options *options, void *
         status = gpu_the_driver.alloc(m->device, SCRATCH, &m->scratch);
         if (!status) status = gpu_the_driver.queue_create(m->device, 0, &m->queue);
     }
+    if (!status) status = open_peers(c);
     if (!status) status = join(c, &id);
     if (status)
         destroy(self, c);

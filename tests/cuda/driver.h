@@ -179,6 +179,7 @@ CUresult enter(const char *function, int needs_context);
 void watch_managed(const work *w);
 /* driver_work.c */
 int start_opencl(void);
+char *place_for(int user, CUcontext c, CUdeviceptr address, size_t bytes);
 char *place_of(CUcontext c, CUdeviceptr address, size_t bytes);
 unsigned long long issued_of(const struct CUevent_st *e);
 unsigned long long done_of(const struct CUevent_st *e);

@@ -83,7 +83,7 @@ static cl_kernel twin_kernel(const twin *t)
 /* ---- Work of streams ---------------------------------------------------------------------------------------- */
 
 /* Where `bytes` bytes of device memory lie, or NULL: the device that uses them may not. Under the lock. */
-static char *place_for(int user, CUcontext c, CUdeviceptr address, size_t bytes)
+char *place_for(int user, CUcontext c, CUdeviceptr address, size_t bytes)
 {
     size_t at = (size_t)address - (size_t)c->range, found = at;
     for (int i = 0; i < c->n_blocks; i++)

@@ -338,3 +338,11 @@ void *cuda_test_place(CUcontext context, CUdeviceptr address, size_t bytes)
     pthread_mutex_unlock(&lock);
     return place;
 }
+
+int cuda_test_may_use(CUcontext user, CUcontext context, CUdeviceptr address, size_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    const int may = place_for(user->device, context, address, bytes) != NULL;
+    pthread_mutex_unlock(&lock);
+    return may;
+}

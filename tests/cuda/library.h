@@ -38,6 +38,8 @@ typedef struct cuda_test_watch {
 TEST_API void cuda_test_watch_work(const cuda_test_watch *watch);
 /* Where device memory lies, or NULL: the range is not in one allocation. */
 TEST_API void *cuda_test_place(CUcontext context, CUdeviceptr address, size_t bytes);
+/* Whether the device of `user` may use memory of another context in place. */
+TEST_API int cuda_test_may_use(CUcontext user, CUcontext context, CUdeviceptr address, size_t bytes);
 
 /* The context of the thread. HIP has none, but a device: its context is kept for good, as HIP's library for tests does. */
 static inline CUresult library_context(CUcontext *out)

@@ -147,6 +147,18 @@ Test(collectives, all_reduce_of_every_kind)
     finish();
 }
 
+#ifndef HIP /* which has no memory that grows */
+/* The other device uses it in place. */
+Test(collectives, memory_that_grows_is_open_to_other_ranks)
+{
+    for (uint32_t r = 0; r < RANKS; r++)
+        good(tn_memory_configure(ctx, devices[r], "expandable_segments:True"));
+    expect_sums();
+    make_anew();
+    finish();
+}
+#endif
+
 Test(collectives, bools_are_any_and_all_and_complex_numbers_are_pairs)
 {
     static const uint8_t bits[RANKS][3] = {{0, 1, 1}, {0, 0, 1}};

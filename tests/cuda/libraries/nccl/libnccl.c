@@ -4,7 +4,7 @@
  * of /dev/shm, also those of one process; what they exchange lies there, in a window for each rank and a box for each pair. As
  * NCCL does, it makes the host wait for other ranks when a communicator is made, at the first collective, and at the first message
  * between two ranks: so calls that should be one group stop each other, and fail after a time. Messages wait for their
- * receiver. It counts wrong uses: groups that do not end, dead communicators, streams of another device. The environment:
+ * receiver. Collectives use memory of ranks of one process in place. It counts wrong uses: groups that do not end, dead communicators, streams of another device. The environment:
  *
  *   LIBRARY_FAIL=FUNCTION:N:RESULT   call N of the function (from 1 on) returns the result
  *   NCCL_TEST_LATE=N:RESULT          work N fails late: its communicator has the result, and the stream waits for its abort. From
@@ -280,6 +280,18 @@ static size_t bytes_of(const op *o)
     return o->count * size_of(o->type);
 }
 
+/* Whether other ranks of the process may use the memory in place, as they do where their devices are peers. */
+static int is_open_to_peers(const comm *c, CUcontext context, const void *memory, size_t bytes)
+{
+    int is_open = 1;
+    pthread_mutex_lock(&lock);
+    for (const comm *other = comms; other; other = other->next)
+        if (!other->is_dead && !strcmp(other->name, c->name))
+            is_open &= cuda_test_may_use(other->context, context, (CUdeviceptr)(uintptr_t)memory, bytes);
+    pthread_mutex_unlock(&lock);
+    return is_open;
+}
+
 static CUresult run_collective(const job *j, CUcontext context)
 {
     const op *o = j->ops;
@@ -290,7 +302,8 @@ static CUresult run_collective(const job *j, CUcontext context)
     const char *from = cuda_test_place(context, (CUdeviceptr)(uintptr_t)o->from, in);
     char *to = cuda_test_place(context, (CUdeviceptr)(uintptr_t)o->to, out);
     char *parts[RANKS];
-    if (!from || !to || in > WINDOW) {
+    if (!from || !to || in > WINDOW || !is_open_to_peers(c, context, o->from, in) ||
+        !is_open_to_peers(c, context, o->to, out)) {
         atomic_store(&c->board->gone[c->rank], 1);
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
