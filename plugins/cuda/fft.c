@@ -98,7 +98,8 @@ static int32_t transform(cuda_device *d, cuda_library *l, void *queue, const tn_
     if (p->workspace) status = gpu_workspace(call, p->workspace, &work, &offset);
     if (status) return status;
     int result = f->cufftSetStream(p->plan, cuda_stream_of(queue));
-    if (!result && p->workspace) result = f->cufftSetWorkArea(p->plan, cuda_place(work, offset));
+    if (!result) /* also where it needs none: some versions do not run without */
+        result = f->cufftSetWorkArea(p->plan, cuda_place(work, offset));
     if (result) {
         found->is_supported = meaning(result) != TN_E_UNSUPPORTED;
         return TN_E_UNSUPPORTED;

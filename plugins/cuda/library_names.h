@@ -70,7 +70,7 @@ typedef int fft_handle; /* of a plan */
     }
 #define VENDOR_FFT_STATUS(end)          "CUFFT_" end
 #define VENDOR_FFT_REFUSES(result)      0
-#define VENDOR_FFT_EXEC_REFUSES(result) 0
+#define VENDOR_FFT_EXEC_REFUSES(result) ((result) == FFT_NO_WORKSPACE)
 
 /* ---- Factors of matrices ------------------------------------------------------------------------------------ */
 

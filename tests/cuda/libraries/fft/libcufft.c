@@ -2,7 +2,7 @@
 /*
  * A libcufft.so.12 for tests, or a libhipfft.so.0: transforms of lines in the test driver's memory, on its streams, by the sum that defines them in
  * long double. It writes over its work, and refuses plans that are not made, work that is missing, directions that are none and elements
- * that are not aligned.
+ * that are not aligned. Short lines need no work, and a plan has to be told so.
  */
 #include "cufft.h"
 #include "stand_in.h"
@@ -14,14 +14,19 @@ CUFFT_FUNCTIONS(DECLARE)
 enum { LINES, LIVE, PLANS };
 
 typedef struct shape {
-    int is_alive, is_made, type, direction;
+    int is_alive, is_made, has_area, type, direction;
     long long size, lines, in_step, in_apart, out_step, out_apart;
     CUdeviceptr in, out, work;
     CUstream stream;
 } shape;
 
-enum { MOST = 256, WORK = 4096 };
+enum { MOST = 256, WORK = 4096, LONG = 6 };
 static shape plans[MOST];
+
+static size_t work_of(const shape *p)
+{
+    return p->size < LONG ? 0 : WORK;
+}
 
 /* Number 0 is a plan of cuFFT, too; one of hipFFT is a pointer. */
 #ifdef HIP
@@ -111,7 +116,7 @@ static CUresult run(CUcontext context, void *data)
         context, p->in, extent(p->size, p->in_step, p->lines, p->in_apart, is_real(p) ? part : 2 * part));
     void *out = cuda_test_place(context, p->out, extent(kept, p->out_step, p->lines, p->out_apart, 2 * part));
     long double *pairs = malloc((size_t)p->size * 2 * sizeof *pairs);
-    const int is_good = in && out && pairs && use_workspace(context, p->work, WORK);
+    const int is_good = in && out && pairs && use_workspace(context, p->work, work_of(p));
     for (long long i = 0; i < p->lines && is_good; i++)
         run_line(p, in, out, i * p->in_apart, i * p->out_apart, pairs);
     free(pairs);
@@ -124,7 +129,9 @@ static int execute(const char *function, fft_handle plan, int type, void *in, vo
     FAULT(function);
     if (!p || !p->is_made) return 1; /* an invalid plan */
     if (p->type != type || (direction != FFT_FORWARD && direction != FFT_INVERSE)) return FFT_INVALID_VALUE;
-    if (!p->work || ((uintptr_t)in | (uintptr_t)out) % (is_double(p) ? 16 : 8)) return FFT_EXEC_FAILED;
+    if (!p->has_area) return FFT_NO_WORKSPACE;
+    if ((work_of(p) && !p->work) || ((uintptr_t)in | (uintptr_t)out) % (is_double(p) ? 16 : 8))
+        return FFT_EXEC_FAILED;
     job = *p;
     job.in = (CUdeviceptr)(uintptr_t)in;
     job.out = (CUdeviceptr)(uintptr_t)out;
@@ -192,11 +199,11 @@ int cufftMakePlanMany64(fft_handle plan, int rank, long long *sizes, long long *
     if (!p || p->is_made || rank != 1 || sizes[0] < 1 || batch < 1 || in_step < 1 || out_step < 1 ||
         in_apart < 1 || out_apart < 1)
         return FFT_INVALID_VALUE;
-    *p = (shape){1, 1, type, 0, sizes[0], batch, in_step, in_apart, out_step, out_apart, 0, 0, 0, NULL};
+    *p = (shape){1, 1, 0, type, 0, sizes[0], batch, in_step, in_apart, out_step, out_apart, 0, 0, 0, NULL};
     if (in_sizes[0] != sizes[0] || out_sizes[0] != (is_real(p) ? sizes[0] / 2 + 1 : sizes[0]))
         return FFT_INVALID_VALUE;
     count(PLANS, 1);
-    *out_bytes = WORK;
+    *out_bytes = work_of(p);
     return FFT_SUCCESS;
 }
 
@@ -212,6 +219,7 @@ int cufftSetWorkArea(fft_handle plan, void *work)
 {
     FAULT(__func__);
     if (!plan_of(plan)) return 1;
+    plan_of(plan)->has_area = 1;
     plan_of(plan)->work = (CUdeviceptr)(uintptr_t)work;
     return FFT_SUCCESS;
 }

@@ -167,6 +167,8 @@ static const struct {
     {NAME(cufftSetWorkArea) ":1:4", 0, 0},
 #ifdef HIP
     {NAME(cufftMakePlanMany64) ":1:12", 0, 0}, {NAME(cufftExecC2C) ":1:1", 0, 0}, /* no plan fits */
+#else
+    {NAME(cufftExecC2C) ":1:13", 0, 0},
 #endif
 };
 
@@ -185,7 +187,7 @@ static const struct {
     int status;
     const char *name;
 } names[] = {{6, VENDOR_FFT_STATUS("EXEC_FAILED")},      {9, VENDOR_FFT_STATUS("UNALIGNED_DATA")},
-             {11, VENDOR_FFT_STATUS("INVALID_DEVICE")},  {13, VENDOR_FFT_STATUS("NO_WORKSPACE")},
+             {11, VENDOR_FFT_STATUS("INVALID_DEVICE")},  {12, VENDOR_FFT_STATUS("PARSE_ERROR")},
              {14, VENDOR_FFT_STATUS("NOT_IMPLEMENTED")}, {15, "unknown status"},
              {16, VENDOR_FFT_STATUS("NOT_SUPPORTED")},   {17, "unknown status"}};
 
