@@ -40,7 +40,7 @@ enum { LT_KEEPS_ORDER = 1 }; /* the library can be told to add in one order */
     {                                            \
         "libcublasLt.so.13", "libcublasLt.so.12" \
     }
-#define VENDOR_BLAS_LEAST           0 /* version */
+#define VENDOR_BLAS_LEAST           120100 /* 12.1: before, some products are wrong that have gaps between their rows */
 #define VENDOR_BLAS_HANDLE_BYTES    0
 #define VENDOR_BLAS_REFUSES(result) 0
 #define VENDOR_BLAS_FUNCTIONS(X)          \
@@ -79,8 +79,10 @@ enum { /* statuses */
        SOLVER_NOT_INITIALIZED = 1,
        SOLVER_ALLOC_FAILED = 2,
        SOLVER_INVALID_VALUE = 3,
+       SOLVER_ARCH_MISMATCH = 4,
        SOLVER_EXECUTION_FAILED = 6,
-       SOLVER_INTERNAL_ERROR = 7
+       SOLVER_INTERNAL_ERROR = 7,
+       SOLVER_NOT_SUPPORTED = 9
 };
 enum { SOLVER_LOWER = 0, SOLVER_UPPER = 1 };               /* triangles */
 enum { SOLVER_PLAIN = 0, SOLVER_TRANSPOSED = 1 };          /* operations on a matrix */
@@ -91,6 +93,7 @@ enum { SOLVER_VALUES = 0, SOLVER_VALUES_AND_VECTORS = 1 }; /* of symmetric matri
     {                                            \
         "libcusolver.so.12", "libcusolver.so.11" \
     }
+#define VENDOR_SOLVER_LEAST          11402 /* of CUDA 12.0: much older ones fail for singular values of NaN */
 #define VENDOR_SOLVER_FUNCTIONS(X)   X(int, cusolverGetVersion, (int *out_version))
 #define VENDOR_SOLVER_TYPED          "cusolverDn" /* S or D and the name follow */
 #define VENDOR_SOLVER_VERSION(s, to) ((s)->cusolverGetVersion(to))

@@ -110,9 +110,10 @@ static int set_stream(cuda_solver *s, const void *queue)
     return result;
 }
 
-/* The library has agreed to the work before: it refuses none. */
+/* What the library does not do on the GPU it says when it is asked for the length of work. */
 static int32_t meaning(int result)
 {
+    if (result == SOLVER_ARCH_MISMATCH || result == SOLVER_NOT_SUPPORTED) return TN_E_UNSUPPORTED;
     return result == SOLVER_ALLOC_FAILED ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
 }
 
@@ -158,6 +159,7 @@ static int32_t ask(cuda_device *d, cuda_library *l, void *queue, const tn_call *
     int length = 0;
     if (may_wrap(asked)) return TN_E_UNSUPPORTED;
     const int result = length_of_work((cuda_solver *)l, asked, &length);
+    if (meaning(result) == TN_E_UNSUPPORTED) return TN_E_UNSUPPORTED;
     return VENDOR_SOLVER_IS_TOO_LONG(result) || (!result && length < 0) ? TN_E_UNSUPPORTED : TN_OK;
 }
 
@@ -185,6 +187,7 @@ static const cuda_library_kind kind = {.name = VENDOR_SOLVER,
                                        .size = sizeof(cuda_solver),
                                        .has_one_stream = VENDOR_HANDLE_HAS_ONE_STREAM,
                                        .version = version,
+                                       .least = VENDOR_SOLVER_LEAST,
                                        .status_name = status_name,
                                        .meaning = meaning};
 
@@ -192,7 +195,8 @@ const char *cuda_solver_can_factor(void *device, const tn_call *call, const gpu_
 {
     if (!cuda_library_of(device, &kind, 1)) return "no library for factors of matrices is installed";
     const int32_t status = cuda_library_run(device, &kind, ask, NULL, call, f);
-    return status == TN_E_UNSUPPORTED ? "the library cannot count the memory that the work needs" : NULL;
+    return status == TN_E_UNSUPPORTED ? "the library does not do such work, or cannot count the memory for it"
+                                      : NULL;
 }
 
 int32_t cuda_solver_factor(void *device, void *queue, const tn_call *call, const gpu_factors *f)

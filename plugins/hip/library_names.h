@@ -157,7 +157,9 @@ enum { /* statuses */
        SOLVER_ALLOC_FAILED = 2,
        SOLVER_INVALID_VALUE = 3,
        SOLVER_EXECUTION_FAILED = 5,
-       SOLVER_INTERNAL_ERROR = 6
+       SOLVER_INTERNAL_ERROR = 6,
+       SOLVER_NOT_SUPPORTED = 7,
+       SOLVER_ARCH_MISMATCH = 8
 };
 enum { SOLVER_LOWER = 122, SOLVER_UPPER = 121 };               /* triangles */
 enum { SOLVER_PLAIN = 111, SOLVER_TRANSPOSED = 112 };          /* operations on a matrix */
@@ -169,6 +171,7 @@ enum { SOLVER_VALUES = 201, SOLVER_VALUES_AND_VECTORS = 202 }; /* of symmetric m
     {                                            \
         "libhipsolver.so.1", "libhipsolver.so.0" \
     }
+#define VENDOR_SOLVER_LEAST          0
 #define VENDOR_SOLVER_FUNCTIONS(X)                 /* it does not tell its version */
 #define VENDOR_SOLVER_TYPED          "hipsolverDn" /* S or D and the name follow */
 #define VENDOR_SOLVER_VERSION(s, to) ((void)(s))

@@ -362,6 +362,22 @@ Test(products, a_fault_of_a_product_is_a_lost_device)
 }
 
 #ifndef HIP
+/* The first one that is good, and the last one that is not. */
+Test(products, an_old_library_is_not_used)
+{
+    tn_tensor *a = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    for (int is_old = 0; is_old < 2; is_old++) {
+        setenv("CUBLASLT_TEST_VERSION", is_old ? "120099" : "120100", 1);
+        cr_assert_eq(tn_item_double(s, tn_max(s, tn_mm(s, a, a))), 2);
+        cr_assert_eq(count(PRODUCTS), 1);
+        close_device();
+        cr_assert_eq(count(LIVE), 0);
+        open_device();
+        a = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    }
+    expect_in(said, "cuBLASLt 120099 is older than 120100: the plugin's own kernels compute products");
+}
+
 /* In an environment whose newest library does not start. */
 Test(older, the_next_library_computes_products, .init = open_device, .fini = close_device)
 {

@@ -286,6 +286,15 @@ Test(factors, work_whose_length_may_be_wrong_is_left_to_the_cpu)
 }
 #endif
 
+/* There is no code for the GPU, or none for the work. */
+static const int refusals[] = {SOLVER_ARCH_MISMATCH, SOLVER_NOT_SUPPORTED};
+
+TEST_OF_ROWS(factors, work_that_the_library_does_not_do_is_left_to_the_cpu, refusals)
+{
+    let_fail("potrf_bufferSize", 1, refusals[*row]);
+    expect_the_cpu();
+}
+
 Test(factors, work_whose_length_is_below_0_is_left_to_the_cpu)
 {
     setenv("SOLVER_TEST_LENGTH", "-2147483648", 1);
@@ -387,6 +396,17 @@ Test(factors, a_library_that_does_not_start_is_as_if_absent)
     expect_in(said, NAME(cusolverDnCreate) " failed (");
     expect_in(said, "SOLVER_STATUS_NOT_INITIALIZED): the CPU computes factors of matrices");
 }
+
+#ifndef HIP /* which does not tell its version */
+Test(factors, an_old_library_is_as_if_absent)
+{
+    tn_tensor *a = definite(TN_FLOAT32, TN_INTS(3, 3), ROW_MAJOR);
+    setenv("SOLVER_TEST_VERSION", "11401", 1);
+    cr_assert_eq(largest(tn_linalg_cholesky_ex(s, a).info), 0);
+    cr_assert_eq(count(MATRICES), 0);
+    expect_in(said, "cuSOLVER 11401 is older than 11402: the CPU computes factors of matrices");
+}
+#endif
 
 /* In an environment without the library. */
 Test(absent, the_cpu_computes_factors_and_the_log_says_so)

@@ -415,7 +415,8 @@ int cusolverDnSetStream(void *h, void *stream)
 #ifndef HIP
 int cusolverGetVersion(int *out)
 {
-    *out = 12000;
+    const char *text = getenv("SOLVER_TEST_VERSION");
+    *out = text ? atoi(text) : 12000;
     return SOLVER_SUCCESS;
 }
 #endif
