@@ -41,6 +41,7 @@ typedef struct cuda_device {
     cuda_callbacks callbacks;
     void *fill_program, *fill_kernel;
     cuda_library *libraries[CUDA_LIBRARIES]; /* in the order in which they were first needed; atomic */
+    const void *starved; /* the kind of a library that has just lacked memory to start, else NULL; atomic */
 } cuda_device;
 
 struct cuda_event {

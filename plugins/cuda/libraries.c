@@ -79,8 +79,17 @@ static int32_t has_room(cuda_device *d, size_t bytes)
     return !CHECKED(d, cuMemAlloc, &memory, bytes) && !CHECKED(d, cuMemFree, memory);
 }
 
-/* The library's own start, with the device current. Writes the line that the log gets. */
-static void begin(cuda_library *l, char *text, size_t size)
+/* Libraries allocate beside the caching allocator, which may have all memory: where less than this is free, a failure may be for that. */
+enum { ROOM_OF_LIBRARIES = 512 << 20 };
+
+static int32_t may_lack_memory(const cuda_device *d)
+{
+    size_t available, total;
+    return CALL(d, cuMemGetInfo, &available, &total) == CUDA_SUCCESS && available < ROOM_OF_LIBRARIES;
+}
+
+/* The library's own start, with the device current. Writes the line that the log gets. 0: it may have lacked memory. */
+static int32_t begin(const cuda_device *d, cuda_library *l, char *text, size_t size)
 {
     const cuda_library_kind *kind = l->kind;
     const int result = kind->has_no_handle ? 0 : functions_of(l)[CREATE].create(&l->handle);
@@ -89,7 +98,7 @@ static void begin(cuda_library *l, char *text, size_t size)
         l->handle = NULL;
         snprintf(text, size, "%s failed (%s): %s %s", kind->symbols[CREATE], status_name(l, result),
                  otherwise(kind), kind->work);
-        return;
+        return !may_lack_memory(d);
     }
     const size_t version = version_of(l);
     if (version < kind->least) {
@@ -102,21 +111,23 @@ static void begin(cuda_library *l, char *text, size_t size)
     } else {
         snprintf(text, size, "%s computes %s", kind->name, kind->work);
     }
+    return 1;
 }
 
-/* Uses the file, or leaves the handle NULL. Writes the line that the log gets. 0: memory for the handle is lacking. */
+/* Uses the file, or leaves the handle NULL. Writes the line that the log gets. 0: memory is lacking. */
 static int32_t try_file(cuda_device *d, cuda_library *l, char *text, size_t size)
 {
     const char *wrong = load(d, l);
+    int32_t is_tried = 1;
     if (!wrong && l->kind->handle_bytes && !has_room(d, l->kind->handle_bytes)) return 0;
     int32_t was_entered = wrong ? -1 : cuda_enter(d);
     if (!wrong && was_entered < 0) wrong = "has no context";
     if (wrong)
         snprintf(text, size, "%s %s: %s %s", l->kind->name, wrong, otherwise(l->kind), l->kind->work);
     else
-        begin(l, text, size);
+        is_tried = begin(d, l, text, size);
     cuda_leave(d, was_entered);
-    return 1;
+    return is_tried;
 }
 
 static void forget(cuda_device *d, cuda_library *l)
@@ -172,6 +183,7 @@ cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int
         l = *place;
         if (!l) {
             l = make_library(d, kind);
+            __atomic_store_n(&d->starved, l || d->starved == kind ? NULL : kind, __ATOMIC_RELEASE);
             __atomic_store_n(place, l, __ATOMIC_RELEASE);
         }
         pthread_mutex_unlock(&d->lock);
@@ -179,12 +191,13 @@ cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int
     return l && l->handle ? l : NULL;
 }
 
-/* Why the call has no library: it lacked memory just now, or it is not there. */
+/* Why the call has no library: it lacked memory just now, or it is not there. Where it lacks memory also when the call is made once
+ * more, after caches were emptied, it is as if it were not there, this once. */
 static int32_t refuse(cuda_device *d, const cuda_library_kind *kind, const tn_call *call)
 {
-    if (!kind->handle_bytes || cuda_captures(call) || find_opened(d, kind)) return TN_E_UNSUPPORTED;
-    return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "%s lacks %zu bytes of device memory to start",
-                     kind->name, kind->handle_bytes);
+    if (cuda_captures(call) || __atomic_load_n(&d->starved, __ATOMIC_ACQUIRE) != kind)
+        return TN_E_UNSUPPORTED;
+    return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "%s lacks device memory to start", kind->name);
 }
 
 /* Before work of a library with one stream: the queue waits for the last work, which does nothing if that was its own. */
@@ -228,20 +241,29 @@ static void destroy_plan(const void *library, gpu_plan *p)
     l->kind->destroy_plan(l, p);
 }
 
-/* Puts what was made into the table; NULL without host memory. */
-static gpu_plan *keep_plan(cuda_library *l, const void *key, const gpu_plan *made)
+enum { FAILURES = 3 }; /* so often a library may fail to make a plan before it is asked no more */
+
+/* Puts what was made into the table, in place of `p` if there is one; NULL without host memory. */
+static gpu_plan *keep_plan(cuda_library *l, const void *key, const gpu_plan *made, gpu_plan *p)
 {
     const cuda_library_kind *kind = l->kind;
-    if (gpu_plans_are_full(&l->plans)) gpu_plans_make_room(&l->plans, destroy_plan, l);
-    gpu_plan *p = gpu_plan_add(&l->plans, key, kind->key_bytes, kind->plan_bytes);
+    if (p) {
+        kind->destroy_plan(l, p);
+    } else {
+        if (gpu_plans_are_full(&l->plans)) gpu_plans_make_room(&l->plans, destroy_plan, l);
+        p = gpu_plan_add(&l->plans, key, kind->key_bytes, kind->plan_bytes);
+    }
     if (!p) return NULL;
     memcpy(p + 1, made + 1, kind->plan_bytes - sizeof *made);
     p->is_supported = made->is_supported;
+    p->failures = made->failures;
     return p;
 }
 
-/* A plan is made outside of the table, which it enters only if the library's answer will be the same the next time. */
-static int32_t make_plan(const cuda_device *d, cuda_library *l, const cuda_plan_request *r, gpu_plan **out)
+/* A plan is made outside of the table. It does not enter it after a failure that may be for lack of memory; `before` is what did after
+ * another failure. */
+static int32_t make_plan(const cuda_device *d, cuda_library *l, const cuda_plan_request *r, gpu_plan *before,
+                         gpu_plan **out)
 {
     const cuda_library_kind *kind = l->kind;
     gpu_plan *made = calloc(1, kind->plan_bytes), *kept = NULL;
@@ -250,7 +272,9 @@ static int32_t make_plan(const cuda_device *d, cuda_library *l, const cuda_plan_
     const int result = r->make(l, made, r->user);
     const int32_t meaning = result ? kind->meaning(result) : TN_OK;
     made->is_supported = !result;
-    if (!result || meaning == TN_E_UNSUPPORTED) kept = keep_plan(l, r->key, made);
+    if (meaning == TN_E_INTERNAL) made->failures = before ? before->failures + 1 : 1;
+    if (meaning != TN_E_OUT_OF_MEMORY && !(made->failures && may_lack_memory(d)))
+        kept = keep_plan(l, r->key, made, before);
     if (!kept) kind->destroy_plan(l, made);
     free(made);
     if (meaning == TN_E_OUT_OF_MEMORY)
@@ -265,7 +289,8 @@ int32_t cuda_plan_find(const cuda_device *d, cuda_library *l, const cuda_plan_re
 {
     gpu_plan *p = gpu_plan_find(&l->plans, r->key, l->kind->key_bytes);
     if (p && p->is_supported && cuda_captures(r->call)) gpu_plan_pin(&l->plans, p);
-    if (!p) return cuda_captures(r->call) ? TN_E_UNSUPPORTED : make_plan(d, l, r, out);
+    if (!p || (p->failures && p->failures < FAILURES))
+        return cuda_captures(r->call) ? TN_E_UNSUPPORTED : make_plan(d, l, r, p, out);
     *out = p;
     return p->is_supported ? TN_OK : TN_E_UNSUPPORTED;
 }
@@ -284,9 +309,10 @@ int32_t cuda_library_error(cuda_device *d, const cuda_library *l, const tn_call 
                            const char *function)
 {
     const char *name = status_name(l, result);
-    const int32_t lost = cuda_library_check_device(d, call, function),
-                  status =
-                      l->kind->meaning(result) == TN_E_OUT_OF_MEMORY ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
+    const int32_t lost = cuda_library_check_device(d, call, function), meaning = l->kind->meaning(result),
+                  is_for_memory =
+                      meaning == TN_E_OUT_OF_MEMORY || (meaning == TN_E_INTERNAL && may_lack_memory(d)),
+                  status = is_for_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL;
     return lost ? lost : gpu_error_native(d->plugin, status, result, name, "%s failed: %s", function, name);
 }
 

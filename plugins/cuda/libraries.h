@@ -81,8 +81,9 @@ typedef struct cuda_plan_request {
     const void *user;
 } cuda_plan_request;
 /*
- * TN_E_UNSUPPORTED, without an error: the plugin's own kernels do the work. That is remembered only if the library does not do
- * such work at all; after another failure, and in a capture, the next call asks again. TN_E_OUT_OF_MEMORY: the library lacks memory.
+ * TN_E_UNSUPPORTED, without an error: the plugin's own kernels do the work. That is remembered if the library does not do such work
+ * at all, or has failed three times; after another failure, and in a capture, the next call asks again. TN_E_OUT_OF_MEMORY: the library
+ * lacks memory.
  */
 int32_t cuda_plan_find(const cuda_device *d, cuda_library *l, const cuda_plan_request *r, gpu_plan **out);
 

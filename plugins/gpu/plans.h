@@ -12,6 +12,7 @@ typedef struct gpu_plan {
     struct gpu_plan *next;
     int32_t is_supported; /* 0: the plugin's own kernels do this work */
     int32_t is_pinned;    /* a graph may have code or memory of it: it stays until the library closes */
+    int32_t failures;     /* how often the library failed to make it, as it did the last time */
 } gpu_plan;               /* the key follows, then what the library needs */
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Failures of libraries for tests. The environment: LIBRARY_FAIL=FUNCTION:N:STATUS, call N of the function (from 1 on) returns the
- * status. */
+ * status; N 0: each call. */
 #ifndef TENON_TESTS_GPU_LIBRARY_FAULT_H
 #define TENON_TESTS_GPU_LIBRARY_FAULT_H
 
@@ -17,7 +17,7 @@ static inline int library_fault(const char *function)
     const char *text = getenv("LIBRARY_FAIL");
     if (!text || sscanf(text, "%63[^:]:%d:%d", name, &n, &status) != 3 || strcmp(name, function) != 0)
         return 0;
-    return __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == n ? status : 0;
+    return !n || __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) == n ? status : 0;
 }
 
 #endif

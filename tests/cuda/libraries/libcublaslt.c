@@ -58,7 +58,7 @@ int cublasLtCreate(void **out)
     return CUBLAS_NOT_INITIALIZED;
 #endif
     object handle = {0};
-    if (library_context(&handle.context) || !handle.context) return CUBLAS_NOT_INITIALIZED;
+    if (library_context(&handle.context) || !handle.context || !has_memory()) return CUBLAS_NOT_INITIALIZED;
 #ifdef HIP
     if (hipMalloc(&handle.memory, HANDLE_BYTES)) exit(1);
 #endif

@@ -35,6 +35,17 @@ static inline int has_context(void)
     return library_context(&context) == CUDA_SUCCESS && context;
 }
 
+/* Whether there is device memory for the library's code and handle, which are not of the program's memory. */
+static inline int has_memory(void)
+{
+#ifdef HIP
+    return 1;
+#else
+    size_t available, total;
+    return !cuMemGetInfo(&available, &total) && available >= (size_t)64 << 20;
+#endif
+}
+
 /* Waits for the work of a stream. */
 static inline CUresult library_finish(CUstream stream)
 {

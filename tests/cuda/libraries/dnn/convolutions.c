@@ -413,6 +413,41 @@ TEST_OF_ROWS(convolutions, a_failure_before_the_work_is_left_to_the_kernels, fai
     cr_assert_eq(count(LIVE), 0, "%s: %d objects are left", failure, count(LIVE));
 }
 
+#ifndef HIP
+/* A failure of its own, each time: the library is asked for both lists of engines, three times. */
+Test(convolutions, a_plan_that_always_fails_is_given_up)
+{
+    make_tensors(TN_FLOAT32);
+    let_fail("cudnnBackendGetAttribute", 0, 4000);
+    for (int i = 0; i < 5; i++) convolve_simply();
+    cr_assert_not(tn_scope_failed(s));
+    cr_assert_eq(count(CHOICES), 3 * 2);
+    unsetenv("LIBRARY_FAIL");
+    convolve_simply();
+    cr_assert_eq(count(CONVOLUTIONS), 0);
+    tn_conv2d(s, images, kernels, .padding = TN_INTS(1, 1));
+    cr_assert_eq(count(CONVOLUTIONS), 1, "other work is not given up");
+}
+
+/* With little memory it may be for that. */
+Test(convolutions, plans_are_not_given_up_for_lack_of_memory)
+{
+    uint64_t available = 0, total = 0;
+    make_tensors(TN_FLOAT32);
+    convolve_simply(); /* the library starts */
+    cr_assert_eq(tn_device_memory(ctx, device, &available, &total), TN_OK);
+    tn_tensor *most = tn_empty(s, TN_INTS((int64_t)available - (64 << 20)), .dtype = TN_UINT8);
+    let_fail("cudnnBackendGetAttribute", 0, 4000);
+    for (int i = 0; i < 5; i++) tn_conv2d(s, images, kernels, .padding = TN_INTS(1, 1));
+    cr_assert_not(tn_scope_failed(s));
+    cr_assert_eq(count(CONVOLUTIONS), 1);
+    tn_drop(s, most);
+    unsetenv("LIBRARY_FAIL");
+    tn_conv2d(s, images, kernels, .padding = TN_INTS(1, 1));
+    cr_assert_eq(count(CONVOLUTIONS), 2);
+}
+#endif
+
 Test(convolutions, a_convolution_that_fails_is_an_error_with_its_name)
 {
     let_fail(WORK, 1, INTERNAL);

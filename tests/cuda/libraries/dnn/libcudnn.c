@@ -299,7 +299,7 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
 int cudnnCreate(void **out)
 {
     FAULT(__func__);
-    if (!has_context()) return 1001; /* not initialized */
+    if (!has_context() || !has_memory()) return 1001; /* not initialized */
     return create(out, (object){0});
 }
 

@@ -395,7 +395,7 @@ int cusolverDnCreate(void **out)
 {
     const handle none = {.stream = NULL};
     FAULT(__func__);
-    if (!has_context()) return 1; /* not initialized */
+    if (!has_context() || !has_memory()) return 1; /* not initialized */
     return make_object(out, &none, sizeof none, LIVE) ? SOLVER_SUCCESS : SOLVER_ALLOC_FAILED;
 }
 
