@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs of cuDNN. It offers engines for a graph, the best one first; a plan has the first engine that keeps the rules of the
- * call and needs no more than a fixed workspace, so that the choice depends neither on the memory that is free nor on what ran
- * before.
+ * call and needs no more workspace than its operands allow, so that the choice depends neither on the memory that is free nor on what
+ * ran before.
  */
 #include "dnn.h"
 
@@ -118,7 +118,7 @@ static int prepare(const cuda_dnn *n, dnn_engine *e, void *config)
     if (!result)
         result = n->cudnnBackendGetAttribute(e->execution, DNN_PLAN_WORKSPACE, DNN_INT64, 1, &count,
                                              &e->workspace);
-    if (!result && e->workspace <= CUDA_DNN_WORKSPACE) return DNN_SUCCESS;
+    if (!result && e->workspace <= e->most_workspace) return DNN_SUCCESS;
     if (e->execution) n->cudnnBackendDestroyDescriptor(e->execution);
     e->execution = NULL;
     return result ? result : DNN_NOT_SUPPORTED;
@@ -163,8 +163,16 @@ static int choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes, int 
     return result;
 }
 
-int dnn_choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes)
+/* Engines that use tensor cores may need copies of the operands in another order of axes, or float32 sums of them. */
+static int64_t most_workspace(uint64_t operand_bytes)
 {
+    const uint64_t least = CUDA_DNN_WORKSPACE, most = (uint64_t)4 << 30, wanted = 4 * operand_bytes;
+    return (int64_t)(wanted < least ? least : wanted > most ? most : wanted);
+}
+
+int dnn_choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes, uint64_t operand_bytes)
+{
+    e->most_workspace = most_workspace(operand_bytes);
     const int first = choose(n, e, refused_notes, DNN_CHOOSE_A);
     if (!first || dnn_meaning(first) == TN_E_OUT_OF_MEMORY) return first;
     const int second = choose(n, e, refused_notes, DNN_CHOOSE_FALLBACK);

@@ -42,7 +42,7 @@ int dnn_type_of(uint32_t dtype);
 /* A graph and the engine that computes it: a part of a plan. */
 typedef struct dnn_engine {
     void *graph, *config, *execution;
-    int64_t workspace;
+    int64_t workspace, most_workspace; /* bytes that it needs, and that an engine may need */
 } dnn_engine;
 int dnn_make_graph(const cuda_dnn *n, void *const *operations, uint32_t count, dnn_engine *e);
 /* Notes of engines that round float32, as bits. */
@@ -52,10 +52,10 @@ uint32_t dnn_refused_notes(const tn_call *call, uint32_t dtype);
 /* What a failure means (libraries.h). */
 int32_t dnn_meaning(int result);
 /*
- * Takes the first engine that has none of these notes and needs no more than CUDA_DNN_WORKSPACE. Engines that cannot be prepared are
- * passed over, but for lack of memory: the next call could have them.
+ * Takes the first engine that has none of these notes and whose workspace is not too large for operands of so many bytes. Engines that
+ * cannot be prepared are passed over, but for lack of memory: the next call could have them.
  */
-int dnn_choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes);
+int dnn_choose(const cuda_dnn *n, dnn_engine *e, uint32_t refused_notes, uint64_t operand_bytes);
 
 /* Work for the engine of a plan: tensors by their ids. The workspace is the engine's; NULL: it needs none. */
 typedef struct dnn_work {

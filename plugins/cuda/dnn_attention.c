@@ -353,6 +353,14 @@ static void make_backward(graph *g)
 
 /* ---- Plans -------------------------------------------------------------------------------------------------- */
 
+/* Of the tensors that are like the query, and like the key; gradients are as many more. */
+static uint64_t bytes_of(const plan_key *k)
+{
+    const uint64_t of_query = (uint64_t)k->batches * k->heads * k->queries * k->width,
+                   of_key = (uint64_t)k->batches * (k->heads / k->shared) * k->keys * k->width;
+    return (of_query + of_key) * (k->is_backward ? 4 : 2) * gpu_code_bytes(k->dtype);
+}
+
 static int make_plan(cuda_library *l, gpu_plan *made, const void *unused)
 {
     plan *p = (plan *)made;
@@ -362,7 +370,7 @@ static int make_plan(cuda_library *l, gpu_plan *made, const void *unused)
     else
         make_forward(&g);
     if (!g.result) g.result = dnn_make_graph(g.n, g.operations, g.count, &p->engine);
-    return g.result ? g.result : dnn_choose(g.n, &p->engine, p->key.refused_notes);
+    return g.result ? g.result : dnn_choose(g.n, &p->engine, p->key.refused_notes, bytes_of(&p->key));
 }
 
 static void destroy_plan(const cuda_library *l, gpu_plan *made)

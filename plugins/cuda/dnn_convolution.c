@@ -128,12 +128,24 @@ static plan_key key_of(const cuda_dnn *n, const tn_call *call, const gpu_convolu
     return k;
 }
 
+static uint64_t bytes_of(const gpu_window_key *k)
+{
+    uint64_t elements = 0;
+    for (uint32_t which = 0; which < TENSORS; which++) {
+        int64_t sizes[5], of_tensor = 1;
+        const uint32_t rank = gpu_window_sizes(k, which, sizes);
+        for (uint32_t i = 0; i < rank; i++) of_tensor *= sizes[i];
+        elements += (uint64_t)of_tensor;
+    }
+    return elements * gpu_code_bytes(k->dtype);
+}
+
 static int make_plan(cuda_library *l, gpu_plan *made, const void *unused)
 {
     const cuda_dnn *n = (cuda_dnn *)l;
     plan *p = (plan *)made;
     int result = make_graph(n, p);
-    return result ? result : dnn_choose(n, &p->engine, p->key.refused_notes);
+    return result ? result : dnn_choose(n, &p->engine, p->key.refused_notes, bytes_of(&p->key.window));
 }
 
 static void destroy_plan(const cuda_library *l, gpu_plan *made)

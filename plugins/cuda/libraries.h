@@ -100,7 +100,9 @@ int32_t cuda_library_error(cuda_device *d, const cuda_library *l, const tn_call 
 /* TN_E_DEVICE_LOST, with its error, if the driver says so of the call's stream; else TN_OK. */
 int32_t cuda_library_check_device(cuda_device *d, const tn_call *call, const char *function);
 
-enum { CUDA_DNN_WORKSPACE = 256 << 20 }; /* bytes that an engine of cuDNN or MIOpen may ask for */
+enum {
+    CUDA_DNN_WORKSPACE = 256 << 20
+}; /* bytes that an engine of MIOpen may ask for; of cuDNN for small operands */
 
 /* An address for the library, and the largest power of two, up to 256, of which it is a multiple. */
 static inline void *cuda_place(void *memory, uint64_t offset)

@@ -171,6 +171,27 @@ Test(convolutions, many_engines_are_looked_at_for_float32)
     cr_assert_eq(engine_of(TN_FLOAT32, TN_CALL_ALLOW_TF32), ROUNDED);
 }
 
+/* Four times the bytes of the operands, at least 256 MiB. */
+static const struct {
+    int64_t size;
+    const char *workspace;
+    int engine;
+} large[] = {{9, "268435456", LARGE},
+             {9, "268435457", PLAIN},
+             {2950, "278480016", LARGE}, /* 4 * 4 * (2 * 2950 * 2950 + 1) */
+             {2950, "278480017", PLAIN}};
+
+TEST_OF_ROWS(convolutions, large_operands_may_have_a_large_workspace, large)
+{
+    setenv("CUDNN_TEST_LARGE", large[*row].workspace, 1);
+    tn_set_deterministic(ctx, 1);
+    tn_set_call_flags(ctx, 0, TN_CALL_ALLOW_TF32);
+    tn_tensor *x = tn_ones(s, TN_INTS(1, 1, large[*row].size, large[*row].size), .dtype = TN_FLOAT32);
+    tn_tensor *y = tn_conv2d(s, x, tn_full(s, TN_INTS(1, 1, 1, 1), 2, .dtype = TN_FLOAT32));
+    cr_assert_eq(tn_item_double(s, tn_min(s, y)), 2);
+    cr_assert_eq(count(ENGINE), large[*row].engine);
+}
+
 static const convolution_form *form_of(const char *name)
 {
     for (int k = 0; k < FORMS_OF_CONVOLUTIONS; k++)

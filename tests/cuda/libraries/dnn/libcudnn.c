@@ -5,7 +5,7 @@
  * not final, sizes that do not fit, pointers below the alignment of their tensors. It offers engines whose numbers differ, so that
  * a wrong choice shows. It is wrong where versions of cuDNN are: in convolutions of three axes, in depthwise ones, and in gradients of
  * attention on GPUs of compute capability 9 with half a block of keys, or whole ones and a part of a block of queries. The environment: CUDNN_VERSION is the version; CUDNN_TEST_CROWD=N offers
- * N engines that round float32 before all others.
+ * N engines that round float32 before all others; CUDNN_TEST_LARGE=N is the workspace of the engine that needs most.
  */
 #define TN_PLUGIN
 #include "convolve.h"
@@ -34,6 +34,12 @@ static const struct {
                       [UNORDERED] = {DNN_NOTE_NONDETERMINISTIC, CHANGES_THE_ORDER, 4096},
                       [LARGE] = {-1, 0, (int64_t)1 << 40},
                       [PLAIN] = {-1, 0, 4096}};
+
+static int64_t workspace_of(int engine)
+{
+    return engine == LARGE ? setting("CUDNN_TEST_LARGE", engines[LARGE].workspace)
+                           : engines[engine].workspace;
+}
 
 /* ---- Descriptors -------------------------------------------------------------------------------------------- */
 
@@ -197,7 +203,7 @@ int cudnnBackendGetAttribute(void *descriptor, int name, int type, int64_t wante
         return DNN_SUCCESS;
     }
     if (o->type != DNN_PLAN || name != DNN_PLAN_WORKSPACE || type != DNN_INT64) return DNN_BAD_PARAMETER;
-    *(int64_t *)values = engines[descriptor_of(o, DNN_PLAN_CONFIG)->engine].workspace;
+    *(int64_t *)values = workspace_of(descriptor_of(o, DNN_PLAN_CONFIG)->engine);
     *out_count = 1;
     return DNN_SUCCESS;
 }
@@ -243,7 +249,7 @@ static int execute_convolution(const object *handle, const object *config, const
                      .how = engines[config->engine].how,
                      .axes = (int)find(of_convolution, DNN_CONVOLUTION_DIMENSIONS)->values[0],
                      .workspace = (CUdeviceptr)find(pack, DNN_PACK_WORKSPACE)->values[0],
-                     .workspace_bytes = (size_t)engines[config->engine].workspace};
+                     .workspace_bytes = (size_t)workspace_of(config->engine)};
     for (int k = 0; k < 3; k++) {
         const object *t = descriptor_of(op, first + names[k]);
         const attribute *sizes = find(t, DNN_TENSOR_SIZES);
@@ -276,7 +282,7 @@ static int execute_graph(object *handle, const object *config, const object *gra
     const int is_read = read_graph(graph, w) && take_pack(w, pack);
     w->reduces_sums = config->engine == REDUCED;
     w->has_wrong_copies = is_read && is_wrong_graph(w);
-    w->workspace_bytes = (size_t)engines[config->engine].workspace;
+    w->workspace_bytes = (size_t)workspace_of(config->engine);
     w->next = handle->works;
     handle->works = w;
     count(GRAPHS, 1);
