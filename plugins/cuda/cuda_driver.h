@@ -32,12 +32,13 @@ typedef struct cuda_device {
     CUcontext context;
     CUresult lost;    /* the result with which the context was lost, else 0; atomic */
     uint64_t peers;   /* bit i: access to the memory of device i is on; under the lock, as the rest */
-    uint64_t readers; /* bit i: device i may use the mapped memory of this one; under the lock */
+    uint64_t readers; /* bit i: device i may use the mapped memory of this one; under `mapping` */
     pthread_mutex_t lock;
-    cuda_event *pool[2];    /* events without and with time */
-    borrowed *borrowed;     /* atomic, too: most devices have none */
-    cuda_share *shares;     /* so is this */
-    cuda_segment *segments; /* and this */
+    pthread_mutex_t mapping; /* of what is mapped, which may take seconds: nothing else waits for it */
+    cuda_event *pool[2];     /* events without and with time */
+    borrowed *borrowed;      /* atomic, too: most devices have none */
+    cuda_share *shares;      /* so is this */
+    cuda_segment *segments;  /* and this */
     cuda_callbacks callbacks;
     void *fill_program, *fill_kernel;
     cuda_library *libraries[CUDA_LIBRARIES]; /* in the order in which they were first needed; atomic */

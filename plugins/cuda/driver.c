@@ -194,6 +194,7 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         return status;
     }
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->mapping, NULL);
     cuda_callbacks_init(&d->callbacks);
     *out_device = d;
     return TN_OK;
@@ -218,6 +219,7 @@ static void close_device(void *device)
     }
     cuda_close(d);
     cuda_callbacks_finish(&d->callbacks);
+    pthread_mutex_destroy(&d->mapping);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }

@@ -37,10 +37,10 @@ CUresult cuda_mapped_allow(cuda_device *d, CUdeviceptr address, size_t bytes)
 int32_t cuda_mapped_admit(cuda_device *d, const cuda_device *reader)
 {
     const CUmemAccessDesc access = access_of(reader->id);
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->mapping);
     CUresult result = cuda_segments_admit(d, &access);
     if (!result) result = cuda_shares_admit(d, &access);
     if (!result) d->readers |= (uint64_t)1 << reader->index;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->mapping);
     return cuda_check(d, result, "cuMemSetAccess");
 }

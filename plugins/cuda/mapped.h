@@ -12,10 +12,10 @@
 CUmemAllocationProp cuda_mapped_properties(const cuda_device *d, CUmemAllocationHandleType handles);
 /* As cuda_check; what the GPU or its driver does not support is no failure of theirs: `feature` is what needs it. */
 int32_t cuda_mapped_check(cuda_device *d, CUresult result, const char *feature, const char *what);
-/* Lets the device itself and those that may read from it use a range. With the lock held. */
+/* Lets the device itself and those that may read from it use a range. With the lock of mappings held. */
 CUresult cuda_mapped_allow(cuda_device *d, CUdeviceptr address, size_t bytes);
 
-/* Lets one more device use what there is. With the lock held. */
+/* Lets one more device use what there is. With the lock of mappings held. */
 CUresult cuda_shares_admit(cuda_device *d, const CUmemAccessDesc *reader);
 CUresult cuda_segments_admit(cuda_device *d, const CUmemAccessDesc *reader);
 /* Before the device is closed. */

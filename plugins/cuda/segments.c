@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define PIECE ((size_t)2 << 20) /* what sizes of such memory are multiples of */
+#define PIECE ((size_t)2 << 20) /* what sizes of such memory are multiples of: a larger one is not cut */
 
 struct cuda_segment {
     cuda_segment *next;
@@ -40,15 +40,15 @@ int32_t cuda_segment_reserve(void *device, uint64_t bytes, void **out_memory)
         free(s);
         return status;
     }
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->mapping);
     s->next = d->segments;
     __atomic_store_n(&d->segments, s, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->mapping);
     *out_memory = (void *)(uintptr_t)s->address;
     return TN_OK;
 }
 
-/* The segment that begins there, or NULL. With the lock held. */
+/* The segment that begins there, or NULL. With the lock of mappings held. */
 static cuda_segment *find(const cuda_device *d, const void *memory)
 {
     cuda_segment *s = d->segments;
@@ -104,7 +104,7 @@ int32_t cuda_segment_resize(void *device, void *memory, uint64_t bytes)
 {
     cuda_device *d = device;
     int32_t status = TN_OK;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->mapping);
     cuda_segment *s = find(d, memory);
     if (s && bytes > s->range)
         status = gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "memory of %llu bytes cannot grow to %llu",
@@ -116,11 +116,11 @@ int32_t cuda_segment_resize(void *device, void *memory, uint64_t bytes)
         status = grow(d, s, bytes);
     else if (bytes < s->usable)
         status = shrink(d, s, bytes);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->mapping);
     return status;
 }
 
-/* Gives all of it back, or as much as the driver lets go. With the lock held. */
+/* Gives all of it back, or as much as the driver lets go. With the lock of mappings held. */
 static int32_t give_back(cuda_device *d, cuda_segment *s)
 {
     return !unmap(d, s, 0) && !CALL(d, cuMemAddressFree, s->address, s->range);
@@ -137,11 +137,11 @@ static void remove_segment(cuda_device *d, cuda_segment *s)
 int32_t cuda_segment_free(cuda_device *d, const void *memory)
 {
     if (!__atomic_load_n(&d->segments, __ATOMIC_ACQUIRE)) return 0;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->mapping);
     cuda_segment *s = find(d, memory);
     if (s) s->is_free = 1;
     if (s && give_back(d, s)) remove_segment(d, s);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->mapping);
     return s != NULL;
 }
 

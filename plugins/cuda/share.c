@@ -50,7 +50,7 @@ static int32_t map(cuda_device *d, const cuda_share *from, size_t alignment, voi
         else
             status = check(d, result, "cuMemMap");
     }
-    pthread_mutex_lock(&d->lock); /* which devices may use it does not change meanwhile */
+    pthread_mutex_lock(&d->mapping); /* which devices may use it does not change meanwhile */
     if (!status) status = check(d, cuda_mapped_allow(d, made.address, made.bytes), "cuMemSetAccess");
     made.is_free = status && !let_go(d, &made, is_mapped);
     if (!status || made.is_free) {
@@ -60,7 +60,7 @@ static int32_t map(cuda_device *d, const cuda_share *from, size_t alignment, voi
     } else {
         free(m);
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->mapping);
     if (!status) *out_memory = (void *)(uintptr_t)made.address;
     return status;
 }
@@ -91,7 +91,7 @@ static int32_t alloc(void *device, uint64_t bytes, void **out_memory, uint64_t *
 int32_t cuda_share_free(cuda_device *d, const void *memory)
 {
     if (!__atomic_load_n(&d->shares, __ATOMIC_ACQUIRE)) return 0;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->mapping);
     cuda_share **at = &d->shares, *found;
     while (*at && ((*at)->address != (uintptr_t)memory || (*at)->is_free)) at = &(*at)->next;
     found = *at;
@@ -102,7 +102,7 @@ int32_t cuda_share_free(cuda_device *d, const void *memory)
             free(found);
         }
     }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->mapping);
     return found != NULL;
 }
 
@@ -130,13 +130,13 @@ static int32_t export_memory(void *device, void *memory, tn_process_handle *out)
     CUmemGenericAllocationHandle handle = 0;
     size_t bytes = 0;
     int file = -1;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->mapping);
     for (const cuda_share *m = d->shares; m; m = m->next)
         if (m->address == (uintptr_t)memory && !m->is_imported) {
             handle = m->handle;
             bytes = m->bytes;
         }
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->mapping);
     if (!bytes)
         return gpu_error(d->plugin, TN_E_STATE, "the memory was not requested with TN_REQUEST_SHAREABLE");
     int32_t status =
