@@ -12,7 +12,7 @@
 
 #define FOR_EVER UINT64_MAX
 
-int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, const xpu_event *signal, const xpu_event *wait)
+int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, xpu_event *signal, const xpu_event *wait)
 {
     ze_event_handle_t waited = wait ? wait->handle : NULL;
     int32_t status = xpu_check(d,
@@ -20,6 +20,7 @@ int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, const xpu_event *signal,
                                                                  wait ? 1 : 0, wait ? &waited : NULL),
                                "a barrier");
     if (!status) q->is_open = q->is_wrapped;
+    if (signal) xpu_event_set_state(signal, status ? XPU_EVENT_UNUSED : XPU_EVENT_APPENDED);
     return status;
 }
 
@@ -77,6 +78,7 @@ static void destroy_command(xpu_command *c)
 /* Appends a wait for the event, and keeps it until the queue has passed; under the lock. */
 static int32_t append_wait(xpu_device *d, xpu_queue *q, xpu_event *event, uint64_t position)
 {
+    if (xpu_event_state(event) == XPU_EVENT_UNUSED) return TN_OK;
     if (q->n_waits == q->most_waits) {
         uint32_t most = q->most_waits ? 2 * q->most_waits : 16;
         xpu_wait *larger = realloc(q->waits, most * sizeof *larger);
@@ -197,14 +199,14 @@ static int32_t hold(xpu_device *d, xpu_queue *q, const xpu_command *c)
     if (!copy) return xpu_no_memory(d);
     copy->queue = q;
     xpu_event_retain(copy->event);
-    if (c->kind == RECORD) __atomic_store_n(&c->event->is_appended, 0, __ATOMIC_RELEASE);
+    if (c->kind == RECORD || c->kind == SIGNAL) xpu_event_set_state(c->event, XPU_EVENT_HELD);
     push_held(q, copy);
     return TN_OK;
 }
 
 static int32_t is_of_held(const xpu_command *c)
 {
-    return c->kind == WAIT && !__atomic_load_n(&c->event->is_appended, __ATOMIC_ACQUIRE);
+    return c->kind == WAIT && xpu_event_state(c->event) == XPU_EVENT_HELD;
 }
 
 /* Appends the command, or holds it back. */
@@ -226,19 +228,14 @@ int32_t xpu_queue_signal(xpu_device *d, xpu_queue *q, xpu_event *event)
 /* Appends a command that was held back. Its caller has returned, so the next wait for the queue reports a failure; under the lock. */
 static void append_held(xpu_queue *q, xpu_command *c)
 {
-    xpu_device *d = q->device;
-    int32_t status = append(d, q, c);
+    const int32_t status = append(q->device, q, c);
     if (status && !q->failed) q->failed = status;
-    const int32_t has_signal = c->kind == RECORD || c->kind == SIGNAL;
-    if (status && has_signal) d->ze->zeEventHostSignal(c->event->handle); /* nothing else will */
-    if (c->kind == RECORD) __atomic_store_n(&c->event->is_appended, 1, __ATOMIC_RELEASE);
     destroy_command(c);
 }
 
 /* Appends what is held back, up to a callback or a wait for what is held back itself. Whether an event was among it. */
 static int32_t go_on(xpu_queue *q)
 {
-    xpu_device *d = q->device;
     int32_t has_event = 0;
     pthread_mutex_lock(&q->lock);
     while (q->held && q->held->kind != CALLBACK && !is_of_held(q->held)) {
@@ -247,9 +244,8 @@ static int32_t go_on(xpu_queue *q)
         append_held(q, c);
     }
     if (q->held && q->held->kind == CALLBACK && !q->held->is_next) {
-        const int32_t status = xpu_append_barrier(d, q, q->held->event, NULL);
+        const int32_t status = xpu_append_barrier(q->device, q, q->held->event, NULL);
         if (status && !q->failed) q->failed = status;
-        if (status) d->ze->zeEventHostSignal(q->held->event->handle);
         q->held->is_next = 1;
     }
     pthread_cond_broadcast(&q->went_on);
@@ -284,7 +280,8 @@ static void run_callback(void *data)
     pthread_mutex_lock(&q->lock);
     while (!c->is_next) pthread_cond_wait(&q->went_on, &q->lock);
     pthread_mutex_unlock(&q->lock);
-    d->ze->zeEventHostSynchronize(before->handle, FOR_EVER);
+    if (xpu_event_state(before) == XPU_EVENT_APPENDED)
+        d->ze->zeEventHostSynchronize(before->handle, FOR_EVER);
     c->callback(c->user);
     go_on_behind(q); /* the queue may be gone from now on */
     xpu_event_release(d, before);

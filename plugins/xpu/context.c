@@ -34,6 +34,7 @@ int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t dri
             c->driver = driver;
             c->end = &c->given_back;
             pthread_mutex_init(&c->lock, NULL);
+            pthread_cond_init(&c->went_on, NULL);
             pthread_mutex_init(&c->going_on, NULL);
             c->next = of->first;
             of->first = c;
@@ -60,6 +61,7 @@ static void destroy(xpu_device *d, xpu_context *c)
         free(pool);
     }
     pthread_mutex_destroy(&c->going_on);
+    pthread_cond_destroy(&c->went_on);
     pthread_mutex_destroy(&c->lock);
     d->ze->zeContextDestroy(c->handle);
     free(c);
@@ -115,6 +117,7 @@ static xpu_event *used_event(xpu_device *d, xpu_context *c)
         xpu_event *e = c->given_back;
         c->given_back = e->next;
         if (!c->given_back) c->end = &c->given_back;
+        if (xpu_event_state(e) == XPU_EVENT_UNUSED) return e;
         if (d->ze->zeEventQueryStatus(e->handle) == ZE_RESULT_SUCCESS) return e;
         give_back(c, e);
     }
@@ -151,9 +154,30 @@ int32_t xpu_event_take(xpu_device *d, xpu_event **out)
     if (status) return status;
     (*out)->recorded = xpu_now();
     (*out)->reached = 0;
-    (*out)->is_appended = 1;
+    xpu_event_set_state(*out, XPU_EVENT_UNUSED);
     __atomic_store_n(&(*out)->references, 1, __ATOMIC_RELAXED);
     return TN_OK;
+}
+
+int32_t xpu_event_state(const xpu_event *e)
+{
+    return __atomic_load_n(&e->state, __ATOMIC_ACQUIRE);
+}
+
+void xpu_event_set_state(xpu_event *e, int32_t state)
+{
+    if (__atomic_exchange_n(&e->state, state, __ATOMIC_ACQ_REL) != XPU_EVENT_HELD) return;
+    pthread_mutex_lock(&e->context->lock);
+    pthread_cond_broadcast(&e->context->went_on);
+    pthread_mutex_unlock(&e->context->lock);
+}
+
+int32_t xpu_event_settle(xpu_event *e)
+{
+    pthread_mutex_lock(&e->context->lock);
+    while (xpu_event_state(e) == XPU_EVENT_HELD) pthread_cond_wait(&e->context->went_on, &e->context->lock);
+    pthread_mutex_unlock(&e->context->lock);
+    return xpu_event_state(e);
 }
 
 void xpu_event_retain(xpu_event *e)

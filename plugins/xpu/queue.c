@@ -25,6 +25,9 @@ static int32_t look_for_hang(xpu_device *d)
 
 static int32_t event_state(xpu_device *d, const xpu_event *e, int32_t *out_done)
 {
+    const int32_t state = xpu_event_state(e);
+    *out_done = state == XPU_EVENT_UNUSED;
+    if (state != XPU_EVENT_APPENDED) return TN_OK;
     ze_result_t result = d->ze->zeEventQueryStatus(e->handle);
     *out_done = result == ZE_RESULT_SUCCESS;
     return result == ZE_RESULT_NOT_READY ? look_for_hang(d) : xpu_check(d, result, "queued work");
@@ -32,7 +35,16 @@ static int32_t event_state(xpu_device *d, const xpu_event *e, int32_t *out_done)
 
 static int32_t is_pending(const xpu_device *d, const xpu_event *e)
 {
-    return e && d->ze->zeEventQueryStatus(e->handle) == ZE_RESULT_NOT_READY;
+    const int32_t state = e ? xpu_event_state(e) : XPU_EVENT_UNUSED;
+    return state == XPU_EVENT_APPENDED ? d->ze->zeEventQueryStatus(e->handle) == ZE_RESULT_NOT_READY
+                                       : state == XPU_EVENT_HELD;
+}
+
+/* The wait of the host. */
+static int32_t wait_for(xpu_device *d, xpu_event *e)
+{
+    if (xpu_event_settle(e) == XPU_EVENT_UNUSED) return TN_OK;
+    return xpu_check(d, d->ze->zeEventHostSynchronize(e->handle, FOR_EVER), "queued work");
 }
 
 /* A wait of the host has just ended, before which the event was pending. */
@@ -208,12 +220,11 @@ int32_t xpu_queue_finish(void *device, void *queue)
     if (has_work) status = xpu_check(d, d->ze->zeEventHostReset(q->reached->handle), "zeEventHostReset");
     if (has_work && !status) status = xpu_queue_signal(d, q, q->reached);
     pthread_mutex_unlock(&q->lock);
-    if (has_work && !status)
-        status = xpu_check(d, d->ze->zeEventHostSynchronize(q->reached->handle, FOR_EVER), "queued work");
+    if (has_work && !status) status = wait_for(d, q->reached);
     if (has_work && !status) {
         if (last) note_reached(last);
         pthread_mutex_lock(&q->lock);
-        passed(d, q, before);
+        if (xpu_event_state(q->reached) == XPU_EVENT_APPENDED) passed(d, q, before);
         status = take_failure(d, q);
         pthread_mutex_unlock(&q->lock);
     }
@@ -225,8 +236,7 @@ int32_t xpu_queue_finish(void *device, void *queue)
 /* The list of another library cannot tell when it has passed a wait, so the host waits. */
 int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event)
 {
-    xpu_device *d = device;
-    return xpu_check(d, d->ze->zeEventHostSynchronize(((xpu_event *)event)->handle, FOR_EVER), "queued work");
+    return wait_for(device, event);
 }
 
 /* ---- Events of the host ------------------------------------------------------------------------------------ */
@@ -241,7 +251,7 @@ int32_t xpu_event_wait(void *device, void *event)
     xpu_device *d = device;
     xpu_event *e = event;
     const int32_t was_pending = is_pending(d, e);
-    int32_t status = xpu_check(d, d->ze->zeEventHostSynchronize(e->handle, FOR_EVER), "queued work");
+    int32_t status = wait_for(d, e);
     if (!status && was_pending) note_reached(e);
     return status;
 }

@@ -41,7 +41,6 @@
     X(zeEventPoolDestroy)                     \
     X(zeEventCreate)                          \
     X(zeEventDestroy)                         \
-    X(zeEventHostSignal)                      \
     X(zeEventHostReset)                       \
     X(zeEventHostSynchronize)                 \
     X(zeEventQueryStatus)                     \

@@ -13,13 +13,21 @@
 typedef struct xpu_context xpu_context;
 typedef struct xpu_pool xpu_pool;
 
+/* What signals an event. The driver is asked about those that are appended only: Intel's says of an event that a list in order has
+ * signalled before, and that was reset, that it has come, and lets no host signal it. */
+enum {
+    XPU_EVENT_UNUSED, /* nothing does, or its command could not be appended: nobody waits for it */
+    XPU_EVENT_HELD,   /* what is held back (commands.c) */
+    XPU_EVENT_APPENDED,
+};
+
 /* An event of a pool. It is given back when nobody refers to it, and used again when it has been signalled. */
 typedef struct xpu_event {
     struct xpu_event *next; /* in the list of those given back */
     xpu_context *context;
     ze_event_handle_t handle;
     uint32_t references;
-    int32_t is_appended; /* 0: what signals it is held back (commands.c); atomic */
+    int32_t state; /* XPU_EVENT_...; atomic */
     /* Nanoseconds of the host's clock, from which elapsed times know how often the timestamps have wrapped. */
     uint64_t recorded; /* when it was recorded */
     uint64_t reached;  /* when a wait of the host for it ended; 0: it was never waited for; atomic */
@@ -39,6 +47,7 @@ struct xpu_context {
     pthread_mutex_t lock; /* of the events */
     xpu_pool *pools;
     xpu_event *given_back, **end; /* the oldest first; where the next one goes */
+    pthread_cond_t went_on;       /* an event is no longer held */
     pthread_mutex_t going_on;     /* of the list below; one thread at a time appends what was held back */
     xpu_queue *queues;
 };
@@ -136,6 +145,10 @@ void xpu_context_close(xpu_device *d, xpu_contexts *of);
 /* An event that is not signalled, with one reference. */
 int32_t xpu_event_take(xpu_device *d, xpu_event **out);
 void xpu_event_retain(xpu_event *e);
+int32_t xpu_event_state(const xpu_event *e);
+void xpu_event_set_state(xpu_event *e, int32_t state);
+/* Waits until the event is not held, and gives its state. */
+int32_t xpu_event_settle(xpu_event *e);
 void xpu_event_release(void *device, void *event);
 
 /* memory.c */
@@ -152,7 +165,7 @@ int32_t xpu_memory_info(void *device, uint64_t *out_free, uint64_t *out_total);
 int32_t xpu_begin(xpu_device *d, xpu_queue *q);
 int32_t xpu_end(xpu_device *d, xpu_queue *q, ze_result_t result, const char *what);
 /* A barrier behind all work, which waits for `wait` and then signals `signal` (each may be NULL); under the lock. */
-int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, const xpu_event *signal, const xpu_event *wait);
+int32_t xpu_append_barrier(xpu_device *d, xpu_queue *q, xpu_event *signal, const xpu_event *wait);
 /* The event comes when all work of the queue has run; under the lock. */
 int32_t xpu_queue_signal(xpu_device *d, xpu_queue *q, xpu_event *event);
 int32_t xpu_queue_is_held(const xpu_queue *q);

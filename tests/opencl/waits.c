@@ -25,6 +25,9 @@
 #define COUNT  1000
 #define PASSED (DELAY - 5) /* what at least has passed after one delay */
 
+/* Whether the plugin itself waits for work behind a callback; others wait in the driver, which makes the blocked file. */
+#define HOLDS_BACK (strcmp(DEVICE, "xpu") == 0)
+
 static tn_stream *home, *side;
 enum { FILE_NAME = GATE_NAME + 16 };
 static char gate_file[GATE_NAME], reached_file[FILE_NAME], blocked_file[FILE_NAME], signal_file[FILE_NAME],
@@ -100,7 +103,9 @@ __attribute__((visibility("default"))) int pthread_cond_wait(pthread_cond_t *con
                                                              pthread_mutex_t *mutex)
 {
     LIBC(pthread_cond_wait)
-    if (signal_file[0] && is_of(__builtin_return_address(0), "libtenon_" DEVICE)) make_file(signal_file);
+    const int is_plugin = is_of(__builtin_return_address(0), "libtenon_" DEVICE);
+    if (signal_file[0] && is_plugin) make_file(signal_file);
+    if (HOLDS_BACK && blocked_file[0] && is_plugin) make_file(blocked_file);
     return real(condition, mutex);
 }
 
@@ -346,7 +351,10 @@ static void note_gate(void *user)
 {
     atomic_store(&saw_open, atomic_load(&is_open));
     atomic_store(&is_called, 1);
-    if (atomic_load(&saw_open)) wait_for(&has_read, blocked_file);
+    if (atomic_load(&saw_open) && HOLDS_BACK && !SEES_WAITS)
+        usleep(100000); /* only a reader that does not wait has to be fast */
+    else if (atomic_load(&saw_open))
+        wait_for(&has_read, blocked_file);
     atomic_store(&called, 1);
 }
 

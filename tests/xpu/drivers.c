@@ -196,6 +196,58 @@ Test(drivers, work_behind_a_callback_waits_on_the_host)
     tn_stream_release(third);
 }
 
+static void *open_later(void *user)
+{
+    usleep(30000);
+    gate_open(user);
+    return NULL;
+}
+
+/* Events are taken from those that were used before: the driver says that they have come until they are appended. */
+static void use_events(void)
+{
+    tn_event *events[8];
+    tn_stream *home = tn_stream_current(ctx, device);
+    for (int i = 0; i < 8; i++) {
+        cr_assert_eq(tn_event_create(ctx, device, 0, &events[i]), TN_OK);
+        cr_assert_eq(tn_event_record(events[i], home), TN_OK);
+        cr_assert_eq(tn_event_synchronize(events[i]), TN_OK);
+    }
+    for (int i = 0; i < 8; i++) tn_event_release(events[i]);
+}
+
+static void expect_wait_for_a_callback(int is_by_event)
+{
+    gate in_callback;
+    pthread_t thread;
+    tn_stream *side;
+    open_tested_device();
+    tn_tensor *x = pair(device, 1, 2);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    use_events();
+    tn_event *event = hold_stream(side, &in_callback, x);
+    cr_expect_eq(tn_event_query(event), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, open_later, &in_callback), 0);
+    cr_expect_eq(is_by_event ? tn_event_synchronize(event) : tn_stream_synchronize(side), TN_OK);
+    cr_expect_eq(in_callback.calls, 1, "the host has not waited for the callback");
+    pthread_join(thread, NULL);
+    cr_expect_eq(tn_stream_synchronize(side), TN_OK);
+    tn_event_release(event);
+    tn_stream_release(side);
+    expect_pair(x, 2, 3);
+}
+
+Test(drivers, the_host_waits_for_an_event_behind_a_callback)
+{
+    expect_wait_for_a_callback(1);
+}
+
+Test(drivers, the_host_waits_for_a_stream_behind_a_callback)
+{
+    expect_wait_for_a_callback(0);
+}
+
 /* The call that queued the work has returned, so the next wait for the stream tells; the event comes nevertheless. */
 static void expect_late_failure(const char *fault, int32_t status)
 {
@@ -245,6 +297,45 @@ ParameterizedTest(int *nth, drivers, a_callback_that_fails_is_not_called)
     close_device();
     cr_expect_eq(atomic_load(&calls), status ? 0 : 1);
     if (!waited) cr_expect_eq(called, atomic_load(&calls), "the stream did not wait for the callback");
+}
+
+ParameterizedTestParameters(drivers, an_event_behind_a_callback_that_is_not_queued)
+{
+    static int nth[12];
+    for (int i = 0; i < 12; i++) nth[i] = i + 1;
+    return cr_make_param_array(int, nth, sizeof nth / sizeof *nth);
+}
+
+/* Whatever barrier fails: if all calls succeed, the event and what waits for it come to their end. Where its own barrier has failed
+ * nothing will signal it, and the host cannot. */
+ParameterizedTest(int *nth, drivers, an_event_behind_a_callback_that_is_not_queued)
+{
+    gate in_callback;
+    tn_stream *side = NULL, *third = NULL;
+    tn_event *event = NULL;
+    char fault[64];
+    snprintf(fault, sizeof fault, "zeCommandListAppendBarrier:%d:0x7ffffffe", *nth);
+    setenv("FAULTY_FAIL", fault, 1);
+    gate_init(&in_callback);
+    open_tested_device();
+    int32_t status = tn_event_create(ctx, device, 0, &event);
+    if (!status) status = tn_stream_create(ctx, device, 0, &side);
+    if (!status) status = tn_stream_create(ctx, device, 0, &third);
+    if (!status) status = tn_stream_add_callback(side, gate_wait, &in_callback);
+    if (!status) status = tn_event_record(event, side);
+    if (!status) status = tn_stream_wait_event(third, event);
+    gate_open(&in_callback);
+    if (!status) {
+        tn_event_synchronize(event); /* tells of the failure, as the streams do */
+        cr_expect_neq(tn_event_query(event), 0);
+        tn_stream_synchronize(third);
+        cr_expect_eq(tn_stream_synchronize(third), TN_OK);
+        tn_stream_synchronize(side);
+        cr_expect_eq(tn_stream_synchronize(side), TN_OK);
+    }
+    tn_event_release(event);
+    tn_stream_release(side);
+    tn_stream_release(third);
 }
 
 /* ---- Events -------------------------------------------------------------------------------------------------------- */

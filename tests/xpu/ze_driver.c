@@ -6,6 +6,8 @@
  *   - Commands run on a thread of their list. Those between two barriers run in any order: here the last one first.
  *   - Device memory cannot be touched by the host: the addresses that are given out fault, and the memory itself lies at a
  *     fixed distance. New memory is filled with 0xC5. Shared memory faults, too, while queued commands use the allocation.
+ *   - Events of lists in order count the list's commands: one that was used and reset has come until a command signals it again,
+ *     and the host cannot signal it.
  *   - Wrong structure types, dead handles, objects that are in use, calls of two threads at once, lists that wait for what only
  *     the host can signal, and what is left when a context ends are reported.
  *
@@ -36,9 +38,8 @@
  *   ZE_TEST_LIMITED=1                   none may ask for more
  *   ZE_TEST_TILES=1                     the devices are tiles of one card, whose memory system management shows for each; 2: and
  *                                       they know their numbers
- *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS, FAULTY_MEETING   work that writes device memory is late:
- *                                       ../gpu/late.h. If the host has to ask, reads are late, too. zeEventHostSignal is what
- *                                       signals; those who meet are in calls of a list
+ *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_MEETING   work that writes device memory is late: ../gpu/late.h. If the host
+ *                                       has to ask, reads are late, too. Those who meet are in calls of a list
  */
 #include "ze_driver.h"
 

@@ -75,6 +75,7 @@ struct _ze_event_handle_t {
     ze_event_pool_handle_t pool;
     uint32_t index;
     int is_signalled, waiters; /* waiters: calls of the host that wait for it */
+    int counts;                /* the list in order that signals it counts its commands: see has_come */
     uint64_t time;
 };
 /* Native code is bitcode behind this. */
