@@ -228,6 +228,17 @@ static int32_t is_peer(const xpu_state *s, const found_device *d, const found_de
            s->ze.zeDeviceCanAccessPeer(d->handle, other->handle, &can) == ZE_RESULT_SUCCESS && can;
 }
 
+/* Where the card is, if the driver tells it. */
+static int32_t has_address(const xpu_state *s, ze_device_handle_t device, ze_pci_address_ext_t *out)
+{
+    ze_pci_ext_properties_t pci = {.stype = ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES};
+    if (!s->ze.zeDevicePciGetPropertiesExt ||
+        s->ze.zeDevicePciGetPropertiesExt(device, &pci) != ZE_RESULT_SUCCESS)
+        return 0;
+    *out = pci.address;
+    return 1;
+}
+
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
     const xpu_state *s = gpu_driver_state(plugin);
@@ -255,10 +266,8 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
         .priority_high = -1,
     };
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, p.name);
-    ze_pci_ext_properties_t pci = {.stype = ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES};
-    if (s->ze.zeDevicePciGetPropertiesExt &&
-        s->ze.zeDevicePciGetPropertiesExt(found->handle, &pci) == ZE_RESULT_SUCCESS)
-        gpu_write_pci(out, pci.address.domain, pci.address.bus, pci.address.device, pci.address.function);
+    ze_pci_address_ext_t at;
+    if (has_address(s, found->handle, &at)) gpu_write_pci(out, at.domain, at.bus, at.device, at.function);
     for (uint32_t i = 0; i < s->found.count && i < 64; i++)
         if (i != index && is_peer(s, found, &s->devices[i])) out->peers |= (uint64_t)1 << i;
     memcpy(out->uuid, p.uuid.id, sizeof out->uuid);
@@ -297,6 +306,7 @@ static void ask(const xpu_state *s, const found_device *found, xpu_device *d)
     d->memory_bytes = memory_of(s, found->handle);
     d->plain_bytes = largest > p.maxMemAllocSize ? p.maxMemAllocSize : UINT64_MAX;
     d->tile = p.flags & ZE_DEVICE_PROPERTY_FLAG_SUBDEVICE ? p.subdeviceId : XPU_NO_TILE;
+    d->has_address = has_address(s, found->handle, &d->address);
     d->keeps_order = keeps_order(s, found, &p);
     d->nanoseconds = p.stype == ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES_1_2 ? 1e9 / resolution : resolution;
     d->valid_ticks = bits && bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
@@ -340,10 +350,21 @@ static void close_device(void *device)
     free(d);
 }
 
-/* Lists wait for events of their context. */
+/* Whether they are one device, or tiles of a card. */
+static int32_t is_of_card(const xpu_device *d, const xpu_device *other)
+{
+    return d->has_address && other->has_address &&
+           memcmp(&d->address, &other->address, sizeof d->address) == 0;
+}
+
+/* Lists wait for events of their context. Those of lists in order are counters in memory of the card, which Intel's driver does not
+ * show to others: the lists of another card would fault. */
 static int32_t waits_for(void *device, void *other)
 {
-    return ((xpu_device *)device)->shared == ((xpu_device *)other)->shared;
+    const xpu_device *d = device, *o = other;
+    const int32_t has_counters = __atomic_load_n(&d->keeps_order, __ATOMIC_RELAXED) ||
+                                 __atomic_load_n(&o->keeps_order, __ATOMIC_RELAXED);
+    return d->shared == o->shared && (!has_counters || is_of_card(d, o));
 }
 
 /* ---- Handles for others ------------------------------------------------------------------------------------ */

@@ -74,11 +74,13 @@ typedef struct xpu_device {
     uint64_t memory_bytes; /* of the device alone, if it is a tile of a card */
     uint64_t plain_bytes;  /* larger allocations ask the driver to lift its limit; UINT64_MAX: it cannot */
     uint32_t tile;         /* the number of the tile that the device is, or XPU_NO_TILE */
-    double nanoseconds;    /* of a tick of timestamps */
-    uint64_t valid_ticks;  /* the bits of timestamps that count */
-    ze_result_t lost;      /* the result with which the device was lost, else 0; atomic */
-    uint64_t looked;       /* when it was last asked whether the device hangs; atomic */
-    int32_t keeps_order;   /* the driver makes lists in order; atomic */
+    int32_t has_address;   /* of its card: */
+    ze_pci_address_ext_t address;
+    double nanoseconds;        /* of a tick of timestamps */
+    uint64_t valid_ticks;      /* the bits of timestamps that count */
+    ze_result_t lost;          /* the result with which the device was lost, else 0; atomic */
+    uint64_t looked;           /* when it was last asked whether the device hangs; atomic */
+    int32_t keeps_order;       /* the driver makes lists in order; atomic */
     pthread_mutex_t launching; /* of the arguments that kernels keep until they are appended */
     pthread_mutex_t lock;      /* of the rest */
     gpu_callbacks callbacks;

@@ -481,6 +481,34 @@ Test(drivers, times_longer_than_the_range_that_are_asked_for_later)
     expect_long_time(LATER);
 }
 
+/* ---- Several cards ----------------------------------------------------------------------------------------------- */
+
+/* The driver reports lists that wait for what counts in memory of another card: there the host waits. */
+static void expect_values_of_another(void)
+{
+    tn_event *event;
+    open_tested_device();
+    const tn_device second = tn_device_parse(ctx, "xpu:1");
+    tn_stream *target = tn_stream_current(ctx, second);
+    tn_tensor *x = pair(device, 1, 2);
+    expect_pair(tn_mul_scalar(s, tn_to_device(s, tn_add_scalar(s, x, 1), second, TN_FLOAT32), 10), 20, 30);
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    tn_fill_scalar_(s, x, 3);
+    cr_assert_eq(tn_event_record(event, tn_stream_current(ctx, device)), TN_OK);
+    cr_assert_eq(tn_stream_wait_event(target, event), TN_OK);
+    cr_assert_eq(tn_stream_synchronize(target), TN_OK);
+    cr_expect_eq(tn_event_query(event), 1);
+    tn_event_release(event);
+    close_device();
+}
+
+Test(drivers, cards_do_not_wait_for_each_others_counters)
+{
+    expect_values_of_another();
+    setenv("ZE_TEST_UUID", "a", 1);
+    expect_values_of_another();
+}
+
 /* ---- Devices and memory --------------------------------------------------------------------------------------------- */
 
 Test(drivers, only_gpus_are_devices)

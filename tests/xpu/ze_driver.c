@@ -7,7 +7,7 @@
  *   - Device memory cannot be touched by the host: the addresses that are given out fault, and the memory itself lies at a
  *     fixed distance. New memory is filled with 0xC5. Shared memory faults, too, while queued commands use the allocation.
  *   - Events of lists in order count the list's commands: one that was used and reset has come until a command signals it again,
- *     and the host cannot signal it.
+ *     and the host cannot signal it. Lists of another card that wait for it are reported.
  *   - Wrong structure types, dead handles, objects that are in use, calls of two threads at once, lists that wait for what only
  *     the host can signal, and what is left when a context ends are reported.
  *
@@ -19,7 +19,7 @@
  *                                       fails while it runs. After ZE_RESULT_ERROR_DEVICE_LOST (0x70000001) the devices are
  *                                       lost: everything else gives that, too
  *   ZE_TEST_UUID=a                      device i has the uuid of 16 bytes 'a' + i and the address 0000:65+i:00.0, as the devices
- *                                       of ../cuda/libcuda.c; without it none is known
+ *                                       of ../cuda/libcuda.c; without it none is known. Tiles have the address of their card
  *   ZE_TEST_PRIORITIES=1                the priority of each new list is reported
  *   ZE_TEST_INTEGRATED=1                the devices are integrated
  *   ZE_TEST_SHARED=BITS                 what they can do with shared memory (ZE_MEMORY_ACCESS_CAP_FLAG_...); without it all
@@ -283,7 +283,7 @@ static ze_result_t ZE_APICALL pci_get_properties(ze_device_handle_t device, ze_p
 {
     ENTER(device, 'D');
     EXPECT_TYPE(out, ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES);
-    out->address = (ze_pci_address_ext_t){.bus = 0x65 + device->index};
+    out->address = (ze_pci_address_ext_t){.bus = 0x65 + (setting("ZE_TEST_TILES") ? 0 : device->index)};
     return leave(getenv("ZE_TEST_UUID") ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
 }
 

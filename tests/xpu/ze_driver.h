@@ -76,6 +76,7 @@ struct _ze_event_handle_t {
     uint32_t index;
     int is_signalled, waiters; /* waiters: calls of the host that wait for it */
     int counts;                /* the list in order that signals it counts its commands: see has_come */
+    ze_device_handle_t of;     /* the device of that list */
     uint64_t time;
 };
 /* Native code is bitcode behind this. */

@@ -180,10 +180,13 @@ static ze_result_t append(ze_command_list_handle_t list, const char *function, c
         if (signal) expect_event(list, signal, function);
         if (signal && signal->is_signalled) report("%s: the event to signal was not reset", function);
         if (signal) signal->counts = list->is_ordered;
+        if (signal) signal->of = list->device;
         for (uint32_t i = 0; i < n_waits; i++) {
             copy->waits[i] = waits[i];
             expect_event(list, waits[i], function);
             expect_signal(waits[i], function);
+            if (waits[i]->counts && waits[i]->of != list->device && !setting("ZE_TEST_TILES"))
+                report("%s: the event counts in memory of another card", function);
         }
         if (copy->kernel) copy->kernel->o.in_use++;
         expect_place(list, copy->to, copy->bytes, function);
