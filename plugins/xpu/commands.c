@@ -296,7 +296,7 @@ int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *use
     xpu_command *c = calloc(1, sizeof *c);
     if (!c) return xpu_no_memory(d);
     *c = (xpu_command){.kind = CALLBACK, .queue = q, .callback = callback, .user = user};
-    int32_t status = xpu_event_take(d, &c->event);
+    int32_t status = xpu_event_take(d, 0, &c->event);
     pthread_mutex_lock(&q->lock);
     c->is_next = !q->held;
     if (!status && c->is_next) status = xpu_append_barrier(d, q, c->event, NULL);
@@ -328,11 +328,11 @@ static int32_t move(xpu_device *d, xpu_queue *q, void *to, const void *from, uin
     return submit(d, q, &(xpu_command){.kind = COPY, .what = what, .to = to, .from = from, .bytes = bytes});
 }
 
-int32_t xpu_event_record(void *device, void *queue, void **out_event)
+int32_t xpu_event_record_as(void *device, void *queue, uint32_t flags, void **out_event)
 {
     xpu_device *d = device;
     xpu_event *e;
-    int32_t status = xpu_event_take(d, &e);
+    int32_t status = xpu_event_take(d, (flags & TN_EVENT_TIMING) != 0, &e);
     if (status) return status;
     status = submit(d, queue, &(xpu_command){.kind = RECORD, .event = e});
     if (status)
@@ -340,6 +340,11 @@ int32_t xpu_event_record(void *device, void *queue, void **out_event)
     else
         *out_event = e;
     return status;
+}
+
+int32_t xpu_event_record(void *device, void *queue, void **out_event)
+{
+    return xpu_event_record_as(device, queue, TN_EVENT_TIMING, out_event);
 }
 
 /* ---- Copies ------------------------------------------------------------------------------------------------ */

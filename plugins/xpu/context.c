@@ -32,7 +32,9 @@ int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t dri
                    : xpu_no_memory(d);
         if (!status) {
             c->driver = driver;
-            c->end = &c->given_back;
+            c->plain.end = &c->plain.given_back;
+            c->timed.end = &c->timed.given_back;
+            c->timed.has_times = 1;
             pthread_mutex_init(&c->lock, NULL);
             pthread_cond_init(&c->went_on, NULL);
             pthread_mutex_init(&c->going_on, NULL);
@@ -51,15 +53,21 @@ int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t dri
     return status;
 }
 
-/* Its queues are gone, and so is all that used the events. */
-static void destroy(xpu_device *d, xpu_context *c)
+static void destroy_events(xpu_device *d, const xpu_events *of)
 {
-    for (xpu_pool *pool = c->pools, *next; pool; pool = next) {
+    for (xpu_pool *pool = of->pools, *next; pool; pool = next) {
         next = pool->next;
         for (uint32_t i = 0; i < pool->count; i++) d->ze->zeEventDestroy(pool->events[i].handle);
         d->ze->zeEventPoolDestroy(pool->handle);
         free(pool);
     }
+}
+
+/* Its queues are gone, and so is all that used the events. */
+static void destroy(xpu_device *d, xpu_context *c)
+{
+    destroy_events(d, &c->plain);
+    destroy_events(d, &c->timed);
     pthread_mutex_destroy(&c->going_on);
     pthread_cond_destroy(&c->went_on);
     pthread_mutex_destroy(&c->lock);
@@ -82,74 +90,76 @@ void xpu_context_close(xpu_device *d, xpu_contexts *of)
 /* ---- Events ------------------------------------------------------------------------------------------------ */
 
 /* Under the lock. */
-static void give_back(xpu_context *c, xpu_event *e)
+static void give_back(xpu_event *e)
 {
     e->next = NULL;
-    *c->end = e;
-    c->end = &e->next;
+    *e->of->end = e;
+    e->of->end = &e->next;
 }
 
-static int32_t add_pool(xpu_device *d, xpu_context *c)
+static int32_t add_pool(xpu_device *d, xpu_events *of)
 {
+    const ze_event_pool_flags_t times = of->has_times ? ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP : 0;
     const ze_event_pool_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
-                                       .flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE |
-                                                ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP,
+                                       .flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE | times,
                                        .count = POOL_EVENTS};
     xpu_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return xpu_no_memory(d);
     /* Without a list of devices they are for all of the context. */
-    int32_t status =
-        xpu_check(d, d->ze->zeEventPoolCreate(c->handle, &desc, 0, NULL, &pool->handle), "zeEventPoolCreate");
+    int32_t status = xpu_check(d, d->ze->zeEventPoolCreate(d->context, &desc, 0, NULL, &pool->handle),
+                               "zeEventPoolCreate");
     if (status) {
         free(pool);
         return status;
     }
-    pool->next = c->pools;
-    c->pools = pool;
+    pool->next = of->pools;
+    of->pools = pool;
     return TN_OK;
 }
 
 /* One of the oldest events that were given back, if its signal has come: until then a reset would undo the wrong one. Others go
  * to the end, since the signal of one may never come. */
-static xpu_event *used_event(xpu_device *d, xpu_context *c)
+static xpu_event *used_event(xpu_device *d, xpu_events *of)
 {
-    for (int i = 0; i < QUESTIONS && c->given_back; i++) {
-        xpu_event *e = c->given_back;
-        c->given_back = e->next;
-        if (!c->given_back) c->end = &c->given_back;
+    for (int i = 0; i < QUESTIONS && of->given_back; i++) {
+        xpu_event *e = of->given_back;
+        of->given_back = e->next;
+        if (!of->given_back) of->end = &of->given_back;
         if (xpu_event_state(e) == XPU_EVENT_UNUSED) return e;
         if (d->ze->zeEventQueryStatus(e->handle) == ZE_RESULT_SUCCESS) return e;
-        give_back(c, e);
+        give_back(e);
     }
     return NULL;
 }
 
-static int32_t new_event(xpu_device *d, xpu_context *c, xpu_event **out)
+static int32_t new_event(xpu_device *d, xpu_events *of, xpu_event **out)
 {
-    int32_t status = !c->pools || c->pools->count == POOL_EVENTS ? add_pool(d, c) : TN_OK;
+    int32_t status = !of->pools || of->pools->count == POOL_EVENTS ? add_pool(d, of) : TN_OK;
     if (status) return status;
-    xpu_pool *pool = c->pools;
+    xpu_pool *pool = of->pools;
     const ze_event_scope_flags_t all = ZE_EVENT_SCOPE_FLAG_HOST | ZE_EVENT_SCOPE_FLAG_DEVICE;
     const ze_event_desc_t desc = {
         .stype = ZE_STRUCTURE_TYPE_EVENT_DESC, .index = pool->count, .signal = all, .wait = all};
     xpu_event *e = &pool->events[pool->count];
     status = xpu_check(d, d->ze->zeEventCreate(pool->handle, &desc, &e->handle), "zeEventCreate");
     if (!status) pool->count++;
-    e->context = c;
+    e->context = d->shared;
+    e->of = of;
     *out = e;
     return status;
 }
 
-int32_t xpu_event_take(xpu_device *d, xpu_event **out)
+int32_t xpu_event_take(xpu_device *d, int32_t has_times, xpu_event **out)
 {
     xpu_context *c = d->shared;
+    xpu_events *of = has_times ? &c->timed : &c->plain;
     int32_t status = TN_OK;
     pthread_mutex_lock(&c->lock);
-    *out = used_event(d, c);
+    *out = used_event(d, of);
     if (*out)
         status = xpu_check(d, d->ze->zeEventHostReset((*out)->handle), "zeEventHostReset");
     else
-        status = new_event(d, c, out);
+        status = new_event(d, of, out);
     pthread_mutex_unlock(&c->lock);
     if (status) return status;
     (*out)->recorded = xpu_now();
@@ -191,6 +201,6 @@ void xpu_event_release(void *device, void *event)
     if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL)) return;
     xpu_context *c = e->context;
     pthread_mutex_lock(&c->lock);
-    give_back(c, e);
+    give_back(e);
     pthread_mutex_unlock(&c->lock);
 }

@@ -61,7 +61,7 @@ static int32_t make_queue(xpu_device *d, ze_command_list_handle_t list, int32_t 
     if (!q) return xpu_no_memory(d);
     *q = (xpu_queue){.device = d, .list = list, .is_wrapped = is_wrapped};
     q->held_end = &q->held;
-    int32_t status = xpu_event_take(d, &q->reached);
+    int32_t status = xpu_event_take(d, 0, &q->reached);
     if (status) {
         free(q);
         return status;
@@ -158,7 +158,7 @@ void xpu_queue_destroy(void *device, void *queue)
 static int32_t mark(xpu_device *d, xpu_queue *q)
 {
     xpu_event *marker;
-    int32_t status = xpu_event_take(d, &marker);
+    int32_t status = xpu_event_take(d, 0, &marker);
     if (status) return status;
     status = xpu_append_barrier(d, q, marker, NULL);
     if (status) {

@@ -396,8 +396,9 @@ GPU_DEFINE_DRIVER(
     .queue_query = xpu_queue_query, .queue_finish = xpu_queue_finish, .queue_wait = xpu_queue_wait,
     .waits_for = waits_for, .native_wait = xpu_native_wait, .queue_callback = xpu_queue_callback,
     /* Events */
-    .event_record = xpu_event_record, .event_release = xpu_event_release, .event_query = xpu_event_query,
-    .event_wait = xpu_event_wait, .event_elapsed = xpu_event_elapsed,
+    .event_record = xpu_event_record, .event_record_as = xpu_event_record_as,
+    .event_release = xpu_event_release, .event_query = xpu_event_query, .event_wait = xpu_event_wait,
+    .event_elapsed = xpu_event_elapsed,
     /* Copies */
     .write = xpu_write, .read = xpu_read, .copy = xpu_copy, .peer_copy = xpu_peer_copy, .fill = xpu_fill,
     /* Programs */

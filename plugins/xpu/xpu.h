@@ -12,6 +12,7 @@
 
 typedef struct xpu_context xpu_context;
 typedef struct xpu_pool xpu_pool;
+typedef struct xpu_events xpu_events;
 
 /* What signals an event. The driver is asked about those that are appended only: Intel's says of an event that a list in order has
  * signalled before, and that was reset, that it has come, and lets no host signal it. */
@@ -25,6 +26,7 @@ enum {
 typedef struct xpu_event {
     struct xpu_event *next; /* in the list of those given back */
     xpu_context *context;
+    xpu_events *of;
     ze_event_handle_t handle;
     uint32_t references;
     int32_t state; /* XPU_EVENT_...; atomic */
@@ -37,6 +39,13 @@ typedef struct xpu_dnn xpu_dnn; /* dnn.h */
 typedef struct xpu_queue xpu_queue;
 typedef struct xpu_command xpu_command; /* commands.c */
 
+/* Events of one kind. */
+struct xpu_events {
+    int32_t has_times; /* timestamps, which make the driver slow to say that an event has not come */
+    xpu_pool *pools;
+    xpu_event *given_back, **end; /* the oldest first; where the next one goes */
+};
+
 /* A context that open devices of one driver share, and its events. */
 struct xpu_context {
     xpu_context *next;
@@ -45,10 +54,9 @@ struct xpu_context {
     uint32_t devices; /* that have it open */
     int32_t is_lost; /* a device of it was lost: those that are opened from then on get another one; atomic */
     pthread_mutex_t lock; /* of the events */
-    xpu_pool *pools;
-    xpu_event *given_back, **end; /* the oldest first; where the next one goes */
-    pthread_cond_t went_on;       /* an event is no longer held */
-    pthread_mutex_t going_on;     /* of the list below; one thread at a time appends what was held back */
+    xpu_events plain, timed;
+    pthread_cond_t went_on;   /* an event is no longer held */
+    pthread_mutex_t going_on; /* of the list below; one thread at a time appends what was held back */
     xpu_queue *queues;
 };
 
@@ -145,7 +153,7 @@ int32_t xpu_context_open(xpu_device *d, xpu_contexts *of, ze_driver_handle_t dri
 /* The queues of the device are gone. */
 void xpu_context_close(xpu_device *d, xpu_contexts *of);
 /* An event that is not signalled, with one reference. */
-int32_t xpu_event_take(xpu_device *d, xpu_event **out);
+int32_t xpu_event_take(xpu_device *d, int32_t has_times, xpu_event **out);
 void xpu_event_retain(xpu_event *e);
 int32_t xpu_event_state(const xpu_event *e);
 void xpu_event_set_state(xpu_event *e, int32_t state);
@@ -177,6 +185,7 @@ int32_t xpu_queue_wait(void *device, void *queue, void *event);
 int32_t xpu_queue_launch(xpu_device *d, xpu_queue *q, const xpu_launch_of *launch);
 int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
 int32_t xpu_event_record(void *device, void *queue, void **out_event);
+int32_t xpu_event_record_as(void *device, void *queue, uint32_t flags, void **out_event);
 int32_t xpu_write(void *device, void *queue, void *memory, uint64_t offset, const void *host, uint64_t bytes);
 int32_t xpu_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);
 int32_t xpu_copy(void *device, void *queue, void *to, uint64_t to_offset, void *from, uint64_t from_offset,

@@ -376,6 +376,32 @@ Test(drivers, events_are_used_again_beside_one_that_never_comes)
     tn_stream_release(side);
 }
 
+/* Intel's driver is slow to say that an event with timestamps has not come. */
+Test(drivers, only_events_for_times_have_timestamps)
+{
+    tn_event *event;
+    double ms;
+    listen("ZE_TEST_POOLS");
+    open_tested_device();
+    tn_stream *home = tn_stream_current(ctx, device);
+    cr_assert_not_null(pair(device, 1, 2));
+    cr_assert_eq(tn_stream_add_callback(home, count_call, NULL), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    cr_assert_eq(tn_event_record(event, home), TN_OK);
+    while (tn_stream_query(home) == 0) continue;
+    heard();
+    cr_expect_str_eq(said, "ze_driver: zeEventPoolCreate: without times\n");
+    tn_event_release(event);
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &event), TN_OK);
+    cr_assert_eq(tn_event_record(event, home), TN_OK);
+    cr_expect_eq(tn_event_elapsed(event, event, &ms), TN_OK);
+    heard();
+    stop_listening("ZE_TEST_POOLS");
+    cr_expect_str_eq(said, "ze_driver: zeEventPoolCreate: with times\n");
+    cr_expect_eq(ms, 0);
+    tn_event_release(event);
+}
+
 /* The driver says of no event that the device is lost, and the program does not wait. The first work is that of the stream. */
 Test(drivers, a_program_that_only_asks_learns_of_a_lost_device)
 {

@@ -29,6 +29,7 @@
  *   ZE_TEST_UNROUNDED=1                 they do not round divisions and roots of float32 correctly
  *   ZE_TEST_FLAGS=1                     the build flags of each new module are reported
  *   ZE_TEST_INDICES=1                   and the engine of each new list
+ *   ZE_TEST_POOLS=1                     and whether the events of each new pool have times
  *   ZE_TEST_VERSION=MINOR               version 1.MINOR of the specification, without it 1.7. Before 1.2 nothing knows cycles per
  *                                       second; before 1.7 the flag of lists in order is ignored
  *   ZE_TEST_DRIVER=NUMBER               the version of the driver

@@ -68,6 +68,7 @@ struct _ze_event_pool_handle_t {
     ze_context_handle_t context;
     ze_device_handle_t only; /* the device that may use its events; NULL: all */
     uint32_t count, live;
+    int has_times;
     char used[1024];
 };
 struct _ze_event_handle_t {

@@ -337,6 +337,8 @@ ze_result_t ZE_APICALL zeEventPoolCreate(ze_context_handle_t context, const ze_e
     pool->context = context;
     pool->only = n_devices == 1 ? of[0] : NULL;
     pool->count = desc->count;
+    pool->has_times = (desc->flags & ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP) != 0;
+    if (setting("ZE_TEST_POOLS")) report("%s: %s times", __func__, pool->has_times ? "with" : "without");
     context->children++;
     *out = pool;
     return leave(ZE_RESULT_SUCCESS);
@@ -445,6 +447,7 @@ ze_result_t ZE_APICALL zeEventQueryKernelTimestamp(ze_event_handle_t e, ze_kerne
     ENTER(e, 'E');
     static uint64_t
         origin; /* the first one that is asked for stands a millisecond before the end of the clock */
+    if (!e->pool->has_times) report("%s: the event has no times", __func__);
     if (!e->is_signalled) return leave(ZE_RESULT_NOT_READY);
     if (!origin) origin = ticks_of(e->time + 1000000);
     uint64_t ticks =
