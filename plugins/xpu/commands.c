@@ -79,6 +79,9 @@ static void destroy_command(xpu_command *c)
 static int32_t append_wait(xpu_device *d, xpu_queue *q, xpu_event *event, uint64_t position)
 {
     if (xpu_event_state(event) == XPU_EVENT_UNUSED) return TN_OK;
+    int32_t status =
+        q->most_waits && q->n_waits == q->most_waits ? xpu_queue_drop_waits(d, q, position - 1) : TN_OK;
+    if (status) return status;
     if (q->n_waits == q->most_waits) {
         uint32_t most = q->most_waits ? 2 * q->most_waits : 16;
         xpu_wait *larger = realloc(q->waits, most * sizeof *larger);
@@ -86,7 +89,7 @@ static int32_t append_wait(xpu_device *d, xpu_queue *q, xpu_event *event, uint64
         q->waits = larger;
         q->most_waits = most;
     }
-    int32_t status = xpu_append_barrier(d, q, NULL, event);
+    status = xpu_append_barrier(d, q, NULL, event);
     if (status) return status;
     xpu_event_retain(event);
     q->waits[q->n_waits++] = (xpu_wait){event, position};

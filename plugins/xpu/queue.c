@@ -154,8 +154,9 @@ void xpu_queue_destroy(void *device, void *queue)
     free(q);
 }
 
-/* Puts a marker behind all work, in place of an earlier one; under the lock. */
-static int32_t mark(xpu_device *d, xpu_queue *q)
+/* Puts a marker behind the first so many pieces of work, which are all that is appended, in place of an earlier one; under the
+ * lock. */
+static int32_t mark(xpu_device *d, xpu_queue *q, uint64_t position)
 {
     xpu_event *marker;
     int32_t status = xpu_event_take(d, 0, &marker);
@@ -167,7 +168,7 @@ static int32_t mark(xpu_device *d, xpu_queue *q)
     }
     xpu_event_release(d, q->marker);
     q->marker = marker;
-    q->marked = q->queued;
+    q->marked = position;
     return TN_OK;
 }
 
@@ -175,6 +176,14 @@ static void passed(xpu_device *d, xpu_queue *q, uint64_t position)
 {
     if (q->finished < position) q->finished = position;
     drop_waits(d, q);
+}
+
+/* The marker is asked before another one takes its place: one behind all work would not be done. */
+int32_t xpu_queue_drop_waits(xpu_device *d, xpu_queue *q, uint64_t position)
+{
+    int32_t done = 0, status = q->marked > q->finished ? event_state(d, q->marker, &done) : TN_OK;
+    if (done) passed(d, q, q->marked);
+    return !status && q->marked <= q->finished ? mark(d, q, position) : status;
 }
 
 /* The error of a command that was held back, once; under the lock. */
@@ -197,7 +206,7 @@ int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done)
         return TN_OK;
     }
     if (q->is_wrapped && q->finished == q->queued) q->queued++; /* the program may have queued work since */
-    if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q);
+    if (q->finished < q->queued && q->marked < q->queued) status = mark(d, q, q->queued);
     if (!status && q->finished < q->queued) status = event_state(d, q->marker, &done);
     if (done) passed(d, q, q->marked);
     *out_done = q->finished == q->queued;

@@ -199,6 +199,9 @@ int32_t xpu_fill(void *device, void *queue, void *memory, uint64_t offset, uint6
 int32_t xpu_queue_create(void *device, int32_t priority, void **out_queue);
 int32_t xpu_queue_wrap(void *device, uint64_t native, void **out_queue);
 void xpu_queue_destroy(void *device, void *queue);
+/* Gives back events whose waits have passed, without waiting; all that is appended are the first pieces of work up to `position`.
+ * Under the lock. */
+int32_t xpu_queue_drop_waits(xpu_device *d, xpu_queue *q, uint64_t position);
 int32_t xpu_queue_query(void *device, void *queue, int32_t *out_done);
 int32_t xpu_queue_finish(void *device, void *queue);
 int32_t xpu_native_wait(void *device, uint64_t native_queue, void *event);

@@ -376,6 +376,28 @@ Test(drivers, events_are_used_again_beside_one_that_never_comes)
     tn_stream_release(side);
 }
 
+/* Nobody asks or waits for the stream, but for events behind its waits. A second pool cannot be made. */
+Test(drivers, events_that_a_stream_has_waited_for_are_used_again)
+{
+    tn_stream *side;
+    setenv("FAULTY_FAIL", "zeEventPoolCreate:2:0x70000003", 1);
+    open_tested_device();
+    tn_stream *home = tn_stream_current(ctx, device);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    for (int i = 0; i < 300; i++) {
+        tn_event *before, *behind;
+        cr_assert_eq(tn_event_create(ctx, device, 0, &before), TN_OK);
+        cr_assert_eq(tn_event_create(ctx, device, 0, &behind), TN_OK);
+        cr_assert_eq(tn_event_record(before, home), TN_OK, "%d: %s", i, tn_last_error()->message);
+        cr_assert_eq(tn_stream_wait_event(side, before), TN_OK, "%d: %s", i, tn_last_error()->message);
+        cr_assert_eq(tn_event_record(behind, side), TN_OK, "%d: %s", i, tn_last_error()->message);
+        cr_assert_eq(tn_event_synchronize(behind), TN_OK);
+        tn_event_release(before);
+        tn_event_release(behind);
+    }
+    tn_stream_release(side);
+}
+
 /* Intel's driver is slow to say that an event with timestamps has not come. */
 Test(drivers, only_events_for_times_have_timestamps)
 {
