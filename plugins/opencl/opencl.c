@@ -35,8 +35,9 @@ typedef struct opencl_device {
     const opencl_symbols *cl;
     cl_device_id id;
     cl_context context;
-    char options[96]; /* of every program */
-    cl_int lost;      /* the status with which the context was lost, else 0; atomic */
+    cl_command_queue queue; /* for what allocations need */
+    char options[96];       /* of every program */
+    cl_int lost;            /* the status with which the context was lost, else 0; atomic */
     gpu_callbacks callbacks;
 } opencl_device;
 
@@ -257,6 +258,13 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         free(d);
         return failed;
     }
+    d->queue = s->cl.clCreateCommandQueue(d->context, d->id, 0, &status);
+    if (status != CL_SUCCESS) {
+        int32_t failed = check(d, status, "clCreateCommandQueue");
+        s->cl.clReleaseContext(d->context);
+        free(d);
+        return failed;
+    }
     gpu_callbacks_init(&d->callbacks);
     *out_device = d;
     return TN_OK;
@@ -266,17 +274,43 @@ static void close_device(void *device)
 {
     opencl_device *d = device;
     gpu_callbacks_finish(&d->callbacks);
+    d->cl->clReleaseCommandQueue(d->queue);
     d->cl->clReleaseContext(d->context);
     free(d);
 }
 
 /* ---- Memory ----------------------------------------------------------------------------------------------- */
 
+/* Waits for the event, and gives the error of its command. */
+static cl_int wait_for(const opencl_device *d, cl_event event)
+{
+    cl_int state = CL_COMPLETE, status = d->cl->clWaitForEvents(1, &event);
+    if (status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        d->cl->clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    return state < 0 ? state : status;
+}
+
+/* Many drivers take memory for a buffer when work first uses it. By then nobody could give back what is cached. */
+static cl_int take_memory(const opencl_device *d, cl_mem buffer)
+{
+    cl_event taken;
+    cl_int status = d->cl->clEnqueueMigrateMemObjects(
+        d->queue, 1, &buffer, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, &taken);
+    if (status != CL_SUCCESS) return status;
+    status = wait_for(d, taken);
+    d->cl->clReleaseEvent(taken);
+    return status;
+}
+
 static int32_t alloc(void *device, uint64_t bytes, void **out_memory)
 {
     opencl_device *d = device;
     cl_int status;
     cl_mem memory = d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &status);
+    if (status == CL_SUCCESS) {
+        status = take_memory(d, memory);
+        if (status != CL_SUCCESS) d->cl->clReleaseMemObject(memory);
+    }
     if (status != CL_SUCCESS) {
         char what[64];
         snprintf(what, sizeof what, "allocating %llu bytes", (unsigned long long)bytes);
@@ -314,16 +348,13 @@ static int32_t host_alloc(void *device, uint64_t bytes, void **out_memory, void 
     opencl_device *d = device;
     cl_int status;
     void *host = NULL;
-    cl_command_queue queue = d->cl->clCreateCommandQueue(d->context, d->id, 0, &status);
-    if (status != CL_SUCCESS) return check(d, status, "clCreateCommandQueue");
     cl_mem memory =
         d->cl->clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, NULL, &status);
     if (status == CL_SUCCESS) {
-        host = d->cl->clEnqueueMapBuffer(queue, memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0,
+        host = d->cl->clEnqueueMapBuffer(d->queue, memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0,
                                          NULL, NULL, &status);
         if (status != CL_SUCCESS) d->cl->clReleaseMemObject(memory);
     }
-    d->cl->clReleaseCommandQueue(queue);
     if (status != CL_SUCCESS) return check(d, status, "allocating memory of the host");
     *out_memory = memory;
     *out_host = host;
@@ -333,13 +364,8 @@ static int32_t host_alloc(void *device, uint64_t bytes, void **out_memory, void 
 static void host_free(void *device, void *memory, void *host)
 {
     opencl_device *d = device;
-    cl_int status;
-    cl_command_queue queue = d->cl->clCreateCommandQueue(d->context, d->id, 0, &status);
-    if (status == CL_SUCCESS) {
-        d->cl->clEnqueueUnmapMemObject(queue, memory, host, 0, NULL, NULL);
-        d->cl->clFinish(queue);
-        d->cl->clReleaseCommandQueue(queue);
-    }
+    d->cl->clEnqueueUnmapMemObject(d->queue, memory, host, 0, NULL, NULL);
+    d->cl->clFinish(d->queue);
     d->cl->clReleaseMemObject(memory);
 }
 
@@ -566,8 +592,7 @@ static int32_t event_query(void *device, void *event, int32_t *out_done)
 static int32_t event_wait(void *device, void *event)
 {
     opencl_device *d = device;
-    cl_event waited = event;
-    return check_work(d, d->cl->clWaitForEvents(1, &waited));
+    return check_work(d, wait_for(d, event));
 }
 
 static int32_t event_elapsed(void *device, void *start, void *end, double *out_ms)

@@ -23,6 +23,7 @@
     X(clGetCommandQueueInfo)        \
     X(clEnqueueMapBuffer)           \
     X(clEnqueueUnmapMemObject)      \
+    X(clEnqueueMigrateMemObjects)   \
     X(clCreateBuffer)               \
     X(clReleaseMemObject)           \
     X(clRetainMemObject)            \

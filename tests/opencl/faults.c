@@ -111,9 +111,9 @@ Test(faults, a_kernel_that_never_finds_resources)
     end();
 }
 
-Test(faults, out_of_device_memory_has_the_summary)
+static void expect_summary(const char *limit)
 {
-    begin("FAULTY_LARGEST", "16777216");
+    begin(limit, "16777216");
     tn_tensor *small = tn_ones(s, TN_INTS(1024), .dtype = TN_FLOAT32);
     cr_assert_not_null(small);
     cr_assert_null(tn_empty(s, TN_INTS(32 << 20), .dtype = TN_FLOAT32));
@@ -124,6 +124,16 @@ Test(faults, out_of_device_memory_has_the_summary)
     tn_scope_clear(s);
     expect_pair(device, 3, 4);
     end();
+}
+
+Test(faults, out_of_device_memory_has_the_summary)
+{
+    expect_summary("FAULTY_LARGEST");
+}
+
+Test(faults, out_of_device_memory_that_drivers_take_late)
+{
+    expect_summary("FAULTY_LAZY");
 }
 
 /* ---- Misuse ------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  *                                         all calls from there on; or `lost`: the context of that call is lost, and
  *                                         every later call that uses it returns CL_INVALID_CONTEXT
  *   FAULTY_LARGEST=BYTES                  larger buffers are not allocated
+ *   FAULTY_LAZY=BYTES                     larger buffers have no memory, which is seen when work first uses them
  *   FAULTY_SHORT=BYTES                    buffers are so much smaller than asked for, and so are copies and fills
  *   FAULTY_CHECKED=1                      for oclgrind's search for values that were not initialised: no buffer is given back,
  *                                         since the next one at its place would count as it did, and fills are writes
@@ -269,6 +270,24 @@ static size_t shorter(size_t bytes)
     return bytes > less ? bytes - less : bytes;
 }
 
+/* As drivers that take memory for a buffer when it is needed. */
+static int lacks_memory(cl_mem memory)
+{
+    size_t bytes = 0;
+    const long largest = setting("FAULTY_LAZY");
+    real.clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    return largest && bytes > (size_t)largest;
+}
+
+FAULTY(clEnqueueMigrateMemObjects)
+(QUEUE, cl_uint count, const cl_mem *memory, cl_mem_migration_flags flags, EVENTS)
+{
+    FAIL_IN_QUEUE(clEnqueueMigrateMemObjects)
+    for (cl_uint i = 0; i < count; i++)
+        if (lacks_memory(memory[i])) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return real.clEnqueueMigrateMemObjects(queue, count, memory, flags, n, list, out);
+}
+
 FAULTY(clEnqueueReadBuffer)(QUEUE, cl_mem from, cl_bool blocks, size_t offset, size_t bytes, void *to, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueReadBuffer)
@@ -280,6 +299,7 @@ FAULTY(clEnqueueWriteBuffer)
 (QUEUE, cl_mem to, cl_bool blocks, size_t offset, size_t bytes, const void *from, EVENTS)
 {
     FAIL_IN_QUEUE(clEnqueueWriteBuffer)
+    if (lacks_memory(to)) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     hold(queue, 0);
     return real.clEnqueueWriteBuffer(queue, to, blocks, offset, shorter(bytes), from, n, list, out);
 }
@@ -457,6 +477,7 @@ static void change_table(void)
 #define CHANGE(name) table->name = faulty_##name;
     CHANGE(clFinish)
     CHANGE(clEnqueueNDRangeKernel)
+    CHANGE(clEnqueueMigrateMemObjects)
     CHANGE(clEnqueueReadBuffer)
     CHANGE(clEnqueueWriteBuffer)
     CHANGE(clEnqueueCopyBuffer)
