@@ -606,6 +606,8 @@ static int32_t event_elapsed(void *device, void *start, void *end, double *out_m
     if (status == CL_SUCCESS)
         status = d->cl->clGetEventProfilingInfo(end, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL);
     if (status == CL_SUCCESS) *out_ms = ((double)to - (double)from) / 1e6; /* from nanoseconds */
+    if (status == CL_PROFILING_INFO_NOT_AVAILABLE) /* a queue of the program decides for itself */
+        return refused(d, TN_E_UNSUPPORTED, status, "the time of an event of a queue without profiling");
     return check(d, status, "the time of an event");
 }
 

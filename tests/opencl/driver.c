@@ -120,6 +120,28 @@ Test(driver, a_queue_of_another_context_is_refused)
     real_clReleaseContext(theirs);
 }
 
+Test(driver, a_queue_without_profiling_has_no_times)
+{
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW), *queue, *event;
+    uint64_t context, id;
+    double ms;
+    cl_int status;
+    OF_OPENCL(clCreateCommandQueue);
+    OF_OPENCL(clReleaseCommandQueue);
+    cr_assert_eq(driver->native(device, TN_NATIVE_DEVICE, NULL, &id), TN_OK);
+    cr_assert_eq(driver->native(device, TN_NATIVE_CONTEXT, NULL, &context), TN_OK);
+    cl_command_queue theirs =
+        real_clCreateCommandQueue((cl_context)(uintptr_t)context, (cl_device_id)(uintptr_t)id, 0, &status);
+    cr_assert_eq(status, CL_SUCCESS);
+    cr_assert_eq(driver->queue_wrap(device, (uintptr_t)theirs, &queue), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->event_record(device, queue, &event), TN_OK);
+    cr_expect_eq(driver->event_elapsed(device, event, event, &ms), TN_E_UNSUPPORTED, "%s", last_error);
+    cr_expect_not_null(strstr(last_error, "a queue without profiling"), "%s", last_error);
+    driver->event_release(device, event);
+    driver->queue_destroy(device, queue);
+    real_clReleaseCommandQueue(theirs);
+}
+
 /* ---- The cache -------------------------------------------------------------------------------------------- */
 
 static void make_folder(void)
