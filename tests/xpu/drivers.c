@@ -384,7 +384,7 @@ Test(drivers, events_that_a_stream_has_waited_for_are_used_again)
     open_tested_device();
     tn_stream *home = tn_stream_current(ctx, device);
     cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         tn_event *before, *behind;
         cr_assert_eq(tn_event_create(ctx, device, 0, &before), TN_OK);
         cr_assert_eq(tn_event_create(ctx, device, 0, &behind), TN_OK);
