@@ -15,6 +15,8 @@
 #define MOST        16 /* platforms, and devices of one platform */
 #define MOST_LOG    3500
 #define GROUP_ITEMS 128 /* of GPUs: group_of of launch.c */
+#define MOST_WAITING \
+    16 /* commands that are not flushed yet: some drivers wait for the device in each flush */
 
 /* ---- The loader, devices and statuses --------------------------------------------------------------------- */
 
@@ -45,8 +47,9 @@ typedef struct opencl_queue {
     cl_command_queue queue;
     pthread_mutex_t lock; /* of the rest */
     uint64_t queued;      /* pieces of work so far */
-    uint64_t finished;    /* of these, the first ones that are known to have finished */
-    uint64_t marked;      /* of these, the first ones that the marker stands behind */
+    uint64_t flushed;     /* of these, the first ones that the driver was told to begin */
+    uint64_t finished;    /* the same, that are known to have finished */
+    uint64_t marked;      /* the same, that the marker stands behind */
     cl_event marker;      /* for queries, or NULL */
     int32_t is_wrapped;   /* the program queues work, too */
 } opencl_queue;
@@ -371,14 +374,29 @@ static void host_free(void *device, void *memory, void *host)
 
 /* ---- Queues ----------------------------------------------------------------------------------------------- */
 
-/* To be called after something was queued: the driver begins, and queries know of it. */
+/* To be called after something was queued: queries know of it, and no more than `most` commands wait for the driver to begin. One
+ * that finds the queue idle does not wait. */
+static int32_t count(opencl_device *d, opencl_queue *q, cl_int status, const char *what, uint64_t most)
+{
+    pthread_mutex_lock(&q->lock);
+    const int32_t was_idle = q->finished == q->queued++;
+    const int32_t is_due = status == CL_SUCCESS && (was_idle || q->queued - q->flushed > most);
+    if (is_due) q->flushed = q->queued;
+    pthread_mutex_unlock(&q->lock);
+    if (is_due) status = d->cl->clFlush(q->queue);
+    return check(d, status, what);
+}
+
+/* What only later commands of the queue and the host wait for. The host waits by clFinish, which begins all. */
 static int32_t queued(opencl_device *d, opencl_queue *q, cl_int status, const char *what)
 {
-    if (status == CL_SUCCESS) status = d->cl->clFlush(q->queue);
-    pthread_mutex_lock(&q->lock);
-    q->queued++;
-    pthread_mutex_unlock(&q->lock);
-    return check(d, status, what);
+    return count(d, q, status, what, MOST_WAITING);
+}
+
+/* A marker, whose event others wait for. */
+static int32_t marked(opencl_device *d, opencl_queue *q, cl_int status)
+{
+    return count(d, q, status, "a marker", 0);
 }
 
 static int32_t queue_create(void *device, int32_t priority, void **out_queue)
@@ -454,7 +472,7 @@ static int32_t mark(opencl_device *d, opencl_queue *q)
     if (status == CL_SUCCESS) {
         if (q->marker) d->cl->clReleaseEvent(q->marker);
         q->marker = marker;
-        q->marked = q->queued;
+        q->marked = q->flushed = q->queued;
         status = d->cl->clFlush(q->queue);
     }
     return check(d, status, "a marker");
@@ -485,6 +503,7 @@ static int32_t queue_finish(void *device, void *queue)
     int32_t status = check_work(d, d->cl->clFinish(q->queue));
     pthread_mutex_lock(&q->lock);
     if (!status && q->finished < before) q->finished = before;
+    if (!status && q->flushed < before) q->flushed = before;
     pthread_mutex_unlock(&q->lock);
     return status;
 }
@@ -553,8 +572,7 @@ static int32_t queue_callback(void *device, void *queue, void (*callback)(void *
         return check(d, status, "clCreateUserEvent");
     }
     cl_event returned = c->returned;
-    int32_t failed =
-        queued(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &c->reached), "a marker");
+    int32_t failed = marked(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &c->reached));
     if (!failed) {
         failed = queued(d, q, d->cl->clEnqueueBarrierWithWaitList(q->queue, 1, &returned, NULL), "a barrier");
         if (!failed) failed = gpu_callbacks_start(d->plugin, &d->callbacks, run_callback, c);
@@ -574,7 +592,7 @@ static int32_t event_record(void *device, void *queue, void **out_event)
     opencl_device *d = device;
     opencl_queue *q = queue;
     cl_event event;
-    int32_t status = queued(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &event), "a marker");
+    int32_t status = marked(d, q, d->cl->clEnqueueMarkerWithWaitList(q->queue, 0, NULL, &event));
     if (!status) *out_event = event;
     return status;
 }

@@ -17,6 +17,8 @@
  *   FAULTY_SOURCE=TEXT                    every program gets a line `#error TEXT`
  *   FAULTY_DELAY, FAULTY_GATE, FAULTY_UNASKED, FAULTY_SIGNALS   work that writes device memory is late: ../gpu/late.h. If the
  *                                         host has to ask, reads are late, too. clSetUserEventStatus is what signals
+ *   FAULTY_UNFLUSHED=1                    no work begins before its queue is flushed
+ *   FAULTY_FLUSHES=FILE                   gets a byte for each call of clFlush
  *   FAULTY_DRIVER=FILE                    the library of another driver in place of PoCL
  *   FAULTY_KERNELS=FILE                   gets a line for each kernel that is queued: options of its program, a tab, its name
  */
@@ -126,11 +128,12 @@ static void begin(cl_event hold)
 static void hold(cl_command_queue queue, int is_read)
 {
     cl_int status;
+    const int until_flushed = setting("FAULTY_UNFLUSHED") != 0;
     late_queued();
-    if (!late_until_asked() && (is_read || !late_delay())) return;
+    if (!late_until_asked() && !until_flushed && (is_read || !late_delay())) return;
     cl_event event = real.clCreateUserEvent(context_of(queue), &status);
     real.clEnqueueBarrierWithWaitList(queue, 1, &event, NULL);
-    if (late_until_asked())
+    if (late_until_asked() || until_flushed)
         add_link(&held, queue, event);
     else
         begin(event);
@@ -212,22 +215,28 @@ static void wait_begins(cl_command_queue queue)
 
 /* ---- Which kernels run --------------------------------------------------------------------------------------- */
 
-/* One write a line: processes share the file. */
+/* Into the file that the variable names, if it names one. One write a text: processes share the file. */
+static void append_to(const char *variable, const char *text)
+{
+    const char *path = getenv(variable);
+    int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (file < 0) return;
+    if (write(file, text, strlen(text)) != (ssize_t)strlen(text)) abort(); /* the list would have a hole */
+    close(file);
+}
+
 static void note(cl_kernel kernel)
 {
     char options[512] = "", name[128] = "", line[700];
     cl_program program = NULL;
     cl_device_id device = NULL;
-    const char *path = getenv("FAULTY_KERNELS");
-    int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
-    if (file < 0) return;
+    if (!getenv("FAULTY_KERNELS")) return;
     real.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
     real.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
     real.clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof device, &device, NULL);
     real.clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_OPTIONS, sizeof options, options, NULL);
-    int bytes = snprintf(line, sizeof line, "%s\t%s\n", options, name);
-    if (write(file, line, (size_t)bytes) != bytes) abort(); /* the list would have a hole */
-    close(file);
+    snprintf(line, sizeof line, "%s\t%s\n", options, name);
+    append_to("FAULTY_KERNELS", line);
 }
 
 /* ---- Functions --------------------------------------------------------------------------------------------- */
@@ -249,6 +258,13 @@ static cl_int failed(cl_command_queue queue, cl_int fault)
 #define QUEUE        cl_command_queue queue
 #define FAULTY(name) static cl_int CL_API_CALL faulty_##name
 
+FAULTY(clFlush)(QUEUE)
+{
+    FAIL_IN_QUEUE(clFlush)
+    append_to("FAULTY_FLUSHES", ".");
+    if (setting("FAULTY_UNFLUSHED")) ask(queue);
+    return real.clFlush(queue);
+}
 FAULTY(clFinish)(QUEUE)
 {
     FAIL_IN_QUEUE(clFinish)
@@ -347,7 +363,7 @@ FAULTY(clWaitForEvents)(cl_uint n, const cl_event *list)
     cl_context context = NULL;
     if (n) real.clGetEventInfo(list[0], CL_EVENT_CONTEXT, sizeof context, &context, NULL);
     cl_int fault = fault_of("clWaitForEvents", context);
-    for (cl_uint i = 0; i < n; i++) wait_begins(queue_of(list[i]));
+    for (cl_uint i = 0; i < n && !setting("FAULTY_UNFLUSHED"); i++) wait_begins(queue_of(list[i]));
     return fault != CL_SUCCESS ? fault : real.clWaitForEvents(n, list);
 }
 /* Questions in a row are a wait for all that can be done. */
@@ -475,6 +491,7 @@ static void change_table(void)
     real = *table;
     read_fail();
 #define CHANGE(name) table->name = faulty_##name;
+    CHANGE(clFlush)
     CHANGE(clFinish)
     CHANGE(clEnqueueNDRangeKernel)
     CHANGE(clEnqueueMigrateMemObjects)

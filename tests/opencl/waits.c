@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tenon/tenon.h>
 #include <time.h>
 #include <unistd.h>
@@ -405,6 +406,70 @@ Test(waits, a_device_closes_after_its_callbacks)
     if (signal_file[0])
         cr_assert_eq(access(signal_file, F_OK), 0, "the device closed before its thread had ended");
 }
+
+/* ---- Flushes ------------------------------------------------------------------------------------------------- */
+
+#ifdef FLUSHES
+static void open_unflushed(void)
+{
+    open_device();
+    unsetenv("FAULTY_UNASKED");
+    setenv("FAULTY_UNFLUSHED", "1", 1);
+}
+static void close_unflushed(void)
+{
+    unsetenv("FAULTY_UNFLUSHED");
+    close_streams();
+}
+TestSuite(flushes, .init = open_unflushed, .fini = close_unflushed, .timeout = 60);
+
+/* By an event, by questions, and by another stream, on a driver that begins nothing by itself. */
+Test(flushes, what_is_waited_for_is_begun)
+{
+    tn_tensor *x = late_threes();
+    tn_event *event = recorded_event(home);
+    cr_assert_eq(tn_event_synchronize(event), TN_OK);
+    tn_event_release(event);
+    tn_mul_scalar_(s, x, 5.0);
+    tn_add_scalar_(s, x, -12.0);
+    event = recorded_event(home);
+    while (tn_event_query(event) == 0) usleep(100);
+    tn_event_release(event);
+    tn_mul_scalar_(s, x, 5.0);
+    tn_add_scalar_(s, x, -12.0);
+    while (tn_stream_query(home) == 0) usleep(100);
+    tn_mul_scalar_(s, x, 5.0);
+    tn_add_scalar_(s, x, -12.0);
+    cr_assert_eq(tn_stream_add_callback(home, note_call, NULL), TN_OK);
+    while (!atomic_load(&called)) usleep(100);
+    tn_mul_scalar_(s, x, 5.0);
+    tn_add_scalar_(s, x, -12.0);
+    cr_assert_eq(tn_stream_wait_stream(side, home), TN_OK);
+    expect_threes_beside(x);
+}
+
+static off_t size_of(const char *file)
+{
+    struct stat of = {0};
+    stat(file, &of);
+    return of.st_size;
+}
+
+Test(flushes, are_few_and_not_none)
+{
+    enum { LAUNCHES = 160 };
+    char file[FILE_NAME];
+    tn_tensor *x = ready_ones();
+    ask_driver("FAULTY_FLUSHES", file);
+    for (int i = 0; i < LAUNCHES; i++) tn_add_scalar_(s, x, 1.0 / 64);
+    const off_t flushes = size_of(file);
+    unsetenv("FAULTY_FLUSHES");
+    unlink(file);
+    cr_expect(flushes >= LAUNCHES / 64 && flushes <= LAUNCHES / 16 + 1, "%d flushes", (int)flushes);
+    tn_add_scalar_(s, x, 2.0 - LAUNCHES / 64.0);
+    expect_threes(x);
+}
+#endif
 
 /* ---- Waits inside of operators ------------------------------------------------------------------------------ */
 
