@@ -10,7 +10,6 @@
 /* The SPIR-V that is looked at or made, which is a word with the length and the opcode in front of the operands. */
 enum {
     HEADER = 5, /* words */
-    OP_NOP = 1 << 16,
     OP_ENTRY_POINT = 15,
     OP_EXECUTION_MODE = 4 << 16 | 16,
     OP_CAPABILITY = 2 << 16 | 17,
@@ -26,13 +25,17 @@ static const float_mode modes[] = {{VULKAN_KEEPS_SPECIALS, 4461, 4466},  /* Sign
                                    {VULKAN_ROUNDS_TO_EVEN, 4462, 4467}}; /* RoundingModeRTE */
 enum { MODES = sizeof modes / sizeof *modes, MODE_WORDS = 2 + 4 };
 
-/* Drivers may round less often, and reorder. */
-static void allow_contraction(uint32_t *words, uint32_t n)
+/* Drivers may round less often, and reorder: takes out what forbids it, and returns how many words are left. */
+static uint32_t allow_contraction(uint32_t *words, uint32_t n)
 {
-    for (uint32_t at = HEADER; at < n && words[at] >> 16; at += words[at] >> 16) {
-        if (words[at] != OP_DECORATE || words[at + 2] != NO_CONTRACTION) continue;
-        words[at] = words[at + 1] = words[at + 2] = OP_NOP;
+    uint32_t left = HEADER;
+    for (uint32_t at = HEADER, length; at < n; at += length) {
+        length = words[at] >> 16;
+        if (words[at] == OP_DECORATE && words[at + 2] == NO_CONTRACTION) continue;
+        memmove(words + left, words + at, length * sizeof *words);
+        left += length;
     }
+    return left;
 }
 
 /* Where the one entry point is. Behind it execution modes begin. */
@@ -66,7 +69,7 @@ uint32_t *vulkan_shader_words(const vulkan_device *d, const vulkan_module *m, in
         words[at++] = 32;
     }
     memcpy(words + at, from + behind, (n - behind) * sizeof *words);
-    *out_count = at + n - behind;
-    if (is_fast) allow_contraction(words, *out_count);
+    at += n - behind;
+    *out_count = is_fast ? allow_contraction(words, at) : at;
     return words;
 }

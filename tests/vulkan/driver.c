@@ -547,14 +547,16 @@ static void multiply(void)
 
 static VkResult (*make)(VkDevice, const VkShaderModuleCreateInfo *, const VkAllocationCallbacks *,
                         VkShaderModule *);
-static uint32_t exact; /* operations that may not be fused, in the last module */
+static uint32_t exact, empty; /* operations that may not be fused, and OpNop, in the last module */
 static VKAPI_ATTR VkResult VKAPI_CALL count_exact(VkDevice d, const VkShaderModuleCreateInfo *info,
                                                   const VkAllocationCallbacks *a, VkShaderModule *out)
 {
     const uint32_t decorate = 3 << 16 | 71, no_contraction = 42;
-    exact = 0;
-    for (size_t at = 5; at < info->codeSize / 4; at += info->pCode[at] >> 16)
+    exact = empty = 0;
+    for (size_t at = 5; at < info->codeSize / 4; at += info->pCode[at] >> 16) {
         exact += info->pCode[at] == decorate && info->pCode[at + 2] == no_contraction;
+        empty += (info->pCode[at] & 0xffff) == 0;
+    }
     return make(d, info, a, out);
 }
 
@@ -567,6 +569,7 @@ Test(driver, fast_math_leaves_out_what_forbids_fusing)
     set("fast_math", tn_value_bool(1));
     multiply();
     cr_assert_eq(exact, 0);
+    cr_assert_eq(empty, 0, "they may not stand among decorations");
 }
 
 static uint32_t declared, allowed_modes, misplaced; /* modes of the last module, as those of a device */
