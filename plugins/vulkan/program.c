@@ -246,6 +246,9 @@ static uint32_t write_arguments(uint8_t *out, const gpu_argument *arguments, uin
     return at;
 }
 
+/* So many items keep a small GPU busy. With fewer each turn of a loop takes as long as with so many. */
+#define BUSY_ITEMS 4096
+
 /* The turns of a launch's inner loops, from what its arguments say. Only the order of magnitude counts. */
 static double work_of(const vulkan_kernel *k, const gpu_argument *arguments, uint32_t n_arguments,
                       double items)
@@ -269,6 +272,7 @@ static double work_of(const vulkan_kernel *k, const gpu_argument *arguments, uin
             const gpu_fft *f = arguments[i].value;
             more = (double)f->transforms * f->points * f->rounds * f->n_radices * 8;
         }
+        if (items < BUSY_ITEMS) more *= BUSY_ITEMS / items;
         if (more > work) work = more;
     }
     return work;
