@@ -325,6 +325,20 @@ int32_t vulkan_choose_memory(vulkan_device *d)
     return TN_OK;
 }
 
+int32_t vulkan_budget(const vulkan_device *d, uint32_t type, uint64_t *out_used, uint64_t *out_budget)
+{
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 m = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                           .pNext = &budget};
+    if (!d->has_budget) return TN_E_UNSUPPORTED;
+    d->vk.GetPhysicalDeviceMemoryProperties2(d->physical, &m);
+    uint32_t heap = m.memoryProperties.memoryTypes[type].heapIndex;
+    *out_used = budget.heapUsage[heap];
+    *out_budget = budget.heapBudget[heap];
+    return TN_OK;
+}
+
 /* The most bytes of an allocation and of a buffer. Vulkan does not define what larger ones do. */
 static uint64_t largest_of(const vulkan_symbols *vk, VkPhysicalDevice id)
 {
@@ -344,8 +358,7 @@ static uint64_t largest_of(const vulkan_symbols *vk, VkPhysicalDevice id)
                : limits.maxMemoryAllocationSize;
 }
 
-/* What extensions tell of a device: where it is, and how many compute units it has. */
-static void describe_more(const vulkan_symbols *vk, VkPhysicalDevice id, gpu_properties *out)
+void vulkan_describe_more(const vulkan_symbols *vk, VkPhysicalDevice id, gpu_properties *out)
 {
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
@@ -353,6 +366,8 @@ static void describe_more(const vulkan_symbols *vk, VkPhysicalDevice id, gpu_pro
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nv = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     uint32_t n = 0;
     VkExtensionProperties *list = extensions_of(vk, id, &n);
@@ -366,12 +381,18 @@ static void describe_more(const vulkan_symbols *vk, VkPhysicalDevice id, gpu_pro
         nv.pNext = p.pNext;
         p.pNext = &nv;
     }
+    if (has_extension(list, n, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME)) {
+        arm.pNext = p.pNext;
+        p.pNext = &arm;
+    }
     free(list);
     if (p.pNext) vk->GetPhysicalDeviceProperties2(id, &p);
     if (has_pci) gpu_write_pci(out, pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
-    uint32_t units = nv.shaderSMCount +
+    uint32_t units = nv.shaderSMCount + arm.shaderCoreCount +
                      amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
     if (units) out->compute_units = units;
+    /* A guess that keeps usual devices busy: 0 would be taken for one unit. */
+    if (!out->compute_units) out->compute_units = out->device_class == TN_DEVICE_INTEGRATED ? 16 : 32;
 }
 
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
@@ -402,7 +423,7 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
     snprintf(out->identity, sizeof out->identity, "%.63s|%08x:%08x|%.63s|%.63s", of->deviceName, of->vendorID,
              of->driverVersion, driver.driverName, driver.driverInfo);
     memcpy(out->uuid, limits.deviceUUID, sizeof out->uuid);
-    describe_more(&s->vk, s->devices[index], out);
+    vulkan_describe_more(&s->vk, s->devices[index], out);
 }
 
 /* ---- Devices ----------------------------------------------------------------------------------------------- */
@@ -460,6 +481,10 @@ void vulkan_read_limits(vulkan_device *d)
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                      .pNext = &of_12};
     const VkPhysicalDeviceLimits *limits = &p.properties.limits;
+    uint32_t n = 0;
+    VkExtensionProperties *list = extensions_of(&d->vk, d->physical, &n);
+    d->has_budget = (uint32_t)has_extension(list, n, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    free(list);
     d->vk.GetPhysicalDeviceProperties2(d->physical, &p);
     d->nanoseconds = (double)limits->timestampPeriod;
     d->uniform_alignment = (uint32_t)limits->minUniformBufferOffsetAlignment;
@@ -552,10 +577,11 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 
 enum { FAST_MATH, STAGING, LOW_WATERMARK, HIGH_WATERMARK, SETTINGS };
 
-/* In thousandths of the device's memory, as Metal's allocator of PyTorch has them. */
+/* In thousandths of the device's memory, as Metal's allocator of PyTorch has them. Drivers may give memory that is not there, and
+ * lose the device when it is used: without a budget some of a GPU's own memory is left to others. */
 static int32_t default_ratio(const vulkan_device *d, uint32_t i)
 {
-    if (i == HIGH_WATERMARK) return 1700;
+    if (i == HIGH_WATERMARK) return d->sees_memory || d->has_budget ? 1700 : 900;
     return d->sees_memory ? 1400 : 1000;
 }
 
@@ -619,7 +645,7 @@ GPU_DEFINE_DRIVER(
     .status = vulkan_status, .native = native,
     /* Memory */
     .alloc = vulkan_alloc, .free = vulkan_free, .retain = vulkan_retain, .memory_of = vulkan_memory_of,
-    .host_alloc = vulkan_host_alloc, .host_free = vulkan_host_free,
+    .host_alloc = vulkan_host_alloc, .host_free = vulkan_host_free, .memory_info = vulkan_memory_info,
     /* Queues */
     .queue_create = vulkan_queue_create, .queue_destroy = vulkan_queue_destroy,
     .queue_query = vulkan_queue_query, .queue_finish = vulkan_queue_finish, .queue_wait = vulkan_queue_wait,

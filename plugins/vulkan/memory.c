@@ -69,18 +69,31 @@ int32_t vulkan_memory_create(vulkan_device *d, uint64_t bytes, uint32_t type, vu
     return TN_OK;
 }
 
+/* Drivers may give more than there is; then the device is lost when work uses it. */
+static int32_t check_budget(vulkan_device *d, uint64_t bytes, uint32_t type)
+{
+    uint64_t used = 0, budget = 0;
+    if (vulkan_budget(d, type, &used, &budget) || (used <= budget && bytes <= budget - used)) return TN_OK;
+    return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY,
+                     "cannot allocate %llu bytes: %llu are in use, and the driver's budget is %llu",
+                     (unsigned long long)bytes, (unsigned long long)used, (unsigned long long)budget);
+}
+
 /*
  * As Metal's allocator of PyTorch: above the low watermark freed memory is waited for, above the high one nothing is
- * allocated. With the lock held.
+ * allocated. Unless a program has set the high one, the driver's budget counts, too. With the lock held.
  */
 static int32_t check_watermarks(vulkan_device *d, uint64_t bytes)
 {
     uint64_t after = d->allocated + bytes, low = vulkan_watermark(d, 0), high = vulkan_watermark(d, 1);
     if (low && after > low) {
-        for (vulkan_queue *q = d->queues; q; q = q->next) vulkan_commit(q);
+        /* What fails here the next commit or synchronisation of the stream reports. */
+        for (vulkan_queue *q = d->queues; q; q = q->next) (void)vulkan_commit(q);
         vulkan_collect(d);
     }
-    if (!high || after <= high) return TN_OK;
+    const int32_t is_set =
+        __atomic_load_n(&vulkan_settings_of(d->plugin)->high_watermark, __ATOMIC_RELAXED) >= 0;
+    if (!high || after <= high) return is_set ? TN_OK : check_budget(d, bytes, d->device_memory);
     return gpu_error(
         d->plugin, TN_E_OUT_OF_MEMORY,
         "cannot allocate %llu bytes: %llu are allocated, and the setting high_watermark_ratio allows %llu",
@@ -165,7 +178,8 @@ int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void 
     vulkan_device *d = device;
     vulkan_memory *m = NULL;
     pthread_mutex_lock(&d->lock);
-    int32_t status = vulkan_memory_create(d, bytes, d->host_memory, &m);
+    int32_t status = check_budget(d, bytes, d->host_memory);
+    if (!status) status = vulkan_memory_create(d, bytes, d->host_memory, &m);
     if (!status) {
         add(&d->pinned, m);
         *out_memory = m;
@@ -183,6 +197,17 @@ void vulkan_host_free(void *device, void *memory, void *host)
     take_out(&d->pinned, m);
     destroy_later(d, m);
     pthread_mutex_unlock(&d->lock);
+}
+
+int32_t vulkan_memory_info(void *device, uint64_t *out_free, uint64_t *out_total)
+{
+    const vulkan_device *d = device;
+    uint64_t used = 0, budget = 0;
+    int32_t status = vulkan_budget(d, d->device_memory, &used, &budget);
+    if (status) return status;
+    *out_free = budget > used ? budget - used : 0;
+    *out_total = d->memory_bytes;
+    return TN_OK;
 }
 
 /* The pinned memory in which a range lies, and where. */

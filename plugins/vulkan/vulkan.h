@@ -148,6 +148,7 @@ struct vulkan_device {
     uint32_t sees_memory;                /* the host sees the device's memory */
     uint64_t memory_bytes, host_bytes;   /* of the heaps of these types */
     uint64_t largest_bytes;              /* of an allocation */
+    uint32_t has_budget;                 /* the driver says how much of a heap may be used */
     uint32_t uniform_alignment;
     uint32_t shared_bytes; /* the most that a group can share */
     uint32_t float_modes;  /* VULKAN_KEEPS_..., VULKAN_ROUNDS_... */
@@ -191,6 +192,11 @@ int32_t vulkan_choose_family(const VkQueueFamilyProperties *families, uint32_t n
 /* Finds the types of memory that buffers may lie in. */
 int32_t vulkan_choose_memory(vulkan_device *d);
 void vulkan_read_limits(vulkan_device *d);
+/* What this process uses of the heap of a type of memory, and may use. TN_E_UNSUPPORTED, without an error: the driver does not say
+ * it. */
+int32_t vulkan_budget(const vulkan_device *d, uint32_t type, uint64_t *out_used, uint64_t *out_budget);
+/* What extensions tell of a device of which the rest is described: where it is, and how many compute units it has. */
+void vulkan_describe_more(const vulkan_symbols *vk, VkPhysicalDevice id, gpu_properties *out);
 /* Puts processors behind GPUs; else the order stays. */
 #define VULKAN_DEVICES 16
 void vulkan_processors_last(const vulkan_symbols *vk, VkPhysicalDevice *devices, uint32_t n);
@@ -237,6 +243,7 @@ void *vulkan_memory_of(void *device, void *native);
 int32_t vulkan_retain(void *device, void *memory, uint64_t *out_bytes);
 int32_t vulkan_host_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host);
 void vulkan_host_free(void *device, void *memory, void *host);
+int32_t vulkan_memory_info(void *device, uint64_t *out_free, uint64_t *out_total);
 int32_t vulkan_write(void *device, void *queue, void *memory, uint64_t offset, const void *host,
                      uint64_t bytes);
 int32_t vulkan_read(void *device, void *queue, void *host, void *memory, uint64_t offset, uint64_t bytes);

@@ -486,11 +486,12 @@ static VKAPI_ATTR void VKAPI_CALL small_buffers(VkPhysicalDevice id, VkPhysicalD
         if (p->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES)
             ((VkPhysicalDeviceMaintenance4Properties *)p)->maxBufferSize = 1 << 20;
 }
-static VKAPI_ATTR VkResult VKAPI_CALL with_maintenance_4(VkPhysicalDevice id, const char *layer, uint32_t *n,
-                                                         VkExtensionProperties *out)
+static const char *the_extension; /* that a device has, or NULL */
+static VKAPI_ATTR VkResult VKAPI_CALL with_one(VkPhysicalDevice id, const char *layer, uint32_t *n,
+                                               VkExtensionProperties *out)
 {
-    if (out) snprintf(out->extensionName, sizeof out->extensionName, VK_KHR_MAINTENANCE_4_EXTENSION_NAME);
-    *n = 1;
+    if (out) snprintf(out->extensionName, sizeof out->extensionName, "%s", the_extension);
+    *n = the_extension ? 1 : 0;
     return VK_SUCCESS;
 }
 
@@ -502,7 +503,8 @@ Test(driver, memory_above_the_limits_is_refused)
     const uint64_t heap = d->memory_bytes;
     properties_truly = d->vk.GetPhysicalDeviceProperties2;
     d->vk.GetPhysicalDeviceProperties2 = small_buffers;
-    d->vk.EnumerateDeviceExtensionProperties = with_maintenance_4;
+    d->vk.EnumerateDeviceExtensionProperties = with_one;
+    the_extension = VK_KHR_MAINTENANCE_4_EXTENSION_NAME;
     vulkan_read_limits(d);
     cr_assert_eq(d->largest_bytes, 1 << 20);
     cr_assert_eq(driver->alloc(device, (1 << 20) + 1, &memory), TN_E_OUT_OF_MEMORY);
@@ -515,6 +517,93 @@ Test(driver, memory_above_the_limits_is_refused)
     d->memory_bytes = d->host_bytes = heap;
     cr_assert_eq(driver->alloc(device, 1 << 20, &memory), TN_OK, "%s", last_error);
     driver->free(device, memory);
+}
+
+static PFN_vkGetPhysicalDeviceMemoryProperties2 memory_truly;
+static uint64_t heap_used;
+static VKAPI_ATTR void VKAPI_CALL with_budget(VkPhysicalDevice id, VkPhysicalDeviceMemoryProperties2 *out)
+{
+    memory_truly(id, out);
+    for (VkBaseOutStructure *p = out->pNext; p; p = p->pNext)
+        if (p->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT)
+            for (uint32_t i = 0; i < out->memoryProperties.memoryHeapCount; i++) {
+                ((VkPhysicalDeviceMemoryBudgetPropertiesEXT *)p)->heapUsage[i] = heap_used;
+                ((VkPhysicalDeviceMemoryBudgetPropertiesEXT *)p)->heapBudget[i] = 10 << 20;
+            }
+}
+
+/* Drivers give more, and lose the device when it is used. Who sets the watermark decides alone. */
+Test(driver, memory_above_the_budget_is_refused)
+{
+    vulkan_device *d = device;
+    void *memory = NULL, *host_memory;
+    uint64_t available = 0, total = 0;
+    cr_assert_eq(driver->memory_info(device, &available, &total), d->has_budget ? TN_OK : TN_E_UNSUPPORTED);
+    memory_truly = d->vk.GetPhysicalDeviceMemoryProperties2;
+    d->vk.GetPhysicalDeviceMemoryProperties2 = with_budget;
+    d->vk.EnumerateDeviceExtensionProperties = with_one;
+    the_extension = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    vulkan_read_limits(d);
+    heap_used = 4 << 20;
+    cr_assert_eq(driver->memory_info(device, &available, &total), TN_OK, "%s", last_error);
+    cr_assert_eq(available, 6 << 20);
+    cr_assert_eq(total, d->memory_bytes);
+    cr_assert_eq(driver->alloc(device, (6 << 20) + 1, &memory), TN_E_OUT_OF_MEMORY);
+    cr_assert_not_null(strstr(last_error,
+                              "cannot allocate 6291457 bytes: 4194304 are in use, and the driver's "
+                              "budget is 10485760"),
+                       "%s", last_error);
+    cr_assert_eq(driver->host_alloc(device, (6 << 20) + 1, &memory, &host_memory), TN_E_OUT_OF_MEMORY);
+    cr_assert_null(memory);
+    cr_assert_eq(driver->alloc(device, 6 << 20, &memory), TN_OK, "%s", last_error);
+    driver->free(device, memory);
+    cr_assert_eq(driver->host_alloc(device, 6 << 20, &memory, &host_memory), TN_OK, "%s", last_error);
+    driver->host_free(device, memory, host_memory);
+    heap_used = 11 << 20;
+    cr_assert_eq(driver->memory_info(device, &available, &total), TN_OK);
+    cr_assert_eq(available, 0);
+    cr_assert_eq(driver->alloc(device, 4, &memory), TN_E_OUT_OF_MEMORY);
+    set("high_watermark_ratio", tn_value_float(1.7));
+    cr_assert_eq(driver->alloc(device, 4, &memory), TN_OK, "%s", last_error);
+    driver->free(device, memory);
+}
+
+/* Metal's ratio is for memory that the device and the host share. */
+Test(driver, a_device_without_a_budget_leaves_memory_to_others)
+{
+    vulkan_device *d = device;
+    d->sees_memory = d->has_budget = 0;
+    cr_assert_eq(vulkan_watermark(d, 1), d->memory_bytes / 1000 * 900);
+    d->has_budget = 1;
+    cr_assert_eq(vulkan_watermark(d, 1), d->memory_bytes / 1000 * 1700);
+    d->has_budget = 0;
+    d->sees_memory = 1;
+    cr_assert_eq(vulkan_watermark(d, 1), d->memory_bytes / 1000 * 1700);
+}
+
+static VKAPI_ATTR void VKAPI_CALL seven_cores(VkPhysicalDevice id, VkPhysicalDeviceProperties2 *out)
+{
+    for (VkBaseOutStructure *p = out->pNext; p; p = p->pNext)
+        if (p->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM)
+            ((VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM *)p)->shaderCoreCount = 7;
+}
+
+Test(driver, compute_units_of_devices_that_tell_and_of_others)
+{
+    const vulkan_symbols vk = {.EnumerateDeviceExtensionProperties = with_one,
+                               .GetPhysicalDeviceProperties2 = seven_cores};
+    gpu_properties arm = {.device_class = TN_DEVICE_INTEGRATED}, integrated = arm,
+                   discrete = {.device_class = TN_DEVICE_DISCRETE}, processor = {.compute_units = 2};
+    the_extension = VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME;
+    vulkan_describe_more(&vk, NULL, &arm);
+    the_extension = NULL;
+    vulkan_describe_more(&vk, NULL, &integrated);
+    vulkan_describe_more(&vk, NULL, &discrete);
+    vulkan_describe_more(&vk, NULL, &processor);
+    cr_expect_eq(arm.compute_units, 7);
+    cr_expect_eq(integrated.compute_units, 16);
+    cr_expect_eq(discrete.compute_units, 32);
+    cr_expect_eq(processor.compute_units, 2);
 }
 
 /* ---- Pipelines ------------------------------------------------------------------------------------------------- */
