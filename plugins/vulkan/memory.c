@@ -260,14 +260,22 @@ static int32_t stage(vulkan_queue *q, vulkan_memory *m, uint64_t offset, void *t
     pthread_mutex_unlock(&d->lock);
     if (!status) status = vulkan_queue_finish(d, q);
     if (!status && to_host) memcpy(to_host, d->staging->host, bytes);
+    if (status) { /* the copy may be submitted later: it must not meet those of others */
+        pthread_mutex_lock(&d->lock);
+        destroy_later(d, d->staging);
+        pthread_mutex_unlock(&d->lock);
+        d->staging = NULL;
+    }
     return status;
 }
 
+/* Earlier work, which may take long, is waited for before the staging buffer is taken: copies of other streams go on. */
 static int32_t copy_staged(vulkan_queue *q, vulkan_memory *m, uint64_t offset, char *to_host,
                            const char *from_host, uint64_t bytes)
 {
     vulkan_device *d = q->device;
-    int32_t status = TN_OK;
+    int32_t status = vulkan_queue_finish(d, q);
+    if (status) return status;
     pthread_mutex_lock(&d->staging_lock);
     if (!d->staging) status = vulkan_memory_create(d, STAGING_BYTES, d->host_memory, &d->staging);
     for (uint64_t at = 0; at < bytes && !status; at += STAGING_BYTES) {

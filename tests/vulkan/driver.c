@@ -14,6 +14,13 @@
 
 TestSuite(driver, .init = open_first, .fini = close_first_device, .timeout = 100);
 
+static atomic_int may_return, has_run;
+static void hold(void *user)
+{
+    while (!atomic_load(&may_return)) usleep(1000);
+    atomic_store(&has_run, 1);
+}
+
 /* ---- Fills and copies --------------------------------------------------------------------------------------- */
 
 /* Patterns at places and of lengths that Vulkan can fill, and others. */
@@ -89,6 +96,38 @@ Test(driver, copies_through_the_staging_buffer)
     copy_there_and_back();
 }
 
+static void *read_staged(void *data)
+{
+    void **of = data;
+    uint8_t got = 0;
+    cr_assert_eq(driver->read(device, of[0], &got, of[1], 5, 1), TN_OK, "%s", last_error);
+    cr_assert_eq(got, 9);
+    return NULL;
+}
+
+/* The copy of one stream waits for a callback, which returns after the copy of another stream. */
+Test(driver, a_copy_that_waits_does_not_keep_the_staging_buffer)
+{
+    void *first = queue_of_test(), *second = queue_of_test(), *memory = memory_of(64), *other = memory_of(64);
+    pthread_t thread;
+    uint8_t data = 3, got = 0;
+    set("staging", tn_value_bool(1));
+    atomic_store(&may_return, 0);
+    cr_assert_eq(driver->queue_callback(device, first, hold, NULL), TN_OK);
+    cr_assert_eq(driver->fill(device, first, memory, 0, 64, "\x9", 1), TN_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, read_staged, (void *[]){first, memory}), 0);
+    usleep(50000); /* the first copy would have the buffer by now */
+    cr_assert_eq(driver->write(device, second, other, 7, &data, 1), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->read(device, second, &got, other, 7, 1), TN_OK, "%s", last_error);
+    cr_assert_eq(got, 3);
+    atomic_store(&may_return, 1);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    driver->queue_destroy(device, first);
+    driver->queue_destroy(device, second);
+    driver->free(device, memory);
+    driver->free(device, other);
+}
+
 /* A copy from pinned memory is queued: it takes what an earlier one has written there. */
 Test(driver, copies_of_pinned_memory_are_in_the_order_of_the_stream)
 {
@@ -108,13 +147,6 @@ Test(driver, copies_of_pinned_memory_are_in_the_order_of_the_stream)
 }
 
 /* ---- Order --------------------------------------------------------------------------------------------------- */
-
-static atomic_int may_return, has_run;
-static void hold(void *user)
-{
-    while (!atomic_load(&may_return)) usleep(1000);
-    atomic_store(&has_run, 1);
-}
 
 static int32_t is_done(void *queue)
 {
