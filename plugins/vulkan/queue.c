@@ -543,29 +543,75 @@ int32_t vulkan_queue_wait(void *device, void *queue, void *event)
     return status;
 }
 
-int32_t vulkan_native_wait(void *device, uint64_t native, void *event)
+static void foreign_wait_destroy(vulkan_device *d, vulkan_foreign_wait *w)
 {
-    vulkan_device *d = device;
-    const vulkan_event *e = event;
+    timeline_release(d, w->awaited);
+    timeline_release(d, w->end);
+    free(w);
+}
+
+/* Destroys the waits of other libraries' queues that have ended. With the lock held. */
+static void foreign_waits_retire(vulkan_device *d)
+{
+    for (vulkan_foreign_wait **at = &d->foreign_waits, *w; (w = *at);) {
+        int32_t has_ended = 0;
+        if (!reached(d, w->end, 1, &has_ended) && has_ended) {
+            *at = w->next;
+            foreign_wait_destroy(d, w);
+        } else {
+            at = &w->next;
+        }
+    }
+}
+
+/* Submits a wait to a queue of another library, which may have much to do before it. With the lock held. */
+static int32_t wait_in_queue(vulkan_device *d, VkQueue native, const vulkan_event *e)
+{
     const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const uint64_t end = 1;
+    foreign_waits_retire(d);
+    vulkan_foreign_wait *w = calloc(1, sizeof *w);
+    if (!w) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
+    int32_t status = timeline_create(d, &w->end);
+    if (status) {
+        free(w);
+        return status;
+    }
+    w->awaited = e->timeline;
+    w->awaited->references++;
     const VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
                                                     .waitSemaphoreValueCount = 1,
-                                                    .pWaitSemaphoreValues = &e->value};
+                                                    .pWaitSemaphoreValues = &e->value,
+                                                    .signalSemaphoreValueCount = 1,
+                                                    .pSignalSemaphoreValues = &end};
     const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                                .pNext = &timeline,
                                .waitSemaphoreCount = 1,
                                .pWaitSemaphores = &e->timeline->semaphore,
-                               .pWaitDstStageMask = &stage};
+                               .pWaitDstStageMask = &stage,
+                               .signalSemaphoreCount = 1,
+                               .pSignalSemaphores = &w->end->semaphore};
+    status = vulkan_check(d, d->vk.QueueSubmit(native, 1, &info, VK_NULL_HANDLE),
+                          "vkQueueSubmit to the queue of another library");
+    if (status) {
+        foreign_wait_destroy(d, w);
+        return status;
+    }
+    w->next = d->foreign_waits;
+    d->foreign_waits = w;
+    return TN_OK;
+}
+
+int32_t vulkan_native_wait(void *device, uint64_t native, void *event)
+{
+    vulkan_device *d = device;
+    const vulkan_event *e = event;
     pthread_mutex_lock(&d->lock);
     /* The queue may be ours, which must not wait for what is submitted to it later: the host waits. */
     const int32_t is_held = e->timeline->submitted < e->value;
-    if (is_held) {
-        pthread_mutex_unlock(&d->lock);
-        return wait_for(d, e->timeline, e->value);
-    }
-    VkResult result = d->vk.QueueSubmit((VkQueue)(uintptr_t)native, 1, &info, VK_NULL_HANDLE);
+    int32_t status = is_held ? TN_OK : wait_in_queue(d, (VkQueue)(uintptr_t)native, e);
     pthread_mutex_unlock(&d->lock);
-    return vulkan_check(d, result, "vkQueueSubmit to the queue of another library");
+    return is_held ? wait_for(d, e->timeline, e->value) : status;
 }
 
 /* Takes the place of a batch: it waits for those before it, and those behind wait until it has returned. */
@@ -734,6 +780,10 @@ int32_t vulkan_event_elapsed(void *device, void *start, void *end, double *out_m
 
 void vulkan_queues_finish(vulkan_device *d)
 {
+    for (vulkan_foreign_wait *w = d->foreign_waits, *next; w; w = next) {
+        next = w->next;
+        foreign_wait_destroy(d, w);
+    }
     for (vulkan_batch *b = d->free_batches, *next; b; b = next) {
         next = b->next;
         batch_destroy(d, b);

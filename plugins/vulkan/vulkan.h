@@ -135,6 +135,12 @@ typedef struct vulkan_event {
     uint32_t stamp;
 } vulkan_event;
 
+/* A wait in a queue of another library, which signals `end` behind it. Until then the semaphores live. */
+typedef struct vulkan_foreign_wait {
+    struct vulkan_foreign_wait *next;
+    vulkan_timeline *awaited, *end;
+} vulkan_foreign_wait;
+
 /* ---- Devices ---------------------------------------------------------------------------------------------- */
 
 struct vulkan_device {
@@ -165,6 +171,7 @@ struct vulkan_device {
     vulkan_slab *slabs;
     vulkan_chunk *free_chunks;
     vulkan_stamps *stamps;
+    vulkan_foreign_wait *foreign_waits;
     vulkan_memory *memories, *pinned, *garbage, *staging;
     uint64_t allocated;
     VkDescriptorSetLayout set_layout;

@@ -230,6 +230,49 @@ Test(driver, a_native_wait_for_what_is_behind_a_callback)
     driver->free(device, memory);
 }
 
+static VkSemaphore end_of_native, destroyed;
+static VKAPI_ATTR VkResult VKAPI_CALL never_submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
+                                                   VkFence fence)
+{
+    if (info->signalSemaphoreCount) end_of_native = *info->pSignalSemaphores;
+    return VK_SUCCESS;
+}
+static PFN_vkDestroySemaphore destroy_truly;
+static VKAPI_ATTR void VKAPI_CALL note_destroyed(VkDevice d, VkSemaphore semaphore,
+                                                 const VkAllocationCallbacks *a)
+{
+    if (!destroyed) destroyed = semaphore;
+    destroy_truly(d, semaphore, a);
+}
+
+/* The queue of the library is busy with other work, so that the wait has not begun when event and stream are gone. */
+Test(driver, semaphores_live_as_long_as_a_native_wait)
+{
+    vulkan_device *d = device;
+    PFN_vkQueueSubmit submit_truly = d->vk.QueueSubmit;
+    void *queue = queue_of_test(), *event, *next;
+    cr_assert_eq(driver->event_record(device, queue, &event), TN_OK, "%s", last_error);
+    const VkSemaphore awaited = ((vulkan_queue *)queue)->timeline->semaphore;
+    destroy_truly = d->vk.DestroySemaphore;
+    d->vk.DestroySemaphore = note_destroyed;
+    d->vk.QueueSubmit = never_submit;
+    cr_assert_eq(driver->native_wait(device, (uintptr_t)d->queue, event), TN_OK, "%s", last_error);
+    d->vk.QueueSubmit = submit_truly;
+    driver->event_release(device, event);
+    driver->queue_destroy(device, queue);
+    cr_assert(!destroyed, "a semaphore that a queue waits for is destroyed");
+    cr_assert(end_of_native, "nobody learns when the wait has ended");
+    const VkSemaphoreSignalInfo end = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = end_of_native, .value = 1};
+    cr_assert_eq(d->vk.SignalSemaphore(d->device, &end), VK_SUCCESS);
+    queue = queue_of_test();
+    cr_assert_eq(driver->event_record(device, queue, &next), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->native_wait(device, (uintptr_t)d->queue, next), TN_OK, "%s", last_error);
+    cr_assert_eq(destroyed, awaited, "the wait has ended, and its semaphores are kept");
+    driver->event_release(device, next);
+    driver->queue_destroy(device, queue);
+}
+
 /* More waits than a batch has room for, and streams that are gone when they are waited for. */
 Test(driver, many_waits)
 {
