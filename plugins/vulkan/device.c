@@ -552,6 +552,7 @@ static void close_device(void *device)
 static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
 {
     vulkan_device *d = device;
+    int32_t status;
     switch (kind) {
     case TN_NATIVE_DEVICE:
         *out = (uintptr_t)d->physical;
@@ -561,10 +562,10 @@ static int32_t native(void *device, uint32_t kind, void *handle, uint64_t *out)
         return TN_OK;
     case TN_NATIVE_STREAM: /* what comes behind, on this queue, finds all work of the stream submitted */
         pthread_mutex_lock(&d->lock);
-        vulkan_commit(handle);
+        status = vulkan_commit(handle);
         pthread_mutex_unlock(&d->lock);
-        *out = (uintptr_t)d->queue;
-        return TN_OK;
+        if (!status) *out = (uintptr_t)d->queue;
+        return status;
     case TN_NATIVE_ALLOCATION:
         *out = (uint64_t)((const vulkan_memory *)handle)->buffer;
         return TN_OK;

@@ -16,6 +16,9 @@
 #define BATCHES        256 /* of a stream that are submitted and have not ended; then the host waits */
 #define RETIRE         16  /* with so many, a new batch looks which of them have ended */
 #define CHUNK_BYTES    (256u << 10)
+#define WAIT_NS        500000000u /* of one wait; then it is asked whether the device is lost */
+
+static int32_t submit_all(vulkan_device *d);
 
 /* ---- Timelines -------------------------------------------------------------------------------------------- */
 
@@ -59,7 +62,8 @@ static int32_t reached(vulkan_device *d, const vulkan_timeline *t, uint64_t valu
     return status;
 }
 
-/* Waits without the lock; the caller has a reference. */
+/* Waits without the lock; the caller has a reference. It waits in slices: drivers may look only when a wait begins or ends
+ * whether the device is lost, and what was refused for want of memory must be submitted again. */
 static int32_t wait_for(vulkan_device *d, const vulkan_timeline *t, uint64_t value)
 {
     const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
@@ -67,7 +71,15 @@ static int32_t wait_for(vulkan_device *d, const vulkan_timeline *t, uint64_t val
                                       .pSemaphores = &t->semaphore,
                                       .pValues = &value};
     uint64_t now;
-    int32_t status = vulkan_check(d, d->vk.WaitSemaphores(d->device, &info, UINT64_MAX), "queued work");
+    VkResult result = VK_SUCCESS;
+    int32_t status = TN_OK;
+    while (!status && (result = d->vk.WaitSemaphores(d->device, &info, WAIT_NS)) == VK_TIMEOUT) {
+        status = vulkan_status(d);
+        pthread_mutex_lock(&d->lock);
+        if (!status && t->submitted < value) status = submit_all(d);
+        pthread_mutex_unlock(&d->lock);
+    }
+    if (!status) status = vulkan_check(d, result, "queued work");
     return status ? status : value_of(d, t, &now); /* a wait may succeed because the device is lost */
 }
 
@@ -340,7 +352,7 @@ static int32_t submit(vulkan_queue *q, vulkan_batch *b)
                                .waitSemaphoreCount = b->n_waits,
                                .pWaitSemaphores = semaphores,
                                .pWaitDstStageMask = stages,
-                               .commandBufferCount = 1,
+                               .commandBufferCount = b->is_dropped ? 0 : 1,
                                .pCommandBuffers = &b->commands,
                                .signalSemaphoreCount = 1,
                                .pSignalSemaphores = &q->timeline->semaphore};
@@ -399,25 +411,53 @@ static void append(vulkan_queue *q, vulkan_batch *b)
     q->last_closed = b;
 }
 
-int32_t vulkan_commit(vulkan_queue *q)
+/* The error of `n` commands of which the calls have returned: TN_E_OUT_OF_MEMORY would call the last one again. */
+static int32_t dropped(const vulkan_device *d, uint32_t n)
+{
+    return gpu_error(d->plugin, TN_E_INTERNAL,
+                     "%u command%s of the stream did not run: vkEndCommandBuffer failed", n,
+                     n == 1 ? "" : "s");
+}
+
+/* Reports the commands that were dropped since the last report. With the lock held. */
+static int32_t report_dropped(vulkan_queue *q)
+{
+    uint32_t n = q->n_dropped;
+    q->n_dropped = 0;
+    return n ? dropped(q->device, n) : TN_OK;
+}
+
+/* Closes the open batch. If Vulkan refuses its commands it keeps its place in the order, without them. */
+static int32_t close_batch(vulkan_queue *q)
 {
     const VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                                      .srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT,
                                      .dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT};
     vulkan_device *d = q->device;
     vulkan_batch *b = q->open;
-    if (b && (b->n_commands || b->n_waits)) {
-        d->vk.CmdPipelineBarrier(b->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-                                 0, 1, &barrier, 0, NULL, 0, NULL);
-        int32_t status = vulkan_check(d, d->vk.EndCommandBuffer(b->commands), "vkEndCommandBuffer");
-        q->open = NULL;
-        if (status) {
-            batch_recycle(d, b);
-            return status;
-        }
-        append(q, b);
-    }
-    return submit_all(d);
+    if (!b || !(b->n_commands || b->n_waits)) return TN_OK;
+    d->vk.CmdPipelineBarrier(b->commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0,
+                             1, &barrier, 0, NULL, 0, NULL);
+    int32_t status = vulkan_check(d, d->vk.EndCommandBuffer(b->commands), "vkEndCommandBuffer");
+    q->open = NULL;
+    append(q, b);
+    if (!status) return TN_OK;
+    b->is_dropped = 1;
+    q->n_dropped += b->n_commands;
+    return status == TN_E_OUT_OF_MEMORY ? dropped(d, b->n_commands) : status;
+}
+
+int32_t vulkan_commit(vulkan_queue *q)
+{
+    int32_t closed = close_batch(q), status = submit_all(q->device);
+    return closed ? closed : status;
+}
+
+/* The status of a call of which the command is in a batch: with TN_E_OUT_OF_MEMORY it would be called again. The next commit
+ * submits the batch. */
+static int32_t when_encoded(int32_t status)
+{
+    return status == TN_E_OUT_OF_MEMORY ? TN_OK : status;
 }
 
 int32_t vulkan_begin(vulkan_queue *q, VkCommandBuffer *out_commands)
@@ -444,7 +484,7 @@ int32_t vulkan_end(vulkan_queue *q, double work)
     /* A device without work gets its first command at once. */
     if (is_full || !q->submitted) {
         int32_t status = vulkan_commit(q);
-        return status ? status : retire(q);
+        return when_encoded(status ? status : retire(q));
     }
     return TN_OK;
 }
@@ -471,14 +511,20 @@ void vulkan_queue_destroy(void *device, void *queue)
 {
     vulkan_device *d = device;
     vulkan_queue *q = queue, **at = &d->queues;
-    vulkan_queue_finish(d, q);
+    int32_t status = vulkan_queue_finish(d, q);
     pthread_mutex_lock(&d->lock);
     /* A callback has ended before its thread has left the stream. */
     while (q->closed && q->closed->is_started) pthread_cond_wait(&d->idle, &d->lock);
     while (*at != q) at = &(*at)->next;
     *at = q->next;
+    if (status) { /* what has been submitted ends before it is used again, but for a lost device */
+        uint64_t submitted = q->timeline->submitted;
+        pthread_mutex_unlock(&d->lock);
+        (void)wait_for(d, q->timeline, submitted);
+        pthread_mutex_lock(&d->lock);
+    }
     if (q->open) batch_recycle(d, q->open);
-    while (q->closed) batch_recycle(d, take_closed(q)); /* of a lost device */
+    while (q->closed) batch_recycle(d, take_closed(q)); /* could not be submitted */
     for (vulkan_batch *b = q->submitted, *next; b; b = next) {
         next = b->next;
         batch_recycle(d, b);
@@ -494,9 +540,11 @@ int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done)
     vulkan_queue *q = queue;
     int32_t done = 0;
     pthread_mutex_lock(&d->lock);
-    int32_t status = vulkan_commit(q);
+    (void)close_batch(q); /* what it drops is reported below */
+    int32_t status = submit_all(d);
     if (!status) status = reached(d, q->timeline, q->timeline->last, &done);
     if (!status) status = retire(q);
+    if (!status) status = report_dropped(q);
     if (!status) *out_done = done;
     pthread_mutex_unlock(&d->lock);
     return status;
@@ -507,13 +555,15 @@ int32_t vulkan_queue_finish(void *device, void *queue)
     vulkan_device *d = device;
     vulkan_queue *q = queue;
     pthread_mutex_lock(&d->lock);
-    int32_t status = vulkan_commit(q);
+    (void)close_batch(q); /* what it drops is reported below */
+    int32_t status = submit_all(d);
     uint64_t last = q->timeline->last;
     pthread_mutex_unlock(&d->lock);
     if (!status) status = wait_for(d, q->timeline, last);
     pthread_mutex_lock(&d->lock);
     if (!status) status = retire(q);
     if (!status) vulkan_collect(d);
+    if (!status) status = report_dropped(q);
     pthread_mutex_unlock(&d->lock);
     return status;
 }
@@ -656,7 +706,7 @@ int32_t vulkan_queue_callback(void *device, void *queue, void (*callback)(void *
     } else {
         b->number = ++d->batches;
         append(q, b);
-        status = submit_all(d);
+        status = when_encoded(submit_all(d));
     }
     pthread_mutex_unlock(&d->lock);
     return status;

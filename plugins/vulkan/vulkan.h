@@ -116,6 +116,7 @@ typedef struct vulkan_batch {
     void (*callback)(void *user);
     void *user;
     int32_t is_started; /* the callback has its thread */
+    int32_t is_dropped; /* its commands are not submitted */
 } vulkan_batch;
 
 typedef struct vulkan_queue {
@@ -126,6 +127,7 @@ typedef struct vulkan_queue {
     vulkan_batch *closed, *last_closed; /* are not submitted yet, in order */
     vulkan_batch *submitted, *last_submitted;
     uint32_t n_submitted;
+    uint32_t n_dropped; /* commands that did not run, which is not reported yet */
 } vulkan_queue;
 
 typedef struct vulkan_event {
@@ -214,8 +216,10 @@ void vulkan_processors_last(const vulkan_symbols *vk, VkPhysicalDevice *devices,
  * for an old batch, if too many are unfinished. `work` are the turns of the command's inner loops, roughly.
  */
 int32_t vulkan_begin(vulkan_queue *q, VkCommandBuffer *out_commands);
+/* Never TN_E_OUT_OF_MEMORY: the command is encoded, and a batch that is refused is submitted later. */
 int32_t vulkan_end(vulkan_queue *q, double work);
-/* Closes the open batch, and submits all that can be. With the lock held. */
+/* Closes the open batch, and submits all that can be. With the lock held. A batch that is refused for want of memory is tried again
+ * by the next commit; commands that are dropped are a late error of the stream. */
 int32_t vulkan_commit(vulkan_queue *q);
 /* Room for the arguments of a launch in the open batch: a descriptor set and an offset. */
 int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_set, uint32_t *out_offset,

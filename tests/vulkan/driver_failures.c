@@ -2,6 +2,9 @@
 /* The Vulkan driver alone when Vulkan refuses a call or the device is lost: functions of the device's table fail. */
 #include "driver_suite.h"
 
+#include <stdatomic.h>
+#include <unistd.h>
+
 TestSuite(failures, .init = open_first, .fini = close_first_device, .timeout = 100);
 
 static VkResult the_result;
@@ -87,22 +90,151 @@ Test(failures, a_lost_device_whose_event_comes)
     expect_lost(wait_for_event);
 }
 
-/* A batch that was refused is submitted later, with those behind it. */
+/* Another thread has learned that the device is lost. A wait without an end would not see it. */
+static VKAPI_ATTR VkResult VKAPI_CALL lost_meanwhile(VkDevice d, const VkSemaphoreWaitInfo *info,
+                                                     uint64_t timeout)
+{
+    cr_assert_lt(timeout, UINT64_MAX, "the wait has no end");
+    __atomic_store_n(&((vulkan_device *)device)->lost, VK_ERROR_DEVICE_LOST, __ATOMIC_RELEASE);
+    return VK_TIMEOUT;
+}
+
+Test(failures, a_device_that_is_lost_during_a_wait)
+{
+    void *queue = queue_of_test();
+    ((vulkan_device *)device)->vk.WaitSemaphores = lost_meanwhile;
+    cr_expect_eq(driver->queue_finish(device, queue), TN_E_DEVICE_LOST);
+    driver->queue_destroy(device, queue);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL value_fails(VkDevice d, VkSemaphore semaphore, uint64_t *out)
+{
+    return the_result;
+}
+
+/* A batch that was refused is submitted later, with those behind it. Calls of which the command is encoded succeed: after
+ * TN_E_OUT_OF_MEMORY they would be called again. */
 Test(failures, a_submission_without_memory_is_tried_again)
 {
     vulkan_device *d = device;
-    void *queue = queue_of_test(), *memory = memory_of(64);
+    void *queue = queue_of_test(), *memory = memory_of(64), *event = NULL;
     uint8_t got[64];
-    PFN_vkQueueSubmit submit = d->vk.QueueSubmit;
+    const vulkan_symbols truly = d->vk;
     the_result = VK_ERROR_OUT_OF_HOST_MEMORY;
     d->vk.QueueSubmit = submit_fails;
-    cr_assert_eq(driver->fill(device, queue, memory, 0, 64, "\x1", 1), TN_E_OUT_OF_MEMORY);
+    cr_assert_eq(driver->fill(device, queue, memory, 0, 64, "\x1", 1), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->queue_finish(device, queue), TN_E_OUT_OF_MEMORY);
+    cr_assert_eq(driver->event_record(device, queue, &event), TN_E_OUT_OF_MEMORY);
+    cr_assert_null(event);
     cr_assert_eq(driver->status(device), TN_OK);
-    d->vk.QueueSubmit = submit;
+    d->vk = truly;
+    d->vk.GetSemaphoreCounterValue = value_fails;
     cr_assert_eq(driver->fill(device, queue, memory, 0, 32, "\x2", 1), TN_OK, "%s", last_error);
-    cr_assert_eq(driver->read(device, queue, got, memory, 0, 64), TN_OK);
+    d->vk = truly;
+    cr_assert_eq(driver->read(device, queue, got, memory, 0, 64), TN_OK, "%s", last_error);
     cr_assert(got[0] == 2 && got[63] == 1);
     driver->queue_destroy(device, queue);
+    driver->free(device, memory);
+}
+
+static atomic_int may_return, called;
+static void hold(void *user)
+{
+    while (!atomic_load(&may_return)) usleep(1000);
+    atomic_fetch_add(&called, 1);
+}
+
+/* The thread of the callback submits what is behind it, and has nobody to tell that it was refused. */
+Test(failures, a_wait_submits_what_was_refused)
+{
+    vulkan_device *d = device;
+    const vulkan_symbols truly = d->vk;
+    void *queue = queue_of_test(), *event;
+    uint32_t running = 1;
+    cr_assert_eq(driver->queue_callback(device, queue, hold, NULL), TN_OK);
+    cr_assert_eq(driver->event_record(device, queue, &event), TN_OK, "%s", last_error);
+    the_result = VK_ERROR_OUT_OF_HOST_MEMORY;
+    d->vk.QueueSubmit = submit_fails;
+    atomic_store(&may_return, 1);
+    while (running) {
+        usleep(1000);
+        pthread_mutex_lock(&d->lock);
+        running = d->callbacks;
+        pthread_mutex_unlock(&d->lock);
+    }
+    d->vk = truly;
+    cr_assert_eq(driver->event_wait(device, event), TN_OK, "%s", last_error);
+    cr_assert_eq(atomic_load(&called), 1);
+    driver->event_release(device, event);
+    driver->queue_destroy(device, queue);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL end_fails(VkCommandBuffer commands)
+{
+    return the_result;
+}
+
+/* The calls of these commands have succeeded. The stream reports it once, and goes on. */
+Test(failures, commands_that_are_refused_at_the_end_are_a_late_error)
+{
+    vulkan_device *d = device;
+    const vulkan_symbols truly = d->vk;
+    void *queue = queue_of_test(), *memory = memory_of(64), *other;
+    uint8_t got[64];
+    cr_assert_eq(driver->fill(device, queue, memory, 0, 64, "\x1", 1), TN_OK);
+    cr_assert_eq(driver->queue_finish(device, queue), TN_OK);
+    the_result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    d->vk.EndCommandBuffer = end_fails;
+    cr_assert_eq(driver->fill(device, queue, memory, 0, 64, "\x2", 1), TN_E_INTERNAL);
+    cr_assert_not_null(strstr(last_error, "1 command of the stream did not run"), "%s", last_error);
+    d->vk.GetSemaphoreCounterValue = tell_value; /* nothing ends, so that batches have several commands */
+    told_value = 0;
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(driver->fill(device, queue, memory, 0, 64, "\x3", 1), TN_OK, "%s", last_error);
+    set("low_watermark_ratio", tn_value_float(1e-3)); /* an allocation commits */
+    cr_assert_eq(driver->alloc(device, d->memory_bytes / 500, &other), TN_OK, "%s", last_error);
+    cr_assert_null(((vulkan_queue *)queue)->open);
+    d->vk = truly;
+    cr_assert_eq(driver->queue_finish(device, queue), TN_E_INTERNAL);
+    cr_assert_not_null(strstr(last_error, "3 commands of the stream did not run"), "%s", last_error);
+    cr_assert_eq(driver->queue_finish(device, queue), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->fill(device, queue, memory, 0, 32, "\x4", 1), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->read(device, queue, got, memory, 0, 64), TN_OK, "%s", last_error);
+    cr_assert(got[0] == 4 && got[63] == 1);
+    driver->queue_destroy(device, queue);
+    driver->free(device, memory);
+    driver->free(device, other);
+}
+
+static PFN_vkWaitSemaphores wait_truly;
+static PFN_vkResetCommandPool reset_truly;
+static uint32_t waits, resets, early_resets;
+static VKAPI_ATTR VkResult VKAPI_CALL first_wait_fails(VkDevice d, const VkSemaphoreWaitInfo *info,
+                                                       uint64_t timeout)
+{
+    return waits++ ? wait_truly(d, info, timeout) : VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+static VKAPI_ATTR VkResult VKAPI_CALL count_resets(VkDevice d, VkCommandPool pool,
+                                                   VkCommandPoolResetFlags flags)
+{
+    resets++;
+    early_resets += waits < 2;
+    return reset_truly(d, pool, flags);
+}
+
+Test(failures, a_stream_that_could_not_be_waited_for_is_destroyed)
+{
+    vulkan_device *d = device;
+    void *queue = queue_of_test(), *memory = memory_of(64);
+    wait_truly = d->vk.WaitSemaphores;
+    reset_truly = d->vk.ResetCommandPool;
+    d->vk.WaitSemaphores = first_wait_fails;
+    d->vk.ResetCommandPool = count_resets;
+    d->vk.GetSemaphoreCounterValue = tell_value;
+    cr_assert_eq(driver->fill(device, queue, memory, 0, 64, "\x1", 1), TN_OK, "%s", last_error);
+    driver->queue_destroy(device, queue);
+    cr_assert_eq(resets, 1);
+    cr_assert_eq(early_resets, 0, "commands are used again that may still run");
     driver->free(device, memory);
 }
 
