@@ -53,12 +53,16 @@ int32_t cuda_host_function(cuda_device *d, CUstream stream, cuda_callback *one)
     return CHECKED(d, cuLaunchHostFunc, stream, run_callback, one);
 }
 
-CUresult cuda_graph_update(cuda_device *d, CUgraphExec executable, CUgraph graph, int *out_why)
+int32_t cuda_graph_update(void *device, void *executable, void *graph)
 {
+    cuda_device *d = device;
     CUgraphExecUpdateResultInfo why = {0};
     CUresult result = CALL(d, cuGraphExecUpdate, executable, graph, &why);
-    *out_why = (int)why.result;
-    return result;
+    if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) return cuda_check(d, result, NAME(cuGraphExecUpdate));
+    return gpu_error(
+        d->plugin, TN_E_UNSUPPORTED,
+        "the graph has other operations than the executable (result %d of " NAME(cuGraphExecUpdate) ")",
+        (int)why.result);
 }
 
 const char *cuda_result_name(const cuda_symbols *cu, CUresult result)

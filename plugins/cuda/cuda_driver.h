@@ -105,8 +105,6 @@ int32_t cuda_open(cuda_device *d);
 void cuda_close(cuda_device *d);
 /* The context of a stream that the plugin has not made. */
 int32_t cuda_stream_context(cuda_device *d, CUstream stream, CUcontext *out);
-/* out_why: the driver's reason, if the graph does not fit the executable. */
-CUresult cuda_graph_update(cuda_device *d, CUgraphExec executable, CUgraph graph, int *out_why);
 const char *cuda_result_name(const cuda_symbols *cu, CUresult result);
 int32_t cuda_status_of(CUresult result);
 /* A result that a lost context has, and a wrong argument, too. */
@@ -133,6 +131,8 @@ extern const tn_x_activity_interface cuda_activities;   /* activity.c */
 /* ranges.c */
 int32_t cuda_range_begin(const char *name);
 void cuda_range_end(void);
+/* cuda.c: the slot of graphs. */
+int32_t cuda_graph_update(void *device, void *executable, void *graph);
 /* managed.c */
 uint32_t cuda_has_managed(const cuda_symbols *cu, CUdevice id);
 int32_t cuda_managed_alloc(void *device, uint64_t bytes, void **out_memory, void **out_host);

@@ -50,17 +50,6 @@ static int32_t launch(void *device, void *executable, void *queue)
     return CHECKED(d, cuGraphLaunch, executable, cuda_stream_of(queue));
 }
 
-static int32_t update(void *device, void *executable, void *graph)
-{
-    cuda_device *d = device;
-    int why = 0;
-    CUresult result = cuda_graph_update(d, executable, graph, &why);
-    if (result != CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) return cuda_check(d, result, NAME(cuGraphExecUpdate));
-    return gpu_error(
-        d->plugin, TN_E_UNSUPPORTED,
-        "the graph has other operations than the executable (result %d of " NAME(cuGraphExecUpdate) ")", why);
-}
-
 static void executable_destroy(void *device, void *executable)
 {
     CALL((cuda_device *)device, cuGraphExecDestroy, executable);
@@ -73,6 +62,6 @@ const gpu_graph_driver cuda_graphs = {
     .instantiate = instantiate,
     .launch = launch,
     .has_no_order = VENDOR_HAS_NO_ORDER,
-    .update = update,
+    .update = VENDOR_GRAPH_UPDATE,
     .executable_destroy = executable_destroy,
 };

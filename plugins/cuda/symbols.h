@@ -104,6 +104,7 @@ typedef struct cuda_symbols {
 #define VENDOR_URGENT            (-5) /* CUDA takes any priority and moves it into its range */
 #define VENDOR_GRAPHS            (&cuda_graphs)
 #define VENDOR_HAS_NO_ORDER      0
+#define VENDOR_GRAPH_UPDATE      cuda_graph_update
 #define VENDOR_LIBRARIES         (&cuda_libraries)
 #define VENDOR_COLLECTIVES       "libnccl.so.2"
 #define VENDOR_NCCL              "NCCL"

@@ -52,15 +52,6 @@ int32_t cuda_host_function(cuda_device *d, hipStream_t stream, cuda_callback *on
     return CHECKED(d, hipStreamAddCallback, stream, run_callback, one, 0);
 }
 
-hipError_t cuda_graph_update(cuda_device *d, hipGraphExec_t executable, hipGraph_t graph, int *out_why)
-{
-    hipGraphNode_t node = NULL;
-    hipGraphExecUpdateResult why = hipGraphExecUpdateSuccess;
-    hipError_t result = CALL(d, hipGraphExecUpdate, executable, graph, &node, &why);
-    *out_why = (int)why;
-    return result;
-}
-
 const char *cuda_result_name(const cuda_symbols *cu, hipError_t result)
 {
     const char *name = cu->hipGetErrorName(result);

@@ -45,7 +45,6 @@
 #define CU_STREAM_CAPTURE_MODE_RELAXED        hipStreamCaptureModeRelaxed
 #define CUDA_ERROR_STREAM_CAPTURE_UNJOINED    hipErrorStreamCaptureUnjoined
 #define CUDA_ERROR_STREAM_CAPTURE_INVALIDATED hipErrorStreamCaptureInvalidated
-#define CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE  hipErrorGraphExecUpdateFailure
 #define CUcontext                             int /* a device is current on a thread, without a context */
 
 /* Functions. */
@@ -93,7 +92,6 @@
 #define cuStreamEndCapture          hipStreamEndCapture
 #define cuGraphInstantiateWithFlags hipGraphInstantiateWithFlags
 #define cuGraphLaunch               hipGraphLaunch
-#define cuGraphExecUpdate           hipGraphExecUpdate
 #define cuGraphExecDestroy          hipGraphExecDestroy
 #define cuGraphDestroy              hipGraphDestroy
 
@@ -145,7 +143,6 @@
     X(hipStreamEndCapture)          \
     X(hipGraphInstantiateWithFlags) \
     X(hipGraphLaunch)               \
-    X(hipGraphExecUpdate)           \
     X(hipGraphExecDestroy)          \
     X(hipGraphDestroy)              \
     X(hipGetErrorName)              \
@@ -179,6 +176,7 @@ typedef struct cuda_symbols {
 #define VENDOR_URGENT            (-1)
 #define VENDOR_GRAPHS            (&cuda_graphs)
 #define VENDOR_HAS_NO_ORDER      1
+#define VENDOR_GRAPH_UPDATE      NULL /* HIP takes graphs with other edges, and keeps the old ones */
 #define VENDOR_LIBRARIES         (&cuda_libraries)
 #define VENDOR_COLLECTIVES       "librccl.so.1"
 #define VENDOR_NCCL              "RCCL"

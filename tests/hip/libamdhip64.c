@@ -112,7 +112,6 @@ EXPORT const char *hipGetErrorName(hipError_t result)
         CASE(hipErrorStreamCaptureUnsupported)
         CASE(hipErrorStreamCaptureInvalidated)
         CASE(hipErrorStreamCaptureUnjoined)
-        CASE(hipErrorGraphExecUpdateFailure)
 #undef CASE
     default:
         return "hipErrorUnknown";
@@ -456,16 +455,6 @@ EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t *out, hipGraph_t g
 EXPORT hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t stream)
 {
     return ON_DEVICE(cuGraphLaunch((CUgraphExec)executable, known(stream)));
-}
-
-EXPORT hipError_t hipGraphExecUpdate(hipGraphExec_t executable, hipGraph_t graph, hipGraphNode_t *node,
-                                     hipGraphExecUpdateResult *why)
-{
-    CUgraphExecUpdateResultInfo info = {0};
-    hipError_t result = ON_DEVICE(cuGraphExecUpdate((CUgraphExec)executable, (CUgraph)graph, &info));
-    *node = NULL;
-    *why = (hipGraphExecUpdateResult)info.result;
-    return result;
 }
 
 EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t executable)
