@@ -22,6 +22,8 @@ typedef struct cuda_callbacks {
     cuda_callback *first, *dead;
 } cuda_callbacks;
 
+enum { CUDA_EVENTS_OF_CAPTURES = 2 }; /* in the pool */
+
 enum { CUDA_LIBRARIES = 6 }; /* of the vendor, at most; cuDNN is two, of convolutions and of attention */
 
 typedef struct cuda_device {
@@ -35,21 +37,26 @@ typedef struct cuda_device {
     uint64_t readers; /* bit i: device i may use the mapped memory of this one; under `mapping` */
     pthread_mutex_t lock;
     pthread_mutex_t mapping; /* of what is mapped, which may take seconds: nothing else waits for it */
-    cuda_event *pool[2];     /* events without and with time */
-    borrowed *borrowed;      /* atomic, too: most devices have none */
-    cuda_share *shares;      /* so is this */
-    cuda_segment *segments;  /* and this */
+    cuda_event *pool[3]; /* events without and with time, and those of captures, which are not used again */
+    borrowed *borrowed;  /* atomic, too: most devices have none */
+    cuda_share *shares;  /* so is this */
+    cuda_segment *segments; /* and this */
     cuda_callbacks callbacks;
     void *fill_program, *fill_kernel;
     cuda_library *libraries[CUDA_LIBRARIES]; /* in the order in which they were first needed; atomic */
     const void *starved; /* the kind of a library that has just lacked memory to start, else NULL; atomic */
+    /* Of ../hip/captures.c; both atomic. */
+    uint32_t *captures; /* under way, on all devices of the context */
+    int32_t kernels_in_captures;
 } cuda_device;
 
 struct cuda_event {
     CUevent event;
     cuda_event *next; /* in the pool */
+    CUstream stream;  /* of the record */
     uint32_t has_time;
-    uint32_t is_shared; /* with other processes: it is not of the pool */
+    uint32_t is_captured; /* it was recorded in a capture, of which VENDOR_CAPTURES knows */
+    uint32_t is_shared;   /* with other processes: it is not of the pool */
 };
 
 typedef struct cuda_queue {
@@ -124,6 +131,19 @@ void cuda_callbacks_finish(cuda_callbacks *c);
 int32_t cuda_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
 /* Before a queue is destroyed: calls what the driver has not called and, behind a fault, never will. */
 void cuda_callbacks_end(cuda_device *d, const void *queue);
+
+/* driver.c: destroys a list of events; launches a kernel of which no item does anything. */
+void cuda_events_destroy(cuda_device *d, cuda_event *first);
+int32_t cuda_launch_nothing(cuda_device *d, CUstream stream);
+
+/* captures.c of the HIP plugin, by the macros of its symbols.h. */
+/* Before a capture begins: TN_E_UNSUPPORTED if the runtime does not capture kernels. */
+int32_t hip_capture_begins(cuda_device *d);
+/* Behind it. If its end has failed, its streams run work again. */
+void hip_capture_ended(cuda_device *d, CUstream stream, CUresult result);
+/* Whether any stream of the context captures, and whether this one does. Captures of the program's own are not counted. */
+int32_t hip_any_capture(const cuda_device *d);
+int32_t hip_captures(cuda_device *d, CUstream stream);
 
 extern const gpu_graph_driver cuda_graphs;              /* graph.c */
 extern const tn_collectives_interface cuda_collectives; /* nccl.c */

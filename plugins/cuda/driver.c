@@ -20,6 +20,7 @@ typedef struct cuda_state {
     cuda_symbols cu;
     void *library;
     CUdevice devices[MOST];
+    uint32_t captures; /* of cuda_device */
 } cuda_state;
 
 /* Memory of another library, which `free` leaves alone. */
@@ -184,10 +185,11 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 
 static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device)
 {
-    const cuda_state *s = gpu_driver_state(plugin);
+    cuda_state *s = gpu_driver_state(plugin);
     cuda_device *d = calloc(1, sizeof *d);
     if (!d) return gpu_error(plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    *d = (cuda_device){.plugin = plugin, .cu = &s->cu, .index = index, .id = s->devices[index]};
+    *d = (cuda_device){
+        .plugin = plugin, .cu = &s->cu, .index = index, .id = s->devices[index], .captures = &s->captures};
     int32_t status = cuda_open(d);
     if (status) {
         free(d);
@@ -207,12 +209,8 @@ static void close_device(void *device)
 {
     cuda_device *d = device;
     if (d->fill_program) program_destroy(d, d->fill_program);
-    for (uint32_t kind = 0; kind < 2; kind++)
-        for (cuda_event *e = d->pool[kind], *next; e; e = next) {
-            next = e->next;
-            CALL(d, cuEventDestroy, e->event);
-            free(e);
-        }
+    for (uint32_t kind = 0; kind < sizeof d->pool / sizeof *d->pool; kind++)
+        cuda_events_destroy(d, d->pool[kind]);
     for (borrowed *b = d->borrowed, *next; b; b = next) {
         next = b->next;
         free(b);
@@ -398,10 +396,18 @@ static int32_t queue_finish(void *device, void *queue)
     return cuda_check(d, CALL(d, cuStreamSynchronize, cuda_stream_of(queue)), "queued work");
 }
 
+/* Whether the event was recorded before the stream, which had no unfinished work then, began to capture. A runtime may refuse
+ * questions about it, and break the capture. */
+static int32_t is_before_capture(cuda_device *d, const cuda_event *e)
+{
+    return !e->is_captured && VENDOR_CAPTURES(d, e->stream);
+}
+
 /* A wait is for what the event has recorded now, so that the event may be recorded again at once. */
 static int32_t native_wait(void *device, uint64_t native, void *event)
 {
     cuda_device *d = device;
+    if (is_before_capture(d, event)) return TN_OK;
     return CHECKED(d, cuStreamWaitEvent, VENDOR_STREAM_OF(native), ((cuda_event *)event)->event,
                    CU_EVENT_WAIT_DEFAULT);
 }
@@ -467,6 +473,15 @@ static int32_t take_event(cuda_device *d, uint32_t has_time, cuda_event **out)
     return TN_OK;
 }
 
+void cuda_events_destroy(cuda_device *d, cuda_event *first)
+{
+    for (cuda_event *e = first, *next; e; e = next) {
+        next = e->next;
+        CALL(d, cuEventDestroy, e->event);
+        free(e);
+    }
+}
+
 static void event_release(void *device, void *event)
 {
     cuda_device *d = device;
@@ -476,10 +491,7 @@ static void event_release(void *device, void *event)
         free(e);
         return;
     }
-    pthread_mutex_lock(&d->lock);
-    e->next = d->pool[e->has_time];
-    d->pool[e->has_time] = e;
-    pthread_mutex_unlock(&d->lock);
+    GPU_LINK(&d->lock, &d->pool[e->is_captured ? CUDA_EVENTS_OF_CAPTURES : e->has_time], e);
 }
 
 static int32_t event_record_as(void *device, void *queue, uint32_t flags, void **out_event)
@@ -488,7 +500,9 @@ static int32_t event_record_as(void *device, void *queue, uint32_t flags, void *
     cuda_event *e = NULL;
     int32_t status = take_event(d, (flags & TN_EVENT_TIMING) != 0, &e);
     if (status) return status;
-    status = CHECKED(d, cuEventRecord, e->event, cuda_stream_of(queue));
+    e->stream = cuda_stream_of(queue);
+    e->is_captured = (uint32_t)VENDOR_CAPTURES(d, e->stream);
+    status = CHECKED(d, cuEventRecord, e->event, e->stream);
     if (status)
         event_release(d, e);
     else
@@ -504,6 +518,8 @@ static int32_t event_record(void *device, void *queue, void **out_event)
 static int32_t event_query(void *device, void *event, int32_t *out_done)
 {
     cuda_device *d = device;
+    *out_done = is_before_capture(d, event);
+    if (*out_done) return TN_OK;
     CUresult result = CALL(d, cuEventQuery, ((cuda_event *)event)->event);
     *out_done = result == CUDA_SUCCESS;
     return result == CUDA_ERROR_NOT_READY ? TN_OK : cuda_check(d, result, "queued work");
@@ -512,6 +528,7 @@ static int32_t event_query(void *device, void *event, int32_t *out_done)
 static int32_t event_wait(void *device, void *event)
 {
     cuda_device *d = device;
+    if (is_before_capture(d, event)) return TN_OK;
     return cuda_check(d, CALL(d, cuEventSynchronize, ((cuda_event *)event)->event), "queued work");
 }
 
@@ -667,6 +684,16 @@ static int32_t find_fill(cuda_device *d)
     if (!status && !d->fill_kernel) status = kernel_create(d, d->fill_program, "fill", &d->fill_kernel);
     pthread_mutex_unlock(&d->lock);
     return status;
+}
+
+int32_t cuda_launch_nothing(cuda_device *d, CUstream stream)
+{
+    const gpu_nest nest = {.rank = 1};
+    const gpu_argument arguments[] = {{.is_memory = 1}, {.bytes = sizeof nest, .value = &nest}};
+    cuda_queue queue = {.stream = stream};
+    int32_t status = find_fill(d);
+    return status ? status
+                  : launch(d, &queue, d->fill_kernel, arguments, 2, GPU_GROUP_ITEMS, GPU_GROUP_ITEMS);
 }
 
 /* Patterns that CUDA does not set. */

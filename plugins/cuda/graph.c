@@ -11,7 +11,11 @@ static int32_t begin(void *device, void *queue)
     if (!stream || stream == CU_STREAM_LEGACY)
         return gpu_error(d->plugin, TN_E_STATE,
                          "the default stream of " VENDOR_NAME " cannot be captured in a graph");
-    return CHECKED(d, cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    int32_t status = VENDOR_CAPTURE_BEGINS(d);
+    if (status) return status;
+    status = CHECKED(d, cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (status) VENDOR_CAPTURE_ENDED(d, stream, CUDA_SUCCESS);
+    return status;
 }
 
 static int32_t end(void *device, void *queue, void **out_graph)
@@ -26,6 +30,7 @@ static int32_t end(void *device, void *queue, void **out_graph)
             ? "a call that cannot be captured broke the capture: " NAME(cuStreamEndCapture)
             : NAME(cuStreamEndCapture);
     int32_t status = cuda_check(d, result, what);
+    VENDOR_CAPTURE_ENDED(d, cuda_stream_of(queue), result);
     if (!status) *out_graph = graph;
     return status;
 }

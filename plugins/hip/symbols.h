@@ -148,6 +148,8 @@
     X(hipGetErrorName)              \
     X(hipGetDeviceProperties)       \
     X(hipGetDevice)                 \
+    X(hipGraphGetNodes)             \
+    X(hipStreamIsCapturing)         \
     X(hipSetDevice)                 \
     X(hipStreamAddCallback)
 /* NULL where the runtime is older. */
@@ -178,6 +180,9 @@ typedef struct cuda_symbols {
 #define VENDOR_HAS_NO_ORDER      1
 #define VENDOR_GRAPH_UPDATE      NULL /* HIP takes graphs with other edges, and keeps the old ones */
 #define VENDOR_LIBRARIES         (&cuda_libraries)
+#define VENDOR_CAPTURE_BEGINS    hip_capture_begins
+#define VENDOR_CAPTURE_ENDED     hip_capture_ended
+#define VENDOR_CAPTURES          hip_captures
 #define VENDOR_COLLECTIVES       "librccl.so.1"
 #define VENDOR_NCCL              "RCCL"
 

@@ -3,6 +3,11 @@
  * Graphs of the libcuda.so.1 for tests. A stream that captures gives its work to a capture, as nodes that know which nodes they
  * follow; an event recorded on it is the set of nodes before it. A launch runs the nodes on the thread of its stream. Of those that
  * may run it takes the last, so that an edge that is missing shows.
+ *
+ * HIP differs, in the versions 5 to 7 or in some of them (is_hip). Launches of an executable on two streams run at once. A capture whose
+ * end fails stays with its streams; once it is broken another may begin in its place, and the end of that one lets go of them. An event
+ * keeps the nodes of an earlier capture if there are no others when it is recorded, and stays in a capture that is open when it is recorded
+ * outside. An event whose stream captures now belongs to that capture.
  */
 #include "driver.h"
 
@@ -14,6 +19,12 @@ static int has(const node_set *s, int i)
 static void put(node_set *s, int i)
 {
     s->bits[i / 64] |= (uint64_t)1 << i % 64;
+}
+
+static int is_empty(const node_set *s)
+{
+    static const node_set none;
+    return memcmp(s, &none, sizeof none) == 0;
 }
 
 static CUgraph retain_graph(CUgraph g)
@@ -43,10 +54,29 @@ CUgraph capture_of(CUstream s)
     return s->capture && s->capture->is_open ? s->capture : NULL;
 }
 
+int is_hip;
+static uint64_t captures; /* that have begun */
+
 CUresult break_capture(CUgraph g, CUresult result)
 {
     g->is_broken = 1;
     return result;
+}
+
+/* The stream may be gone. */
+static CUstream find_stream(CUstream s)
+{
+    CUstream found = streams;
+    while (found && found != s) found = found->next;
+    return found;
+}
+
+/* The capture, if there is one, in which HIP takes an event to be that was recorded outside. */
+CUgraph capture_that_refuses(const struct CUevent_st *e)
+{
+    const CUstream s = is_hip ? find_stream(e->stream) : NULL;
+    const CUgraph g = s ? capture_of(s) : NULL;
+    return g && !g->is_broken ? g : NULL;
 }
 
 /* A node behind those of `after`. */
@@ -73,7 +103,9 @@ CUresult capture_work(CUstream s, work w)
     if (w.kind == RECORD) {
         release_graph(w.event->capture);
         w.event->capture = retain_graph(g);
+        if (is_hip && is_empty(&s->before)) return CUDA_SUCCESS;
         w.event->before = s->before;
+        w.event->before_of = g->number;
         return CUDA_SUCCESS;
     }
     int i = add_node(g, &w, &s->before);
@@ -93,6 +125,7 @@ CUresult capture_wait(CUstream s, CUevent e)
         return break_capture(g, CUDA_ERROR_STREAM_CAPTURE_MERGE);
     }
     if (g->is_broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (e->before_of && e->before_of != g->number) return break_capture(g, CUDA_ERROR_INVALID_VALUE);
     if (!own) {
         s->capture = retain_graph(g);
         s->before = (node_set){{0}};
@@ -169,15 +202,43 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     END
 }
 
+EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out)
+{
+    BEGIN(1)
+    REFUSE(!find_stream(stream), CUDA_ERROR_INVALID_HANDLE)
+    const CUgraph g = capture_of(stream);
+    *out = !g             ? CU_STREAM_CAPTURE_STATUS_NONE
+           : g->is_broken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                          : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    END
+}
+
+/* In the place of the capture that is broken. */
+static void begin_again(CUgraph g, CUstreamCaptureMode mode)
+{
+    g->number = ++captures;
+    g->mode = mode;
+    g->thread = pthread_self();
+    g->is_broken = g->n_nodes = 0;
+    for (CUstream s = streams; s; s = s->next)
+        if (s->capture == g) s->before = (node_set){{0}};
+}
+
 EXPORT CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
 {
     BEGIN(1)
     REFUSE((uintptr_t)stream <= (uintptr_t)CU_STREAM_LEGACY, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
     stream = stream_of(c, stream);
     REFUSE(!stream, CUDA_ERROR_INVALID_HANDLE)
-    REFUSE(capture_of(stream), CUDA_ERROR_ILLEGAL_STATE)
-    CUgraph g = calloc(1, sizeof *g);
+    CUgraph g = capture_of(stream);
+    REFUSE(g && !(is_hip && g->is_broken), CUDA_ERROR_ILLEGAL_STATE)
+    if (g) {
+        begin_again(g, mode);
+        goto end;
+    }
+    g = calloc(1, sizeof *g);
     *g = (struct CUgraph_st){.context = c,
+                             .number = ++captures,
                              .references = 1,
                              .is_open = 1,
                              .mode = mode,
@@ -211,7 +272,7 @@ static void close_capture(CUgraph g)
     }
 }
 
-/* A failure ends the capture, too. */
+/* A failure ends the capture, too, but of HIP's. */
 EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
 {
     CUresult failure = enter(__func__, 1), result = failure;
@@ -228,13 +289,20 @@ EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *out)
              : is_joined(g)      ? failure
                                  : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     *out = NULL;
-    if (g->origin == stream) close_capture(g);
+    if (g->origin == stream && !(is_hip && result)) close_capture(g);
     if (result) {
         release_graph(g);
     } else {
         *out = g;
         c->live++;
     }
+    END
+}
+
+EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
+{
+    BEGIN(0)
+    *count = (size_t)graph->n_nodes;
     END
 }
 
@@ -312,13 +380,11 @@ EXPORT CUresult cuGraphExecUpdate(CUgraphExec executable, CUgraph graph, CUgraph
 }
 
 /* Runs all nodes, of those whose predecessors are done the last one first. Under the lock, which work lets go of. */
-int graphs_have_order = 1;
-
 void run_graph(CUstream s, work *w)
 {
     const struct CUgraph_st *g = w->graph;
     node_set done = {{0}};
-    while (graphs_have_order && w->executable->finished < w->record && !s->context->sticky) {
+    while (!is_hip && w->executable->finished < w->record && !s->context->sticky) {
         if (s->asked >= w->number) ask(w->awaited, w->awaited_number);
         pthread_cond_wait(&changed, &lock);
     }

@@ -82,8 +82,9 @@ struct CUevent_st {
     CUstream stream; /* of the last record, which may be gone, and its number there */
     uint64_t number;
     struct timespec time;
-    CUgraph capture; /* in which it was recorded, else NULL */
-    node_set before; /* the nodes of the capture before it */
+    CUgraph capture;    /* in which it was recorded, else NULL */
+    node_set before;    /* the nodes of the capture before it */
+    uint64_t before_of; /* the number of that capture; 0: there are no nodes */
     /* Of an event that processes share. */
     struct shared_event {
         atomic_ullong issued, done;
@@ -147,6 +148,7 @@ struct CUgraph_st {
     CUstreamCaptureMode mode;
     pthread_t thread; /* that began the capture */
     CUstream origin;
+    uint64_t number;
     node *nodes;
     int n_nodes;
 };
@@ -161,7 +163,8 @@ struct CUgraphExec_st {
 
 extern pthread_mutex_t lock; /* of everything here */
 extern pthread_cond_t changed;
-extern int graphs_have_order; /* 0: launches of an executable on two streams run at once, as HIP's do */
+extern int
+    is_hip; /* captures, events of captures and launches of executables are as captures.c says of HIP */
 extern struct CUctx_st contexts[DEVICES];
 extern CUstream streams;
 extern int owner; /* the process that called cuInit */
@@ -198,6 +201,7 @@ CUresult break_capture(CUgraph g, CUresult result);
 CUresult capture_work(CUstream s, work w);
 CUresult capture_wait(CUstream s, CUevent e);
 CUresult captured(CUevent e);
+CUgraph capture_that_refuses(const struct CUevent_st *e);
 CUresult unsafe(const char *function);
 void run_graph(CUstream s, work *w);
 

@@ -59,6 +59,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
     BEGIN(1)
     CUstream to = stream_of(c, stream);
     REFUSE(!to, CUDA_ERROR_INVALID_HANDLE)
+    REFUSE(!event->capture && capture_that_refuses(event), CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
     if (capture_of(to) || event->capture) {
         result = capture_wait(to, event);
         goto end;
@@ -150,8 +151,10 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
         result = capture_work(of, (work){.kind = RECORD, .event = event});
         goto end;
     }
-    release_graph(event->capture);
-    event->capture = NULL;
+    if (!is_hip || !event->capture || !event->capture->is_open) {
+        release_graph(event->capture);
+        event->capture = NULL;
+    }
     REFUSE(event->is_opened, CUDA_ERROR_INVALID_HANDLE)
     event->references++;
     event->issued++;
@@ -164,6 +167,8 @@ EXPORT CUresult cuEventQuery(CUevent event)
 {
     BEGIN(1)
     REFUSE(event->capture, captured(event))
+    CUgraph g = capture_that_refuses(event);
+    REFUSE(g, break_capture(g, CUDA_ERROR_CAPTURED_EVENT))
     result = done_of(event) < issued_of(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     if (result && late_insists()) ask(event->stream, event->number);
     END
@@ -173,6 +178,8 @@ EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     BEGIN(1)
     REFUSE(event->capture, captured(event))
+    CUgraph g = capture_that_refuses(event);
+    REFUSE(g, break_capture(g, CUDA_ERROR_CAPTURED_EVENT))
     ask(event->stream, event->number);
     while (done_of(event) < issued_of(event)) wait_for(event);
     result = c->sticky;

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 # Where a failure changes no result: the function gives a fact of the device, asks, or gives something back.
 FACTS = {"cuDriverGetVersion", "cuGetErrorName", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetPCIBusId",
          "cuDeviceGetAttribute", "cuDeviceTotalMem", "cuDeviceCanAccessPeer", "cuCtxGetCurrent", "cuCtxPopCurrent", "hipGetDeviceProperties", "hipGetDevice",
-         "cuThreadExchangeStreamCaptureMode"}
+         "cuThreadExchangeStreamCaptureMode", "cuStreamIsCapturing"}
 GIVES_BACK = {"cuDevicePrimaryCtxRelease", "cuMemFree", "cuMemFreeHost", "cuStreamDestroy", "cuEventDestroy", "cuModuleUnload", "cuGraphDestroy",
               "cuGraphExecDestroy", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxGetCurrent",
               "cuMemRelease", "cuMemAddressFree", "cuMemUnmap"}
@@ -24,7 +24,7 @@ LEFT = {"cuMemUnmap": 0}  # tried again in the end; else at most one object is l
 UNUSED = {"cuStreamGetCtx", "cuMemAllocManaged"}  # of streams of the program; of integrated devices (cuda/unified)
 NAMES = {1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS", 999: "CUDA_ERROR_UNKNOWN"}
 HIP_NAMES = {1: "hipErrorInvalidValue", 2: "hipErrorOutOfMemory", 201: "hipErrorInvalidContext", 700: "hipErrorIllegalAddress", 999: "hipErrorUnknown"}
-HIP_OWN = ["hipGetDevice", "hipSetDevice", "hipGetDeviceProperties"]
+HIP_OWN = ["hipGetDevice", "hipSetDevice", "hipGetDeviceProperties", "cuGraphGetNodes", "cuStreamIsCapturing"]
 
 # What the library says of itself, and what `tenon doctor` makes of it.
 ABSENT = [({"FAULTY_FAIL": "cuInit:1:100"}, "cuInit failed: CUDA_ERROR_NO_DEVICE"),

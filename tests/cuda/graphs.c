@@ -307,6 +307,152 @@ Test(graphs, a_capture_that_another_library_breaks_says_so)
     cr_assert_eq(tn_item_double(s, x), 1);
 }
 
+/* ---- Captures that fail, and events ---------------------------------------------------------------------- */
+
+static void expect_all(const tn_tensor *x, double value)
+{
+    cr_assert_not(tn_scope_failed(s), "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+    cr_assert_eq(tn_item_double(s, tn_select(s, (tn_tensor *)x, 0, 0)), value, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+}
+
+/* Both streams of a capture that is broken, or whose streams have not joined, run work again, and capture again. */
+Test(graphs, streams_run_work_again_behind_a_capture_that_fails)
+{
+    uint64_t native = 0;
+    tn_stream *other = NULL;
+    tn_tensor *x = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_stream_native(side, &native), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &other), TN_OK);
+    for (int is_broken = 0; is_broken < 2; is_broken++) {
+        begin();
+        tn_add_scalar_(s, x, 100.0);
+        cr_assert_eq(tn_stream_wait_stream(other, side), TN_OK);
+        tn_stream_set_current(ctx, other);
+        tn_add_scalar_(s, x, 100.0);
+        if (is_broken) break_capture(native);
+        cr_assert_eq(tn_graph_capture_end(graph), TN_E_STATE);
+        tn_clear_error();
+        tn_scope_clear(s);
+        tn_add_scalar_(s, x, 1.0);
+        cr_assert_eq(tn_stream_synchronize(other), TN_OK, "%s", tn_last_error()->message);
+        tn_stream_set_current(ctx, side);
+        tn_add_scalar_(s, x, 1.0);
+        cr_assert_eq(tn_stream_synchronize(side), TN_OK, "%s", tn_last_error()->message);
+        expect_all(x, 2 + 5 * is_broken);
+        begin();
+        tn_add_scalar_(s, x, 3.0);
+        end();
+        cr_assert_eq(tn_graph_replay(graph), TN_OK, "%s", tn_last_error()->message);
+        expect_all(x, 5 + 5 * is_broken);
+        tn_graph_reset(graph);
+    }
+    tn_stream_release(other);
+}
+
+/* A stream joins the second capture before there is any work in it: the event has the nodes of no other capture. */
+Test(graphs, events_of_an_earlier_capture_leave_nothing_behind)
+{
+    tn_stream *other = NULL;
+    tn_tensor *x = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &other), TN_OK);
+    for (int i = 0; i < 2; i++) {
+        begin();
+        if (i == 0) tn_add_scalar_(s, x, 1.0);
+        cr_assert_eq(tn_stream_wait_stream(other, side), TN_OK, "%s", tn_last_error()->message);
+        tn_stream_set_current(ctx, other);
+        tn_add_scalar_(s, x, 10.0);
+        cr_assert_eq(tn_stream_wait_stream(side, other), TN_OK);
+        end();
+        cr_assert_eq(tn_graph_replay(graph), TN_OK, "%s", tn_last_error()->message);
+        expect_all(x, i == 0 ? 11 : 21);
+        tn_graph_reset(graph);
+    }
+    tn_stream_release(other);
+}
+
+/* What a capture has released meanwhile is not recorded outside of it. */
+Test(graphs, events_outside_of_a_capture_are_as_ever)
+{
+    tn_stream *other = NULL;
+    tn_event *outside = NULL;
+    tn_tensor *x = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &other), TN_OK);
+    cr_assert_eq(tn_event_create(ctx, device, 0, &outside), TN_OK);
+    begin();
+    tn_add_scalar_(s, x, 1.0);
+    cr_assert_eq(tn_stream_wait_stream(other, side), TN_OK);
+    cr_assert_eq(tn_stream_wait_stream(side, other), TN_OK);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(tn_event_record(outside, home), TN_OK, "%s", tn_last_error()->message);
+        cr_assert_eq(tn_event_synchronize(outside), TN_OK, "%s", tn_last_error()->message);
+    }
+    end();
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    expect_all(x, 1);
+    tn_event_release(outside);
+    tn_stream_release(other);
+}
+
+/* The last event of the stream that captures, and the launch of a graph there, were before the capture. */
+Test(graphs, events_from_before_a_capture_are_done)
+{
+    tn_event *before = NULL;
+    tn_graph *earlier = NULL;
+    tn_tensor *x = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_event_create(ctx, device, TN_EVENT_TIMING, &before), TN_OK);
+    cr_assert_eq(tn_graph_create(ctx, device, &earlier), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    cr_assert_eq(tn_graph_capture_begin(earlier, side), TN_OK);
+    tn_add_scalar_(s, x, 1.0);
+    cr_assert_eq(tn_graph_capture_end(earlier), TN_OK);
+    cr_assert_eq(tn_graph_replay(earlier), TN_OK);
+    cr_assert_eq(tn_event_record(before, side), TN_OK);
+    begin();
+    tn_add_scalar_(s, x, 10.0);
+    cr_assert_eq(tn_event_query(before), 1, "%s", tn_last_error() ? tn_last_error()->message : "");
+    cr_assert_eq(tn_event_synchronize(before), TN_OK, "%s", tn_last_error()->message);
+    cr_assert_eq(tn_stream_wait_event(home, before), TN_OK, "%s", tn_last_error()->message);
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(tn_graph_replay(earlier), TN_OK, "%s", tn_last_error()->message);
+    expect_all(x, 2);
+    end();
+    cr_assert_eq(tn_graph_replay(graph), TN_OK);
+    expect_all(x, 12);
+    tn_graph_release(earlier);
+    tn_event_release(before);
+}
+
+#ifdef HIP
+/* Of HIP 5.2, which runs the kernel: a capture of it ends without nodes, or not at all. */
+Test(graphs, a_runtime_that_captures_no_kernels_has_no_graphs)
+{
+    tn_tensor *x = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
+    tn_stream_wait_stream(side, home);
+    for (int i = 1; i <= 2; i++) {
+        setenv("HIP_TEST_OLD_CAPTURES", i == 1 ? "2" : "1", 1);
+        cr_assert_eq(tn_graph_capture_begin(graph, side), TN_E_UNSUPPORTED);
+        cr_assert(strstr(tn_last_error()->message, "this HIP runtime does not capture kernels"), "%s",
+                  tn_last_error()->message);
+        tn_clear_error();
+        tn_stream_set_current(ctx, side);
+        tn_add_scalar_(s, x, 1.0);
+        expect_all(x, i);
+        tn_stream_set_current(ctx, home);
+        cr_assert_eq(tn_stream_wait_stream(home, side), TN_OK);
+        close_graph();
+        open_device();
+        x = tn_ones(s, TN_INTS(1), .dtype = TN_FLOAT32);
+        tn_stream_wait_stream(side, home);
+    }
+    unsetenv("HIP_TEST_OLD_CAPTURES");
+    begin();
+    tn_add_scalar_(s, x, 1.0);
+    end();
+}
+#endif
+
 /* ---- Other libraries ------------------------------------------------------------------------------------ */
 
 #ifdef HIP

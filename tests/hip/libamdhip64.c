@@ -8,6 +8,8 @@
  *   HIP_TEST_ARCHITECTURE=NAME        of the devices
  *   HIP_TEST_ROOM=BYTES               larger allocations fail
  *   HIP_TEST_NO_RECORDS=1             events cannot be recorded
+ *   HIP_TEST_OLD_CAPTURES=1           kernels are not captured: they run at once, as those of HIP 5.2. 2: nor does a capture without
+ *                                     nodes end
  */
 #define __HIP_PLATFORM_AMD__ 1
 #include <cuda.h>
@@ -77,11 +79,11 @@ static CUdeviceptr address_of(const void *memory)
 
 /* ---- Devices ------------------------------------------------------------------------------------------------ */
 
-extern int graphs_have_order; /* of ../cuda/captures.c */
+extern int is_hip; /* of ../cuda/captures.c */
 
 EXPORT hipError_t hipInit(unsigned flags)
 {
-    graphs_have_order = 0;
+    is_hip = 1;
     return (hipError_t)cuInit(flags);
 }
 
@@ -112,6 +114,8 @@ EXPORT const char *hipGetErrorName(hipError_t result)
         CASE(hipErrorStreamCaptureUnsupported)
         CASE(hipErrorStreamCaptureInvalidated)
         CASE(hipErrorStreamCaptureUnjoined)
+        CASE(hipErrorStreamCaptureIsolation)
+        CASE(hipErrorCapturedEvent)
 #undef CASE
     default:
         return "hipErrorUnknown";
@@ -421,12 +425,26 @@ EXPORT hipError_t hipModuleGetFunction(hipFunction_t *out, hipModule_t module, c
     return ON_DEVICE(cuModuleGetFunction((CUfunction *)out, (CUmodule)module, name));
 }
 
+static int has_old_captures(void)
+{
+    const char *text = getenv("HIP_TEST_OLD_CAPTURES");
+    return text ? atoi(text) : 0;
+}
+
+/* Where the kernel runs. */
+static CUstream of_kernel(hipStream_t stream)
+{
+    hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+    if (has_old_captures()) hipStreamIsCapturing(stream, &status);
+    return status ? NULL : known(stream);
+}
+
 EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned grid_x, unsigned grid_y,
                                         unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                                         unsigned shared, hipStream_t stream, void **arguments, void **extra)
 {
     return ON_DEVICE(cuLaunchKernel((CUfunction)function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                    shared, known(stream), arguments, extra));
+                                    shared, of_kernel(stream), arguments, extra));
 }
 
 /* ---- Graphs ------------------------------------------------------------------------------------------------- */
@@ -441,9 +459,29 @@ EXPORT hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode)
     return (hipError_t)cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode);
 }
 
+EXPORT hipError_t hipStreamIsCapturing(hipStream_t stream, hipStreamCaptureStatus *out)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    hipError_t result = ON_DEVICE(cuStreamIsCapturing(known(stream), &status));
+    *out = (hipStreamCaptureStatus)status;
+    return result;
+}
+
+EXPORT hipError_t hipGraphGetNodes(hipGraph_t graph, hipGraphNode_t *nodes, size_t *count)
+{
+    if (nodes) return hipErrorInvalidValue;
+    return ON_DEVICE(cuGraphGetNodes((CUgraph)graph, NULL, count));
+}
+
 EXPORT hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t *out)
 {
-    return ON_DEVICE(cuStreamEndCapture(known(stream), (CUgraph *)out));
+    size_t nodes = 1;
+    hipError_t result = ON_DEVICE(cuStreamEndCapture(known(stream), (CUgraph *)out));
+    if (!result && has_old_captures() == 2) result = hipGraphGetNodes(*out, NULL, &nodes);
+    if (nodes) return result;
+    hipGraphDestroy(*out);
+    *out = NULL;
+    return hipErrorStreamCaptureUnjoined;
 }
 
 EXPORT hipError_t hipGraphInstantiateWithFlags(hipGraphExec_t *out, hipGraph_t graph,
