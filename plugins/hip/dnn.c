@@ -171,7 +171,6 @@ static int32_t convolve(cuda_device *d, cuda_library *l, void *queue, const tn_c
     void *workspace = NULL, *at[TENSORS];
     uint64_t offset = 0;
     gpu_plan *found;
-    if (cuda_captures(call) && n->stream != cuda_stream_of(queue)) return TN_E_UNSUPPORTED;
     int32_t status = cuda_plan_find(d, l, &(cuda_plan_request){call, &key, make_plan, queue}, &found);
     if (status) return status;
     const plan *p = (plan *)found;
@@ -209,6 +208,7 @@ static const cuda_library_kind kind = {.name = VENDOR_DNN,
                                        .files = VENDOR_DNN_FILES,
                                        CUDA_LIBRARY_SYMBOLS(MIOPEN_FUNCTIONS),
                                        .size = sizeof(hip_dnn),
+                                       .has_one_stream = VENDOR_HANDLE_HAS_ONE_STREAM,
                                        .version = version,
                                        .status_name = status_name,
                                        .meaning = meaning,

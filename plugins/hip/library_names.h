@@ -13,7 +13,8 @@
         prefix "MAPPING_ERROR", prefix "EXECUTION_FAILED", prefix "INTERNAL_ERROR", prefix "NOT_SUPPORTED", \
         prefix "ARCH_MISMATCH", prefix "HANDLE_IS_NULLPTR", prefix "INVALID_ENUM", prefix "UNKNOWN"
 
-/* Handles of hipBLASLt and hipSOLVER own device memory, which all of their work uses: flags of sums, workspaces. */
+/* Handles of hipBLASLt and hipSOLVER own device memory, which all of their work uses: flags of sums, workspaces. That of MIOpen owns
+ * handles of rocBLAS and hipBLASLt. */
 enum { VENDOR_HANDLE_HAS_ONE_STREAM = 1 };
 
 /* ---- Products ----------------------------------------------------------------------------------------------- */

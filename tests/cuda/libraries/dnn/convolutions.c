@@ -278,7 +278,7 @@ static double sum_of_8(double x)
 }
 
 #ifdef HIP
-/* Telling the library of a stream takes long, and what that asks a capture may refuse. */
+/* Telling the library of a stream takes long. */
 Test(convolutions, the_library_is_told_of_a_stream_when_it_changes)
 {
     tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
@@ -302,37 +302,12 @@ Test(convolutions, the_library_is_told_of_a_stream_when_it_changes)
     tn_stream_release(side);
 }
 
-Test(convolutions, captures_on_another_stream_have_the_kernels)
+Test(convolutions, captures_have_the_kernels)
 {
     cr_assert_eq(calls_for_replays(tn_ones(s, TN_INTS(1, 2, 4, 4), .dtype = TN_FLOAT32),
                                    tn_zeros(s, TN_INTS(1, 3, 3, 3), .dtype = TN_FLOAT32), convolve_ones,
                                    sum_of_8, CONVOLUTIONS),
                  0);
-    cr_assert_eq(count(STREAMS), 1);
-}
-
-/* As a program does that warms up where it captures. */
-Test(convolutions, captures_on_the_stream_of_the_last_call_have_the_library)
-{
-    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
-    tn_graph *graph = NULL;
-    tn_tensor *in = tn_ones(s, TN_INTS(1, 2, 4, 4), .dtype = TN_FLOAT32),
-              *out = tn_zeros(s, TN_INTS(1, 3, 3, 3), .dtype = TN_FLOAT32);
-    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
-    cr_assert_eq(tn_graph_create(ctx, device, &graph), TN_OK);
-    tn_stream_wait_stream(side, home);
-    tn_stream_set_current(ctx, side);
-    convolve_ones(in);
-    cr_assert_eq(tn_graph_capture_begin(graph, side), TN_OK);
-    tn_copy_(s, out, convolve_ones(in));
-    cr_assert_eq(tn_graph_capture_end(graph), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
-    cr_assert_eq(count(CONVOLUTIONS), 2);
-    tn_fill_scalar_(s, in, 3);
-    cr_assert_eq(tn_graph_replay(graph), TN_OK);
-    cr_assert_eq(tn_item_double(s, tn_max(s, out)), 24);
-    tn_stream_set_current(ctx, home);
-    tn_graph_release(graph);
-    tn_stream_release(side);
 }
 #else
 Test(convolutions, convolutions_of_the_library_are_captured)

@@ -26,6 +26,7 @@ typedef struct object {
     int axes, paddings[3], strides[3], dilations[3], groups;
     int by_bfloat16, is_deterministic, is_pedantic;
     uint64_t compiled; /* of a convolution: the solution */
+    turns turns;       /* of a handle */
 } object;
 
 static int create(void **out, object o)
@@ -194,12 +195,26 @@ static tn_dtype dtype_of(int type)
 }
 
 typedef struct call {
-    const object *handle, *tensors[3], *convolution; /* in, weight, out */
+    object *handle;
+    const object *tensors[3], *convolution; /* in, weight, out */
     const void *memory[3];
     void *workspace;
     size_t bytes;
     uint64_t id;
 } call;
+
+/* Work of a handle, whose memory it uses. */
+typedef struct turn_of_pass {
+    convolution job; /* first */
+    turns *turns;
+    int number;
+} turn_of_pass;
+
+static CUresult run_pass(CUcontext context, void *data)
+{
+    const turn_of_pass *p = data;
+    return is_in_turn(p->turns, p->number) ? run_convolution(context, data) : CUDA_ERROR_LAUNCH_TIMEOUT;
+}
 
 static int compute_pass(const char *function, int pass, const call *k)
 {
@@ -227,8 +242,10 @@ static int compute_pass(const char *function, int pass, const call *k)
     }
     job.turn = count(CONVOLUTIONS, 1);
     __atomic_store_n(&counts[SOLUTION], (int)k->id, __ATOMIC_RELEASE);
-    return library_queue(k->handle->stream, run_convolution, &job, sizeof job) ? MIO_INTERNAL_ERROR
-                                                                               : MIO_SUCCESS;
+    const turn_of_pass p = {job, &k->handle->turns, k->handle->turns.queued};
+    if (library_queue(k->handle->stream, run_pass, &p, sizeof p)) return MIO_INTERNAL_ERROR;
+    k->handle->turns.queued++;
+    return MIO_SUCCESS;
 }
 
 /* The functions of a pass; IN, WEIGHT and OUT are those of its operands `first` and `second` and of its result. */
