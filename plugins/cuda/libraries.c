@@ -195,23 +195,26 @@ cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int
  * more, after caches were emptied, it is as if it were not there, this once. */
 static int32_t refuse(cuda_device *d, const cuda_library_kind *kind, const tn_call *call)
 {
-    if (cuda_captures(call) || __atomic_load_n(&d->starved, __ATOMIC_ACQUIRE) != kind)
+    if (!cuda_may_prepare(d, call) || __atomic_load_n(&d->starved, __ATOMIC_ACQUIRE) != kind)
         return TN_E_UNSUPPORTED;
     return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "%s lacks device memory to start", kind->name);
 }
 
-/* Before work of a library with one stream: the queue waits for the last work, which does nothing if that was its own. */
+/* Before work of a library with one stream: the queue waits for the last work, which does nothing if that was its own. A stream that
+ * captures now had finished its work before. */
 static int32_t begin_turn(cuda_device *d, cuda_library *l, const void *queue)
 {
     if (!l->kind->has_one_stream || !queue) return TN_OK;
     if (!l->event) return CHECKED(d, cuEventCreate, &l->event, CU_EVENT_DISABLE_TIMING);
+    if (VENDOR_CAPTURES(d, l->last)) return TN_OK;
     return CHECKED(d, cuStreamWaitEvent, cuda_stream_of(queue), l->event, CU_EVENT_WAIT_DEFAULT);
 }
 
 /* After it, whatever its status: a failure may have queued a part. Without the event the host waits for the work. */
-static int32_t end_turn(cuda_device *d, const cuda_library *l, const void *queue, int32_t status)
+static int32_t end_turn(cuda_device *d, cuda_library *l, const void *queue, int32_t status)
 {
     if (!l->kind->has_one_stream || !queue) return status;
+    l->last = cuda_stream_of(queue);
     if (CALL(d, cuEventRecord, l->event, cuda_stream_of(queue)) == CUDA_SUCCESS) return status;
     const CUresult result = CALL(d, cuStreamSynchronize, cuda_stream_of(queue));
     return status ? status : cuda_check(d, result, NAME(cuStreamSynchronize));
@@ -221,7 +224,7 @@ int32_t cuda_library_run(cuda_device *d, const cuda_library_kind *kind, cuda_lib
                          const tn_call *call, const void *work)
 {
     if (kind->has_one_stream && cuda_captures(call)) return TN_E_UNSUPPORTED;
-    cuda_library *l = cuda_library_of(d, kind, !cuda_captures(call));
+    cuda_library *l = cuda_library_of(d, kind, cuda_may_prepare(d, call));
     if (!l) return refuse(d, kind, call);
     pthread_mutex_lock(&l->lock);
     int32_t was_entered = cuda_enter(d);
@@ -290,7 +293,7 @@ int32_t cuda_plan_find(const cuda_device *d, cuda_library *l, const cuda_plan_re
     gpu_plan *p = gpu_plan_find(&l->plans, r->key, l->kind->key_bytes);
     if (p && p->is_supported && cuda_captures(r->call)) gpu_plan_pin(&l->plans, p);
     if (!p || (p->failures && p->failures < FAILURES))
-        return cuda_captures(r->call) ? TN_E_UNSUPPORTED : make_plan(d, l, r, p, out);
+        return cuda_may_prepare(d, r->call) ? make_plan(d, l, r, p, out) : TN_E_UNSUPPORTED;
     *out = p;
     return p->is_supported ? TN_OK : TN_E_UNSUPPORTED;
 }

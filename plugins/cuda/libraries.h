@@ -18,6 +18,7 @@ struct cuda_library {
     pthread_mutex_t lock;
     gpu_plans plans;
     CUevent event; /* behind the last work of a kind with one stream; NULL: there was none */
+    CUstream last; /* of that work */
 };
 
 struct cuda_library_kind {
@@ -56,17 +57,24 @@ struct cuda_library_kind {
 /* The device's library, opened by its first call that `may_open` it; NULL if the device has none, or it is not open. */
 cuda_library *cuda_library_of(cuda_device *d, const cuda_library_kind *kind, int32_t may_open);
 
-/* Whether the call's stream captures. Then no library is opened and no plan is made: both may allocate, wait and launch. */
+/* Whether the call's stream captures. */
 static inline int32_t cuda_captures(const tn_call *call)
 {
     return gpu_stream_capture(gpu_stream_of(call)) != NULL;
+}
+
+/* Whether a library may be opened and a plan made. Both may allocate, wait and launch: not if the call's stream captures, nor with
+ * HIP if any stream does. */
+static inline int32_t cuda_may_prepare(const cuda_device *d, const tn_call *call)
+{
+    return !cuda_captures(call) && !VENDOR_ANY_CAPTURE(d);
 }
 
 /* What a library does for a call: with its lock held and the device current. `work` is what the slot was given. */
 typedef int32_t cuda_library_work(cuda_device *d, cuda_library *l, void *queue, const tn_call *call,
                                   const void *work);
 /*
- * TN_E_UNSUPPORTED if the device has no such library, or it would be opened in a capture. If it has one stream, the queue waits for
+ * TN_E_UNSUPPORTED if the device has no such library, or it would be opened during a capture. If it has one stream, the queue waits for
  * its last work; captures do not have it then, because nothing orders replays with other work. Work that queues nothing passes NULL
  * as the queue. TN_E_OUT_OF_MEMORY: the library lacks memory to start.
  */

@@ -106,10 +106,12 @@ typedef struct cuda_symbols {
 #define VENDOR_HAS_NO_ORDER      0
 #define VENDOR_GRAPH_UPDATE      cuda_graph_update
 #define VENDOR_LIBRARIES         (&cuda_libraries)
-/* CUDA captures whatever is launched, lets go of streams when a capture fails, and takes events of any stream. */
+/* CUDA captures whatever is launched, lets go of streams when a capture fails, and takes events of any stream. Other streams may do
+ * what they like. */
 #define VENDOR_CAPTURE_BEGINS(device)                TN_OK
 #define VENDOR_CAPTURE_ENDED(device, stream, result) ((void)0)
 #define VENDOR_CAPTURES(device, stream)              0
+#define VENDOR_ANY_CAPTURE(device)                   0
 #define VENDOR_COLLECTIVES                           "libnccl.so.2"
 #define VENDOR_NCCL                                  "NCCL"
 

@@ -8,6 +8,7 @@
  *   when no capture is under way.
  * - An event that was recorded on a stream before its capture began is refused during the capture. The stream has no unfinished work
  *   when it begins to capture, so the event is done.
+ * - In HIP 7 a call that waits for the device, by any thread, breaks all captures. So libraries make nothing meanwhile.
  */
 #include "cuda_driver.h"
 

@@ -183,6 +183,7 @@ typedef struct cuda_symbols {
 #define VENDOR_CAPTURE_BEGINS    hip_capture_begins
 #define VENDOR_CAPTURE_ENDED     hip_capture_ended
 #define VENDOR_CAPTURES          hip_captures
+#define VENDOR_ANY_CAPTURE       hip_any_capture
 #define VENDOR_COLLECTIVES       "librccl.so.1"
 #define VENDOR_NCCL              "RCCL"
 

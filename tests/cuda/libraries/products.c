@@ -231,6 +231,66 @@ Test(products, captures_have_the_kernels)
     tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32);
     cr_assert_eq(calls_for_replays(a, tn_zeros_like(s, a), square, square_of_four, PRODUCTS), 0);
 }
+
+/* A stream that captures until end_capture, beside the current one. */
+typedef struct captured {
+    tn_stream *stream;
+    tn_graph *graph;
+} captured;
+
+static captured begin_capture(tn_stream *stream)
+{
+    captured c = {.stream = stream};
+    cr_assert_eq(tn_graph_create(ctx, device, &c.graph), TN_OK);
+    cr_assert_eq(tn_graph_capture_begin(c.graph, stream), TN_OK, "%s",
+                 tn_last_error() ? tn_last_error()->message : "");
+    return c;
+}
+
+static void end_capture(captured c)
+{
+    cr_assert_eq(tn_graph_capture_end(c.graph), TN_OK, "%s", tn_last_error() ? tn_last_error()->message : "");
+    tn_graph_release(c.graph);
+    tn_stream_release(c.stream);
+}
+
+/* The library would wait for the device, which breaks all captures of the process. */
+Test(products, a_capture_of_another_stream_opens_no_library_and_makes_no_plan)
+{
+    tn_stream *side[2] = {NULL};
+    tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32),
+              *b = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32);
+    for (int i = 0; i < 2; i++) cr_assert_eq(tn_stream_create(ctx, device, 0, &side[i]), TN_OK);
+    captured c = begin_capture(side[0]);
+    cr_assert_eq(tn_item_double(s, tn_max(s, square(a))), 4);
+    cr_assert_eq(count(PRODUCTS), -1, "the library was opened");
+    end_capture(c);
+    square(a);
+    cr_assert_eq(count(PRODUCTS), 1);
+    c = begin_capture(side[1]);
+    cr_assert_eq(tn_item_double(s, tn_max(s, square(b))), 2);
+    cr_assert_eq(count(CHOICES), 1, "a plan was made");
+    square(a);
+    cr_assert_eq(count(PRODUCTS), 2, "there is a plan");
+    end_capture(c);
+    square(b);
+    cr_assert_eq(count(CHOICES), 2, "nothing was remembered");
+}
+
+Test(products, the_stream_of_the_last_work_may_capture)
+{
+    tn_stream *home = tn_stream_current(ctx, device), *side = NULL;
+    tn_tensor *a = tn_ones(s, TN_INTS(4, 4), .dtype = TN_FLOAT32);
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &side), TN_OK);
+    tn_stream_wait_stream(side, home);
+    tn_stream_set_current(ctx, side);
+    square(a);
+    tn_stream_set_current(ctx, home);
+    captured c = begin_capture(side);
+    cr_assert_eq(tn_item_double(s, tn_max(s, square(a))), 4);
+    cr_assert_eq(count(PRODUCTS), 2);
+    end_capture(c);
+}
 #else
 Test(products, products_of_the_library_are_captured)
 {
