@@ -81,6 +81,7 @@ int32_t cuda_check(cuda_device *d, CUresult result, const char *what);
         int32_t was_entered = cuda_enter(d);                                               \
         CUresult call_result =                                                             \
             was_entered < 0 ? CUDA_ERROR_INVALID_CONTEXT : (d)->cu->function(__VA_ARGS__); \
+        VENDOR_FORGET_ERROR(d, call_result);                                               \
         cuda_leave(d, was_entered);                                                        \
         call_result;                                                                       \
     })

@@ -115,6 +115,8 @@ typedef struct cuda_symbols {
 #define VENDOR_COLLECTIVES                           "libnccl.so.2"
 #define VENDOR_NCCL                                  "NCCL"
 
+#define VENDOR_FORGET_ERROR(device, result) ((void)0)
+
 /* What the name of a result does not say: the driver compiles the PTX of the images for GPUs later than their machine code. */
 #define VENDOR_HINT(result)                                                                       \
     ((result) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION                                               \

@@ -146,6 +146,7 @@
     X(hipGraphExecDestroy)          \
     X(hipGraphDestroy)              \
     X(hipGetErrorName)              \
+    X(hipGetLastError)              \
     X(hipGetDeviceProperties)       \
     X(hipGetDevice)                 \
     X(hipGraphGetNodes)             \
@@ -186,6 +187,12 @@ typedef struct cuda_symbols {
 #define VENDOR_ANY_CAPTURE       hip_any_capture
 #define VENDOR_COLLECTIVES       "librccl.so.1"
 #define VENDOR_NCCL              "RCCL"
+
+/* HIP 7 keeps the error of a call for the thread until somebody asks for it, who would take it for one of their own. */
+#define VENDOR_FORGET_ERROR(device, result)                                                                \
+    do {                                                                                                   \
+        if ((result) != hipSuccess && (result) != hipErrorNotReady) (void)(device)->cu->hipGetLastError(); \
+    } while (0)
 
 #define VENDOR_HINT(result) ""
 

@@ -77,6 +77,21 @@ Test(interop, the_default_stream_has_two_numbers)
     for (uint64_t number = 0; number < 2; number++) expect_default_stream(number);
 }
 
+/* What Tenon has handled is no error of another library on the same thread. */
+Test(interop, the_errors_of_the_plugin_are_its_own)
+{
+    setenv("HIP_TEST_ROOM", "1048576", 1);
+    tn_zeros(s, TN_INTS(64 << 20), .dtype = TN_FLOAT32, .device = device);
+    cr_assert_eq(tn_scope_failed(s), TN_E_OUT_OF_MEMORY);
+    tn_scope_clear(s);
+    unsetenv("HIP_TEST_ROOM");
+    cr_assert_eq(HIP(hipGetLastError)(), hipSuccess);
+    void *memory = NULL;
+    cr_assert_neq(HIP(hipMalloc)(&memory, (size_t)1 << 50), hipSuccess);
+    expect_pair(tn_mul_scalar(s, pair(device, 3, 4), 2), 6, 8);
+    cr_assert_eq(HIP(hipGetLastError)(), hipErrorOutOfMemory, "an error of the program stays");
+}
+
 static void count(void *user)
 {
     ++*(int *)user;

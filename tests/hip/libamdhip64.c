@@ -49,6 +49,22 @@ static CUresult context_of(int device, CUcontext *out)
     return result;
 }
 
+/* As HIP 7 does, a thread keeps the error of a call until it is asked for. */
+static __thread hipError_t last_error;
+
+static hipError_t noted(hipError_t result)
+{
+    if (result != hipSuccess && result != hipErrorNotReady) last_error = result;
+    return result;
+}
+
+EXPORT hipError_t hipGetLastError(void)
+{
+    const hipError_t result = last_error;
+    last_error = hipSuccess;
+    return result;
+}
+
 /* The call with the context of the thread's device. */
 #define ON_DEVICE(call)                                           \
     ({                                                            \
@@ -59,7 +75,7 @@ static CUresult context_of(int device, CUcontext *out)
             on_result = call;                                     \
             cuCtxPopCurrent(&on_context);                         \
         }                                                         \
-        (hipError_t) on_result;                                   \
+        noted((hipError_t)on_result);                             \
     })
 
 /* HIP 5.2 reads any stream but the null stream as a pointer, also number 1, hipStreamLegacy of newer versions. */
@@ -215,7 +231,7 @@ EXPORT hipError_t hipMalloc(void **out, size_t bytes)
 {
     const char *room = getenv("HIP_TEST_ROOM");
     CUdeviceptr address = 0;
-    if (room && bytes > strtoull(room, NULL, 10)) return hipErrorOutOfMemory;
+    if (room && bytes > strtoull(room, NULL, 10)) return noted(hipErrorOutOfMemory);
     hipError_t result = ON_DEVICE(cuMemAlloc(&address, bytes));
     *out = (void *)(uintptr_t)address;
     return result;
