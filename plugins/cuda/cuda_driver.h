@@ -137,6 +137,8 @@ void cuda_callbacks_end(cuda_device *d, const void *queue);
 void cuda_events_destroy(cuda_device *d, cuda_event *first);
 int32_t cuda_launch_nothing(cuda_device *d, CUstream stream);
 
+/* hip.c: waits for an event, which other threads may ask meanwhile. */
+CUresult hip_wait(cuda_device *d, CUevent event);
 /* captures.c of the HIP plugin, by the macros of its symbols.h. */
 /* Before a capture begins: TN_E_UNSUPPORTED if the runtime does not capture kernels. */
 int32_t hip_capture_begins(cuda_device *d);

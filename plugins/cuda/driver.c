@@ -529,7 +529,7 @@ static int32_t event_wait(void *device, void *event)
 {
     cuda_device *d = device;
     if (is_before_capture(d, event)) return TN_OK;
-    return cuda_check(d, CALL(d, cuEventSynchronize, ((cuda_event *)event)->event), "queued work");
+    return cuda_check(d, VENDOR_WAIT(d, ((cuda_event *)event)->event), "queued work");
 }
 
 static int32_t event_elapsed(void *device, void *start, void *end, double *out_ms)

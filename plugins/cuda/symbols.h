@@ -116,6 +116,7 @@ typedef struct cuda_symbols {
 #define VENDOR_NCCL                                  "NCCL"
 
 #define VENDOR_FORGET_ERROR(device, result) ((void)0)
+#define VENDOR_WAIT(device, event)          CALL(device, cuEventSynchronize, event)
 
 /* What the name of a result does not say: the driver compiles the PTX of the images for GPUs later than their machine code. */
 #define VENDOR_HINT(result)                                                                       \

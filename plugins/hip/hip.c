@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* Gives one more than the device that was current. */
 int32_t cuda_set_current(const cuda_device *d)
@@ -50,6 +51,20 @@ static void run_callback(hipStream_t stream, hipError_t result, void *one)
 int32_t cuda_host_function(cuda_device *d, hipStream_t stream, cuda_callback *one)
 {
     return CHECKED(d, hipStreamAddCallback, stream, run_callback, one, 0);
+}
+
+/* hipEventSynchronize would hold a lock of the event until it has returned, for which questions and waits of other threads wait. */
+hipError_t hip_wait(cuda_device *d, hipEvent_t event)
+{
+    const long most = 1000000; /* nanoseconds */
+    struct timespec pause = {.tv_nsec = 10000};
+    hipError_t result = CALL(d, hipEventQuery, event);
+    while (result == hipErrorNotReady) {
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < most) pause.tv_nsec += pause.tv_nsec / 4;
+        result = CALL(d, hipEventQuery, event);
+    }
+    return result;
 }
 
 const char *cuda_result_name(const cuda_symbols *cu, hipError_t result)

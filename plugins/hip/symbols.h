@@ -82,7 +82,6 @@
 #define cuEventDestroy              hipEventDestroy
 #define cuEventRecord               hipEventRecord
 #define cuEventQuery                hipEventQuery
-#define cuEventSynchronize          hipEventSynchronize
 #define cuEventElapsedTime          hipEventElapsedTime
 #define cuModuleLoadData            hipModuleLoadData
 #define cuModuleUnload              hipModuleUnload
@@ -133,7 +132,6 @@
     X(hipEventDestroy)              \
     X(hipEventRecord)               \
     X(hipEventQuery)                \
-    X(hipEventSynchronize)          \
     X(hipEventElapsedTime)          \
     X(hipModuleLoadData)            \
     X(hipModuleUnload)              \
@@ -194,6 +192,7 @@ typedef struct cuda_symbols {
         if ((result) != hipSuccess && (result) != hipErrorNotReady) (void)(device)->cu->hipGetLastError(); \
     } while (0)
 
+#define VENDOR_WAIT         hip_wait
 #define VENDOR_HINT(result) ""
 
 #define VENDOR_SHARES                      NULL

@@ -3,11 +3,15 @@
 #define __HIP_PLATFORM_AMD__ 1
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <hip/hip_runtime_api.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <tenon/tenon.h>
 #include "../behaviour/dlpack.h"
 #include "../cuda/second_device.h"
+#include "../gpu/gate_file.h"
 
 #define DL_ROCM 10
 
@@ -90,6 +94,43 @@ Test(interop, the_errors_of_the_plugin_are_its_own)
     cr_assert_neq(HIP(hipMalloc)(&memory, (size_t)1 << 50), hipSuccess);
     expect_pair(tn_mul_scalar(s, pair(device, 3, 4), 2), 6, 8);
     cr_assert_eq(HIP(hipGetLastError)(), hipErrorOutOfMemory, "an error of the program stays");
+}
+
+static atomic_int waits;
+
+static void *wait_for_event(void *event)
+{
+    atomic_store(&waits, 1);
+    return (void *)(intptr_t)tn_event_synchronize(event);
+}
+
+/* The work is behind a gate. The thread is given time to wait; whoever asks too early has the same answer. */
+Test(interop, an_event_is_asked_while_another_thread_waits_for_it)
+{
+    char gate[GATE_NAME];
+    tn_event *event = NULL;
+    pthread_t thread;
+    void *status = NULL;
+    tn_tensor *x = pair(device, 1, 2);
+    name_gate(gate);
+    setenv("FAULTY_GATE", gate, 1);
+    cr_assert_eq(tn_event_create(ctx, device, 0, &event), TN_OK);
+    expect_pair(x, 1, 2);
+    close(open(gate, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    tn_mul_scalar_(s, x, 2);
+    cr_assert_eq(tn_event_record(event, tn_stream_current(ctx, device)), TN_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, wait_for_event, event), 0);
+    while (!atomic_load(&waits)) usleep(100);
+    for (int i = 0; i < 50; i++) {
+        usleep(1000);
+        cr_assert_eq(tn_event_query(event), 0);
+    }
+    unlink(gate);
+    pthread_join(thread, &status);
+    cr_assert_eq((intptr_t)status, TN_OK);
+    cr_assert_eq(tn_event_query(event), 1);
+    expect_pair(x, 2, 4);
+    tn_event_release(event);
 }
 
 static void count(void *user)

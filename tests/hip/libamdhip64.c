@@ -405,14 +405,29 @@ EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream)
     return ON_DEVICE(cuEventRecord((CUevent)event, known(stream)));
 }
 
+/* An event has a lock, which waits and questions hold; here some events share one. */
+static pthread_mutex_t *lock_of(hipEvent_t event)
+{
+    static pthread_mutex_t locks[61] = {[0 ... 60] = PTHREAD_MUTEX_INITIALIZER};
+    return &locks[(uintptr_t)event / 16 % 61];
+}
+
 EXPORT hipError_t hipEventQuery(hipEvent_t event)
 {
-    return ON_DEVICE(cuEventQuery((CUevent)event));
+    pthread_mutex_t *of_event = lock_of(event);
+    pthread_mutex_lock(of_event);
+    hipError_t result = ON_DEVICE(cuEventQuery((CUevent)event));
+    pthread_mutex_unlock(of_event);
+    return result;
 }
 
 EXPORT hipError_t hipEventSynchronize(hipEvent_t event)
 {
-    return ON_DEVICE(cuEventSynchronize((CUevent)event));
+    pthread_mutex_t *of_event = lock_of(event);
+    pthread_mutex_lock(of_event);
+    hipError_t result = ON_DEVICE(cuEventSynchronize((CUevent)event));
+    pthread_mutex_unlock(of_event);
+    return result;
 }
 
 EXPORT hipError_t hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t end)
