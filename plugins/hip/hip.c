@@ -73,7 +73,8 @@ const char *cuda_result_name(const cuda_symbols *cu, hipError_t result)
     return name ? name : "unknown result";
 }
 
-/* After a fault, and when the hardware fails, every later call on the device fails. */
+/* After a fault, and when the hardware fails, every later call on the device fails. An access to an address that is not mapped has no
+ * result: AMD's runtime ends the process. */
 int32_t cuda_status_of(hipError_t result)
 {
     switch (result) {
