@@ -68,7 +68,7 @@ def kernels_of(cc, folders, word, form):
     options += [f"-DGPU_DTYPE={dtype[0]}"] if dtype else []
     done = subprocess.run([cc, "-E", "-P", "-x", "c", "-D__OPENCL_C_VERSION__=120", "-Dcl_khr_fp64", *options, *(f"-I{f}" for f in folders),
                            path], capture_output=True, text=True, check=True)
-    return [f"{stem} {':'.join(numbers)} {name}" for name in re.findall(r"__kernel\s+void\s+(\w+)", done.stdout)]
+    return [f"{stem} {':'.join(numbers)} {name}" for name in re.findall(r"__kernel\b[^;{]*?\bvoid\s+(\w+)", done.stdout)]
 
 
 def kernels_that_ran(log, files, variants):

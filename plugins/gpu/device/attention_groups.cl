@@ -58,6 +58,14 @@ GPU_FUNCTION void gpu_add_dots(T sums[2 * GPU_OWN_QUERIES], GPU_LOCAL_ARGUMENT c
     }
 }
 
+/* Not a loop: compilers know `own` late, and `sums` would then lie in memory. */
+#define GPU_ADD_ROW(i)                                                                                \
+    if ((i) < own) {                                                                                  \
+        T weight = weights[(i) * GPU_PITCH + k];                                                      \
+        sums[(i) * GPU_FEATURES + f] = FN(fma)(weight, first, sums[(i) * GPU_FEATURES + f]);          \
+        sums[(i) * GPU_FEATURES + f + 1] = FN(fma)(weight, second, sums[(i) * GPU_FEATURES + f + 1]); \
+    }
+
 /*
  * Adds to `sums` the product of `weights`, GPU_PITCH apart, and the block of rows of `in` from `begin` on, of which `piece` gets a
  * few features at a time. The first barrier of all items is also that behind the weights.
@@ -75,12 +83,10 @@ GPU_FUNCTION void gpu_add_block(T sums[GPU_OWN_QUERIES * GPU_FEATURES], GPU_LOCA
         GPU_UNROLL_LITTLE
         for (uint32_t k = 0; k < GPU_BLOCK; k++) {
             T first = piece[k * GPU_PITCH + GPU_MY_COLUMN], second = piece[k * GPU_PITCH + GPU_ACROSS + GPU_MY_COLUMN];
-            GPU_UNROLL
-            for (uint32_t i = 0; i < own; i++) {
-                T weight = weights[i * GPU_PITCH + k];
-                sums[i * GPU_FEATURES + f] = FN(fma)(weight, first, sums[i * GPU_FEATURES + f]);
-                sums[i * GPU_FEATURES + f + 1] = FN(fma)(weight, second, sums[i * GPU_FEATURES + f + 1]);
-            }
+            GPU_ADD_ROW(0)
+            GPU_ADD_ROW(1)
+            GPU_ADD_ROW(2)
+            GPU_ADD_ROW(3)
         }
     }
 }

@@ -22,7 +22,12 @@
 #define TENON_GPU_DIALECT_H
 
 #if defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__)
-#define GPU_KERNEL         __kernel
+#define GPU_IN_OPENCL 1
+#if GPU_PROCESSOR
+#define GPU_KERNEL __kernel
+#else /* group_of of launch.c: compilers then know how many registers an item may have */
+#define GPU_KERNEL __kernel __attribute__((reqd_work_group_size(128, 1, 1)))
+#endif
 #define GPU_GLOBAL         __global
 #define GPU_LOCAL          __local
 #define GPU_LOCAL_ARGUMENT __local
@@ -176,6 +181,9 @@ GPU_FUNCTION void gpu_half_store(void *p, float value)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     *(uint16_t *)p = bits;
 }
+#elif defined(__HIPCC__)
+#define gpu_half_load(p)     ((float)*(const _Float16 *)(p))
+#define gpu_half_store(p, f) (*(_Float16 *)(p) = (_Float16)(f))
 #else
 #define gpu_half_load(p)     tn_float_of_half(*(const uint16_t *)(p))
 #define gpu_half_store(p, f) (*(uint16_t *)(p) = tn_half_of_float(f))
@@ -189,7 +197,8 @@ GPU_FUNCTION void gpu_half_store(void *p, float value)
 #if !defined(GPU_LOCAL_ARGUMENT)
 #define GPU_LOCAL_ARGUMENT
 #endif
-#if defined(__CUDACC__) || defined(__HIPCC__)
+#if defined(__CUDACC__) || defined(__HIPCC__) || \
+    (defined(GPU_IN_OPENCL) && !GPU_PROCESSOR && defined(__clang__))
 #define GPU_UNROLL        _Pragma("unroll")
 #define GPU_UNROLL_LITTLE _Pragma("unroll 4")
 #else
@@ -385,18 +394,59 @@ GPU_FUNCTION void gpu_fault(GPU_GLOBAL int32_t *fault, int32_t code, int32_t ope
 /* ---- The walk over a nest -------------------------------------------------------------------------------- */
 
 /*
+ * `body` with d from `first` to `last`, of GPU_RANK indices at most. Compilers of OpenCL C copy an argument that is indexed
+ * by a variable into memory of each item: there d is a constant, and the body is there for each of its values.
+ */
+#if defined(GPU_IN_OPENCL) && !GPU_PROCESSOR
+#define GPU_EACH_INDEX(d, first, last, body) \
+    GPU_AT_INDEX(0, d, first, last, body)    \
+    GPU_AT_INDEX(1, d, first, last, body)    \
+    GPU_AT_INDEX(2, d, first, last, body)    \
+    GPU_AT_INDEX(3, d, first, last, body)    \
+    GPU_AT_INDEX(4, d, first, last, body)    \
+    GPU_AT_INDEX(5, d, first, last, body)    \
+    GPU_AT_INDEX(6, d, first, last, body)    \
+    GPU_AT_INDEX(7, d, first, last, body)    \
+    GPU_AT_INDEX(8, d, first, last, body)    \
+    GPU_AT_INDEX(9, d, first, last, body)    \
+    GPU_AT_INDEX(10, d, first, last, body)   \
+    GPU_AT_INDEX(11, d, first, last, body)
+#define GPU_AT_INDEX(n, d, first, last, body)                 \
+    if ((n) >= (uint32_t)(first) && (n) < (uint32_t)(last)) { \
+        enum { d = n };                                       \
+        body                                                  \
+    }
+/* Element i of an array of GPU_RANK. */
+#define GPU_OF_INDEX(array, i) \
+    ((i) == 0    ? (array)[0]  \
+     : (i) == 1  ? (array)[1]  \
+     : (i) == 2  ? (array)[2]  \
+     : (i) == 3  ? (array)[3]  \
+     : (i) == 4  ? (array)[4]  \
+     : (i) == 5  ? (array)[5]  \
+     : (i) == 6  ? (array)[6]  \
+     : (i) == 7  ? (array)[7]  \
+     : (i) == 8  ? (array)[8]  \
+     : (i) == 9  ? (array)[9]  \
+     : (i) == 10 ? (array)[10] \
+                 : (array)[11])
+#else
+#define GPU_EACH_INDEX(d, first, last, body)      \
+    for (uint32_t d = (first); d < (last); d++) { \
+        body                                      \
+    }
+#define GPU_OF_INDEX(array, i) (array)[i]
+#endif
+
+/*
  * Adds the offset of element i to the places of the first `count` operands; gives what is left of i. No loop over the
  * operands: with constant indices `places` stays in registers.
  */
-#define GPU_WALK(nest, first, last, i, places, count)            \
-    for (uint32_t walk_d = (first); walk_d < (last); walk_d++) { \
-        uint32_t walk_index = (i) % (nest).sizes[walk_d];        \
-        (i) /= (nest).sizes[walk_d];                             \
-        GPU_WALK_OPERAND(nest, places, count, 0)                 \
-        GPU_WALK_OPERAND(nest, places, count, 1)                 \
-        GPU_WALK_OPERAND(nest, places, count, 2)                 \
-        GPU_WALK_OPERAND(nest, places, count, 3)                 \
-    }
+#define GPU_WALK(nest, first, last, i, places, count)                                                \
+    GPU_EACH_INDEX(walk_d, first, last, uint32_t walk_index = (i) % (nest).sizes[walk_d];            \
+                   (i) /= (nest).sizes[walk_d];                                                      \
+                   GPU_WALK_OPERAND(nest, places, count, 0) GPU_WALK_OPERAND(nest, places, count, 1) \
+                       GPU_WALK_OPERAND(nest, places, count, 2) GPU_WALK_OPERAND(nest, places, count, 3))
 #define GPU_WALK_OPERAND(nest, places, count, k) \
     if ((k) < (count)) (places)[(k) < (count) ? (k) : 0] += (int64_t)walk_index * (nest).strides[k][walk_d];
 

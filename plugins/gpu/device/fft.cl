@@ -195,7 +195,7 @@ GPU_KERNEL void fft_pass(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, 
             }
         }
         for (uint32_t n = 0; n < f.n_radices; n++) {
-            uint32_t radix = f.radices[n], many = count / radix, there = (uint32_t)GPU_HALF - here;
+            uint32_t radix = GPU_OF_INDEX(f.radices, n), many = count / radix, there = (uint32_t)GPU_HALF - here;
             GPU_BARRIER();
             if (radix == 2u) {
                 GPU_FFT_STEP(2)

@@ -289,11 +289,10 @@ GPU_KERNEL void nonzero_write(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const int
         GPU_WALK(nest, 0, nest.rank, rest, at, 1)
         if (!gpu_is_nonzero(in + at[0], nest.dtypes[0], nest.opcode)) continue;
         rest = i;
-        for (uint32_t d = 0; d < nest.rank; d++) {
-            int64_t place = row * (int64_t)nest.scalars[2] + (int64_t)(nest.rank - 1 - d) * (int64_t)nest.scalars[3];
-            *(GPU_GLOBAL int64_t *)(out + nest.offsets[1] + place) = (int64_t)(rest % nest.sizes[d]);
-            rest /= nest.sizes[d];
-        }
+        GPU_EACH_INDEX(d, 0, nest.rank,
+                       int64_t place = row * (int64_t)nest.scalars[2] + (int64_t)(nest.rank - 1 - d) * (int64_t)nest.scalars[3];
+                       *(GPU_GLOBAL int64_t *)(out + nest.offsets[1] + place) = (int64_t)(rest % nest.sizes[d]);
+                       rest /= nest.sizes[d];)
         row++;
     }
 }

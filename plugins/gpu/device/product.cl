@@ -377,7 +377,9 @@ GPU_KERNEL void product_tiles(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t 
             }
     }
     T alpha = gpu_value(nest.values[2]), beta = gpu_value(nest.values[3]);
-    for (uint32_t i = 0; i < 4; i++)
+    GPU_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        GPU_UNROLL
         for (uint32_t j = 0; j < 4; j++) {
             uint32_t r = row + me / 16 * 4 + i, c = column + me % 16 + 16 * j;
             if (r >= rows || c >= columns) continue;
@@ -388,5 +390,6 @@ GPU_KERNEL void product_tiles(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t 
             gpu_store(out + at[0] + (int64_t)r * nest.strides[0][1] + (int64_t)c * nest.strides[0][0], nest.dtypes[0],
                       sum);
         }
+    }
 }
 #endif

@@ -15,6 +15,11 @@
 #define GPU_CAUCHY      6u
 #define GPU_LOG_NORMAL  7u
 
+#if defined(__HIPCC__) && GPU_TYPE == 32 /* in C++ HIP's have no form for float under these names */
+#define sinpi sinpif
+#define cospi cospif
+#endif
+
 #if GPU_IS_FLOAT
 #if GPU_TYPE == 64
 #define GPU_WORDS           2u

@@ -142,10 +142,9 @@ GPU_FUNCTION void gpu_finish(GPU_GLOBAL uint8_t *out, uint32_t dtype, uint32_t o
     int64_t at = (line);                                                                 \
     {                                                                                    \
         uint32_t line_rest = (k);                                                        \
-        for (uint32_t line_d = (kept); line_d < (nest).rank; line_d++) {                 \
-            at += (int64_t)(line_rest % (nest).sizes[line_d]) * (nest).strides[operand][line_d]; \
-            line_rest /= (nest).sizes[line_d];                                           \
-        }                                                                                \
+        GPU_EACH_INDEX(line_d, kept, (nest).rank,                                        \
+                       at += (int64_t)(line_rest % (nest).sizes[line_d]) * (nest).strides[operand][line_d]; \
+                       line_rest /= (nest).sizes[line_d];)                               \
     }
 
 #if GPU_PROCESSOR
@@ -534,11 +533,15 @@ GPU_KERNEL void reduce(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GP
     if (item >= lines * parts) return;
     GPU_WALK(nest, 0, kept, rest, at, 2)
     gpu_state s = gpu_start(nest.opcode);
-    uint32_t run = kept < nest.rank ? nest.sizes[kept] : 1;
+    uint32_t run = 1;
+    int64_t step = 0;
+    if (kept < nest.rank) {
+        run = GPU_OF_INDEX(nest.sizes, kept);
+        step = GPU_OF_INDEX(nest.strides[1], kept);
+    }
     for (uint32_t k = begin; k < end;) {
         GPU_LINE(from, nest, kept, 1, at[1], k)
         uint32_t stop = k + (run - k % run) < end ? k + (run - k % run) : end;
-        int64_t step = kept < nest.rank ? nest.strides[1][kept] : 0;
 #if GPU_PROCESSOR
         uint32_t dtype = nest.dtypes[1];
         if (step == GPU_BYTES(dtype)) {
@@ -624,7 +627,7 @@ GPU_KERNEL void reduce_group(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *
     uint32_t lines = (uint32_t)nest.scalars[1], parts = (uint32_t)nest.scalars[2], length = (uint32_t)nest.scalars[3];
     uint32_t size = nest.numel / lines, line = task % lines, part = task / lines, rest = line;
     uint32_t is_run = kept + 1 == nest.rank, dtype = nest.dtypes[1];
-    int64_t at[2] = {nest.offsets[0], nest.offsets[1]}, step = is_run ? nest.strides[1][kept] : 0;
+    int64_t at[2] = {nest.offsets[0], nest.offsets[1]}, step = is_run ? GPU_OF_INDEX(nest.strides[1], kept) : 0;
     GPU_WALK(nest, 0, kept, rest, at, 2)
     gpu_state s = gpu_start(nest.opcode), t = gpu_start(nest.opcode);
     if (part < parts) {
@@ -743,12 +746,14 @@ GPU_KERNEL void scan(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_
     int64_t at[3] = {nest.offsets[0], nest.offsets[1], nest.offsets[2]};
     if (item >= lines * parts) return;
     GPU_WALK(nest, 0, kept, rest, at, 3)
-    for (uint32_t k = 0; k < 3; k++) at[k] += (int64_t)begin * nest.strides[k][kept];
+    const int64_t steps[3] = {GPU_OF_INDEX(nest.strides[0], kept), GPU_OF_INDEX(nest.strides[1], kept),
+                              GPU_OF_INDEX(nest.strides[2], kept)};
+    for (uint32_t k = 0; k < 3; k++) at[k] += (int64_t)begin * steps[k];
     gpu_state s = gpu_start(nest.opcode);
     if (parts > 1) s = gpu_merge(nest.opcode, s, states + first, item);
 #if GPU_PROCESSOR && GPU_TYPE == 32 && (defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__))
     if (nest.opcode == GPU_SUM && nest.dtypes[0] == GPU_F32 && nest.dtypes[1] == GPU_F32 &&
-        nest.strides[0][kept] == 4 && nest.strides[1][kept] == 4) {
+        steps[0] == 4 && steps[1] == 4) {
         uint32_t taken = gpu_scan_run(&s, (GPU_GLOBAL float *)(out + at[0]), (GPU_GLOBAL const float *)(in + at[1]), end - begin);
         begin += taken;
         for (uint32_t k = 0; k < 2; k++) at[k] += (int64_t)taken * 4;
@@ -759,6 +764,6 @@ GPU_KERNEL void scan(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, GPU_
         gpu_store(out + at[0], nest.dtypes[0], gpu_total(s));
         if (nest.opcode == GPU_LAST_MAX || nest.opcode == GPU_LAST_MIN)
             *(GPU_GLOBAL int64_t *)(positions + at[2]) = s.position;
-        for (uint32_t o = 0; o < 3; o++) at[o] += nest.strides[o][kept];
+        for (uint32_t o = 0; o < 3; o++) at[o] += steps[o];
     }
 }
