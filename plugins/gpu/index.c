@@ -410,7 +410,7 @@ static int32_t nonzero(void *self, const tn_call *call)
     gpu_give_memory(&sum, counts);
     gpu_give(&sum, &first, sizeof first);
     gpu_give(&sum, &parts, sizeof parts);
-    if (!status) status = gpu_launch(&sum, 1, GPU_HEAVY);
+    if (!status) status = gpu_launch(&sum, d->properties.is_processor ? 1 : GPU_GROUP_ITEMS, GPU_HEAVY);
     if (!status)
         status = gpu_the_driver.read(d->handle, queue, &sizes[0], counts, offset + (uint64_t)parts * 8, 8);
     if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);

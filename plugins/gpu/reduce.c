@@ -176,6 +176,19 @@ static int32_t is_scan_of_columns(const pass *p, uint64_t lines)
            lines >= LANES * (uint64_t)gpu_device_of(p->call)->properties.compute_units;
 }
 
+/* The state of each part becomes that of all before it. */
+static int32_t scan_parts(const pass *p, uint64_t lines)
+{
+    int32_t is_processor = (int32_t)gpu_device_of(p->call)->properties.is_processor;
+    uint32_t width = gpu_width_for(p->nest.scalars[2]);
+    gpu_job job = job_of(p, is_processor ? "scan_parts" : "scan_group");
+    gpu_give_memory(&job, p->states);
+    gpu_give(&job, &p->first_state, sizeof p->first_state);
+    if (!is_processor) gpu_give(&job, &width, sizeof width);
+    gpu_give(&job, &p->nest, sizeof p->nest);
+    return is_processor ? gpu_launch(&job, lines, GPU_LIGHT) : gpu_launch(&job, lines * width, GPU_HEAVY);
+}
+
 static int32_t scan(const tn_call *call, pass *p, uint64_t lines)
 {
     const tn_operand *out = tn_nest_operand(call->nest, 0);
@@ -193,11 +206,7 @@ static int32_t scan(const tn_call *call, pass *p, uint64_t lines)
     if (parts > 1) {
         status = make_states(p, lines * parts);
         if (!status) status = reduce_all_parts(p, out, in, lines * parts);
-        gpu_job job = job_of(p, "scan_parts");
-        gpu_give_memory(&job, p->states);
-        gpu_give(&job, &p->first_state, sizeof p->first_state);
-        gpu_give(&job, &p->nest, sizeof p->nest);
-        if (!status) status = gpu_launch(&job, lines, GPU_LIGHT);
+        if (!status) status = scan_parts(p, lines);
     }
     gpu_job job = job_of(p, "scan");
     gpu_give_memory(&job, out->allocation);

@@ -133,6 +133,13 @@ CALCULATION(gathered, tn_gather(at, ROWS(a), 1, tn_view(at, POSITIONS(b, 50000, 
 CALCULATION(turned_around, tn_flip(at, IMAGES(a), TN_INTS(0, 3)))
 CALCULATION(running_log_sum, tn_logcumsumexp(at, ROWS(a), 1))
 CALCULATION(largest_of_all, tn_max(at, a))
+/* Lines in so many parts that a group finds what is in front of each. All sums of the third are nearly that of its first terms. */
+CALCULATION(largest_so_far, tn_cummax(at, tn_sub(at, a, b), 0).values)
+CALCULATION(places_of_least_so_far, tn_cummin(at, tn_add(at, a, b), 0).indices)
+CALCULATION(log_sums_of_small_terms,
+            tn_logcumsumexp(at, tn_mul_scalar(at, tn_cumsum(at, tn_ones_like(at, a), 0), -0.37), 0))
+CALCULATION(places_that_are_not_0, tn_nonzero(at, tn_relu(at, tn_sub_scalar(at, a, 4.0))))
+CALCULATION(coordinates_that_are_not_0, tn_nonzero(at, tn_relu(at, tn_sub_scalar(at, IMAGES(a), 6.0))))
 CALCULATION(running_sums_of_rows, tn_cumsum(at, ROWS(a), 1))
 CALCULATION(running_sums_of_columns, tn_cumsum(at, ROWS(a), 0))
 CALCULATION(products_of_rows, tn_prod_dim(at, tn_mul_scalar(at, ROWS(a), 0.25), 1))
@@ -312,6 +319,11 @@ static const struct {
     ROW(turned_around, 0),
     ROW(running_log_sum, 1),
     ROW(largest_of_all, 0),
+    ROW(largest_so_far, 0),
+    ROW(places_of_least_so_far, 0),
+    ROW(log_sums_of_small_terms, 1),
+    ROW(places_that_are_not_0, 0),
+    ROW(coordinates_that_are_not_0, 0),
     ROW(running_sums_of_rows, 1),
     ROW(running_sums_of_columns, 1),
     ROW(products_of_rows, 1),

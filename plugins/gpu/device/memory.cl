@@ -262,9 +262,12 @@ GPU_KERNEL void nonzero_count(GPU_GLOBAL const uint8_t *in, GPU_GLOBAL int64_t *
     counts[first + part] = count;
 }
 
-/* One item: counts become the positions of the parts, and the total follows them. */
+#define GPU_COUNTS 8 /* neighbouring ones that an item reads at once */
+
+/* One item, or a group of a GPU: counts become the positions of the parts, and the total follows them. */
 GPU_KERNEL void nonzero_sum(GPU_GLOBAL int64_t *counts, int64_t first, int64_t parts)
 {
+#if GPU_PROCESSOR
     int64_t total = 0;
     if (gpu_item() != 0) return;
     for (int64_t i = 0; i < parts; i++) {
@@ -273,6 +276,32 @@ GPU_KERNEL void nonzero_sum(GPU_GLOBAL int64_t *counts, int64_t first, int64_t p
         total += count;
     }
     counts[first + parts] = total;
+#else
+    GPU_LOCAL int64_t sums[GPU_GROUP_ITEMS];
+    uint32_t me = gpu_group_item();
+    int64_t total = 0;
+    for (int64_t begin = 0; begin < parts; begin += GPU_GROUP_ITEMS * GPU_COUNTS) {
+        int64_t own[GPU_COUNTS], sum = 0, at = begin + me * GPU_COUNTS, before = total;
+        GPU_UNROLL
+        for (uint32_t k = 0; k < GPU_COUNTS; k++) {
+            own[k] = at + k < parts ? counts[first + at + k] : 0;
+            sum += own[k];
+        }
+        sums[me] = sum;
+        GPU_BARRIER();
+        for (uint32_t i = 0; i < GPU_GROUP_ITEMS; i++) {
+            before += i < me ? sums[i] : 0;
+            total += sums[i];
+        }
+        GPU_UNROLL
+        for (uint32_t k = 0; k < GPU_COUNTS; k++) {
+            if (at + k < parts) counts[first + at + k] = before;
+            before += own[k];
+        }
+        GPU_BARRIER();
+    }
+    if (me == 0) counts[first + parts] = total;
+#endif
 }
 
 /* Row p of the result has nest.rank coordinates, the outermost dimension first. */

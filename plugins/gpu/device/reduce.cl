@@ -11,7 +11,7 @@
  * Operands: out, in, and of cummax and cummin the positions.
  *
  * On a GPU reductions are done by groups: `width` items take a part of a line together, so that neighbouring items
- * read neighbouring elements (reduce_group, merge_group).
+ * read neighbouring elements (reduce_group, merge_group). What is in front of a part of a scan is found likewise (scan_group).
  */
 #include "dialect.h"
 
@@ -571,6 +571,19 @@ GPU_KERNEL void reduce_parts(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int64_t *
     for (uint32_t p = 0; p < parts; p++) s = gpu_merge(nest.opcode, s, states + first, line * parts + p);
     gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, nest.numel / lines);
 }
+
+/* An item a line: the state of each part becomes that of all before it. */
+GPU_KERNEL void scan_parts(GPU_GLOBAL int64_t *states, int64_t first, gpu_nest nest)
+{
+    uint32_t line = gpu_item(), parts = (uint32_t)nest.scalars[2];
+    if (line >= (uint32_t)nest.scalars[1]) return;
+    gpu_state s = gpu_start(nest.opcode);
+    for (uint32_t p = 0; p < parts; p++) {
+        gpu_state before = s;
+        s = gpu_merge(nest.opcode, s, states + first, line * parts + p);
+        gpu_keep(states + first, line * parts + p, before);
+    }
+}
 #else
 /* Both states in one. Of equal elements the one with the lower position counts. */
 GPU_FUNCTION gpu_state gpu_join(uint32_t opcode, gpu_state s, gpu_state t)
@@ -583,7 +596,7 @@ GPU_FUNCTION gpu_state gpu_join(uint32_t opcode, gpu_state s, gpu_state t)
         return s;
     }
     s = gpu_take(opcode == GPU_COUNT ? GPU_SUM : opcode, s, t.value, t.position);
-    s.rest += t.rest;
+    if (opcode != GPU_LOG_SUM) s.rest += t.rest; /* of a logarithm it may be larger than the other state */
     return s;
 }
 
@@ -702,20 +715,32 @@ GPU_KERNEL void merge_group(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int64_t *s
     if (me % width == 0 && line < lines)
         gpu_finish(out + at[0], nest.dtypes[0], nest.opcode, s, nest.numel / lines);
 }
-#endif
 
-/* An item a line: the state of each part becomes that of all before it. */
-GPU_KERNEL void scan_parts(GPU_GLOBAL int64_t *states, int64_t first, gpu_nest nest)
+/* As scan_parts, but `width` items take a line: each of them a run of its parts, in order. */
+GPU_KERNEL void scan_group(GPU_GLOBAL int64_t *states, int64_t first, uint32_t width, gpu_nest nest)
 {
-    uint32_t line = gpu_item(), parts = (uint32_t)nest.scalars[2];
-    if (line >= (uint32_t)nest.scalars[1]) return;
-    gpu_state s = gpu_start(nest.opcode);
-    for (uint32_t p = 0; p < parts; p++) {
-        gpu_state before = s;
-        s = gpu_merge(nest.opcode, s, states + first, line * parts + p);
+    GPU_LOCAL_STATES
+    uint32_t me = gpu_group_item(), line = gpu_item() / width, parts = (uint32_t)nest.scalars[2];
+    uint32_t each = (parts + width - 1) / width, begin = me % width * each, end = begin + each < parts ? begin + each : parts;
+    gpu_state s = gpu_start(nest.opcode), before = s;
+    if (line >= (uint32_t)nest.scalars[1]) end = 0;
+    for (uint32_t p = begin; p < end; p++) s = gpu_merge(nest.opcode, s, states + first, line * parts + p);
+    GPU_SHARE(s, me)
+    GPU_BARRIER();
+    for (uint32_t i = me - me % width; i < me; i++) {
+        gpu_state other;
+        other.value = values[i];
+        other.rest = rests[i];
+        other.position = positions[i];
+        before = gpu_join(nest.opcode, before, other);
+    }
+    for (uint32_t p = begin; p < end; p++) {
+        s = gpu_merge(nest.opcode, before, states + first, line * parts + p);
         gpu_keep(states + first, line * parts + p, before);
+        before = s;
     }
 }
+#endif
 
 #if GPU_PROCESSOR && GPU_TYPE == 32 && (defined(__OPENCL_VERSION__) || defined(__OPENCL_C_VERSION__))
 /* Running sums of whole vectors of contiguous float32, from s on; gives how many elements. Rounding errors of s are kept. */
