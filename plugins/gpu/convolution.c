@@ -66,24 +66,42 @@ static convolution describe(const tn_call *call, uint32_t first, const tn_tensor
 
 /* ---- An element an item ----------------------------------------------------------------------------------- */
 
-/* The first three are the kernel's, in its order. `bias` without memory is absent; NULL: the kernel takes none. */
-static int32_t run_directly(convolution *c, const char *kernel, const operand operands[3],
-                            const operand *bias, uint64_t items)
+/* The operands are the kernel's, in its order. */
+static gpu_job job_of(convolution *c, const char *kernel, const operand operands[3])
 {
     gpu_job job = gpu_job_of(c->call, GPU_FILE_WINDOWS, gpu_type(c->dtype), kernel);
-    uint32_t has_bias = bias && bias->memory;
     job.program.dtypes[0] = (uint8_t)c->w.dtype;
     for (uint32_t k = 0; k < 3; k++) {
         c->w.offsets[k] = operands[k].offset;
         if (operands[k].memory) gpu_give_memory(&job, operands[k].memory);
     }
-    if (bias) {
-        c->w.offsets[3] = bias->offset;
-        gpu_give_memory(&job, bias->memory);
-        gpu_give(&job, &has_bias, sizeof has_bias);
-    }
+    return job;
+}
+
+/* An element an item. `bias` without memory is absent. */
+static int32_t run_directly(convolution *c, const char *kernel, const operand operands[3],
+                            const operand *bias, uint64_t items)
+{
+    gpu_job job = job_of(c, kernel, operands);
+    uint32_t has_bias = bias->memory != NULL;
+    c->w.offsets[3] = bias->offset;
+    gpu_give_memory(&job, bias->memory);
+    gpu_give(&job, &has_bias, sizeof has_bias);
     gpu_give(&job, &c->w, sizeof c->w);
     return gpu_launch(&job, items, GPU_LIGHT);
+}
+
+/* A GPU has as many items for an element of the weight as keep it busy, each of them with rows of windows. */
+static int32_t weigh_directly(convolution *c, const operand operands[3], uint64_t elements)
+{
+    const gpu_device *d = gpu_device_of(c->call);
+    uint64_t rows = (uint64_t)c->w.images * c->w.out[0] * c->w.out[1],
+             wanted = gpu_items_wanted(d) / elements;
+    uint32_t width = d->properties.is_processor ? 1 : gpu_width_for(rows < wanted ? rows : wanted);
+    gpu_job job = job_of(c, "convolve_weight", operands);
+    gpu_give(&job, &width, sizeof width);
+    gpu_give(&job, &c->w, sizeof c->w);
+    return gpu_launch(&job, elements * width, GPU_LIGHT);
 }
 
 /* ---- Products ---------------------------------------------------------------------------------------------- */
@@ -294,16 +312,16 @@ static int32_t run_pass(convolution *c, int32_t is_transposed, operand to, opera
 
 static int32_t run_weight(convolution *c, operand weight, operand in, operand out)
 {
-    uint64_t at_once, items = (uint64_t)c->w.groups * c->w.out_channels * c->w.in_channels * c->elements;
+    uint64_t at_once, elements = (uint64_t)c->w.groups * c->w.out_channels * c->w.in_channels * c->elements;
     const operand operands[] = {weight, in, out};
-    if (!items) return TN_OK;
+    if (!elements) return TN_OK;
     int32_t status = run_library(c, GPU_CONVOLVE_WEIGHT, in, weight, out, (operand){0});
     if (status != TN_E_UNSUPPORTED) return status;
     int32_t is_wide =
         gpu_bytes(c->dtype) == 4 || c->w.images == 1; /* sums of several rounds are kept in the result */
     return uses_products(c, &at_once) && (is_wide || at_once == c->w.images)
                ? weight_products(c, weight, in, out, at_once)
-               : run_directly(c, "convolve_weight", operands, NULL, items);
+               : weigh_directly(c, operands, elements);
 }
 
 /* convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) */

@@ -183,6 +183,17 @@ static tn_tensor *gradients_of_convolution_of(tn_scope *at, tn_tensor *a, tn_ten
                                 0, TN_INTS(0), 1, TN_BOOLS(1, 1, 1));
     return in_a_line(at, g.result0, tn_mul_scalar(at, g.result1, 0.01), tn_mul_scalar(at, g.result2, 0.01));
 }
+/* Few elements of the weight, and windows of all images for each. */
+static tn_tensor *gradients_of_channels_of(tn_scope *at, tn_tensor *a, tn_tensor *b)
+{
+    tn_tensor *images = tn_slice(at, IMAGES(a), .dim = 2, .end = 20), *none = tn_slice(at, a, .end = 0);
+    tn_tensor *weight = tn_view(at, tn_slice(at, b, .end = 36), TN_INTS(4, 1, 3, 3));
+    tn_tensor *grad = tn_view(at, tn_slice(at, b, .end = 5 * 4 * 10 * 70), TN_INTS(5, 4, 10, 70));
+    tn_convolution_backward_result g =
+        tn_convolution_backward(at, grad, images, weight, TN_INTS(0), TN_INTS(2, 1), TN_INTS(1), TN_INTS(1),
+                                0, TN_INTS(0), 4, TN_BOOLS(0, 1, 0));
+    return in_a_line(at, tn_mul_scalar(at, g.result1, 0.01), none, none);
+}
 static tn_tensor *gradients_of_normalisation_of(tn_scope *at, tn_tensor *a, tn_tensor *b)
 {
     tn_tensor *x = tn_slice(at, ROWS(a), .end = 90);
@@ -345,6 +356,7 @@ static const struct {
     ROW(one_row, 1),
     ROW(gradient_of_shares, 1),
     ROW(gradients_of_convolution, 1),
+    ROW(gradients_of_channels, 1),
     ROW(gradients_of_normalisation, 1),
     ROW(shares_of_columns, 1),
     ROW(shares_of_channels, 1),

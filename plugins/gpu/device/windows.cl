@@ -420,40 +420,47 @@ GPU_KERNEL void convolve_transposed(GPU_GLOBAL uint8_t *in, GPU_GLOBAL const uin
     for (int32_t j = begin; j < end; j++) gpu_store(in + (int64_t)j * GPU_STEP, GPU_DTYPE, sums[j - begin]);
 }
 
-/* An item is an element of the weight's gradient. Operands: it, the image, the gradient of the result. */
+/*
+ * `width` items, a power of two that divides a group, take an element of the weight's gradient: each of them rows of windows of
+ * all images. Operands: it, the image, the gradient of the result. On processors width is 1.
+ */
 GPU_KERNEL void convolve_weight(GPU_GLOBAL uint8_t *weight, GPU_GLOBAL const uint8_t *in, GPU_GLOBAL const uint8_t *out,
-                                gpu_window w)
+                                uint32_t width, gpu_window w)
 {
-    uint32_t i = gpu_item(), k[3], size = w.in[0] * w.in[1] * w.in[2], positions = w.out[0] * w.out[1] * w.out[2];
-    if (i >= w.groups * w.out_channels * w.in_channels * w.kernel_size[0] * w.kernel_size[1] * w.kernel_size[2]) return;
+#if !GPU_PROCESSOR
+    GPU_LOCAL T shared[GPU_GROUP_ITEMS];
+#endif
+    uint32_t i = gpu_item() / width, mine = gpu_item() % width, k[3], rows = w.images * w.out[0] * w.out[1];
+    uint32_t size = w.in[0] * w.in[1] * w.in[2], positions = w.out[0] * w.out[1] * w.out[2];
     uint32_t channel = gpu_coordinates(i, w.kernel_size[0], w.kernel_size[1], w.kernel_size[2], k), o = channel / w.in_channels;
     uint32_t c = o / w.out_channels * w.in_channels + channel % w.in_channels;
+    gpu_span s = gpu_windows_inside(&w, k[2], 0, (int32_t)w.out[2]);
+    int32_t x = s.begin * w.stride[2] - w.padding[2] + (int32_t)k[2] * w.dilation[2];
+    uint32_t count = s.begin < s.end ? (uint32_t)(s.end - s.begin) : 0;
     T sum = 0;
-    for (uint32_t image = 0; image < w.images; image++) {
-        GPU_GLOBAL const uint8_t *x_image = in + w.offsets[1] + (int64_t)(image * w.groups * w.in_channels + c) * size * GPU_STEP;
-        GPU_GLOBAL const uint8_t *y_image =
-            out + w.offsets[2] + (int64_t)(image * w.groups * w.out_channels + o) * positions * GPU_STEP;
-        for (uint32_t oz = 0; oz < w.out[0]; oz++)
-            for (uint32_t oy = 0; oy < w.out[1]; oy++) {
-                uint32_t z = (uint32_t)((int32_t)oz * w.stride[0] - w.padding[0] + (int32_t)k[0] * w.dilation[0]);
-                uint32_t y = (uint32_t)((int32_t)oy * w.stride[1] - w.padding[1] + (int32_t)k[1] * w.dilation[1]);
-                T row = 0;
-                if (z >= w.in[0] || y >= w.in[1]) continue;
-                gpu_span s = gpu_windows_inside(&w, k[2], 0, (int32_t)w.out[2]);
-                int32_t x = s.begin * w.stride[2] - w.padding[2] + (int32_t)k[2] * w.dilation[2];
-                uint32_t count = s.begin < s.end ? (uint32_t)(s.end - s.begin) : 0;
-                GPU_GLOBAL const uint8_t *p = x_image + (int64_t)((int32_t)((z * w.in[1] + y) * w.in[2]) + x) * GPU_STEP;
-                GPU_GLOBAL const uint8_t *q =
-                    y_image + (int64_t)((int32_t)((oz * w.out[1] + oy) * w.out[2]) + s.begin) * GPU_STEP;
-                if (w.stride[2] == 1) {
-                    GPU_ADD_UP(row, 16, count, T u = GPU_AT(p, at); T v = GPU_AT(q, at);, u * v)
-                } else {
-                    for (uint32_t j = 0; j < count; j++) row += GPU_AT(p, j * w.stride[2]) * GPU_AT(q, j);
-                }
-                sum += row;
-            }
+    if (o >= w.groups * w.out_channels) rows = 0;
+    for (uint32_t r = mine; r < rows; r += width) {
+        uint32_t oy = r % w.out[1], oz = r / w.out[1] % w.out[0], image = r / w.out[1] / w.out[0];
+        uint32_t z = (uint32_t)((int32_t)oz * w.stride[0] - w.padding[0] + (int32_t)k[0] * w.dilation[0]);
+        uint32_t y = (uint32_t)((int32_t)oy * w.stride[1] - w.padding[1] + (int32_t)k[1] * w.dilation[1]);
+        T row = 0;
+        if (z >= w.in[0] || y >= w.in[1]) continue;
+        GPU_GLOBAL const uint8_t *p = in + w.offsets[1] + (int64_t)(image * w.groups * w.in_channels + c) * size * GPU_STEP +
+                                      (int64_t)((int32_t)((z * w.in[1] + y) * w.in[2]) + x) * GPU_STEP;
+        GPU_GLOBAL const uint8_t *q =
+            out + w.offsets[2] + (int64_t)(image * w.groups * w.out_channels + o) * positions * GPU_STEP +
+            (int64_t)((int32_t)((oz * w.out[1] + oy) * w.out[2]) + s.begin) * GPU_STEP;
+        if (w.stride[2] == 1) {
+            GPU_ADD_UP(row, 16, count, T u = GPU_AT(p, at); T v = GPU_AT(q, at);, u * v)
+        } else {
+            for (uint32_t j = 0; j < count; j++) row += GPU_AT(p, j * w.stride[2]) * GPU_AT(q, j);
+        }
+        sum += row;
     }
-    gpu_store(weight + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
+#if !GPU_PROCESSOR
+    GPU_ADD_GROUP(sum, shared, gpu_group_item(), width)
+#endif
+    if (mine == 0 && o < w.groups * w.out_channels) gpu_store(weight + w.offsets[0] + (int64_t)i * GPU_STEP, GPU_DTYPE, sum);
 }
 
 /*
