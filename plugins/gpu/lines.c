@@ -9,8 +9,9 @@
 
 #define LANES 64 /* columns that an item takes; see device/lines.cl */
 
-#define FEW_LINES 32    /* neighbouring lines that fill a read of memory */
-#define LONG_LINE 65536 /* elements of a line that is worth more than a group, unless there are many */
+#define FEW_LINES   32    /* neighbouring lines that fill a read of memory */
+#define LONG_LINE   65536 /* elements of a line that is worth more than a group, unless there are many */
+#define LONG_COLUMN 1024  /* the same where lines lie beside each other, and an item takes each */
 
 static int32_t is_processor(const tn_call *call)
 {
@@ -91,8 +92,12 @@ static const char *can_line(void *self, const tn_call *call, const tn_tensor_des
 /* Lines along a dimension. */
 static const char *can_line_of(void *self, const tn_call *call, const tn_tensor_desc *t, int64_t dim)
 {
-    if (is_processor(call) && inner_of(t, dim) != 1) return "the dimension is not the last one";
-    return can_line(self, call, t, t->rank ? (uint64_t)t->sizes[dim < 0 ? dim + t->rank : dim] : 1);
+    uint64_t inner = inner_of(t, dim), size = t->rank ? (uint64_t)t->sizes[dim < 0 ? dim + t->rank : dim] : 1;
+    if (is_processor(call) && inner != 1) return "the dimension is not the last one";
+    if (!is_processor(call) && inner >= FEW_LINES && size > LONG_COLUMN &&
+        gpu_numel(t) / size < gpu_items_wanted(gpu_device_of(call)) / 4)
+        return "the composite cuts long lines, so that few of them keep the device busy";
+    return can_line(self, call, t, size);
 }
 
 static const char *can_softmax(void *self, const tn_call *call)

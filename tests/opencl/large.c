@@ -212,6 +212,8 @@ CALCULATION(shares_of_channels, tn_log_softmax(at, IMAGES(b), 1))
 CALCULATION(shares_of_short_rows,
             tn_softmax(at, tn_view(at, tn_slice(at, a, .end = 70000), TN_INTS(10000, 7)), 1))
 CALCULATION(shares_of_all, tn_log_softmax(at, a, 0))
+CALCULATION(shares_of_long_columns,
+            tn_softmax(at, tn_view(at, tn_slice(at, a, .end = 70000), TN_INTS(1750, 40)), 0))
 CALCULATION(shares_with_infinities,
             tn_softmax(at, tn_log(at, tn_relu(at, tn_slice(at, ROWS(a), .end = 50))), 1))
 CALCULATION(shares_of_nothing, tn_softmax(at, tn_log(at, tn_mul_scalar(at, ROWS(a), 0.0)), 1))
@@ -362,6 +364,7 @@ static const struct {
     ROW(shares_of_channels, 1),
     ROW(shares_of_short_rows, 1),
     ROW(shares_of_all, 1),
+    ROW(shares_of_long_columns, 1),
     ROW(shares_with_infinities, 1),
     ROW(shares_of_nothing, 1),
     ROW(gradient_of_log_shares, 1),
