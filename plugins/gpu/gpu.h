@@ -298,6 +298,22 @@ int32_t gpu_move_elements(const tn_call *call, gpu_nest *nest, void *to, void *f
  */
 int32_t gpu_gather_rows(const tn_call *call, gpu_nest *nest, void *out, void *table, void *index);
 
+/*
+ * An index whose lines are in order (sort.c): of positions the low halves, from element `keys` of `memory` on, and which
+ * elements of the line they are, from `places` on. Equal positions are in the order of the line. All are uint32.
+ */
+typedef struct gpu_order {
+    void *memory; /* NULL: there is no order, and an item takes a line */
+    int64_t keys, places;
+} gpu_order;
+/*
+ * Sorts the index of a scatter, operand 1 of the nest, along dimension 0 if its lines are few and long, so that an item can take
+ * an element. Sets scalars[3] for device/scatter.h. Not on processors, for which lines are items enough.
+ */
+int32_t gpu_order_index(const tn_call *call, const tn_tensor_desc *index, gpu_nest *nest, gpu_order *out);
+/* Three arguments: the memory, keys and places. The order is borrowed until the launch. */
+void gpu_give_order(gpu_job *job, const gpu_order *order);
+
 /* Frees all programs of a device. */
 void gpu_programs_destroy(gpu_device *device);
 /* What kernels of the stream have found wrong: TN_OK or the late error, after which there is none. Waits. */

@@ -115,16 +115,18 @@ static int32_t flip(void *self, const tn_call *call)
     return gpu_move_elements(call, &nest, out->allocation, in->allocation, gpu_bytes(in->dtype));
 }
 
-/* Exchanges dimension `dim` of the nest with the innermost one. */
-static void to_front(gpu_nest *nest, uint32_t dim, uint32_t count)
+/* Moves dimension `dim` of the nest before the innermost one. The others stay in order. */
+static void to_front(gpu_nest *n, uint32_t dim)
 {
-    uint32_t size = nest->sizes[dim];
-    nest->sizes[dim] = nest->sizes[0];
-    nest->sizes[0] = size;
-    for (uint32_t k = 0; k < count; k++) {
-        int64_t stride = nest->strides[k][dim];
-        nest->strides[k][dim] = nest->strides[k][0];
-        nest->strides[k][0] = stride;
+    for (uint32_t d = dim; d > 0; d--) {
+        uint32_t size = n->sizes[d];
+        n->sizes[d] = n->sizes[d - 1];
+        n->sizes[d - 1] = size;
+        for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
+            int64_t stride = n->strides[k][d];
+            n->strides[k][d] = n->strides[k][d - 1];
+            n->strides[k][d - 1] = stride;
+        }
     }
 }
 
@@ -134,7 +136,8 @@ typedef struct scattering {
     const tn_tensor_desc *out, *index, *source;
     void *element;
     uint32_t dim;
-    gpu_nest nest; /* out, index, source; dimension 0 is that of the index */
+    gpu_nest nest;   /* out, index, source; dimension 0 is that of the index */
+    gpu_order order; /* of the index */
 } scattering;
 
 /* The element is what the source has, from now on. */
@@ -158,12 +161,10 @@ static void set_source(scattering *c)
     gpu_nest whole = c->nest;
     whole.rank = c->source->rank;
     gpu_nest_add(&whole, 2, c->source);
+    to_front(&whole, c->dim);
     memcpy(c->nest.strides[2], whole.strides[2], sizeof whole.strides[2]);
     c->nest.offsets[2] = whole.offsets[2];
     c->nest.dtypes[2] = whole.dtypes[2];
-    int64_t stride = c->nest.strides[2][c->dim];
-    c->nest.strides[2][c->dim] = c->nest.strides[2][0];
-    c->nest.strides[2][0] = stride;
     c->element = NULL;
 }
 
@@ -182,7 +183,7 @@ static void begin_scatter(scattering *c, const tn_call *call, uint64_t operation
     else
         gpu_nest_add(&c->nest, 1, c->index);
     index_into(&c->nest, 0, c->out, c->dim, operation);
-    to_front(&c->nest, c->dim, 2);
+    to_front(&c->nest, c->dim);
 }
 
 static void give_operands(gpu_job *job, const scattering *c)
@@ -193,29 +194,42 @@ static void give_operands(gpu_job *job, const scattering *c)
     gpu_give_faults(job);
 }
 
-static int32_t launch_lines(gpu_job *job, const scattering *c)
+/* An item is a line, or an element of the order. */
+static int32_t launch_items(gpu_job *job, const scattering *c)
 {
+    int32_t has_order = c->order.memory != NULL;
+    if (has_order) gpu_give_order(job, &c->order);
     gpu_give(job, &c->nest, sizeof c->nest);
-    return gpu_launch(job, c->nest.numel / c->nest.sizes[0], c->nest.sizes[0] >= 64 ? GPU_HEAVY : GPU_LIGHT);
+    return gpu_launch(job, has_order ? c->nest.numel : c->nest.numel / c->nest.sizes[0],
+                      !has_order && c->nest.sizes[0] >= 64 ? GPU_HEAVY : GPU_LIGHT);
+}
+
+/* Once for a call, which may scatter twice. */
+static int32_t order_index(scattering *c)
+{
+    return c->order.memory ? TN_OK : gpu_order_index(c->call, c->index, &c->nest, &c->order);
 }
 
 static int32_t overwrite(scattering *c)
 {
-    gpu_job job = gpu_job_of(c->call, GPU_FILE_MEMORY, 0, "scatter");
+    int32_t status = order_index(c);
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_MEMORY, 0, c->order.memory ? "scatter_sorted" : "scatter");
     c->nest.opcode = gpu_bytes(c->out->dtype);
     give_operands(&job, c);
-    return launch_lines(&job, c);
+    return status ? status : launch_items(&job, c);
 }
 
 /* The counts, for means, begin at element `first` of `counts`. */
 static int32_t combine(scattering *c, uint32_t reduction, void *counts, int64_t first)
 {
-    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_combine");
+    int32_t status = order_index(c);
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype),
+                             c->order.memory ? "scatter_combine_sorted" : "scatter_combine");
     c->nest.opcode = reduction;
     give_operands(&job, c);
     gpu_give_memory(&job, counts);
     gpu_give(&job, &first, sizeof first);
-    return launch_lines(&job, c);
+    return status ? status : launch_items(&job, c);
 }
 
 /* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value) */
@@ -234,21 +248,6 @@ static int32_t scatter(void *self, const tn_call *call)
 
 #define LEAST_COLUMNS 16 /* of a row, for which a vector is worth it */
 
-/* Moves dimension `from` of the nest to `to`, before it. */
-static void move_dim(gpu_nest *n, uint32_t from, uint32_t to)
-{
-    for (uint32_t d = from; d > to; d--) {
-        uint32_t size = n->sizes[d];
-        n->sizes[d] = n->sizes[d - 1];
-        n->sizes[d - 1] = size;
-        for (uint32_t k = 0; k < GPU_OPERANDS; k++) {
-            int64_t stride = n->strides[k][d];
-            n->strides[k][d] = n->strides[k][d - 1];
-            n->strides[k][d - 1] = stride;
-        }
-    }
-}
-
 /* Whether all elements of a row have one index, as in index_add. Then dimension 1 becomes that of the columns. */
 static int32_t are_rows(scattering *c)
 {
@@ -261,7 +260,6 @@ static int32_t are_rows(scattering *c)
         return 0;
     for (uint32_t d = 1; d < n.rank; d++)
         if (n.strides[1][d]) return 0;
-    move_dim(&n, c->dim, 1);
     gpu_nest_merge(&n, 1, 3);
     if (n.rank < 2 || n.strides[0][1] != bytes || n.strides[2][1] != bytes || n.sizes[1] < LEAST_COLUMNS)
         return 0;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sort.stable and topk (device/sort.cl). */
+/* sort.stable and topk, and the order of an index for scatters (device/sort.cl). */
 #include "gpu.h"
 
 #define RUN           16  /* elements that insertion sorts faster than merging */
 #define LEAST_RADIX   256 /* elements of a line for which its 256 counts are worth it */
 #define LEAST_PART    2048
 #define MOST_SELECTED 64 /* see device/sort.cl */
+
+/* Elements of an index's line from which on one item takes longer to walk it than the launches of a sort; wanted items of a
+ * device for each line that it sorts, since all lines are merged several times. */
+#define LEAST_ORDERED  256
+#define ITEMS_OF_ORDER 256
 
 /* A sort in preparation. Keys and positions of all lines are in one allocation, twice: they go from one half to the other. */
 typedef struct half {
@@ -85,7 +90,7 @@ static int32_t sort_digit(const sorting *s, uint32_t shift, uint32_t parts)
 static int32_t sort_by_digits(sorting *s, uint32_t parts)
 {
     int32_t status = make_keys(s, "radix_keys", (uint64_t)s->lines * parts, GPU_HEAVY);
-    for (uint32_t shift = 0; !status && shift < 8 * gpu_bytes(s->in->dtype); shift += 8) {
+    for (uint32_t shift = 0; !status && shift < 8 * s->nest.opcode; shift += 8) {
         status = sort_digit(s, shift, parts);
         swap(s);
     }
@@ -138,7 +143,8 @@ static int32_t write_results(sorting *s)
     return gpu_launch(&job, (uint64_t)s->lines * s->kept, GPU_LIGHT);
 }
 
-static int32_t sort_whole(sorting *s)
+/* Leaves the keys and positions in order in s->from. */
+static int32_t sort_lines(sorting *s)
 {
     const gpu_device *d = gpu_device_of(s->call);
     uint64_t n = s->nest.numel, wanted = gpu_items_wanted(d), parts = (wanted + s->lines - 1) / s->lines,
@@ -147,7 +153,8 @@ static int32_t sort_whole(sorting *s)
     if (parts > most) parts = most;
     uint64_t length = (s->size + parts - 1) / parts;
     parts = (s->size + length - 1) / length;
-    uint64_t counts = 256 * parts * s->lines * 4;
+    int32_t has_digits = d->properties.is_processor && s->size >= LEAST_RADIX;
+    uint64_t counts = has_digits ? 256 * parts * s->lines * 4 : 0;
     /* Both halves of the keys, both of the positions, the counts. */
     int32_t status = gpu_workspace(s->call, 2 * n * kept_bytes + counts, &s->memory, &offset);
     if (status) return status;
@@ -156,10 +163,12 @@ static int32_t sort_whole(sorting *s)
     s->to = (half){s->from.keys + (int64_t)n, s->from.places + (int64_t)n};
     s->counts = (int64_t)(places / 4 + 2 * n);
     s->nest.scalars[3] = length;
-    if (d->properties.is_processor && s->size >= LEAST_RADIX)
-        status = sort_by_digits(s, (uint32_t)parts);
-    else
-        status = sort_by_merging(s);
+    return has_digits ? sort_by_digits(s, (uint32_t)parts) : sort_by_merging(s);
+}
+
+static int32_t sort_whole(sorting *s)
+{
+    int32_t status = sort_lines(s);
     return status ? status : write_results(s);
 }
 
@@ -203,6 +212,41 @@ static int32_t run(const tn_call *call, int64_t dim, int32_t is_descending, int6
     int32_t is_few =
         s.kept <= MOST_SELECTED && s.kept < s.size && s.lines >= gpu_items_wanted(gpu_device_of(call)) / 2;
     return is_few ? select_first(&s) : sort_whole(&s);
+}
+
+int32_t gpu_order_index(const tn_call *call, const tn_tensor_desc *index, gpu_nest *nest, gpu_order *out)
+{
+    const gpu_device *d = gpu_device_of(call);
+    uint64_t lines = nest->numel / nest->sizes[0], wanted = gpu_items_wanted(d), is_shared = 1;
+    sorting s = {.call = call, .in = index, .nest = *nest, .size = nest->sizes[0], .key_bytes = 4};
+    *out = (gpu_order){.memory = NULL};
+    for (uint32_t k = 1; k < nest->rank; k++)
+        if (nest->strides[1][k]) is_shared = 0;
+    s.lines = is_shared ? 1 : (uint32_t)lines;
+    if (d->properties.is_processor || s.size < LEAST_ORDERED || lines >= wanted ||
+        (uint64_t)s.lines * ITEMS_OF_ORDER > wanted ||
+        (nest->dtypes[1] != GPU_I32 && nest->dtypes[1] != GPU_I64))
+        return TN_OK;
+    if (is_shared) s.nest.rank = 1;
+    s.nest.numel = s.size * s.lines;
+    memcpy(s.nest.strides[0], nest->strides[1], sizeof s.nest.strides[0]);
+    s.nest.offsets[0] = nest->offsets[1];
+    s.nest.dtypes[0] = GPU_I32; /* of int64 the low half, in which positions differ: a half of the memory */
+    s.nest.opcode = 4;
+    s.nest.scalars[0] = s.size;
+    s.nest.scalars[1] = s.lines;
+    s.nest.scalars[2] = 0;
+    int32_t status = sort_lines(&s);
+    *out = (gpu_order){.memory = s.memory, .keys = s.from.keys, .places = s.from.places};
+    nest->scalars[3] = is_shared;
+    return status;
+}
+
+void gpu_give_order(gpu_job *job, const gpu_order *order)
+{
+    gpu_give_memory(job, order->memory);
+    gpu_give(job, &order->keys, sizeof order->keys);
+    gpu_give(job, &order->places, sizeof order->places);
 }
 
 /* sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) */

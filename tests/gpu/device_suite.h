@@ -7,6 +7,7 @@
 #define TENON_TESTS_GPU_DEVICE_SUITE_H
 
 #include <criterion/criterion.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -56,6 +57,16 @@ static inline void close_device(void)
     tn_context_destroy(ctx);
     s = NULL;
     ctx = NULL;
+}
+
+/* Whether the device computes in float64. */
+static inline bool has_double(void)
+{
+    tn_device_facts facts = {.size = sizeof facts};
+    cr_assert_eq(tn_device_get_facts(ctx, device, &facts), TN_OK);
+    for (const tn_dtype *d = facts.dtypes; *d; d++)
+        if (*d == TN_FLOAT64) return true;
+    return false;
 }
 
 /* A tensor of two floats, and what it must hold. */

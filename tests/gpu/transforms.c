@@ -15,15 +15,6 @@ static void close_suite(void)
 }
 TestSuite(transforms, .init = open_tested_device, .fini = close_suite, .timeout = 900);
 
-static bool has_double(void)
-{
-    tn_device_facts facts = {.size = sizeof facts};
-    cr_assert_eq(tn_device_get_facts(ctx, device, &facts), TN_OK);
-    for (const tn_dtype *d = facts.dtypes; *d; d++)
-        if (*d == TN_FLOAT64) return true;
-    return false;
-}
-
 static bool is_double(tn_dtype dtype)
 {
     return dtype == TN_FLOAT64 || dtype == TN_COMPLEX128;

@@ -4,6 +4,7 @@
  * nonzero. An element an item unless a kernel says more. nest.opcode is the size of an element in bytes.
  */
 #include "dialect.h"
+#include "scatter.h"
 
 /* values[0], values[1]: the element. */
 GPU_KERNEL void fill(GPU_GLOBAL uint8_t *out, gpu_nest nest)
@@ -187,6 +188,19 @@ GPU_KERNEL void scatter(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index
         at[2] += nest.strides[2][0];
     }
 }
+
+#if !GPU_PROCESSOR
+/* As `scatter` in the order of an index (scatter.h): an item is an element, and the last one of a position writes. */
+GPU_KERNEL void scatter_sorted(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index, GPU_GLOBAL const uint8_t *source,
+                               GPU_GLOBAL int32_t *fault, GPU_GLOBAL const uint32_t *sorted, int64_t first_key,
+                               int64_t first_place, gpu_nest nest)
+{
+    GPU_BEGIN_SORTED
+    if (i + 1u < length && keys[i + 1u] == keys[i]) return;
+    gpu_move(out + at[0] + position * (int64_t)nest.scalars[0], source + at[2] + (int64_t)places[i] * nest.strides[2][0],
+             nest.opcode);
+}
+#endif
 
 /*
  * Rows of tables, chosen by an index: an item copies scalars[1] elements of a row, or what is left of it; of rows in one piece

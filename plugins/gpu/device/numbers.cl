@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What computes a little on elements of type T: copies that convert, iota, scatter that combines, products. */
 #include "dialect.h"
+#include "scatter.h"
 
 GPU_KERNEL void convert(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *in, gpu_nest nest)
 {
@@ -63,6 +64,17 @@ GPU_KERNEL void scatter_add_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8
 }
 #endif
 
+/* What a reduction makes of an element and x. */
+GPU_FUNCTION void gpu_combine(GPU_GLOBAL uint8_t *to, uint32_t dtype, uint32_t reduction, T x)
+{
+    T old = gpu_load(to, dtype);
+    if (reduction == GPU_SUM || reduction == GPU_MEAN) x = old + x;
+    if (reduction == GPU_PROD) x = old * x;
+    if (reduction == GPU_MAX) x = is_nan(old) || old > x ? old : x;
+    if (reduction == GPU_MIN) x = is_nan(old) || old < x ? old : x;
+    gpu_store(to, dtype, x);
+}
+
 /*
  * As `scatter` of memory.cl, but the source is combined with what is there; nest.opcode is a reduction. For means
  * `counts`, from element `first` on, counts what each position has got.
@@ -99,15 +111,33 @@ GPU_KERNEL void scatter_combine(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_
             gpu_fault(fault, GPU_FAULT_INDEX, (int32_t)nest.scalars[2], position, size);
             continue;
         }
-        T old = gpu_load(to, nest.dtypes[0]);
         if (nest.opcode == GPU_MEAN) counts[first + (int64_t)i * size + position]++;
-        if (nest.opcode == GPU_SUM || nest.opcode == GPU_MEAN) x = old + x;
-        if (nest.opcode == GPU_PROD) x = old * x;
-        if (nest.opcode == GPU_MAX) x = is_nan(old) || old > x ? old : x;
-        if (nest.opcode == GPU_MIN) x = is_nan(old) || old < x ? old : x;
-        gpu_store(to, nest.dtypes[0], x);
+        gpu_combine(to, nest.dtypes[0], nest.opcode, x);
     }
 }
+
+#if !GPU_PROCESSOR
+/*
+ * As `scatter_combine` in the order of an index (scatter.h): an item is an element, and the first one of a position combines
+ * all of them, in the order of the source. So one position for a whole line is as slow as there.
+ */
+GPU_KERNEL void scatter_combine_sorted(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index,
+                                       GPU_GLOBAL const uint8_t *source, GPU_GLOBAL int32_t *fault,
+                                       GPU_GLOBAL int32_t *counts, int64_t first, GPU_GLOBAL const uint32_t *sorted,
+                                       int64_t first_key, int64_t first_place, gpu_nest nest)
+{
+    GPU_BEGIN_SORTED
+    uint32_t key = keys[i], begin = i;
+    GPU_GLOBAL uint8_t *to = out + at[0] + position * (int64_t)nest.scalars[0];
+    if (i > 0 && keys[i - 1u] == key) return;
+    for (; i < length && keys[i] == key; i++) {
+        GPU_GLOBAL const uint8_t *from = source + at[2] + (int64_t)places[i] * nest.strides[2][0];
+        gpu_combine(to, nest.dtypes[0], nest.opcode,
+                    nest.immediate & 4u ? gpu_value(nest.values[2]) : gpu_load(from, nest.dtypes[2]));
+    }
+    if (nest.opcode == GPU_MEAN) counts[first + (int64_t)line * size + position] = (int32_t)(i - begin);
+}
+#endif
 
 /* Sums become means: an item is a position of a line. scalars as above, but scalars[2] is added to the counts. */
 GPU_KERNEL void scatter_mean(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int32_t *counts, int64_t first, gpu_nest nest)
