@@ -21,7 +21,7 @@ static int32_t is_indexed(tn_tensors list, int64_t d)
 }
 
 /* Adjacent indices put their shape in their place, others in front. */
-static int32_t read_shape(tn_scope *s, const tn_tensor *self, tn_tensors list, selection *out)
+static int32_t read_shape(tn_scope *s, const tn_tensor *self, int64_t dims, tn_tensors list, selection *out)
 {
     int64_t first = -1, last = -1, apart = 0, n = 0, *size = tni_scope_ints(s, 2 * TN_MAX_RANK);
     for (int64_t d = 0; d < list.count; d++) {
@@ -35,7 +35,7 @@ static int32_t read_shape(tn_scope *s, const tn_tensor *self, tn_tensors list, s
     }
     if (!size) return TN_E_OUT_OF_MEMORY;
     out->place = apart || first < 0 ? 0 : first;
-    for (int64_t d = 0; d < rank_of(self); d++) {
+    for (int64_t d = 0; d < dims; d++) {
         if (!is_indexed(list, d)) size[n++] = tn_tensor_size(self, d);
     }
     int64_t own = (int64_t)out->shape.rank;
@@ -68,14 +68,16 @@ static tn_tensor *steps_of(tn_scope *s, tn_tensor *index, int64_t size, int64_t 
     return tn_where_scalarself(s, bad, -numel - 1, tn_mul_scalar(s, wrapped, stride));
 }
 
-static int32_t select_places(tn_scope *s, const tn_tensor *self, tn_tensors list, selection *out)
+/* Of the first `dims` dimensions of self. */
+static int32_t select_places(tn_scope *s, const tn_tensor *self, int64_t dims, tn_tensors list,
+                             selection *out)
 {
-    int64_t stride = 1, numel = tn_tensor_numel(self), rank;
+    int64_t stride = 1, numel = numel_of((tn_ints){tn_tensor_sizes(self), dims}), rank;
     *out = (selection){.shape = {.rank = 0}};
-    if (read_shape(s, self, list, out)) return -1;
+    if (read_shape(s, self, dims, list, out)) return -1;
     rank = out->size.count;
     int64_t kept = rank - out->shape.rank;
-    for (int64_t d = rank_of(self) - 1; d >= 0 && !tn_scope_failed(s); d--) {
+    for (int64_t d = dims - 1; d >= 0 && !tn_scope_failed(s); d--) {
         int64_t size = tn_tensor_size(self, d), at;
         tn_tensor *part;
         if (is_indexed(list, d)) {
@@ -98,36 +100,57 @@ void composite_index_tensor(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0);
     selection at;
-    if (select_places(s, self, arg_tensors(args, 1), &at)) return;
+    if (select_places(s, self, rank_of(self), arg_tensors(args, 1), &at)) return;
     if (!at.flat) return give(outs, 0, tn_clone(s, self));
     tn_tensor *flat = tni_reshape(s, tn_expand(s, at.flat, at.size), TN_INTS(-1));
     if (numel_of(at.size) == 0) return give(outs, 0, tni_empty_on(s, self, 0, at.size));
     give(outs, 0, tni_reshape(s, tn_gather(s, tni_reshape(s, self, TN_INTS(-1)), 0, flat), at.size));
 }
 
+/* How many dimensions tell elements apart: the indexed ones, if all others are behind them and are whole rows; else all. */
+static int64_t dims_of_places(const tn_tensor *self, tn_tensors list)
+{
+    int64_t indexed = 0;
+    while (is_indexed(list, indexed)) indexed++;
+    for (int64_t d = indexed; d < list.count; d++)
+        if (is_indexed(list, d)) return rank_of(self);
+    return indexed && tn_tensor_numel(self) ? indexed : rank_of(self);
+}
+
 /*
- * (self, indices, values, accumulate, unsafe). Bools are added as numbers; half types are rounded after each
- * addition, as in ATen.
+ * (self, indices, values, accumulate, unsafe). All elements of a whole row have its place. Bools are added as numbers; half
+ * types are rounded after each addition, as in ATen.
  */
 void composite_index_put_impl(tn_scope *s, const tn_value *args, tn_value *outs)
 {
     tn_tensor *self = arg_tensor(args, 0), *values = arg_tensor(args, 2), *flat;
     tn_dtype dtype = dtype_of(self), in = arg_bool(args, 3) && dtype == TN_BOOL ? TN_UINT8 : dtype;
+    int64_t dims = dims_of_places(self, arg_tensors(args, 1)), rank, width = 1, *size;
     selection at;
     give(outs, 0, self);
-    if (select_places(s, self, arg_tensors(args, 1), &at)) return;
-    values = tn_expand(s, values, at.size);
+    if (select_places(s, self, dims, arg_tensors(args, 1), &at)) return;
+    rank = at.size.count;
+    size = tni_scope_ints(s, rank + rank_of(self) - dims);
+    if (!size) return;
+    memcpy(size, at.size.data, (size_t)rank * sizeof *size);
+    for (int64_t d = dims; d < rank_of(self); d++) {
+        width *= tn_tensor_size(self, d);
+        size[rank++] = tn_tensor_size(self, d);
+    }
+    values = tn_expand(s, values, (tn_ints){size, rank});
     if (!at.flat) { /* a number */
         tn_copy_(s, self, arg_bool(args, 3) ? tn_add(s, self, values) : values);
         return;
     }
-    if (numel_of(at.size) == 0) return;
+    const int64_t count = numel_of(at.size);
+    if (count == 0) return;
     int32_t dense = tn_tensor_is_contiguous(self, TN_CONTIGUOUS_FORMAT) && in == dtype;
-    tn_tensor *places = tni_reshape(s, tn_expand(s, at.flat, at.size), TN_INTS(-1));
-    flat = dense ? tn_view(s, self, TN_INTS(-1))
+    tn_tensor *places = tni_reshape(s, tn_expand(s, at.flat, at.size), TN_INTS(count, 1));
+    places = tn_expand(s, places, TN_INTS(count, width));
+    flat = dense ? tn_view(s, self, TN_INTS(-1, width))
                  : tni_reshape(s, tn_clone(s, tni_cast(s, self, in), .memory_format = TN_CONTIGUOUS_FORMAT),
-                               TN_INTS(-1));
-    values = tni_reshape(s, values ? tni_cast(s, values, in) : NULL, TN_INTS(-1));
+                               TN_INTS(-1, width));
+    values = tni_reshape(s, values ? tni_cast(s, values, in) : NULL, TN_INTS(count, width));
     if (arg_bool(args, 3))
         tn_scatter_add_(s, flat, 0, places, values);
     else

@@ -252,7 +252,8 @@ Test(scatter, operands_with_strides_of_their_own)
     values v = make(&c, TN_FLOAT32);
     tn_tensor *self = tn_select(s, tn_stack(s, TN_TENSORS(self_of(&v), self_of(&v)), .dim = 1), 1, 1);
     tn_tensor *source = tn_cat(s, TN_TENSORS(source_of(&v), self_of(&v)), 0);
-    tn_tensor *index = tn_select(s, tn_stack(s, TN_TENSORS(index_of(&v), index_of(&v)), .dim = 1), 1, 0);
+    tn_tensor *index = index_of(&v);
+    index = tn_select(s, tn_stack(s, TN_TENSORS(tn_neg(s, index), index), .dim = 1), 1, 1);
     tn_scatter_add_(s, self, 0, index, source);
     tn_scatter_value_(s, self, 0, tn_slice(s, index, .end = 280), TN_SCALAR(2));
     tn_scatter_value_reduce_(s, self, 0, index, TN_SCALAR(0.25), "add");
@@ -310,6 +311,52 @@ Test(scatter, elements_are_put_and_accumulated)
     expect(many, large, 1200, "index_put of a mask", 0);
 }
 
+/* self is [30, 4, 3]: one index chooses rows of 12 elements, two choose rows of 3, and one in the middle no rows. */
+Test(scatter, rows_are_put_and_accumulated)
+{
+    enum { COUNT = 300, HELD = 30 * 4 * 3 };
+    static double x[HELD], y[COUNT * 12], want[HELD];
+    int64_t first[COUNT], second[COUNT];
+    uint32_t state = 11;
+    for (int i = 0; i < HELD; i++) x[i] = (double)(float)noise(&state);
+    for (int i = 0; i < COUNT * 12; i++) y[i] = (double)(float)noise(&state);
+    for (int64_t i = 0; i < COUNT; i++) {
+        first[i] = i * i % 30 - (i % 2 ? 30 : 0);
+        second[i] = i % 4;
+    }
+    for (int way = 0; way < 6; way++) {
+        const int adds = way % 2, of = way / 2; /* the first index, both, the second */
+        const int64_t width = of == 1 ? 3 : 12;
+        for (int i = 0; i < HELD; i++) want[i] = x[i];
+        for (int64_t i = 0; i < COUNT && of < 2; i++)
+            for (int64_t c = 0; c < width; c++) {
+                double *to = &want[(first[i] + 30) % 30 * 12 + (of ? second[i] * 3 : 0) + c];
+                *to = (double)(float)(adds ? *to + y[i * width + c] : y[i * width + c]);
+            }
+        for (int64_t i = 0; i < 9 * 90 && of == 2; i++) { /* values are [30, 9, 3] */
+            double *to = &want[i / 27 * 12 + second[i / 3 % 9] * 3 + i % 3];
+            *to = (double)(float)(adds ? *to + y[i] : y[i]);
+        }
+        tn_tensor *rows = tn_from_data(s, TN_INT64, TN_INTS(COUNT), first, device);
+        tn_tensor *inner = tn_from_data(s, TN_INT64, TN_INTS(of == 1 ? COUNT : 9), second, device);
+        tn_tensor *const at[][2] = {{rows, NULL}, {rows, inner}, {NULL, inner}};
+        tn_ints sizes = of == 0 ? TN_INTS(COUNT, 4, 3) : of == 1 ? TN_INTS(COUNT, 3) : TN_INTS(30, 9, 3);
+        tn_tensor *self = on_device(TN_FLOAT32, TN_INTS(30, 4, 3), x);
+        tn_index_put_(s, self, ((tn_tensors){at[of], of == 0 ? 1 : 2}), on_device(TN_FLOAT32, sizes, y),
+                      .accumulate = adds);
+        expect(self, want, HELD, "index_put", 0);
+    }
+    int64_t bad[] = {0, 30};
+    tn_index_put_(s, on_device(TN_FLOAT32, TN_INTS(30, 4, 3), x),
+                  TN_TENSORS(tn_from_data(s, TN_INT64, TN_INTS(2), bad, device)),
+                  on_device(TN_FLOAT32, TN_INTS(2, 4, 3), y));
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_E_INDEX);
+    tn_index_put_(s, on_device(TN_FLOAT32, TN_INTS(30, 0), x),
+                  TN_TENSORS(tn_from_data(s, TN_INT64, TN_INTS(1), bad, device)),
+                  on_device(TN_FLOAT32, TN_INTS(1, 0), y));
+    cr_assert_eq(tn_scope_failed(s), TN_OK);
+}
+
 /* Row 3 is padding. Sums of half types are rounded once. */
 Test(scatter, gradients_of_a_table)
 {
@@ -344,7 +391,6 @@ static void expect_late(tn_tensor *t, const double *want, int64_t count, const c
     cr_assert_not_null(strstr(tn_last_error()->message, text), "%s", tn_last_error()->message);
     expect(t, want, count, text, 0);
 }
-
 
 Test(scatter, positions_out_of_range_are_reported)
 {
