@@ -165,6 +165,8 @@ CALCULATION(gathered, tn_gather(at, x[0], 1, tn_view(at, POSITIONS(24, 7), TN_IN
 CALCULATION(scattered, tn_scatter(at, x[0], 1, tn_view(at, POSITIONS(20, 7), TN_INTS(4, 5)), x[1]))
 CALCULATION(scattered_and_added,
             tn_scatter_add(at, x[0], 1, tn_view(at, POSITIONS(20, 7), TN_INTS(4, 5)), x[1]))
+CALCULATION(scattered_along_a_line, tn_scatter(at, x[0], 0, POSITIONS(300, 7), x[1]))
+CALCULATION(added_along_a_line, tn_scatter_add(at, x[0], 0, POSITIONS(300, 7), x[1]))
 CALCULATION(means_of_rows, tn_index_reduce(at, x[0], 0, POSITIONS(5, 4), x[1], "mean"))
 CALCULATION(rows_of_a_table, tn_index_select(at, x[0], 0, POSITIONS(9, 4)))
 CALCULATION(rows_added, tn_index_add(at, x[0], 0, POSITIONS(5, 4), x[1]))
@@ -192,6 +194,8 @@ Test(kernels, elements_are_moved)
         {"gather", gathered, FLOATS | INTEGERS, 0, {{4, 7}}},
         {"scatter", scattered, FLOATS | INTEGERS, 0, {{4, 7}, {4, 5}}},
         {"scatter_add", scattered_and_added, FLOATS | INTEGERS, 0, {{4, 7}, {4, 5}}},
+        {"scatter of a long line", scattered_along_a_line, FLOATS | INTEGERS, 0, {{7}, {300}}},
+        {"scatter_add of a long line", added_along_a_line, FLOATS | INTEGERS, 0, {{7}, {300}}},
         {"index_reduce", means_of_rows, FLOATS | INTEGERS, 0, {{4, 3}, {5, 3}}},
         {"index_add", rows_added, FLOATS | INTEGERS, 0, {{4, 70}, {5, 70}}},
         {"index_select", rows_of_a_table, FLOATS | INTEGERS, 0, {{4, 6}}},
