@@ -73,7 +73,7 @@ static values make(const shape *c, tn_dtype dtype)
         const int64_t line = c->is_shared ? 0 : i / (c->n * c->inner) * c->inner + i % c->inner;
         const int64_t k = i / c->inner % c->n;
         v.source[i] = element(dtype, i, &state);
-        v.index[i] = (k * k + 3 * k + line) % c->size;
+        v.index[i] = (k * k + (3 + line) * k + line) % c->size;
     }
     return v;
 }
