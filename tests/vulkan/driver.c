@@ -109,13 +109,14 @@ static void *read_staged(void *data)
 Test(driver, a_copy_that_waits_does_not_keep_the_staging_buffer)
 {
     void *first = queue_of_test(), *second = queue_of_test(), *memory = memory_of(64), *other = memory_of(64);
+    void *from[] = {first, memory};
     pthread_t thread;
     uint8_t data = 3, got = 0;
     set("staging", tn_value_bool(1));
     atomic_store(&may_return, 0);
     cr_assert_eq(driver->queue_callback(device, first, hold, NULL), TN_OK);
     cr_assert_eq(driver->fill(device, first, memory, 0, 64, "\x9", 1), TN_OK);
-    cr_assert_eq(pthread_create(&thread, NULL, read_staged, (void *[]){first, memory}), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, read_staged, from), 0);
     usleep(50000); /* the first copy would have the buffer by now */
     cr_assert_eq(driver->write(device, second, other, 7, &data, 1), TN_OK, "%s", last_error);
     cr_assert_eq(driver->read(device, second, &got, other, 7, 1), TN_OK, "%s", last_error);
