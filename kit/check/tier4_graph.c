@@ -74,11 +74,17 @@ static int holds(const graph_desk *d, const char *what, const tn_tensor *x, doub
     return 1;
 }
 
+/* A plugin may learn only here that the vendor's version cannot capture. */
 static int begin(const graph_desk *d, tn_graph *graph)
 {
-    return ok(d->out, tn_stream_wait_stream(d->side, d->home), "wait_stream") &&
-           ok(d->out, tn_stream_set_current(d->t->ctx, d->side), "set_current") &&
-           ok(d->out, tn_graph_capture_begin(graph, d->side), "capture_begin");
+    if (!ok(d->out, tn_stream_wait_stream(d->side, d->home), "wait_stream") ||
+        !ok(d->out, tn_stream_set_current(d->t->ctx, d->side), "set_current"))
+        return 0;
+    int32_t status = tn_graph_capture_begin(graph, d->side);
+    if (status != TN_E_UNSUPPORTED) return ok(d->out, status, "capture_begin");
+    check_absent(d->out, "the device captures no graphs: %s", tn_last_error()->message);
+    tn_stream_set_current(d->t->ctx, d->home);
+    return 0;
 }
 
 static int end(const graph_desk *d, tn_graph *graph)
