@@ -28,12 +28,12 @@ uint64_t tni_stream_pool(const tn_stream *stream)
 
 static int32_t refuse(tn_graph *g, const char *text)
 {
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->text_lock);
     if (!g->text[0]) {
         snprintf(g->text, sizeof g->text, "%s", text);
         g->refused_on = pthread_self();
     }
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_unlock(&g->text_lock);
     return tni_error(TN_E_STATE, "%s", text);
 }
 
@@ -62,11 +62,11 @@ static void blame(tni_device *d, const char *message, const char *op)
 {
     pthread_mutex_lock(&d->lock);
     for (tn_graph *g = d->capturing; g; g = g->next) {
-        pthread_mutex_lock(&g->lock);
+        pthread_mutex_lock(&g->text_lock);
         if (g->text[0] && !g->op[0] && pthread_equal(g->refused_on, pthread_self()) &&
             !strcmp(g->text, message))
             snprintf(g->op, sizeof g->op, "%s", op);
-        pthread_mutex_unlock(&g->lock);
+        pthread_mutex_unlock(&g->text_lock);
     }
     pthread_mutex_unlock(&d->lock);
 }

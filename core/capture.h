@@ -19,7 +19,8 @@ struct tn_graph {
     tn_context *ctx;
     tni_handle_mark life;
     tni_device *device;
-    pthread_mutex_t lock;        /* streams, text, op, kept; making and launching the executable */
+    pthread_mutex_t lock;        /* streams, kept; making and launching the executable */
+    pthread_mutex_t text_lock;   /* text, refused_on, op; may be taken under the device's lock */
     pthread_mutex_t random_lock; /* of randoms, while capturing */
     tn_graph *next;              /* in the device's list of captures under way */
     uint64_t capture;            /* number of the capture under way, 0: none */

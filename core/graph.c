@@ -37,6 +37,7 @@ int32_t tn_graph_create(tn_context *ctx, tn_device device, tn_graph **out)
     g->ctx = ctx;
     g->device = d;
     pthread_mutex_init(&g->lock, NULL);
+    pthread_mutex_init(&g->text_lock, NULL);
     pthread_mutex_init(&g->random_lock, NULL);
     tni_context_own(ctx);
     tni_handle_made(ctx, g, "graph");
@@ -124,6 +125,7 @@ void tn_graph_release(tn_graph *graph)
     empty(graph);
     tn_memory_pool_release(graph->shared);
     pthread_mutex_destroy(&graph->random_lock);
+    pthread_mutex_destroy(&graph->text_lock);
     pthread_mutex_destroy(&graph->lock);
     tni_handle_free(ctx, graph, sizeof *graph, &graph->life);
     tni_context_unown(ctx);
