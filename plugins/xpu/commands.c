@@ -4,7 +4,8 @@
  *
  * What comes behind a callback is held back on the host until that has returned. In a list it would wait for an event that the
  * host signals: drivers may stay in the call that appends such a wait, and all lists of one engine would wait behind it. A queue
- * that waits for an event that is held back holds back its own work, too, so nothing in a list waits for the host.
+ * that waits for an event that is held back holds back its own work, too, so nothing in a list waits for the host. So does a queue
+ * that waits for an event of another card.
  */
 #include "xpu.h"
 
@@ -67,11 +68,13 @@ struct xpu_command {
     xpu_queue *queue;
     void (*callback)(void *user);
     void *user;
+    xpu_event *awaited; /* of a callback: what it waits for, in place of calling the program; or NULL */
 };
 
 static void destroy_command(xpu_command *c)
 {
-    if (c->event) xpu_event_release(c->queue->device, c->event);
+    xpu_event_release(c->queue->device, c->event);
+    xpu_event_release(c->queue->device, c->awaited);
     free(c);
 }
 
@@ -279,26 +282,32 @@ static void run_callback(void *data)
     xpu_command *c = data;
     xpu_queue *q = c->queue;
     xpu_device *d = q->device;
-    xpu_event *before = c->event;
+    xpu_event *before = c->event, *awaited = c->awaited;
     pthread_mutex_lock(&q->lock);
     while (!c->is_next) pthread_cond_wait(&q->went_on, &q->lock);
     pthread_mutex_unlock(&q->lock);
     if (xpu_event_state(before) == XPU_EVENT_APPENDED)
         d->ze->zeEventHostSynchronize(before->handle, FOR_EVER);
-    c->callback(c->user);
+    if (awaited)
+        xpu_event_wait(d, awaited);
+    else
+        c->callback(c->user);
     go_on_behind(q); /* the queue may be gone from now on */
     xpu_event_release(d, before);
+    xpu_event_release(d, awaited);
     free(c);
 }
 
-/* The program appends to its own list what it likes, so the host waits there. */
-int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
+/* Holds later work back until the callback has returned, or the event has come that it awaits. The program appends to its own list
+ * what it likes, so the host waits there. */
+static int32_t add_callback(xpu_device *d, xpu_queue *q, const xpu_command *what)
 {
-    xpu_device *d = device;
-    xpu_queue *q = queue;
-    xpu_command *c = calloc(1, sizeof *c);
+    xpu_command *c = malloc(sizeof *c);
     if (!c) return xpu_no_memory(d);
-    *c = (xpu_command){.kind = CALLBACK, .queue = q, .callback = callback, .user = user};
+    *c = *what;
+    c->kind = CALLBACK;
+    c->queue = q;
+    xpu_event_retain(c->awaited);
     int32_t status = xpu_event_take(d, 0, &c->event);
     pthread_mutex_lock(&q->lock);
     c->is_next = !q->held;
@@ -314,11 +323,33 @@ int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *use
     return status;
 }
 
+int32_t xpu_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user)
+{
+    return add_callback(device, queue, &(xpu_command){.callback = callback, .user = user});
+}
+
 /* ---- Work of the host -------------------------------------------------------------------------------------------- */
 
+/* Whether lists of the device can wait for events of the other one. Those of lists in order are counters in memory of the card,
+ * which Intel's driver does not show to others: the lists of another card would fault. */
+static int32_t sees_counters(const xpu_device *d, const xpu_device *other)
+{
+    const int32_t is_of_card =
+        d->has_address && other->has_address && memcmp(&d->address, &other->address, sizeof d->address) == 0;
+    return d == other || is_of_card ||
+           !(__atomic_load_n(&d->keeps_order, __ATOMIC_RELAXED) ||
+             __atomic_load_n(&other->keeps_order, __ATOMIC_RELAXED));
+}
+
+/* A thread waits for what the lists cannot wait for. */
 int32_t xpu_queue_wait(void *device, void *queue, void *event)
 {
-    return submit(device, queue, &(xpu_command){.kind = WAIT, .event = event});
+    xpu_device *d = device;
+    xpu_event *e = event;
+    int32_t has_come = 0;
+    if (sees_counters(d, e->device)) return submit(d, queue, &(xpu_command){.kind = WAIT, .event = e});
+    const int32_t status = xpu_event_query(d, e, &has_come);
+    return status || has_come ? status : add_callback(d, queue, &(xpu_command){.awaited = e});
 }
 
 int32_t xpu_queue_launch(xpu_device *d, xpu_queue *q, const xpu_launch_of *launch)

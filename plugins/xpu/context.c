@@ -162,6 +162,7 @@ int32_t xpu_event_take(xpu_device *d, int32_t has_times, xpu_event **out)
         status = new_event(d, of, out);
     pthread_mutex_unlock(&c->lock);
     if (status) return status;
+    (*out)->device = d;
     (*out)->recorded = xpu_now();
     (*out)->reached = 0;
     xpu_event_set_state(*out, XPU_EVENT_UNUSED);

@@ -350,21 +350,10 @@ static void close_device(void *device)
     free(d);
 }
 
-/* Whether they are one device, or tiles of a card. */
-static int32_t is_of_card(const xpu_device *d, const xpu_device *other)
-{
-    return d->has_address && other->has_address &&
-           memcmp(&d->address, &other->address, sizeof d->address) == 0;
-}
-
-/* Lists wait for events of their context. Those of lists in order are counters in memory of the card, which Intel's driver does not
- * show to others: the lists of another card would fault. */
+/* Lists wait for events of their context. */
 static int32_t waits_for(void *device, void *other)
 {
-    const xpu_device *d = device, *o = other;
-    const int32_t has_counters = __atomic_load_n(&d->keeps_order, __ATOMIC_RELAXED) ||
-                                 __atomic_load_n(&o->keeps_order, __ATOMIC_RELAXED);
-    return d->shared == o->shared && (!has_counters || is_of_card(d, o));
+    return ((xpu_device *)device)->shared == ((xpu_device *)other)->shared;
 }
 
 /* ---- Handles for others ------------------------------------------------------------------------------------ */

@@ -11,6 +11,7 @@
 #include "symbols.h"
 
 typedef struct xpu_context xpu_context;
+typedef struct xpu_device xpu_device;
 typedef struct xpu_pool xpu_pool;
 typedef struct xpu_events xpu_events;
 
@@ -26,6 +27,7 @@ enum {
 typedef struct xpu_event {
     struct xpu_event *next; /* in the list of those given back */
     xpu_context *context;
+    xpu_device *device; /* that records it */
     xpu_events *of;
     ze_event_handle_t handle;
     uint32_t references;
@@ -66,7 +68,7 @@ typedef struct xpu_contexts {
     xpu_context *first;
 } xpu_contexts;
 
-typedef struct xpu_device {
+struct xpu_device {
     gpu_plugin *plugin;
     const xpu_symbols *ze;
     uint32_t index;
@@ -95,7 +97,7 @@ typedef struct xpu_device {
     xpu_dnn *dnn;    /* oneDNN, once it is needed; atomic, too */
     void **borrowed; /* memory of other libraries, once for each time it was taken */
     uint32_t n_borrowed, most_borrowed;
-} xpu_device;
+};
 
 #define XPU_NO_TILE   UINT32_MAX
 #define XPU_ALIGNMENT 64 /* of memory, in bytes */

@@ -534,7 +534,7 @@ Test(drivers, times_longer_than_the_range_that_are_asked_for_later)
 
 /* ---- Several cards ----------------------------------------------------------------------------------------------- */
 
-/* The driver reports lists that wait for what counts in memory of another card: there the host waits. */
+/* The driver reports lists that wait for what counts in memory of another card. */
 static void expect_values_of_another(void)
 {
     tn_event *event;
@@ -558,6 +558,29 @@ Test(drivers, cards_do_not_wait_for_each_others_counters)
     expect_values_of_another();
     setenv("ZE_TEST_UUID", "a", 1);
     expect_values_of_another();
+}
+
+/* By a thread: what is queued behind the wait is held back. */
+Test(drivers, a_stream_waits_for_another_card_and_the_host_does_not)
+{
+    gate in_callback;
+    open_tested_device();
+    const tn_device second = tn_device_parse(ctx, "xpu:1");
+    tn_stream *home = tn_stream_current(ctx, device), *target = tn_stream_current(ctx, second);
+    tn_tensor *x = pair(device, 1, 2);
+    gate_init(&in_callback);
+    cr_assert_eq(tn_stream_add_callback(home, gate_wait, &in_callback), TN_OK);
+    tn_add_scalar_(s, x, 1);
+    tn_tensor *y = tn_mul_scalar(s, tn_to_device(s, x, second, TN_FLOAT32), 10);
+    cr_assert_eq(tn_stream_add_callback(target, count_call, NULL), TN_OK);
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(tn_stream_query(target), 0);
+        usleep(1000);
+    }
+    cr_expect_eq(atomic_load(&calls), 0);
+    gate_open(&in_callback);
+    expect_pair(y, 20, 30);
+    cr_expect_eq(atomic_load(&calls), 1);
 }
 
 /* ---- Devices and memory --------------------------------------------------------------------------------------------- */
