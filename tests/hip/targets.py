@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Which GPUs the HIP plugin has device code for, if the build may choose: those that hipcc compiles for, as here a compiler that
-knows two targets and has the device library of one.
+knows two targets and has the device library of one. And which programs the build takes, from what a compiler says about memory.
 
     targets.py GEN_CUDA
 """
@@ -22,9 +22,28 @@ done
 [ "$known$shows" = 11 ]
 """
 
+# Says that an item of KERNEL has SCRATCH bytes of memory.
+TELLS = """#!/bin/sh
+printf 'Function Name: KERNEL__memory_0_0\\n    VGPRs: 9\\n    ScratchSize [bytes/lane]: SCRATCH\\n    VGPRs Spill: 0\\n' >&2
+"""
+
+
+def status_of(tool, folder, kernel, scratch, target):
+    hipcc, source = Path(folder, "hipcc"), Path(folder, "memory.cl")
+    hipcc.write_text(TELLS.replace("KERNEL", kernel).replace("SCRATCH", str(scratch)))
+    hipcc.chmod(0o755)
+    source.write_text("")
+    return subprocess.run([sys.executable, tool, "program", f"{hipcc}:{target}", folder, source, "memory_0_0", f"{folder}/out.fatbin",
+                           f"{folder}/out.txt"], capture_output=True).returncode
+
 
 def main(tool):
     failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kernel, scratch, target, expected in [("copy", 0, "gfx90a", 0), ("copy", 16, "gfx90a", 1), ("copy", 16, "gfx906", 0),
+                                                  ("transpose", 16, "gfx90a", 0)]:
+            if status_of(tool, folder, kernel, scratch, target) != expected:
+                failures.append(f"{kernel} with {scratch} bytes for {target}: the status is not {expected}")
     with tempfile.TemporaryDirectory() as folder:
         hipcc = Path(folder, "hipcc")
         hipcc.write_text(COMPILER)
@@ -34,7 +53,7 @@ def main(tool):
             if done.returncode or done.stdout.strip() != expected:
                 failures.append(f"{wanted}: '{done.stdout.strip()}', expected '{expected}'\n{done.stderr}")
     print(*failures, sep="\n")
-    print(f"{3 - len(failures)} passed, {len(failures)} failed, 0 skipped")
+    print(f"{7 - len(failures)} passed, {len(failures)} failed, 0 skipped")
     return 1 if failures else 0
 
 
