@@ -586,10 +586,11 @@ typedef struct tn_collectives_interface {
                       TN_OUT void **out_communicator) TN_HOST_THREAD;
     /* Called when no call of it is unfinished. */
     void (*destroy)(void *self, TN_TAKES void *communicator) TN_HOST_THREAD;
-    /* TN_OK, or the error of a call that has failed since it was queued. Does not wait. */
+    /* TN_OK, or the error of a call that has failed since it was queued. Does not wait. Called at any time. */
     int32_t (*status)(void *self, void *communicator);
-    /* Ends the calls that are queued or under way, so that streams go on; their results are undefined. Only status
-     * and destroy are called afterwards. NULL: the host waits for the streams. */
+    /* Ends the calls that are queued or under way, so that streams go on; their results are undefined. Called while
+     * another call is under way only if that has kept the host waiting for a second. Only status and destroy are
+     * called afterwards. NULL: the host waits for the streams. */
     int32_t (*abort)(void *self, void *communicator) TN_HOST_THREAD;
     /* Each rank's `to` becomes the reduction of all `from`. `to` and `from` of a rank may be the same
      * range. */
