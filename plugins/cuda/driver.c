@@ -195,9 +195,9 @@ static int32_t open_device(gpu_plugin *plugin, uint32_t index, void **out_device
         free(d);
         return status;
     }
+    cuda_callbacks_init(&d->callbacks);
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->mapping, NULL);
-    cuda_callbacks_init(&d->callbacks);
     *out_device = d;
     return TN_OK;
 }

@@ -638,24 +638,27 @@ static const tn_settings_interface settings =
 
 /* ---- The driver -------------------------------------------------------------------------------------------- */
 
-GPU_DEFINE_DRIVER(
-    "vulkan",
-    /* Devices */
-    .settings = &settings, .dlpack_type = 7, .state_bytes = sizeof(vulkan_state), .find = find,
-    .forget = forget, .describe = describe, .open = open_device, .close = close_device,
-    .status = vulkan_status, .native = native,
-    /* Memory */
-    .alloc = vulkan_alloc, .free = vulkan_free, .retain = vulkan_retain, .memory_of = vulkan_memory_of,
-    .host_alloc = vulkan_host_alloc, .host_free = vulkan_host_free, .memory_info = vulkan_memory_info,
-    /* Queues */
-    .queue_create = vulkan_queue_create, .queue_destroy = vulkan_queue_destroy,
-    .queue_query = vulkan_queue_query, .queue_finish = vulkan_queue_finish, .queue_wait = vulkan_queue_wait,
-    .native_wait = vulkan_native_wait, .queue_callback = vulkan_queue_callback,
-    /* Events */
-    .event_record = vulkan_event_record, .event_release = vulkan_event_release,
-    .event_query = vulkan_event_query, .event_wait = vulkan_event_wait, .event_elapsed = vulkan_event_elapsed,
-    /* Copies */
-    .write = vulkan_write, .read = vulkan_read, .copy = vulkan_copy, .fill = vulkan_fill,
-    /* Programs */
-    .program_create = vulkan_program_create, .program_destroy = vulkan_program_destroy,
-    .kernel_create = vulkan_kernel_create, .kernel_destroy = vulkan_kernel_destroy, .launch = vulkan_launch);
+GPU_DEFINE_DRIVER("vulkan",
+                  /* Devices */
+                  .settings = &settings, .dlpack_type = 7, .state_bytes = sizeof(vulkan_state), .find = find,
+                  .forget = forget, .describe = describe, .open = open_device, .close = close_device,
+                  .status = vulkan_status, .native = native,
+                  /* Memory */
+                  .memory_info = vulkan_memory_info, .memory_of = vulkan_memory_of, .alloc = vulkan_alloc,
+                  .free = vulkan_free, .retain = vulkan_retain, .host_alloc = vulkan_host_alloc,
+                  .host_free = vulkan_host_free,
+                  /* Queues */
+                  .queue_create = vulkan_queue_create, .queue_destroy = vulkan_queue_destroy,
+                  .queue_query = vulkan_queue_query, .queue_finish = vulkan_queue_finish,
+                  .queue_wait = vulkan_queue_wait, .native_wait = vulkan_native_wait,
+                  .queue_callback = vulkan_queue_callback,
+                  /* Events */
+                  .event_record = vulkan_event_record, .event_release = vulkan_event_release,
+                  .event_query = vulkan_event_query, .event_wait = vulkan_event_wait,
+                  .event_elapsed = vulkan_event_elapsed,
+                  /* Copies */
+                  .write = vulkan_write, .read = vulkan_read, .copy = vulkan_copy, .fill = vulkan_fill,
+                  /* Programs */
+                  .program_create = vulkan_program_create, .program_destroy = vulkan_program_destroy,
+                  .kernel_create = vulkan_kernel_create, .kernel_destroy = vulkan_kernel_destroy,
+                  .launch = vulkan_launch);

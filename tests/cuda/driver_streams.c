@@ -163,12 +163,16 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
     END
 }
 
+/* Events of captures, and those that a runtime refuses because their stream captures. */
+#define REFUSE_CAPTURED(event)               \
+    REFUSE(event->capture, captured(event))  \
+    CUgraph g = capture_that_refuses(event); \
+    REFUSE(g, break_capture(g, CUDA_ERROR_CAPTURED_EVENT))
+
 EXPORT CUresult cuEventQuery(CUevent event)
 {
     BEGIN(1)
-    REFUSE(event->capture, captured(event))
-    CUgraph g = capture_that_refuses(event);
-    REFUSE(g, break_capture(g, CUDA_ERROR_CAPTURED_EVENT))
+    REFUSE_CAPTURED(event)
     result = done_of(event) < issued_of(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
     if (result && late_insists()) ask(event->stream, event->number);
     END
@@ -177,9 +181,7 @@ EXPORT CUresult cuEventQuery(CUevent event)
 EXPORT CUresult cuEventSynchronize(CUevent event)
 {
     BEGIN(1)
-    REFUSE(event->capture, captured(event))
-    CUgraph g = capture_that_refuses(event);
-    REFUSE(g, break_capture(g, CUDA_ERROR_CAPTURED_EVENT))
+    REFUSE_CAPTURED(event)
     ask(event->stream, event->number);
     while (done_of(event) < issued_of(event)) wait_for(event);
     result = c->sticky;

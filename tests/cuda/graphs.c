@@ -350,12 +350,18 @@ Test(graphs, streams_run_work_again_behind_a_capture_that_fails)
     tn_stream_release(other);
 }
 
+static tn_stream *another_stream(void)
+{
+    tn_stream *stream = NULL;
+    cr_assert_eq(tn_stream_create(ctx, device, 0, &stream), TN_OK);
+    return stream;
+}
+
 /* A stream joins the second capture before there is any work in it: the event has the nodes of no other capture. */
 Test(graphs, events_of_an_earlier_capture_leave_nothing_behind)
 {
-    tn_stream *other = NULL;
+    tn_stream *other = another_stream();
     tn_tensor *x = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
-    cr_assert_eq(tn_stream_create(ctx, device, 0, &other), TN_OK);
     for (int i = 0; i < 2; i++) {
         begin();
         if (i == 0) tn_add_scalar_(s, x, 1.0);
@@ -374,10 +380,9 @@ Test(graphs, events_of_an_earlier_capture_leave_nothing_behind)
 /* What a capture has released meanwhile is not recorded outside of it. */
 Test(graphs, events_outside_of_a_capture_are_as_ever)
 {
-    tn_stream *other = NULL;
+    tn_stream *other = another_stream();
     tn_event *outside = NULL;
     tn_tensor *x = tn_zeros(s, TN_INTS(1), .dtype = TN_FLOAT32);
-    cr_assert_eq(tn_stream_create(ctx, device, 0, &other), TN_OK);
     cr_assert_eq(tn_event_create(ctx, device, 0, &outside), TN_OK);
     begin();
     tn_add_scalar_(s, x, 1.0);

@@ -3,7 +3,7 @@
  * The family over a driver that does nothing: a driver with a hole is refused by name, and what a driver does not say of
  * its device is 0, or asked for. Built once for each HOLE, as the driver is a constant.
  */
-#include "driver.h"
+#include "host.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -32,13 +32,6 @@ static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
     if (HOLE != HOLE_CLASS) out->device_class = TN_DEVICE_VIRTUAL;
 }
 
-/* No test opens the device. */
-static void never(void)
-{
-    abort();
-}
-#define NEVER(slot) .slot = (__typeof__(((gpu_driver *)0)->slot))never
-
 GPU_DEFINE_DRIVER("family", .find = find, .describe = describe,
                   .state_bytes = HOLE == HOLE_STATE ? 4 : sizeof(gpu_found), NEVER(open), NEVER(close),
                   NEVER(status), NEVER(native), NEVER(alloc), NEVER(free), NEVER(retain), NEVER(queue_create),
@@ -57,20 +50,6 @@ GPU_DEFINE_DRIVER("family", .find = find, .describe = describe,
 
 /* ---- The host -------------------------------------------------------------------------------------------- */
 
-static char last_error[1024];
-static int32_t record_error(void *context, int32_t status, const char *message)
-{
-    snprintf(last_error, sizeof last_error, "%s", message);
-    return status;
-}
-static void *host_alloc(void *context, uint64_t bytes)
-{
-    return malloc(bytes);
-}
-static void host_free(void *context, void *memory, uint64_t bytes)
-{
-    free(memory);
-}
 static const tn_host host = {
     .size = sizeof host, .error = record_error, .alloc = host_alloc, .free = host_free};
 

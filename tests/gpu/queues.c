@@ -4,6 +4,7 @@
  * for, fail on request, and note a wait that breaks a capture, as runtimes of vendors do.
  */
 #include "gpu.h"
+#include "host.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -149,20 +150,9 @@ static int32_t update(void *device, void *executable, void *graph)
     seen.updates++;
     return TN_OK;
 }
-static const gpu_graph_driver graphs = {.begin = begin,
-                                        .end = end,
-                                        .destroy = forget,
-                                        .instantiate = instantiate,
-                                        .launch = graph_launch,
-                                        .update = update,
-                                        .executable_destroy = forget};
-
-/* No test comes here. */
-static void never(void)
-{
-    abort();
-}
-#define NEVER(slot) .slot = (__typeof__(((gpu_driver *)0)->slot))never
+#define GRAPHS \
+    .begin = begin, .end = end, .destroy = forget, .instantiate = instantiate, .launch = graph_launch
+static const gpu_graph_driver graphs = {GRAPHS, .update = update, .executable_destroy = forget};
 
 GPU_DEFINE_DRIVER("queues", .state_bytes = sizeof(gpu_found), .find = find, .describe = describe,
                   .open = driver_open, .close = driver_close, .status = is_well, NEVER(native),
@@ -177,20 +167,6 @@ GPU_DEFINE_DRIVER("queues", .state_bytes = sizeof(gpu_found), .find = find, .des
 
 /* ---- The host -------------------------------------------------------------------------------------------- */
 
-static char last_error[1024];
-static int32_t record_error(void *context, int32_t status, const char *message)
-{
-    snprintf(last_error, sizeof last_error, "%s", message);
-    return status;
-}
-static void *host_alloc(void *context, uint64_t bytes)
-{
-    return malloc(bytes);
-}
-static void host_free(void *context, void *memory, uint64_t bytes)
-{
-    free(memory);
-}
 static int32_t no_cache(void *context, const char *name, char *out, uint32_t bytes)
 {
     return TN_E_IO;

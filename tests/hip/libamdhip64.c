@@ -412,22 +412,23 @@ static pthread_mutex_t *lock_of(hipEvent_t event)
     return &locks[(uintptr_t)event / 16 % 61];
 }
 
-EXPORT hipError_t hipEventQuery(hipEvent_t event)
+static hipError_t ask_event(hipEvent_t event, CUresult (*question)(CUevent event))
 {
     pthread_mutex_t *of_event = lock_of(event);
     pthread_mutex_lock(of_event);
-    hipError_t result = ON_DEVICE(cuEventQuery((CUevent)event));
+    hipError_t result = ON_DEVICE(question((CUevent)event));
     pthread_mutex_unlock(of_event);
     return result;
 }
 
+EXPORT hipError_t hipEventQuery(hipEvent_t event)
+{
+    return ask_event(event, cuEventQuery);
+}
+
 EXPORT hipError_t hipEventSynchronize(hipEvent_t event)
 {
-    pthread_mutex_t *of_event = lock_of(event);
-    pthread_mutex_lock(of_event);
-    hipError_t result = ON_DEVICE(cuEventSynchronize((CUevent)event));
-    pthread_mutex_unlock(of_event);
-    return result;
+    return ask_event(event, cuEventSynchronize);
 }
 
 EXPORT hipError_t hipEventElapsedTime(float *ms, hipEvent_t start, hipEvent_t end)
