@@ -16,72 +16,6 @@
 #define BATCHES        256 /* of a stream that are submitted and have not ended; then the host waits */
 #define RETIRE         16  /* with so many, a new batch looks which of them have ended */
 #define CHUNK_BYTES    (256u << 10)
-#define WAIT_NS        500000000u /* of one wait; then it is asked whether the device is lost */
-
-static int32_t submit_all(vulkan_device *d);
-
-/* ---- Timelines -------------------------------------------------------------------------------------------- */
-
-static void timeline_release(vulkan_device *d, vulkan_timeline *t)
-{
-    if (!t || --t->references) return;
-    d->vk.DestroySemaphore(d->device, t->semaphore, NULL);
-    free(t);
-}
-
-static int32_t timeline_create(vulkan_device *d, vulkan_timeline **out)
-{
-    const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                            .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
-    const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    vulkan_timeline *t = calloc(1, sizeof *t);
-    if (!t) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    t->references = 1;
-    VkResult result = d->vk.CreateSemaphore(d->device, &info, NULL, &t->semaphore);
-    if (result != VK_SUCCESS) {
-        free(t);
-        return vulkan_check(d, result, "vkCreateSemaphore");
-    }
-    *out = t;
-    return TN_OK;
-}
-
-/* Where the timeline is. Of a lost device some drivers (NVIDIA's) say that it is at its end, which is no error to them. */
-static int32_t value_of(vulkan_device *d, const vulkan_timeline *t, uint64_t *out)
-{
-    VkResult result = d->vk.GetSemaphoreCounterValue(d->device, t->semaphore, out);
-    if (result == VK_SUCCESS && *out == UINT64_MAX) result = VK_ERROR_DEVICE_LOST;
-    return vulkan_check(d, result, "vkGetSemaphoreCounterValue");
-}
-
-static int32_t reached(vulkan_device *d, const vulkan_timeline *t, uint64_t value, int32_t *out_reached)
-{
-    uint64_t now = 0;
-    int32_t status = value_of(d, t, &now);
-    if (!status) *out_reached = now >= value;
-    return status;
-}
-
-/* Waits without the lock; the caller has a reference. It waits in slices: drivers may look only when a wait begins or ends
- * whether the device is lost, and what was refused for want of memory must be submitted again. */
-static int32_t wait_for(vulkan_device *d, const vulkan_timeline *t, uint64_t value)
-{
-    const VkSemaphoreWaitInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-                                      .semaphoreCount = 1,
-                                      .pSemaphores = &t->semaphore,
-                                      .pValues = &value};
-    uint64_t now;
-    VkResult result = VK_SUCCESS;
-    int32_t status = TN_OK;
-    while (!status && (result = d->vk.WaitSemaphores(d->device, &info, WAIT_NS)) == VK_TIMEOUT) {
-        status = vulkan_status(d);
-        pthread_mutex_lock(&d->lock);
-        if (!status && t->submitted < value) status = submit_all(d);
-        pthread_mutex_unlock(&d->lock);
-    }
-    if (!status) status = vulkan_check(d, result, "queued work");
-    return status ? status : value_of(d, t, &now); /* a wait may succeed because the device is lost */
-}
 
 /* ---- Batches ---------------------------------------------------------------------------------------------- */
 
@@ -227,7 +161,7 @@ static void batch_recycle(vulkan_device *d, vulkan_batch *b)
         c->next = d->free_chunks;
         d->free_chunks = c;
     }
-    for (uint32_t i = 0; i < b->n_waits; i++) timeline_release(d, b->waits[i].timeline);
+    for (uint32_t i = 0; i < b->n_waits; i++) vulkan_timeline_release(d, b->waits[i].timeline);
     stamp_release(b->stamps, b->stamp);
     VkCommandPool pool = b->pool;
     VkCommandBuffer commands = b->commands;
@@ -245,7 +179,7 @@ static int32_t retire(vulkan_queue *q)
 {
     vulkan_device *d = q->device;
     uint64_t now = 0;
-    int32_t status = value_of(d, q->timeline, &now);
+    int32_t status = vulkan_timeline_value(d, q->timeline, &now);
     while (!status && q->submitted && q->submitted->value <= now) {
         vulkan_batch *b = q->submitted;
         q->submitted = b->next;
@@ -264,9 +198,9 @@ static int32_t wait_for_oldest(vulkan_queue *q)
     uint64_t value = q->submitted->value;
     t->references++;
     pthread_mutex_unlock(&d->lock);
-    int32_t status = wait_for(d, t, value);
+    int32_t status = vulkan_timeline_wait(d, t, value);
     pthread_mutex_lock(&d->lock);
-    timeline_release(d, t);
+    vulkan_timeline_release(d, t);
     return status ? status : retire(q);
 }
 
@@ -390,8 +324,7 @@ static int32_t submit_first(vulkan_queue *q, int32_t *out_moved)
     return TN_OK;
 }
 
-/* Submits all batches that can be, of all streams: one of them may have waited for another. */
-static int32_t submit_all(vulkan_device *d)
+int32_t vulkan_submit_all(vulkan_device *d)
 {
     int32_t status = TN_OK, moved = 1;
     while (moved && !status) {
@@ -449,7 +382,7 @@ static int32_t close_batch(vulkan_queue *q)
 
 int32_t vulkan_commit(vulkan_queue *q)
 {
-    int32_t closed = close_batch(q), status = submit_all(q->device);
+    int32_t closed = close_batch(q), status = vulkan_submit_all(q->device);
     return closed ? closed : status;
 }
 
@@ -497,7 +430,7 @@ int32_t vulkan_queue_create(void *device, int32_t priority, void **out_queue)
     vulkan_queue *q = calloc(1, sizeof *q);
     if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     q->device = d;
-    int32_t status = timeline_create(d, &q->timeline);
+    int32_t status = vulkan_timeline_create(d, &q->timeline);
     if (status) {
         free(q);
         return status;
@@ -520,7 +453,7 @@ void vulkan_queue_destroy(void *device, void *queue)
     if (status) { /* what has been submitted ends before it is used again, but for a lost device */
         uint64_t submitted = q->timeline->submitted;
         pthread_mutex_unlock(&d->lock);
-        (void)wait_for(d, q->timeline, submitted);
+        (void)vulkan_timeline_wait(d, q->timeline, submitted);
         pthread_mutex_lock(&d->lock);
     }
     if (q->open) batch_recycle(d, q->open);
@@ -529,7 +462,7 @@ void vulkan_queue_destroy(void *device, void *queue)
         next = b->next;
         batch_recycle(d, b);
     }
-    timeline_release(d, q->timeline);
+    vulkan_timeline_release(d, q->timeline);
     pthread_mutex_unlock(&d->lock);
     free(q);
 }
@@ -541,8 +474,8 @@ int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done)
     int32_t done = 0;
     pthread_mutex_lock(&d->lock);
     (void)close_batch(q); /* what it drops is reported below */
-    int32_t status = submit_all(d);
-    if (!status) status = reached(d, q->timeline, q->timeline->last, &done);
+    int32_t status = vulkan_submit_all(d);
+    if (!status) status = vulkan_timeline_reached(d, q->timeline, q->timeline->last, &done);
     if (!status) status = retire(q);
     if (!status) status = report_dropped(q);
     if (!status) *out_done = done;
@@ -556,10 +489,10 @@ int32_t vulkan_queue_finish(void *device, void *queue)
     vulkan_queue *q = queue;
     pthread_mutex_lock(&d->lock);
     (void)close_batch(q); /* what it drops is reported below */
-    int32_t status = submit_all(d);
+    int32_t status = vulkan_submit_all(d);
     uint64_t last = q->timeline->last;
     pthread_mutex_unlock(&d->lock);
-    if (!status) status = wait_for(d, q->timeline, last);
+    if (!status) status = vulkan_timeline_wait(d, q->timeline, last);
     pthread_mutex_lock(&d->lock);
     if (!status) status = retire(q);
     if (!status) vulkan_collect(d);
@@ -593,77 +526,6 @@ int32_t vulkan_queue_wait(void *device, void *queue, void *event)
     return status;
 }
 
-static void foreign_wait_destroy(vulkan_device *d, vulkan_foreign_wait *w)
-{
-    timeline_release(d, w->awaited);
-    timeline_release(d, w->end);
-    free(w);
-}
-
-/* Destroys the waits of other libraries' queues that have ended. With the lock held. */
-static void foreign_waits_retire(vulkan_device *d)
-{
-    for (vulkan_foreign_wait **at = &d->foreign_waits, *w; (w = *at);) {
-        int32_t has_ended = 0;
-        if (!reached(d, w->end, 1, &has_ended) && has_ended) {
-            *at = w->next;
-            foreign_wait_destroy(d, w);
-        } else {
-            at = &w->next;
-        }
-    }
-}
-
-/* Submits a wait to a queue of another library, which may have much to do before it. With the lock held. */
-static int32_t wait_in_queue(vulkan_device *d, VkQueue native, const vulkan_event *e)
-{
-    const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-    const uint64_t end = 1;
-    foreign_waits_retire(d);
-    vulkan_foreign_wait *w = calloc(1, sizeof *w);
-    if (!w) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    int32_t status = timeline_create(d, &w->end);
-    if (status) {
-        free(w);
-        return status;
-    }
-    w->awaited = e->timeline;
-    w->awaited->references++;
-    const VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-                                                    .waitSemaphoreValueCount = 1,
-                                                    .pWaitSemaphoreValues = &e->value,
-                                                    .signalSemaphoreValueCount = 1,
-                                                    .pSignalSemaphoreValues = &end};
-    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                               .pNext = &timeline,
-                               .waitSemaphoreCount = 1,
-                               .pWaitSemaphores = &e->timeline->semaphore,
-                               .pWaitDstStageMask = &stage,
-                               .signalSemaphoreCount = 1,
-                               .pSignalSemaphores = &w->end->semaphore};
-    status = vulkan_check(d, d->vk.QueueSubmit(native, 1, &info, VK_NULL_HANDLE),
-                          "vkQueueSubmit to the queue of another library");
-    if (status) {
-        foreign_wait_destroy(d, w);
-        return status;
-    }
-    w->next = d->foreign_waits;
-    d->foreign_waits = w;
-    return TN_OK;
-}
-
-int32_t vulkan_native_wait(void *device, uint64_t native, void *event)
-{
-    vulkan_device *d = device;
-    const vulkan_event *e = event;
-    pthread_mutex_lock(&d->lock);
-    /* The queue may be ours, which must not wait for what is submitted to it later: the host waits. */
-    const int32_t is_held = e->timeline->submitted < e->value;
-    int32_t status = is_held ? TN_OK : wait_in_queue(d, (VkQueue)(uintptr_t)native, e);
-    pthread_mutex_unlock(&d->lock);
-    return is_held ? wait_for(d, e->timeline, e->value) : status;
-}
-
 /* Takes the place of a batch: it waits for those before it, and those behind wait until it has returned. */
 static void *run_callback(void *data)
 {
@@ -675,7 +537,7 @@ static void *run_callback(void *data)
     const VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
                                         .semaphore = q->timeline->semaphore,
                                         .value = b->value};
-    int32_t status = wait_for(d, q->timeline, b->value - 1);
+    int32_t status = vulkan_timeline_wait(d, q->timeline, b->value - 1);
     b->callback(b->user);
     pthread_mutex_lock(&d->lock);
     take_closed(q);
@@ -684,7 +546,7 @@ static void *run_callback(void *data)
         q->timeline->submitted = b->value;
     }
     free(b);
-    submit_all(d);
+    vulkan_submit_all(d);
     d->callbacks--;
     pthread_cond_broadcast(&d->idle);
     pthread_mutex_unlock(&d->lock);
@@ -706,7 +568,7 @@ int32_t vulkan_queue_callback(void *device, void *queue, void (*callback)(void *
     } else {
         b->number = ++d->batches;
         append(q, b);
-        status = when_encoded(submit_all(d));
+        status = when_encoded(vulkan_submit_all(d));
     }
     pthread_mutex_unlock(&d->lock);
     return status;
@@ -741,7 +603,7 @@ static void take_stamp(vulkan_device *d, vulkan_event *e)
 static void event_destroy(vulkan_device *d, vulkan_event *e)
 {
     stamp_release(e->stamps, e->stamp);
-    timeline_release(d, e->timeline);
+    vulkan_timeline_release(d, e->timeline);
     free(e);
 }
 
@@ -790,13 +652,13 @@ void vulkan_event_release(void *device, void *event)
 int32_t vulkan_event_query(void *device, void *event, int32_t *out_done)
 {
     const vulkan_event *e = event;
-    return reached(device, e->timeline, e->value, out_done);
+    return vulkan_timeline_reached(device, e->timeline, e->value, out_done);
 }
 
 int32_t vulkan_event_wait(void *device, void *event)
 {
     const vulkan_event *e = event;
-    return wait_for(device, e->timeline, e->value);
+    return vulkan_timeline_wait(device, e->timeline, e->value);
 }
 
 static int32_t stamp_of(vulkan_device *d, const vulkan_event *e, uint64_t *out)
@@ -830,10 +692,7 @@ int32_t vulkan_event_elapsed(void *device, void *start, void *end, double *out_m
 
 void vulkan_queues_finish(vulkan_device *d)
 {
-    for (vulkan_foreign_wait *w = d->foreign_waits, *next; w; w = next) {
-        next = w->next;
-        foreign_wait_destroy(d, w);
-    }
+    vulkan_native_waits_finish(d);
     for (vulkan_batch *b = d->free_batches, *next; b; b = next) {
         next = b->next;
         batch_destroy(d, b);

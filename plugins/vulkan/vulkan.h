@@ -221,6 +221,8 @@ int32_t vulkan_end(vulkan_queue *q, double work);
 /* Closes the open batch, and submits all that can be. With the lock held. A batch that is refused for want of memory is tried again
  * by the next commit; commands that are dropped are a late error of the stream. */
 int32_t vulkan_commit(vulkan_queue *q);
+/* Submits all batches that can be, of all streams: one of them may have waited for another. With the lock held. */
+int32_t vulkan_submit_all(vulkan_device *d);
 /* Room for the arguments of a launch in the open batch: a descriptor set and an offset. */
 int32_t vulkan_arguments(vulkan_queue *q, uint32_t bytes, VkDescriptorSet *out_set, uint32_t *out_offset,
                          uint8_t **out_host);
@@ -234,7 +236,6 @@ int32_t vulkan_queue_query(void *device, void *queue, int32_t *out_done);
 int32_t vulkan_queue_finish(void *device, void *queue);
 int32_t vulkan_queue_wait(void *device, void *queue, void *event);
 int32_t vulkan_queue_callback(void *device, void *queue, void (*callback)(void *user), void *user);
-int32_t vulkan_native_wait(void *device, uint64_t native, void *event);
 int32_t vulkan_event_record(void *device, void *queue, void **out_event);
 void vulkan_event_release(void *device, void *event);
 int32_t vulkan_event_query(void *device, void *event, int32_t *out_done);
@@ -242,6 +243,19 @@ int32_t vulkan_event_wait(void *device, void *event);
 int32_t vulkan_event_elapsed(void *device, void *start, void *end, double *out_ms);
 /* Destroys what batches and events of a device without queues have left. */
 void vulkan_queues_finish(vulkan_device *d);
+
+/* timeline.c. With one reference; under the lock, as releases and new references. */
+int32_t vulkan_timeline_create(vulkan_device *d, vulkan_timeline **out);
+void vulkan_timeline_release(vulkan_device *d, vulkan_timeline *t);
+/* Where the timeline is. Of a lost device some drivers (NVIDIA's) say that it is at its end, which is no error to them. */
+int32_t vulkan_timeline_value(vulkan_device *d, const vulkan_timeline *t, uint64_t *out);
+int32_t vulkan_timeline_reached(vulkan_device *d, const vulkan_timeline *t, uint64_t value,
+                                int32_t *out_reached);
+/* Waits without the lock; the caller has a reference. */
+int32_t vulkan_timeline_wait(vulkan_device *d, const vulkan_timeline *t, uint64_t value);
+/* A queue of another library waits for the event. */
+int32_t vulkan_native_wait(void *device, uint64_t native, void *event);
+void vulkan_native_waits_finish(vulkan_device *d);
 
 /* memory.c */
 int32_t vulkan_memory_create(vulkan_device *d, uint64_t bytes, uint32_t type, vulkan_memory **out);

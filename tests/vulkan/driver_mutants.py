@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes what the driver does for devices other than lavapipe out of it, one by one, and shows that its tests find each.
 
-    driver_mutants.py BUILD PROGRAM    PROGRAM is that of driver.c and driver_failures.c, into which the driver is compiled
+    driver_mutants.py BUILD PROGRAM    PROGRAM is that of driver.c and its neighbours, into which the driver is compiled
 
 The table is the list `driver` of mutants.toml.
 """

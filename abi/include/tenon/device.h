@@ -155,7 +155,7 @@ TN_API int32_t tn_device_current(tn_context *ctx, const char *type);
 TN_API int32_t tn_device_set_current(tn_context *ctx, tn_device device);
 
 /* Streams: first-in-first-out queues of work. Every device has a default stream, which is current at
- * first. */
+ * first. tn_stream_release waits for the work, and until no other thread waits for the whole device. */
 TN_API int32_t tn_stream_create(tn_context *ctx, tn_device device, int32_t priority,
                                 TN_OUT TN_GIVES tn_stream **out) TN_ANY_THREAD;
 TN_API void tn_stream_release(TN_TAKES TN_NULLABLE tn_stream *stream) TN_ANY_THREAD;

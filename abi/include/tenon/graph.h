@@ -24,8 +24,8 @@ TN_API int32_t tn_graph_create(tn_context *ctx, tn_device device,
 TN_API void tn_graph_release(TN_TAKES TN_NULLABLE tn_graph *graph) TN_ANY_THREAD;
 
 /*
- * Waits for `stream`, then captures all work that any thread queues on it until tn_graph_capture_end, instead
- * of running it. Make the stream current before you call operators. Another stream of the device joins the
+ * Waits for `stream`, and until no other thread waits for the whole device. Then captures all work that any thread
+ * queues on `stream` until tn_graph_capture_end, instead of running it. Make the stream current before you call operators. Another stream of the device joins the
  * capture when it waits for a capturing stream (tn_stream_wait_stream, events); `stream` must wait for all
  * that joined before the end. Several graphs may be captured at once, on different streams. TN_E_STATE if the
  * graph is being captured or has been captured (see tn_graph_reset).
