@@ -58,13 +58,15 @@ static tn_tensor *placed(tn_scope *s, tn_tensor *t, int64_t at, int64_t rank)
 
 /*
  * An index of one dimension times its stride. An index out of range becomes -numel, so that the sum is out of
- * range and the kernel refuses it.
+ * range and the kernel refuses it. The only index stays what it is, for the error to name it.
  */
-static tn_tensor *steps_of(tn_scope *s, tn_tensor *index, int64_t size, int64_t stride, int64_t numel)
+static tn_tensor *steps_of(tn_scope *s, tn_tensor *index, int64_t size, int64_t stride, int64_t numel,
+                           int32_t is_only)
 {
     index = tni_cast(s, index, TN_INT64);
     tn_tensor *bad = tn_logical_or(s, tn_lt_scalar(s, index, -size), tn_ge_scalar(s, index, size));
     tn_tensor *wrapped = tn_where(s, tn_lt_scalar(s, index, 0), tn_add_scalar(s, index, size), index);
+    if (is_only) return tn_where(s, bad, index, wrapped);
     return tn_where_scalarself(s, bad, -numel - 1, tn_mul_scalar(s, wrapped, stride));
 }
 
@@ -82,7 +84,7 @@ static int32_t select_places(tn_scope *s, const tn_tensor *self, int64_t dims, t
         tn_tensor *part;
         if (is_indexed(list, d)) {
             at = out->place + (int64_t)out->shape.rank - rank_of(list.data[d]);
-            part = steps_of(s, list.data[d], size, stride, numel);
+            part = steps_of(s, list.data[d], size, stride, numel, dims == 1);
         } else {
             kept--;
             at = kept < out->place ? kept : kept + out->shape.rank;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Corner cases of operators, with the values of PyTorch 2.13: layouts, mixed dtypes, empty tensors. */
 #include <math.h>
+#include <stdio.h>
 #include "fixture.h"
 
 static tn_tensor *gradient(place *p, tn_tensor *of, tn_tensor *with_respect_to, tn_tensor *weight)
@@ -260,5 +261,21 @@ ON_EACH_DEVICE(corners, long_sums_of_half_types)
         EXPECT(p, tn_scatter_value_reduce(s, self, 0, at, TN_SCALAR(1), "add"), (double)n, 3);
         EXPECT(p, tn_scatter_reduce(s, self, 0, at, ones, "sum", .include_self = 0), (double)n, 3);
         EXPECT(p, tn_scatter_reduce(s, self, 0, at, ones, "mean", .include_self = 0), 1, 3);
+    }
+}
+
+/* Errors name the index that the program gave, also where rows are scattered; the device may be late. */
+ON_EACH_DEVICE(corners, indices_out_of_range)
+{
+    tn_scope *s = p->s;
+    const double wrong[] = {9, -5};
+    for (int i = 0; i < 2; i++) {
+        char part[80];
+        snprintf(part, sizeof part, "index %d is out of bounds for dimension 0 with size 4", (int)wrong[i]);
+        tn_tensor *rows = MAKE(p, TN_FLOAT32, TN_INTS(4, 2), 1, 2, 3, 4, 5, 6, 7, 8);
+        tn_tensor *put = tn_index_put_default(s, rows, TN_TENSORS(make(p, TN_INT64, TN_INTS(1), wrong + i)),
+                                              MAKE(p, TN_FLOAT32, TN_INTS(1, 2), 1, 1), .accumulate = 1);
+        if (put) (void)tn_item_double(s, tn_sum(s, put));
+        expect_error(p, part);
     }
 }
