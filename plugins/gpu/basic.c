@@ -162,21 +162,34 @@ int32_t gpu_sums_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contigu
     return status;
 }
 
-int32_t gpu_sums_end(const tn_call *call, const gpu_contiguous *c)
+/* From operand 1 to operand 0: one of them is the tensor, the other one, `sums`, what it is added up in. */
+static int32_t convert_sums(const tn_call *call, const gpu_contiguous *c, uint32_t sums)
 {
     const tn_tensor_desc *t = c->tensor;
     int64_t stride = t->dtype == TN_FLOAT64 ? 8 : 4;
     gpu_nest nest;
     if (has_own_sums(t)) return TN_OK;
     gpu_nest_of_tensor(&nest, t);
-    nest.dtypes[1] = t->dtype == TN_FLOAT64 ? GPU_F64 : GPU_F32;
+    gpu_nest_add(&nest, 1 - sums, t);
+    nest.dtypes[sums] = t->dtype == TN_FLOAT64 ? GPU_F64 : GPU_F32;
     for (uint32_t d = 0; d < nest.rank; d++) {
-        nest.strides[1][d] = stride;
+        nest.strides[sums][d] = stride;
         stride *= nest.sizes[d];
     }
-    nest.offsets[1] = c->offset;
+    nest.offsets[sums] = c->offset;
     gpu_nest_merge(&nest, 0, 2);
-    return convert(call, &nest, gpu_type(t->dtype), t->allocation, c->memory);
+    return convert(call, &nest, gpu_type(t->dtype), sums ? t->allocation : c->memory,
+                   sums ? c->memory : t->allocation);
+}
+
+int32_t gpu_sums_load(const tn_call *call, const gpu_contiguous *c)
+{
+    return convert_sums(call, c, 0);
+}
+
+int32_t gpu_sums_end(const tn_call *call, const gpu_contiguous *c)
+{
+    return convert_sums(call, c, 1);
 }
 
 /* Whether what is read as conjugated or negated is stored as it is read, or the other way round: TN_DESC_CONJ, TN_DESC_NEG. */

@@ -63,17 +63,14 @@ static int32_t add_in_order(const tn_call *call, const gpu_nest *rows, void *sum
                      .offsets = {rows->offsets[0], rows->offsets[2], rows->offsets[1]},
                      .values = {[3] = rows->scalars[3]},
                      .scalars = {width * (uint64_t)bytes, rows->scalars[0], rows->scalars[2]}};
-    int64_t no_counts = 0;
     gpu_order order;
-    *out_status = gpu_order_index(call, index, &nest, &order);
+    *out_status = gpu_order_index(call, index, &nest, 0, &order);
     if (*out_status || !order.memory) return *out_status != TN_OK;
     gpu_job job = gpu_job_of(call, GPU_FILE_NUMBERS, gpu_type(grad->dtype), "scatter_combine_sorted");
     gpu_give_memory(&job, sums);
     gpu_give_memory(&job, index->allocation);
     gpu_give_memory(&job, grad->allocation);
     gpu_give_faults(&job);
-    gpu_give_memory(&job, NULL);
-    gpu_give(&job, &no_counts, sizeof no_counts);
     gpu_give_order(&job, &order);
     gpu_give(&job, &nest, sizeof nest);
     *out_status = gpu_launch(&job, nest.numel, GPU_LIGHT);

@@ -287,6 +287,8 @@ int32_t gpu_contiguous_end(const tn_call *call, const gpu_contiguous *c);
 /* The same for a kernel that adds to what it writes: memory of float64 for a float64 result, else of float32, so that sums of
  * half types are not rounded each time. */
 int32_t gpu_sums_begin(const tn_call *call, const tn_tensor_desc *t, gpu_contiguous *out);
+/* The sums begin with the elements of the tensor. */
+int32_t gpu_sums_load(const tn_call *call, const gpu_contiguous *c);
 int32_t gpu_sums_end(const tn_call *call, const gpu_contiguous *c);
 
 /* Copies elements of so many bytes from operand 1 of the nest to operand 0. Merges the nest's dimensions. */
@@ -308,9 +310,11 @@ typedef struct gpu_order {
 } gpu_order;
 /*
  * Sorts the index of a scatter, operand 1 of the nest, along dimension 0 if its lines are few and long, so that an item can take
- * an element. Sets scalars[3] for device/scatter.h. Not on processors, for which lines are items enough.
+ * an element. Sets scalars[3] for device/scatter.h. Not on processors, for which lines are items enough. `is_short_too`: short
+ * lines as well, down to two elements.
  */
-int32_t gpu_order_index(const tn_call *call, const tn_tensor_desc *index, gpu_nest *nest, gpu_order *out);
+int32_t gpu_order_index(const tn_call *call, const tn_tensor_desc *index, gpu_nest *nest,
+                        int32_t is_short_too, gpu_order *out);
 /* Three arguments: the memory, keys and places. The order is borrowed until the launch. */
 void gpu_give_order(gpu_job *job, const gpu_order *order);
 

@@ -134,6 +134,7 @@ static void to_front(gpu_nest *n, uint32_t dim)
 typedef struct scattering {
     const tn_call *call;
     const tn_tensor_desc *out, *index, *source;
+    void *target; /* what kernels write: of `out`, or its sums */
     void *element;
     uint32_t dim;
     gpu_nest nest;   /* out, index, source; dimension 0 is that of the index */
@@ -155,16 +156,21 @@ static int32_t set_element(scattering *c, tn_value value)
                                offset, bytes, bits, bytes);
 }
 
-/* The source may be larger than the index: its strides count, not its sizes. */
-static void set_source(scattering *c)
+/* The tensor may be larger than the index: its strides count, not its sizes. */
+static void set_operand(scattering *c, uint32_t k, const tn_tensor_desc *t)
 {
     gpu_nest whole = c->nest;
-    whole.rank = c->source->rank;
-    gpu_nest_add(&whole, 2, c->source);
+    whole.rank = t->rank;
+    gpu_nest_add(&whole, k, t);
     to_front(&whole, c->dim);
-    memcpy(c->nest.strides[2], whole.strides[2], sizeof whole.strides[2]);
-    c->nest.offsets[2] = whole.offsets[2];
-    c->nest.dtypes[2] = whole.dtypes[2];
+    memcpy(c->nest.strides[k], whole.strides[k], sizeof whole.strides[k]);
+    c->nest.offsets[k] = whole.offsets[k];
+    c->nest.dtypes[k] = whole.dtypes[k];
+}
+
+static void set_source(scattering *c)
+{
+    set_operand(c, 2, c->source);
     c->element = NULL;
 }
 
@@ -172,6 +178,7 @@ static void set_source(scattering *c)
 static void begin_scatter(scattering *c, const tn_call *call, uint64_t operation, int32_t is_list)
 {
     *c = (scattering){.call = call, .out = gpu_tensor(call->outs[0]), .index = gpu_tensor(call->args[2])};
+    c->target = c->out->allocation;
     if (call->args[3].tag == TN_TAG_TENSOR) c->source = gpu_tensor(call->args[3]);
     gpu_nest_of_tensor(&c->nest, is_list ? c->source : c->index);
     if (!c->nest.numel) return; /* its rank may be another */
@@ -188,7 +195,7 @@ static void begin_scatter(scattering *c, const tn_call *call, uint64_t operation
 
 static void give_operands(gpu_job *job, const scattering *c)
 {
-    gpu_give_memory(job, c->out->allocation);
+    gpu_give_memory(job, c->target);
     gpu_give_memory(job, c->index->allocation);
     gpu_give_memory(job, c->element ? c->element : c->source ? c->source->allocation : NULL);
     gpu_give_faults(job);
@@ -204,32 +211,96 @@ static int32_t launch_items(gpu_job *job, const scattering *c)
                       !has_order && c->nest.sizes[0] >= 64 ? GPU_HEAVY : GPU_LIGHT);
 }
 
-/* Once for a call, which may scatter twice. */
-static int32_t order_index(scattering *c)
-{
-    return c->order.memory ? TN_OK : gpu_order_index(c->call, c->index, &c->nest, &c->order);
-}
-
 static int32_t overwrite(scattering *c)
 {
-    int32_t status = order_index(c);
+    int32_t status = gpu_order_index(c->call, c->index, &c->nest, 0, &c->order);
     gpu_job job = gpu_job_of(c->call, GPU_FILE_MEMORY, 0, c->order.memory ? "scatter_sorted" : "scatter");
     c->nest.opcode = gpu_bytes(c->out->dtype);
     give_operands(&job, c);
     return status ? status : launch_items(&job, c);
 }
 
-/* The counts, for means, begin at element `first` of `counts`. */
-static int32_t combine(scattering *c, uint32_t reduction, void *counts, int64_t first)
+/* Whether a step would be rounded that a sum in float32 does not round. */
+static int32_t rounds_steps(const scattering *c, uint32_t reduction)
 {
-    int32_t status = order_index(c);
-    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype),
-                             c->order.memory ? "scatter_combine_sorted" : "scatter_combine");
-    c->nest.opcode = reduction;
+    int32_t has_steps =
+        reduction == GPU_MEAN || ((reduction == GPU_SUM || reduction == GPU_PROD) && c->nest.sizes[0] > 1);
+    return has_steps && (c->out->dtype == TN_FLOAT16 || c->out->dtype == TN_BFLOAT16);
+}
+
+/* Operand 0 becomes sums in float32, which begin with the elements of `out`. */
+static int32_t use_sums(scattering *c, gpu_contiguous *sums)
+{
+    int64_t strides[TN_MAX_RANK], numel = 1;
+    tn_tensor_desc target = *c->out;
+    int32_t status = gpu_sums_begin(c->call, c->out, sums);
+    for (uint32_t k = target.rank; k-- > 0; numel *= target.sizes[k]) strides[k] = numel;
+    target.dtype = TN_FLOAT32;
+    target.strides = strides;
+    target.byte_offset = (uint64_t)sums->offset;
+    set_operand(c, 0, &target);
+    c->nest.scalars[0] = (uint64_t)c->nest.strides[0][0];
+    c->nest.strides[0][0] = 0;
+    c->target = sums->memory;
+    return status ? status : gpu_sums_load(c->call, sums);
+}
+
+/* How often each position of each line is met: from element *out_first on. */
+static int32_t begin_counts(const scattering *c, void **out_counts, int64_t *out_first)
+{
+    uint64_t offset, zero = 0, bytes = (uint64_t)c->nest.numel / c->nest.sizes[0] * c->nest.scalars[1] * 4;
+    int32_t status = gpu_workspace(c->call, bytes, out_counts, &offset);
+    *out_first = (int64_t)offset / 4;
+    return status ? status
+                  : gpu_the_driver.fill(gpu_device_of(c->call)->handle, gpu_stream_of(c->call)->queue,
+                                        *out_counts, offset, bytes, &zero, 4);
+}
+
+/* Divides the sums by the counts, `more` added to each of them. */
+static int32_t divide(scattering *c, void *counts, int64_t first, uint64_t more)
+{
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_mean");
+    c->nest.scalars[2] = more;
+    gpu_give_memory(&job, c->target);
+    gpu_give_memory(&job, counts);
+    gpu_give(&job, &first, sizeof first);
+    gpu_give(&job, &c->nest, sizeof c->nest);
+    return gpu_launch(&job, (uint64_t)c->nest.numel / c->nest.sizes[0] * c->nest.scalars[1], GPU_LIGHT);
+}
+
+/* An item takes a line. */
+static int32_t combine_lines(scattering *c, uint32_t reduction, uint64_t keeps)
+{
+    gpu_contiguous sums;
+    void *counts = NULL;
+    int64_t first = 0;
+    int32_t status = TN_OK, has_sums = rounds_steps(c, reduction);
+    if (has_sums) status = use_sums(c, &sums);
+    if (!status && reduction == GPU_MEAN) status = begin_counts(c, &counts, &first);
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_combine");
     give_operands(&job, c);
     gpu_give_memory(&job, counts);
     gpu_give(&job, &first, sizeof first);
-    return status ? status : launch_items(&job, c);
+    if (!status) status = launch_items(&job, c);
+    if (!status && counts) status = divide(c, counts, first, keeps);
+    return status || !has_sums ? status : gpu_sums_end(c->call, &sums);
+}
+
+/*
+ * `keeps`: means count what was there. Sums of half types are rounded once: in the order of the index in registers, else in
+ * memory of the result's size. So short lines are sorted as well for them.
+ */
+static int32_t combine(scattering *c, uint32_t reduction, uint64_t keeps)
+{
+    int32_t status = TN_OK;
+    c->nest.opcode = reduction;
+    if (!c->order.memory)
+        status = gpu_order_index(c->call, c->index, &c->nest, rounds_steps(c, reduction), &c->order);
+    if (status || !c->order.memory) return status ? status : combine_lines(c, reduction, keeps);
+    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_combine_sorted");
+    c->nest.values[1] = keeps;
+    give_operands(&job, c);
+    return launch_items(&job, c);
 }
 
 /* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value) */
@@ -287,7 +358,7 @@ static int32_t scatter_add(void *self, const tn_call *call)
     begin_scatter(&c, call, GPU_BY_SCATTER_ADD, 0);
     if (!c.nest.numel) return TN_OK;
     set_source(&c);
-    return are_rows(&c) ? add_rows(&c) : combine(&c, GPU_SUM, NULL, 0);
+    return are_rows(&c) ? add_rows(&c) : combine(&c, GPU_SUM, 0);
 }
 
 /* scatter_(Tensor(a!) self, int dim, Tensor index, Tensor src | Scalar value, *, str reduce) */
@@ -302,7 +373,7 @@ static int32_t scatter_with(void *self, const tn_call *call)
         c.nest.immediate = 4;
         c.nest.values[2] = gpu_number_bits(gpu_type(c.out->dtype), tn_number_of(call->args[3]));
     }
-    return combine(&c, strcmp(call->args[4].as.string, "add") == 0 ? GPU_SUM : GPU_PROD, NULL, 0);
+    return combine(&c, strcmp(call->args[4].as.string, "add") == 0 ? GPU_SUM : GPU_PROD, 0);
 }
 
 static const char *can_scatter_with(void *self, const tn_call *call)
@@ -324,41 +395,20 @@ static int32_t reduction_of(const tn_call *call)
     return -1;
 }
 
-/* Divides the sums by the counts, `more` added to each of them. */
-static int32_t divide(scattering *c, void *counts, int64_t first, uint64_t more)
-{
-    gpu_job job = gpu_job_of(c->call, GPU_FILE_NUMBERS, gpu_type(c->out->dtype), "scatter_mean");
-    c->nest.scalars[2] = more;
-    gpu_give_memory(&job, c->out->allocation);
-    gpu_give_memory(&job, counts);
-    gpu_give(&job, &first, sizeof first);
-    gpu_give(&job, &c->nest, sizeof c->nest);
-    return gpu_launch(&job, (uint64_t)c->nest.numel / c->nest.sizes[0] * c->nest.scalars[1], GPU_LIGHT);
-}
-
 /* Arguments: self, dim, index, source, reduce, include_self. */
 static int32_t reduce_into(const tn_call *call, int32_t is_list)
 {
     int32_t reduction = reduction_of(call), keeps = tn_value_as_bool(call->args[5]), status = TN_OK;
-    void *counts = NULL;
-    uint64_t offset = 0, zero = 0;
     scattering c;
     begin_scatter(&c, call, is_list ? GPU_BY_EMBEDDING : GPU_BY_SCATTER_REDUCE, is_list);
     if (!c.nest.numel) return TN_OK;
-    uint64_t bytes = (uint64_t)c.nest.numel / c.nest.sizes[0] * c.nest.scalars[1] * 4;
-    if (reduction == GPU_MEAN) status = gpu_workspace(call, bytes, &counts, &offset);
-    if (!status && counts)
-        status = gpu_the_driver.fill(gpu_device_of(call)->handle, gpu_stream_of(call)->queue, counts, offset,
-                                     bytes, &zero, 4);
     /* Without self a position begins with what changes nothing: for an extreme any of its own elements. */
     int32_t is_extreme = reduction == GPU_MAX || reduction == GPU_MIN;
-    if (!status && !keeps && !is_extreme) status = set_element(&c, tn_value_int(reduction == GPU_PROD));
-    if (!status && !keeps && is_extreme) set_source(&c);
+    if (!keeps && !is_extreme) status = set_element(&c, tn_value_int(reduction == GPU_PROD));
+    if (!keeps && is_extreme) set_source(&c);
     if (!status && !keeps) status = overwrite(&c);
     set_source(&c);
-    if (!status) status = combine(&c, (uint32_t)reduction, counts, (int64_t)offset / 4);
-    if (!status && counts) status = divide(&c, counts, (int64_t)offset / 4, (uint64_t)keeps);
-    return status;
+    return status ? status : combine(&c, (uint32_t)reduction, (uint64_t)keeps);
 }
 
 /* scatter_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) */

@@ -214,7 +214,8 @@ static int32_t run(const tn_call *call, int64_t dim, int32_t is_descending, int6
     return is_few ? select_first(&s) : sort_whole(&s);
 }
 
-int32_t gpu_order_index(const tn_call *call, const tn_tensor_desc *index, gpu_nest *nest, gpu_order *out)
+int32_t gpu_order_index(const tn_call *call, const tn_tensor_desc *index, gpu_nest *nest,
+                        int32_t is_short_too, gpu_order *out)
 {
     const gpu_device *d = gpu_device_of(call);
     uint64_t lines = nest->numel / nest->sizes[0], wanted = gpu_items_wanted(d), is_shared = 1;
@@ -223,7 +224,7 @@ int32_t gpu_order_index(const tn_call *call, const tn_tensor_desc *index, gpu_ne
     for (uint32_t k = 1; k < nest->rank; k++)
         if (nest->strides[1][k]) is_shared = 0;
     s.lines = is_shared ? 1 : (uint32_t)lines;
-    if (d->properties.is_processor || s.size < LEAST_ORDERED || lines >= wanted ||
+    if (d->properties.is_processor || s.size < (is_short_too ? 2 : LEAST_ORDERED) || lines >= wanted ||
         (uint64_t)s.lines * ITEMS_OF_ORDER > wanted ||
         (nest->dtypes[1] != GPU_I32 && nest->dtypes[1] != GPU_I64))
         return TN_OK;

@@ -245,6 +245,49 @@ Test(scatter, reductions_with_and_without_self)
             }
 }
 
+/* The number of so many significant bits that is nearest to x; of two the even one. */
+static double of_bits(int bits, double x)
+{
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return ldexp(rint(ldexp(fraction, bits)), exponent - bits);
+}
+
+/* Sums, means and products of half types are made in float32. */
+Test(scatter, half_types_are_rounded_once)
+{
+    static const char *const ways[] = {"sum", "mean", "prod"};
+    static const tn_dtype of[] = {TN_FLOAT16, TN_BFLOAT16};
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < SHAPES; i++)
+            for (int way = 0; way < 6; way++) {
+                const char *how = ways[way / 2];
+                const int64_t held = count_of(&shapes[i], shapes[i].size),
+                              given = count_of(&shapes[i], shapes[i].n);
+                values v = make(&shapes[i], of[k]);
+                for (int64_t j = 0; j < given; j++)
+                    v.source[j] = how[0] == 'p' ? 1 + (double)(j % 5 - 2) / 64 : 1 + (double)(j % 7) / 8;
+                tn_tensor *self = self_of(&v);
+                tn_scatter_reduce_(s, self, dim_of(v.of), index_of(&v), source_of(&v), how,
+                                   .include_self = way % 2);
+                v.dtype = TN_FLOAT32;
+                combine(&v, how, way % 2);
+                for (int64_t j = 0; j < held; j++) v.self[j] = of_bits(k ? 8 : 11, (double)(float)v.self[j]);
+                expect_self(&v, self, how, 0);
+                drop(&v);
+            }
+    const shape c = {1, 3, 600, 1, 0};
+    values v = make(&c, TN_BFLOAT16);
+    tn_tensor *at = tn_zeros_like(s, index_of(&v)), *ones = tn_ones_like(s, source_of(&v));
+    v.self[0] = 600;
+    v.self[1] = v.self[2] = 0;
+    tn_tensor *none = tn_zeros_like(s, self_of(&v));
+    expect_self(&v, tn_scatter_add(s, none, 0, at, ones), "scatter_add", 0);
+    expect_self(&v, tn_index_add(s, none, 0, at, ones), "index_add", 0);
+    expect_self(&v, tn_scatter_value_reduce(s, none, 0, at, TN_SCALAR(1), "add"), "scatter", 0);
+    drop(&v);
+}
+
 /* The source may be larger than the index, and self in another order. */
 Test(scatter, operands_with_strides_of_their_own)
 {

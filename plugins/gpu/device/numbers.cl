@@ -64,15 +64,23 @@ GPU_KERNEL void scatter_add_rows(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8
 }
 #endif
 
-/* What a reduction makes of an element and x. */
-GPU_FUNCTION void gpu_combine(GPU_GLOBAL uint8_t *to, uint32_t dtype, uint32_t reduction, T x)
+/* What a reduction makes of what is there and x. */
+GPU_FUNCTION T gpu_combined(uint32_t reduction, T old, T x)
 {
-    T old = gpu_load(to, dtype);
-    if (reduction == GPU_SUM || reduction == GPU_MEAN) x = old + x;
-    if (reduction == GPU_PROD) x = old * x;
-    if (reduction == GPU_MAX) x = is_nan(old) || old > x ? old : x;
-    if (reduction == GPU_MIN) x = is_nan(old) || old < x ? old : x;
-    gpu_store(to, dtype, x);
+    if (reduction == GPU_SUM || reduction == GPU_MEAN) return old + x;
+    if (reduction == GPU_PROD) return old * x;
+    if (reduction == GPU_MAX) return is_nan(old) || old > x ? old : x;
+    return is_nan(old) || old < x ? old : x; /* GPU_MIN */
+}
+
+/* Integers are rounded down. */
+GPU_FUNCTION T gpu_mean_of(T sum, T count)
+{
+#if GPU_IS_FLOAT
+    return sum / count;
+#else
+    return sum / count - (sum % count < 0 ? 1 : 0);
+#endif
 }
 
 /*
@@ -112,30 +120,39 @@ GPU_KERNEL void scatter_combine(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_
             continue;
         }
         if (nest.opcode == GPU_MEAN) counts[first + (int64_t)i * size + position]++;
-        gpu_combine(to, nest.dtypes[0], nest.opcode, x);
+        gpu_store(to, nest.dtypes[0], gpu_combined(nest.opcode, gpu_load(to, nest.dtypes[0]), x));
     }
 }
 
 #if !GPU_PROCESSOR
 /*
  * As `scatter_combine` in the order of an index (scatter.h): an item is an element, and the first one of a position combines
- * all of them, in the order of the source. So one position for a whole line is as slow as there.
+ * all of them, in the order of the source. So one position for a whole line is as slow as there. Floats are rounded to the
+ * dtype of the result at the end. Means are complete: values[1] is added to their counts.
  */
 GPU_KERNEL void scatter_combine_sorted(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const uint8_t *index,
                                        GPU_GLOBAL const uint8_t *source, GPU_GLOBAL int32_t *fault,
-                                       GPU_GLOBAL int32_t *counts, int64_t first, GPU_GLOBAL const uint32_t *sorted,
-                                       int64_t first_key, int64_t first_place, gpu_nest nest)
+                                       GPU_GLOBAL const uint32_t *sorted, int64_t first_key, int64_t first_place,
+                                       gpu_nest nest)
 {
     GPU_BEGIN_SORTED
     uint32_t key = keys[i], begin = i;
     GPU_GLOBAL uint8_t *to = out + at[0] + position * (int64_t)nest.scalars[0];
     if (i > 0 && keys[i - 1u] == key) return;
+    T result = gpu_load(to, nest.dtypes[0]);
     for (; i < length && keys[i] == key; i++) {
         GPU_GLOBAL const uint8_t *from = source + at[2] + (int64_t)places[i] * nest.strides[2][0];
-        gpu_combine(to, nest.dtypes[0], nest.opcode,
-                    nest.immediate & 4u ? gpu_value(nest.values[2]) : gpu_load(from, nest.dtypes[2]));
+        result = gpu_combined(nest.opcode, result,
+                              nest.immediate & 4u ? gpu_value(nest.values[2]) : gpu_load(from, nest.dtypes[2]));
     }
-    if (nest.opcode == GPU_MEAN) counts[first + (int64_t)line * size + position] = (int32_t)(i - begin);
+    if (nest.opcode == GPU_MEAN) {
+#if !GPU_IS_FLOAT /* the sum wraps around in its dtype */
+        gpu_store(to, nest.dtypes[0], result);
+        result = gpu_load(to, nest.dtypes[0]);
+#endif
+        result = gpu_mean_of(result, (T)(i - begin + (uint32_t)nest.values[1]));
+    }
+    gpu_store(to, nest.dtypes[0], result);
 }
 #endif
 
@@ -147,13 +164,8 @@ GPU_KERNEL void scatter_mean(GPU_GLOBAL uint8_t *out, GPU_GLOBAL const int32_t *
     if (i >= nest.numel / nest.sizes[0] * size || !counts[first + i]) return;
     GPU_WALK(nest, 1, nest.rank, rest, at, 1)
     GPU_GLOBAL uint8_t *to = out + at[0] + (int64_t)(i % size) * (int64_t)nest.scalars[0];
-    T sum = gpu_load(to, nest.dtypes[0]), count = (T)(counts[first + i] + (int32_t)nest.scalars[2]);
-#if GPU_IS_FLOAT
-    sum /= count;
-#else
-    sum = sum / count - (sum % count < 0 ? 1 : 0); /* rounded down */
-#endif
-    gpu_store(to, nest.dtypes[0], sum);
+    T count = (T)(counts[first + i] + (int32_t)nest.scalars[2]);
+    gpu_store(to, nest.dtypes[0], gpu_mean_of(gpu_load(to, nest.dtypes[0]), count));
 }
 
 #define GPU_ADD_PIECE(label, code)                                                                        \
