@@ -131,19 +131,25 @@ static int32_t mark_once(tn_tensor *grad, tn_tensor *source)
     return tni_set_history(grad, &n->node, 0);
 }
 
-/* `grad` becomes a twin with such a node: backward may have returned a tensor that has a history of its own. */
-static int32_t mark_twin(tn_scope *s, tn_tensor **grad, tn_tensor *source)
+tn_tensor *tni_mark_once(tn_scope *s, tn_tensor *grad, tn_tensors sources)
 {
     tn_tensor *twin = NULL;
-    if (!tni_is_differentiable((*grad)->desc.dtype)) return TN_OK;
-    int32_t status = tni_tensor_twin(*grad, &twin);
-    if (!status) status = mark_once(twin, source);
-    if (status) {
-        tn_release(twin);
-        return status;
-    }
-    *grad = tni_scope_own(s, twin);
-    return tn_scope_failed(s);
+    int64_t k = 0;
+    while (k < sources.count && !(sources.data[k] && tni_wants_grad(sources.data[k]))) k++;
+    if (k == sources.count || !tni_is_differentiable(grad->desc.dtype)) return grad;
+    int32_t status = tni_tensor_twin(grad, &twin);
+    if (!status) status = mark_once(twin, sources.data[k]);
+    if (!status) return tni_scope_own(s, twin);
+    tn_release(twin);
+    tni_scope_record(s, status);
+    return NULL;
+}
+
+int32_t tni_check_gradient_kind(const char *name, uint32_t i, const tn_tensor *grad, tn_dtype dtype)
+{
+    if (!tn_dtype_is_complex(grad->desc.dtype) || tn_dtype_is_complex(dtype)) return TN_OK;
+    return tni_error(TN_E_AUTOGRAD, "%s: the gradient of argument %u is %s, but the argument is %s", name, i,
+                     tn_dtype_name(grad->desc.dtype), tn_dtype_name(dtype));
 }
 
 static int32_t call_backward(function_node *c, const tni_saved *saved, tni_step *step, tn_tensor **grads,
@@ -158,14 +164,10 @@ static int32_t call_backward(function_node *c, const tni_saved *saved, tni_step 
     tn_set_grad_mode(mode);
     finish_call(&call);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, c->name));
-    for (uint32_t i = 0; once && i < c->n_ins && !tn_scope_failed(s); i++) {
-        for (uint32_t k = 0; k < c->n_outs && out[i]; k++) {
-            if (grads[k] && tni_wants_grad(grads[k])) {
-                status = mark_twin(s, &out[i], grads[k]);
-                if (status) tni_scope_record(s, status);
-                break;
-            }
-        }
+    for (uint32_t i = 0; i < c->n_ins && !tn_scope_failed(s); i++) {
+        if (out[i]) status = tni_check_gradient_kind(c->name, i, out[i], c->notes[c->n_outs + i].dtype);
+        if (out[i] && status) tni_scope_record(s, status);
+        if (once && out[i] && !status) out[i] = tni_mark_once(s, out[i], (tn_tensors){grads, c->n_outs});
     }
     return tn_scope_failed(s);
 }

@@ -28,47 +28,13 @@ typedef struct custom_gradient {
     tni_save saves[];
 } custom_gradient;
 
-/* The next name of "self, result0", or 0 at the end. */
-static int32_t next_name(const char **text, const char **name, uint64_t *length)
+static uint32_t count_names(const tni_op *op)
 {
-    *text += strspn(*text, ", \t");
-    *name = *text;
-    *length = strcspn(*text, ", \t");
-    *text += *length;
-    return *length > 0;
-}
-
-static int32_t find_argument(const tni_op *op, const char *name, uint64_t length, tni_save *out)
-{
-    for (uint32_t i = 0; i < op->schema->n_args; i++) {
-        const tni_argument *a = op->schema->args + i;
-        if (strlen(a->name) != length || memcmp(a->name, name, length) != 0) continue;
-        *out = (tni_save){.kind = TNI_SAVE_ARG, .index = (uint8_t)i, .if_needs = -1};
-        if (a->type == TNI_TYPE_TENSOR) return TN_OK;
-        return tni_error(TN_E_ARGUMENT,
-                         "%s: `saves` lists the non-tensor argument '%s'; non-tensors are always passed",
-                         op->schema->full_name, a->name);
-    }
-    uint32_t index = 0;
-    int32_t is_result = length >= 6 && memcmp(name, "result", 6) == 0;
-    for (uint64_t i = 6; is_result && i < length; i++) {
-        is_result = name[i] >= '0' && name[i] <= '9';
-        index = index * 10 + (uint32_t)(name[i] - '0');
-    }
-    if (is_result && index < op->n_returns) {
-        *out = (tni_save){.kind = TNI_SAVE_RESULT, .index = (uint8_t)index, .if_needs = -1};
-        return TN_OK;
-    }
-    return tni_error(TN_E_ARGUMENT, "%s: `saves` lists '%.*s', which is neither an argument nor a result",
-                     op->schema->full_name, (int)length, name);
-}
-
-static int32_t count_names(const char *text)
-{
-    const char *name;
-    uint64_t length;
-    int32_t n = 0;
-    while (text && next_name(&text, &name, &length)) n++;
+    const char *text = op->def->saves;
+    tni_saved_name name;
+    int32_t found = text != NULL;
+    uint32_t n = 0;
+    while (found && !tni_saved_name_next(op->schema, &text, &name, &found)) n += (uint32_t)found;
     return n;
 }
 
@@ -110,38 +76,43 @@ static int32_t is_saved(const tni_gradient_entry *entry, uint32_t kind, uint32_t
     return 0;
 }
 
-/* A gradient that reads a tensor which `saves` does not list gets none: says so behind "must be Tensor, not None". */
-static void blame_saves(tn_scope *s, const tni_grad *g, const tni_op *op)
+/* Whose gradient failed. One that reads a tensor which `saves` does not list gets none: says so behind "must be Tensor, not
+ * None". */
+static void blame(tn_scope *s, const tni_grad *g, const tni_op *op)
 {
     char names[256], all[512];
     tni_text text = tni_text_begin(names, sizeof names);
-    if (!strstr(tn_scope_error(s)->message, "not None")) return;
-    for (uint32_t i = 0; i < op->n_args; i++) {
+    if (strstr(tn_scope_error(s)->message, op->schema->full_name)) return;
+    const int32_t is_none = strstr(tn_scope_error(s)->message, "not None") != NULL;
+    for (uint32_t i = 0; is_none && i < op->n_args; i++) {
         uint32_t tag = tni_grad_arg(g, i).tag;
         if ((tag == TN_TAG_TENSOR || tag == TN_TAG_TENSORS) && !is_saved(op->gradient, TNI_SAVE_ARG, i))
             tni_text_add(&text, "%s'%.63s'", text.length ? ", " : "", op->schema->args[i].name);
     }
-    for (uint32_t i = 0; i < op->n_returns; i++) {
+    for (uint32_t i = 0; is_none && i < op->n_returns; i++) {
         if (!is_saved(op->gradient, TNI_SAVE_RESULT, i))
             tni_text_add(&text, "%s'result%u'", text.length ? ", " : "", i);
     }
-    if (!text.length) return;
-    snprintf(all, sizeof all,
-             " (in the gradient of %.120s, which gets only the tensors that `saves` lists; not listed: %s)",
-             op->schema->full_name, names);
+    snprintf(all, sizeof all, " (in the gradient of %.120s%s%s)", op->schema->full_name,
+             text.length ? ", which gets only the tensors that `saves` lists; not listed: " : "",
+             text.length ? names : "");
     tn_scope_add_to_error(s, all);
 }
 
-/* Takes over what backward gave for argument i. */
-static void take_gradient(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t i, const tn_value *given)
+/* Takes over what backward gave for argument i. With sources, it has no gradient with respect to them. */
+static void take_gradient(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t i, const tn_value *given,
+                          tn_tensors sources)
 {
     const char *operator_name = op->schema->full_name, *name = op->schema->args[i].name;
+    const int32_t is_list = given->tag == TN_TAG_TENSORS;
+    const uint32_t count = is_list ? given->count : given->tag == TN_TAG_TENSOR;
     const tn_value arg = tni_grad_arg(g, i);
     if (given->tag == TN_TAG_NONE) return;
     if (arg.tag != TN_TAG_TENSOR && arg.tag != TN_TAG_TENSORS)
-        tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
-                                      "%s: backward set a gradient for argument %u, which is not a tensor",
-                                      operator_name, i));
+        tni_scope_record(
+            s, tni_error(TN_E_AUTOGRAD, "%s: backward set a gradient for argument '%s', which %s",
+                         operator_name, name,
+                         op->schema->args[i].type == TNI_TYPE_TENSOR ? "was not given" : "is not a tensor"));
     else if (arg.tag == TN_TAG_TENSORS && given->tag != TN_TAG_TENSORS)
         tni_scope_record(s,
                          tni_error(TN_E_AUTOGRAD,
@@ -153,10 +124,30 @@ static void take_gradient(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t i
                          tni_error(TN_E_AUTOGRAD,
                                    "%s: backward gave %u gradients for argument '%s', which is a list of %u",
                                    operator_name, given->count, name, arg.count));
-    else if (given->tag == TN_TAG_TENSOR)
-        tni_grad_set(g, i, given->as.tensor);
-    for (uint32_t k = 0; !tn_scope_failed(s) && given->tag == TN_TAG_TENSORS && k < given->count; k++)
-        tni_grad_set_item(g, i, k, given->as.tensors[k]);
+    for (uint32_t k = 0; !tn_scope_failed(s) && k < count; k++) {
+        tn_tensor *grad = is_list ? given->as.tensors[k] : given->as.tensor;
+        int32_t status =
+            grad ? tni_check_gradient_kind(operator_name, i, grad, tni_grad_meta(g, i, k).dtype) : TN_OK;
+        if (status) tni_scope_record(s, status);
+        if (grad && sources.count && !status) grad = tni_mark_once(s, grad, sources);
+        if (!tn_scope_failed(s)) tni_grad_set_item(g, i, k, grad);
+    }
+}
+
+/* The tensors that a gradient may depend on. */
+static tn_tensors sources_of(tn_scope *s, const tn_value *args, uint32_t n_args)
+{
+    int64_t count = 0;
+    for (uint32_t i = 0; i < n_args; i++) count += args[i].tag == TN_TAG_TENSORS ? args[i].count : 1;
+    tn_tensor **all = tn_scope_memory(s, (uint64_t)(count + 1) * sizeof *all);
+    if (!all) return (tn_tensors){NULL, 0};
+    count = 0;
+    for (uint32_t i = 0; i < n_args; i++) {
+        if (args[i].tag == TN_TAG_TENSOR) all[count++] = args[i].as.tensor;
+        for (uint32_t k = 0; args[i].tag == TN_TAG_TENSORS && k < args[i].count; k++)
+            all[count++] = args[i].as.tensors[k];
+    }
+    return (tn_tensors){all, count};
 }
 
 static void custom_rule(tn_scope *s, tni_grad *g)
@@ -179,27 +170,37 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     call.threads = atomic_load(&f->ctx->threads);
     call.op = op->number;
     call.name = op->name;
+    const int32_t is_once = def->tags & TN_TAG_BIT_DIFFERENTIABLE_ONCE && tni_grad_enabled();
+    const uint32_t mode = tn_grad_mode();
+    tn_tensors sources = is_once ? sources_of(s, args, n_args) : (tn_tensors){NULL, 0};
+    if (is_once) tn_set_grad_mode(TN_GRAD_OFF);
+    const uint32_t was_lent = s->restores & TNI_SCOPE_LENT;
+    s->restores |= TNI_SCOPE_LENT;
     tni_frame_lend(f);
     int32_t status = def->backward(def->self, &call);
     tni_frame_take_back(f);
+    if (!was_lent) s->restores &= ~TNI_SCOPE_LENT;
+    tn_set_grad_mode(mode);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the gradient", status));
-    if (tn_scope_failed(s)) blame_saves(s, g, op);
-    for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++) take_gradient(s, g, op, i, &outs[i]);
+    if (tn_scope_failed(s)) blame(s, g, op);
+    for (uint32_t i = 0; i < op->n_args && !tn_scope_failed(s); i++)
+        take_gradient(s, g, op, i, &outs[i], sources);
 }
 
+/* The names were checked when the operator was defined. */
 static int32_t make_gradient(tn_context *ctx, const tni_op *op, custom_gradient **out)
 {
-    uint32_t n = (uint32_t)count_names(op->def->saves);
+    uint32_t n = count_names(op);
     custom_gradient *c = tni_alloc_zeroed(ctx, sizeof *c + n * sizeof(tni_save));
     if (!c) return TN_E_OUT_OF_MEMORY;
-    const char *text = op->def->saves, *name;
-    uint64_t length;
-    for (uint32_t i = 0; i < n && next_name(&text, &name, &length); i++) {
-        int32_t status = find_argument(op, name, length, c->saves + i);
-        if (status) {
-            tni_free(ctx, c, sizeof *c + n * sizeof(tni_save));
-            return status;
-        }
+    const char *text = op->def->saves;
+    tni_saved_name name;
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t found;
+        tni_saved_name_next(op->schema, &text, &name, &found);
+        c->saves[i] = (tni_save){.kind = name.is_result ? TNI_SAVE_RESULT : TNI_SAVE_ARG,
+                                 .index = (uint8_t)name.index,
+                                 .if_needs = -1};
     }
     c->entry =
         (tni_gradient_entry){.op = op->number, .rule = custom_rule, .saves = c->saves, .save_count = n};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts a gradient to the sizes, kind and dtype of the tensor that it belongs to: it sums broadcast
+ * Converts a gradient to the sizes, kind, dtype and device of the tensor that it belongs to: it sums broadcast
  * dimensions, takes the real part for real tensors and casts. So a rule needs no more than its formula.
  */
 #include "autograd/graph.h"
@@ -34,6 +34,21 @@ static tn_tensor *sum_to_size(tn_scope *s, tn_tensor *grad, const tni_meta *note
     return lead ? tn_reshape(s, grad, ((tn_ints){note->sizes ? note->sizes : dims, note->rank})) : grad;
 }
 
+/* Numbers without dimensions may be beside tensors of other devices: so may their gradients. */
+static tn_tensor *to_device(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
+                            uint32_t i)
+{
+    char have[64], want[64];
+    if (!grad->desc.rank) return tn__to_copy(s, grad, .device = note->device);
+    tni_scope_record(s, tni_error(TN_E_AUTOGRAD,
+                                  "Function %s returned an invalid gradient at index %u - expected device %s "
+                                  "but got %s",
+                                  tn_node_name(from), i,
+                                  tn_device_format(grad->ctx, note->device, want, sizeof want),
+                                  tn_device_format(grad->ctx, grad->desc.device, have, sizeof have)));
+    return NULL;
+}
+
 tn_tensor *tni_change_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note, const tn_node *from,
                                uint32_t i)
 {
@@ -54,5 +69,6 @@ tn_tensor *tni_change_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *not
     }
     if (tn_dtype_is_complex(grad->desc.dtype) && !tn_dtype_is_complex(note->dtype)) grad = tn_real(s, grad);
     if (grad && grad->desc.dtype != note->dtype) grad = tn__to_copy(s, grad, .dtype = note->dtype);
+    if (grad && grad->desc.device != note->device) grad = to_device(s, grad, note, from, i);
     return tn_scope_failed(s) ? NULL : grad;
 }

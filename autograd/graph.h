@@ -323,7 +323,9 @@ static inline int32_t tni_has_sizes(const tn_tensor *t, const tni_meta *note)
 static inline tn_tensor *tni_fit_gradient(tn_scope *s, tn_tensor *grad, const tni_meta *note,
                                           const tn_node *from, uint32_t i)
 {
-    if (TNI_LIKELY(grad->desc.dtype == note->dtype && tni_has_sizes(grad, note))) return grad;
+    if (TNI_LIKELY(grad->desc.dtype == note->dtype && grad->desc.device == note->device &&
+                   tni_has_sizes(grad, note)))
+        return grad;
     return tni_change_gradient(s, grad, note, from, i);
 }
 

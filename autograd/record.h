@@ -21,5 +21,10 @@ int32_t tni_record_inplace(tn_tensor *self, tn_node *node, uint32_t slot);
 /* The entry of a program's or plugin's operator with a gradient, made at first use. *out is NULL on failure. */
 int32_t tni_custom_gradient(tn_context *ctx, const tni_op *op, const tni_gradient_entry **out);
 void tni_custom_finish(tn_context *ctx);
+/* A gradient that has none itself: differentiating it fails. It is `grad`, borrowed from the scope, if no source of it wants a
+ * gradient. */
+tn_tensor *tni_mark_once(tn_scope *s, tn_tensor *grad, tn_tensors sources);
+/* TN_E_AUTOGRAD for a complex gradient of argument i, which is real: what the imaginary part was for is lost. */
+int32_t tni_check_gradient_kind(const char *name, uint32_t i, const tn_tensor *grad, tn_dtype dtype);
 
 #endif

@@ -183,6 +183,19 @@ void tni_error_native(int32_t code, const char *text)
     link_records(tni_tls.errors);
 }
 
+/* Length of the place at the start of an error's message, "model.c:49: ". */
+static uint64_t place_bytes(const char *file, uint32_t line)
+{
+    int n = file ? snprintf(NULL, 0, "%s:%u: ", file, line) : 0;
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+/* The message without its place. */
+static const char *bare_message(const tn_error *e)
+{
+    return e->message + place_bytes(e->file, e->line);
+}
+
 /* The message begins with the operator's name already, or with that of a function of PyTorch. */
 static int32_t names_operator(const char *message, const char *name, uint64_t length)
 {
@@ -211,11 +224,21 @@ static void name_operator(error_record *r, const char *op)
     set_text(r->message, sizeof r->message, text);
 }
 
+static void drop_place(error_record *r)
+{
+    const char *bare = bare_message(&r->error);
+    memmove(r->message, bare, strlen(bare) + 1);
+    r->file[0] = 0;
+    r->error.file = NULL;
+    r->error.line = 0;
+}
+
 void tni_error_operator(const char *op)
 {
     error_record *r = top();
     if (!r || !op) return;
     const int32_t is_innermost = !r->op[0], is_outermost = !tni_tls.call_depth;
+    if (r->file[0]) drop_place(r); /* of a call in a composite: that of the program's call comes */
     if (is_innermost || is_outermost) name_operator(r, op);
     set_text(r->op, sizeof(r->op), op);
     link_records(tni_tls.errors);
@@ -272,19 +295,6 @@ static const char *copy_text(char **at, const char *text)
     char *to = memcpy(*at, text, n);
     *at += n;
     return to;
-}
-
-/* Length of the place at the start of an error's message, "model.c:49: ". */
-static uint64_t place_bytes(const char *file, uint32_t line)
-{
-    int n = file ? snprintf(NULL, 0, "%s:%u: ", file, line) : 0;
-    return n > 0 ? (uint64_t)n : 0;
-}
-
-/* The message without its place. */
-static const char *bare_message(const tn_error *e)
-{
-    return e->message + place_bytes(e->file, e->line);
 }
 
 /* A copy of an error and its causes in one block; `file` and `line` become the place of the error, `more` the end of

@@ -21,7 +21,7 @@ static int32_t status_of(int32_t status)
 static int32_t host_error(void *context, int32_t status, const char *message)
 {
     status = status_of(status);
-    return tni_error(status, "%s", message ? message : tn_status_text(status));
+    return tni_error(status, "%s", message && *message ? message : tn_status_text(status));
 }
 
 static int32_t host_error_native(void *context, int32_t status, const char *message, int32_t native_code,

@@ -240,9 +240,16 @@ void tni_scope_empty(tn_scope *s)
     }
 }
 
+static __attribute__((noinline)) int32_t refuse_close(tn_scope *s)
+{
+    return tni_scope_record(
+        s, tni_error(TN_E_CONTRACT, "tn_scope_close: the scope is that of a call, which closes it"));
+}
+
 int32_t tn_scope_close(tn_scope *s)
 {
     if (!s) return TN_OK;
+    if (TNI_UNLIKELY(s->restores & TNI_SCOPE_LENT)) return refuse_close(s);
     if (TNI_UNLIKELY(s->ctx->flags & TNI_CONTEXT_CHECKS_SCOPES)) {
         int32_t wrong = check(s);
         if (wrong) return wrong;

@@ -10,6 +10,7 @@
 #include "core/tensor.h"
 
 #define TNI_SCOPE_INLINE 24
+#define TNI_SCOPE_LENT   0x100u /* to a function of a plugin or a program, which may not close it */
 
 typedef struct tni_scope_chunk {
     struct tni_scope_chunk *next;
@@ -26,7 +27,7 @@ struct tn_scope {
     uint32_t wants_place;     /* the error is that of the last call, whose place may still come */
     uint32_t saved_grad_mode; /* of the thread, put back when the scope closes */
     tn_dtype saved_default_dtype;
-    uint32_t restores;
+    uint32_t restores; /* what it puts back, and TNI_SCOPE_LENT */
     tn_device saved_default_device;
     struct tni_autocast *autocast; /* the region that it opened */
     uint32_t count;                /* tensors owned */

@@ -4,6 +4,8 @@
 #ifndef TNI_CORE_SHAPE_H
 #define TNI_CORE_SHAPE_H
 
+#include <string.h>
+
 #include "core/tensor.h"
 
 typedef struct tni_shape {
@@ -65,6 +67,12 @@ int32_t tni_view_strides(uint32_t rank, const int64_t *sizes, const int64_t *str
                          const int64_t *new_sizes, int64_t *out);
 /* "[2, 3]" into buffer; returns buffer. */
 const char *tni_shape_text(uint32_t rank, const int64_t *sizes, char *buffer, uint64_t bytes);
+
+static inline int32_t tni_same_shape(const tn_tensor *a, const tn_tensor *b)
+{
+    return a->desc.rank == b->desc.rank &&
+           memcmp(a->desc.sizes, b->desc.sizes, a->desc.rank * sizeof *a->desc.sizes) == 0;
+}
 
 /*
  * Memory overlap, as ATen's checks for in-place operators see it: only what is sure counts. Elements meet in

@@ -224,6 +224,21 @@ uint32_t tni_accepted_tags(const tni_argument *a)
     return bits;
 }
 
+int32_t tni_check_result(const tni_op *op, uint32_t i, const tn_value *v)
+{
+    const tni_argument *a = &op->schema->returns[i];
+    int32_t fits = v->tag == TN_TAG_NONE ? a->is_optional
+                   : a->is_list          ? v->tag == list_tag(a->type)
+                                         : !fits_item(a, v);
+    if (fits) return TN_OK;
+    if (v->tag == TN_TAG_NONE)
+        return tni_error(TN_E_CONTRACT, "the composite of %s did not set output %u (expected %s)",
+                         tni_op_name(op), i, a->type_text);
+    return tni_error(TN_E_CONTRACT, "the composite of %s set output %u to %s (expected %s)", tni_op_name(op),
+                     i, v->tag < sizeof tag_names / sizeof *tag_names ? tag_names[v->tag] : "an unknown tag",
+                     a->type_text);
+}
+
 int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value *args, uint32_t n_args)
 {
     const tni_schema *s = op->schema;

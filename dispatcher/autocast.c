@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layer of mixed precision. In a region that a scope opened (core/autocast.h) it casts the arguments of a
- * call and switches itself off for the rest of the call, so that the calls of a composite are not cast again.
+ * call and switches itself off for the rest of the call, so that the calls of a composite are not cast again. Only the
+ * calls of a composite without a class, and without kernels, are cast one by one: what it gives depends on nothing else.
  * The class of an operator comes from the plugin of the device (tenon.autocast), else from the operator.
  */
 #include "core/autocast.h"
@@ -186,8 +187,8 @@ static int32_t autocast(tni_frame *f)
     const tni_device_type *type = type_of_call(f);
     const tni_autocast *region = type ? tni_autocast_for(f->ctx, type->type) : NULL;
     uint32_t class = region ? class_of(f->op, type) : TN_AUTOCAST_NONE;
-    if (class == TN_AUTOCAST_NONE) return tni_next(f);
-    if (has_own_dtype(f)) return run_plain(f);
+    if (!region || (class == TN_AUTOCAST_NONE && f->op->base->kind == TNI_KIND_COMPOSITE)) return tni_next(f);
+    if (class == TN_AUTOCAST_NONE || has_own_dtype(f)) return run_plain(f);
     tn_dtype low = region->low ? region->low : type->driver.autocast.low_dtype;
     if (!low) low = TN_BFLOAT16;
     tn_dtype to = class == TN_AUTOCAST_LOW ? low : TN_FLOAT32;

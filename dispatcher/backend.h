@@ -112,6 +112,7 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
  * here because it has a scope, or is measured or waited for. */
 #define TNI_KERNEL_MAY_RUN (-1)
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason);
+int32_t tni_refuse_nondeterministic(const tni_op *op);
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason);
 /* Asks can_run, then runs a kernel of the base operator. TN_E_UNSUPPORTED: it refused and wrote nothing;
  * *reason (static) says why. */

@@ -242,6 +242,15 @@ static __attribute__((noinline)) int32_t call_and_want_place(tn_scope *s, uint32
     return status ? status : before;
 }
 
+static __attribute__((noinline)) int32_t refuse_null(const tn_scope *s, uint32_t op, const char *what,
+                                                     tn_value *outs, uint32_t n_outs)
+{
+    const tni_op *o = tni_op_get(s->ctx->registry, op);
+    if (outs) tni_no_results(TN_OK, outs, n_outs);
+    return tni_error(TN_E_ARGUMENT, "tn_scope_call of %s: %s is NULL", o ? tni_op_name(o) : "an operator",
+                     what);
+}
+
 /* Inlined into both entry points. With `placed` the caller tells the place of the call if it is wanted. */
 static inline __attribute__((always_inline)) int32_t scope_call(tn_scope *s, uint32_t op,
                                                                 const tn_value *args, uint32_t n_args,
@@ -255,8 +264,10 @@ static inline __attribute__((always_inline)) int32_t scope_call(tn_scope *s, uin
             return call_and_want_place(s, op, args, n_args, outs, n_outs);
         status = tn_scope_failed(s);
         if (status && s && s->status) s->wants_place = 0;
-        if (status) return tni_no_results(status, outs, n_outs);
+        if (status) return tni_no_results(status, outs, outs ? n_outs : 0);
     }
+    if (TNI_UNLIKELY((n_args && !args) || (n_outs && !outs)))
+        return tni_scope_record(s, refuse_null(s, op, n_args && !args ? "args" : "outs", outs, n_outs));
     status = call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);
     if (TNI_UNLIKELY(status)) return tni_scope_record(s, status);
     if (TNI_LIKELY(n_outs == 1 && outs[0].tag == TN_TAG_TENSOR)) {

@@ -23,6 +23,8 @@ int32_t tni_no_results(int32_t status, tn_value *outs, uint32_t n_outs);
 /* ---- arguments, see arguments.c ---- */
 /* Converts arguments and fills in defaults; c->frame.args are complete on success. */
 int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value *args, uint32_t n_args);
+/* TN_E_CONTRACT unless a composite's result i has the type of the schema. */
+int32_t tni_check_result(const tni_op *op, uint32_t i, const tn_value *v);
 static inline int32_t tni_is_number(uint32_t tag)
 {
     return tag == TN_TAG_INT || tag == TN_TAG_FLOAT || tag == TN_TAG_BOOL || tag == TN_TAG_COMPLEX;

@@ -56,8 +56,8 @@ static int32_t is_alike(const tn_tensor *a, const tn_tensor *b)
 {
     uint64_t bytes = a->desc.rank * sizeof *a->desc.sizes;
     return a->desc.dtype == b->desc.dtype && a->state & b->state & TNI_DENSE &&
-           a->desc.flags == b->desc.flags && a->desc.rank == b->desc.rank &&
-           !memcmp(a->desc.sizes, b->desc.sizes, bytes) && !memcmp(a->desc.strides, b->desc.strides, bytes);
+           a->desc.flags == b->desc.flags && tni_same_shape(a, b) &&
+           !memcmp(a->desc.strides, b->desc.strides, bytes);
 }
 
 static int32_t from_cpu(tn_tensor *dst, tn_tensor *cpu, int32_t non_blocking)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that are not built in: calls their shape rules and composites, which have the signature of kernels. */
 #include <string.h>
+#include <tenon/ops.h>
+#include "core/scope.h"
 #include "core/thread.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/custom.h"
@@ -13,6 +15,41 @@ void tni_custom_prepare(tni_op *op)
 {
     op->promote = TNI_PROMOTE_NONE;
     if (op->def->composite && !op->def->infer) op->kind = TNI_KIND_COMPOSITE;
+}
+
+static int32_t find_saved(const tni_schema *schema, const char *name, uint64_t length, tni_saved_name *out)
+{
+    uint32_t index = 0;
+    for (uint32_t i = 0; i < schema->n_args; i++) {
+        const tni_argument *a = schema->args + i;
+        if (strlen(a->name) != length || memcmp(a->name, name, length) != 0) continue;
+        *out = (tni_saved_name){.index = i};
+        if (a->type == TNI_TYPE_TENSOR) return TN_OK;
+        return tni_error(TN_E_ARGUMENT,
+                         "%s: `saves` lists the non-tensor argument '%s'; non-tensors are always passed",
+                         schema->full_name, a->name);
+    }
+    int32_t is_result = length > 6 && memcmp(name, "result", 6) == 0;
+    for (uint64_t i = 6; is_result && i < length; i++) {
+        is_result = name[i] >= '0' && name[i] <= '9' && index < schema->n_returns;
+        index = index * 10 + (uint32_t)(name[i] - '0');
+    }
+    *out = (tni_saved_name){.is_result = 1, .index = index};
+    if (is_result && index < schema->n_returns) return TN_OK;
+    return tni_error(TN_E_ARGUMENT, "%s: `saves` lists '%.*s', which is neither an argument nor a result",
+                     schema->full_name, (int)length, name);
+}
+
+int32_t tni_saved_name_next(const tni_schema *schema, const char **text, tni_saved_name *out,
+                            int32_t *out_found)
+{
+    *text += strspn(*text, ", \t");
+    const char *name = *text;
+    const uint64_t length = strcspn(name, ", \t");
+    *text += length;
+    int32_t status = length ? find_saved(schema, name, length, out) : TN_OK;
+    *out_found = length && !status;
+    return status;
 }
 
 static void make_call(tni_frame *f, tn_call *call, tn_value *outs)
@@ -66,12 +103,21 @@ static int32_t check_written(tni_frame *f)
         tn_dtype_name(self->desc.dtype));
 }
 
+static int32_t check_deterministic(const tni_frame *f)
+{
+    const tni_op *op = f->op->base;
+    return op->def->tags & TN_TAG_BIT_NONDETERMINISTIC && tn_get_deterministic(f->ctx)
+               ? tni_refuse_nondeterministic(op)
+               : TN_OK;
+}
+
 int32_t tni_custom_infer(tni_frame *f)
 {
     const tni_op *op = f->op->base;
     tn_value outs[TNI_MAX_OUTPUTS];
     tn_call call;
-    int32_t status;
+    int32_t status = check_deterministic(f);
+    if (status) return status;
     if (op->form == TNI_FORM_INPLACE && !op->def->infer) return TN_OK;
     if (!op->def->infer) return like_first(f);
     make_call(f, &call, outs);
@@ -90,11 +136,34 @@ int32_t tni_custom_infer(tni_frame *f)
     return status;
 }
 
+/*
+ * What the composite gave: all results, of the types of the schema. One that is written in place or given is that tensor,
+ * and a result of an operator that works in place is copied into it, with its gradient, if it is another tensor.
+ */
+static void take_results(tni_frame *f, tn_scope *s, tn_value *outs)
+{
+    const tni_op *op = f->op->base;
+    for (uint32_t i = 0; i < op->n_returns && !tn_scope_failed(s); i++) {
+        tn_tensor *given = f->given[i], *result = tn_value_as_tensor(outs[i]);
+        if (given && outs[i].tag == TN_TAG_NONE) outs[i] = tn_value_tensor(given);
+        if (given && result && result != given && op->form == TNI_FORM_INPLACE &&
+            result->desc.dtype == given->desc.dtype && tni_same_shape(result, given)) {
+            tn_copy_(s, given, result);
+            outs[i] = tn_value_tensor(given);
+        }
+        if (!tn_scope_failed(s)) tni_scope_record(s, tni_check_result(op, i, &outs[i]));
+    }
+}
+
 void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
 {
     const tni_op *op = f->op->base;
     tn_call call;
-    int32_t status;
+    int32_t status = check_deterministic(f);
+    if (status) {
+        tni_scope_record(s, status);
+        return;
+    }
     if (tni_tls.call_depth > MAX_CALL_DEPTH) {
         tni_scope_record(
             s, tni_fail(f, TN_E_CONTRACT,
@@ -105,9 +174,12 @@ void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
     }
     make_call(f, &call, outs);
     f->scope = s;
+    s->restores |= TNI_SCOPE_LENT;
     tni_frame_lend(f);
     status = op->def->composite(op->def->self, &call);
     tni_frame_take_back(f);
+    s->restores &= ~TNI_SCOPE_LENT;
     f->scope = NULL;
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the composite", status));
+    take_results(f, s, outs);
 }

@@ -8,6 +8,15 @@
 /* Sets the kind: composite if there is a composite and no shape rule. */
 void tni_custom_prepare(tni_op *op);
 
+/* A name in `saves`, "self, result0". */
+typedef struct tni_saved_name {
+    uint32_t is_result;
+    uint32_t index; /* of the argument or the result */
+} tni_saved_name;
+/* Reads the next one. *out_found is 0 at the end, and after an error. */
+int32_t tni_saved_name_next(const tni_schema *schema, const char **text, tni_saved_name *out,
+                            int32_t *out_found);
+
 /* The status that a plugin's function ("the kernel", "the composite") returned, with an error recorded; maps
  * invalid codes to TN_E_CONTRACT. */
 int32_t tni_plugin_status(const tni_op *op, const char *function, int32_t status);

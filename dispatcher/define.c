@@ -150,6 +150,11 @@ static int32_t read_row(const char *from, uint32_t row_bytes, const char *plugin
     return TN_OK;
 }
 
+static int32_t no_rows(const char *plugin, uint32_t count)
+{
+    return tni_error(TN_E_ARGUMENT, "kernel rows of %s: rows is NULL, count is %u", plugin, count);
+}
+
 int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const char *plugin, void *self,
                              const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
@@ -157,6 +162,7 @@ int32_t tni_kernels_register(tn_context *ctx, const char *device_type, const cha
     uint32_t id = device_type ? tn_intern(ctx, device_type) : 0;
     tni_device_type *type = id ? tni_device_type_find(ctx, id) : NULL;
     int32_t status = TN_OK;
+    if (count && !rows) return no_rows(plugin, count);
     if (!type)
         return tni_error(TN_E_DEVICE, "kernels of %s: no device type \"%s\"", plugin,
                          device_type ? device_type : "NULL");
@@ -181,7 +187,10 @@ static int32_t check_row(const tn_kernel_row *row, const char *plugin)
         return tni_error(TN_E_UNKNOWN_FIELD,
                          "kernel row \"%s\" of %s: strides is %u (expected a TN_STRIDES_..., 0 to %u)",
                          schema, plugin, row->strides, TN_STRIDES_BLAS);
-    for (uint32_t i = 0; row->arguments && i < row->n_arguments; i++) {
+    if (row->n_arguments && !row->arguments)
+        return tni_error(TN_E_ARGUMENT, "kernel row \"%s\" of %s: arguments is NULL, n_arguments is %u",
+                         schema, plugin, row->n_arguments);
+    for (uint32_t i = 0; i < row->n_arguments; i++) {
         const tn_row_argument *a = &row->arguments[i];
         if (a->strides > TN_STRIDES_BLAS || a->place > TN_PLACE_HOST)
             return tni_error(TN_E_UNKNOWN_FIELD,
@@ -196,8 +205,7 @@ static int32_t check_row(const tn_kernel_row *row, const char *plugin)
 int32_t tni_kernels_check(const char *plugin, const tn_kernel_row *rows, uint32_t count, uint32_t row_bytes)
 {
     int32_t status = TN_OK;
-    if (count && !rows)
-        return tni_error(TN_E_ARGUMENT, "kernel rows of %s: rows is NULL, count is %u", plugin, count);
+    if (count && !rows) return no_rows(plugin, count);
     if (count && row_bytes < offsetof(tn_kernel_row, can_run))
         return tni_error(TN_E_CONTRACT, "kernel rows of %s: rows of %u bytes, expected at least %zu", plugin,
                          row_bytes, offsetof(tn_kernel_row, can_run));
@@ -334,7 +342,13 @@ static int32_t read_definition(const tn_operator_def *def, tn_operator_def *out)
     if (out->tags & ~known)
         return tni_error(TN_E_UNKNOWN_FIELD, "operator definition: unknown tag bits 0x%x",
                          out->tags & ~known);
+    if (def->size < offsetof(tn_operator_def, saves))
+        return tni_error(TN_E_ARGUMENT, "operator definition: size is %u; set it to sizeof(tn_operator_def)",
+                         def->size);
     if (!out->schema) return tni_error(TN_E_ARGUMENT, "operator definition: schema is NULL");
+    if (out->reserved)
+        return tni_error(TN_E_UNKNOWN_FIELD, "operator definition \"%s\": reserved is %u (expected 0)",
+                         out->schema, out->reserved);
     if (out->autocast > TN_AUTOCAST_WIDEST)
         return tni_error(TN_E_UNKNOWN_FIELD,
                          "operator definition \"%s\": autocast is %u (expected a TN_AUTOCAST_..., 0 to %u)",
@@ -406,6 +420,27 @@ static int32_t alias_sets_meet(const char *a, const char *b)
     return 0;
 }
 
+/* What the functions of a definition cannot do with its schema. */
+static int32_t check_functions(const tn_operator_def *def, const tni_schema *s)
+{
+    const char *at = def->saves;
+    tni_saved_name name;
+    int32_t more = at != NULL, status = TN_OK;
+    for (uint32_t i = 0; i < s->n_returns; i++) {
+        if ((def->composite && !def->infer) ||
+            (s->returns[i].type == TNI_TYPE_TENSOR && !s->returns[i].is_list))
+            continue;
+        return tni_error(TN_E_ARGUMENT,
+                         "operator %s: result %u is %s, which only a composite without a shape rule can give",
+                         s->full_name, i, s->returns[i].type_text);
+    }
+    if (def->backward && form_of(s) == TNI_FORM_OUT)
+        return tni_error(TN_E_ARGUMENT, "operator %s: an out form has no gradient, but backward is set",
+                         s->full_name);
+    while (more && !status) status = tni_saved_name_next(s, &at, &name, &more);
+    return status;
+}
+
 /* A result is in the alias set of an argument, or in none. */
 static int32_t check_aliases(const tni_schema *s)
 {
@@ -458,6 +493,7 @@ int32_t tni_operator_define(tn_context *ctx, const tn_operator_def *def, uint32_
     if (status) return status;
     status = check_limits(schema);
     if (!status) status = check_aliases(schema);
+    if (!status) status = check_functions(&copy, schema);
     d = status ? NULL : tni_alloc_zeroed(ctx, sizeof *d);
     if (!d) {
         tni_schema_destroy(ctx, schema);

@@ -104,9 +104,7 @@ static tn_value item_of(tn_scope *s, const foreach_call *c, uint32_t arg, uint32
 /* The out form: the result goes into a given tensor. */
 static void copy_out(tn_scope *s, tn_tensor *to, tn_tensor *from)
 {
-    if (to->desc.rank != from->desc.rank ||
-        memcmp(to->desc.sizes, from->desc.sizes, from->desc.rank * sizeof *from->desc.sizes))
-        tn_resize_(s, to, ((tn_ints){from->desc.sizes, from->desc.rank}));
+    if (!tni_same_shape(to, from)) tn_resize_(s, to, ((tn_ints){from->desc.sizes, from->desc.rank}));
     tn_copy_(s, to, from);
 }
 

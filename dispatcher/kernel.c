@@ -166,7 +166,9 @@ static int32_t run_with_scope(tni_frame *f, const tni_kernel *k)
                                TNI_LAYER_BIT(TNI_LAYER_TRACE);
     f->scope = s;
     f->is_kernel_scope = 1;
+    s->restores |= TNI_SCOPE_LENT;
     int32_t status = run_plain(f, k);
+    s->restores &= ~TNI_SCOPE_LENT;
     f->scope = NULL;
     f->is_kernel_scope = 0;
     tni_tls.excluded_layers = excluded;
@@ -201,6 +203,13 @@ static int32_t run_here(tni_frame *f, const tni_kernel *k, uint32_t flags, const
     return !status && flags & TNI_CALL_BLOCKING ? wait_for_kernel(f) : status;
 }
 
+int32_t tni_refuse_nondeterministic(const tni_op *op)
+{
+    return tni_error(TN_E_STATE,
+                     "%s does not have a deterministic implementation, but deterministic algorithms are on",
+                     tni_op_name(op));
+}
+
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
 {
     /* A profile measures the work of asynchronous devices only. */
@@ -213,11 +222,7 @@ int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason)
         return TN_E_UNSUPPORTED;
     }
     if (f->call.flags & TN_CALL_DETERMINISTIC) {
-        if (k->row.flags & TN_ROW_NONDETERMINISTIC)
-            return tni_error(
-                TN_E_STATE,
-                "%s does not have a deterministic implementation, but deterministic algorithms are on",
-                tni_op_name(op));
+        if (k->row.flags & TN_ROW_NONDETERMINISTIC) return tni_refuse_nondeterministic(op);
         if (k->row.flags & TN_ROW_DETERMINISTIC_ONLY_ONE_THREAD) f->call.threads = 1;
     }
     if (f->call.flags & TNI_BINDING_FLAGS & ~(TN_CALL_DETERMINISTIC | k->row.honours)) {

@@ -160,7 +160,11 @@ static void find_given(tni_op *op)
 
 int32_t tni_op_open(tni_registry *r, tni_op *op, uint32_t n_outs)
 {
-    if (!op || op->removed) return tni_error(TN_E_NOT_FOUND, "there is no operator with this number");
+    if (!op) return tni_error(TN_E_NOT_FOUND, "there is no operator with this number");
+    if (op->removed)
+        return tni_error(TN_E_NOT_FOUND,
+                         "%s is no longer there: its library was closed, or its namespace removed",
+                         tni_op_name(op));
     int32_t status = tni_op_ready(r, op);
     if (!status) status = tni_op_ready(r, op->base);
     if (status) return status;

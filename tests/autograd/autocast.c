@@ -207,6 +207,37 @@ Test(autocast, operators_of_a_program_have_a_class)
     tn_scope_close(r);
 }
 
+static int32_t infer_like_x(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    const tn_output out = {.size = sizeof out, .dtype = x->dtype, .rank = x->rank, .sizes = x->sizes};
+    return call->host->define_output(call, 0, &out);
+}
+
+static int32_t square_of_matrix(void *self, const tn_call *call)
+{
+    tn_tensor *x = call->args[0].as.tensor;
+    return call->host->set_output(call, 0, tn_mm(call->host->call_scope(call), x, x));
+}
+
+/* A composite in the place of a kernel gives what the shape rule says. Without a rule its calls are cast. */
+Test(autocast, calls_of_composites_without_a_class)
+{
+    for (int ruled = 0; ruled < 2; ruled++) {
+        const tn_operator_def def = {.size = sizeof def,
+                                     .schema = "mine::matrix_square(Tensor x) -> Tensor",
+                                     .infer = ruled ? infer_like_x : NULL,
+                                     .composite = square_of_matrix};
+        tn_value out, x = tn_value_tensor(matrix(TN_FLOAT32, TN_CPU));
+        const uint32_t op = define(ctx, &def);
+        tn_scope *r = region(TN_SCOPE_AUTOCAST_ON, 0, 0);
+        cr_assert_eq(tn_scope_call(r, op, &x, 1, &out, 1), TN_OK);
+        EXPECT_DTYPE(r, out.as.tensor, ruled ? TN_FLOAT32 : TN_BFLOAT16);
+        tn_scope_close(r);
+        cr_assert_eq(tn_namespace_remove(ctx, "mine"), TN_OK);
+    }
+}
+
 Test(autocast, wrong_options)
 {
     tn_scope_options o = {.size = sizeof o, .autocast = 3};

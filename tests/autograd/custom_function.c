@@ -3,6 +3,7 @@
 #include "suite.h"
 #include "../core/gate.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <tenon/plugin.h>
@@ -463,11 +464,10 @@ Test(function, operator_that_sets_a_gradient_for_a_number)
     tn_value out = call_weighted("xs", list);
     sets_a_wrong_gradient = 1;
     tn_backward(s, tn_sum(s, tn_value_as_tensor(out)));
-    expect_error(s, "mylib::weighted: backward set a gradient for argument 1, which is not a tensor");
+    expect_error(s, "mylib::weighted: backward set a gradient for argument 'w', which is not a tensor");
     end();
 }
 
-/* What an operator saves is looked up when it is recorded first. */
 Test(function, operators_that_save_what_there_is_not)
 {
     static const refused_text cases[] = {
@@ -476,11 +476,13 @@ Test(function, operators_that_save_what_there_is_not)
         {"result1", "`saves` lists 'result1', which is neither"},
         {"resultx", "`saves` lists 'resultx', which is neither"},
     };
-    tn_tensor *const list[] = {VECTOR(s, 1, 1, 2), VECTOR(s, 1, 3, -4)};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        call_weighted(cases[i].given, list);
-        expect_error(s, cases[i].text);
-        cr_assert_eq(tn_namespace_remove(ctx, "mylib"), TN_OK);
+        const tn_operator_def def = {.size = sizeof def,
+                                     .schema = "mylib::weighted(Tensor[] xs, float[] w) -> Tensor",
+                                     .saves = cases[i].given,
+                                     .composite = weighted_body};
+        cr_assert_eq(tn_operator_define(ctx, &def, NULL), TN_E_ARGUMENT);
+        cr_assert_not_null(strstr(tn_last_error()->message, cases[i].text), "%s", tn_last_error()->message);
     }
     end();
 }
@@ -589,5 +591,167 @@ Test(function, out_forms_of_operators_without_a_gradient)
     cr_assert_eq(result.as.tensor, out);
     EXPECT(s, out, 6, 8);
     cr_assert_eq(tn_requires_grad(out), 0);
+    end();
+}
+
+/* ---- Gradients that do not fit ---- */
+
+static tn_dtype wrong_dtype;
+static tn_device wrong_device;
+
+static tn_tensor *changed(tn_scope *scope, tn_tensor *grad)
+{
+    return tn__to_copy(scope, grad, .dtype = wrong_dtype ? wrong_dtype : tn_tensor_dtype(grad),
+                       .device = wrong_device ? wrong_device : tn_tensor_device(grad));
+}
+
+static int32_t wrong_backward(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0,
+                                  changed(call->host->call_scope(call), tn_value_as_tensor(call->args[0])));
+}
+
+static int32_t copy_of_self(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, tn_clone(call->host->call_scope(call), call->args[0].as.tensor));
+}
+
+static int32_t forward_copies(tn_function_call *call, tn_scope *scope, tn_tensors ins, tn_tensor **outs)
+{
+    outs[0] = tn_clone(scope, ins.data[0]);
+    return TN_OK;
+}
+
+static int32_t backward_changes(tn_function_call *call, tn_scope *scope, tn_tensors grads, tn_tensor **outs)
+{
+    outs[0] = changed(scope, grads.data[0]);
+    return TN_OK;
+}
+
+/* As in PyTorch; a real dtype is cast. */
+Test(function, gradients_of_another_device_or_kind)
+{
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::copy(Tensor self) -> Tensor",
+                                 .composite = copy_of_self,
+                                 .backward = wrong_backward};
+    const tn_function function = {
+        .size = sizeof function, .name = "Copy", .forward = forward_copies, .backward = backward_changes};
+    const uint32_t op = define(ctx, &def);
+    static const struct {
+        int32_t is_complex, is_function;
+        const char *text;
+    } cases[] = {
+        {0, 0, "returned an invalid gradient at index 0 - expected device cpu but got meta"},
+        {1, 0, "mylib::copy: the gradient of argument 0 is complex128, but the argument is float64"},
+        {0, 1, "CopyBackward returned an invalid gradient at index 0 - expected device cpu but got meta"},
+        {1, 1, "CopyBackward: the gradient of argument 0 is complex128, but the argument is float64"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn_tensor *x = VECTOR(s, 1, 1, 2), *y = NULL;
+        tn_value arg = tn_value_tensor(x), out = tn_value_none();
+        if (cases[i].is_function)
+            tn_function_apply(s, &function, NULL, TN_TENSORS(x), &y, 1);
+        else
+            y = tn_scope_call(s, op, &arg, 1, &out, 1) ? NULL : out.as.tensor;
+        wrong_dtype = cases[i].is_complex ? TN_COMPLEX128 : 0;
+        wrong_device = cases[i].is_complex ? 0 : tn_device_parse(ctx, "meta");
+        tn_backward(s, tn_sum(s, y));
+        expect_error(s, cases[i].text);
+        cr_assert_null(tn_grad_of(s, x));
+    }
+    wrong_device = 0;
+    wrong_dtype = TN_FLOAT32;
+    tn_tensor *x = VECTOR(s, 1, 1, 2);
+    tn_value arg = tn_value_tensor(x), out = tn_value_none();
+    tn_scope_call(s, op, &arg, 1, &out, 1);
+    tn_backward(s, tn_sum(s, out.as.tensor));
+    EXPECT(s, tn_grad_of(s, x), 1, 1);
+    cr_assert_eq(tn_tensor_dtype(tn_grad_of(s, x)), TN_FLOAT64);
+    end();
+}
+
+static int32_t fails_in_a_product(void *self, const tn_call *call)
+{
+    tn_tensor *g = tn_value_as_tensor(call->args[0]);
+    return call->host->set_output(call, 0, tn_mm(call->host->call_scope(call), g, g));
+}
+
+Test(function, an_error_says_whose_gradient_failed)
+{
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::failing(Tensor self) -> Tensor",
+                                 .composite = copy_of_self,
+                                 .backward = fails_in_a_product};
+    const tn_value arg = tn_value_tensor(VECTOR(s, 1, 1, 2));
+    tn_value out = tn_value_none();
+    tn_scope_call(s, define(ctx, &def), &arg, 1, &out, 1);
+    tn_backward(s, tn_sum(s, out.as.tensor));
+    expect_error(s, "(in the gradient of mylib::failing)");
+    end();
+}
+
+static int32_t square_of_self(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, tn_square(call->host->call_scope(call), call->args[0].as.tensor));
+}
+
+static int32_t slope_of_square(void *self, const tn_call *call)
+{
+    tn_scope *scope = call->host->call_scope(call);
+    tn_tensor *twice = tn_mul_scalar(scope, tn_value_as_tensor(call->args[1]), 2);
+    return call->host->set_output(call, 0, tn_mul(scope, tn_value_as_tensor(call->args[0]), twice));
+}
+
+/* With the tag the gradient is right, and has none itself. */
+Test(function, operators_that_are_differentiable_once)
+{
+    for (uint32_t once = 0; once < 2; once++) {
+        const tn_operator_def def = {.size = sizeof def,
+                                     .schema = "mylib::square(Tensor self) -> Tensor",
+                                     .saves = "self",
+                                     .tags = once ? TN_TAG_BIT_DIFFERENTIABLE_ONCE : 0,
+                                     .composite = square_of_self,
+                                     .backward = slope_of_square};
+        tn_tensor *x = VECTOR(s, 1, 1, 2), *first = NULL, *second = NULL;
+        const tn_value arg = tn_value_tensor(x);
+        const tn_backward_options keep = {.size = sizeof keep, .create_graph = 1};
+        tn_value out = tn_value_none();
+        tn_scope_call(s, define(ctx, &def), &arg, 1, &out, 1);
+        tn_grad(s, TN_TENSORS(tn_sum(s, out.as.tensor)), TN_TENSORS(x), &keep, &first);
+        EXPECT(s, first, 2, 4);
+        tn_grad(s, TN_TENSORS(tn_sum(s, first)), TN_TENSORS(x), NULL, &second);
+        if (once)
+            expect_error(s, "trying to differentiate twice a function that was marked with");
+        else
+            EXPECT(s, second, 2, 2);
+        cr_assert_eq(tn_namespace_remove(ctx, "mylib"), TN_OK);
+    }
+    end();
+}
+
+static int32_t exponential_elsewhere(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, tn_exp(call->host->call_scope(call), call->args[0].as.tensor));
+}
+
+/* What a composite gives in place of the argument that it should write is copied there, with its gradient. */
+Test(function, composites_in_place_that_give_another_tensor)
+{
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::exp_(Tensor(a!) self) -> Tensor(a!)",
+                                 .composite = exponential_elsewhere};
+    const uint32_t op = define(ctx, &def);
+    tn_tensor *x = VECTOR(s, 1, 0, 1), *y = tn_mul_scalar(s, x, 1);
+    tn_value arg = tn_value_tensor(y), out = tn_value_none();
+    tn_scope_call(s, op, &arg, 1, &out, 1);
+    cr_assert_eq(out.as.tensor, y);
+    EXPECT(s, y, 1, exp(1));
+    tn_backward(s, tn_sum(s, y));
+    EXPECT(s, tn_grad_of(s, x), 1, exp(1));
+    arg = tn_value_tensor(x);
+    tn_scope_call(s, op, &arg, 1, &out, 1);
+    expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation.");
+    EXPECT(s, x, 0, 1);
     end();
 }

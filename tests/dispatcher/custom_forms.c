@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that are not built in, in their other forms: composites that call each other, in place, with given results. */
+#include <stdio.h>
 #include <tenon/plugin.h>
 #include "../plugins/slots.h"
 #include "support.h"
@@ -105,4 +106,186 @@ Test(custom_forms, out_forms_with_arguments_in_any_order)
     cr_expect_eq(outs[1].as.tensor, second);
     cr_expect_eq(tn_item_double(s, tn_sum(s, first)), 14);
     cr_expect_eq(tn_item_double(s, tn_sum(s, second)), 16);
+}
+
+/* ---- What composites give ---- */
+
+typedef struct given_results {
+    tn_value values[2];
+    uint32_t count; /* of those that are given */
+} given_results;
+
+static int32_t give_values(void *self, const tn_call *call)
+{
+    const given_results *g = self;
+    for (uint32_t i = 0; i < g->count; i++) call->outs[i] = g->values[i];
+    return TN_OK;
+}
+
+static int32_t infer_two(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor);
+    for (uint32_t i = 0; i < call->n_outs; i++)
+        slot_define(call, call->host, i, x->dtype, x->rank, x->sizes, 0);
+    return TN_OK;
+}
+
+Test(custom_forms, results_that_the_schema_does_not_have)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    tn_tensor *list[] = {x};
+    const struct {
+        const char *schema;
+        tn_kernel_fn infer;
+        given_results results;
+        const char *text; /* NULL: good */
+    } cases[] = {
+        {"test::none(Tensor x) -> Tensor",
+         NULL,
+         {.count = 0},
+         "none: the composite of test::none did not set output 0 (expected Tensor)"},
+        {"test::ruled(Tensor x) -> Tensor",
+         infer_two,
+         {.count = 0},
+         "ruled: the composite of test::ruled did not set output 0 (expected Tensor)"},
+        {"test::one(Tensor x) -> (Tensor, Tensor)",
+         infer_two,
+         {{tn_value_tensor(x)}, 1},
+         "one: the composite of test::one did not set output 1 (expected Tensor)"},
+        {"test::optional(Tensor x) -> (Tensor, Tensor?)", NULL, {{tn_value_tensor(x)}, 1}, NULL},
+        {"test::list(Tensor x) -> Tensor[]",
+         NULL,
+         {{tn_value_tensor(x)}, 1},
+         "list: the composite of test::list set output 0 to Tensor (expected Tensor[])"},
+        {"test::good_list(Tensor x) -> Tensor[]", NULL, {{tn_value_tensors(list, 1)}, 1}, NULL},
+        {"test::number(Tensor x) -> int",
+         NULL,
+         {{tn_value_float(1)}, 1},
+         "number: the composite of test::number set output 0 to float (expected int)"},
+        {"test::good_number(Tensor x) -> (int, Tensor)",
+         NULL,
+         {{tn_value_int(3), tn_value_tensor(x)}, 2},
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                     .schema = cases[i].schema,
+                                                     .infer = cases[i].infer,
+                                                     .composite = give_values,
+                                                     .self = (void *)(uintptr_t)&cases[i].results});
+        tn_value arg = tn_value_tensor(x), outs[2];
+        int32_t status = tn_scope_call(s, op, &arg, 1, outs, 2);
+        if (cases[i].text) {
+            expect_failure(TN_E_CONTRACT, cases[i].text);
+            cr_expect_eq(outs[0].tag, TN_TAG_NONE);
+        } else {
+            cr_expect_eq(status, TN_OK, "%s", cases[i].schema);
+            cr_expect_eq(outs[0].tag, cases[i].results.values[0].tag);
+        }
+    }
+    REFUSE(TN_E_ARGUMENT,
+           "operator test::f: result 1 is Tensor[], which only a composite without a shape rule can give",
+           .size = sizeof(tn_operator_def), .schema = "test::f(Tensor x) -> (Tensor, Tensor[])");
+    REFUSE(TN_E_ARGUMENT, "result 0 is int, which only a composite without a shape rule can give",
+           .size = sizeof(tn_operator_def), .schema = "test::f(Tensor x) -> int", .infer = infer_two,
+           .composite = give_values);
+    REFUSE(TN_E_ARGUMENT, "operator test::f: an out form has no gradient, but backward is set",
+           .size = sizeof(tn_operator_def), .schema = "test::f(Tensor x, *, Tensor(a!) out) -> Tensor(a!)",
+           .backward = give_values);
+}
+
+/* A composite that writes its argument, or the given tensor, need not give it. */
+static int32_t add_one(void *self, const tn_call *call)
+{
+    tn_add_scalar_(call->host->call_scope(call), call->args[call->n_args - 1].as.tensor, 1);
+    return TN_OK;
+}
+
+Test(custom_forms, composites_that_write_what_was_given)
+{
+    const char *const schemas[] = {"test::add_one_(Tensor(a!) self) -> Tensor(a!)",
+                                   "test::add_one.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"};
+    for (int i = 0; i < 2; i++) {
+        uint32_t op = define_with(
+            &(tn_operator_def){.size = sizeof(tn_operator_def), .schema = schemas[i], .composite = add_one});
+        tn_tensor *x = tn_ones(s, TN_INTS(2)), *out = tn_ones(s, TN_INTS(2));
+        const tn_value args[] = {tn_value_tensor(x), tn_value_tensor(out)};
+        tn_value result;
+        cr_assert_eq(tn_scope_call(s, op, args, i ? 2 : 1, &result, 1), TN_OK);
+        cr_expect_eq(result.as.tensor, i ? out : x);
+        cr_expect_eq(tn_item_double(s, tn_sum(s, result.as.tensor)), 4);
+    }
+}
+
+/* ---- What a composite may not do ---- */
+
+static int32_t close_the_scope(void *self, const tn_call *call)
+{
+    tn_scope *scope = call->host->call_scope(call);
+    tn_tensor *y = tn_exp(scope, call->args[0].as.tensor);
+    *(int32_t *)self = tn_scope_close(scope);
+    return call->host->set_output(call, 0, y);
+}
+
+Test(custom_forms, the_scope_of_a_call_is_not_closed)
+{
+    int32_t status = TN_OK;
+    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                 .schema = "test::closing(Tensor x) -> Tensor",
+                                                 .composite = close_the_scope,
+                                                 .self = &status});
+    cr_expect_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
+    expect_failure(TN_E_CONTRACT, "closing: tn_scope_close: the scope is that of a call, which closes it");
+    cr_expect_eq(status, TN_E_CONTRACT);
+}
+
+static int32_t product_with_itself(void *self, const tn_call *call)
+{
+    tn_tensor *x = call->args[0].as.tensor;
+    return call->host->set_output(call, 0, tn_mm(call->host->call_scope(call), x, x));
+}
+
+/* The place is that of the program's call, although the call in the composite has one, too. */
+Test(custom_forms, errors_name_the_composite_and_the_operator_in_it)
+{
+    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                 .schema = "test::prod(Tensor x) -> Tensor",
+                                                 .composite = product_with_itself});
+    tn_value arg = tn_value_tensor(tn_ones(s, TN_INTS(2, 3))), out;
+    const uint32_t line = __LINE__ + 1;
+    tn_scope_call(s, op, &arg, 1, &out, 1);
+    const tn_error *e = tn_scope_error(s);
+    cr_assert_eq(e->line, line);
+    cr_assert_not_null(e->file);
+    char want[512];
+    snprintf(want, sizeof want, "%s:%u: prod: mm: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
+             e->file, line);
+    cr_expect_str_eq(e->message, want);
+    cr_expect_str_eq(e->op, "test::prod");
+    tn_scope_clear(s);
+}
+
+Test(custom_forms, null_in_boxed_calls_on_a_scope)
+{
+    tn_value arg = tn_value_tensor(tn_ones(s, TN_INTS(2))), out = arg;
+    const uint32_t neg = tn_operator_find(ctx, "aten::neg");
+    cr_expect_eq(tn_scope_call(s, neg, NULL, 1, &out, 1), TN_E_ARGUMENT);
+    cr_expect_eq(out.tag, TN_TAG_NONE);
+    expect_failure(TN_E_ARGUMENT, "tn_scope_call of aten::neg: args is NULL");
+    cr_expect_eq(tn_scope_call(s, neg, &arg, 1, NULL, 1), TN_E_ARGUMENT);
+    expect_failure(TN_E_ARGUMENT, "tn_scope_call of aten::neg: outs is NULL");
+}
+
+static int32_t register_nothing(void *self, const tn_call *call)
+{
+    return call->host->register_kernels(call->host->context, "cpu", NULL, NULL, 5, sizeof(tn_kernel_row));
+}
+
+Test(custom_forms, rows_that_are_null)
+{
+    uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                 .schema = "test::registering(Tensor x) -> Tensor",
+                                                 .composite = register_nothing});
+    cr_expect_null(CALL(op, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
+    expect_failure(TN_E_ARGUMENT, "rows is NULL, count is 5");
 }

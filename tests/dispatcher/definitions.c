@@ -27,6 +27,10 @@ Test(definitions, refused)
     REFUSE(TN_E_ARGUMENT, "schema is NULL", .size = sizeof(tn_operator_def));
     REFUSE(TN_E_UNKNOWN_FIELD, "unknown tag bits 0x40", .size = sizeof(tn_operator_def), .tags = 0x40,
            .schema = "test::f(Tensor x) -> Tensor");
+    REFUSE(TN_E_ARGUMENT, "operator definition: size is 8; set it to sizeof(tn_operator_def)", .size = 8,
+           .schema = "test::f(Tensor x) -> Tensor");
+    REFUSE(TN_E_UNKNOWN_FIELD, "reserved is 1 (expected 0)", .size = sizeof(tn_operator_def), .reserved = 1,
+           .schema = "test::f(Tensor x) -> Tensor");
     REFUSE(TN_E_SYNTAX, "schema: column 18: expected ',' or ')'", .size = sizeof(tn_operator_def),
            .schema = "test::f(Tensor x -> Tensor");
     REFUSE(TN_E_EXISTS, "operator aten::add.Tensor is defined already, as \"aten::add.Tensor(Tensor self,",
@@ -70,7 +74,8 @@ Test(definitions, a_removed_operator_may_be_defined_again)
     cr_expect_not_null(CALL(op, tn_value_tensor(x)));
     cr_expect_eq(tn_namespace_remove(ctx, "test"), TN_OK);
     cr_expect_null(CALL(op, tn_value_tensor(x)));
-    expect_failure(TN_E_NOT_FOUND, "there is no operator with this number");
+    expect_failure(TN_E_NOT_FOUND,
+                   "test::again is no longer there: its library was closed, or its namespace removed");
     cr_expect_eq(tn_operator_find(ctx, "test::again"), 0);
     expect_last_error(TN_E_NOT_FOUND, "no operator \"test::again\"");
     cr_expect_eq(tn_namespace_remove(ctx, "test"), TN_E_NOT_FOUND);
@@ -454,6 +459,33 @@ Test(definitions, deterministic_mode)
     expect_failure(TN_E_STATE, "test::random_order does not have a deterministic implementation");
 }
 
+static int32_t exponential_of_x(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, tn_exp(call->host->call_scope(call), call->args[0].as.tensor));
+}
+
+Test(definitions, deterministic_mode_and_operators_with_the_tag)
+{
+    const char *schemas[] = {"test::row(Tensor x) -> Tensor", "test::composite(Tensor x) -> Tensor",
+                             "test::writes_(Tensor(a!) self) -> Tensor(a!)"};
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    for (int i = 0; i < 3; i++) {
+        char text[128];
+        uint32_t op = define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                                     .tags = TN_TAG_BIT_NONDETERMINISTIC,
+                                                     .schema = schemas[i],
+                                                     .composite = i == 1 ? exponential_of_x : NULL});
+        if (i != 1) add_row("cpu", schemas[i], 0, do_nothing, NULL);
+        tn_set_deterministic(ctx, 1);
+        cr_expect_null(CALL(op, tn_value_tensor(x)));
+        snprintf(text, sizeof text, "%.*s does not have a deterministic implementation",
+                 (int)strcspn(schemas[i], "("), schemas[i]);
+        expect_failure(TN_E_STATE, text);
+        tn_set_deterministic(ctx, 0);
+        cr_expect_not_null(CALL(op, tn_value_tensor(x)));
+    }
+}
+
 /* ---- Observers ---- */
 
 static int entered, left;
@@ -519,7 +551,7 @@ Test(definitions, a_row_between_two_operators_of_a_name)
     cr_expect_not_null(CALL(second, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
     cr_expect_eq(runs, 1);
     cr_expect_null(CALL(first, tn_value_tensor(tn_ones(s, TN_INTS(2)))));
-    expect_failure(TN_E_NOT_FOUND, "there is no operator with this number");
+    expect_failure(TN_E_NOT_FOUND, ": its library was closed, or its namespace removed");
 }
 
 Test(definitions, boxed_calls_with_null)
@@ -611,6 +643,7 @@ Test(definitions, rows_that_nobody_would_run_are_refused)
     refuse_row("cpu", sizeless, TN_E_ARGUMENT,
                "kernel row 0 of the program: size is 0; set it to sizeof(tn_kernel_row)");
     argument.n_arguments = 1;
+    refuse_row("cpu", argument, TN_E_ARGUMENT, "arguments is NULL, n_arguments is 1");
     argument.arguments = odd;
     refuse_row("cpu", argument, TN_E_UNKNOWN_FIELD, "argument 0: strides is 9 (expected 0 to 3)");
     argument.arguments = far;
@@ -659,7 +692,9 @@ Test(definitions, alias_sets_that_no_argument_has)
     for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++)
         REFUSE(TN_E_SYNTAX, ", which no argument has (schema \"test::f(Tensor",
                .size = sizeof(tn_operator_def), .schema = schemas[i]);
-    define("test::view(Tensor(a) x) -> Tensor(a)[]");
+    define_with(&(tn_operator_def){.size = sizeof(tn_operator_def),
+                                   .schema = "test::view(Tensor(a) x) -> Tensor(a)[]",
+                                   .composite = do_nothing});
     define("test::either(Tensor(a|b) x, Tensor(b) y) -> Tensor(b)");
     define("test::any(Tensor(*) x) -> Tensor(a)");
 }

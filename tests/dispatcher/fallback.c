@@ -253,20 +253,6 @@ Test(fallback, the_policy_and_the_last_error)
                                      "TENON_FALLBACK or tn_set_fallback_policy forbids");
 }
 
-static int32_t define_nothing(void *self, const tn_call *call)
-{
-    return TN_OK;
-}
-
-/* Kernels give no lists: the shape rule, which the fallback asks on the CPU, has no way to define one. */
-Test(fallback, a_list_of_results)
-{
-    uint32_t op = define_idle("test::parts(Tensor x) -> Tensor[]", define_nothing);
-    CALL(op, tn_value_tensor(on_device(1, 2)));
-    expect_failure(TN_E_CONTRACT, "parts: the shape rule did not define output 0");
-    cr_expect_eq(sum_of(on_device(1, 3)), 3);
-}
-
 /* The first time is logged where the policy is to warn. */
 static char logged[256];
 static void keep_line(void *user, int32_t level, const char *text)

@@ -261,7 +261,7 @@ TN_API int32_t tn_operator_define(tn_context *ctx, const tn_operator_def *def,
  * strides that this version does not know, TN_E_CONTRACT for an operator with a composite and no `infer`. */
 TN_API int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, const tn_kernel_row *rows,
                               uint32_t count) TN_ANY_THREAD;
-/* Removes the operators of a namespace that tn_operator_define defined, and the kernels that were added for
+/* Removes the operators of a namespace that programs and libraries defined, and the kernels that were added for
  * them. */
 TN_API int32_t tn_namespace_remove(tn_context *ctx, const char *name) TN_ANY_THREAD;
 typedef struct tn_library tn_library;

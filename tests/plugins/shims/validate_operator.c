@@ -193,7 +193,7 @@ static const struct {
     {"rule-no-status", "the shape rule of odd::twice returned -77, not a valid status code", "reference:0"},
     {"composite-no-status", "the composite of odd::twice returned 4711, not a valid status code",
      "reference:0"},
-    {"gradient-of-number", "backward set a gradient for argument 1, which is not a tensor", "reference:0"},
+    {"gradient-of-number", "backward set a gradient for argument 'by', which is not a tensor", "reference:0"},
 };
 
 Test(operators, the_host_alone)
