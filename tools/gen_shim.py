@@ -228,9 +228,9 @@ class Slot:
             is_void = self.result == "void"
             nothing = "" if is_void else " NULL" if self.result.endswith("*") else " TN_E_CONTRACT"
             behind, end = ("", "return; ") if is_void else ("return ", "")
-            out += ["    shim_plugin *w = shim_of_call(call);",
-                    f"    if (!w && !call) return{nothing};",
-                    f"    if (!w) {{ {behind}call->host->{self.plain}({names}); {end}}}", "    tn_call outer;"]
+            out += ["    const tn_host *host;", "    shim_plugin *w = shim_of_call(call, &host);",
+                    f"    if (!w && !host) return{nothing};",
+                    f"    if (!w) {{ {behind}host->{self.plain}({names}); {end}}}", "    tn_call outer;"]
         else:
             out += [f"    shim_plugin *w = {self.lead.name};"]
         out += [line for p, _ in places for line in p.read()]
@@ -239,11 +239,13 @@ class Slot:
         out += [f"    shim_call c = {{{initial}}};"]
         before = [line for p, at in places for line in p.before(at)]
         after = [line for p, at in places for line in p.after(at)]
-        condition = "shim_enter(&c)" + (" && shim_host_call(&c, call, &outer)" if self.takes_call else "")
+        conditions = [] if self.kind == "NOTHING" else ["shim_enter(&c)"]
+        conditions += ["shim_host_call(&c, call, &outer)"] if self.takes_call else []
         member = "number" if self.result in WIDTHS else "pointer"
         cast = "(void *)(uintptr_t)" if member == "pointer" else "(uint64_t)"
         store = {"NOTHING": "", "STATUS": "c.status = ", "VALUE": f"c.value.{member} = {cast}"}[self.kind]
-        out += ["    (void)shim_enter(&c);", "    {"] if self.kind == "NOTHING" else [f"    if ({condition}) {{"]
+        out += ["    (void)shim_enter(&c);"] if self.kind == "NOTHING" else []
+        out += [f"    if ({' && '.join(conditions)}) {{" if conditions else "    {"]
         out += [*before, f"        {store}{call};", *after, "    }", "    shim_leave(&c);"]
         out += [line for p, _ in places for line in p.write()]
         if self.kind == "STATUS":
@@ -332,8 +334,6 @@ def print_source(tables, plugin, host, functions):
     out += ["const shim_wrapped_slot shim_host_slots[] = {"]
     out += [f"    {{offsetof(tn_host, {s.plain}), (void (*)(void)){s.function()}}}," for s in host]
     out += ["};", f"const uint32_t shim_host_slot_count = {len(host)};", "",
-            "shim_plugin *shim_of_call(const tn_call *call)", "{", "    if (!call) return shim_here();",
-            "    return call->host->error == host_error ? call->host->context : NULL;", "}", "",
             "const shim_interface shim_interfaces[] = {"]
     out += [f'    {{"tenon.{n}", offsetof(shim_tables, {n}), sizeof(tn_{n}_interface), {len(t)}, {n}_slots}},'
             for n, t in tables.items()]

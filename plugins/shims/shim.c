@@ -44,6 +44,44 @@ void shim_write_struct(void *to, const void *from, uint32_t known)
         memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size), size - sizeof(size));
 }
 
+/* ---- Plugins ----------------------------------------------------------------------------------------- */
+
+/* All wrapped plugins. */
+static struct {
+    pthread_mutex_t lock;
+    shim_plugin *first;
+} plugins = {PTHREAD_MUTEX_INITIALIZER, NULL};
+
+static void list_plugin(shim_plugin *w)
+{
+    pthread_mutex_lock(&plugins.lock);
+    w->next = plugins.first;
+    plugins.first = w;
+    pthread_mutex_unlock(&plugins.lock);
+}
+
+static void unlist_plugin(const shim_plugin *w)
+{
+    pthread_mutex_lock(&plugins.lock);
+    shim_plugin **at = &plugins.first;
+    while (*at != w) at = &(*at)->next;
+    *at = w->next;
+    pthread_mutex_unlock(&plugins.lock);
+}
+
+shim_plugin *shim_of_call(const tn_call *call, const tn_host **out_host)
+{
+    const tn_host *host = call ? call->host : NULL;
+    *out_host = NULL;
+    if (!host) return shim_here();
+    pthread_mutex_lock(&plugins.lock);
+    shim_plugin *w = plugins.first;
+    for (; w && host != &w->host; w = w->next)
+        if (host == w->outer) *out_host = host;
+    pthread_mutex_unlock(&plugins.lock);
+    return w || *out_host ? w : shim_here();
+}
+
 /* ---- Tables ------------------------------------------------------------------------------------------ */
 
 void shim_replace_slots(void *table, uint32_t size, const shim_wrapped_slot *slots, uint32_t count)
@@ -148,6 +186,7 @@ static int32_t wrapped_self_test(void *self)
 
 static void destroy(shim_plugin *w)
 {
+    unlist_plugin(w);
     if (shim_tool_here.detach) shim_tool_here.detach(w);
     shim_free_rows(w);
     shim_free_operators(w);
@@ -205,6 +244,7 @@ static int32_t shim_wrap(void *self, const tn_host *host, const tn_shim_target *
     w->info = target->info;
     pthread_mutex_init(&w->rows_lock, NULL);
     make_host(w);
+    list_plugin(w);
     int32_t status = shim_tool_here.attach ? shim_tool_here.attach(w) : TN_OK;
     if (status == TN_OK && (status = open_target(w, target)) == TN_OK &&
         (status = take_interfaces(w)) != TN_OK)

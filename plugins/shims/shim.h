@@ -11,7 +11,8 @@
  * plugin.h is there after a rebuild.
  *
  * What the plugin lacks stays absent, what it has behind the end of a struct that is known here is left out.
- * Nothing is assumed of threads: calls run at once on as many as the host has. No global state.
+ * Nothing is assumed of threads: calls run at once on as many as the host has. The only global state is the list of
+ * wrapped plugins.
  */
 #ifndef TENON_SHIM_H
 #define TENON_SHIM_H
@@ -154,6 +155,7 @@ struct shim_operator {
 
 /* One plugin in one context; the host's `self` for it. */
 struct shim_plugin {
+    shim_plugin *next; /* in the list of all, of any context */
     shim *shim;
     const tn_host *outer; /* the host before this shim */
     tn_host host;         /* the one that the plugin sees */
@@ -220,11 +222,11 @@ void shim_write_struct(void *to, const void *from, uint32_t known);
 /* Numbers the call and calls the tool's `before`: 1 if the slot is to be called. */
 int32_t shim_enter(shim_call *c);
 void shim_leave(shim_call *c);
-/* The plugin that this thread is in, or NULL. */
-shim_plugin *shim_here(void);
-/* The plugin whose host table the call came through; NULL if it did not come through this shim. Without a
- * call: the plugin that this thread is in. */
-shim_plugin *shim_of_call(const tn_call *call);
+/* The plugin whose host table the call came through. NULL if it did not come through this shim: *out_host is then the
+ * table that it came through, or NULL if that is unknown, too. `call` may be NULL or have ended, and then hold
+ * anything: its host is compared with the known ones before it is read, and without one it counts as a call of the
+ * plugin that this thread is in. */
+shim_plugin *shim_of_call(const tn_call *call, const tn_host **out_host);
 /* For host slots that take a call: 1 and the host's own call in *out; 0 if the call does not run on this
  * thread (c->status then says so). */
 int32_t shim_host_call(shim_call *c, const tn_call *given, tn_call *out);

@@ -13,6 +13,8 @@ void shim_free_rows(shim_plugin *w);
 /* host.register_operator: wraps the definition's functions and replaces its self. */
 int32_t shim_adapt_operator(shim_call *c);
 void shim_free_operators(shim_plugin *w);
+/* The plugin that this thread is in, or NULL. */
+shim_plugin *shim_here(void);
 /* A call to a function of the plugin that takes `call`: its argument is *out_inner, the call as the plugin sees it, with
  * the plugin's own `data` and host. */
 shim_call shim_call_inside(shim_plugin *plugin, uint32_t id, const char *op, const tn_call *call,

@@ -42,6 +42,50 @@ static void elsewhere(const tn_call *call)
 
 static void release(void *pointer) {}
 
+/* A call that has ended, and whose memory has been written by others since. */
+static const tn_call *overwritten_call(void)
+{
+    static tn_call call;
+    memset(&call, 0xa5, sizeof call);
+    return &call;
+}
+
+/* All functions of the host that take a call, each of which must refuse this one. */
+static int32_t use_ended_call(const tn_host *host, const tn_call *call, tn_tensor *t)
+{
+    const tn_memory_request request = {.size = sizeof request, .bytes = 8};
+    const tn_output output = {.size = sizeof output, .dtype = TN_FLOAT32};
+    tn_memory memory = {.size = sizeof memory};
+    tn_random_numbers numbers = {.size = sizeof numbers};
+    tn_storage_facts facts = {.size = sizeof facts};
+    uint64_t handle;
+    int32_t refused = host->set_output(call, 0, t) == TN_E_CONTRACT && !host->call_scope(call) &&
+                      host->define_output(call, 0, &output) == TN_E_CONTRACT &&
+                      host->resize_output(call, 0, 0, NULL) == TN_E_CONTRACT &&
+                      host->workspace(call, &request, &memory) == TN_E_CONTRACT &&
+                      host->random_reserve(call, NULL, 1, &numbers) == TN_E_CONTRACT &&
+                      host->keep_alive(call, NULL, release) == TN_E_CONTRACT &&
+                      host->native(call, TN_NATIVE_STREAM, NULL, &handle) == TN_E_CONTRACT &&
+                      host->storage(call, t, &facts) == TN_E_CONTRACT;
+    host->work_queued(call);
+    return refused ? TN_OK : TN_E_STATE;
+}
+
+static void *use_ended_call_of(void *host)
+{
+    return (void *)(uintptr_t)use_ended_call(host, overwritten_call(), NULL);
+}
+
+/* The same on a thread that is in no plugin. */
+static int32_t use_ended_call_elsewhere(const tn_host *host)
+{
+    pthread_t thread;
+    void *status = NULL;
+    if (pthread_create(&thread, NULL, use_ended_call_of, (void *)(uintptr_t)host)) return TN_E_STATE;
+    pthread_join(thread, &status);
+    return (int32_t)(intptr_t)status;
+}
+
 /* ---- Shape rule -------------------------------------------------------------------------------------- */
 
 static int32_t infer(void *self, const tn_call *call)
@@ -111,6 +155,11 @@ static int32_t backward(void *self, const tn_call *call)
     if (lies("gradient-device")) g = tn_zeros(s, TN_INTS(2, 2), .dtype = TN_FLOAT32, .device = TN_CPU);
     if (lies("gradient-of-number")) host->set_output(call, 1, g);
     if (lies("gradient-error-then-ok")) fail(call);
+    if (lies("gradient-uses-ended-call")) {
+        int32_t status = use_ended_call(host, overwritten_call(), g);
+        if (!status) status = use_ended_call_elsewhere(host);
+        if (status) return status;
+    }
     if (lies("gradient-writes")) {
         call->outs[0] = tn_value_tensor(g);
         return TN_OK;
@@ -122,12 +171,18 @@ static int32_t backward(void *self, const tn_call *call)
 
 static int32_t kernel(void *self, const tn_call *call)
 {
+    static int32_t runs;
     const float *x = tn_desc(call->args[0].as.tensor)->host;
     tn_tensor *out = call->outs[0].as.tensor;
     float *y = tn_desc(out)->host;
     int64_t n = tn_tensor_numel(out);
     for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];
     if (lies("kernel-sets")) call->host->set_output(call, 0, call->args[0].as.tensor);
+    /* The host would call it again, and then it succeeds. */
+    if (lies("kernel-queued") && !runs++) {
+        call->host->work_queued(call);
+        return TN_E_OUT_OF_MEMORY;
+    }
     if (lies("kernel-writes")) call->outs[0] = tn_value_none();
     return TN_OK;
 }

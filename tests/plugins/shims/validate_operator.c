@@ -182,6 +182,35 @@ Test(operators, a_call_that_is_over)
     tn_context_destroy(ctx);
 }
 
+Test(operators, a_call_whose_memory_is_overwritten)
+{
+    const char *slots[] = {"set_output", "call_scope",     "define_output", "resize_output", "workspace",
+                           "native",     "random_reserve", "keep_alive",    "storage",       "work_queued"};
+    tn_context *ctx = context_of_liar("validate=1", "gradient-uses-ended-call");
+    cr_assert_eq(use(ctx, "reference:0"), TN_OK);
+    for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
+        char slot[64];
+        snprintf(slot, sizeof(slot), "host.%s", slots[i]);
+        tn_finding f = find(ctx, "call-outside", slot);
+        cr_assert_str_eq(f.slot, slot);
+        cr_assert_str_eq(f.plugin, "odd");
+        assert_contains(f.text, "with a call that does not run on this thread, or has ended");
+    }
+    tn_context_destroy(ctx);
+    ctx = context_of_liar("inject=any:100000000", "gradient-uses-ended-call");
+    cr_assert_eq(use(ctx, "reference:0"), TN_OK);
+    tn_context_destroy(ctx);
+}
+
+Test(operators, work_queued_reaches_the_host)
+{
+    tn_context *ctx = context_of_liar("validate=1", "kernel-queued");
+    cr_assert_eq(use(ctx, "cpu"), TN_E_OUT_OF_MEMORY);
+    expect_no_finding(ctx);
+    cr_assert_eq(use(ctx, "cpu"), TN_OK);
+    tn_context_destroy(ctx);
+}
+
 /* ---- Without the layer the host refuses what would harm it --------------------------------------------- */
 
 static const struct {
