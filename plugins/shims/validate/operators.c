@@ -280,6 +280,12 @@ static int32_t same_value(const tn_value *a, const tn_value *b)
     return a->tag == b->tag && a->count == b->count && a->as.i == b->as.i;
 }
 
+/* Composites and gradients store what set_output cannot give: lists. */
+static int32_t may_be_stored(const shim_call *c, const tn_value *v)
+{
+    return c->id != SHIM_KERNEL_RUN && c->id != SHIM_OPERATOR_INFER && v->tag == TN_TAG_TENSORS;
+}
+
 static void check_untouched(const shim_call *c, const values_note *n)
 {
     for (uint32_t i = 0; i < n->n_args; i++)
@@ -287,7 +293,7 @@ static void check_untouched(const shim_call *c, const values_note *n)
             validate_say(c, "arguments-changed", NULL, "%s of %s replaces argument %u of its call",
                          function_name(c->id), c->op, i);
     for (uint32_t i = 0; i < n->n_outs; i++) {
-        if (same_value(&n->outs[i], &n->expected[i])) continue;
+        if (same_value(&n->outs[i], &n->expected[i]) || may_be_stored(c, &n->outs[i])) continue;
         if (c->status != TN_OK)
             validate_say(c, "written-on-failure", NULL,
                          "%s of %s fails and has written output %u of its call", function_name(c->id), c->op,
@@ -360,27 +366,39 @@ static void check_body(const shim_call *c, const values_note *n)
     }
 }
 
+/* The gradient of argument i, or of an item of it, like `of`, which is NULL if the tensor is not saved. */
+static void check_gradient_of(const shim_call *c, uint32_t i, const tn_tensor *t, const tn_tensor *of)
+{
+    if (t && !of && !device_fits(c, tn_desc(t)->device))
+        validate_say(c, "wrong-device", NULL,
+                     "the gradient of %s gives that of argument %u on a device that no argument is on", c->op,
+                     i);
+    if (!t || !of) return;
+    const tn_tensor_desc *d = tn_desc(of);
+    shape expected = {.defined = 1, .dtype = d->dtype, .rank = d->rank, .device = d->device};
+    if (d->rank <= TN_MAX_RANK && d->rank) memcpy(expected.sizes, d->sizes, d->rank * sizeof(int64_t));
+    compare(c, tn_desc(t), "that of argument", i, "the argument", NULL, &expected);
+}
+
 /* Its arguments are the gradients of the results, the arguments of the call, and saved results. */
 static void check_gradient(const shim_call *c, const values_note *n)
 {
     int32_t plain;
     uint32_t first = results_of(c->definition->def.schema, 0, &plain);
     for (uint32_t i = 0; i < n->n_outs && first + i < n->n_args; i++) {
-        const tn_value *arg = &n->args[first + i];
-        const tn_tensor *t = tn_value_as_tensor(n->outs[i]), *of = tn_value_as_tensor(*arg);
-        if (n->outs[i].tag == TN_TAG_NONE) continue;
+        const tn_value *arg = &n->args[first + i], *given = &n->outs[i];
+        const int32_t is_list = given->tag == TN_TAG_TENSORS;
+        if (given->tag == TN_TAG_NONE) continue;
         if (arg->tag != TN_TAG_NONE && arg->tag != TN_TAG_TENSOR && arg->tag != TN_TAG_TENSORS)
             validate_say(c, "bad-value", NULL,
                          "the gradient of %s gives one for argument %u, which is not a tensor", c->op, i);
-        if (t && !of && !device_fits(c, tn_desc(t)->device))
-            validate_say(c, "wrong-device", NULL,
-                         "the gradient of %s gives that of argument %u on a device that no argument is on",
-                         c->op, i);
-        if (!t || !of) continue;
-        const tn_tensor_desc *d = tn_desc(of);
-        shape expected = {.defined = 1, .dtype = d->dtype, .rank = d->rank, .device = d->device};
-        if (d->rank <= TN_MAX_RANK && d->rank) memcpy(expected.sizes, d->sizes, d->rank * sizeof(int64_t));
-        compare(c, tn_desc(t), "that of argument", i, "the argument", NULL, &expected);
+        else if (is_list && arg->tag == TN_TAG_TENSOR)
+            validate_say(c, "bad-value", NULL,
+                         "the gradient of %s gives a list for argument %u, which is one tensor", c->op, i);
+        else if (!is_list)
+            check_gradient_of(c, i, tn_value_as_tensor(*given), tn_value_as_tensor(*arg));
+        for (uint32_t k = 0; is_list && arg->tag == TN_TAG_TENSORS && k < given->count && k < arg->count; k++)
+            check_gradient_of(c, i, given->as.tensors[k], arg->as.tensors[k]);
     }
 }
 

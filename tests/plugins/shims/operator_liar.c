@@ -2,7 +2,7 @@
 /*
  * An operator library that breaks the contract in the way that TENON_LIAR names. It defines
  * odd::twice(Tensor x, *, float by=2.0) -> Tensor with a shape rule, a composite, a gradient, and a kernel
- * for the CPU; all correct except for the lie.
+ * for the CPU, and odd::total(Tensor[] xs) -> Tensor, whose gradient is a list; all correct except for the lie.
  */
 #define TN_PLUGIN
 #include <tenon/operator_library.h>
@@ -160,6 +160,13 @@ static int32_t backward(void *self, const tn_call *call)
         if (!status) status = use_ended_call_elsewhere(host);
         if (status) return status;
     }
+    if (lies("gradient-list")) {
+        tn_tensor **grads = tn_scope_memory(s, sizeof *grads);
+        if (!grads) return TN_E_OUT_OF_MEMORY;
+        grads[0] = g;
+        call->outs[0] = tn_value_tensors(grads, 1);
+        return TN_OK;
+    }
     if (lies("gradient-writes")) {
         call->outs[0] = tn_value_tensor(g);
         return TN_OK;
@@ -187,6 +194,30 @@ static int32_t kernel(void *self, const tn_call *call)
     return TN_OK;
 }
 
+/* ---- A list ------------------------------------------------------------------------------------------ */
+
+static int32_t total(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *sum = tn_mul_scalar(s, call->args[0].as.tensors[0], tn_value_float(1));
+    for (uint32_t i = 1; i < call->args[0].count; i++) sum = tn_add(s, sum, call->args[0].as.tensors[i]);
+    return call->host->set_output(call, 0, sum);
+}
+
+/* Stores the list, since set_output takes one tensor. */
+static int32_t total_backward(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *g = call->args[0].as.tensor;
+    const uint32_t n = call->args[1].count;
+    tn_tensor **grads = tn_scope_memory(s, n * sizeof *grads);
+    if (!grads) return TN_E_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < n; i++) grads[i] = g;
+    if (lies("list-shape")) grads[n - 1] = tn_sum(s, g);
+    call->outs[0] = tn_value_tensors(grads, n);
+    return lies("list-fails") ? fail(call) : TN_OK;
+}
+
 /* ---- The plugin -------------------------------------------------------------------------------------- */
 
 #define SCHEMA "odd::twice(Tensor x, *, float by=2.0) -> Tensor"
@@ -197,6 +228,11 @@ static const tn_operator_def twice = {.size = sizeof(tn_operator_def),
                                       .infer = infer,
                                       .composite = composite,
                                       .backward = backward};
+static const tn_operator_def list = {.size = sizeof(tn_operator_def),
+                                     .schema = "odd::total(Tensor[] xs) -> Tensor",
+                                     .saves = "xs",
+                                     .composite = total,
+                                     .backward = total_backward};
 static const tn_dtype dtypes[] = {TN_FLOAT32, 0};
 static const tn_kernel_row rows[] = {
     {.size = sizeof(tn_kernel_row), .schema = SCHEMA, .dtypes = dtypes, .run = kernel}};
@@ -204,6 +240,7 @@ static const tn_kernel_row rows[] = {
 static int32_t init(const tn_host *host, void **out_self)
 {
     int32_t status = host->register_operator(host->context, &twice);
+    if (!status) status = host->register_operator(host->context, &list);
     if (!status) status = host->register_kernels(host->context, "cpu", NULL, rows, 1, sizeof(tn_kernel_row));
     *out_self = NULL;
     return status;

@@ -128,6 +128,8 @@ static const struct {
      "reference:0"},
     {"gradient-writes", "written-directly", "the gradient of odd::twice replaces output 0",
      "operator.backward", NULL, 0, "reference:0"},
+    {"gradient-list", "bad-value", "gives a list for argument 0, which is one tensor", "operator.backward",
+     NULL, -1, "reference:0"},
     {"kernel-sets", "wrong-place", "the kernel of odd::twice calls host.set_output", "host.set_output",
      "kernel.run of odd::twice, call ", 0, "cpu"},
     {"kernel-writes", "written-directly", "the kernel of odd::twice replaces output 0", "kernel.run", NULL, 0,
@@ -199,6 +201,38 @@ Test(operators, a_call_whose_memory_is_overwritten)
     tn_context_destroy(ctx);
     ctx = context_of_liar("inject=any:100000000", "gradient-uses-ended-call");
     cr_assert_eq(use(ctx, "reference:0"), TN_OK);
+    tn_context_destroy(ctx);
+}
+
+/* odd::total of two tensors and its gradient; the status. */
+static int32_t use_list(tn_context *ctx)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *items[2] = {tn_ones(s, TN_INTS(2, 2)), tn_ones(s, TN_INTS(2, 2))};
+    tn_value arg = tn_value_tensors(items, 2), out = tn_value_none();
+    float g[4] = {0};
+    tn_set_requires_grad(items[1], 1);
+    tn_scope_call(s, tn_operator_find(ctx, "odd::total"), &arg, 1, &out, 1);
+    if (!tn_scope_failed(s)) tn_backward(s, tn_sum(s, tn_value_as_tensor(out)));
+    int32_t status = tn_scope_failed(s);
+    if (!status) tn_to_host(s, tn_expand(s, tn_grad_of(s, items[1]), TN_INTS(2, 2)), g, sizeof(g));
+    if (!status) cr_assert(g[0] == 1 && g[3] == 1);
+    tn_scope_close(s);
+    return status;
+}
+
+Test(operators, gradients_of_a_list_are_stored)
+{
+    tn_context *ctx = context_of_liar("validate=1", "");
+    cr_assert_eq(use_list(ctx), TN_OK);
+    expect_no_finding(ctx);
+    setenv("TENON_LIAR", "list-fails", 1);
+    cr_assert_eq(use_list(ctx), TN_E_ARGUMENT);
+    expect_no_finding(ctx);
+    setenv("TENON_LIAR", "list-shape", 1);
+    use_list(ctx);
+    tn_finding f = expect_finding(ctx, "wrong-shape");
+    assert_contains(f.text, "the gradient of odd::total gives that of argument 0 as []; the argument has");
     tn_context_destroy(ctx);
 }
 
