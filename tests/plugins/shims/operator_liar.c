@@ -242,7 +242,9 @@ static int32_t init(const tn_host *host, void **out_self)
     int32_t status = host->register_operator(host->context, &twice);
     if (!status) status = host->register_operator(host->context, &list);
     if (!status) status = host->register_kernels(host->context, "cpu", NULL, rows, 1, sizeof(tn_kernel_row));
-    *out_self = NULL;
+    *out_self = lies("init-state-and-fails") ? (void *)(uintptr_t)&twice : NULL;
+    if (lies("init-fails") || lies("init-state-and-fails"))
+        return host->error(host->context, TN_E_STATE, "liar: it does not start");
     return status;
 }
 

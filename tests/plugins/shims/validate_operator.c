@@ -204,6 +204,24 @@ Test(operators, a_call_whose_memory_is_overwritten)
     tn_context_destroy(ctx);
 }
 
+Test(operators, a_library_that_does_not_start)
+{
+    const char *lies[] = {"init-fails", "init-state-and-fails"};
+    for (int i = 0; i < 2; i++) {
+        tn_context *ctx = context_with("validate=1");
+        tn_library *library = NULL;
+        setenv("TENON_LIAR", lies[i], 1);
+        cr_assert_eq(tn_library_open(ctx, getenv("TENON_TEST_ODD"), &library), TN_E_STATE);
+        if (i == 0) {
+            expect_no_finding(ctx);
+        } else {
+            tn_finding f = expect_finding(ctx, "written-on-failure");
+            cr_assert_str_eq(f.text, "plugin.init fails and has written 'out_self'");
+        }
+        tn_context_destroy(ctx);
+    }
+}
+
 /* odd::total of two tensors and its gradient; the status. */
 static int32_t use_list(tn_context *ctx)
 {
