@@ -246,13 +246,7 @@ static int run_mode(const mode *m, const check_options *o)
     check_run run = {.options = o};
     int status = m->run(&run);
     if (check_report(&run) && status == CMD_OK) status = CMD_FAILED;
-    for (uint32_t i = 0; i < run.count; i++) {
-        free(run.entries[i].name);
-        cJSON_Delete(run.entries[i].result.data);
-    }
-    free(run.entries);
-    cJSON_Delete(run.tables);
-    cJSON_Delete(run.subject);
+    check_run_finish(&run);
     return status;
 }
 

@@ -211,6 +211,8 @@ typedef struct check_run {
 
 /* Runs the cases of the sources. 0; or 1 and run->fatal when the plugin cannot be used at all. */
 int32_t check_execute(check_run *run, const check_source *sources, uint32_t count);
+/* Frees what the run owns. */
+void check_run_finish(check_run *run);
 /* CMD_OK or CMD_FAILED, from the results, `fatal` and `unmet`. */
 int32_t check_verdict(const check_run *run);
 /* 1 if an entry is not as expected: failed, crashed, or passed although listed as an expected failure. */

@@ -292,11 +292,11 @@ void check_custom_operator(check_target *t, check_list *list)
     if (n) *first = calls[0];
     tn_clear_error();
     for (uint32_t i = 0; i < n; i++) {
+        const int refused = custom_tried(&calls[i]).state == CUSTOM_REFUSED;
         check_case c = {.tier = 1, .data = &calls[i], .run = refused_call};
-        if (calls[i].refused && calls[i].given)
-            check_add(list, &c, "1/custom/%s/call/%s", name, calls[i].name);
-        taken += !calls[i].refused;
-        for (uint32_t k = 0; !calls[i].refused && k < sizeof parts / sizeof *parts; k++) {
+        if (refused && calls[i].given) check_add(list, &c, "1/custom/%s/call/%s", name, calls[i].name);
+        taken += !refused;
+        for (uint32_t k = 0; !refused && k < sizeof parts / sizeof *parts; k++) {
             c.run = parts[k].run;
             check_add(list, &c, "1/custom/%s/%s/%s", name, parts[k].name, calls[i].name);
         }
@@ -354,6 +354,7 @@ static void tell(check_run *run)
 int32_t check_custom(check_run *run)
 {
     static const check_source sources[] = {check_custom_operator};
-    if (check_execute(run, sources, 1) == 0) tell(run);
+    if (custom_try_calls(run) == 0 && check_execute(run, sources, 1) == 0) tell(run);
+    custom_forget_tries();
     return check_verdict(run);
 }

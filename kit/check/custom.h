@@ -16,11 +16,22 @@ typedef struct custom_call {
     uint32_t op;
     int32_t given;   /* given by --args: it must work */
     tn_dtype dtype;  /* of all tensors, 0 for given calls */
-    int32_t refused; /* the operator refuses it */
+    uint32_t number; /* the same in each process */
 } custom_call;
 
-/* The calls given by --args, or guessed from the schema and tried once; `n` of them, in the list's memory. */
+/* The calls given by --args, or guessed from the schema; `n` of them, in the list's memory. */
 custom_call *custom_calls(check_target *t, check_list *list, uint32_t op, uint32_t *n);
+
+enum { CUSTOM_UNTRIED, CUSTOM_ACCEPTED, CUSTOM_REFUSED, CUSTOM_CRASHED };
+/* What came of a call. */
+typedef struct custom_try {
+    int32_t state;
+    char reason[300]; /* unless it was accepted */
+} custom_try;
+/* Tries all calls; in the process that reports, before the parts run. 0, or 1 and run->fatal. */
+int32_t custom_try_calls(check_run *run);
+custom_try custom_tried(const custom_call *call);
+void custom_forget_tries(void);
 
 /* A call and its results, in one scope. */
 typedef struct custom_run {

@@ -334,8 +334,7 @@ static int survey(runner *r)
         got = take_survey(r, w.buffer);
     else
         got = snprintf(r->run->fatal, sizeof r->run->fatal, "%s: %s",
-                       r->run->options->op ? "loading the library, or trying which calls the operator accepts"
-                                           : "loading",
+                       r->run->options->op ? "loading the library" : "loading",
                        got == 0 ? "not done in time" : text) > 0;
     free(w.buffer);
     return got;
@@ -441,6 +440,17 @@ int32_t check_execute(check_run *run, const check_source *sources, uint32_t coun
     if (!status && !o->filter && !o->demand_tier) warn_unused(&r.exceptions);
     check_exceptions_finish(&r.exceptions);
     return status;
+}
+
+void check_run_finish(check_run *run)
+{
+    for (uint32_t i = 0; i < run->count; i++) {
+        free(run->entries[i].name);
+        cJSON_Delete(run->entries[i].result.data);
+    }
+    free(run->entries);
+    cJSON_Delete(run->tables);
+    cJSON_Delete(run->subject);
 }
 
 int check_is_bad(const check_run *run, const check_entry *e)

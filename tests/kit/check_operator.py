@@ -68,6 +68,12 @@ def main():
         failed = parts_failed(report)
         expect(part in failed and words in failed[part], f"{name} is found in '{part}' by '{words}', not {failed}", done)
 
+    done, report = run(tool, wrong, "--op", "wrong::overruns", "--json", "-")
+    crashed = {c["name"] for c in report["cases"] if c["outcome"] == "crashed"} if report else set()
+    expect(done.returncode == 1 and "1/custom/wrong::overruns/schema/float64 [0,3]" in crashed,
+           f"a guessed call that crashes fails alone: {crashed}", done)
+    expect(report["tables"] and not any("[3,4]" in name for name in crashed), "the other calls are checked", done)
+
     call = '[{"t": [2, 3], "d": "float64", "low": 1, "high": 2}, 7]'
     done, report = run(tool, wrong, "--op", "wrong::needs_number", "--args", call, "--json", "-")
     expect(done.returncode == 0 and report and all("given 1" in c["name"] for c in report["cases"]), "a given call", done)
