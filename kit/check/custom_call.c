@@ -40,6 +40,21 @@ static tn_value default_of(tn_scope *s, const char *text, const char *type)
     return v;
 }
 
+/* A misspelt key must not pass for an absent one. */
+static void check_keys(tn_scope *s, const cJSON *call)
+{
+    const cJSON *item;
+    char text[160];
+    cJSON_ArrayForEach(item, call)
+    {
+        if (!strcmp(item->string, "args") || !strcmp(item->string, "kwargs") || !strcmp(item->string, "op"))
+            continue;
+        snprintf(text, sizeof text, "a call has the unknown key '%.60s' (known are args and kwargs)",
+                 item->string);
+        tn_scope_fail(s, TN_E_ARGUMENT, text);
+    }
+}
+
 void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device device, uint32_t grad_mode)
 {
     cJSON *request = cJSON_Parse(c->text);
@@ -50,6 +65,7 @@ void custom_open(custom_run *r, check_target *t, const custom_call *c, tn_device
     r->n_outs = tn_inspect_argument_count(t->ctx, c->op, 1);
     if (r->n_outs > CUSTOM_MAX_OUTS)
         tn_scope_fail(r->s, TN_E_ARGUMENT, "the operator has more results than `tenon check --op` supports");
+    check_keys(r->s, request);
     r->n_args = request_arguments(r->s, c->op, request, r->args);
     for (uint32_t i = 0; i < r->n_args; i++)
         if (device && device != TN_CPU) r->args[i] = moved(r->s, r->args[i], device);

@@ -80,6 +80,21 @@ def main():
     done, _ = run(tool, wrong, "--op", "wrong::needs_number", "--args", '[{"t": [2], "d": "float64"}, "seven"]')
     expect(done.returncode == 1 and "given call" in done.stdout, "a given call that is refused", done)
     expect(".c:" not in done.stdout, "no line of the tool's own source", done)
+    tensor = '{"t": [2], "d": "float64"}'
+    for call, words in ((f'{{"args": [{tensor}, 7], "kwargs": {{"beta": 1}}}}',
+                         "wrong::needs_number has no argument 'beta' (it has x, k)"),
+                        (f'{{"args": [{tensor}, 7], "kwargs": {{"k": 1}}}}', "argument 'k' of wrong::needs_number is given twice"),
+                        (f'[{tensor}, 7, 8]', "3 arguments, and wrong::needs_number has 2 (x, k)"),
+                        ('[{"t": [2], "d": "flot32"}, 7]', "there is no dtype 'flot32'"),
+                        ('[{"t": [2]}, 7]', "a tensor has no dtype"),
+                        ('[{"t": [2], "d": "float64", "hihg": 2}, 7]', "a tensor has the unknown key 'hihg'"),
+                        ('[{"t": ["2"], "d": "float64"}, 7]', "a list of integers has another value"),
+                        ('[{"t": 2, "d": "float64"}, 7]', "the sizes of a tensor are a list of integers"),
+                        (f'[{tensor}, {{"n": 7}}]', 'an unknown value: {"n":7}'),
+                        (f'[{tensor}, {{"dtype": "int63"}}]', "there is no dtype 'int63'"),
+                        (f'{{"arg": [{tensor}, 7]}}', "a call has the unknown key 'arg'")):
+        done, _ = run(tool, wrong, "--op", "wrong::needs_number", "--args", call)
+        expect(done.returncode == 1 and words in done.stdout, f"{call} is refused by '{words}'", done)
     text = '[{"t": [2], "d": "float64"}, "tanh", [0], 0.1]'
     done, report = run(tool, wrong, "--op", "wrong::text", "--args", text, "--json", "-")
     expect(done.returncode == 0 and report, "a text lives as long as its call", done)
