@@ -4,6 +4,7 @@
  * agrees with finite differences; recorded, traced, strided and on another device the operator gives the
  * same results.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/inspect.h>
@@ -101,12 +102,82 @@ static const char *name_input(const check_target *t, const custom_call *call, co
     return text;
 }
 
+/* What backward gives is seen before autograd casts it to the dtype of the argument. */
+typedef struct given_gradients {
+    check_target *target;
+    const custom_call *call;
+    const watched *in;
+    uint32_t slots[CUSTOM_MAX_INPUTS]; /* by input: the number among the gradients of the node */
+    uint32_t n_slots;                  /* that the node has */
+    check_result *out;
+} given_gradients;
+
+static void check_given(const given_gradients *g, uint32_t i, const tn_tensor *grad)
+{
+    const tn_tensor *x = g->in->tensors[i];
+    char name[120], got[64], expected[64];
+    name_input(g->target, g->call, &g->in->which[i], name, sizeof name);
+    check_that(g->out, tn_tensor_dtype(grad) == tn_tensor_dtype(x),
+               "backward gives the gradient of %s as %s, and the argument is %s", name,
+               tn_dtype_name(tn_tensor_dtype(grad)), tn_dtype_name(tn_tensor_dtype(x)));
+    check_that(g->out, tn_tensor_device(grad) == tn_tensor_device(x),
+               "backward gives the gradient of %s on %s, and the argument is on %s", name,
+               tn_device_format(g->target->ctx, tn_tensor_device(grad), got, sizeof got),
+               tn_device_format(g->target->ctx, tn_tensor_device(x), expected, sizeof expected));
+}
+
+static int32_t see_given(void *user, tn_scope *s, tn_tensor **grads, uint32_t count)
+{
+    const given_gradients *g = user;
+    (void)s;
+    for (uint32_t i = 0; count == g->n_slots && i < g->in->n; i++)
+        if (grads[g->slots[i]]) check_given(g, i, grads[g->slots[i]]);
+    return TN_OK;
+}
+
+/* The node of a call has a slot for each tensor among its arguments, also in lists. */
+static void find_slots(const custom_run *r, given_gradients *g)
+{
+    g->n_slots = 0;
+    for (uint32_t i = 0; i < r->n_args; i++) {
+        const tn_value *v = &r->args[i];
+        for (uint32_t k = 0; k < g->in->n; k++)
+            if (g->in->which[k].argument == i)
+                g->slots[k] = g->n_slots + (uint32_t)(g->in->which[k].item < 0 ? 0 : g->in->which[k].item);
+        g->n_slots += v->tag == TN_TAG_TENSORS ? v->count : v->tag == TN_TAG_TENSOR;
+    }
+}
+
+/* "SmoothMaxBackward" is the node of "mylib::smooth_max"; without a `backward` of its own a composite leaves those of
+ * the operators that it calls. */
+static int is_node_of(const tn_node *node, const char *operator_name)
+{
+    const char *at = strstr(operator_name, "::"), *name = tn_node_name(node);
+    at = at ? at + 2 : operator_name;
+    for (; *at && *at != '.'; at++) {
+        if (*at != '_' && tolower((unsigned char)*name++) != tolower((unsigned char)*at)) return 0;
+    }
+    return strcmp(name, "Backward") == 0;
+}
+
+static void watch_node(check_target *t, const custom_call *call, const tn_tensor *root, given_gradients *g)
+{
+    tn_node *node = tn_grad_fn(root);
+    uint64_t handle;
+    if (node && is_node_of(node, operator_of(t, call).name) && tn_node_input_count(node) == g->n_slots)
+        tn_node_register_hook(node, 0, see_given, g, &handle);
+}
+
 static void check_gradients(check_target *t, const custom_call *call, custom_run *r, const watched *in,
                             check_result *out)
 {
     tn_tensor *roots[CUSTOM_MAX_OUTS], *ones[CUSTOM_MAX_OUTS], *grads[CUSTOM_MAX_INPUTS] = {NULL};
     uint32_t n_roots = roots_of(r, roots, ones), defined = 0;
     if (!check_that(out, n_roots > 0, "no result requires a gradient, although an input does")) return;
+    given_gradients given = {.target = t, .call = call, .in = in, .out = out};
+    find_slots(r, &given);
+    for (uint32_t i = 0; i < n_roots; i++)
+        if (i == 0 || tn_grad_fn(roots[i]) != tn_grad_fn(roots[i - 1])) watch_node(t, call, roots[i], &given);
     tn_backward_options options = {
         .size = sizeof options, .allow_unused = 1, .grad_outputs = {ones, n_roots}};
     if (tn_grad(r->s, (tn_tensors){roots, n_roots}, (tn_tensors){in->tensors, in->n}, &options, grads) !=

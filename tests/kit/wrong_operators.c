@@ -91,6 +91,26 @@ static int32_t wrong_gradient(void *self, const tn_call *call)
     return give_multiple(call, 3);
 }
 
+/* In float32, on the device meta, complex. */
+static int32_t float_gradient(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *g = tn_mul_scalar(s, call->args[0].as.tensor, 2);
+    return call->host->set_output(call, 0, tn_to_dtype_layout(s, g, .dtype = TN_FLOAT32));
+}
+static int32_t meta_gradient(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    const tn_device meta = TN_DEVICE(TN_INTERNED_META, 0);
+    return call->host->set_output(call, 0, tn_to_dtype_layout(s, call->args[0].as.tensor, .device = meta));
+}
+static int32_t complex_gradient(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *g = tn_mul_scalar(s, call->args[0].as.tensor, 2);
+    return call->host->set_output(call, 0, tn_to_dtype_layout(s, g, .dtype = TN_COMPLEX128));
+}
+
 /* ---- Shape rule ---- */
 
 /* The composite gives twice as many rows as the rule says. */
@@ -208,6 +228,12 @@ static const tn_operator_def operators[] = {
             .backward = gradient_of_number),
     DEFINED("no_gradient", "", .composite = doubled_composite, .backward = no_gradient),
     DEFINED("wrong_gradient", "", .composite = doubled_composite, .backward = wrong_gradient),
+    DEFINED("float_gradient", "", .infer = like_input, .composite = doubled_composite,
+            .backward = float_gradient),
+    DEFINED("meta_gradient", "", .infer = like_input, .composite = doubled_composite,
+            .backward = meta_gradient),
+    DEFINED("complex_gradient", "", .infer = like_input, .composite = doubled_composite,
+            .backward = complex_gradient),
     DEFINED("longer", "", .infer = like_input, .composite = longer),
     DEFINED("leaves_one", "", .composite = NULL),
     DEFINED("two_ways", "", .infer = like_input, .composite = tripled_composite),
