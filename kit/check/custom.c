@@ -290,13 +290,14 @@ void check_custom_operator(check_target *t, check_list *list)
                 *first = check_memory(list, sizeof none);
     const char *name = t->options->op;
     if (n) *first = calls[0];
+    custom_choose(calls, n);
     tn_clear_error();
     for (uint32_t i = 0; i < n; i++) {
-        const int refused = custom_tried(&calls[i]).state == CUSTOM_REFUSED;
         check_case c = {.tier = 1, .data = &calls[i], .run = refused_call};
-        if (refused && calls[i].given) check_add(list, &c, "1/custom/%s/call/%s", name, calls[i].name);
-        taken += !refused;
-        for (uint32_t k = 0; !refused && k < sizeof parts / sizeof *parts; k++) {
+        if (calls[i].given && !calls[i].chosen)
+            check_add(list, &c, "1/custom/%s/call/%s", name, calls[i].name);
+        taken += (uint32_t)calls[i].chosen;
+        for (uint32_t k = 0; calls[i].chosen && k < sizeof parts / sizeof *parts; k++) {
             c.run = parts[k].run;
             check_add(list, &c, "1/custom/%s/%s/%s", name, parts[k].name, calls[i].name);
         }
@@ -305,6 +306,7 @@ void check_custom_operator(check_target *t, check_list *list)
     if (kept)
         check_add(list, &(check_case){.tier = 1, .data = kept, .run = tell_kept}, "1/custom/%s/arguments",
                   name);
+    custom_list_refused(t, list, calls, n);
     if (misspelt_rows(t->ctx, t->plugin, count_row, NULL))
         check_add(list, &(check_case){.tier = 1, .run = unused_rows}, "1/custom/%s/rows", name);
     tn_clear_error();
@@ -319,8 +321,8 @@ static void tell(check_run *run)
 {
     static const char *const columns[] = {"part",    "calls",         "passed", "failed",
                                           "skipped", "first finding", NULL};
-    static const char *const names[] = {"call",        "schema", "shape",     "gradient",
-                                        "differences", "traced", "arguments", "rows"};
+    static const char *const names[] = {"call",   "schema",    "shape",   "gradient", "differences",
+                                        "traced", "arguments", "refused", "rows"};
     cJSON *table = check_table(run, "custom", run->options->op, columns);
     for (uint32_t p = 0; p < sizeof names / sizeof *names; p++) {
         uint32_t counts[CHECK_OUTCOMES] = {0}, count = 0;

@@ -14,9 +14,12 @@ typedef struct custom_call {
     const char *text; /* JSON, {"args": [...], "kwargs": {...}} */
     const char *name; /* "float32 [3, 4]", or "given 1" */
     uint32_t op;
-    int32_t given;   /* given by --args: it must work */
-    tn_dtype dtype;  /* of all tensors, 0 for given calls */
-    uint32_t number; /* the same in each process */
+    int32_t given;    /* given by --args: it must work */
+    tn_dtype dtype;   /* of all tensors, 0 for given calls */
+    uint32_t number;  /* the same in each process */
+    uint32_t shape;   /* guessed calls: which shape */
+    uint32_t vectors; /* guessed calls: which tensors are vectors, a bit each */
+    int32_t chosen;   /* it is checked */
 } custom_call;
 
 /* The calls given by --args, or guessed from the schema; `n` of them, in the list's memory. */
@@ -28,9 +31,15 @@ typedef struct custom_try {
     int32_t state;
     char reason[300]; /* unless it was accepted */
 } custom_try;
-/* Tries all calls; in the process that reports, before the parts run. 0, or 1 and run->fatal. */
+/* Tries the calls; in the process that reports, before the parts run. 0, or 1 and run->fatal. */
 int32_t custom_try_calls(check_run *run);
 custom_try custom_tried(const custom_call *call);
+/* 1 if call i has to be tried: one with vectors only after the operator has refused tensors of one shape. */
+int custom_is_next(const custom_call *calls, uint32_t i);
+/* Chooses the calls that are checked among those that were tried. */
+void custom_choose(custom_call *calls, uint32_t n);
+/* Adds cases that name the dtypes and shapes of which no call is checked. */
+void custom_list_refused(check_target *t, check_list *list, const custom_call *calls, uint32_t n);
 void custom_forget_tries(void);
 
 /* A call and its results, in one scope. */

@@ -36,7 +36,7 @@ static void list_tries(check_target *t, check_list *list)
     const custom_call *calls = op ? custom_calls(t, list, op, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         check_case c = {.data = &calls[i], .run = try_call};
-        if (!custom_tried(&calls[i]).state) check_add(list, &c, "%u %s", calls[i].number, calls[i].name);
+        if (custom_is_next(calls, i)) check_add(list, &c, "%u %s", calls[i].number, calls[i].name);
     }
     tn_clear_error();
 }
@@ -60,7 +60,7 @@ static void keep(const check_entry *e)
     snprintf(to->reason, sizeof to->reason, "%.*s", (int)sizeof to->reason - 1, r->reason);
 }
 
-int32_t custom_try_calls(check_run *run)
+static int32_t try_next(check_run *run)
 {
     static const check_source sources[] = {list_tries};
     check_options options = *run->options;
@@ -72,6 +72,12 @@ int32_t custom_try_calls(check_run *run)
     for (uint32_t i = 0; i < tried.count; i++) keep(&tried.entries[i]);
     check_run_finish(&tried);
     return status;
+}
+
+int32_t custom_try_calls(check_run *run)
+{
+    int32_t status = try_next(run);
+    return status || run->options->args ? status : try_next(run); /* with vectors */
 }
 
 void custom_forget_tries(void)

@@ -83,6 +83,16 @@ def main():
     done, _ = run(tool, wrong, "--op", "wrong::needs_number", "--args", '[{"t": [2], "d": "float64"}, "seven"]')
     expect(done.returncode == 1 and "given call" in done.stdout, "a given call that is refused", done)
     expect(".c:" not in done.stdout, "no line of the tool's own source", done)
+    done, report = run(tool, wrong, "--op", "wrong::rows", "--json", "-")
+    names = {c["name"].split("/", 4)[4]: c.get("reason", "") for c in report["cases"]
+             if c["name"].split("/")[3] in ("schema", "refused")} if report else {}
+    expect(done.returncode == 0 and {"float64 [3,4], weight [4]", "float64 [2,3,4], weight [4]", "float32 [5]",
+                                     "bfloat16 [3,4], weight [4]"} <= set(names), f"dtypes and shapes: {names}", done)
+    expect(not any(name.startswith(("float16 ", "int64 ")) for name in names), f"of accepted dtypes: {names}", done)
+    expect("no guessed call of float16 is accepted: " in names["float16"] and "x must be wide" in names["float16"],
+           f"a dtype that did not run: {names}", done)
+    expect("no guessed call with tensors of [] is accepted: " in names["shapes"], f"a shape that did not run: {names}", done)
+
     tensor = '{"t": [2], "d": "float64"}'
     for call, words in ((f'{{"args": [{tensor}, 7], "kwargs": {{"beta": 1}}}}',
                          "wrong::needs_number has no argument 'beta' (it has x, k)"),

@@ -181,6 +181,24 @@ static int32_t of_mode(void *self, const tn_call *call)
     return like_input(self, call);
 }
 
+/* Tensors of several shapes, of three dtypes: weight is as long as the last dimension of x, and gate like x. */
+static int32_t like_rows(void *self, const tn_call *call)
+{
+    const tn_tensor_desc *x = tn_desc(call->args[0].as.tensor), *weight = tn_desc(call->args[1].as.tensor),
+                         *gate = tn_desc(call->args[2].as.tensor);
+    if (x->dtype != TN_FLOAT64 && x->dtype != TN_FLOAT32 && x->dtype != TN_BFLOAT16)
+        return call->host->error(call->host->context, TN_E_DTYPE, "x must be wide, or bfloat16");
+    if (!x->rank || weight->rank != 1 || weight->sizes[0] != x->sizes[x->rank - 1] || gate->rank != x->rank)
+        return call->host->error(call->host->context, TN_E_SHAPE, "weight must be a vector, and gate like x");
+    return slot_define(call, call->host, 0, x->dtype, x->rank, x->sizes, 0);
+}
+static int32_t scaled_rows(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *y = tn_mul(s, call->args[0].as.tensor, call->args[1].as.tensor);
+    return call->host->set_output(call, 0, tn_mul(s, y, call->args[2].as.tensor));
+}
+
 static int32_t noise(void *self, const tn_call *call)
 {
     tn_random_numbers r = {.size = sizeof r};
@@ -241,6 +259,10 @@ static const tn_operator_def operators[] = {
     DEFINED("overruns", "", .infer = like_input),
     DEFINED("calls_itself", "", .composite = calls_itself),
     DEFINED("noise", "", .infer = like_input),
+    {.size = sizeof(tn_operator_def),
+     .schema = "wrong::rows(Tensor x, Tensor weight, Tensor gate) -> Tensor",
+     .infer = like_rows,
+     .composite = scaled_rows},
     {.size = sizeof(tn_operator_def), .schema = TEXT, .infer = of_mode, .composite = doubled_composite},
     {.size = sizeof(tn_operator_def),
      .schema = RIGHT_INPLACE,
