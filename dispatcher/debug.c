@@ -24,16 +24,43 @@ typedef struct finds {
     int64_t nan, infinity;
 } finds;
 
+/* The tensors of a value; `*out_count` of them, which may be NULL. */
+static tn_tensor *const *tensors_of(const tn_value *v, uint32_t *out_count)
+{
+    *out_count = v->tag == TN_TAG_TENSOR ? 1 : v->tag == TN_TAG_TENSORS ? v->count : 0;
+    return v->tag == TN_TAG_TENSOR ? &v->as.tensor : v->as.tensors;
+}
+
 static int32_t is_given(const tn_call_info *info, const tn_tensor *t)
 {
     for (uint32_t i = 0; i < info->n_args; i++) {
-        const tn_value *v = &info->args[i];
-        if (v->tag == TN_TAG_TENSOR && v->as.tensor == t) return 1;
-        for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
-            if (v->as.tensors[k] == t) return 1;
-        }
+        uint32_t n;
+        tn_tensor *const *list = tensors_of(&info->args[i], &n);
+        for (uint32_t k = 0; k < n; k++)
+            if (list[k] == t) return 1;
     }
     return 0;
+}
+
+static int32_t is_written(const tni_call_watch *w, const tn_call_info *info, uint32_t i)
+{
+    return tni_op_get(w->ctx->registry, info->op)->schema->args[i].written;
+}
+
+/* 1 for a view, or an argument that is handed on: it lies in memory of an argument that the call does not write. */
+static int32_t is_view(const tni_call_watch *w, const tn_call_info *info, const tn_tensor *t)
+{
+    int32_t shares = 0;
+    for (uint32_t i = 0; i < info->n_args; i++) {
+        uint32_t n;
+        tn_tensor *const *list = tensors_of(&info->args[i], &n);
+        for (uint32_t k = 0; k < n; k++) {
+            if (!list[k] || list[k]->storage != t->storage) continue;
+            if (is_written(w, info, i)) return 0;
+            shares = 1;
+        }
+    }
+    return shares;
 }
 
 static int32_t can_read(const tn_tensor *t)
@@ -87,23 +114,28 @@ static int32_t holds(const finds *f, int32_t nan)
 static int32_t was_given(const tn_call_info *info, int32_t nan)
 {
     for (uint32_t i = 0; i < info->n_args; i++) {
-        const tn_value *v = &info->args[i];
-        uint32_t n = v->tag == TN_TAG_TENSOR ? 1 : v->tag == TN_TAG_TENSORS ? v->count : 0;
+        uint32_t n;
+        tn_tensor *const *list = tensors_of(&info->args[i], &n);
         for (uint32_t k = 0; k < n; k++) {
-            const tn_tensor *t = v->tag == TN_TAG_TENSOR ? v->as.tensor : v->as.tensors[k];
-            const finds f = t ? look_at(t) : (finds){-1, -1};
+            const finds f = list[k] ? look_at(list[k]) : (finds){-1, -1};
             if (holds(&f, nan)) return 1;
         }
     }
     return 0;
 }
 
+/* Bits of a token: what an argument that the call writes held before. */
+#define HELD_NAN      1u
+#define HELD_INFINITY 2u
+
 static void report(tni_call_watch *w, const tn_call_info *info, uint32_t i, const tn_tensor *t, int32_t nan,
-                   int64_t element)
+                   int64_t element, uint64_t token)
 {
     char sizes[256], text[640];
     if (atomic_exchange(nan ? &w->has_nan : &w->has_infinity, 1)) return;
-    const char *origin = is_given(info, t)      ? " (written in place)"
+    const int32_t held = (token & (nan ? HELD_NAN : HELD_INFINITY)) != 0, given = is_given(info, t);
+    const char *origin = given && held          ? " (written in place; it held one already)"
+                         : given                ? " (written in place)"
                          : was_given(info, nan) ? " (an argument held one already)"
                                                 : "";
     snprintf(text, sizeof text, "first %s: element %lld of result %u of %s, call %llu, %s %s%s",
@@ -116,30 +148,48 @@ static void report(tni_call_watch *w, const tn_call_info *info, uint32_t i, cons
 /* Results of these are memory that nobody has written. */
 static int32_t is_unwritten(const char *name)
 {
-    return strstr(name, "empty") || strstr(name, "resize");
+    return strncmp(name, "aten::", 6) == 0 && (strstr(name, "empty") || strstr(name, "resize"));
 }
 
-static void watch_tensor(tni_call_watch *w, const tn_call_info *info, uint32_t i, const tn_tensor *t)
+static int32_t is_done(tni_call_watch *w)
+{
+    return !(w->wishes & TNI_DEBUG_NAN) || (atomic_load(&w->has_nan) && atomic_load(&w->has_infinity));
+}
+
+static void watch_tensor(tni_call_watch *w, const tn_call_info *info, uint32_t i, const tn_tensor *t,
+                         uint64_t token)
 {
     if (w->wishes & TNI_DEBUG_LEAKS && !is_given(info, t)) tni_debug_made(t, info->name);
-    if (!(w->wishes & TNI_DEBUG_NAN) || is_unwritten(info->name)) return;
-    if (atomic_load(&w->has_nan) && atomic_load(&w->has_infinity)) return;
+    if (is_done(w) || is_unwritten(info->name) || is_view(w, info, t)) return;
     const finds f = look_at(t);
-    if (f.nan >= 0) report(w, info, i, t, 1, f.nan);
+    /* A composite writes new memory in parts: what it has not written yet may hold anything. */
+    if (f.nan >= 0 && !(info->depth && token & HELD_NAN)) report(w, info, i, t, 1, f.nan, token);
     /* Composites mask with infinities of their own, which softmax takes away. */
-    if (f.infinity >= 0 && !info->depth) report(w, info, i, t, 0, f.infinity);
+    if (f.infinity >= 0 && !info->depth) report(w, info, i, t, 0, f.infinity, token);
+}
+
+static void enter(void *user, const tn_call_info *info, uint64_t *token)
+{
+    tni_call_watch *w = user;
+    if (is_done(w) || is_unwritten(info->name)) return;
+    if (tni_op_get(w->ctx->registry, info->op)->form != TNI_FORM_INPLACE) return;
+    for (uint32_t i = 0; i < info->n_args; i++) {
+        uint32_t n;
+        tn_tensor *const *list = tensors_of(&info->args[i], &n);
+        for (uint32_t k = 0; k < n && is_written(w, info, i); k++) {
+            const finds f = list[k] ? look_at(list[k]) : (finds){-1, -1};
+            *token |= (f.nan >= 0 ? HELD_NAN : 0) | (f.infinity >= 0 ? HELD_INFINITY : 0);
+        }
+    }
 }
 
 static void leave(void *user, const tn_call_info *info, uint64_t token)
 {
-    (void)token;
     for (uint32_t i = 0; i < info->n_outs && !info->status; i++) {
-        const tn_value *v = &info->outs[i];
-        uint32_t n = v->tag == TN_TAG_TENSOR ? 1 : v->tag == TN_TAG_TENSORS ? v->count : 0;
-        for (uint32_t k = 0; k < n; k++) {
-            const tn_tensor *t = v->tag == TN_TAG_TENSOR ? v->as.tensor : v->as.tensors[k];
-            if (t) watch_tensor(user, info, i, t);
-        }
+        uint32_t n;
+        tn_tensor *const *list = tensors_of(&info->outs[i], &n);
+        for (uint32_t k = 0; k < n; k++)
+            if (list[k]) watch_tensor(user, info, i, list[k], token);
     }
 }
 
@@ -154,7 +204,7 @@ int32_t tni_call_watch_init(tn_context *ctx, const tn_context_options *options)
     w->ctx = ctx;
     w->wishes = wishes;
     ctx->call_watch = w;
-    const tn_observer observer = {.size = sizeof observer, .user = w, .leave = leave};
+    const tn_observer observer = {.size = sizeof observer, .user = w, .enter = enter, .leave = leave};
     return tn_observer_add(ctx, &observer, &handle);
 }
 

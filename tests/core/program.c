@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/plugin.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
 #include "child.h"
@@ -169,8 +170,81 @@ static tn_tensor *from_a_list(tn_scope *s, tn_device d)
 
 static tn_tensor *into_a_list(tn_scope *s, tn_device d)
 {
-    tn_tensor *bad = tn_from_data(s, TN_FLOAT32, TN_INTS(4), (float[]){0, 0, 0, NAN}, d);
-    return tn_split(s, bad, 2).data[0];
+    tn_tensor *bad = tn_from_data(s, TN_FLOAT32, TN_INTS(4), (float[]){0, INFINITY, 0, 0}, d);
+    return tn_split_copy(s, bad, 2).data[0];
+}
+
+/* Views compute nothing; the call that reads one has an argument that held one already. */
+static tn_tensor *views(tn_scope *s, tn_device d)
+{
+    tn_tensor *bad = tn_from_data(s, TN_FLOAT32, TN_INTS(4), (float[]){0, 0, INFINITY, NAN}, d);
+    tn_detach(s, tn_contiguous(s, tn_reshape(s, bad, TN_INTS(2, 2))));
+    return tn_split(s, bad, 2).data[1];
+}
+
+static tn_tensor *of_a_view(tn_scope *s, tn_device d)
+{
+    return tn_neg(s, views(s, d));
+}
+
+/* Leaves memory for the next tensor of [64, 64] whose bits are NaNs, by a call that is not looked at. */
+static void leave_nans(tn_scope *s, tn_device d)
+{
+    tn_scope *c = tn_scope_open_child(s, NULL);
+    tn_full(c, TN_INTS(64, 64), 0x7fc00000, .dtype = TN_INT32, .device = d);
+    tn_scope_close(c);
+    c = tn_scope_open_child(s, NULL);
+    tn_tensor *t = tn_empty(c, TN_INTS(64, 64), .dtype = TN_FLOAT32, .device = d);
+    cr_assert(isnan(tn_item_double(c, tn_select(c, tn_select(c, t, 0, 0), 0, 0))));
+    tn_scope_close(c);
+}
+
+/* Composites that write new memory in parts. */
+static tn_tensor *joined(tn_scope *s, tn_device d)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(32, 64), .device = d);
+    leave_nans(s, d);
+    return tn_cat(s, TN_TENSORS(x, x));
+}
+
+static tn_tensor *stacked(tn_scope *s, tn_device d)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(32, 64), .device = d);
+    leave_nans(s, d);
+    return tn_stack(s, TN_TENSORS(x, x));
+}
+
+static int32_t copy_rows(void *self, const tn_call *call)
+{
+    tn_scope *s = call->host->call_scope(call);
+    tn_tensor *x = call->args[0].as.tensor;
+    tn_tensor *out = tn_empty_like(s, x);
+    for (int64_t i = 0; i < 64; i += 32) {
+        tn_tensor *at = tn_arange_start(s, i, i + 32, .device = tn_tensor_device(x));
+        tn_index_copy_(s, out, 0, at, tn_narrow(s, x, 0, i, 32));
+    }
+    return call->host->set_output(call, 0, out);
+}
+
+/* What a call inside a composite writes into such memory. */
+static tn_tensor *in_place_inside(tn_scope *s, tn_device d)
+{
+    static const tn_operator_def rows = {
+        .size = sizeof rows, .schema = "program::rows(Tensor x) -> Tensor", .composite = copy_rows};
+    tn_tensor *x = tn_ones(s, TN_INTS(64, 64), .device = d);
+    tn_value arg = tn_value_tensor(x), out = tn_value_none();
+    uint32_t op;
+    cr_assert_eq(tn_operator_define(tn_scope_context(s), &rows, &op), TN_OK);
+    leave_nans(s, d);
+    (tn_scope_call)(s, op, &arg, 1, &out, 1);
+    return tn_value_as_tensor(out);
+}
+
+/* In place on memory that the program itself has not written. */
+static tn_tensor *in_place_on_nans(tn_scope *s, tn_device d)
+{
+    leave_nans(s, d);
+    return tn_log_(s, tn_empty(s, TN_INTS(64, 64), .dtype = TN_FLOAT32, .device = d));
 }
 
 /* Numbers that cannot be either, tensors without memory or elements: never read. */
@@ -195,7 +269,16 @@ Test(program, first_NaN_of_each_kind_of_call)
         {in_place, "cpu", "first NaN: element 0 of result 0 of aten::log_"},
         {in_place, "reference:0", "first NaN: element 0 of result 0 of aten::log_"},
         {from_a_list, "cpu", "first infinity: element 3 of result 0 of aten::cat"},
-        {into_a_list, "cpu", "first NaN: element 1 of result 0 of aten::split"},
+        {into_a_list, "cpu", "first infinity: element 1 of result 0 of aten::split_copy"},
+        {views, "cpu", NULL},
+        {views, "reference:0", NULL},
+        {of_a_view, "cpu", "of result 0 of aten::neg"},
+        {joined, "cpu", NULL},
+        {joined, "reference:0", NULL},
+        {stacked, "reference:0", NULL},
+        {in_place_inside, "cpu", NULL},
+        {in_place_inside, "reference:0", NULL},
+        {in_place_on_nans, "cpu", "float32 [64, 64] (written in place; it held one already)"},
         {nothing_to_find, "cpu", NULL},
         {nothing_to_find, "reference:0", NULL},
     };
