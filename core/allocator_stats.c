@@ -57,7 +57,7 @@ int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device)
     int32_t status = d->synchronous ? TN_OK : tni_device_wait(d);
     tni_allocator_collect(d->allocator);
     if (d->pinned) tni_allocator_collect(d->pinned);
-    return status ? tni_driver_error(d->type, status, "waiting for a device") : tni_late_take(d);
+    return tni_late_of_device(d, status);
 }
 
 int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes)

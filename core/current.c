@@ -111,6 +111,7 @@ int32_t tni_current_set_stream(tni_device *device, tn_stream *stream)
     }
     tni_slot *slot = find_or_make(device->ctx, device->id);
     if (!slot) return tn_last_error()->code;
+    atomic_store_explicit(&stream->user, &tni_tls, memory_order_relaxed);
     slot->stream = stream;
     slot->value = atomic_load_explicit(&stream->id, memory_order_relaxed);
     return TN_OK;

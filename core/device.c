@@ -283,7 +283,7 @@ int32_t tn_device_synchronize(tn_context *ctx, tn_device device)
         return tni_error(TN_E_STATE, "tn_device_synchronize: a stream of the device captures a graph");
     int32_t status = tni_device_wait(d);
     tni_release_wait(d);
-    return status ? tni_driver_error(d->type, status, "waiting for a device") : tni_late_take(d);
+    return tni_late_of_device(d, status);
 }
 
 int32_t tn_device_memory(tn_context *ctx, tn_device device, uint64_t *out_free, uint64_t *out_total)

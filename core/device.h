@@ -141,11 +141,13 @@ struct tn_stream {
     void *handle;            /* the plugin's */
     atomic_uint_fast64_t id; /* 0: the default stream; never used again in a device */
     tn_stream *next;
-    _Atomic(tn_graph *) capture;    /* the graph it captures, or NULL */
-    struct {                        /* late errors, see late_error.h; under device->late.lock */
-        atomic_uint_fast64_t found; /* errors of this stream so far */
-        atomic_uint_fast64_t told;  /* those that a wait for this stream has reported */
-        int32_t status;             /* of the last one */
+    _Atomic(tn_graph *) capture;          /* the graph it captures, or NULL */
+    _Atomic(const void *) user;           /* the thread, its tni_tls, for which it was current last */
+    struct {                              /* late errors, see late_error.h; under device->late.lock */
+        atomic_uint_fast64_t found;       /* errors of this stream so far */
+        atomic_uint_fast64_t told;        /* those that a wait for this stream has reported */
+        atomic_uint_fast64_t device_told; /* those that a wait for the device has reported */
+        int32_t status;                   /* of the last one */
         char text[192];
         atomic_uint n_waited; /* waited.count, to be read without the lock */
         tni_vector waited;    /* tni_late_mark: streams that it waited for since it was last waited for */
@@ -164,7 +166,7 @@ int32_t tni_stream_check(const tn_stream *stream);
 /* Makes the default stream of a device that is being opened, and ends all streams of one that is closed. */
 int32_t tni_streams_init(tni_device *device);
 void tni_streams_finish(tni_device *device);
-/* Waits for all streams but those that capture. The plugin's status. */
+/* Waits for all streams but those that capture, which keep their late errors. The status of the device itself. */
 int32_t tni_device_wait(tni_device *device);
 /* With the device's lock held, before a stream is destroyed or captures: until no thread is in tni_device_wait. */
 void tni_device_unwaited(tni_device *device);

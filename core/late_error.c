@@ -5,7 +5,9 @@
  * error:
  *
  * - The wait is inside a function without a status: a stream is released, or a cache is emptied to find
- *   memory. The error is kept in the device, and the program's next wait for the device reports it.
+ *   memory. The error is kept in the stream, or in the device where there is no stream, until the next wait.
+ * - A thread waits for the whole device, and with that for streams of other threads. It is told, and they are, too:
+ *   they read the results.
  * - One stream waits on the device for another, and works with its results. Each stream therefore lists the
  *   streams that it waited for since the program last waited for it; when the program waits again, these are
  *   asked, too.
@@ -16,7 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/device.h"
+#include "core/current.h"
 #include "core/graph.h"
+#include "core/thread.h"
 
 void tni_late_init(tni_device *device)
 {
@@ -29,10 +33,9 @@ void tni_late_finish(tni_device *device)
     pthread_mutex_destroy(&device->late.lock);
 }
 
-void tni_late_keep(tni_device *device, int32_t status, const char *what)
+/* Keeps this thread's last error. */
+static void keep(tni_device *device, int32_t status)
 {
-    if (!status) return;
-    status = tni_driver_error(device->type, status, what);
     const tn_error *error = tn_last_error();
     pthread_mutex_lock(&device->late.lock);
     if (!atomic_load(&device->late.status)) {
@@ -40,6 +43,11 @@ void tni_late_keep(tni_device *device, int32_t status, const char *what)
         atomic_store(&device->late.status, status);
     }
     pthread_mutex_unlock(&device->late.lock);
+}
+
+void tni_late_keep(tni_device *device, int32_t status, const char *what)
+{
+    if (status) keep(device, tni_driver_error(device->type, status, what));
 }
 
 int32_t tni_late_take(tni_device *device)
@@ -95,6 +103,43 @@ static int32_t report(tn_stream *stream)
     tni_error(status, "%s", text);
     tni_error_plugin(stream->device->type->driver.plugin);
     return status;
+}
+
+void tni_late_note(tn_stream *stream, int32_t status, const char *what)
+{
+    add_error(stream, tni_driver_error(stream->device->type, status, what), 0);
+}
+
+/* Whether nobody has been told of the stream's last error. */
+static int32_t is_untold(const tn_stream *stream)
+{
+    const uint64_t found = atomic_load(&stream->late.found);
+    return atomic_load(&stream->late.told) < found && atomic_load(&stream->late.device_told) < found;
+}
+
+void tni_late_of_release(tn_stream *stream, int32_t status)
+{
+    if (status)
+        tni_late_keep(stream->device, status, "waiting for a stream that is released");
+    else if (is_untold(stream))
+        keep(stream->device, report(stream));
+}
+
+int32_t tni_late_of_device(tni_device *device, int32_t status)
+{
+    if (status) status = tni_driver_error(device->type, status, "waiting for a device");
+    pthread_mutex_lock(&device->lock);
+    tn_stream *first = device->streams;
+    pthread_mutex_unlock(&device->lock);
+    for (tn_stream *s = first; s; s = s->next) {
+        const uint64_t found = atomic_load(&s->late.found);
+        if (!found || atomic_load(&s->id) == TNI_DEAD_STREAM) continue;
+        if (!status && is_untold(s)) status = report(s);
+        atomic_store(&s->late.device_told, found);
+        if (s == tni_current_stream(device) || atomic_load(&s->user) == &tni_tls)
+            atomic_store(&s->late.told, found);
+    }
+    return status ? status : tni_late_take(device);
 }
 
 /* The stream was released, and its error kept for its device. */

@@ -31,6 +31,13 @@ int32_t tni_late_follow(tn_stream *stream, const tni_late_mark *mark);
 /* After a wait for `stream`, to which the plugin answered `status`: the late error of the stream, of a stream
  * that it had waited for, or the one that was kept for the device. `what` names the wait in the text. */
 int32_t tni_late_of_stream(tn_stream *stream, int32_t status, const char *what);
+/* The same after a wait for the device: the late error of any stream that nobody has been told. Streams of other threads report
+ * theirs to them, too. */
+int32_t tni_late_of_device(tni_device *device, int32_t status);
+/* Keeps an error of a stream until somebody waits for it, or for the device. */
+void tni_late_note(tn_stream *stream, int32_t status, const char *what);
+/* Before a stream ends, which was waited for with this status: what nobody was told is kept for the device. */
+void tni_late_of_release(tn_stream *stream, int32_t status);
 /* The same after a wait for a place in a stream. */
 int32_t tni_late_of_mark(const tni_late_mark *mark);
 /* Clears what is known of a stream: it is made, or made again from the memory of a released one. */

@@ -39,6 +39,7 @@ static int32_t make_stream(tni_device *device, int32_t priority, const uint64_t 
     }
     if (!s->handle) return tni_no_handle(device->type, native ? "stream.wrap" : "stream.create");
     atomic_store(&s->refs, 1);
+    atomic_store_explicit(&s->user, NULL, memory_order_relaxed);
     tni_late_forget(s);
     atomic_store_explicit(&s->id, device->default_stream ? ++device->last_stream_id : 0,
                           memory_order_release);
@@ -66,25 +67,24 @@ void tni_streams_finish(tni_device *device)
     device->last_stream_id = 0;
 }
 
-static int32_t wait_for_streams(const tni_device *device, const tn_stream *first)
+static int32_t wait_for_streams(const tni_device *device, tn_stream *first)
 {
     const tni_driver *driver = &device->type->driver;
-    int32_t first_status = TN_OK;
-    if (driver->device.synchronize && !atomic_load(&device->captures))
-        return driver->device.synchronize(driver->self, device->handle);
-    for (const tn_stream *s = first; s; s = s->next) {
+    for (tn_stream *s = first; s; s = s->next) {
         if (atomic_load(&s->id) == TNI_DEAD_STREAM || tni_stream_captures(s)) continue;
         int32_t status = driver->stream.synchronize(driver->self, device->handle, s->handle);
-        if (!first_status) first_status = status;
+        if (status) tni_late_note(s, status, "waiting for a device");
     }
-    return first_status;
+    /* Work that is on no stream of ours. */
+    if (!driver->device.synchronize || atomic_load(&device->captures)) return TN_OK;
+    return driver->device.synchronize(driver->self, device->handle);
 }
 
 /* Waits without the lock: work may wait for a callback of the program, and that for a thread which needs the lock. */
 int32_t tni_device_wait(tni_device *device)
 {
     pthread_mutex_lock(&device->lock);
-    const tn_stream *first = device->streams;
+    tn_stream *first = device->streams;
     device->waiters++;
     pthread_mutex_unlock(&device->lock);
     int32_t status = wait_for_streams(device, first);
@@ -170,8 +170,7 @@ void tn_stream_release(tn_stream *stream)
     tn_context *ctx = device->ctx;
     const tni_driver *driver = &device->type->driver;
     if (tni_context_check(ctx)) return;
-    tni_late_keep(device, driver->stream.synchronize(driver->self, device->handle, stream->handle),
-                  "waiting for a stream that is released");
+    tni_late_of_release(stream, driver->stream.synchronize(driver->self, device->handle, stream->handle));
     atomic_store_explicit(&stream->id, TNI_DEAD_STREAM, memory_order_release);
     tni_allocator_forget_stream(device->allocator, stream);
     pthread_mutex_lock(&device->lock);

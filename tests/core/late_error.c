@@ -123,6 +123,64 @@ Test(late_error, of_several_streams)
     tn_graph_release(g);
 }
 
+static int32_t status_elsewhere;
+static void *wait_for_device(void *user)
+{
+    status_elsewhere = user ? tn_memory_empty_cache(ctx, id) : tn_device_synchronize(ctx, id);
+    return NULL;
+}
+
+/* A thread that waits for the device is told, and so is the one whose stream it is. */
+Test(late_error, of_a_stream_of_another_thread)
+{
+    pthread_t thread;
+    for (int way = 0; way < 2; way++) {
+        cr_assert_eq(tn_stream_set_current(ctx, a), TN_OK);
+        tni_late_note(a, TN_E_INDEX, "a kernel");
+        cr_assert_eq(pthread_create(&thread, NULL, wait_for_device, way ? &way : NULL), 0);
+        pthread_join(thread, NULL);
+        cr_assert_eq(status_elsewhere, TN_E_INDEX);
+        cr_assert_eq(tn_device_synchronize(ctx, id), TN_OK, "a wait for the device told it");
+        tni_late_note(a, TN_E_INDEX, "a kernel");
+        pthread_create(&thread, NULL, wait_for_device, way ? &way : NULL);
+        pthread_join(thread, NULL);
+        cr_assert_eq(tn_stream_synchronize(b), TN_OK);
+        cr_assert_eq(tn_stream_synchronize(a), TN_E_INDEX);
+        cr_assert_eq(tn_stream_synchronize(a), TN_OK, "it is told once");
+        tn_clear_error();
+    }
+    tn_stream_set_current(ctx, tn_stream_default(ctx, id));
+}
+
+/* The thread that waits for the device used all these streams: it is told once. */
+Test(late_error, of_the_threads_own_streams)
+{
+    cr_assert_eq(tn_stream_set_current(ctx, a), TN_OK);
+    cr_assert_eq(tn_stream_set_current(ctx, b), TN_OK);
+    gpu.fail_slot = 1; /* a wait for the first stream */
+    cr_assert_eq(tn_device_synchronize(ctx, id), TN_E_INTERNAL);
+    tn_clear_error();
+    tni_late_note(a, TN_E_INDEX, "a kernel");
+    cr_assert_eq(tn_device_synchronize(ctx, id), TN_E_INDEX);
+    cr_assert_not_null(strstr(tn_last_error()->message, "a kernel"), "%s", tn_last_error()->message);
+    tn_clear_error();
+    cr_assert_eq(tn_stream_synchronize(a), TN_OK);
+    cr_assert_eq(tn_device_synchronize(ctx, id), TN_OK);
+    tn_stream_set_current(ctx, tn_stream_default(ctx, id));
+}
+
+/* Its error was found by a wait that could tell nobody. */
+Test(late_error, of_a_stream_that_is_released_untold)
+{
+    tn_stream *gone = NULL;
+    cr_assert_eq(tn_stream_create(ctx, id, 0, &gone), TN_OK);
+    tni_late_note(gone, TN_E_INDEX, "a kernel");
+    tn_stream_release(gone);
+    cr_assert_eq(tn_device_synchronize(ctx, id), TN_E_INDEX);
+    tn_clear_error();
+    cr_assert_eq(tn_device_synchronize(ctx, id), TN_OK);
+}
+
 /* A released stream's error was kept for the device. */
 Test(late_error, of_a_stream_that_is_released)
 {
