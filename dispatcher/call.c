@@ -11,20 +11,27 @@
 
 #define MAX_SCALARS 3 /* that one operator has in the place of tensors */
 
-static uint32_t list_state(tn_value list)
+#define FOREIGN (1u << 31) /* beside the state bits: a tensor of another context */
+
+static inline uint32_t state_of(const tn_tensor *t, const tn_context *ctx)
+{
+    return tni_autograd_state_of(t) | (uint32_t)(t->ctx != ctx) << 31;
+}
+
+static uint32_t list_state(tn_value list, const tn_context *ctx)
 {
     uint32_t state = 0;
     for (uint32_t k = 0; k < list.count; k++) {
-        if (list.as.tensors[k]) state |= tni_autograd_state_of(list.as.tensors[k]);
+        if (list.as.tensors[k]) state |= state_of(list.as.tensors[k], ctx);
     }
     return state;
 }
 
 /* The state bits of all tensors in a value. */
-static inline uint32_t state_in(const tn_value *v)
+static inline uint32_t state_in(const tn_value *v, const tn_context *ctx)
 {
-    if (v->tag == TN_TAG_TENSOR) return tni_autograd_state_of(v->as.tensor);
-    return TNI_UNLIKELY(v->tag == TN_TAG_TENSORS) ? list_state(*v) : 0;
+    if (v->tag == TN_TAG_TENSOR) return state_of(v->as.tensor, ctx);
+    return TNI_UNLIKELY(v->tag == TN_TAG_TENSORS) ? list_state(*v, ctx) : 0;
 }
 
 static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, const tni_op *op,
@@ -33,7 +40,8 @@ static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, con
 {
     int32_t status = tni_change_arguments(c, op, args, n_args);
     *out_state = 0;
-    for (uint32_t i = 0; i < op->n_args && !status; i++) *out_state |= state_in(&c->frame.args[i]);
+    for (uint32_t i = 0; i < op->n_args && !status; i++)
+        *out_state |= state_in(&c->frame.args[i], c->frame.ctx);
     return status;
 }
 
@@ -48,7 +56,8 @@ static inline __attribute__((always_inline)) int32_t take_arguments(tni_call_sta
     if (TNI_LIKELY(n_args == s->n_args)) {
         const tn_value *v = args, *end = args + n_args;
         const uint32_t *accepted = s->accepted;
-        for (; v < end && v->tag < 32 && *accepted >> v->tag & 1u; v++, accepted++) state |= state_in(v);
+        for (; v < end && v->tag < 32 && *accepted >> v->tag & 1u; v++, accepted++)
+            state |= state_in(v, c->frame.ctx);
         if (TNI_LIKELY(v == end)) {
             c->frame.args = args;
             *out_state = state;
@@ -73,6 +82,15 @@ static int32_t check_handles(const tni_frame *f)
         if (status) return status;
     }
     return TN_OK;
+}
+
+/* The device handles, streams and locks of a tensor are those of its context. */
+static __attribute__((noinline)) int32_t refuse_foreign(const tni_frame *f)
+{
+    uint32_t i = 0;
+    while (i + 1 < f->op->n_args && !(state_in(&f->args[i], f->ctx) & FOREIGN)) i++;
+    return tni_error(TN_E_ARGUMENT, "%s(): argument '%s' (position %u): a tensor of another context",
+                     f->op->schema->name, f->op->schema->args[i].name, i + 1);
 }
 
 /* The layers that the call passes: those for every call; trace and autocast where they are on; autograd if the
@@ -183,6 +201,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
         if (TNI_UNLIKELY(atomic_load_explicit(&ctx->flags, memory_order_relaxed) &
                          (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_MOVED)))
             status = check_handles(f);
+        if (TNI_UNLIKELY(state & FOREIGN)) status = refuse_foreign(f);
         if (!status) {
             tni_tls.call_depth++;
             status = run_layers(f, ctx->registry, op, state);

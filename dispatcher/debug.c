@@ -84,6 +84,14 @@ static finds look(const char *data, tn_dtype dtype, int64_t numel)
     return f;
 }
 
+/* A late error, which the program is still to be told. */
+static void read_failed(const tn_tensor *t, int32_t status)
+{
+    tni_device *d = t->storage->device;
+    tni_log(t->ctx, TN_LOG_ERROR, "TENON_DEBUG: reading a result failed: %s", tn_last_error()->message);
+    if (!d->synchronous) tni_late_note(tni_current_stream(d), status, "reading a result");
+}
+
 /* What a tensor holds; nothing for one that cannot be read here. */
 static finds look_at(const tn_tensor *t)
 {
@@ -92,8 +100,9 @@ static finds look_at(const tn_tensor *t)
     uint64_t bytes = (uint64_t)(t->numel * tn_dtype_bytes(t->desc.dtype));
     char *copy = tni_alloc(t->ctx, bytes);
     if (!copy) return f;
-    if (tni_tensor_read(t, copy, bytes))
-        tni_log(t->ctx, TN_LOG_ERROR, "TENON_DEBUG: reading a result failed: %s", tn_last_error()->message);
+    int32_t status = tni_tensor_read(t, copy, bytes);
+    if (status)
+        read_failed(t, status);
     else
         f = look(copy, t->desc.dtype, t->numel);
     tni_free(t->ctx, copy, bytes);
