@@ -261,6 +261,11 @@ int32_t tn_context_create(const tn_context_options *options, tn_context **out)
     if (status == TN_OK) status = tni_memory_options_init(ctx);
     if (status == TN_OK) status = init_interned(ctx);
     if (status == TN_OK) status = init_rooms(ctx, &o);
+    if (status == TN_OK && atomic_load(&ctx->lacked_memory)) {
+        /* A plugin may have been left out for that: the program would look for its kernels in vain. */
+        tn_context_destroy(ctx);
+        return tni_error_no_memory("a context and its plugins", sizeof *ctx);
+    }
     if (status == TN_OK) {
         *out = ctx;
         return TN_OK;

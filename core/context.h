@@ -59,7 +59,8 @@ struct tn_context {
     int32_t log_level;       /* of the library's own sink, see log.c */
     _Atomic(uint32_t) flags; /* TN_CONTEXT_..., TNI_CONTEXT_... */
     _Atomic(tn_dtype) default_dtype;
-    _Atomic(uint32_t) call_flags; /* TN_CALL_... that every call of a kernel has, TNI_CALL_PROFILED */
+    _Atomic(uint32_t) call_flags;    /* TN_CALL_... that every call of a kernel has, TNI_CALL_PROFILED */
+    _Atomic(uint32_t) lacked_memory; /* an allocation has failed */
     _Atomic(int32_t) threads;
     pid_t pid;                       /* of the process that made it */
     tn_context *previous_of_process; /* in the list of all contexts, see context.c */

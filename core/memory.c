@@ -166,8 +166,10 @@ static __attribute__((noinline)) void *alloc_slow(tn_context *ctx, uint64_t byte
         if (m && m->counts[c]) return m->blocks[c][--m->counts[c]];
     }
     void *memory = allocator_alloc(ctx, block_bytes(ctx, bytes));
-    if (!memory) tni_error_no_memory("an object of the library", bytes);
-    return memory;
+    if (memory) return memory;
+    atomic_store_explicit(&ctx->lacked_memory, 1, memory_order_relaxed);
+    tni_error_no_memory("an object of the library", bytes);
+    return NULL;
 }
 
 static __attribute__((noinline)) void free_slow(tn_context *ctx, void *memory, uint64_t bytes)

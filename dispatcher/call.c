@@ -15,7 +15,8 @@
 
 static inline uint32_t state_of(const tn_tensor *t, const tn_context *ctx)
 {
-    return tni_autograd_state_of(t) | (uint32_t)(t->ctx != ctx) << 31;
+    const uint32_t state = tni_autograd_state_of(t);
+    return TNI_LIKELY(t->ctx == ctx) ? state : state | FOREIGN;
 }
 
 static uint32_t list_state(tn_value list, const tn_context *ctx)
@@ -261,13 +262,16 @@ static __attribute__((noinline)) int32_t call_and_want_place(tn_scope *s, uint32
     return status ? status : before;
 }
 
-static __attribute__((noinline)) int32_t refuse_null(const tn_scope *s, uint32_t op, const char *what,
-                                                     tn_value *outs, uint32_t n_outs)
+/* Where one of the two is NULL: 1 and an error of the scope, if values should be there. */
+static __attribute__((noinline)) int32_t lacks_values(tn_scope *s, uint32_t op, const tn_value *args,
+                                                      uint32_t n_args, tn_value *outs, uint32_t n_outs)
 {
     const tni_op *o = tni_op_get(s->ctx->registry, op);
+    if ((args || !n_args) && (outs || !n_outs)) return 0;
     if (outs) tni_no_results(TN_OK, outs, n_outs);
-    return tni_error(TN_E_ARGUMENT, "tn_scope_call of %s: %s is NULL", o ? tni_op_name(o) : "an operator",
-                     what);
+    tni_scope_record(s, tni_error(TN_E_ARGUMENT, "tn_scope_call of %s: %s is NULL",
+                                  o ? tni_op_name(o) : "an operator", outs || !n_outs ? "args" : "outs"));
+    return 1;
 }
 
 /* Inlined into both entry points. With `placed` the caller tells the place of the call if it is wanted. */
@@ -285,8 +289,7 @@ static inline __attribute__((always_inline)) int32_t scope_call(tn_scope *s, uin
         if (status && s && s->status) s->wants_place = 0;
         if (status) return tni_no_results(status, outs, outs ? n_outs : 0);
     }
-    if (TNI_UNLIKELY((n_args && !args) || (n_outs && !outs)))
-        return tni_scope_record(s, refuse_null(s, op, n_args && !args ? "args" : "outs", outs, n_outs));
+    if (TNI_UNLIKELY(!args || !outs) && lacks_values(s, op, args, n_args, outs, n_outs)) return s->status;
     status = call(s->ctx, tni_op_get(s->ctx->registry, op), args, n_args, outs, n_outs);
     if (TNI_UNLIKELY(status)) return tni_scope_record(s, status);
     if (TNI_LIKELY(n_outs == 1 && outs[0].tag == TN_TAG_TENSOR)) {
