@@ -119,6 +119,12 @@ static void take_gradient(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t i
                                    "%s: backward set one gradient for argument '%s', which is a list of %u; "
                                    "store a list, call->outs[%u] = tn_value_tensors(gradients, %u)",
                                    operator_name, name, arg.count, i, arg.count));
+    else if (arg.tag == TN_TAG_TENSOR && given->tag == TN_TAG_TENSORS)
+        tni_scope_record(s,
+                         tni_error(TN_E_AUTOGRAD,
+                                   "%s: backward gave a list of %u gradients for argument '%s', which is one "
+                                   "tensor",
+                                   operator_name, given->count, name));
     else if (arg.tag == TN_TAG_TENSORS && given->count != arg.count)
         tni_scope_record(s,
                          tni_error(TN_E_AUTOGRAD,

@@ -534,6 +534,33 @@ Test(function, operators_that_give_a_list_the_wrong_gradients)
     end();
 }
 
+static int32_t list_for_one(void *self, const tn_call *call)
+{
+    static tn_tensor *grads[2];
+    grads[0] = grads[1] = tn_value_as_tensor(call->args[0]);
+    call->outs[0] = tn_value_tensors(grads, 2);
+    return TN_OK;
+}
+
+static int32_t sine_of_x(void *self, const tn_call *call)
+{
+    return call->host->set_output(call, 0, tn_sin(call->host->call_scope(call), call->args[0].as.tensor));
+}
+
+Test(function, operators_that_give_a_list_for_one_tensor)
+{
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::sine(Tensor x) -> Tensor",
+                                 .composite = sine_of_x,
+                                 .backward = list_for_one};
+    const tn_value arg = tn_value_tensor(VECTOR(s, 1, 1, 2));
+    tn_value out = tn_value_none();
+    tn_scope_call(s, define(ctx, &def), &arg, 1, &out, 1);
+    tn_backward(s, tn_sum(s, out.as.tensor));
+    expect_error(s, "mylib::sine: backward gave a list of 2 gradients for argument 'x', which is one tensor");
+    end();
+}
+
 static int32_t reads_what_is_not_saved(void *self, const tn_call *call)
 {
     tn_scope *scope = call->host->call_scope(call);
