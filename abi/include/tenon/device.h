@@ -139,7 +139,7 @@ TN_API int32_t tn_device_set_setting(tn_context *ctx, tn_device device, const ch
                                      tn_value value) TN_ANY_THREAD;
 
 /* Waits for all streams of the device. Reports late errors: errors found after the call that queued the work
- * had returned. */
+ * had returned. One of a stream that another thread made current is reported there, too. */
 TN_API int32_t tn_device_synchronize(tn_context *ctx, tn_device device) TN_ANY_THREAD;
 /* Free and total memory of the device in bytes; 0 and 0 if not known. */
 TN_API int32_t tn_device_memory(tn_context *ctx, tn_device device, TN_OUT uint64_t *out_free,
@@ -226,7 +226,7 @@ typedef struct tn_memory_stats {
 TN_API int32_t tn_memory_get_stats(tn_context *ctx, tn_device device,
                                    TN_OUT tn_memory_stats *out) TN_ANY_THREAD;
 TN_API int32_t tn_memory_reset_peak(tn_context *ctx, tn_device device) TN_ANY_THREAD;
-/* Gives unused cached blocks back to the device. */
+/* Gives unused cached blocks back to the device. Waits for it, and reports late errors, as tn_device_synchronize. */
 TN_API int32_t tn_memory_empty_cache(tn_context *ctx, tn_device device) TN_ANY_THREAD;
 /* The most bytes that the allocator may reserve; 0: no limit. */
 TN_API int32_t tn_memory_set_limit(tn_context *ctx, tn_device device, uint64_t bytes) TN_ANY_THREAD;
