@@ -145,10 +145,14 @@ tn_tensor *tni_mark_once(tn_scope *s, tn_tensor *grad, tn_tensors sources)
     return NULL;
 }
 
-int32_t tni_check_gradient_kind(const char *name, uint32_t i, const tn_tensor *grad, tn_dtype dtype)
+int32_t tni_check_gradient_kind(const char *name, const char *argument, uint32_t i, const tn_tensor *grad,
+                                tn_dtype dtype)
 {
+    char number[16];
     if (!tn_dtype_is_complex(grad->desc.dtype) || tn_dtype_is_complex(dtype)) return TN_OK;
-    return tni_error(TN_E_AUTOGRAD, "%s: the gradient of argument %u is %s, but the argument is %s", name, i,
+    snprintf(number, sizeof number, "%u", i);
+    return tni_error(TN_E_AUTOGRAD, "%s: the gradient of argument %s%s%s is %s, but the argument is %s", name,
+                     argument ? "'" : "", argument ? argument : number, argument ? "'" : "",
                      tn_dtype_name(grad->desc.dtype), tn_dtype_name(dtype));
 }
 
@@ -165,7 +169,7 @@ static int32_t call_backward(function_node *c, const tni_saved *saved, tni_step 
     finish_call(&call);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, c->name));
     for (uint32_t i = 0; i < c->n_ins && !tn_scope_failed(s); i++) {
-        if (out[i]) status = tni_check_gradient_kind(c->name, i, out[i], c->notes[c->n_outs + i].dtype);
+        if (out[i]) status = tni_check_gradient_kind(c->name, NULL, i, out[i], c->notes[c->n_outs + i].dtype);
         if (out[i] && status) tni_scope_record(s, status);
         if (once && out[i] && !status) out[i] = tni_mark_once(s, out[i], (tn_tensors){grads, c->n_outs});
     }

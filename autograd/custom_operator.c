@@ -133,7 +133,8 @@ static void take_gradient(tn_scope *s, tni_grad *g, const tni_op *op, uint32_t i
     for (uint32_t k = 0; !tn_scope_failed(s) && k < count; k++) {
         tn_tensor *grad = is_list ? given->as.tensors[k] : given->as.tensor;
         int32_t status =
-            grad ? tni_check_gradient_kind(operator_name, i, grad, tni_grad_meta(g, i, k).dtype) : TN_OK;
+            grad ? tni_check_gradient_kind(operator_name, name, i, grad, tni_grad_meta(g, i, k).dtype)
+                 : TN_OK;
         if (status) tni_scope_record(s, status);
         if (grad && sources.count && !status) grad = tni_mark_once(s, grad, sources);
         if (!tn_scope_failed(s)) tni_grad_set_item(g, i, k, grad);

@@ -24,7 +24,9 @@ void tni_custom_finish(tn_context *ctx);
 /* A gradient that has none itself: differentiating it fails. It is `grad`, borrowed from the scope, if no source of it wants a
  * gradient. */
 tn_tensor *tni_mark_once(tn_scope *s, tn_tensor *grad, tn_tensors sources);
-/* TN_E_AUTOGRAD for a complex gradient of argument i, which is real: what the imaginary part was for is lost. */
-int32_t tni_check_gradient_kind(const char *name, uint32_t i, const tn_tensor *grad, tn_dtype dtype);
+/* TN_E_AUTOGRAD for a complex gradient of a real argument: what the imaginary part was for is lost. `argument` is its name, or
+ * NULL. */
+int32_t tni_check_gradient_kind(const char *name, const char *argument, uint32_t i, const tn_tensor *grad,
+                                tn_dtype dtype);
 
 #endif

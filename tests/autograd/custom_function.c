@@ -670,7 +670,7 @@ Test(function, gradients_of_another_device_or_kind)
         const char *text;
     } cases[] = {
         {0, 0, "returned an invalid gradient at index 0 - expected device cpu but got meta"},
-        {1, 0, "mylib::copy: the gradient of argument 0 is complex128, but the argument is float64"},
+        {1, 0, "mylib::copy: the gradient of argument 'self' is complex128, but the argument is float64"},
         {0, 1, "CopyBackward returned an invalid gradient at index 0 - expected device cpu but got meta"},
         {1, 1, "CopyBackward: the gradient of argument 0 is complex128, but the argument is float64"},
     };

@@ -18,7 +18,7 @@ WRONG = {
     "no_gradient": ("gradient", "backward gave no gradient"),
     "float_gradient": ("gradient", "backward gives the gradient of 'x' as float32, and the argument is float64"),
     "meta_gradient": ("gradient", "backward gives the gradient of 'x' on meta, and the argument is on cpu"),
-    "complex_gradient": ("gradient", "backward gives the gradient of 'x' as complex128, and the argument is float64"),
+    "complex_gradient": ("gradient", "the gradient of argument 'x' is complex128, but the argument is float64"),
     "wrong_gradient": ("differences", "finite differences"),
     "longer": ("shape", "the shape rule"),
     "leaves_one": ("shape", "does not write all of it"),
