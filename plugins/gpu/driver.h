@@ -226,7 +226,8 @@ typedef struct gpu_driver {
     int32_t dlpack_type;                   /* the type of its devices in DLPack */
     const tn_settings_interface *settings; /* of its own, behind those of the family; NULL: it has none */
     size_t state_bytes;                    /* of what it knows of the process; begins with a gpu_found */
-    /* Loads the runtime, finds devices and counts them; where there is none, writes the reason. `state` is zeroed. */
+    /* Loads the runtime, finds devices and counts them; where there is none, writes the reason. `state` is zeroed. One thread
+     * of the process at a time calls this or `describe`. */
     void (*find)(void *state);
     /* Before the family frees the state. NULL: there is nothing to do. */
     void (*forget)(void *state);

@@ -67,13 +67,47 @@ int32_t gpu_native_of(uint32_t kind, const void *device, const void *context, co
     return TN_OK;
 }
 
+/*
+ * Held while the driver finds and describes devices, by all contexts of the process: a runtime starts at the first such call,
+ * and some (PoCL) are not safe when two threads make it at once.
+ */
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t start_once = PTHREAD_ONCE_INIT;
+
+/* In the child of a fork the thread that held the lock does not exist. A fork does not wait for it: runtimes fork while they
+ * start. */
+static void after_fork_in_child(void)
+{
+    pthread_mutex_init(&start_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+static void find(gpu_found *found)
+{
+    pthread_once(&start_once, watch_forks);
+    pthread_mutex_lock(&start_lock);
+    driver->find(found);
+    pthread_mutex_unlock(&start_lock);
+}
+
+static void describe(gpu_plugin *p, uint32_t index, gpu_properties *out)
+{
+    pthread_mutex_lock(&start_lock);
+    driver->describe(p, index, out);
+    pthread_mutex_unlock(&start_lock);
+}
+
 static int32_t enumerate(void *self, uint32_t *out_count, const char **out_reason)
 {
     gpu_plugin *p = self;
     gpu_found *found = calloc(1, driver->state_bytes);
     if (!found) return gpu_error(p, TN_E_OUT_OF_MEMORY, "out of host memory");
     p->driver_state = found;
-    driver->find(found);
+    find(found);
     *out_count = p->n_devices = found->count;
     *out_reason = found->count       ? NULL
                   : found->reason[0] ? found->reason
@@ -97,7 +131,7 @@ static int32_t facts(void *self, uint32_t index, tn_device_facts *out)
     gpu_plugin *p = self;
     gpu_properties of = {0};
     if (index >= p->n_devices) return gpu_error(p, TN_E_DEVICE, "there is no device %u", index);
-    driver->describe(p, index, &of);
+    describe(p, index, &of);
     if (of.device_class == TN_DEVICE_HOST) /* its work would have to be done when a call returns */
         return gpu_error(
             p, TN_E_CONTRACT,
@@ -133,7 +167,7 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
     if (!d) return gpu_error(p, TN_E_OUT_OF_MEMORY, "out of host memory");
     d->plugin = p;
     d->index = index;
-    driver->describe(p, index, &d->properties);
+    describe(p, index, &d->properties);
     int32_t status = driver->open(p, index, &d->handle);
     if (status) {
         free(d);

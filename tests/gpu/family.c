@@ -6,9 +6,11 @@
 #include "host.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the driver lacks; meson.build names one as HOLE. */
 #define HOLE_NONE  0
@@ -21,13 +23,26 @@
 
 /* ---- The driver ------------------------------------------------------------------------------------------ */
 
+static int starting, met,
+    is_slow; /* threads in the runtime that starts, and whether two have met there; atomic */
+
+/* What a runtime does that is not safe when two threads start it. */
+static void start(void)
+{
+    if (__atomic_fetch_add(&starting, 1, __ATOMIC_SEQ_CST)) __atomic_store_n(&met, 1, __ATOMIC_SEQ_CST);
+    if (is_slow) usleep(20000);
+    __atomic_fetch_sub(&starting, 1, __ATOMIC_SEQ_CST);
+}
+
 static void find(void *state)
 {
+    start();
     ((gpu_found *)state)->count = HOLE != HOLE_COUNT;
 }
 
 static void describe(gpu_plugin *plugin, uint32_t index, gpu_properties *out)
 {
+    start();
     snprintf(out->name, sizeof out->name, "nothing");
     if (HOLE != HOLE_CLASS) out->device_class = TN_DEVICE_VIRTUAL;
 }
@@ -112,6 +127,35 @@ Test(family, what_a_driver_does_not_say)
     cr_expect_str_eq(last_error, HOLE == HOLE_CLASS ? no_class : "");
     table.shutdown(self);
 }
+
+#if HOLE == HOLE_NONE
+static pthread_barrier_t both;
+
+/* A context of its own, as far as a plugin sees it. */
+static void *ask_for_devices(void *unused)
+{
+    tn_plugin_table table;
+    void *self;
+    uint32_t count;
+    const char *reason;
+    tn_device_facts facts = {.size = sizeof facts};
+    pthread_barrier_wait(&both);
+    const tn_device_interface *devices = begin_devices(&table, &self, &count, &reason);
+    cr_expect_eq(devices->facts(self, 0, &facts), TN_OK);
+    table.shutdown(self);
+    return NULL;
+}
+
+Test(family, contexts_of_two_threads_start_the_driver_one_after_the_other)
+{
+    pthread_t threads[2];
+    is_slow = 1;
+    pthread_barrier_init(&both, NULL, 2);
+    for (int i = 0; i < 2; i++) cr_assert_eq(pthread_create(&threads[i], NULL, ask_for_devices, NULL), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    cr_expect(!met, "two threads were in `find` or `describe` at once");
+}
+#endif
 
 #else
 Test(family, a_driver_with_a_hole_is_refused)

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,32 @@ Test(start, a_child_that_is_forked_before_the_first_use_computes)
     cr_assert_eq(WEXITSTATUS(status), 0);
     tn_scope_close(scope);
     tn_context_destroy(own);
+}
+
+static pthread_barrier_t at_once;
+
+/* How many devices a context of this thread finds. */
+static void *count_devices(void *out)
+{
+    tn_context *own;
+    pthread_barrier_wait(&at_once);
+    if (tn_context_create(NULL, &own)) return NULL;
+    *(int32_t *)out = tn_device_count(own, "opencl");
+    tn_device_choose(own, "opencl", NULL);
+    tn_context_destroy(own);
+    return NULL;
+}
+
+/* PoCL is not safe when two threads start it at once. */
+Test(start, two_threads_make_the_first_contexts)
+{
+    pthread_t threads[2];
+    int32_t counts[2] = {-1, -1};
+    pthread_barrier_init(&at_once, NULL, 2);
+    for (int i = 0; i < 2; i++) cr_assert_eq(pthread_create(&threads[i], NULL, count_devices, &counts[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    if (!counts[0] && !counts[1]) cr_skip_test("no OpenCL device (Debian: pocl-opencl-icd)");
+    cr_assert_eq(counts[0], counts[1], "%d and %d devices", counts[0], counts[1]);
 }
 
 static tn_tensor *numbers(tn_dtype dtype, int64_t count, const double *values)
