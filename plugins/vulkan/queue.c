@@ -430,7 +430,9 @@ int32_t vulkan_queue_create(void *device, int32_t priority, void **out_queue)
     vulkan_queue *q = calloc(1, sizeof *q);
     if (!q) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
     q->device = d;
+    pthread_mutex_lock(&d->lock);
     int32_t status = vulkan_timeline_create(d, &q->timeline);
+    pthread_mutex_unlock(&d->lock);
     if (status) {
         free(q);
         return status;
@@ -706,4 +708,5 @@ void vulkan_queues_finish(vulkan_device *d)
         d->vk.DestroyQueryPool(d->device, s->pool, NULL);
         free(s);
     }
+    vulkan_timelines_finish(d);
 }

@@ -8,28 +8,64 @@
 
 /* ---- Timelines -------------------------------------------------------------------------------------------- */
 
+/*
+ * The semaphore is kept for another timeline. It could be destroyed when its batches and those that waited for it have ended,
+ * but Mesa's thread that submits batches lets go of what a batch has waited for only afterwards, and would use freed memory.
+ */
 void vulkan_timeline_release(vulkan_device *d, vulkan_timeline *t)
 {
     if (!t || --t->references) return;
-    d->vk.DestroySemaphore(d->device, t->semaphore, NULL);
-    free(t);
+    t->next = d->free_timelines;
+    d->free_timelines = t;
 }
 
-int32_t vulkan_timeline_create(vulkan_device *d, vulkan_timeline **out)
+/* A timeline that was released and is at its end, or NULL. */
+static vulkan_timeline *take_free(vulkan_device *d)
+{
+    for (vulkan_timeline **at = &d->free_timelines, *t; (t = *at); at = &t->next) {
+        uint64_t now = 0;
+        if (d->vk.GetSemaphoreCounterValue(d->device, t->semaphore, &now) != VK_SUCCESS || now != t->last)
+            continue;
+        *at = t->next;
+        return t;
+    }
+    return NULL;
+}
+
+static VkResult create_semaphore(const vulkan_device *d, VkSemaphore *out)
 {
     const VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                             .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    vulkan_timeline *t = calloc(1, sizeof *t);
+    return d->vk.CreateSemaphore(d->device, &info, NULL, out);
+}
+
+int32_t vulkan_timeline_create(vulkan_device *d, vulkan_timeline **out)
+{
+    VkResult result = VK_SUCCESS;
+    vulkan_timeline *t = take_free(d);
+    const int32_t is_new = !t;
+    if (is_new) t = calloc(1, sizeof *t);
     if (!t) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
-    t->references = 1;
-    VkResult result = d->vk.CreateSemaphore(d->device, &info, NULL, &t->semaphore);
+    if (is_new) result = create_semaphore(d, &t->semaphore);
     if (result != VK_SUCCESS) {
         free(t);
         return vulkan_check(d, result, "vkCreateSemaphore");
     }
+    t->next = NULL;
+    t->submitted = t->last;
+    t->references = 1;
     *out = t;
     return TN_OK;
+}
+
+void vulkan_timelines_finish(vulkan_device *d)
+{
+    for (vulkan_timeline *t = d->free_timelines, *next; t; t = next) {
+        next = t->next;
+        d->vk.DestroySemaphore(d->device, t->semaphore, NULL);
+        free(t);
+    }
 }
 
 int32_t vulkan_timeline_value(vulkan_device *d, const vulkan_timeline *t, uint64_t *out)
@@ -79,12 +115,12 @@ static void foreign_wait_destroy(vulkan_device *d, vulkan_foreign_wait *w)
     free(w);
 }
 
-/* Destroys the waits of other libraries' queues that have ended. With the lock held. */
+/* Forgets the waits of other libraries' queues that have ended. With the lock held. */
 static void foreign_waits_retire(vulkan_device *d)
 {
     for (vulkan_foreign_wait **at = &d->foreign_waits, *w; (w = *at);) {
         int32_t has_ended = 0;
-        if (!vulkan_timeline_reached(d, w->end, 1, &has_ended) && has_ended) {
+        if (!vulkan_timeline_reached(d, w->end, w->end->last, &has_ended) && has_ended) {
             *at = w->next;
             foreign_wait_destroy(d, w);
         } else {
@@ -97,7 +133,6 @@ static void foreign_waits_retire(vulkan_device *d)
 static int32_t wait_in_queue(vulkan_device *d, VkQueue native, const vulkan_event *e)
 {
     const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-    const uint64_t end = 1;
     foreign_waits_retire(d);
     vulkan_foreign_wait *w = calloc(1, sizeof *w);
     if (!w) return gpu_error(d->plugin, TN_E_OUT_OF_MEMORY, "out of host memory");
@@ -108,11 +143,12 @@ static int32_t wait_in_queue(vulkan_device *d, VkQueue native, const vulkan_even
     }
     w->awaited = e->timeline;
     w->awaited->references++;
+    w->end->last++;
     const VkTimelineSemaphoreSubmitInfo timeline = {.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
                                                     .waitSemaphoreValueCount = 1,
                                                     .pWaitSemaphoreValues = &e->value,
                                                     .signalSemaphoreValueCount = 1,
-                                                    .pSignalSemaphoreValues = &end};
+                                                    .pSignalSemaphoreValues = &w->end->last};
     const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                                .pNext = &timeline,
                                .waitSemaphoreCount = 1,
@@ -123,6 +159,7 @@ static int32_t wait_in_queue(vulkan_device *d, VkQueue native, const vulkan_even
     status = vulkan_check(d, d->vk.QueueSubmit(native, 1, &info, VK_NULL_HANDLE),
                           "vkQueueSubmit to the queue of another library");
     if (status) {
+        w->end->last--;
         foreign_wait_destroy(d, w);
         return status;
     }

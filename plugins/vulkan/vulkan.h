@@ -61,6 +61,7 @@ typedef struct vulkan_memory {
 
 /* The progress of a stream. Events and waits keep it longer than the stream lives. */
 typedef struct vulkan_timeline {
+    struct vulkan_timeline *next; /* of the free ones */
     VkSemaphore semaphore;
     uint64_t last;      /* the value of the last batch that was closed */
     uint64_t submitted; /* of the last one that the device has got, or the callback that has returned */
@@ -174,6 +175,7 @@ struct vulkan_device {
     vulkan_chunk *free_chunks;
     vulkan_stamps *stamps;
     vulkan_foreign_wait *foreign_waits;
+    vulkan_timeline *free_timelines;
     vulkan_memory *memories, *pinned, *garbage, *staging;
     uint64_t allocated;
     VkDescriptorSetLayout set_layout;
@@ -247,6 +249,8 @@ void vulkan_queues_finish(vulkan_device *d);
 /* timeline.c. With one reference; under the lock, as releases and new references. */
 int32_t vulkan_timeline_create(vulkan_device *d, vulkan_timeline **out);
 void vulkan_timeline_release(vulkan_device *d, vulkan_timeline *t);
+/* Destroys all that were released; the device is idle. */
+void vulkan_timelines_finish(vulkan_device *d);
 /* Where the timeline is. Of a lost device some drivers (NVIDIA's) say that it is at its end, which is no error to them. */
 int32_t vulkan_timeline_value(vulkan_device *d, const vulkan_timeline *t, uint64_t *out);
 int32_t vulkan_timeline_reached(vulkan_device *d, const vulkan_timeline *t, uint64_t value,

@@ -245,14 +245,19 @@ static VKAPI_ATTR void VKAPI_CALL note_destroyed(VkDevice d, VkSemaphore semapho
     destroy_truly(d, semaphore, a);
 }
 
+static VkSemaphore semaphore_of(const void *queue)
+{
+    return ((const vulkan_queue *)queue)->timeline->semaphore;
+}
+
 /* The queue of the library is busy with other work, so that the wait has not begun when event and stream are gone. */
 Test(driver, semaphores_live_as_long_as_a_native_wait)
 {
     vulkan_device *d = device;
     PFN_vkQueueSubmit submit_truly = d->vk.QueueSubmit;
-    void *queue = queue_of_test(), *event, *next;
+    void *queue = queue_of_test(), *event, *next, *later;
     cr_assert_eq(driver->event_record(device, queue, &event), TN_OK, "%s", last_error);
-    const VkSemaphore awaited = ((vulkan_queue *)queue)->timeline->semaphore;
+    const VkSemaphore awaited = semaphore_of(queue);
     destroy_truly = d->vk.DestroySemaphore;
     d->vk.DestroySemaphore = note_destroyed;
     d->vk.QueueSubmit = never_submit;
@@ -262,15 +267,47 @@ Test(driver, semaphores_live_as_long_as_a_native_wait)
     driver->queue_destroy(device, queue);
     cr_assert(!destroyed, "a semaphore that a queue waits for is destroyed");
     cr_assert(end_of_native, "nobody learns when the wait has ended");
+    queue = queue_of_test();
+    cr_assert_neq(semaphore_of(queue), awaited, "a stream gets a semaphore that a queue waits for");
     const VkSemaphoreSignalInfo end = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = end_of_native, .value = 1};
     cr_assert_eq(d->vk.SignalSemaphore(d->device, &end), VK_SUCCESS);
-    queue = queue_of_test();
     cr_assert_eq(driver->event_record(device, queue, &next), TN_OK, "%s", last_error);
     cr_assert_eq(driver->native_wait(device, (uintptr_t)d->queue, next), TN_OK, "%s", last_error);
-    cr_assert_eq(destroyed, awaited, "the wait has ended, and its semaphores are kept");
+    later = queue_of_test();
+    cr_assert_eq(semaphore_of(later), awaited, "the wait has ended, and its semaphores are kept");
     driver->event_release(device, next);
     driver->queue_destroy(device, queue);
+    driver->queue_destroy(device, later);
+}
+
+/* Mesa's thread that submits batches uses a semaphore after the batch that has waited for it has ended. */
+Test(driver, semaphores_live_as_long_as_the_device)
+{
+    vulkan_device *d = device;
+    void *first = queue_of_test(), *second = queue_of_test(), *other, *event, *memory = memory_of(256);
+    const VkSemaphore semaphore = semaphore_of(first);
+    uint8_t bytes[256] = {0};
+    destroy_truly = d->vk.DestroySemaphore;
+    d->vk.DestroySemaphore = note_destroyed;
+    cr_assert_eq(driver->event_record(device, first, &event), TN_OK, "%s", last_error);
+    cr_assert_eq(driver->queue_wait(device, second, event), TN_OK, "%s", last_error);
+    driver->event_release(device, event);
+    driver->queue_destroy(device, first);
+    other = queue_of_test();
+    cr_assert_neq(semaphore_of(other), semaphore, "a stream gets a semaphore that another one waits for");
+    cr_assert_eq(driver->queue_finish(device, second), TN_OK, "%s", last_error);
+    cr_assert(!destroyed, "a semaphore is destroyed before the device is idle");
+    first = queue_of_test();
+    cr_assert_eq(semaphore_of(first), semaphore, "the next stream has another semaphore");
+    cr_assert_eq(driver->fill(device, first, memory, 0, sizeof bytes, "\x7", 1), TN_OK);
+    cr_assert_eq(driver->read(device, first, bytes, memory, 0, sizeof bytes), TN_OK);
+    cr_assert_eq(driver->queue_finish(device, first), TN_OK, "%s", last_error);
+    cr_assert_eq(bytes[255], 7);
+    driver->queue_destroy(device, first);
+    driver->queue_destroy(device, other);
+    driver->queue_destroy(device, second);
+    driver->free(device, memory);
 }
 
 /* More waits than a batch has room for, and streams that are gone when they are waited for. */

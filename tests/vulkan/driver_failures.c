@@ -238,6 +238,24 @@ Test(failures, a_stream_that_could_not_be_waited_for_is_destroyed)
     driver->free(device, memory);
 }
 
+/* Its last batches were never submitted, so that a wait for the semaphore might not end. */
+Test(failures, the_semaphore_of_a_stream_that_did_not_end_is_not_used_again)
+{
+    vulkan_device *d = device;
+    const vulkan_symbols truly = d->vk;
+    void *queue = queue_of_test(), *memory = memory_of(64);
+    const VkSemaphore semaphore = ((vulkan_queue *)queue)->timeline->semaphore;
+    the_result = VK_ERROR_OUT_OF_HOST_MEMORY;
+    d->vk.QueueSubmit = submit_fails;
+    cr_assert_eq(driver->fill(device, queue, memory, 0, 64, "\x1", 1), TN_OK, "%s", last_error);
+    driver->queue_destroy(device, queue);
+    d->vk = truly;
+    queue = queue_of_test();
+    cr_assert_neq(((vulkan_queue *)queue)->timeline->semaphore, semaphore);
+    driver->queue_destroy(device, queue);
+    driver->free(device, memory);
+}
+
 Test(failures, memory_runs_out)
 {
     void *memory = NULL;
