@@ -2,15 +2,16 @@
 /* Rows of a table by an index, and the table's gradient. */
 #include "gpu.h"
 
-/* The table has `rows` rows; `values` is what the rows of the index are: [index..., width]. */
-static gpu_nest describe(const tn_tensor_desc *values, const tn_tensor_desc *index, int64_t rows)
+/* The table has `rows` rows; `values` is what the rows of the index are: [index..., width]. `operation`: what a fault names. */
+static gpu_nest describe(const tn_tensor_desc *values, const tn_tensor_desc *index, int64_t rows,
+                         uint32_t operation)
 {
     gpu_nest nest = {.numel = (uint32_t)gpu_numel(values),
                      .sizes = {(uint32_t)values->sizes[values->rank - 1]}};
     nest.offsets[2] = (int64_t)index->byte_offset;
     nest.dtypes[2] = (uint32_t)gpu_dtype(index->dtype);
     nest.scalars[0] = (uint64_t)rows;
-    nest.scalars[2] = GPU_BY_EMBEDDING;
+    nest.scalars[2] = operation;
     return nest;
 }
 
@@ -37,7 +38,7 @@ static int32_t embedding(void *self, const tn_call *call)
 {
     const tn_tensor_desc *table = gpu_tensor(call->args[0]), *index = gpu_tensor(call->args[1]);
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
-    gpu_nest nest = describe(out, index, table->sizes[0]);
+    gpu_nest nest = describe(out, index, table->sizes[0], GPU_BY_EMBEDDING);
     nest.sizes[1] = (uint32_t)gpu_numel(index);
     nest.offsets[0] = (int64_t)out->byte_offset;
     nest.offsets[1] = (int64_t)table->byte_offset;
@@ -83,7 +84,7 @@ static int32_t embedding_backward(void *self, const tn_call *call)
     const tn_tensor_desc *grad = gpu_tensor(call->args[0]), *index = gpu_tensor(call->args[1]);
     const tn_tensor_desc *out = gpu_tensor(call->outs[0]);
     gpu_device *d = gpu_device_of(call);
-    gpu_nest nest = describe(grad, index, call->args[2].as.i);
+    gpu_nest nest = describe(grad, index, call->args[2].as.i, GPU_BY_EMBEDDING_BACKWARD);
     uint64_t zero = 0, bytes = gpu_numel(out) * (gpu_type(out->dtype) == 64 ? 8 : 4);
     gpu_contiguous sums;
     if (!bytes) return TN_OK;

@@ -328,7 +328,10 @@ enum {
     GPU_BY_SCATTER,
     GPU_BY_SCATTER_ADD,
     GPU_BY_SCATTER_REDUCE,
-    GPU_BY_EMBEDDING,
+    GPU_BY_EMBEDDING, /* from here on an index chooses whole slices */
+    GPU_BY_EMBEDDING_BACKWARD,
+    GPU_BY_INDEX_SELECT,
+    GPU_BY_INDEX_REDUCE,
     GPU_BY_SORTER
 };
 

@@ -92,10 +92,10 @@ static int32_t index_select(void *self, const tn_call *call)
         nest.sizes[1] = nest.sizes[dim];
         nest.sizes[0] = width;
         nest.scalars[0] = (uint64_t)in->sizes[in->rank - 1 - dim];
-        nest.scalars[2] = GPU_BY_EMBEDDING;
+        nest.scalars[2] = GPU_BY_INDEX_SELECT;
         return gpu_gather_rows(call, &nest, out->allocation, in->allocation, index->allocation);
     }
-    index_into(&nest, 1, in, dim, GPU_BY_EMBEDDING);
+    index_into(&nest, 1, in, dim, GPU_BY_INDEX_SELECT);
     return launch_gather(call, &nest);
 }
 
@@ -400,7 +400,7 @@ static int32_t reduce_into(const tn_call *call, int32_t is_list)
 {
     int32_t reduction = reduction_of(call), keeps = tn_value_as_bool(call->args[5]), status = TN_OK;
     scattering c;
-    begin_scatter(&c, call, is_list ? GPU_BY_EMBEDDING : GPU_BY_SCATTER_REDUCE, is_list);
+    begin_scatter(&c, call, is_list ? GPU_BY_INDEX_REDUCE : GPU_BY_SCATTER_REDUCE, is_list);
     if (!c.nest.numel) return TN_OK;
     /* Without self a position begins with what changes nothing: for an extreme any of its own elements. */
     int32_t is_extreme = reduction == GPU_MAX || reduction == GPU_MIN;

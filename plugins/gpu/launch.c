@@ -227,7 +227,11 @@ int32_t gpu_stream_faults(gpu_stream *stream)
     static const char *const operations[] = {[GPU_BY_GATHER] = "gather",
                                              [GPU_BY_SCATTER] = "scatter",
                                              [GPU_BY_SCATTER_ADD] = "scatter_add",
-                                             [GPU_BY_SCATTER_REDUCE] = "scatter_reduce"};
+                                             [GPU_BY_SCATTER_REDUCE] = "scatter_reduce",
+                                             [GPU_BY_EMBEDDING] = "embedding",
+                                             [GPU_BY_EMBEDDING_BACKWARD] = "embedding_dense_backward",
+                                             [GPU_BY_INDEX_SELECT] = "index_select",
+                                             [GPU_BY_INDEX_REDUCE] = "index_reduce"};
     static const int32_t none[GPU_FAULT_WORDS];
     gpu_device *d = stream->device;
     int32_t fault[GPU_FAULT_WORDS];
@@ -246,9 +250,12 @@ int32_t gpu_stream_faults(gpu_stream *stream)
     if (fault[0] == GPU_FAULT_DIVISION) return gpu_error(d->plugin, TN_E_ARGUMENT, "ZeroDivisionError");
     if (fault[1] == GPU_BY_SORTER)
         return gpu_error(d->plugin, TN_E_INDEX, "torch.searchsorted(): sorter index out of range");
-    if (fault[1] == GPU_BY_EMBEDDING) return gpu_error(d->plugin, TN_E_INDEX, "index out of range in self");
     memcpy(&index, fault + 2, sizeof index);
     memcpy(&size, fault + 4, sizeof size);
+    if (fault[1] >= GPU_BY_EMBEDDING)
+        return gpu_error(d->plugin, TN_E_INDEX,
+                         "%s: index out of range in self: got %lld, expected 0 to %lld", operations[fault[1]],
+                         (long long)index, (long long)size - 1);
     return gpu_error(d->plugin, TN_E_INDEX, "%s: index %lld is out of bounds for dimension with size %lld",
                      operations[fault[1]], (long long)index, (long long)size);
 }

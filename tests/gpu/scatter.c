@@ -480,15 +480,37 @@ Test(scatter, positions_that_differ_above_their_low_half)
     drop(&v);
 }
 
+static void expect_no_row(const char *text)
+{
+    const int32_t status = tn_device_synchronize(ctx, device);
+    cr_assert_eq(status, TN_E_INDEX, "status %d", status);
+    cr_assert_not_null(strstr(tn_last_error()->message, text), "%s", tn_last_error()->message);
+}
+
 Test(scatter, a_row_of_no_table_is_reported)
 {
     int64_t index[300] = {[299] = 4};
     double *grad = calloc(300 * 5, sizeof *grad);
     tn_tensor *places = tn_from_data(s, TN_INT64, TN_INTS(300), index, device);
     tn_embedding_dense_backward(s, on_device(TN_FLOAT32, TN_INTS(300, 5), grad), places, 4, -1, 0);
-    cr_assert_eq(tn_device_synchronize(ctx, device), TN_E_INDEX);
-    cr_assert_not_null(strstr(tn_last_error()->message, "index out of range in self"));
+    expect_no_row("embedding_dense_backward: index out of range in self: got 4, expected 0 to 3");
     free(grad);
+}
+
+Test(scatter, who_chooses_a_row_of_no_table_is_named)
+{
+    const double ones[3 * 12] = {1};
+    tn_tensor *index = tn_from_data(s, TN_INT64, TN_INTS(2), (int64_t[]){2, 102}, device);
+    tn_tensor *table = on_device(TN_FLOAT32, TN_INTS(3, 12), ones),
+              *t = on_device(TN_FLOAT32, TN_INTS(3), ones);
+    tn_embedding(s, table, index);
+    expect_no_row("embedding: index out of range in self: got 102, expected 0 to 2");
+    tn_index_select(s, table, 0, index);
+    expect_no_row("index_select: index out of range in self: got 102, expected 0 to 2");
+    tn_index_select(s, tn_t(s, table), 1, index);
+    expect_no_row("index_select: index out of range in self: got 102, expected 0 to 2");
+    tn_index_reduce_(s, t, 0, index, on_device(TN_FLOAT32, TN_INTS(2), ones), "amax");
+    expect_no_row("index_reduce: index out of range in self: got 102, expected 0 to 2");
 }
 
 Test(scatter, nothing_is_scattered)
