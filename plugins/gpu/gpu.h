@@ -113,6 +113,10 @@ struct gpu_device {
         gpu_fft_plan *plans;
         uint64_t bytes; /* of their tables */
     } fft;
+    struct {
+        pthread_mutex_t lock;
+        void *queue; /* on which faults of streams that still work are read, or NULL */
+    } beside;
 };
 
 struct gpu_stream {
@@ -120,7 +124,8 @@ struct gpu_stream {
     gpu_stream *next;
     void *queue;
     void *faults;           /* device memory into which kernels write what they find wrong */
-    int32_t may_have_fault; /* a kernel that looks for faults was queued; under the device's lock */
+    int32_t may_have_fault; /* a kernel that looks for faults was queued; atomic */
+    int32_t may_be_awaited; /* an event was recorded behind such a kernel; atomic */
     gpu_graph *capture;     /* the graph that it captures, else NULL; atomic */
 };
 
@@ -322,6 +327,14 @@ void gpu_give_order(gpu_job *job, const gpu_order *order);
 void gpu_programs_destroy(gpu_device *device);
 /* What kernels of the stream have found wrong: TN_OK or the late error, after which there is none. Waits. */
 int32_t gpu_stream_faults(gpu_stream *stream);
+/* The same for a stream that still works: what those must learn that waited for an event of it. Reads on a queue beside it, and so
+ * waits for nothing, but where all queues of a driver are one (Vulkan). */
+int32_t gpu_stream_faults_so_far(gpu_stream *stream);
+/* An event of the stream was recorded. */
+void gpu_stream_is_recorded(gpu_stream *stream);
+/* When a device is opened, and closed. */
+void gpu_faults_init(gpu_device *device);
+void gpu_faults_finish(gpu_device *device);
 /* Operations that a fault names. */
 enum {
     GPU_BY_GATHER,

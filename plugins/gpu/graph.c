@@ -192,11 +192,8 @@ static int32_t launch_with_faults(gpu_device *d, gpu_executable *e, gpu_stream *
     int32_t status = driver->copy(d->handle, s->queue, faults, 0, s->faults, 0, FAULT_BYTES);
     if (!status) status = driver->graphs->launch(d->handle, e->handle, s->queue);
     if (!status) status = driver->copy(d->handle, s->queue, s->faults, 0, faults, 0, FAULT_BYTES);
-    if (status) return status;
-    pthread_mutex_lock(&d->lock);
-    s->may_have_fault = 1;
-    pthread_mutex_unlock(&d->lock);
-    return TN_OK;
+    if (!status) __atomic_store_n(&s->may_have_fault, 1, __ATOMIC_RELEASE);
+    return status;
 }
 
 /* With the lock held. The event of the launch before is waited for here: where faults are looked for, the copy in front

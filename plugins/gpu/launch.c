@@ -178,7 +178,8 @@ static int32_t launch(const gpu_job *job, uint64_t items, int32_t is_heavy)
             job->call->name, job->kernel, (unsigned long long)items, (unsigned long long)GPU_MOST_ITEMS);
     pthread_mutex_lock(&d->lock);
     status = find_kernel(d, job, &kernel);
-    if (!status && job->looks_for_faults && !gpu_stream_capture(stream)) stream->may_have_fault = 1;
+    if (!status && job->looks_for_faults && !gpu_stream_capture(stream))
+        __atomic_store_n(&stream->may_have_fault, 1, __ATOMIC_RELEASE);
     if (gpu_the_driver.launches_at_once) pthread_mutex_unlock(&d->lock);
     if (!status)
         status = gpu_the_driver.launch(d->handle, stream->queue, kernel, job->arguments, job->n_arguments,
@@ -222,7 +223,18 @@ int32_t gpu_workspace(const tn_call *call, uint64_t bytes, void **out_allocation
 
 /* ---- Faults -------------------------------------------------------------------------------------------- */
 
-int32_t gpu_stream_faults(gpu_stream *stream)
+void gpu_faults_init(gpu_device *d)
+{
+    pthread_mutex_init(&d->beside.lock, NULL);
+}
+
+void gpu_faults_finish(gpu_device *d)
+{
+    if (d->beside.queue) gpu_the_driver.queue_destroy(d->handle, d->beside.queue);
+    pthread_mutex_destroy(&d->beside.lock);
+}
+
+static int32_t report(const gpu_device *d, const int32_t fault[GPU_FAULT_WORDS])
 {
     static const char *const operations[] = {[GPU_BY_GATHER] = "gather",
                                              [GPU_BY_SCATTER] = "scatter",
@@ -232,21 +244,7 @@ int32_t gpu_stream_faults(gpu_stream *stream)
                                              [GPU_BY_EMBEDDING_BACKWARD] = "embedding_dense_backward",
                                              [GPU_BY_INDEX_SELECT] = "index_select",
                                              [GPU_BY_INDEX_REDUCE] = "index_reduce"};
-    static const int32_t none[GPU_FAULT_WORDS];
-    gpu_device *d = stream->device;
-    int32_t fault[GPU_FAULT_WORDS];
     int64_t index, size;
-    pthread_mutex_lock(&d->lock);
-    int32_t may = stream->may_have_fault;
-    stream->may_have_fault = 0;
-    pthread_mutex_unlock(&d->lock);
-    if (!may) return TN_OK;
-    int32_t status = gpu_the_driver.read(d->handle, stream->queue, fault, stream->faults, 0, sizeof fault);
-    if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);
-    if (status || fault[0] == GPU_FAULT_NONE) return status;
-    status = gpu_the_driver.write(d->handle, stream->queue, stream->faults, 0, none, sizeof none);
-    if (!status) status = gpu_the_driver.queue_finish(d->handle, stream->queue);
-    if (status) return status;
     if (fault[0] == GPU_FAULT_DIVISION) return gpu_error(d->plugin, TN_E_ARGUMENT, "ZeroDivisionError");
     if (fault[1] == GPU_BY_SORTER)
         return gpu_error(d->plugin, TN_E_INDEX, "torch.searchsorted(): sorter index out of range");
@@ -258,4 +256,42 @@ int32_t gpu_stream_faults(gpu_stream *stream)
                          (long long)index, (long long)size - 1);
     return gpu_error(d->plugin, TN_E_INDEX, "%s: index %lld is out of bounds for dimension with size %lld",
                      operations[fault[1]], (long long)index, (long long)size);
+}
+
+/* Reads the fault of a stream on a queue that has nothing else to do, clears it and reports it. */
+static int32_t take_fault(const gpu_stream *stream, void *queue)
+{
+    static const int32_t none[GPU_FAULT_WORDS];
+    const gpu_device *d = stream->device;
+    int32_t fault[GPU_FAULT_WORDS];
+    int32_t status = gpu_the_driver.read(d->handle, queue, fault, stream->faults, 0, sizeof fault);
+    if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);
+    if (status || fault[0] == GPU_FAULT_NONE) return status;
+    status = gpu_the_driver.write(d->handle, queue, stream->faults, 0, none, sizeof none);
+    if (!status) status = gpu_the_driver.queue_finish(d->handle, queue);
+    return status ? status : report(d, fault);
+}
+
+int32_t gpu_stream_faults(gpu_stream *stream)
+{
+    const int32_t may = __atomic_exchange_n(&stream->may_have_fault, 0, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&stream->may_be_awaited, 0, __ATOMIC_RELEASE);
+    return may ? take_fault(stream, stream->queue) : TN_OK;
+}
+
+void gpu_stream_is_recorded(gpu_stream *stream)
+{
+    if (__atomic_load_n(&stream->may_have_fault, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&stream->may_be_awaited, 1, __ATOMIC_RELEASE);
+}
+
+int32_t gpu_stream_faults_so_far(gpu_stream *stream)
+{
+    gpu_device *d = stream->device;
+    if (!__atomic_load_n(&stream->may_be_awaited, __ATOMIC_ACQUIRE)) return TN_OK;
+    pthread_mutex_lock(&d->beside.lock);
+    int32_t status = d->beside.queue ? TN_OK : gpu_the_driver.queue_create(d->handle, 0, &d->beside.queue);
+    if (!status) status = take_fault(stream, d->beside.queue);
+    pthread_mutex_unlock(&d->beside.lock);
+    return status;
 }

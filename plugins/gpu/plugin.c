@@ -175,6 +175,7 @@ static int32_t device_open(void *self, uint32_t index, const tn_device_options *
     }
     pthread_mutex_init(&d->lock, NULL);
     gpu_fft_init(d);
+    gpu_faults_init(d);
     pthread_mutex_lock(&p->lock);
     if (!p->cache_folder[0]) gpu_cache_find(p);
     d->next = p->devices;
@@ -190,6 +191,7 @@ static void device_close(void *self, void *device)
     gpu_device *d = device;
     GPU_UNLINK(&p->lock, &p->devices, d);
     gpu_fft_finish(d);
+    gpu_faults_finish(d);
     gpu_programs_destroy(d);
     driver->close(d->handle);
     pthread_mutex_destroy(&d->lock);
@@ -262,7 +264,7 @@ static int32_t stream_query(void *self, void *device, void *stream, int32_t *out
     int32_t done = 0, status = device_status(self, device);
     if (!status) status = gpu_stream_check_runs(s, "querying a stream");
     if (!status) status = driver->queue_query(s->device->handle, s->queue, &done);
-    if (!status && done) status = gpu_stream_faults(s);
+    if (!status) status = done ? gpu_stream_faults(s) : gpu_stream_faults_so_far(s);
     if (!status) *out_done = done;
     return status;
 }
@@ -406,6 +408,7 @@ static int32_t event_record(void *self, void *device, void *event, void *stream)
     gpu_event *e = event;
     gpu_stream *s = stream;
     int32_t status = device_status(self, device);
+    gpu_stream_is_recorded(s);
     if (!status && e->flags & TN_EVENT_INTERPROCESS) {
         status = gpu_stream_check_runs(s, "an event that processes share");
         return status ? status : driver->shares->event_record(s->device->handle, s->queue, e->last->event);

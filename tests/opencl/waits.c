@@ -496,3 +496,29 @@ Test(waits, a_late_error_is_read_whole)
         cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
     }
 }
+
+/* The stream that has met the error still works when a stream that waited for its result reads that. */
+Test(waits, an_error_is_told_where_the_result_is_read)
+{
+    tn_tensor *x = tn_ones(s, TN_INTS(5), .dtype = TN_FLOAT32);
+    tn_tensor *index = tn_from_data(s, TN_INT64, TN_INTS(1), (int64_t[]){7}, device);
+    float value;
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+    tn_tensor *y = tn_gather(s, x, 0, index);
+    tn_event *event = recorded_event(home);
+    cr_assert_eq(tn_stream_add_callback(home, gate_wait, &in_callback), TN_OK);
+    cr_assert_eq(tn_stream_wait_event(side, event), TN_OK);
+    tn_event_release(event);
+    tn_stream_set_current(ctx, side);
+    int32_t status = tn_to_host(s, tn_add_scalar(s, y, 1.0), &value, sizeof value);
+    tn_stream_set_current(ctx, home);
+    cr_assert_eq(tn_stream_query(home), 0, "the stream has ended");
+    gate_open(&in_callback);
+    cr_assert_eq(status, TN_E_INDEX, "%d", status);
+    cr_assert_not_null(
+        strstr(tn_scope_error(s)->message, "index 7 is out of bounds for dimension with size 5"));
+    tn_scope_clear(s);
+    status = tn_stream_synchronize(home);
+    cr_assert_eq(status, TN_E_INDEX, "%d", status);
+    cr_assert_eq(tn_device_synchronize(ctx, device), TN_OK);
+}
