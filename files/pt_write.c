@@ -221,6 +221,7 @@ static int32_t check_tensors(tn_scope *s, tn_named_tensors tensors)
 
 int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors)
 {
+    if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *own = tn_scope_open_child(s, &options);
     writer w = {.scope = own, .tensors = tensors};

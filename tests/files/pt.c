@@ -298,8 +298,12 @@ Test(pt, what_is_written_is_read_again)
     expect_error(tn_pt_save(s, "/dev/full", (tn_named_tensors){list, 4}), TN_E_IO, "not a regular file");
     tn_scope_clear(s);
     cr_assert_eq(tn_pt_save(s, path, (tn_named_tensors){&(tn_named_tensor){"x", NULL}, 1}), TN_E_ARGUMENT);
+    cr_assert_eq(tn_pt_save(s, path, (tn_named_tensors){NULL, 0}), TN_E_ARGUMENT, "the scope has failed");
+    cr_assert_eq(tn_pt_save(s, path, (tn_named_tensors){list, 4}), TN_E_ARGUMENT);
     tn_scope_clear(s);
-    tn_pt_close(opened(path)); /* a failure leaves the file */
+    f = opened(path);
+    cr_assert_eq(tn_pt_count(f), 4, "a failure leaves the file");
+    tn_pt_close(f);
     unlink(path);
 }
 
