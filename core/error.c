@@ -341,6 +341,12 @@ tn_error *tni_error_copy(void)
     return copy ? copy : (tn_error *)&no_memory_error;
 }
 
+tn_error *tni_error_duplicate(const tn_error *error)
+{
+    tn_error *copy = copy_chain(error, error->file, error->line, "");
+    return copy ? copy : (tn_error *)&no_memory_error;
+}
+
 tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, const char *more)
 {
     tn_error *copy = error == &no_memory_error ? NULL : copy_chain(error, file, line, more);

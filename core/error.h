@@ -30,6 +30,8 @@ void tni_error_operator(const char *op);
 void tni_error_plugin(const char *plugin);
 /* An independent copy of the slot; never NULL (a static out-of-memory error when there is no memory). */
 tn_error *tni_error_copy(void);
+/* An independent copy of an error, with its place; never NULL. */
+tn_error *tni_error_duplicate(const tn_error *error);
 /* The same error with the place of the program's call (in it and at the start of its message) and with `more` at the
  * end of its message; `error` is released. Without memory it is `error` itself. */
 tn_error *tni_error_extended(tn_error *error, const char *file, uint32_t line, const char *more);

@@ -194,6 +194,13 @@ tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *options)
     return s;
 }
 
+/* The child of a scope that has failed has its error, so that calls on the child do nothing either. */
+static __attribute__((noinline)) void inherit_error(tn_scope *s)
+{
+    s->status = s->parent->status;
+    s->error = tni_error_duplicate(s->parent->error);
+}
+
 tn_scope *tn_scope_open_child(tn_scope *parent, const tn_scope_options *options)
 {
     if (TNI_UNLIKELY(check(parent))) return NULL;
@@ -202,6 +209,7 @@ tn_scope *tn_scope_open_child(tn_scope *parent, const tn_scope_options *options)
         tni_scope_record(parent, tn_last_error()->code);
         return NULL;
     }
+    if (TNI_UNLIKELY(parent->status)) inherit_error(s);
     if (options) apply_options(s, options);
     return s;
 }

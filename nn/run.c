@@ -236,7 +236,7 @@ tn_outputs tn_child_call(tn_scope *s, tn_module *m, const char *name, tn_tensors
 
 int32_t tn_module_takes(tn_scope *s, tn_tensors in, int64_t count)
 {
-    if (in.count == count) return TN_OK;
+    if (tn_scope_failed(s) || in.count == count) return tn_scope_failed(s);
     return nn_scope_fail(s, TN_E_ARGUMENT, "module: forward takes %lld input%s, got %lld", (long long)count,
                          count == 1 ? "" : "s", (long long)in.count);
 }

@@ -308,6 +308,7 @@ Test(user_allocator, the_largest_allocation_and_its_operator)
         cr_expect_eq(found.bytes, 12 << 20);
         cr_expect_str_eq(found.operator_name, recorded ? "aten::cat" : "");
         tn_scope_close(inner);
+        tn_scope_clear(s);
     }
     tn_scope_close(s);
 }

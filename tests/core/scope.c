@@ -78,10 +78,28 @@ Test(scope, error_moves_to_the_parent)
     cr_assert_eq(tn_scope_close(child), TN_E_INDEX);
     cr_assert_eq(tn_scope_failed(parent), TN_E_INDEX);
     child = tn_scope_open_child(parent, NULL);
+    tn_scope_clear(child);
     tn_scope_fail(child, TN_E_IO, "later");
     tn_scope_close(child);
     cr_assert_str_eq(tn_scope_error(parent)->message, "inner");
     cr_assert_eq(tn_scope_close(parent), TN_E_INDEX);
+}
+
+/* Else a function that works in a scope of its own would do what no call on the scope it was given does. */
+Test(scope, the_child_of_a_scope_that_has_failed_has_failed)
+{
+    tn_scope *parent = tn_scope_open(ctx);
+    tn_scope_fail(parent, TN_E_INDEX, "first");
+    tn_scope_place(parent, "model.c", 7);
+    tn_scope *child = tn_scope_open_child(parent, NULL);
+    cr_assert_eq(tn_scope_failed(child), TN_E_INDEX);
+    cr_assert_str_eq(tn_scope_error(child)->message, "model.c:7: first");
+    cr_assert_str_eq(tn_scope_error(child)->file, "model.c");
+    cr_assert_eq(tn_scope_error(child)->line, 7);
+    cr_assert_null(tn_scope_memory(child, 8));
+    cr_assert_eq(tn_scope_close(child), TN_E_INDEX);
+    cr_assert_str_eq(tn_scope_error(parent)->message, "model.c:7: first");
+    tn_scope_close(parent);
 }
 
 Test(scope, options_hold_until_close)

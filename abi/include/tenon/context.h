@@ -144,7 +144,7 @@ typedef struct tn_scope_options {
 TN_API tn_scope *tn_scope_open(tn_context *ctx);
 /* The same with options (NULL: none). Bad options give a scope that has failed. */
 TN_API tn_scope *tn_scope_open_with(tn_context *ctx, const tn_scope_options *options);
-/* A scope inside another, for the same thread. Its error moves to the parent when it closes. */
+/* A scope inside another, for the same thread. Its error moves to the parent when it closes; if the parent has failed, so has it. */
 TN_API tn_scope *tn_scope_open_child(tn_scope *parent,
                                      TN_NULLABLE const tn_scope_options *options) TN_SCOPE_THREAD;
 /* Releases what the scope owns and returns the status of its first error (0: none), which is then tn_last_error() with the
