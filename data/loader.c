@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_WORKERS 1024
 #define MOST_WINDOW  65536
@@ -48,6 +49,7 @@ struct tn_loader {
     pthread_cond_t room, done; /* for workers; for the program */
     pthread_t *workers;
     int32_t started;
+    pid_t process; /* that has the workers, which the child of a fork has not */
     handle_mark mark;
 };
 
@@ -273,6 +275,8 @@ int32_t tn_loader_set_state(tn_loader *l, const tn_loader_state *state)
         return data_fail(NULL, TN_E_ARGUMENT, "loader", NULL,
                          "argument 'state': there is no batch %lld in epoch %lld (an epoch has %lld)",
                          (long long)state->batch, (long long)state->epoch, (long long)l->batches);
+    const int32_t wrong = handle_context_check(l->ctx);
+    if (wrong) return wrong; /* the child of a fork has no workers to wait for */
     pthread_mutex_lock(&l->lock);
     const int64_t window = l->window;
     l->window = 0; /* workers take no number now */
@@ -289,19 +293,25 @@ int32_t tn_loader_set_state(tn_loader *l, const tn_loader_state *state)
 
 /* ---- Life --------------------------------------------------------------------------------------------- */
 
-void tn_loader_destroy(tn_loader *l)
+static void stop_workers(tn_loader *l)
 {
-    if (!l || !handle_end(&l->mark, "loader", __builtin_return_address(0))) return;
     pthread_mutex_lock(&l->lock);
     l->stops = 1;
     pthread_cond_broadcast(&l->room);
     pthread_mutex_unlock(&l->lock);
     for (int32_t i = 0; l->workers && i < l->o.workers; i++) pthread_join(l->workers[i], NULL);
     for (int64_t i = 0; l->slots && i < l->window; i++) empty_slot(&l->slots[i]);
-    tn_release(l->o.weights);
     pthread_cond_destroy(&l->room);
     pthread_cond_destroy(&l->done);
     pthread_mutex_destroy(&l->lock);
+}
+
+/* In the child of a fork the workers are not there, and may have left the lock and the slots as they were at the time: both stay. */
+void tn_loader_destroy(tn_loader *l)
+{
+    if (!l || !handle_end(&l->mark, "loader", __builtin_return_address(0))) return;
+    if (l->process == getpid()) stop_workers(l);
+    tn_release(l->o.weights);
     free(l->workers);
     free(l->slots);
     free(l->order);
@@ -417,7 +427,9 @@ tn_loader *tn_loader_create_with(const tn_loader_options *options)
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->room, NULL);
     pthread_cond_init(&l->done, NULL);
+    l->process = getpid();
     tn_scope *s = open_scope(l->ctx);
+    if (!s) return tn_loader_destroy(l), NULL;
     l->pins = pinning(s, o.device);
     int32_t status = start(s, l, o.weights);
     if (tn_scope_close(s) || status) {

@@ -37,6 +37,7 @@ typedef struct worker {
 
 struct tn_workers {
     int32_t count;
+    pid_t parent; /* of the worker processes */
     handle_mark mark;
     pthread_mutex_t lock; /* of the states */
     pthread_cond_t changed;
@@ -277,6 +278,7 @@ int32_t tn_workers_create(int32_t count, tn_workers_open open, void *user, tn_wo
     if (!w) return data_fail(NULL, TN_E_OUT_OF_MEMORY, "workers", NULL, "out of host memory");
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
+    w->parent = getpid();
     int32_t status = TN_OK;
     while (w->count < count && !status) status = start_worker(w, open, user);
     if (status)
@@ -294,16 +296,20 @@ int64_t tn_workers_process(const tn_workers *w, int32_t i)
 void tn_workers_destroy(tn_workers *w)
 {
     if (!w || !handle_end(&w->mark, "workers", __builtin_return_address(0))) return;
+    const int32_t is_forked = w->parent != getpid(); /* then they are the parent's, which goes on with them */
     for (int32_t i = 0; i < w->count; i++) {
         if (w->workers[i].state == GONE) continue;
-        shutdown(w->workers[i].socket, SHUT_RDWR); /* processes that were made later have copies of it */
+        if (!is_forked)
+            shutdown(w->workers[i].socket, SHUT_RDWR); /* processes that were made later have copies of it */
         close(w->workers[i].socket);
     }
-    for (int32_t i = 0; i < w->count; i++)
+    for (int32_t i = 0; i < w->count && !is_forked; i++)
         while (w->workers[i].state != GONE && waitpid(w->workers[i].process, NULL, 0) < 0 && errno == EINTR)
             continue;
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->lock);
+    if (!is_forked) { /* else a thread of the parent may wait */
+        pthread_cond_destroy(&w->changed);
+        pthread_mutex_destroy(&w->lock);
+    }
     w->count = 0;
     handle_free(w);
 }
@@ -380,9 +386,11 @@ static int32_t map_answer(tn_scope *s, const answer *a, int file, tn_tensor **ou
 static int32_t ask(tn_scope *s, tn_workers *w, tn_ints indices, const uint64_t *seeds, answer *a,
                    int *out_file)
 {
+    *out_file = -1;
+    if (w->parent != getpid())
+        return data_fail(s, TN_E_FORKED, "workers", NULL, "their processes answer the one that made them");
     worker *of = handle_check(&w->mark, "it") ? NULL : take(w);
     const request r = {indices.count};
-    *out_file = -1;
     if (!of)
         return data_fail(s, TN_E_STATE, "workers", NULL,
                          w->count ? "all %d processes have ended" : "they were destroyed", (int)w->count);

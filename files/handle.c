@@ -84,3 +84,10 @@ int32_t handle_check(const handle_mark *mark, const char *what)
     snprintf(text, sizeof text, "%s was destroyed and is used again", what);
     return tn_scope_fail(NULL, TN_E_DEAD_HANDLE, text);
 }
+
+int32_t handle_context_check(tn_context *ctx)
+{
+    tn_scope *s = tn_scope_open(ctx);
+    if (!s) return tn_last_error()->code;
+    return tn_scope_close(s);
+}

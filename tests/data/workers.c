@@ -253,6 +253,35 @@ static void *wait_for_lock(void *lock)
     return NULL;
 }
 
+/* Their sockets are the child's, too. */
+static void the_child_of_a_fork_leaves_them_to_its_parent(void)
+{
+    open_workers(2);
+    tn_loader *l = tn_loader_create(set, .batch = 4, .workers = 2);
+    int64_t values[64][2], by[64];
+    CHECK(take(l, 1, values, by) == 4);
+    const pid_t child = fork();
+    if (!child) {
+        alarm(20);
+        tn_scope *s = tn_scope_open(ctx);
+        int ok = !s && tn_last_error()->code == TN_E_FORKED && !tn_loader_next(s, l).count;
+        tn_context *own = NULL;
+        ok = ok && !tn_context_create(NULL, &own) && (s = tn_scope_open(own)) != NULL;
+        tn_tensor *sample[TN_SAMPLE_MAX];
+        ok = ok && tn_dataset_get(s, set, 0, 0, sample) == TN_E_FORKED;
+        tn_scope_close(s);
+        tn_context_destroy(own);
+        tn_loader_destroy(l);
+        tn_workers_destroy(w);
+        _exit(!ok);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(take(l, 4, values, by) > 0);
+    tn_loader_destroy(l);
+    close_workers();
+}
+
 static void are_refused_in_a_process_with_threads(void)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -302,6 +331,7 @@ int main(void)
         RUN(one_that_is_killed_is_named_and_the_others_go_on),
         RUN(a_data_set_that_cannot_be_opened_is_an_error),
         RUN(two_sets_end_in_the_order_in_which_they_were_made),
+        RUN(the_child_of_a_fork_leaves_them_to_its_parent),
         RUN(are_refused_in_a_process_with_threads),
     };
     int32_t failed = 0;
