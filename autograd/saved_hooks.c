@@ -27,7 +27,8 @@ int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks)
     const char *missing = !ctx ? "ctx" : !hooks ? "hooks" : NULL;
     if (missing) return tni_error(TN_E_ARGUMENT, "saved_hooks_push: argument '%s' is NULL", missing);
     tn_saved_hooks known;
-    int32_t status = tni_struct_read(&known, sizeof known, hooks, "tn_saved_hooks");
+    int32_t status = tni_context_check(ctx);
+    if (!status) status = tni_struct_read(&known, sizeof known, hooks, "tn_saved_hooks");
     if (status) return status;
     if (!known.pack || !known.unpack)
         return tni_error(TN_E_ARGUMENT, "saved_hooks_push: the function '%s' is NULL",
@@ -42,12 +43,14 @@ int32_t tn_disable_saved_tensors_hooks(tn_context *ctx, const char *message)
     if (!ctx || !message)
         return tni_error(TN_E_ARGUMENT, "disable_saved_tensors_hooks: argument '%s' is NULL",
                          ctx ? "message" : "ctx");
+    int32_t status = tni_context_check(ctx);
+    if (status) return status;
     const tni_saved_hook_frame *innermost = tni_saved_hooks();
     if (innermost && !innermost->refusal) return tni_error(TN_E_AUTOGRAD, "%s", message);
     uint64_t bytes = strlen(message) + 1;
     char *text = tni_alloc(ctx, bytes);
     if (!text) return TN_E_OUT_OF_MEMORY;
-    int32_t status = push(ctx, NULL, memcpy(text, message, bytes));
+    status = push(ctx, NULL, memcpy(text, message, bytes));
     if (status) tni_free(ctx, text, bytes);
     return status;
 }

@@ -416,7 +416,8 @@ int32_t tni_infer_dtype(const tn_context *ctx, tn_value number, tn_dtype *out)
 
 int32_t tn_set_default_dtype(tn_context *ctx, tn_dtype dtype)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t status = tni_context_check(ctx);
+    if (status) return status;
     if (dtype != TN_FLOAT16 && dtype != TN_BFLOAT16 && dtype != TN_FLOAT32 && dtype != TN_FLOAT64) {
         return tni_error(TN_E_DTYPE,
                          "only float16, bfloat16, float32 and float64 can be the default dtype, not %s",

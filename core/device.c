@@ -269,7 +269,8 @@ tni_device *tni_device_get(tn_context *ctx, tn_device id)
 
 int32_t tn_device_get_facts(tn_context *ctx, tn_device device, tn_device_facts *out)
 {
-    if (!ctx) return tni_context_check(ctx);
+    int32_t status = tni_context_check(ctx);
+    if (status) return status;
     tni_device *d = find_device(ctx, device);
     if (!d) return tn_last_error()->code;
     return tni_struct_write(out, &d->facts, sizeof d->facts, "tn_device_facts");
@@ -343,7 +344,9 @@ int32_t tn_device_current(tn_context *ctx, const char *type)
 
 int32_t tn_device_set_current(tn_context *ctx, tn_device device)
 {
-    tni_device *d = ctx ? find_device(ctx, device) : NULL;
-    if (!d) return ctx ? tn_last_error()->code : tni_context_check(ctx);
+    int32_t status = tni_context_check(ctx);
+    if (status) return status;
+    tni_device *d = find_device(ctx, device);
+    if (!d) return tn_last_error()->code;
     return tni_current_set_index(ctx, d->type->type, TN_DEVICE_INDEX(d->id));
 }

@@ -105,7 +105,8 @@ tn_generator *tni_default_generator(tni_device *device)
 static int32_t check(const tn_generator *generator)
 {
     if (!generator) return tni_error(TN_E_ARGUMENT, "a generator is missing");
-    return tni_handle_check(generator->ctx, &generator->life, "generator");
+    int32_t status = tni_context_check(generator->ctx);
+    return status ? status : tni_handle_check(generator->ctx, &generator->life, "generator");
 }
 
 tn_generator *tn_default_generator(tn_context *ctx, tn_device device)

@@ -23,6 +23,7 @@ tn_dataset *dataset_of_count(tn_context *ctx, const tn_dataset_class *class_, vo
                         : count < 0                      ? "argument 'class': count is negative"
                                                          : NULL;
     if (wrong) return data_fail(NULL, TN_E_ARGUMENT, "dataset", NULL, "%s", wrong), NULL;
+    if (handle_context_check(ctx)) return NULL;
     tn_dataset *d = malloc(sizeof *d);
     if (!d) return data_fail(NULL, TN_E_OUT_OF_MEMORY, "dataset", NULL, "out of host memory"), NULL;
     *d = (tn_dataset){.ctx = ctx, .class = class_, .user = user, .count = count};

@@ -241,6 +241,7 @@ tn_dataset *tn_token_dataset_create(tn_context *ctx, const char *path, tn_dtype 
                          (long long)length, (long long)step),
                NULL;
     tn_scope *s = tn_scope_open(ctx);
+    if (!s) return NULL;
     tn_tensor *all = tn_raw_map(s, path, dtype, TN_INTS(-1), 0);
     tokens *t = all ? malloc(sizeof *t) : NULL;
     if (all && !t) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);

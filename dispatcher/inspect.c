@@ -68,6 +68,7 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
 
 int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, tn_operator_info *out)
 {
+    if (ctx && tni_context_check(ctx)) return TN_E_FORKED;
     tni_op *op = ctx ? nth(ctx, i) : NULL;
     if (!op || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no operator at position %u", i);
     return describe(ctx, op, out);

@@ -224,14 +224,16 @@ int32_t tn_file_open(tn_context *ctx, const char *path, tn_file **out)
     if (!path || !out)
         return tn_scope_fail(NULL, TN_E_ARGUMENT, "file: argument 'path' or 'out': it is NULL");
     *out = NULL;
+    int32_t status = handle_context_check(ctx);
+    if (status) return status;
     tn_file *f = calloc(1, sizeof *f);
     if (!f) return fail(NULL, path, TN_E_OUT_OF_MEMORY, "out of host memory");
     f->ctx = ctx;
     f->path = stat(path, &there) == 0 && S_ISDIR(there.st_mode) ? in_folder(path) : strdup(path);
-    int32_t status = !f->path ? fail(NULL, path, TN_E_OUT_OF_MEMORY, "out of host memory")
-                     : ends_with(f->path, ".json") ? open_index(f)
-                     : is_pt(f->path)              ? open_pt(f)
-                                                   : open_single(f);
+    status = !f->path                      ? fail(NULL, path, TN_E_OUT_OF_MEMORY, "out of host memory")
+             : ends_with(f->path, ".json") ? open_index(f)
+             : is_pt(f->path)              ? open_pt(f)
+                                           : open_single(f);
     if (!status) status = sort(f);
     if (status) return tn_file_close(f), status;
     handle_begin(ctx, f, "file '%s'", path);

@@ -220,6 +220,7 @@ int32_t tn_pt_open(tn_context *ctx, const char *path, tn_pt **out)
                                      : "pt: argument 'out': it is NULL");
     *out = NULL;
     tn_scope *s = tn_scope_open(ctx);
+    if (!s) return tn_last_error()->code;
     if (!tn_scope_failed(s)) f = calloc(1, sizeof *f);
     if (f) {
         pthread_mutex_init(&f->lock, NULL);

@@ -86,6 +86,7 @@ int32_t nn_computed_add(tn_module *m, const char *name, tn_module *holder, const
 int32_t nn_computed_remove(tn_module *m, nn_computed *c)
 {
     tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
     tn_tensor *value = value_of(s, m, c);
     tn_tensor *t = value ? tn_clone(s, tn_detach(s, value)) : NULL;
     if (t) tn_set_requires_grad(t, 1);
@@ -158,6 +159,7 @@ static int32_t parametrize(tn_module *m, const char *name, const tn_parametrizat
               *zero = holder ? add_number(holder, how, options) : NULL;
     if (!zero) return tn_module_failed(m);
     tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
     add_originals(s, holder, zero, how, value);
     if (nn_scope_close(m, s)) return tn_module_failed(m);
     return nn_computed_add(m, name, holder, how);
@@ -190,6 +192,7 @@ static int32_t chain(tn_module *m, const char *name, const tn_parametrization *h
     tn_module *number = add_number(c->holder, how, options);
     if (!number) return tn_module_failed(m);
     tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
     try_chained(s, m, c, number, how);
     if (nn_scope_close(number, s)) return tn_module_failed(m);
     c->how[c->count++] = how;

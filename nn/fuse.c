@@ -68,6 +68,7 @@ static int32_t fuse(tn_module *layer, tn_module *norm, const char *kind, const c
     if (layer->tree->status || norm->tree->status)
         return nn_failed_before(NULL, layer->tree->status ? layer : norm);
     tn_scope *s = nn_scope(layer);
+    if (!s) return tn_last_error()->code;
     fused(s, layer, norm, &weight, &bias);
     if (!tn_scope_failed(s)) {
         tn_module_set_tensor(layer, "weight", weight);

@@ -54,7 +54,8 @@ int32_t tn_clip_grads_with_norm(tn_scope *scope, tn_tensors parameters, double m
                                 tn_tensor *total_norm)
 {
     tn_scope *s = nn_without_recording(scope);
-    if (s && !total_norm)
+    if (!s) return tn_scope_failed(scope);
+    if (!total_norm)
         tn_scope_fail(s, TN_E_ARGUMENT, "tn_clip_grads_with_norm: argument 'total_norm' is NULL");
     if (!tn_scope_failed(s)) scale(s, gradients(s, parameters), max_norm, total_norm);
     return tn_scope_close(s);
@@ -63,6 +64,7 @@ int32_t tn_clip_grads_with_norm(tn_scope *scope, tn_tensors parameters, double m
 int32_t tn_clip_grad_value(tn_scope *scope, tn_tensors parameters, double limit)
 {
     tn_scope *s = nn_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
     tn_tensors g = gradients(s, parameters);
     for (int64_t i = 0; i < g.count; i++)
         tn_clamp_(s, g.data[i], .min = TN_SCALAR(-limit), .max = TN_SCALAR(limit));
@@ -80,6 +82,7 @@ tn_tensor *tn_parameters_to_vector(tn_scope *s, tn_tensors parameters)
 int32_t tn_vector_to_parameters(tn_scope *scope, tn_tensor *vector, tn_tensors parameters)
 {
     tn_scope *s = nn_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
     int64_t at = 0, n = 0;
     for (int64_t i = 0; i < parameters.count; i++) n += tn_tensor_numel(parameters.data[i]);
     if (tn_tensor_rank(vector) != 1 || tn_tensor_numel(vector) != n)

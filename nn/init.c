@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Closes the child; t, which was written, or NULL. */
+/* Closes the child; t, which was written, or NULL. Without a child nothing was. */
 static tn_tensor *written(tn_scope *s, tn_tensor *t)
 {
-    return tn_scope_close(s) ? NULL : t;
+    return !s || tn_scope_close(s) ? NULL : t;
 }
 
 tn_tensor *tn_init_uniform(tn_scope *scope, tn_tensor *t, double from, double to, tn_generator *generator)

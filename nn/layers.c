@@ -306,6 +306,10 @@ static void fill(tn_module *m)
 {
     const nn_layer *layer = nn_layer_of(m);
     tn_scope *s = nn_scope(m);
+    if (!s) {
+        nn_no_scope(m);
+        return;
+    }
     add_tensors(s, m);
     if (layer->init && !tn_scope_failed(s) && !m->tree->status) layer->init(s, m);
     nn_scope_close(m, s);

@@ -114,6 +114,14 @@ tn_scope *nn_scope(const tn_module *m)
     return tn_scope_open_with(m->tree->ctx, &options);
 }
 
+int32_t nn_no_scope(tn_module *m)
+{
+    char path[NN_PATH_BYTES];
+    const tn_error *e = tn_last_error();
+    return nn_fail(m, e->code, "%s '%s': %s", tn_module_class_name(m), nn_label(m, path, sizeof path),
+                   e->message);
+}
+
 int32_t nn_scope_close(tn_module *m, tn_scope *s)
 {
     int32_t status = tn_scope_failed(s);
@@ -250,8 +258,10 @@ tn_module *tn_module_create(tn_context *ctx, const char *name, const tn_module_c
 {
     nn_tree *tree = ctx ? calloc(1, sizeof *tree) : NULL;
     if (!ctx) tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_module_create: argument 'ctx' is NULL");
-    if (ctx && class && class->size < sizeof *class) {
-        tn_scope_fail(NULL, TN_E_ARGUMENT, WRONG_CLASS);
+    int32_t status = ctx ? handle_context_check(ctx) : TN_OK;
+    if (!status && ctx && class && class->size < sizeof *class)
+        status = tn_scope_fail(NULL, TN_E_ARGUMENT, WRONG_CLASS);
+    if (status) {
         free(tree);
         return NULL;
     }
@@ -393,6 +403,7 @@ nn_slot *nn_slot_find(const tn_module *m, const char *name)
 static int32_t hold(tn_module *m, nn_slot *slot, tn_tensor *t)
 {
     tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
     int32_t is_shared = t && slot->is_parameter && tn_is_leaf(t) && tn_requires_grad(t);
     tn_tensor *held = t && !is_shared ? tn_detach(s, t) : t;
     if (held && slot->is_parameter && !is_shared) {

@@ -93,6 +93,8 @@ int32_t nn_failed_before(tn_scope *s, const tn_module *m);
 tn_tensor *nn_sequential_forward(tn_scope *s, tn_module *m, tn_tensors in, tn_tensor **more);
 /* A scope of the tree's context with gradients off, and the tree's device and dtype as defaults. */
 tn_scope *nn_scope(const tn_module *m);
+/* It could not be opened: the thread's error becomes the tree's. Returns the status. */
+int32_t nn_no_scope(tn_module *m);
 /* Closes it; an error of the scope becomes the tree's. */
 int32_t nn_scope_close(tn_module *m, tn_scope *s);
 /* The same, with what the function was doing in front of the text: "linear 'h.0.fc'". */

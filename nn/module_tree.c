@@ -245,14 +245,13 @@ int32_t tn_module_to(tn_module *m, tn_device device, tn_dtype dtype)
     if (dtype && !tn_dtype_is_floating(dtype) && !tn_dtype_is_complex(dtype)) {
         char text[160];
         const char *name = tn_dtype_name(dtype);
-        tn_scope *s = nn_scope(m);
         snprintf(text, sizeof text,
                  "tn_module_to: argument 'dtype': modules are floating or complex (got %s)",
                  name ? name : "an unknown one");
-        tn_scope_fail(s, TN_E_DTYPE, text);
-        return tn_scope_close(s); /* nothing has changed */
+        return tn_scope_fail(NULL, TN_E_DTYPE, text); /* nothing has changed */
     }
     moving v = {.scope = nn_scope(m), .device = device, .dtype = dtype};
+    if (!v.scope) return nn_no_scope(m);
     tn_module_apply(m, move_all, &v);
     if (!v.status) {
         tn_module_apply(m, exchange_all, &v);

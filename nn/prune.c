@@ -61,6 +61,7 @@ static int32_t begin(pruned *p)
     tn_module *m = p->module;
     if (p->mask) return TN_OK;
     tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
     tn_module_add_parameter(m, nn_pruned_name(p->name, "_orig", text), p->original);
     mark_extra(m, text);
     tn_module_add_buffer(m, nn_pruned_name(p->name, "_mask", text),
@@ -112,6 +113,7 @@ static int32_t prune_smallest(pruned *p, double amount, double n, int64_t dim)
 {
     tn_module *m = p->module;
     tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
     tn_tensor *are_gone = gone(s, p, dim), *scores = scores_of(s, p, n, dim);
     scores = tn_reshape(s, tn_masked_fill_scalar(s, scores, are_gone, INFINITY), TN_INTS(-1));
     const int64_t left = tn_tensor_numel(are_gone) - tn_item_int(s, tn_sum(s, are_gone));
@@ -182,6 +184,7 @@ int32_t tn_prune_custom(tn_module *m, const char *parameter, tn_tensor *mask)
     status = begin(&p);
     if (status) return status;
     tn_scope *s = nn_scope(m);
+    if (!s) return nn_no_scope(m);
     tn_mul_(s, p.mask, tn_to(s, mask, tn_tensor_dtype(p.mask)));
     nn_scope_close(m, s);
     return tn_module_failed(m);
@@ -234,7 +237,7 @@ int32_t tn_prune_global_l1_unstructured(const tn_prune_target *targets, int64_t 
         status = find(targets[i].module, call, targets[i].parameter, &list[i]);
     if (!status) {
         tn_scope *s = nn_scope(list[0].module);
-        status = prune_together(s, list, count, amount);
+        status = s ? prune_together(s, list, count, amount) : tn_last_error()->code;
         const int32_t failed = tn_scope_close(s);
         if (!status) status = failed;
     }

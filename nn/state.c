@@ -76,6 +76,7 @@ int32_t tn_module_save(tn_module *m, const char *path)
     if (m->tree->status) return nn_failed_before(NULL, m);
     if (!path) return tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_module_save: argument 'path' is NULL");
     tn_scope *s = nn_scope(m);
+    if (!s) return tn_last_error()->code;
     tn_named_tensors state = tn_module_state_dict(s, m);
     if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);
     return tn_scope_close(s); /* a file that cannot be written does not make the module unusable */
@@ -219,6 +220,7 @@ static int32_t load_from(tn_module *m, const source *from, uint32_t mode)
 {
     const tn_named_tensors none = {NULL, 0};
     tn_scope *s = nn_scope(m);
+    if (!s) return tn_last_error()->code;
     tn_named_tensors state = tn_module_tensors(s, m, TN_STATE);
     source changed = *from;
     if (mode > TN_LENIENT) tn_scope_fail(s, TN_E_ARGUMENT, "module state: mode is TN_STRICT or TN_LENIENT");

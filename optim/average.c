@@ -44,6 +44,7 @@ tn_average *tn_average_create(tn_module *module, double decay)
     a->life = module_life_of(module);
     a->generation = tn_module_generation(module);
     tn_scope *s = tn_scope_open_with(tn_module_context(module), &options);
+    if (!s) return tn_average_destroy(a), NULL;
     tn_tensors all = tn_module_parameters(s, module);
     a->values = calloc((size_t)all.count + 1, sizeof *a->values);
     a->means = calloc((size_t)all.count + 1, sizeof *a->means);
@@ -105,6 +106,7 @@ int32_t tn_average_update(tn_scope *scope, tn_average *a)
         return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
     if (refuse_swapped(scope, a, "tn_average_update")) return tn_scope_failed(scope);
     tn_scope *s = optim_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
     follow_module(s, a);
     double weight = a->updates == 0 ? 1 : a->decay != 0 ? 1 - a->decay : 1 / (double)(a->updates + 1);
     for (uint32_t i = 0; i < a->count; i++) {
@@ -124,6 +126,7 @@ int32_t tn_average_swap(tn_scope *scope, tn_average *a)
     if (handle_check(&a->mark, "average"))
         return tn_scope_fail(scope, TN_E_DEAD_HANDLE, tn_last_error()->message);
     tn_scope *s = optim_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
     follow_module(s, a);
     for (uint32_t i = 0; i < a->count; i++) {
         tn_tensor *value = tn_detach(s, a->values[i]), *kept = tn_clone(s, value);
@@ -170,6 +173,7 @@ int32_t tn_average_load_state(tn_average *a, tn_named_tensors state)
     if (refuse_swapped(NULL, a, "tn_average_load_state")) return TN_E_STATE;
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_with(a->ctx, &options);
+    if (!s) return tn_last_error()->code;
     follow_module(s, a);
     tn_named_tensors mine = tn_average_tensors(s, a);
     for (int64_t i = 0; i < mine.count && !tn_scope_failed(s); i++) {
@@ -202,6 +206,7 @@ tn_grad_scaler *tn_grad_scaler_create(tn_context *ctx, const tn_grad_scaler_opti
     tn_grad_scaler *g = ctx ? calloc(1, sizeof *g) : NULL;
     if (!ctx) return optim_fail_null(NULL, "tn_grad_scaler_create: the context"), NULL;
     if (!g) return tn_scope_fail(NULL, TN_E_OUT_OF_MEMORY, NULL), NULL;
+    if (handle_context_check(ctx)) return free(g), NULL;
     *g = (tn_grad_scaler){.ctx = ctx, .scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
     handle_begin(ctx, g, "grad scaler");
     if (!options) return g;
@@ -251,6 +256,7 @@ int32_t tn_grad_scaler_unscale(tn_scope *scope, tn_grad_scaler *g, tn_optimizer 
     if (!g) return optim_fail_null(scope, "tn_grad_scaler_unscale: the scaler");
     if (!o) return optim_fail_null(scope, "tn_grad_scaler_unscale: the optimizer");
     tn_scope *s = optim_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
     if (g->unscaled == o)
         tn_scope_fail(s, TN_E_STATE, "grad_scaler: the gradients were unscaled since the last step");
     if (!tn_scope_failed(s)) optim_follow_module(s, o);

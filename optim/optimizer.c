@@ -190,6 +190,7 @@ tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *opt
     tn_module *module = options ? options->module : NULL;
     if (!module) return optim_fail(NULL, TN_E_ARGUMENT, NULL, "the module is NULL"), NULL;
     tn_scope *s = tn_scope_open(tn_module_context(module));
+    if (!s) return NULL;
     if (tn_module_failed(module)) tn_scope_fail(s, tn_module_failed(module), tn_module_error(module));
     tn_named_tensors parameters = tn_module_tensors(s, module, TN_PARAMETERS);
     tn_optimizer *o = create(s, tn_module_context(module), parameters, kind, options);
@@ -236,6 +237,7 @@ int32_t tn_optimizer_add_group_with(tn_optimizer *o, tn_tensors parameters,
     const char *fault = optim_options_read(o->kind, options, &all, text);
     if (fault) return optim_fail(NULL, TN_E_ARGUMENT, o, fault);
     tn_scope *s = tn_scope_open(o->ctx);
+    if (!s) return tn_last_error()->code;
     all = inherited(&all, &o->groups[0]);
     add_group(s, o, numbered(s, parameters, o->count), &all);
     return tn_scope_close(s);
@@ -290,6 +292,7 @@ int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
     uint64_t now = tn_module_generation(o->module);
     if (!o->module || now == o->generation) return TN_OK;
     tn_scope *s = optim_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
     for (uint32_t i = 0; i < o->of_module && !tn_scope_failed(s); i++) {
         optim_parameter *at = &o->parameters[i];
         tn_tensor *t = tn_module_tensor(o->module, at->name), *state[OPTIM_MAX_STATES];
@@ -458,6 +461,7 @@ int32_t tn_optimizer_step_with(tn_scope *scope, const tn_step_options *given)
     }
     if (optim_follow_module(scope, o)) return tn_scope_failed(scope);
     tn_scope *s = optim_without_recording(scope);
+    if (!s) return tn_scope_failed(scope);
     if (options.clip_norm > 0) tn_clip_grad_norm(s, all_of(s, o), options.clip_norm, 2);
     if (!tn_scope_failed(s) && options.lr_scale != TN_NOT_GIVEN)
         step_scaled(s, o, options.lr_scale);

@@ -112,6 +112,7 @@ int32_t tn_optimizer_save(const tn_optimizer *o, const char *path)
 {
     if (!o) return optim_fail_null(NULL, "optimizer: tn_optimizer_save: it");
     tn_scope *s = tn_scope_open(o->ctx);
+    if (!s) return tn_last_error()->code;
     tn_named_tensors state = tn_optimizer_tensors(s, o);
     if (!tn_scope_failed(s)) tn_safetensors_save(s, path, state.data, (uint64_t)state.count, NULL, 0);
     return tn_scope_close(s);
@@ -269,6 +270,7 @@ static int32_t load_state(tn_optimizer *o, tn_named_tensors state, const char *p
 {
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *s = tn_scope_open_with(o->ctx, &options);
+    if (!s) return tn_last_error()->code;
     optim_parameter *into = tn_scope_memory(s, (o->count + 1) * sizeof *into);
     tn_optimizer_options *groups = tn_scope_memory(s, (o->group_count + 1) * sizeof *groups);
     if (!tn_scope_failed(s)) optim_follow_module(s, o);
