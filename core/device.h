@@ -328,6 +328,8 @@ void tni_generator_reserve(tn_generator *generator, uint64_t count, uint64_t *ou
 /* The device's own; while the CPU stands in for a device, that of the device: a seed decides the numbers
  * wherever they are drawn. */
 tn_generator *tni_default_generator(tni_device *device);
+/* TN_OK, or the error of a generator that is NULL, was released, or is used after a fork. */
+int32_t tni_generator_check(const tn_generator *generator);
 /* A generator that does not keep its context: a device's own. */
 int32_t tni_generator_create(tn_context *ctx, uint64_t seed, tn_generator **out);
 

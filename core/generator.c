@@ -102,7 +102,7 @@ tn_generator *tni_default_generator(tni_device *device)
     return device->generator;
 }
 
-static int32_t check(const tn_generator *generator)
+int32_t tni_generator_check(const tn_generator *generator)
 {
     if (!generator) return tni_error(TN_E_ARGUMENT, "a generator is missing");
     int32_t status = tni_context_check(generator->ctx);
@@ -117,7 +117,7 @@ tn_generator *tn_default_generator(tn_context *ctx, tn_device device)
 
 void tn_generator_get_state(tn_generator *generator, tn_generator_state *out)
 {
-    if (check(generator)) return;
+    if (tni_generator_check(generator)) return;
     tn_generator_state state = {.size = out->size};
     pthread_mutex_lock(&generator->lock);
     state.seed = generator->seed;
@@ -129,7 +129,7 @@ void tn_generator_get_state(tn_generator *generator, tn_generator_state *out)
 int32_t tn_generator_set_state(tn_generator *generator, const tn_generator_state *state)
 {
     tn_generator_state known;
-    int32_t status = check(generator);
+    int32_t status = tni_generator_check(generator);
     if (!status) status = tni_struct_read(&known, sizeof known, state, "tn_generator_state");
     if (status) return status;
     pthread_mutex_lock(&generator->lock);
@@ -141,7 +141,7 @@ int32_t tn_generator_set_state(tn_generator *generator, const tn_generator_state
 
 void tn_generator_seed(tn_generator *generator, uint64_t seed)
 {
-    if (check(generator)) return;
+    if (tni_generator_check(generator)) return;
     pthread_mutex_lock(&generator->lock);
     generator->seed = seed;
     generator->offset = 0;

@@ -329,11 +329,13 @@ int32_t tni_profile_stop(tn_context *ctx, tn_profile **out)
     }
     if (flags & TN_PROFILE_MEMORY) tni_allocators_watch(ctx, 0);
     status = tni_profile_tabulate(profile);
-    if (status)
+    if (status) {
         tn_profile_release(profile);
-    else
-        *out = profile;
-    return status;
+        return status;
+    }
+    tni_handle_made(ctx, profile, "profile");
+    *out = profile;
+    return TN_OK;
 }
 
 void tni_profile_log_finish(tn_context *ctx, tni_profile_log *log)

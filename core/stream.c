@@ -4,6 +4,7 @@
  * default stream belongs to its device. Waiting between streams is in event.c.
  */
 #include "core/current.h"
+#include "core/debug.h"
 #include "core/graph.h"
 
 /* A struct for a new stream: that of a released one, unless the context finds dead handles. */
@@ -110,6 +111,13 @@ static int32_t check_priority(const tni_device *device, int32_t priority)
                      priority);
 }
 
+/* The program has it now. */
+static void begin(tn_stream *stream)
+{
+    tni_handle_made(stream->device->ctx, stream, "stream");
+    tni_context_own(stream->device->ctx);
+}
+
 int32_t tn_stream_create(tn_context *ctx, tn_device device, int32_t priority, tn_stream **out)
 {
     tni_device *d = tni_device_get(ctx, device);
@@ -119,7 +127,7 @@ int32_t tn_stream_create(tn_context *ctx, tn_device device, int32_t priority, tn
     pthread_mutex_lock(&d->lock);
     status = make_stream(d, priority, NULL, out);
     pthread_mutex_unlock(&d->lock);
-    if (!status) tni_context_own(ctx);
+    if (!status) begin(*out);
     return status;
 }
 
@@ -135,7 +143,7 @@ int32_t tn_stream_wrap(tn_context *ctx, tn_device device, uint64_t native, tn_st
     pthread_mutex_lock(&d->lock);
     int32_t status = make_stream(d, 0, &native, out);
     pthread_mutex_unlock(&d->lock);
-    if (!status) tni_context_own(ctx);
+    if (!status) begin(*out);
     return status ? tni_error_wrap(status, "tn_stream_wrap: argument 'native': not a queue of %s: %s", name,
                                    tn_last_error()->message)
                   : TN_OK;
@@ -178,6 +186,7 @@ void tn_stream_release(tn_stream *stream)
     driver->stream.destroy(driver->self, device->handle, stream->handle);
     stream->handle = NULL;
     pthread_mutex_unlock(&device->lock);
+    if (ctx->flags & TNI_CONTEXT_LEAKS) tni_debug_object_end(ctx, stream);
     tni_context_unown(ctx);
 }
 

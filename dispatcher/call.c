@@ -73,6 +73,7 @@ static int32_t check_handles(const tni_frame *f)
     for (uint32_t i = 0; i < f->op->n_args; i++) {
         const tn_value *v = &f->args[i];
         int32_t status = v->tag == TN_TAG_TENSOR ? tni_tensor_check(v->as.tensor) : TN_OK;
+        if (v->tag == TN_TAG_GENERATOR) status = tni_generator_check(v->as.generator);
         for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count && !status; k++) {
             status = v->as.tensors[k] ? tni_tensor_check(v->as.tensors[k]) : TN_OK;
         }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "core/debug.h"
 #include "core/log.h"
+#include "core/profile.h"
 #include "core/scope.h"
 #include "fake_driver.h"
 #include "log_lines.h"
@@ -218,6 +219,33 @@ Test(debug, objects_that_are_not_destroyed_are_listed)
         "TENON_DEBUG: 0 tensors, 0 scopes and 2 other objects are alive when the context is destroyed\n");
     tn_generator_release(kept); /* what is alive keeps the context */
     tn_debug_object_end(&object);
+}
+
+Test(debug, streams_and_profiles_that_are_not_released_are_listed)
+{
+    tn_context *ctx = watched("leaks");
+    tn_stream *kept, *gone, *next;
+    tn_profile *profile, *released;
+    cr_assert_eq(tn_stream_create(ctx, TN_CPU, 0, &kept), TN_OK);
+    cr_assert_eq(tn_stream_create(ctx, TN_CPU, 0, &gone), TN_OK);
+    tn_stream_release(gone);
+    cr_assert_eq(tn_stream_create(ctx, TN_CPU, 0, &next), TN_OK); /* in the place of the one before */
+    tn_stream_release(next);
+    cr_assert_not_null(tn_stream_default(ctx, TN_CPU));
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(tni_profile_start(ctx, NULL), TN_OK);
+        cr_assert_eq(tni_profile_stop(ctx, i ? &profile : &released), TN_OK);
+    }
+    tn_profile_release(released);
+    tn_context_destroy(ctx);
+    cr_assert_str_eq(
+        l.text,
+        "TENON_DEBUG: leak: profile was not destroyed (number 5)\n"
+        "TENON_DEBUG: leak: stream was not destroyed (number 1)\n"
+        "TENON_DEBUG: 0 tensors, 0 scopes and 2 other objects are alive when the context is destroyed\n");
+    tn_profile_release(profile);
+    tn_stream_release(kept); /* what is alive keeps the context */
+    cr_assert_eq(cpu.closed, 1);
 }
 
 /* The place of a call without a scope is that of the objects that it made, not of those from before it. */

@@ -418,6 +418,19 @@ Test(handles, released_tensors)
     tn_release(y); /* once more: nothing happens */
 }
 
+Test(handles, a_released_generator)
+{
+    tn_generator *g;
+    cr_assert_eq(tn_generator_create(ctx, 1, &g), TN_OK);
+    cr_assert_not_null(tn_rand_generator(s, TN_INTS(2), g));
+    tn_generator_release(g);
+    cr_assert_null(tn_rand_generator(s, TN_INTS(2), g));
+    expect_error(TN_E_DEAD_HANDLE,
+                 "rand(): argument 'generator' (position 2): generator was released and is used again");
+    cr_assert_null(tn_bernoulli(s, x, .generator = g));
+    expect_error(TN_E_DEAD_HANDLE, "bernoulli(): argument 'generator'");
+}
+
 Test(handles, a_closed_scope)
 {
     tn_scope *closed = tn_scope_open(ctx);
