@@ -368,7 +368,7 @@ TN_API double tn_plateau_step(tn_plateau *p, double measure);
 
 /* ---- Averages of parameters --------------------------------------------------------------------------------- */
 
-/* Copies of the parameters of a module, and their mean over updates: equal weights (SWA, Izmailov et al. 2018) with
+/* The mean of a module's parameters over updates, of which the first copies the values: equal weights (SWA, Izmailov et al. 2018) with
  * `decay` 0, else mean * decay + value * (1 - decay) (EMA). The module must live as long; else calls are TN_E_DEAD_HANDLE. */
 typedef struct tn_average tn_average;
 TN_API tn_average *tn_average_create(tn_module *module, double decay);
