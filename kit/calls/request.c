@@ -2,29 +2,24 @@
 /* Arguments of a call from JSON; see request.h. */
 #include "request.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "fill.h"
 
-static void refuse(tn_scope *s, int32_t status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void refuse(tn_scope *s, int32_t status, const char *format, ...)
-{
-    char text[512];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    tn_scope_fail(s, status, text);
-}
+/* The scope fails with a text. */
+#define REFUSE(s, status, ...)                      \
+    do {                                            \
+        char text_[512];                            \
+        snprintf(text_, sizeof text_, __VA_ARGS__); \
+        tn_scope_fail(s, status, text_);            \
+    } while (0)
 
 /* The same with the beginning of a value. */
 static void refuse_value(tn_scope *s, const char *what, const cJSON *j)
 {
     char *text = cJSON_PrintUnformatted(j);
-    refuse(s, TN_E_ARGUMENT, "%s: %.200s", what, text ? text : "");
+    REFUSE(s, TN_E_ARGUMENT, "%s: %.200s", what, text ? text : "");
     free(text);
 }
 
@@ -111,9 +106,9 @@ static tn_dtype dtype_of(tn_scope *s, const cJSON *j)
     const char *name = cJSON_IsString(j) ? j->valuestring : NULL;
     tn_dtype dtype = name ? tn_dtype_parse(name) : 0;
     if (!name)
-        refuse(s, TN_E_DTYPE, "a tensor has no dtype, as in {\"t\": [2, 3], \"d\": \"float32\"}");
+        REFUSE(s, TN_E_DTYPE, "a tensor has no dtype, as in {\"t\": [2, 3], \"d\": \"float32\"}");
     else if (!dtype)
-        refuse(s, TN_E_DTYPE, "there is no dtype '%.100s'", name);
+        REFUSE(s, TN_E_DTYPE, "there is no dtype '%.100s'", name);
     return dtype;
 }
 
@@ -127,7 +122,7 @@ static void check_keys(tn_scope *s, const cJSON *tensor)
         uint32_t i = 0, n = sizeof known / sizeof *known;
         while (i < n && strcmp(known[i], item->string)) i++;
         if (i == n)
-            refuse(s, TN_E_ARGUMENT,
+            REFUSE(s, TN_E_ARGUMENT,
                    "a tensor has the unknown key '%.100s' (known are t, d, s, low, high, seed, offsets)",
                    item->string);
     }
@@ -185,7 +180,7 @@ static tn_value object_of(tn_scope *s, const cJSON *j)
 static tn_value device_of(tn_scope *s, const char *name)
 {
     tn_device device = tn_device_parse(tn_scope_context(s), name);
-    if (device & TN_DEVICE_MISSING) refuse(s, TN_E_DEVICE, "there is no device '%.100s'", name);
+    if (device & TN_DEVICE_MISSING) REFUSE(s, TN_E_DEVICE, "there is no device '%.100s'", name);
     return tn_value_device(device);
 }
 
@@ -227,14 +222,14 @@ static void check_names(tn_scope *s, uint32_t op, uint32_t count, const cJSON *l
         snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", info.name);
     }
     if (given > count)
-        refuse(s, TN_E_ARGUMENT, "%u arguments, and %s has %u (%s)", given, of.name, count, names);
+        REFUSE(s, TN_E_ARGUMENT, "%u arguments, and %s has %u (%s)", given, of.name, count, names);
     cJSON_ArrayForEach(item, named)
     {
         uint32_t i = find_argument(ctx, op, count, item->string);
         if (i == count)
-            refuse(s, TN_E_ARGUMENT, "%s has no argument '%.60s' (it has %s)", of.name, item->string, names);
+            REFUSE(s, TN_E_ARGUMENT, "%s has no argument '%.60s' (it has %s)", of.name, item->string, names);
         else if (i < given)
-            refuse(s, TN_E_ARGUMENT, "argument '%s' of %s is given twice: by its place and by its name",
+            REFUSE(s, TN_E_ARGUMENT, "argument '%s' of %s is given twice: by its place and by its name",
                    item->string, of.name);
     }
 }

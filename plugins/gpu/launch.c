@@ -236,14 +236,11 @@ void gpu_faults_finish(gpu_device *d)
 
 static int32_t report(const gpu_device *d, const int32_t fault[GPU_FAULT_WORDS])
 {
-    static const char *const operations[] = {[GPU_BY_GATHER] = "gather",
-                                             [GPU_BY_SCATTER] = "scatter",
-                                             [GPU_BY_SCATTER_ADD] = "scatter_add",
-                                             [GPU_BY_SCATTER_REDUCE] = "scatter_reduce",
-                                             [GPU_BY_EMBEDDING] = "embedding",
-                                             [GPU_BY_EMBEDDING_BACKWARD] = "embedding_dense_backward",
-                                             [GPU_BY_INDEX_SELECT] = "index_select",
-                                             [GPU_BY_INDEX_REDUCE] = "index_reduce"};
+    /* In the order of GPU_BY_... */
+    static const char *const operations[] = {"gather",         "scatter",     "scatter_add",
+                                             "scatter_reduce", "embedding",   "embedding_dense_backward",
+                                             "index_select",   "index_reduce"};
+    _Static_assert(sizeof operations / sizeof *operations == GPU_BY_SORTER, "names of operations");
     int64_t index, size;
     if (fault[0] == GPU_FAULT_DIVISION) return gpu_error(d->plugin, TN_E_ARGUMENT, "ZeroDivisionError");
     if (fault[1] == GPU_BY_SORTER)

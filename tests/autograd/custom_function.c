@@ -534,6 +534,30 @@ Test(function, operators_that_give_a_list_the_wrong_gradients)
     end();
 }
 
+#define GIVES(name, result)                              \
+    static int32_t name(void *self, const tn_call *call) \
+    {                                                    \
+        tn_scope *scope = call->host->call_scope(call);  \
+        return call->host->set_output(call, 0, result);  \
+    }
+#define X call->args[0].as.tensor
+GIVES(copy_of_x, tn_clone(scope, X))
+GIVES(square_of_x, tn_square(scope, X))
+GIVES(exponential_of_x, tn_exp(scope, X))
+GIVES(product_of_x, tn_mm(scope, X, X)) /* of a vector: it fails */
+
+/* The gradient of an operator on a vector fails. */
+static void expect_no_gradient(const char *schema, tn_kernel_fn backward, const char *text)
+{
+    const tn_operator_def def = {
+        .size = sizeof def, .schema = schema, .composite = copy_of_x, .backward = backward};
+    const tn_value arg = tn_value_tensor(VECTOR(s, 1, 1, 2));
+    tn_value out = tn_value_none();
+    tn_scope_call(s, define(ctx, &def), &arg, 1, &out, 1);
+    tn_backward(s, tn_sum(s, out.as.tensor));
+    expect_error(s, text);
+}
+
 static int32_t list_for_one(void *self, const tn_call *call)
 {
     static tn_tensor *grads[2];
@@ -542,22 +566,11 @@ static int32_t list_for_one(void *self, const tn_call *call)
     return TN_OK;
 }
 
-static int32_t sine_of_x(void *self, const tn_call *call)
-{
-    return call->host->set_output(call, 0, tn_sin(call->host->call_scope(call), call->args[0].as.tensor));
-}
-
 Test(function, operators_that_give_a_list_for_one_tensor)
 {
-    const tn_operator_def def = {.size = sizeof def,
-                                 .schema = "mylib::sine(Tensor x) -> Tensor",
-                                 .composite = sine_of_x,
-                                 .backward = list_for_one};
-    const tn_value arg = tn_value_tensor(VECTOR(s, 1, 1, 2));
-    tn_value out = tn_value_none();
-    tn_scope_call(s, define(ctx, &def), &arg, 1, &out, 1);
-    tn_backward(s, tn_sum(s, out.as.tensor));
-    expect_error(s, "mylib::sine: backward gave a list of 2 gradients for argument 'x', which is one tensor");
+    expect_no_gradient(
+        "mylib::one(Tensor x) -> Tensor", list_for_one,
+        "mylib::one: backward gave a list of 2 gradients for argument 'x', which is one tensor");
     end();
 }
 
@@ -638,11 +651,6 @@ static int32_t wrong_backward(void *self, const tn_call *call)
                                   changed(call->host->call_scope(call), tn_value_as_tensor(call->args[0])));
 }
 
-static int32_t copy_of_self(void *self, const tn_call *call)
-{
-    return call->host->set_output(call, 0, tn_clone(call->host->call_scope(call), call->args[0].as.tensor));
-}
-
 static int32_t forward_copies(tn_function_call *call, tn_scope *scope, tn_tensors ins, tn_tensor **outs)
 {
     outs[0] = tn_clone(scope, ins.data[0]);
@@ -658,12 +666,12 @@ static int32_t backward_changes(tn_function_call *call, tn_scope *scope, tn_tens
 /* As in PyTorch; a real dtype is cast. */
 Test(function, gradients_of_another_device_or_kind)
 {
-    const tn_operator_def def = {.size = sizeof def,
-                                 .schema = "mylib::copy(Tensor self) -> Tensor",
-                                 .composite = copy_of_self,
-                                 .backward = wrong_backward};
     const tn_function function = {
         .size = sizeof function, .name = "Copy", .forward = forward_copies, .backward = backward_changes};
+    const tn_operator_def def = {.size = sizeof def,
+                                 .schema = "mylib::copy(Tensor self) -> Tensor",
+                                 .composite = copy_of_x,
+                                 .backward = wrong_backward};
     const uint32_t op = define(ctx, &def);
     static const struct {
         int32_t is_complex, is_function;
@@ -698,29 +706,11 @@ Test(function, gradients_of_another_device_or_kind)
     end();
 }
 
-static int32_t fails_in_a_product(void *self, const tn_call *call)
-{
-    tn_tensor *g = tn_value_as_tensor(call->args[0]);
-    return call->host->set_output(call, 0, tn_mm(call->host->call_scope(call), g, g));
-}
-
 Test(function, an_error_says_whose_gradient_failed)
 {
-    const tn_operator_def def = {.size = sizeof def,
-                                 .schema = "mylib::failing(Tensor self) -> Tensor",
-                                 .composite = copy_of_self,
-                                 .backward = fails_in_a_product};
-    const tn_value arg = tn_value_tensor(VECTOR(s, 1, 1, 2));
-    tn_value out = tn_value_none();
-    tn_scope_call(s, define(ctx, &def), &arg, 1, &out, 1);
-    tn_backward(s, tn_sum(s, out.as.tensor));
-    expect_error(s, "(in the gradient of mylib::failing)");
+    expect_no_gradient("mylib::failing(Tensor x) -> Tensor", product_of_x,
+                       "(in the gradient of mylib::failing)");
     end();
-}
-
-static int32_t square_of_self(void *self, const tn_call *call)
-{
-    return call->host->set_output(call, 0, tn_square(call->host->call_scope(call), call->args[0].as.tensor));
 }
 
 static int32_t slope_of_square(void *self, const tn_call *call)
@@ -738,7 +728,7 @@ Test(function, operators_that_are_differentiable_once)
                                      .schema = "mylib::square(Tensor self) -> Tensor",
                                      .saves = "self",
                                      .tags = once ? TN_TAG_BIT_DIFFERENTIABLE_ONCE : 0,
-                                     .composite = square_of_self,
+                                     .composite = square_of_x,
                                      .backward = slope_of_square};
         tn_tensor *x = VECTOR(s, 1, 1, 2), *first = NULL, *second = NULL;
         const tn_value arg = tn_value_tensor(x);
@@ -757,17 +747,12 @@ Test(function, operators_that_are_differentiable_once)
     end();
 }
 
-static int32_t exponential_elsewhere(void *self, const tn_call *call)
-{
-    return call->host->set_output(call, 0, tn_exp(call->host->call_scope(call), call->args[0].as.tensor));
-}
-
 /* What a composite gives in place of the argument that it should write is copied there, with its gradient. */
 Test(function, composites_in_place_that_give_another_tensor)
 {
     const tn_operator_def def = {.size = sizeof def,
                                  .schema = "mylib::exp_(Tensor(a!) self) -> Tensor(a!)",
-                                 .composite = exponential_elsewhere};
+                                 .composite = exponential_of_x};
     const uint32_t op = define(ctx, &def);
     tn_tensor *x = VECTOR(s, 1, 0, 1), *y = tn_mul_scalar(s, x, 1);
     tn_value arg = tn_value_tensor(y), out = tn_value_none();

@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import declared
+
 HANDLES = ("tn_context", "tn_scope", "tn_tensor", "tn_stream", "tn_event", "tn_graph", "tn_memory_pool", "tn_generator", "tn_communicator",
            "tn_safetensors", "tn_node", "tn_call_trace", "tn_error", "tn_call", "tn_function_call")
 HEADERS = ("context", "tensor", "autograd", "device", "random", "io", "inspect", "graph", "collectives", "interop", "trace", "op", "value")
@@ -82,21 +84,7 @@ int main(void)
 def functions(include):
     """(name, [parameter]) of each function that the headers declare."""
     for header in HEADERS:
-        text = (include / f"{header}.h").read_text()
-        text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-        text = re.sub(r"^\s*#.*?(?<!\\)$", " ", text, flags=re.M)
-        for match in re.finditer(r"TN_API\s+([^;{]*?)\b(tn_\w+)\(([^;{]*?)\)\s*(?:TN_\w+(?:\([^)]*\))?\s*)*;", text, flags=re.S):
-            depth, word, words = 0, "", []
-            for char in match[3]:
-                depth += (char == "(") - (char == ")")
-                if char == "," and not depth:
-                    words.append(word)
-                    word = ""
-                else:
-                    word += char
-            words.append(word)
-            words = [" ".join(re.sub(r"\bTN_(?!DEVICE)[A-Z_]+\b", "", w).split()) for w in words]
-            yield match[2], [] if words in (["void"], [""]) else words
+        yield from ((name, parameters) for _, name, parameters in declared.functions(include, header))
 
 
 def kind(parameter):

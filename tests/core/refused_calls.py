@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from declared import functions
+
 # They end, read or change the scope itself.
 OF_SCOPES = {"tn_scope_close", "tn_scope_place", "tn_scope_call_place", "tn_scope_add_to_error", "tn_scope_clear", "tn_scope_fail",
              "tn_scope_adopt", "tn_scope_return", "tn_drop", "tn_scope_open_child", "tn_scope_context", "tn_scope_failed",
@@ -224,27 +226,6 @@ int main(int argc, char **argv)
 """
 
 
-def functions(include, header):
-    """(result, name, [parameter]) of each function that a header declares."""
-    text = (include / f"{header}.h").read_text()
-    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-    text = re.sub(r"^\s*#.*?(?<!\\)$", " ", text, flags=re.M)
-    tail = r"\s*(?:(?:TN_\w+|__attribute__)(?:\([^;]*\))?\s*)*;"
-    for match in re.finditer(r"TN_API\s+([^;{]*?)\b(tn_\w+)\(([^;{]*?)\)" + tail, text, flags=re.S):
-        depth, word, words = 0, "", []
-        for char in match[3]:
-            depth += (char == "(") - (char == ")")
-            if char == "," and not depth:
-                words.append(word)
-                word = ""
-            else:
-                word += char
-        words.append(word)
-        words = [" ".join(re.sub(r"\bTN_(?!DEVICE)[A-Z_]+\b", "", w).split()) for w in words]
-        result = " ".join(re.sub(r"\bTN_[A-Z_]+\b", "", match[1]).split())
-        yield result, match[2], [] if words in (["void"], [""]) else words
-
-
 OBJECTS = ("tn_context tn_scope tn_tensor tn_stream tn_event tn_generator tn_memory_pool tn_graph tn_module tn_optimizer tn_average "
            "tn_grad_scaler tn_dataset tn_loader tn_file tn_pt tn_safetensors tn_events tn_progress tn_node").split()
 FUNCTIONS = ("tn_tensors_fn tn_closure tn_next_input tn_check_fn tn_tensor_hook tn_accumulate_hook tn_multi_hook_fn tn_node_hook "
@@ -271,12 +252,9 @@ def value(parameter):
         return "(void *)called"
     if type_name in ("tn_tensors", "tn_named_tensors"):
         return f"v_{type_name}"
-    if type_name == "tn_ints":
-        return "TN_INTS(4, 4)"
-    if type_name == "tn_value":
-        return "tn_value_int(1)"
-    if type_name in ("tn_device", "tn_dtype"):
-        return {"tn_device": "TN_CPU", "tn_dtype": "TN_FLOAT32"}[type_name]
+    values = {"tn_ints": "TN_INTS(4, 4)", "tn_value": "tn_value_int(1)", "tn_device": "TN_CPU", "tn_dtype": "TN_FLOAT32"}
+    if type_name in values:
+        return values[type_name]
     return "1" if re.match(r"u?int\d+_t|double|float|int|size_t", type_name) else f"({type_name}){{0}}"
 
 

@@ -92,11 +92,15 @@ static int32_t wrong_gradient(void *self, const tn_call *call)
 }
 
 /* In float32, on the device meta, complex. */
-static int32_t float_gradient(void *self, const tn_call *call)
+static int32_t give_gradient(const tn_call *call, tn_dtype dtype)
 {
     tn_scope *s = call->host->call_scope(call);
     tn_tensor *g = tn_mul_scalar(s, call->args[0].as.tensor, 2);
-    return call->host->set_output(call, 0, tn_to_dtype_layout(s, g, .dtype = TN_FLOAT32));
+    return call->host->set_output(call, 0, tn_to_dtype_layout(s, g, .dtype = dtype));
+}
+static int32_t float_gradient(void *self, const tn_call *call)
+{
+    return give_gradient(call, TN_FLOAT32);
 }
 static int32_t meta_gradient(void *self, const tn_call *call)
 {
@@ -106,9 +110,7 @@ static int32_t meta_gradient(void *self, const tn_call *call)
 }
 static int32_t complex_gradient(void *self, const tn_call *call)
 {
-    tn_scope *s = call->host->call_scope(call);
-    tn_tensor *g = tn_mul_scalar(s, call->args[0].as.tensor, 2);
-    return call->host->set_output(call, 0, tn_to_dtype_layout(s, g, .dtype = TN_COMPLEX128));
+    return give_gradient(call, TN_COMPLEX128);
 }
 
 /* ---- Shape rule ---- */
