@@ -243,11 +243,11 @@ static tn_tensor *in_place_inside(tn_scope *s, tn_device d)
     return tn_value_as_tensor(out);
 }
 
-/* In place on memory that the program itself has not written. */
+/* In place on memory that no call has filled with floats. */
 static tn_tensor *in_place_on_nans(tn_scope *s, tn_device d)
 {
-    leave_nans(s, d);
-    return tn_log_(s, tn_empty(s, TN_INTS(64, 64), .dtype = TN_FLOAT32, .device = d));
+    tn_tensor *bits = tn_full(s, TN_INTS(64, 64), 0x7fc00000, .dtype = TN_INT32, .device = d);
+    return tn_log_(s, tn_view_dtype(s, bits, TN_FLOAT32));
 }
 
 /* Numbers that cannot be either, tensors without memory or elements: never read. */
