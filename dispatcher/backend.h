@@ -108,11 +108,12 @@ static inline const tni_kernel *tni_kernel_next(const tni_kernel *after, tn_dtyp
     return tni_kernel_for(tni_kernel_follower(after), dtype);
 }
 #define TNI_BINDING_FLAGS 0xffffu /* of TN_CALL_... */
+/* The error of an operator, or of its kernel, in deterministic mode. */
+int32_t tni_refuse_nondeterministic(const tni_op *op);
 /* Whether the kernel may run. Otherwise the result of the call: a refusal, or the status of a kernel that has run
  * here because it has a scope, or is measured or waited for. */
 #define TNI_KERNEL_MAY_RUN (-1)
 int32_t tni_kernel_ask(tni_frame *f, const tni_kernel *k, const char **reason);
-int32_t tni_refuse_nondeterministic(const tni_op *op);
 int32_t tni_kernel_after(tni_frame *f, const tni_kernel *k, int32_t status, const char **reason);
 /* Asks can_run, then runs a kernel of the base operator. TN_E_UNSUPPORTED: it refused and wrote nothing;
  * *reason (static) says why. */

@@ -203,7 +203,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
         if (TNI_UNLIKELY(atomic_load_explicit(&ctx->flags, memory_order_relaxed) &
                          (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_MOVED)))
             status = check_handles(f);
-        if (TNI_UNLIKELY(state & FOREIGN)) status = refuse_foreign(f);
+        if (TNI_UNLIKELY(state & FOREIGN) && !status) status = refuse_foreign(f);
         if (!status) {
             tni_tls.call_depth++;
             status = run_layers(f, ctx->registry, op, state);

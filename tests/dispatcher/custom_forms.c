@@ -183,6 +183,10 @@ Test(custom_forms, results_that_the_schema_does_not_have)
             cr_expect_eq(outs[0].tag, cases[i].results.values[0].tag);
         }
     }
+}
+
+Test(custom_forms, results_that_nobody_could_give)
+{
     REFUSE(TN_E_ARGUMENT,
            "operator test::f: result 1 is Tensor[], which only a composite without a shape rule can give",
            .size = sizeof(tn_operator_def), .schema = "test::f(Tensor x) -> (Tensor, Tensor[])");

@@ -310,7 +310,7 @@ typedef struct tn_device_interface {
     /* TN_OK or TN_E_DEVICE_LOST; must not wait. Asked when another slot or a kernel has returned
      * TN_E_DEVICE_LOST. NULL: the device is never lost. */
     int32_t (*status)(void *self, void *device);
-    /* Waits for all streams, and returns a late error if there is one. */
+    /* Waits for all streams, and returns a late error if there is one. The host has waited for each of its own before. */
     int32_t (*synchronize)(void *self, void *device);
     /* The vendor's own handle, for host->native and programs. `handle` is the stream or the allocation; NULL for the
      * other kinds (TN_NATIVE_...). TN_E_UNSUPPORTED: there is none. NULL: there are none. */
