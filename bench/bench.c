@@ -49,11 +49,24 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int finish(bench *b)
+{
+    if (b->device == TN_CPU || !tn_device_synchronize(b->ctx, b->device)) return 0;
+    return bench_failed(b, NULL);
+}
+
 static int sample(bench *b, int64_t n, double *out_seconds)
 {
-    double from = now();
-    int status = b->current->run(b, n);
-    *out_seconds = now() - from;
+    int host_only = b->runs_ahead && b->device != TN_CPU, status = 0;
+    int64_t piece = host_only ? b->runs_ahead : n;
+    *out_seconds = 0;
+    for (; n > 0 && !status; n -= piece) {
+        double from = now();
+        status = b->current->run(b, n < piece ? n : piece);
+        if (!status && !host_only) status = finish(b);
+        *out_seconds += now() - from;
+        if (!status && host_only) status = finish(b);
+    }
     return status;
 }
 
@@ -93,12 +106,24 @@ static void close_case(bench *b)
     free(b->state);
     b->current = NULL;
     b->state = NULL;
+    b->runs_ahead = 0;
+}
+
+/* The device that the request names. */
+static int choose_device(bench *b)
+{
+    const cJSON *device = cJSON_GetObjectItem(b->request, "device");
+    b->device = TN_CPU;
+    if (!cJSON_IsString(device)) return 0;
+    b->device = tn_device_choose(b->ctx, device->valuestring, NULL);
+    return b->device & TN_DEVICE_MISSING ? bench_failed(b, NULL) : 0;
 }
 
 /* *out_seconds receives the time of the first run, which loads what opens at first need. */
 static int open_case(bench *b, const bench_case *cases, uint32_t count, const char *name, double *out_seconds)
 {
     close_case(b);
+    if (choose_device(b)) return 1;
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(cases[i].name, name) != 0) continue;
         b->current = &cases[i];

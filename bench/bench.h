@@ -4,8 +4,9 @@
  * its standard streams, so that samples of Tenon and of its peer alternate in time. Each request and each
  * answer is one line of JSON.
  *
- * {"open": "add", ...}: prepares a case; the other members are the case's own. The answer is {"first": ns},
- * the time of a first run, or {"absent": "why"}.
+ * {"open": "add", "device": "cuda:0", ...}: prepares a case on a device, the CPU where none is named; the other
+ * members are the case's own. The answer is {"first": ns}, the time of a first run, or {"absent": "why"}. A sample
+ * ends when the device has done its work.
  *
  * {"time": 0.1}: runs the case for about that many seconds. The answer is {"ns": 41.2, "n": 250000}, the
  * median time of one run over several samples.
@@ -44,6 +45,10 @@ struct bench {
     tn_context *ctx;
     const bench_case *current; /* NULL: none is open */
     const cJSON *request;      /* while open runs; NULL in counting */
+    tn_device device;          /* of the case */
+    /* `open` may set it: on a device only the time counts in which the host makes its calls. After so many runs, whose
+     * work every queue holds, it waits for the device. 0: all time counts. */
+    int64_t runs_ahead;
     void *state;
     double value; /* of the last run: a loss, say */
     char reason[512];

@@ -117,11 +117,12 @@ static tn_tensor *blocks_forward(tn_scope *s, tn_module *net, tn_tensor *x)
     return tn_module_forward(s, tn_module_child(net, "ln_f"), x);
 }
 
-/* A parameter drawn from N(0, 0.02^2). */
-static void parameter_create(tn_module *m, const char *name, tn_ints size, tn_dtype dtype)
+/* A parameter drawn from N(0, 0.02^2), of the dtype and on the device of `like`. */
+static void parameter_create(tn_module *m, const char *name, tn_ints size, const tn_tensor *like)
 {
     tn_scope *s = tn_scope_open(tn_module_context(m));
-    tn_module_add_parameter(m, name, tn_init_normal(s, tn_empty(s, size, .dtype = dtype), 0, 0.02, NULL));
+    tn_tensor *x = tn_empty(s, size, .dtype = tn_tensor_dtype(like), .device = tn_tensor_device(like));
+    tn_module_add_parameter(m, name, tn_init_normal(s, x, 0, 0.02, NULL));
     if (tn_scope_failed(s)) tn_module_fail(m, tn_scope_failed(s), tn_scope_error(s)->message);
     tn_scope_close(s);
 }
@@ -155,9 +156,9 @@ static void vit_create(tn_module *net, const sizes *z)
 {
     int64_t side = z->length / 16;
     tn_conv2d_create(net, "patch", 3, z->width, TN_INTS(16), .stride = TN_INTS(16));
-    tn_dtype dtype = tn_tensor_dtype(tn_module_tensor(net, "patch.weight"));
-    parameter_create(net, "token", TN_INTS(1, 1, z->width), dtype);
-    parameter_create(net, "places", TN_INTS(1, 1 + side * side, z->width), dtype);
+    const tn_tensor *patch = tn_module_tensor(net, "patch.weight");
+    parameter_create(net, "token", TN_INTS(1, 1, z->width), patch);
+    parameter_create(net, "places", TN_INTS(1, 1 + side * side, z->width), patch);
     blocks_create(net, z, 0, "none");
     tn_layer_norm_create(net, "ln_f", TN_INTS(z->width));
     tn_linear_create(net, "head", z->width, z->classes);
@@ -290,7 +291,7 @@ static const char *request_text(const bench *b, const char *key)
 }
 
 /* Tokens and labels: 7919 i modulo their number; pixels: from -1 to 1 by the same rule. */
-static int inputs_create(training *t, tn_dtype dtype)
+static int inputs_create(training *t, tn_dtype dtype, tn_device device)
 {
     const sizes *z = &t->z;
     tn_scope *s = t->s;
@@ -302,15 +303,15 @@ static int inputs_create(training *t, tn_dtype dtype)
     for (int64_t i = 0; pixels && i < count; i++) pixels[i] = (double)(7919 * i % 1000) / 500 - 1;
     if (numbers && pixels) {
         if (t->model->inputs == TOKENS)
-            t->input = tn_from_data(s, TN_INT64, TN_INTS(z->batch, z->length), numbers, TN_CPU);
+            t->input = tn_from_data(s, TN_INT64, TN_INTS(z->batch, z->length), numbers, device);
         else if (t->model->inputs == IMAGES)
             t->input =
                 tn_from_data(s, TN_FLOAT64, TN_INTS(z->batch, 3, z->length, z->length), pixels, TN_CPU);
         else
             t->input = tn_from_data(s, TN_FLOAT64, TN_INTS(z->batch, z->length), pixels, TN_CPU);
-        if (t->model->inputs != TOKENS) t->input = tn_to(s, t->input, dtype);
-        t->labels = tn_from_data(s, TN_INT64, TN_INTS(labels), numbers + 1, TN_CPU);
-        t->positions = tn_arange(s, TN_SCALAR(z->length), .dtype = TN_INT64);
+        if (t->model->inputs != TOKENS) t->input = tn_to_device(s, t->input, device, dtype);
+        t->labels = tn_from_data(s, TN_INT64, TN_INTS(labels), numbers + 1, device);
+        t->positions = tn_arange(s, TN_SCALAR(z->length), .dtype = TN_INT64, .device = device);
     }
     free(pixels);
     free(numbers);
@@ -331,14 +332,14 @@ static void weights_channels_last(tn_module *m, void *user)
 }
 
 /* Gives each block room for the keys and values of `length` tokens. */
-static void caches_create(training *t, tn_dtype dtype)
+static void caches_create(training *t, tn_dtype dtype, tn_device device)
 {
     const tn_module *list = tn_module_child(t->net, "h");
     tn_ints size = TN_INTS(1, t->z.heads, t->z.length, t->z.width / t->z.heads);
     for (uint32_t i = 0; i < tn_module_child_count(list); i++) {
         block *b = tn_module_state(tn_module_child_at(list, i));
-        b->keys = tn_zeros(t->s, size, .dtype = dtype);
-        b->values = tn_zeros(t->s, size, .dtype = dtype);
+        b->keys = tn_zeros(t->s, size, .dtype = dtype, .device = device);
+        b->values = tn_zeros(t->s, size, .dtype = dtype, .device = device);
         b->position = &t->position;
     }
 }
@@ -350,12 +351,12 @@ static int net_create(bench *b, training *t, tn_dtype dtype)
     kind.forward = t->model->forward;
     tn_manual_seed(b->ctx, 1);
     t->net = tn_module_create(b->ctx, "model", kind.forward ? &kind : NULL);
-    tn_module_to(t->net, TN_CPU, is_low ? TN_FLOAT32 : dtype);
+    tn_module_to(t->net, b->device, is_low ? TN_FLOAT32 : dtype);
     t->model->create(t->net, &t->z);
     if (*request_text(b, "weights")) tn_module_save(t->net, request_text(b, "weights"));
     if (t->model->is_decoding) {
-        tn_module_to(t->net, TN_CPU, dtype);
-        caches_create(t, dtype);
+        tn_module_to(t->net, b->device, dtype);
+        caches_create(t, dtype, b->device);
     } else if (is_low) {
         t->autocast = dtype;
     }
@@ -379,7 +380,7 @@ static int model_open(bench *b)
     t->z = b->request && cJSON_IsTrue(cJSON_GetObjectItem(b->request, "small")) ? t->model->small
                                                                                 : t->model->full;
     t->s = tn_scope_open(b->ctx);
-    if (inputs_create(t, dtype == TN_BFLOAT16 ? TN_FLOAT32 : dtype)) return bench_failed(b, t->s);
+    if (inputs_create(t, dtype == TN_BFLOAT16 ? TN_FLOAT32 : dtype, b->device)) return bench_failed(b, t->s);
     if (net_create(b, t, dtype)) return 1;
     if (tn_scope_failed(t->s)) return bench_failed(b, t->s);
     if (t->model->optimizer == TN_SGD)
@@ -433,8 +434,8 @@ static int decode_run(bench *b, int64_t n)
     training *t = b->state;
     for (int64_t i = 0; i < n; i++) {
         tn_scope *s = tn_scope_open_with(b->ctx, &inference);
-        tn_tensor *token = tn_from_data(s, TN_INT64, TN_INTS(1, 1), &t->token, TN_CPU),
-                  *place = tn_from_data(s, TN_INT64, TN_INTS(1), &t->position, TN_CPU);
+        tn_tensor *token = tn_from_data(s, TN_INT64, TN_INTS(1, 1), &t->token, b->device),
+                  *place = tn_from_data(s, TN_INT64, TN_INTS(1), &t->position, b->device);
         tn_tensor *y = tn_module_forward(s, t->net, token, place);
         t->token = tn_item_int(s, tn_argmax(s, y));
         b->value = tn_item_double(s, tn_amax(s, y));

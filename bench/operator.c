@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any operator with any arguments, through the boxed call: {"open": "call"} and the members that
- * kit/calls/request.h lists. With "undo" an operator that takes the same arguments follows each call. With "device"
- * tensors are on that device, and a sample ends when the device has done its calls. */
+ * kit/calls/request.h lists. With "undo" an operator that takes the same arguments follows each call. */
 #include "bench.h"
 #include "kit/calls/request.h"
 
@@ -11,7 +10,6 @@ typedef struct operation {
     tn_scope *s;                       /* owns arguments and their lists */
     cJSON *request;                    /* has their texts */
     uint32_t op, undo, n_args, n_outs; /* undo: 0 if there is none */
-    tn_device device;
     tn_value args[REQUEST_MAX_ARGUMENTS];
 } operation;
 
@@ -22,27 +20,26 @@ static uint32_t named_operator(const bench *b, const char *key)
     return cJSON_IsString(name) ? tn_operator_find(b->ctx, name->valuestring) : 0;
 }
 
-static tn_tensor *moved(const operation *o, tn_tensor *t)
+static tn_tensor *moved(tn_scope *s, tn_tensor *t, tn_device device)
 {
-    return t ? tn_to_device(o->s, t, o->device, tn_tensor_dtype(t)) : NULL;
+    return t ? tn_to_device(s, t, device, tn_tensor_dtype(t)) : NULL;
 }
 
 /* The tensors of the arguments become copies on the device. */
-static void move_arguments(operation *o)
+static void move_arguments(operation *o, tn_device device)
 {
     for (uint32_t i = 0; i < o->n_args; i++) {
         tn_value *v = &o->args[i];
-        if (v->tag == TN_TAG_TENSOR) v->as.tensor = moved(o, v->as.tensor);
+        if (v->tag == TN_TAG_TENSOR) v->as.tensor = moved(o->s, v->as.tensor, device);
         if (v->tag != TN_TAG_TENSORS) continue;
         tn_tensor **list = tn_scope_memory(o->s, (v->count + 1) * sizeof *list);
-        for (uint32_t k = 0; list && k < v->count; k++) list[k] = moved(o, v->as.tensors[k]);
+        for (uint32_t k = 0; list && k < v->count; k++) list[k] = moved(o->s, v->as.tensors[k], device);
         v->as.tensors = list;
     }
 }
 
 static int call_open(bench *b)
 {
-    const cJSON *device = cJSON_GetObjectItem(b->request, "device");
     operation *o = bench_state(b, sizeof *o);
     if (!o) return 1;
     o->s = tn_scope_open(b->ctx);
@@ -53,9 +50,7 @@ static int call_open(bench *b)
     if (o->n_outs > MAX_RESULTS) return bench_absent(b, "the operator has too many results");
     o->request = cJSON_Duplicate(b->request, 1);
     o->n_args = request_arguments(o->s, o->op, o->request, o->args);
-    o->device = tn_device_choose(b->ctx, cJSON_IsString(device) ? device->valuestring : "cpu", NULL);
-    if (o->device & TN_DEVICE_MISSING) return bench_failed(b, NULL);
-    if (o->device != TN_CPU && !tn_scope_failed(o->s)) move_arguments(o);
+    if (b->device != TN_CPU && !tn_scope_failed(o->s)) move_arguments(o, b->device);
     return tn_scope_failed(o->s) ? bench_failed(b, o->s) : 0;
 }
 
@@ -87,8 +82,6 @@ static int call_run(bench *b, int64_t n)
     int failed = 0;
     for (int64_t i = 0; i < n && !failed; i++)
         failed = call_once(b, o->op) || (o->undo && call_once(b, o->undo));
-    if (!failed && o->device != TN_CPU && tn_device_synchronize(b->ctx, o->device))
-        failed = bench_failed(b, NULL);
     return failed;
 }
 

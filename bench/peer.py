@@ -133,22 +133,38 @@ def open_call(request):
 
 # ---- The training step -------------------------------------------------------------------------------------------
 
-def open_step(dtype):
+def open_step(form):
     nn = torch.nn
     model = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.MaxPool2d(2), nn.BatchNorm2d(16), nn.ReLU(),
                           nn.Conv2d(16, 32, 3, padding=1), nn.MaxPool2d(2), nn.BatchNorm2d(32), nn.ReLU(),
                           nn.Flatten(), nn.Linear(1568, 128), nn.ReLU(), nn.Linear(128, 10))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=1e-2)
+    if form in ("sgd", "graph"):
+        optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    else:
+        optimiser = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=1e-2)
     images, labels = torch.rand(128, 1, 28, 28) * 2 - 1, torch.arange(128) % 10
 
     def step():
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.bfloat16):
+        with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=form == "bfloat16"):
             logits = model(images)
         torch.nn.functional.cross_entropy(logits.float(), labels).backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
 
-    return loop(step)
+    return loop(captured(step) if form == "graph" else step)
+
+
+def captured(step):
+    """Replays a step that was captured after some that make what stays."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 # ---- Requests ----------------------------------------------------------------------------------------------------
@@ -160,6 +176,8 @@ class Server:
         self.calls = None
         self.run = None
         self.value = None  # a step that returns its value
+        self.device = "cpu"
+        self.calls_ahead = 0  # on a device only the host's time counts; after so many runs it waits
         self.start = status_bytes("VmRSS")
 
     def find(self, request):
@@ -171,10 +189,11 @@ class Server:
             self.value = step
             return loop(step)
         if name.startswith("step"):
-            return open_step(torch.bfloat16 if name == "step_bfloat16" else torch.float32)
+            return open_step(name.partition("_")[2])
         if self.calls is None:
             self.calls = python_calls()
-            self.native = compile_calls(self.library) if self.library else None
+            self.native = compile_calls(self.library) if self.library and self.device == "cpu" else None
+        self.calls_ahead = 256 // CHAIN if name.startswith("chain") else 256  # as in calls.c
         if name not in self.calls and not (self.native and self.native(name.encode(), 0) == 0):
             raise LookupError(f"no case '{name}'")
         if self.native and self.native(name.encode(), 1) == 0:
@@ -182,15 +201,33 @@ class Server:
         return self.calls[name]
 
     def open(self, request):
-        self.run = None
+        self.run, self.calls_ahead = None, 0
+        device = request.get("device", "cpu")
+        if device != self.device:
+            torch.set_default_device(device)
+            torch.ones(1)  # fails where there is no such device
+            self.device, self.calls = device, None
         run = self.find(request)
         self.run = run
         return {"first": self.sample(1) * 1e9}
 
+    def finish(self):
+        if self.device != "cpu":
+            torch.get_device_module(self.device).synchronize()
+
     def sample(self, n):
-        begin = NOW()
-        self.run(n)
-        return NOW() - begin
+        host_only = self.calls_ahead and self.device != "cpu"
+        took = 0
+        while n > 0:
+            count = min(n, self.calls_ahead) if host_only else n
+            begin = NOW()
+            self.run(count)
+            if not host_only:
+                self.finish()
+            took += NOW() - begin
+            self.finish()
+            n -= count
+        return took
 
     def time(self, seconds):
         if not self.run:

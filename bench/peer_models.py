@@ -189,7 +189,7 @@ def open_model(request):
         optimiser = torch.optim.AdamW(net.parameters(), lr=3e-4, weight_decay=0.1, fused=True)
 
     def step():
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=low):
             y = net(x)
         y = y.reshape(-1, z.classes)
         loss = F.cross_entropy(y.float() if low else y, labels)

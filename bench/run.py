@@ -31,15 +31,18 @@ CHAIN = 100
 # ---- Workers -----------------------------------------------------------------------------------------------------
 
 class Worker:
-    """A program that answers the requests of bench.h. One that has died is started again for the next case."""
+    """A program that answers the requests of bench.h, for cases on a device. One that has died is started again for the next case."""
 
-    def __init__(self, *command):
+    def __init__(self, *command, device=None):
         self.command = [str(part) for part in command]
+        self.device = device
         self.process = None
 
     def ask(self, **request):
         if self.process is None:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.device and "open" in request:
+            request.setdefault("device", self.device)
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -72,6 +75,13 @@ def find_peer():
     return None, None
 
 
+def peer_device(name):
+    """PyTorch's name of a device, or None: its HIP devices have CUDA's names."""
+    kind, _, number = name.partition(":")
+    kind = {"cpu": "cpu", "cuda": "cuda", "hip": "cuda", "xpu": "xpu"}.get(kind)
+    return f"{kind}:{number}" if kind and number else kind
+
+
 class Bench:
     def __init__(self, options):
         self.build = options.build
@@ -83,12 +93,17 @@ class Bench:
         self.results = {}
 
     def program(self, name):
-        return Worker(self.build / "bench" / f"bench_{name}")
+        if name == "native" and self.options.device:
+            return None # the libraries called directly are the CPU's
+        return Worker(self.build / "bench" / f"bench_{name}", device=self.options.device)
 
     def peer(self):
-        """The PyTorch worker, or None."""
+        """The PyTorch worker, or None, also where PyTorch has no such device."""
         library = (self.build / "bench" / "peer_calls.so").resolve()
-        return Worker(self.python, "-W", "ignore", HERE / "peer.py", "--calls", library) if self.python else None
+        device = peer_device(self.options.device or "cpu")
+        if not self.python or not device:
+            return None
+        return Worker(self.python, "-W", "ignore", HERE / "peer.py", "--calls", library, device=device)
 
     def compare(self, workers, requests, rounds=None, seconds=None, long_run=math.inf):
         """Median nanoseconds for each worker, or None and the reason. A request None is skipped.
@@ -113,8 +128,8 @@ class Bench:
         return [statistics.median(s) if s and not reasons[i] else None for i, s in enumerate(samples)], reasons
 
     def instructions(self, program, case):
-        """Instructions of one run by callgrind: N and 10 N runs, the difference divided."""
-        if not self.valgrind:
+        """Instructions of one run by callgrind on the CPU: N and 10 N runs, the difference divided."""
+        if not self.valgrind or self.options.device:
             return None
         n = 20 if case.startswith("chain") else 200
         totals = []
@@ -231,17 +246,19 @@ def table_calls(file):
 
 def bench_pointwise(b):
     size = 16 * 1024 * 1024
-    report = Report("pointwise: 64 MiB tensors, GB/s and share of memcpy with as many threads",
-                    ["case", "tenon GB/s", "of memcpy", "torch GB/s", "of memcpy", "torch/tenon"])
-    with b.workers("operator", "peer", "native") as workers:
+    report = Report("pointwise: 64 MiB tensors, GB/s and share of a copy: memcpy with as many threads, on a device copy_",
+                    ["case", "tenon GB/s", "of copy", "torch GB/s", "of copy", "torch/tenon"])
+    whole = {"t": [size], "d": "float32"}
+    copying = {"open": "call", "op": "aten::copy_", "args": [whole, whole]} if b.options.device else {"open": "memcpy", "m": size}
+    with b.workers("operator", "peer", "operator" if b.options.device else "native") as workers:
         for name, call in table_calls("pointwise.tsv"):
-            (ours, theirs, copy), reasons = b.compare(workers, [call, call, {"open": "memcpy", "m": size}])
+            (ours, theirs, copy), reasons = b.compare(workers, [call, call, copying])
             volume = notation.call_bytes(call)
             speeds = [volume / t if t else None for t in (ours, theirs)]
-            memcpy = ratio(8 * size, copy)
-            report.add([name, figure(speeds[0]), percent(speeds[0], memcpy), figure(speeds[1]), percent(speeds[1], memcpy),
+            most = ratio(8 * size, copy)
+            report.add([name, figure(speeds[0]), percent(speeds[0], most), figure(speeds[1]), percent(speeds[1], most),
                         figure(ratio(theirs, ours), 2)], reasons[0])
-            b.keep("pointwise", {"case": name, "ns": ours, "torch_ns": theirs, "bytes": volume, "memcpy_gbs": memcpy})
+            b.keep("pointwise", {"case": name, "ns": ours, "torch_ns": theirs, "bytes": volume, "copy_gbs": most})
     report.show()
 
 
@@ -299,7 +316,7 @@ def bench_conv(b):
 
 def least_times(b, workers, requests):
     """Least nanoseconds for each worker over interleaved rounds, or None and the reasons: other work only adds to a time."""
-    answers = [worker.ask(**request) for worker, request in zip(workers, requests)]
+    answers = [worker.ask(**request) if worker else {"absent": "not asked for"} for worker, request in zip(workers, requests)]
     reasons, least = [answer.get("absent") for answer in answers], [math.inf] * len(workers)
     for _ in range(b.rounds):
         for i, worker in enumerate(workers):
@@ -311,21 +328,21 @@ def least_times(b, workers, requests):
 
 def bench_devices(b):
     device, families = b.options.device, {}
-    report = Report(f"devices: the CPU plugin beside {device}, milliseconds, the least of {b.rounds} rounds",
-                    ["case", "cpu", device, f"cpu/{device}"])
-    with b.workers("operator", "operator") as workers:
+    report = Report(f"devices: the CPU plugin beside {device} and PyTorch there, milliseconds, the least of {b.rounds} rounds",
+                    ["case", "cpu", device, f"cpu/{device}", "torch", f"torch/{device}"])
+    with b.workers("operator", "operator", "peer") as workers:
         for name, family, operator, arguments in notation.table(HERE / "devices.tsv"):
             if b.options.cases and not any(word in name for word in b.options.cases.split(",")):
                 continue
             call = notation.request(operator, arguments)
-            (cpu, other), reasons = least_times(b, workers, [call, {**call, "device": device}])
+            (cpu, other, theirs), reasons = least_times(b, workers, [{**call, "device": "cpu"}, call, call])
             if cpu and other:
                 families.setdefault(family, []).append(cpu / other)
-            report.add([name, figure(cpu and cpu / 1e6, 2), figure(other and other / 1e6, 2), figure(ratio(cpu, other), 2)],
-                       next(filter(None, reasons), None))
-            b.keep("devices", {"case": name, "device": device, "cpu_ns": cpu, "ns": other})
+            report.add([name, *(figure(t and t / 1e6, 2) for t in (cpu, other)), figure(ratio(cpu, other), 2),
+                        figure(theirs and theirs / 1e6, 2), figure(ratio(theirs, other), 2)], next(filter(None, reasons[:2]), None))
+            b.keep("devices", {"case": name, "device": device, "cpu_ns": cpu, "ns": other, "torch_ns": theirs})
     for family, ratios in families.items():
-        report.rows.append([f"  {family}: geometric mean, least", "", "", f"{statistics.geometric_mean(ratios):.2f}, {min(ratios):.2f}"])
+        report.rows.append([f"  {family}: geometric mean, least", "", "", f"{statistics.geometric_mean(ratios):.2f}, {min(ratios):.2f}", "", ""])
     report.show()
 
 
@@ -334,7 +351,7 @@ def bench_devices(b):
 def bench_step(b):
     report = Report("step: a training step of the demo's network, batch 128; peak memory in MiB, whole and since start",
                     ["case", "tenon ms", "torch ms", "torch/tenon", "peak", "torch", "growth", "torch"])
-    for case in ("step", "step_bfloat16"):
+    for case in ("step", "step_bfloat16", "step_sgd", *(["step_graph"] if b.options.device else [])):
         with b.workers("step", "peer") as workers:
             times, reasons = b.compare(workers, [{"open": case}] * 2, rounds=3 * b.rounds)
             peaks = [peak_after(worker, took) for worker, took in zip(workers, times)]
@@ -459,25 +476,25 @@ def bench_workload(b):
     found, absent = {}, {}
     with b.workers("operator", "peer") as workers:
         for operator, _, arguments in calls:
-            call = notation.request(operator, arguments)
+            call = notation.request(operator, re.sub(r"\bf32\b", b.options.dtype, arguments))
             (ours, theirs), reasons = b.compare(workers, [call, call], rounds=2, seconds=seconds, long_run=2 * seconds)
-            b.keep("workload", {"operator": operator, "arguments": arguments, "ns": ours, "torch_ns": theirs,
+            b.keep("workload", {"operator": operator, "arguments": arguments, "dtype": b.options.dtype, "ns": ours, "torch_ns": theirs,
                                 "absent": reasons[0] if not ours else None})
             if not ours:
                 absent.setdefault(f"{operator}: {reasons[0]}", []).append(arguments)
             else:
                 found.setdefault(operator, []).append((ours, theirs))
-    print_workload(calls, found, absent)
+    print_workload(b.options.dtype, calls, found, absent)
 
 
-def print_workload(calls, found, absent):
+def print_workload(dtype, calls, found, absent):
     rows, ratios = [], []
     for operator, times in sorted(found.items()):
         mine = [theirs / ours for ours, theirs in times if theirs]
         ratios += mine
         rows.append((statistics.median(mine) if mine else None, operator, times, mine))
     rows.sort(key=lambda row: (row[0] is None, row[0]))
-    print_table("workload: per operator, medians", ["operator", "calls", "tenon us", "torch us", "torch/tenon", "worst"],
+    print_table(f"workload, {dtype} for f32: per operator, medians" if dtype != "f32" else "workload: per operator, medians", ["operator", "calls", "tenon us", "torch us", "torch/tenon", "worst"],
                 [[operator, len(times), figure(statistics.median(t[0] for t in times) / 1e3),
                   figure(statistics.median([t[1] for t in times if t[1]] or [0]) / 1e3 if mine else None),
                   figure(middle, 2), figure(min(mine, default=None), 2)] for middle, operator, times, mine in rows])
@@ -550,16 +567,20 @@ BENCHES = {"calls": bench_calls, "recording": bench_recording, "pointwise": benc
            "conv": bench_conv, "devices": bench_devices, "step": bench_step, "models": bench_models, "programs": bench_programs, "loader": bench_loader, "start": bench_start, "workload": bench_workload}
 
 
+ON_DEVICES = ["calls", "recording", "pointwise", "gemm", "conv", "devices", "step", "models", "workload"]
+
+
 def main():
     parser = argparse.ArgumentParser(description="Runs the benchmarks.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {' '.join(BENCHES)}; all when none is given")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {' '.join(BENCHES)}; when none is given all that run on the CPU or, with --device, there")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes all figures there, too")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each side (5)")
     parser.add_argument("--seconds", type=float, default=0.1, help="length of a turn (0.1)")
     parser.add_argument("--workload", metavar="FILE", help="recorded calls; TENON_WORKLOAD, else beside the checkout")
     parser.add_argument("--workload-seconds", type=float, default=90, help="for each side of the workload (90)")
+    parser.add_argument("--dtype", default="f32", choices=["f32", "f16", "bf16"], help="of the workload, in the place of f32")
     parser.add_argument("--models", metavar="A,B", help=f"only these models of: {' '.join(MODELS)}")
-    parser.add_argument("--device", metavar="NAME", help="what `devices` measures beside the CPU: opencl:0, cuda:0, ...")
+    parser.add_argument("--device", metavar="NAME", help="where the cases run, those of PyTorch, too: cuda:0, opencl:0, ...")
     parser.add_argument("--cases", metavar="A,B", help="of `devices` only the cases whose names contain one of these")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder")
     parser.add_argument("--threads", type=int, default=2, help="threads of every side (2)")
@@ -582,7 +603,7 @@ def main():
           "peer: none; TENON_PEER_PYTHON names a Python that has torch, its columns stay empty")
     if not b.valgrind:
         print("instructions: none without valgrind")
-    for name in options.names or [name for name in BENCHES if name != "devices" or options.device]:
+    for name in options.names or (ON_DEVICES if options.device else [name for name in BENCHES if name != "devices"]):
         BENCHES[name](b)
     if options.json:
         options.json.write_text(json.dumps({"torch": b.torch, "tables": b.results}, indent=1) + "\n")
