@@ -205,10 +205,11 @@ static int32_t call(checkpoint *c, tn_scope *inner, tn_tensors inputs, tn_tensor
     int32_t status = tn_saved_hooks_push(c->ctx, &hooks);
     if (status) return tni_scope_record(inner, status);
     tni_saved_hook_frame *own = tni_saved_hooks();
-    const uint32_t mode = tn_grad_mode();
+    const uint32_t mode = tn_grad_mode(), lent = tni_scope_lend(inner);
     if (!c->options.any_random_state) own->head.random = &c->random;
     if (hooks.pack == keep_place) own->read = leave_place;
     status = c->f(c->user, inner, inputs, outs);
+    tni_scope_take_back(inner, lent);
     if (status && !tn_scope_failed(inner))
         tni_scope_record(
             inner, tni_error(status, "checkpoint: the function returned the status %d (%s), and no error",

@@ -73,8 +73,7 @@ static int32_t prepare_gradients(const function_node *c, tni_step *step, tn_tens
     int32_t materialise = !(c->function.flags & TN_FUNCTION_NO_MATERIALIZE);
     for (uint32_t i = 0; i < c->n_outs; i++) {
         grads[i] = step->in[i];
-        if (!grads[i] && materialise && tni_is_differentiable(c->notes[i].dtype))
-            grads[i] = zeros_of(step->scope, c->notes + i);
+        if (!grads[i] && materialise) grads[i] = zeros_of(step->scope, c->notes + i);
     }
     return tn_scope_failed(step->scope);
 }
@@ -335,11 +334,12 @@ static int32_t record_call(tn_function_call *call, tn_scope *s, tn_tensors input
 static int32_t run_forward(tn_function_call *call, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
 {
     function_node *c = call->node;
-    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF), lent = tni_scope_lend(s);
     int32_t status = c->function.forward(call, s, inputs, outs);
+    tni_scope_take_back(s, lent);
     tn_set_grad_mode(mode);
     if (tn_scope_failed(s)) return tn_scope_failed(s);
-    if (status) return tni_error_ensure(status, c->name);
+    if (status) return tni_error_ensure(status, c->function.name ? c->function.name : "function_apply");
     for (uint32_t i = 0; i < c->n_outs; i++) {
         if (!outs[i]) return tni_error(TN_E_ARGUMENT, "%s: forward did not set output %u", c->name, i);
     }

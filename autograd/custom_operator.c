@@ -181,12 +181,11 @@ static void custom_rule(tn_scope *s, tni_grad *g)
     const uint32_t mode = tn_grad_mode();
     tn_tensors sources = is_once ? sources_of(s, args, n_args) : (tn_tensors){NULL, 0};
     if (is_once) tn_set_grad_mode(TN_GRAD_OFF);
-    const uint32_t was_lent = s->restores & TNI_SCOPE_LENT;
-    s->restores |= TNI_SCOPE_LENT;
+    const uint32_t lent = tni_scope_lend(s);
     tni_frame_lend(f);
     int32_t status = def->backward(def->self, &call);
     tni_frame_take_back(f);
-    if (!was_lent) s->restores &= ~TNI_SCOPE_LENT;
+    tni_scope_take_back(s, lent);
     tn_set_grad_mode(mode);
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the gradient", status));
     if (tn_scope_failed(s)) blame(s, g, op);

@@ -315,12 +315,14 @@ static int32_t run_entries(tni_backward_run *run)
     int32_t status = TN_OK;
     tn_scope *s = tn_scope_open_child(run->scope, NULL);
     if (!s) return TN_E_OUT_OF_MEMORY;
+    const uint32_t lent = tni_scope_lend(s); /* to hooks and functions of the program */
     while (!status && run->heap_count) {
         tni_entry *e = pop(run);
         uint64_t token = TNI_UNLIKELY(tni_is_profiled(run->ctx)) ? begin_profile(run->ctx, e->node) : 0;
         status = run_entry(run, s, e);
         if (TNI_UNLIKELY(token)) tni_profile_leave(run->ctx, token);
     }
+    tni_scope_take_back(s, lent);
     tn_scope_close(s);
     return status;
 }

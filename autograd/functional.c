@@ -57,7 +57,9 @@ static int32_t make_outputs(point *p, tn_tensors_fn f, void *user)
 {
     tn_tensor **outs = list_of(p->s, p->o.n_outs);
     if (!outs) return tn_scope_failed(p->s);
+    const uint32_t lent = tni_scope_lend(p->s);
     int32_t status = f(user, p->s, p->inputs, outs);
+    tni_scope_take_back(p->s, lent);
     if (status && !tn_scope_failed(p->s)) fail(p->s, tni_error_ensure(status, p->name));
     for (uint32_t i = 0; i < p->o.n_outs && !tn_scope_failed(p->s); i++) {
         if (!outs[i])

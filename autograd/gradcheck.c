@@ -76,7 +76,9 @@ static int32_t is_checked(const tn_tensor *t)
 static int32_t call(const check *c, tn_scope *s, tn_tensors inputs, tn_tensor **outs)
 {
     memset(outs, 0, c->n_outs * sizeof *outs);
+    const uint32_t lent = tni_scope_lend(s);
     int32_t status = c->f(c->user, s, inputs, outs);
+    tni_scope_take_back(s, lent);
     if (status && !tn_scope_failed(s)) fail(s, tni_error_ensure(status, "gradcheck"));
     for (uint32_t i = 0; i < c->n_outs && !tn_scope_failed(s); i++) {
         if (!outs[i]) fail(s, tni_error(TN_E_ARGUMENT, "gradcheck: the function gave no output %u", i));

@@ -87,6 +87,7 @@ typedef struct tni_hook {
         const tni_multi_place *multi;
         tn_tensor *retain; /* borrowed: the tensor removes the hook when it is destroyed */
     } as;
+    struct tni_hook_user *owner; /* of `user`; NULL: the program keeps it */
 } tni_hook;
 
 struct tn_node {
@@ -249,6 +250,8 @@ static inline uint32_t tni_hook_count(const tn_node *node)
 }
 int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle);
 void tni_hook_drop(tn_node *node, uint64_t handle);
+/* Frees the hooks of a node that is destroyed. */
+void tni_hooks_finish(tn_node *node);
 /* Removes the hook that retains the gradient of t. */
 void tni_hook_drop_retain(tn_node *node, const tn_tensor *t);
 int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads);

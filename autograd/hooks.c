@@ -11,6 +11,28 @@
 
 #include <string.h>
 
+/* What a hook's function gets as `user`, if Tenon is to destroy it: a reference of the node, and one of each copy that runs. */
+typedef struct tni_hook_user {
+    atomic_uint refs;
+    tn_context *ctx;
+    void *user;
+    void (*destroy)(void *user);
+} tni_hook_user;
+
+static void release_user(tni_hook_user *owner)
+{
+    if (!owner || atomic_fetch_sub_explicit(&owner->refs, 1, memory_order_acq_rel) != 1) return;
+    owner->destroy(owner->user);
+    tni_free(owner->ctx, owner, sizeof *owner);
+}
+
+void tni_hooks_finish(tn_node *node)
+{
+    const tni_hook *hooks = node->hooks.data;
+    for (uint32_t i = 0; i < node->hooks.count; i++) release_user(hooks[i].owner);
+    tni_vector_finish(node->ctx, &node->hooks, sizeof *hooks);
+}
+
 int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle)
 {
     tni_hook copy = *hook;
@@ -34,14 +56,26 @@ static void remove_at(tn_node *node, uint32_t i)
     atomic_store_explicit(&node->n_hooks, v->count, memory_order_relaxed);
 }
 
+/* The index of a hook in the node's list, whose lock is held; the number of hooks if there is no such hook. */
+static uint32_t index_of(const tn_node *node, uint64_t handle)
+{
+    const tni_hook *hooks = node->hooks.data;
+    uint32_t i = 0;
+    while (i < node->hooks.count && hooks[i].handle != handle) i++;
+    return i;
+}
+
 void tni_hook_drop(tn_node *node, uint64_t handle)
 {
+    tni_hook_user *owner = NULL;
     tni_spin_lock(&node->lock);
-    const tni_hook *hooks = node->hooks.data;
-    for (uint32_t i = node->hooks.count; i-- > 0;) {
-        if (hooks[i].handle == handle) remove_at(node, i);
+    const uint32_t i = index_of(node, handle);
+    if (i < node->hooks.count) {
+        owner = ((const tni_hook *)node->hooks.data)[i].owner;
+        remove_at(node, i);
     }
     tni_spin_unlock(&node->lock);
+    release_user(owner);
 }
 
 void tni_hook_drop_retain(tn_node *node, const tn_tensor *t)
@@ -81,6 +115,7 @@ static int32_t copy_hooks(tn_node *node, tn_scope *s, uint32_t kinds, tni_hook *
         if (!(kinds >> hooks[i].kind & 1u)) continue;
         if (hooks[i].kind == TNI_HOOK_RETAIN && !try_retain(hooks[i].as.retain)) continue;
         if (hooks[i].kind == TNI_HOOK_MULTI) tni_multi_hook_retain(hooks[i].as.multi->hook);
+        if (hooks[i].owner) atomic_fetch_add_explicit(&hooks[i].owner->refs, 1, memory_order_relaxed);
         copy[n++] = hooks[i];
     }
     tni_spin_unlock(&node->lock);
@@ -137,6 +172,7 @@ int32_t tni_run_tensor_hooks(tn_node *node, tn_scope *s, tn_tensor **grads)
         status = replace(s, grad, hooks[i].as.tensor(hooks[i].user, s, *grad));
     }
     for (uint32_t i = 0; i < n; i++) {
+        release_user(hooks[i].owner);
         if (hooks[i].kind == TNI_HOOK_MULTI) tni_multi_hook_release(hooks[i].as.multi->hook);
         if (hooks[i].kind != TNI_HOOK_RETAIN) continue;
         if (!status) status = retain_one(s, hooks[i].as.retain, grads[hooks[i].input]);
@@ -174,6 +210,7 @@ int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor 
             tni_scope_record(s, tni_error_ensure(status, "hook of a node"));
         if (!status) replace_all(grads, seen, count);
     }
+    for (uint32_t i = 0; i < n; i++) release_user(hooks[i].owner);
     return seen ? status : tn_scope_failed(s);
 }
 
@@ -182,7 +219,10 @@ void tni_run_accumulate_hooks(tn_node *node, tn_scope *s, tn_tensor *leaf)
     tni_hook *hooks = NULL;
     uint32_t n = 0;
     if (copy_hooks(node, s, 1u << TNI_HOOK_ACCUMULATE, &hooks, &n)) return;
-    for (uint32_t i = 0; i < n; i++) hooks[i].as.accumulate(hooks[i].user, s, leaf);
+    for (uint32_t i = 0; i < n; i++) {
+        hooks[i].as.accumulate(hooks[i].user, s, leaf);
+        release_user(hooks[i].owner);
+    }
 }
 
 /* ---- public ---- */
@@ -257,6 +297,49 @@ int32_t tn_node_register_hook(tn_node *node, int32_t pre, tn_node_hook hook, voi
     if (!node || !hook) return tni_error(TN_E_ARGUMENT, "register_hook: the node or the hook is NULL");
     tni_hook h = {.kind = pre ? TNI_HOOK_PRE : TNI_HOOK_POST, .user = user, .as.node = hook};
     return tni_hook_add(node, &h, out_handle);
+}
+
+/* Of the hooks of a node. */
+static int32_t own_user(tn_node *node, uint64_t handle, void (*destroy)(void *user))
+{
+    tni_hook_user *owner = tni_alloc(node->ctx, sizeof *owner);
+    if (!owner) return TN_E_OUT_OF_MEMORY;
+    int32_t status = TN_E_NOT_FOUND;
+    tni_spin_lock(&node->lock);
+    const uint32_t i = index_of(node, handle);
+    tni_hook *hook = i < node->hooks.count ? (tni_hook *)node->hooks.data + i : NULL;
+    if (hook) status = hook->owner ? TN_E_EXISTS : TN_OK;
+    if (!status) {
+        *owner = (tni_hook_user){.ctx = node->ctx, .user = hook->user, .destroy = destroy};
+        atomic_init(&owner->refs, 1);
+        hook->owner = owner;
+    }
+    tni_spin_unlock(&node->lock);
+    if (!status) return TN_OK;
+    tni_free(node->ctx, owner, sizeof *owner);
+    return tni_error(status, status == TN_E_EXISTS ? "hook_on_destroy: the hook has such a function already"
+                                                   : "hook_on_destroy: there is no hook with this handle");
+}
+
+int32_t tn_hook_on_destroy(tn_tensor *t, uint64_t handle, void (*destroy)(void *user))
+{
+    int32_t status = tni_tensor_given(t, "hook_on_destroy: the tensor");
+    if (!status && !destroy) status = tni_error(TN_E_ARGUMENT, "hook_on_destroy: the function is NULL");
+    if (status) return status;
+    const tni_autograd_meta *meta = t->autograd;
+    tn_node *node = meta && meta->leaf ? &meta->leaf->node : NULL;
+    const tni_hook_place *places = meta ? meta->places.data : NULL;
+    for (uint32_t i = 0; meta && i < meta->places.count; i++)
+        if (places[i].handle == handle) node = places[i].node;
+    if (node) return own_user(node, handle, destroy);
+    return tni_error(TN_E_NOT_FOUND, "hook_on_destroy: there is no hook with this handle");
+}
+
+int32_t tn_node_hook_on_destroy(tn_node *node, uint64_t handle, void (*destroy)(void *user))
+{
+    if (!node || !destroy)
+        return tni_error(TN_E_ARGUMENT, "hook_on_destroy: the node or the function is NULL");
+    return own_user(node, handle, destroy);
 }
 
 void tn_node_hook_remove(tn_node *node, uint64_t handle)

@@ -20,7 +20,7 @@ static void destroy_meta(tn_context *ctx, tni_autograd_meta *meta)
     tni_node_release(meta->grad_fn);
     if (meta->grad) tn_release(meta->grad);
     if (meta->leaf) {
-        tni_vector_finish(ctx, &meta->leaf->node.hooks, sizeof(tni_hook));
+        tni_hooks_finish(&meta->leaf->node);
         meta->leaf->node.type->destroy(&meta->leaf->node);
     }
     tni_free(ctx, meta, sizeof *meta);

@@ -21,7 +21,7 @@ static void destroy_node(tn_node *node)
     for (uint32_t i = 0; i < node->n_edges; i++) {
         if (edges[i].node) tni_node_release(edges[i].node);
     }
-    if (node->hooks.data) tni_vector_finish(node->ctx, &node->hooks, sizeof(tni_hook));
+    if (node->hooks.data) tni_hooks_finish(node);
     node->type->destroy(node);
 }
 

@@ -111,8 +111,21 @@ int32_t tni_check_inplace(const tn_tensor *self)
     return self->base ? check_view(self) : TN_OK;
 }
 
+/* Whether the outputs that the program gave are of dtypes that have gradients: those of comparisons have none. */
+static int32_t writes_differentiable(const tni_frame *f)
+{
+    for (uint32_t i = 0; i < f->op->n_args; i++) {
+        tn_value v = f->op->schema->args[i].written ? f->args[i] : tn_value_none();
+        if (v.tag == TN_TAG_TENSOR && tni_is_differentiable(v.as.tensor->desc.dtype)) return 1;
+        for (uint32_t k = 0; v.tag == TN_TAG_TENSORS && k < v.count; k++)
+            if (v.as.tensors[k] && tni_is_differentiable(v.as.tensors[k]->desc.dtype)) return 1;
+    }
+    return 0;
+}
+
 static int32_t check_out_form(const tni_frame *f)
 {
+    if (!writes_differentiable(f)) return TN_OK;
     for (uint32_t i = 0; i < f->op->n_args; i++) {
         tn_value v = f->args[i];
         int32_t wants = v.tag == TN_TAG_TENSOR && tni_wants_grad(v.as.tensor);
@@ -143,16 +156,21 @@ static int32_t is_argument_or_its_base(const tni_frame *f, const tn_tensor *t)
     return 0;
 }
 
+/* The tensor shares its storage still, and has no part in the base's history. */
+static void forget_base(tn_tensor *t)
+{
+    tn_tensor *base = t->base;
+    t->base = NULL;
+    if (base) tn_release(base);
+}
+
 /*
  * A result that is a view of a tensor which was made on the way is no view for anybody: its history is that of the call,
  * and the tensor has none, to which a later write through the result would be added.
  */
 static void forget_inner_base(const tni_frame *f, tn_tensor *result)
 {
-    if (!result || !result->base || is_argument_or_its_base(f, result->base)) return;
-    tn_tensor *base = result->base;
-    result->base = NULL;
-    tn_release(base);
+    if (result && result->base && !is_argument_or_its_base(f, result->base)) forget_base(result);
 }
 
 /* A result that is an argument. */
@@ -351,18 +369,31 @@ static int32_t detaches_self(const tni_frame *f)
     return f->op->form == TNI_FORM_INPLACE && f->op->base->entry->unrecorded == TNI_UNRECORDED_DETACH;
 }
 
+/* Also while recording is off. */
+static int32_t check_allowed(const tni_frame *f)
+{
+    const tni_op_entry *entry = f->op->base->entry;
+    if (f->op->form != TNI_FORM_INPLACE || !entry) return TN_OK;
+    const tn_tensor *self = tn_value_as_tensor(f->args[0]);
+    if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && self && tni_wants_grad(self))
+        return refuse("cannot resize variables that require grad");
+    return entry->unrecorded == TNI_UNRECORDED_DETACH && self && self->base
+               ? refuse("Can't detach views in-place. Use detach() instead.")
+               : TN_OK;
+}
+
 static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
 {
     const tni_op_entry *entry = f->op->base->entry;
     int32_t inplace = f->op->form == TNI_FORM_INPLACE;
     if (f->op->base->kind >= TNI_KIND_COMPOSITE) return run_composite(f);
-    if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
-        return refuse("cannot resize variables that require grad");
-    if (detaches_self(f) && f->args[0].as.tensor->base)
-        return refuse("Can't detach views in-place. Use detach() instead.");
+    int32_t forbidden = check_allowed(f);
+    if (forbidden) return forbidden;
     if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {
         int32_t status = tni_run_unrecorded(f);
         if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
+        if (!status && f->op->is_view && entry->unrecorded == TNI_UNRECORDED_CONSTANT)
+            forget_base(f->outs[0].as.tensor);
         return status;
     }
     if (inplace) return record_inplace(f, &missing_rule);
@@ -385,8 +416,9 @@ static int32_t check_writes(const tni_frame *f)
 static int32_t run_silent(tni_frame *f)
 {
     int32_t status = f->op->form == TNI_FORM_FUNCTIONAL ? TN_OK : check_writes(f);
+    if (!status) status = check_allowed(f);
     if (!status) status = tni_next(f);
-    if (!status && detaches_self(f) && !f->args[0].as.tensor->base) tni_clear_history(f->args[0].as.tensor);
+    if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
     if (status || !f->op->is_view) return status;
     for (uint32_t i = 0; i < f->n_outs; i++) {
         tn_value v = f->outs[i];

@@ -73,14 +73,19 @@ static const int8_t status_classes[TN_STATUS_COUNT] = {
     [TN_E_INTERNAL] = TN_CLASS_INTERNAL,
 };
 
+static int32_t is_status(int32_t code)
+{
+    return code >= 0 && code < TN_STATUS_COUNT;
+}
+
 static int32_t class_of(int32_t code)
 {
-    return code >= 0 && code < TN_STATUS_COUNT ? status_classes[code] : TN_CLASS_INTERNAL;
+    return is_status(code) ? status_classes[code] : TN_CLASS_INTERNAL;
 }
 
 const char *tn_status_text(int32_t status)
 {
-    return status >= 0 && status < TN_STATUS_COUNT ? status_texts[status] : "unknown status";
+    return is_status(status) ? status_texts[status] : "unknown status";
 }
 
 static error_record *top(void)
@@ -143,9 +148,13 @@ int32_t tni_error(int32_t code, const char *format, ...)
     char text[MESSAGE_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    const int n = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return put(code, text);
+    if (is_status(code)) return put(code, text);
+    /* What a function of a program returned: -1, errno, the number of an exception. */
+    if (n >= 0 && n < MESSAGE_BYTES)
+        snprintf(text + n, sizeof text - (uint32_t)n, " (%d is not a valid status code)", code);
+    return put(TN_E_CONTRACT, text);
 }
 
 int32_t tni_error_wrap(int32_t code, const char *format, ...)

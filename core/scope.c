@@ -348,9 +348,9 @@ int32_t tni_scope_record(tn_scope *s, int32_t code)
 int32_t tn_scope_fail(tn_scope *s, int32_t code, const char *message)
 {
     if (!code) return TN_OK;
-    if (!s) return tni_error(code, "%s", message ? message : tn_status_text(code));
-    if (TNI_UNLIKELY(check(s))) return tn_scope_failed(s);
-    tni_error(code, "%s", message ? message : tn_status_text(code));
+    if (s && TNI_UNLIKELY(check(s))) return tn_scope_failed(s);
+    code = tni_error(code, "%s", message ? message : tn_status_text(code));
+    if (!s) return code;
     tni_scope_record(s, code);
     return code;
 }

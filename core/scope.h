@@ -57,6 +57,18 @@ static inline tn_tensor *tni_scope_own(tn_scope *s, tn_tensor *t)
     s->owned[s->count++] = t;
     return t;
 }
+/* Lends the scope to a function of a plugin or a program, which may not close it. Returns what tni_scope_take_back needs:
+ * a function may get the scope that another one has been lent. */
+static inline uint32_t tni_scope_lend(tn_scope *s)
+{
+    const uint32_t was = s->restores & TNI_SCOPE_LENT;
+    s->restores |= TNI_SCOPE_LENT;
+    return was;
+}
+static inline void tni_scope_take_back(tn_scope *s, uint32_t was)
+{
+    s->restores = (s->restores & ~TNI_SCOPE_LENT) | was;
+}
 /* Lets go of all that the scope owns, as closing it would; it stays open. */
 void tni_scope_empty(tn_scope *s);
 /* Removes t from the scope without releasing it: the caller has the reference. 0 if it was not owned. */

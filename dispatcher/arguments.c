@@ -184,6 +184,7 @@ static int32_t check_argument(tni_call_state *c, const tni_op *op, uint32_t i, t
     const tni_argument *a = &op->schema->args[i];
     int32_t fit, status;
     if (v->tag == TN_TAG_NONE) return take_absent(op, i, v);
+    if (v->tag <= TN_TAG_POINTER && tni_points_to_null(v)) return TN_OK; /* the call refuses it */
     fit = a->is_list ? fits_list(a, v) : fits_item(a, v);
     if (fit == DOES_NOT_FIT) return bad_argument(op, i, v);
     if (fit == FITS_CONVERTED) return convert(c, a, v);

@@ -51,9 +51,12 @@ int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, con
 {
     int32_t unusable = tni_context_check(ctx);
     if (unusable) return unusable;
-    int32_t status = tni_kernels_check("the program", rows, count, sizeof(tn_kernel_row));
+    /* Rows stand as far apart as in the program, whose header may be older; what is larger is refused. */
+    const uint32_t known = sizeof(tn_kernel_row),
+                   bytes = rows && count && rows->size && rows->size < known ? rows->size : known;
+    int32_t status = tni_kernels_check("the program", rows, count, bytes);
     if (status) return status;
-    return tni_kernels_register(ctx, device_type, "the program", self, rows, count, sizeof(tn_kernel_row));
+    return tni_kernels_register(ctx, device_type, "the program", self, rows, count, bytes);
 }
 
 int32_t tn_namespace_remove(tn_context *ctx, const char *name)

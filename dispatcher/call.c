@@ -11,19 +11,23 @@
 
 #define MAX_SCALARS 3 /* that one operator has in the place of tensors */
 
-#define FOREIGN (1u << 31) /* beside the state bits: a tensor of another context */
+#define UNUSABLE \
+    (1u << 31) /* beside the state bits: NULL in a value, a tensor or generator of another context */
 
 static inline uint32_t state_of(const tn_tensor *t, const tn_context *ctx)
 {
+    if (TNI_UNLIKELY(!t)) return UNUSABLE;
     const uint32_t state = tni_autograd_state_of(t);
-    return TNI_LIKELY(t->ctx == ctx) ? state : state | FOREIGN;
+    return TNI_LIKELY(t->ctx == ctx) ? state : state | UNUSABLE;
 }
 
-static uint32_t list_state(tn_value list, const tn_context *ctx)
+static __attribute__((noinline)) uint32_t state_behind(const tn_value *v, const tn_context *ctx)
 {
     uint32_t state = 0;
-    for (uint32_t k = 0; k < list.count; k++) {
-        if (list.as.tensors[k]) state |= state_of(list.as.tensors[k], ctx);
+    if (tni_points_to_null(v)) return UNUSABLE;
+    if (v->tag == TN_TAG_GENERATOR) return v->as.generator->ctx == ctx ? 0 : UNUSABLE;
+    for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
+        if (v->as.tensors[k]) state |= state_of(v->as.tensors[k], ctx);
     }
     return state;
 }
@@ -32,7 +36,7 @@ static uint32_t list_state(tn_value list, const tn_context *ctx)
 static inline uint32_t state_in(const tn_value *v, const tn_context *ctx)
 {
     if (v->tag == TN_TAG_TENSOR) return state_of(v->as.tensor, ctx);
-    return TNI_UNLIKELY(v->tag == TN_TAG_TENSORS) ? list_state(*v, ctx) : 0;
+    return TNI_UNLIKELY(TNI_POINTING_TAGS >> v->tag & 1u) ? state_behind(v, ctx) : 0;
 }
 
 static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, const tni_op *op,
@@ -72,9 +76,10 @@ static int32_t check_handles(const tni_frame *f)
 {
     for (uint32_t i = 0; i < f->op->n_args; i++) {
         const tn_value *v = &f->args[i];
-        int32_t status = v->tag == TN_TAG_TENSOR ? tni_tensor_check(v->as.tensor) : TN_OK;
-        if (v->tag == TN_TAG_GENERATOR) status = tni_generator_check(v->as.generator);
-        for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count && !status; k++) {
+        int32_t status = TN_OK;
+        if (v->tag == TN_TAG_TENSOR && v->as.tensor) status = tni_tensor_check(v->as.tensor);
+        if (v->tag == TN_TAG_GENERATOR && v->as.generator) status = tni_generator_check(v->as.generator);
+        for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && v->as.tensors && k < v->count && !status; k++) {
             status = v->as.tensors[k] ? tni_tensor_check(v->as.tensors[k]) : TN_OK;
         }
         if (status == TN_E_DEAD_HANDLE) {
@@ -87,12 +92,16 @@ static int32_t check_handles(const tni_frame *f)
 }
 
 /* The device handles, streams and locks of a tensor are those of its context. */
-static __attribute__((noinline)) int32_t refuse_foreign(const tni_frame *f)
+static __attribute__((noinline)) int32_t refuse_unusable(const tni_frame *f)
 {
     uint32_t i = 0;
-    while (i + 1 < f->op->n_args && !(state_in(&f->args[i], f->ctx) & FOREIGN)) i++;
-    return tni_error(TN_E_ARGUMENT, "%s(): argument '%s' (position %u): a tensor of another context",
-                     f->op->schema->name, f->op->schema->args[i].name, i + 1);
+    while (i + 1 < f->op->n_args && !(state_in(&f->args[i], f->ctx) & UNUSABLE)) i++;
+    const tn_value *v = &f->args[i];
+    const char *why = !v->as.pointer ? "a value that points to NULL; what is absent has the tag 0"
+                      : v->tag == TN_TAG_GENERATOR ? "a generator of another context"
+                                                   : "a tensor of another context";
+    return tni_error(TN_E_ARGUMENT, "%s(): argument '%s' (position %u): %s", f->op->schema->name,
+                     f->op->schema->args[i].name, i + 1, why);
 }
 
 /* The layers that the call passes: those for every call; trace and autocast where they are on; autograd if the
@@ -203,7 +212,7 @@ static inline __attribute__((always_inline)) int32_t call(tn_context *ctx, const
         if (TNI_UNLIKELY(atomic_load_explicit(&ctx->flags, memory_order_relaxed) &
                          (TN_CONTEXT_DEBUG_HANDLES | TNI_CONTEXT_MOVED)))
             status = check_handles(f);
-        if (TNI_UNLIKELY(state & FOREIGN) && !status) status = refuse_foreign(f);
+        if (TNI_UNLIKELY(state & UNUSABLE) && !status) status = refuse_unusable(f);
         if (!status) {
             tni_tls.call_depth++;
             status = run_layers(f, ctx->registry, op, state);

@@ -174,11 +174,11 @@ void tni_custom_composite(tni_frame *f, tn_scope *s, tn_value *outs)
     }
     make_call(f, &call, outs);
     f->scope = s;
-    s->restores |= TNI_SCOPE_LENT;
+    const uint32_t lent = tni_scope_lend(s);
     tni_frame_lend(f);
     status = op->def->composite(op->def->self, &call);
     tni_frame_take_back(f);
-    s->restores &= ~TNI_SCOPE_LENT;
+    tni_scope_take_back(s, lent);
     f->scope = NULL;
     if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_plugin_status(op, "the composite", status));
     take_results(f, s, outs);

@@ -166,9 +166,9 @@ static int32_t run_with_scope(tni_frame *f, const tni_kernel *k)
                                TNI_LAYER_BIT(TNI_LAYER_TRACE);
     f->scope = s;
     f->is_kernel_scope = 1;
-    s->restores |= TNI_SCOPE_LENT;
+    const uint32_t lent = tni_scope_lend(s);
     int32_t status = run_plain(f, k);
-    s->restores &= ~TNI_SCOPE_LENT;
+    tni_scope_take_back(s, lent);
     f->scope = NULL;
     f->is_kernel_scope = 0;
     tni_tls.excluded_layers = excluded;

@@ -143,8 +143,8 @@ static void add_originals(tn_scope *s, tn_module *holder, tn_module *zero, const
 
 static tn_module *add_number(tn_module *holder, const tn_parametrization *how, const void *options)
 {
-    tn_module *m = tn_module_add(holder, NULL, &how->class_);
-    if (m && options) memcpy(m->state, options, (size_t)how->class_.state_bytes);
+    tn_module *m = tn_module_add(holder, NULL, how->class_);
+    if (m && options) memcpy(m->state, options, (size_t)how->class_->state_bytes);
     return m;
 }
 
@@ -205,7 +205,8 @@ int32_t tn_module_parametrize(tn_module *m, const char *name, const tn_parametri
 {
     if (!m) return nn_is_null("tn_module_parametrize");
     if (m->tree->status) return nn_failed_before(NULL, m);
-    if (!how || how->size < sizeof *how || how->class_.size < sizeof how->class_ || !how->forward)
+    if (!how || how->size < sizeof *how || !how->class_ || how->class_->size < sizeof *how->class_ ||
+        !how->forward)
         return nn_fail(m, TN_E_ARGUMENT,
                        "tn_module_parametrize: argument 'how': it is NULL, too small, or has no forward");
     const nn_computed *c = nn_computed_find(m, name);

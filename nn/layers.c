@@ -82,13 +82,38 @@ static int32_t own_option(tn_module *m, const nn_option *o)
     return list->data ? TN_OK : TN_E_OUT_OF_MEMORY;
 }
 
-static void set_default(tn_module *m, const nn_option *o)
+uint32_t nn_option_bytes(const nn_option *o)
 {
-    void *at = (char *)m->state + o->offset;
-    if (o->kind == NN_INT) *(int64_t *)at = (int64_t)o->number;
-    if (o->kind == NN_FLOAT) *(double *)at = o->number;
-    if (o->kind == NN_BOOL) *(int32_t *)at = o->number != 0;
-    if (o->kind == NN_TEXT || o->kind == NN_INTS) (void)own_option(m, o);
+    static const uint8_t bytes[] = {8, 8, 4, sizeof(char *), sizeof(tn_ints), sizeof(tn_tensor *)};
+    return bytes[o->kind];
+}
+
+void nn_option_set_default(const nn_option *o, void *field)
+{
+    if (o->kind == NN_INT) *(int64_t *)field = (int64_t)o->number;
+    if (o->kind == NN_FLOAT) *(double *)field = o->number;
+    if (o->kind == NN_BOOL) *(int32_t *)field = o->number != 0;
+}
+
+/* A program may be older than an option, but it knows all that must be given. One that is newer than this library has set
+ * none of what is not known here. */
+static int32_t check_size(tn_module *parent, const nn_layer *layer, const nn_options_head *head)
+{
+    uint32_t least = sizeof *head;
+    for (uint32_t i = 0; i < layer->option_count; i++) {
+        const nn_option *o = &layer->options[i];
+        if (o->is_given) least = o->offset + nn_option_bytes(o);
+    }
+    if (head->options_size < least || head->options_size > 64 * (layer->class.state_bytes + 64))
+        return nn_fail(parent, TN_E_ARGUMENT, "%s: options_size is %u; set it to the size of the options",
+                       layer->class.name, head->options_size);
+    for (uint32_t i = (uint32_t)layer->class.state_bytes; i < head->options_size; i++) {
+        if (((const char *)head)[i])
+            return nn_fail(parent, TN_E_UNKNOWN_FIELD,
+                           "%s: byte %u of the options is set, but this library knows only the first %u",
+                           layer->class.name, i, (uint32_t)layer->class.state_bytes);
+    }
+    return TN_OK;
 }
 
 /* Lists and texts that are not owned yet are set to NULL first, so that a failure in between frees only what is. */
@@ -98,14 +123,13 @@ static int32_t own_options(tn_module *m, const void *options)
     int32_t status = TN_OK;
     for (uint32_t i = 0; i < layer->option_count; i++) {
         const nn_option *o = &layer->options[i];
-        static const uint8_t bytes[] = {8, 8, 4, sizeof(char *), sizeof(tn_ints), sizeof(tn_tensor *)};
-        memset((char *)m->state + o->offset, 0, bytes[o->kind]);
+        void *field = (char *)m->state + o->offset;
+        memset(field, 0, nn_option_bytes(o));
         if (status) continue;
-        if (o->offset + bytes[o->kind] > *(const uint32_t *)options) { /* a program from before this option */
-            set_default(m, o);
-            continue;
-        }
-        memcpy((char *)m->state + o->offset, (const char *)options + o->offset, bytes[o->kind]);
+        if (o->offset + nn_option_bytes(o) > *(const uint32_t *)options)
+            nn_option_set_default(o, field); /* a program from before this option */
+        else
+            memcpy(field, (const char *)options + o->offset, nn_option_bytes(o));
         status = own_option(m, o);
     }
     return status;
@@ -319,6 +343,7 @@ tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void 
 {
     const nn_options_head *head = options;
     if (!head) return tn_module_fail(parent, TN_E_ARGUMENT, "the options of a layer are NULL"), NULL;
+    if (parent && check_size(parent, layer, head)) return NULL;
     tn_module *m = tn_module_add(parent, head->name, &layer->class);
     if (!m) return NULL;
     int32_t status = own_options(m, options);

@@ -81,7 +81,6 @@ typedef struct nn_argument {
 
 typedef struct nn_layer {
     tn_module_class class; /* first: a module's class is its layer */
-    uint32_t options_bytes;
     uint8_t option_count, tensor_count, argument_count, shown_count;
     const nn_option *options;
     const nn_tensor_row *tensors;
@@ -104,6 +103,14 @@ typedef struct nn_options_head {
     const char *name;
 } nn_options_head;
 
+/* All of them, in the order of layers.toml. */
+extern const nn_layer *const nn_layers[];
+extern const uint32_t nn_layer_total;
+
+/* Bytes of the field of an option. */
+uint32_t nn_option_bytes(const nn_option *o);
+/* The default of a number, at its field. Other kinds get theirs when the module takes them over. */
+void nn_option_set_default(const nn_option *o, void *field);
 /* Makes a module from a row; `options` is a struct of its options. */
 tn_module *nn_layer_create(tn_module *parent, const nn_layer *layer, const void *options);
 /* Refuses surplus inputs, and runs the row's operator or function. */

@@ -42,11 +42,12 @@ static int32_t weight_norm_inverse(tn_scope *s, tn_module *zero, tn_tensor *valu
 
 int32_t tn_weight_norm(tn_module *m, const char *parameter, int64_t dim)
 {
-    static const tn_parametrization how = {
-        .size = sizeof how,
-        .class_ = {.size = sizeof how.class_, .name = "_WeightNorm", .state_bytes = sizeof dim},
-        .forward = weight_norm_forward,
-        .right_inverse = weight_norm_inverse};
+    static const tn_module_class kind = {
+        .size = sizeof kind, .name = "_WeightNorm", .state_bytes = sizeof dim};
+    static const tn_parametrization how = {.size = sizeof how,
+                                           .class_ = &kind,
+                                           .forward = weight_norm_forward,
+                                           .right_inverse = weight_norm_inverse};
     return tn_module_parametrize(m, parameter, &how, &dim);
 }
 
@@ -114,11 +115,10 @@ static int32_t spectral_inverse(tn_scope *s, tn_module *zero, tn_tensor *value, 
 
 int32_t tn_spectral_norm(tn_module *m, const char *parameter, int64_t iterations, int64_t dim)
 {
+    static const tn_module_class kind = {
+        .size = sizeof kind, .name = "_SpectralNorm", .state_bytes = sizeof(spectral)};
     static const tn_parametrization how = {
-        .size = sizeof how,
-        .class_ = {.size = sizeof how.class_, .name = "_SpectralNorm", .state_bytes = sizeof(spectral)},
-        .forward = spectral_forward,
-        .right_inverse = spectral_inverse};
+        .size = sizeof how, .class_ = &kind, .forward = spectral_forward, .right_inverse = spectral_inverse};
     const shape t = shape_of(m, parameter);
     if (m && (iterations < 0 || (t.rank >= 0 && (dim < 0 || dim >= t.rank))))
         return nn_fail(m, TN_E_ARGUMENT,
@@ -207,11 +207,12 @@ static int32_t orthogonal_inverse(tn_scope *s, tn_module *zero, tn_tensor *value
 
 int32_t tn_orthogonal(tn_module *m, const char *parameter, const char *map)
 {
-    static const tn_parametrization how = {
-        .size = sizeof how,
-        .class_ = {.size = sizeof how.class_, .name = "_Orthogonal", .state_bytes = sizeof(int32_t)},
-        .forward = orthogonal_forward,
-        .right_inverse = orthogonal_inverse};
+    static const tn_module_class kind = {
+        .size = sizeof kind, .name = "_Orthogonal", .state_bytes = sizeof(int32_t)};
+    static const tn_parametrization how = {.size = sizeof how,
+                                           .class_ = &kind,
+                                           .forward = orthogonal_forward,
+                                           .right_inverse = orthogonal_inverse};
     static const char *const names[] = {"matrix_exp", "cayley", "householder"};
     const shape t = shape_of(m, parameter);
     const int32_t is_complex = t.rank >= 0 && tn_dtype_is_complex(t.dtype);

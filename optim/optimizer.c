@@ -164,7 +164,7 @@ static tn_optimizer *create(tn_scope *s, tn_context *ctx, tn_named_tensors param
     return NULL;
 }
 
-tn_optimizer_options tn_optimizer_defaults(uint32_t kind)
+int32_t tn_optimizer_options_init(uint32_t kind, tn_optimizer_options *out)
 {
     static const tn_optimizer_options defaults[] = {
         [TN_SGD] = {TN_SGD_DEFAULTS},           [TN_ADAM] = {TN_ADAM_DEFAULTS},
@@ -176,13 +176,18 @@ tn_optimizer_options tn_optimizer_defaults(uint32_t kind)
         [TN_LBFGS] = {TN_LBFGS_DEFAULTS},       [TN_MUON] = {TN_MUON_DEFAULTS},
         [TN_SPARSEADAM] = {TN_ADAM_DEFAULTS},
     };
-    tn_optimizer_options o = {0};
-    if (!kind || kind >= sizeof defaults / sizeof *defaults) return o;
-    o = defaults[kind];
-    o.options_size = sizeof o;
+    if (!out || out->options_size < offsetof(tn_optimizer_options, has_defaults))
+        return tn_scope_fail(NULL, TN_E_ARGUMENT,
+                             "tn_optimizer_options_init: `out` is NULL or its options_size is not set");
+    if (!kind || kind >= sizeof defaults / sizeof *defaults)
+        return tn_scope_fail(NULL, TN_E_ARGUMENT, "tn_optimizer_options_init: an unknown kind");
+    const uint32_t size = out->options_size;
+    tn_optimizer_options o = defaults[kind];
+    o.options_size = size;
     o.fused = -1;
     o.has_defaults = 1;
-    return o;
+    memcpy(out, &o, size < sizeof o ? size : sizeof o);
+    return TN_OK;
 }
 
 tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options)

@@ -275,6 +275,8 @@ def main():
             lines.append(f'void nn_{name}_init(tn_scope *s, tn_module *m);')
         for layer in layers:
             lines += [''] + layer.row()
+        lines += ['', 'const nn_layer *const nn_layers[] = {'] + [f'    &nn_layer_{layer.c},' for layer in layers] + ['};']
+        lines += ['const uint32_t nn_layer_total = sizeof nn_layers / sizeof *nn_layers;']
         open(args.out_rows, 'w').write('\n'.join(lines) + '\n')
 
 

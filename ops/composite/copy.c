@@ -254,7 +254,13 @@ void composite_set_source_tensor_strided(tn_scope *s, const tn_value *args, tn_v
     if (!row_major) return;
     tni_contiguous_strides((uint32_t)size.count, size.data, row_major);
     if (!stride.count) stride = (tn_ints){row_major, size.count};
-    source = tn_as_strided(s, source, size, stride, .storage_offset = arg_int(args, 2));
+    if (source && !tn_is_contiguous(s, source)) {
+        tn_scope_fail(s, TN_E_ARGUMENT,
+                      "set_: argument 'source': a tensor that is not contiguous, expected a contiguous one");
+        return;
+    }
+    source = tn_as_strided(s, source, size, stride,
+                           .storage_offset = arg_int(args, 2) + tn_tensor_storage_offset(source));
     give(outs, 0, tn_set_source_tensor_(s, self, source));
 }
 

@@ -86,13 +86,13 @@ int32_t infer_reshape_alias(tni_frame *f)
     return give_checked(f, self, &v);
 }
 
-/* Size and stride of one dimension of the result; `i` counts from the front of it. */
+/* Size and stride of one dimension of the result; `i` counts from the front of it. Those behind are known. */
 static int32_t expand_dim(tni_frame *f, const tn_tensor *self, tn_ints size, int64_t i, tni_view_shape *v)
 {
     int64_t d = i - (size.count - rank_of(self)), want = size.data[i];
     int64_t have = d < 0 ? 1 : sizes_of(self)[d], stride = 0;
     tni_text target, own;
-    if (d >= 0) stride = strides_of(self)[d];
+    stride = d >= 0 ? strides_of(self)[d] : i + 1 < size.count ? v->sizes[i + 1] * v->strides[i + 1] : 1;
     if (want == -1 && d < 0)
         return tni_fail(
             f, TN_E_SHAPE,
@@ -110,7 +110,7 @@ static int32_t expand_dim(tni_frame *f, const tn_tensor *self, tn_ints size, int
         return tni_fail(f, TN_E_SHAPE, "Trying to create tensor with negative dimension %lld: %s",
                         (long long)want, tni_list_text(size, &target));
     v->sizes[i] = want;
-    v->strides[i] = want == have && d >= 0 ? stride : 0;
+    v->strides[i] = want == have ? stride : 0;
     return TN_OK;
 }
 

@@ -11,11 +11,11 @@ from pathlib import Path
 ROOMS = ("nn", "optim", "files", "data", "progress")
 # Functions that cannot fail, that say something about an error themselves, or whose failure is in what they return.
 WITHOUT = set("""
-tn_module_failed tn_module_error tn_module_fail tn_module_placed tn_module_takes tn_module_path tn_module_load_report
+tn_module_failed tn_module_error tn_module_fail tn_module_placed tn_module_takes tn_layer_count tn_layer_name tn_layer_option_at tn_module_path tn_module_load_report
 tn_module_generation tn_module_child tn_module_child_at tn_module_child_count tn_module_tensor tn_module_own tn_module_parent
 tn_module_context tn_module_name tn_module_class_name tn_module_state tn_module_parameter_count tn_module_is_training
 tn_module_is_parametrized tn_is_pruned tn_init_gain tn_step_open tn_step_open_with tn_step_close tn_step_status
-tn_rank_over_1 tn_optimizer_defaults tn_optimizer_group tn_optimizer_group_count tn_optimizer_state tn_plateau_step
+tn_rank_over_1 tn_optimizer_options_init tn_optimizer_group tn_optimizer_group_count tn_optimizer_state tn_plateau_step
 tn_grad_scaler_get_scale tn_dataset_count tn_folder_class tn_folder_path tn_workers_process tn_loader_batches
 tn_pt_count tn_pt_name tn_pt_value tn_file_format tn_file_count tn_file_name tn_progress_step tn_text
 tn_replace_begin tn_replace_end

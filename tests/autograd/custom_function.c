@@ -767,3 +767,59 @@ Test(function, composites_in_place_that_give_another_tensor)
     EXPECT(s, x, 0, 1);
     end();
 }
+
+/* ---- Functions that break the rules of callbacks ---- */
+
+static int32_t minus_one(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)call, (void)scope, (void)in, (void)out;
+    return -1;
+}
+
+static int32_t fail_by_number(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)call, (void)in, (void)out;
+    return tn_scope_fail(scope, 4711, "my exception");
+}
+
+static int32_t close_scope(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)call;
+    out[0] = tn_neg(scope, in.data[0]);
+    return tn_scope_close(scope);
+}
+
+static int32_t negate(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)call;
+    out[0] = tn_neg(scope, in.data[0]);
+    return tn_scope_failed(scope);
+}
+
+/* A status that is none of Tenon's is an error of the contract, and a failed scope stays one. */
+Test(function, that_return_what_is_no_status)
+{
+    typedef int32_t (*function)(tn_function_call *, tn_scope *, tn_tensors, tn_tensor **);
+    static const struct {
+        function forward, backward;
+        const char *text;
+    } cases[] = {
+        {minus_one, negate, "function_apply failed: unknown status (-1 is not a valid status code)"},
+        {negate, minus_one, "FunctionBackward failed: unknown status (-1 is not a valid status code)"},
+        {fail_by_number, negate, "my exception (4711 is not a valid status code)"},
+        {close_scope, negate, "tn_scope_close: the scope is that of a call, which closes it"},
+        {negate, close_scope, "tn_scope_close: the scope is that of a call, which closes it"},
+    };
+    tn_tensor *x = VECTOR(s, 1, 2, 3), *y = NULL;
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tn_function f = {.size = sizeof f, .forward = cases[i].forward, .backward = cases[i].backward};
+        if (!tn_function_apply(s, &f, NULL, TN_TENSORS(x), &y, 1)) tn_backward(s, tn_sum(s, y));
+        cr_assert_eq(tn_scope_failed(s), TN_E_CONTRACT, "%u", i);
+        cr_expect_not_null(strstr(tn_scope_error(s)->message, cases[i].text), "%s",
+                           tn_scope_error(s)->message);
+        cr_expect_null(tn_neg(s, x), "%u", i);
+        tn_scope_clear(s);
+    }
+    EXPECT(s, tn_neg(s, x), -2, -3);
+    end();
+}

@@ -375,3 +375,77 @@ Test(hooks, of_saved_tensors_that_are_forgotten)
     tn_saved_hooks_pop(ctx);
     end();
 }
+
+/* ---- What the program gave to a hook ---- */
+
+typedef struct given {
+    tn_tensor *leaf; /* the hook removes itself */
+    uint64_t handle;
+    int runs, destroyed, destroyed_in_run;
+} given;
+
+static tn_tensor *run_given(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    given *g = user;
+    (void)scope, (void)grad;
+    g->runs++;
+    if (g->leaf) tn_hook_remove(g->leaf, g->handle);
+    g->destroyed_in_run = g->destroyed;
+    return NULL;
+}
+
+static int32_t run_given_of_node(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    (void)scope, (void)grads, (void)count;
+    ((given *)user)->runs++;
+    return TN_OK;
+}
+
+static void run_given_of_leaf(void *user, tn_scope *scope, tn_tensor *leaf)
+{
+    (void)scope, (void)leaf;
+    ((given *)user)->runs++;
+}
+
+static void destroy_given(void *user)
+{
+    ((given *)user)->destroyed++;
+}
+
+/* A hook of a result outlives the tensor, as the graph does; one that removes itself is not destroyed while it runs. */
+Test(hooks, destroy_what_they_were_given)
+{
+    given of_result = {0}, of_node = {0}, of_leaf = {0}, itself = {0};
+    uint64_t handle;
+    tn_tensor *x = VECTOR(s, 1, 3);
+    tn_scope *inner = tn_scope_open_child(s, NULL);
+    tn_tensor *y = tn_mul(inner, x, x), *z = tn_scope_return(inner, tn_sum(inner, y));
+    cr_assert_eq(tn_register_hook(y, run_given, &of_result, &handle), TN_OK);
+    cr_assert_eq(tn_hook_on_destroy(y, handle, destroy_given), TN_OK);
+    cr_assert_eq(tn_hook_on_destroy(y, handle, destroy_given), TN_E_EXISTS);
+    cr_assert_eq(tn_hook_on_destroy(y, handle + 100, destroy_given), TN_E_NOT_FOUND);
+    cr_assert_eq(tn_hook_on_destroy(y, handle, NULL), TN_E_ARGUMENT);
+    cr_assert_eq(tn_node_register_hook(tn_grad_fn(y), 0, run_given_of_node, &of_node, &handle), TN_OK);
+    cr_assert_eq(tn_node_hook_on_destroy(tn_grad_fn(y), handle, destroy_given), TN_OK);
+    cr_assert_eq(tn_register_accumulate_hook(x, run_given_of_leaf, &of_leaf, &handle), TN_OK);
+    cr_assert_eq(tn_hook_on_destroy(x, handle, destroy_given), TN_OK);
+    cr_assert_eq(tn_register_hook(x, run_given, &itself, &itself.handle), TN_OK);
+    cr_assert_eq(tn_hook_on_destroy(x, itself.handle, destroy_given), TN_OK);
+    itself.leaf = x;
+    cr_assert_eq(tn_scope_close(inner), TN_OK);
+    cr_assert_eq(of_result.destroyed + of_node.destroyed, 0);
+    tn_backward_with(s, TN_TENSORS(z),
+                     &(tn_backward_options){.size = sizeof(tn_backward_options), .retain_graph = 1});
+    cr_assert(of_result.runs == 1 && of_node.runs == 1 && of_leaf.runs == 1 && itself.runs == 1);
+    cr_assert(itself.destroyed == 1 && !itself.destroyed_in_run);
+    tn_backward(s, z);
+    cr_assert(of_result.runs == 2 && of_leaf.runs == 2 && itself.runs == 1);
+    cr_assert_eq(of_leaf.destroyed, 0);
+    tn_hook_remove(x, handle);
+    tn_scope_close(s);
+    cr_assert_eq(of_result.destroyed, 1);
+    cr_assert_eq(of_node.destroyed, 1);
+    cr_assert_eq(of_leaf.destroyed, 1);
+    s = tn_scope_open(ctx);
+    end();
+}

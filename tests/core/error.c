@@ -127,10 +127,10 @@ Test(error, status_texts)
 Test(error, odd_statuses_and_names)
 {
     char name[300];
-    cr_assert_eq(tni_error(9999, "x"), 9999);
-    cr_assert_eq(tn_last_error()->error_class, TN_CLASS_INTERNAL);
-    cr_assert_eq(tni_error(-1, "x"), -1);
-    cr_assert_eq(tn_last_error()->error_class, TN_CLASS_INTERNAL);
+    cr_assert_eq(tni_error(9999, "x"), TN_E_CONTRACT);
+    cr_assert_str_eq(tn_last_error()->message, "x (9999 is not a valid status code)");
+    cr_assert_eq(tni_error(-1, "x"), TN_E_CONTRACT);
+    cr_assert_str_eq(tn_last_error()->message, "x (-1 is not a valid status code)");
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = 0;
     tni_error(TN_E_SHAPE, "sizes");

@@ -663,3 +663,52 @@ Test(call, lists_without_items)
     cr_expect_eq(tn_item_int(s, tn_select(s, tn_flip(s, row, no_ints), 0, 0)), 0);
     expect_no_error();
 }
+
+/* ---- Values that a program made by hand, or that are another context's ---- */
+
+static tn_value pointing(uint32_t tag, uint32_t count, void *pointer)
+{
+    tn_value v = {.tag = tag, .count = count};
+    v.as.pointer = pointer;
+    return v;
+}
+
+Test(call, values_that_point_to_null)
+{
+    static const char null[] = "a value that points to NULL";
+    char text[160];
+    const tn_value t = tn_value_tensor(x), none = pointing(TN_TAG_TENSOR, 0, NULL);
+    const tn_value sum[] = {t, none, tn_value_int(1)};
+    snprintf(text, sizeof text, "add(): argument 'other' (position 2): %s", null);
+    refuse("aten::add.Tensor", sum, 3, TN_E_ARGUMENT, text);
+    refuse("aten::add.Tensor", sum, 2, TN_E_ARGUMENT, text);
+    const tn_value list[] = {pointing(TN_TAG_TENSORS, 2, NULL), tn_value_int(0)};
+    refuse("aten::cat", list, 2, TN_E_ARGUMENT, null);
+    const tn_value indexed[] = {t, pointing(TN_TAG_TENSORS, 1, NULL)};
+    refuse("aten::index.Tensor", indexed, 2, TN_E_ARGUMENT, null);
+    const tn_value smooth[] = {t, pointing(TN_TAG_STRING, 4, NULL)};
+    refuse("aten::gelu", smooth, 2, TN_E_ARGUMENT, null);
+    const tn_value product[] = {t, pointing(TN_TAG_COMPLEX, 0, NULL)};
+    refuse("aten::mul.Scalar", product, 2, TN_E_ARGUMENT, null);
+    const tn_value drawn[] = {t, pointing(TN_TAG_GENERATOR, 0, NULL)};
+    refuse("aten::bernoulli", drawn, 2, TN_E_ARGUMENT, null);
+}
+
+Test(call, what_is_another_contexts)
+{
+    tn_context *other = NULL;
+    tn_generator *theirs = NULL;
+    cr_assert_eq(tn_context_create(NULL, &other), TN_OK);
+    cr_assert_eq(tn_generator_create(other, 1, &theirs), TN_OK);
+    tn_scope *there = tn_scope_open(other);
+    const tn_value drawn[] = {tn_value_tensor(x), tn_value_generator(theirs)};
+    refuse("aten::bernoulli", drawn, 2, TN_E_ARGUMENT,
+           "bernoulli(): argument 'generator' (position 2): a generator of another context");
+    const tn_value sum[] = {tn_value_tensor(x), tn_value_tensor(tn_ones(there, TN_INTS(2, 3))),
+                            tn_value_int(1)};
+    refuse("aten::add.Tensor", sum, 3, TN_E_ARGUMENT,
+           "add(): argument 'other' (position 2): a tensor of another context");
+    tn_scope_close(there);
+    tn_generator_release(theirs);
+    tn_context_destroy(other);
+}

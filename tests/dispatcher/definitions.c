@@ -718,3 +718,37 @@ Test(definitions, absent_arguments)
     expect_failure(TN_E_ARGUMENT, "argument 'l' (position 4) must be Layout, not None");
     cr_expect_not_null(CALL(op, x, none, none, tn_value_layout(tn_intern(ctx, "strided"))));
 }
+
+static int rows_that_ran;
+
+static int32_t count_row(void *self, const tn_call *call)
+{
+    (void)self;
+    rows_that_ran |= *(const int *)call->data;
+    return TN_OK;
+}
+
+/* A program of an older header has shorter rows, which stand as close as its compiler put them. */
+Test(definitions, rows_of_an_older_program)
+{
+    enum { OLD = offsetof(tn_kernel_row, max_rank) };
+    static const int which[] = {1, 2};
+    static const char *const names[] = {"aten::relu(Tensor self) -> Tensor",
+                                        "aten::neg(Tensor self) -> Tensor"};
+    _Alignas(tn_kernel_row) char rows[2 * OLD];
+    for (int i = 0; i < 2; i++) {
+        const tn_kernel_row row = {.size = OLD,
+                                   .strides = TN_STRIDES_ANY,
+                                   .priority = 1000,
+                                   .schema = names[i],
+                                   .run = count_row,
+                                   .data = &which[i]};
+        memcpy(rows + i * OLD, &row, OLD);
+    }
+    cr_assert_eq(tn_kernels_add(ctx, "cpu", NULL, (const tn_kernel_row *)(const void *)rows, 2), TN_OK, "%s",
+                 tn_last_error()->message);
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    tn_relu(s, x);
+    tn_neg(s, x);
+    cr_expect_eq(rows_that_ran, 3);
+}

@@ -253,6 +253,26 @@ def check_static(house):
     expect(output == "tensor([3., 3.])\n", "the program's output", output)
 
 
+def check_lists(house):
+    """Lists of a program reach the library at every level of optimisation."""
+    folder = house.folder("lists")
+    shutil.copy(HERE / "lists.c", folder)
+    for level in ("-O0", "-O1", "-O2", "-O3", "-Os", "-Og"):
+        house.run([*house.cc, *STRICT, level, "lists.c", *house.config("--cflags", "--libs"), "-o", "lists"], folder)
+        output = house.use(folder / "lists", **plugins_of(house)).split()
+        expect(output == ["49", "16", "36", "4", "4", "12", "20", "80"], f"lists at {level}", str(output))
+
+
+def check_python(house):
+    """The binding of the examples, which no compiler has seen."""
+    example = house.prefix / "share/doc/tenon/examples/python/fit.py"
+    output = house.use(sys.executable, "-B", example, **plugins_of(house))
+    lines = output.splitlines()
+    expect(re.fullmatch(r"y = 2\.000 x \+ 1\.000, loss \d\.\de-\d+", lines[0]), "the fit", output)
+    expect(lines[1] == "gradient 60.0" and "cannot be multiplied (4x1 and 4x1)" in lines[2] and lines[3] == "ValueError: from a hook",
+           "hooks and errors", output)
+
+
 def check_pages(house):
     """Every command has a manual page with its options, and the shells complete commands, options and files."""
     commands = re.findall(r"^  ([\w-]+) ", house.use("tenon", "--help"), re.M)
@@ -603,7 +623,7 @@ def check_documents(house):
     expect(programs > 1, "the README has a program, and a page a fragment")
 
 
-CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_pages, check_operators_meson, check_operators_cc,
+CHECKS = [check_tree, check_links, check_headers, check_cmake, check_static, check_lists, check_python, check_pages, check_operators_meson, check_operators_cc,
           check_allocator, check_plugin_example, check_plugin_cc, check_plugin_sources, check_plugin_meson, check_workflow, check_new_operators, check_new_app, check_two_vendors, check_allowed,
           check_cplusplus, check_objects, check_documents]
 

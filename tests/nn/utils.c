@@ -195,9 +195,9 @@ static tn_tensor *double_forward(tn_scope *scope, tn_module *zero, tn_tensors or
     return tn_add(scope, tn_mul_scalar(scope, x, 2), tn_mul(scope, x, x));
 }
 
-static const tn_parametrization doubled = {.size = sizeof doubled,
-                                           .class_ = {.size = sizeof doubled.class_, .name = "Double"},
-                                           .forward = double_forward};
+static const tn_module_class double_class = {.size = sizeof double_class, .name = "Double"};
+static const tn_parametrization doubled = {
+    .size = sizeof doubled, .class_ = &double_class, .forward = double_forward};
 
 Test(chain, is_that_of_pytorch)
 {
@@ -226,9 +226,9 @@ static tn_tensor *narrow_forward(tn_scope *scope, tn_module *zero, tn_tensors or
 
 Test(chain, a_further_one_must_keep_the_sizes)
 {
-    static const tn_parametrization narrow = {.size = sizeof narrow,
-                                              .class_ = {.size = sizeof narrow.class_, .name = "Narrow"},
-                                              .forward = narrow_forward};
+    static const tn_module_class kind = {.size = sizeof kind, .name = "Narrow"};
+    static const tn_parametrization narrow = {
+        .size = sizeof narrow, .class_ = &kind, .forward = narrow_forward};
     tn_module *m = tn_linear_create(net, "a", 3, 4);
     cr_assert_eq(tn_module_parametrize(m, "weight", &doubled, NULL), TN_OK);
     cr_assert_eq(tn_module_parametrize(m, "weight", &narrow, NULL), TN_E_SHAPE);

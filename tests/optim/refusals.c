@@ -193,3 +193,22 @@ Test(refusals, a_checkpoint_of_swapped_averages_is_not_written)
     tn_average_destroy(a);
     tn_module_destroy(m);
 }
+
+/* A program that was compiled before an option has a shorter struct: nothing is written behind it. */
+Test(refusals, defaults_of_a_shorter_struct)
+{
+    enum { SHORT = offsetof(tn_optimizer_options, parameters) };
+    tn_optimizer_options o;
+    memset(&o, 0x5a, sizeof o);
+    o.options_size = SHORT;
+    cr_assert_eq(tn_optimizer_options_init(TN_ADAMW, &o), TN_OK);
+    cr_assert(o.options_size == SHORT && o.lr == 1e-3 && o.beta2 == 0.999 && o.has_defaults == 1);
+    for (uint32_t i = SHORT; i < sizeof o; i++) cr_assert_eq(((const char *)&o)[i], 0x5a, "byte %u", i);
+    o.options_size = 8;
+    cr_assert_eq(tn_optimizer_options_init(TN_ADAMW, &o), TN_E_ARGUMENT);
+    expect_last_error("options_size is not set");
+    o.options_size = sizeof o;
+    cr_assert_eq(tn_optimizer_options_init(99, &o), TN_E_ARGUMENT);
+    expect_last_error("an unknown kind");
+    cr_assert_eq(tn_optimizer_defaults(99).options_size, 0);
+}

@@ -66,6 +66,13 @@ typedef void (*tn_accumulate_hook)(void *user, tn_scope *s, tn_tensor *leaf);
 TN_API int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user,
                                            TN_OUT uint64_t *out_handle);
 TN_API void tn_hook_remove(tn_tensor *t, uint64_t handle);
+/*
+ * Gives `user` of a hook to Tenon: destroy(user) is called once, when the hook has been removed or the graph that
+ * has it is gone, and no backward call is in the hook any more. A hook of a result lives as long as the graph, which
+ * may be longer than the tensor. `destroy` may be called on any thread; it may release tensors, but make no calls.
+ * TN_E_NOT_FOUND if there is no such hook, TN_E_EXISTS if it has a function already: `destroy` is not called then.
+ */
+TN_API int32_t tn_hook_on_destroy(tn_tensor *t, uint64_t handle, void (*destroy)(void *user));
 
 /*
  * A hook of several tensors, which must not change the gradients. ALL: runs once in each backward call,
@@ -100,6 +107,8 @@ typedef int32_t (*tn_node_hook)(void *user, tn_scope *s, tn_tensor **grads, uint
 TN_API int32_t tn_node_register_hook(tn_node *node, int32_t pre, tn_node_hook hook, void *user,
                                      TN_OUT uint64_t *out_handle);
 TN_API void tn_node_hook_remove(tn_node *node, uint64_t handle);
+/* As tn_hook_on_destroy. */
+TN_API int32_t tn_node_hook_on_destroy(tn_node *node, uint64_t handle, void (*destroy)(void *user));
 /* `callback` runs once, when the backward call that is running on this thread has finished. */
 TN_API int32_t tn_queue_callback(tn_scope *s, void (*callback)(void *user, tn_scope *s), void *user);
 

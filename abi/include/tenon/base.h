@@ -27,6 +27,14 @@
 #define TN_CAST(type, value) ((type)(value))
 #endif
 
+/* For functions that take lists by value, or hand their addresses back in a struct: gcc 12 may take a list for unread, and drop
+ * the stores to it, when such a function is not inlined at once (-fipa-modref; seen at -O1, -O2 and -Os). */
+#ifdef __GNUC__
+#define TN_AT_ONCE __attribute__((always_inline))
+#else
+#define TN_AT_ONCE
+#endif
+
 #if defined(_MSC_VER) && defined(TN_PLUGIN)
 #define TN_API __declspec(dllexport)
 #elif defined(_MSC_VER)

@@ -194,7 +194,7 @@ TN_AUTO_TYPE(tn_workers, tn_workers_destroy)
 typedef struct tn_loader tn_loader;
 
 /* An order of samples of the program's own. */
-typedef struct tn_sampler {
+typedef struct tn_sampler { /* frozen: it stands within tn_loader_options */
     uint32_t size;
     uint32_t reserved;
     void *user;

@@ -95,6 +95,32 @@ TN_API tn_module *tn_module_add(tn_module *parent, TN_NULLABLE const char *name,
                                 TN_NULLABLE const tn_module_class *class_);
 /* A list (nn.ModuleList, nn.ModuleDict): a module whose children run only when the program calls them. */
 TN_API tn_module *tn_module_list_create(tn_module *parent, TN_NULLABLE const char *name);
+/*
+ * Layers by the names of their classes, "Linear" and "Conv2d": for other languages, which have no macros, and for files
+ * that describe networks. Options are those of nn_layers.h. What is not given has its default; what must be given and is
+ * not, an option that the layer does not have, and one of another kind fail the tree with TN_E_ARGUMENT. A number stands
+ * for a list of one item. The type is frozen.
+ */
+typedef struct tn_layer_option {
+    const char *name;
+    tn_value value;
+} tn_layer_option;
+TN_API tn_module *tn_layer_create(tn_module *parent, TN_NULLABLE const char *name, const char *layer,
+                                  const tn_layer_option *options, uint32_t count);
+/* How many layers there are, the name of layer i ("Linear"), NULL beyond the last. */
+TN_API uint32_t tn_layer_count(void);
+TN_API const char *tn_layer_name(uint32_t i);
+/* Option i of a layer. */
+typedef struct tn_layer_option_info {
+    uint32_t size;
+    uint32_t tag; /* TN_TAG_INT, FLOAT, BOOL, STRING, INTS or TENSOR */
+    const char *name;
+    int32_t is_required; /* 1: it has no default */
+    uint32_t items;      /* of INTS: how many it has, if its number is fixed; one stands for all */
+    tn_value standard;   /* its default; TN_TAG_NONE: none, or it follows from other options */
+} tn_layer_option_info;
+/* TN_E_NOT_FOUND for a layer that is not there, TN_E_INDEX beyond its last option. */
+TN_API int32_t tn_layer_option_at(const char *layer, uint32_t i, TN_OUT tn_layer_option_info *out);
 /* Destroys a root and all below it. NULL is ignored; a child fails the tree with TN_E_STATE. What was destroyed must not be
  * used or destroyed again: that is undefined, for all destroy functions. With TENON_DEBUG=handles it is TN_E_DEAD_HANDLE. */
 TN_API void tn_module_destroy(TN_TAKES TN_NULLABLE tn_module *root);
@@ -265,7 +291,7 @@ TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
 typedef struct tn_parametrization {
     uint32_t size;
     uint32_t reserved;
-    tn_module_class class_; /* of the module "0"; its state_bytes are those of the options */
+    const tn_module_class *class_; /* of the module "0"; its state_bytes are those of the options */
     TN_NULLABLE tn_tensor *(*forward)(tn_scope *s, tn_module *zero, tn_tensors originals);
     /* The originals of a value, into out[0], out[1], ... (TN_MODULE_MAX_OUTPUTS places, NULL at the start); buffers are
      * added to `zero`. Returns the status of the scope. NULL: the value is the one original. */
@@ -447,6 +473,7 @@ static inline uint64_t tn_module_add_hook_at(const char *file, int32_t line, tn_
 }
 #define tn_module_add(...)                    TN_BUILDS(tn_module_add(__VA_ARGS__))
 #define tn_module_list_create(...)            TN_BUILDS(tn_module_list_create(__VA_ARGS__))
+#define tn_layer_create(...)                  TN_BUILDS(tn_layer_create(__VA_ARGS__))
 #define tn_module_create(...)                 tn_module_create_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_module_parametrize(...)            tn_module_parametrize_at(__FILE__, __LINE__, __VA_ARGS__)
 #define tn_module_add_hook(...)               tn_module_add_hook_at(__FILE__, __LINE__, __VA_ARGS__)

@@ -193,15 +193,23 @@ TN_OPTIMIZER_CREATE(sparseadam, TN_SPARSEADAM)
     .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95, .nesterov = 1, .eps = 1e-7, .ns_a = 3.4445, \
     .ns_b = -4.775, .ns_c = 2.0315, .ns_steps = 5
 
-/* The defaults of a kind, as the macros below have them, for other languages. All 0 for an unknown kind. */
-#if defined(__clang__) && defined(__cplusplus)
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wreturn-type-c-linkage" /* a struct of C, whose members have defaults */
+/*
+ * Writes the defaults of a kind, as the macros below have them, for other languages: set out->options_size before.
+ * TN_E_ARGUMENT for an unknown kind, or a size below that of the first version.
+ */
+TN_API int32_t tn_optimizer_options_init(uint32_t kind, TN_OUT tn_optimizer_options *out);
+/* The same in C and C++; options_size is 0 for an unknown kind. */
+static inline tn_optimizer_options tn_optimizer_defaults(uint32_t kind)
+{
+#ifdef __cplusplus
+    tn_optimizer_options o;
+#else
+    tn_optimizer_options o = {0};
 #endif
-TN_API tn_optimizer_options tn_optimizer_defaults(uint32_t kind);
-#if defined(__clang__) && defined(__cplusplus)
-#pragma clang diagnostic pop
-#endif
+    o.options_size = sizeof o;
+    if (tn_optimizer_options_init(kind, &o)) o.options_size = 0;
+    return o;
+}
 
 #ifndef __cplusplus
 /* What the macros of lists below call. */
