@@ -3,8 +3,8 @@
 from gen.schema import Bad
 
 
+CHOSEN_ELSEWHERE = "libraries are chosen by settings of the device and flags of the context, not by the call"
 NO_EFFECT = {
-    "non_blocking": "copies keep their order on streams with and without it",
     "assume_unique": "a hint for speed",
     "compute_mode": "one way to compute Euclidean distances serves all sizes",
     "path": "`einsum` multiplies operands from left to right",
@@ -12,11 +12,11 @@ NO_EFFECT = {
     "stable": "sorting is always stable",
     "implicit": "it marks broadcasts for tracers; the result is the same",
     "unsafe": "indices and lengths are checked anyway",
-    "cudnn_enable": "it chooses a backend that does not exist here",
-    "cudnn_enabled": "it chooses a backend that does not exist here",
-    "benchmark": "it chooses a backend that does not exist here",
-    "deterministic": "it chooses a backend that does not exist here",
-    "allow_tf32": "it chooses a backend that does not exist here",
+    "cudnn_enable": CHOSEN_ELSEWHERE,
+    "cudnn_enabled": CHOSEN_ELSEWHERE,
+    "benchmark": CHOSEN_ELSEWHERE,
+    "deterministic": CHOSEN_ELSEWHERE,
+    "allow_tf32": CHOSEN_ELSEWHERE,
 }
 
 
@@ -27,8 +27,8 @@ def print_doc(table):
            "operator means that the gradient is one call of it."]
     known = {a.name for f in table.all_forms() for a in f.schema.args}
     out += ["", "## Options without effect", "",
-            "These options are accepted and change nothing. Options for features that do not exist here (page-locked memory, other",
-            "layouts, sparse gradients) are refused by name.", "", "| option | why |", "|---|---|"]
+            "These options are accepted and change nothing. Options for features that do not exist here (other layouts,",
+            "sparse gradients) are refused by name.", "", "| option | why |", "|---|---|"]
     for name, why in NO_EFFECT.items():
         if name not in known:
             raise Bad(f"no operator has the option {name}")
