@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin to copy: every slot of every interface, and no arithmetic. It has no device, and says why; with
+ * A plugin to copy: nearly every slot of every interface, and no arithmetic. It has no device, and says why; with
  * TENON_NULL_DEVICES=1 (to 8) in the environment there are devices whose memory is the host's, and on which
  * every operator falls back to the CPU.
  *
