@@ -127,11 +127,11 @@ typedef struct tn_saved_hooks {
 TN_API int32_t tn_saved_hooks_push(tn_context *ctx, const tn_saved_hooks *hooks);
 TN_API void tn_saved_hooks_pop(tn_context *ctx);
 /*
- * Pairs of the library, each until its tn_saved_hooks_pop. tn_save_on_cpu: what forward saves lies in memory of the host and
- * comes back when backward reads it; tensors of the CPU are not copied. With `pin_memory` 1 the memory is pinned, and the copy
- * back is asynchronous. The scope of the forward calls holds their results, too: memory of the device is free when it closes.
- * tn_allow_mutation_on_saved_tensors: what forward saves is copied at once, so that the program may write the original before
- * backward.
+ * Pairs of the library, each until its tn_saved_hooks_pop. With tn_save_on_cpu, what forward saves lies in memory of
+ * the host and comes back when backward reads it; tensors of the CPU are not copied. With `pin_memory` 1 the memory is
+ * pinned, and the copy back is asynchronous. The scope of the forward calls holds their results, too: memory of the
+ * device is free when it closes. With tn_allow_mutation_on_saved_tensors, what forward saves is copied at once. So the
+ * program may write the original before backward.
  */
 TN_API int32_t tn_save_on_cpu(tn_context *ctx, int32_t pin_memory);
 TN_API int32_t tn_allow_mutation_on_saved_tensors(tn_context *ctx);

@@ -86,9 +86,9 @@ template <class F> struct function {
 } // namespace detail
 
 /*
- * Calls a function of the program that has a gradient of its own: an object whose `forward` computes the outputs of the inputs,
- * without recording, and whose `backward` computes the gradients of the inputs from those of the outputs. An absent
- * gradient is zero. The graph keeps a copy of the object, with its members.
+ * Calls a function of the program that has a gradient of its own: an object with `forward` and `backward`. `forward`
+ * computes the outputs of the inputs, without recording. `backward` computes the gradients of the inputs from those of
+ * the outputs. An absent gradient is zero. The graph keeps a copy of the object, with its members.
  *
  *     struct clamp_gradient {
  *         double limit;

@@ -116,10 +116,10 @@ TN_API const char *tn_interned(tn_context *ctx, uint32_t id) TN_ANY_THREAD;
 
 /*
  * Mixed precision. While it is on, inputs of convolutions and matrix products are cast to the low dtype,
- * inputs of losses, norms and long sums to float32, and inputs of some other operators to the widest dtype
- * among them. Only floating-point tensors up to float32 are cast, and only in calls that return new tensors:
- * in-place and out forms, and calls with a dtype argument, are left alone. Each device type has its own
- * classes of operators, see docs/mixed-precision.md. Casts of parameters (float32 leaves that require a
+ * inputs of losses, norms and long sums to float32. Inputs of some other operators are cast to the widest
+ * dtype among them. Only floating-point tensors up to float32 are cast, and only in calls that return new
+ * tensors: in-place and out forms, and calls with a dtype argument, are left alone. Each device type has its
+ * own classes of operators, see docs/mixed-precision.md. Casts of parameters (float32 leaves that require a
  * gradient) are kept until the outermost region of the thread ends. Backward runs in the dtypes of forward.
  */
 #define TN_SCOPE_AUTOCAST_INHERIT 0u

@@ -15,7 +15,7 @@ TN_BEGIN_DECLS
 #define TN_DEVICE_INTEGRATED  1u
 #define TN_DEVICE_DISCRETE    2u
 #define TN_DEVICE_ACCELERATOR 3u
-#define TN_DEVICE_VIRTUAL     4u /* for tests; used only when named */
+#define TN_DEVICE_VIRTUAL     4u /* for tests, and processors under OpenCL or Vulkan; used only when named */
 
 /* Kinds of memory. */
 #define TN_MEMORY_DEVICE  1u /* only the device accesses it */
@@ -174,9 +174,9 @@ TN_API int32_t tn_stream_wait_stream(tn_stream *stream, tn_stream *other) TN_ANY
 TN_API tn_device tn_stream_device(const tn_stream *stream) TN_ANY_THREAD;
 TN_API uint64_t tn_stream_id(const tn_stream *stream) TN_ANY_THREAD;
 /*
- * Calls `callback(user)` once, when the work that is on the stream now has finished, also if it failed: on a thread
- * of the plugin, or on this one before the function returns (devices that run work at once, and plugins without
- * callbacks, for whose streams this waits). The callback may not call Tenon or the vendor's API.
+ * Calls `callback(user)` once, when the work that is on the stream now has finished, also if it failed. A thread of
+ * the plugin does that, or this one before the function returns: on devices that run work at once, and for plugins
+ * without callbacks, whose streams this waits for. The callback may not call Tenon or the vendor's API.
  */
 TN_API int32_t tn_stream_add_callback(tn_stream *stream, void (*callback)(void *user),
                                       void *user) TN_ANY_THREAD;
@@ -267,9 +267,9 @@ TN_API int32_t tn_memory_configure(tn_context *ctx, tn_device device, const char
  * device, on the CPU a multiple of 64; NULL: out of memory. `free` is called when later work on that stream may reuse
  * the memory. Both are called on any thread, several at once, and call nothing of Tenon. The library stays loaded.
  *
- * TN_E_STATE after the device's first allocation; TN_E_IO and TN_E_NOT_FOUND if the library or a function is not
- * there; TN_E_UNSUPPORTED if the plugin takes no addresses (interop.import_pointer) or has an allocator of its own. The
- * device then has no cache, no private pools and no graphs.
+ * TN_E_STATE after the device's first allocation. TN_E_IO and TN_E_NOT_FOUND if the library or a function is not
+ * there. TN_E_UNSUPPORTED if the plugin takes no addresses (interop.import_pointer) or has an allocator of its own.
+ * A device with such functions has no cache, no private pools and no graphs.
  */
 TN_API int32_t tn_memory_set_allocator(tn_context *ctx, tn_device device, const char *library,
                                        const char *alloc_name, const char *free_name) TN_ANY_THREAD;
@@ -296,9 +296,9 @@ TN_API int32_t tn_memory_reset_accumulated(tn_context *ctx, tn_device device) TN
 TN_API int32_t tn_memory_record_history(tn_context *ctx, tn_device device, uint32_t entries,
                                         uint32_t frames) TN_ANY_THREAD;
 /*
- * Writes what the allocators of all devices hold, with the recorded history: as PyTorch's memory snapshot if the path
- * ends in ".pickle" (pytorch.org/memory_viz shows it), else as JSON with the same contents. TN_E_IO with the path and
- * the reason if the file cannot be written.
+ * Writes what the allocators of all devices hold, with the recorded history. A path that ends in ".pickle" gets
+ * PyTorch's memory snapshot (pytorch.org/memory_viz shows it), any other JSON with the same contents. TN_E_IO with the
+ * path and the reason if the file cannot be written.
  */
 TN_API int32_t tn_memory_write_snapshot(tn_context *ctx, const char *path) TN_ANY_THREAD;
 

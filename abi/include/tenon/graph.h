@@ -25,21 +25,21 @@ TN_API void tn_graph_release(TN_TAKES TN_NULLABLE tn_graph *graph) TN_ANY_THREAD
 
 /*
  * Waits for `stream`, and until no other thread waits for the whole device. Then captures all work that any thread
- * queues on `stream` until tn_graph_capture_end, instead of running it. Make the stream current before you call operators. Another stream of the device joins the
- * capture when it waits for a capturing stream (tn_stream_wait_stream, events); `stream` must wait for all
- * that joined before the end. Several graphs may be captured at once, on different streams. TN_E_STATE if the
- * graph is being captured or has been captured (see tn_graph_reset).
+ * queues on `stream` until tn_graph_capture_end, instead of running it. Make the stream current before you call
+ * operators. Another stream of the device joins the capture when it waits for a capturing stream
+ * (tn_stream_wait_stream, events); `stream` must wait for all that joined before the end. Several captures may run at
+ * once, on different streams. TN_E_STATE if the graph is being captured or is captured (see tn_graph_reset).
  *
  * Memory that is allocated on capturing streams comes from a pool of the graph. The caching allocator does
  * not reuse it while the graph exists, even after its tensors are released. The program must keep older
  * tensors that the captured work reads or writes.
  *
- * Work that needs the host is refused with TN_E_STATE and the operator's name: reading elements (tn_item_*,
- * tn_to_host), copies between host and device or between devices, results whose size depends on the data
- * (nonzero), operators that would run on the CPU (random numbers, too, on devices whose kernels cannot draw others in
- * each replay), waiting for a capturing stream or its events, waiting for streams outside the capture, collectives. The
- * first such refusal makes the capture invalid. tn_device_synchronize is refused on all threads during a
- * capture; this does not make the capture invalid.
+ * Work that needs the host is refused with TN_E_STATE and the operator's name. That is reading elements (tn_item_*,
+ * tn_to_host), copies between host and device or between devices, and results whose size depends on the data (nonzero).
+ * So are operators that would run on the CPU, as random numbers do on devices whose kernels cannot draw others in each
+ * replay. So are collectives, and waiting for a capturing stream, its events, or streams outside the capture. The first
+ * such refusal makes the capture invalid. tn_device_synchronize is refused on all threads during a capture; this does
+ * not make the capture invalid.
  */
 TN_API int32_t tn_graph_capture_begin(tn_graph *graph, tn_stream *stream) TN_ANY_THREAD;
 /*

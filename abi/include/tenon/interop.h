@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tensors that other libraries and other processes use: DLPack with streams, and memory that several processes share.
- * tn_to_dlpack and tn_from_dlpack (tensor.h) are the short forms for programs that do not mind waiting.
+ * The short forms tn_to_dlpack and tn_from_dlpack (tensor.h) are for programs that do not mind waiting.
  */
 #ifndef TENON_INTEROP_H
 #define TENON_INTEROP_H

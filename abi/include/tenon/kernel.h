@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Help for kernels, and for the host code around them: the operands of a nest and the tensors among the
- * arguments as strided arrays, elements of any dtype as numbers, a loop nest as one value for a device
- * kernel, and a deep copy of a call for devices that work later. All of it is inline: it is compiled into
+ * Help for kernels, and for the host code around them. It has the operands of a nest and the tensors among
+ * the arguments as strided arrays, elements of any dtype as numbers, and a loop nest as one value for a device
+ * kernel. It copies a call deeply for devices that work later. All of it is inline: it is compiled into
  * the plugin and adds nothing to the contract. It needs no libc and has no state; CUDA and HIP compile it
  * for both sides. What OpenCL C can include too is in tenon/device_kernel.h; whole kernels in plain C are in
  * tenon/plain_kernels.h.
@@ -382,9 +382,9 @@ static inline const tn_nest *tn_pack_nest(tn_call_packer *p, const tn_nest *from
 }
 
 /*
- * Copies a call with all that it borrows, for a device that runs it after the kernel function has returned:
- * values, lists, strings, descriptors, the nest, and the values of IMMEDIATE operands and of 0-dim tensors in
- * host memory. Memory of the device is not copied: the host keeps it until the work is done. `address`
+ * Copies a call with all that it borrows, for a device that runs it after the kernel function has returned.
+ * That is values, lists, strings, descriptors, the nest, and the values of IMMEDIATE operands and of 0-dim
+ * tensors in host memory. Memory of the device is not copied: the host keeps it until the work is done. `address`
  * (may be NULL) gives the address at which the copy's reader finds it, which is stored as the host address.
  *
  * Returns the number of bytes; with memory NULL that is all. Otherwise `memory`, aligned to 8 bytes and as

@@ -87,9 +87,9 @@ typedef struct tn_nest {
  * `args` are the arguments of the row's schema in its order, with defaults filled in. Tensors are on one
  * device, except that pointwise rows may get 0-dim host tensors, whose operands are IMMEDIATE.
  *
- * `outs` of a kernel are prepared tensors. Without a nest they are row-major, unless the shape rule of the
- * operator gives other strides (convolution, pooling and normalisation follow channels-last inputs, some
- * matrix factors are column-major): a kernel reads the strides of outs. An argument that the schema marks
+ * `outs` of a kernel are prepared tensors. Without a nest a kernel reads their strides: they are row-major
+ * unless the shape rule of the operator gives others. Convolution, pooling and normalisation follow
+ * channels-last inputs, and some matrix factors are column-major. An argument that the schema marks
  * as written, `Tensor(a!) self`, is in outs too; a kernel writes to outs only. It queues its work on
  * `stream` and may return before the work is done.
  */
@@ -187,7 +187,7 @@ typedef struct tn_kernel_row {
 
 /*
  * Twelve kernels are enough for a device to run all primitives (tier 1); each may have any number of rows.
- * Eight are ATen's, some of them whole families: pointwise (aten::add.Tensor, aten::exp, ...), reduction
+ * Eight are ATen's, some of them whole families: pointwise (aten::add.Tensor, ...), reduction
  * (aten::sum, aten::amax, ...), scan (aten::cumsum, ...), gather, scatter, bmm, sort.stable, nonzero. ATen
  * has no name for the other four:
  */

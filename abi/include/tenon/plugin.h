@@ -46,8 +46,8 @@
  *
  * A device is lost when it can run no more work: a fault that the driver keeps for its whole context, hardware
  * that is gone, or a device that has not answered for as long as the plugin waits. From then on every slot with
- * a status that is given the device, or anything made on it, returns TN_E_DEVICE_LOST at once; slots without a
- * status release what they hold on the host and leave the device alone; nothing waits. After the first such
+ * a status that is given the device, or anything made on it, returns TN_E_DEVICE_LOST at once. Slots without a
+ * status release what they hold on the host and leave the device alone. Nothing waits. After the first such
  * answer the device uses no memory of the host: what its copies read and wrote is freed. Callbacks that were
  * queued are still called, at the latest before destroy of their stream returns. The host then asks
  * device.status, refuses further use of the device, and goes on with the others. All that was made on the device
@@ -357,7 +357,7 @@ typedef struct tn_memory_interface {
     /* Frees memory that the plugin itself caches. NULL: it caches none. */
     int32_t (*trim)(void *self, void *device);
     /* Reserves `request->bytes` addresses, a multiple of 2 MiB, with no memory behind them, and gives them as an
-     * allocation: kernels and copies use the part that resize has given memory. free gives back both. NULL, like
+     * allocation: kernels and copies use the part that resize has given memory. `free` gives back both. NULL, like
      * resize: the device's allocations do not grow. */
     int32_t (*reserve)(void *self, void *device, const tn_memory_request *request, TN_OUT tn_memory *out);
     /* Gives the first `bytes` bytes of what reserve gave memory, a multiple of 2 MiB, and takes it from the rest,
@@ -480,7 +480,7 @@ typedef struct tn_graph_options {
  * except update are required.
  *
  * A stream captures from begin to end. Kernels, memory.fill and copy.device_to_device that
- * are queued on it check their arguments as usual and return; their work becomes part of the graph, in the
+ * are queued on it check their arguments as usual and return. Their work becomes part of the graph, in the
  * order of the stream, and runs only at launch. They copy all that they are given besides device memory
  * (scalars, IMMEDIATE operands, lists), because it is borrowed.
  *
@@ -492,8 +492,8 @@ typedef struct tn_graph_options {
  * During a capture these are refused with TN_E_STATE and a text that says why:
  *
  * - on a capturing stream: begin, launch, stream.query, stream.synchronize, stream.host_callback, copies
- *   between host and device, copy.peer, collectives, and stream.wait_event for an event recorded outside
- *   this capture
+ *   between host and device, copy.peer, collectives
+ * - on a capturing stream: stream.wait_event for an event recorded outside this capture
  * - for an event recorded in the capture: query, synchronize, elapsed, and waiting on a stream of another
  *   device
  * - for the device: device.synchronize

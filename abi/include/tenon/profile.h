@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profiles: where a program spends its time. Between begin and end the library measures every operator, every
- * node of a backward pass and every range that the program names; on asynchronous devices it also measures
+ * node of a backward pass and every range that the program names. On asynchronous devices it also measures
  * each piece of work with a pair of events. The result is a table and a file that chrome://tracing and
  * ui.perfetto.dev show. TENON_PROFILE=FILE profiles any program. Where a device's plugin offers the records of its vendor's
  * profiler, those give the times, and the kernels inside each operator.

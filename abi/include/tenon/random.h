@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random numbers: Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011),
- * which is counter based. A generator is {seed, offset}. An operator takes ceil(numel / 4) counters on any
- * device and with any number of threads, so one seed gives the same numbers everywhere.
+ * which is counter based. A generator is {seed, offset}. An operator takes the same number of counters (rules below)
+ * on any device and with any number of threads, so one seed gives the same numbers everywhere.
  */
 #ifndef TENON_RANDOM_H
 #define TENON_RANDOM_H

@@ -385,8 +385,8 @@ public:
     tn_tensor *get() const noexcept { return t_; }
     /* A template, so that the operators of C++ for pointers do not apply to two tensors, or to a tensor and a number. */
     template <class T, detail::pointer<T *> = 0> operator T *() const noexcept { return t_; }
-    /* No tensor is a condition, nor an operand of !, && and ||, which as operators of tensors would always compute both sides.
-     * x.defined(), x.item<bool>() and equal(x, y) are bools; logical_not, logical_and and logical_or are elementwise. */
+    /* A tensor cannot be a condition or an operand of !, && and ||: && of tensors would always compute both sides.
+     * Bools are x.defined(), x.item<bool>() and equal(x, y); logical_not, logical_and, logical_or are elementwise. */
     explicit operator bool() const = delete;
     /* False if it is absent. */
     bool defined() const noexcept { return t_ != nullptr; }

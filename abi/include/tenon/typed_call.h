@@ -14,7 +14,7 @@
 
 #ifdef __cplusplus
 #include <tenon/cplusplus.hpp>
-#define TN_NUMBERS_GO_TO_SCALAR_CALLS(call) call /* a number is no tensor in C++ */
+#define TN_NUMBERS_GO_TO_SCALAR_CALLS(call) call /* a number is not a tensor in C++ */
 #else
 typedef tn_value tn_scalar;
 

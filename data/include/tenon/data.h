@@ -149,7 +149,7 @@ TN_API tn_dataset *tn_folder_dataset_create(tn_context *ctx, const char *path, u
 TN_API const char *tn_folder_class(const tn_dataset *d, int64_t i);
 TN_API const char *tn_folder_path(const tn_dataset *d, int64_t i);
 /*
- * A file of token numbers (uint8, uint16, int32, uint32 or int64) that is mapped, not read: sample i is the
+ * A file of token numbers (uint8, uint16, int32, uint32 or int64) that is mapped, not read. Sample i is the
  * tokens [i * step, i * step + length) and, in out[1], the same one further, both int64 [length]. `step` 0:
  * length.
  */
@@ -211,8 +211,8 @@ typedef struct tn_sampler { /* frozen: it stands within tn_loader_options */
  *   shuffle   a permutation
  *   none      0, 1, 2, ...
  *
- * Of `ranks` loaders, number `rank` then takes each ranks-th sample of this order, with the first samples
- * once more at the end where they do not come out even (with drop_last the last ones are left out).
+ * Of `ranks` loaders, number `rank` then takes each ranks-th sample of this order. Where they do not come
+ * out even, the first samples come once more at the end (with drop_last the last ones are left out).
  */
 typedef struct tn_loader_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_loader_options));
@@ -263,7 +263,7 @@ TN_API int64_t tn_loader_batches(const tn_loader *l);
  */
 TN_API tn_tensors tn_loader_next(tn_scope *s, tn_loader *l);
 
-/* An epoch: a step (TN_STEPS, nn.h) with number i for each batch. Not for a loader that stands inside an epoch.
+/* An epoch: a step (TN_STEPS, program.h) with number i for each batch. Not for a loader that stands inside an epoch.
  *
  *     TN_BATCHES(s, ctx, i, loader, batch) { tn_tensor *x = tn_list_at(batch, 0), *y = tn_list_at(batch, 1); ... }
  */

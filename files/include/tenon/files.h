@@ -39,7 +39,7 @@ TN_API tn_value tn_pt_value(const tn_pt *file, const char *name) TN_ANY_THREAD;
 /* A row-major copy of a tensor on a device (0: the scope's default device). NULL on failure: TN_E_NOT_FOUND for other names. */
 TN_API TN_SCOPED tn_tensor *tn_pt_get(tn_scope *s, tn_pt *file, const char *name, tn_device device);
 /* All tensors whose names begin with `prefix` and a dot, without these; NULL: all tensors, with their whole names. They are on
- * the CPU. The list belongs to the scope. Tensors that share a storage in the file share one here, but are no views in autograd. */
+ * the CPU. The scope owns the list. Those with one storage in the file have one here, but are not views in autograd. */
 TN_API tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *file, TN_NULLABLE const char *prefix);
 
 /*
@@ -84,7 +84,7 @@ TN_API tn_named_tensors tn_file_load(tn_scope *s, const char *path);
 
 /*
  * Writes tensors as a sharded checkpoint: folder/model-00001-of-00003.safetensors, ..., each of at most
- * `most_bytes` (or of one tensor), and folder/model.safetensors.index.json, which says where each tensor is.
+ * `most_bytes` (or of one tensor). The file folder/model.safetensors.index.json says where each tensor is.
  * What fits into one file becomes folder/model.safetensors. The folder is made if it is not there. All shards
  * are written beside the old ones before the first of them is replaced, and the index is replaced last.
  */

@@ -1031,10 +1031,10 @@ TN_API tn_module *tn_gru_cell_create_with(tn_module *parent, const tn_gru_cell_o
     TN_OPTIONS_LISTS_ARE_TN_INTS_SCALARS_ARE_TN_SCALAR(TN_BUILDS(tn_gru_cell_create_with(parent, \
     &(tn_gru_cell_options){.options_size = sizeof(tn_gru_cell_options), .bias = 1, .nonlinearity = "tanh", .name = \
     (name_), .input_size = (input_size_), .hidden_size = __VA_ARGS__})))
-/* nn.MultiheadAttention: Vaswani et al. 2017. Inputs: query, key, value [T, N, E] (batch_first: [N, T, E]), then a
- * key padding mask (bool [N, S], true: left out) and an attention mask ([T, S]; bool true: left out, or added),
- * each of which may be left out. A second output has the weights, the mean over heads, if need_weights.
- * add_bias_kv, add_zero_attn: one more key and value, learnt or 0. */
+/* nn.MultiheadAttention: Vaswani et al. 2017. Inputs: query, key, value [T, N, E] (batch_first: [N, T, E]). Then a
+ * key padding mask (bool [N, S], true: left out) and an attention mask ([T, S]; bool true: left out, or added);
+ * each may be absent. A second output has the weights, the mean over heads, if need_weights. add_bias_kv,
+ * add_zero_attn: one more key and value, learnt or 0. */
 typedef struct tn_multihead_attention_options { uint32_t options_size; uint32_t reserved; const char *name; int64_t
     embed_dim; int64_t num_heads; double dropout; int32_t bias; int32_t batch_first; int32_t need_weights; int64_t
     kdim; int64_t vdim; int32_t add_bias_kv; int32_t add_zero_attn; } tn_multihead_attention_options;

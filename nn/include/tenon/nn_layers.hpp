@@ -804,10 +804,10 @@ inline layer gru_cell(const layer &parent, const std::string &name, int64_t inpu
 { tn_gru_cell_options c{}; c.options_size = sizeof c; c.name = name.c_str(); c.input_size = input_size;
     c.hidden_size = hidden_size; c.bias = o.bias; c.nonlinearity = o.nonlinearity; return layer(parent, at, [&] {
     return tn_gru_cell_create_with(parent, &c); }); }
-/* nn.MultiheadAttention: Vaswani et al. 2017. Inputs: query, key, value [T, N, E] (batch_first: [N, T, E]), then a
- * key padding mask (bool [N, S], true: left out) and an attention mask ([T, S]; bool true: left out, or added),
- * each of which may be left out. A second output has the weights, the mean over heads, if need_weights.
- * add_bias_kv, add_zero_attn: one more key and value, learnt or 0. */
+/* nn.MultiheadAttention: Vaswani et al. 2017. Inputs: query, key, value [T, N, E] (batch_first: [N, T, E]). Then a
+ * key padding mask (bool [N, S], true: left out) and an attention mask ([T, S]; bool true: left out, or added);
+ * each may be absent. A second output has the weights, the mean over heads, if need_weights. add_bias_kv,
+ * add_zero_attn: one more key and value, learnt or 0. */
 struct multihead_attention_options { double dropout{}; int32_t bias{1}; int32_t batch_first{}; int32_t
     need_weights{}; int64_t kdim{}; int64_t vdim{}; int32_t add_bias_kv{}; int32_t add_zero_attn{}; };
 inline layer multihead_attention(const layer &parent, const std::string &name, int64_t embed_dim, int64_t num_heads,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Utilities over modules, as torch.nn.utils has them: packed sequences, batch norms that are folded into other layers or
- * that look at the batches of all devices, functions, and a loss with a distance of the program's own. nn.h includes this header.
+ * Utilities over modules, as in torch.nn.utils: packed sequences, functions, and batch norms that are folded into other
+ * layers or look at the batches of all devices. Also a loss with a distance of the program's own. nn.h includes it.
  */
 #ifndef TENON_NN_UTILS_H
 #define TENON_NN_UTILS_H

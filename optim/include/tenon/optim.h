@@ -45,7 +45,7 @@ typedef struct tn_optimizer tn_optimizer;
  * max_iter and history_size that are TN_NONE: as all of them are in C++ until the program sets them.
  *
  * An option that the optimiser's kind does not have is refused by name, unless it has the value of one that is not given
- * (0 or NULL in C): `.momentum = 0.9` of tn_adam_create is an error, `.momentum = 0` is not. Each kind takes `fused`.
+ * (0 or NULL in C). `.momentum = 0.9` of tn_adam_create is an error, `.momentum = 0` is not. Each kind takes `fused`.
  */
 typedef struct tn_optimizer_options {
     uint32_t options_size TN_OPTION(sizeof(struct tn_optimizer_options));
@@ -354,8 +354,8 @@ TN_API double tn_lr_cosine(int64_t i, double base, int64_t total, double low);
 TN_API double tn_lr_cosine_restarts(int64_t i, double base, int64_t first, int64_t factor, double low);
 /* Linear warm-up over `warm_up` steps, then half a cosine to 0 at `total`. */
 TN_API double tn_lr_warm_up_cosine(int64_t i, double base, int64_t warm_up, int64_t total);
-/* Smith 2017: between low and high, `up` steps up and `down` steps down. mode "triangular", "triangular2" (half the
- * height each cycle), "exp_range" (height gamma ^ i); for others NAN, which steps refuse. */
+/* Smith 2017: between low and high, `up` steps up and `down` steps down. Modes: "triangular", "triangular2" (half the
+ * height each cycle), "exp_range" (height gamma ^ i). Others give NAN, which steps refuse. */
 TN_API double tn_lr_cyclic(int64_t i, double low, double high, int64_t up, int64_t down, const char *mode,
                            double gamma);
 /* Smith and Topin 2019: up to `high` over the share `rise` of all steps, then down to high / start / end. PyTorch's
@@ -393,7 +393,7 @@ TN_AUTO_TYPE(tn_average, tn_average_destroy)
 #endif
 
 /* ---- Scaling of gradients -----------------------------------------------------------------------------------
- * For float16: loss = tn_grad_scaler_scale(s, g, loss), backward, then tn_grad_scaler_step, which divides the
+ * For float16: loss = tn_grad_scaler_scale(s, g, loss), backward, then tn_grad_scaler_step. This divides the
  * gradients again, leaves the step out if one is not finite, and adapts the scale.
  */
 typedef struct tn_grad_scaler tn_grad_scaler;
