@@ -29,13 +29,17 @@ static const char help[] =
     "               fastest, and lists the choices\n"
     "  --json       the same as JSON\n";
 
-static const char *const variables[] = {"TENON_PLUGIN_PATH",    "TENON_PLUGIN_ADD",   "TENON_PLUGIN_SELECT",
-                                        "TENON_PLUGIN_DISABLE", "TENON_PLUGIN_PROBE", "TENON_PLUGIN_ALLOW",
-                                        "TENON_DEVICE",         "TENON_FALLBACK",     "TENON_CPU_LEVEL",
-                                        "TENON_CPU_TUNE",       "TENON_RECORD",       "TENON_VALIDATE",
-                                        "TENON_INJECT",         "TENON_TRACE",        "TENON_LOG",
-                                        "TENON_DEBUG",          "TENON_PROFILE",      "TENON_PROFILE_WITH",
-                                        "TENON_ALLOC_CONF",     "TENON_SETTINGS",     NULL};
+static const char *const variables[] = {"TENON_PLUGIN_PATH",   "TENON_PLUGIN_ADD",
+                                        "TENON_PLUGIN_SELECT", "TENON_PLUGIN_DISABLE",
+                                        "TENON_PLUGIN_PROBE",  "TENON_PLUGIN_ALLOW",
+                                        "TENON_DEVICE",        "TENON_FALLBACK",
+                                        "TENON_CPU_LEVEL",     "TENON_CPU_TUNE",
+                                        "TENON_RECORD",        "TENON_VALIDATE",
+                                        "TENON_INJECT",        "TENON_TRACE",
+                                        "TENON_LOG",           "TENON_DEBUG",
+                                        "TENON_PROFILE",       "TENON_PROFILE_WITH",
+                                        "TENON_ALLOC_CONF",    "TENON_SETTINGS",
+                                        "TENON_BLOCKING",      NULL};
 
 static const char *state_name(uint32_t state)
 {

@@ -823,3 +823,33 @@ Test(function, that_return_what_is_no_status)
     EXPECT(s, tn_neg(s, x), -2, -3);
     end();
 }
+
+static int32_t with_a_mask(tn_function_call *call, tn_scope *scope, tn_tensors in, tn_tensor **out)
+{
+    (void)call;
+    out[0] = tn_mul_scalar(scope, in.data[0], 2);
+    out[1] = tn_gt_scalar(scope, in.data[0], 2);
+    return tn_scope_failed(scope);
+}
+
+static tn_dtype dtype_of_mask;
+static int32_t with_a_mask_backward(tn_function_call *call, tn_scope *scope, tn_tensors grads,
+                                    tn_tensor **out)
+{
+    (void)call;
+    dtype_of_mask = grads.data[1] ? tn_tensor_dtype(grads.data[1]) : 0;
+    out[0] = tn_mul_scalar(scope, grads.data[0], 2);
+    return tn_scope_failed(scope);
+}
+
+/* As for the others, zeros stand for the gradient of an output of bools. */
+Test(function, gradients_of_outputs_without_one_are_zeros)
+{
+    const tn_function f = {.size = sizeof f, .forward = with_a_mask, .backward = with_a_mask_backward};
+    tn_tensor *x = VECTOR(s, 1, 2, 3), *out[2];
+    cr_assert_eq(tn_function_apply(s, &f, NULL, TN_TENSORS(x), out, 2), TN_OK);
+    tn_backward(s, tn_sum(s, out[0]));
+    cr_assert_eq(dtype_of_mask, TN_BOOL);
+    EXPECT(s, tn_grad_of(s, x), 2, 2);
+    end();
+}

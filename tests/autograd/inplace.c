@@ -314,3 +314,62 @@ Test(inplace, parts_made_without_recording)
     tn_release(part);
     end();
 }
+
+/* Tensor.set_: as in PyTorch there is no gradient, so the history of the old value must not stay. */
+Test(inplace, another_storage)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *y = VECTOR(s, 0, 3, 4), *z = tn_mul_scalar(s, x, 2);
+    tn_set_source_tensor_(s, z, y);
+    tn_backward(s, tn_sum(s, z));
+    expect_error(s, "derivative for aten::set_.source_Tensor is not implemented");
+    cr_assert_null(tn_grad_of(s, x));
+    tn_set_source_tensor_(s, x, y);
+    expect_error(s, "a leaf Variable that requires grad is being used in an in-place operation");
+    /* The offset counts from that of the source. */
+    tn_tensor *all = VECTOR(s, 0, 0, 1, 2, 3, 4, 5), *end_of = tn_slice(s, all, 0, .start = 3),
+              *w = VECTOR(s, 0, 9);
+    tn_set_source_tensor_storage_offset_(s, w, end_of, 1, TN_INTS(2), TN_INTS(1));
+    EXPECT(s, w, 4, 5);
+    cr_assert_eq(tn_tensor_storage_offset(w), 4);
+    tn_set_source_tensor_storage_offset_(s, w, tn_slice(s, all, 0, .step = 2), 0, TN_INTS(2), TN_INTS(1));
+    expect_error(s, "set_: argument 'source': a tensor that is not contiguous");
+    end();
+}
+
+/* The bits of a tensor are a constant: they take no gradient, and none is lost. */
+Test(inplace, view_of_the_bits)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *bits = tn_view_dtype(s, x, TN_FLOAT32);
+    cr_assert_not(tn_requires_grad(bits));
+    cr_assert_eq(tn_tensor_numel(bits), 4);
+    tn_backward(s, tn_add(s, tn_sum(s, x), tn_sum(s, tn_to(s, bits, TN_FLOAT64))));
+    EXPECT(s, tn_grad_of(s, x), 1, 1);
+    end();
+}
+
+/* Comparisons and the like have no gradient, so their out forms take what requires one. */
+Test(inplace, outputs_that_have_no_gradient)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3), *y = VECTOR(s, 0, 2, 2, 2),
+              *yes = tn_empty(s, TN_INTS(3), .dtype = TN_BOOL),
+              *place = tn_empty(s, TN_INTS(0), .dtype = TN_INT64);
+    tn_lt_out(s, x, y, yes);
+    tn_argmax_out(s, x, place);
+    EXPECT(s, yes, 1, 0, 0);
+    EXPECT(s, place, 2);
+    tn_add_out(s, x, y, tn_empty(s, TN_INTS(3), .dtype = TN_FLOAT64));
+    expect_error(s, "functions with out=... arguments don't support automatic differentiation");
+    end();
+}
+
+Test(inplace, what_is_forbidden_without_recording_too)
+{
+    tn_tensor *x = VECTOR(s, 1, 1, 2), *part = tn_view(s, VECTOR(s, 0, 1, 2), TN_INTS(2, 1));
+    const uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
+    tn_resize_(s, x, TN_INTS(1));
+    expect_error(s, "cannot resize variables that require grad");
+    tn_detach_(s, part);
+    expect_error(s, "Can't detach views in-place. Use detach() instead.");
+    tn_set_grad_mode(mode);
+    end();
+}

@@ -279,3 +279,23 @@ ON_EACH_DEVICE(corners, indices_out_of_range)
         expect_error(p, part);
     }
 }
+
+/* New dimensions of one element have the stride of a contiguous tensor, not 0: so what is dense stays dense. */
+ON_EACH_DEVICE(corners, strides_of_expanded_tensors)
+{
+    static const struct {
+        int64_t sizes[4], strides[4];
+        int32_t rank;
+    } cases[] = {{{1, 2, 3}, {6, 3, 1}, 3},
+                 {{4, 2, 3}, {0, 3, 1}, 3},
+                 {{1, 1, 2, 3}, {6, 6, 3, 1}, 4},
+                 {{5, 1, 2, 3}, {0, 6, 3, 1}, 4}};
+    tn_tensor *x = MAKE(p, TN_FLOAT32, TN_INTS(2, 3), 1, 2, 3, 4, 5, 6);
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const tn_tensor *y = tn_expand(p->s, x, ((tn_ints){cases[i].sizes, cases[i].rank}));
+        cr_assert_not_null(y);
+        for (int32_t d = 0; d < cases[i].rank; d++)
+            cr_expect_eq(tn_tensor_strides(y)[d], cases[i].strides[d], "case %u, dimension %d: %lld", i, d,
+                         (long long)tn_tensor_strides(y)[d]);
+    }
+}
