@@ -66,16 +66,19 @@ static inline void tni_find_given(tni_frame *f)
 /*
  * Makes the outputs that the shape rule described. f->outs[i] is the result: a given tensor, resized if it is
  * an out argument, or a new one. The kernel writes targets[i]: the result, or a temporary if its dtype,
- * strides or overlap do not suit. `strict`: the target must have the strides of the rule.
+ * strides or overlap do not suit, or if it is to be resized and an input as well. `strict`: the target must have
+ * the strides of the rule.
  */
 int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict);
-/* Copies temporaries into the given tensors, counts the writes. */
+/* Copies temporaries into the given tensors, which are resized if they are inputs; counts the writes. */
 int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets);
 /* f->device, f->open_device, f->stream. */
 int32_t tni_find_device(tni_frame *f);
 /* Fails unless the tensor given for output i has the right device and size and a dtype that the result can be
  * cast to. Out arguments are resized. */
 int32_t tni_check_given(tni_frame *f, uint32_t i);
+/* Fails if two tensors that an out form is to write share memory: results of different sizes cannot both be in one. */
+int32_t tni_check_results_apart(tni_frame *f);
 /* Copies an item of a list, a result, to the tensor of an out form, which is resized if it has another size. */
 int32_t tni_give_item(tni_frame *f, tn_tensor *given, tn_tensor *item);
 /* Takes finished results over as the outputs; copies them into given tensors. */

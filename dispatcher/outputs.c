@@ -101,23 +101,67 @@ static int32_t resize_given(tn_tensor *t, const tni_out_meta *m)
     return status ? status : tni_tensor_set_view(t, m->rank, m->sizes, strides, tni_tensor_offset(t));
 }
 
+static int32_t shared_memory(tni_frame *f)
+{
+    return tni_fail(f, TN_E_ARGUMENT,
+                    "unsupported operation: the tensors that are given for two results share memory. Please "
+                    "give each result a tensor of its own.");
+}
+
+int32_t tni_check_results_apart(tni_frame *f)
+{
+    const tni_schema *s = f->op->schema;
+    for (uint32_t i = 0; i < s->n_args; i++) {
+        if (!s->args[i].written || f->args[i].tag != TN_TAG_TENSOR) continue;
+        for (uint32_t k = 0; k < i; k++) {
+            if (s->args[k].written && f->args[k].tag == TN_TAG_TENSOR &&
+                tni_overlap(f->args[k].as.tensor, f->args[i].as.tensor) != TNI_OVERLAP_NONE)
+                return shared_memory(f);
+        }
+    }
+    return TN_OK;
+}
+
+/* Tensors without elements lie apart until they are resized. */
+static int32_t check_apart_after_resize(tni_frame *f, uint32_t i)
+{
+    const tn_tensor *t = f->given[i];
+    for (uint32_t k = 0; k < i; k++) {
+        const tn_tensor *other = f->given[k];
+        if (other && other != t && tni_overlap(other, t) != TNI_OVERLAP_NONE) return shared_memory(f);
+    }
+    return TN_OK;
+}
+
+static int32_t wrong_sizes(tni_frame *f, const tn_tensor *t, const tni_out_meta *m)
+{
+    char a[256], b[256];
+    return tni_fail(f, TN_E_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
+                    tni_shape_text(t->desc.rank, t->desc.sizes, a, sizeof a),
+                    tni_shape_text(m->rank, m->sizes, b, sizeof b));
+}
+
+/* The dtype and the device of a given tensor. */
+static int32_t check_place(tni_frame *f, const tn_tensor *t, const tni_out_meta *m)
+{
+    char a[256], b[256];
+    int32_t status = check_dtype(f, m->dtype, t->desc.dtype);
+    if (status || t->desc.device == f->device) return status;
+    tn_device_format(f->ctx, f->device, a, sizeof a);
+    tn_device_format(f->ctx, t->desc.device, b, sizeof b);
+    return tni_fail(f, TN_E_DEVICE, "Expected out tensor to have device %s, but got %s instead", a, b);
+}
+
 int32_t tni_check_given(tni_frame *f, uint32_t i)
 {
     tn_tensor *t = f->given[i];
     const tni_out_meta *m = &f->meta[i];
-    char a[256], b[256];
-    int32_t status = check_dtype(f, m->dtype, t->desc.dtype);
+    int32_t status = check_place(f, t, m);
     if (status) return status;
-    if (t->desc.device != f->device) {
-        tn_device_format(f->ctx, f->device, a, sizeof a);
-        tn_device_format(f->ctx, t->desc.device, b, sizeof b);
-        return tni_fail(f, TN_E_DEVICE, "Expected out tensor to have device %s, but got %s instead", a, b);
-    }
     if (!same_sizes(t, m)) {
-        if (f->op->form != TNI_FORM_INPLACE) return resize_given(t, m);
-        return tni_fail(f, TN_E_SHAPE, "output with shape %s doesn't match the broadcast shape %s",
-                        tni_shape_text(t->desc.rank, t->desc.sizes, a, sizeof a),
-                        tni_shape_text(m->rank, m->sizes, b, sizeof b));
+        if (f->op->form == TNI_FORM_INPLACE) return wrong_sizes(f, t, m);
+        status = resize_given(t, m);
+        return status ? status : check_apart_after_resize(f, i);
     }
     if (tni_overlaps_itself(t)) {
         return tni_fail(f, TN_E_ARGUMENT,
@@ -163,11 +207,40 @@ static int32_t same_strides(const tn_tensor *t, const tni_out_meta *m)
     return 1;
 }
 
+/* Whether the call reads the tensor itself, not only its memory. */
+static int32_t is_read(const tni_frame *f, const tn_tensor *t)
+{
+    const tni_schema *s = f->op->base->schema;
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        const tn_value *v = &f->args[i];
+        uint32_t n = v->tag == TN_TAG_TENSOR ? 1 : v->tag == TN_TAG_TENSORS ? v->count : 0;
+        for (uint32_t k = 0; k < n && !s->args[i].written; k++) {
+            if ((v->tag == TN_TAG_TENSOR ? v->as.tensor : v->as.tensors[k]) == t) return 1;
+        }
+    }
+    return 0;
+}
+
+static int32_t make_temporary(tni_frame *f, tni_prepared *p, const tni_out_meta *m, tn_tensor **target)
+{
+    int32_t status = tni_tensor_create(f->ctx, f->device, m->dtype, m->rank, m->sizes,
+                                       m->has_strides ? m->strides : NULL, target);
+    return status ? status : tni_prepared_own(p, *target);
+}
+
 static int32_t make_given(tni_frame *f, tni_prepared *p, uint32_t i, int32_t strict, tn_tensor **target)
 {
     tn_tensor *t = f->given[i];
     const tni_out_meta *m = &f->meta[i];
-    int32_t overlap, status = tni_check_given(f, i);
+    int32_t overlap, status;
+    if (TNI_UNLIKELY(!same_sizes(t, m)) && f->op->form != TNI_FORM_INPLACE && is_read(f, t)) {
+        /* The kernel needs the argument as it is: it gets the other size when the result is known. */
+        if (f->op->base->kind == TNI_KIND_POINTWISE) return wrong_sizes(f, t, m);
+        status = check_place(f, t, m);
+        if (!status) f->outs[i] = tn_value_tensor(tn_retain(t));
+        return status ? status : make_temporary(f, p, m, target);
+    }
+    status = tni_check_given(f, i);
     if (status) return status;
     overlap = overlap_with_inputs(f, t);
     if (overlap == TNI_OVERLAP_PARTIAL && !strict) {
@@ -182,9 +255,7 @@ static int32_t make_given(tni_frame *f, tni_prepared *p, uint32_t i, int32_t str
         *target = t;
         return TN_OK;
     }
-    status = tni_tensor_create(f->ctx, f->device, m->dtype, m->rank, m->sizes,
-                               m->has_strides ? m->strides : NULL, target);
-    return status ? status : tni_prepared_own(p, *target);
+    return make_temporary(f, p, m, target);
 }
 
 int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict)
@@ -215,7 +286,8 @@ int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets)
         tn_tensor *t = f->given[i];
         if (!t) continue;
         if (targets[i] && targets[i] != t) {
-            int32_t status = tni_copy_tensor(t, targets[i]);
+            int32_t status = same_sizes(t, &f->meta[i]) ? TN_OK : resize_given(t, &f->meta[i]);
+            if (!status) status = tni_copy_tensor(t, targets[i]);
             if (status) return status;
         }
         tni_bump_version(t);

@@ -245,7 +245,11 @@ static __attribute__((noinline)) int32_t run_without_options(tni_frame *f)
 int32_t tni_run(tni_frame *f)
 {
     const tni_op *op = f->op;
-    if (TNI_UNLIKELY(op->form == TNI_FORM_OUT && op->n_given < op->n_returns)) return run_without_options(f);
+    if (op->form == TNI_FORM_OUT) {
+        int32_t status = op->n_returns > 1 ? tni_check_results_apart(f) : TN_OK;
+        if (TNI_UNLIKELY(status)) return status;
+        if (TNI_UNLIKELY(op->n_given < op->n_returns)) return run_without_options(f);
+    }
     tni_find_given(f);
     return run_kind(f);
 }

@@ -99,6 +99,51 @@ Test(outputs, whose_rule_gives_strides)
     }
 }
 
+/* Results of different sizes cannot both be in one tensor. */
+Test(outputs, of_two_results_in_one_memory)
+{
+    static const char shared[] = "the tensors that are given for two results share memory";
+    tn_tensor *x = rows_of(3, 3), *one = tn_empty(s, TN_INTS(0)), *base = tn_zeros(s, TN_INTS(12));
+    tn_geqrf_out(s, x, one, one);
+    expect_failure(TN_E_ARGUMENT, shared);
+    tn_linalg_qr_out(s, x, one, one);
+    expect_failure(TN_E_ARGUMENT, shared);
+    cr_expect_eq(tn_tensor_numel(one), 0);
+    tn_geqrf_out(s, x, tn_reshape(s, tn_slice(s, base, .end = 9), TN_INTS(3, 3)),
+                 tn_slice(s, base, .start = 8, .end = 11));
+    expect_failure(TN_E_ARGUMENT, shared);
+    tn_tensor *first = tn_slice(s, base, .end = 0), *second = tn_slice(s, base, .end = 0);
+    tn_geqrf_out(s, x, first, second); /* without elements they are apart */
+    expect_failure(TN_E_ARGUMENT, shared);
+    tn_tensor *a = tn_reshape(s, tn_slice(s, base, .end = 9), TN_INTS(3, 3)),
+              *tau = tn_slice(s, base, .start = 9);
+    tn_geqrf_out(s, x, a, tau);
+    cr_expect_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+}
+
+/* The kernel reads the argument before it gets the size of the result. */
+Test(outputs, that_are_inputs_of_another_size)
+{
+    tn_geqrf_result expected = tn_geqrf(s, rows_of(3, 3));
+    tn_tensor *x = rows_of(3, 3), *a = tn_empty(s, TN_INTS(0));
+    tn_geqrf_out(s, x, a, x);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect(tn_equal(s, a, expected.a) && tn_equal(s, x, expected.tau));
+    tn_tensor *m = rows_of(2, 3);
+    cr_expect_eq(tn_mm_out(s, m, tn_ones(s, TN_INTS(3, 4)), m), m);
+    expect_sum(m, 4 * 15);
+    tn_tensor *list = rows_of(1, 3);
+    cr_expect_eq(tn_cat_out(s, TN_TENSORS(list, list), list), list);
+    expect_sum(list, 6);
+    tn_tensor *sum = rows_of(2, 3);
+    cr_expect_eq(tn_sum_dim_out(s, sum, TN_INTS(1), sum), sum);
+    expect_sum(sum, 15);
+    cr_expect_eq(tn_tensor_rank(sum), 1);
+    tn_tensor *row = rows_of(1, 3);
+    tn_add_out(s, row, tn_ones(s, TN_INTS(2, 3)), row);
+    expect_failure(TN_E_SHAPE, "output with shape [1, 3] doesn't match the broadcast shape [2, 3]");
+}
+
 static const char overlapping[] = "unsupported operation: more than one element of the written-to tensor "
                                   "refers to a single memory location";
 
