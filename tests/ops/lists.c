@@ -91,6 +91,40 @@ Test(lists, refused)
     end();
 }
 
+/* Kernels read each of these without a further look. */
+Test(lists, steps_without_what_they_read)
+{
+    tn_tensor *p = A, *g = G, *m = all_of(0.1), *v = all_of(0.2), *one = tn_ones(s, TN_INTS(1)),
+              *empty = tn_empty(s, TN_INTS(0));
+    tn_tensors ps = TN_TENSORS(p), gs = TN_TENSORS(g), ms = TN_TENSORS(m), vs = TN_TENSORS(v),
+               steps = TN_TENSORS(one);
+    tn__fused_sgd_(s, ps, nothing, nothing, 0, 0, 0.1, 0, 0, 0, 0);
+    expect_error(s, "argument 'grads': must have as many tensors as self (got 0, expected 1)");
+    tn__fused_sgd_(s, ps, gs, nothing, 0, 0.9, 0.1, 0, 0, 0, 0);
+    expect_error(s, "argument 'momentum_buffer_list': must have as many tensors as self (got 0, expected 1)");
+    tn__fused_sgd_tensor_lr_(s, ps, gs, nothing, 0, 0, empty, 0, 0, 0, 0);
+    expect_error(s, "argument 'lr': a tensor must have one element (got [0])");
+    tn__fused_sgd_(s, ps, gs, nothing, 0, 0, 0.1, 0, 0, 0, 0, .grad_scale = empty);
+    expect_error(s, "argument 'grad_scale': a tensor must have one element (got [0])");
+    tn__fused_sgd_(s, ps, gs, nothing, 0, 0, 0.1, 0, 0, 0, 0, .found_inf = g);
+    expect_error(s, "argument 'found_inf': a tensor must have one element (got [3])");
+    tn__fused_adam_(s, ps, gs, nothing, vs, nothing, steps, 0.1, 0.9, 0.99, 0.01, 1e-3, 0, 0);
+    expect_error(s, "argument 'exp_avgs': must have as many tensors as self (got 0, expected 1)");
+    tn__fused_adamw_(s, ps, gs, ms, vs, nothing, steps, 0.1, 0.9, 0.99, 0.01, 1e-3, 1, 0);
+    expect_error(s, "argument 'max_exp_avg_sqs': must have as many tensors as self (got 0, expected 1)");
+    tn__fused_adamw_(s, ps, gs, ms, vs, nothing, nothing, 0.1, 0.9, 0.99, 0.01, 1e-3, 0, 0);
+    expect_error(s, "argument 'state_steps': must have as many tensors as self (got 0, expected 1)");
+    tn__fused_adagrad_(s, ps, gs, nothing, steps, 0.1, 0.1, 0.01, 1e-3, 0);
+    expect_error(s, "argument 'state_sums': must have as many tensors as self (got 0, expected 1)");
+    tn__amp_foreach_non_finite_check_and_unscale_(s, ps, one, empty);
+    expect_error(s, "argument 'inv_scale': a tensor must have one element (got [0])");
+    tn__amp_foreach_non_finite_check_and_unscale_(s, ps, empty, one);
+    expect_error(s, "argument 'found_inf': a tensor must have one element (got [0])");
+    tn__amp_foreach_non_finite_check_and_unscale_(s, nothing, one, empty);
+    expect_error(s, "argument 'inv_scale': a tensor must have one element (got [0])");
+    end();
+}
+
 /* Values of PyTorch 2.13. */
 static void check_steps(void)
 {
