@@ -325,34 +325,66 @@ void composite_eye(tn_scope *s, const tn_value *args, tn_value *outs)
     eye(s, arg_int(args, 0), arg_int(args, n - 1), tni_options_at(s, args, n), outs);
 }
 
+/* A triangle of a matrix: row r has its elements below column r + offset + 1, or from column r + offset on. */
+typedef struct triangle {
+    int64_t rows, columns, offset;
+    int32_t is_lower;
+} triangle;
+
+static int64_t limited(__int128 x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : (int64_t)x;
+}
+
+/* How many elements of row r lie below the diagonal `offset`. */
+static int64_t row_below(const triangle *t, int64_t r)
+{
+    return limited((__int128)r + t->offset + t->is_lower, 0, t->columns);
+}
+
+/* The sum of row_below over all rows: rows from `first` on have elements, rows from `full` on have all columns. */
+static __int128 count_below(const triangle *t)
+{
+    __int128 shift = (__int128)t->offset + t->is_lower;
+    int64_t first = limited(1 - shift, 0, t->rows), full = limited(t->columns - shift, first, t->rows);
+    __int128 slope = (full - first) * (first + 2 * shift + full - 1) / 2;
+    return slope + (__int128)(t->rows - full) * t->columns;
+}
+
+/* Writes the rows and columns of the `count` elements, row by row; passes over rows without elements at once. */
+static void write_triangle(const triangle *t, int64_t count, int64_t *out)
+{
+    int64_t r = t->is_lower ? limited(-(__int128)t->offset, 0, t->rows) : 0;
+    for (int64_t n = 0; n < count; r++) {
+        int64_t below = row_below(t, r), end = t->is_lower ? below : t->columns;
+        for (int64_t c = t->is_lower ? 0 : below; c < end; c++, n++) {
+            out[n] = r;
+            out[count + n] = c;
+        }
+    }
+}
+
 /* Rows and columns of the elements of a triangle, row by row. */
 static void triangle_indices(tn_scope *s, const tn_value *args, int32_t lower, tn_value *outs)
 {
-    int64_t rows = arg_int(args, 0), columns = arg_int(args, 1), offset = arg_int(args, 2), count = 0, n = 0;
+    triangle shape = {arg_int(args, 0), arg_int(args, 1), arg_int(args, 2), lower};
     tni_options o = tni_options_at(s, args, 3);
-    if (rows < 0)
-        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "row must be non-negative, got %lld", (long long)rows);
-    if (columns < 0)
+    if (shape.rows < 0)
+        return (void)tni_scope_failf(s, TN_E_ARGUMENT, "row must be non-negative, got %lld",
+                                     (long long)shape.rows);
+    if (shape.columns < 0)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT, "col must be non-negative, got %lld",
-                                     (long long)columns);
-    if (!columns) rows = 0;
-    for (int32_t pass = 0; pass < 2; pass++) {
-        int64_t *out = pass ? tni_scope_ints(s, 2 * count) : NULL;
-        if (pass && !out) return;
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t first = lower ? 0 : r + offset, end = lower ? r + offset + 1 : columns;
-            if (first < 0) first = 0;
-            if (end > columns) end = columns;
-            if (!pass && end > first) count += end - first;
-            for (int64_t c = first; pass && c < end; c++, n++) {
-                out[n] = r;
-                out[count + n] = c;
-            }
-        }
-        if (!pass) continue;
-        tn_tensor *t = tn_from_data(s, TN_INT64, TN_INTS(2, count), out, o.device);
-        give(outs, 0, tni_pinned_with(s, tni_cast(s, t, o.dtype ? o.dtype : TN_INT64), o));
-    }
+                                     (long long)shape.columns);
+    __int128 count = count_below(&shape);
+    if (!lower) count = (__int128)shape.rows * shape.columns - count;
+    if (count > INT64_MAX / 16)
+        return (void)tni_scope_failf(s, TN_E_SHAPE, "a triangle of %lld x %lld has too many elements",
+                                     (long long)shape.rows, (long long)shape.columns);
+    int64_t *out = tni_scope_ints(s, 2 * (int64_t)count);
+    if (!out) return;
+    write_triangle(&shape, (int64_t)count, out);
+    tn_tensor *t = tn_from_data(s, TN_INT64, TN_INTS(2, (int64_t)count), out, o.device);
+    give(outs, 0, tni_pinned_with(s, tni_cast(s, t, o.dtype ? o.dtype : TN_INT64), o));
 }
 
 void composite_tril_indices(tn_scope *s, const tn_value *args, tn_value *outs)

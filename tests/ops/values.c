@@ -350,3 +350,26 @@ Test(values, of_pads_that_crop_too_much)
     expect_error(s, "narrow(): length must be non-negative.");
     end();
 }
+
+/* What has few elements is quick, however large the matrix is; what has too many is refused. */
+Test(values, of_triangles_of_huge_matrices)
+{
+    const int64_t huge = INT64_MAX, large = (int64_t)1 << 40;
+    EXPECT(s, tn_tril_indices(s, 3, 2, .offset = -1), 1, 2, 2, 0, 0, 1);
+    EXPECT(s, tn_triu_indices(s, 2, 3, .offset = 1), 0, 0, 1, 1, 2, 2);
+    EXPECT(s, tn_tril_indices(s, 2, 1, .offset = huge), 0, 1, 0, 0);
+    EXPECT(s, tn_triu_indices(s, 2, 1, .offset = INT64_MIN), 0, 1, 0, 0);
+    cr_expect_eq(tn_tensor_size(tn_tril_indices(s, huge, huge, .offset = INT64_MIN), 1), 0);
+    cr_expect_eq(tn_tensor_size(tn_triu_indices(s, large, 0), 1), 0);
+    EXPECT(s, tn_sub_scalar(s, tn_tril_indices(s, huge, huge, .offset = -huge + 2), tn_value_int(huge - 2)),
+           0, 1, 1, 2 - huge, 2 - huge, 3 - huge);
+    EXPECT(s, tn_triu_indices(s, huge, 1), 0, 0);
+    tn_tril_indices(s, huge, huge);
+    expect_error(
+        s, "tril_indices: a triangle of 9223372036854775807 x 9223372036854775807 has too many elements");
+    tn_triu_indices(s, huge, 1, .offset = INT64_MIN);
+    expect_error(s, "triu_indices: a triangle of 9223372036854775807 x 1 has too many elements");
+    tn_tril_indices(s, (int64_t)1 << 58, 1);
+    expect_error(s, "tril_indices: out of memory");
+    end();
+}
