@@ -184,6 +184,10 @@ Test(refusals_math, of_decompositions)
             "Expected UPLO argument to be 'L' or 'U', but got x");
     REFUSED(tn_linalg_qr(s, m, .mode = "odd").Q,
             "qr received unrecognized mode 'odd' but expected one of 'reduced' (default), 'r', or");
+    /* LAPACK's function does not end on infinities. */
+    REFUSED(
+        tn_linalg_svd(s, tn_mul_scalar(s, m, INFINITY)).U,
+        "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values.");
     REFUSED(tn_linalg_householder_product(s, r, v),
             "householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]");
     REFUSED(tn_linalg_householder_product(s, m, ones(TN_INTS(4))),
