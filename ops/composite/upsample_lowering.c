@@ -112,7 +112,8 @@ static int32_t smooth_taps(tn_scope *s, const axis *a, filter kind, tni_taps *t)
 {
     double step = step_of(a), radius = kind == LINEAR_SMOOTH ? 1 : 2;
     double support = step >= 1 ? radius * step : radius, narrow = step >= 1 ? 1 / step : 1;
-    int64_t count = (int64_t)ceil(support) * 2 + 1;
+    int64_t count = (int64_t)ceil(support) * 2 + 1, most = a->in > 3 ? a->in : 3;
+    if (count > most) count = most; /* the others would have no weight */
     if (tni_taps_make(s, a->in, a->out, count, 1, t)) return -1;
     for (int64_t o = 0; o < a->out; o++) {
         double center = step * ((double)o + 0.5), sum = 0, *weight = t->weight + o * count;

@@ -42,7 +42,8 @@ int32_t infer_softmax_backward(tni_frame *f)
                         tni_sizes_text(grad, &a), tni_sizes_text(output, &b));
     TNI_TRY(tni_check_dtype_like(f, 1, grad));
     TNI_TRY(tni_arg_dim(f, 2, rank_of(grad), &dim));
-    if (dtype && dtype != dtype_of(grad) && (dtype_of(grad) != TN_FLOAT32 || TN_DTYPE_BITS(dtype) != 16))
+    if (dtype && dtype != dtype_of(grad) &&
+        (dtype_of(grad) != TN_FLOAT32 || !is_float(dtype) || TN_DTYPE_BITS(dtype) != 16))
         return tni_fail(
             f, TN_E_DTYPE,
             "expected input and grad types to match, or input to be at::Half and grad to be at::Float");

@@ -17,6 +17,22 @@ static int32_t check_upsample(tni_frame *f, int64_t space, tn_ints output, const
     return TN_OK;
 }
 
+/* Positions among the inputs are outputs divided by the given scale; kernels count them in 32-bit integers. */
+static int32_t check_scales(tni_frame *f, int64_t space, tn_ints output)
+{
+    const double most = 0x1p31;
+    uint32_t first = f->op->base->n_args - (uint32_t)space;
+    for (int64_t i = 0; i < space; i++) {
+        tn_value v = f->args[first + (uint32_t)i];
+        double scale = v.tag == TN_TAG_NONE ? 0 : tn_value_as_float(v);
+        if (scale > 0 && (double)output.data[i] / scale > most)
+            return tni_fail(f, TN_E_ARGUMENT, "argument '%s': %g is too small for an output of size %lld",
+                            f->op->base->schema->args[first + (uint32_t)i].name, scale,
+                            (long long)output.data[i]);
+    }
+    return TN_OK;
+}
+
 int32_t infer_upsample(tni_frame *f)
 {
     const tn_tensor *self = tni_arg_tensor(f, 0);
@@ -26,6 +42,7 @@ int32_t infer_upsample(tni_frame *f)
         return tni_fail(f, TN_E_SHAPE, "It is expected input_size equals to %lld, but got size %u",
                         (long long)space + 2, self->desc.rank);
     TNI_TRY(check_upsample(f, space, tni_arg_ints(f, 1), sizes_of(self) + 2));
+    TNI_TRY(check_scales(f, space, tni_arg_ints(f, 1)));
     if (sizes_of(self)[1] == 0)
         return tni_fail(f, TN_E_SHAPE, "Non-empty %lldD data tensor expected but got a tensor with sizes %s",
                         (long long)space + 2, tni_sizes_text(self, &text));
@@ -43,6 +60,7 @@ int32_t infer_upsample_backward(tni_frame *f)
         return tni_fail(f, TN_E_ARGUMENT, "It is expected input_size equals to %lld, but got size %lld",
                         (long long)space + 2, (long long)input.count);
     TNI_TRY(check_upsample(f, space, tni_arg_ints(f, 1), input.data + 2));
+    TNI_TRY(check_scales(f, space, tni_arg_ints(f, 1)));
     if (rank_of(grad) != space + 2)
         return tni_fail(f, TN_E_SHAPE,
                         "Expected grad_output to be a tensor of dimension %lld but got: dimension %u",

@@ -323,6 +323,12 @@ Test(refusals, of_windows)
             "Expected 2 to 3 dimensions, but got 1-dimensional tensor");
     REFUSED(tn_upsample_nearest2d(s, image, TN_INTS(0, 1)),
             "Input and output sizes should be greater than 0");
+    REFUSED(tn__upsample_nearest_exact2d(s, image, TN_INTS(3, 3), .scales_w = 1e-300),
+            "argument 'scales_w': 1e-300 is too small for an output of size 3");
+    REFUSED(tn_upsample_bicubic2d(s, image, TN_INTS(3, 3), 0, .scales_h = 1e-12),
+            "argument 'scales_h': 1e-12 is too small for an output of size 3");
+    REFUSED(tn_upsample_nearest2d_backward(s, image, TN_INTS(4, 4), TN_INTS(1, 1, 8, 8), .scales_h = 1e-300),
+            "argument 'scales_h': 1e-300 is too small for an output of size 4");
     end();
 }
 
@@ -406,5 +412,7 @@ Test(refusals, of_gradients_of_another_dtype)
     REFUSED(tn__log_softmax_backward_data(s, single, single, 0, TN_FLOAT64),
             "expected input and grad types to match");
     REFUSED(tn__softmax_backward_data(s, g, g, 0, TN_FLOAT16), "expected input and grad types to match");
+    REFUSED(tn__softmax_backward_data(s, single, single, 0, TN_INT16),
+            "expected input and grad types to match");
     end();
 }

@@ -120,9 +120,11 @@ static double support_of(int32_t kind, double step)
     return step >= 1 ? radius * step : radius;
 }
 
+/* No more than there are inputs, however small the scale is. */
 static int64_t count_smooth(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i)
 {
-    return (int64_t)ceil(support_of(form->kind, step_of(call, form, r, i))) * 2 + 1;
+    int64_t count = (int64_t)ceil(support_of(form->kind, step_of(call, form, r, i))) * 2 + 1;
+    return min_i64(count, max_i64(r->in[i], 3));
 }
 
 static void smooth_taps(const tn_call *call, const cpu_resample_form *form, const cpu_resample *r, int i,
