@@ -15,14 +15,23 @@ static int64_t end_of(int64_t o, int64_t in, int64_t out)
     return ((o + 1) * in + out - 1) / out;
 }
 
+/* The length of the longest window. Windows begin at the multiples of in / out; their ends are rounded up. */
+static int64_t longest_window(int64_t in, int64_t out)
+{
+    if (!out) return 0;
+    int64_t rest = in % out, a = out, b = rest;
+    while (b) {
+        int64_t next = a % b;
+        a = b;
+        b = next;
+    }
+    return in / out + (rest == 0 ? 0 : rest > a ? 2 : 1);
+}
+
 /* The elements of each window, as many as the longest window has. */
 static int32_t adaptive_taps(tn_scope *s, int64_t in, int64_t out, int32_t weighted, tni_taps *t)
 {
-    int64_t most = 0;
-    for (int64_t o = 0; o < out; o++) {
-        int64_t length = end_of(o, in, out) - begin_of(o, in, out);
-        if (length > most) most = length;
-    }
+    int64_t most = longest_window(in, out);
     if (tni_taps_make(s, in, out, most, weighted, t)) return -1;
     t->skips = 1;
     for (int64_t o = 0; o < out; o++) {

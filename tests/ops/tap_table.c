@@ -88,6 +88,20 @@ Test(resampling, unequal_windows)
     end();
 }
 
+/* Tables that cannot be had end the call at once; a small scale takes no more memory than the inputs. */
+Test(resampling, tables_of_huge_outputs)
+{
+    tn_tensor *y = THERE(TN_INTS(1, 1, 1, 4), 1, 2, 4, 5);
+    tn_adaptive_avg_pool2d(s, y, TN_INTS((int64_t)1 << 44, 3));
+    expect_error(s, "out of memory");
+    tn_adaptive_max_pool2d(s, y, TN_INTS((int64_t)1 << 44, 3));
+    expect_error(s, "out of memory");
+    tn_adaptive_avg_pool2d(s, tn_narrow(s, y, 0, 0, 0), TN_INTS((int64_t)1 << 62, 3));
+    expect_error(s, "out of memory");
+    EXPECT(s, tn_round(s, tn__upsample_bilinear2d_aa(s, y, TN_INTS(1, 1), 0, .scales_w = 1e-9)), 3);
+    end();
+}
+
 Test(resampling, columns)
 {
     tn_tensor *x = THERE(TN_INTS(1, 1, 2, 3), 1, 2, 3, 4, 5, 6), *columns;
