@@ -369,17 +369,10 @@ static int32_t detaches_self(const tni_frame *f)
     return f->op->form == TNI_FORM_INPLACE && f->op->base->entry->unrecorded == TNI_UNRECORDED_DETACH;
 }
 
-/* Also while recording is off. */
-static int32_t check_allowed(const tni_frame *f)
+static int32_t check_detach(const tni_frame *f)
 {
-    const tni_op_entry *entry = f->op->base->entry;
-    if (f->op->form != TNI_FORM_INPLACE || !entry) return TN_OK;
-    const tn_tensor *self = tn_value_as_tensor(f->args[0]);
-    if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && self && tni_wants_grad(self))
-        return refuse("cannot resize variables that require grad");
-    return entry->unrecorded == TNI_UNRECORDED_DETACH && self && self->base
-               ? refuse("Can't detach views in-place. Use detach() instead.")
-               : TN_OK;
+    if (!detaches_self(f) || !f->args[0].as.tensor->base) return TN_OK;
+    return refuse("Can't detach views in-place. Use detach() instead.");
 }
 
 static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
@@ -387,8 +380,10 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
     const tni_op_entry *entry = f->op->base->entry;
     int32_t inplace = f->op->form == TNI_FORM_INPLACE;
     if (f->op->base->kind >= TNI_KIND_COMPOSITE) return run_composite(f);
-    int32_t forbidden = check_allowed(f);
-    if (forbidden) return forbidden;
+    if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
+        return refuse("cannot resize variables that require grad");
+    int32_t refused = check_detach(f);
+    if (refused) return refused;
     if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {
         int32_t status = tni_run_unrecorded(f);
         if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
@@ -416,7 +411,7 @@ static int32_t check_writes(const tni_frame *f)
 static int32_t run_silent(tni_frame *f)
 {
     int32_t status = f->op->form == TNI_FORM_FUNCTIONAL ? TN_OK : check_writes(f);
-    if (!status) status = check_allowed(f);
+    if (!status) status = check_detach(f);
     if (!status) status = tni_next(f);
     if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
     if (status || !f->op->is_view) return status;
