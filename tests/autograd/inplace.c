@@ -364,7 +364,7 @@ Test(inplace, outputs_that_have_no_gradient)
 
 Test(inplace, views_are_not_detached_without_recording_either)
 {
-    tn_tensor *part = tn_view(s, VECTOR(s, 0, 1, 2), TN_INTS(2, 1));
+    tn_tensor *part = tn_view(s, VECTOR(s, 1, 1, 2), TN_INTS(2, 1));
     const uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
     tn_detach_(s, part);
     expect_error(s, "Can't detach views in-place. Use detach() instead.");
