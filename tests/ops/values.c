@@ -351,6 +351,18 @@ Test(values, of_pads_that_crop_too_much)
     end();
 }
 
+/* The imaginary parts go before the sum, not after it. */
+Test(values, of_reductions_of_complex_numbers_to_real_ones)
+{
+    const double pairs[] = {1, 2, 3, -1};
+    tn_tensor *z = tn_from_data(s, TN_COMPLEX128, TN_INTS(2), pairs, TN_CPU);
+    EXPECT(s, tn_sum(s, z, .dtype = TN_FLOAT64), 4);
+    EXPECT(s, tn_mean_dim(s, z, TN_INTS(0), .dtype = TN_FLOAT64), 2);
+    EXPECT(s, tn_prod(s, z, .dtype = TN_FLOAT64), 3);
+    EXPECT(s, tn_cumsum(s, z, 0, .dtype = TN_FLOAT64), 1, 4);
+    end();
+}
+
 /* What has few elements is quick, however large the matrix is; what has too many is refused. */
 Test(values, of_triangles_of_huge_matrices)
 {
