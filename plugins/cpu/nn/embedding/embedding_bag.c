@@ -158,6 +158,7 @@ static int32_t run_dense_backward(void *self, const tn_call *call)
                            (long long)lists[BAG_OF].count, (long long)lists[INDICES].count);
     if (status == TN_OK && !max)
         status = count_in_bags(call, lists[BAG_OF].data, grad->sizes[0], &lists[INDICES].count);
+    if (status == TN_OK && !cpu_numel(out)) return TN_OK; /* of any number of rows */
     if (status == TN_OK && int_arg(call, 6)) {
         bags.frequency = cpu_frequencies(call, &lists[INDICES], rows);
         if (!bags.frequency) status = TN_E_OUT_OF_MEMORY;
