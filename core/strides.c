@@ -16,12 +16,18 @@ static int64_t at_least_one(int64_t size)
     return size > 1 ? size : 1;
 }
 
+/* Wraps: tensors without elements may have sizes whose product is no number, and their strides do not matter. */
+static int64_t times(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
 void tni_contiguous_strides(uint32_t rank, const int64_t *sizes, int64_t *out)
 {
     int64_t stride = 1;
     for (uint32_t i = rank; i-- > 0;) {
         out[i] = stride;
-        stride *= at_least_one(sizes[i]);
+        stride = times(stride, at_least_one(sizes[i]));
     }
 }
 
@@ -30,7 +36,7 @@ static void ordered_strides(uint32_t rank, const int64_t *sizes, const uint8_t *
     int64_t stride = 1;
     for (uint32_t i = 0; i < rank; i++) {
         out[order[i]] = stride;
-        stride *= at_least_one(sizes[order[i]]);
+        stride = times(stride, at_least_one(sizes[order[i]]));
     }
 }
 
@@ -273,7 +279,8 @@ int32_t tni_storage_extent(uint32_t rank, const int64_t *sizes, const int64_t *s
             return tni_error(TN_E_SHAPE, "Negative strides are not supported: stride %lld of dimension %u",
                              (long long)strides[i], i);
         }
-        overflows |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &step);
+        overflows |= __builtin_sub_overflow(sizes[i], 1, &step);
+        overflows |= __builtin_mul_overflow(step, strides[i], &step);
         overflows |= __builtin_add_overflow(extent, step, &extent);
     }
     if (overflows) {

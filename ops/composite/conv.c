@@ -138,7 +138,11 @@ static tn_tensor *conv_same(tn_scope *s, convolution *c)
     if (!padding || !before) return NULL;
     for (int64_t i = 0; i < dims; i++) {
         int64_t dilation = c->dilation.data[c->dilation.count == 1 ? 0 : i];
-        int64_t total = dilation * (tni_sizes(c->weight)[i + 2] - 1);
+        int64_t total;
+        if (__builtin_mul_overflow(dilation, tni_sizes(c->weight)[i + 2] - 1, &total))
+            return tni_scope_failf(s, TN_E_ARGUMENT, "dilation is out of range (got %lld)",
+                                   (long long)dilation),
+                   NULL;
         padding[i] = total / 2;
         before[2 * (dims - 1 - i)] = 0;
         before[2 * (dims - 1 - i) + 1] = total - 2 * padding[i];

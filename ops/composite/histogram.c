@@ -59,6 +59,7 @@ static tn_tensor *even_edges(tn_scope *s, tn_tensor *column, int64_t bins, const
         return tni_scope_failf(s, TN_E_ARGUMENT, "torch.histogramdd(): bins must be positive, but got %lld",
                                (long long)bins),
                NULL;
+    if (bins == INT64_MAX) return tn_scope_fail(s, TN_E_ARGUMENT, "torch.histogramdd(): too many bins"), NULL;
     if (range) {
         edges[0] = range[0];
         edges[1] = range[1];

@@ -392,10 +392,13 @@ void composite_repeat_interleave_self_int(tn_scope *s, const tn_value *args, tn_
         self = tni_reshape(s, self, TN_INTS(-1));
     if (self && rank_of(self) == 0) self = tn_unsqueeze(s, self, 0);
     if (!self || tn_scope_failed(s)) return;
+    int64_t size;
+    if (__builtin_mul_overflow(tn_tensor_size(self, dim), times, &size))
+        return (void)tn_scope_fail(s, TN_E_SHAPE,
+                                   "repeat_interleave: the result would have too many elements");
     tn_tensor *wide =
         tn_expand(s, tn_unsqueeze(s, self, dim + 1), tni_sizes_insert(s, sizes_of(self), dim + 1, times));
     wide = tn_clone(s, wide, .memory_format = TN_CONTIGUOUS_FORMAT);
-    const int64_t size = tn_tensor_size(self, dim) * times;
     if (arg_given(args, 3) && arg_int(args, 3) != size)
         return (void)tni_scope_failf(s, TN_E_ARGUMENT,
                                      "repeat_interleave: Invalid output_size, expected %lld but got %lld",

@@ -182,7 +182,7 @@ static tn_tensor *unsqueezed(tn_scope *s, tn_tensor *t, tn_ints dims)
 static uint64_t bits_of(tn_ints dims)
 {
     uint64_t bits = 0;
-    for (int64_t i = 0; i < dims.count; i++) bits |= UINT64_C(1) << dims.data[i];
+    for (int64_t i = 0; i < dims.count; i++) bits |= UINT64_C(1) << (dims.data[i] & 63);
     return bits;
 }
 

@@ -105,6 +105,12 @@ void composite_pack_padded_sequence_backward(tn_scope *s, const tn_value *args, 
     tn_ints sizes = tni_integers_of(s, arg_tensor(args, 2), "batch_sizes"), size = arg_ints(args, 1);
     int32_t batch_first = arg_bool(args, 3);
     if (tn_scope_failed(s)) return;
+    if (size.count < 2)
+        return (void)tni_scope_failf(
+            s, TN_E_ARGUMENT,
+            "_pack_padded_sequence_backward: argument 'input_size': must have at least 2 "
+            "items, got %lld",
+            (long long)size.count);
     tn_tensor *t = unpacked(s, arg_tensor(args, 0), sizes, size.data[batch_first ? 1 : 0], tn_value_int(0));
     give(outs, 0, batch_first ? tn_transpose(s, t, 0, 1) : t);
 }

@@ -54,6 +54,9 @@ static int32_t check_max_pool1d(tn_scope *s, const tn_value *args)
         return tni_scope_failf(s, TN_E_ARGUMENT,
                                "max_pool1d() dilation must be greater than zero, but got %lld",
                                (long long)gap);
+    if (k > INT32_MAX || step > INT32_MAX || gap > INT32_MAX) /* pad is at most half of k */
+        return tni_scope_failf(s, TN_E_ARGUMENT,
+                               "max_pool1d() kernel_size, stride and dilation must be at most %d", INT32_MAX);
     length = size[rank - 1] + 2 * pad - gap * (k - 1) - 1 + (ceil_mode ? step - 1 : 0);
     out = (length - (length < 0 ? step - 1 : 0)) / step + 1;
     if (out <= 0)

@@ -221,7 +221,8 @@ static tn_tensor *covariance(tn_scope *s, tn_tensor *self, int64_t correction, t
     tn_tensor *sum = tn_sum_dim(s, w ? tn_mul(s, in, w) : in, TN_INTS(1));
     tn_tensor *mean = w ? tn_div(s, sum, total) : tn_div_scalar(s, sum, n);
     if (!w)
-        norm = tn_scalar_tensor_of(s, tn_value_int(n - correction), TN_INT64, tn_tensor_device(in));
+        norm = tn_scalar_tensor_of(s, tn_value_int((int64_t)((uint64_t)n - (uint64_t)correction)), TN_INT64,
+                                   tn_tensor_device(in));
     else if (correction == 0)
         norm = total;
     else if (weight)

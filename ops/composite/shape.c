@@ -136,7 +136,7 @@ void composite_chunk_cat(tn_scope *s, const tn_value *args, tn_value *outs)
     if (!items || check_chunk_cat(s, list, &dim, chunks)) return;
     for (int64_t i = 0; i < list.count && !tn_scope_failed(s); i++) {
         tn_tensor *t = list.data[i];
-        int64_t size = tn_tensor_size(t, dim), padded = (size + chunks - 1) / chunks * chunks,
+        int64_t size = tn_tensor_size(t, dim), padded = size ? ((size - 1) / chunks + 1) * chunks : 0,
                 *pad = tni_scope_ints(s, 2 * rank_of(t));
         if (!pad) return;
         memset(pad, 0, (size_t)(2 * rank_of(t)) * sizeof(int64_t));
@@ -278,7 +278,11 @@ static tn_tensor *embed_diagonal(tn_scope *s, tn_tensor *self, int64_t offset, i
         return tni_scope_failf(s, TN_E_ARGUMENT, "diagonal dimensions cannot be identical %lld, %lld",
                                (long long)dim1, (long long)dim2),
                NULL;
-    int64_t length = tn_tensor_size(self, -1) + (offset < 0 ? -offset : offset);
+    int64_t length = tn_tensor_size(self, -1);
+    if (offset < -INT64_MAX || __builtin_add_overflow(length, offset < 0 ? -offset : offset, &length))
+        return tni_scope_failf(s, TN_E_ARGUMENT, "diag_embed: the offset %lld is too large",
+                               (long long)offset),
+               NULL;
     for (int64_t d = 0; d < rank; d++) sizes[d] = d == a || d == b ? length : tn_tensor_size(self, n++);
     tn_tensor *out = tni_zeros_on(s, self, 0, (tn_ints){sizes, rank});
     tn_copy_(s, tn_diagonal(s, out, .offset = offset, .dim1 = a, .dim2 = b), self);

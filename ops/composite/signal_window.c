@@ -74,7 +74,8 @@ static settings read_settings(const tn_value *args, double a, double b)
 static void make_window(tn_scope *s, const char *name, window_fn *value, const window *w, settings p,
                         const tn_value *args, tn_value *outs)
 {
-    int64_t length = p.length, points = length + (p.periodic ? 1 : 0);
+    int64_t length = p.length;
+    double points = (double)length + (p.periodic ? 1 : 0);
     tni_options o = tni_options_at(s, args, p.options);
     if (!o.dtype) o.dtype = tni_default_dtype(s->ctx);
     if (!is_float(o.dtype))
@@ -85,8 +86,7 @@ static void make_window(tn_scope *s, const char *name, window_fn *value, const w
                                      "%s requires non-negative window_length, got window_length=%lld", name,
                                      (long long)length);
     double *x = tni_scope_items(s, length, sizeof *x);
-    for (int64_t n = 0; x && n < length; n++)
-        x[n] = length == 1 ? 1 : value(w, (double)n / (double)(points - 1));
+    for (int64_t n = 0; x && n < length; n++) x[n] = length == 1 ? 1 : value(w, (double)n / (points - 1));
     if (!x) return;
     tn_tensor *t = tni_cast(s, tn_from_data(s, TN_FLOAT64, TN_INTS(length), x, o.device), o.dtype);
     give(outs, 0, tni_pinned_with(s, t, o));

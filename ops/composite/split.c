@@ -37,7 +37,8 @@ static int64_t chunk_size(tn_scope *s, const tn_tensor *self, int64_t chunks, in
                -1;
     dim = tni_dim(s, dim, rank_of(self));
     if (tn_scope_failed(s)) return -1;
-    return (tn_tensor_size(self, dim) + chunks - 1) / chunks;
+    int64_t size = tn_tensor_size(self, dim);
+    return size ? (size - 1) / chunks + 1 : 0;
 }
 
 static tn_ints zeros_of(tn_scope *s, int64_t count)

@@ -92,8 +92,8 @@ void composite_unflatten(tn_scope *s, const tn_value *args, tn_value *outs)
     for (int64_t i = 0; i < sizes.count; i++) {
         if (sizes.data[i] == -1 && unknown < 0)
             unknown = i;
-        else
-            product *= sizes.data[i];
+        else if (__builtin_mul_overflow(product, sizes.data[i], &product))
+            product = -1; /* no size of a dimension; a zero may follow */
     }
     if (unknown >= 0 ? product <= 0 || size % product : product != size) {
         tni_scope_failf(s, TN_E_SHAPE,

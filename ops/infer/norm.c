@@ -414,6 +414,7 @@ int32_t infer_weight_norm(tni_frame *f)
 {
     const tn_tensor *v = tni_arg_tensor(f, 0), *g = tni_arg_tensor(f, 1);
     TNI_TRY(check_weight_norm(f, 0, 2));
+    TNI_TRY(tni_check_dtype_like(f, 1, v));
     TNI_TRY(out_row_major(f, 0, v, dtype_of(v)));
     int32_t is_half = dtype_of(g) == TN_BFLOAT16 || dtype_of(g) == TN_FLOAT16;
     return out_row_major(f, 1, g, is_half ? TN_FLOAT32 : dtype_of(g));
@@ -424,6 +425,8 @@ int32_t infer_weight_norm_backward(tni_frame *f)
 {
     const tn_tensor *v = tni_arg_tensor(f, 1), *g = tni_arg_tensor(f, 2);
     TNI_TRY(check_weight_norm(f, 1, 4));
+    TNI_TRY(tni_check_dtype_like(f, 0, v));
+    TNI_TRY(tni_check_dtype_like(f, 2, v));
     TNI_TRY(tni_check_sizes_like(f, 0, v));
     TNI_TRY(tni_check_sizes_like(f, 3, g));
     f->keep_dtype = TNI_KEEP(3);

@@ -236,7 +236,10 @@ static int32_t pad_sizes(tni_frame *f, uint32_t first, int64_t *sizes)
     memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
     for (int64_t i = 0; i < pad.count / 2; i++) {
         int64_t d = rank - 1 - i, before = pad.data[2 * i], after = pad.data[2 * i + 1];
-        sizes[d] += before + after;
+        int64_t sum;
+        if (__builtin_add_overflow(before, after, &sum) || __builtin_add_overflow(sizes[d], sum, &sizes[d]))
+            return tni_fail(f, TN_E_ARGUMENT, "argument 'pad': %lld and %lld are too large",
+                            (long long)before, (long long)after);
         if (constant ? sizes[d] < 0 : sizes[d] < 1)
             return constant
                        ? tni_fail(

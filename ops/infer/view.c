@@ -224,7 +224,8 @@ int32_t infer_slice(tni_frame *f)
     tni_view_of(self, &v);
     v.offset += start * v.strides[dim];
     v.sizes[dim] = end == start ? 0 : (end - start - 1) / step + 1;
-    v.strides[dim] *= step;
+    v.strides[dim] =
+        (int64_t)((uint64_t)v.strides[dim] * (uint64_t)step); /* wraps where there is one element */
     return tni_give_view(f, self, &v);
 }
 

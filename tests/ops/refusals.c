@@ -400,6 +400,41 @@ Test(refusals, of_strides_and_counts)
     end();
 }
 
+/* Sums and products of sizes that are no 64-bit integers. */
+Test(refusals, of_sizes_beyond_integers)
+{
+    const int64_t huge = INT64_MAX, half = INT64_C(1) << 62;
+    tn_tensor *v = ones(TN_INTS(3)), *m = ones(TN_INTS(2, 3)), *none = ones(TN_INTS(0, 2));
+    REFUSED(tn_constant_pad_nd(s, v, TN_INTS(huge, huge)), "argument 'pad': 9223372036854775807 and");
+    REFUSED(tn_constant_pad_nd(s, v, TN_INTS(INT64_MIN, INT64_MIN)), "are too large");
+    REFUSED(tn_replication_pad1d(s, m, TN_INTS(half, half)), "are too large");
+    REFUSED(tn_unflatten(s, none, 0, TN_INTS(INT64_C(1) << 32, INT64_C(1) << 32)), "don't multiply up to");
+    REFUSED(tn_repeat_interleave_self_int(s, none, huge, .dim = 1), "would have too many elements");
+    REFUSED(tn_diag_embed(s, v, .offset = INT64_MIN),
+            "diag_embed: the offset -9223372036854775808 is too large");
+    REFUSED(tn_diag_embed(s, v, .offset = huge), "diag_embed: the offset 9223372036854775807 is too large");
+    REFUSED(tn_max_pool1d(s, m, TN_INTS(half), .padding = TN_INTS(half / 2)),
+            "kernel_size, stride and dilation must be at most 2147483647");
+    REFUSED(tn_conv1d_padding(s, ones(TN_INTS(1, 1, 4)), ones(TN_INTS(1, 1, 3)), .padding = "same",
+                              .dilation = TN_INTS(huge)),
+            "dilation is out of range (got 9223372036854775807)");
+    cr_expect_eq(tn_chunk(s, v, huge).count, 3);
+    end();
+}
+
+/* Tables of kernels are as long as outputs, even where those have no elements. */
+Test(refusals, of_nothing_in_many_rows)
+{
+    const int64_t huge = INT64_MAX, large = INT64_C(1) << 61;
+    tn_tensor *rows = tn_embedding_dense_backward(s, ones(TN_INTS(1, 0)), longs(TN_INTS(1)), huge, -1, 0);
+    cr_assert(rows && tn_tensor_size(rows, 0) == huge);
+    cr_assert_not_null(tn_embedding_dense_backward(s, ones(TN_INTS(1, 0)), longs(TN_INTS(1)), huge, -1, 1));
+    tn_adaptive_max_pool1d_result pooled = tn_adaptive_max_pool1d(s, ones(TN_INTS(3, 0, 4)), TN_INTS(large));
+    if (!tn_scope_failed(s)) cr_expect_eq(tn_tensor_size(pooled.result0, 2), large);
+    tn_scope_clear(s);
+    end();
+}
+
 /* Kernels that gradients are given to read one dtype: another would be taken for it. */
 Test(refusals, of_gradients_of_another_dtype)
 {
@@ -414,5 +449,10 @@ Test(refusals, of_gradients_of_another_dtype)
     REFUSED(tn__softmax_backward_data(s, g, g, 0, TN_FLOAT16), "expected input and grad types to match");
     REFUSED(tn__softmax_backward_data(s, single, single, 0, TN_INT16),
             "expected input and grad types to match");
+    tn_tensor *w = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32),
+              *half = tn_ones(s, TN_INTS(2), .dtype = TN_FLOAT16);
+    REFUSED(tn__weight_norm_interface(s, w, half).result0, "expected dtype Float for `g` but got dtype Half");
+    REFUSED(tn__pack_padded_sequence_backward(s, ones(TN_INTS(3, 2)), TN_NO_INTS, longs(TN_INTS(2)), 1),
+            "argument 'input_size': must have at least 2 items, got 0");
     end();
 }
