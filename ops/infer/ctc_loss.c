@@ -32,7 +32,7 @@ static int32_t check_ctc(tni_frame *f, uint32_t first, uint32_t at, int64_t blan
             return tni_fail(f, TN_E_ARGUMENT,
                             "Expected target_lengths to have value at least 0, but got value %lld",
                             (long long)labels.data[b]);
-        sum += labels.data[b];
+        if (__builtin_add_overflow(sum, labels.data[b], &sum)) sum = INT64_MAX;
         *most = labels.data[b] > *most ? labels.data[b] : *most;
     }
     if (rank_of(targets) == 1 ? targets->numel != sum

@@ -245,7 +245,8 @@ int32_t infer_diagonal(tni_frame *f)
     count = rows < columns ? rows : columns;
     if (count < 0) count = 0;
     if (count) v.offset += offset >= 0 ? offset * v.strides[b] : -offset * v.strides[a];
-    int64_t stride = v.strides[a] + v.strides[b];
+    int64_t stride =
+        (int64_t)((uint64_t)v.strides[a] + (uint64_t)v.strides[b]); /* wraps where there is one element */
     remove_dim(&v, (uint32_t)(a > b ? a : b));
     remove_dim(&v, (uint32_t)(a > b ? b : a));
     v.sizes[v.rank] = count;

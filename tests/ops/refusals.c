@@ -452,6 +452,7 @@ Test(refusals, of_gradients_of_another_dtype)
     tn_tensor *w = tn_ones(s, TN_INTS(2, 2), .dtype = TN_FLOAT32),
               *half = tn_ones(s, TN_INTS(2), .dtype = TN_FLOAT16);
     REFUSED(tn__weight_norm_interface(s, w, half).result0, "expected dtype Float for `g` but got dtype Half");
+    REFUSED(tn_cdist(s, ones(TN_INTS(3, 2)), w), "expected dtype Double for `x2` but got dtype Float");
     REFUSED(tn__pack_padded_sequence_backward(s, ones(TN_INTS(3, 2)), TN_NO_INTS, longs(TN_INTS(2)), 1),
             "argument 'input_size': must have at least 2 items, got 0");
     end();
