@@ -143,7 +143,7 @@ static void copy_column(const char *from, int64_t from_step, char *to, int64_t t
                         int64_t bytes)
 {
     if (from_step == 1 && to_step == 1) {
-        memcpy(to, from, (size_t)(count * bytes));
+        if (count) memcpy(to, from, (size_t)(count * bytes));
     } else if (bytes == 4) {
         for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step * 4, from + i * from_step * 4, 4);
     } else if (bytes == 8) {

@@ -217,7 +217,8 @@ static int32_t run_backward_weights(void *self, const tn_call *call)
                                 .grad = data,
                                 .out = out->host}};
         cpu_parallel_ranges(call, count, grain_for(16384, table->sizes[1]), backward_weights_range, &job);
-        memset((char *)out->host + count * bytes, 0, (size_t)((indices.count - count) * bytes));
+        if (indices.count > count)
+            memset((char *)out->host + count * bytes, 0, (size_t)((indices.count - count) * bytes));
     }
     return status;
 }
