@@ -209,6 +209,11 @@ Test(refusals_math, of_solvers)
             "lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)");
     REFUSED(tn_linalg_lstsq(s, m, ones(TN_INTS(2))).solution,
             "lstsq: input.size(-2) should match other.size(-1)");
+    tn_tensor *infinite = tn_clone(s, tn_to(s, tn_eye(s, 5), TN_FLOAT32));
+    tn_fill_scalar_(s, tn_slice(s, tn_select(s, infinite, 0, 0), .end = 1), INFINITY);
+    for (int32_t d = 0; d < 2; d++) /* LAPACK's functions do not end on infinities */
+        REFUSED(tn_linalg_lstsq(s, infinite, infinite, .driver = d ? "gelsd" : "gelss").solution,
+                "linalg.lstsq: Argument 4 has an illegal value, for example NaN or infinity.");
     REFUSED(tn_linalg_tensorinv(s, m, .ind = 0), "xpected a strictly positive integer for 'ind'");
     REFUSED(tn_linalg_tensorinv(s, r, .ind = 1),
             "Expected self to satisfy the requirement prod(self.shape[ind:]) ==");

@@ -177,6 +177,19 @@ void cpu_conjugate(const cpu_batches *b, void *data, int64_t count)
     }
 }
 
+bool cpu_is_finite(const cpu_batches *b, cpu_matrix m)
+{
+    for (int64_t k = 0; k < m.rows * m.columns * (b->bytes / b->real_bytes); k++) {
+        int64_t at = k * b->real_bytes / b->bytes, part = k * b->real_bytes % b->bytes;
+        const char *x = m.at + (at / m.columns * m.row + at % m.columns * m.column) * b->bytes + part;
+        float f = 0;
+        double d = 0;
+        memcpy(b->real_bytes == 4 ? (void *)&f : &d, x, (size_t)b->real_bytes);
+        if (!__builtin_isfinite(f) || !__builtin_isfinite(d)) return false;
+    }
+    return true;
+}
+
 void cpu_fill_zero(cpu_matrix m, int64_t bytes)
 {
     for (int64_t j = 0; j < m.columns; j++) {

@@ -65,6 +65,8 @@ void cpu_matrix_read(cpu_matrix m, void *to, int64_t ld, int64_t bytes);
 void cpu_matrix_write(const void *from, int64_t ld, cpu_matrix m, int64_t bytes);
 /* Conjugates `count` contiguous elements in place. */
 void cpu_conjugate(const cpu_batches *b, void *data, int64_t count);
+/* Whether no element is NaN or infinite: on some of those functions of LAPACK do not end. */
+bool cpu_is_finite(const cpu_batches *b, cpu_matrix m);
 void cpu_fill_zero(cpu_matrix m, int64_t bytes);
 /* Ones of the dtype on the diagonal, zeros elsewhere. */
 void cpu_fill_unit(const cpu_batches *b, cpu_matrix m);

@@ -86,6 +86,11 @@ static void lstsq_one(const cpu_batches *b, int64_t item, char *scratch)
         job->ranks[item] = 0;
         return;
     }
+    if (job->values && !cpu_is_finite(b, cpu_matrix_of(b, job->a, item))) {
+        b->infos[item] = -4; /* as gelsd says of NaN; it and gelss do not end on infinities */
+        job->ranks[item] = 0;
+        return;
+    }
     cpu_matrix_read(cpu_matrix_of(b, job->a, item), p.a, m, b->bytes);
     memset(p.b, 0, (size_t)(ld * job->nrhs * b->bytes));
     cpu_matrix_read(sides_of(b, job, job->b, item), p.b, ld, b->bytes);

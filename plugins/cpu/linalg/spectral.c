@@ -35,20 +35,6 @@ static int32_t finish(const cpu_batches *b)
     return cpu_info_error(b->call, job->name, b->infos, b->count, job->in->rank == 2);
 }
 
-/* geev does not end on NaN or infinities, gesdd not on infinities. */
-static bool is_finite_matrix(const cpu_batches *b, cpu_matrix m)
-{
-    for (int64_t k = 0; k < m.rows * m.columns * (b->bytes / b->real_bytes); k++) {
-        int64_t at = k * b->real_bytes / b->bytes, part = k * b->real_bytes % b->bytes;
-        const char *x = m.at + (at / m.columns * m.row + at % m.columns * m.column) * b->bytes + part;
-        float f = 0;
-        double d = 0;
-        memcpy(b->real_bytes == 4 ? (void *)&f : &d, x, (size_t)b->real_bytes);
-        if (!__builtin_isfinite(f) || !__builtin_isfinite(d)) return false;
-    }
-    return true;
-}
-
 /* ---- singular values ---- */
 
 typedef struct svd_memory {
@@ -87,8 +73,8 @@ static void svd_one(const cpu_batches *b, int64_t item, char *scratch)
         cpu_fill_unit(b, cpu_matrix_of(b, job->right, item));
         return;
     }
-    if (!is_finite_matrix(b, cpu_matrix_of(b, job->in, item))) {
-        b->infos[item] = -4; /* as gesdd says of NaN */
+    if (!cpu_is_finite(b, cpu_matrix_of(b, job->in, item))) {
+        b->infos[item] = -4; /* as gesdd says of NaN; it does not end on infinities */
         return;
     }
     cpu_matrix_read(cpu_matrix_of(b, job->in, item), p.a, ld, b->bytes);
@@ -289,10 +275,11 @@ static void eig_one(const cpu_batches *b, int64_t item, char *scratch)
     }
 }
 
+/* geev does not end on NaN or infinities. */
 static bool all_finite(const cpu_batches *b, const tn_tensor_desc *t)
 {
     for (int64_t item = 0; item < b->count; item++)
-        if (!is_finite_matrix(b, cpu_matrix_of(b, t, item))) return false;
+        if (!cpu_is_finite(b, cpu_matrix_of(b, t, item))) return false;
     return true;
 }
 
