@@ -11,8 +11,8 @@
 
 #define MAX_SCALARS 3 /* that one operator has in the place of tensors */
 
-#define UNUSABLE \
-    (1u << 31) /* beside the state bits: NULL in a value, a tensor or generator of another context */
+/* Beside the state bits: NULL in a value, a tensor or generator of another context. */
+#define UNUSABLE (1u << 31)
 
 static inline uint32_t state_of(const tn_tensor *t, const tn_context *ctx)
 {

@@ -21,7 +21,6 @@ void tni_value_release(tn_context *ctx, tn_value *v);
 int32_t tni_no_results(int32_t status, tn_value *outs, uint32_t n_outs);
 
 /* ---- arguments, see arguments.c ---- */
-/* Converts arguments and fills in defaults; c->frame.args are complete on success. */
 /* Tags of lists, and of all values that point. */
 #define TNI_LIST_TAGS                                                                      \
     (1u << TN_TAG_TENSORS | 1u << TN_TAG_INTS | 1u << TN_TAG_FLOATS | 1u << TN_TAG_BOOLS | \
@@ -35,6 +34,7 @@ static inline int32_t tni_points_to_null(const tn_value *v)
     return TNI_POINTING_TAGS >> v->tag & 1u && !v->as.pointer &&
            (!(TNI_LIST_TAGS >> v->tag & 1u) || v->count);
 }
+/* Converts arguments and fills in defaults; c->frame.args are complete on success. */
 int32_t tni_change_arguments(tni_call_state *c, const tni_op *op, const tn_value *args, uint32_t n_args);
 /* TN_E_CONTRACT unless a composite's result i has the type of the schema. */
 int32_t tni_check_result(const tni_op *op, uint32_t i, const tn_value *v);

@@ -15,11 +15,12 @@ typedef struct nn_option {
     const char *name;
     uint32_t offset; /* of the field */
     uint8_t kind;
-    uint8_t spread;   /* of INTS: a list of one item stands for this many; 0: lists of any length */
-    int8_t like;      /* without a value this option has that of option `like`; -1: none */
-    uint8_t is_given; /* an argument: it has no default */
-    double number;    /* the default of INT, FLOAT, BOOL, and of each item of INTS */
-    const char *text; /* the default of TEXT */
+    uint8_t spread;      /* of INTS: a list of one item stands for this many; 0: lists of any length */
+    int8_t like;         /* without a value this option has that of option `like`; -1: none */
+    uint8_t is_given;    /* an argument: it has no default */
+    uint8_t may_be_none; /* TN_NONE */
+    double number;       /* the default of INT, FLOAT, BOOL, and of each item of INTS */
+    const char *text;    /* the default of TEXT */
 } nn_option;
 
 /* How an option is printed: bits; layers.toml has their meaning. */

@@ -68,15 +68,14 @@ int32_t tn_layer_option_at(const char *layer, uint32_t i, tn_layer_option_info *
 
 /* ---- Making -------------------------------------------------------------------------------------------- */
 
-/* What a struct of options has for None: 0, NaN, or TN_NONE for the momentum of norms. 0: the option is always a number. */
+/* What a struct of options has for None: TN_NONE, or the 0 or NaN that stands for it. 0: the option is always a number. */
 static int32_t put_none(const nn_layer *l, const nn_option *o, double *field)
 {
-    int32_t is_or_none = 0;
+    int32_t is_zero = 0;
     for (uint32_t i = 0; i < l->shown_count; i++)
-        is_or_none |= &l->options[l->shown[i].option] == o && l->shown[i].how & NN_OR_NONE;
-    const int32_t is_momentum = !strcmp(o->name, "momentum");
-    *field = is_or_none ? 0 : is_momentum ? (double)TN_NONE : NAN;
-    return is_or_none || is_momentum || isnan(o->number);
+        is_zero |= &l->options[l->shown[i].option] == o && l->shown[i].how & NN_OR_NONE;
+    *field = is_zero ? 0 : o->may_be_none ? (double)TN_NONE : NAN;
+    return is_zero || o->may_be_none || isnan(o->number);
 }
 
 /* Writes a value into the field of an option; 0 if it is of another kind. */

@@ -60,10 +60,10 @@ class Layer:
 
     def option(self, text, is_given):
         words = self.fill(text).split()
-        match = re.fullmatch(r'([a-z]+)(\d*)', words[1])
+        match = re.fullmatch(r'([a-z]+)(\d*)(\?)?', words[1])
         kind, spread = match.group(1), int(match.group(2) or 0)
         default = None if is_given else words[2]
-        return {'name': words[0], 'kind': kind, 'spread': spread, 'given': is_given, 'default': default}
+        return {'name': words[0], 'kind': kind, 'spread': spread, 'given': is_given, 'default': default, 'none': bool(match.group(3))}
 
     def tensor(self, text):
         head, rest = text.split('=', 1)
@@ -173,7 +173,7 @@ class Layer:
                 value = '0' if like >= 0 or o['kind'] in ('text',) else 'NAN' if o['kind'] == 'tensor' else number(default)
                 text = f'"{default}"' if o['kind'] == 'text' and not o['given'] else 'NULL'
                 lines.append(f'    {{"{o["name"]}", offsetof(tn_{c}_options, {o["name"]}), {KINDS[o["kind"]]}, {o["spread"]}, {like}, '
-                             f'{int(o["given"])}, {value}, {text}}},')
+                             f'{int(o["given"])}, {int(o["none"])}, {value}, {text}}},')
             lines.append('};')
         if self.tensors:
             lines.append(f'static const nn_tensor_row {c}_tensors[] = {{')
