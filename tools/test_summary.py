@@ -3,13 +3,14 @@
 """Adds up a run of the tests: test_summary.py testlog.json [--sanitizer FOLDER]
 
 Criterion's binaries count the tests in them; other programs may print a line "N passed, N failed, N skipped" of their
-own; anything else counts as one test. Prints what failed and what was skipped, and at the end, alone on its line, the
-sum. Exits with 1 if anything failed, or if nothing ran.
+own; anything else counts as one test. Prints what was skipped, what failed with the last lines that it wrote, and at the
+end, alone on its line, the sum. Exits with 1 if anything failed, or if nothing ran.
 """
 import argparse
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 SYNTHESIS = re.compile(r"Synthesis: Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)")
@@ -70,13 +71,16 @@ def main():
     args = parser.parse_args()
     tests = [json.loads(line) for line in args.log.read_text().splitlines()] if args.log.exists() else []
     passed = failed = skipped = 0
+    broken, skips = [], Counter()
     for test in tests:
         good, bad, left_out, reasons = count(test)
         passed, failed, skipped = passed + good, failed + bad, skipped + left_out
-        if bad:
-            show_failure(test)
-        for reason in reasons:
-            print(f"skipped: {reason}")
+        broken += [test] if bad else []
+        skips.update(reasons)
+    for reason, times in skips.items():
+        print(f"skipped: {reason}" + (f" ({times} times)" if times > 1 else ""))
+    for test in broken:
+        show_failure(test)
     if args.sanitizer:
         failed += sanitizer_findings(args.sanitizer)
     if not tests:
