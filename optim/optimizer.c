@@ -330,7 +330,8 @@ int32_t optim_follow_module(tn_scope *scope, tn_optimizer *o)
 typedef struct work {
     optim_parameter *at;
     tn_tensor *p, *g;
-    int32_t is_done;
+    int32_t has_kernel; /* the device has one of the fused call for the dtype */
+    int32_t is_fused, is_done;
 } work;
 
 static tn_tensor *gradient(tn_scope *s, const optim_parameter *at, const tn_optimizer_options *group)
@@ -347,16 +348,47 @@ static double decay_of(const tn_optimizer *o, const optim_parameter *at)
 /* Can go into one fused call with the first of them. */
 static int32_t is_like(const tn_optimizer *o, const work *a, const work *b)
 {
-    return a->at->group == b->at->group && a->at->step == b->at->step &&
+    return b->is_fused && a->at->group == b->at->group && a->at->step == b->at->step &&
            decay_of(o, a->at) == decay_of(o, b->at) && tn_tensor_dtype(a->p) == tn_tensor_dtype(b->p) &&
            tn_tensor_device(a->p) == tn_tensor_device(b->p);
 }
 
-static int32_t wants_fused(const tn_optimizer *o, const work *w)
+static int32_t is_laid_out_as(const tn_tensor *t, const tn_tensor *p)
+{
+    for (uint32_t d = 0; d < tn_tensor_rank(p); d++)
+        if (tn_tensor_sizes(p)[d] != 1 && tn_tensor_strides(t)[d] != tn_tensor_strides(p)[d]) return 0;
+    return 1;
+}
+
+static int32_t has_fused_kernel(const tn_optimizer *o, const tn_tensor *p)
+{
+    const char *type = tn_interned(o->ctx, TN_DEVICE_TYPE(tn_tensor_device(p)));
+    uint32_t op = optim_kinds[o->kind].fused_op, count = tn_inspect_kernel_count(o->ctx, op);
+    for (uint32_t i = 0; type && i < count; i++) {
+        tn_kernel_info k = {.size = sizeof k};
+        if (tn_inspect_kernel(o->ctx, op, i, &k) || strcmp(k.device_type, type) != 0) continue;
+        const tn_dtype *dtype = k.dtypes;
+        while (dtype && *dtype && *dtype != tn_tensor_dtype(p)) dtype++;
+        if (!dtype || *dtype) return 1;
+    }
+    return 0;
+}
+
+/* Decides it for a parameter; `before` is the one decided before, or NULL. Where nothing was said the CPU takes fused calls,
+ * and a device that has a kernel for them if its tensors are laid out alike: otherwise the call would go to the CPU. */
+static void choose_fused(const tn_optimizer *o, const work *before, work *w)
 {
     int32_t fused = o->groups[w->at->group].fused;
-    if (!optim_kinds[o->kind].fused || !tn_dtype_is_floating(tn_tensor_dtype(w->p))) return 0;
-    return fused >= 0 ? fused : TN_DEVICE_TYPE(tn_tensor_device(w->p)) == TN_INTERNED_CPU;
+    if (!optim_kinds[o->kind].fused || !tn_dtype_is_floating(tn_tensor_dtype(w->p))) return;
+    w->is_fused = fused >= 0 ? fused : TN_DEVICE_TYPE(tn_tensor_device(w->p)) == TN_INTERNED_CPU;
+    if (fused >= 0 || w->is_fused) return;
+    w->has_kernel = before && tn_tensor_device(before->p) == tn_tensor_device(w->p) &&
+                            tn_tensor_dtype(before->p) == tn_tensor_dtype(w->p)
+                        ? before->has_kernel
+                        : has_fused_kernel(o, w->p);
+    w->is_fused = w->has_kernel && is_laid_out_as(w->g, w->p);
+    for (uint32_t i = 0; i < OPTIM_MAX_STATES; i++)
+        if (w->at->state[i] && !is_laid_out_as(w->at->state[i], w->p)) w->is_fused = 0;
 }
 
 static void step_fused(tn_scope *s, const tn_optimizer *o, work *works, uint32_t count, uint32_t first)
@@ -383,14 +415,17 @@ static void step_all(tn_scope *s, tn_optimizer *o)
     for (uint32_t i = 0; works && i < o->count; i++) {
         optim_parameter *at = &o->parameters[i];
         tn_tensor *g = gradient(s, at, &o->groups[at->group]);
-        if (g) works[n++] = (work){at, optim_real(s, tn_detach(s, at->tensor)), g, 0};
+        if (g) works[n++] = (work){.at = at, .p = optim_real(s, tn_detach(s, at->tensor)), .g = g};
     }
     if (tn_scope_failed(s)) return;
-    for (uint32_t i = 0; i < n; i++) works[i].at->step++;
+    for (uint32_t i = 0; i < n; i++) {
+        works[i].at->step++;
+        choose_fused(o, i ? &works[i - 1] : NULL, &works[i]);
+    }
     for (uint32_t i = 0; i < n && !tn_scope_failed(s); i++) {
         work *w = &works[i];
         if (w->is_done) continue;
-        if (wants_fused(o, w))
+        if (w->is_fused)
             step_fused(s, o, works, n, i);
         else
             optim_kinds[o->kind].step(s, w->at, w->p, w->g, &o->groups[w->at->group], decay_of(o, w->at));

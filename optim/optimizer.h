@@ -30,6 +30,7 @@ typedef struct optim_kind {
     /* One call for many; NULL: there is none. */
     void (*fused)(tn_scope *s, optim_parameter **at, uint32_t count, tn_tensors p, tn_tensors g,
                   const tn_optimizer_options *o, double decay);
+    uint32_t fused_op; /* what `fused` calls; one of its family where it calls several */
 } optim_kind;
 
 struct tn_optimizer {

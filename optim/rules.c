@@ -112,14 +112,15 @@ static void adam(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor *g, c
     adam_step(s, at, p, decayed(s, g, p, decay), o);
 }
 
-/* The numbers of steps as the fused operators want them: float32, on the CPU. */
-static tn_tensors steps_of(tn_scope *s, optim_parameter **at, uint32_t count)
+/* The numbers of steps as the fused operators want them: float32, on the parameters' device. */
+static tn_tensors steps_of(tn_scope *s, optim_parameter **at, uint32_t count, tn_device device)
 {
     tn_tensor **items = tn_scope_memory(s, (count + 1) * sizeof *items);
     tn_tensor *shared = NULL;
     for (uint32_t k = 0; items && k < count; k++) {
         if (!k || at[k]->step != at[k - 1]->step)
-            shared = tn_scalar_tensor_of(s, tn_value_float((double)at[k]->step), TN_FLOAT32, TN_CPU);
+            shared =
+                tn_full(s, TN_INTS(), TN_SCALAR((double)at[k]->step), .dtype = TN_FLOAT32, .device = device);
         items[k] = shared;
     }
     return (tn_tensors){items, items ? count : 0};
@@ -131,7 +132,7 @@ static void adam_fused(tn_scope *s, uint32_t op, optim_parameter **at, uint32_t 
     static tn_tensor *const none[1] = {NULL};
     tn_tensors mean = states(s, at, count, 0, p), square = states(s, at, count, 1, p);
     tn_tensors most = o->amsgrad ? states(s, at, count, 2, p) : (tn_tensors){none, 0},
-               step = steps_of(s, at, count);
+               step = steps_of(s, at, count, tn_tensor_device(p.data[0]));
     tn_value args[] = {tn_value_tensors(p.data, p.count),
                        tn_value_tensors(g.data, g.count),
                        tn_value_tensors(mean.data, mean.count),
@@ -183,7 +184,7 @@ static void adagrad_many(tn_scope *s, optim_parameter **at, uint32_t count, tn_t
                          const tn_optimizer_options *o, double decay)
 {
     for (uint32_t k = 0; k < count; k++) adagrad_sum(s, at[k], p.data[k], o);
-    tn_tensors sums = states(s, at, count, 0, p), step = steps_of(s, at, count);
+    tn_tensors sums = states(s, at, count, 0, p), step = steps_of(s, at, count, tn_tensor_device(p.data[0]));
     tn_value args[] = {tn_value_tensors(p.data, p.count),
                        tn_value_tensors(g.data, g.count),
                        tn_value_tensors(sums.data, sums.count),
@@ -382,13 +383,26 @@ static void muon(tn_scope *s, optim_parameter *at, tn_tensor *p, tn_tensor *g, c
 
 const optim_kind optim_kinds[] = {
     {0},
-    {.name = "SGD", .states = {"momentum_buffer"}, .step = sgd, .fused = sgd_fused},
-    {.name = "Adam", .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}, .step = adam, .fused = adam_many},
+    {.name = "SGD",
+     .states = {"momentum_buffer"},
+     .step = sgd,
+     .fused = sgd_fused,
+     .fused_op = TN_OP__FUSED_SGD_},
+    {.name = "Adam",
+     .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+     .step = adam,
+     .fused = adam_many,
+     .fused_op = TN_OP__FUSED_ADAM_},
     {.name = "AdamW",
      .states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
      .step = adamw,
-     .fused = adamw_many},
-    {.name = "Adagrad", .states = {"sum"}, .step = adagrad, .fused = adagrad_many},
+     .fused = adamw_many,
+     .fused_op = TN_OP__FUSED_ADAMW_},
+    {.name = "Adagrad",
+     .states = {"sum"},
+     .step = adagrad,
+     .fused = adagrad_many,
+     .fused_op = TN_OP__FUSED_ADAGRAD_},
     {.name = "Adadelta", .states = {"square_avg", "acc_delta"}, .step = adadelta},
     {.name = "Adamax", .states = {"exp_avg", "exp_inf"}, .step = adamax},
     {.name = "ASGD", .states = {"ax"}, .numbers = {"eta", "mu"}, .step = asgd},

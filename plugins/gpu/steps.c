@@ -73,6 +73,17 @@ static int32_t step(void *self, const tn_call *call)
     return status;
 }
 
+/* Whether the elements of both lie in memory in the same order, without gaps. What a call writes overlaps nowhere. */
+static int32_t is_laid_out_as(const tn_tensor_desc *t, const tn_tensor_desc *param)
+{
+    int64_t extent = 1;
+    for (uint32_t d = 0; d < param->rank; d++) {
+        if (param->sizes[d] != 1 && t->strides[d] != param->strides[d]) return 0;
+        extent += (param->sizes[d] - 1) * param->strides[d];
+    }
+    return extent == (int64_t)gpu_numel(param) || !gpu_numel(param);
+}
+
 static const char *can_step(void *self, const tn_call *call)
 {
     const step_form *form = call->data;
@@ -85,7 +96,7 @@ static const char *can_step(void *self, const tn_call *call)
             const tn_tensor_desc *t = item_of(call, list, i), *param = item_of(call, 0, i);
             if (!t) continue;
             if (t->dtype != param->dtype) return "the tensors have different dtypes";
-            if (!gpu_is_contiguous(t)) return "a tensor is not contiguous";
+            if (!is_laid_out_as(t, param)) return "the tensors are not dense, or laid out differently";
             if (gpu_numel(t) > INT32_MAX) return "the device takes tensors of at most 2^31 - 1 elements";
             if (t->dtype == TN_FLOAT64 && !gpu_device_of(call)->properties.has_double)
                 return "the device has no float64";

@@ -55,7 +55,8 @@ typedef struct tn_optimizer_options {
     TN_OPTION(); /* unused: `.lr = 0.1`; one without its name does not compile */
     int32_t nesterov TN_OPTION(-1), amsgrad TN_OPTION(-1), centered TN_OPTION(-1),
         decoupled_weight_decay TN_OPTION(-1);
-    /* 1: one call for many tensors (sgd, adam, adamw, adagrad); 0: an operator at a time; -1: 1 on the CPU */
+    /* 1: one call for many tensors (sgd, adam, adamw, adagrad); 0: an operator at a time; -1: 1 on the CPU and on devices that
+     * have a kernel for it */
     int32_t fused TN_OPTION(-1);
     int32_t reserved TN_OPTION();
     double lr TN_OPTION(TN_NOT_GIVEN), weight_decay TN_OPTION(TN_NOT_GIVEN);
