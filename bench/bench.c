@@ -191,11 +191,13 @@ static cJSON *answer_values(bench *b, int count)
     return answer;
 }
 
-static cJSON *answer_memory(double start)
+static cJSON *answer_memory(const bench *b, double start)
 {
     cJSON *answer = cJSON_CreateObject();
-    cJSON_AddNumberToObject(answer, "peak", status_bytes("VmHWM"));
-    cJSON_AddNumberToObject(answer, "start", start);
+    tn_memory_stats stats = {.size = sizeof stats};
+    int on_device = b->device && b->device != TN_CPU && !tn_memory_get_stats(b->ctx, b->device, &stats);
+    cJSON_AddNumberToObject(answer, "peak", on_device ? (double)stats.allocated_peak : status_bytes("VmHWM"));
+    cJSON_AddNumberToObject(answer, "start", on_device ? 0 : start);
     return answer;
 }
 
@@ -217,7 +219,7 @@ static int serve(bench *b, const bench_case *cases, uint32_t count)
         else if (cJSON_IsNumber(values))
             answer = answer_values(b, values->valueint);
         else
-            answer = answer_memory(start);
+            answer = answer_memory(b, start);
         b->request = NULL;
         text = cJSON_PrintUnformatted(answer);
         puts(text);

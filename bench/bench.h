@@ -14,7 +14,7 @@
  * {"values": 10}: runs the case so often. The answer is {"values": [...]}, what each run left in b->value.
  *
  * {"memory": true}: the answer is {"peak": bytes, "start": bytes}, the peak memory of the process and its
- * memory before the first case.
+ * memory before the first case; on a device the peak of the tensors there, and 0.
  *
  * TENON_BENCH_THREADS is the number of threads (2). TENON_BENCH_CPU_TIME=1 measures the process's time
  * instead of wall time, for one thread on a busy machine. With arguments `count CASE N` a program prepares a

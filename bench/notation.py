@@ -78,6 +78,13 @@ def limit_positions(operator, a):
         below(a[7], a[1]["t"][-1] * a[1]["t"][-2])
 
 
+def on_device(value, device):
+    """The arguments of a request with `device` where a recorded call names the CPU: it was recorded there."""
+    if isinstance(value, dict):
+        return {key: device if key == "device" and item == "cpu" else on_device(item, device) for key, item in value.items()}
+    return [on_device(item, device) for item in value] if isinstance(value, list) else value
+
+
 def operator_name(text):
     """aten.add.Tensor -> aten::add.Tensor; the overload `default` has no name."""
     namespace, base, overload = text.split(".")

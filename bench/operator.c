@@ -20,9 +20,16 @@ static uint32_t named_operator(const bench *b, const char *key)
     return cJSON_IsString(name) ? tn_operator_find(b->ctx, name->valuestring) : 0;
 }
 
+/* A copy on the device with the same strides, gaps included. */
 static tn_tensor *moved(tn_scope *s, tn_tensor *t, tn_device device)
 {
-    return t ? tn_to_device(s, t, device, tn_tensor_dtype(t)) : NULL;
+    if (!t || tn_tensor_device(t) == device) return t;
+    tn_ints sizes = {tn_tensor_sizes(t), tn_tensor_rank(t)},
+            strides = {tn_tensor_strides(t), tn_tensor_rank(t)};
+    int64_t extent = tn_tensor_numel(t) > 0;
+    for (int64_t d = 0; extent && d < sizes.count; d++) extent += (sizes.data[d] - 1) * strides.data[d];
+    tn_tensor *flat = tn_as_strided(s, t, TN_INTS(extent), TN_INTS(1));
+    return tn_as_strided(s, tn_to_device(s, flat, device, tn_tensor_dtype(t)), sizes, strides);
 }
 
 /* The tensors of the arguments become copies on the device. */

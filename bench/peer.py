@@ -5,6 +5,8 @@
 Started by run.py with a Python that has torch. `peer.py start` adds two elements, prints the sum and ends.
 `peer.py version` prints torch's. An argument `--calls FILE.so` says where the C++ loops of calls go; they are compiled
 when that is missing, and replaced by Python's where there is no compiler.
+
+PyTorch computes as Tenon does without permissions of the program: no TF32, sums of half types in float32.
 """
 import ctypes
 import gc
@@ -43,7 +45,7 @@ def compile_calls(library):
         except (OSError, subprocess.SubprocessError):
             return None
     run = ctypes.CDLL(str(library)).peer_run
-    run.argtypes = [ctypes.c_char_p, ctypes.c_int64]
+    run.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p]
     return run
 
 
@@ -54,7 +56,8 @@ def loop(body):
     return run
 
 
-def python_calls():
+def python_calls(device):
+    """The same loops in Python. Their tensors are on the default device."""
     a, b, out, rows = torch.ones(1), torch.ones(1), torch.ones(1), torch.zeros(4, 4)
     x, w = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
 
@@ -74,7 +77,7 @@ def python_calls():
         "unsqueeze": loop(lambda: rows.unsqueeze(0)),
         "select": loop(lambda: rows.select(0, 1)),
         "transpose": loop(lambda: rows.transpose(0, 1)),
-        "empty": loop(lambda: torch.empty(1)),
+        "empty": loop(lambda: torch.empty(1, device=device)),
         "item": loop(lambda: a.item()),
         "chain": loop(lambda: chain(a, b)),
         "chain_recorded": loop(lambda: chain(x, w)),
@@ -91,12 +94,12 @@ def tensor(wish):
     t = torch.empty(sizes, dtype=dtype) if strides is None else torch.empty_strided(sizes, strides, dtype=dtype)
     flat = t.as_strided([t.untyped_storage().nbytes() // t.element_size()], [1])
     if wish.get("offsets"):
-        flat.copy_(torch.arange(len(flat)) * high // max(len(flat), 1))
+        flat.copy_(torch.arange(len(flat), device=t.device) * high // max(len(flat), 1))
     elif t.is_complex():
         flat.fill_((low + high) / 2)
     elif len(flat):
-        numbers = torch.empty(min(len(flat), 4096), dtype=torch.float64).uniform_(low, high)
-        numbers = numbers.to(dtype) if t.is_floating_point() else numbers.floor().to(dtype)
+        numbers = torch.empty(min(len(flat), 4096), dtype=torch.float64, device="cpu").uniform_(low, high)
+        numbers = (numbers if t.is_floating_point() else numbers.floor()).to(dtype).to(t.device)
         whole = len(flat) // len(numbers) * len(numbers)
         flat[:whole].view(-1, len(numbers)).copy_(numbers)
         flat[whole:].copy_(numbers[:len(flat) - whole])
@@ -139,9 +142,9 @@ def open_step(form):
                           nn.Conv2d(16, 32, 3, padding=1), nn.MaxPool2d(2), nn.BatchNorm2d(32), nn.ReLU(),
                           nn.Flatten(), nn.Linear(1568, 128), nn.ReLU(), nn.Linear(128, 10))
     if form in ("sgd", "graph"):
-        optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+        optimiser = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
     else:
-        optimiser = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=1e-2)
+        optimiser = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=1e-2, fused=True)
     images, labels = torch.rand(128, 1, 28, 28) * 2 - 1, torch.arange(128) % 10
 
     def step():
@@ -164,7 +167,7 @@ def captured(step):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
-    return graph.replay
+    return lambda kept=step: graph.replay()  # the step's tensors are the graph's memory
 
 
 # ---- Requests ----------------------------------------------------------------------------------------------------
@@ -176,6 +179,7 @@ class Server:
         self.calls = None
         self.run = None
         self.value = None  # a step that returns its value
+        self.through = None  # the language of the loop of a case of calls
         self.device = "cpu"
         self.calls_ahead = 0  # on a device only the host's time counts; after so many runs it waits
         self.start = status_bytes("VmRSS")
@@ -191,25 +195,28 @@ class Server:
         if name.startswith("step"):
             return open_step(name.partition("_")[2])
         if self.calls is None:
-            self.calls = python_calls()
-            self.native = compile_calls(self.library) if self.library and self.device == "cpu" else None
+            self.calls = python_calls(self.device)
+            self.native = compile_calls(self.library) if self.library else None
         self.calls_ahead = 256 // CHAIN if name.startswith("chain") else 256  # as in calls.c
-        if name not in self.calls and not (self.native and self.native(name.encode(), 0) == 0):
+        case, device = name.encode(), self.device.encode()
+        self.through = "C++" if self.native and self.native(case, 1, device) == 0 else "Python"
+        if self.through == "C++":
+            return lambda n: self.native(case, n, device)
+        if name not in self.calls:
             raise LookupError(f"no case '{name}'")
-        if self.native and self.native(name.encode(), 1) == 0:
-            return lambda n: self.native(name.encode(), n)
         return self.calls[name]
 
     def open(self, request):
-        self.run, self.calls_ahead = None, 0
+        self.run, self.value, self.calls_ahead, self.through = None, None, 0, None
         device = request.get("device", "cpu")
         if device != self.device:
-            torch.set_default_device(device)
-            torch.ones(1)  # fails where there is no such device
+            if device != "cpu":
+                torch.get_device_module(device).set_device(device)  # whose streams are waited for
+            torch.ones(1, device=device)  # fails where there is no such device
             self.device, self.calls = device, None
-        run = self.find(request)
-        self.run = run
-        return {"first": self.sample(1) * 1e9}
+        with torch.device(device):  # while the inputs are made: it makes each call dearer
+            self.run = self.find(request)
+        return {"first": self.sample(1) * 1e9, "through": self.through}
 
     def finish(self):
         if self.device != "cpu":
@@ -249,6 +256,8 @@ class Server:
             return self.time(request["time"])
         if "values" in request:
             return {"values": [self.value() for _ in range(request["values"])]}
+        if self.device != "cpu":
+            return {"peak": torch.get_device_module(self.device).max_memory_allocated(self.device), "start": 0}
         return {"peak": status_bytes("VmHWM"), "start": self.start}
 
 
@@ -261,6 +270,9 @@ def status_bytes(key):
 
 def serve(library):
     torch.set_num_threads(THREADS)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     server = Server(library)
     gc.disable()
     for line in sys.stdin:
@@ -271,10 +283,21 @@ def serve(library):
         print(json.dumps(answer), flush=True)
 
 
+def describe(device):
+    """PyTorch's version and, beside the CPU, what computes there. Fails where there is no such device."""
+    torch.ones(1, device=device)
+    if device == "cpu":
+        return torch.__version__
+    module = torch.get_device_module(device)
+    parts = [torch.__version__, f"on {module.get_device_name(device)}", torch.version.cuda and f"CUDA {torch.version.cuda}",
+             torch.version.cuda and f"cuDNN {torch.backends.cudnn.version()}"]
+    return ", ".join(filter(None, parts))
+
+
 def main():
     arguments = sys.argv[1:]
     if arguments[:1] == ["version"]:
-        print(torch.__version__)
+        print(describe(*arguments[1:2] or ["cpu"]))
     elif arguments[:1] == ["start"]:
         print((torch.ones(1) + torch.ones(1)).item(), flush=True)
     else:

@@ -14,24 +14,27 @@ struct Case {
     void (*run)(int64_t n);
 };
 
+// Of all cases: the first run of the process names it.
+torch::TensorOptions where;
+
 torch::Tensor &a()
 {
-    static torch::Tensor t = torch::ones({1});
+    static torch::Tensor t = torch::ones({1}, where);
     return t;
 }
 torch::Tensor &b()
 {
-    static torch::Tensor t = torch::ones({1});
+    static torch::Tensor t = torch::ones({1}, where);
     return t;
 }
 torch::Tensor &rows()
 {
-    static torch::Tensor t = torch::zeros({4, 4});
+    static torch::Tensor t = torch::zeros({4, 4}, where);
     return t;
 }
 torch::Tensor &leaf(int i)
 {
-    static torch::Tensor t[2] = {torch::ones({1}).requires_grad_(), torch::ones({1}).requires_grad_()};
+    static torch::Tensor t[2] = {torch::ones({1}, where).requires_grad_(), torch::ones({1}, where).requires_grad_()};
     return t[i];
 }
 
@@ -48,19 +51,19 @@ const Case cases[] = {
      }},
     {"add_out",
      [](int64_t n) {
-         static torch::Tensor out = torch::ones({1});
+         static torch::Tensor out = torch::ones({1}, where);
          for (int64_t i = 0; i < n; i++) torch::add_out(out, a(), b());
      }},
     {"add_",
      [](int64_t n) {
-         static torch::Tensor out = torch::ones({1});
+         static torch::Tensor out = torch::ones({1}, where);
          for (int64_t i = 0; i < n; i++) out.add_(b());
      }},
     {"mul_scalar", [](int64_t n) { for (int64_t i = 0; i < n; i++) auto y = torch::mul(a(), 2.0); }},
     {"unsqueeze", [](int64_t n) { for (int64_t i = 0; i < n; i++) auto y = rows().unsqueeze(0); }},
     {"select", [](int64_t n) { for (int64_t i = 0; i < n; i++) auto y = rows().select(0, 1); }},
     {"transpose", [](int64_t n) { for (int64_t i = 0; i < n; i++) auto y = rows().transpose(0, 1); }},
-    {"empty", [](int64_t n) { for (int64_t i = 0; i < n; i++) auto y = torch::empty({1}); }},
+    {"empty", [](int64_t n) { for (int64_t i = 0; i < n; i++) auto y = torch::empty({1}, where); }},
     {"item", [](int64_t n) { for (int64_t i = 0; i < n; i++) sink = a().item<double>(); }},
     {"chain",
      [](int64_t n) {
@@ -90,9 +93,10 @@ const Case cases[] = {
 
 } // namespace
 
-// 0, or 1 where there is no such case.
-extern "C" int peer_run(const char *name, int64_t n)
+// Runs a case n times on a device ("cuda:0"), which is the same in all calls. 0, or 1 where there is no such case.
+extern "C" int peer_run(const char *name, int64_t n, const char *device)
 {
+    if (!where.has_device()) where = where.device(torch::Device(device));
     for (const Case &c : cases) {
         if (std::strcmp(c.name, name) != 0) continue;
         c.run(n);

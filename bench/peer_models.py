@@ -48,7 +48,7 @@ class Gpt2(nn.Module):
         self.head.weight = self.wte.weight
 
     def forward(self, x, positions=None):
-        positions = torch.arange(x.size(1)) if positions is None else positions
+        positions = torch.arange(x.size(1), device=x.device) if positions is None else positions
         return self.head(self.ln_f(self.h(self.wte(x) + self.wpe(positions))))
 
 
@@ -156,13 +156,13 @@ def decoding(net, z, dtype):
     net.to(dtype)
     for block in net.h:
         block.keys, block.values = (torch.zeros(1, z.heads, z.length, z.width // z.heads, dtype=dtype) for _ in range(2))
-    state = {"token": 0, "position": 0}
+    state, device = {"token": 0, "position": 0}, net.wte.weight.device
 
     def step():
         with torch.inference_mode():
             for block in net.h:
                 block.position = state["position"]
-            y = net(torch.tensor([[state["token"]]]), torch.tensor([state["position"]]))
+            y = net(torch.tensor([[state["token"]]], device=device), torch.tensor([state["position"]], device=device))
             state["token"], state["position"] = y.argmax().item(), (state["position"] + 1) % z.length
             return y.amax().item()
 

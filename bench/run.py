@@ -31,18 +31,27 @@ CHAIN = 100
 # ---- Workers -----------------------------------------------------------------------------------------------------
 
 class Worker:
-    """A program that answers the requests of bench.h, for cases on a device. One that has died is started again for the next case."""
+    """A program that answers the requests of bench.h, for cases on a device. One that has died or lost its device is started
+    again for the next case."""
 
     def __init__(self, *command, device=None):
         self.command = [str(part) for part in command]
         self.device = device
         self.process = None
+        self.through = None # the language of the loop of a case, if it says so
 
     def ask(self, **request):
+        if self.device and "open" in request and "device" not in request:
+            request = {**notation.on_device(request, self.device), "device": self.device}
+        answer = self.exchange(request)
+        self.through = answer.get("through", self.through)
+        if re.search(r"CUDA error|HIP error|\blost\b", answer.get("absent", "")):
+            self.close()
+        return answer
+
+    def exchange(self, request):
         if self.process is None:
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.device and "open" in request:
-            request.setdefault("device", self.device)
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -63,16 +72,21 @@ class Worker:
         self.process = None
 
 
-def find_peer():
-    """A Python that has torch, and torch's version, or None and None."""
+def find_peer(device):
+    """A Python that has torch, and what it says of itself and the device, or None and why there is none."""
     named = os.environ.get("TENON_PEER_PYTHON")
     for python in [named] if named else ["python3", ROOT / ".venv/bin/python"]:
         try:
-            answer = subprocess.run([python, HERE / "peer.py", "version"], capture_output=True, text=True, check=True)
-            return str(python), answer.stdout.strip()
+            subprocess.run([python, HERE / "peer.py", "version"], capture_output=True, check=True)
         except (OSError, subprocess.SubprocessError):
             continue
-    return None, None
+        if not device:
+            return None, "PyTorch has no such device"
+        said = subprocess.run([python, HERE / "peer.py", "version", device], capture_output=True, text=True, check=False)
+        if said.returncode:
+            return None, f"PyTorch cannot use {device}: {(said.stderr.strip().splitlines() or ['it crashed'])[-1]}"
+        return str(python), said.stdout.strip()
+    return None, "TENON_PEER_PYTHON names a Python that has torch"
 
 
 def peer_device(name):
@@ -88,7 +102,8 @@ class Bench:
         self.rounds = options.rounds
         self.seconds = options.seconds
         self.options = options
-        self.python, self.torch = find_peer()
+        self.python, self.torch = find_peer(peer_device(options.device or "cpu"))
+        self.memory = "of tensors" if options.device else "whole"
         self.valgrind = shutil.which("valgrind")
         self.results = {}
 
@@ -100,10 +115,9 @@ class Bench:
     def peer(self):
         """The PyTorch worker, or None, also where PyTorch has no such device."""
         library = (self.build / "bench" / "peer_calls.so").resolve()
-        device = peer_device(self.options.device or "cpu")
-        if not self.python or not device:
+        if not self.python:
             return None
-        return Worker(self.python, "-W", "ignore", HERE / "peer.py", "--calls", library, device=device)
+        return Worker(self.python, "-W", "ignore", HERE / "peer.py", "--calls", library, device=peer_device(self.options.device or "cpu"))
 
     def compare(self, workers, requests, rounds=None, seconds=None, long_run=math.inf):
         """Median nanoseconds for each worker, or None and the reason. A request None is skipped.
@@ -118,7 +132,7 @@ class Bench:
             reasons[i] = answer.get("absent")
             rounds_left[i] = 1 if answer.get("first", 0) > long_run * 1e9 else rounds or self.rounds
         for turn in range(rounds or self.rounds):
-            for i, worker in enumerate(workers):
+            for i, worker in list(enumerate(workers))[::-1 if turn % 2 else 1]: # neither is always the one behind a pause
                 if reasons[i] or turn >= rounds_left[i]:
                     continue
                 answer = worker.ask(time=seconds or self.seconds)
@@ -154,7 +168,15 @@ class Bench:
                 worker.close()
 
     def keep(self, table, row):
+        """Keeps a row of figures, in the file at once: a run may be broken off."""
         self.results.setdefault(table, []).append(row)
+        if self.options.json:
+            self.options.json.write_text(json.dumps({"torch": self.torch, "tables": self.results}, indent=1) + "\n")
+
+    def is_empty(self, table):
+        """Whether no row has a figure of Tenon's."""
+        values = [next((row[key] for key in ("ns", "ns_a_batch", "ms", "losses") if key in row), None) for row in self.results.get(table, [])]
+        return all((value[0] if isinstance(value, list) else value) is None for value in values)
 
 
 # ---- Tables ------------------------------------------------------------------------------------------------------
@@ -189,19 +211,29 @@ class Report:
     def __init__(self, title, heads):
         self.title, self.heads, self.rows, self.absent = title, heads, [], []
 
-    def add(self, row, reason=None):
+    def add(self, row, *reasons):
+        """The reasons are Tenon's and PyTorch's."""
         self.rows.append(row)
-        self.absent.append((row[0], reason))
+        self.absent.append((row[0], reasons))
 
-    def show(self):
+    def show(self, peer=None):
         print_table(self.title, self.heads, self.rows)
         note_absent(self.absent)
+        if peer and peer.through == "Python":
+            print("  torch: through Python, there is no compiler for its C++ interface")
 
 
-def note_absent(reasons):
-    for name, reason in reasons:
-        if reason and reason != "not asked for":
-            print(f"  {name}: {reason}")
+def note_absent(cases):
+    """Says why figures are missing; PyTorch's reasons once each."""
+    theirs = {}
+    for name, reasons in cases:
+        for i, reason in enumerate(reasons[:2]):
+            if reason and reason != "not asked for" and i == 0:
+                print(f"  {name}: {reason}")
+            elif reason and reason != "not asked for":
+                theirs.setdefault(reason, []).append(name)
+    for reason, names in theirs.items():
+        print(f"  torch, {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}")
 
 
 # ---- Calls and recording -----------------------------------------------------------------------------------------
@@ -213,9 +245,9 @@ def bench_calls(b):
         for case in cases:
             (ours, theirs), reasons = b.compare(workers, [{"open": case}, {"open": case} if case != "scope" else None])
             count = b.instructions("calls", case) if ours else None
-            report.add([case, figure(ours, 0), figure(count, 0), figure(theirs, 0), figure(ratio(theirs, ours), 2)], reasons[0])
+            report.add([case, figure(ours, 0), figure(count, 0), figure(theirs, 0), figure(ratio(theirs, ours), 2)], *reasons)
             b.keep("calls", {"case": case, "ns": ours, "instructions": count, "torch_ns": theirs})
-    report.show()
+    report.show(workers[1])
 
 
 def bench_recording(b):
@@ -225,7 +257,7 @@ def bench_recording(b):
         for case in cases:
             times, reasons = b.compare(workers, [{"open": case}] * 2)
             found[case] = times + [b.instructions("calls", case) if times[0] else None]
-            note_absent([(case, reasons[0])])
+            note_absent([(case, reasons)])
     for name, after, before in [("a product, not recorded", "chain", None),
                                 ("extra of recording", "chain_recorded", "chain"),
                                 ("a step backward", "chain_backward", "chain_recorded")]:
@@ -257,7 +289,7 @@ def bench_pointwise(b):
             speeds = [volume / t if t else None for t in (ours, theirs)]
             most = ratio(8 * size, copy)
             report.add([name, figure(speeds[0]), percent(speeds[0], most), figure(speeds[1]), percent(speeds[1], most),
-                        figure(ratio(theirs, ours), 2)], reasons[0])
+                        figure(ratio(theirs, ours), 2)], *reasons)
             b.keep("pointwise", {"case": name, "ns": ours, "torch_ns": theirs, "bytes": volume, "copy_gbs": most})
     report.show()
 
@@ -282,7 +314,7 @@ def bench_gemm(b):
             speeds = [flops / t if t else None for t in times]
             best = max([s for s in speeds[2:] if s], default=None)
             report.add([name, figure(speeds[0]), figure(speeds[2]), figure(speeds[3]), percent(speeds[0], best),
-                        figure(speeds[1]), figure(ratio(times[1], times[0]), 2)], reasons[0])
+                        figure(speeds[1]), figure(ratio(times[1], times[0]), 2)], *reasons)
             b.keep("gemm", {"case": name, "ns": times[0], "torch_ns": times[1], "openblas_ns": times[2],
                             "onednn_ns": times[3], "flops": flops})
     report.show()
@@ -309,7 +341,7 @@ def bench_conv(b):
             flops = convolution_flops(call)
             report.add([name, figure(ours / 1e6 if ours else None, 2), figure(ratio(flops, ours)),
                         figure(theirs / 1e6 if theirs else None, 2), figure(ratio(flops, theirs)),
-                        figure(ratio(theirs, ours), 2)], reasons[0])
+                        figure(ratio(theirs, ours), 2)], *reasons)
             b.keep("conv", {"case": name, "ns": ours, "torch_ns": theirs, "flops": flops})
     report.show()
 
@@ -328,7 +360,8 @@ def least_times(b, workers, requests):
 
 def bench_devices(b):
     device, families = b.options.device, {}
-    report = Report(f"devices: the CPU plugin beside {device} and PyTorch there, milliseconds, the least of {b.rounds} rounds",
+    report = Report(f"devices: the CPU plugin with {b.options.threads} threads beside {device} and PyTorch there, milliseconds, the least of "
+                    f"{b.rounds} rounds",
                     ["case", "cpu", device, f"cpu/{device}", "torch", f"torch/{device}"])
     with b.workers("operator", "operator", "peer") as workers:
         for name, family, operator, arguments in notation.table(HERE / "devices.tsv"):
@@ -339,7 +372,7 @@ def bench_devices(b):
             if cpu and other:
                 families.setdefault(family, []).append(cpu / other)
             report.add([name, *(figure(t and t / 1e6, 2) for t in (cpu, other)), figure(ratio(cpu, other), 2),
-                        figure(theirs and theirs / 1e6, 2), figure(ratio(theirs, other), 2)], next(filter(None, reasons[:2]), None))
+                        figure(theirs and theirs / 1e6, 2), figure(ratio(theirs, other), 2)], next(filter(None, reasons[:2]), None), reasons[2])
             b.keep("devices", {"case": name, "device": device, "cpu_ns": cpu, "ns": other, "torch_ns": theirs})
     for family, ratios in families.items():
         report.rows.append([f"  {family}: geometric mean, least", "", "", f"{statistics.geometric_mean(ratios):.2f}, {min(ratios):.2f}", "", ""])
@@ -349,7 +382,7 @@ def bench_devices(b):
 # ---- Whole programs ----------------------------------------------------------------------------------------------
 
 def bench_step(b):
-    report = Report("step: a training step of the demo's network, batch 128; peak memory in MiB, whole and since start",
+    report = Report(f"step: a training step of the demo's network, batch 128; peak memory in MiB, {b.memory} and since start",
                     ["case", "tenon ms", "torch ms", "torch/tenon", "peak", "torch", "growth", "torch"])
     for case in ("step", "step_bfloat16", "step_sgd", *(["step_graph"] if b.options.device else [])):
         with b.workers("step", "peer") as workers:
@@ -359,7 +392,7 @@ def bench_step(b):
         own = [peak.get("peak") and (peak["peak"] - peak["start"]) / 2**20 for peak in peaks]
         report.add([case, figure(times[0] and times[0] / 1e6, 2), figure(times[1] and times[1] / 1e6, 2),
                     figure(ratio(times[1], times[0]), 2), figure(mib[0]), figure(mib[1]), figure(own[0]), figure(own[1])],
-                   reasons[0])
+                   *reasons)
         b.keep("step", {"case": case, "ns": times[0], "torch_ns": times[1], "peak_mib": mib[0], "torch_peak_mib": mib[1],
                         "growth_mib": own[0], "torch_growth_mib": own[1]})
     report.show()
@@ -399,16 +432,16 @@ MODELS = {"gpt2": ["float32", "bfloat16"], "gpt2_decode": ["float32", "bfloat16"
 def bench_models(b):
     chosen = b.options.models.split(",") if b.options.models else list(MODELS)
     for model in chosen:
-        report = Report(f"models: a step of {model} (decoding: a token); peak memory in MiB, whole and since start; losses: the "
+        report = Report(f"models: a step of {model} (decoding: a token); peak memory in MiB, {b.memory} and since start; losses: the "
                         "tenth, and the largest relative difference of ten", ["", "tenon ms", "torch ms", "torch/tenon", "peak",
                         "torch", "growth", "torch", "loss", "torch", "apart"])
         for form in ["float64 small", *MODELS[model]]:
             dtype, *layout = form.split()
-            found, reason = model_case(b, {"open": model, "dtype": dtype, "layout": "".join(layout), "small": layout == ["small"]})
+            found, reasons = model_case(b, {"open": model, "dtype": dtype, "layout": "".join(layout), "small": layout == ["small"]})
             report.add([form, *(figure(ms, 2) for ms in found["ms"]), figure(ratio(*reversed(found["ms"])), 2),
                         *(figure(mib, 0) for mib in found["peak"] + found["growth"]),
                         *(f"{values[-1]:.10f}" if values else NOTHING for values in found["values"]),
-                        NOTHING if found["apart"] is None else f"{found['apart']:.0e}"], reason)
+                        NOTHING if found["apart"] is None else f"{found['apart']:.0e}"], *reasons)
             b.keep("models", {"case": f"{model} {form}", **found})
         report.show()
 
@@ -427,7 +460,7 @@ def model_case(b, request):
     return {"ms": [statistics.median(taken) if taken else None for taken in samples], "values": values,
             "apart": max(abs(x - y) / abs(y) for x, y in zip(*values)) if all(values) else None,
             "peak": [p and p["peak"] / 2**20 for p in peaks],
-            "growth": [p and (p["peak"] - p["start"]) / 2**20 for p in peaks]}, answers[0].get("absent")
+            "growth": [p and (p["peak"] - p["start"]) / 2**20 for p in peaks]}, [answer.get("absent") for answer in answers]
 
 
 def start_seconds(command):
@@ -473,18 +506,20 @@ def bench_workload(b):
         return
     calls = notation.table(path)
     seconds = b.options.workload_seconds / len(calls) / 4
-    found, absent = {}, {}
+    found, absent, theirs_absent = {}, {}, []
     with b.workers("operator", "peer") as workers:
         for operator, _, arguments in calls:
-            call = notation.request(operator, re.sub(r"\bf32\b", b.options.dtype, arguments))
+            call = notation.request(operator, re.sub(r"\bf16\b", b.options.dtype, arguments))
             (ours, theirs), reasons = b.compare(workers, [call, call], rounds=2, seconds=seconds, long_run=2 * seconds)
             b.keep("workload", {"operator": operator, "arguments": arguments, "dtype": b.options.dtype, "ns": ours, "torch_ns": theirs,
                                 "absent": reasons[0] if not ours else None})
+            theirs_absent.append((operator, [None, reasons[1]]))
             if not ours:
                 absent.setdefault(f"{operator}: {reasons[0]}", []).append(arguments)
             else:
                 found.setdefault(operator, []).append((ours, theirs))
     print_workload(b.options.dtype, calls, found, absent)
+    note_absent(theirs_absent)
 
 
 def print_workload(dtype, calls, found, absent):
@@ -494,7 +529,8 @@ def print_workload(dtype, calls, found, absent):
         ratios += mine
         rows.append((statistics.median(mine) if mine else None, operator, times, mine))
     rows.sort(key=lambda row: (row[0] is None, row[0]))
-    print_table(f"workload, {dtype} for f32: per operator, medians" if dtype != "f32" else "workload: per operator, medians", ["operator", "calls", "tenon us", "torch us", "torch/tenon", "worst"],
+    recorded = "as recorded" if dtype == "f16" else f"{dtype} in the place of f16"
+    print_table(f"workload, {recorded}: per operator, medians", ["operator", "calls", "tenon us", "torch us", "torch/tenon", "worst"],
                 [[operator, len(times), figure(statistics.median(t[0] for t in times) / 1e3),
                   figure(statistics.median([t[1] for t in times if t[1]] or [0]) / 1e3 if mine else None),
                   figure(middle, 2), figure(min(mine, default=None), 2)] for middle, operator, times, mine in rows])
@@ -568,6 +604,13 @@ BENCHES = {"calls": bench_calls, "recording": bench_recording, "pointwise": benc
 
 
 ON_DEVICES = ["calls", "recording", "pointwise", "gemm", "conv", "devices", "step", "models", "workload"]
+OF_SOURCES = ["programs", "start"] # a packed copy has no sources
+
+
+def all_benches(options):
+    if options.device:
+        return ON_DEVICES
+    return [name for name in BENCHES if name != "devices" and not (name in OF_SOURCES and (ROOT / "packed").exists())]
 
 
 def main():
@@ -578,7 +621,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.1, help="length of a turn (0.1)")
     parser.add_argument("--workload", metavar="FILE", help="recorded calls; TENON_WORKLOAD, else beside the checkout")
     parser.add_argument("--workload-seconds", type=float, default=90, help="for each side of the workload (90)")
-    parser.add_argument("--dtype", default="f32", choices=["f32", "f16", "bf16"], help="of the workload, in the place of f32")
+    parser.add_argument("--dtype", default="f16", choices=["f16", "bf16", "f32"], help="of the workload, in the place of f16, in which most of it was recorded")
     parser.add_argument("--models", metavar="A,B", help=f"only these models of: {' '.join(MODELS)}")
     parser.add_argument("--device", metavar="NAME", help="where the cases run, those of PyTorch, too: cuda:0, opencl:0, ...")
     parser.add_argument("--cases", metavar="A,B", help="of `devices` only the cases whose names contain one of these")
@@ -599,14 +642,15 @@ def main():
     if "devices" in options.names and not options.device:
         parser.error("devices needs a --device, `opencl:0` for one")
     b = Bench(options)
-    print(f"peer: PyTorch {b.torch}" if b.python else
-          "peer: none; TENON_PEER_PYTHON names a Python that has torch, its columns stay empty")
+    print(f"peer: PyTorch {b.torch}" if b.python else f"peer: none, its columns stay empty; {b.torch}")
     if not b.valgrind:
         print("instructions: none without valgrind")
-    for name in options.names or (ON_DEVICES if options.device else [name for name in BENCHES if name != "devices"]):
+    empty = []
+    for name in options.names or all_benches(options):
         BENCHES[name](b)
-    if options.json:
-        options.json.write_text(json.dumps({"torch": b.torch, "tables": b.results}, indent=1) + "\n")
+        empty += [name] if name in b.results and b.is_empty(name) else []
+    if empty:
+        sys.exit(f"nothing was measured by: {' '.join(empty)}")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,12 @@ def faults(build, source, root):
         wrong.append("what was to be left out is packed")
     status, said = run("bash", folder / "dev", "device", TYPE, "out", "doctor", folder=folder)
     report = (folder / "out/doctor.txt").read_text()
+    decoy = root / "decoy"
+    decoy.mkdir()
+    (decoy / "libcjson.so.1").write_text("")
+    status_of_decoy, said_of_decoy = run("env", f"LD_LIBRARY_PATH={decoy}", "bash", folder / "dev", "device", TYPE, "other", "doctor", folder=folder)
+    if status_of_decoy:
+        wrong.append(f"LD_LIBRARY_PATH replaces a packed library: {said_of_decoy}")
     if status or "no problems" not in report or f"{folder}/build/plugins/{TYPE}/" not in report:
         wrong.append(f"device: {said}{report}")
     wrong += [f"doctor: {place}" for place in re.findall(r"(/\S*(?:libopenblas|libdnnl)\S*)", report)
@@ -55,6 +61,9 @@ def faults(build, source, root):
     status, said = run("bash", folder / "dev", "bench", "calls", "--device", f"{TYPE}:0", "--rounds", "1", "--seconds", "0.001", folder=folder)
     if status or not re.search(r"^add +[\d,]+", said, flags=re.M):
         wrong.append(f"bench: {said}")
+    status, said = run("bash", folder / "dev", "device", TYPE, "out", "golden", folder=folder)
+    if status == 0 or "no step 'golden'" not in said:
+        wrong.append(f"a step of a part that is not packed: {status} {said}")
     status, said = run("bash", folder / "dev", "test", folder=folder)
     if status == 0 or "packed copy" not in said:
         wrong.append(f"another command: {status} {said}")
