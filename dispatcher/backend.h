@@ -70,7 +70,8 @@ static inline void tni_find_given(tni_frame *f)
  * the strides of the rule.
  */
 int32_t tni_make_outputs(tni_frame *f, tni_prepared *p, tn_tensor **targets, int32_t strict);
-/* Copies temporaries into the given tensors, which are resized if they are inputs; counts the writes. */
+/* Copies temporaries into the given tensors; counts the writes. A given tensor is resized here if it is an input,
+ * or if the kernel has resized the temporary. */
 int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets);
 /* f->device, f->open_device, f->stream. */
 int32_t tni_find_device(tni_frame *f);

@@ -121,17 +121,18 @@ int32_t tni_host_keep_alive(const tn_call *call, void *pointer, void (*release)(
 int32_t tni_host_resize_output(const tn_call *call, uint32_t i, uint32_t rank, const int64_t *sizes)
 {
     if (!frame_of(call, "resize_output")) return TN_E_CONTRACT;
-    int64_t strides[TN_MAX_RANK], numel;
+    int64_t strides[TN_MAX_RANK], numel, offset;
     tn_tensor *t = i < call->n_outs ? tn_value_as_tensor(call->outs[i]) : NULL;
     int32_t status;
+    uint64_t bytes;
     if (!t || rank > TN_MAX_RANK) return tni_error(TN_E_CONTRACT, "resize_output: there is no output %u", i);
     status = tni_numel(rank, sizes, &numel);
     if (status) return status;
     tni_contiguous_strides(rank, sizes, strides);
-    if ((uint64_t)numel * (uint64_t)tn_dtype_bytes(t->desc.dtype) > t->storage->bytes) {
-        status = tni_storage_resize(t->storage, (uint64_t)numel * (uint64_t)tn_dtype_bytes(t->desc.dtype));
-    }
-    return status ? status : tni_tensor_set_view(t, rank, sizes, strides, 0);
+    offset = tni_tensor_offset(t); /* of a tensor that the program gave */
+    bytes = (uint64_t)(numel + offset) * (uint64_t)tn_dtype_bytes(t->desc.dtype);
+    if (bytes > t->storage->bytes) status = tni_storage_resize(t->storage, bytes);
+    return status ? status : tni_tensor_set_view(t, rank, sizes, strides, offset);
 }
 
 static int32_t no_output(const tni_op *op, const char *what, uint32_t i)

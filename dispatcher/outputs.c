@@ -88,15 +88,15 @@ static int32_t same_sizes(const tn_tensor *t, const tni_out_meta *m)
 
 static int32_t resize_given(tn_tensor *t, const tni_out_meta *m)
 {
-    int64_t strides[TN_MAX_RANK], numel = 1;
-    uint64_t bytes;
+    int64_t strides[TN_MAX_RANK];
+    uint64_t numel = 1, bytes; /* unsigned: sizes beside a 0 may have any product */
     int32_t status = TN_OK;
-    for (uint32_t i = 0; i < m->rank; i++) numel *= m->sizes[i];
+    for (uint32_t i = 0; i < m->rank; i++) numel *= (uint64_t)m->sizes[i];
     if (m->has_strides)
         memcpy(strides, m->strides, m->rank * 8ull);
     else
         tni_contiguous_strides(m->rank, m->sizes, strides);
-    bytes = (uint64_t)(numel + tni_tensor_offset(t)) * (uint64_t)tn_dtype_bytes(t->desc.dtype);
+    bytes = (numel + (uint64_t)tni_tensor_offset(t)) * (uint64_t)tn_dtype_bytes(t->desc.dtype);
     if (bytes > t->storage->bytes) status = tni_storage_resize(t->storage, bytes);
     return status ? status : tni_tensor_set_view(t, m->rank, m->sizes, strides, tni_tensor_offset(t));
 }
@@ -126,9 +126,39 @@ int32_t tni_check_results_apart(tni_frame *f)
 static int32_t check_apart_after_resize(tni_frame *f, uint32_t i)
 {
     const tn_tensor *t = f->given[i];
-    for (uint32_t k = 0; k < i; k++) {
+    for (uint32_t k = 0; k < f->op->base->n_returns; k++) {
         const tn_tensor *other = f->given[k];
         if (other && other != t && tni_overlap(other, t) != TNI_OVERLAP_NONE) return shared_memory(f);
+    }
+    return TN_OK;
+}
+
+/* The bytes of its storage that given tensor i has after the call. */
+static void bytes_after_call(const tni_frame *f, uint32_t i, uint64_t *begin, uint64_t *end)
+{
+    const tn_tensor *t = f->given[i];
+    const tni_out_meta *m = &f->meta[i];
+    uint64_t n = t->numel == 0 ? 0 : 1;
+    if (m->defined && !same_sizes(t, m)) {
+        n = 1;
+        for (uint32_t d = 0; d < m->rank; d++) n *= (uint64_t)m->sizes[d];
+    } else {
+        for (uint32_t d = 0; d < t->desc.rank && n; d++)
+            n += (uint64_t)((t->desc.sizes[d] - 1) * t->desc.strides[d]);
+    }
+    *begin = t->desc.byte_offset;
+    *end = *begin + n * (uint64_t)tn_dtype_bytes(t->desc.dtype);
+}
+
+/* For given tensor i, which is resized after the kernel has run: fails if it would then overlap another result. */
+static int32_t check_apart_at_finish(tni_frame *f, uint32_t i)
+{
+    uint64_t begin, end, other_begin, other_end;
+    bytes_after_call(f, i, &begin, &end);
+    for (uint32_t k = 0; k < f->op->base->n_returns; k++) {
+        if (k == i || !f->given[k] || f->given[k]->storage != f->given[i]->storage) continue;
+        bytes_after_call(f, k, &other_begin, &other_end);
+        if (begin < other_end && other_begin < end) return shared_memory(f);
     }
     return TN_OK;
 }
@@ -171,13 +201,20 @@ int32_t tni_check_given(tni_frame *f, uint32_t i)
     return TN_OK;
 }
 
+/* Copies `from` into a given tensor, which is resized if its sizes differ from those of `m`. Without `m`, those of
+ * `from` count. */
+static int32_t give_copy(tn_tensor *given, tn_tensor *from, const tni_out_meta *m)
+{
+    const tni_out_meta own = {.rank = from->desc.rank, .sizes = (int64_t *)(uintptr_t)from->desc.sizes};
+    if (!m) m = &own;
+    int32_t status = same_sizes(given, m) ? TN_OK : resize_given(given, m);
+    return status ? status : tni_copy_tensor(given, from);
+}
+
 int32_t tni_give_item(tni_frame *f, tn_tensor *given, tn_tensor *item)
 {
-    tni_out_meta m = {
-        .dtype = item->desc.dtype, .rank = item->desc.rank, .sizes = (int64_t *)(uintptr_t)item->desc.sizes};
     int32_t status = check_dtype(f, item->desc.dtype, given->desc.dtype);
-    if (!status && !same_sizes(given, &m)) status = resize_given(given, &m);
-    if (!status) status = tni_copy_tensor(given, item);
+    if (!status) status = give_copy(given, item, NULL);
     if (!status) tni_bump_version(given);
     return status;
 }
@@ -237,6 +274,7 @@ static int32_t make_given(tni_frame *f, tni_prepared *p, uint32_t i, int32_t str
         /* The kernel needs the argument as it is: it gets the other size when the result is known. */
         if (f->op->base->kind == TNI_KIND_POINTWISE) return wrong_sizes(f, t, m);
         status = check_place(f, t, m);
+        if (!status) status = check_apart_at_finish(f, i);
         if (!status) f->outs[i] = tn_value_tensor(tn_retain(t));
         return status ? status : make_temporary(f, p, m, target);
     }
@@ -286,8 +324,9 @@ int32_t tni_finish_outputs(tni_frame *f, tn_tensor **targets)
         tn_tensor *t = f->given[i];
         if (!t) continue;
         if (targets[i] && targets[i] != t) {
-            int32_t status = same_sizes(t, &f->meta[i]) ? TN_OK : resize_given(t, &f->meta[i]);
-            if (!status) status = tni_copy_tensor(t, targets[i]);
+            /* A kernel that determines the size of its result has resized the temporary. */
+            const tni_out_meta *m = same_sizes(targets[i], &f->meta[i]) ? &f->meta[i] : NULL;
+            int32_t status = give_copy(t, targets[i], m);
             if (status) return status;
         }
         tni_bump_version(t);

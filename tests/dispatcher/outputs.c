@@ -115,10 +115,38 @@ Test(outputs, of_two_results_in_one_memory)
     tn_tensor *first = tn_slice(s, base, .end = 0), *second = tn_slice(s, base, .end = 0);
     tn_geqrf_out(s, x, first, second); /* without elements they are apart */
     expect_failure(TN_E_ARGUMENT, shared);
+    first = tn_slice(s, base, .end = 0); /* grows into the second one, which has its size already */
+    tn_geqrf_out(s, x, first, tn_slice(s, base, .start = 8, .end = 11));
+    expect_failure(TN_E_ARGUMENT, shared);
     tn_tensor *a = tn_reshape(s, tn_slice(s, base, .end = 9), TN_INTS(3, 3)),
               *tau = tn_slice(s, base, .start = 9);
     tn_geqrf_out(s, x, a, tau);
     cr_expect_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+}
+
+/* A result that is an input, and so gets its size last: the other one may lie beside it, not in it. */
+Test(outputs, of_an_input_and_its_neighbour)
+{
+    static const char shared[] = "the tensors that are given for two results share memory";
+    tn_tensor *base = tn_arange(s, 21, .dtype = TN_FLOAT32);
+    tn_tensor *x = tn_reshape(s, tn_slice(s, base, .end = 9), TN_INTS(3, 3));
+    tn_geqrf_result expected = tn_geqrf(s, x);
+    tn_geqrf_out(s, x, tn_slice(s, base, .end = 0), x);
+    expect_failure(TN_E_ARGUMENT, shared);
+    tn_geqrf_out(s, x, tn_slice(s, base, .start = 2, .end = 2), x);
+    expect_failure(TN_E_ARGUMENT, shared);
+    expect_sum(base, 210);
+    tn_tensor *a = tn_slice(s, base, .start = 12, .end = 12);
+    tn_geqrf_out(s, x, a, x);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect(tn_equal(s, a, expected.a) && tn_equal(s, x, expected.tau));
+    /* Q of [3, 2] becomes [3, 3] when the kernel has read it; R begins in its ninth element. */
+    tn_tensor *thin = tn_reshape(s, tn_slice(s, base, .end = 6), TN_INTS(3, 2));
+    tn_linalg_qr_out(s, thin, thin, tn_slice(s, base, .start = 8, .end = 8), .mode = "complete");
+    expect_failure(TN_E_ARGUMENT, shared);
+    tn_linalg_qr_out(s, thin, thin, tn_slice(s, base, .start = 9, .end = 9), .mode = "complete");
+    cr_expect_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_expect_eq(tn_tensor_numel(thin), 9);
 }
 
 /* The kernel reads the argument before it gets the size of the result. */
@@ -142,6 +170,58 @@ Test(outputs, that_are_inputs_of_another_size)
     tn_tensor *row = rows_of(1, 3);
     tn_add_out(s, row, tn_ones(s, TN_INTS(2, 3)), row);
     expect_failure(TN_E_SHAPE, "output with shape [1, 3] doesn't match the broadcast shape [2, 3]");
+}
+
+static tn_tensor *integers(const int64_t values[4])
+{
+    return tn_from_data(s, TN_INT64, TN_INTS(4), values, TN_CPU);
+}
+
+static void expect_integers(const tn_tensor *t, uint32_t rank, int64_t numel, const int64_t *values)
+{
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_assert(tn_tensor_rank(t) == rank && tn_tensor_numel(t) == numel, "%u dimensions, %lld elements",
+              tn_tensor_rank(t), (long long)tn_tensor_numel(t));
+    tn_tensor *found = tn_reshape(s, (tn_tensor *)(uintptr_t)t, TN_INTS(-1));
+    for (int64_t i = 0; i < numel; i++) {
+        int64_t value = tn_item_int(s, tn_select(s, found, 0, i));
+        cr_expect_eq(value, values[i], "%lld: %lld", (long long)i, (long long)value);
+    }
+}
+#define EXPECT_INTEGERS(t, rank, ...)                                               \
+    expect_integers(t, rank, (int64_t)(sizeof((const int64_t[]){__VA_ARGS__}) / 8), \
+                    (const int64_t[]){__VA_ARGS__})
+
+static tn_tensor *bincount_out(tn_tensor *x, tn_tensor *out)
+{
+    uint32_t op = tn_operator_find(ctx, "aten::bincount.out");
+    return CALL(op, tn_value_tensor(x), tn_value_none(), tn_value_int(0), tn_value_tensor(out));
+}
+
+/* The kernel determines the size: the shape rule knows only the largest one, or none. */
+Test(outputs, whose_size_the_kernel_determines)
+{
+    tn_tensor *one = integers((const int64_t[]){0, 7, 0, 0}), *two = integers((const int64_t[]){0, 7, 5, 0});
+    tn_tensor *out = tn_zeros(s, TN_INTS(0), .dtype = TN_INT64);
+    EXPECT_INTEGERS(tn_nonzero_out(s, two, out), 2, 1, 2);
+    tn_tensor *wide =
+        tn_zeros(s, TN_INTS(8, 2), .dtype = TN_INT64); /* every fourth element, of the largest size */
+    out = tn_slice(s, tn_slice(s, wide, .step = 2), .dim = 1, .end = 1);
+    EXPECT_INTEGERS(tn_nonzero_out(s, two, out), 2, 1, 2);
+    tn_tensor *u = integers((const int64_t[]){3, 3, 1, 3});
+    out = tn_zeros(s, TN_INTS(0), .dtype = TN_INT64);
+    EXPECT_INTEGERS(bincount_out(u, out), 1, 0, 1, 0, 3);
+    /* Inputs as outputs. */
+    EXPECT_INTEGERS(tn_nonzero_out(s, one, one), 2, 1);
+    EXPECT_INTEGERS(tn_nonzero_out(s, two, two), 2, 1, 2);
+    EXPECT_INTEGERS(bincount_out(u, u), 1, 0, 1, 0, 3);
+    tn_tensor *v = integers((const int64_t[]){1, 2, 3, 4});
+    EXPECT_INTEGERS(tn_masked_select_out(s, v, tn_gt_scalar(s, v, 2), v), 1, 3, 4);
+    /* A given tensor stays where it lies in its storage. */
+    tn_tensor *base = tn_zeros(s, TN_INTS(6), .dtype = TN_INT64),
+              *end = tn_slice(s, base, .start = 4, .end = 4);
+    EXPECT_INTEGERS(bincount_out(integers((const int64_t[]){3, 3, 1, 3}), end), 1, 0, 1, 0, 3);
+    EXPECT_INTEGERS(base, 1, 0, 0, 0, 0, 0, 1);
 }
 
 static const char overlapping[] = "unsupported operation: more than one element of the written-to tensor "
