@@ -250,8 +250,12 @@ void composite_set_source_tensor_strided(tn_scope *s, const tn_value *args, tn_v
 {
     tn_tensor *self = arg_tensor(args, 0), *source = arg_tensor(args, 1);
     tn_ints size = arg_ints(args, 3), stride = arg_ints(args, 4);
-    int64_t *row_major = tni_scope_ints(s, size.count);
+    int64_t *row_major = tni_scope_ints(s, size.count), offset;
     if (!row_major) return;
+    if (__builtin_add_overflow(arg_int(args, 2), tn_tensor_storage_offset(source), &offset) ||
+        offset == TN_NONE)
+        return (void)tni_scope_failf(s, TN_E_INDEX, "set_: invalid storage offset %lld",
+                                     (long long)arg_int(args, 2));
     tni_contiguous_strides((uint32_t)size.count, size.data, row_major);
     if (!stride.count) stride = (tn_ints){row_major, size.count};
     if (source && !tn_is_contiguous(s, source)) {
@@ -259,8 +263,7 @@ void composite_set_source_tensor_strided(tn_scope *s, const tn_value *args, tn_v
                       "set_: argument 'source': a tensor that is not contiguous, expected a contiguous one");
         return;
     }
-    source = tn_as_strided(s, source, size, stride,
-                           .storage_offset = arg_int(args, 2) + tn_tensor_storage_offset(source));
+    source = tn_as_strided(s, source, size, stride, .storage_offset = offset);
     give(outs, 0, tn_set_source_tensor_(s, self, source));
 }
 

@@ -172,36 +172,45 @@ tn_tensor *tni_product_summed(tn_scope *s, tn_tensor *a, tn_tensor *b, uint64_t 
     return out ? from_groups(s, out, &p, sizes_of(a), sizes_of(b), keep) : NULL;
 }
 
-/* t with a dimension of size 1 inserted at each dim of a list. */
-static tn_tensor *unsqueezed(tn_scope *s, tn_tensor *t, tn_ints dims)
+/* The mask of a list of dims in which none may stand twice; 0 if the list is empty. */
+static uint64_t bits_of(tn_scope *s, tn_ints dims, int64_t rank)
 {
-    for (int64_t i = 0; i < dims.count; i++) t = tn_unsqueeze(s, t, dims.data[i]);
-    return t;
+    return dims.count ? tni_dims(s, dims, rank) : 0;
 }
 
-static uint64_t bits_of(tn_ints dims)
+/* t with a dimension of size 1 inserted at each dim of a mask. */
+static tn_tensor *unsqueezed(tn_scope *s, tn_tensor *t, uint64_t dims)
 {
-    uint64_t bits = 0;
-    for (int64_t i = 0; i < dims.count; i++) bits |= UINT64_C(1) << (dims.data[i] & 63);
-    return bits;
+    for (int64_t d = 0; d < TN_MAX_RANK; d++) {
+        if (dims >> d & 1) t = tn_unsqueeze(s, t, d);
+    }
+    return t;
 }
 
 /* The sum over sumdim of i1 * i2 * i3; first over the dimensions that i3 does not have. */
 void composite_trilinear(tn_scope *s, const tn_value *args, tn_value *outs)
 {
-    uint64_t sums = bits_of(arg_ints(args, 6)), absent = bits_of(arg_ints(args, 5));
-    tn_tensor *a = unsqueezed(s, arg_tensor(args, 0), arg_ints(args, 3));
-    tn_tensor *b = unsqueezed(s, arg_tensor(args, 1), arg_ints(args, 4));
-    tn_tensor *c = unsqueezed(s, arg_tensor(args, 2), arg_ints(args, 5)), *out;
-    tn_ints dims = {NULL, 0};
-    int64_t gone[TN_MAX_RANK], n = 0;
-    out = tni_product_summed(s, a, b, sums & absent, 1);
-    out = tni_product_summed(s, out, c, sums & ~absent, 1);
+    int64_t own = rank_of(arg_tensor(args, 0)) + arg_ints(args, 3).count, gone[TN_MAX_RANK], n = 0;
+    int64_t rank = own < TN_MAX_RANK ? own : TN_MAX_RANK;
+    uint64_t sums, absent[3];
+    tn_tensor *of[3], *out;
+    for (uint32_t i = 0; i < 3; i++) {
+        own = rank_of(arg_tensor(args, i)) + arg_ints(args, 3 + i).count;
+        if (own != rank)
+            return (void)tni_scope_failf(s, TN_E_SHAPE,
+                                         "_trilinear: argument 'i%u': wrong rank with the dimensions of "
+                                         "'expand%u' (got %lld, expected %lld)",
+                                         i + 1, i + 1, (long long)own, (long long)rank);
+        absent[i] = bits_of(s, arg_ints(args, 3 + i), rank);
+        of[i] = unsqueezed(s, arg_tensor(args, i), absent[i]);
+    }
+    sums = bits_of(s, arg_ints(args, 6), rank);
+    out = tni_product_summed(s, of[0], of[1], sums & absent[2], 1);
+    out = tni_product_summed(s, out, of[2], sums & ~absent[2], 1);
     for (int64_t d = 0; d < TN_MAX_RANK; d++) {
         if (sums >> d & 1) gone[n++] = d;
     }
-    dims = (tn_ints){gone, n};
-    give(outs, 0, out && n ? tn_squeeze_dims(s, out, dims) : out);
+    give(outs, 0, out && n ? tn_squeeze_dims(s, out, (tn_ints){gone, n}) : out);
 }
 
 static int32_t check_bilinear(tn_scope *s, const tn_tensor *a, const tn_tensor *b, const tn_tensor *weight,
@@ -258,8 +267,8 @@ void composite_bilinear(tn_scope *s, const tn_value *args, tn_value *outs)
 static tn_ints order_of(tn_scope *s, int64_t rank, tn_ints dims, int32_t front)
 {
     int64_t *to = tni_scope_ints(s, rank), n = 0;
-    uint64_t bits = bits_of(dims);
-    if (!to) return (tn_ints){NULL, 0};
+    uint64_t bits = bits_of(s, dims, rank);
+    if (!to || tn_scope_failed(s)) return (tn_ints){NULL, 0};
     for (int64_t i = 0; front && i < dims.count; i++) to[n++] = dims.data[i];
     for (int64_t d = 0; d < rank; d++) {
         if (!(bits >> d & 1)) to[n++] = d;
@@ -268,9 +277,11 @@ static tn_ints order_of(tn_scope *s, int64_t rank, tn_ints dims, int32_t front)
     return (tn_ints){to, n};
 }
 
+/* Fails if a dim stands twice. */
 static tn_ints wrapped(tn_scope *s, tn_ints dims, int64_t rank)
 {
     int64_t *to = tni_scope_ints_copy(s, dims);
+    bits_of(s, dims, rank);
     for (int64_t i = 0; to && i < dims.count; i++) to[i] = tni_dim(s, dims.data[i], rank);
     return (tn_ints){to, to ? dims.count : 0};
 }

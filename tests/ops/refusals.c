@@ -59,6 +59,17 @@ Test(refusals, of_contractions)
     REFUSED(tn_tensordot(s, m, m, TN_INTS(0), TN_INTS(0, 1)), "both dimension lists should have same length");
     REFUSED(tn_tensordot(s, m, ones(TN_INTS(2, 2)), TN_INTS(0), TN_INTS(0)),
             "contracted dimensions need to match");
+    static const int64_t zeros[40];
+    const char *twice = "dim 0 appears multiple times in the list of dims";
+    REFUSED(tn_tensordot(s, v, v, (tn_ints){zeros, 40}, (tn_ints){zeros, 40}), twice);
+    REFUSED(tn_tensordot(s, m, m, TN_INTS(0, 1), TN_INTS(0, -2)), twice);
+    REFUSED(tn__trilinear(s, m, m, m, TN_NO_INTS, TN_NO_INTS, TN_NO_INTS, TN_INTS(65)),
+            "Dimension out of range (expected to be in range of [-2, 1], but got 65)");
+    REFUSED(tn__trilinear(s, v, v, v, TN_INTS(0), TN_INTS(-1), TN_INTS(2), TN_NO_INTS),
+            "Dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    REFUSED(tn__trilinear(s, m, m, m, TN_NO_INTS, TN_NO_INTS, TN_NO_INTS, TN_INTS(0, -2)), twice);
+    REFUSED(tn__trilinear(s, m, v, m, TN_NO_INTS, TN_NO_INTS, TN_NO_INTS, TN_INTS(1)),
+            "_trilinear: argument 'i2': wrong rank with the dimensions of 'expand2' (got 1, expected 2)");
     REFUSED(tn_linalg_multi_dot(s, TN_TENSORS(m)), "multi_dot(): expected at least 2 tensors but got 1");
     REFUSED(tn_linalg_multi_dot(s, TN_TENSORS(m, v, m)), "tensor must be 2D but got 1D");
     REFUSED(tn_linalg_multi_dot(s, TN_TENSORS(m, ones(TN_INTS(2, 2)))), "cannot be multiplied");

@@ -98,6 +98,14 @@ Test(values, of_formulas_and_matrices)
     GIVES(tn_linalg_tensorinv(s, tn_reshape(s, p, TN_INTS(2, 2, 1)), .ind = 1), TN_INTS(2, 1, 2), -2.0, 1.0,
           1.5, -0.5);
     GIVES(tn__trilinear(s, p, p, p, TN_NO_INTS, TN_NO_INTS, TN_NO_INTS, TN_INTS(1)), TN_INTS(2), 9, 91);
+    GIVES(tn__trilinear(s, p, p, p, TN_NO_INTS, TN_NO_INTS, TN_NO_INTS, TN_INTS(-1)), TN_INTS(2), 9, 91);
+    /* Dims that are inserted and summed count among all dimensions of the result, from either end, in any order. */
+    GIVES(tn__trilinear(s, two, tn_select(s, p, 0, 1), p, TN_INTS(2, 1), TN_INTS(2, 0), TN_INTS(-1),
+                        TN_INTS(2)),
+          TN_INTS(2, 2), 30, 80, 180, 320);
+    GIVES(tn__trilinear(s, two, tn_select(s, p, 0, 1), tn_sum(s, two), TN_INTS(1, -1), TN_INTS(0, 2),
+                        TN_INTS(2, 0, 1), TN_INTS(-1, 1)),
+          TN_INTS(2), 2100, 4200);
     GIVES(tn_tensordot(s, p, q2, TN_INTS(1), TN_INTS(0)), TN_INTS(2), 3, 5);
     GIVES(tn__histogramdd_from_bin_tensors(s, p, TN_TENSORS(edges, edges)), TN_INTS(2, 2), 0, 1, 0, 1);
     GIVES(tn_linspace_tensor_tensor(s, tn_select(s, q, 0, 0), tn_select(s, q, 0, 3), 3, .dtype = TN_FLOAT64),
@@ -153,6 +161,13 @@ Test(values, set_to_a_part_of_a_storage)
     tn_set_source_tensor_storage_offset_(s, self, source, 1, TN_INTS(2, 2), .stride = TN_INTS(1, 5));
     tn_fill_scalar_(s, tn_select(s, source, 0, 6), 60);
     EXPECT(s, self, 1, 60, 2, 7);
+    tn_set_source_tensor_storage_offset_(s, self, tn_slice(s, source, .start = 3), -1, TN_INTS(2));
+    EXPECT(s, self, 2, 3);
+    tn_set_source_tensor_storage_offset_(s, self, tn_slice(s, source, .start = 1), INT64_MAX, TN_INTS(2));
+    expect_error(s, "set_: invalid storage offset 9223372036854775807");
+    tn_set_source_tensor_storage_offset_(s, self, source, INT64_MIN, TN_INTS(2));
+    expect_error(s, "set_: ");
+    EXPECT(s, self, 2, 3);
     end();
 }
 
