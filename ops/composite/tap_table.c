@@ -6,11 +6,12 @@
 
 int32_t tni_taps_make(tn_scope *s, int64_t in, int64_t out, int64_t count, int32_t weighted, tni_taps *t)
 {
-    uint64_t n = (uint64_t)(out * count);
     if (count && out > INT64_MAX / 16 / count) {
-        tni_scope_items(s, INT64_MAX, 16); /* fails */
+        tni_scope_failf(s, TN_E_OUT_OF_MEMORY, "out of memory: a table of %lld outputs, each of %lld inputs",
+                        (long long)out, (long long)count);
         return -1;
     }
+    uint64_t n = (uint64_t)(out * count);
     *t = (tni_taps){.in = in, .out = out, .count = count, .at = tni_scope_ints(s, out * count)};
     if (weighted) t->weight = tn_scope_memory(s, (n ? n : 1) * sizeof *t->weight);
     return t->at && (t->weight || !weighted) ? 0 : -1;

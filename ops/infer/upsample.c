@@ -17,11 +17,13 @@ static int32_t check_upsample(tni_frame *f, int64_t space, tn_ints output, const
     return TN_OK;
 }
 
-/* Positions among the inputs are outputs divided by the given scale; kernels count them in 32-bit integers. */
+/* Positions among the inputs are outputs divided by the given scale; kernels count them in 32-bit integers. With
+ * align_corners, which then stands before the scales, kernels do not read them. */
 static int32_t check_scales(tni_frame *f, int64_t space, tn_ints output)
 {
     const double most = 0x1p31;
     uint32_t first = f->op->base->n_args - (uint32_t)space;
+    if (f->args[first - 1].tag == TN_TAG_BOOL && tni_arg_bool(f, first - 1)) return TN_OK;
     for (int64_t i = 0; i < space; i++) {
         tn_value v = f->args[first + (uint32_t)i];
         double scale = v.tag == TN_TAG_NONE ? 0 : tn_value_as_float(v);

@@ -92,7 +92,10 @@ static int32_t expand_dim(tni_frame *f, const tn_tensor *self, tn_ints size, int
     int64_t d = i - (size.count - rank_of(self)), want = size.data[i];
     int64_t have = d < 0 ? 1 : sizes_of(self)[d], stride = 0;
     tni_text target, own;
-    stride = d >= 0 ? strides_of(self)[d] : i + 1 < size.count ? v->sizes[i + 1] * v->strides[i + 1] : 1;
+    if (d >= 0)
+        stride = strides_of(self)[d];
+    else if (rank_of(self) > 0) /* unsigned: sizes beside a 0 may have any product */
+        stride = (int64_t)((uint64_t)v->sizes[i + 1] * (uint64_t)v->strides[i + 1]);
     if (want == -1 && d < 0)
         return tni_fail(
             f, TN_E_SHAPE,

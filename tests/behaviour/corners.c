@@ -280,19 +280,21 @@ ON_EACH_DEVICE(corners, indices_out_of_range)
     }
 }
 
-/* New dimensions of one element have the stride of a contiguous tensor, not 0: so what is dense stays dense. */
+/* New dimensions of one element have the stride of a contiguous tensor, not 0: so what is dense stays dense. Those of a
+ * tensor without dimensions have 0, as in ATen. */
 ON_EACH_DEVICE(corners, strides_of_expanded_tensors)
 {
     static const struct {
         int64_t sizes[4], strides[4];
-        int32_t rank;
-    } cases[] = {{{1, 2, 3}, {6, 3, 1}, 3},
-                 {{4, 2, 3}, {0, 3, 1}, 3},
-                 {{1, 1, 2, 3}, {6, 6, 3, 1}, 4},
-                 {{5, 1, 2, 3}, {0, 6, 3, 1}, 4}};
-    tn_tensor *x = MAKE(p, TN_FLOAT32, TN_INTS(2, 3), 1, 2, 3, 4, 5, 6);
+        int32_t rank, is_of_scalar;
+    } cases[] = {
+        {{1, 2, 3}, {6, 3, 1}, 3, 0},       {{4, 2, 3}, {0, 3, 1}, 3, 0}, {{1, 1, 2, 3}, {6, 6, 3, 1}, 4, 0},
+        {{5, 1, 2, 3}, {0, 6, 3, 1}, 4, 0}, {{3, 1}, {0, 0}, 2, 1},       {{1, 1}, {0, 0}, 2, 1}};
+    tn_tensor *x = MAKE(p, TN_FLOAT32, TN_INTS(2, 3), 1, 2, 3, 4, 5, 6),
+              *one = MAKE(p, TN_FLOAT32, TN_NO_INTS, 7);
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const tn_tensor *y = tn_expand(p->s, x, ((tn_ints){cases[i].sizes, cases[i].rank}));
+        const tn_tensor *y =
+            tn_expand(p->s, cases[i].is_of_scalar ? one : x, ((tn_ints){cases[i].sizes, cases[i].rank}));
         cr_assert_not_null(y);
         for (int32_t d = 0; d < cases[i].rank; d++)
             cr_expect_eq(tn_tensor_strides(y)[d], cases[i].strides[d], "case %u, dimension %d: %lld", i, d,

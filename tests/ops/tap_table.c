@@ -51,6 +51,8 @@ Test(resampling, linear)
     EXPECT(s, tn_upsample_linear1d(s, x, TN_INTS(5), 1), 0, 1, 2, 3, 4);
     EXPECT(s, tn_upsample_linear1d(s, x, TN_INTS(4), 0), 0, 1, 3, 4);
     EXPECT(s, tn_upsample_bilinear2d(s, plane, TN_INTS(3, 3), 1), 0, 2, 4, 4, 6, 8, 8, 10, 12);
+    EXPECT(s, tn_upsample_bilinear2d(s, plane, TN_INTS(3, 3), 1, .scales_h = 1e-12), 0, 2, 4, 4, 6, 8, 8, 10,
+           12); /* the corners decide, not the scales */
     EXPECT(s,
            tn_upsample_linear1d_backward(s, THERE(TN_INTS(1, 1, 4), 1, 2, 3, 4), TN_INTS(4), TN_INTS(1, 1, 2),
                                          0),
@@ -88,7 +90,7 @@ Test(resampling, unequal_windows)
     end();
 }
 
-/* Tables that cannot be had end the call at once; a small scale takes no more memory than the inputs. */
+/* A table that does not fit in memory is an error before it is filled. A small scale takes as much memory as the inputs. */
 Test(resampling, tables_of_huge_outputs)
 {
     tn_tensor *y = THERE(TN_INTS(1, 1, 1, 4), 1, 2, 4, 5);
@@ -98,6 +100,10 @@ Test(resampling, tables_of_huge_outputs)
     expect_error(s, "out of memory");
     tn_adaptive_avg_pool2d(s, tn_narrow(s, y, 0, 0, 0), TN_INTS((int64_t)1 << 62, 3));
     expect_error(s, "out of memory");
+    tn_tensor *three =
+        tn_narrow(s, tn_narrow(s, y, 0, 0, 0), 3, 0, 3); /* windows of two inputs: 2^63 positions */
+    tn_adaptive_avg_pool2d(s, three, TN_INTS(1, (int64_t)1 << 62));
+    expect_error(s, "out of memory: a table of 4611686018427387904 outputs, each of 2 inputs");
     EXPECT(s, tn_round(s, tn__upsample_bilinear2d_aa(s, y, TN_INTS(1, 1), 0, .scales_w = 1e-9)), 3);
     end();
 }

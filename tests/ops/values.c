@@ -145,6 +145,12 @@ Test(values, of_layers)
                                                 .dropout_p = 0.5)
               .result0,
           TN_INTS(2, 2), 5.91500378474, 7.88667171299, 5.99979920996, 7.99979920996);
+    GIVES(
+        tn_upsample_bilinear2d(s, tn_reshape(s, p, TN_INTS(1, 1, 2, 2)), TN_INTS(3, 3), 1, .scales_h = 1e-12),
+        TN_INTS(1, 1, 3, 3), 1, 1.5, 2, 2, 2.5, 3, 3, 3.5, 4);
+    GIVES(tn_upsample_linear1d_backward(s, tn_reshape(s, two_row, TN_INTS(1, 1, 3)), TN_INTS(3),
+                                        TN_INTS(1, 1, 2), 1, .scales = 1e-12),
+          TN_INTS(1, 1, 2), 2, 5);
     GIVES(tn__reshape_alias(s, q, TN_INTS(2, 2), TN_INTS(2, 1)), TN_INTS(2, 2), 0.5, -1, 2, 3);
     GIVES(tn_max_unpool2d(s, img, tn_reshape(s, tn_arange(s, TN_SCALAR(9)), TN_INTS(1, 1, 3, 3)),
                           TN_INTS(3, 4)),
