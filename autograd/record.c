@@ -123,9 +123,17 @@ static int32_t writes_differentiable(const tni_frame *f)
     return 0;
 }
 
-static int32_t check_out_form(const tni_frame *f)
+/* Comparisons and logical operators give bools, whatever the dtype of the given tensor is. */
+static int32_t gives_bools(const tni_frame *f)
 {
-    if (!writes_differentiable(f)) return TN_OK;
+    const tni_op *op = f->op->base;
+    if (op->entry->calls) op = tni_op_get(f->registry, op->entry->calls); /* lt.Scalar calls lt.Tensor */
+    return op->promote == TNI_PROMOTE_COMPARE || op->promote == TNI_PROMOTE_LOGICAL;
+}
+
+static int32_t check_out_form(const tni_frame *f, const tni_gradient_entry *rule)
+{
+    if (gives_bools(f) || (!rule && !writes_differentiable(f))) return TN_OK;
     for (uint32_t i = 0; i < f->op->n_args; i++) {
         tn_value v = f->args[i];
         int32_t wants = v.tag == TN_TAG_TENSOR && tni_wants_grad(v.as.tensor);
@@ -351,7 +359,7 @@ static int32_t run_composite(tni_frame *f)
 {
     const tni_op *op = f->op;
     if (op->form == TNI_FORM_OUT) {
-        int32_t status = check_out_form(f);
+        int32_t status = check_out_form(f, NULL);
         return status ? status : tni_run_unrecorded(f);
     }
     if (op == op->base || op->kind == TNI_KIND_FOREACH) return tni_next(f);
@@ -369,12 +377,6 @@ static int32_t detaches_self(const tni_frame *f)
     return f->op->form == TNI_FORM_INPLACE && f->op->base->entry->unrecorded == TNI_UNRECORDED_DETACH;
 }
 
-static int32_t check_detach(const tni_frame *f)
-{
-    if (!detaches_self(f) || !f->args[0].as.tensor->base) return TN_OK;
-    return refuse("Can't detach views in-place. Use detach() instead.");
-}
-
 static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
 {
     const tni_op_entry *entry = f->op->base->entry;
@@ -382,8 +384,6 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
     if (f->op->base->kind >= TNI_KIND_COMPOSITE) return run_composite(f);
     if (entry->unrecorded == TNI_UNRECORDED_FORBIDDEN && inplace && tni_wants_grad(f->args[0].as.tensor))
         return refuse("cannot resize variables that require grad");
-    int32_t refused = check_detach(f);
-    if (refused) return refused;
     if (entry->unrecorded == TNI_UNRECORDED_CONSTANT || entry->unrecorded == TNI_UNRECORDED_DETACH) {
         int32_t status = tni_run_unrecorded(f);
         if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
@@ -393,7 +393,7 @@ static __attribute__((noinline)) int32_t run_without_rule(tni_frame *f)
     }
     if (inplace) return record_inplace(f, &missing_rule);
     if (f->op->form == TNI_FORM_FUNCTIONAL) return record_functional(f, &missing_rule);
-    int32_t status = check_out_form(f);
+    int32_t status = check_out_form(f, NULL);
     return status ? status : tni_run_unrecorded(f);
 }
 
@@ -411,9 +411,9 @@ static int32_t check_writes(const tni_frame *f)
 static int32_t run_silent(tni_frame *f)
 {
     int32_t status = f->op->form == TNI_FORM_FUNCTIONAL ? TN_OK : check_writes(f);
-    if (!status) status = check_detach(f);
     if (!status) status = tni_next(f);
-    if (!status && detaches_self(f)) tni_clear_history(f->args[0].as.tensor);
+    if (!status && detaches_self(f) && tni_tls.grad_mode != TN_GRAD_INFERENCE)
+        tni_clear_history(f->args[0].as.tensor);
     if (status || !f->op->is_view) return status;
     for (uint32_t i = 0; i < f->n_outs; i++) {
         tn_value v = f->outs[i];
@@ -438,6 +438,6 @@ int32_t tni_autograd_layer(tni_frame *f)
     if (!rule) return run_without_rule(f);
     if (f->op->form == TNI_FORM_INPLACE) return record_inplace(f, rule);
     if (f->op->form == TNI_FORM_FUNCTIONAL) return record_functional(f, rule);
-    int32_t status = check_out_form(f);
+    int32_t status = check_out_form(f, rule);
     return status ? status : tni_run_unrecorded(f);
 }

@@ -46,10 +46,12 @@ int32_t infer_alias(tni_frame *f)
     return tni_give_view(f, self, &v);
 }
 
-/* Not a view for autograd: the result has no base. */
+/* Not a view for autograd: the result has no base. In inference mode the in-place form does nothing, as in ATen. */
 int32_t infer_detach(tni_frame *f)
 {
     tn_tensor *self = tni_arg_tensor(f, 0), *t;
+    if (f->op->form == TNI_FORM_INPLACE && self->base && tni_tls.grad_mode != TN_GRAD_INFERENCE)
+        return tni_error(TN_E_AUTOGRAD, "Can't detach views in-place. Use detach() instead.");
     TNI_TRY(tni_tensor_alias(self, dtype_of(self), self->desc.rank, sizes_of(self), strides_of(self),
                              tni_tensor_offset(self), &t));
     t->desc.flags =

@@ -357,17 +357,44 @@ Test(inplace, outputs_that_have_no_gradient)
     tn_argmax_out(s, x, place);
     EXPECT(s, yes, 1, 0, 0);
     EXPECT(s, place, 2);
-    tn_add_out(s, x, y, tn_empty(s, TN_INTS(3), .dtype = TN_FLOAT64));
-    expect_error(s, "functions with out=... arguments don't support automatic differentiation");
+    tn_tensor *numbers = tn_empty(s, TN_INTS(3), .dtype = TN_FLOAT64); /* get 0 and 1 */
+    EXPECT(s, tn_lt_out(s, x, y, numbers), 1, 0, 0);
+    EXPECT(s, tn_gt_scalar_out(s, x, 1.5, numbers), 0, 1, 1);
+    EXPECT(s, tn_logical_not_out(s, x, numbers), 0, 0, 0);
     end();
 }
 
-Test(inplace, views_are_not_detached_without_recording_either)
+/* The operator decides: those with a gradient refuse inputs that require one, into integers too. */
+Test(inplace, outputs_whose_gradient_would_be_lost)
 {
+    static const char refused[] = "functions with out=... arguments don't support automatic differentiation";
+    tn_tensor *x = VECTOR(s, 1, 1, 2, 3), *y = VECTOR(s, 0, 2, 2, 2);
+    tn_add_out(s, x, y, tn_empty(s, TN_INTS(3), .dtype = TN_FLOAT64));
+    expect_error(s, refused);
+    tn_sum_dim_out(s, x, TN_INTS(0), tn_empty(s, TN_NO_INTS, .dtype = TN_INT64));
+    expect_error(s, refused);
+    tn_sign_out(s, x, tn_empty(s, TN_INTS(3), .dtype = TN_FLOAT64));
+    expect_error(s, refused);
+    end();
+}
+
+Test(inplace, views_are_not_detached)
+{
+    static const char refused[] = "Can't detach views in-place. Use detach() instead.";
     tn_tensor *part = tn_view(s, VECTOR(s, 1, 1, 2), TN_INTS(2, 1));
+    tn_tensor *constant = tn_view(s, VECTOR(s, 0, 1, 2), TN_INTS(2, 1));
     const uint32_t mode = tn_set_grad_mode(TN_GRAD_OFF);
     tn_detach_(s, part);
-    expect_error(s, "Can't detach views in-place. Use detach() instead.");
+    expect_error(s, refused);
     tn_set_grad_mode(mode);
+    tn_detach_(s, constant);
+    expect_error(s, refused);
+    tn_set_grad_mode(TN_GRAD_INFERENCE); /* there it does nothing */
+    tn_tensor *same = tn_detach_(s, part);
+    tn_detach_(s, constant);
+    tn_detach_(s, tn_view(s, tn_ones(s, TN_INTS(4)), TN_INTS(2, 2)));
+    tn_set_grad_mode(mode);
+    cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
+    cr_assert(same == part && tn_requires_grad(part));
     end();
 }
