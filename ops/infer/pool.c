@@ -192,14 +192,16 @@ int32_t infer_max_pool_backward(tni_frame *f)
 
 /* ---- given output sizes ---- */
 
-static int32_t check_adaptive(tni_frame *f, const tn_tensor *self, int64_t space, const char *name)
+/* Dimensions from `first` on may not be empty. */
+static int32_t check_adaptive(tni_frame *f, const tn_tensor *self, int64_t space, int64_t first,
+                              const char *name)
 {
     tni_text text;
     if (rank_of(self) != space + 1 && rank_of(self) != space + 2)
         return tni_fail(f, TN_E_SHAPE, "%s%lldd(): Expected %lldD or %lldD tensor, but got %s", name,
                         (long long)space, (long long)space + 1, (long long)space + 2,
                         tni_sizes_text(self, &text));
-    for (int64_t d = rank_of(self) - space; d < rank_of(self); d++) {
+    for (int64_t d = first; d < rank_of(self); d++) {
         if (sizes_of(self)[d] == 0)
             return tni_fail(f, TN_E_SHAPE,
                             "%s%lldd(): Expected input to have non-zero size for non-batch dimensions, but "
@@ -217,7 +219,8 @@ int32_t infer_adaptive_pool(tni_frame *f)
     if (list.count != space)
         return tni_fail(f, TN_E_ARGUMENT, "adaptive_avg_pool%lldd: output_size must be %lld",
                         (long long)space, (long long)space);
-    TNI_TRY(check_adaptive(f, self, space, "adaptive_avg_pool"));
+    /* As in ATen, images may lack channels here, volumes may not. */
+    TNI_TRY(check_adaptive(f, self, space, space == 3 ? 1 : rank_of(self) - space, "adaptive_avg_pool"));
     for (int64_t i = 0; i < space; i++) {
         if (list.data[i] < 0)
             return tni_fail(f, TN_E_ARGUMENT,
@@ -239,7 +242,7 @@ int32_t infer_adaptive_max_pool(tni_frame *f)
         return tni_fail(f, TN_E_ARGUMENT,
                         "adaptive_max_pool%lldd(): internal error: output_size.size() must be %lld",
                         (long long)space, (long long)space);
-    TNI_TRY(check_adaptive(f, self, space, "adaptive_max_pool"));
+    TNI_TRY(check_adaptive(f, self, space, 1, "adaptive_max_pool"));
     tni_sized_space(f, self, 1, space, sizes);
     for (int64_t d = 0; d < rank_of(self); d++) {
         if (sizes[d] < 0)
@@ -273,7 +276,7 @@ static int32_t adaptive_backward(tni_frame *f, const char *name, const char *lon
                             "dimensions, but grad_output has sizes %s with dimension %lld being empty",
                             name, (long long)space, tni_sizes_text(grad, &text), (long long)d);
     }
-    TNI_TRY(check_adaptive(f, self, space, name));
+    TNI_TRY(check_adaptive(f, self, space, rank_of(self) - space, name));
     memcpy(sizes, sizes_of(self), self->desc.rank * sizeof(int64_t));
     memcpy(sizes + rank - space, sizes_of(grad) + rank - space, (uint64_t)space * sizeof(int64_t));
     TNI_TRY(check_gradient(f, self, sizes));

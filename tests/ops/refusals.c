@@ -440,9 +440,18 @@ Test(refusals, of_nothing_in_many_rows)
     tn_tensor *rows = tn_embedding_dense_backward(s, ones(TN_INTS(1, 0)), longs(TN_INTS(1)), huge, -1, 0);
     cr_assert(rows && tn_tensor_size(rows, 0) == huge);
     cr_assert_not_null(tn_embedding_dense_backward(s, ones(TN_INTS(1, 0)), longs(TN_INTS(1)), huge, -1, 1));
-    tn_adaptive_max_pool1d_result pooled = tn_adaptive_max_pool1d(s, ones(TN_INTS(3, 0, 4)), TN_INTS(large));
-    if (!tn_scope_failed(s)) cr_expect_eq(tn_tensor_size(pooled.result0, 2), large);
-    tn_scope_clear(s);
+    tn_adaptive_max_pool1d_result pooled = tn_adaptive_max_pool1d(s, ones(TN_INTS(0, 3, 4)), TN_INTS(large));
+    expect_sound(s);
+    cr_expect_eq(tn_tensor_size(pooled.result0, 2), large);
+    cr_expect_eq(tn_tensor_size(pooled.result1, 2), large);
+    static const char channels[] = "Expected input to have non-zero size for non-batch dimensions";
+    REFUSED(tn_adaptive_max_pool1d(s, ones(TN_INTS(3, 0, 4)), TN_INTS(large)), channels);
+    REFUSED(tn_adaptive_max_pool2d(s, ones(TN_INTS(3, 0, 4, 4)), TN_INTS(2, 2)), channels);
+    REFUSED(tn_adaptive_avg_pool3d(s, ones(TN_INTS(3, 0, 4, 4, 4)), TN_INTS(2, 2, 2)), channels);
+    tn_tensor *images = tn_adaptive_avg_pool2d(s, ones(TN_INTS(3, 0, 4, 4)), TN_INTS(2, 2));
+    tn_tensor *one = tn_adaptive_avg_pool3d(s, ones(TN_INTS(0, 4, 4, 4)), TN_INTS(2, 2, 2));
+    expect_sound(s);
+    cr_expect(tn_tensor_size(images, 3) == 2 && tn_tensor_size(one, 3) == 2);
     end();
 }
 

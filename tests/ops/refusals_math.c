@@ -203,6 +203,42 @@ Test(refusals_math, of_decompositions)
     end();
 }
 
+/* svdvals, or its refusal, of a 3x4 matrix of ones of which one element is another number. */
+static tn_tensor *values_with(tn_dtype dtype, int32_t layout, int64_t at, double number)
+{
+    const double pair[] = {1, number};
+    tn_tensor *a = tn_ones(s,
+                           TN_INTS(layout == 1 ? 4 : 3, layout == 2   ? 8
+                                                        : layout == 1 ? 3
+                                                                      : 4),
+                           .dtype = dtype);
+    if (layout == 1) a = tn_t(s, a);
+    if (layout == 2) { /* every second column of a matrix whose other columns do not count */
+        tn_fill_scalar_(s, tn_slice(s, a, .dim = 1, .start = 1, .step = 2), NAN);
+        a = tn_slice(s, a, .dim = 1, .step = 2);
+    }
+    tn_tensor *element = tn_select(s, tn_select(s, a, 0, at / 4), 0, at % 4);
+    tn_fill_scalar_(s, element, tn_dtype_is_complex(dtype) ? tn_value_complex(pair) : tn_value_float(number));
+    return tn_linalg_svdvals(s, a);
+}
+
+/* In each place, whatever the strides are; in imaginary parts, too. */
+Test(refusals_math, of_numbers_that_are_not_finite)
+{
+    static const char refused[] = "the input matrix contained non-finite values.";
+    static const tn_dtype dtypes[] = {TN_FLOAT32, TN_FLOAT64, TN_COMPLEX64, TN_COMPLEX128};
+    static const double numbers[] = {INFINITY, -INFINITY, NAN};
+    for (int32_t which = 0; which < 4 * 3; which++) {
+        for (int64_t at = 0; at < 12; at++)
+            REFUSED(values_with(dtypes[which / 3], which % 3, at, numbers[at % 3]), refused);
+        tn_tensor *values =
+            values_with(dtypes[which / 3], which % 3, 5, tn_dtype_is_complex(dtypes[which / 3]) ? 0 : 1);
+        cr_assert_not_null(values, "%s", tn_scope_failed(s) ? tn_scope_error(s)->message : "");
+        cr_expect_float_eq(tn_item_double(s, tn_sum(s, values)), sqrt(12), 1e-5); /* rank 1 */
+    }
+    end();
+}
+
 Test(refusals_math, of_solvers)
 {
     REFUSED(tn_linalg_lstsq(s, m, v, .driver = "odd").solution,
@@ -214,6 +250,7 @@ Test(refusals_math, of_solvers)
     for (int32_t d = 0; d < 2; d++) /* LAPACK's functions do not end on infinities */
         REFUSED(tn_linalg_lstsq(s, infinite, infinite, .driver = d ? "gelsd" : "gelss").solution,
                 "linalg.lstsq: Argument 4 has an illegal value, for example NaN or infinity.");
+    cr_expect_not_null(tn_linalg_lstsq(s, infinite, infinite).solution); /* gelsy ends: NaN and zeros */
     REFUSED(tn_linalg_tensorinv(s, m, .ind = 0), "xpected a strictly positive integer for 'ind'");
     REFUSED(tn_linalg_tensorinv(s, r, .ind = 1),
             "Expected self to satisfy the requirement prod(self.shape[ind:]) ==");

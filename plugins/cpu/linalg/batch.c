@@ -177,15 +177,35 @@ void cpu_conjugate(const cpu_batches *b, void *data, int64_t count)
     }
 }
 
+/* `count` floats or doubles, one behind the other. The exponents of infinities and NaN have all bits set. */
+static bool run_is_finite(const char *x, int64_t count, int64_t bytes)
+{
+    const uint32_t exponent = UINT32_C(0x7f800000);
+    const uint64_t wide_exponent = UINT64_C(0x7ff0000000000000);
+    uint64_t found = 0, wide;
+    uint32_t bits;
+    for (int64_t i = 0; bytes == 4 && i < count; i++) {
+        memcpy(&bits, x + 4 * i, 4);
+        found |= (bits & exponent) == exponent;
+    }
+    for (int64_t i = 0; bytes == 8 && i < count; i++) {
+        memcpy(&wide, x + 8 * i, 8);
+        found |= (wide & wide_exponent) == wide_exponent;
+    }
+    return !found;
+}
+
 bool cpu_is_finite(const cpu_batches *b, cpu_matrix m)
 {
-    for (int64_t k = 0; k < m.rows * m.columns * (b->bytes / b->real_bytes); k++) {
-        int64_t at = k * b->real_bytes / b->bytes, part = k * b->real_bytes % b->bytes;
-        const char *x = m.at + (at / m.columns * m.row + at % m.columns * m.column) * b->bytes + part;
-        float f = 0;
-        double d = 0;
-        memcpy(b->real_bytes == 4 ? (void *)&f : &d, x, (size_t)b->real_bytes);
-        if (!__builtin_isfinite(f) || !__builtin_isfinite(d)) return false;
+    int64_t parts = b->bytes / b->real_bytes, run = 1; /* elements that lie one behind the other */
+    if (m.row < m.column) m = cpu_transposed(m);
+    if (m.column == 1 && m.row == m.columns) m = (cpu_matrix){m.at, 1, m.rows * m.columns, 0, 1};
+    if (m.column == 1) run = m.columns;
+    for (int64_t i = 0; i < m.rows; i++) {
+        for (int64_t j = 0; j < m.columns; j += run) {
+            const char *x = m.at + (i * m.row + j * m.column) * b->bytes;
+            if (!run_is_finite(x, run * parts, b->real_bytes)) return false;
+        }
     }
     return true;
 }

@@ -318,7 +318,7 @@ static int32_t run(void *self, const tn_call *call)
     if (windows) status = make_windows(&job);
     if (job.form->work == FRACTIONAL) status = open_samples(&job);
     if (status == TN_OK) status = open_tensors(&job, in, out);
-    if (status == TN_OK && cpu_numel(out) > 0) status = run_all(&job);
+    if (status == TN_OK) status = run_all(&job);
     if (status == TN_OK) cpu_contiguous_finish(call, out, job.y);
     if (status == TN_OK && writes_indices(&job)) cpu_contiguous_finish(call, indices_of(&job), job.indices);
     return status;
