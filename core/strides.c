@@ -16,7 +16,8 @@ static int64_t at_least_one(int64_t size)
     return size > 1 ? size : 1;
 }
 
-/* Wraps: tensors without elements may have sizes whose product is no number, and their strides do not matter. */
+/* Wraps: tensors without elements may have sizes whose product does not fit in 64 bits, and their strides do not
+ * matter. */
 static int64_t times(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a * (uint64_t)b);

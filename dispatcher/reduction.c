@@ -9,8 +9,8 @@
 static int32_t cast_input(tni_frame *f, tni_prepared *p, const tni_kernel *k, tn_tensor **input)
 {
     tn_tensor *t = *input, *copy;
-    /* For a result in bool the input is made bool first: kernels convert among numbers, where 0.5 becomes 0. Of complex
-     * numbers a real result takes the real parts first. */
+    /* For a result in bool the input is made bool first: kernels convert among numbers, where 0.5 becomes 0. A complex
+     * input of a real reduction is cast first, which drops the imaginary parts. */
     int32_t is_first = f->call_dtype == TN_BOOL ||
                        (tn_dtype_is_complex(t->desc.dtype) && !tn_dtype_is_complex(f->call_dtype));
     tn_dtype dtype = k->row.flags & TN_ROW_CASTS && !is_first ? t->desc.dtype : f->call_dtype;

@@ -233,7 +233,7 @@ static network network_of(cell_kind kind, const tn_value *args, uint32_t at)
 static int32_t check_network(tn_scope *s, const network *n, const tn_tensor *input, int64_t rank)
 {
     int64_t cells =
-        n->layers < 0 || n->layers > INT32_MAX ? -1 : n->layers * n->directions; /* -1 fits no list */
+        n->layers < 0 || n->layers > INT32_MAX ? -1 : n->layers * n->directions; /* -1: not a valid length */
     if (n->kind == LSTM && !n->first.c)
         return tn_scope_fail(s, TN_E_ARGUMENT, "lstm expects two hidden states");
     if (rank_of(input) != rank || rank_of(n->first.h) != 3 || (n->first.c && rank_of(n->first.c) != 3))

@@ -93,7 +93,7 @@ void composite_unflatten(tn_scope *s, const tn_value *args, tn_value *outs)
         if (sizes.data[i] == -1 && unknown < 0)
             unknown = i;
         else if (__builtin_mul_overflow(product, sizes.data[i], &product))
-            product = -1; /* no size of a dimension; a zero may follow */
+            product = -1; /* not a valid product; a later 0 still gives 0 */
     }
     if (unknown >= 0 ? product <= 0 || size % product : product != size) {
         tni_scope_failf(s, TN_E_SHAPE,

@@ -411,7 +411,7 @@ Test(refusals, of_strides_and_counts)
     end();
 }
 
-/* Sums and products of sizes that are no 64-bit integers. */
+/* Sums and products of sizes that do not fit in 64 bits. */
 Test(refusals, of_sizes_beyond_integers)
 {
     const int64_t huge = INT64_MAX, half = INT64_C(1) << 62;
