@@ -226,6 +226,19 @@ Test(rules_linalg, of_exponentials)
     rules_end(s);
 }
 
+/* Dims that are inserted or summed are those of the gradient, too: they count from either end, in any order. */
+Test(rules_linalg, of_products_of_three)
+{
+    tn_scope *s = rules_begin();
+    CHECK(s, TN_OP__TRILINEAR, of(leaf(s, -1, 1, TN_INTS(2, 3))), of(leaf(s, -1, 1, TN_INTS(2, 3))),
+          of(leaf(s, -1, 1, TN_INTS(2, 3))), list(TN_NO_INTS), list(TN_NO_INTS), list(TN_NO_INTS),
+          list(TN_INTS(-1)), whole(1));
+    CHECK(s, TN_OP__TRILINEAR, of(leaf(s, -1, 1, TN_INTS(2))), of(leaf(s, -1, 1, TN_INTS(3))),
+          of(leaf(s, -1, 1, TN_INTS(2, 3))), list(TN_INTS(2, 1)), list(TN_INTS(-1, 0)), list(TN_INTS(-1)),
+          list(TN_INTS(-2, 0)), whole(1));
+    rules_end(s);
+}
+
 /* The reflections and their factors come from one tensor. */
 static int32_t run_reflections(void *user, tn_scope *s, tn_tensors in, tn_tensor **out)
 {
