@@ -360,12 +360,14 @@ static int32_t start(tni_backward_run *run)
 
 static int32_t call_back(tni_backward_run *run)
 {
+    const uint32_t lent = tni_scope_lend(run->scope);
     for (uint32_t i = 0; i < run->callbacks.count; i++) { /* a callback may queue another */
         tni_callback c = ((tni_callback *)run->callbacks.data)[i];
         c.run(c.user, run->scope);
-        if (tn_scope_failed(run->scope)) return tn_scope_failed(run->scope);
+        if (tn_scope_failed(run->scope)) break;
     }
-    return TN_OK;
+    tni_scope_take_back(run->scope, lent);
+    return tn_scope_failed(run->scope);
 }
 
 static int32_t run_all(tni_backward_run *run)

@@ -204,10 +204,8 @@ int32_t tni_run_node_hooks(tn_node *node, uint32_t kind, tn_scope *s, tn_tensor 
     for (uint32_t i = 0; seen && i < n && !status; i++) {
         memcpy(seen, grads, count * sizeof *seen);
         status = hooks[i].as.node(hooks[i].user, s, seen, count);
-        if (!status)
-            status = tn_scope_failed(s);
-        else if (!tn_scope_failed(s))
-            tni_scope_record(s, tni_error_ensure(status, "hook of a node"));
+        if (status && !tn_scope_failed(s)) tni_scope_record(s, tni_error_ensure(status, "hook of a node"));
+        status = tn_scope_failed(s);
         if (!status) replace_all(grads, seen, count);
     }
     for (uint32_t i = 0; i < n; i++) release_user(hooks[i].owner);

@@ -38,7 +38,9 @@ static int32_t pack(tni_saved *saved, tn_tensor *t)
                          : tn_scope_open_with(ctx, &(tn_scope_options){.size = sizeof(tn_scope_options),
                                                                        .grad_mode = TN_GRAD_OFF});
     if (s) {
+        const uint32_t lent = tni_scope_lend(s);
         packed->value = frame->hooks.pack(frame->hooks.user, s, seen);
+        tni_scope_take_back(s, lent);
         status = tn_scope_close(s);
         if (!status) status = check_packed(packed, t, version);
     } else if (!status) {
@@ -136,7 +138,9 @@ static tn_tensor *fail(tn_scope *s, int32_t status)
 static __attribute__((noinline)) tn_tensor *unpack_hooks(const tni_saved *saved, tn_scope *s, tn_node *node)
 {
     const tni_packed *packed = saved->packed;
+    const uint32_t lent = tni_scope_lend(s);
     tn_tensor *t = packed->hooks.unpack(packed->hooks.user, s, packed->value);
+    tni_scope_take_back(s, lent);
     if (tn_scope_failed(s)) return NULL;
     if (!t)
         return fail(s, tni_error(TN_E_AUTOGRAD,

@@ -341,7 +341,7 @@ int32_t tni_scope_record(tn_scope *s, int32_t code)
     s->status = tni_error_ensure(code, "a call");
     s->error = tni_error_copy();
     s->wants_place = 1;
-    return code;
+    return s->status;
 }
 
 /* Without a scope the error is that of the thread: for functions that were given nothing to ask for one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What functions and operators of a program must keep to: gradients that fit, marks that hold, statuses, the scope that is lent. */
+/* What functions, hooks and operators of a program must keep to: gradients that fit, marks that hold, statuses, the scope that is lent. */
 #include "suite.h"
 
 #include <math.h>
@@ -209,8 +209,8 @@ static int32_t negate(tn_function_call *call, tn_scope *scope, tn_tensors in, tn
     return tn_scope_failed(scope);
 }
 
-/* A status that is none of Tenon's is an error of the contract, and a failed scope stays one. */
-Test(rules, that_return_what_is_no_status)
+/* An invalid status is an error of the contract, and a failed scope stays one. */
+Test(rules, functions_that_return_an_invalid_status)
 {
     typedef int32_t (*function)(tn_function_call *, tn_scope *, tn_tensors, tn_tensor **);
     static const struct {
@@ -226,7 +226,9 @@ Test(rules, that_return_what_is_no_status)
     tn_tensor *x = VECTOR(s, 1, 2, 3), *y = NULL;
     for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const tn_function f = {.size = sizeof f, .forward = cases[i].forward, .backward = cases[i].backward};
-        if (!tn_function_apply(s, &f, NULL, TN_TENSORS(x), &y, 1)) tn_backward(s, tn_sum(s, y));
+        int32_t status = tn_function_apply(s, &f, NULL, TN_TENSORS(x), &y, 1);
+        if (!status) status = tn_backward(s, tn_sum(s, y));
+        cr_assert_eq(status, TN_E_CONTRACT, "%u: %d", i, status);
         cr_assert_eq(tn_scope_failed(s), TN_E_CONTRACT, "%u", i);
         cr_expect_not_null(strstr(tn_scope_error(s)->message, cases[i].text), "%s",
                            tn_scope_error(s)->message);
@@ -234,6 +236,178 @@ Test(rules, that_return_what_is_no_status)
         tn_scope_clear(s);
     }
     EXPECT(s, tn_neg(s, x), -2, -3);
+    end();
+}
+
+static tn_tensor *fail_tensor_hook(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    (void)user, (void)grad;
+    tn_scope_fail(scope, 4711, "my exception");
+    return NULL;
+}
+
+static int32_t minus_one_of_node_hook(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    (void)user, (void)scope, (void)grads, (void)count;
+    return -1;
+}
+
+static int32_t fail_node_hook(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    (void)user, (void)grads, (void)count;
+    tn_scope_fail(scope, TN_E_IO, "the disk is full");
+    return -1;
+}
+
+static void expect_status_of_backward(tn_tensor *of, int32_t expected, const char *text)
+{
+    int32_t status = tn_backward(s, tn_sum(s, of));
+    cr_expect_eq(status, expected, "%s: %d", text, status);
+    cr_expect_eq(tn_scope_failed(s), expected, "%s: %d", text, tn_scope_failed(s));
+    expect_error(s, text);
+}
+
+/* The call returns the status that its scope has. */
+Test(rules, hooks_that_return_an_invalid_status)
+{
+    tn_tensor *x = VECTOR(s, 1, 2, 3), *y = tn_mul(s, x, x);
+    cr_assert_eq(tn_register_hook(y, fail_tensor_hook, NULL, NULL), TN_OK);
+    expect_status_of_backward(y, TN_E_CONTRACT, "my exception (4711 is not a valid status code)");
+    for (int32_t pre = 0; pre < 2; pre++) {
+        y = tn_mul(s, x, x);
+        cr_assert_eq(tn_node_register_hook(tn_grad_fn(y), pre, minus_one_of_node_hook, NULL, NULL), TN_OK);
+        expect_status_of_backward(y, TN_E_CONTRACT,
+                                  "hook of a node failed: unknown status (-1 is not a valid");
+        y = tn_mul(s, x, x);
+        cr_assert_eq(tn_node_register_hook(tn_grad_fn(y), pre, fail_node_hook, NULL, NULL), TN_OK);
+        expect_status_of_backward(y, TN_E_IO, "the disk is full");
+    }
+    cr_assert_null(tn_grad_of(s, x));
+    tn_backward(s, tn_sum(s, tn_mul(s, x, x)));
+    EXPECT(s, tn_grad_of(s, x), 4, 6);
+    end();
+}
+
+/* ---- Hooks that close the scope they are lent ---- */
+
+static int32_t closed; /* what tn_scope_close gave the last hook */
+
+static void close_in_callback(void *user, tn_scope *scope)
+{
+    (void)user;
+    closed = tn_scope_close(scope);
+}
+
+static tn_tensor *queue_close(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    (void)grad;
+    cr_assert_eq(tn_queue_callback(scope, close_in_callback, user), TN_OK);
+    return NULL;
+}
+
+static tn_tensor *close_in_tensor_hook(void *user, tn_scope *scope, tn_tensor *grad)
+{
+    (void)grad;
+    close_in_callback(user, scope);
+    return NULL;
+}
+
+static void close_in_accumulate_hook(void *user, tn_scope *scope, tn_tensor *leaf)
+{
+    (void)leaf;
+    close_in_callback(user, scope);
+}
+
+static void close_in_multi_hook(void *user, tn_scope *scope, tn_tensor *const *grads, uint32_t count)
+{
+    (void)grads, (void)count;
+    close_in_callback(user, scope);
+}
+
+static int32_t close_in_node_hook(void *user, tn_scope *scope, tn_tensor **grads, uint32_t count)
+{
+    (void)grads, (void)count;
+    close_in_callback(user, scope);
+    return TN_OK;
+}
+
+static void *close_in_pack(void *user, tn_scope *scope, tn_tensor *t)
+{
+    (void)t;
+    close_in_callback(user, scope);
+    return NULL;
+}
+
+static void *keep_in_pack(void *user, tn_scope *scope, tn_tensor *t)
+{
+    (void)user, (void)scope;
+    return tn_retain(t);
+}
+
+static tn_tensor *close_in_unpack(void *user, tn_scope *scope, void *packed)
+{
+    close_in_callback(user, scope);
+    return packed;
+}
+
+static void release_packed(void *user, void *packed)
+{
+    (void)user;
+    tn_release(packed);
+}
+
+static void expect_not_closed(const char *what)
+{
+    cr_expect_eq(closed, TN_E_CONTRACT, "%s: %d", what, closed);
+    cr_expect_eq(tn_scope_failed(s), TN_E_CONTRACT, "%s: %d", what, tn_scope_failed(s));
+    expect_error(s, "tn_scope_close: the scope is that of a call, which closes it");
+    closed = TN_OK;
+    tn_scope *one = tn_scope_open(ctx), *other = tn_scope_open(ctx);
+    cr_expect_neq(one, other, "%s: the scope was freed twice", what);
+    tn_scope_close(other);
+    tn_scope_close(one);
+}
+
+Test(rules, hooks_that_close_the_scope)
+{
+    static const char *const kinds[] = {"tensor",          "node, before", "node, behind",
+                                        "several tensors", "accumulation", "queued"};
+    tn_multi_hook *multi = NULL;
+    uint64_t of_leaf = 0;
+    for (uint32_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        tn_tensor *x = VECTOR(s, 1, 2, 3), *y = tn_mul(s, x, x);
+        int32_t status = TN_OK;
+        if (kind == 0) status = tn_register_hook(y, close_in_tensor_hook, NULL, NULL);
+        if (kind == 1) status = tn_node_register_hook(tn_grad_fn(y), 1, close_in_node_hook, NULL, NULL);
+        if (kind == 2) status = tn_node_register_hook(tn_grad_fn(y), 0, close_in_node_hook, NULL, NULL);
+        if (kind == 3)
+            status =
+                tn_register_multi_hook(TN_TENSORS(y), TN_MULTI_HOOK_ALL, close_in_multi_hook, NULL, &multi);
+        if (kind == 4) status = tn_register_accumulate_hook(x, close_in_accumulate_hook, NULL, &of_leaf);
+        if (kind == 5) status = tn_register_hook(y, queue_close, NULL, NULL);
+        cr_assert_eq(status, TN_OK, "%s", kinds[kind]);
+        cr_expect_eq(tn_backward(s, tn_sum(s, y)), TN_E_CONTRACT, "%s", kinds[kind]);
+        expect_not_closed(kinds[kind]);
+    }
+    tn_multi_hook_remove(multi);
+    end();
+}
+
+Test(rules, saved_tensor_hooks_that_close_the_scope)
+{
+    tn_saved_hooks hooks = {.size = sizeof hooks, .pack = close_in_pack, .unpack = close_in_unpack};
+    tn_tensor *x = VECTOR(s, 1, 2, 3);
+    cr_assert_eq(tn_saved_hooks_push(ctx, &hooks), TN_OK);
+    cr_expect_null(tn_mul(s, x, x));
+    tn_saved_hooks_pop(ctx);
+    expect_not_closed("pack");
+    hooks.pack = keep_in_pack;
+    hooks.destroy = release_packed;
+    cr_assert_eq(tn_saved_hooks_push(ctx, &hooks), TN_OK);
+    tn_tensor *y = tn_mul(s, x, x);
+    tn_saved_hooks_pop(ctx);
+    cr_expect_eq(tn_backward(s, tn_sum(s, y)), TN_E_CONTRACT);
+    expect_not_closed("unpack");
     end();
 }
 
