@@ -87,7 +87,7 @@ typedef struct tni_hook {
         const tni_multi_place *multi;
         tn_tensor *retain; /* borrowed: the tensor removes the hook when it is destroyed */
     } as;
-    struct tni_hook_user *owner; /* of `user`; NULL: the program keeps it */
+    struct tni_hook_user *owner; /* of `user`, counted; NULL for kinds that are not hooks of the program */
 } tni_hook;
 
 struct tn_node {

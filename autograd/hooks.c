@@ -11,18 +11,21 @@
 
 #include <string.h>
 
-/* What a hook's function gets as `user`, if Tenon is to destroy it: a reference of the node, and one of each copy that runs. */
+/*
+ * What a hook's function gets as `user`: the node holds one reference, and each backward call that copied the hook
+ * another. Each hook has it from the start, since a call may have copied the hook before it gets its `destroy`.
+ */
 typedef struct tni_hook_user {
     atomic_uint refs;
     tn_context *ctx;
     void *user;
-    void (*destroy)(void *user);
+    void (*destroy)(void *user); /* NULL: the program keeps `user`; written under the node's lock */
 } tni_hook_user;
 
 static void release_user(tni_hook_user *owner)
 {
     if (!owner || atomic_fetch_sub_explicit(&owner->refs, 1, memory_order_acq_rel) != 1) return;
-    owner->destroy(owner->user);
+    if (owner->destroy) owner->destroy(owner->user);
     tni_free(owner->ctx, owner, sizeof *owner);
 }
 
@@ -33,16 +36,33 @@ void tni_hooks_finish(tn_node *node)
     tni_vector_finish(node->ctx, &node->hooks, sizeof *hooks);
 }
 
+/* Hooks of the program; those of other kinds have no `user` that it gave. */
+static int32_t has_user(const tni_hook *hook)
+{
+    const uint32_t kinds =
+        1u << TNI_HOOK_TENSOR | 1u << TNI_HOOK_PRE | 1u << TNI_HOOK_POST | 1u << TNI_HOOK_ACCUMULATE;
+    return (int32_t)(kinds >> hook->kind & 1u);
+}
+
 int32_t tni_hook_add(tn_node *node, const tni_hook *hook, uint64_t *out_handle)
 {
     tni_hook copy = *hook;
+    if (has_user(hook)) {
+        copy.owner = tni_alloc(node->ctx, sizeof *copy.owner);
+        if (!copy.owner) return TN_E_OUT_OF_MEMORY;
+        *copy.owner = (tni_hook_user){.ctx = node->ctx, .user = hook->user};
+        atomic_init(&copy.owner->refs, 1);
+    }
     copy.handle = 1 + atomic_fetch_add_explicit(&tni_autograd_of(node->ctx)->handle, 1, memory_order_relaxed);
     tni_spin_lock(&node->lock);
     tni_hook *slot = tni_vector_push(node->ctx, &node->hooks, sizeof *slot);
     if (slot) *slot = copy;
     atomic_store_explicit(&node->n_hooks, node->hooks.count, memory_order_relaxed);
     tni_spin_unlock(&node->lock);
-    if (!slot) return TN_E_OUT_OF_MEMORY;
+    if (!slot) {
+        release_user(copy.owner);
+        return TN_E_OUT_OF_MEMORY;
+    }
     if (out_handle) *out_handle = copy.handle;
     return TN_OK;
 }
@@ -300,21 +320,14 @@ int32_t tn_node_register_hook(tn_node *node, int32_t pre, tn_node_hook hook, voi
 /* Of the hooks of a node. */
 static int32_t own_user(tn_node *node, uint64_t handle, void (*destroy)(void *user))
 {
-    tni_hook_user *owner = tni_alloc(node->ctx, sizeof *owner);
-    if (!owner) return TN_E_OUT_OF_MEMORY;
     int32_t status = TN_E_NOT_FOUND;
     tni_spin_lock(&node->lock);
     const uint32_t i = index_of(node, handle);
-    tni_hook *hook = i < node->hooks.count ? (tni_hook *)node->hooks.data + i : NULL;
-    if (hook) status = hook->owner ? TN_E_EXISTS : TN_OK;
-    if (!status) {
-        *owner = (tni_hook_user){.ctx = node->ctx, .user = hook->user, .destroy = destroy};
-        atomic_init(&owner->refs, 1);
-        hook->owner = owner;
-    }
+    tni_hook_user *owner = i < node->hooks.count ? ((const tni_hook *)node->hooks.data)[i].owner : NULL;
+    if (owner) status = owner->destroy ? TN_E_EXISTS : TN_OK;
+    if (!status) owner->destroy = destroy;
     tni_spin_unlock(&node->lock);
     if (!status) return TN_OK;
-    tni_free(node->ctx, owner, sizeof *owner);
     return tni_error(status, status == TN_E_EXISTS ? "hook_on_destroy: the hook has such a function already"
                                                    : "hook_on_destroy: there is no hook with this handle");
 }

@@ -382,13 +382,20 @@ typedef struct given {
     tn_tensor *leaf; /* the hook removes itself */
     uint64_t handle;
     int runs, destroyed, destroyed_in_run;
+    int gives_itself; /* the hook gives `user` to Tenon before it removes itself */
 } given;
+
+static void destroy_given(void *user)
+{
+    ((given *)user)->destroyed++;
+}
 
 static tn_tensor *run_given(void *user, tn_scope *scope, tn_tensor *grad)
 {
     given *g = user;
     (void)scope, (void)grad;
     g->runs++;
+    if (g->gives_itself) cr_assert_eq(tn_hook_on_destroy(g->leaf, g->handle, destroy_given), TN_OK);
     if (g->leaf) tn_hook_remove(g->leaf, g->handle);
     g->destroyed_in_run = g->destroyed;
     return NULL;
@@ -405,11 +412,6 @@ static void run_given_of_leaf(void *user, tn_scope *scope, tn_tensor *leaf)
 {
     (void)scope, (void)leaf;
     ((given *)user)->runs++;
-}
-
-static void destroy_given(void *user)
-{
-    ((given *)user)->destroyed++;
 }
 
 /* A hook of a result outlives the tensor, as the graph does; one that removes itself is not destroyed while it runs. */
@@ -447,5 +449,19 @@ Test(hooks, destroy_what_they_were_given)
     cr_assert_eq(of_node.destroyed, 1);
     cr_assert_eq(of_leaf.destroyed, 1);
     s = tn_scope_open(ctx);
+    end();
+}
+
+/* The call in whose hook this happens had copied the hook before. */
+Test(hooks, destroy_what_a_running_hook_gives)
+{
+    tn_tensor *x = VECTOR(s, 1, 3);
+    given g = {.leaf = x, .gives_itself = 1};
+    cr_assert_eq(tn_register_hook(x, run_given, &g, &g.handle), TN_OK);
+    tn_backward(s, tn_mul(s, x, x));
+    cr_assert_eq(g.runs, 1);
+    cr_assert_eq(g.destroyed_in_run, 0);
+    cr_assert_eq(g.destroyed, 1);
+    EXPECT(s, tn_grad_of(s, x), 6);
     end();
 }
