@@ -85,7 +85,8 @@ static uint32_t list_tag(int32_t type)
 static int32_t fits_list(const tni_argument *a, const tn_value *v)
 {
     uint32_t tag = list_tag(a->type);
-    if (!tag || v->tag == tag) return FITS;
+    if (!tag) return v->tag <= TN_TAG_POINTER ? FITS : DOES_NOT_FIT; /* Any, Stream */
+    if (v->tag == tag) return FITS;
     if (a->type == TNI_TYPE_INT) return v->tag == TN_TAG_INT ? FITS_CONVERTED : DOES_NOT_FIT;
     if (a->type != TNI_TYPE_FLOAT) return DOES_NOT_FIT;
     return v->tag == TN_TAG_FLOAT || v->tag == TN_TAG_INT || v->tag == TN_TAG_INTS ? FITS_CONVERTED
@@ -126,7 +127,7 @@ static int32_t fits_item(const tni_argument *a, const tn_value *v)
     case TNI_TYPE_COMPLEX:
         return tni_is_number(v->tag) ? 0 : 1;
     default:
-        return only[a->type] && v->tag != only[a->type];
+        return only[a->type] ? v->tag != only[a->type] : v->tag > TN_TAG_POINTER; /* Any, Stream */
     }
 }
 

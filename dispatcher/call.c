@@ -21,10 +21,12 @@ static inline uint32_t state_of(const tn_tensor *t, const tn_context *ctx)
     return TNI_LIKELY(t->ctx == ctx) ? state : state | UNUSABLE;
 }
 
+/* Of values that hold handles, beside a single tensor. Ordinary calls have lists of ints and strings, which do not. */
+#define TAGS_OF_HANDLES (1u << TN_TAG_TENSORS | 1u << TN_TAG_GENERATOR)
+
 static __attribute__((noinline)) uint32_t state_behind(const tn_value *v, const tn_context *ctx)
 {
     uint32_t state = 0;
-    if (tni_points_to_null(v)) return UNUSABLE;
     if (v->tag == TN_TAG_GENERATOR) return v->as.generator->ctx == ctx ? 0 : UNUSABLE;
     for (uint32_t k = 0; v->tag == TN_TAG_TENSORS && k < v->count; k++) {
         if (v->as.tensors[k]) state |= state_of(v->as.tensors[k], ctx);
@@ -36,7 +38,9 @@ static __attribute__((noinline)) uint32_t state_behind(const tn_value *v, const 
 static inline uint32_t state_in(const tn_value *v, const tn_context *ctx)
 {
     if (v->tag == TN_TAG_TENSOR) return state_of(v->as.tensor, ctx);
-    return TNI_UNLIKELY(TNI_POINTING_TAGS >> v->tag & 1u) ? state_behind(v, ctx) : 0;
+    if (TNI_LIKELY(!(TNI_POINTING_TAGS >> v->tag & 1u))) return 0;
+    if (TNI_UNLIKELY(!v->as.pointer)) return tni_points_to_null(v) ? UNUSABLE : 0;
+    return TNI_UNLIKELY(TAGS_OF_HANDLES >> v->tag & 1u) ? state_behind(v, ctx) : 0;
 }
 
 static __attribute__((noinline)) int32_t change_arguments(tni_call_state *c, const tni_op *op,

@@ -185,6 +185,13 @@ static tn_tensor *const no_tensor[] = {NULL};
             0   \
         }       \
     }
+#define PLAIN            \
+    {                    \
+        TN_TAG_PLAIN, 0, \
+        {                \
+            .i = 7       \
+        }                \
+    }
 #define DTYPE            \
     {                    \
         TN_TAG_DTYPE, 0, \
@@ -230,6 +237,11 @@ static const struct {
     {"Generator a", NONE, "none", NULL},
     {"Generator a", INT(1), NULL, "must be Generator, not int"},
     {"Any a", STRING, "str xy", NULL},
+    {"Any a", UNKNOWN, NULL, "must be Any, not an unknown tag"},
+    {"Any a", PLAIN, NULL, "must be Any, not a plain number: write TN_SCALAR(x)"},
+    {"Any[] a", INTS(3), "list 4 5 6", NULL},
+    {"Any[] a", UNKNOWN, NULL, "must be Any[], not an unknown tag"},
+    {"Stream a", UNKNOWN, NULL, "must be Stream, not an unknown tag"},
     {"int[] a", INTS(3), "list 4 5 6", NULL},
     {"int[] a", INT(3), "list 3", NULL},
     {"int[] a", FLOAT(3), NULL, "must be int[], not float"},
