@@ -115,7 +115,7 @@ TN_API const char *tn_interned(tn_context *ctx, uint32_t id) TN_ANY_THREAD;
 #define TN_GRAD_INFERENCE 3u
 
 /*
- * Mixed precision. While it is on, inputs of convolutions and matrix products are cast to the low dtype,
+ * Mixed precision. While it is on, inputs of convolutions and matrix products are cast to the low dtype, and
  * inputs of losses, norms and long sums to float32. Inputs of some other operators are cast to the widest
  * dtype among them. Only floating-point tensors up to float32 are cast, and only in calls that return new
  * tensors: in-place and out forms, and calls with a dtype argument, are left alone. Each device type has its
