@@ -51,9 +51,8 @@ int32_t tn_kernels_add(tn_context *ctx, const char *device_type, void *self, con
 {
     int32_t unusable = tni_context_check(ctx);
     if (unusable) return unusable;
-    /* Rows stand as far apart as in the program, whose header may be older; what is larger is refused. */
-    const uint32_t known = sizeof(tn_kernel_row),
-                   bytes = rows && count && rows->size && rows->size < known ? rows->size : known;
+    /* Rows stand as far apart as in the program, whose header may be older or newer. */
+    const uint32_t bytes = rows && count && rows->size ? rows->size : (uint32_t)sizeof(tn_kernel_row);
     int32_t status = tni_kernels_check("the program", rows, count, bytes);
     if (status) return status;
     return tni_kernels_register(ctx, device_type, "the program", self, rows, count, bytes);

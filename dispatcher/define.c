@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Definitions of operators and kernel rows by plugins, libraries and programs; see define.h. */
+#include <stdio.h>
 #include <string.h>
 #include "core/context.h"
 #include "core/error.h"
@@ -218,6 +219,11 @@ int32_t tni_kernels_check(const char *plugin, const tn_kernel_row *rows, uint32_
             return tni_error(TN_E_ARGUMENT, "kernel row %u of %s: size is 0; set it to sizeof(tn_kernel_row)",
                              i, plugin);
         status = read_row(at, row_bytes, plugin, &row);
+        if (!status && size > sizeof row) { /* of a newer header: what it has more must be zero */
+            char name[128];
+            snprintf(name, sizeof name, "kernel row %u of %s", i, plugin);
+            status = tni_struct_read(&row, sizeof row, at, name);
+        }
         if (!status) status = check_row(&row, plugin);
     }
     return status;

@@ -4,6 +4,7 @@
  * were appended since: it may run only while each of them has its default value.
  */
 #include <stdio.h>
+#include <string.h>
 #include "support.h"
 
 static int ran_older, ran_newer;
@@ -125,4 +126,66 @@ Test(rows, an_appended_argument_of_every_kind)
     number = define_appended("tensors", "Tensor[] x=[]");
     cr_expect(older_runs(number, x, tn_value_tensors(&x, 0)));
     cr_expect_not(older_runs(number, x, tn_value_tensors(&x, 1)));
+}
+
+static int rows_that_ran;
+
+static int32_t count_row(void *self, const tn_call *call)
+{
+    (void)self;
+    rows_that_ran |= *(const int *)call->data;
+    return TN_OK;
+}
+
+/* Rows of relu and neg as a program of another header has them, `bytes` long. Where they are longer than ours, the
+ * last byte of the second one is `last`. */
+static int32_t add_rows_of(uint32_t bytes, char last)
+{
+    static const int which[] = {1, 2};
+    static const char *const names[] = {"aten::relu(Tensor self) -> Tensor",
+                                        "aten::neg(Tensor self) -> Tensor"};
+    _Alignas(tn_kernel_row) char rows[2 * (sizeof(tn_kernel_row) + 24)] = {0};
+    for (uint32_t i = 0; i < 2; i++) {
+        const tn_kernel_row row = {.size = bytes,
+                                   .strides = TN_STRIDES_ANY,
+                                   .priority = 1000,
+                                   .schema = names[i],
+                                   .run = count_row,
+                                   .data = &which[i]};
+        memcpy(rows + i * bytes, &row, bytes < sizeof row ? bytes : sizeof row);
+    }
+    if (bytes > sizeof(tn_kernel_row)) rows[2 * bytes - 1] = last;
+    return tn_kernels_add(ctx, "cpu", NULL, (const tn_kernel_row *)(const void *)rows, 2);
+}
+
+/* Rows stand as close as the program's compiler put them. */
+static void expect_rows_of(uint32_t bytes)
+{
+    cr_assert_eq(add_rows_of(bytes, 0), TN_OK, "%s", tn_last_error()->message);
+    tn_tensor *x = tn_ones(s, TN_INTS(2));
+    tn_relu(s, x);
+    cr_expect_eq(rows_that_ran, 1);
+    tn_neg(s, x);
+    cr_expect_eq(rows_that_ran, 3);
+}
+
+Test(rows, of_an_older_program)
+{
+    expect_rows_of(offsetof(tn_kernel_row, max_rank));
+}
+
+Test(rows, of_a_newer_program)
+{
+    expect_rows_of(sizeof(tn_kernel_row) + 8);
+}
+
+/* What the newer program asks for is not ignored, and the row before it is not added either. */
+Test(rows, of_a_newer_program_that_set_what_is_not_known)
+{
+    const uint32_t before = tn_inspect_kernel_count(ctx, TN_OP_RELU);
+    cr_expect_eq(add_rows_of(sizeof(tn_kernel_row) + 24, 1), TN_E_UNKNOWN_FIELD);
+    expect_last_error(
+        TN_E_UNKNOWN_FIELD,
+        "kernel row 1 of the program: byte 103 is set, but this library knows only the first 80");
+    cr_expect_eq(tn_inspect_kernel_count(ctx, TN_OP_RELU), before);
 }
