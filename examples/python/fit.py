@@ -36,5 +36,5 @@ z = w * 2.0
 z.on_gradient(fail)
 try:
     z.sum().backward()
-except Error as error:
-    print(error)
+except ValueError as error:
+    print("ValueError:", error)

@@ -7,6 +7,7 @@ beginning to copy: tensors of Python's numbers, gradients, hooks, layers by name
 import ctypes
 import itertools
 import os
+import threading
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 
@@ -74,11 +75,26 @@ class Error(Exception):
     """What Tenon refused: the text names the operator and the argument."""
 
 
-def check(status, error=None):
-    """Raises the error of the call, or else that of the thread."""
+RAISED = threading.local()  # .exception: of a hook that this thread ran, until the call that ran it has failed
+
+
+def fail(text):
+    """Raises what a hook raised, if it did, or an Error. Nobody needs the thread's own error then."""
+    LIB.tn_clear_error()
+    exception = RAISED.__dict__.pop("exception", None)
+    raise Error(text) if exception is None else exception
+
+
+def check(status):
     if status:
-        error = error or LIB.tn_last_error()
-        raise Error(error.contents.message.decode() if error else f"status {status}")
+        error = LIB.tn_last_error()
+        fail(error.contents.message.decode() if error else f"status {status}")
+
+
+def when_gone(owner, end, handle):
+    """Calls end(handle) when the owner dies: on any thread, but not in a child of this process, whose threads are gone."""
+    process = os.getpid()
+    weakref.finalize(owner, lambda: end(handle) if os.getpid() == process else None)
 
 
 class Context:
@@ -88,7 +104,7 @@ class Context:
         handle = c_void_p()
         check(LIB.tn_context_create(None, byref(handle)))
         self.handle, self.operators = handle, {}
-        weakref.finalize(self, LIB.tn_context_destroy, handle)
+        when_gone(self, LIB.tn_context_destroy, handle)
 
     def operator(self, name):
         """Number, number of results, and name and type of each argument."""
@@ -119,7 +135,7 @@ class Context:
         if status:
             text = error.contents.message.decode()
             LIB.tn_error_release(error)
-            raise Error(text)
+            fail(text)
         out = [self.result(v) for v in results[:n_results]]
         return out[0] if n_results == 1 else tuple(out)
 
@@ -187,7 +203,7 @@ class Tensor:
 
     def __init__(self, context, handle):
         self.context, self.handle = context, c_void_p(handle)
-        weakref.finalize(self, LIB.tn_release, self.handle)
+        when_gone(self, LIB.tn_release, self.handle)
 
     def __add__(self, other):
         return self.context.call("add.Tensor" if isinstance(other, Tensor) else "add.Scalar", self, other)
@@ -233,7 +249,7 @@ class Tensor:
         return Tensor(self.context, kept) if kept else None
 
     def on_gradient(self, function):
-        """function(grad) may return another gradient. An exception becomes the error of backward."""
+        """function(grad) may return another gradient. Backward raises an exception of it again."""
         handle, key = c_uint64(), next(KEYS)
         HOOKS[key] = self.context, function
         try:
@@ -244,8 +260,8 @@ class Tensor:
         check(LIB.tn_hook_on_destroy(self.handle, handle, DROP_HOOK))
 
 
-# The graph may outlive the tensor of a hook, and with it Python's function: the library says when it needs that no more. C has
-# pointers to these two functions only, which live for ever.
+# The graph may outlive the tensor of a hook, and needs Python's function as long: the library calls DROP_HOOK when the graph is
+# gone. C has pointers to these two functions only, which live for ever.
 KEYS, HOOKS = itertools.count(1), {}
 
 
@@ -255,7 +271,8 @@ def RUN_HOOK(key, scope, grad):
     try:
         made = function(Tensor(context, LIB.tn_retain(c_void_p(grad))))
         return LIB.tn_scope_adopt(c_void_p(scope), c_void_p(LIB.tn_retain(made.handle))) if made is not None else None
-    except Exception as e: # an exception must not leave a function that C calls
+    except BaseException as e:  # an exception must not leave a function that C calls
+        RAISED.exception = e
         LIB.tn_scope_fail(c_void_p(scope), ARGUMENT, f"{type(e).__name__}: {e}".encode())
         return None
 
@@ -270,14 +287,14 @@ class Module:
 
     def __init__(self, context):
         self.context, self.handle = context, c_void_p(LIB.tn_module_create(context.handle, b"net", None))
-        weakref.finalize(self, LIB.tn_module_destroy, self.handle)
+        when_gone(self, LIB.tn_module_destroy, self.handle)
 
     def add(self, layer, **options):
         keep, given = [], (LayerOption * max(1, len(options)))()
         for i, (name, v) in enumerate(options.items()):
             given[i] = LayerOption(name.encode(), value(v, "int[]" if isinstance(v, (list, tuple)) else "", keep))
         if not LIB.tn_layer_create(self.handle, None, layer.encode(), given, len(options)):
-            raise Error(LIB.tn_module_error(self.handle).decode())
+            fail(LIB.tn_module_error(self.handle).decode())
         return self
 
     def __call__(self, x):

@@ -265,12 +265,14 @@ def check_lists(house):
 
 def check_python(house):
     """The binding of the examples, which no compiler has seen."""
-    example = house.prefix / "share/doc/tenon/examples/python/fit.py"
-    output = house.use(sys.executable, "-B", example, **plugins_of(house))
+    folder = house.prefix / "share/doc/tenon/examples/python"
+    output = house.use(sys.executable, "-B", folder / "fit.py", **plugins_of(house))
     lines = output.splitlines()
     expect(re.fullmatch(r"y = 2\.000 x \+ 1\.000, loss \d\.\de-\d+", lines[0]), "the fit", output)
     expect(lines[1] == "gradient 60.0" and "cannot be multiplied (4x1 and 4x1)" in lines[2] and lines[3] == "ValueError: from a hook",
            "hooks and errors", output)
+    output = house.use(sys.executable, "-B", HERE / "binding.py", folder, **plugins_of(house))
+    expect(output == "a binding keeps the rules\n", "errors, exceptions, forks", output)
 
 
 def check_pages(house):
