@@ -97,9 +97,9 @@ TN_API tn_module *tn_module_add(tn_module *parent, TN_NULLABLE const char *name,
 TN_API tn_module *tn_module_list_create(tn_module *parent, TN_NULLABLE const char *name);
 /*
  * Layers by the names of their classes, "Linear" and "Conv2d": for other languages, which have no macros, and for files
- * that describe networks. Options are those of nn_layers.h. What is not given has its default; what must be given and is
- * not, an option that the layer does not have, and one of another kind fail the tree with TN_E_ARGUMENT. A number stands
- * for a list of one item. The type is frozen.
+ * that describe networks. Options are those of nn_layers.h, with their defaults. A missing required option, an unknown
+ * one, or one of the wrong type fails the tree with TN_E_ARGUMENT. A number stands for a list of one item. The type is
+ * frozen.
  */
 typedef struct tn_layer_option {
     const char *name;

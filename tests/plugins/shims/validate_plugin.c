@@ -86,7 +86,7 @@ Test(liars, each_lie_is_found_and_nothing_else)
     }
 }
 
-Test(liars, what_is_no_status_is_found_by_both)
+Test(liars, invalid_statuses_are_found_by_both)
 {
     tn_context *ctx = context_of_liar("no-status");
     use(ctx);
