@@ -11,6 +11,12 @@ static tn_tensor *block(tn_scope *s, tn_tensor *x, tn_tensor *w)
     return tn_max_pool2d(s, tn_relu(s, tn_conv2d(s, x, w, .padding = TN_INTS(1, 1))), TN_INTS(2, 2));
 }
 
+/* Hands a list on, as the call does. */
+static tn_tensor *sum(tn_scope *s, tn_tensor *x, tn_ints dims)
+{
+    return tn_sum_dim_out(s, x, dims, tn_empty(s, TN_INTS(0)));
+}
+
 int main(void)
 {
     tn_context *ctx;
@@ -25,8 +31,11 @@ int main(void)
     tn_tensor *e = block(s, block(s, x, w), w);
     tn_tensor *row = tn_zeros(s, TN_INTS(1, 4)), *f = tn_expand(s, row, TN_INTS(3, 4)),
               *g = tn_expand(s, row, TN_INTS(5, 4)), *h = tn_repeat(s, row, TN_INTS(5, 4));
-    tn_tensor *all[] = {a, b, c, d, e, f, g, h};
-    for (int i = 0; i < 8 && !tn_scope_failed(s); i++) printf("%lld ", (long long)tn_tensor_numel(all[i]));
+    tn_tensor *box = tn_zeros(s, TN_INTS(3, 4, 5)), *i = sum(s, box, TN_INTS(0, 1)),
+              *j = sum(s, box, TN_INTS(1, 2)),
+              *k = tn_sum_dim_out(s, box, TN_INTS(2), tn_empty(s, TN_INTS(0)));
+    tn_tensor *all[] = {a, b, c, d, e, f, g, h, i, j, k};
+    for (int n = 0; n < 11 && !tn_scope_failed(s); n++) printf("%lld ", (long long)tn_tensor_numel(all[n]));
     puts(tn_scope_failed(s) ? tn_scope_error(s)->message : "");
     tn_scope_close(s);
     tn_context_destroy(ctx);

@@ -27,8 +27,9 @@
 #define TN_CAST(type, value) ((type)(value))
 #endif
 
-/* For functions that take lists by value, or hand their addresses back in a struct: gcc 12 may take a list for unread, and drop
- * the stores to it, when such a function is not inlined at once (-fipa-modref; seen at -O1, -O2 and -Os). */
+/* For functions that hand the address of a list back in a struct: gcc 12 does not see that (-fipa-modref; at -O1, -O2 and
+ * -Os), and drops the stores to the list unless such a function is inlined at once. The calls of ops.h do without: they hand the
+ * address on, in an array that a function of the library gets, and that gcc sees. */
 #ifdef __GNUC__
 #define TN_AT_ONCE __attribute__((always_inline))
 #else
