@@ -465,3 +465,36 @@ Test(hooks, destroy_what_a_running_hook_gives)
     EXPECT(s, tn_grad_of(s, x), 6);
     end();
 }
+
+static given registered;
+static int n_given; /* hooks that got their destroy */
+static tn_tensor *leaf;
+
+static void register_and_give(tn_scope *own)
+{
+    tn_tensor *y = tn_mul(own, leaf, leaf);
+    uint64_t handle = 0;
+    int32_t status = TN_OK;
+    registered = (given){0};
+    n_given = 0;
+    for (int i = 0; y && !status && i < 40; i++) { /* so many that the list of hooks grows */
+        status = tn_register_hook(y, run_given, &registered, &handle);
+        if (!status) status = tn_hook_on_destroy(y, handle, destroy_given);
+        n_given += !status;
+    }
+    tn_scope_fail(own, status, NULL);
+    if (y && !status) tn_backward(own, tn_sum(own, y));
+}
+
+/* What could not be registered is not destroyed either. */
+static void expect_as_many_destroyed(int64_t n)
+{
+    cr_expect_eq(registered.destroyed, n_given, "allocation %lld: %d", (long long)n, registered.destroyed);
+}
+
+Test(hooks, of_which_an_allocation_fails)
+{
+    leaf = VECTOR(s, 1, 3);
+    cr_expect_geq(fail_each_allocation(s, register_and_give, expect_as_many_destroyed), 3);
+    end();
+}
