@@ -31,9 +31,9 @@
  * -Os), and drops the stores to the list unless such a function is inlined at once. The calls of ops.h do without: they hand the
  * address on, in an array that a function of the library gets, and that gcc sees. */
 #ifdef __GNUC__
-#define TN_AT_ONCE __attribute__((always_inline))
+#define TN_ALWAYS_INLINE __attribute__((always_inline))
 #else
-#define TN_AT_ONCE
+#define TN_ALWAYS_INLINE
 #endif
 
 #if defined(_MSC_VER) && defined(TN_PLUGIN)

@@ -118,7 +118,7 @@ static inline tn_tensor *tn_ops_tensor(tn_scope *s, uint32_t op, const tn_value 
     return tn_value_as_tensor(tn_ops_value(s, op, v, n, file, line));
 }
 /* A list of results. After a failure its items are NULL. */
-static inline TN_AT_ONCE tn_tensors tn_ops_items(tn_value v)
+static inline TN_ALWAYS_INLINE tn_tensors tn_ops_items(tn_value v)
 {
     static tn_tensor *none[TN_FAILED_LIST_ITEMS];
     tn_tensors list = tn_value_as_tensors(v);
@@ -130,12 +130,12 @@ static inline tn_tensors tn_ops_list(tn_scope *s, uint32_t op, const tn_value *v
 {
     return tn_ops_items(tn_ops_value(s, op, v, n, file, line));
 }
-static inline TN_AT_ONCE tn_value tn_ops_opt_bool(int32_t b)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_opt_bool(int32_t b)
 {
     return b < 0 ? tn_value_none() : tn_value_bool(b);
 }
 /* The value of a scalar option. A plain number set the tag of the one that was unset, and nothing else. */
-static inline TN_AT_ONCE tn_value tn_ops_option(tn_value v, tn_value other)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_option(tn_value v, tn_value other)
 {
 #ifdef TN_OPS_CAN_REFUSE
     const int plain = (v.count == TN_OPS_UNSET_COUNT) & (v.tag != TN_OPS_UNSET_TAG);
@@ -146,7 +146,7 @@ static inline TN_AT_ONCE tn_value tn_ops_option(tn_value v, tn_value other)
 }
 /* The value of a list option: the list, or the default if it is absent or unset. A plain number set the address of
  * the one that was unset, and not the count. */
-static inline TN_AT_ONCE tn_value tn_ops_option_list(tn_value list, tn_value other)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_option_list(tn_value list, tn_value other)
 {
     const int unset = list.as.pointer == TN_OPS_UNSET_DATA,
               plain = (list.count == TN_OPS_UNSET_COUNT) & !unset;
@@ -156,23 +156,24 @@ static inline TN_AT_ONCE tn_value tn_ops_option_list(tn_value list, tn_value oth
     if (plain) return tn_value_make(TN_TAG_PLAIN, 0);
     return list.tag == TN_TAG_NONE || unset ? other : list;
 }
-static inline TN_AT_ONCE tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_ints(tn_ints list, const int64_t *other, int64_t count)
 {
     return tn_ops_option_list(tn_value_ints(list.data, list.count), tn_value_ints(other, count));
 }
-static inline TN_AT_ONCE tn_value tn_ops_floats(tn_floats list, const double *other, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_floats(tn_floats list, const double *other, int64_t count)
 {
     return tn_ops_option_list(tn_value_floats(list.data, list.count), tn_value_floats(other, count));
 }
-static inline TN_AT_ONCE tn_value tn_ops_bools(tn_bools list, const uint8_t *other, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_bools(tn_bools list, const uint8_t *other, int64_t count)
 {
     return tn_ops_option_list(tn_value_bools(list.data, list.count), tn_value_bools(other, count));
 }
-static inline TN_AT_ONCE tn_value tn_ops_scalars(tn_scalars list, const tn_value *other, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_scalars(tn_scalars list, const tn_value *other, int64_t count)
 {
     return tn_ops_option_list(tn_value_scalars(list.data, list.count), tn_value_scalars(other, count));
 }
-static inline TN_AT_ONCE tn_value tn_ops_tensors(tn_tensors list, tn_tensor *const *other, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_ops_tensors(tn_tensors list, tn_tensor *const *other,
+                                                       int64_t count)
 {
     return tn_ops_option_list(tn_value_tensors(list.data, list.count), tn_value_tensors(other, count));
 }

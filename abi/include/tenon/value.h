@@ -82,13 +82,13 @@ typedef struct tn_scalars {
  * that indexes it before it looks for errors gets NULL. */
 #define TN_FAILED_LIST_ITEMS 1024
 /* Item i of a list, or NULL if there is no item i. */
-static inline TN_AT_ONCE tn_tensor *tn_list_at(tn_tensors list, int64_t i)
+static inline TN_ALWAYS_INLINE tn_tensor *tn_list_at(tn_tensors list, int64_t i)
 {
     return list.data && i >= 0 && i < list.count ? list.data[i] : NULL;
 }
 
 /* Make a value. None of these allocates or fails; spans are borrowed, not copied. */
-static inline TN_AT_ONCE tn_value tn_value_make(uint32_t tag, uint32_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_value_make(uint32_t tag, uint32_t count)
 {
     tn_value v;
     v.tag = tag;
@@ -96,56 +96,56 @@ static inline TN_AT_ONCE tn_value tn_value_make(uint32_t tag, uint32_t count)
     v.as.i = 0;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_none(void)
+static inline TN_ALWAYS_INLINE tn_value tn_value_none(void)
 {
     return tn_value_make(TN_TAG_NONE, 0);
 }
-static inline TN_AT_ONCE tn_value tn_value_tensor(tn_tensor *t)
+static inline TN_ALWAYS_INLINE tn_value tn_value_tensor(tn_tensor *t)
 {
     tn_value v = tn_value_make(t ? TN_TAG_TENSOR : TN_TAG_NONE, 0);
     v.as.tensor = t;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_tensors(tn_tensor *const *data, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_value_tensors(tn_tensor *const *data, int64_t count)
 {
     tn_value v = tn_value_make(data ? TN_TAG_TENSORS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.tensors = data;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_int(int64_t i)
+static inline TN_ALWAYS_INLINE tn_value tn_value_int(int64_t i)
 {
     tn_value v = tn_value_make(TN_TAG_INT, 0);
     v.as.i = i;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_opt_int(int64_t i)
+static inline TN_ALWAYS_INLINE tn_value tn_value_opt_int(int64_t i)
 {
     return i == TN_NONE ? tn_value_none() : tn_value_int(i);
 }
-static inline TN_AT_ONCE tn_value tn_value_float(double f)
+static inline TN_ALWAYS_INLINE tn_value tn_value_float(double f)
 {
     tn_value v = tn_value_make(TN_TAG_FLOAT, 0);
     v.as.f = f;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_opt_float(double f)
+static inline TN_ALWAYS_INLINE tn_value tn_value_opt_float(double f)
 {
     return f == TN_CAST(double, TN_NONE) ? tn_value_none() : tn_value_float(f);
 }
-static inline TN_AT_ONCE tn_value tn_value_bool(int32_t b)
+static inline TN_ALWAYS_INLINE tn_value tn_value_bool(int32_t b)
 {
     tn_value v = tn_value_make(TN_TAG_BOOL, 0);
     v.as.i = b != 0;
     return v;
 }
 /* `pair` is {real, imaginary} and must outlive the value. */
-static inline TN_AT_ONCE tn_value tn_value_complex(const double *pair)
+static inline TN_ALWAYS_INLINE tn_value tn_value_complex(const double *pair)
 {
     tn_value v = tn_value_make(TN_TAG_COMPLEX, 2);
     v.as.floats = pair;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_string(const char *s)
+static inline TN_ALWAYS_INLINE tn_value tn_value_string(const char *s)
 {
     tn_value v = tn_value_make(s ? TN_TAG_STRING : TN_TAG_NONE, 0);
     if (s) {
@@ -154,63 +154,63 @@ static inline TN_AT_ONCE tn_value tn_value_string(const char *s)
     v.as.string = s;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_ints(const int64_t *data, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_value_ints(const int64_t *data, int64_t count)
 {
     tn_value v = tn_value_make(data ? TN_TAG_INTS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.ints = data;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_floats(const double *data, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_value_floats(const double *data, int64_t count)
 {
     tn_value v = tn_value_make(data ? TN_TAG_FLOATS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.floats = data;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_bools(const uint8_t *data, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_value_bools(const uint8_t *data, int64_t count)
 {
     tn_value v = tn_value_make(data ? TN_TAG_BOOLS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.bools = data;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_scalars(const tn_value *data, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_value_scalars(const tn_value *data, int64_t count)
 {
     tn_value v = tn_value_make(data ? TN_TAG_SCALARS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.values = data;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_strings(const char *const *data, int64_t count)
+static inline TN_ALWAYS_INLINE tn_value tn_value_strings(const char *const *data, int64_t count)
 {
     tn_value v = tn_value_make(data ? TN_TAG_STRINGS : TN_TAG_NONE, TN_CAST(uint32_t, count));
     v.as.strings = data;
     return v;
 }
 /* 0 is absent. */
-static inline TN_AT_ONCE tn_value tn_value_dtype(tn_dtype dtype)
+static inline TN_ALWAYS_INLINE tn_value tn_value_dtype(tn_dtype dtype)
 {
     tn_value v = tn_value_make(dtype ? TN_TAG_DTYPE : TN_TAG_NONE, 0);
     v.as.i = dtype;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_layout(uint32_t layout)
+static inline TN_ALWAYS_INLINE tn_value tn_value_layout(uint32_t layout)
 {
     tn_value v = tn_value_make(layout ? TN_TAG_LAYOUT : TN_TAG_NONE, 0);
     v.as.i = layout;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_device(tn_device device)
+static inline TN_ALWAYS_INLINE tn_value tn_value_device(tn_device device)
 {
     tn_value v = tn_value_make(device ? TN_TAG_DEVICE : TN_TAG_NONE, 0);
     v.as.device = device;
     return v;
 }
 /* -1 is absent: 0 is the contiguous format. */
-static inline TN_AT_ONCE tn_value tn_value_memory_format(int32_t format)
+static inline TN_ALWAYS_INLINE tn_value tn_value_memory_format(int32_t format)
 {
     tn_value v = tn_value_make(format >= 0 ? TN_TAG_MEMORY_FORMAT : TN_TAG_NONE, 0);
     v.as.i = format;
     return v;
 }
-static inline TN_AT_ONCE tn_value tn_value_generator(tn_generator *generator)
+static inline TN_ALWAYS_INLINE tn_value tn_value_generator(tn_generator *generator)
 {
     tn_value v = tn_value_make(generator ? TN_TAG_GENERATOR : TN_TAG_NONE, 0);
     v.as.generator = generator;
@@ -218,33 +218,33 @@ static inline TN_AT_ONCE tn_value tn_value_generator(tn_generator *generator)
 }
 
 /* Read a value. A value of another tag reads as NULL, 0 or NaN. */
-static inline TN_AT_ONCE tn_tensor *tn_value_as_tensor(tn_value v)
+static inline TN_ALWAYS_INLINE tn_tensor *tn_value_as_tensor(tn_value v)
 {
     return v.tag == TN_TAG_TENSOR ? v.as.tensor : NULL;
 }
-static inline TN_AT_ONCE int64_t tn_value_as_int(tn_value v)
+static inline TN_ALWAYS_INLINE int64_t tn_value_as_int(tn_value v)
 {
     return v.tag == TN_TAG_FLOAT     ? TN_CAST(int64_t, v.as.f)
            : v.tag == TN_TAG_COMPLEX ? TN_CAST(int64_t, v.as.floats[0])
            : v.tag == TN_TAG_NONE    ? 0
                                      : v.as.i;
 }
-static inline TN_AT_ONCE tn_dtype tn_value_as_dtype(tn_value v)
+static inline TN_ALWAYS_INLINE tn_dtype tn_value_as_dtype(tn_value v)
 {
     return TN_CAST(tn_dtype, tn_value_as_int(v));
 }
-static inline TN_AT_ONCE double tn_value_as_float(tn_value v)
+static inline TN_ALWAYS_INLINE double tn_value_as_float(tn_value v)
 {
     return v.tag == TN_TAG_FLOAT                         ? v.as.f
            : v.tag == TN_TAG_COMPLEX                     ? v.as.floats[0]
            : v.tag == TN_TAG_INT || v.tag == TN_TAG_BOOL ? TN_CAST(double, v.as.i)
                                                          : 0.0 / 0.0;
 }
-static inline TN_AT_ONCE int32_t tn_value_as_bool(tn_value v)
+static inline TN_ALWAYS_INLINE int32_t tn_value_as_bool(tn_value v)
 {
     return v.tag == TN_TAG_FLOAT ? v.as.f != 0 : v.tag == TN_TAG_NONE ? 0 : v.as.i != 0;
 }
-static inline TN_AT_ONCE tn_tensors tn_value_as_tensors(tn_value v)
+static inline TN_ALWAYS_INLINE tn_tensors tn_value_as_tensors(tn_value v)
 {
     tn_tensors list;
     list.data = v.tag == TN_TAG_TENSORS ? v.as.tensors : NULL;
@@ -253,7 +253,7 @@ static inline TN_AT_ONCE tn_tensors tn_value_as_tensors(tn_value v)
 }
 
 #ifndef __cplusplus
-static inline TN_AT_ONCE tn_value tn_value_same(tn_value v)
+static inline TN_ALWAYS_INLINE tn_value tn_value_same(tn_value v)
 {
     return v;
 }
