@@ -122,6 +122,16 @@ tn_tensor *nn_parameter_to_compute(tn_module *m, const char *call, const char *n
 
 /* ---- Parametrisations --------------------------------------------------------------------------------- */
 
+/* Calls the right inverse. 0, or the status with which the scope has failed. */
+static int32_t invert(tn_scope *s, const tn_parametrization *how, tn_module *m, tn_tensor *value,
+                      tn_tensor **out)
+{
+    int32_t status = how->right_inverse(s, m, value, out);
+    if (status && !tn_scope_failed(s))
+        tn_scope_fail(s, status, "the right inverse of the parametrization failed");
+    return tn_scope_failed(s);
+}
+
 /* The originals of a value, as parameters of `holder`. */
 static void add_originals(tn_scope *s, tn_module *holder, tn_module *zero, const tn_parametrization *how,
                           tn_tensor *value)
@@ -131,7 +141,7 @@ static void add_originals(tn_scope *s, tn_module *holder, tn_module *zero, const
     if (how->right_inverse) {
         tn_tensor *from = out[0];
         out[0] = NULL;
-        if (how->right_inverse(s, zero, from, out)) return;
+        if (invert(s, how, zero, from, out)) return;
         for (n = 0; n < TN_MODULE_MAX_OUTPUTS && out[n]; n++) continue;
     }
     for (int32_t i = 0; i < n && !tn_scope_failed(s); i++) {
@@ -171,7 +181,7 @@ static void try_chained(tn_scope *s, tn_module *m, const nn_computed *c, tn_modu
 {
     tn_tensor *out[TN_MODULE_MAX_OUTPUTS] = {NULL}, *value = value_of(s, m, c);
     value = value ? tn_clone(s, tn_detach(s, value)) : NULL;
-    if (value && how->right_inverse && how->right_inverse(s, number, value, out)) return;
+    if (value && how->right_inverse && invert(s, how, number, value, out)) return;
     tn_tensor *y = value && !out[1] ? how->forward(s, number, TN_TENSORS(value)) : NULL;
     if (out[1])
         tn_scope_fail(s, TN_E_ARGUMENT, "it has several originals, so that it can only be the first one");

@@ -160,6 +160,32 @@ Test(parametrizations, refusals)
     cr_assert_eq(tn_weight_norm(NULL, "weight", 0), TN_E_STATE);
 }
 
+/* As a binding in which an exception was raised does it. */
+static int32_t fail_by_status(tn_scope *scope, tn_module *zero, tn_tensor *value, tn_tensor **out)
+{
+    (void)scope, (void)zero, (void)value, (void)out;
+    return TN_E_STATE;
+}
+
+static tn_tensor *first(tn_scope *scope, tn_module *zero, tn_tensors originals)
+{
+    (void)scope, (void)zero;
+    return originals.data[0];
+}
+
+Test(parametrizations, a_right_inverse_that_only_returns_a_failure_fails)
+{
+    static const tn_module_class class = {.size = sizeof class, .name = "Fails"};
+    static const tn_parametrization how = {
+        .size = sizeof how, .class_ = &class, .forward = first, .right_inverse = fail_by_status};
+    expect_tree_error(tn_module_parametrize(linear("a", 3, 4), "weight", &how, NULL), TN_E_STATE,
+                      "the right inverse of the parametrization failed");
+    tn_module *m = linear("a", 3, 4);
+    cr_assert_eq(tn_spectral_norm(m, "weight", 1, 0), TN_OK);
+    expect_tree_error(tn_module_parametrize(m, "weight", &how, NULL), TN_E_STATE,
+                      "the right inverse of the parametrization failed");
+}
+
 /* ---- Pruning ------------------------------------------------------------------------------------------ */
 
 Test(prune, masks_are_those_of_pytorch)
