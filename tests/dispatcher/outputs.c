@@ -180,7 +180,7 @@ static tn_tensor *integers(const int64_t values[4])
 static void expect_integers(const tn_tensor *t, uint32_t rank, int64_t numel, const int64_t *values)
 {
     cr_assert_eq(tn_scope_failed(s), TN_OK, "%s", tn_scope_error(s)->message);
-    cr_assert(tn_tensor_rank(t) == rank && tn_tensor_numel(t) == numel, "%u dimensions, %lld elements",
+    cr_assert(tn_tensor_rank(t) == rank && tn_tensor_numel(t) == numel, "%d dimensions, %lld elements",
               (int)tn_tensor_rank(t), (long long)tn_tensor_numel(t));
     tn_tensor *found = tn_reshape(s, (tn_tensor *)(uintptr_t)t, TN_INTS(-1));
     for (int64_t i = 0; i < numel; i++) {
