@@ -106,16 +106,23 @@ static int is_here(const reference_board *b, uint32_t rank)
     return rank >= b->first && rank < b->first + b->count;
 }
 
-/* A rank that had come and whose process has ended. */
-static void look_for_dead(reference_board *b)
+/* Whether a rank had come and its process has ended. */
+static int find_dead(const reference_board *b, uint32_t *out_rank)
 {
-    char text[REFERENCE_BOARD_TEXT];
     for (uint32_t r = 0; r < b->world && b->file >= 0; r++) {
         if (is_here(b, r) || !atomic_load(&b->head->ranks[r].claimed) || reference_file_is_locked(b->file, r))
             continue;
-        snprintf(text, sizeof(text), "reference: the process of rank %u of %u has ended", r, b->world);
-        reference_board_fail(b, text);
+        *out_rank = r;
+        return 1;
     }
+    return 0;
+}
+
+static void fail_for(reference_board *b, uint32_t rank)
+{
+    char text[REFERENCE_BOARD_TEXT];
+    snprintf(text, sizeof(text), "reference: the process of rank %u of %u has ended", rank, b->world);
+    reference_board_fail(b, text);
 }
 
 typedef int is_done(const reference_board *b, uint64_t a, uint64_t target);
@@ -125,6 +132,7 @@ static int32_t wait_until(reference_board *b, is_done *done, uint64_t a, uint64_
                           char *text)
 {
     uint64_t end = milliseconds() + limit;
+    uint32_t dead;
     for (;;) {
         uint32_t seen = atomic_load(&b->head->changes);
         if (done(b, a, target)) return TN_OK;
@@ -134,7 +142,8 @@ static int32_t wait_until(reference_board *b, is_done *done, uint64_t a, uint64_
         }
         if (limit && milliseconds() >= end) return TN_E_INTERNAL;
         reference_futex_wait(&b->head->changes, seen, LOOK_MILLISECONDS);
-        if (!done(b, a, target)) look_for_dead(b);
+        /* Asked again behind the search: a process may end when it has done what is waited for. */
+        if (!done(b, a, target) && find_dead(b, &dead) && !done(b, a, target)) fail_for(b, dead);
     }
 }
 
@@ -265,7 +274,8 @@ static void path_of(const uint8_t *id, char path[64])
     for (uint32_t i = 0; i < REFERENCE_BOARD_ID; i++) n += snprintf(path + n, 64 - (size_t)n, "%02x", id[i]);
 }
 
-/* The ranks of this process take their places. */
+/* The ranks of this process take their places. A rank is locked before others see that it has come: without its lock they would
+ * take its process for ended. */
 static int32_t claim(const reference_state *state, reference_board *b)
 {
     unsigned none = 0;
@@ -273,10 +283,11 @@ static int32_t claim(const reference_state *state, reference_board *b)
         return reference_error(state, TN_E_ARGUMENT, "reference: another process speaks of %u ranks (got %u)",
                                none, b->world);
     for (uint32_t r = b->first; r < b->first + b->count; r++) {
-        if (atomic_exchange(&b->head->ranks[r].claimed, 1))
-            return reference_error(state, TN_E_ARGUMENT, "reference: another process has rank %u, too", r);
-        if (!reference_file_lock(b->file, r))
+        int is_locked = reference_file_lock(b->file, r);
+        if (!is_locked && errno != EAGAIN && errno != EACCES)
             return reference_error(state, TN_E_IO, "reference: no lock for rank %u: %s", r, strerror(errno));
+        if (!is_locked || atomic_exchange(&b->head->ranks[r].claimed, 1))
+            return reference_error(state, TN_E_ARGUMENT, "reference: another process has rank %u, too", r);
     }
     atomic_fetch_add(&b->head->joined, b->count);
     reference_futex_wake(&b->head->changes);
