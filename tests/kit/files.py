@@ -24,7 +24,8 @@ import zlib
 from pathlib import Path
 
 LONG = bool(os.environ.get("TENON_TEST_LONG"))
-SECONDS = 2.0   # of processor time, for one damaged file (a sanitizer's build: times the slowness)
+SECONDS = 10.0  # of processor time, for one damaged file (a sanitizer's build: times the slowness); a busy host inflates it
+SPACE = 8 << 30 # bytes of addresses; a damaged size may ask for any number, which must not fill the machine's memory
 SLOWNESS = float(sys.argv[5]) if len(sys.argv) > 5 else 1.0
 PATIENCE = 300  # seconds that a busy machine may take for it
 TIMEOUT = ["--timeout", str(PATIENCE)]  # of the commands: a loop is ended by its processor time, so that load decides nothing
@@ -84,7 +85,9 @@ class Run:
     """How a command ended."""
 
     def __init__(self, command, environment):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k not in ("LD_PRELOAD", "XDG_CACHE_HOME")}
+        # MALLOC_PERTURB_, which meson sets, would touch all that a damaged size allocates.
+        left_out = ("LD_PRELOAD", "XDG_CACHE_HOME", "MALLOC_PERTURB_")
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k not in left_out}
         start = time.monotonic()
         with tempfile.TemporaryFile() as out:
             process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -107,6 +110,8 @@ class Run:
     def limit():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+        if SLOWNESS == 1:  # else a sanitizer takes terabytes of addresses for itself
+            resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE))
 
 
 class Kind:
