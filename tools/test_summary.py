@@ -29,7 +29,7 @@ def count(test):
     synthesis, sums, skips = SYNTHESIS.findall(text), OWN_SUM.findall(text), SKIPPED.findall(text)
     if synthesis:
         passed = sum(int(s[1]) for s in synthesis)
-        failed = sum(int(s[2]) + int(s[3]) for s in synthesis)
+        failed = sum(int(s[2]) for s in synthesis)  # those that crashed among them
         skipped = len(skips)
     elif sums:
         passed, failed, skipped = (int(n) for n in sums[-1])
@@ -44,7 +44,10 @@ def count(test):
 def show_failure(test):
     text = COLOUR.sub("", test.get("stdout", "") + test.get("stderr", ""))
     lines = [line for line in text.splitlines() if line.strip() and not re.match(r"\[(RUN |PASS|SKIP|----)\]\s*\S*::", line)]
-    print(f"\n---- {test['name']}: {test['result']} after {test.get('duration', 0):.1f} s")
+    # Meson's random byte for fresh and freed memory: with it the run can be repeated.
+    perturb = (test.get("env") or {}).get("MALLOC_PERTURB_")
+    with_byte = f", MALLOC_PERTURB_={perturb}" if perturb else ""
+    print(f"\n---- {test['name']}: {test['result']} after {test.get('duration', 0):.1f} s{with_byte}")
     print("\n".join(lines[-TAIL:]))
 
 
