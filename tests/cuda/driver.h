@@ -89,7 +89,7 @@ struct CUevent_st {
     struct shared_event {
         atomic_ullong issued, done;
     } * shared;
-    char name[64]; /* of its file */
+    int file; /* with that memory, or -1; other processes open it by this one's number */
     int is_opened;
 };
 

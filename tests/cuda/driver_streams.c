@@ -85,20 +85,16 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn callback, void *user)
 /* `name`: of the event of another process, else NULL. */
 static CUresult make_event(CUcontext c, unsigned flags, const char *name, CUevent *out)
 {
-    static int events;
     CUevent e = calloc(1, sizeof *e);
-    *e = (struct CUevent_st){.context = c, .flags = flags, .references = 1, .is_opened = name != NULL};
+    *e = (struct CUevent_st){
+        .context = c, .flags = flags, .references = 1, .is_opened = name != NULL, .file = -1};
     if (flags & CU_EVENT_INTERPROCESS) {
-        if (name)
-            snprintf(e->name, sizeof e->name, "%s", name);
-        else
-            snprintf(e->name, sizeof e->name, "/dev/shm/cuda-test-event-%d-%d", (int)getpid(), events++);
-        int file = open(e->name, name ? O_RDWR | O_CLOEXEC : O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        e->file = name ? open(name, O_RDWR | O_CLOEXEC) : memfd_create("event", MFD_CLOEXEC);
         void *at = MAP_FAILED;
-        if (file >= 0 && (name || ftruncate(file, sizeof *e->shared) == 0))
-            at = mmap(NULL, sizeof *e->shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        if (file >= 0) close(file);
+        if (e->file >= 0 && (name || ftruncate(e->file, sizeof *e->shared) == 0))
+            at = mmap(NULL, sizeof *e->shared, PROT_READ | PROT_WRITE, MAP_SHARED, e->file, 0);
         if (at == MAP_FAILED) {
+            if (e->file >= 0) close(e->file);
             free(e);
             return CUDA_ERROR_INVALID_HANDLE;
         }
@@ -121,7 +117,7 @@ EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *out, CUevent event)
 {
     BEGIN(1)
     REFUSE(event->context != c || !event->shared || event->is_opened, CUDA_ERROR_INVALID_HANDLE)
-    memcpy(out->reserved, event->name, sizeof event->name);
+    snprintf(out->reserved, sizeof out->reserved, "/proc/%d/fd/%d", (int)getpid(), event->file);
     END
 }
 

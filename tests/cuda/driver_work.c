@@ -227,7 +227,7 @@ void release_event(CUevent e)
 {
     if (--e->references) return;
     if (e->shared) munmap(e->shared, sizeof *e->shared);
-    if (e->shared && !e->is_opened) unlink(e->name);
+    if (e->file >= 0) close(e->file);
     release_graph(e->capture);
     free(e);
 }

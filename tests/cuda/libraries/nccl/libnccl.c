@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <tenon/kernel.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -549,11 +550,12 @@ const char *ncclGetLastError(void *communicator)
 
 int ncclGetUniqueId(nccl_id *out)
 {
-    static atomic_int ids;
+    unsigned long long
+        number; /* by chance: a process that was killed may have left a file of any other name */
     FAULT(__func__);
     memset(out, 0, sizeof *out);
-    snprintf(out->bytes, sizeof out->bytes, "/dev/shm/nccl-test-%d-%d", (int)getpid(),
-             atomic_fetch_add(&ids, 1));
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) return NCCL_SYSTEM_ERROR;
+    snprintf(out->bytes, sizeof out->bytes, "/dev/shm/nccl-test-%016llx", number);
     return NCCL_SUCCESS;
 }
 static int open_board(comm *c)
