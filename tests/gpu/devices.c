@@ -43,7 +43,8 @@ static void close_devices(void)
     MUST_HOLD(!tn_scope_failed(s));
     close_device();
 }
-TestSuite(devices, .init = open_devices, .fini = close_devices, .timeout = 20);
+TestSuite(devices, .init = open_devices, .fini = close_devices,
+          .timeout = 120); /* kernels are compiled, too */
 
 static void good(int32_t status)
 {
