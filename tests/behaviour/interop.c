@@ -85,11 +85,11 @@ Test(interop, a_capsule_comes_back_to_its_own_context)
 
 /* ---- Order --------------------------------------------------------------------------------------------- */
 
-/* A tensor whose value is computed when somebody waits for it, or seconds later: until then it is NaN. */
+/* A tensor whose value is computed when somebody waits for it, or a minute later: until then it is NaN. */
 static tn_tensor *late(side *a)
 {
     cr_assert_eq(tn_device_set_setting(a->ctx, a->device, "poison", tn_value_bool(1)), TN_OK);
-    cr_assert_eq(tn_device_set_setting(a->ctx, a->device, "lazy", tn_value_int(2000)), TN_OK);
+    cr_assert_eq(tn_device_set_setting(a->ctx, a->device, "lazy", tn_value_int(60000)), TN_OK);
     return tn_full(a->s, TN_INTS(2), 7, .dtype = TN_FLOAT32, .device = a->device);
 }
 

@@ -6,7 +6,7 @@
  *     partner double SOCKET        receives float32 tensors, doubles them in place, answers with a byte
  *     partner follow SOCKET        is ready, then doubles a tensor that comes with an event, and again when it gets a byte
  *     partner send SOCKET DEVICE   sends a shared tensor and ends
- *     partner event SOCKET         sends a tensor and an event that comes half a second later
+ *     partner event SOCKET         sends a tensor and an event that comes when it gets a byte
  *     partner orphan SOCKET        sends a tensor and an event that never comes, and is killed
  *     partner rank ID WORLD FIRST COUNT    takes part in every collective
  *     partner leave ID WORLD FIRST COUNT   joins and is killed
@@ -91,14 +91,14 @@ static void run_send(int socket, const char *device)
     expect(t && !tn_share_send(socket, t, NULL), "sending");
 }
 
-/* A tensor that is 7 only when held work has run. */
+/* A tensor that is 7 only when held work has run, which is held until the other side has the event. */
 static void run_event(int socket, int is_killed)
 {
     tn_device device = tn_device_choose(ctx, PARTNER_DEVICE, NULL);
     tn_tensor *t = tn_share(s, tn_zeros(s, TN_INTS(2), .dtype = TN_FLOAT32, .device = device));
     tn_event *event;
     expect(t && !tn_device_synchronize(ctx, device), "sharing");
-    expect(!tn_device_set_setting(ctx, device, "lazy", tn_value_int(is_killed ? 60000 : 500)), "lazy");
+    expect(!tn_device_set_setting(ctx, device, "lazy", tn_value_int(60000)), "lazy");
     expect(!tn_event_create(ctx, device, TN_EVENT_INTERPROCESS, &event), "an event");
     tn_fill_scalar_(s, t, 7);
     expect(!tn_event_record(event, tn_stream_current(ctx, device)), "recording");
@@ -106,6 +106,7 @@ static void run_event(int socket, int is_killed)
     char byte;
     expect(read(socket, &byte, 1) == 1, "the other side has it");
     if (is_killed) raise(SIGKILL);
+    expect(!tn_device_synchronize(ctx, device), "running the work");
     expect(read(socket, &byte, 1) == 1, "the other side is done");
     tn_event_release(event);
 }
