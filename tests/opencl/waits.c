@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "../core/gate.h"
+#include "../gpu/caller.h"
 #include "../gpu/device_suite.h"
 #include "../gpu/gate_file.h"
 #include "../gpu/late.h"
@@ -80,15 +81,6 @@ static double milliseconds(void)
 #endif
 #ifndef SEES_WAITS
 #define SEES_WAITS 1
-
-/* Whether the caller is in a library whose name begins so. */
-static int is_of(const void *caller, const char *library)
-{
-    Dl_info found;
-    if (!dladdr(caller, &found) || !found.dli_fname) return 0;
-    const char *name = strrchr(found.dli_fname, '/');
-    return strncmp(name ? name + 1 : found.dli_fname, library, strlen(library)) == 0;
-}
 
 /* The C library's own. */
 #define LIBC(name)                                 \
@@ -275,7 +267,8 @@ Test(waits, the_time_between_events_has_the_work_between_them)
     late_threes(); /* waits for the first event, then for the delay */
     cr_assert_eq(tn_event_record(stop, home), TN_OK);
     cr_assert_eq(tn_event_elapsed(start, stop, &ms), TN_OK, "%s", tn_last_error()->message);
-    double most = milliseconds() - begin + 1; /* of clocks that are not read at the same time */
+    /* The device's clock may run a little faster than the host's, and is not read at the same time. */
+    const double most = 1.1 * (milliseconds() - begin) + 5;
     cr_assert(ms >= PASSED && ms < most, "%f ms of %f", ms, most);
     unsetenv("FAULTY_DELAY");
     tn_event_release(start);
