@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PATIENCE 30000   /* questions until a stream or an event counts as stuck */
+#define PAUSE_NS 1000000 /* between two of them */
+
 enum { ROWS = 3, COLUMNS = 4, CELLS = ROWS * COLUMNS };
 
 static const int64_t shape[] = {ROWS, COLUMNS}, zeros[CELLS]; /* of any dtype */
@@ -116,7 +119,6 @@ static int32_t synchronize_device(desk *d)
 /* Asks until the stream is done or says what went wrong. */
 static int32_t ask_stream(desk *d)
 {
-    enum { PATIENCE = 10000, PAUSE_NS = 1000000 };
     int32_t done = 0, status = TN_OK;
     for (int i = 0; i < PATIENCE && !done && !status; i++) {
         status = d->h.stream->query(d->h.self, d->device, d->stream, &done);
@@ -184,7 +186,6 @@ static void keep_error(late *l, int32_t (*ask)(late *l), const char *slot)
 
 static int32_t ask_event(late *l)
 {
-    enum { PATIENCE = 10000, PAUSE_NS = 1000000 };
     desk *d = &l->d;
     int32_t done = 0, status = TN_OK;
     for (int i = 0; i < PATIENCE && !done && !status; i++) {
