@@ -69,7 +69,7 @@ class House:
 
     def run(self, command, folder=None, expect=0, given="", **environment):
         done = subprocess.run([str(c) for c in command], cwd=folder, env={**self.environment, **environment}, input=given,
-                              capture_output=True, text=True, errors="replace", timeout=240)
+                              capture_output=True, text=True, errors="replace", timeout=900)
         if done.returncode != expect:
             raise Failure(f"{shlex.join(map(str, command))}\nstatus {done.returncode}, expected {expect}\n"
                           f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}")

@@ -7,10 +7,10 @@
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -25,6 +25,12 @@ def expect(holds, what):
 
 def draw(tool, *arguments):
     return subprocess.run([sys.executable, tool, *map(str, arguments)], capture_output=True, text=True)
+
+
+def processor_time():
+    """Seconds of the processes that have ended: a busy machine does not make it longer."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def bars_of(svg):
@@ -78,11 +84,11 @@ def check_refusals(tool, path):
     texts += [whole[:n] for n in range(0, len(whole), 97)]
     for text in texts:
         path.write_text(text)
-        begin = time.monotonic()
+        begin = processor_time()
         done = draw(tool, path)
         expect(done.returncode in (0, 1) and "Traceback" not in done.stderr, f"{text[:60]!r}: {done.stderr[-300:]}")
         expect(done.returncode == 0 or "profile_svg.py: " in done.stderr, f"{text[:60]!r} has no message")
-        expect(time.monotonic() - begin < 10, f"{text[:60]!r} takes long")
+        expect(processor_time() - begin < 10, f"{text[:60]!r} takes long")
 
 
 def check_profile(tool, bench, path):

@@ -172,8 +172,13 @@ EACH_PAIR(do_not_wait_for_the_target)
         tn_stream *target = tn_stream_current(ctx, to);
         tn_tensor *here = row(from, count), *there = row(to, count);
         tn_zero_(s, there);
+        tn_copy_(s, there, here); /* compiles the kernels */
+        tn_zero_(s, row(from, count));
+        cr_assert_eq(tn_device_synchronize(ctx, from), TN_OK);
+        cr_assert_eq(tn_device_synchronize(ctx, to), TN_OK);
+        tn_zero_(s, there);
         cr_assert_eq(tn_stream_add_callback(target, hold, &gate), TN_OK);
-        alarm(30); /* a copy that waits for the target waits for ever */
+        alarm(60); /* a copy that waits for the target waits for ever */
         tn_copy_(s, there, here, .non_blocking = 1);
         cr_expect_eq(tn_stream_query(target), 0, "%s to %s: the copy has waited", names[p->from],
                      names[p->to]);
