@@ -22,7 +22,7 @@
 #define LONG      (UINT64_C(64) << 20) /* bytes of a copy that takes longer than the loss of its device */
 #define TAIL      4096                 /* the end of them, which it reaches last */
 #define PATIENT_S 3.0                  /* more than the quicker of two calls takes that do not wait */
-#define STALL_S   15.0                 /* more than one call takes, on a busy machine too */
+#define STALL_S   10.0                 /* more than one call takes, on a busy machine too */
 
 typedef struct lost {
     desk d;
