@@ -390,7 +390,7 @@ MUTANTS = [
     ("a wait that meets the loss of its device ends fourteen seconds later", "stream.c",
      "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n}\n\n/* Reports",
      "    while (s->finished < target) pthread_cond_wait(&s->changed, &s->lock);\n    pthread_mutex_unlock(&s->lock);\n"
-     "    if (atomic_load(&s->device->lost)) sleep(14);\n}\n\n/* Reports", "0/lost/waiting"),
+     "    static int has_slept;\n    if (atomic_load(&s->device->lost) && !has_slept++) sleep(14);\n}\n\n/* Reports", "0/lost/waiting"),
     ("a copy under way goes on after the loss of its device", "memory.c",
      "    pthread_rwlock_rdlock(&device->transfers);\n    if (!atomic_load(&device->lost)) {\n        if (t->from)\n"
      "            memmove(t->to, t->from, t->bytes);",
