@@ -54,6 +54,13 @@ Test(ranks, a_process_that_is_killed_is_reported_to_the_others)
     cr_assert(WIFSIGNALED(status));
 }
 
+/* A rank that others see has its lock by then: they look at it while they wait for the last one. */
+Test(ranks, one_that_is_slow_to_lock_is_not_taken_for_ended)
+{
+    setenv("PARTNER_SLOW_LOCKS", "1", 1);
+    run_reference_world(3, 1);
+}
+
 /* ---- Joining ------------------------------------------------------------------------------------------- */
 
 static int32_t join(tn_context *ctx, tn_device device, const void *id, uint64_t bytes, tn_communicator **out)
