@@ -42,9 +42,17 @@ static fake *called(void *self)
     return f;
 }
 
+/* Counts down to 0 and no further, on several threads; 1 for the call that comes to 0. */
+static int32_t is_last(_Atomic int32_t *count)
+{
+    int32_t n = atomic_load(count);
+    while (n > 0 && !atomic_compare_exchange_weak(count, &n, n - 1)) continue;
+    return n == 1;
+}
+
 static int32_t fails(fake *f)
 {
-    if (f->fail_slot <= 0 || --f->fail_slot) return 0;
+    if (!is_last(&f->fail_slot)) return 0;
     f->failed_with = TN_E_INTERNAL;
     return 1;
 }
@@ -57,7 +65,7 @@ static int32_t fails(fake *f)
 /* 1: a slot that makes something gives nothing. */
 static int32_t is_empty(fake *f)
 {
-    return f->empty_slot > 0 && !--f->empty_slot;
+    return is_last(&f->empty_slot);
 }
 
 /* The host reads and writes memory of this kind. */
