@@ -5,7 +5,6 @@
  */
 #include "autograd/graph.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "dispatcher/registry.h"
@@ -67,7 +66,9 @@ static void camel_case(const char *full_name, char *out, uint64_t bytes)
             upper = 1;
             continue;
         }
-        out[used++] = upper ? (char)toupper((unsigned char)*name) : *name;
+        /* Not toupper, which follows the locale: the upper case of i is another letter in Turkish. */
+        const int is_small = *name >= 'a' && *name <= 'z';
+        out[used++] = upper && is_small ? (char)(*name - 'a' + 'A') : *name;
         upper = 0;
     }
     memcpy(out + used, "Backward", 9);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/allocator.h"
+#include "core/number_text.h"
 
 #define MIB (1ull << 20)
 
@@ -32,7 +33,7 @@ static int32_t read_number(const char *text, int length, double *out)
     if (length <= 0 || length >= (int)sizeof copy) return 0;
     memcpy(copy, text, (size_t)length);
     copy[length] = 0;
-    *out = strtod(copy, &end);
+    *out = tni_strtod(copy, &end);
     return end == copy + length && isfinite(*out);
 }
 

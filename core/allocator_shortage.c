@@ -2,6 +2,7 @@
 /* A device is out of memory: the error that says where its memory is, in PyTorch's words, and the observers. */
 #include <stdio.h>
 #include "core/allocator_history.h"
+#include "core/number_text.h"
 #include "core/text.h"
 
 #define SIZE_BYTES 32
@@ -16,7 +17,7 @@ static const char *size_text(uint64_t bytes, char out[SIZE_BYTES])
     if (bytes < 1024)
         snprintf(out, SIZE_BYTES, "%llu bytes", (unsigned long long)bytes);
     else
-        snprintf(out, SIZE_BYTES, "%.2f %s", size, units[unit]);
+        tni_snprintf(out, SIZE_BYTES, "%.2f %s", size, units[unit]);
     return out;
 }
 

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/number_text.h"
 #include "core/tensor.h"
 
 uint64_t tni_stream_capture(const tn_stream *stream)
@@ -44,7 +45,7 @@ int32_t tni_capture_refuse(tn_stream *stream, const char *format, ...)
     va_list list;
     if (TNI_LIKELY(!g)) return TN_OK;
     va_start(list, format);
-    vsnprintf(what, sizeof what, format, list);
+    tni_vsnprintf(what, sizeof what, format, list);
     va_end(list);
     snprintf(text, sizeof text, "%s cannot be captured in a graph", what);
     return refuse(g, text);

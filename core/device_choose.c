@@ -12,6 +12,7 @@
 #include <strings.h>
 #include "core/device.h"
 #include "core/device_measured.h"
+#include "core/number_text.h"
 
 #define MOST_DEVICES 256 /* more are not ranked */
 
@@ -163,7 +164,7 @@ static void add(reason_text *r, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(r->text + r->length, sizeof r->text - r->length, format, args);
+    int n = tni_vsnprintf(r->text + r->length, sizeof r->text - r->length, format, args);
     va_end(args);
     if (n > 0) r->length += (uint64_t)n;
     if (r->length >= sizeof r->text) r->length = sizeof r->text - 1;

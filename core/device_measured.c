@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cjson/cJSON.h>
+#include "core/number_text.h"
 
 #define STEP_BYTES 1e9
 #define STEP_FLOP  1e11
@@ -117,11 +118,11 @@ static tni_device *fastest(tn_context *ctx, const cJSON *list, char text[TNI_MEA
         if (step == 0 || (best && step >= least)) continue;
         best = d;
         least = step;
-        snprintf(text, TNI_MEASURED_TEXT,
-                 "%s (%s) is the fastest as measured: %.3g GB/s, %.3g Gflop/s, %.3g us a call",
-                 tn_device_format(ctx, d->id, name, sizeof name), d->facts.name,
-                 number_of(item, "bandwidth") * 1e-9, number_of(item, "flops_f32") * 1e-9,
-                 number_of(item, "call") * 1e6);
+        tni_snprintf(text, TNI_MEASURED_TEXT,
+                     "%s (%s) is the fastest as measured: %.3g GB/s, %.3g Gflop/s, %.3g us a call",
+                     tn_device_format(ctx, d->id, name, sizeof name), d->facts.name,
+                     number_of(item, "bandwidth") * 1e-9, number_of(item, "flops_f32") * 1e-9,
+                     number_of(item, "call") * 1e6);
     }
     if (!best)
         snprintf(text, TNI_MEASURED_TEXT,
@@ -138,7 +139,9 @@ tni_device *tni_measured_best(tn_context *ctx, char text[TNI_MEASURED_TEXT])
     }
     char *json_text = read_file(ctx, path, text);
     if (!json_text) return NULL;
+    locale_t before = tni_plain_locale_begin(); /* else cJSON expects the first byte of the decimal point */
     cJSON *json = cJSON_Parse(json_text);
+    tni_plain_locale_end(before);
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "devices");
     tni_device *best = NULL;
     if (number_of(json, "tenon_devices") == 1 && cJSON_IsArray(list))

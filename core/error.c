@@ -8,6 +8,7 @@
  */
 #include "core/error.h"
 #include "core/debug.h"
+#include "core/number_text.h"
 #include "core/thread.h"
 
 #include <stdarg.h>
@@ -148,7 +149,7 @@ int32_t tni_error(int32_t code, const char *format, ...)
     char text[MESSAGE_BYTES];
     va_list args;
     va_start(args, format);
-    const int n = vsnprintf(text, sizeof(text), format, args);
+    const int n = tni_vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (is_status(code)) return put(code, text);
     /* What a function of a program returned: -1, errno, the number of an exception. */
@@ -162,7 +163,7 @@ int32_t tni_error_wrap(int32_t code, const char *format, ...)
     char text[MESSAGE_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    tni_vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     error_slot *slot = make_slot();
     if (!slot) return code;

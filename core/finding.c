@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/inspect.h>
+#include "core/number_text.h"
 
 #define MAX_FINDINGS 1000u
 #define TEXTS        8u
@@ -116,7 +117,7 @@ void tni_breach(tn_context *ctx, const char *plugin, const char *kind, const cha
     char text[TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tni_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     tn_finding f = {.size = sizeof f,
                     .kind = kind,

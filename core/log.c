@@ -12,6 +12,7 @@
 #include <string.h>
 #include "core/debug.h"
 #include "core/error.h"
+#include "core/number_text.h"
 
 #define LINE_BYTES 2048
 
@@ -81,7 +82,7 @@ void tni_log(tn_context *ctx, int32_t level, const char *format, ...)
     char line[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    tni_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     ctx->log(ctx->log_user, level, line);
 }
@@ -91,7 +92,7 @@ int32_t tni_error_logged(tn_context *ctx, int32_t status, const char *format, ..
     char text[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tni_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (ctx->debug)
         tni_debug_found(ctx, text);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/dtype.h"
+#include "core/number_text.h"
 #include "core/print_number.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -209,7 +210,7 @@ static void add_suffix(printer *p, const char *format, ...)
     char text[2048];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tni_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     uint64_t length = strlen(text);
     if (p->column + length + 2 > (uint64_t)p->options.line_width) {

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <tenon/tensor.h>
 #include "core/dtype.h"
+#include "core/number_text.h"
 
 /* Quantised elements are shown as the integers that are stored. */
 static tn_dtype stored_dtype(tn_dtype dtype)
@@ -44,9 +45,10 @@ static int32_t write_float(const tni_number_format *f, double v, char *text)
 {
     const char *name = isnan(v) ? "nan" : v < 0 ? "-inf" : "inf";
     if (!isfinite(v)) return snprintf(text, TNI_NUMBER_BYTES, "%s", name);
-    if (f->scientific == TNI_SCIENTIFIC_ON) return snprintf(text, TNI_NUMBER_BYTES, "%.*e", f->precision, v);
-    if (f->is_whole) return snprintf(text, TNI_NUMBER_BYTES, "%.0f.", v);
-    return snprintf(text, TNI_NUMBER_BYTES, "%.*f", f->precision, v);
+    if (f->scientific == TNI_SCIENTIFIC_ON)
+        return tni_snprintf(text, TNI_NUMBER_BYTES, "%.*e", f->precision, v);
+    if (f->is_whole) return tni_snprintf(text, TNI_NUMBER_BYTES, "%.0f.", v);
+    return tni_snprintf(text, TNI_NUMBER_BYTES, "%.*f", f->precision, v);
 }
 
 static int32_t write_plain(const tni_number_format *f, const tni_element *e, char *text)

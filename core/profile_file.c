@@ -5,6 +5,7 @@
  * follow. Times are in microseconds from the beginning of the profile.
  */
 #include "core/profile.h"
+#include "core/number_text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -212,7 +213,9 @@ int32_t tn_profile_write(const tn_profile *profile, const char *path)
         return tni_error(TN_E_ARGUMENT, "profile_write: %s is NULL", profile ? "path" : "the profile");
     writer w = {.profile = profile, .file = fopen(path, "we")};
     if (!w.file) return tni_error(TN_E_IO, "profile_write: %s cannot be written: %s", path, strerror(errno));
+    locale_t before = tni_plain_locale_begin();
     put_profile(&w);
+    tni_plain_locale_end(before);
     int32_t failed = ferror(w.file);
     failed |= fclose(w.file);
     tni_vector_finish(profile->ctx, &w.devices, sizeof(tn_device));

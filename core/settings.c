@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/device.h"
+#include "core/number_text.h"
 #include "core/text.h"
 
 #define MOST_SETTINGS 256u /* a plugin that describes more is wrong */
@@ -76,7 +77,7 @@ static const char *value_text(tn_value v, char *buffer, uint64_t bytes)
     if (v.tag == TN_TAG_STRING)
         snprintf(buffer, bytes, "'%s'", v.as.string);
     else if (v.tag == TN_TAG_FLOAT)
-        snprintf(buffer, bytes, "%g", v.as.f);
+        tni_snprintf(buffer, bytes, "%g", v.as.f);
     else if (v.tag == TN_TAG_BOOL || v.tag == TN_TAG_INT)
         snprintf(buffer, bytes, "%lld", (long long)v.as.i);
     else
@@ -151,7 +152,7 @@ static tn_value value_of_text(uint32_t tag, const char *text)
 {
     char *end = NULL;
     tn_value v = tag == TN_TAG_STRING  ? tn_value_string(text)
-                 : tag == TN_TAG_FLOAT ? tn_value_float(strtod(text, &end))
+                 : tag == TN_TAG_FLOAT ? tn_value_float(tni_strtod(text, &end))
                                        : tn_value_int(strtoll(text, &end, 10));
     if (tag == TN_TAG_BOOL) v.tag = TN_TAG_BOOL;
     return end && (*end || end == text) ? tn_value_none() : v;

@@ -2,8 +2,8 @@
 #include "core/text.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
+#include "core/number_text.h"
 
 #define LONGEST 63u
 
@@ -19,7 +19,7 @@ void tni_text_add(tni_text *t, const char *format, ...)
     va_list list;
     uint64_t room = t->length < t->bytes ? t->bytes - t->length : 0;
     va_start(list, format);
-    int n = vsnprintf(room ? t->to + t->length : NULL, room, format, list);
+    int n = tni_vsnprintf(room ? t->to + t->length : NULL, room, format, list);
     va_end(list);
     t->length += n > 0 ? (uint64_t)n : 0;
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/number_text.h"
 #include "dispatcher/frame.h"
 
 void *tni_frame_memory(tni_frame *f, uint64_t bytes)
@@ -66,7 +67,7 @@ int32_t tni_fail(const tni_frame *f, int32_t status, const char *format, ...)
     int32_t length = short_name(f->op, &name);
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    tni_vsnprintf(text, sizeof text, format, list);
     va_end(list);
     return tni_error(status, "%.*s: %s", (int)length, name, text);
 }

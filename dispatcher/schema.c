@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/error.h"
+#include "core/number_text.h"
 #include "dispatcher/schema.h"
 
 #define LONGEST_LIST 100000000 /* int[N] with more digits is refused */
@@ -271,7 +272,7 @@ static tn_dtype dtype_of_number(int64_t number)
 static tn_value number_default(parser *p, uint8_t type)
 {
     char *end_int, *end_float;
-    double f = strtod(p->at, &end_float);
+    double f = tni_strtod(p->at, &end_float);
     int64_t i;
     errno = 0;
     i = strtoll(p->at, &end_int, 10);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cjson/cJSON.h>
+#include "core/number_text.h"
 #include "dispatcher/backend.h"
 #include "dispatcher/rooms.h"
 
@@ -35,7 +36,7 @@ static cJSON *float_of(double f)
 {
     char text[40];
     cJSON *j = cJSON_CreateObject();
-    snprintf(text, sizeof text, "%.17g", f);
+    tni_snprintf(text, sizeof text, "%.17g", f);
     cJSON_AddStringToObject(j, "f", text);
     return j;
 }

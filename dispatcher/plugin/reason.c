@@ -5,12 +5,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/number_text.h"
 
 int32_t tni_reason_set(tni_reason *reason, int32_t status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(reason->text, sizeof(reason->text), format, args);
+    tni_vsnprintf(reason->text, sizeof(reason->text), format, args);
     va_end(args);
     return status;
 }
@@ -24,6 +25,6 @@ void tni_reason_add(tni_reason *reason, const char *format, ...)
         used += 2;
     }
     va_start(args, format);
-    vsnprintf(reason->text + used, sizeof(reason->text) - used, format, args);
+    tni_vsnprintf(reason->text + used, sizeof(reason->text) - used, format, args);
     va_end(args);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tenon/random.h>
 #include "core/graph.h"
+#include "core/number_text.h"
 #include "core/shape.h"
 #include "ops/composite/composite.h"
 
@@ -100,7 +101,7 @@ int32_t tni_scope_failf(tn_scope *s, int32_t code, const char *format, ...)
     char text[512];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
+    tni_vsnprintf(text, sizeof(text), format, list);
     va_end(list);
     return tn_scope_fail(s, code, text);
 }
