@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "file.h"
+#include "number_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ int32_t data_fail(tn_scope *s, int32_t status, const char *reader, const char *p
                  : snprintf(text, sizeof text, "%s: ", reader);
     va_list list;
     va_start(list, format);
-    vsnprintf(text + n, sizeof text - (size_t)n, format, list);
+    plain_vsnprintf(text + n, sizeof text - (size_t)n, format, list);
     va_end(list);
     return tn_scope_fail(s, status, text);
 }

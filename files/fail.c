@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Errors of readers; see fail.h. */
 #include "fail.h"
+#include "number_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@ int32_t files_fail(tn_scope *s, const char *reader, const char *path, int32_t st
     int n = snprintf(text, sizeof text, "%s: '%.400s': ", reader, path);
     va_list list;
     va_start(list, format);
-    vsnprintf(text + n, sizeof text - (size_t)n, format, list);
+    plain_vsnprintf(text + n, sizeof text - (size_t)n, format, list);
     va_end(list);
     return tn_scope_fail(s, status, text);
 }

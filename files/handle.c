@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "handle.h"
+#include "number_text.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -43,7 +44,7 @@ void handle_begin(tn_context *ctx, const void *object, const char *format, ...)
     char text[160];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    plain_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     tn_debug_object_begin(ctx, object, text);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making, running and printing layers from their rows. */
 #include "layers.h"
+#include "number_text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -286,7 +287,7 @@ static int32_t check_options(tn_module *m)
         if (o->kind == NN_TEXT)
             snprintf(got, sizeof got, "'%.40s'", text_of(m, i));
         else
-            snprintf(got, sizeof got, "%g", nn_number(m, i));
+            plain_snprintf(got, sizeof got, "%g", nn_number(m, i));
         return nn_fail(m, TN_E_ARGUMENT, "%s '%s': %s: got %s, expected %s", m->class->name,
                        nn_label(m, path, sizeof path), o->name, got, expected);
     }
@@ -467,13 +468,13 @@ static void print_float(double v, char *text, uint64_t bytes)
 {
     int digits = 1;
     for (; digits < 17; digits++) {
-        snprintf(text, bytes, "%.*g", digits, v);
-        if (strtod(text, NULL) == v) break;
+        plain_snprintf(text, bytes, "%.*g", digits, v);
+        if (plain_strtod(text, NULL) == v) break;
     }
     double size = fabs(v);
     if (size >= 1e-4 && size < 1e16) {
         int decimals = digits - 1 - (int)floor(log10(size));
-        snprintf(text, bytes, "%.*f", decimals > 0 ? decimals : 0, v);
+        plain_snprintf(text, bytes, "%.*f", decimals > 0 ? decimals : 0, v);
     }
     if (!strpbrk(text, ".en")) snprintf(text + strlen(text), bytes - strlen(text), ".0");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree of modules: building and asking; module_tree.c does what concerns all of a tree. */
 #include "module.h"
+#include "number_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,11 +86,11 @@ int32_t tn_module_fail(tn_module *m, int32_t code, const char *text)
 }
 
 /* The text of a function that ends with "const char *format, ...". */
-#define FORMAT(text, format)                     \
-    char text[1024];                             \
-    va_list args;                                \
-    va_start(args, format);                      \
-    vsnprintf(text, sizeof(text), format, args); \
+#define FORMAT(text, format)                           \
+    char text[1024];                                   \
+    va_list args;                                      \
+    va_start(args, format);                            \
+    plain_vsnprintf(text, sizeof(text), format, args); \
     va_end(args)
 
 int32_t nn_fail(tn_module *m, int32_t code, const char *format, ...)
@@ -152,7 +153,7 @@ void nn_print(nn_text *t, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int need = vsnprintf(NULL, 0, format, args);
+    int need = plain_vsnprintf(NULL, 0, format, args);
     va_end(args);
     if (need >= 0 && t->bytes + (uint64_t)need + 1 > t->room) {
         uint64_t room = 2 * (t->bytes + (uint64_t)need) + 256;
@@ -162,7 +163,7 @@ void nn_print(nn_text *t, const char *format, ...)
         if (!grown) need = -1;
     }
     if (need >= 0) {
-        vsnprintf(t->text + t->bytes, t->room - t->bytes, format, again);
+        plain_vsnprintf(t->text + t->bytes, t->room - t->bytes, format, again);
         t->bytes += (uint64_t)need;
     }
     va_end(again);

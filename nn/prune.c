@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pruning as in torch.nn.utils.prune: a parameter becomes NAME_orig times NAME_mask. */
 #include "computed.h"
+#include "number_text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ __attribute__((format(printf, 3, 4))) static int32_t refuse(const pruned *p, int
     const int n = snprintf(text, sizeof text, "%s: ", p->call);
     va_list args;
     va_start(args, format);
-    vsnprintf(text + n, sizeof text - (size_t)n, format, args);
+    plain_vsnprintf(text + n, sizeof text - (size_t)n, format, args);
     va_end(args);
     return tn_scope_fail(NULL, status, text);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "number_text.h"
 #include "optimizer.h"
 
 struct tn_average {
@@ -52,7 +53,7 @@ tn_average *tn_average_create(tn_module *module, double decay)
     if (!a->values || !a->means) tn_scope_fail(s, TN_E_OUT_OF_MEMORY, NULL);
     if (!(decay >= 0 && decay <= 1)) {
         char text[96];
-        snprintf(text, sizeof text, "tn_average_create: decay must be from 0 to 1, got %g", decay);
+        plain_snprintf(text, sizeof text, "tn_average_create: decay must be from 0 to 1, got %g", decay);
         tn_scope_fail(s, TN_E_ARGUMENT, text);
     }
     for (int64_t i = 0; i < all.count && !tn_scope_failed(s); i++) {

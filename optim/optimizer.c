@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups and steps of optimisers. The formulas are in rules.c, the state dict in state.c. */
 #include "optimizer.h"
+#include "number_text.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -460,14 +461,15 @@ static int32_t read_step(tn_scope *s, const tn_optimizer *o, const tn_step_optio
     if (!out->has_defaults && out->lr_scale == 0) out->lr_scale = TN_NOT_GIVEN;
     const int32_t has_lr = out->lr != TN_NOT_GIVEN, has_scale = out->lr_scale != TN_NOT_GIVEN;
     if (has_lr && has_scale)
-        snprintf(text, sizeof text, "step: got lr %g and lr_scale %g, expected one of them", out->lr,
-                 out->lr_scale);
+        plain_snprintf(text, sizeof text, "step: got lr %g and lr_scale %g, expected one of them", out->lr,
+                       out->lr_scale);
     else if (has_lr && !(out->lr >= 0 && isfinite(out->lr)))
-        snprintf(text, sizeof text, "step: lr must be 0 or more, and finite, got %g", out->lr);
+        plain_snprintf(text, sizeof text, "step: lr must be 0 or more, and finite, got %g", out->lr);
     else if (has_scale && !(out->lr_scale >= 0 && isfinite(out->lr_scale)))
-        snprintf(text, sizeof text, "step: lr_scale must be 0 or more, and finite, got %g", out->lr_scale);
+        plain_snprintf(text, sizeof text, "step: lr_scale must be 0 or more, and finite, got %g",
+                       out->lr_scale);
     else if (!(out->clip_norm >= 0))
-        snprintf(text, sizeof text, "step: clip_norm must be 0 or more, got %g", out->clip_norm);
+        plain_snprintf(text, sizeof text, "step: clip_norm must be 0 or more, got %g", out->clip_norm);
     return *text ? optim_fail(s, TN_E_ARGUMENT, o, text) : TN_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "number_text.h"
 
 /* Of the area of the curves, in the units of the picture. */
 #define WIDTH  720.0
@@ -285,7 +286,9 @@ int32_t tn_plot_svg_with(const char *path, tn_series_list series, const tn_plot_
     if (!reason) {
         plot p = {.to = file.to};
         measure(&p, series, options);
+        locale_t before = plain_locale_begin();
         put_picture(&p, series, options);
+        plain_locale_end(before);
         reason = tn_replace_end(&file, 1);
     }
     return reason ? refuse(TN_E_IO, path, strerror(reason)) : TN_OK;

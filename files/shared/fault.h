@@ -4,8 +4,7 @@
 #ifndef TENON_FILES_FAULT_H
 #define TENON_FILES_FAULT_H
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "number_text.h"
 
 #define FAULT_BYTES 640
 
@@ -15,7 +14,7 @@ static inline const char *fault(char text[FAULT_BYTES], const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(text, FAULT_BYTES, format, args);
+    plain_vsnprintf(text, FAULT_BYTES, format, args);
     va_end(args);
     return text;
 }

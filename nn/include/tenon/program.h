@@ -62,7 +62,7 @@ TN_API int32_t tn_replace_begin(TN_OUT tn_replacement *r, const char *path) TN_A
 TN_API int32_t tn_replace_end(tn_replacement *r, int32_t is_good) TN_ANY_THREAD;
 
 /* A text made as printf makes it, for names and paths: tn_text(s, "h.%d.weight", i). Lives as long as the scope. "" on a scope
- * that has failed, which it fails when out of memory. */
+ * that has failed, which it fails when out of memory. Fractions have the decimal point of the program's locale. */
 TN_API const char *tn_text(tn_scope *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*

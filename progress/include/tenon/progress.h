@@ -55,7 +55,7 @@ static inline tn_progress *tn_progress_create(const char *label, int64_t steps,
 TN_API int32_t tn_progress_step(TN_NULLABLE tn_progress *p);
 /* For a run that goes on at a later step: these steps are done, and do not count for the speed. */
 TN_API void tn_progress_start_at(TN_NULLABLE tn_progress *p, int64_t steps);
-/* Writes the line, with the text at its end. `format` as in printf. */
+/* Writes the line, with the text at its end. `format` as in printf: fractions of the line have the decimal point of the locale. */
 TN_API void tn_progress_show(TN_NULLABLE tn_progress *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Ends the line. */
