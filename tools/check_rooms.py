@@ -3,7 +3,8 @@
 """Checks of the rooms that include paths cannot make, and of calls that the library may not make.
 
 The top meson.build gives each room an include path with the rooms that it may see. This script looks for the rest:
-includes that climb out of a room ("../core/x.h"), client headers in plugins, and calls that print or end the process.
+includes that climb out of a room ("../core/x.h"), client headers in plugins, calls that print or end the process, and
+calls that read or write the decimal point of the program's locale.
 Prints every breach; exits with 1 if there is one.
 """
 import re
@@ -18,6 +19,14 @@ FORBIDDEN = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_ex
 # The functions that print: lines of the log, where the environment asks for them, and a program's main function in a header; and the
 # one that ends a process, which it has made.
 PRINTS = {"core/log.c": "write_to_stderr", "files/handle.c": "write_to_stderr", "data/workers.c": "start_worker", "nn/include/tenon/program.h": "tn_main"}
+# The decimal point of these is the one of the program's locale. core/number_text.h and files/shared/number_text.h have the same
+# with a point.
+BY_LOCALE = re.compile(r"(?<![\w.>])(strto[fd]|strtold|atof|v(?:f|s|sn|as|d)printf)\s*\(")
+FORMATTED = re.compile(r"(?<![\w.>])((?:f|s|sn|as|d)printf|[fs]?scanf)\s*\(")
+FRACTION = re.compile(r"%[-+#0*]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?[lL]?[aefgAEFG]")
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+# What may call them: the functions instead of them, and those whose format the program gives.
+KNOWS_LOCALES = {"core/number_text.c", "files/shared/number_text.h", "nn/program.c", "progress/line.c"}
 # Headers that vendors may not see: they declare functions of the library.
 CLIENT_ONLY = {"tenon.h", "autograd.h", "inspect.h", "io.h", "trace.h"}
 SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cu", ".cl"}
@@ -71,6 +80,32 @@ def check_calls(path, code):
         yield f"{path}:{number}: library code may not call {match[1] or match[2]}"
 
 
+def arguments(text, at):
+    """From an opening bracket to its closing one."""
+    depth = 0
+    for match in re.finditer(STRING.pattern + "|[()]", text[at:]):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if not depth:
+            return text[at:at + match.end()]
+    return text[at:]
+
+
+def check_numbers(path, text):
+    """A file that calls plain_locale_begin may print numbers by itself. Plugins have no such functions, and print no fractions."""
+    if path.parts[0] not in LIBRARY or str(path) in KNOWS_LOCALES:
+        return
+    text = re.sub(r"/\*.*?\*/", blank, text, flags=re.S)
+    is_plugin = path.parts[0] == "plugins"
+    found = [m for m in BY_LOCALE.finditer(text) if not (is_plugin and m[1] == "vsnprintf")]
+    if is_plugin:
+        found += [m for s in STRING.finditer(text) for m in [re.search(f"({FRACTION.pattern})", s[0].replace("%%", ""))] if m]
+    elif "plain_locale_begin" not in text:
+        found += [m for m in FORMATTED.finditer(text) if FRACTION.search(arguments(text, m.end() - 1).replace("%%", ""))]
+    for match in found:
+        number = text.count("\n", 0, match.start()) + 1
+        yield f"{path}:{number}: the decimal point of {match[1]} is the one of the program's locale: see number_text.h"
+
+
 def check(root):
     breaches, files = [], 0
     for room in ROOMS:
@@ -78,8 +113,9 @@ def check(root):
             if file.suffix not in SUFFIXES:
                 continue
             path = file.relative_to(root)
-            code = code_of(file.read_text())
-            breaches += [*check_includes(root, path, code), *check_calls(path, code)]
+            text = file.read_text()
+            code = code_of(text)
+            breaches += [*check_includes(root, path, code), *check_calls(path, code), *check_numbers(path, text)]
             files += 1
     return breaches, files
 
