@@ -299,6 +299,7 @@ int32_t tn_npy_save(tn_scope *s, const char *path, tn_tensor *t)
     char text[64 * TN_MAX_RANK + 256];
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     if (!path || !t) return data_fail(s, TN_E_ARGUMENT, "npy", path, "argument 'path' or 't': it is NULL");
+    if (!*path) return data_fail(s, TN_E_ARGUMENT, "npy", path, "argument 'path': it is empty");
     size_t head = make_header(t, text, sizeof text);
     if (!head)
         return data_fail(s, TN_E_UNSUPPORTED, "npy", path, "NumPy has no dtype %s",

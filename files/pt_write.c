@@ -2,15 +2,15 @@
 /* Writes files of PyTorch; pt.c says what they are. Tensors that share a storage share its record, which has all its bytes. */
 #include <tenon/files.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zip.h>
 
 #include "bytes.h"
 #include "pickle.h"
+#include "replacement.h"
+#include "zip_sink.h"
 
 static void put_opcode(byte_buffer *w, uint8_t opcode)
 {
@@ -61,6 +61,7 @@ typedef struct stored {
 
 typedef struct writer {
     tn_scope *scope;
+    const char *path;
     tn_named_tensors tensors;
     int64_t *storage_of; /* of each tensor: its number, which is the key of its record */
     stored *storages;
@@ -219,52 +220,75 @@ static int32_t check_tensors(tn_scope *s, tn_named_tensors tensors)
     return tn_scope_failed(s);
 }
 
+/* ---- The file ---------------------------------------------------------------------------------------- */
+
+static int32_t write_fail(writer *w, int32_t is_memory, const char *why)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "pt: '%.400s' cannot be written: %s", w->path,
+             is_memory ? "out of host memory" : why);
+    return tn_scope_fail(w->scope, is_memory ? TN_E_OUT_OF_MEMORY : TN_E_IO, text);
+}
+
+static int32_t add_records(writer *w, zip_t *zip)
+{
+    int32_t good = add_record(zip, "archive/data.pkl", w->pickle.bytes, w->pickle.count) &&
+                   add_record(zip, "archive/byteorder", "little", 6) &&
+                   add_record(zip, "archive/version", "3\n", 2);
+    for (int64_t i = 0; good && i < w->count; i++) {
+        const tn_tensor *bytes = w->storages[i].bytes;
+        char name[48];
+        snprintf(name, sizeof name, "archive/data/%lld", (long long)i);
+        good = add_record(zip, name, tn_tensor_data(bytes), (uint64_t)tn_tensor_numel(bytes));
+    }
+    return good;
+}
+
+static int32_t write_archive(writer *w, int descriptor)
+{
+    zip_sink sink = {.descriptor = descriptor};
+    zip_source_t *source = w->pickle.failed ? NULL : zip_sink_source(&sink);
+    zip_t *zip = source ? zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, NULL) : NULL;
+    if (!zip) {
+        zip_source_free(source);
+        return write_fail(w, 1, NULL);
+    }
+    if (add_records(w, zip) && zip_close(zip) == 0) return TN_OK;
+    write_fail(w, zip_error_code_zip(zip_get_error(zip)) == ZIP_ER_MEMORY, zip_strerror(zip));
+    zip_discard(zip);
+    return tn_scope_failed(w->scope);
+}
+
+static void write_file(writer *w)
+{
+    tni_replacement file;
+    if (tni_is_special_file(w->path)) {
+        write_fail(w, 0, "not a regular file");
+        return;
+    }
+    int32_t failed = tni_replacement_begin(&file, w->path), status = TN_OK;
+    if (!failed) {
+        status = write_archive(w, file.descriptor);
+        failed = tni_replacement_end(&file, !status);
+    }
+    if (failed && !status) write_fail(w, 0, strerror(failed));
+}
+
 int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors)
 {
     if (tn_scope_failed(s)) return tn_scope_failed(s);
     tn_scope_options options = {.size = sizeof options, .grad_mode = TN_GRAD_OFF};
     tn_scope *own = tn_scope_open_child(s, &options);
-    writer w = {.scope = own, .tensors = tensors};
-    zip_t *zip = NULL;
-    char *real = NULL;
-    int32_t is_file = 1;
-    int code = 0;
-    if (!path) tn_scope_fail(own, TN_E_ARGUMENT, "pt: argument 'path': it is NULL");
+    writer w = {.scope = own, .path = path, .tensors = tensors};
+    if (!path || !*path)
+        tn_scope_fail(own, TN_E_ARGUMENT,
+                      path ? "pt: argument 'path': it is empty" : "pt: argument 'path': it is NULL");
     check_tensors(own, tensors);
     w.storage_of = tn_scope_memory(own, (uint64_t)(tensors.count + 1) * sizeof *w.storage_of);
     w.storages = tn_scope_memory(own, (uint64_t)(tensors.count + 1) * sizeof *w.storages);
     if (!tn_scope_failed(own)) find_storages(&w);
     if (!tn_scope_failed(own)) put_dictionary(&w);
-    if (!tn_scope_failed(own)) {
-        struct stat there;
-        if (lstat(path, &there) == 0 && S_ISLNK(there.st_mode))
-            real = realpath(path, NULL);                             /* the link stays one */
-        is_file = stat(path, &there) != 0 || S_ISREG(there.st_mode); /* libzip does not look */
-        if (is_file) zip = zip_open(real ? real : path, ZIP_CREATE | ZIP_TRUNCATE, &code);
-    }
-    int32_t good =
-        zip && !w.pickle.failed && add_record(zip, "archive/data.pkl", w.pickle.bytes, w.pickle.count) &&
-        add_record(zip, "archive/byteorder", "little", 6) && add_record(zip, "archive/version", "3\n", 2);
-    for (int64_t i = 0; good && i < w.count; i++) {
-        const tn_tensor *bytes = w.storages[i].bytes;
-        char name[48];
-        snprintf(name, sizeof name, "archive/data/%lld", (long long)i);
-        good = add_record(zip, name, tn_tensor_data(bytes), (uint64_t)tn_tensor_numel(bytes));
-    }
-    if (good && zip_close(zip) == 0) {
-        zip = NULL;
-    } else if (!tn_scope_failed(own)) {
-        char text[1024];
-        int32_t is_memory = w.pickle.failed || code == ZIP_ER_MEMORY;
-        snprintf(text, sizeof text, "pt: '%.400s' cannot be written: %s", path,
-                 is_memory ? "out of host memory"
-                 : zip     ? zip_strerror(zip)
-                 : is_file ? strerror(errno)
-                           : "not a regular file");
-        tn_scope_fail(own, is_memory ? TN_E_OUT_OF_MEMORY : TN_E_IO, text);
-    }
-    if (zip) zip_discard(zip);
-    free(real);
+    if (!tn_scope_failed(own)) write_file(&w);
     free(w.pickle.bytes);
     return tn_scope_close(own);
 }

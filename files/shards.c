@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "replacement.h"
+
 #define INDEX  "model.safetensors.index.json"
 #define SINGLE "model.safetensors"
 
@@ -20,6 +22,7 @@ typedef struct writer {
     int64_t *shard_of; /* of each tensor, from 1 on */
     int64_t shards;
     uint64_t bytes;
+    char index[PATH_MAX], index_new[PATH_MAX];
 } writer;
 
 static int32_t write_fail(writer *w, int32_t status, const char *what)
@@ -50,23 +53,43 @@ static int32_t deal(writer *w, uint64_t most)
     return TN_OK;
 }
 
-static int32_t path_of_shard(writer *w, int64_t shard, const char *end, char path[PATH_MAX])
+/* Paths of a file and of the new one that will replace it; a link stays one. */
+static int32_t find_paths(writer *w, const char *name, char path[PATH_MAX], char path_new[PATH_MAX])
 {
-    int n = w->shards == 1 ? snprintf(path, PATH_MAX, "%s/" SINGLE "%s", w->folder, end)
-                           : snprintf(path, PATH_MAX, "%s/model-%05lld-of-%05lld.safetensors%s", w->folder,
-                                      (long long)shard, (long long)w->shards, end);
-    return n < PATH_MAX ? TN_OK : write_fail(w, TN_E_IO, strerror(ENAMETOOLONG));
+    char link[PATH_MAX];
+    int32_t failed = ENAMETOOLONG;
+    if (snprintf(link, PATH_MAX, "%s/%s", w->folder, name) < PATH_MAX) failed = tni_follow_links(link, path);
+    if (!failed && snprintf(path_new, PATH_MAX, "%s.new", path) >= PATH_MAX) failed = ENAMETOOLONG;
+    return failed ? write_fail(w, TN_E_IO, strerror(failed)) : TN_OK;
+}
+
+static int32_t paths_of_shard(writer *w, int64_t shard, char path[PATH_MAX], char path_new[PATH_MAX])
+{
+    char name[64] = SINGLE;
+    if (w->shards > 1)
+        snprintf(name, sizeof name, "model-%05lld-of-%05lld.safetensors", (long long)shard,
+                 (long long)w->shards);
+    return find_paths(w, name, path, path_new);
+}
+
+/* A new file that has mode, owner and group of the old one before there is anything in it. */
+static int32_t begin_new(writer *w, const char *path_new, const char *path)
+{
+    const int32_t failed = tni_file_like(path_new, path);
+    return failed ? write_fail(w, TN_E_IO, strerror(failed)) : TN_OK;
 }
 
 static int32_t write_shard(writer *w, int64_t shard)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], path_new[PATH_MAX];
     tn_named_tensor *list = tn_scope_memory(w->scope, (uint64_t)(w->tensors.count + 1) * sizeof *list);
     int64_t n = 0;
     for (int64_t i = 0; list && i < w->tensors.count; i++)
         if (w->shard_of[i] == shard) list[n++] = w->tensors.data[i];
-    if (!list || path_of_shard(w, shard, ".new", path)) return tn_scope_failed(w->scope);
-    return tn_safetensors_save(w->scope, path, list, (uint64_t)n, (const char *const[]){"format", "pt"}, 1);
+    if (!list || paths_of_shard(w, shard, path, path_new) || begin_new(w, path_new, path))
+        return tn_scope_failed(w->scope);
+    return tn_safetensors_save(w->scope, path_new, list, (uint64_t)n, (const char *const[]){"format", "pt"},
+                               1);
 }
 
 static char *index_text(const writer *w)
@@ -86,10 +109,11 @@ static char *index_text(const writer *w)
     return text;
 }
 
-static int32_t write_index(writer *w, const char *path)
+static int32_t write_index(writer *w)
 {
+    if (begin_new(w, w->index_new, w->index)) return tn_scope_failed(w->scope);
     char *text = index_text(w);
-    FILE *file = text ? fopen(path, "wbe") : NULL;
+    FILE *file = text ? fopen(w->index_new, "wbe") : NULL;
     int32_t good = file && fputs(text, file) >= 0 && fputc('\n', file) == '\n' && fflush(file) == 0 &&
                    fsync(fileno(file)) == 0;
     if (file && fclose(file)) good = 0;
@@ -100,44 +124,40 @@ static int32_t write_index(writer *w, const char *path)
 }
 
 /* Renames what was written; the index of shards last, or away if there is one file. */
-static int32_t replace(writer *w, const char *index, const char *index_new)
+static int32_t replace(writer *w)
 {
-    char from[PATH_MAX], to[PATH_MAX];
+    char path[PATH_MAX], path_new[PATH_MAX];
     for (int64_t i = 1; i <= w->shards; i++) {
-        if (path_of_shard(w, i, ".new", from) || path_of_shard(w, i, "", to))
-            return tn_scope_failed(w->scope);
-        if (rename(from, to)) return write_fail(w, TN_E_IO, strerror(errno));
+        if (paths_of_shard(w, i, path, path_new)) return tn_scope_failed(w->scope);
+        if (rename(path_new, path)) return write_fail(w, TN_E_IO, strerror(errno));
     }
-    int failed = w->shards > 1 ? rename(index_new, index) : unlink(index) && errno != ENOENT;
+    snprintf(path, sizeof path, "%s/" INDEX, w->folder); /* a link goes, and not what it leads to */
+    int failed = w->shards > 1 ? rename(w->index_new, w->index) : unlink(path) && errno != ENOENT;
     return failed ? write_fail(w, TN_E_IO, strerror(errno)) : TN_OK;
 }
 
-static void remove_new(writer *w, const char *index_new)
+static void remove_new(writer *w)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], path_new[PATH_MAX];
     for (int64_t i = 1; i <= w->shards; i++)
-        if (!path_of_shard(w, i, ".new", path)) unlink(path);
-    unlink(index_new);
+        if (!paths_of_shard(w, i, path, path_new)) unlink(path_new);
+    if (w->index_new[0]) unlink(w->index_new);
 }
 
 int32_t tn_shards_save(tn_scope *scope, const char *folder, tn_named_tensors tensors, uint64_t most_bytes)
 {
-    char index[PATH_MAX], index_new[PATH_MAX];
     if (tn_scope_failed(scope)) return tn_scope_failed(scope);
-    if (!folder || !most_bytes || (tensors.count && !tensors.data))
+    if (!folder || !*folder || !most_bytes || (tensors.count && !tensors.data))
         return tn_scope_fail(scope, TN_E_ARGUMENT,
-                             "shards: argument 'folder', 'tensors' or 'most_bytes': it is NULL or 0");
+                             "shards: argument 'folder', 'tensors' or 'most_bytes': it is NULL, empty or 0");
     writer w = {.scope = tn_scope_open_child(scope, NULL), .folder = folder, .tensors = tensors};
     w.shard_of = tn_scope_memory(w.scope, (uint64_t)(tensors.count + 1) * sizeof *w.shard_of);
-    if (snprintf(index_new, sizeof index_new, "%s/" INDEX ".new", folder) >= PATH_MAX)
-        write_fail(&w, TN_E_IO, strerror(ENAMETOOLONG));
-    snprintf(index, sizeof index, "%s/" INDEX, folder);
-    if (!tn_scope_failed(w.scope) && mkdir(folder, 0777) && errno != EEXIST)
-        write_fail(&w, TN_E_IO, strerror(errno));
+    if (mkdir(folder, 0777) && errno != EEXIST) write_fail(&w, TN_E_IO, strerror(errno));
+    if (!tn_scope_failed(w.scope)) find_paths(&w, INDEX, w.index, w.index_new);
     if (!tn_scope_failed(w.scope)) deal(&w, most_bytes);
     for (int64_t i = 1; i <= w.shards && !tn_scope_failed(w.scope); i++) write_shard(&w, i);
-    if (!tn_scope_failed(w.scope) && w.shards > 1) write_index(&w, index_new);
-    if (!tn_scope_failed(w.scope)) replace(&w, index, index_new);
-    if (tn_scope_failed(w.scope)) remove_new(&w, index_new);
+    if (!tn_scope_failed(w.scope) && w.shards > 1) write_index(&w);
+    if (!tn_scope_failed(w.scope)) replace(&w);
+    if (tn_scope_failed(w.scope)) remove_new(&w);
     return tn_scope_close(w.scope);
 }

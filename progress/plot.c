@@ -263,6 +263,7 @@ static int32_t refuse(int32_t status, const char *path, const char *why)
 static const char *find_fault(const char *path, tn_series_list series, const tn_plot_options *o)
 {
     if (!path) return "argument 'path' is NULL";
+    if (!*path) return "argument 'path' is empty";
     if (series.count < 0 || (series.count && !series.data)) return "argument 'series' is no list";
     for (int64_t k = 0; k < series.count; k++) {
         const tn_series *s = &series.data[k];

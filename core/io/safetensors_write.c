@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing safetensors files. Everything is checked before a file is made; it is written beside its final
- * place, forced to the disk and then renamed, so that whatever fails, the old file is still there. Larger
- * elements come first, so all data lie aligned.
+ * Writing safetensors files. Everything is checked before a file is made, which replaces the old one when all of it is
+ * on the disk: whatever fails, the old file is still there. Larger elements come first, so all data lie aligned.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <tenon/io.h>
 #include <unistd.h>
 #include "core/io/safetensors.h"
+#include "core/replacement/replacement.h"
 #include "core/scope.h"
 #include "core/transfer.h"
 
@@ -214,56 +211,19 @@ static int32_t write_content(const writer *w, const char *header)
     if (!status) status = write_all(w, header, length);
     if (!status) status = write_all(w, padding, padded - length);
     for (uint64_t i = 0; i < w->count && !status; i++) status = write_tensor(w, w->order[i]->tensor);
-    if (!status && fsync(w->descriptor)) status = io_error(w, "writing");
     return status;
-}
-
-/* The folder's entry must reach the disk, too. File systems that cannot do it lose nothing. */
-static void sync_folder(const char *path)
-{
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    uint64_t length = slash == path ? 1 : slash ? (uint64_t)(slash - path) : 0;
-    snprintf(folder, sizeof folder, "%.*s", (int)length, path);
-    int descriptor = open(length ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    (void)fsync(descriptor);
-    close(descriptor);
-}
-
-/* Opens a new file beside `path`; its name goes to `temporary`. */
-static int32_t open_temporary(writer *w, char temporary[PATH_MAX])
-{
-    for (uint32_t tries = 0; tries < 100; tries++) {
-        int n = snprintf(temporary, PATH_MAX, "%s.%d-%u.tmp", w->path, (int)getpid(), tries);
-        if (n >= PATH_MAX) return tni_error(TN_E_IO, "%s: the path is too long", w->path);
-        w->descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->descriptor >= 0) return TN_OK;
-        if (errno != EEXIST) break;
-    }
-    return io_error(w, "making a file beside it");
 }
 
 static int32_t write_file(writer *w, const char *header)
 {
-    char temporary[PATH_MAX];
-    struct stat there;
+    tni_replacement file;
     /* Renaming would put a file in the place of a device, and privileged programs may. */
-    if (stat(w->path, &there) == 0 && !S_ISREG(there.st_mode))
-        return tni_error(TN_E_IO, "%s: not a regular file", w->path);
-    char real[PATH_MAX];
-    if (lstat(w->path, &there) == 0 && S_ISLNK(there.st_mode) && realpath(w->path, real))
-        w->path = real; /* the link stays one */
-    int32_t status = open_temporary(w, temporary);
-    if (status) return status;
-    status = write_content(w, header);
-    if (close(w->descriptor) && !status) status = io_error(w, "closing");
-    if (!status && rename(temporary, w->path)) status = io_error(w, "renaming");
-    if (status)
-        unlink(temporary);
-    else
-        sync_folder(w->path);
-    return status;
+    if (tni_is_special_file(w->path)) return tni_error(TN_E_IO, "%s: not a regular file", w->path);
+    if ((errno = tni_replacement_begin(&file, w->path))) return io_error(w, "making a file beside it");
+    w->descriptor = file.descriptor;
+    int32_t status = write_content(w, header), failed = tni_replacement_end(&file, !status);
+    errno = failed;
+    return failed && !status ? io_error(w, "replacing it") : status;
 }
 
 static int32_t save(tn_context *ctx, const char *path, const tn_named_tensor *tensors, uint64_t count,
@@ -273,6 +233,7 @@ static int32_t save(tn_context *ctx, const char *path, const tn_named_tensor *te
     char *header = NULL;
     if (!path || (count && !tensors) || (n_metadata && !metadata))
         return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: path, tensors or metadata is NULL");
+    if (!*path) return tni_error(TN_E_ARGUMENT, "tn_safetensors_save: argument 'path': it is empty");
     w.order = tni_alloc(ctx, (count + 1) * sizeof *w.order);
     if (!w.order) return TN_E_OUT_OF_MEMORY;
     int32_t status = check_all(&w, tensors);

@@ -88,6 +88,11 @@ CALL(int, pthread_create, (pthread_t * out, const pthread_attr_t *a, void *(*run
      (out, a, run, user), FAILED_STATUS)
 CALL(int, sched_getaffinity, (pid_t process, size_t bytes, cpu_set_t *out), (process, bytes, out), FAILED_INT)
 CALL(int, rename, (const char *from, const char *to), (from, to), FAILED_INT)
+CALL(int, renameat, (int from_folder, const char *from, int to_folder, const char *to),
+     (from_folder, from, to_folder, to), FAILED_INT)
+CALL(int, linkat, (int from_folder, const char *from, int to_folder, const char *to, int flags),
+     (from_folder, from, to_folder, to, flags), FAILED_INT)
+CALL(int, fchmod, (int fd, mode_t mode), (fd, mode), FAILED_INT)
 CALL(int, mkostemp, (char *path, int flags), (path, flags), FAILED_INT)
 CALL(int, pipe2, (int ends[2], int flags), (ends, flags), FAILED_INT)
 CALL(int, poll, (struct pollfd * list, nfds_t count, int ms), (list, count, ms), FAILED_INT)
@@ -141,6 +146,18 @@ int open(const char *path, int flags, ...)
     if (fails()) return -1;
     if (!next) find(&next, "open");
     return next(path, flags, mode);
+}
+
+int openat(int folder, const char *path, int flags, ...)
+{
+    static int (*next)(int, const char *, int, ...);
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    if (fails()) return -1;
+    if (!next) find(&next, "openat");
+    return next(folder, path, flags, mode);
 }
 
 /* Commands with a number or without an argument. */

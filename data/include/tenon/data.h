@@ -38,7 +38,7 @@ TN_API TN_SCOPED tn_tensor *tn_idx_read(tn_scope *s, const char *path);
 TN_API TN_SCOPED tn_tensor *tn_npy_read(tn_scope *s, const char *path);
 /* All arrays of an .npz, under their names without ".npy". The list belongs to the scope. */
 TN_API tn_named_tensors tn_npz_read(tn_scope *s, const char *path);
-/* Writes what numpy.load reads, row-major. A temporary file replaces `path` at the end. */
+/* Writes what numpy.load reads, row-major. A new file replaces the old one at the end, as tn_safetensors_save does it. */
 TN_API int32_t tn_npy_save(tn_scope *s, const char *path, tn_tensor *t);
 
 /*

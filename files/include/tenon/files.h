@@ -43,9 +43,10 @@ TN_API TN_SCOPED tn_tensor *tn_pt_get(tn_scope *s, tn_pt *file, const char *name
 TN_API tn_named_tensors tn_pt_tensors(tn_scope *s, tn_pt *file, TN_NULLABLE const char *prefix);
 
 /*
- * Writes what torch.load gives as an ordered dictionary of tensors, such as a module's state (tn_module_tensors). A temporary
- * file replaces `path` at the end, so a failure leaves the old file. Returns the status. Tensors that
- * share a storage share it in the file, which holds all of its bytes: save a clone of a small view of a large tensor.
+ * Writes what torch.load gives as an ordered dictionary of tensors, such as a module's state (tn_module_tensors). A new
+ * file replaces the old one at the end as tn_safetensors_save does it, so a failure leaves the old one. Returns the status.
+ * Tensors that share a storage share it in the file, which holds all of its bytes: save a clone of a small view of a large
+ * tensor.
  */
 TN_API int32_t tn_pt_save(tn_scope *s, const char *path, tn_named_tensors tensors);
 

@@ -51,12 +51,13 @@ TN_BEGIN_DECLS
 
 /*
  * A file that replaces another as a whole: between the two calls the program writes to r.to, and a failure leaves the old
- * file. A link stays one: the file that it leads to is replaced. What is not a file (a pipe, /dev/null) is written as it is.
- * Return 0 or a number of errno; after a failed begin there is no end. `is_good` 0: the old file stays.
+ * file. The new one gets the old one's mode, and its owner and group where the process may set them. A link stays one: the
+ * file that it leads to is replaced, or made. What is not a file (a pipe, /dev/null) is written as it is. Return 0 or a number
+ * of errno; after a failed begin there is no end. `is_good` 0: the old file stays.
  */
 typedef struct tn_replacement {
     FILE *to;
-    char *path, *other; /* private */
+    void *file, *reserved; /* private */
 } tn_replacement;
 TN_API int32_t tn_replace_begin(TN_OUT tn_replacement *r, const char *path) TN_ANY_THREAD;
 TN_API int32_t tn_replace_end(tn_replacement *r, int32_t is_good) TN_ANY_THREAD;
