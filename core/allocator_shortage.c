@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device is out of memory: the error that says where its memory is, in PyTorch's words, and the observers. */
 #include <stdio.h>
+#include <sys/resource.h>
 #include "core/allocator_history.h"
 #include "core/number_text.h"
 #include "core/text.h"
@@ -49,6 +50,23 @@ static void look_around(struct tni_allocator *a, tn_memory_shortage *s)
     }
 }
 
+/* Limits of the process itself, which the memory of the machine says nothing about: ulimit, systemd's LimitAS. */
+static void add_limits_of_process(const tn_memory_shortage *s, tni_text *t)
+{
+    static const struct {
+        int which;
+        const char *what;
+    } limits[] = {{RLIMIT_AS, "address space (RLIMIT_AS)"}, {RLIMIT_DATA, "data (RLIMIT_DATA)"}};
+    char size[SIZE_BYTES];
+    struct rlimit limit;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        if (getrlimit(limits[i].which, &limit) || limit.rlim_cur == RLIM_INFINITY) continue;
+        if (s->total_bytes && limit.rlim_cur > s->total_bytes) continue;
+        tni_text_add(t, " The process may have at most %s of %s.", size_text(limit.rlim_cur, size),
+                     limits[i].what);
+    }
+}
+
 static void write_text(const tn_memory_shortage *s, const char *device, tni_text *t)
 {
     char size[SIZE_BYTES], other[SIZE_BYTES];
@@ -57,6 +75,7 @@ static void write_text(const tn_memory_shortage *s, const char *device, tni_text
     if (s->total_bytes)
         tni_text_add(t, " The device has a total capacity of %s of which %s is free.",
                      size_text(s->total_bytes, size), size_text(s->free_bytes, other));
+    if (TN_DEVICE_TYPE(s->device) == TN_INTERNED_CPU) add_limits_of_process(s, t);
     tni_text_add(t, " %s is allocated by tensors", size_text(s->allocated_bytes, size));
     if (s->private_bytes)
         tni_text_add(t, ", with %s in private pools and graphs", size_text(s->private_bytes, size));

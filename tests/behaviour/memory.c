@@ -9,7 +9,9 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/types.h>
+#include <tenon/plugin.h>
 #include <tenon/tenon.h>
 
 static tn_context *ctx, *other;
@@ -327,6 +329,37 @@ Test(user_allocator, an_error_of_the_cpu_counts_small_tensors)
 #ifndef __SANITIZE_ADDRESS__ /* with it each block is an allocation of its own, and there is no list */
     cr_expect_not_null(strstr(text, " The largest allocation is 64 bytes."), "%s", text);
 #endif
+    tn_scope_close(s);
+}
+
+/* Below the memory of the machine, else it says nothing; sanitizers need more address space than that. */
+static void limit_the_process(int which)
+{
+    uint64_t unused, total;
+    struct rlimit limit;
+    cr_assert_eq(tn_device_memory(ctx, TN_CPU, &unused, &total), TN_OK);
+    cr_assert_eq(getrlimit(which, &limit), 0);
+    limit.rlim_cur = total / 2;
+    cr_assert_eq(setrlimit(which, &limit), 0);
+}
+
+Test(user_allocator, limits_of_the_process_are_named)
+{
+    if (TN_SANITIZER) return;
+    tn_scope *s = tn_scope_open(ctx);
+    cr_assert_eq(tn_memory_set_limit(ctx, TN_CPU, 64 << 20), TN_OK);
+    tn_empty(s, TN_INTS(1 << 30), .dtype = TN_FLOAT32, .device = TN_CPU);
+    const char *text = tn_scope_failed(s) ? tn_scope_error(s)->message : "no error";
+    cr_expect_null(strstr(text, "The process may have"), "%s", text);
+    tn_scope_clear(s);
+    limit_the_process(RLIMIT_AS);
+    limit_the_process(RLIMIT_DATA);
+    tn_empty(s, TN_INTS(1 << 30), .dtype = TN_FLOAT32, .device = TN_CPU);
+    text = tn_scope_failed(s) ? tn_scope_error(s)->message : "no error";
+    cr_expect_not_null(strstr(text, " is free. The process may have at most "), "%s", text);
+    cr_expect_not_null(strstr(text, " of address space (RLIMIT_AS). The process may have at most "), "%s",
+                       text);
+    cr_expect_not_null(strstr(text, " of data (RLIMIT_DATA)."), "%s", text);
     tn_scope_close(s);
 }
 
