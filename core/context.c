@@ -444,7 +444,7 @@ int32_t tn_get_deterministic(const tn_context *ctx)
 
 void tn_set_call_flags(tn_context *ctx, uint32_t flags, uint32_t mask)
 {
-    if (!ctx) return;
+    if (tni_context_check(ctx)) return;
     mask &= ~TNI_CALL_INTERNAL;
     uint32_t before = atomic_load_explicit(&ctx->call_flags, memory_order_relaxed);
     while (!atomic_compare_exchange_weak(&ctx->call_flags, &before, (before & ~mask) | (flags & mask)))
@@ -458,7 +458,7 @@ uint32_t tn_get_call_flags(const tn_context *ctx)
 
 void tn_set_num_threads(tn_context *ctx, int32_t threads)
 {
-    if (!ctx) return;
+    if (tni_context_check(ctx)) return;
     atomic_store_explicit(&ctx->threads, threads > 0 ? threads : core_count(), memory_order_relaxed);
 }
 

@@ -137,7 +137,7 @@ static int32_t count_of_type(tn_context *ctx, const char *name)
 int32_t tn_device_count(tn_context *ctx, const char *type)
 {
     ranking r;
-    if (!ctx && tni_context_check(ctx)) return 0;
+    if (tni_context_check(ctx)) return 0;
     if (type) return count_of_type(ctx, type);
     rank_devices(ctx, &r);
     return (int32_t)r.distinct;

@@ -295,9 +295,9 @@ static const pending_row *nth_pending(const tni_registry *r, uint32_t i, uint32_
 
 uint32_t tn_inspect_unused_row_count(tn_context *ctx)
 {
-    tni_registry *r = ctx ? ctx->registry : NULL;
     uint32_t count = 0;
-    if (!r) return 0;
+    if (tni_context_check(ctx)) return 0;
+    tni_registry *r = ctx->registry;
     pthread_mutex_lock(&r->lock);
     nth_pending(r, UINT32_MAX, &count);
     pthread_mutex_unlock(&r->lock);
@@ -306,10 +306,12 @@ uint32_t tn_inspect_unused_row_count(tn_context *ctx)
 
 int32_t tn_inspect_unused_row(tn_context *ctx, uint32_t i, tn_unused_row_info *out)
 {
-    tni_registry *r = ctx ? ctx->registry : NULL;
+    int32_t status = tni_context_check(ctx);
     tn_unused_row_info info = {0};
     uint32_t count;
-    if (!r || !out) return tni_error(TN_E_ARGUMENT, "inspect: an argument is NULL");
+    if (status) return status;
+    tni_registry *r = ctx->registry;
+    if (!out) return tni_error(TN_E_ARGUMENT, "inspect: an argument is NULL");
     pthread_mutex_lock(&r->lock);
     const pending_row *p = nth_pending(r, i, &count);
     if (p)

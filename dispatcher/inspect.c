@@ -22,8 +22,9 @@ static tni_op *nth(tn_context *ctx, uint32_t i)
 
 uint32_t tn_inspect_operator_count(tn_context *ctx)
 {
-    tni_registry *r = ctx ? ctx->registry : NULL;
-    uint32_t count = r ? atomic_load(&r->count) : 0, n = 0;
+    if (tni_context_check(ctx)) return 0;
+    tni_registry *r = ctx->registry;
+    uint32_t count = atomic_load(&r->count), n = 0;
     for (uint32_t number = 1; number < count; number++) {
         n += !tni_op_get(r, number)->removed;
     }
@@ -68,8 +69,9 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
 
 int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, tn_operator_info *out)
 {
-    if (ctx && tni_context_check(ctx)) return TN_E_FORKED;
-    tni_op *op = ctx ? nth(ctx, i) : NULL;
+    int32_t status = tni_context_check(ctx);
+    if (status) return status;
+    tni_op *op = nth(ctx, i);
     if (!op || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no operator at position %u", i);
     return describe(ctx, op, out);
 }
@@ -87,7 +89,7 @@ static tni_op *by_number(tn_context *ctx, uint32_t number)
 int32_t tn_inspect_operator_by_number(tn_context *ctx, uint32_t number, tn_operator_info *out)
 {
     tni_op *op = by_number(ctx, number);
-    return op && out ? describe(ctx, op, out) : TN_E_NOT_FOUND;
+    return op ? describe(ctx, op, out) : tn_last_error()->code;
 }
 
 uint32_t tn_inspect_argument_count(tn_context *ctx, uint32_t number, int32_t returns)
@@ -102,7 +104,7 @@ int32_t tn_inspect_argument(tn_context *ctx, uint32_t number, int32_t returns, u
     const tni_op *op = by_number(ctx, number);
     const tni_argument *a;
     tn_argument_info info;
-    if (!op) return TN_E_NOT_FOUND;
+    if (!op) return tn_last_error()->code;
     if (!out || i >= (returns ? op->schema->n_returns : op->schema->n_args)) {
         return tni_error(TN_E_NOT_FOUND, "inspect: %s has no argument %u", tni_op_name(op), i);
     }
@@ -143,7 +145,8 @@ int32_t tn_inspect_kernel(tn_context *ctx, uint32_t number, uint32_t i, tn_kerne
 {
     const tni_op *op = by_number(ctx, number);
     uint32_t count;
-    const tni_kernel *k = op ? nth_kernel(op, i, &count) : NULL;
+    if (!op) return tn_last_error()->code;
+    const tni_kernel *k = nth_kernel(op, i, &count);
     tn_kernel_info info;
     if (!k || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no kernel %u of operator %u", i, number);
     info = (tn_kernel_info){.strides = k->row.strides,
@@ -217,5 +220,6 @@ void tn_inspect_fallback_reset(tn_context *ctx)
 
 void tn_set_fallback_policy(tn_context *ctx, uint32_t policy)
 {
-    if (ctx && policy <= TN_FALLBACK_ERROR) atomic_store(&ctx->registry->fallback_policy, policy);
+    if (!tni_context_check(ctx) && policy <= TN_FALLBACK_ERROR)
+        atomic_store(&ctx->registry->fallback_policy, policy);
 }

@@ -462,9 +462,15 @@ Test(program, calls_are_refused_after_fork)
     tn_tensor *x = tn_ones(s, TN_INTS(2));
     pid_t child = fork();
     if (!child) {
-        int ok = !tn_add(s, x, x) && tn_scope_failed(s) == TN_E_FORKED &&
-                 strstr(tn_scope_error(s)->message, "cannot be used after fork") &&
-                 tn_scope_close(s) == TN_E_FORKED;
+        tn_set_num_threads(ctx, 3);
+        int ok = tn_last_error()->code == TN_E_FORKED;
+        tn_clear_error();
+        ok = ok && tn_device_count(ctx, "cpu") == 0 && tn_last_error()->code == TN_E_FORKED;
+        tn_clear_error();
+        ok = ok && tn_device_count(ctx, NULL) == 0 && tn_last_error()->code == TN_E_FORKED;
+        ok = ok && !tn_add(s, x, x) && tn_scope_failed(s) == TN_E_FORKED &&
+             strstr(tn_scope_error(s)->message, "cannot be used after fork") &&
+             tn_scope_close(s) == TN_E_FORKED;
         _exit(ok ? 0 : 1);
     }
     expect_success_of(child);
