@@ -170,6 +170,23 @@ static void free_interned(tn_context *ctx)
     tni_vector_finish(ctx, &ctx->vendor_dtypes, sizeof(char *));
 }
 
+/*
+ * With TN_CONTEXT_DEBUG_HANDLES, what the program destroys stays for good, so that a second use is found: its calls are refused
+ * like those of a child after a fork. Only in malloc's memory, since the program may end an allocator or a log of its own now.
+ */
+static int32_t keep_dead(tn_context *ctx)
+{
+    static tn_context *dead; /* a checker of leaks finds all by it */
+    if (!ctx->ended || ctx->allocator.alloc != default_alloc) return 0;
+    if (ctx->log_user != ctx) ctx->log = NULL;
+    pthread_mutex_lock(&contexts_lock);
+    ctx->next_of_process = dead;
+    dead = ctx;
+    pthread_mutex_unlock(&contexts_lock);
+    atomic_fetch_or(&ctx->flags, TNI_CONTEXT_FORKED);
+    return 1;
+}
+
 /* Frees what is left after the rooms have gone. */
 static void free_context(tn_context *ctx)
 {
@@ -182,6 +199,7 @@ static void free_context(tn_context *ctx)
     tni_memory_flush(ctx);
     pthread_mutex_destroy(&ctx->findings_lock);
     pthread_mutex_destroy(&ctx->lock);
+    if (keep_dead(ctx)) return;
     tn_host_allocator allocator = ctx->allocator;
     allocator.free(allocator.user, ctx, sizeof(*ctx));
 }
@@ -279,7 +297,9 @@ int32_t tn_context_create(const tn_context_options *options, tn_context **out)
 
 void tn_context_destroy(tn_context *ctx)
 {
-    if (!ctx || tni_context_is_forked(ctx)) return;
+    if (!ctx || !tni_handle_may_end(ctx, &ctx->ended, "context", __builtin_return_address(0))) return;
+    if (tni_context_is_forked(ctx)) return;
+    if (ctx->flags & TN_CONTEXT_DEBUG_HANDLES) tni_handle_mark_dead(&ctx->ended);
     tni_profile_close(ctx);
     tni_debug_report(ctx);
     atomic_fetch_add_explicit(&ctx->owners, WHILE_COUNTING, memory_order_relaxed);
@@ -350,6 +370,8 @@ int32_t tni_context_check(tn_context *ctx)
     if (TNI_UNLIKELY(!ctx))
         return tni_error(TN_E_ARGUMENT, "the context is NULL: making it failed, or it was left out");
     if (TNI_LIKELY(!tni_context_is_forked(ctx))) return TN_OK;
+    int32_t status = tni_handle_check(ctx, &ctx->ended, "context");
+    if (status) return status;
     return tni_error(TN_E_FORKED,
                      "the context was made by process %ld and cannot be used after fork in process %ld",
                      (long)ctx->pid, (long)getpid());

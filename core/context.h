@@ -32,7 +32,8 @@ typedef struct tni_autograd_hooks {
 /* A storage that several tensors show was moved by a resize: from then on calls bring the descriptors of
  * their arguments up to date. */
 #define TNI_CONTEXT_MOVED 0x80000000u
-/* The context was made before a fork, and this process is the child: calls answer TN_E_FORKED. */
+/* The context was made before a fork, and this process is the child: calls answer TN_E_FORKED. Or it is dead, see
+ * context.c, and they answer TN_E_DEAD_HANDLE. */
 #define TNI_CONTEXT_FORKED 0x40000000u
 /* TENON_DEBUG=leaks: what begins and ends is told to core/debug.h. */
 #define TNI_CONTEXT_LEAKS 0x20000000u
@@ -51,6 +52,9 @@ typedef struct tni_memory_observer {
     uint64_t handle; /* 0: free */
 } tni_memory_observer;
 
+/* A member of an object of the program, 0 while it is alive; see handle.h. */
+typedef uint32_t tni_handle_mark;
+
 struct tn_context {
     uint64_t id; /* never reused in a process */
     tn_host_allocator allocator;
@@ -62,6 +66,7 @@ struct tn_context {
     _Atomic(uint32_t) call_flags;    /* TN_CALL_... that every call of a kernel has, TNI_CALL_PROFILED */
     _Atomic(uint32_t) lacked_memory; /* an allocation has failed */
     _Atomic(int32_t) threads;
+    tni_handle_mark ended;           /* with TN_CONTEXT_DEBUG_HANDLES: the program has destroyed it */
     pid_t pid;                       /* of the process that made it */
     tn_context *previous_of_process; /* in the list of all contexts, see context.c */
     tn_context *next_of_process;
@@ -108,14 +113,14 @@ void tni_contexts_each(void (*f)(tn_context *ctx, const void *of), const void *o
 /* Keeps the context's memory until tni_context_unown; every storage holds one. */
 void tni_context_own(tn_context *ctx);
 void tni_context_unown(tn_context *ctx);
-/* 1 in a process forked from the one that made the context: its locks are as they happened to be. */
+/* 1 in a process forked from the one that made the context, whose locks are as they happened to be; and for a dead one. */
 static inline int32_t tni_context_is_forked(const tn_context *ctx)
 {
     return (atomic_load_explicit(&ctx->flags, memory_order_relaxed) & TNI_CONTEXT_FORKED) != 0;
 }
 /* The text of an interned number for messages, "unknown" for another number. */
 const char *tni_interned_name(tn_context *ctx, uint32_t id);
-/* TN_OK, or the error of a context that is NULL or was made before a fork. */
+/* TN_OK, or the error of a context that is NULL, dead, or was made before a fork. */
 int32_t tni_context_check(tn_context *ctx);
 /* Logs if there is a sink; see log.c. */
 void tni_log(tn_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -50,6 +50,11 @@ void tni_handle_free(tn_context *ctx, void *memory, uint64_t bytes, tni_handle_m
     while (!atomic_compare_exchange_weak(&ctx->dead_handles, &kept->next, kept)) continue;
 }
 
+void tni_handle_mark_dead(tni_handle_mark *mark)
+{
+    *mark = DEAD;
+}
+
 void tn_debug_object_begin(tn_context *ctx, const void *object, const char *what)
 {
     if (ctx && object && what && !tni_context_is_forked(ctx)) tni_handle_made(ctx, object, what);

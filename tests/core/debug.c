@@ -325,6 +325,56 @@ Test(debug, objects_that_are_released_twice_are_errors)
     cr_assert_eq(cpu.closed, 1, "the dead objects do not keep the context");
 }
 
+/* A tensor keeps the context that the program has destroyed. */
+Test(debug, a_context_that_is_destroyed_twice_is_an_error)
+{
+    tn_context *ctx = watched("handles");
+    tn_scope *s = tn_scope_open(ctx);
+    tn_tensor *kept = tn_retain(tn_from_data(s, TN_FLOAT32, TN_INTS(2), (float[2]){0}, TN_CPU));
+    tn_scope_close(s);
+    tn_context_destroy(ctx);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+    tn_context_destroy(ctx);
+    expect_dead("context was released and is released again at ");
+    cr_assert_eq(tn_tensor_numel(kept), 2);
+    tn_release(kept);
+}
+
+/* Its memory stays. The program's log may have ended with it, so the lines go nowhere. */
+Test(debug, calls_on_a_dead_context_are_errors)
+{
+    tn_context *ctx = watched("handles");
+    tn_context_destroy(ctx);
+    cr_assert_null(tn_scope_open(ctx));
+    cr_assert_eq(tn_last_error()->code, TN_E_DEAD_HANDLE);
+    cr_assert_str_eq(tn_last_error()->message, "context was released and is used again");
+    tn_clear_error();
+    cr_assert_eq(tn_intern(ctx, "text"), 0);
+    cr_assert_eq(tn_last_error()->code, TN_E_DEAD_HANDLE);
+    cr_assert_eq(tn_device_count(ctx, NULL), 0);
+    cr_assert_eq(tn_device_synchronize(ctx, TN_CPU), TN_E_DEAD_HANDLE);
+    tn_set_num_threads(ctx, 3);
+    tn_clear_error();
+    tn_context_destroy(ctx);
+    cr_assert_eq(tn_last_error()->code, TN_E_DEAD_HANDLE);
+    cr_assert_eq(l.count, 0, "%s", l.text);
+}
+
+static void use_dead_context(void)
+{
+    tn_context *ctx = NULL;
+    const tn_context_options options = {.size = sizeof options, .flags = TN_CONTEXT_NO_DISCOVERY};
+    if (tn_context_create(&options, &ctx)) return;
+    tn_context_destroy(ctx);
+    tn_scope_open(ctx);
+}
+
+Test(debug, a_dead_context_is_told_on_standard_error)
+{
+    setenv("TENON_DEBUG", "handles", 1);
+    cr_assert_str_eq(printed_by(use_dead_context), "tenon: error: context was released and is used again\n");
+}
+
 Test(debug, program_without_leaks_is_silent)
 {
     tn_context *ctx = watched("handles,leaks,nan");
