@@ -94,6 +94,8 @@ struct tn_context {
     struct tni_memory_options *memory_options;           /* of TENON_ALLOC_CONF, or NULL */
     char *alloc_conf;                                    /* its text */
     void (*tell_operators)(tn_context *ctx, int32_t on); /* dispatcher: see tni_current_operator; or NULL */
+    /* dispatcher: writes "; " and why no plugin offers a device type (NULL: any), or ""; or NULL */
+    void (*explain_missing)(tn_context *ctx, const char *type, char *out, uint64_t bytes);
     tni_memory_observer memory_observers[TNI_MEMORY_OBSERVERS]; /* under `lock` */
     uint64_t last_memory_observer;
     void *autograd_state; /* autograd */

@@ -205,9 +205,18 @@ static const char *type_names(tn_context *ctx, char *out, uint32_t bytes)
     return out;
 }
 
+static void no_type(tn_context *ctx, tn_device id, const char *missing, const char *name)
+{
+    char types[256], why[1100] = "";
+    const char *type = tni_interned_name(ctx, TN_DEVICE_TYPE(id & ~TN_DEVICE_MISSING));
+    if (ctx->explain_missing) ctx->explain_missing(ctx, type, why, sizeof why);
+    tni_error(TN_E_DEVICE, "%sdevice %s: no plugin offers this type (there are: %s)%s", missing, name,
+              type_names(ctx, types, sizeof types), why);
+}
+
 static tni_device *no_device(tn_context *ctx, tn_device id, tni_device_type *type)
 {
-    char name[160], types[256];
+    char name[160];
     const char *missing = id & TN_DEVICE_MISSING ? "missing " : "", *wish = secure_getenv("TENON_DEVICE");
     tn_device_format(ctx, id, name, sizeof name);
     if (*missing && wish && !strcmp(wish, name))
@@ -217,8 +226,7 @@ static tni_device *no_device(tn_context *ctx, tn_device id, tni_device_type *typ
     else if (TN_DEVICE_TYPE(id) == TN_INTERNED_META)
         tni_error(TN_E_DEVICE, "the 'meta' device holds no data and computes nothing");
     else if (!type)
-        tni_error(TN_E_DEVICE, "%sdevice %s: no plugin offers this type (there are: %s)", missing, name,
-                  type_names(ctx, types, sizeof types));
+        no_type(ctx, id, missing, name);
     else if (tni_device_type_enumerate(type))
         tni_error_wrap(TN_E_DEVICE, "%sdevice %s: %s", missing, name, tn_last_error()->message);
     else if (!type->count)

@@ -187,6 +187,15 @@ static void add_absent(tn_context *ctx, reason_text *r)
     }
 }
 
+/* Why there is no type at all. */
+static void add_missing(tn_context *ctx, reason_text *r)
+{
+    char why[1100] = "";
+    if (ctx->type_count || !ctx->explain_missing) return;
+    ctx->explain_missing(ctx, NULL, why, sizeof why);
+    add(r, "%s", why);
+}
+
 /* The other devices of the hardware of the ranking's device i. */
 static void add_twins(reason_text *r, const ranking *ranked, uint32_t i)
 {
@@ -207,6 +216,7 @@ static tn_device choose_best(tn_context *ctx, reason_text *r)
     if (!best || best->facts.device_class == TN_DEVICE_VIRTUAL) {
         add(r, "%s", best ? "only virtual devices are there, which must be asked for by name" : "no device");
         add_absent(ctx, r);
+        if (!best) add_missing(ctx, r);
         tni_error(TN_E_DEVICE, "no device to choose: %s", r->text);
         return TN_DEVICE_MISSING | TN_DEVICE(tn_intern(ctx, "best"), -1);
     }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <tenon/inspect.h>
 #include <unistd.h>
+#include "core/log.h"
 #include "dispatcher/plugin/allow.h"
 #include "dispatcher/plugin/shims.h"
 #include "dispatcher/plugin/trust.h"
@@ -78,6 +79,50 @@ static int32_t refuse_place(tni_discovery *d, const char *path, uint32_t state, 
     tni_candidate *c;
     int32_t status = candidate_add(d, path, &c);
     return status == TN_OK ? tni_candidate_set(d->ctx, c, state, reason->text) : status;
+}
+
+/* ---- What is missing --------------------------------------------------------------------------------- */
+
+/* The plugin of that type if it was refused, else what may have been one, else the first that was refused. */
+static const tni_candidate *find_cause(const tni_discovery *d, const char *type, int32_t has_others)
+{
+    const tni_candidate *unknown = NULL, *first = NULL;
+    for (uint32_t i = 0; i < d->candidates.count; i++) {
+        const tni_candidate *c = tni_candidate_at(d, i);
+        if (c->state == TN_CANDIDATE_LOADED || c->shim[0]) continue;
+        if (type && (strcmp(c->device_type, type) == 0 || strcmp(c->name, type) == 0)) return c;
+        if (!unknown && c->state == TN_CANDIDATE_FAILED && !c->device_type[0]) unknown = c;
+        if (!first) first = c;
+    }
+    return unknown || has_others ? unknown : first;
+}
+
+void tni_discovery_explain(const tni_discovery *d, const char *type, int32_t has_others, tni_reason *out)
+{
+    const tni_candidate *c = find_cause(d, type, has_others);
+    const char *place = !c ? NULL : c->manifest ? c->manifest : c->library;
+    out->text[0] = 0;
+    if (c && (!place || strstr(c->reason, place)))
+        tni_reason_add(out, "%s", c->reason);
+    else if (c)
+        tni_reason_add(out, "%s: %s", place, c->reason);
+    else if (!has_others && d->folders.count)
+        tni_reason_add(out, "'%s' has no manifest of a plugin", ((char **)d->folders.data)[0]);
+    if (d->folders.count || d->candidates.count) tni_reason_add(out, "'tenon doctor' shows all");
+}
+
+/* What is refused here is not loaded, so that nothing else would tell. */
+static void log_candidates(const tni_discovery *d)
+{
+    for (uint32_t i = 0; i < d->candidates.count; i++) {
+        const tni_candidate *c = tni_candidate_at(d, i);
+        if (c->state == TNI_CANDIDATE_READY) continue;
+        tni_log(d->ctx, c->state == TN_CANDIDATE_FAILED ? TN_LOG_WARN : TN_LOG_DEBUG, "plugin %s: %s",
+                c->name[0]    ? c->name
+                : c->manifest ? c->manifest
+                              : "?",
+                c->reason);
+    }
 }
 
 /* ---- Libraries --------------------------------------------------------------------------------------- */
@@ -310,7 +355,7 @@ static int32_t add_place(tni_discovery *d, const char *path, int32_t *status)
     return slot != NULL;
 }
 
-static int32_t take_place(void *user, const char *path, int32_t standard)
+static int32_t take_place(void *user, const char *path, const char *named_by)
 {
     walk *w = user;
     char resolved[PATH_MAX];
@@ -319,11 +364,14 @@ static int32_t take_place(void *user, const char *path, int32_t standard)
     int32_t status = TN_OK;
     if (path[0] != '/') {
         tni_reason_set(&reason, TN_E_STATE, "refused: '%s' in the search path is not absolute", path);
+        if (named_by) tni_reason_add(&reason, "%s names it", named_by);
         return refuse_place(w->d, path, TN_CANDIDATE_FAILED, &reason);
     }
     if (!realpath(path, resolved) || stat(resolved, &file) != 0) {
+        int32_t is_absent = errno == ENOENT || errno == ENOTDIR;
         tni_reason_set(&reason, TN_E_IO, "cannot search '%s': %s", path, strerror(errno));
-        if (!standard) return refuse_place(w->d, path, TN_CANDIDATE_FAILED, &reason);
+        if (named_by) tni_reason_add(&reason, "%s names it", named_by);
+        if (named_by || !is_absent) return refuse_place(w->d, path, TN_CANDIDATE_FAILED, &reason);
         add_place(w->d, path, &status);
         return status;
     }
@@ -331,8 +379,8 @@ static int32_t take_place(void *user, const char *path, int32_t standard)
     int32_t sound = S_ISDIR(file.st_mode) ? tni_trust_check(resolved, &file, &reason)
                                           : tni_trust_check_folder(resolved, &reason);
     if (sound != TN_OK) return refuse_place(w->d, resolved, TN_CANDIDATE_FAILED, &reason);
-    return S_ISDIR(file.st_mode) ? take_folder(w, resolved, standard)
-                                 : take_manifest(w, resolved, standard, 0);
+    return S_ISDIR(file.st_mode) ? take_folder(w, resolved, !named_by)
+                                 : take_manifest(w, resolved, !named_by, 0);
 }
 
 int32_t tni_discover(tn_context *ctx, const tni_plugin_settings *settings, tni_discovery *d)
@@ -340,7 +388,10 @@ int32_t tni_discover(tn_context *ctx, const tni_plugin_settings *settings, tni_d
     walk w = {d, settings, 0};
     *d = (tni_discovery){.ctx = ctx};
     int32_t status = tni_search_path_walk(settings, take_place, &w);
-    if (status != TN_OK) tni_discovery_finish(d);
+    if (status != TN_OK)
+        tni_discovery_finish(d);
+    else
+        log_candidates(d);
     return status;
 }
 

@@ -51,6 +51,12 @@ static inline tni_candidate *tni_candidate_at(const tni_discovery *d, uint32_t i
 int32_t tni_discover_library(tni_discovery *d, const char *path, TN_OUT tni_candidate **out);
 /* Adds a candidate for a shim that was requested and has no file. */
 int32_t tni_discover_nothing(tni_discovery *d, const char *shim, TN_OUT tni_candidate **out);
+/*
+ * Why no plugin offers a device type (NULL: any at all), as far as the candidates tell, and where all of them are shown;
+ * "" if none was looked for. `has_others`: plugins with other types are loaded.
+ */
+void tni_discovery_explain(const tni_discovery *d, const char *type, int32_t has_others,
+                           TN_OUT tni_reason *out);
 /* Sets state and reason. */
 int32_t tni_candidate_set(tn_context *ctx, tni_candidate *c, uint32_t state, const char *reason);
 /* Replaces one string of a candidate. */

@@ -4,6 +4,7 @@
  * candidates, opens libraries by path. If a plugin fails, only its own device is missing: the context is made
  * all the same, and the reason is kept.
  */
+#include <stdio.h>
 #include <string.h>
 #include <tenon/inspect.h>
 #include <unistd.h>
@@ -289,6 +290,20 @@ static int32_t load_shims(plugins *all, const tni_shim_wishes *wishes)
     return TN_OK;
 }
 
+/* ---- Missing devices --------------------------------------------------------------------------------- */
+
+/* See tn_context.explain_missing. Plugins may ask while they are loaded, with the lock held: then there is no reason. */
+static void explain_missing(tn_context *ctx, const char *type, char *out, uint64_t bytes)
+{
+    plugins *all = ctx->plugins;
+    tni_reason reason = {""};
+    if (all && pthread_mutex_trylock(&all->lock) == 0) {
+        tni_discovery_explain(&all->found, type, ctx->type_count > 0, &reason);
+        pthread_mutex_unlock(&all->lock);
+    }
+    snprintf(out, bytes, "%s%s", reason.text[0] ? "; " : "", reason.text);
+}
+
 /* ---- The room ---------------------------------------------------------------------------------------- */
 
 static void destroy(tn_context *ctx, plugins *all)
@@ -323,6 +338,7 @@ int32_t tni_plugins_init(tn_context *ctx, const tn_context_options *options)
     all->found.ctx = ctx;
     all->settings = tni_plugin_settings_read(ctx, options);
     ctx->plugins = all;
+    ctx->explain_missing = explain_missing;
     status = tni_shim_wishes_read(options, &wishes);
     all->settings.shims = wishes.asked;
     if (status == TN_OK && !(ctx->flags & TN_CONTEXT_NO_DISCOVERY))

@@ -30,12 +30,16 @@ tni_plugin_settings tni_plugin_settings_read(tn_context *ctx, const tn_context_o
 {
     tni_plugin_settings s = {
         .path = environment("TENON_PLUGIN_PATH"),
+        .path_from = "TENON_PLUGIN_PATH",
         .add = environment("TENON_PLUGIN_ADD"),
         .select = environment("TENON_PLUGIN_SELECT"),
         .disable = environment("TENON_PLUGIN_DISABLE"),
         .probe = probe_setting(ctx),
     };
-    if (options && options->plugin_path) s.path = options->plugin_path;
+    if (options && options->plugin_path) {
+        s.path = options->plugin_path;
+        s.path_from = "the option plugin_path";
+    }
     return s;
 }
 
@@ -56,11 +60,11 @@ static int32_t next_item(const char **list, char separator, char *item, size_t b
     return 0;
 }
 
-static int32_t walk_list(const char *list, tni_place_fn place, void *user)
+static int32_t walk_list(const char *list, const char *named_by, tni_place_fn place, void *user)
 {
     char item[PATH_MAX];
     int32_t status = TN_OK;
-    while (status == TN_OK && next_item(&list, ':', item, sizeof(item))) status = place(user, item, 0);
+    while (status == TN_OK && next_item(&list, ':', item, sizeof(item))) status = place(user, item, named_by);
     return status;
 }
 
@@ -72,18 +76,19 @@ int32_t tni_standard_folders_walk(tni_place_fn place, void *user)
     if (slash) {
         *slash = 0;
         snprintf(folder, sizeof(folder), "%s/tenon/plugins", library);
-        status = place(user, folder, 1);
+        status = place(user, folder, NULL);
     }
     if (status == TN_OK && !(slash && strcmp(folder, TNI_PLUGIN_FOLDER) == 0))
-        status = place(user, TNI_PLUGIN_FOLDER, 1);
+        status = place(user, TNI_PLUGIN_FOLDER, NULL);
     return status;
 }
 
 int32_t tni_search_path_walk(const tni_plugin_settings *settings, tni_place_fn place, void *user)
 {
-    int32_t status =
-        settings->path ? walk_list(settings->path, place, user) : tni_standard_folders_walk(place, user);
-    if (status == TN_OK && settings->add) status = walk_list(settings->add, place, user);
+    const char *from = settings->path_from ? settings->path_from : "the search path";
+    int32_t status = settings->path ? walk_list(settings->path, from, place, user)
+                                    : tni_standard_folders_walk(place, user);
+    if (status == TN_OK && settings->add) status = walk_list(settings->add, "TENON_PLUGIN_ADD", place, user);
     return status;
 }
 

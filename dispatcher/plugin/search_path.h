@@ -23,6 +23,7 @@
 /* NULL: not set. */
 typedef struct tni_plugin_settings {
     const char *path;
+    const char *path_from; /* the variable or the option, for reasons */
     const char *add;
     const char *select;
     const char *disable;
@@ -33,9 +34,9 @@ typedef struct tni_plugin_settings {
 /* From the options (may be NULL) and the environment; strings are borrowed from them. */
 tni_plugin_settings tni_plugin_settings_read(tn_context *ctx, const tn_context_options *options);
 
-/* Called for each place in order. `standard` places may be missing and are trusted. A status other than TN_OK ends
- * the walk. */
-typedef int32_t (*tni_place_fn)(void *user, const char *path, int32_t standard);
+/* Called for each place in order. `named_by`: the variable or the option; NULL for the standard places, which may be
+ * missing and are trusted. A status other than TN_OK ends the walk. */
+typedef int32_t (*tni_place_fn)(void *user, const char *path, const char *named_by);
 int32_t tni_standard_folders_walk(tni_place_fn place, void *user);
 int32_t tni_search_path_walk(const tni_plugin_settings *settings, tni_place_fn place, void *user);
 /* 1 if a plugin of that name may be loaded; else 0 and the reason. */
