@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that replaces another as a whole. Until all of it is on the disk it has no name, where the file system can do that
- * (O_TMPFILE), else .tenon-NUMBERS.tmp in the same folder. It gets the mode of the file that it replaces, and where the
- * process may, its owner and group. A link stays one: the file that it leads to is replaced, or made.
+ * (O_TMPFILE). Then, or else from the beginning, it is .tenon-NUMBERS.tmp in the same folder. It gets the mode of the file that
+ * it replaces, and where the process may, its owner and group. A link stays one: the file that it leads to is replaced, or made.
  *
  * Must know nothing of Tenon: libtenon-train compiles this part, too. Functions return 0 or a number of errno.
  */

@@ -111,12 +111,12 @@ void tni_discovery_explain(const tni_discovery *d, const char *type, int32_t has
     if (d->folders.count || d->candidates.count) tni_reason_add(out, "'tenon doctor' shows all");
 }
 
-/* What is refused here is not loaded, so that nothing else would tell. */
+/* What is refused here is not loaded, so that nothing else would tell. A shim that nobody asked for is no news. */
 static void log_candidates(const tni_discovery *d)
 {
     for (uint32_t i = 0; i < d->candidates.count; i++) {
         const tni_candidate *c = tni_candidate_at(d, i);
-        if (c->state == TNI_CANDIDATE_READY) continue;
+        if (c->state == TNI_CANDIDATE_READY || (c->shim[0] && c->state == TN_CANDIDATE_SKIPPED)) continue;
         tni_log(d->ctx, c->state == TN_CANDIDATE_FAILED ? TN_LOG_WARN : TN_LOG_DEBUG, "plugin %s: %s",
                 c->name[0]    ? c->name
                 : c->manifest ? c->manifest

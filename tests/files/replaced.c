@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <tenon/checkpoint.h>
@@ -356,6 +357,30 @@ Test(replaced, a_killed_program_leaves_nothing)
     cr_expect_eq(count(), nameless >= 0 ? 2 : 3);
     put_old(path_of("file"), 0600);
     cr_expect_eq(by_program(path), 0, "what was left is no obstacle");
+}
+
+/* As on a full disk. */
+Test(replaced, what_cannot_be_written_leaves_the_old_file)
+{
+    struct rlimit before;
+    char start[8] = "";
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    EACH_SAVER(by)
+    {
+        put_old(path_of("file"), 0600);
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){2, before.rlim_max}), 0);
+        const int32_t status = by->save(path);
+        cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        cr_expect_eq(status, by->save == by_program ? EFBIG : TN_E_IO, "%s: status %d", by->name, status);
+        const char *text = tn_scope_failed(s) ? tn_scope_error(s)->message : tn_last_error()->message;
+        cr_expect(by->save == by_program || strstr(text, "File too large"), "%s: %s", by->name, text);
+        tn_scope_clear(s);
+        FILE *in = fopen(path, "r");
+        cr_expect(fread(start, 1, 4, in) == 3 && strcmp(start, "old") == 0, "%s", by->name);
+        fclose(in);
+        cr_expect_eq(count(), 1, "%s: something is left", by->name);
+    }
 }
 
 Test(replaced, shards)

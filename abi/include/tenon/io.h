@@ -17,9 +17,8 @@ typedef struct tn_named_tensor {
 } tn_named_tensor;
 
 /*
- * Writes tensors of any device and strides to `path`, row-major. A new file replaces the old one at the end, so a
- * failure leaves the old one. It keeps the old mode, and owner and group where the process may set them; a link stays
- * one, and the file that it leads to is replaced, or made. `metadata` has 2 * n_metadata texts: key, value, key, value, ...; may be
+ * Writes tensors of any device and strides to `path`, row-major. A new file of the same mode replaces the old one at the end
+ * (also one that a link leads to), so a failure leaves the old one. `metadata` has 2 * n_metadata texts: key, value, ...; may be
  * NULL. Returns the status, TN_E_IO if the file cannot be written.
  */
 TN_API int32_t tn_safetensors_save(tn_scope *s, const char *path, const tn_named_tensor *tensors,
