@@ -4,6 +4,7 @@
  * threads belongs to the calling thread and can be set for one call.
  */
 #include "onednn.h"
+#include "support/signals.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -123,11 +124,17 @@ void cpu_onednn_end(const cpu_onednn *dnn, int token)
 
 /* ---- Steps ------------------------------------------------------------------------------------------- */
 
-bool cpu_onednn_is_fast(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
+/* The name of the implementation ("ref:any", "gemm:jit", "x64:gemm:jit", "brg:avx512_core"). */
+static const char *name_of(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
 {
     const char *name = NULL;
-    return dnn->primitive_desc_query(d, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name &&
-           strncmp(name, "ref", 3) != 0;
+    return dnn->primitive_desc_query(d, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name ? name
+                                                                                                    : "ref";
+}
+
+bool cpu_onednn_is_fast(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
+{
+    return strncmp(name_of(dnn, d), "ref", 3) != 0;
 }
 
 bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_step *out)
@@ -138,8 +145,31 @@ bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_on
         out->scratch = *scratch;
         out->scratch_bytes = (int64_t)dnn->memory_desc_get_size(scratch);
     }
+    /* Primitives remember the number of threads, and those of one thread make no others. */
+    if (strstr(name_of(dnn, d), "gemm:"))
+        out->signals =
+            dnn->omp_get_max_threads() > 1 ? CPU_ONEDNN_SIGNALS_BLOCKED : CPU_ONEDNN_ALL_SIGNALS_BLOCKED;
     dnn->primitive_desc_destroy(d);
     return made;
+}
+
+static dnnl_status_t run_blocked(const cpu_onednn *dnn, const cpu_onednn_step *step, dnnl_stream_t stream,
+                                 int count, const dnnl_exec_arg_t *args)
+{
+    dnnl_status_t status;
+    if (step->signals == CPU_ONEDNN_ALL_SIGNALS_BLOCKED) {
+        uint64_t before = cpu_signals_block_all();
+        status = dnn->primitive_execute(step->primitive, stream, count, args);
+        cpu_signals_restore_all(before);
+    } else if (step->signals == CPU_ONEDNN_SIGNALS_BLOCKED) {
+        sigset_t before;
+        cpu_signals_block(&before);
+        status = dnn->primitive_execute(step->primitive, stream, count, args);
+        cpu_signals_restore(&before);
+    } else {
+        status = dnn->primitive_execute(step->primitive, stream, count, args);
+    }
+    return status;
 }
 
 static dnnl_status_t execute(const cpu_onednn *dnn, const cpu_onednn_step *step,
@@ -156,7 +186,7 @@ static dnnl_status_t execute(const cpu_onednn *dnn, const cpu_onednn_step *step,
             dnn->memory_create(&args[made].memory, operands[made].layout, dnn->engine, operands[made].data);
         if (status != dnnl_success) break;
     }
-    if (status == dnnl_success) status = dnn->primitive_execute(step->primitive, stream, count, args);
+    if (status == dnnl_success) status = run_blocked(dnn, step, stream, count, args);
     if (status == dnnl_success) status = dnn->stream_wait(stream);
     while (made-- > 0) dnn->memory_destroy(args[made].memory);
     dnn->stream_destroy(stream);

@@ -71,6 +71,11 @@ typedef struct cpu_onednn_step {
     dnnl_primitive_t primitive; /* NULL: nothing to do */
     dnnl_memory_desc_t scratch;
     int64_t scratch_bytes;
+    enum {
+        CPU_ONEDNN_NO_SIGNALS_BLOCKED,
+        CPU_ONEDNN_SIGNALS_BLOCKED,
+        CPU_ONEDNN_ALL_SIGNALS_BLOCKED
+    } signals;
 } cpu_onednn_step;
 
 typedef struct cpu_onednn_operand {

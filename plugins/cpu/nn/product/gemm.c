@@ -30,6 +30,8 @@ CPU_KERNEL_TABLE(cpu_kernel_table cpu_gemm_table, CPU_GEMM_LISTS, cpu_gemm_kerne
 #define TILE_WORK (1 << 20)
 /* The most tiles; more would pack the operands too often. */
 #define MAX_TILES 16
+/* The most multiplications in one call of oneDNN, because signals are blocked meanwhile: some 50 milliseconds. */
+#define ONEDNN_MOST_WORK ((int64_t)1 << 32)
 /* Sizes of the panels of half types: three of 256 x 512 floats fit the second-level cache. */
 enum { PANEL_SIDE = 256, PANEL_DEPTH = 512 };
 
@@ -99,17 +101,40 @@ static void begin_with_bias(const cpu_gemm_kernels *kernels, cpu_gemm *g, int64_
     g->beta[0] = 1;
 }
 
+/* By oneDNN, some rows at a time. TN_E_UNSUPPORTED: `g` has the rows that are left. */
+static int32_t call_onednn(const tn_call *call, tn_dtype dtype, int32_t library, cpu_gemm *g, blas_view a,
+                           blas_view b)
+{
+    int64_t bytes = tn_dtype_bytes(dtype), most = g->m;
+    int32_t status = TN_OK;
+    if (dtype == TN_FLOAT32 && g->count <= 1) most = max_i64(192, ONEDNN_MOST_WORK / max_i64(1, g->n * g->k));
+    while (g->m > 0 && status == TN_OK) {
+        cpu_gemm part = *g;
+        part.m = min_i64(most, g->m);
+        if (library == CPU_GEMM_ONEDNN)
+            status = cpu_gemm_onednn(call, dtype, &part);
+        else
+            status = cpu_gemm_onednn_sgemm(&part, a.trans == CPU_BLAS_TRANS, a.lead,
+                                           b.trans == CPU_BLAS_TRANS, b.lead);
+        if (status != TN_OK) break;
+        g->a = (const char *)g->a + part.m * g->a_row * bytes;
+        g->c = (char *)g->c + part.m * g->c_row * bytes;
+        g->m -= part.m;
+    }
+    return status;
+}
+
 /* A and B are as BLAS wants them. */
 static int32_t call_library(const tn_call *call, tn_dtype dtype, int32_t library, cpu_gemm *g, blas_view a,
                             blas_view b)
 {
     const cpu_openblas *openblas;
     const cpu_gemm_kernels *kernels = cpu_gemm_kernels_of(dtype);
-    if (library == CPU_GEMM_ONEDNN) return cpu_gemm_onednn(call, dtype, g);
+    int32_t status = TN_E_UNSUPPORTED;
+    if (library == CPU_GEMM_ONEDNN_SGEMM) begin_with_bias(kernels, g, tn_dtype_bytes(dtype));
+    if (library != CPU_GEMM_OPENBLAS) status = call_onednn(call, dtype, library, g, a, b);
+    if (status != TN_E_UNSUPPORTED || g->count > 1 || !has_openblas(dtype)) return status;
     begin_with_bias(kernels, g, tn_dtype_bytes(dtype));
-    if (library == CPU_GEMM_ONEDNN_SGEMM && cpu_gemm_onednn_sgemm(g, a.trans == CPU_BLAS_TRANS, a.lead,
-                                                                  b.trans == CPU_BLAS_TRANS, b.lead) == TN_OK)
-        return TN_OK;
     openblas = cpu_openblas_get();
     if (openblas && g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->c_row <= INT_MAX)
         call_openblas(openblas, dtype, g, a, b);
@@ -273,22 +298,32 @@ static int32_t run_one(const tn_call *call, tn_dtype dtype, const cpu_gemm *g, i
     return cpu_gemm_with(call, dtype, cpu_gemm_choose(call, dtype, g), g);
 }
 
-int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
+/* At most `count` products of a batch, from the i-th on. */
+static cpu_gemm some_of(tn_dtype dtype, const cpu_gemm *g, int64_t i, int64_t count)
 {
     int64_t bytes = tn_dtype_bytes(dtype);
-    int32_t status = TN_E_UNSUPPORTED;
+    cpu_gemm some = *g;
+    some.count = min_i64(count, g->count - i);
+    some.a = (const char *)g->a + i * g->m * g->k * bytes;
+    some.b = (const char *)g->b + i * g->k * g->n * bytes;
+    some.c = (char *)g->c + i * g->m * g->n * bytes;
+    return some;
+}
+
+int32_t cpu_gemm_serial(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
+{
+    int64_t work = g->m * g->n * g->k, most = max_i64(1, ONEDNN_MOST_WORK / max_i64(1, work)), i = 0;
+    int32_t status = TN_OK;
     if (g->count <= 1) return run_one(call, dtype, g, SMALL_PRODUCT);
-    if (g->m * g->n * g->k > SMALL_PRODUCT && cpu_gemm_choose(call, dtype, g) != CPU_GEMM_OPENBLAS &&
-        !is_thin(dtype, g))
-        status = gemm_library(call, dtype, CPU_GEMM_ONEDNN, *g);
-    if (status != TN_E_UNSUPPORTED) return status;
-    status = TN_OK;
-    for (int64_t i = 0; i < g->count && status == TN_OK; i++) {
-        cpu_gemm one = *g;
-        one.count = 1;
-        one.a = (const char *)g->a + i * g->m * g->k * bytes;
-        one.b = (const char *)g->b + i * g->k * g->n * bytes;
-        one.c = (char *)g->c + i * g->m * g->n * bytes;
+    if (work > SMALL_PRODUCT && cpu_gemm_choose(call, dtype, g) != CPU_GEMM_OPENBLAS && !is_thin(dtype, g))
+        for (; i < g->count && status == TN_OK; i += most)
+            status = gemm_library(call, dtype, CPU_GEMM_ONEDNN, some_of(dtype, g, i, most));
+    if (status == TN_E_UNSUPPORTED) {
+        i -= most; /* the first products that oneDNN did not take */
+        status = TN_OK;
+    }
+    for (; i < g->count && status == TN_OK; i++) {
+        cpu_gemm one = some_of(dtype, g, i, 1);
         status = run_one(call, dtype, &one, has_openblas(dtype) ? SMALL_IN_BATCH : SMALL_PRODUCT);
     }
     return status;

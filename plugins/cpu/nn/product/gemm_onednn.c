@@ -5,6 +5,7 @@
  * thread, so a result depends on the product alone.
  */
 #include "gemm_onednn.h"
+#include "support/signals.h"
 #include "vendor/onednn.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -213,12 +214,15 @@ int32_t cpu_gemm_onednn_sgemm(const cpu_gemm *g, bool a_transposed, int64_t a_le
 {
     const cpu_onednn *dnn = cpu_onednn_get();
     dnnl_status_t status;
+    uint64_t signals;
     int token;
     if (!dnn) return TN_E_UNSUPPORTED;
     token = cpu_onednn_begin(dnn, 1);
+    signals = cpu_signals_block_all();
     status =
         dnn->sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', g->m, g->n, g->k, (float)g->alpha[0],
                    g->a, a_lead, g->b, b_lead, (float)g->beta[0], g->c, max_i64(g->c_row, g->n));
+    cpu_signals_restore_all(signals);
     cpu_onednn_end(dnn, token);
     return status == dnnl_success ? TN_OK : TN_E_UNSUPPORTED;
 }
