@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of cpu.h: dtype lists, errors, memory, parallel loops. */
 #include "cpu.h"
+#include "team.h"
 
 #include <omp.h>
 #include <stdarg.h>
@@ -63,8 +64,8 @@ int32_t cpu_thread_count(const tn_call *call)
 void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user)
 {
     int64_t grains = ceil_div(n, grain), threads = cpu_thread_count(call);
-    if (threads > grains) threads = grains;
-    if (threads <= 1 || omp_in_parallel()) {
+    threads = cpu_team_of(call, min_i64(threads, grains));
+    if (threads <= 1) {
         if (n > 0) fn(user, 0, n, 0);
         return;
     }
@@ -80,12 +81,13 @@ void cpu_parallel_for(const tn_call *call, int64_t n, int64_t grain, cpu_range_f
 
 void cpu_parallel_ranges(const tn_call *call, int64_t n, int64_t grain, cpu_range_fn fn, void *user)
 {
-    int64_t ranges = ceil_div(n, grain), threads = min_i64(cpu_thread_count(call), ranges);
-    if (threads <= 1 || omp_in_parallel()) {
+    int64_t ranges = ceil_div(n, grain);
+    int32_t threads = cpu_team_of(call, min_i64(cpu_thread_count(call), ranges));
+    if (threads <= 1) {
         for (int64_t begin = 0; begin < n; begin += grain) fn(user, begin, min_i64(begin + grain, n), 0);
         return;
     }
-#pragma omp parallel for schedule(dynamic) num_threads((int)threads)
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t i = 0; i < ranges; i++)
         fn(user, i * grain, min_i64((i + 1) * grain, n), (int32_t)omp_get_thread_num());
 }

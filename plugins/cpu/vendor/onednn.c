@@ -5,6 +5,7 @@
  */
 #include "onednn.h"
 #include "support/signals.h"
+#include "support/team.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -76,6 +77,7 @@ static void describe(void *library)
 static void open_library(void)
 {
     void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+    int (*pause)(int kind) = NULL;
     if (!library) {
         snprintf(description, sizeof description, "oneDNN is absent: %s", dlerror());
         return;
@@ -92,6 +94,8 @@ static void open_library(void)
     if (table.primitive_attr_create(&table.attr) != dnnl_success) return;
     if (table.primitive_attr_set_scratchpad_mode(table.attr, dnnl_scratchpad_mode_user) != dnnl_success)
         return;
+    if (!dlsym(library, "kmp_set_defaults") && find(library, "omp_pause_resource_all", &pause))
+        cpu_team_also_ends_by(pause);
     table.has_bfloat16 = ((unsigned)table.get_effective_cpu_isa() & BFLOAT16_ISA) == BFLOAT16_ISA;
     describe(library);
     opened = &table;

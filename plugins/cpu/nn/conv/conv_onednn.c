@@ -4,6 +4,7 @@
  * tensors that are neither row-major nor channels-last, and shapes that the plugin's own kernels compute faster.
  */
 #include "nn/contiguous.h"
+#include "support/team.h"
 #include "onednn_plan.h"
 #include <string.h>
 
@@ -47,7 +48,7 @@ static cpu_onednn_plan_key key_of(const tn_call *call, const cpu_conv *c, int32_
     key.geometry = *c;
     key.kind = kind;
     key.has_bias = has_bias;
-    key.threads = call->threads;
+    key.threads = cpu_team_of(call, call->threads);
     image_strides(x, key.strides[CPU_ONEDNN_PLAN_X]);
     image_strides(y, key.strides[CPU_ONEDNN_PLAN_Y]);
     for (uint32_t i = 0; i < w->rank; i++)
@@ -179,7 +180,7 @@ static int32_t run_key(const tn_call *call, const cpu_onednn_plan_key *key, cons
     int32_t status;
     int threads;
     if (!p.plan) return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN could not create the primitive");
-    threads = cpu_onednn_begin(dnn, call->threads);
+    threads = cpu_onednn_begin(dnn, (int32_t)key->threads);
     status = run_plan(&p);
     cpu_onednn_end(dnn, threads);
     cpu_onednn_plan_give_back(p.plan);
