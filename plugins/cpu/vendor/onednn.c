@@ -6,17 +6,21 @@
 #include "onednn.h"
 #include "support/signals.h"
 #include "support/team.h"
+#include "support/users.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Instruction sets are bit masks: those that include this one have it. */
 #define BFLOAT16_ISA ((unsigned)dnnl_cpu_isa_avx512_core_bf16)
 
 static cpu_onednn table;
-static const cpu_onednn *opened;
+static const cpu_onednn *_Atomic opened;
+static cpu_users users;
+static atomic_bool given_up;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char description[512];
 
@@ -73,6 +77,18 @@ static void describe(void *library)
              version()->patch, isa_name(isa()), file);
 }
 
+/* The library's objects are destroyed when the process ends, before those of the program that are older. This handler,
+ * registered after the library's, runs before it. */
+static void process_ends(void)
+{
+    atomic_store(&opened, NULL);
+    cpu_users_close(&users);
+}
+static void process_has_forked(void)
+{
+    cpu_users_forget(&users);
+}
+
 /* The library is never closed after its code has run: its threads and objects live as long as the process. */
 static void open_library(void)
 {
@@ -98,13 +114,30 @@ static void open_library(void)
         cpu_team_also_ends_by(pause);
     table.has_bfloat16 = ((unsigned)table.get_effective_cpu_isa() & BFLOAT16_ISA) == BFLOAT16_ISA;
     describe(library);
-    opened = &table;
+    /* Without the handler the process would crash at its end. */
+    if (pthread_atfork(NULL, NULL, process_has_forked) != 0 || atexit(process_ends) != 0) return;
+    atomic_store(&opened, &table);
 }
 
 const cpu_onednn *cpu_onednn_get(void)
 {
     pthread_once(&once, open_library);
-    return opened;
+    return atomic_load_explicit(&opened, memory_order_acquire);
+}
+
+bool cpu_onednn_was_given_up(void)
+{
+    return atomic_load(&given_up);
+}
+
+void cpu_onednn_check(const tn_call *call, dnnl_status_t status)
+{
+    char line[160];
+    if (status == dnnl_success || status == dnnl_out_of_memory || status == dnnl_invalid_arguments) return;
+    if (atomic_exchange(&given_up, true)) return;
+    atomic_store(&opened, NULL);
+    snprintf(line, sizeof line, "cpu: oneDNN failed with status %d and is not used any more", (int)status);
+    call->host->log(call->host->context, TN_LOG_WARN, line);
 }
 
 const char *cpu_onednn_describe(void)
@@ -115,8 +148,9 @@ const char *cpu_onednn_describe(void)
 
 int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads)
 {
-    int before = dnn->omp_get_max_threads();
-    int wanted = threads > 0 ? threads : 1;
+    int before, wanted = threads > 0 ? threads : 1;
+    if (!cpu_users_enter(&users)) return -1;
+    before = dnn->omp_get_max_threads();
     if (wanted != before) dnn->omp_set_num_threads(wanted);
     return before;
 }
@@ -124,6 +158,7 @@ int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads)
 void cpu_onednn_end(const cpu_onednn *dnn, int token)
 {
     if (dnn->omp_get_max_threads() != token) dnn->omp_set_num_threads(token);
+    cpu_users_leave(&users);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------- */
@@ -204,7 +239,6 @@ int32_t cpu_onednn_step_run(const tn_call *call, const cpu_onednn *dnn, const cp
     if (step->scratch_bytes > 0)
         operands[count++] = (cpu_onednn_operand){DNNL_ARG_SCRATCHPAD, &step->scratch, scratch};
     status = execute(dnn, step, operands, count);
-    if (status == dnnl_success) return TN_OK;
-    return cpu_error(call, status == dnnl_out_of_memory ? TN_E_OUT_OF_MEMORY : TN_E_INTERNAL,
-                     "oneDNN failed with status %d", (int)status);
+    cpu_onednn_check(call, status);
+    return status == dnnl_success ? TN_OK : TN_E_UNSUPPORTED;
 }

@@ -56,13 +56,18 @@ typedef struct cpu_onednn {
     bool has_bfloat16;          /* the processor has instructions for products of bfloat16 */
 } cpu_onednn;
 
-/* The table, or NULL if the library is missing. From any thread. */
+/* The table, or NULL if the library is missing, has failed or the process ends. From any thread. */
 const cpu_onednn *cpu_onednn_get(void);
+/* The status of a call. If the library failed for a reason of its own (the system forbids generated code), it is not
+ * used any more, and the log has a warning. */
+void cpu_onednn_check(const tn_call *call, dnnl_status_t status);
+bool cpu_onednn_was_given_up(void);
 
 /* Version, instruction set and file of the library in use, or why it is not; a static text. Opens it. */
 const char *cpu_onednn_describe(void);
 
-/* Between begin and end, calls from this thread use this many threads. */
+/* Between begin and end, calls from this thread use this many threads. -1: the process ends, oneDNN's objects are gone;
+ * nothing may be called, `end` neither. */
 int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads);
 void cpu_onednn_end(const cpu_onednn *dnn, int token);
 
@@ -88,7 +93,7 @@ typedef struct cpu_onednn_operand {
 
 /* Makes the step of a descriptor, which it destroys. */
 bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_step *out);
-/* Runs a step and waits for it. `operands` has room for CPU_ONEDNN_OPERANDS, the last for the scratch memory,
+/* Runs a step and waits for it. TN_E_UNSUPPORTED: oneDNN failed. `operands` has room for CPU_ONEDNN_OPERANDS, the last for the scratch memory,
  * step->scratch_bytes at `scratch`. */
 int32_t cpu_onednn_step_run(const tn_call *call, const cpu_onednn *dnn, const cpu_onednn_step *step,
                             cpu_onednn_operand *operands, int count, void *scratch);

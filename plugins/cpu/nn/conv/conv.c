@@ -161,7 +161,7 @@ static int32_t run_on(const tn_call *call, const cpu_conv *c, int32_t kind, cons
     return status;
 }
 
-static int32_t run_convolution(void *self, const tn_call *call)
+int32_t cpu_conv_run(void *self, const tn_call *call)
 {
     const tn_tensor_desc *in = tensor_arg(call, 0), *w = tensor_arg(call, 1), *bias = tensor_arg(call, 2);
     const tn_tensor_desc *out = tensor_out(call, 0);
@@ -204,7 +204,7 @@ int32_t cpu_conv_bias_gradient(const tn_call *call, const tn_tensor_desc *grad, 
     return status;
 }
 
-static int32_t run_backward(void *self, const tn_call *call)
+int32_t cpu_conv_run_backward(void *self, const tn_call *call)
 {
     const tn_tensor_desc *grad = tensor_arg(call, 0), *in = tensor_arg(call, 1), *w = tensor_arg(call, 2);
     const tn_tensor_desc *out[3] = {tensor_out(call, 0), tensor_out(call, 1), tensor_out(call, 2)};
@@ -227,10 +227,10 @@ static int32_t run_backward(void *self, const tn_call *call)
 const tn_kernel_row cpu_conv_rows[] = {
     CPU_ROW("aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
             "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-            cpu_number_dtypes, run_convolution),
+            cpu_number_dtypes, cpu_conv_run),
     CPU_ROW("aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? "
             "bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
             "output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-            cpu_number_dtypes, run_backward),
+            cpu_number_dtypes, cpu_conv_run_backward),
 };
 const uint32_t cpu_conv_row_count = CPU_ROW_COUNT(cpu_conv_rows);

@@ -51,6 +51,10 @@ int32_t cpu_conv_depthwise(const cpu_conv_pass *p);
 /* For all geometries and dtypes: a column matrix and a product. */
 int32_t cpu_conv_columns(const cpu_conv_pass *p);
 
+/* The rows of conv.c, which run every call. */
+int32_t cpu_conv_run(void *self, const tn_call *call);
+int32_t cpu_conv_run_backward(void *self, const tn_call *call);
+
 /* The gradient of the bias: sums over the images of each channel. */
 int32_t cpu_conv_bias_gradient(const tn_call *call, const tn_tensor_desc *grad, const tn_tensor_desc *out);
 

@@ -83,7 +83,12 @@ static const char *refuse(const tn_call *call, const cpu_conv *c, const tn_tenso
 
 static const char *refuse_pass(const cpu_onednn_plan_key *key)
 {
-    cpu_onednn_plan *plan = cpu_onednn_plan_take(cpu_onednn_get(), key);
+    const cpu_onednn *dnn = cpu_onednn_get();
+    int token = dnn ? cpu_onednn_begin(dnn, (int32_t)key->threads) : -1;
+    cpu_onednn_plan *plan;
+    if (token < 0) return "oneDNN is not used any more";
+    plan = cpu_onednn_plan_take(dnn, key);
+    cpu_onednn_end(dnn, token);
     if (!plan) return "oneDNN has no fast kernel for this convolution";
     cpu_onednn_plan_give_back(plan);
     return NULL;
@@ -168,22 +173,20 @@ static int32_t run_plan(pass *p)
     return status;
 }
 
+/* TN_E_UNSUPPORTED: oneDNN cannot compute it, and conv.c does. */
 static int32_t run_key(const tn_call *call, const cpu_onednn_plan_key *key, const tn_tensor_desc *x,
                        const tn_tensor_desc *w, const tn_tensor_desc *y, const tn_tensor_desc *bias)
 {
     const cpu_onednn *dnn = cpu_onednn_get();
-    pass p = {.call = call,
-              .dnn = dnn,
-              .given = {x->host, w->host, y->host},
-              .bias = bias ? bias->host : NULL,
-              .plan = cpu_onednn_plan_take(dnn, key)};
-    int32_t status;
-    int threads;
-    if (!p.plan) return cpu_error(call, TN_E_OUT_OF_MEMORY, "oneDNN could not create the primitive");
-    threads = cpu_onednn_begin(dnn, (int32_t)key->threads);
-    status = run_plan(&p);
-    cpu_onednn_end(dnn, threads);
+    pass p = {
+        .call = call, .dnn = dnn, .given = {x->host, w->host, y->host}, .bias = bias ? bias->host : NULL};
+    int32_t status = TN_E_UNSUPPORTED;
+    int token = dnn ? cpu_onednn_begin(dnn, (int32_t)key->threads) : -1;
+    if (token < 0) return TN_E_UNSUPPORTED;
+    p.plan = cpu_onednn_plan_take(dnn, key);
+    if (p.plan) status = run_plan(&p);
     cpu_onednn_plan_give_back(p.plan);
+    cpu_onednn_end(dnn, token);
     return status;
 }
 
@@ -265,8 +268,9 @@ static int32_t run_convolution(void *self, const tn_call *call)
     forward f;
     const char *reason = read_forward(call, &f);
     int32_t status;
-    if (reason) return cpu_error(call, TN_E_UNSUPPORTED, "oneDNN: %s", reason);
+    if (reason) return cpu_conv_run(self, call);
     status = run_key(call, &f.key, f.x, f.w, f.y, f.transposed ? NULL : f.bias);
+    if (status == TN_E_UNSUPPORTED) return cpu_conv_run(self, call);
     if (status == TN_OK && f.transposed && f.bias) add_bias(call, f.bias, f.x);
     return status;
 }
@@ -320,12 +324,13 @@ static int32_t run_backward(void *self, const tn_call *call)
     backward b;
     const char *reason = read_backward(call, &b);
     int32_t status = TN_OK;
-    if (reason) return cpu_error(call, TN_E_UNSUPPORTED, "oneDNN: %s", reason);
+    if (reason) return cpu_conv_run_backward(self, call);
     if (b.out[0])
         status = b.transposed ? run_key(call, &b.input, b.x, b.w, b.out[0], NULL)
                               : run_key(call, &b.input, b.out[0], b.w, b.y, NULL);
     if (status == TN_OK && b.out[1])
         status = run_key(call, &b.weights, b.x, b.out[1], b.y, b.transposed ? NULL : b.out[2]);
+    if (status == TN_E_UNSUPPORTED) return cpu_conv_run_backward(self, call);
     if (status == TN_OK && b.out[2] && b.transposed) status = cpu_conv_bias_gradient(call, b.grad, b.out[2]);
     return status;
 }

@@ -175,13 +175,10 @@ static cpu_onednn_plan *make(const cpu_onednn *dnn, const cpu_onednn_plan_key *k
 {
     cpu_onednn_plan *plan = calloc(1, sizeof(*plan));
     bool made;
-    int token;
     if (!plan) return NULL;
     plan->key = *key;
-    token = cpu_onednn_begin(dnn, (int32_t)key->threads); /* primitives remember the number of threads */
     made = make_pass(dnn, plan);
     for (int i = 0; i < CPU_ONEDNN_PLAN_OPERANDS && made; i++) made = make_reorder(dnn, plan, i);
-    cpu_onednn_end(dnn, token);
     if (!made && plan->pass.primitive) {
         dnn->primitive_destroy(plan->pass.primitive);
         plan->pass.primitive = NULL;

@@ -38,7 +38,8 @@ static inline int cpu_onednn_plan_written(int64_t kind)
                                     : CPU_ONEDNN_PLAN_W;
 }
 
-/* Takes the plan of a pass, to be given back; NULL if oneDNN has no fast implementation. From any thread. */
+/* Takes the plan of a pass, to be given back; NULL if oneDNN has no fast implementation. From any thread,
+ * between cpu_onednn_begin for key->threads and cpu_onednn_end: primitives remember the number of threads. */
 cpu_onednn_plan *cpu_onednn_plan_take(const cpu_onednn *dnn, const cpu_onednn_plan_key *key);
 void cpu_onednn_plan_give_back(cpu_onednn_plan *plan);
 

@@ -114,7 +114,7 @@ static int32_t call_onednn(const tn_call *call, tn_dtype dtype, int32_t library,
         if (library == CPU_GEMM_ONEDNN)
             status = cpu_gemm_onednn(call, dtype, &part);
         else
-            status = cpu_gemm_onednn_sgemm(&part, a.trans == CPU_BLAS_TRANS, a.lead,
+            status = cpu_gemm_onednn_sgemm(call, &part, a.trans == CPU_BLAS_TRANS, a.lead,
                                            b.trans == CPU_BLAS_TRANS, b.lead);
         if (status != TN_OK) break;
         g->a = (const char *)g->a + part.m * g->a_row * bytes;

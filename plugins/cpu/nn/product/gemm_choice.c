@@ -78,6 +78,26 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+#ifdef CPU_HAVE_ONEDNN
+static bool has_onednn(void)
+{
+    return cpu_onednn_get() != NULL;
+}
+static bool onednn_has_failed(void)
+{
+    return cpu_onednn_was_given_up();
+}
+#else
+static bool has_onednn(void)
+{
+    return false;
+}
+static bool onednn_has_failed(void)
+{
+    return false;
+}
+#endif
+
 /* The libraries take turns, and the fastest run of each counts; the first run only warms up. */
 static int32_t measure(const tn_call *call, int at)
 {
@@ -96,12 +116,14 @@ static int32_t measure(const tn_call *call, int at)
         for (int32_t library = CPU_GEMM_OPENBLAS; library <= CPU_GEMM_ONEDNN_SGEMM; library++) {
             double start = seconds(), passed;
             if (library == CPU_GEMM_ONEDNN_SGEMM && dtype != TN_FLOAT32) continue;
+            if (library != CPU_GEMM_OPENBLAS && !has_onednn()) continue;
             if (cpu_gemm_with(call, dtype, library, &g) != TN_OK) continue;
             passed = seconds() - start;
             if (i > 0 && passed < best[library]) best[library] = passed;
         }
     }
     call->host->free(call->host->context, memory, (uint64_t)bytes);
+    if (!has_onednn()) return CPU_GEMM_OPENBLAS;
     for (int32_t library = CPU_GEMM_ONEDNN; library <= CPU_GEMM_ONEDNN_SGEMM; library++)
         if (best[library] < best[choice]) choice = library;
     return choice;
@@ -157,6 +179,7 @@ static void write_choices(void)
     char path[4096], made[4200], head[1400];
     FILE *file = NULL;
     int fd;
+    if (onednn_has_failed()) return; /* other processes may use it */
     write_head(head, sizeof head);
     if (!file_name(head, path, sizeof path)) return;
     snprintf(made, sizeof made, "%s.XXXXXX", path);

@@ -87,12 +87,9 @@ static bool make_primitive(const cpu_onednn *dnn, matmul *p)
 static matmul *make(const cpu_onednn *dnn, const matmul_key *key)
 {
     matmul *p = calloc(1, sizeof *p);
-    int token;
     if (!p) return NULL;
     p->key = *key;
-    token = cpu_onednn_begin(dnn, 1); /* primitives remember the number of threads */
     if (!make_primitive(dnn, p)) p->step.primitive = NULL;
-    cpu_onednn_end(dnn, token);
     return p;
 }
 
@@ -133,7 +130,8 @@ static matmul **place_in(const cpu_onednn *dnn, matmul **set)
     return best;
 }
 
-/* The primitive of a key, to be given back; NULL if there is none. */
+/* The primitive of a key, to be given back; NULL if there is none. Between cpu_onednn_begin and cpu_onednn_end, because
+ * primitives remember the number of threads. */
 static matmul *take(const cpu_onednn *dnn, const matmul_key *key)
 {
     matmul **set = set_of(key), **place, *p;
@@ -184,45 +182,53 @@ static matmul_key key_of(tn_dtype dtype, const cpu_gemm *g)
                         .beta = g->beta[0]};
 }
 
-int32_t cpu_gemm_onednn(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
+static int32_t run_primitive(const tn_call *call, const cpu_onednn *dnn, const matmul *p, const cpu_gemm *g)
 {
-    const cpu_onednn *dnn = cpu_onednn_get();
-    matmul_key key = key_of(dtype, g);
-    matmul *p = dnn ? take(dnn, &key) : NULL;
-    int32_t status = TN_E_OUT_OF_MEMORY;
-    void *scratch = NULL;
-    int token;
-    if (!p) return TN_E_UNSUPPORTED;
     cpu_onednn_operand operands[CPU_ONEDNN_OPERANDS] = {
         {DNNL_ARG_SRC, &p->a, (void *)(uintptr_t)g->a},
         {DNNL_ARG_WEIGHTS, &p->b, (void *)(uintptr_t)g->b},
         {DNNL_ARG_DST, &p->c, g->c},
         {DNNL_ARG_BIAS, &p->bias, (void *)(uintptr_t)g->bias}};
-    if (p->step.scratch_bytes > 0) scratch = cpu_alloc(call, p->step.scratch_bytes);
-    if (scratch || p->step.scratch_bytes == 0) {
-        token = cpu_onednn_begin(dnn, 1);
+    int64_t bytes = p->step.scratch_bytes;
+    void *scratch = bytes > 0 ? cpu_alloc(call, bytes) : NULL;
+    int32_t status = TN_E_OUT_OF_MEMORY;
+    if (scratch || bytes == 0)
         status = cpu_onednn_step_run(call, dnn, &p->step, operands, g->bias ? 4 : 3, scratch);
-        cpu_onednn_end(dnn, token);
-    }
-    cpu_free(call, scratch, p->step.scratch_bytes);
-    give_back(p);
+    cpu_free(call, scratch, bytes);
     return status;
 }
 
-int32_t cpu_gemm_onednn_sgemm(const cpu_gemm *g, bool a_transposed, int64_t a_lead, bool b_transposed,
-                              int64_t b_lead)
+int32_t cpu_gemm_onednn(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
+{
+    const cpu_onednn *dnn = cpu_onednn_get();
+    matmul_key key = key_of(dtype, g);
+    int32_t status = TN_E_UNSUPPORTED;
+    int token = dnn ? cpu_onednn_begin(dnn, 1) : -1;
+    matmul *p;
+    if (token < 0) return TN_E_UNSUPPORTED;
+    p = take(dnn, &key);
+    if (p) {
+        status = run_primitive(call, dnn, p, g);
+        give_back(p);
+    }
+    cpu_onednn_end(dnn, token);
+    return status;
+}
+
+int32_t cpu_gemm_onednn_sgemm(const tn_call *call, const cpu_gemm *g, bool a_transposed, int64_t a_lead,
+                              bool b_transposed, int64_t b_lead)
 {
     const cpu_onednn *dnn = cpu_onednn_get();
     dnnl_status_t status;
     uint64_t signals;
-    int token;
-    if (!dnn) return TN_E_UNSUPPORTED;
-    token = cpu_onednn_begin(dnn, 1);
+    int token = dnn ? cpu_onednn_begin(dnn, 1) : -1;
+    if (token < 0) return TN_E_UNSUPPORTED;
     signals = cpu_signals_block_all();
     status =
         dnn->sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', g->m, g->n, g->k, (float)g->alpha[0],
                    g->a, a_lead, g->b, b_lead, (float)g->beta[0], g->c, max_i64(g->c_row, g->n));
     cpu_signals_restore_all(signals);
     cpu_onednn_end(dnn, token);
+    cpu_onednn_check(call, status);
     return status == dnnl_success ? TN_OK : TN_E_UNSUPPORTED;
 }
