@@ -39,13 +39,18 @@ typedef struct run_job {
     char *scratch;
     int64_t each; /* bytes of a range's scratch memory */
     int64_t grain;
+    atomic_bool *refused; /* the process ends */
 } run_job;
 
 static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
 {
     const run_job *job = user;
     const cpu_openblas *blas = cpu_openblas_get();
-    int token = cpu_openblas_begin(blas);
+    int token = blas ? cpu_openblas_begin(blas) : -1;
+    if (token < 0) {
+        atomic_store(job->refused, true);
+        return;
+    }
     char *scratch = job->scratch + begin / job->grain * job->each;
     for (int64_t item = begin; item < end; item++) job->b->run(job->b, item, scratch);
     cpu_openblas_end(blas, token);
@@ -56,7 +61,8 @@ static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)
 int32_t cpu_batches_run(cpu_batches *b)
 {
     int64_t least = grain_for(20000, b->cost), threads = max_i64(1, b->call->threads), ranges;
-    run_job job = {.b = b, .each = round_up(b->scratch, 64)};
+    atomic_bool refused = false;
+    run_job job = {.b = b, .each = round_up(b->scratch, 64), .refused = &refused};
     if (b->count == 0) return TN_OK;
     job.grain = max_i64(least, ceil_div(b->count, threads));
     ranges = ceil_div(b->count, job.grain);
@@ -64,6 +70,8 @@ int32_t cpu_batches_run(cpu_batches *b)
     if (!job.scratch) return TN_E_OUT_OF_MEMORY;
     cpu_parallel_ranges(b->call, b->count, job.grain, run_range, &job);
     cpu_free(b->call, job.scratch, ranges * job.each);
+    if (atomic_load(&refused))
+        return cpu_error(b->call, TN_E_STATE, "OpenBLAS cannot be used any more: the process ends");
     return TN_OK;
 }
 

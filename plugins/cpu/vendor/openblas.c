@@ -6,6 +6,7 @@
  */
 #include "openblas.h"
 #include "support/cpu.h"
+#include "support/users.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -15,7 +16,8 @@
 #include <unistd.h>
 
 static cpu_openblas table;
-static const cpu_openblas *opened;
+static const cpu_openblas *_Atomic opened;
+static cpu_users users;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char description[512];
 
@@ -112,6 +114,17 @@ static void *open_with_best_core(void)
 
 /* ---- Opening ----------------------------------------------------------------------------------------- */
 
+/* OpenBLAS unmaps its memory in its own destructor, which runs after those of libraries that were loaded before it. */
+static __attribute__((destructor)) void process_ends(void)
+{
+    atomic_store(&opened, NULL);
+    cpu_users_close(&users);
+}
+static void process_has_forked(void)
+{
+    cpu_users_forget(&users);
+}
+
 static void open_library(void)
 {
     void (*set_num_threads)(int) = NULL;
@@ -137,13 +150,14 @@ static void open_library(void)
     if (!table.omp_get_max_threads) table.omp_set_num_threads = NULL;
     table.is_narrow = is_narrow(library);
     describe(library);
-    opened = &table;
+    if (pthread_atfork(NULL, NULL, process_has_forked) != 0) return;
+    atomic_store(&opened, &table);
 }
 
 const cpu_openblas *cpu_openblas_get(void)
 {
     pthread_once(&once, open_library);
-    return opened;
+    return atomic_load_explicit(&opened, memory_order_acquire);
 }
 
 const char *cpu_openblas_describe(void)
@@ -155,6 +169,7 @@ const char *cpu_openblas_describe(void)
 int cpu_openblas_begin(const cpu_openblas *blas)
 {
     int threads;
+    if (!cpu_users_enter(&users)) return -1;
     if (!blas->omp_set_num_threads) return 0;
     threads = blas->omp_get_max_threads();
     if (threads != 1) blas->omp_set_num_threads(1);
@@ -164,4 +179,5 @@ int cpu_openblas_begin(const cpu_openblas *blas)
 void cpu_openblas_end(const cpu_openblas *blas, int token)
 {
     if (blas->omp_set_num_threads && token != 1) blas->omp_set_num_threads(token);
+    cpu_users_leave(&users);
 }

@@ -29,7 +29,7 @@ typedef struct cpu_openblas {
     bool is_narrow; /* the processor has AVX-512, and the library no kernels for it */
 } cpu_openblas;
 
-/* The table, or NULL if the library is missing. From any thread. */
+/* The table, or NULL if the library is missing or the process ends. From any thread. */
 const cpu_openblas *cpu_openblas_get(void);
 
 /* Version, core type, threads and file of the library in use, or why it is not; a static text. Opens it. */
@@ -39,7 +39,7 @@ const char *cpu_openblas_describe(void);
  * environment as it was. For openblas.c and its test. */
 void *cpu_openblas_open_as(const char *core);
 
-/* Between begin and end, OpenBLAS uses the calling thread only. */
+/* Between begin and end, OpenBLAS uses the calling thread only. -1: the process ends, nothing may be called, `end` neither. */
 int cpu_openblas_begin(const cpu_openblas *blas);
 void cpu_openblas_end(const cpu_openblas *blas, int token);
 

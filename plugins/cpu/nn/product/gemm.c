@@ -60,11 +60,13 @@ static bool view_for_blas(int64_t rows, int64_t columns, int64_t row, int64_t co
     return false;
 }
 
-static void call_openblas(const cpu_openblas *l, tn_dtype dtype, const cpu_gemm *g, blas_view a, blas_view b)
+/* False: OpenBLAS may not be called any more. */
+static bool call_openblas(const cpu_openblas *l, tn_dtype dtype, const cpu_gemm *g, blas_view a, blas_view b)
 {
     int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)a.lead, ldb = (int)b.lead;
     int ldc = (int)max_i64(g->c_row, max_i64(1, g->n)), token = cpu_openblas_begin(l);
     const int order = CPU_BLAS_ROW_MAJOR;
+    if (token < 0) return false;
     float alpha[2] = {(float)g->alpha[0], (float)g->alpha[1]},
           beta[2] = {(float)g->beta[0], (float)g->beta[1]};
     if (dtype == TN_FLOAT32)
@@ -76,6 +78,7 @@ static void call_openblas(const cpu_openblas *l, tn_dtype dtype, const cpu_gemm 
     else
         l->zgemm(order, a.trans, b.trans, m, n, k, g->alpha, g->a, lda, g->b, ldb, g->beta, g->c, ldc);
     cpu_openblas_end(l, token);
+    return true;
 }
 
 /* Copies an operand that BLAS cannot read; the caller frees *memory. */
@@ -136,10 +139,8 @@ static int32_t call_library(const tn_call *call, tn_dtype dtype, int32_t library
     if (status != TN_E_UNSUPPORTED || g->count > 1 || !has_openblas(dtype)) return status;
     begin_with_bias(kernels, g, tn_dtype_bytes(dtype));
     openblas = cpu_openblas_get();
-    if (openblas && g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->c_row <= INT_MAX)
-        call_openblas(openblas, dtype, g, a, b);
-    else
-        kernels->gemm(g);
+    bool fits = g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->c_row <= INT_MAX;
+    if (!openblas || !fits || !call_openblas(openblas, dtype, g, a, b)) kernels->gemm(g);
     return TN_OK;
 }
 
