@@ -158,7 +158,10 @@ int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads)
 void cpu_onednn_end(const cpu_onednn *dnn, int token)
 {
     if (dnn->omp_get_max_threads() != token) dnn->omp_set_num_threads(token);
-    cpu_users_leave(&users);
+    /* What oneDNN makes at the first call of a kind is destroyed before handlers that are older, so the handler is
+     * registered anew after 1, 2, 4, 8, ... calls. */
+    uint32_t left = cpu_users_leave(&users) + 1;
+    if ((left & (left - 1)) == 0) (void)atexit(process_ends);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------- */
