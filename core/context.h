@@ -94,8 +94,6 @@ struct tn_context {
     struct tni_memory_options *memory_options;           /* of TENON_ALLOC_CONF, or NULL */
     char *alloc_conf;                                    /* its text */
     void (*tell_operators)(tn_context *ctx, int32_t on); /* dispatcher: see tni_current_operator; or NULL */
-    /* dispatcher: writes "; " and why no plugin offers a device type (NULL: any), or ""; or NULL */
-    void (*explain_missing)(tn_context *ctx, const char *type, char *out, uint64_t bytes);
     tni_memory_observer memory_observers[TNI_MEMORY_OBSERVERS]; /* under `lock` */
     uint64_t last_memory_observer;
     void *autograd_state; /* autograd */
@@ -108,6 +106,9 @@ struct tn_context {
     pthread_mutex_t findings_lock; /* of the two below; see finding.h */
     tni_vector findings;           /* tn_finding * each */
     uint64_t findings_dropped;
+
+    /* dispatcher: writes "; " and why no plugin offers a device type (NULL: any), or ""; or NULL */
+    void (*explain_missing)(tn_context *ctx, const char *type, char *out, uint64_t bytes);
 };
 
 /* Calls `f` for each context of the process that was made in it, one after another. `f` makes and ends none. */
