@@ -224,6 +224,7 @@ int32_t tn_file_open(tn_context *ctx, const char *path, tn_file **out)
     if (!path || !out)
         return tn_scope_fail(NULL, TN_E_ARGUMENT, "file: argument 'path' or 'out': it is NULL");
     *out = NULL;
+    if (!*path) return tn_scope_fail(NULL, TN_E_ARGUMENT, "file: argument 'path': it is empty");
     int32_t status = handle_context_check(ctx);
     if (status) return status;
     tn_file *f = calloc(1, sizeof *f);

@@ -219,6 +219,7 @@ int32_t tn_pt_open(tn_context *ctx, const char *path, tn_pt **out)
                              : !path ? "pt: argument 'path': it is NULL"
                                      : "pt: argument 'out': it is NULL");
     *out = NULL;
+    if (!*path) return tn_scope_fail(NULL, TN_E_ARGUMENT, "pt: argument 'path': it is empty");
     tn_scope *s = tn_scope_open(ctx);
     if (!s) return tn_last_error()->code;
     if (!tn_scope_failed(s)) f = calloc(1, sizeof *f);

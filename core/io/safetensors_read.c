@@ -289,6 +289,7 @@ int32_t tn_safetensors_open(tn_context *ctx, const char *path, tn_safetensors **
     int32_t code = tni_context_check(ctx);
     if (code) return code;
     if (!path || !out) return tni_error(TN_E_ARGUMENT, "tn_safetensors_open: path or out is NULL");
+    if (!*path) return tni_error(TN_E_ARGUMENT, "tn_safetensors_open: argument 'path': it is empty");
     tn_safetensors *f = tni_alloc_zeroed(ctx, sizeof *f);
     if (!f) return TN_E_OUT_OF_MEMORY;
     f->ctx = ctx;

@@ -315,6 +315,13 @@ Test(replaced, an_empty_path)
         cr_expect(strstr(text, "empty"), "%s: %s", by->name, text);
         tn_scope_clear(s);
     }
+    tn_safetensors *st = NULL;
+    tn_file *file = NULL;
+    tn_pt *pt = NULL;
+    cr_expect_eq(tn_safetensors_open(ctx, "", &st), TN_E_ARGUMENT);
+    cr_expect_eq(tn_file_open(ctx, "", &file), TN_E_ARGUMENT);
+    cr_expect_eq(tn_pt_open(ctx, "", &pt), TN_E_ARGUMENT);
+    cr_expect_eq(tn_checkpoint_load("", .module = net), TN_E_ARGUMENT);
     cr_expect_eq(tn_shards_save(s, "", (tn_named_tensors){NULL, 0}, 1), TN_E_ARGUMENT);
     tn_scope_clear(s);
 }
