@@ -69,9 +69,9 @@ static int32_t describe(tn_context *ctx, tni_op *op, tn_operator_info *out)
 
 int32_t tn_inspect_operator(tn_context *ctx, uint32_t i, tn_operator_info *out)
 {
-    int32_t status = tni_context_check(ctx);
+    int32_t status = ctx ? tni_context_check(ctx) : TN_OK;
     if (status) return status;
-    tni_op *op = nth(ctx, i);
+    tni_op *op = ctx ? nth(ctx, i) : NULL;
     if (!op || !out) return tni_error(TN_E_NOT_FOUND, "inspect: no operator at position %u", i);
     return describe(ctx, op, out);
 }
@@ -89,7 +89,8 @@ static tni_op *by_number(tn_context *ctx, uint32_t number)
 int32_t tn_inspect_operator_by_number(tn_context *ctx, uint32_t number, tn_operator_info *out)
 {
     tni_op *op = by_number(ctx, number);
-    return op ? describe(ctx, op, out) : tn_last_error()->code;
+    if (!op) return tn_last_error()->code;
+    return out ? describe(ctx, op, out) : TN_E_NOT_FOUND;
 }
 
 uint32_t tn_inspect_argument_count(tn_context *ctx, uint32_t number, int32_t returns)

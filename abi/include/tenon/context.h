@@ -31,8 +31,8 @@ typedef struct tn_host_allocator {
 typedef void (*tn_log_sink)(void *user, int32_t level, const char *text);
 
 #define TN_CONTEXT_NO_DISCOVERY 1u /* do not search for plugins; the program loads its own */
-/* Refuse released tensors, closed scopes, and scopes used on another thread than theirs. Their headers stay
- * in memory until the context ends. */
+/* Refuse released tensors, closed scopes, destroyed contexts, and scopes used on another thread than theirs. Their headers
+ * stay in memory until the context ends, and contexts in malloc's memory stay for good. */
 #define TN_CONTEXT_DEBUG_HANDLES 2u
 /* A missing shim is reported as a failed candidate instead of failing tn_context_create; for diagnostic
  * tools. */
