@@ -221,7 +221,7 @@ static void scan_some(const scan_call *c, int64_t line, int64_t count, cpu_buffe
         for (int64_t k = 0; k < count; k++) {
             const char *from = in[k] + i * in_stride;
             if (from != work) /* otherwise the scan is in place */
-                cpu_gather(k ? x[k].bytes : work, c->hub, from, c->in_slot, in_stride, n, raw);
+                cpu_gather(k ? x[k].bytes : work, c->hub, from, c->in_slot, in_stride, n, raw->bytes);
         }
         if (count == BESIDE)
             scan_beside(c, s, x, n);

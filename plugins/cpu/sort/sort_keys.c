@@ -40,7 +40,7 @@ static void chunk_keys(uint64_t *restrict keys, const cpu_line *line, int64_t fi
     const double *wide = (const double *)(const void *)dense.bytes;
     const uint64_t *whole = (const uint64_t *)(const void *)dense.bytes;
     cpu_gather(dense.bytes, hub, (const char *)line->from + first * line->stride, slot, line->stride, n,
-               &raw);
+               raw.bytes);
     if (hub == CPU_F32) {
         uint32_t turn = line->descending ? UINT32_MAX : 0;
         for (int64_t i = 0; i < n; i++) keys[i] = key_of_float(narrow[i]) ^ turn;

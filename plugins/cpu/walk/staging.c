@@ -213,7 +213,7 @@ void cpu_stream_end(void) {}
 #endif
 
 void cpu_gather(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t stride, int64_t n,
-                cpu_buffer *raw)
+                char *raw)
 {
     int64_t bytes = cpu_slot_bytes[from_slot];
     if (to_slot == from_slot) {
@@ -221,8 +221,8 @@ void cpu_gather(void *to, int32_t to_slot, const void *from, int32_t from_slot, 
         return;
     }
     if (stride != bytes) {
-        cpu_move(raw->bytes, bytes, from, stride, n, bytes);
-        from = raw->bytes;
+        cpu_move(raw, bytes, from, stride, n, bytes);
+        from = raw;
     }
     cpu_convert(to, to_slot, from, from_slot, n);
 }
@@ -404,6 +404,11 @@ void cpu_axes_make(cpu_axes *axes, const tn_tensor_desc *const *tensors, uint32_
 
 /* ---- The walk ---------------------------------------------------------------------------------------- */
 
+/* Room for all buffers of a walk: on the stack, which may have 128 KiB in all. Four operands of up to eight bytes have runs
+ * of CPU_CHUNK elements in it; runs of wider or more operands are shorter. */
+#define WALK_BYTES (5 * (CPU_CHUNK * 8 + BUFFER_GAP))
+#define BUFFER_GAP 320
+
 typedef struct walker {
     const cpu_plan *plan;
     int64_t position;
@@ -412,8 +417,29 @@ typedef struct walker {
     void *pointers[CPU_MAX_OPERANDS];
     const char *splatted[CPU_MAX_OPERANDS]; /* address of the value that the buffer is filled with */
     int64_t splatted_length[CPU_MAX_OPERANDS];
-    cpu_buffer *buffers; /* one for each operand, then the raw one */
+    char *buffers;        /* one for each operand, then the raw one */
+    int64_t buffer_bytes; /* of each */
+    int64_t chunk;        /* the most elements of a run */
 } walker;
+
+static char *buffer_of(const walker *w, uint32_t i)
+{
+    return w->buffers + i * w->buffer_bytes;
+}
+
+/* The buffers hold runs of the widest dtype, and of eight bytes. */
+static void divide_buffers(walker *w)
+{
+    const cpu_plan *plan = w->plan;
+    int32_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_operands; i++) {
+        bytes |= plan->operands[i].bytes | cpu_slot_bytes[plan->operands[i].want];
+        w->splatted[i] = NULL;
+    }
+    w->chunk = bytes >= 16 ? CPU_CHUNK / 2 : CPU_CHUNK;
+    if (plan->n_operands >= 5) w->chunk /= 2;
+    w->buffer_bytes = w->chunk * (bytes >= 16 ? 16 : 8) + BUFFER_GAP;
+}
 
 static void set_index(walker *w, int64_t position)
 {
@@ -490,11 +516,11 @@ static void read_ahead(const cpu_plan *plan, const cpu_plan_operand *p, const ch
 static void bring_in(walker *w, uint32_t i)
 {
     const cpu_plan_operand *p = &w->plan->operands[i];
-    char *buffer = w->buffers[i].bytes;
-    cpu_buffer *raw = &w->buffers[w->plan->n_operands];
+    char *buffer = buffer_of(w, i);
+    char *raw = buffer_of(w, w->plan->n_operands);
     w->pointers[i] = buffer;
     if (!p->linear && !w->plan->by_rows) {
-        char *to = p->want == p->slot ? buffer : raw->bytes;
+        char *to = p->want == p->slot ? buffer : raw;
         move_rows(w, p, to, 0);
         if (to != buffer) cpu_convert(buffer, p->want, to, p->slot, w->length);
         return;
@@ -509,8 +535,8 @@ static void bring_in(walker *w, uint32_t i)
         if (w->splatted[i] == memory && w->splatted_length[i] >= w->length) return;
         w->splatted[i] = memory;
         w->splatted_length[i] = w->length;
-        cpu_convert(raw->bytes, p->want, memory, p->slot, 1);
-        splat(buffer, raw->bytes, w->length, cpu_slot_bytes[p->want]);
+        cpu_convert(raw, p->want, memory, p->slot, 1);
+        splat(buffer, raw, w->length, cpu_slot_bytes[p->want]);
         return;
     }
     cpu_gather(buffer, p->want, memory, p->slot, p->stride, w->length, raw);
@@ -522,14 +548,14 @@ static void prepare_output(walker *w, uint32_t i)
     const cpu_plan_operand *p = &w->plan->operands[i];
     int32_t direct =
         !p->streamed && p->stride == p->bytes && p->want == p->slot && (p->linear || w->plan->by_rows);
-    w->pointers[i] = direct ? address(w, p) : w->buffers[i].bytes;
+    w->pointers[i] = direct ? address(w, p) : buffer_of(w, i);
 }
 
 static void bring_out(walker *w, uint32_t i)
 {
     const cpu_plan_operand *p = &w->plan->operands[i];
-    cpu_buffer *raw = &w->buffers[w->plan->n_operands];
-    char *buffer = w->buffers[i].bytes;
+    char *raw = buffer_of(w, w->plan->n_operands);
+    char *buffer = buffer_of(w, i);
     if (w->pointers[i] != (void *)buffer) return;
     int32_t in_row = p->linear || w->plan->by_rows;
     if (in_row && p->stride == p->bytes && !p->streamed) {
@@ -537,8 +563,8 @@ static void bring_out(walker *w, uint32_t i)
         return;
     }
     if (p->want != p->slot) {
-        cpu_convert(raw->bytes, p->slot, buffer, p->want, w->length);
-        buffer = raw->bytes;
+        cpu_convert(raw, p->slot, buffer, p->want, w->length);
+        buffer = raw;
     }
     if (p->streamed)
         cpu_stream(address(w, p), buffer, w->length * p->bytes);
@@ -577,7 +603,7 @@ static void run_streamed(walker *w, cpu_run_fn fn, void *user)
     for (uint32_t i = 1; i < plan->n_operands; i++) bring_in(w, i);
     for (int64_t k = 0; k < w->length; k += stretch) {
         int64_t n = w->length - k < stretch ? w->length - k : stretch;
-        w->pointers[0] = w->buffers[0].bytes;
+        w->pointers[0] = buffer_of(w, 0);
         fn(user, w->pointers, n, w->position + k);
         cpu_stream(out + k * bytes, w->pointers[0], n * bytes);
         for (uint32_t i = 1; i < plan->n_operands; i++)
@@ -587,15 +613,15 @@ static void run_streamed(walker *w, cpu_run_fn fn, void *user)
 
 void cpu_plan_walk(const cpu_plan *plan, int64_t begin, int64_t end, cpu_run_fn fn, void *user)
 {
-    cpu_buffer buffers[CPU_MAX_OPERANDS + 1];
+    _Alignas(64) char buffers[WALK_BYTES];
     walker w;
     if (begin >= end) return;
     int32_t direct = streams_directly(plan);
     w.plan = plan;
     w.buffers = buffers;
-    for (uint32_t i = 0; i < plan->n_operands; i++) w.splatted[i] = NULL;
+    divide_buffers(&w);
     for (set_index(&w, begin); w.position < end; advance(&w)) {
-        w.length = end - w.position < CPU_CHUNK ? end - w.position : CPU_CHUNK;
+        w.length = min_i64(end - w.position, w.chunk);
         if (plan->by_rows && w.length > plan->sizes[0] - w.index[0]) w.length = plan->sizes[0] - w.index[0];
         if (direct) {
             run_streamed(&w, fn, user);

@@ -117,8 +117,9 @@ struct cpu_axes {
  */
 void cpu_axes_make(cpu_axes *axes, const tn_tensor_desc *const *tensors, uint32_t n, int32_t sort);
 
-/* Converts n strided elements of a dtype into a contiguous run of another; `raw` is scratch. */
+/* Converts n strided elements of a dtype into a contiguous run of another; `raw` has room for n
+ * elements of from_slot. */
 void cpu_gather(void *to, int32_t to_slot, const void *from, int32_t from_slot, int64_t stride, int64_t n,
-                cpu_buffer *raw);
+                char *raw);
 
 #endif

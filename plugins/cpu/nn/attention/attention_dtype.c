@@ -163,7 +163,7 @@ static void add_mask(const cpu_attention *a, const cpu_attention_part *part, con
     for (int64_t i = 0; i < b->queries; i++) {
         const char *from = row_at(&a->mask, part->batch, b->head, b->query + i) + b->key * a->mask_column;
         T *row = scores + i * STEP;
-        cpu_gather(mask, CPU_SLOT, from, a->mask_slot, a->mask_column, b->keys, &raw);
+        cpu_gather(mask, CPU_SLOT, from, a->mask_slot, a->mask_column, b->keys, raw.bytes);
         for (int64_t j = 0; j < b->keys; j++) row[j] += mask[j] * (T)LOG2_E;
     }
 }
