@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static cpu_openblas table;
@@ -125,11 +126,30 @@ static void process_has_forked(void)
     cpu_users_forget(&users);
 }
 
+/*
+ * OpenBLAS takes a buffer of 128 MiB for each thread that is inside, and tries for ever if the system refuses. So it is
+ * not used where a limit of the process leaves no room for the buffers of all processors and 1 GiB.
+ */
+static bool has_room(void)
+{
+    const uint64_t need = ((uint64_t)sysconf(_SC_NPROCESSORS_ONLN) << 27) + (1 << 30);
+    struct rlimit space, data;
+    return (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur >= need) &&
+           (getrlimit(RLIMIT_DATA, &data) != 0 || data.rlim_cur >= need);
+}
+
 static void open_library(void)
 {
     void (*set_num_threads)(int) = NULL;
     int (*get_parallel)(void) = NULL;
-    void *library = open_with_best_core();
+    void *library;
+    if (!has_room()) {
+        snprintf(
+            description, sizeof description,
+            "OpenBLAS is not used: ulimit -v or -d leaves less than 1 GiB and 128 MiB for each processor");
+        return;
+    }
+    library = open_with_best_core();
     if (!library) {
         snprintf(description, sizeof description, "OpenBLAS is absent: %s", dlerror());
         return;

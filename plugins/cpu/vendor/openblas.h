@@ -29,7 +29,7 @@ typedef struct cpu_openblas {
     bool is_narrow; /* the processor has AVX-512, and the library no kernels for it */
 } cpu_openblas;
 
-/* The table, or NULL if the library is missing or the process ends. From any thread. */
+/* The table, or NULL if the library is missing, lacks memory or the process ends. From any thread. */
 const cpu_openblas *cpu_openblas_get(void);
 
 /* Version, core type, threads and file of the library in use, or why it is not; a static text. Opens it. */
