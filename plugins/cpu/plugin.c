@@ -96,20 +96,25 @@ static void join_rows(cpu_state *state)
         .size = sizeof state->kernels, .count = n, .row_bytes = sizeof(tn_kernel_row), .rows = state->rows};
 }
 
-/* A mistyped level is an error: programs would run with other kernels than were asked for. */
-static int32_t check_level(const tn_host *host)
+/* A mistyped level or choice is an error: programs would run with other kernels than were asked for. */
+static int32_t check_environment(const tn_host *host)
 {
+    const char *tune = getenv("TENON_CPU_TUNE");
     char text[160];
-    if (cpu_level_is_known()) return TN_OK;
-    snprintf(text, sizeof text, "TENON_CPU_LEVEL is '%.80s' (expected base, avx2 or avx512)",
-             getenv("TENON_CPU_LEVEL"));
+    if (!cpu_level_is_known())
+        snprintf(text, sizeof text, "TENON_CPU_LEVEL is '%.80s' (expected base, avx2 or avx512)",
+                 getenv("TENON_CPU_LEVEL"));
+    else if (!cpu_gemm_tune_is_known(tune))
+        snprintf(text, sizeof text, "TENON_CPU_TUNE is '%.80s' (expected 0, 1 or all)", tune);
+    else
+        return TN_OK;
     return host->error(host->context, TN_E_ARGUMENT, text);
 }
 
 static int32_t init(const tn_host *host, void **out_self)
 {
     uint32_t n = count_rows();
-    if (check_level(host)) return TN_E_ARGUMENT;
+    if (check_environment(host)) return TN_E_ARGUMENT;
     cpu_state *state = host->alloc(host->context, sizeof *state);
     if (!state) return host->error(host->context, TN_E_OUT_OF_MEMORY, "cpu: out of memory");
     memset(state, 0, sizeof *state);

@@ -39,7 +39,7 @@ typedef struct run_job {
     char *scratch;
     int64_t each; /* bytes of a range's scratch memory */
     int64_t grain;
-    atomic_bool *refused; /* the process ends */
+    atomic_bool *refused; /* OpenBLAS cannot be used */
 } run_job;
 
 static void run_range(void *user, int64_t begin, int64_t end, int32_t thread)

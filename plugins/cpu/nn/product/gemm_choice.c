@@ -28,8 +28,10 @@ enum { SIDES = 3, DEPTHS = 2, WAYS = 4, DTYPES = 2, CLASSES = DTYPES * WAYS * DE
 static const int64_t side_limits[] = {32, 192}, side_sizes[] = {24, 128, 384};
 static const int64_t depth_limits[] = {128}, depth_sizes[] = {64, 512};
 
-/* Below these multiplications the primitive of oneDNN costs more than it saves. */
-#define ONEDNN_WORK_FLOAT32  ((int64_t)1 << 18)
+/* Below these multiplications a call of oneDNN costs more than it saves. In float32 signals are blocked meanwhile, which
+ * takes 0.4 microseconds. */
+#define ONEDNN_WORK_FLOAT32  ((int64_t)1 << 20)
+#define ONEDNN_WORK_BATCH    ((int64_t)1 << 18) /* of float32 */
 #define ONEDNN_WORK_BFLOAT16 ((int64_t)1 << 15)
 
 static int place(int64_t size, const int64_t *limits, int count)
@@ -199,6 +201,11 @@ static void write_choices(void)
 
 /* ---- Choosing ---------------------------------------------------------------------------------------- */
 
+bool cpu_gemm_tune_is_known(const char *text)
+{
+    return !text || !*text || strcmp(text, "0") == 0 || strcmp(text, "1") == 0 || strcmp(text, "all") == 0;
+}
+
 static bool has_read;
 /* Products of float32 that a measured product of bfloat16 consists of are not measured themselves. */
 static _Thread_local bool measuring;
@@ -254,11 +261,14 @@ static int32_t measured_choice(const tn_call *call, int at, bool *out_new)
 int32_t cpu_gemm_choose(const tn_call *call, tn_dtype dtype, const cpu_gemm *g)
 {
     int64_t work = g->m * g->n * g->k * max_i64(1, g->count);
+    int64_t least = dtype == TN_BFLOAT16 ? ONEDNN_WORK_BFLOAT16
+                    : g->count > 1       ? ONEDNN_WORK_BATCH
+                                         : ONEDNN_WORK_FLOAT32;
     int32_t choice;
     bool is_new;
     int at;
     if (dtype != TN_FLOAT32 && dtype != TN_BFLOAT16) return CPU_GEMM_OPENBLAS;
-    if (work < (dtype == TN_FLOAT32 ? ONEDNN_WORK_FLOAT32 : ONEDNN_WORK_BFLOAT16)) return CPU_GEMM_OPENBLAS;
+    if (work < least) return CPU_GEMM_OPENBLAS;
     at = class_of(dtype, g);
     choice = atomic_load_explicit(&choices[at], memory_order_relaxed);
     if (call->flags & TN_CALL_DETERMINISTIC || !may_measure()) return fixed_choice(dtype);

@@ -22,6 +22,9 @@ int32_t cpu_gemm_choose(const tn_call *call, tn_dtype dtype, const cpu_gemm *g);
 /* gemm.c: the product on this thread by one library, or by the next one if that does not take it. */
 int32_t cpu_gemm_with(const tn_call *call, tn_dtype dtype, int32_t library, const cpu_gemm *g);
 
+/* Whether a text is a value of TENON_CPU_TUNE: 0, 1 (as without it), all, or nothing. */
+bool cpu_gemm_tune_is_known(const char *text);
+
 /* Finds the folder of the file that keeps the choices. For `init`, because kernels may not ask the host. */
 void cpu_gemm_find_cache(const tn_host *host);
 
