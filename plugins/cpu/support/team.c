@@ -5,6 +5,7 @@
  * parent and child make a new one when they need it. LLVM's runtime does both by itself.
  */
 #include "team.h"
+#include "limits.h"
 #include "signals.h"
 #include <omp.h>
 #include <pthread.h>
@@ -48,6 +49,11 @@ static void watch_forks(void)
 
 /* ---- Growing ----------------------------------------------------------------------------------------- */
 
+static int32_t min_i32(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
 static void *wait_for_others(void *lock)
 {
     pthread_mutex_lock(lock);
@@ -69,20 +75,24 @@ static void wait_until_gone(uint64_t before)
     for (int i = 0; i < 200 && before && threads_of_process() > before; i++) nanosleep(&moment, NULL);
 }
 
-/* How many of `wanted` further threads the system lets this process have at once. */
+/*
+ * How many of `wanted` further threads to use. Half of those that the system allows if it refuses some, because their
+ * stacks would take all memory, and other threads come and go. Where memory is tight, room for twice as many has to be
+ * there.
+ */
 static int32_t try_threads(int32_t wanted)
 {
     enum { MOST = 256 };
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_t made[MOST];
     uint64_t before = threads_of_process();
-    int32_t most = wanted < MOST ? wanted : MOST, count = 0;
+    int32_t most = min_i32(cpu_memory_is_tight() ? 2 * wanted : wanted, MOST), count = 0;
     pthread_mutex_lock(&lock);
     while (count < most && pthread_create(&made[count], NULL, wait_for_others, &lock) == 0) count++;
     pthread_mutex_unlock(&lock);
     for (int32_t i = 0; i < count; i++) pthread_join(made[i], NULL);
     wait_until_gone(before);
-    return count == most ? wanted : count;
+    return count == most ? wanted : min_i32(wanted, count / 2);
 }
 
 static void warn(const tn_call *call, int32_t threads, int32_t granted)
@@ -90,7 +100,7 @@ static void warn(const tn_call *call, int32_t threads, int32_t granted)
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     char line[160];
     if (atomic_flag_test_and_set(&warned)) return;
-    snprintf(line, sizeof line, "cpu: the system allows %d of %d threads (see ulimit, pids.max)",
+    snprintf(line, sizeof line, "cpu: the system refuses threads: %d of %d are used (see ulimit, pids.max)",
              (int)granted, (int)threads);
     call->host->log(call->host->context, TN_LOG_WARN, line);
 }

@@ -4,6 +4,7 @@
  * threads belongs to the calling thread and can be set for one call.
  */
 #include "onednn.h"
+#include "support/limits.h"
 #include "support/signals.h"
 #include "support/team.h"
 #include "support/users.h"
@@ -92,8 +93,13 @@ static void process_has_forked(void)
 /* The library is never closed after its code has run: its threads and objects live as long as the process. */
 static void open_library(void)
 {
-    void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+    void *library;
     int (*pause)(int kind) = NULL;
+    if (cpu_memory_is_tight()) { /* it ends the process when memory is refused */
+        snprintf(description, sizeof description, "oneDNN is not used: " CPU_MEMORY_IS_TIGHT);
+        return;
+    }
+    library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         snprintf(description, sizeof description, "oneDNN is absent: %s", dlerror());
         return;

@@ -6,6 +6,7 @@
  */
 #include "openblas.h"
 #include "support/cpu.h"
+#include "support/limits.h"
 #include "support/users.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static cpu_openblas table;
@@ -126,27 +126,13 @@ static void process_has_forked(void)
     cpu_users_forget(&users);
 }
 
-/*
- * OpenBLAS takes a buffer of 128 MiB for each thread that is inside, and tries for ever if the system refuses. So it is
- * not used where a limit of the process leaves no room for the buffers of all processors and 1 GiB.
- */
-static bool has_room(void)
-{
-    const uint64_t need = ((uint64_t)sysconf(_SC_NPROCESSORS_ONLN) << 27) + (1 << 30);
-    struct rlimit space, data;
-    return (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur >= need) &&
-           (getrlimit(RLIMIT_DATA, &data) != 0 || data.rlim_cur >= need);
-}
-
 static void open_library(void)
 {
     void (*set_num_threads)(int) = NULL;
     int (*get_parallel)(void) = NULL;
     void *library;
-    if (!has_room()) {
-        snprintf(
-            description, sizeof description,
-            "OpenBLAS is not used: ulimit -v or -d leaves less than 1 GiB and 128 MiB for each processor");
+    if (cpu_memory_is_tight()) { /* it would try for ever to get its buffers */
+        snprintf(description, sizeof description, "OpenBLAS is not used: " CPU_MEMORY_IS_TIGHT);
         return;
     }
     library = open_with_best_core();
