@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { M = 96, N = 130, K = 70, MOST = 8192 };
+enum { M = 96, N = 130, K = 90, MOST = 8192 };
 
 static char folder[] = "/tmp/tenon_products_XXXXXX", path[96];
 
