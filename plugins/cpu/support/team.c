@@ -83,16 +83,20 @@ static void wait_until_gone(uint64_t before)
 static int32_t try_threads(int32_t wanted)
 {
     enum { MOST = 256 };
+    static atomic_uint_fast64_t proved; /* the process has had so many threads at once */
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_t made[MOST];
     uint64_t before = threads_of_process();
     int32_t most = min_i32(cpu_memory_is_tight() ? 2 * wanted : wanted, MOST), count = 0;
+    if (before && before + (uint64_t)wanted <= atomic_load(&proved)) return wanted;
     pthread_mutex_lock(&lock);
     while (count < most && pthread_create(&made[count], NULL, wait_for_others, &lock) == 0) count++;
     pthread_mutex_unlock(&lock);
     for (int32_t i = 0; i < count; i++) pthread_join(made[i], NULL);
     wait_until_gone(before);
-    return count == most ? wanted : min_i32(wanted, count / 2);
+    if (count < most) return min_i32(wanted, count / 2);
+    if (before + (uint64_t)count > atomic_load(&proved)) atomic_store(&proved, before + (uint64_t)count);
+    return wanted;
 }
 
 static void warn(const tn_call *call, int32_t threads, int32_t granted)
