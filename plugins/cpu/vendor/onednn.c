@@ -187,6 +187,7 @@ bool cpu_onednn_is_fast(const cpu_onednn *dnn, const_dnnl_primitive_desc_t d)
 
 bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_onednn_step *out)
 {
+    if (!cpu_users_enter(&users)) return false; /* the process ends, and `d` with it */
     const dnnl_memory_desc_t *scratch = dnn->primitive_desc_query_md(d, dnnl_query_scratchpad_md, 0);
     bool made = dnn->primitive_create(&out->primitive, d) == dnnl_success;
     if (scratch) {
@@ -198,6 +199,7 @@ bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_on
         out->signals =
             dnn->omp_get_max_threads() > 1 ? CPU_ONEDNN_SIGNALS_BLOCKED : CPU_ONEDNN_ALL_SIGNALS_BLOCKED;
     dnn->primitive_desc_destroy(d);
+    cpu_users_leave(&users);
     return made;
 }
 
