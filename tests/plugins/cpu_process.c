@@ -195,6 +195,8 @@ static void compute_until_exit(void)
         if (!multiplies(last, 300) || !convolves(last)) _exit(11);
 }
 
+/* Not with sanitizers: there oneDNN would still be making what it keeps, which the end of the process cannot wait for. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 static atomic_int ready;
 
 /* Threads that are ready have computed each kind of product: what libraries make at first use is there. */
@@ -211,19 +213,26 @@ static void exit_while_threads_compute(void)
 {
     pthread_t thread;
     tn_context *ctx = make_context(2);
-    if (!multiplies(ctx, 200)) _exit(11);
+    for (int i = 0; i < 40; i++) /* each library is tried, and has made what it keeps */
+        if (!multiplies(ctx, 200)) _exit(11);
     for (int i = 0; i < 3; i++)
         if (pthread_create(&thread, NULL, compute_for_ever, ctx)) _exit(12);
     while (atomic_load(&ready) < 3) usleep(1000);
 }
 
+Test(cpu_process, threads_may_compute_until_the_end)
+{
+    for (int i = 0; i < 4; i++) EXPECT_SUCCESS(exit_while_threads_compute);
+    setenv("TENON_CPU_TUNE", "0", 1);
+    for (int i = 0; i < 4; i++) EXPECT_SUCCESS(exit_while_threads_compute);
+}
+#endif
+
 Test(cpu_process, libraries_live_until_the_last_product)
 {
     EXPECT_SUCCESS(compute_until_exit);
-    for (int i = 0; i < 4; i++) EXPECT_SUCCESS(exit_while_threads_compute);
     setenv("TENON_CPU_TUNE", "0", 1);
     EXPECT_SUCCESS(compute_until_exit);
-    for (int i = 0; i < 4; i++) EXPECT_SUCCESS(exit_while_threads_compute);
 }
 
 /* ---- Limits ------------------------------------------------------------------------------------------ */
