@@ -85,6 +85,15 @@ static void process_ends(void)
     atomic_store(&opened, NULL);
     cpu_users_close(&users);
 }
+/* This thread leaves oneDNN. */
+static void leave(void)
+{
+    /* What oneDNN makes at the first call of a kind is destroyed before handlers that are older, so the handler is
+     * registered anew after 1, 2, 4, 8, ... calls. */
+    uint32_t left = cpu_users_leave(&users) + 1;
+    if ((left & (left - 1)) == 0) (void)atexit(process_ends);
+}
+
 static void process_has_forked(void)
 {
     cpu_users_forget(&users);
@@ -164,10 +173,7 @@ int cpu_onednn_begin(const cpu_onednn *dnn, int32_t threads)
 void cpu_onednn_end(const cpu_onednn *dnn, int token)
 {
     if (dnn->omp_get_max_threads() != token) dnn->omp_set_num_threads(token);
-    /* What oneDNN makes at the first call of a kind is destroyed before handlers that are older, so the handler is
-     * registered anew after 1, 2, 4, 8, ... calls. */
-    uint32_t left = cpu_users_leave(&users) + 1;
-    if ((left & (left - 1)) == 0) (void)atexit(process_ends);
+    leave();
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------- */
@@ -199,7 +205,7 @@ bool cpu_onednn_step_make(const cpu_onednn *dnn, dnnl_primitive_desc_t d, cpu_on
         out->signals =
             dnn->omp_get_max_threads() > 1 ? CPU_ONEDNN_SIGNALS_BLOCKED : CPU_ONEDNN_ALL_SIGNALS_BLOCKED;
     dnn->primitive_desc_destroy(d);
-    cpu_users_leave(&users);
+    leave();
     return made;
 }
 
