@@ -17,7 +17,7 @@ PROJECT_NAME = Tenon
 PROJECT_NUMBER = {version}
 PROJECT_BRIEF = "A tensor and autograd runtime whose devices are plugins"
 OUTPUT_DIRECTORY = {folder}
-INPUT = {source}/README.md {source}/docs {source}/plugins/reference/README.md {source}/plugins/null/README.md {headers} {folder}/operators
+INPUT = {source}/README.md {source}/docs {source}/plugins/reference/README.md {source}/plugins/null/README.md {examples} {headers} {folder}/operators
 FILE_PATTERNS = *.h *.hpp *.md
 EXCLUDE = {source}/abi/include/tenon/ops.h {source}/abi/include/tenon/ops.hpp {source}/abi/include/tenon/tensor_ops.hpp {source}/nn/include/tenon/nn_layers.hpp {source}/abi/include/tenon/op_numbers.h
 USE_MDFILE_AS_MAINPAGE = {source}/README.md
@@ -80,7 +80,9 @@ def main():
         (folder / "operators" / f"operators_{letter}.h").write_text(
             f"/** @file\n * Calls of operators with {letter.upper()}. They are in tenon/ops.h, as macros that take options: `.name = value`.\n */\n\n{text}")
     headers = " ".join(f"{source}/{room}/include/tenon" for room in ("abi", "nn", "optim", "files", "data", "progress"))
-    (folder / "Doxyfile").write_text(SETTINGS.format(version=version, folder=folder, source=source, headers=headers, python=sys.executable))
+    examples = " ".join(map(str, sorted(source.glob("examples/*/README.md"))))
+    (folder / "Doxyfile").write_text(
+        SETTINGS.format(version=version, folder=folder, source=source, headers=headers, examples=examples, python=sys.executable))
 
 
 if __name__ == "__main__":
