@@ -97,8 +97,8 @@ int32_t tni_random_again(uint64_t count, int32_t is_captured, uint64_t *out_seed
 
 tn_generator *tni_default_generator(tni_device *device)
 {
-    if (TNI_UNLIKELY(tni_tls.random_device) && TN_DEVICE_TYPE(device->id) == TN_INTERNED_CPU)
-        device = tni_tls.random_device;
+    if (TNI_UNLIKELY(tni_tls.replaced_device) && TN_DEVICE_TYPE(device->id) == TN_INTERNED_CPU)
+        device = tni_tls.replaced_device;
     return device->generator;
 }
 

@@ -29,13 +29,13 @@ typedef struct tni_thread {
     struct tn_call_trace *trace;   /* that the calls of this thread are written to */
     struct tni_autocast *autocast; /* innermost region of casts, see autocast.h */
     void *running; /* dispatcher's: the innermost frame whose call is in a plugin's or program's hands */
-    struct tni_device *random_device; /* whose generator serves while the CPU stands in for it */
-    uint64_t sequence;                /* autograd's: number of the last node made here */
-    void *errors;                     /* error.c's */
-    uint8_t error_lost;               /* there was no memory for `errors` */
-    uint8_t is_releasing;             /* release_queue.c's: the thread is one of a device */
-    uint8_t place_follows;            /* the place of the call that is running will be told, see debug.h */
-    uint8_t has_new_objects;          /* debug.c's: objects were made whose place may follow */
+    struct tni_device *replaced_device; /* the CPU runs a call in its place; its generator serves */
+    uint64_t sequence;                  /* autograd's: number of the last node made here */
+    void *errors;                       /* error.c's */
+    uint8_t error_lost;                 /* there was no memory for `errors` */
+    uint8_t is_releasing;               /* release_queue.c's: the thread is one of a device */
+    uint8_t place_follows;              /* the place of the call that is running will be told, see debug.h */
+    uint8_t has_new_objects;            /* debug.c's: objects were made whose place may follow */
     uint32_t observer_count;
     void *profile; /* profile.c's: where this thread's calls are written */
 } tni_thread;

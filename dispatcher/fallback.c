@@ -117,14 +117,14 @@ static int32_t run_on_cpu(tni_frame *f, moved *m)
     const tni_op *base = f->op->base;
     tn_value results[TNI_MAX_OUTPUTS];
     uint32_t n = base->n_returns, excluded = tni_tls.excluded_layers;
-    tni_device *drawn_for = tni_tls.random_device;
+    tni_device *outer = tni_tls.replaced_device;
     int32_t status = move_arguments(f, m);
     for (uint32_t i = 0; i < n; i++) results[i] = tn_value_none();
     if (!status) {
         tni_tls.excluded_layers |= TNI_LAYER_BIT(TNI_LAYER_AUTOGRAD) | TNI_LAYER_BIT(TNI_LAYER_AUTOCAST);
-        if (!drawn_for) tni_tls.random_device = f->open_device;
+        if (!outer) tni_tls.replaced_device = f->open_device;
         status = tni_call(f->ctx, base, m->call.args, f->n_args, results, n);
-        tni_tls.random_device = drawn_for;
+        tni_tls.replaced_device = outer;
         tni_tls.excluded_layers = excluded;
     }
     for (uint32_t i = 0; i < n && !status; i++) status = move_back(f, m, &results[i]);
@@ -138,14 +138,16 @@ static int32_t run_on_cpu(tni_frame *f, moved *m)
 static int32_t not_implemented(tni_frame *f)
 {
     char device[64];
+    const tni_device *replaced = tni_tls.replaced_device;
     tn_dtype dtype = f->call_dtype;
     for (uint32_t i = 0; !dtype && i < f->n_args; i++) {
         if (f->args[i].tag == TN_TAG_TENSOR) dtype = f->args[i].as.tensor->desc.dtype;
     }
-    tn_device_format(f->ctx, f->device, device, sizeof device);
-    return tni_error(
-        TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s' on device %s", f->op->base->schema->name,
-        tni_dtype_is_vendor(dtype) ? tni_dtype_text(f->ctx, dtype) : tni_dtype_error_name(dtype), device);
+    tn_device_format(f->ctx, replaced ? replaced->id : f->device, device, sizeof device);
+    return tni_error(TN_E_UNSUPPORTED, "\"%s\" not implemented for '%s' on device %s%s",
+                     f->op->base->schema->name,
+                     tni_dtype_is_vendor(dtype) ? tni_dtype_text(f->ctx, dtype) : tni_dtype_error_name(dtype),
+                     device, replaced ? ", nor on the CPU" : "");
 }
 
 int32_t tni_fallback_allowed(tn_context *ctx, const tni_op *op, const char *reason)

@@ -239,7 +239,8 @@ Test(fallback, the_policy_and_the_last_error)
     CALL(op, tn_value_tensor(cpu));
     expect_failure(TN_E_UNSUPPORTED, "\"nothing\" not implemented for 'Float' on device cpu");
     CALL(op, tn_value_tensor(x));
-    expect_failure(TN_E_UNSUPPORTED, "\"nothing\" not implemented for 'Float' on device cpu");
+    expect_failure(TN_E_UNSUPPORTED,
+                   "\"nothing\" not implemented for 'Float' on device reference:0, nor on the CPU");
     add_row("cpu", schema, 0, do_nothing, NULL);
     add_row("reference", schema, 0, do_nothing, refuse);
     cr_expect_not_null(CALL(op, tn_value_tensor(x)));
