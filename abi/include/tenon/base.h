@@ -28,8 +28,8 @@
 #endif
 
 /* For functions that hand the address of a list back in a struct: gcc 12 does not see that (-fipa-modref; at -O1, -O2 and
- * -Os), and drops the stores to the list unless such a function is inlined at once. The calls of ops.h do without: they hand the
- * address on, in an array that a function of the library gets, and that gcc sees. */
+ * -Os), and drops the stores to the list unless such a function is inlined at once. The calls of ops.h do not need it: they pass
+ * the address on to a function of the library, which gcc sees. */
 #ifdef __GNUC__
 #define TN_ALWAYS_INLINE __attribute__((always_inline))
 #else

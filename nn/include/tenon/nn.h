@@ -38,8 +38,7 @@ typedef struct tn_module tn_module;
  *
  *   forward   returns the first output. Further outputs go to more[0], more[1], ... (TN_MODULE_MAX_OUTPUTS - 1
  *             pointers, NULL at the start; the call fails if one behind them was written). `in` has at least one
- *             item. NULL: children run one after another, each on
- *             the output of the one before, as in nn.Sequential.
+ *             item. NULL: children run one after another, each on the output of the one before, as in nn.Sequential.
  *   describe  writes what stands between the parentheses when the module is printed: "in_features=3, bias=True".
  *   finish    before the module's memory is freed.
  *
@@ -282,8 +281,8 @@ TN_API void tn_module_remove_hook(tn_module *m, uint64_t handle);
  * A parameter that each call computes from others: the originals, which are trained in its place. The module
  * "parametrizations.NAME" below the parameter's module holds them, as "original", or "original0", "original1", ...; the
  * module "0" in it has buffers and options of the parametrisation. Names and formulas are those of torch.nn.utils.
- * Parametrise with several originals before the optimiser is made. A tree with such a parameter runs on one thread at a time; between calls
- * tn_module_tensor gives NULL for it.
+ * Parametrise with several originals before the optimiser is made. A tree with such a parameter runs on one thread at a
+ * time; between calls tn_module_tensor gives NULL for it.
  *
  * Parametrise it again, and the new one ("1", "2", ...) computes from the value of those before it, with the same sizes and
  * dtype; the originals stay. Removing takes all of them away.

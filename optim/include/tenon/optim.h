@@ -35,7 +35,7 @@ typedef struct tn_optimizer tn_optimizer;
 #define TN_ADAFACTOR  12u
 #define TN_LBFGS      13u
 #define TN_MUON       14u
-#define TN_SPARSEADAM 15u /* refused: it waits for sparse tensors */
+#define TN_SPARSEADAM 15u /* refused: gradients are not sparse */
 
 #define TN_NOT_GIVEN (-1e300) /* a number that stands for none */
 
@@ -94,9 +94,9 @@ typedef struct tn_optimizer_options {
 TN_API int32_t tn_rank_over_1(const tn_tensor *parameter);
 
 /* For all parameters of options->module, under their names. NULL and tn_last_error() for bad options. The first step
- * makes the states. The optimiser keeps the parameters alive, but not
- * the module, which must live as long: a step after tn_module_destroy is TN_E_DEAD_HANDLE. After tn_module_to and tn_module_set_tensor the next
- * step takes the new tensors, and its states go to their devices and dtypes. */
+ * makes the states. The optimiser keeps the parameters alive, but not the module, which must live as long: a step after
+ * tn_module_destroy is TN_E_DEAD_HANDLE. After tn_module_to and tn_module_set_tensor the next step takes the new tensors,
+ * and its states go to their devices and dtypes. */
 TN_API tn_optimizer *tn_optimizer_create(uint32_t kind, const tn_optimizer_options *options);
 /* For a list of leaves, named "0", "1", ...; the optimiser takes references. With defaults: tn_adamw_create_of and its like;
  * else begin with tn_optimizer_defaults(kind). */
@@ -250,7 +250,7 @@ static inline tn_optimizer *tn_optimizer_create_listed(tn_context *ctx, uint32_t
 /* Jordan et al. 2024, for matrices alone: give the other parameters to another optimiser (tn_optimizer_create_of). The
  * products of its Newton-Schulz steps are in bfloat16, as in PyTorch. */
 #define tn_muon_create(...) TN_OPTIMIZER(TN_MUON, TN_MUON_DEFAULTS, .module = __VA_ARGS__)
-/* Waits for sparse tensors: NULL, and TN_E_UNSUPPORTED with what to use instead. */
+/* Refused, because gradients are not sparse: NULL, and TN_E_UNSUPPORTED with what to use instead. */
 #define tn_sparseadam_create(...) TN_OPTIMIZER(TN_SPARSEADAM, TN_ADAM_DEFAULTS, .module = __VA_ARGS__)
 
 /* The same for a list of leaves: tn_adamw_create_of(ctx, TN_TENSORS(w, b), .lr = 3e-4). */

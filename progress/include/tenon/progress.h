@@ -99,7 +99,8 @@ typedef struct tn_plot_options {
     double y_least TN_OPTION(), y_most TN_OPTION(); /* both 0: from the values */
 } tn_plot_options;
 
-/* Writes a picture of the curves as SVG. A temporary file replaces `path` at the end. Returns the status. */
+/* Writes a picture of the curves as SVG. A new file replaces the old one at the end, as tn_safetensors_save does it.
+ * Returns the status. */
 TN_API int32_t tn_plot_svg_with(const char *path, tn_series_list series,
                                 TN_NULLABLE const tn_plot_options *options);
 #ifndef __cplusplus /* in C++ it is a function, at the end of this file */
