@@ -46,6 +46,10 @@ typedef struct cmd_options {
     int set[CMD_MAX_FLAGS]; /* out: flag i was given */
     const char *operand;    /* out: the operand, or NULL */
 } cmd_options;
+/* How many processes run cases at once if the user does not say: one for each core. */
+#define CMD_MAX_JOBS 64
+uint32_t cmd_default_jobs(void);
+
 /* 0: continue. Else the caller returns *out_status at once: help was printed, or the arguments are wrong. */
 int cmd_parse(cmd_options *options, int argc, char **argv, int *out_status);
 /* A context (`flags`: TN_CONTEXT_...) that logs to stderr as TENON_LOG asks for, or NULL with a message

@@ -16,7 +16,9 @@ static const char help[] = "usage: tenon bench devices [--virtual] [--dry]\n\n"
                            "programs that choose the device\n"
                            "\"measured\", or run with TENON_DEVICE=measured, get the fastest. Takes some "
                            "seconds for each device.\n\n"
-                           "  --virtual   also devices that only play a device, for tests\n"
+                           "  --virtual   also those that are used only when named: devices for tests, and "
+                           "processors under\n"
+                           "              OpenCL or Vulkan\n"
                            "  --dry       keeps nothing\n";
 
 #define ELEMENTS (4 << 20) /* of the addition: 48 MiB are moved */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "check/check.h"
 #include "check/modes.h"
 #include "check/partner.h"
@@ -29,8 +28,8 @@ static const char help[] =
     "'/exp/float32$',\n"
     "                           '::gelu.approximate=tanh./'; speed: '^speed/aten::mm/'. --all prints names\n"
     "  --seed N                 of the inputs (default 1)\n"
-    "  --jobs N                 processes at once (default: the number of cores); 0: in this one, for a "
-    "debugger\n"
+    "  --jobs N                 processes at once (default: the number of cores, at most 64; for speed 1);\n"
+    "                           0: in this one, for a debugger\n"
     "  --isolate                each case in a process of its own\n"
     "  --timeout S              seconds for one case (default 120)\n"
     "  --unsupported FILE       cases that are not run, for good: a pattern ('1/*/float64/*') and a reason a "
@@ -208,7 +207,7 @@ static int take(check_options *o, int letter, const char *text)
     case SEED:
         return whole(text, 0, UINT64_MAX, &o->seed);
     case JOBS:
-        return small(text, 0, 64, &o->jobs);
+        return small(text, 0, CMD_MAX_JOBS, &o->jobs);
     case ISOLATE:
         o->isolate = 1;
         return 0;
@@ -252,11 +251,10 @@ static int run_mode(const mode *m, const check_options *o)
 
 int cmd_check(int argc, char **argv)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     check_options o = {.mode = "test",
                        .seed = 1,
                        .max_tier = 4,
-                       .jobs = cores > 0 && cores < 64 ? (uint32_t)cores : 1,
+                       .jobs = cmd_default_jobs(),
                        .timeout = 120,
                        .max_bytes = 48.0 * 1048576.0,
                        .max_seconds = 60};

@@ -21,7 +21,7 @@ static const char help[] =
     "reads all of the file, and counts elements that are not finite.\n\n"
     "  --shard MIB      writes a folder of files of at most so many MiB\n"
     "  --tolerance X    elements are the same up to X * (1 + their size); default 0\n\n"
-    "Exit status: 0; 1 if files differ, are damaged, or cannot be read or written; 2 for wrong arguments.\n";
+    "Status 0: done, 1: files differ, are damaged, or cannot be read or written, 2: wrong arguments.\n";
 
 typedef struct request {
     tn_context *ctx;

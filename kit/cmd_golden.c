@@ -4,19 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "cmd.h"
 #include "golden/run.h"
 
 static const char help[] =
     "usage: tenon golden DIR [OPTIONS]\n\n"
-    "Runs the recorded calls in DIR/cases and compares results, changed arguments, gradients and "
-    "refusals. Operators that ran on the CPU because the device has no kernel are listed, the most frequent "
-    "first.\n\n"
+    "Runs the recorded calls in DIR/cases and compares results, changed arguments, gradients and refusals.\n"
+    "Operators that ran on the CPU because the device has no kernel are listed, the most frequent first.\n\n"
     "  --device D      cpu (default), reference:0, ...\n"
     "  --filter RE     only operators whose name matches, e.g. 'aten::add($|\\.)'\n"
     "  --json FILE     scores per operator, all failures, and what ran on the CPU\n"
-    "  --jobs N        processes at once (default: the number of cores)\n"
+    "  --jobs N        processes at once (default: the number of cores, at most 64)\n"
     "  --timeout S     seconds for one file of cases (default 300)\n"
     "  --failures      print each failure with its case\n"
     "  --all           print operators without failures, too\n\n"
@@ -50,8 +48,7 @@ int cmd_golden(int argc, char **argv)
                                           {"all", no_argument, NULL, 'a'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    golden_options o = {.jobs = cores > 0 && cores < 64 ? (uint32_t)cores : 1, .timeout = 300};
+    golden_options o = {.jobs = cmd_default_jobs(), .timeout = 300};
     int letter;
     while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
         int bad = 0;
@@ -66,7 +63,7 @@ int cmd_golden(int argc, char **argv)
             o.json = optarg;
             break;
         case 'j':
-            bad = whole(optarg, 1, 64, &o.jobs);
+            bad = whole(optarg, 1, CMD_MAX_JOBS, &o.jobs);
             break;
         case 't':
             bad = whole(optarg, 1, 86400, &o.timeout);

@@ -13,7 +13,7 @@
 #include "record_format.h"
 
 static const char help[] =
-    "usage: tenon replay FILE --plugin PLUGIN.so [--of NAME]\n"
+    "usage: tenon replay FILE --plugin PLUGIN.so [--of NAME] [--timeout S]\n"
     "       tenon replay FILE --list\n"
     "\n"
     "Plays a recording (TENON_RECORD=FILE PROGRAM) on a plugin, without the program, the model or the "

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tenon/context.h>
 #include <tenon/device.h>
+#include <unistd.h>
 #include "cmd.h"
 
 typedef struct command {
@@ -33,7 +34,7 @@ static void print_help(FILE *file)
 {
     fputs("usage: tenon COMMAND [OPTIONS]\n\n", file);
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+        fprintf(file, "  %-13s %s\n", commands[i].name, commands[i].summary);
     fputs("\n'tenon COMMAND --help' says more. 'tenon --version' prints the version.\n", file);
 }
 
@@ -42,6 +43,12 @@ static int print_version(void)
     printf("tenon %s (ABI %u.%u, generation %u)\n", tn_version(), TN_ABI_MAJOR, TN_ABI_MINOR,
            TN_ABI_GENERATION);
     return CMD_OK;
+}
+
+uint32_t cmd_default_jobs(void)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores > CMD_MAX_JOBS ? CMD_MAX_JOBS : (uint32_t)cores;
 }
 
 int cmd_parse(cmd_options *o, int argc, char **argv, int *out_status)

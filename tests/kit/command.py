@@ -4,7 +4,8 @@
 
     command.py TENON SKEWED_FOLDER WRONG_PLUGIN [HIDE]
 
-HIDE is preloaded to hide libraries; without it (builds with sanitizers) that check is skipped.
+HIDE is preloaded to hide libraries and to change the number of cores; without it (builds with sanitizers) what needs it is
+skipped.
 """
 import json
 import os
@@ -294,6 +295,19 @@ def check_doctor_libraries(tool, _):
         expect(done.returncode == 0, "its absence is no fault", done)
 
 
+def check_jobs(tool, _):
+    """Cases run in a process for each core, also on a machine with more cores than processes are allowed."""
+    if len(sys.argv) < 5:
+        return
+    forks = {}
+    for cores in ("1", "64", "200"):
+        done = run(tool, "check", "--device", "cpu", "--filter", "^1/pointwise/aten::(add|mul)[.]Tensor/float32/", LD_PRELOAD=sys.argv[4],
+                   TENON_TEST_CORES=cores)
+        expect(done.returncode == 0, f"a check on {cores} cores", done)
+        forks[cores] = done.stderr.count("a fork")
+    expect(forks["64"] == forks["200"] > forks["1"] + 8, f"processes by cores: {forks}", done)
+
+
 def check_doctor_self_test(tool, _):
     """A plugin whose self-test fails is a problem, with its own words, and so is a row of an operator that does not exist."""
     with tempfile.TemporaryDirectory(dir=Path(sys.argv[3]).parent) as folder:
@@ -424,7 +438,7 @@ def check_experimental(tool, skewed):
 def main():
     sys.argv[3:] = [str(Path(path).resolve()) for path in sys.argv[3:]]
     tool, skewed = sys.argv[1:3]
-    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_golden_fallbacks, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_fallbacks, check_twins, check_doctor_libraries, check_doctor_self_test,
+    checks = [check_usage, check_log, check_profile, check_bench, check_golden, check_golden_fallbacks, check_devices, check_ops, check_c_calls, check_doctor, check_doctor_fallbacks, check_twins, check_doctor_libraries, check_jobs, check_doctor_self_test,
               check_doctor_passes_over, check_broken, check_experimental, check_forget, check_new_others, check_new_plugin]
     return run_checks(checks, tool, skewed)
 
