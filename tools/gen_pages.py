@@ -5,8 +5,9 @@
     gen_pages.py TENON VERSION GUIDE FOLDER
 
 Writes FOLDER/man1/tenon.1, FOLDER/man1/tenon-COMMAND.1, and a file for each shell in a folder that is named as the one from
-which the shell loads it: completions (bash), site-functions (zsh), vendor_completions.d (fish). GUIDE is the document with the table of variables of the environment. A help text is: lines of usage, paragraphs, a list of options ("  --name ARG  what it does", continued at the
-column of the text), paragraphs.
+which the shell loads it: completions (bash), site-functions (zsh), vendor_completions.d (fish). GUIDE is the document with the
+table of variables of the environment. A help text is: lines of usage, paragraphs, a list of options ("  --name ARG  what it does",
+continued at the column of the text), paragraphs.
 """
 import os
 import re
@@ -59,7 +60,7 @@ def roff(text):
 
 def variables_of(guide):
     """(variable, its values, what it does) of the table of variables in a document."""
-    rows = re.findall(r"^\| (`TENON_[^|]*) \| ([^|]*) \| ([^|]*) \|$", guide, re.M)
+    rows = re.findall(r"^\| (`[A-Z_]+`[^|]*) \| ([^|]*) \| ([^|]*) \|$", guide, re.M)
     return [tuple(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", cell).replace("`", "") for cell in row) for row in rows]
 
 

@@ -281,7 +281,8 @@ def check_pages(house):
     share = house.prefix / "share"
     pages = {p.name for p in (share / "man/man1").glob("*")}
     expect(pages == {"tenon.1", *(f"tenon-{c}.1" for c in commands)}, "a page for each command", str(pages))
-    expect("TENON_ALLOC_CONF" in (share / "man/man1/tenon.1").read_text(), "variables of the environment")
+    page = (share / "man/man1/tenon.1").read_text()
+    expect(all(name in page for name in ("TENON_ALLOC_CONF", "OMP_NUM_THREADS", "XDG_CACHE_HOME")), "variables of the environment", page)
     for command in commands:
         page = (share / f"man/man1/tenon-{command}.1").read_text().replace("\\-", "-")
         options = re.findall(r"^  (--[\w-]+)", house.use("tenon", command, "--help"), re.M)
