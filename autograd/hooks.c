@@ -281,9 +281,8 @@ int32_t tn_register_hook(tn_tensor *t, tn_tensor_hook hook, void *user, uint64_t
 int32_t tn_register_accumulate_hook(tn_tensor *leaf, tn_accumulate_hook hook, void *user,
                                     uint64_t *out_handle)
 {
-    int32_t status = tni_tensor_given(leaf, "register_post_accumulate_grad_hook: the tensor");
-    if (!status && !hook)
-        status = tni_error(TN_E_ARGUMENT, "register_post_accumulate_grad_hook: the hook is NULL");
+    int32_t status = tni_tensor_given(leaf, "register_accumulate_hook: the tensor");
+    if (!status && !hook) status = tni_error(TN_E_ARGUMENT, "register_accumulate_hook: the hook is NULL");
     if (status) return status;
     if (!tni_wants_grad(leaf))
         return tni_error(TN_E_AUTOGRAD, "cannot register a hook on a tensor that doesn't require gradient");

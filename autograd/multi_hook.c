@@ -92,15 +92,15 @@ static int32_t check(tn_tensors tensors, uint32_t mode, tn_multi_hook_fn hook)
 {
     if (!tensors.data || tensors.count < 1 || !hook)
         return tni_error(TN_E_ARGUMENT,
-                         "register_multi_grad_hook: the hook is NULL, or the list of tensors is empty");
+                         "register_multi_hook: the hook is NULL, or the list of tensors is empty");
     if (mode > TN_MULTI_HOOK_ANY)
         return tni_error(TN_E_ARGUMENT,
-                         "register_multi_grad_hook: argument 'mode': unknown mode (got %u, expected a "
+                         "register_multi_hook: argument 'mode': unknown mode (got %u, expected a "
                          "TN_MULTI_HOOK_... constant)",
                          mode);
     for (int64_t i = 0; i < tensors.count; i++) {
         if (!tensors.data[i])
-            return tni_error(TN_E_ARGUMENT, "register_multi_grad_hook: tensor %lld is NULL", (long long)i);
+            return tni_error(TN_E_ARGUMENT, "register_multi_hook: tensor %lld is NULL", (long long)i);
     }
     return TN_OK;
 }
@@ -112,7 +112,7 @@ static int32_t add_place(tn_multi_hook *hook, tn_tensor *t, uint32_t i)
     int32_t status = tni_gradient_edge(t, &edge);
     if (status) return status;
     if (!edge.node)
-        return tni_error(TN_E_AUTOGRAD, "register_multi_grad_hook: tensor %u does not require a gradient", i);
+        return tni_error(TN_E_AUTOGRAD, "register_multi_hook: tensor %u does not require a gradient", i);
     place->hook = hook;
     tni_hook h = {.kind = TNI_HOOK_MULTI, .input = edge.input, .as.multi = place};
     status = tni_hook_add(edge.node, &h, &place->handle);

@@ -258,8 +258,8 @@ static int32_t check_tensor(const list *l, const tn_tensor *t, uint32_t i)
                          l->name, i);
     if (l->written && tni_grad_enabled() && tni_autograd_state_of(t) & TNI_WANTS_GRAD)
         return tni_error(TN_E_AUTOGRAD,
-                         "%s: %s[%u] requires a gradient, and collectives are no part of autograd: call it "
-                         "where recording is off",
+                         "%s: %s[%u] requires a gradient, which collectives do not record: call it where "
+                         "recording is off",
                          l->call, l->name, i);
     return TN_OK;
 }

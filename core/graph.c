@@ -291,7 +291,7 @@ int32_t tn_graph_update(tn_graph *graph, tn_graph *from)
     if (!status && (graph == from || graph->device != from->device))
         status =
             tni_error(TN_E_ARGUMENT, "tn_graph_update: %s",
-                      graph == from ? "a graph is to update itself" : "the graphs are of different devices");
+                      graph == from ? "a graph cannot update itself" : "the graphs are of different devices");
     if (status) return status;
     /* In the order of addresses, so that two threads that update crosswise do not wait for each other. */
     tn_graph *first = graph < from ? graph : from, *second = graph < from ? from : graph;

@@ -148,8 +148,7 @@ const char *optim_options_read(uint32_t kind, const tn_optimizer_options *given,
 
 const char *optim_options_fault(uint32_t kind, const tn_optimizer_options *o, char text[FAULT_BYTES])
 {
-    if (kind == TN_SPARSEADAM)
-        return "it waits for sparse tensors; use tn_adam_create, whose gradients are dense";
+    if (kind == TN_SPARSEADAM) return "there are no sparse gradients; use tn_adam_create";
     const option *foreign = foreign_of(kind, o);
     return foreign ? foreign_text(kind, foreign, text) : range_fault(kind, o, text);
 }

@@ -264,7 +264,7 @@ static const char *find_fault(const char *path, tn_series_list series, const tn_
 {
     if (!path) return "argument 'path' is NULL";
     if (!*path) return "argument 'path' is empty";
-    if (series.count < 0 || (series.count && !series.data)) return "argument 'series' is no list";
+    if (series.count < 0 || (series.count && !series.data)) return "argument 'series' is not a list";
     for (int64_t k = 0; k < series.count; k++) {
         const tn_series *s = &series.data[k];
         if (s->count < 0 || (s->count && !s->y)) return "a series has no values";

@@ -82,7 +82,7 @@ static int32_t open_file(tn_safetensors *f, uint64_t *out_bytes)
     f->descriptor = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->descriptor < 0 || fstat(f->descriptor, &status))
         return tni_error(errno == ENOENT ? TN_E_NOT_FOUND : TN_E_IO, "%s: %s", f->path, strerror(errno));
-    if (!S_ISREG(status.st_mode)) return tni_error(TN_E_IO, "%s: no regular file", f->path);
+    if (!S_ISREG(status.st_mode)) return tni_error(TN_E_IO, "%s: not a regular file", f->path);
     *out_bytes = (uint64_t)status.st_size;
     return TN_OK;
 }
@@ -143,7 +143,7 @@ static int32_t parse_range(tn_safetensors *f, entry *e, const cJSON *offsets)
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !parse_number(cJSON_GetArrayItem(offsets, 0), &e->begin) ||
         !parse_number(cJSON_GetArrayItem(offsets, 1), &e->end))
-        return corrupt_entry(f, e, "data_offsets are no two numbers");
+        return corrupt_entry(f, e, "data_offsets must be two numbers");
     if (e->begin > e->end || e->end > f->data_bytes)
         return corrupt_entry(f, e, "its data lie outside of the file");
     uint64_t bytes = (uint64_t)tn_dtype_bytes(e->dtype);

@@ -113,7 +113,7 @@ static int32_t embedding_backward(void *self, const tn_call *call)
 
 static const char *can_gather(void *self, const tn_call *call)
 {
-    if (gpu_tensor(call->args[0])->rank != 2) return "the weight is no matrix";
+    if (gpu_tensor(call->args[0])->rank != 2) return "the weight is not a matrix";
     return gpu_can_move(self, call);
 }
 

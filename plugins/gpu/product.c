@@ -270,7 +270,7 @@ static const char *can_multiply(void *self, const tn_call *call)
 
 static const char *can_linear(void *self, const tn_call *call)
 {
-    if (gpu_tensor(call->args[1])->rank != 2) return "the weight is no matrix";
+    if (gpu_tensor(call->args[1])->rank != 2) return "the weight is not a matrix";
     return can_multiply(self, call);
 }
 

@@ -72,7 +72,7 @@ Test(graph, states)
     REFUSED(tn_graph_replay(NULL), TN_E_ARGUMENT, "a graph is missing");
     REFUSED(tn_graph_reset(NULL), TN_E_ARGUMENT, "a graph is missing");
     REFUSED(tn_graph_update(g, NULL), TN_E_ARGUMENT, "a graph is missing");
-    REFUSED(tn_graph_update(g, g), TN_E_ARGUMENT, "tn_graph_update: a graph is to update itself");
+    REFUSED(tn_graph_update(g, g), TN_E_ARGUMENT, "tn_graph_update: a graph cannot update itself");
     REFUSED(tn_graph_update(g, far), TN_E_ARGUMENT, "tn_graph_update: the graphs are of different devices");
     REFUSED(tn_graph_update(g, another), TN_E_STATE, "tn_graph_update: the graph is empty; capture it first");
     REFUSED(tn_graph_capture_end(g), TN_E_STATE, "tn_graph_capture_end: no capture has begun");

@@ -584,7 +584,7 @@ Test(trajectories, what_muon_and_sparseadam_refuse)
     expect_last_error("Muon: ns_steps: must be from 0 to 99");
     cr_assert_null(tn_sparseadam_create(m, .lr = 0.1));
     cr_assert_eq(tn_last_error()->code, TN_E_UNSUPPORTED);
-    expect_last_error("SparseAdam: it waits for sparse tensors; use tn_adam_create");
+    expect_last_error("SparseAdam: there are no sparse gradients; use tn_adam_create");
     tn_module_destroy(m);
 }
 
